@@ -1,0 +1,33 @@
+# How all of our code is compiled.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+option(VGPU_WERROR "Warnings are errors" ON)
+set(VGPU_SANITIZE "" CACHE STRING
+  "Sanitizers to compile with: empty, address;undefined, or thread")
+
+add_library(strict INTERFACE)
+target_compile_options(strict INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wold-style-cast
+  -Wnon-virtual-dtor -Woverloaded-virtual
+  $<$<BOOL:${VGPU_WERROR}>:-Werror>)
+
+foreach(sanitizer IN LISTS VGPU_SANITIZE)
+  add_compile_options(-fsanitize=${sanitizer} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${sanitizer})
+endforeach()
+if("undefined" IN_LIST VGPU_SANITIZE)
+  # CAF's detail/init_fun_factory.hpp binds a reference to null when a function
+  # is spawned; nothing of ours is excused by this.
+  add_compile_options(-fno-sanitize=null -fno-sanitize-recover=undefined)
+endif()
