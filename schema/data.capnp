@@ -1,0 +1,88 @@
+@0xa1eda2d7a08c7a3d;
+# The data plane: a session's calls. A call is one message of type Call; in the
+# log it is one record (call_log.hpp). Between a client and a worker that
+# cannot map the log, ranges of the log travel as they are: one frame with a
+# DataHead, one frame of raw bytes where the head announces one.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("vgpu::wire");
+
+struct Call {
+  function @0 :UInt16;
+  # vgpu::call::number; never reused for another meaning.
+  device @1 :UInt8;
+  # Of the session's devices.
+  arguments @2 :List(UInt64);
+  # In the order of the call's struct in calls.hpp.
+  bytes @3 :Data;
+  # The call's one field of variable length (a launch's parameter block).
+}
+
+struct DataHead {
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+  union {
+    # client -> worker
+    attach @2 :Attach;
+    calls @3 :Range;
+    # Payload: the log's bytes [from, to).
+    keepalive @4 :Keepalive;
+    detach @5 :Void;
+    # The session is over.
+
+    # worker -> client
+    attached @6 :Progress;
+    # Go on sending from `received`: the answer to attach, and sent unasked
+    # when calls were lost on the way.
+    answer @7 :Answer;
+    # Payload: what was read, if anything.
+    progress @8 :Progress;
+    refused @9 :Text;
+  }
+}
+
+struct Attach {
+  token @0 :UInt64;
+  answersSeen @1 :UInt64;
+  # Answers up to this number arrived; what came after is sent again.
+  consoleSeen @2 :UInt64;
+  # Bytes of printf text that the program already has.
+}
+struct Range {
+  from @0 :UInt64;
+  to @1 :UInt64;
+}
+struct Keepalive {
+  sent @0 :UInt64;
+  # How far the log was sent: a worker that has received less lost some.
+  answersSeen @1 :UInt64;
+}
+struct Progress {
+  received @0 :UInt64;
+  executed @1 :UInt64;
+  stickyError @2 :UInt32;
+  calls @3 :UInt64;
+  # Executed since this worker began.
+}
+struct Answer {
+  number @0 :UInt64;
+  # 1, 2, 3, ... in this epoch.
+  call @1 :UInt64;
+  slot @2 :UInt32;
+  result @3 :UInt32;
+  # CUresult
+  bytes @4 :UInt64;
+  # Of the whole answer, also where less travels (see Slot in
+  # session_area.hpp).
+  union {
+    none @5 :Void;
+    arena @6 :UInt64;
+    # The payload goes to this offset of the reply arena.
+    host @7 :UInt64;
+    # The payload goes to this address of the host window.
+    console @8 :UInt64;
+    # The payload is printf text; the number is its position.
+    hostCall @9 :Void;
+    # Not an answer yet: run the host function that waits in this slot.
+  }
+}

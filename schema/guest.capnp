@@ -1,0 +1,44 @@
+@0x86c4fa479b943193;
+# Between the interposer (in the program's process) and vgpu-client, over a
+# Unix SEQPACKET socket: one message a packet. The guest's hello carries four
+# file descriptors: control area, log, host memory, doorbell (an eventfd).
+# After the welcome everything goes through shared memory; the socket stays
+# open, and its closing is how each side learns of the other's death.
+
+using Cxx = import "/capnp/c++.capnp";
+using Wire = import "wire.capnp";
+$Cxx.namespace("vgpu::wire");
+
+struct GuestHello {
+  version @0 :UInt16 = 1;
+  program @1 :Wire.Program;
+  specification @2 :Wire.Specification;
+  resumed @3 :Bool;
+  # The areas hold a session that runs already: its client died. The ticket in
+  # the control area tells which.
+}
+
+struct GuestWelcome {
+  version @0 :UInt16 = 1;
+  union {
+    refused @1 :Wire.Refusal;
+    granted @2 :Granted;
+  }
+}
+
+struct Granted {
+  session @0 :UInt64;
+  vgpu @1 :UInt64;
+  quota @2 :UInt64;
+  # Bytes a device.
+  devices @3 :List(Wire.DeviceFacts);
+}
+
+struct GuestNotice {
+  # guest -> client, any time after the welcome.
+  union {
+    protectionLowered @0 :UInt64;
+    # The log reached this many bytes; it is trimmed as it is executed now.
+    unused @1 :Void;
+  }
+}

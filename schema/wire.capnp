@@ -1,0 +1,308 @@
+@0xe3c5d1a7b90f4c21;
+# The control plane: what managers, nodes, workers, clients and the command
+# line say to one another. One message is one ZeroMQ frame that holds one
+# Envelope. The data plane (a session's calls) has its own file, data.capnp.
+#
+# Fields are numbered for ever. An unknown union member is answered with
+# `refusal` where an answer is due, and logged otherwise; unknown fields of a
+# newer peer are ignored, as Cap'n Proto does.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("vgpu::wire");
+
+const protocolVersion :UInt16 = 1;
+const oldestVersion :UInt16 = 1;
+
+struct Envelope {
+  from @0 :Text;
+  # Logical name of the sender: `manager`, `node/a`, `worker/17`,
+  # `client/host-4711`, `command`.
+  request @1 :UInt64;
+  # Chosen by who asks, repeated in the answer; zero where none is due.
+  version @2 :UInt16 = 1;
+
+  union {
+    refusal @3 :Refusal;
+    hello @4 :Hello;
+    welcome @5 :Welcome;
+
+    # node -> manager
+    registerNode @6 :RegisterNode;
+    nodeBeat @7 :NodeBeat;
+    workerStarted @8 :WorkerStarted;
+    workerExited @9 :WorkerExited;
+
+    # manager -> node
+    beatAck @10 :BeatAck;
+    startWorker @11 :StartWorker;
+    stopWorker @12 :StopWorker;
+
+    # client -> manager
+    acquire @13 :Acquire;
+    adopt @14 :Adopt;
+    suspect @15 :Suspect;
+    closeSession @16 :CloseSession;
+    report @17 :Event;
+
+    # manager -> client
+    lease @18 :Lease;
+
+    # worker <-> its node
+    workerHello @19 :WorkerHello;
+    workerBeat @20 :WorkerBeat;
+    injectFault @21 :InjectFault;
+
+    # command -> manager (or node), and back
+    statusRequest @22 :Void;
+    status @23 :Text;
+    # JSON, as `vgpu status --json` prints it.
+    eventsRequest @24 :EventsRequest;
+    events @25 :Events;
+    shutdown @26 :Void;
+    done @27 :Void;
+  }
+}
+
+struct Refusal {
+  code @0 :UInt32;
+  # CUresult, or 0 where the refusal has nothing to do with CUDA.
+  reason @1 :Text;
+  # A sentence: the object, what was wrong, what to do.
+}
+
+struct Hello {
+  # The first message on a connection, from the one who connects.
+  oldest @0 :UInt16;
+  newest @1 :UInt16;
+  software @2 :Text;
+  role @3 :Role;
+}
+enum Role {
+  node @0;
+  client @1;
+  worker @2;
+  command @3;
+}
+struct Welcome {
+  version @0 :UInt16;
+  # The one both will speak.
+  software @1 :Text;
+  incarnation @2 :UInt64;
+  # Of the manager: a peer that sees another one registers again.
+  beatEveryMs @3 :UInt32;
+  lostAfterMs @4 :UInt32;
+}
+
+# -- inventory ------------------------------------------------------------------
+
+struct Attribute {
+  key @0 :Int32;
+  value @1 :Int32;
+}
+struct DeviceFacts {
+  # What the driver API tells of a device.
+  name @0 :Text;
+  uuid @1 :Data;
+  totalMemory @2 :UInt64;
+  attributes @3 :List(Attribute);
+}
+struct PGpu {
+  ordinal @0 :UInt32;
+  backend @1 :Text;
+  # "cpu" or "nvidia"
+  facts @2 :DeviceFacts;
+  state @3 :Text;
+  # "healthy", "lost", "quarantined"
+}
+struct RunningSession {
+  # A worker that a node runs: what a registering node brings along.
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+  vgpu @2 :UInt64;
+  pgpus @3 :List(UInt32);
+  worker @4 :WorkerEndpoints;
+  pid @5 :UInt32;
+}
+struct RegisterNode {
+  name @0 :Text;
+  host @1 :Text;
+  pid @2 :UInt32;
+  pgpus @3 :List(PGpu);
+  sessions @4 :List(RunningSession);
+}
+struct NodeBeat {
+  name @0 :Text;
+  number @1 :UInt64;
+  sessions @2 :List(SessionLoad);
+}
+struct SessionLoad {
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+  memoryBytes @2 :UInt64;
+  calls @3 :UInt64;
+  # Executed by this worker since it started.
+  callNumber @4 :UInt64;
+  # How far it is in the log.
+}
+struct BeatAck {
+  number @0 :UInt64;
+  incarnation @1 :UInt64;
+}
+
+# -- leases ---------------------------------------------------------------------
+
+enum Protection {
+  none @0;
+  journal @1;
+}
+struct Specification {
+  # What is asked of a vGPU.
+  share @0 :Float64 = 1.0;
+  # Of one pGPU's compute, in (0, 1].
+  memory @1 :UInt64;
+  # Bytes a device; zero: as much as the pGPU has by share.
+  gpus @2 :UInt32 = 1;
+  protection @3 :Protection = journal;
+}
+struct Program {
+  name @0 :Text;
+  pid @1 :UInt32;
+  host @2 :Text;
+  user @3 :Text;
+}
+struct WorkerEndpoints {
+  endpoint @0 :Text;
+  # ZeroMQ, for calls that are forwarded: tcp://HOST:PORT or ipc://PATH.
+  guestSocket @1 :Text;
+  # Abstract Unix socket name without the leading NUL; for a client on the
+  # same host, which hands over the log itself.
+  host @2 :Text;
+  # Where it runs: the host's boot id and network namespace, so that "same
+  # host" can be told.
+}
+struct Lease {
+  # The manager's grant; sent as the answer to acquire and adopt, and again,
+  # unasked, with a higher epoch, whenever the session was placed anew.
+  session @0 :UInt64;
+  vgpu @1 :UInt64;
+  epoch @2 :UInt64;
+  node @3 :Text;
+  worker @4 :WorkerEndpoints;
+  token @5 :UInt64;
+  # What a client shows the worker; new in each epoch.
+  quota @6 :UInt64;
+  # Bytes a device.
+  devices @7 :List(DeviceFacts);
+  pgpus @8 :List(UInt32);
+  protection @9 :Protection;
+  reason @10 :Text;
+  # Why it was placed (anew): "first", "worker exited", "node lost", ...
+}
+struct Acquire {
+  specification @0 :Specification;
+  program @1 :Program;
+}
+struct Adopt {
+  # A client that was restarted, or whose manager was, takes up a session that
+  # exists. Answered with the lease in force.
+  session @0 :UInt64;
+  vgpu @1 :UInt64;
+  epoch @2 :UInt64;
+  token @3 :UInt64;
+  specification @4 :Specification;
+  program @5 :Program;
+  node @6 :Text;
+}
+struct Suspect {
+  # The worker of this epoch does not answer its client.
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+  reason @2 :Text;
+}
+struct CloseSession {
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+  reason @2 :Text;
+}
+
+# -- workers --------------------------------------------------------------------
+
+struct StartWorker {
+  session @0 :UInt64;
+  vgpu @1 :UInt64;
+  epoch @2 :UInt64;
+  token @3 :UInt64;
+  pgpus @4 :List(UInt32);
+  quota @5 :UInt64;
+  protection @6 :Protection;
+  program @7 :Text;
+  share @8 :Float64;
+}
+struct WorkerStarted {
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+  worker @2 :WorkerEndpoints;
+  pid @3 :UInt32;
+  failure @4 :Text;
+  # Not empty: it could not be started, for this reason.
+}
+struct WorkerExited {
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+  how @2 :Text;
+  # "exit 0", "signal 9", ...
+  clean @3 :Bool;
+}
+struct StopWorker {
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+  # This epoch and older ones.
+  reason @2 :Text;
+}
+struct WorkerHello {
+  # The first word of a worker to its node, once it listens.
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+  worker @2 :WorkerEndpoints;
+  failure @3 :Text;
+}
+struct WorkerBeat {
+  load @0 :SessionLoad;
+  error @1 :UInt32;
+  # CUresult of the session's device, 0 while well.
+}
+struct InjectFault {
+  # To a node, from `vgpu`'s command line or a test: break a pGPU on purpose.
+  node @0 :Text;
+  pgpu @1 :UInt32;
+  kind @2 :Text;
+  # "lost", "hang", "ecc"
+}
+
+# -- events ---------------------------------------------------------------------
+
+struct Event {
+  number @0 :UInt64;
+  # Given by the manager.
+  time @1 :Float64;
+  # Seconds since 1970, by the clock of who saw it.
+  kind @2 :Text;
+  node @3 :Text;
+  session @4 :UInt64;
+  vgpu @5 :UInt64;
+  epoch @6 :UInt64;
+  text @7 :Text;
+  # One sentence for a person.
+  calls @8 :UInt64;
+  bytes @9 :UInt64;
+  milliseconds @10 :Float64;
+}
+struct EventsRequest {
+  after @0 :UInt64;
+  # Only events with a greater number.
+  waitMs @1 :UInt32;
+  # Answer when there is one, or after this time.
+}
+struct Events {
+  events @0 :List(Event);
+}
