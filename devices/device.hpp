@@ -64,10 +64,10 @@ struct dim3 {
 
 struct launch {
   module_id module;
-  std::uint32_t kernel = 0; // index into module_info::kernels
-  dim3 grid;                // blocks
-  dim3 block;               // threads
-  dim3 cluster;             // blocks; {1,1,1} when there is none
+  std::uint32_t kernel = 0;         // index into module_info::kernels
+  dim3 grid;                        // blocks
+  dim3 block;                       // threads
+  dim3 cluster;                     // blocks; {1,1,1} when there is none
   std::uint32_t dynamic_shared = 0; // bytes
   bool cooperative = false;
   /// The parameter block: each parameter at its offset.

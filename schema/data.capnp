@@ -5,6 +5,7 @@
 # DataHead, one frame of raw bytes where the head announces one.
 
 using Cxx = import "/capnp/c++.capnp";
+using Wire = import "wire.capnp";
 $Cxx.namespace("vgpu::wire");
 
 struct Call {
@@ -16,6 +17,28 @@ struct Call {
   # In the order of the call's struct in calls.hpp.
   bytes @3 :Data;
   # The call's one field of variable length (a launch's parameter block).
+}
+
+struct ModuleFacts {
+  # The answer to module_load and module_facts.
+  kernels @0 :List(KernelFacts);
+  globals @1 :List(GlobalFacts);
+}
+struct KernelFacts {
+  name @0 :Text;
+  parameters @1 :List(ParameterFacts);
+  attributes @2 :List(Wire.Attribute);
+  # Keyed by CUfunction_attribute.
+}
+struct ParameterFacts {
+  offset @0 :UInt32;
+  size @1 :UInt32;
+}
+struct GlobalFacts {
+  name @0 :Text;
+  address @1 :UInt64;
+  bytes @2 :UInt64;
+  managed @3 :Bool;
 }
 
 struct DataHead {
@@ -71,9 +94,8 @@ struct Answer {
   slot @2 :UInt32;
   result @3 :UInt32;
   # CUresult
-  bytes @4 :UInt64;
-  # Of the whole answer, also where less travels (see Slot in
-  # session_area.hpp).
+  value @4 :UInt64;
+  # What the call returns in 64 bits (calls.hpp).
   union {
     none @5 :Void;
     arena @6 :UInt64;

@@ -7,9 +7,9 @@ namespace vgpu::device {
 
 /// The shape of one cpu pGPU.
 struct cpu_options {
-  int ordinal = 0;                                      // names it: UUID, PCI bus
-  std::uint64_t memory = std::uint64_t{4} << 30;        // bytes
-  unsigned threads = 0;                                 // 0: one a core
+  int ordinal = 0;                               // names it: UUID, PCI bus
+  std::uint64_t memory = std::uint64_t{4} << 30; // bytes
+  unsigned threads = 0;                          // 0: one a core
 };
 
 /// What a cpu pGPU of this shape tells of itself, without opening it.

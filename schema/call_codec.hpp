@@ -1,0 +1,164 @@
+// A call's struct (calls.hpp) as a Cap'n Proto message (data.capnp), and back.
+#pragma once
+
+#include "schema/call_log.hpp"
+#include "schema/calls.hpp"
+#include "schema/data.capnp.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace vgpu::call {
+
+namespace detail {
+
+/// Calls `f` with each 64-bit word of a field, as something that can be
+/// assigned to (Word& is std::uint64_t& when decoding, by value otherwise).
+template <class Field, class F>
+void each_word(Field& field, F&& f) {
+  using plain = std::remove_const_t<Field>;
+  if constexpr (std::is_integral_v<plain>)
+    f(field);
+  else if constexpr (std::is_same_v<plain, box>)
+    (f(field.address), f(field.pitch), f(field.slice));
+  else if constexpr (std::is_same_v<plain, extent>)
+    (f(field.width), f(field.height), f(field.depth));
+  else if constexpr (std::is_same_v<plain, arena_range>)
+    (f(field.offset), f(field.bytes));
+  else if constexpr (std::is_same_v<plain, dim3>)
+    (f(field.x), f(field.y), f(field.z));
+  else if constexpr (std::is_same_v<plain, digest>)
+    (f(field.low), f(field.high));
+  else
+    f(field.id.value); // fresh, live, ended
+}
+
+template <class Call, class F>
+void each_argument(Call& call, F&& f) {
+  std::apply([&](auto&... field) { (each_word(field, f), ...); },
+             std::remove_const_t<Call>::fields(call));
+}
+
+template <class Call>
+constexpr bool has_bytes = requires(const Call& x) {
+  x.bytes.data();
+};
+
+} // namespace detail
+
+/// 64-bit arguments of a call; fixed by its type.
+template <class Call>
+std::uint32_t argument_count() {
+  static const auto count = [] {
+    Call x;
+    std::uint32_t n = 0;
+    detail::each_argument(x, [&](auto&) { ++n; });
+    return n;
+  }();
+  return count;
+}
+
+/// Size of the call's message, in words: segment table, root pointer, the
+/// struct's one data word and two pointers, its arguments, its bytes.
+template <class Call>
+std::uint32_t message_words(const Call& x) {
+  auto words = 1u + 1u + 3u + argument_count<Call>();
+  if constexpr (detail::has_bytes<Call>)
+    words += static_cast<std::uint32_t>((x.bytes.size() + 7) / 8);
+  return words;
+}
+
+/// Writes the message into `into`, zeroed memory of message_words(x) words.
+template <class Call>
+void encode(const Call& x, std::uint8_t device, std::span<std::uint64_t> into) {
+  // The segment table of a message of one segment: its count less one, and its
+  // size.
+  into[0] = static_cast<std::uint64_t>(into.size() - 1) << 32;
+  capnp::FlatMessageBuilder message{
+      {reinterpret_cast<capnp::word*>(into.data() + 1), into.size() - 1}};
+  auto root = message.initRoot<wire::Call>();
+  root.setFunction(static_cast<std::uint16_t>(Call::id));
+  root.setDevice(device);
+  auto arguments = root.initArguments(argument_count<Call>());
+  std::uint32_t i = 0;
+  detail::each_argument(x, [&](auto word) {
+    arguments.set(i++, static_cast<std::uint64_t>(word));
+  });
+  if constexpr (detail::has_bytes<Call>)
+    root.setBytes(
+        {reinterpret_cast<const kj::byte*>(x.bytes.data()), x.bytes.size()});
+}
+
+/// Appends a call: one reservation, one encoding in place, one copy of the
+/// payload. `fill` writes the payload (may be empty with payload_bytes 0).
+template <class Call, class Fill>
+call_number append(log_writer& log, const Call& x, std::uint8_t device,
+                   slot_index slot, std::uint32_t payload_bytes, Fill&& fill,
+                   const std::function<void()>& stalled) {
+  auto place = log.reserve(message_words(x), payload_bytes, stalled);
+  encode(x, device, place.message());
+  if (payload_bytes != 0)
+    fill(place.payload());
+  log.commit(place, slot);
+  return place.call();
+}
+
+/// Turns a message back into its call's struct and passes it to `handler(call,
+/// device)`; its bytes lie in `message`. A fault where the message is
+/// malformed, or names a call that this version does not know.
+template <class Handler>
+status decode(std::span<const std::uint64_t> message, Handler&& handler) {
+  try {
+    capnp::ReaderOptions options;
+    options.traversalLimitInWords = 4 * (message.size() + 1);
+    options.nestingLimit = 4;
+    capnp::FlatArrayMessageReader reader{
+        {reinterpret_cast<const capnp::word*>(message.data()), message.size()},
+        options};
+    auto root = reader.getRoot<wire::Call>();
+    auto arguments = root.getArguments();
+    auto wanted = root.getFunction();
+    bool found = false;
+    bool complete = true;
+    auto attempt = [&]<class Call>(Call x) {
+      if (found || static_cast<std::uint16_t>(Call::id) != wanted)
+        return;
+      found = true;
+      if (arguments.size() < argument_count<Call>()) {
+        complete = false;
+        return;
+      }
+      std::uint32_t i = 0;
+      detail::each_argument(x, [&](auto& word) {
+        word = static_cast<std::remove_reference_t<decltype(word)>>(
+            arguments[i++]);
+      });
+      if constexpr (detail::has_bytes<Call>) {
+        auto bytes = root.getBytes();
+        x.bytes = {reinterpret_cast<const std::byte*>(bytes.begin()),
+                   bytes.size()};
+      }
+      handler(x, root.getDevice());
+    };
+    std::apply([&](auto... call) { (attempt(call), ...); }, all{});
+    if (!found)
+      return fault{CUDA_ERROR_NOT_SUPPORTED,
+                   "call " + std::to_string(wanted) +
+                       " is unknown to this version; update the worker"};
+    if (!complete)
+      return fault{CUDA_ERROR_INVALID_VALUE,
+                   "call " + std::to_string(wanted) + " lacks arguments"};
+    return {};
+  } catch (const kj::Exception& x) {
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 std::string{"malformed call: "} + x.getDescription().cStr()};
+  }
+}
+
+} // namespace vgpu::call

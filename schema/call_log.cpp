@@ -1,0 +1,240 @@
+#include "schema/call_log.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace vgpu {
+
+namespace {
+
+/// Tells of a record whose words contradict each other.
+fault damaged(std::uint64_t position, const std::string& what) {
+  return {CUDA_ERROR_INVALID_VALUE, "the call log is damaged at " +
+                                        std::to_string(position) + ": " + what +
+                                        "; the program's session ends"};
+}
+
+/// A fault where no honest writer could have written this size.
+status check_size(std::uint64_t position, std::uint32_t size) {
+  if (size < record_bytes(1, 0) || size > max_record || size % 8 != 0)
+    return damaged(position, "a record of " + std::to_string(size) + " bytes");
+  return {};
+}
+
+} // namespace
+
+// -- writing
+// --------------------------------------------------------------------
+
+std::span<std::uint64_t> reservation::message() const noexcept {
+  return {reinterpret_cast<std::uint64_t*>(at_ + 1), message_words_};
+}
+
+std::span<std::byte> reservation::payload() const noexcept {
+  auto* begin = reinterpret_cast<std::byte*>(at_ + 1) + 8ull * message_words_;
+  return {begin, payload_bytes_};
+}
+
+log_writer::log_writer(session_area& area, int doorbell,
+                       std::function<void(std::uint64_t)> lowered)
+    : area_(area), doorbell_(doorbell), lowered_(std::move(lowered)) {}
+
+reservation log_writer::reserve(std::uint32_t message_words,
+                                std::uint32_t payload_bytes,
+                                const std::function<void()>& stalled) {
+  auto& header = area_.header();
+  auto bytes = record_bytes(message_words, payload_bytes);
+  auto position = header.tail.fetch_add(bytes, std::memory_order_acq_rel);
+  auto end = position + bytes;
+  if (position / segment_bytes != end / segment_bytes ||
+      end - header.trimmed.load(std::memory_order_acquire) >
+          area_.log_capacity())
+    make_room(end, stalled);
+  reservation place;
+  auto* at = area_.log_data() + (position & (area_.log_capacity() - 1));
+  place.at_ = reinterpret_cast<record_header*>(at);
+  place.position_ = position;
+  place.message_words_ = message_words;
+  place.payload_bytes_ = payload_bytes;
+  return place;
+}
+
+void log_writer::commit(const reservation& place, slot_index index) noexcept {
+  auto& record = *place.at_;
+  record.message_words = static_cast<std::uint16_t>(place.message_words_);
+  record.slot = index;
+  record.payload_bytes = place.payload_bytes_;
+  if (index != 0) {
+    auto& slot = area_.at(index);
+    slot.call.store(place.position_, std::memory_order_relaxed);
+    slot.state.store(static_cast<std::uint32_t>(slot_state::waiting),
+                     std::memory_order_release);
+  }
+  auto size = record_bytes(place.message_words_, place.payload_bytes_);
+  record.size.store(static_cast<std::uint32_t>(size),
+                    std::memory_order_release);
+  // Pairs with the fence in fall_asleep(): either the reader sees this record
+  // before it sleeps, or we see that it sleeps.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  auto& asleep = area_.header().reader_asleep;
+  if (asleep.load(std::memory_order_relaxed) != 0 && asleep.exchange(0) != 0)
+    ring();
+}
+
+std::uint64_t log_writer::tail() const noexcept {
+  return area_.header().tail.load(std::memory_order_acquire);
+}
+
+void log_writer::ring() noexcept {
+  std::uint64_t one = 1;
+  // Can only fail when the count is at its maximum, and then it is ringing.
+  [[maybe_unused]] auto n = ::write(doorbell_, &one, sizeof(one));
+}
+
+void log_writer::make_room(std::uint64_t end,
+                           const std::function<void()>& stalled) {
+  std::lock_guard guard{trimming_};
+  auto& header = area_.header();
+  auto used = [&] {
+    return end - std::min(end, header.trimmed.load(std::memory_order_relaxed));
+  };
+  auto journal = static_cast<std::uint32_t>(protection::journal);
+  auto none = static_cast<std::uint32_t>(protection::none);
+  if (used() > area_.log_capacity() / 4 * 3 &&
+      header.protection_level.compare_exchange_strong(journal, none))
+    lowered_(used());
+  trim();
+  while (used() > area_.log_capacity()) {
+    header.room_wanted.store(1, std::memory_order_seq_cst);
+    trim();
+    if (used() <= area_.log_capacity())
+      break;
+    ring();
+    sleep_while(header.room_wanted, 1, std::chrono::milliseconds{100});
+    trim();
+    if (used() > area_.log_capacity() && stalled)
+      stalled();
+  }
+}
+
+void log_writer::trim() noexcept {
+  auto& header = area_.header();
+  if (header.protection_level.load(std::memory_order_acquire) !=
+      static_cast<std::uint32_t>(protection::none))
+    return;
+  auto begin = header.trimmed.load(std::memory_order_relaxed);
+  auto end = std::min(header.executed.load(std::memory_order_seq_cst),
+                      header.tail.load(std::memory_order_relaxed)) /
+             segment_bytes * segment_bytes;
+  auto capacity = area_.log_capacity();
+  for (auto at = begin; at < end; at += segment_bytes) {
+    // Punching zeroes, which is what marks the place as not committed when the
+    // log comes round to it again.
+    ::fallocate(area_.log_fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                static_cast<off_t>(at & (capacity - 1)),
+                static_cast<off_t>(segment_bytes));
+  }
+  if (end > begin)
+    header.trimmed.store(end, std::memory_order_release);
+}
+
+// -- reading
+// --------------------------------------------------------------------
+
+result<std::optional<record>>
+parse_record(std::span<const std::byte> bytes, std::uint64_t position,
+             std::vector<std::uint64_t>& scratch) {
+  if (bytes.size() < sizeof(record_header))
+    return std::optional<record>{};
+  auto& header = *reinterpret_cast<const record_header*>(bytes.data());
+  auto size = header.size.load(std::memory_order_acquire);
+  if (size == 0)
+    return std::optional<record>{};
+  if (auto ok = check_size(position, size); !ok)
+    return ok.why();
+  if (size > bytes.size())
+    return damaged(position, "a record that is cut");
+  // Each word is read once: whoever writes may change it under our eyes.
+  auto message_words = header.message_words;
+  auto payload_bytes = header.payload_bytes;
+  auto slot = header.slot;
+  if (message_words == 0 || message_words > max_message_words ||
+      payload_bytes > max_payload ||
+      record_bytes(message_words, payload_bytes) != size)
+    return damaged(position, "a record whose parts do not add up");
+  if (slot >= slot_count)
+    return damaged(position, "slot " + std::to_string(slot));
+  scratch.resize(message_words);
+  auto* message = bytes.data() + sizeof(record_header);
+  std::memcpy(scratch.data(), message, 8ull * message_words);
+  return std::optional<record>{
+      {.call = {position},
+       .end = position + size,
+       .slot = slot,
+       .message = {scratch.data(), message_words},
+       .payload = {message + 8ull * message_words, payload_bytes}}};
+}
+
+log_reader::log_reader(const session_area& area, int doorbell,
+                       std::uint64_t from)
+    : area_(area), doorbell_(doorbell), position_(from) {}
+
+result<std::optional<record>> log_reader::next() {
+  auto at = position_ & (area_.log_capacity() - 1);
+  // The mirror makes a whole capacity readable from any place.
+  auto got = parse_record({area_.log_data() + at, area_.log_capacity()},
+                          position_, scratch_);
+  if (got && *got)
+    position_ = (*got)->end;
+  return got;
+}
+
+result<std::span<const std::byte>> log_reader::next_range(std::uint64_t limit) {
+  auto* begin = area_.log_data() + (position_ & (area_.log_capacity() - 1));
+  limit = std::min(limit, area_.log_capacity());
+  std::uint64_t bytes = 0;
+  for (;;) {
+    auto& header = *reinterpret_cast<const record_header*>(begin + bytes);
+    auto size = header.size.load(std::memory_order_acquire);
+    if (size == 0)
+      break;
+    if (auto ok = check_size(position_ + bytes, size); !ok)
+      return ok.why();
+    if (bytes + size > limit && bytes != 0)
+      break;
+    bytes += size;
+    if (bytes >= limit)
+      break;
+  }
+  position_ += bytes;
+  return std::span<const std::byte>{begin, bytes};
+}
+
+bool log_reader::committed() const noexcept {
+  auto* at = area_.log_data() + (position_ & (area_.log_capacity() - 1));
+  return reinterpret_cast<const record_header*>(at)->size.load(
+             std::memory_order_relaxed) != 0;
+}
+
+bool log_reader::fall_asleep() noexcept {
+  area_.header().reader_asleep.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!committed())
+    return true;
+  awake();
+  return false;
+}
+
+void log_reader::awake() noexcept {
+  area_.header().reader_asleep.store(0, std::memory_order_relaxed);
+  std::uint64_t count = 0;
+  // Non-blocking: whether it rang does not matter.
+  [[maybe_unused]] auto n = ::read(doorbell_, &count, sizeof(count));
+}
+
+} // namespace vgpu

@@ -1,0 +1,389 @@
+// The calls that travel in a session's log: one struct each. The 637 entry
+// points of the driver (catalogue.def) come down to these.
+//
+// A struct's fields() list is all there is to say of a call: encoding,
+// decoding, dispatch and the audit of handles are derived from it
+// (call_codec.hpp, actors/audit.hpp). Adding a call is adding a struct here,
+// naming it in `all`, and saying in the worker's executor what it does.
+#pragma once
+
+#include "schema/ids.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <tuple>
+
+namespace vgpu::call {
+
+/// Fixed for ever: a journal may be read by another version of this software.
+enum class number : std::uint16_t {
+  mem_alloc = 1,
+  mem_free = 2,
+  host_alloc = 3,
+  host_free = 4,
+  image_part = 5,
+  module_load = 6,
+  module_facts = 7,
+  module_unload = 8,
+  kernel_attribute = 9,
+  launch = 10,
+  write = 11,
+  read = 12,
+  read_host = 13,
+  copy = 14,
+  fill = 15,
+  stream_create = 16,
+  stream_destroy = 17,
+  event_create = 18,
+  event_destroy = 19,
+  event_record = 20,
+  stream_wait = 21,
+  stream_sync = 22,
+  device_sync = 23,
+  event_sync = 24,
+  elapsed = 25,
+  host_call = 26,
+  host_done = 27,
+};
+
+/// How the program is answered (design: five ways; `local` and `refused`
+/// calls do not come here).
+enum class answer : std::uint8_t {
+  none, // async and create: no slot
+  sync, // carries a slot that gets the result
+};
+
+// -- field types: they say what the audit must find
+// -----------------------------
+
+/// A handle that this call makes: must not exist yet.
+template <class Id>
+struct fresh {
+  Id id{};
+};
+/// A handle that must exist.
+template <class Id>
+struct live {
+  Id id{};
+};
+/// A handle that must exist and does not afterwards.
+template <class Id>
+struct ended {
+  Id id{};
+};
+
+/// Where rows begin: a device (or host-window) address, bytes from row to row
+/// and from slice to slice.
+struct box {
+  device_address address = 0;
+  std::uint64_t pitch = 0;
+  std::uint64_t slice = 0;
+};
+/// Bytes a row, rows a slice, slices.
+struct extent {
+  std::uint64_t width = 0;
+  std::uint64_t height = 1;
+  std::uint64_t depth = 1;
+};
+/// Where in the reply arena (session_area.hpp) an answer's bytes go.
+struct arena_range {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+struct dim3 {
+  std::uint32_t x = 1, y = 1, z = 1;
+};
+/// XXH3 of an image's bytes, 128 bits.
+struct digest {
+  std::uint64_t low = 0, high = 0;
+  friend bool operator==(const digest&, const digest&) = default;
+  friend auto operator<=>(const digest&, const digest&) = default;
+};
+
+// -- memory
+// ---------------------------------------------------------------------
+
+/// cuMemAlloc and its kin. The address is the interposer's choice.
+struct mem_alloc {
+  static constexpr auto id = number::mem_alloc;
+  static constexpr auto kind = answer::none;
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
+};
+
+struct mem_free {
+  static constexpr auto id = number::mem_free;
+  static constexpr auto kind = answer::none;
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
+};
+
+/// Pinned host memory in the session's host window.
+struct host_alloc {
+  static constexpr auto id = number::host_alloc;
+  static constexpr auto kind = answer::none;
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
+};
+
+struct host_free {
+  static constexpr auto id = number::host_free;
+  static constexpr auto kind = answer::none;
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
+};
+
+// -- modules
+// --------------------------------------------------------------------
+
+/// A part of an image (fatbin container, cubin, PTX text); the payload is the
+/// bytes from `offset` on. Parts come in order; with the last one the image is
+/// known to the session under its digest.
+struct image_part {
+  static constexpr auto id = number::image_part;
+  static constexpr auto kind = answer::none;
+  digest image{};
+  std::uint64_t offset = 0;
+  std::uint64_t total = 0;
+  static auto fields(auto& x) { return std::tie(x.image, x.offset, x.total); }
+};
+
+/// Answers with ModuleFacts (data.capnp) in the arena range; `value` of the
+/// answer is their size. Where that is more than the range holds, nothing was
+/// written, the module is loaded, and module_facts asks again.
+struct module_load {
+  static constexpr auto id = number::module_load;
+  static constexpr auto kind = answer::sync;
+  fresh<module_id> module{};
+  digest image{};
+  arena_range facts{};
+  static auto fields(auto& x) { return std::tie(x.module, x.image, x.facts); }
+};
+
+struct module_facts {
+  static constexpr auto id = number::module_facts;
+  static constexpr auto kind = answer::sync;
+  live<module_id> module{};
+  arena_range facts{};
+  static auto fields(auto& x) { return std::tie(x.module, x.facts); }
+};
+
+struct module_unload {
+  static constexpr auto id = number::module_unload;
+  static constexpr auto kind = answer::none;
+  ended<module_id> module{};
+  static auto fields(auto& x) { return std::tie(x.module); }
+};
+
+/// CU_FUNC_ATTRIBUTE_* that can be set.
+struct kernel_attribute {
+  static constexpr auto id = number::kernel_attribute;
+  static constexpr auto kind = answer::none;
+  live<module_id> module{};
+  std::uint32_t kernel = 0; // index in the module's facts
+  std::uint32_t attribute = 0;
+  std::uint32_t value = 0;
+  static auto fields(auto& x) {
+    return std::tie(x.module, x.kernel, x.attribute, x.value);
+  }
+};
+
+// -- work
+// -----------------------------------------------------------------------
+
+struct launch {
+  static constexpr auto id = number::launch;
+  static constexpr auto kind = answer::none;
+  static constexpr std::uint32_t cooperative = 1;
+  live<stream_id> stream{};
+  live<module_id> module{};
+  std::uint32_t kernel = 0; // index in the module's facts
+  std::uint32_t flags = 0;
+  dim3 grid{};
+  dim3 block{};
+  dim3 cluster{};
+  std::uint32_t dynamic_shared = 0;
+  std::span<const std::byte> bytes{}; // the parameter block
+  static auto fields(auto& x) {
+    return std::tie(x.stream, x.module, x.kernel, x.flags, x.grid, x.block,
+                    x.cluster, x.dynamic_shared);
+  }
+};
+
+/// Host to device; the payload is the rows without gaps.
+struct write {
+  static constexpr auto id = number::write;
+  static constexpr auto kind = answer::none;
+  live<stream_id> stream{};
+  box to{};
+  extent size{};
+  static auto fields(auto& x) { return std::tie(x.stream, x.to, x.size); }
+};
+
+/// Device to host; the rows come without gaps into the arena range.
+struct read {
+  static constexpr auto id = number::read;
+  static constexpr auto kind = answer::sync;
+  live<stream_id> stream{};
+  box from{};
+  extent size{};
+  arena_range to{};
+  static auto fields(auto& x) {
+    return std::tie(x.stream, x.from, x.size, x.to);
+  }
+};
+
+/// Device to pinned host memory. Its slot is answered when the bytes have
+/// arrived; a slot that no longer waits when the call is replayed keeps the
+/// program's memory from being overwritten.
+struct read_host {
+  static constexpr auto id = number::read_host;
+  static constexpr auto kind = answer::sync;
+  live<stream_id> stream{};
+  box to{}; // in the host window
+  box from{};
+  extent size{};
+  static auto fields(auto& x) {
+    return std::tie(x.stream, x.to, x.from, x.size);
+  }
+};
+
+struct copy {
+  static constexpr auto id = number::copy;
+  static constexpr auto kind = answer::none;
+  live<stream_id> stream{};
+  box to{};
+  box from{};
+  extent size{};
+  static auto fields(auto& x) {
+    return std::tie(x.stream, x.to, x.from, x.size);
+  }
+};
+
+struct fill {
+  static constexpr auto id = number::fill;
+  static constexpr auto kind = answer::none;
+  live<stream_id> stream{};
+  box to{};
+  std::uint32_t value = 0;
+  std::uint32_t element_bytes = 1; // 1, 2 or 4
+  extent size{};                   // width in elements
+  static auto fields(auto& x) {
+    return std::tie(x.stream, x.to, x.value, x.element_bytes, x.size);
+  }
+};
+
+// -- streams and events
+// -----------------------------------------------------------
+
+struct stream_create {
+  static constexpr auto id = number::stream_create;
+  static constexpr auto kind = answer::none;
+  fresh<stream_id> stream{};
+  std::uint32_t non_blocking = 0;
+  std::int32_t priority = 0;
+  static auto fields(auto& x) {
+    return std::tie(x.stream, x.non_blocking, x.priority);
+  }
+};
+
+struct stream_destroy {
+  static constexpr auto id = number::stream_destroy;
+  static constexpr auto kind = answer::none;
+  ended<stream_id> stream{};
+  static auto fields(auto& x) { return std::tie(x.stream); }
+};
+
+struct event_create {
+  static constexpr auto id = number::event_create;
+  static constexpr auto kind = answer::none;
+  fresh<event_id> event{};
+  std::uint32_t timing = 1;
+  static auto fields(auto& x) { return std::tie(x.event, x.timing); }
+};
+
+struct event_destroy {
+  static constexpr auto id = number::event_destroy;
+  static constexpr auto kind = answer::none;
+  ended<event_id> event{};
+  static auto fields(auto& x) { return std::tie(x.event); }
+};
+
+struct event_record {
+  static constexpr auto id = number::event_record;
+  static constexpr auto kind = answer::none;
+  live<event_id> event{};
+  live<stream_id> stream{};
+  static auto fields(auto& x) { return std::tie(x.event, x.stream); }
+};
+
+struct stream_wait {
+  static constexpr auto id = number::stream_wait;
+  static constexpr auto kind = answer::none;
+  live<stream_id> stream{};
+  live<event_id> event{};
+  static auto fields(auto& x) { return std::tie(x.stream, x.event); }
+};
+
+/// Answered when all work enqueued in the stream so far is done.
+struct stream_sync {
+  static constexpr auto id = number::stream_sync;
+  static constexpr auto kind = answer::sync;
+  live<stream_id> stream{};
+  static auto fields(auto& x) { return std::tie(x.stream); }
+};
+
+/// Answered when all work enqueued on the device so far is done.
+struct device_sync {
+  static constexpr auto id = number::device_sync;
+  static constexpr auto kind = answer::sync;
+  static auto fields(auto&) { return std::tuple<>(); }
+};
+
+/// Answered when the event's latest record is done.
+struct event_sync {
+  static constexpr auto id = number::event_sync;
+  static constexpr auto kind = answer::sync;
+  live<event_id> event{};
+  static auto fields(auto& x) { return std::tie(x.event); }
+};
+
+/// Milliseconds between two completed records; `value` of the answer holds the
+/// bits of a float.
+struct elapsed {
+  static constexpr auto id = number::elapsed;
+  static constexpr auto kind = answer::sync;
+  live<event_id> from{};
+  live<event_id> to{};
+  static auto fields(auto& x) { return std::tie(x.from, x.to); }
+};
+
+/// A host function has its turn in the stream: the slot goes from waiting to
+/// called, the program runs the function and appends host_done.
+struct host_call {
+  static constexpr auto id = number::host_call;
+  static constexpr auto kind = answer::sync;
+  live<stream_id> stream{};
+  static auto fields(auto& x) { return std::tie(x.stream); }
+};
+
+struct host_done {
+  static constexpr auto id = number::host_done;
+  static constexpr auto kind = answer::none;
+  std::uint64_t call = 0; // call number of the host_call
+  static auto fields(auto& x) { return std::tie(x.call); }
+};
+
+using all = std::tuple<mem_alloc, mem_free, host_alloc, host_free, image_part,
+                       module_load, module_facts, module_unload,
+                       kernel_attribute, launch, write, read, read_host, copy,
+                       fill, stream_create, stream_destroy, event_create,
+                       event_destroy, event_record, stream_wait, stream_sync,
+                       device_sync, event_sync, elapsed, host_call, host_done>;
+
+} // namespace vgpu::call

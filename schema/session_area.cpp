@@ -1,0 +1,328 @@
+#include "schema/session_area.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace vgpu {
+
+namespace {
+
+constexpr std::uint64_t slots_offset = 4096;
+constexpr std::uint64_t console_offset =
+    slots_offset + slot_count * sizeof(slot);
+constexpr std::uint64_t arena_offset = console_offset + console_bytes;
+constexpr std::uint64_t control_bytes = arena_offset + arena_bytes;
+
+fault from_errno(const std::string& what) {
+  auto code =
+      errno == ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_OPERATING_SYSTEM;
+  return {code, what + ": " + std::strerror(errno)};
+}
+
+result<mapping> map_shared(int fd, std::uint64_t bytes) {
+  auto* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (at == MAP_FAILED)
+    return from_errno("cannot map a session's shared memory");
+  return mapping{at, bytes};
+}
+
+/// Maps the file twice, one right behind the other.
+result<mapping> map_mirrored(int fd, std::uint64_t bytes) {
+  auto* at = ::mmap(nullptr, 2 * bytes, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED)
+    return from_errno("cannot reserve address space for a call log");
+  mapping whole{at, 2 * bytes};
+  for (auto offset : {std::uint64_t{0}, bytes}) {
+    auto* half = ::mmap(whole.data() + offset, bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+    if (half == MAP_FAILED)
+      return from_errno("cannot map a call log");
+  }
+  return whole;
+}
+
+bool is_power_of_two(std::uint64_t x) {
+  return x != 0 && (x & (x - 1)) == 0;
+}
+
+} // namespace
+
+// -- ownership
+// ------------------------------------------------------------------
+
+unique_fd& unique_fd::operator=(unique_fd&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+unique_fd::~unique_fd() {
+  if (fd_ >= 0)
+    ::close(fd_);
+}
+
+int unique_fd::release() noexcept {
+  return std::exchange(fd_, -1);
+}
+
+mapping::mapping(mapping&& other) noexcept
+    : at_(std::exchange(other.at_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+mapping& mapping::operator=(mapping&& other) noexcept {
+  std::swap(at_, other.at_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+mapping::~mapping() {
+  if (at_ != nullptr)
+    ::munmap(at_, bytes_);
+}
+
+// -- memory and sleeping
+// ----------------------------------------------------------
+
+result<unique_fd> make_sealed_memory(const char* name, std::uint64_t bytes) {
+  unique_fd fd{
+      static_cast<int>(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING))};
+  if (!fd)
+    return from_errno("cannot create shared memory");
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
+    return from_errno("cannot size shared memory");
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
+    return from_errno("cannot seal shared memory");
+  return fd;
+}
+
+result<std::uint64_t> sealed_size(int fd) {
+  auto seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "shared memory of a session is not sealed against shrinking; "
+                 "its owner is not a vGPU program"};
+  struct stat info {};
+  if (::fstat(fd, &info) != 0)
+    return from_errno("cannot tell the size of shared memory");
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
+void wake_all(const std::atomic<std::uint32_t>& word) noexcept {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value,
+                 std::chrono::nanoseconds patience) noexcept {
+  using namespace std::chrono;
+  auto whole = duration_cast<seconds>(patience);
+  timespec limit{static_cast<time_t>(whole.count()),
+                 static_cast<long>((patience - whole).count())};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
+}
+
+// -- making and opening
+// -----------------------------------------------------------
+
+result<session_area> session_area::create(std::uint64_t log_capacity,
+                                          std::uint64_t host_bytes) {
+  if (!is_power_of_two(log_capacity) || log_capacity < minimum_log)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a log's capacity must be a power of two of at least 16 MiB, "
+                 "not " +
+                     std::to_string(log_capacity)};
+  session_area area;
+  auto make = [](unique_fd& into, const char* name,
+                 std::uint64_t bytes) -> status {
+    auto made = make_sealed_memory(name, bytes);
+    if (!made)
+      return made.why();
+    into = std::move(*made);
+    return {};
+  };
+  if (auto ok = make(area.control_, "vgpu-control", control_bytes); !ok)
+    return ok.why();
+  if (auto ok = make(area.log_, "vgpu-log", log_capacity); !ok)
+    return ok.why();
+  if (auto ok = make(area.host_, "vgpu-host", host_bytes); !ok)
+    return ok.why();
+  if (auto ok = area.map_all(); !ok)
+    return ok.why();
+  auto& header = area.header();
+  header.log_capacity = log_capacity;
+  header.protection_level = static_cast<std::uint32_t>(protection::journal);
+  header.magic = control_header::the_magic;
+  return area;
+}
+
+result<session_area> session_area::open(unique_fd control, unique_fd log,
+                                        unique_fd host) {
+  session_area area;
+  area.control_ = std::move(control);
+  area.log_ = std::move(log);
+  area.host_ = std::move(host);
+  if (auto ok = area.map_all(); !ok)
+    return ok.why();
+  if (area.header().magic != control_header::the_magic)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a session's control area has no valid header; the program's "
+                 "libcuda is of another version"};
+  return area;
+}
+
+status session_area::map_all() {
+  auto control = sealed_size(control_.get());
+  if (!control)
+    return control.why();
+  if (*control != control_bytes)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a session's control area has " + std::to_string(*control) +
+                     " bytes instead of " + std::to_string(control_bytes) +
+                     "; the program's libcuda is of another version"};
+  auto log = sealed_size(log_.get());
+  if (!log)
+    return log.why();
+  if (!is_power_of_two(*log) || *log < minimum_log || *log > maximum_log)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a session's log has an impossible size of " +
+                     std::to_string(*log) + " bytes"};
+  auto host = sealed_size(host_.get());
+  if (!host)
+    return host.why();
+  if (*host == 0 || *host > window_bytes || *host % granule_bytes != 0)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a session's host memory has an impossible size of " +
+                     std::to_string(*host) + " bytes"};
+  log_capacity_ = *log;
+  host_bytes_ = *host;
+  auto control_map = map_shared(control_.get(), control_bytes);
+  if (!control_map)
+    return control_map.why();
+  control_map_ = std::move(*control_map);
+  auto log_map = map_mirrored(log_.get(), log_capacity_);
+  if (!log_map)
+    return log_map.why();
+  log_map_ = std::move(*log_map);
+  return {};
+}
+
+status session_area::map_host() {
+  auto* wanted = reinterpret_cast<void*>(host_window);
+  auto* at =
+      ::mmap(wanted, host_bytes_, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, host_.get(), 0);
+  if (at == MAP_FAILED)
+    return from_errno("cannot map host memory at its fixed address");
+  host_map_ = mapping{at, host_bytes_};
+  if (at != wanted)
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 "the address range of the host window is taken"};
+  return {};
+}
+
+bool session_area::in_host(device_address address,
+                           std::uint64_t bytes) const noexcept {
+  return address >= host_window && bytes <= host_bytes_ &&
+         address - host_window <= host_bytes_ - bytes;
+}
+
+// -- views
+// ------------------------------------------------------------------------
+
+control_header& session_area::header() const noexcept {
+  return *reinterpret_cast<control_header*>(control_map_.data());
+}
+
+slot& session_area::at(slot_index index) const noexcept {
+  return reinterpret_cast<slot*>(control_map_.data() +
+                                 slots_offset)[index % slot_count];
+}
+
+std::span<std::byte> session_area::arena() const noexcept {
+  return {control_map_.data() + arena_offset, arena_bytes};
+}
+
+// -- the reader's side
+// --------------------------------------------------------------
+
+void session_area::publish_executed(std::uint64_t position) const noexcept {
+  auto& header = this->header();
+  header.executed.store(position, std::memory_order_seq_cst);
+  if (header.room_wanted.load(std::memory_order_seq_cst) != 0 &&
+      header.room_wanted.exchange(0) != 0)
+    wake_all(header.room_wanted);
+}
+
+bool session_area::waits(slot_index index, call_number call) const noexcept {
+  auto& s = at(index);
+  auto state = static_cast<slot_state>(s.state.load(std::memory_order_acquire));
+  return (state == slot_state::waiting || state == slot_state::waiting_asleep ||
+          state == slot_state::called) &&
+         s.call.load(std::memory_order_relaxed) == call.value;
+}
+
+void session_area::answer(slot_index index, call_number call, CUresult result,
+                          std::uint64_t value) const noexcept {
+  if (index == 0 || !waits(index, call))
+    return;
+  auto& s = at(index);
+  s.result.store(static_cast<std::uint32_t>(result), std::memory_order_relaxed);
+  s.value.store(value, std::memory_order_relaxed);
+  auto before =
+      s.state.exchange(static_cast<std::uint32_t>(slot_state::answered),
+                       std::memory_order_acq_rel);
+  if (before == static_cast<std::uint32_t>(slot_state::waiting_asleep))
+    wake_all(s.state);
+}
+
+void session_area::call_host(slot_index index,
+                             call_number call) const noexcept {
+  auto& s = at(index);
+  if (index == 0 || s.call.load(std::memory_order_acquire) != call.value)
+    return;
+  auto expected = static_cast<std::uint32_t>(slot_state::waiting);
+  if (!s.state.compare_exchange_strong(
+          expected, static_cast<std::uint32_t>(slot_state::called)))
+    return;
+  header().upcalls.fetch_add(1, std::memory_order_acq_rel);
+  wake_all(header().upcalls);
+}
+
+void session_area::print(std::uint64_t position,
+                         std::string_view text) const noexcept {
+  auto& written = header().console_written;
+  auto have = written.load(std::memory_order_relaxed);
+  if (position + text.size() <= have)
+    return;
+  if (position < have)
+    text.remove_prefix(have - position);
+  auto* ring = control_map_.data() + console_offset;
+  for (auto c : text)
+    ring[have++ % console_bytes] = static_cast<std::byte>(c);
+  written.store(have, std::memory_order_release);
+}
+
+std::string session_area::take_console() const {
+  auto& header = this->header();
+  auto end = header.console_written.load(std::memory_order_acquire);
+  auto begin = header.console_read.load(std::memory_order_relaxed);
+  if (end - begin > console_bytes)
+    begin = end - console_bytes;
+  std::string text(end - begin, '\0');
+  auto* ring = control_map_.data() + console_offset;
+  for (auto& c : text)
+    c = static_cast<char>(ring[begin++ % console_bytes]);
+  header.console_read.store(end, std::memory_order_relaxed);
+  return text;
+}
+
+} // namespace vgpu

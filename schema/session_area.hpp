@@ -1,0 +1,197 @@
+// The memory that a program shares with whoever serves its session: reply
+// slots, console, reply arena and host memory. (The log itself: call_log.hpp.)
+//
+// The program owns it and is not trusted: the reader's side copies a value out
+// once and checks the copy; nothing it finds here can make it leave the areas,
+// whose sizes it took from the kernel and not from the program.
+#pragma once
+
+#include "schema/fault.hpp"
+#include "schema/ids.hpp"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace vgpu {
+
+/// Owns a file descriptor.
+class unique_fd {
+public:
+  unique_fd() = default;
+  explicit unique_fd(int fd) noexcept : fd_(fd) {}
+  unique_fd(unique_fd&& other) noexcept : fd_(other.release()) {}
+  unique_fd& operator=(unique_fd&& other) noexcept;
+  ~unique_fd();
+
+  int get() const noexcept { return fd_; }
+  int release() noexcept;
+  explicit operator bool() const noexcept { return fd_ >= 0; }
+
+private:
+  int fd_ = -1;
+};
+
+/// Owns a range of address space.
+class mapping {
+public:
+  mapping() = default;
+  mapping(void* at, std::size_t bytes) noexcept : at_(at), bytes_(bytes) {}
+  mapping(mapping&& other) noexcept;
+  mapping& operator=(mapping&& other) noexcept;
+  ~mapping();
+
+  std::byte* data() const noexcept { return static_cast<std::byte*>(at_); }
+  std::size_t size() const noexcept { return bytes_; }
+
+private:
+  void* at_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// A memfd of a fixed size that nobody can shrink or grow.
+result<unique_fd> make_sealed_memory(const char* name, std::uint64_t bytes);
+
+/// The size of such a memfd, as the kernel tells it; a fault when its size is
+/// not sealed (its owner could cut it under the reader's feet).
+result<std::uint64_t> sealed_size(int fd);
+
+/// Wakes threads that sleep on a word of shared memory, in any process.
+void wake_all(const std::atomic<std::uint32_t>& word) noexcept;
+/// Sleeps while the word has this value, for at most `patience`. May return
+/// early.
+void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value,
+                 std::chrono::nanoseconds patience) noexcept;
+
+// -- layout
+// ---------------------------------------------------------------------
+
+/// What becomes of a synchronising call's place to be answered in.
+enum class slot_state : std::uint32_t {
+  free = 0,
+  waiting = 1,        // its call is in the log
+  waiting_asleep = 2, // and a thread sleeps on the word
+  called = 3,         // a host function may run now
+  answered = 4,
+};
+
+/// One reply slot: 64 bytes. The program takes it and frees it; the reader of
+/// the log answers it, once, and only while it waits for that very call. Hence
+/// a replay answers nothing twice.
+struct alignas(64) slot {
+  std::atomic<std::uint32_t> state;
+  std::atomic<std::uint32_t> result; // CUresult
+  std::atomic<std::uint64_t> call;   // call number it waits for
+  std::atomic<std::uint64_t> value;  // what the call returns in 64 bits
+  std::array<std::uint64_t, 5> unused;
+};
+static_assert(sizeof(slot) == 64);
+
+/// Index of a slot; 0 is "no slot".
+using slot_index = std::uint16_t;
+inline constexpr std::size_t slot_count = 4096;
+inline constexpr std::uint64_t console_bytes = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t arena_bytes = std::uint64_t{64} << 20;
+inline constexpr std::size_t ticket_bytes = 960;
+/// A log holds at least so many bytes, and at most maximum_log.
+inline constexpr std::uint64_t minimum_log = std::uint64_t{16} << 20;
+inline constexpr std::uint64_t maximum_log = std::uint64_t{1} << 40;
+
+enum class protection : std::uint32_t { none = 0, journal = 1 };
+
+/// The control area's first page. Each line has one writer.
+struct control_header {
+  static constexpr std::uint64_t the_magic = 0x31304c4c41435547; // "GUCALL01"
+  std::uint64_t magic;
+  std::uint64_t log_capacity; // bytes, a power of two
+
+  // Written by the program.
+  alignas(64) std::atomic<std::uint64_t> tail; // where the next record goes
+  std::atomic<std::uint64_t> trimmed;          // the log begins here
+  std::atomic<std::uint32_t> protection_level;
+  std::atomic<std::uint64_t> console_read; // bytes of printf text taken
+  std::atomic<std::uint32_t> room_wanted;  // a writer waits for `executed`
+
+  // Written by whoever reads the log.
+  alignas(64) std::atomic<std::uint32_t> reader_asleep;
+  alignas(
+      64) std::atomic<std::uint64_t> executed; // nothing before it is needed
+  std::atomic<std::uint32_t> sticky_error;     // CUresult
+  std::atomic<std::uint64_t> console_written;
+  std::atomic<std::uint32_t> upcalls; // grows with each host function called
+  std::atomic<std::uint64_t> served_epoch;
+
+  // Written by the client: what a restarted one needs to take the session up
+  // (a wire.capnp Adopt).
+  alignas(64) std::atomic<std::uint32_t> ticket_size;
+  std::array<std::byte, ticket_bytes> ticket;
+};
+static_assert(sizeof(control_header) <= 4096);
+
+/// Both sides' view of the control area and the host memory. Thread-safe as
+/// its atomics are.
+class session_area {
+public:
+  /// The program's side: makes the areas. `log_capacity` is a power of two of
+  /// at least minimum_log; `host_bytes` is the size of the host window.
+  static result<session_area> create(std::uint64_t log_capacity,
+                                     std::uint64_t host_bytes);
+  /// The reader's side: maps what came from a program, checking everything.
+  static result<session_area> open(unique_fd control, unique_fd log,
+                                   unique_fd host);
+
+  control_header& header() const noexcept;
+  /// Precondition: 0 < index < slot_count.
+  slot& at(slot_index index) const noexcept;
+  std::span<std::byte> arena() const noexcept;
+  /// `capacity` bytes, mapped twice in a row: a record is never cut.
+  std::byte* log_data() const noexcept { return log_map_.data(); }
+  std::uint64_t log_capacity() const noexcept { return log_capacity_; }
+  std::uint64_t host_bytes() const noexcept { return host_bytes_; }
+
+  int control_fd() const noexcept { return control_.get(); }
+  int log_fd() const noexcept { return log_.get(); }
+  int host_fd() const noexcept { return host_.get(); }
+
+  /// Maps the host memory at vgpu::host_window. A fault when that is taken.
+  status map_host();
+  /// Only after map_host(): whether [address, address + bytes) lies in it.
+  bool in_host(device_address address, std::uint64_t bytes) const noexcept;
+
+  // -- reader's side
+  // ------------------------------------------------------------
+
+  /// Tells the program that nothing before `position` is needed any more.
+  void publish_executed(std::uint64_t position) const noexcept;
+
+  /// Whether this slot still waits for this call.
+  bool waits(slot_index index, call_number call) const noexcept;
+  /// Answers the slot if it waits for this call, and wakes its thread.
+  void answer(slot_index index, call_number call, CUresult result,
+              std::uint64_t value) const noexcept;
+  /// Lets a host function run: waiting → called. No effect a second time.
+  void call_host(slot_index index, call_number call) const noexcept;
+  /// Appends printf text that begins at byte `position` of all the session's
+  /// text; what the program has been given before is skipped. The oldest text
+  /// is lost when the ring is full, as in CUDA.
+  void print(std::uint64_t position, std::string_view text) const noexcept;
+  /// Text that was printed and not yet taken; moves console_read.
+  std::string take_console() const;
+
+private:
+  session_area() = default;
+  status map_all();
+
+  unique_fd control_, log_, host_;
+  mapping control_map_, log_map_, host_map_;
+  std::uint64_t log_capacity_ = 0;
+  std::uint64_t host_bytes_ = 0;
+};
+
+} // namespace vgpu

@@ -1,0 +1,116 @@
+#include "schema/call_codec.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <set>
+#include <vector>
+
+using namespace vgpu;
+
+namespace {
+
+template <class Call>
+std::vector<std::uint64_t> encoded(const Call& x, std::uint8_t device = 0) {
+  std::vector<std::uint64_t> words(call::message_words(x));
+  call::encode(x, device, words);
+  return words;
+}
+
+/// Decodes and hands the call to `check` if it is a Call.
+template <class Call, class Check>
+bool decoded(std::span<const std::uint64_t> words, Check check) {
+  bool right = false;
+  auto ok = call::decode(words, [&]<class T>(const T& x, std::uint8_t device) {
+    if constexpr (std::is_same_v<T, Call>) {
+      right = true;
+      check(x, device);
+    }
+  });
+  return ok.ok() && right;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(call_codec)
+
+BOOST_AUTO_TEST_CASE(a_launch_survives_with_its_parameters) {
+  std::vector<std::byte> parameters(37, std::byte{7});
+  call::launch x{.stream = {{3}},
+                 .module = {{9}},
+                 .kernel = 2,
+                 .flags = call::launch::cooperative,
+                 .grid = {1, 2, 3},
+                 .block = {4, 5, 6},
+                 .cluster = {7, 8, 9},
+                 .dynamic_shared = 1234,
+                 .bytes = parameters};
+  auto words = encoded(x, 5);
+  BOOST_TEST(decoded<call::launch>(words, [&](const auto& y, int device) {
+    BOOST_TEST(device == 5);
+    BOOST_TEST(y.stream.id.value == 3u);
+    BOOST_TEST(y.module.id.value == 9u);
+    BOOST_TEST(y.kernel == 2u);
+    BOOST_TEST(y.flags == call::launch::cooperative);
+    BOOST_TEST((y.grid.x == 1 && y.grid.y == 2 && y.grid.z == 3));
+    BOOST_TEST((y.block.x == 4 && y.block.y == 5 && y.block.z == 6));
+    BOOST_TEST((y.cluster.x == 7 && y.cluster.y == 8 && y.cluster.z == 9));
+    BOOST_TEST(y.dynamic_shared == 1234u);
+    BOOST_TEST((std::equal(y.bytes.begin(), y.bytes.end(), parameters.begin(),
+                           parameters.end())));
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(a_negative_priority_survives) {
+  auto words = encoded(
+      call::stream_create{.stream = {{4}}, .non_blocking = 1, .priority = -5});
+  BOOST_TEST(decoded<call::stream_create>(
+      words, [](const auto& x, int) { BOOST_TEST(x.priority == -5); }));
+}
+
+BOOST_AUTO_TEST_CASE(every_call_encodes_into_exactly_its_words) {
+  std::set<std::uint16_t> numbers;
+  std::apply(
+      [&](auto... x) {
+        (
+            [&]<class Call>(Call y) {
+              auto words = encoded(y);
+              BOOST_TEST(
+                  (decoded<Call>(words, [](const auto&, std::uint8_t) {})));
+              numbers.insert(static_cast<std::uint16_t>(Call::id));
+            }(x),
+            ...);
+      },
+      call::all{});
+  BOOST_TEST(numbers.size() == std::tuple_size_v<call::all>);
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_call_is_refused_by_number) {
+  auto words = encoded(call::device_sync{});
+  // The function is the struct's first data word: table, root, data.
+  words[2] = 4711;
+  auto ok = call::decode(words, [](const auto&, std::uint8_t) {});
+  BOOST_TEST(!ok.ok());
+  BOOST_TEST(ok.why().what.find("4711") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(missing_arguments_are_refused) {
+  auto words = encoded(call::device_sync{});
+  words[2] = static_cast<std::uint16_t>(call::number::copy);
+  BOOST_TEST(!call::decode(words, [](const auto&, std::uint8_t) {}).ok());
+}
+
+BOOST_AUTO_TEST_CASE(any_single_damaged_word_is_survived) {
+  std::vector<std::byte> parameters(64, std::byte{1});
+  auto whole = encoded(call::launch{.bytes = parameters});
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    for (int bit = 0; bit < 64; ++bit) {
+      auto words = whole;
+      words[i] ^= std::uint64_t{1} << bit;
+      (void)call::decode(words, [](const auto&, std::uint8_t) {});
+    }
+  for (std::size_t n = 0; n < whole.size(); ++n)
+    BOOST_TEST(!call::decode({whole.data(), n}, [](const auto&, std::uint8_t) {
+                }).ok());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

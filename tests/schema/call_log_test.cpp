@@ -1,0 +1,224 @@
+#include "log_fixture.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <poll.h>
+
+#include <algorithm>
+#include <random>
+#include <thread>
+#include <vector>
+
+using namespace vgpu;
+using test::log_fixture;
+
+BOOST_FIXTURE_TEST_SUITE(call_log, log_fixture)
+
+BOOST_AUTO_TEST_CASE(an_empty_log_has_nothing_to_read) {
+  log_reader reader{server, doorbell.get(), 0};
+  auto got = reader.next();
+  BOOST_REQUIRE(got.ok());
+  BOOST_TEST(!got->has_value());
+}
+
+BOOST_AUTO_TEST_CASE(records_come_in_order_with_their_payload) {
+  auto first = append(call::mem_alloc{.address = 1, .bytes = 2});
+  auto second = append(call::write{}, 0, 1001);
+  log_reader reader{server, doorbell.get(), 0};
+  auto a = reader.next();
+  BOOST_REQUIRE((a.ok() && a->has_value()));
+  BOOST_TEST(((*a)->call == first));
+  auto b = reader.next();
+  BOOST_REQUIRE((b.ok() && b->has_value()));
+  BOOST_TEST(((*b)->call == second));
+  BOOST_TEST((*b)->payload.size() == 1001u);
+  BOOST_TEST(((*b)->payload[1000] == std::byte{1000 % 256}));
+  BOOST_TEST(!reader.next()->has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_uncommitted_record_holds_up_those_behind_it) {
+  auto place = writer.reserve(2, 0, {});
+  append(call::device_sync{});
+  log_reader reader{server, doorbell.get(), 0};
+  BOOST_TEST(!reader.next()->has_value());
+  writer.commit(place, 0);
+  BOOST_TEST(reader.next()->has_value());
+  BOOST_TEST(reader.next()->has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_second_reader_sees_the_same_calls_again) {
+  for (int i = 0; i < 100; ++i)
+    append(call::mem_free{.address = static_cast<device_address>(i)});
+  for (int round = 0; round < 2; ++round) {
+    log_reader reader{server, doorbell.get(), 0};
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      auto got = reader.next();
+      BOOST_REQUIRE((got.ok() && got->has_value()));
+      (void)call::decode((*got)->message, [&]<class T>(const T& x, int) {
+        if constexpr (std::is_same_v<T, call::mem_free>)
+          BOOST_TEST(x.address == i);
+      });
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ranges_hold_whole_records_and_parse_to_the_same) {
+  std::vector<call_number> calls;
+  for (std::uint32_t i = 0; i < 50; ++i)
+    calls.push_back(append(call::write{}, 0, i * 10));
+  log_reader reader{server, doorbell.get(), 0};
+  std::vector<std::uint64_t> scratch;
+  std::size_t seen = 0;
+  for (;;) {
+    auto position = reader.position();
+    auto range = reader.next_range(1000);
+    BOOST_REQUIRE(range.ok());
+    if (range->empty())
+      break;
+    for (auto rest = *range; !rest.empty();) {
+      auto got = parse_record(rest, position, scratch);
+      BOOST_REQUIRE((got.ok() && got->has_value()));
+      BOOST_TEST(((*got)->call == calls.at(seen++)));
+      rest = rest.subspan((*got)->end - position);
+      position = (*got)->end;
+    }
+  }
+  BOOST_TEST(seen == calls.size());
+}
+
+BOOST_AUTO_TEST_CASE(the_doorbell_rings_only_for_a_sleeping_reader) {
+  log_reader reader{server, doorbell.get(), 0};
+  append(call::device_sync{});
+  pollfd item{doorbell.get(), POLLIN, 0};
+  BOOST_TEST(::poll(&item, 1, 0) == 0);
+  BOOST_TEST(!reader.fall_asleep()); // there is a record
+  BOOST_TEST(reader.next()->has_value());
+  BOOST_TEST(reader.fall_asleep());
+  append(call::device_sync{});
+  BOOST_TEST(::poll(&item, 1, 0) == 1);
+  reader.awake();
+  BOOST_TEST(::poll(&item, 1, 0) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_journal_at_its_cap_lowers_protection_and_goes_on) {
+  auto level = [&] { return program.header().protection_level.load(); };
+  log_reader reader{server, doorbell.get(), 0};
+  std::uint64_t appended = 0;
+  while (lowered_at == 0) {
+    append(call::write{}, 0, 1 << 20);
+    ++appended;
+    BOOST_REQUIRE(reader.next()->has_value());
+    server.publish_executed(reader.position());
+  }
+  BOOST_TEST(lowered_at > minimum_log / 4 * 3);
+  BOOST_TEST(level() == static_cast<std::uint32_t>(protection::none));
+  // Many times the capacity passes through, and arrives whole.
+  for (int i = 0; i < 64; ++i) {
+    append(call::write{}, 0, 1 << 20);
+    auto got = reader.next();
+    BOOST_REQUIRE((got.ok() && got->has_value()));
+    BOOST_TEST(((*got)->payload[(1 << 20) - 1] == std::byte{255}));
+    server.publish_executed(reader.position());
+  }
+  BOOST_TEST(program.header().trimmed.load() > minimum_log);
+}
+
+BOOST_AUTO_TEST_CASE(a_full_log_waits_for_its_reader_and_says_that_it_stalls) {
+  program.header().protection_level =
+      static_cast<std::uint32_t>(protection::none);
+  struct gave_up {};
+  auto until_full = [&] {
+    for (;;)
+      call::append(
+          writer, call::write{}, 0, 0, 1 << 20, [](auto) {},
+          [] { throw gave_up{}; });
+  };
+  BOOST_CHECK_THROW(until_full(), gave_up);
+}
+
+BOOST_AUTO_TEST_CASE(many_threads_append_and_every_record_arrives_once) {
+  constexpr int threads = 4;
+  constexpr std::uint64_t each = 5000;
+  program.header().protection_level =
+      static_cast<std::uint32_t>(protection::none);
+  std::vector<std::thread> writers;
+  for (int t = 0; t < threads; ++t)
+    writers.emplace_back([this, t] {
+      for (std::uint64_t i = 0; i < each; ++i)
+        append(call::mem_alloc{.address = static_cast<device_address>(t),
+                               .bytes = i},
+               0, static_cast<std::uint32_t>(i % 3000));
+    });
+  std::vector<std::uint64_t> next(threads, 0);
+  log_reader reader{server, doorbell.get(), 0};
+  bool right = true;
+  for (std::uint64_t seen = 0; seen < threads * each;) {
+    auto got = reader.next();
+    if (!got.ok()) {
+      BOOST_ERROR(got.why().what);
+      break;
+    }
+    if (!got->has_value()) {
+      if (reader.fall_asleep()) {
+        pollfd item{doorbell.get(), POLLIN, 0};
+        ::poll(&item, 1, 1000);
+        reader.awake();
+      }
+      continue;
+    }
+    ++seen;
+    (void)call::decode((*got)->message, [&]<class T>(const T& x, int) {
+      if constexpr (std::is_same_v<T, call::mem_alloc>)
+        right = right && x.bytes == next.at(x.address)++;
+    });
+    server.publish_executed(reader.position());
+  }
+  for (auto& t : writers)
+    t.join();
+  BOOST_TEST(right);
+  for (auto n : next)
+    BOOST_TEST(n == each);
+}
+
+BOOST_AUTO_TEST_CASE(damage_of_any_kind_is_told_and_never_followed) {
+  std::mt19937_64 random{20260101};
+  for (int round = 0; round < 2000; ++round) {
+    log_fixture fresh;
+    for (int i = 0; i < 4; ++i)
+      fresh.append(call::write{}, 1, 64);
+    auto end = fresh.program.header().tail.load();
+    auto* bytes = fresh.program.log_data();
+    for (int i = 0; i < 3; ++i)
+      bytes[random() % end] = static_cast<std::byte>(random());
+    log_reader reader{fresh.server, fresh.doorbell.get(), 0};
+    for (int i = 0; i < 10; ++i) {
+      auto got = reader.next();
+      if (!got.ok() || !got->has_value())
+        break;
+      (void)call::decode((*got)->message, [](const auto&, std::uint8_t) {});
+    }
+    if (round == 50 && ::getenv("TSAN_OPTIONS") != nullptr)
+      break;
+  }
+  // One that contradicts itself in each part.
+  auto parse = [](std::uint32_t size, std::uint16_t words, std::uint16_t slot,
+                  std::uint32_t payload) {
+    alignas(8) std::array<std::byte, 256> bytes{};
+    auto& header = *reinterpret_cast<record_header*>(bytes.data());
+    header.size = size;
+    header.message_words = words;
+    header.slot = slot;
+    header.payload_bytes = payload;
+    std::vector<std::uint64_t> scratch;
+    return parse_record(bytes, 0, scratch);
+  };
+  BOOST_TEST(parse(40, 3, 0, 0).ok());
+  BOOST_TEST(!parse(40, 2, 0, 0).ok());
+  BOOST_TEST(!parse(41, 3, 0, 0).ok());
+  BOOST_TEST(!parse(40, 3, 4096, 0).ok());
+  BOOST_TEST(!parse(40, 0, 0, 24).ok());
+  BOOST_TEST(!parse(512, 62, 0, 0).ok()); // longer than what is there
+  BOOST_TEST(!parse(0xffff'fff8, 3, 0, 0).ok());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
