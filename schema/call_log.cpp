@@ -215,7 +215,7 @@ result<std::span<const std::byte>> log_reader::next_range(std::uint64_t limit) {
   return std::span<const std::byte>{begin, bytes};
 }
 
-bool log_reader::committed() const noexcept {
+bool log_reader::ready() const noexcept {
   auto* at = area_.log_data() + (position_ & (area_.log_capacity() - 1));
   return reinterpret_cast<const record_header*>(at)->size.load(
              std::memory_order_relaxed) != 0;
@@ -224,7 +224,7 @@ bool log_reader::committed() const noexcept {
 bool log_reader::fall_asleep() noexcept {
   area_.header().reader_asleep.store(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!committed())
+  if (!ready())
     return true;
   awake();
   return false;

@@ -132,6 +132,9 @@ public:
   /// record, as they lie in the log; empty when there are none. Moves on.
   result<std::span<const std::byte>> next_range(std::uint64_t limit);
 
+  /// Whether next() would find a record (or a damaged one).
+  bool ready() const noexcept;
+
   std::uint64_t position() const noexcept { return position_; }
   void rewind(std::uint64_t to) noexcept { position_ = to; }
 
@@ -141,8 +144,6 @@ public:
   void awake() noexcept;
 
 private:
-  bool committed() const noexcept;
-
   const session_area& area_;
   int doorbell_;
   std::uint64_t position_;

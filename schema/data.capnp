@@ -70,6 +70,14 @@ struct Attach {
   # Answers up to this number arrived; what came after is sent again.
   consoleSeen @2 :UInt64;
   # Bytes of printf text that the program already has.
+  replayUntil @3 :UInt64;
+  # Calls before this number were served by an earlier worker: of these, only
+  # the waiting ones want an answer.
+  waiting @4 :List(Waiting);
+}
+struct Waiting {
+  call @0 :UInt64;
+  slot @1 :UInt32;
 }
 struct Range {
   from @0 :UInt64;
@@ -86,6 +94,8 @@ struct Progress {
   stickyError @2 :UInt32;
   calls @3 :UInt64;
   # Executed since this worker began.
+  answers @4 :UInt64;
+  # Given since this worker began.
 }
 struct Answer {
   number @0 :UInt64;

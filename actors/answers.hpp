@@ -1,0 +1,96 @@
+// How a worker's executor answers a program: into the program's own memory
+// (mapped), or over the data plane (forwarded).
+#pragma once
+
+#include "schema/call_log.hpp"
+#include "schema/calls.hpp"
+#include "schema/session_area.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace vgpu {
+
+/// The call that is to be answered, and where its program waits.
+struct waiter {
+  slot_index slot = 0;
+  call_number call;
+};
+
+/// Room for bytes on their way from the device to the program. Keep it until
+/// they were delivered.
+struct landing {
+  std::span<std::byte> bytes;
+  std::shared_ptr<void> owner;
+};
+
+/// Thread-safe: completions answer from the device's threads.
+class answer_sink {
+public:
+  virtual ~answer_sink() = default;
+
+  /// False where it is known that nobody waits for this call any more: what it
+  /// would read need not be read.
+  virtual bool wanted(const waiter& who) const = 0;
+
+  virtual void answer(const waiter& who, CUresult result,
+                      std::uint64_t value) = 0;
+
+  /// Room for an answer of `bytes` bytes that belongs into this range of the
+  /// arena; a fault where the range does not fit the arena.
+  virtual result<landing> land(call::arena_range range,
+                               std::uint64_t bytes) = 0;
+  /// Answers with what has landed.
+  virtual void deliver(const waiter& who, CUresult result, std::uint64_t value,
+                       const landing& what, std::uint64_t arena_offset) = 0;
+
+  /// Room for bytes that belong to this place in the host window, which
+  /// the executor has checked.
+  virtual landing land_host(device_address address, std::uint64_t bytes) = 0;
+  /// What landed is complete; `who` with slot 0 where more rows follow.
+  virtual void deliver_host(const waiter& who, CUresult result,
+                            device_address address, const landing& what) = 0;
+
+  /// A host function has its turn.
+  virtual void call_host(const waiter& who) = 0;
+  /// printf text, from byte `position` of all the session's text on.
+  virtual void print(std::uint64_t position, std::string_view text) = 0;
+  /// A device of the session failed for good.
+  virtual void sticky(CUresult error) = 0;
+};
+
+/// Answers a program on the same host.
+class mapped_answers final : public answer_sink {
+public:
+  /// `first` is called, by any thread, after the first answer.
+  mapped_answers(std::shared_ptr<const session_area> area,
+                 std::function<void()> first)
+    : area_(std::move(area)), first_(std::move(first)) {}
+
+  /// Answers given so far.
+  std::uint64_t count() const noexcept { return count_.load(); }
+
+  bool wanted(const waiter& who) const override;
+  void answer(const waiter& who, CUresult result, std::uint64_t value) override;
+  result<landing> land(call::arena_range range, std::uint64_t bytes) override;
+  void deliver(const waiter& who, CUresult result, std::uint64_t value,
+               const landing& what, std::uint64_t arena_offset) override;
+  landing land_host(device_address address, std::uint64_t bytes) override;
+  void deliver_host(const waiter& who, CUresult result, device_address address,
+                    const landing& what) override;
+  void call_host(const waiter& who) override;
+  void print(std::uint64_t position, std::string_view text) override;
+  void sticky(CUresult error) override;
+
+private:
+  std::shared_ptr<const session_area> area_;
+  std::function<void()> first_;
+  std::atomic<std::uint64_t> count_{0};
+};
+
+} // namespace vgpu

@@ -1,0 +1,189 @@
+#include "actors/data_head.hpp"
+
+#include "schema/data.capnp.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <cstring>
+
+namespace vgpu::data {
+
+namespace {
+
+using builder = wire::DataHead::Builder;
+using reader = wire::DataHead::Reader;
+
+// -- to the wire ------------------------------------------------------------------
+
+void put(builder to, const attach& x) {
+  auto a = to.initAttach();
+  a.setToken(x.token);
+  a.setAnswersSeen(x.answers_seen);
+  a.setConsoleSeen(x.console_seen);
+  a.setReplayUntil(x.replay_until);
+  auto list = a.initWaiting(static_cast<unsigned>(x.waiting.size()));
+  for (unsigned i = 0; i < list.size(); ++i) {
+    list[i].setCall(x.waiting[i].call.value);
+    list[i].setSlot(x.waiting[i].slot);
+  }
+}
+
+void put(builder to, const calls& x) {
+  auto range = to.initCalls();
+  range.setFrom(x.from);
+  range.setTo(x.to);
+}
+
+void put(builder to, const keepalive& x) {
+  auto k = to.initKeepalive();
+  k.setSent(x.sent);
+  k.setAnswersSeen(x.answers_seen);
+}
+
+void put(builder to, const detach&) { to.setDetach(); }
+
+void fill(wire::Progress::Builder to, const progress& x) {
+  to.setReceived(x.received);
+  to.setExecuted(x.executed);
+  to.setStickyError(static_cast<std::uint32_t>(x.sticky));
+  to.setCalls(x.calls);
+  to.setAnswers(x.answers);
+}
+
+void put(builder to, const progress& x) { fill(to.initProgress(), x); }
+void put(builder to, const attached& x) { fill(to.initAttached(), x.at); }
+
+void put(builder to, const answer& x) {
+  auto a = to.initAnswer();
+  a.setNumber(x.number);
+  a.setCall(x.call.value);
+  a.setSlot(x.slot);
+  a.setResult(static_cast<std::uint32_t>(x.result));
+  a.setValue(x.value);
+  switch (x.where) {
+  case answer::place::none:
+    a.setNone();
+    break;
+  case answer::place::arena:
+    a.setArena(x.at);
+    break;
+  case answer::place::host:
+    a.setHost(x.at);
+    break;
+  case answer::place::console:
+    a.setConsole(x.at);
+    break;
+  case answer::place::host_call:
+    a.setHostCall();
+    break;
+  }
+}
+
+void put(builder to, const refused& x) { to.setRefused(x.why); }
+
+// -- from the wire ----------------------------------------------------------------
+
+attach get(wire::Attach::Reader x) {
+  attach out{.token = x.getToken(),
+             .answers_seen = x.getAnswersSeen(),
+             .console_seen = x.getConsoleSeen(),
+             .replay_until = x.getReplayUntil(),
+             .waiting = {}};
+  for (auto w : x.getWaiting())
+    out.waiting.push_back({{w.getCall()}, static_cast<slot_index>(w.getSlot())});
+  return out;
+}
+
+progress get(wire::Progress::Reader x) {
+  return {.received = x.getReceived(),
+          .executed = x.getExecuted(),
+          .sticky = static_cast<CUresult>(x.getStickyError()),
+          .calls = x.getCalls(),
+          .answers = x.getAnswers()};
+}
+
+answer get(wire::Answer::Reader x) {
+  answer out{.number = x.getNumber(),
+             .call = {x.getCall()},
+             .slot = static_cast<slot_index>(x.getSlot() % slot_count),
+             .result = static_cast<CUresult>(x.getResult()),
+             .value = x.getValue(),
+             .where = answer::place::none,
+             .at = 0};
+  if (x.isArena()) {
+    out.where = answer::place::arena;
+    out.at = x.getArena();
+  } else if (x.isHost()) {
+    out.where = answer::place::host;
+    out.at = x.getHost();
+  } else if (x.isConsole()) {
+    out.where = answer::place::console;
+    out.at = x.getConsole();
+  } else if (x.isHostCall()) {
+    out.where = answer::place::host_call;
+  }
+  return out;
+}
+
+result<body> get(reader x) {
+  switch (x.which()) {
+  case wire::DataHead::ATTACH:
+    return body{get(x.getAttach())};
+  case wire::DataHead::CALLS:
+    return body{calls{x.getCalls().getFrom(), x.getCalls().getTo()}};
+  case wire::DataHead::KEEPALIVE:
+    return body{keepalive{x.getKeepalive().getSent(),
+                          x.getKeepalive().getAnswersSeen()}};
+  case wire::DataHead::DETACH:
+    return body{detach{}};
+  case wire::DataHead::ATTACHED:
+    return body{attached{get(x.getAttached())}};
+  case wire::DataHead::ANSWER:
+    return body{get(x.getAnswer())};
+  case wire::DataHead::PROGRESS:
+    return body{get(x.getProgress())};
+  case wire::DataHead::REFUSED:
+    return body{refused{x.getRefused().cStr()}};
+  }
+  return fault{CUDA_ERROR_NOT_SUPPORTED,
+               "a data-plane message of a kind unknown here"};
+}
+
+} // namespace
+
+std::vector<std::uint64_t> encode(const head& x) {
+  // Enough for any head but a long list of waiting calls.
+  capnp::word scratch[64] = {};
+  capnp::MallocMessageBuilder message{{scratch, 64}};
+  auto root = message.initRoot<wire::DataHead>();
+  root.setSession(x.session.value);
+  root.setEpoch(x.epoch.value);
+  std::visit([&](const auto& what) { put(root, what); }, x.body);
+  auto words = capnp::messageToFlatArray(message);
+  std::vector<std::uint64_t> flat(words.size());
+  std::memcpy(flat.data(), words.begin(), words.size() * sizeof(capnp::word));
+  return flat;
+}
+
+result<head> decode(std::span<const std::uint64_t> words) {
+  try {
+    capnp::ReaderOptions limits;
+    limits.traversalLimitInWords = 4 * words.size() + 64;
+    limits.nestingLimit = 8;
+    capnp::FlatArrayMessageReader message{
+        {reinterpret_cast<const capnp::word*>(words.data()), words.size()},
+        limits};
+    auto root = message.getRoot<wire::DataHead>();
+    auto what = get(root);
+    if (!what)
+      return what.why();
+    return head{{root.getSession()}, {root.getEpoch()}, std::move(*what)};
+  } catch (const kj::Exception& x) {
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 std::string{"a malformed data-plane message: "} +
+                     x.getDescription().cStr()};
+  }
+}
+
+} // namespace vgpu::data

@@ -1,0 +1,81 @@
+// The data plane's heads (schema/data.capnp, DataHead) as values.
+#pragma once
+
+#include "schema/fault.hpp"
+#include "schema/ids.hpp"
+#include "schema/session_area.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace vgpu::data {
+
+struct waiting {
+  call_number call;
+  slot_index slot = 0;
+};
+
+struct attach {
+  std::uint64_t token = 0;
+  std::uint64_t answers_seen = 0;
+  std::uint64_t console_seen = 0;
+  std::uint64_t replay_until = 0;
+  std::vector<data::waiting> waiting;
+};
+/// The payload is the log's bytes [from, to).
+struct calls {
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+};
+struct keepalive {
+  std::uint64_t sent = 0;
+  std::uint64_t answers_seen = 0;
+};
+struct detach {};
+
+struct progress {
+  std::uint64_t received = 0;
+  std::uint64_t executed = 0;
+  CUresult sticky = CUDA_SUCCESS;
+  std::uint64_t calls = 0;
+  std::uint64_t answers = 0;
+};
+struct attached {
+  progress at;
+};
+struct answer {
+  /// What the payload is, and where it belongs.
+  enum class place { none, arena, host, console, host_call };
+  std::uint64_t number = 0;
+  call_number call;
+  slot_index slot = 0;
+  CUresult result = CUDA_SUCCESS;
+  std::uint64_t value = 0;
+  place where = place::none;
+  std::uint64_t at = 0; // arena offset, host address or console position
+};
+struct refused {
+  std::string why;
+};
+
+using body = std::variant<attach, calls, keepalive, detach, progress, attached,
+                          answer, refused>;
+
+struct head {
+  session_id session;
+  vgpu::epoch epoch;
+  data::body body;
+};
+
+/// A message of 8-byte words.
+std::vector<std::uint64_t> encode(const head& x);
+
+/// A fault where the words are no head of a known kind. Never throws for what
+/// a peer sent.
+result<head> decode(std::span<const std::uint64_t> words);
+
+} // namespace vgpu::data

@@ -1,0 +1,96 @@
+// Executes a session's calls on its devices: decode, audit, device, answer.
+#pragma once
+
+#include "actors/answers.hpp"
+#include "actors/vgpu_state.hpp"
+#include "devices/device.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+namespace vgpu {
+
+/// Tells how far a log is no longer needed, while payloads are still being
+/// copied out of it. Thread-safe.
+class payload_pins {
+public:
+  /// Holds the payload of the call at this place until the result is dropped.
+  /// `owner` is dropped with it.
+  static std::shared_ptr<const void> pin(std::shared_ptr<payload_pins> self,
+                                         std::uint64_t position,
+                                         std::shared_ptr<const void> owner);
+
+  /// Everything before `position` was executed, payloads perhaps excepted.
+  /// Returns up to where nothing is needed any more.
+  std::uint64_t advance(std::uint64_t position);
+
+private:
+  std::mutex lock_;
+  std::multiset<std::uint64_t> held_;
+  std::uint64_t position_ = 0;
+};
+
+/// One session's executor. Owned and called by one thread; what it enqueues on
+/// the devices completes on theirs.
+class executor {
+public:
+  /// Device d serves the session's window d with at most `quota` bytes.
+  executor(std::vector<std::unique_ptr<device::device>> devices,
+           std::uint64_t quota);
+  /// Waits for nothing: devices stop what they do.
+  ~executor();
+
+  /// Where answers go from now on. May change between calls.
+  void serve(std::shared_ptr<answer_sink> sink);
+
+  /// Host memory of the session's host window lies at its address.
+  void host_mapped(std::uint64_t bytes) { host_bytes_ = bytes; }
+  /// The program is elsewhere: memory of our own stands at the host window's
+  /// addresses. Not when host_mapped() was called.
+  status host_shadow();
+
+  /// Executes one call. `owner` keeps the record's payload alive. Never throws
+  /// for what the program did: the program gets its error, at once where it
+  /// waits and at its next synchronising call where it does not.
+  void execute(const record& what, std::shared_ptr<const void> owner);
+
+  /// Calls executed so far, and up to where the log is no longer needed.
+  std::uint64_t calls() const noexcept { return calls_.load(); }
+  std::uint64_t executed() const;
+  std::uint64_t used_bytes() const noexcept { return used_.load(); }
+  /// The first sticky error of the session, or CUDA_SUCCESS. Thread-safe.
+  CUresult error() const noexcept;
+
+  void inject(std::size_t device, device::injected_fault what);
+
+private:
+  friend struct call_dispatch;
+
+  struct host_calls;
+  struct console;
+
+  std::vector<std::unique_ptr<device::device>> devices_;
+  std::vector<vgpu_state> states_;
+  std::shared_ptr<answer_sink> sink_;
+  std::shared_ptr<payload_pins> pins_ = std::make_shared<payload_pins>();
+  std::shared_ptr<host_calls> host_calls_;
+  std::shared_ptr<console> console_;
+  std::map<call::digest, std::vector<std::byte>> images_;
+  std::vector<event_id> barrier_events_;
+  std::uint64_t host_bytes_ = 0;
+  mapping host_shadow_;
+  std::uint64_t position_ = 0;
+  std::uint64_t next_internal_event_ = std::uint64_t{1} << 63;
+  std::atomic<std::uint64_t> calls_{0};
+  std::atomic<std::uint64_t> used_{0};
+  std::shared_ptr<std::atomic<std::uint32_t>> error_ =
+      std::make_shared<std::atomic<std::uint32_t>>(0);
+};
+
+} // namespace vgpu

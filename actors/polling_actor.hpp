@@ -1,0 +1,63 @@
+// An actor with a thread of its own that sleeps on file descriptors and its
+// mailbox together.
+#pragma once
+
+#include "actors/doorbell.hpp"
+
+#include <caf/all.hpp>
+#include <zmq.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+namespace vgpu {
+
+/// Derive, and spawn detached. ring() may be called by any thread to end the
+/// sleep; a message does it by itself.
+class polling_actor : public caf::blocking_actor {
+public:
+  explicit polling_actor(caf::actor_config& cfg) : caf::blocking_actor(cfg) {}
+
+  /// Called from the sender's thread.
+  void enqueue(caf::mailbox_element_ptr what,
+               caf::execution_unit* eu) override {
+    caf::blocking_actor::enqueue(std::move(what), eu);
+    ring();
+  }
+
+  /// Thread-safe. A system call only while the actor sleeps.
+  void ring() noexcept {
+    rung_.store(true);
+    if (asleep_.exchange(false))
+      bell_.ring();
+  }
+
+protected:
+  /// Sleeps until something of `items` is ready, it was rung, or `patience`
+  /// has passed (negative: for ever). The bell is added to `items` and taken
+  /// off again.
+  void sleep_on(std::vector<zmq::pollitem_t>& items,
+                std::chrono::milliseconds patience) {
+    items.push_back({nullptr, bell_.fd(), ZMQ_POLLIN, 0});
+    // Whoever rings after this line wakes us; whoever rang before it is seen.
+    asleep_.store(true);
+    auto ready = rung_.load() || !mailbox().empty();
+    zmq::poll(items, ready ? std::chrono::milliseconds{0} : patience);
+    asleep_.store(false);
+    if (items.back().revents != 0)
+      bell_.silence();
+    rung_.store(false);
+    items.pop_back();
+  }
+
+  /// Whether it was rung or got mail since it last slept.
+  bool called() noexcept { return rung_.load(std::memory_order_relaxed); }
+
+private:
+  doorbell bell_;
+  std::atomic<bool> asleep_ = false;
+  std::atomic<bool> rung_ = false;
+};
+
+} // namespace vgpu

@@ -1,0 +1,484 @@
+#include "actors/session_server.hpp"
+
+#include "schema/call_codec.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <variant>
+
+namespace vgpu {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Calls between two looks at sockets and mailbox.
+constexpr int log_quantum = 256;
+/// How long to look for the next call before going to sleep: longer than a
+/// program needs between two calls, shorter than a person notices on an idle
+/// machine.
+constexpr auto spin_for = 50us;
+
+bool same_file(int a, int b) {
+  struct stat x {};
+  struct stat y {};
+  return ::fstat(a, &x) == 0 && ::fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino;
+}
+
+void set_words(zmq::message_t& frame,
+                  const std::vector<std::uint64_t>& words) {
+  frame.rebuild(words.data(), words.size() * sizeof(std::uint64_t));
+}
+
+} // namespace
+
+/// A log that this process maps, and the client's end of the socket over which
+/// it came: when that closes, the client is gone.
+struct session_server::mapped {
+  unique_fd client;
+  std::shared_ptr<const session_area> area;
+  unique_fd doorbell;
+  log_reader reader;
+  std::shared_ptr<mapped_answers> answers;
+
+  mapped(session_area memory, unique_fd bell, std::function<void()> first)
+      : area(std::make_shared<const session_area>(std::move(memory))),
+        doorbell(std::move(bell)), reader(*area, doorbell.get(), 0),
+        answers(std::make_shared<mapped_answers>(area, std::move(first))) {}
+};
+
+session_server::session_server(caf::actor_config& cfg,
+                               session_server_options options,
+                               std::unique_ptr<executor> exec,
+                               std::unique_ptr<link_socket> socket,
+                               unique_fd listener,
+                               std::shared_ptr<session_gauges> gauges,
+                               server_done done)
+    : polling_actor(cfg), options_(options), exec_(std::move(exec)),
+      socket_(std::move(socket)), listener_(std::move(listener)),
+      gauges_(std::move(gauges)), done_(std::move(done)) {}
+
+void session_server::act() {
+  while (running_) {
+    wait();
+    read_mailbox();
+    if (polled_) {
+      accept_guest();
+      read_guest();
+      read_socket();
+    }
+    if (!running_)
+      break;
+    read_log();
+    execute_backlog();
+    send_answers();
+    report(false);
+    publish();
+    check_abandoned();
+  }
+  // The devices' threads may answer until the executor is gone.
+  exec_.reset();
+  mapped_.reset();
+}
+
+// -- waiting ----------------------------------------------------------------------
+
+std::chrono::milliseconds session_server::patience() const {
+  // Nobody serves us: look now and then whether that has lasted too long.
+  if (guest_here_)
+    return -1ms;
+  return client_.empty() || lapsed_ ? 1000ms : options_.lease_term;
+}
+
+void session_server::wait() {
+  // A busy program is served without a system call; the sockets get their look
+  // now and then.
+  constexpr unsigned rounds_unpolled = 64;
+  if (guest_here_ && ++unpolled_ < rounds_unpolled && spin()) {
+    polled_ = false;
+    return;
+  }
+  polled_ = true;
+  unpolled_ = 0;
+  std::vector<zmq::pollitem_t> items;
+  items.push_back({nullptr, listener_.get(), ZMQ_POLLIN, 0});
+  for (auto& x : strangers_)
+    items.push_back({nullptr, x.get(), ZMQ_POLLIN, 0});
+  socket_->add_to(items);
+  auto asleep = guest_here_ && mapped_->reader.fall_asleep();
+  if (guest_here_) {
+    items.push_back({nullptr, mapped_->client.get(), ZMQ_POLLIN, 0});
+    items.push_back({nullptr, mapped_->doorbell.get(), ZMQ_POLLIN, 0});
+  }
+  sleep_on(items, guest_here_ && !asleep ? 0ms : patience());
+  if (asleep)
+    mapped_->reader.awake();
+}
+
+/// True when a call came before it was time to sleep.
+bool session_server::spin() {
+  for (auto until = clock::now() + spin_for; clock::now() < until;) {
+    for (int i = 0; i < 64; ++i) {
+      if (mapped_->reader.ready())
+        return true;
+      __builtin_ia32_pause();
+    }
+    if (called())
+      return true;
+  }
+  return false;
+}
+
+void session_server::read_mailbox() {
+  receive_while([this] { return !mailbox().empty(); })(
+      [this](std::uint32_t ordinal, device::injected_fault what) {
+        exec_->inject(ordinal, what);
+      },
+      [this](caf::exit_msg& msg) {
+        running_ = false;
+        fail_state(std::move(msg.reason));
+      },
+      caf::others >> [](caf::message_view&) -> caf::result<caf::message> {
+        return caf::sec::unexpected_message;
+      });
+}
+
+void session_server::check_abandoned() {
+  auto now = clock::now();
+  if (!client_.empty() && !lapsed_ && now - heard_ > options_.lease_term) {
+    lapsed_ = true;
+    spdlog::warn("session {}: the client has been silent for {} ms; no call is "
+                 "executed until it shows its lease again",
+                 options_.session.value, options_.lease_term.count());
+  }
+  if (!guest_here_ && now - heard_ > options_.abandoned_after)
+    end("no client for " + std::to_string(options_.abandoned_after.count()) +
+        " ms");
+}
+
+void session_server::end(const std::string& why) {
+  running_ = false;
+  done_(why);
+}
+
+void session_server::publish() {
+  gauges_->calls = exec_->calls();
+  gauges_->position = position_;
+  gauges_->memory = exec_->used_bytes();
+  gauges_->error = static_cast<std::uint32_t>(exec_->error());
+  if (mapped_)
+    mapped_->area->publish_executed(exec_->executed());
+}
+
+data::progress session_server::progress() const {
+  return {.received = std::max(received_, position_),
+          .executed = exec_->executed(),
+          .sticky = exec_->error(),
+          .calls = exec_->calls(),
+          .answers = guest_here_  ? mapped_->answers->count()
+                     : forwarded_ ? forwarded_->count()
+                                  : 0};
+}
+
+bool session_server::allowed(const data::head& head) const {
+  return head.session == options_.session && head.epoch == options_.epoch;
+}
+
+// -- a client on this host --------------------------------------------------------
+
+void session_server::accept_guest() {
+  constexpr std::size_t most_strangers = 8;
+  while (auto socket = accept_own(listener_.get())) {
+    if (strangers_.size() == most_strangers)
+      strangers_.erase(strangers_.begin());
+    strangers_.push_back(std::move(socket));
+  }
+}
+
+void session_server::read_guest() {
+  for (auto i = strangers_.begin(); i != strangers_.end();) {
+    auto in = receive_packet(i->get());
+    if (in && !*in) {
+      ++i;
+      continue;
+    }
+    auto socket = std::move(*i);
+    i = strangers_.erase(i);
+    if (!in || (*in)->closed)
+      continue;
+    attach_guest(**in, std::move(socket));
+  }
+  if (!guest_here_)
+    return;
+  auto in = receive_packet(mapped_->client.get());
+  if (in && !*in)
+    return;
+  if (in && !(*in)->closed) {
+    auto head = data::decode((*in)->words);
+    if (head && allowed(*head) &&
+        std::holds_alternative<data::detach>(head->body))
+      return end("the program ended");
+  }
+  // What the devices still answer goes to the program all the same; further
+  // calls wait for a client that shows the lease.
+  spdlog::info("session {}: its client is gone", options_.session.value);
+  heard_ = clock::now();
+  guest_here_ = false;
+}
+
+void session_server::attach_guest(packet& hello, unique_fd socket) {
+  auto send_back = [&](data::body what) {
+    (void)send_packet(socket.get(), data::encode({options_.session,
+                                                  options_.epoch,
+                                                  std::move(what)}));
+  };
+  auto refuse = [&](const std::string& why) {
+    spdlog::warn("session {}: a client was refused: {}", options_.session.value,
+                 why);
+    send_back(data::refused{why});
+  };
+  auto head = data::decode(hello.words);
+  if (!head)
+    return refuse(head.why().what);
+  auto* x = std::get_if<data::attach>(&head->body);
+  if (x == nullptr || !allowed(*head) || x->token != options_.token)
+    return refuse("this worker serves session " +
+                  std::to_string(options_.session.value) + " in epoch " +
+                  std::to_string(options_.epoch.value) +
+                  "; show the lease of that epoch");
+  if (auto ok = adopt_log(hello); !ok)
+    return refuse(ok.why().what);
+  begin_replay(*x);
+  mapped_->reader.rewind(position_);
+  client_.clear();
+  exec_->serve(mapped_->answers);
+  send_back(data::attached{progress()});
+  mapped_->client = std::move(socket);
+  guest_here_ = true;
+}
+
+/// Maps a log that a client hands over, or finds that it is the one at hand.
+status session_server::adopt_log(packet& hello) {
+  if (hello.descriptors.size() != 4)
+    return fault{CUDA_ERROR_INVALID_VALUE, "a log comes as four descriptors"};
+  if (mapped_) {
+    if (!same_file(mapped_->area->control_fd(), hello.descriptors[0].get()))
+      return fault{CUDA_ERROR_INVALID_VALUE,
+                   "this is not the log of the session's program"};
+    return {};
+  }
+  auto area = session_area::open(std::move(hello.descriptors[0]),
+                                 std::move(hello.descriptors[1]),
+                                 std::move(hello.descriptors[2]));
+  if (!area)
+    return area.why();
+  if (auto ok = area->map_host(); !ok)
+    return ok;
+  if (area->header().trimmed.load() > position_)
+    return fault{CUDA_ERROR_DEVICE_UNAVAILABLE,
+                 "the log begins after the call that is needed next"};
+  exec_->host_mapped(area->host_bytes());
+  mapped_ = std::make_unique<mapped>(std::move(*area),
+                                     std::move(hello.descriptors[3]),
+                                     [this] { ring(); });
+  return {};
+}
+
+void session_server::begin_replay(const data::attach& by) {
+  if (by.replay_until <= position_)
+    return;
+  replay_until_ = by.replay_until;
+  replay_told_ = false;
+  answer_told_ = false;
+}
+
+void session_server::read_log() {
+  if (!guest_here_)
+    return;
+  for (int i = 0; i < log_quantum; ++i) {
+    auto got = mapped_->reader.next();
+    if (!got) {
+      spdlog::error("session {}: {}", options_.session.value, got.why().what);
+      return end(got.why().what);
+    }
+    if (!*got)
+      break;
+    // The log stays mapped as long as devices copy out of it.
+    exec_->execute(**got, nullptr);
+    position_ = (*got)->end;
+    if (!replay_told_ && position_ >= replay_until_)
+      report(true);
+  }
+}
+
+// -- a client elsewhere -----------------------------------------------------------
+
+void session_server::read_socket() {
+  (void)socket_->connection_changes();
+  while (auto in = socket_->receive()) {
+    auto words = in->words();
+    auto head = data::decode({reinterpret_cast<const std::uint64_t*>(
+                                  words.begin()),
+                              words.size()});
+    if (!head) {
+      spdlog::warn("session {}: dropped a message of {}: {}",
+                   options_.session.value, printable(in->peer()),
+                   head.why().what);
+      continue;
+    }
+    take(in->peer(), *head, in);
+    if (!running_)
+      return;
+  }
+}
+
+void session_server::take(const std::string& peer, const data::head& head,
+                          const parcel_ptr& in) {
+  if (!allowed(head)) {
+    spdlog::warn("session {}: refused a message for session {} in epoch {}",
+                 options_.session.value, head.session.value, head.epoch.value);
+    send(peer, data::refused{"this worker serves session " +
+                             std::to_string(options_.session.value) +
+                             " in epoch " +
+                             std::to_string(options_.epoch.value)});
+    return;
+  }
+  if (auto* x = std::get_if<data::attach>(&head.body))
+    return on(peer, *x);
+  if (peer != client_)
+    return send(peer, data::refused{"show the lease's token first"});
+  check_abandoned();
+  if (lapsed_)
+    return send(peer, data::refused{"the lease has lapsed; show it again"});
+  heard_ = clock::now();
+  if (auto* calls = std::get_if<data::calls>(&head.body))
+    on(*calls, in);
+  else if (auto* alive = std::get_if<data::keepalive>(&head.body))
+    on(*alive);
+  else if (std::holds_alternative<data::detach>(head.body))
+    end("the program ended");
+}
+
+void session_server::on(const std::string& peer, const data::attach& x) {
+  if (x.token != options_.token)
+    return send(peer, data::refused{"the token is not the lease's"});
+  if (auto ok = exec_->host_shadow(); !ok)
+    return send(peer, data::refused{ok.why().what});
+  client_ = peer;
+  guest_here_ = false;
+  lapsed_ = false;
+  heard_ = clock::now();
+  received_ = std::max(received_, position_);
+  if (!forwarded_)
+    forwarded_ = std::make_shared<forwarded_answers>([this] { ring(); });
+  begin_replay(x);
+  forwarded_->attached(x);
+  forwarded_->acknowledge(x.answers_seen);
+  forwarded_->rewind();
+  exec_->serve(forwarded_);
+  send(client_, data::attached{progress()});
+}
+
+void session_server::on(const data::keepalive& x) {
+  forwarded_->acknowledge(x.answers_seen);
+  told_ = position_;
+  // Messages of one connection keep their order: what was sent before this and
+  // did not come was lost with a connection.
+  if (x.sent > received_)
+    send(client_, data::attached{progress()});
+  else
+    send(client_, progress());
+}
+
+void session_server::on(const data::calls& x, const parcel_ptr& in) {
+  auto bytes = in->bulk();
+  if (x.to < x.from || x.to - x.from != bytes.size() || x.from > received_) {
+    send(client_, data::attached{progress()});
+    return;
+  }
+  if (x.to <= received_)
+    return; // all of it came before
+  bytes = bytes.subspan(received_ - x.from);
+  // Records are made of words; frames come as they come.
+  auto words =
+      std::make_shared<std::vector<std::uint64_t>>((bytes.size() + 7) / 8);
+  std::copy(bytes.begin(), bytes.end(),
+            reinterpret_cast<std::byte*>(words->data()));
+  received_ = x.to;
+  backlog_.push_back(
+      {words,
+       {reinterpret_cast<const std::byte*>(words->data()), bytes.size()}});
+}
+
+void session_server::execute_backlog() {
+  constexpr std::uint64_t tell_every = std::uint64_t{4} << 20;
+  while (!backlog_.empty() && !lapsed_ && !forwarded_->congested()) {
+    auto& [owner, rest] = backlog_.front();
+    auto got = parse_record(rest, position_, scratch_);
+    if (!got || !*got) {
+      auto why = got ? std::string{"a range of calls ends in the middle of one"}
+                     : got.why().what;
+      spdlog::error("session {}: {}", options_.session.value, why);
+      return end(why);
+    }
+    exec_->execute(**got, owner);
+    rest = rest.subspan((*got)->end - position_);
+    position_ = (*got)->end;
+    if (rest.empty())
+      backlog_.pop_front();
+    if (!replay_told_ && position_ >= replay_until_)
+      report(true);
+    if (position_ - told_ >= tell_every) {
+      told_ = position_;
+      send(client_, progress());
+    }
+  }
+}
+
+void session_server::send_answers() {
+  if (!forwarded_ || client_.empty() || lapsed_)
+    return;
+  while (auto out = forwarded_->next()) {
+    vgpu::dispatch frames;
+    frames.peer = client_;
+    set_words(frames.head,
+                 data::encode({options_.session, options_.epoch, out->head}));
+    if (!out->payload.empty())
+      frames.bulk = lend_frame(out->payload, out->owner);
+    if (socket_->send(frames) != link_socket::sent::yes) {
+      // The client says what it lacks when it is back.
+      forwarded_->rewind();
+      client_.clear();
+      return;
+    }
+  }
+}
+
+void session_server::send(const std::string& peer, data::body body) {
+  vgpu::dispatch frames;
+  frames.peer = peer;
+  set_words(frames.head, data::encode({options_.session, options_.epoch,
+                                          std::move(body)}));
+  (void)socket_->send(frames);
+}
+
+/// Tells the client once when a replay is done, and once when the first answer
+/// after it was given.
+void session_server::report(bool replayed) {
+  auto now = progress();
+  auto first_answer = replay_told_ && !answer_told_ && now.answers != 0;
+  if (!replayed && !first_answer)
+    return;
+  (replayed ? replay_told_ : answer_told_) = true;
+  if (guest_here_)
+    (void)send_packet(mapped_->client.get(),
+                      data::encode({options_.session, options_.epoch, now}));
+  else if (!client_.empty())
+    send(client_, now);
+}
+
+} // namespace vgpu

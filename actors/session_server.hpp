@@ -1,0 +1,132 @@
+// The worker's data plane: takes a session's calls, from a log that it maps or
+// from a client that forwards them, and has them executed.
+#pragma once
+
+#include "actors/executor.hpp"
+#include "actors/forwarded_answers.hpp"
+#include "actors/link_socket.hpp"
+#include "actors/polling_actor.hpp"
+#include "actors/unix_socket.hpp"
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace vgpu {
+
+struct session_server_options {
+  session_id session;
+  vgpu::epoch epoch;
+  /// What a client must show.
+  std::uint64_t token = 0;
+  /// How long calls that came over the network are executed after the client
+  /// was last heard: the lease's term.
+  std::chrono::milliseconds lease_term{400};
+  /// How long to live without any client.
+  std::chrono::milliseconds abandoned_after{10'000};
+};
+
+/// What others may know of a running server; updated by its thread.
+struct session_gauges {
+  std::atomic<std::uint64_t> calls{0};
+  std::atomic<std::uint64_t> position{0};
+  std::atomic<std::uint64_t> memory{0};
+  std::atomic<std::uint32_t> error{0};
+};
+
+/// Told to the server's owner when it ends, with the reason.
+using server_done = std::function<void(const std::string& why)>;
+
+/// One thread, spawned detached. It alone touches the executor, the data
+/// plane's ZeroMQ socket and the guest sockets. Takes
+/// (inject_fault: device ordinal, device::injected_fault) and exit messages.
+///
+/// A worker serves one client at a time: whoever last showed the token of this
+/// epoch. It ends when its client says that the session is over, or has been
+/// gone for too long.
+class session_server final : public polling_actor {
+public:
+  session_server(caf::actor_config& cfg, session_server_options options,
+                 std::unique_ptr<executor> exec,
+                 std::unique_ptr<link_socket> socket, unique_fd listener,
+                 std::shared_ptr<session_gauges> gauges, server_done done);
+
+  const char* name() const override { return "vgpu.session-server"; }
+  void act() override;
+
+private:
+  using clock = std::chrono::steady_clock;
+
+  struct mapped;
+
+  void wait();
+  std::chrono::milliseconds patience() const;
+  void read_mailbox();
+  void check_abandoned();
+  void publish();
+  void end(const std::string& why);
+
+  // mapped
+  void accept_guest();
+  void read_guest();
+  void attach_guest(packet& hello, unique_fd socket);
+  status adopt_log(packet& hello);
+  void begin_replay(const data::attach& by);
+  void read_log();
+  bool spin();
+
+  // forwarded
+  void read_socket();
+  void take(const std::string& peer, const data::head& head,
+            const parcel_ptr& in);
+  void on(const std::string& peer, const data::attach& x);
+  void on(const data::calls& x, const parcel_ptr& in);
+  void on(const data::keepalive& x);
+  void execute_backlog();
+  void send_answers();
+  void send(const std::string& peer, data::body body);
+  void report(bool always);
+
+  data::progress progress() const;
+  bool allowed(const data::head& head) const;
+
+  session_server_options options_;
+  std::unique_ptr<executor> exec_;
+  std::unique_ptr<link_socket> socket_;
+  unique_fd listener_;
+  std::shared_ptr<session_gauges> gauges_;
+  server_done done_;
+  bool running_ = true;
+
+  // Connections that did not show a token yet.
+  std::vector<unique_fd> strangers_;
+  std::unique_ptr<mapped> mapped_; // stays when its client goes
+  bool guest_here_ = false;        // the client of mapped_ lives
+  bool polled_ = true;             // whether sockets may have something
+  unsigned unpolled_ = 0;          // rounds since they were looked at
+
+  std::shared_ptr<forwarded_answers> forwarded_;
+  std::string client_; // the peer that forwards, empty when there is none
+  bool lapsed_ = false;
+  clock::time_point heard_ = clock::now();
+  std::vector<std::uint64_t> scratch_;
+
+  /// Calls that came and wait, because too many answers are on their way.
+  struct range {
+    std::shared_ptr<const std::vector<std::uint64_t>> owner;
+    std::span<const std::byte> rest;
+  };
+  std::deque<range> backlog_;
+  std::uint64_t received_ = 0; // all calls before it came
+  std::uint64_t told_ = 0;     // of these, the client knows
+
+  std::uint64_t position_ = 0; // all calls before it were executed
+  std::uint64_t replay_until_ = 0;
+  bool replay_told_ = true;
+  bool answer_told_ = true;
+};
+
+} // namespace vgpu

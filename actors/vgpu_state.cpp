@@ -1,0 +1,179 @@
+#include "actors/vgpu_state.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace vgpu {
+
+namespace {
+
+status must(bool holds, CUresult code, const char* kind, std::uint64_t handle,
+            const char* wrong) {
+  if (holds)
+    return {};
+  return fault{code, std::string{kind} + " " + std::to_string(handle) + " " +
+                         wrong};
+}
+
+status must_be_fresh(bool known, const char* kind, std::uint64_t handle) {
+  return must(!known && handle != 0, CUDA_ERROR_INVALID_HANDLE, kind, handle,
+              "exists already; handles are never reused");
+}
+
+status must_be_live(bool known, const char* kind, std::uint64_t handle) {
+  return must(known, CUDA_ERROR_INVALID_HANDLE, kind, handle,
+              "does not exist on this device");
+}
+
+} // namespace
+
+vgpu_state::vgpu_state(device_address window, std::uint64_t quota)
+  : window_(window), quota_(quota), streams_{legacy_stream} {}
+
+// -- handles --------------------------------------------------------------------
+
+status vgpu_state::audit(call::fresh<stream_id> x) const {
+  return must_be_fresh(streams_.contains(x.id), "stream", x.id.value);
+}
+status vgpu_state::audit(call::live<stream_id> x) const {
+  return must_be_live(streams_.contains(x.id), "stream", x.id.value);
+}
+status vgpu_state::audit(call::ended<stream_id> x) const {
+  return must_be_live(x.id != legacy_stream && streams_.contains(x.id),
+                      "stream", x.id.value);
+}
+status vgpu_state::audit(call::fresh<event_id> x) const {
+  return must_be_fresh(events_.contains(x.id), "event", x.id.value);
+}
+status vgpu_state::audit(call::live<event_id> x) const {
+  return must_be_live(events_.contains(x.id), "event", x.id.value);
+}
+status vgpu_state::audit(call::ended<event_id> x) const {
+  return must_be_live(events_.contains(x.id), "event", x.id.value);
+}
+status vgpu_state::audit(call::fresh<module_id> x) const {
+  return must_be_fresh(modules_.contains(x.id), "module", x.id.value);
+}
+status vgpu_state::audit(call::live<module_id> x) const {
+  return must_be_live(modules_.contains(x.id), "module", x.id.value);
+}
+status vgpu_state::audit(call::ended<module_id> x) const {
+  return must_be_live(modules_.contains(x.id), "module", x.id.value);
+}
+
+void vgpu_state::add(module_id x, module_state what) {
+  modules_.emplace(x, std::move(what));
+}
+
+// -- memory ---------------------------------------------------------------------
+
+status vgpu_state::audit_alloc(device_address address,
+                               std::uint64_t bytes) const {
+  if (bytes == 0 || bytes > device_placed_offset || address < window_ ||
+      address - window_ > device_placed_offset - bytes)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "an allocation of " + std::to_string(bytes) +
+                     " bytes does not lie in its vGPU's window"};
+  if (bytes > quota_ - used_)
+    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                 "an allocation of " + std::to_string(bytes) +
+                     " bytes exceeds the vGPU's quota of " +
+                     std::to_string(quota_) + ", of which " +
+                     std::to_string(used_) + " are used"};
+  auto next = allocations_.lower_bound(address);
+  auto overlaps = next != allocations_.end() && next->first < address + bytes;
+  if (next != allocations_.begin()) {
+    auto before = std::prev(next);
+    overlaps = overlaps || before->first + before->second > address;
+  }
+  if (overlaps)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "an allocation overlaps one that exists"};
+  return {};
+}
+
+std::vector<vgpu_state::run> vgpu_state::allocate(device_address address,
+                                                  std::uint64_t bytes) {
+  allocations_.emplace(address, bytes);
+  used_ += bytes;
+  return count_granules(address, bytes, 1);
+}
+
+status vgpu_state::audit_free(device_address address,
+                              std::uint64_t bytes) const {
+  auto i = allocations_.find(address);
+  if (i == allocations_.end() || i->second != bytes)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "what is to be freed was not allocated"};
+  return {};
+}
+
+std::vector<vgpu_state::run> vgpu_state::release(device_address address,
+                                                 std::uint64_t bytes) {
+  allocations_.erase(address);
+  used_ -= bytes;
+  return count_granules(address, bytes, -1);
+}
+
+std::vector<vgpu_state::run>
+vgpu_state::count_granules(device_address address, std::uint64_t bytes,
+                           int by) {
+  std::vector<run> runs;
+  auto first = address / granule_bytes;
+  auto last = (address + bytes - 1) / granule_bytes;
+  for (auto granule = first; granule <= last; ++granule) {
+    auto& users = granules_[granule];
+    auto changes = by > 0 ? users == 0 : users == 1;
+    users += by;
+    if (users == 0)
+      granules_.erase(granule);
+    if (!changes)
+      continue;
+    auto at = granule * granule_bytes;
+    if (!runs.empty() && runs.back().address + runs.back().bytes == at)
+      runs.back().bytes += granule_bytes;
+    else
+      runs.push_back({at, granule_bytes});
+  }
+  return runs;
+}
+
+bool vgpu_state::holds(device_address address, std::uint64_t bytes) const {
+  auto inside = [&](device_address begin, std::uint64_t size) {
+    return address >= begin && bytes <= size && address - begin <= size - bytes;
+  };
+  auto next = allocations_.upper_bound(address);
+  if (next != allocations_.begin()) {
+    auto& [begin, size] = *std::prev(next);
+    if (inside(begin, size))
+      return true;
+  }
+  if (address < window_ + device_placed_offset)
+    return false;
+  for (auto& [id, module] : modules_)
+    for (auto& x : module.globals)
+      if (inside(x.address, x.bytes))
+        return true;
+  return false;
+}
+
+std::optional<std::uint64_t> span_of(const call::box& box,
+                                     const call::extent& size) {
+  if (size.width == 0 || size.height == 0 || size.depth == 0)
+    return 0;
+  if (size.height > 1 && box.pitch < size.width)
+    return std::nullopt;
+  std::uint64_t rows = 0;
+  std::uint64_t slices = 0;
+  std::uint64_t total = 0;
+  if (__builtin_mul_overflow(size.height - 1, box.pitch, &rows) ||
+      __builtin_mul_overflow(size.depth - 1, box.slice, &slices) ||
+      __builtin_add_overflow(rows, slices, &total) ||
+      __builtin_add_overflow(total, size.width, &total))
+    return std::nullopt;
+  if (size.depth > 1 && box.slice < rows + size.width)
+    return std::nullopt;
+  return total;
+}
+
+} // namespace vgpu

@@ -1,0 +1,98 @@
+// What a session's vGPU holds: its objects by handle and its memory. What a
+// worker audits calls against.
+#pragma once
+
+#include "devices/device.hpp"
+#include "schema/calls.hpp"
+#include "schema/fault.hpp"
+#include "schema/ids.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace vgpu {
+
+/// A module, on the device that loaded it.
+struct module_state {
+  std::size_t kernels = 0;
+  /// ModuleFacts (data.capnp), as it is sent to the program.
+  std::vector<std::uint64_t> facts;
+  std::vector<device::global_info> globals;
+};
+
+/// One device's part of a session. One thread.
+class vgpu_state {
+public:
+  /// `window` is where the vGPU's addresses begin; at most `quota` bytes can
+  /// be allocated.
+  vgpu_state(device_address window, std::uint64_t quota);
+
+  // -- handles ------------------------------------------------------------------
+
+  status audit(call::fresh<stream_id> x) const;
+  status audit(call::live<stream_id> x) const;
+  status audit(call::ended<stream_id> x) const;
+  status audit(call::fresh<event_id> x) const;
+  status audit(call::live<event_id> x) const;
+  status audit(call::ended<event_id> x) const;
+  status audit(call::fresh<module_id> x) const;
+  status audit(call::live<module_id> x) const;
+  status audit(call::ended<module_id> x) const;
+
+  void add(stream_id x) { streams_.insert(x); }
+  void add(event_id x) { events_.insert(x); }
+  void add(module_id x, module_state what);
+  void remove(stream_id x) { streams_.erase(x); }
+  void remove(event_id x) { events_.erase(x); }
+  void remove(module_id x) { modules_.erase(x); }
+
+  const module_state& module(module_id x) const { return modules_.at(x); }
+  const std::unordered_set<stream_id>& streams() const { return streams_; }
+
+  // -- memory -------------------------------------------------------------------
+
+  /// Granules that must be backed before the range can be used, as runs.
+  struct run {
+    device_address address;
+    std::uint64_t bytes;
+  };
+
+  /// Checks an allocation against window, quota and what is allocated.
+  status audit_alloc(device_address address, std::uint64_t bytes) const;
+  /// Records an allocation; the runs of granules that it is the first in.
+  std::vector<run> allocate(device_address address, std::uint64_t bytes);
+  /// Checks that exactly this was allocated.
+  status audit_free(device_address address, std::uint64_t bytes) const;
+  /// Forgets an allocation; the runs of granules that it was the last in.
+  std::vector<run> release(device_address address, std::uint64_t bytes);
+
+  /// Whether these addresses are allocated, or a module's variables.
+  bool holds(device_address address, std::uint64_t bytes) const;
+
+  std::uint64_t used() const noexcept { return used_; }
+
+private:
+  std::vector<run> count_granules(device_address address, std::uint64_t bytes,
+                                  int by);
+
+  device_address window_;
+  std::uint64_t quota_;
+  std::uint64_t used_ = 0;
+  std::unordered_set<stream_id> streams_;
+  std::unordered_set<event_id> events_;
+  std::unordered_map<module_id, module_state> modules_;
+  std::map<device_address, std::uint64_t> allocations_; // address → bytes
+  std::unordered_map<std::uint64_t, int> granules_;     // index → users
+};
+
+/// How many bytes of addresses a box of this extent spans; nothing where the
+/// numbers contradict each other (a pitch smaller than a row, an overflow).
+std::optional<std::uint64_t> span_of(const call::box& box,
+                                     const call::extent& size);
+
+} // namespace vgpu
