@@ -68,6 +68,8 @@ struct Refusal {
   # CUresult, or 0 where the refusal has nothing to do with CUDA.
   reason @1 :Text;
   # A sentence: the object, what was wrong, what to do.
+  session @2 :UInt64;
+  # Not zero: it comes unasked, and this session is over.
 }
 
 struct Hello {

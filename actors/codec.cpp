@@ -1,0 +1,614 @@
+#include "actors/codec.hpp"
+
+#include "schema/wire.capnp.h"
+
+#include <kj/exception.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+namespace vgpu::control {
+
+namespace {
+
+/// A value that no peer of this version sends.
+struct bad_value : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Longest list that is read; what is longer is refused.
+constexpr unsigned longest_list = 65'536;
+/// Longest text, but for the JSON of a status.
+constexpr std::size_t longest_text = 16'384;
+
+kj::StringPtr to_kj(const std::string& x) {
+  return {x.c_str(), x.size()};
+}
+
+std::string text(capnp::Text::Reader x, std::size_t longest = longest_text) {
+  if (x.size() > longest)
+    throw bad_value{"a text of " + std::to_string(x.size()) + " bytes"};
+  return {x.begin(), x.size()};
+}
+
+template <class List>
+void check_length(const List& list) {
+  if (list.size() > longest_list)
+    throw bad_value{"a list of " + std::to_string(list.size()) + " entries"};
+}
+
+template <class Values>
+unsigned count(const Values& values) {
+  return static_cast<unsigned>(std::min<std::size_t>(
+      values.size(), std::numeric_limits<std::int32_t>::max()));
+}
+
+// Declared ahead for the lists of them.
+void write(wire::DeviceFacts::Builder to, const device_facts& x);
+void write(wire::PGpu::Builder to, const pgpu& x);
+void write(wire::RunningSession::Builder to, const running_session& x);
+void write(wire::SessionLoad::Builder to, const session_load& x);
+void write(wire::Event::Builder to, const event& x);
+
+/// Writes each of `values` with the write() of its type.
+template <class Builder, class Values>
+void write_list(Builder to, const Values& values) {
+  auto i = 0u;
+  for (const auto& x : values)
+    write(to[i++], x);
+}
+
+std::vector<std::uint32_t>
+read_numbers(capnp::List<std::uint32_t>::Reader from) {
+  check_length(from);
+  std::vector<std::uint32_t> out;
+  for (auto x : from)
+    out.push_back(x);
+  return out;
+}
+
+template <class Builder>
+void write_numbers(Builder to, const std::vector<std::uint32_t>& from) {
+  for (auto i = 0u; i < from.size(); ++i)
+    to.set(i, from[i]);
+}
+
+protection read_protection(wire::Protection x) {
+  switch (x) {
+  case wire::Protection::NONE:
+    return protection::none;
+  case wire::Protection::JOURNAL:
+    return protection::journal;
+  }
+  throw bad_value{"an unknown protection level"};
+}
+
+wire::Protection to_wire(protection x) {
+  return x == protection::none ? wire::Protection::NONE
+                               : wire::Protection::JOURNAL;
+}
+
+// -- one pair for each message ------------------------------------------------
+
+void write(wire::Refusal::Builder to, const refusal& x) {
+  to.setCode(static_cast<std::uint32_t>(x.code));
+  to.setReason(to_kj(x.reason));
+  to.setSession(x.session.value);
+}
+refusal read(wire::Refusal::Reader x) {
+  return {static_cast<CUresult>(x.getCode()),
+          text(x.getReason()),
+          {x.getSession()}};
+}
+
+void write(wire::Hello::Builder to, const hello& x) {
+  to.setOldest(x.oldest);
+  to.setNewest(x.newest);
+  to.setSoftware(to_kj(x.software));
+  to.setRole(static_cast<wire::Role>(x.as));
+}
+hello read(wire::Hello::Reader x) {
+  auto as = static_cast<std::uint16_t>(x.getRole());
+  if (as > static_cast<std::uint16_t>(role::command))
+    throw bad_value{"an unknown role"};
+  return {x.getOldest(), x.getNewest(), text(x.getSoftware()),
+          static_cast<role>(as)};
+}
+
+void write(wire::Welcome::Builder to, const welcome& x) {
+  to.setVersion(x.version);
+  to.setSoftware(to_kj(x.software));
+  to.setIncarnation(x.incarnation);
+  to.setBeatEveryMs(x.beat_every_ms);
+  to.setLostAfterMs(x.lost_after_ms);
+}
+welcome read(wire::Welcome::Reader x) {
+  return {x.getVersion(), text(x.getSoftware()), x.getIncarnation(),
+          x.getBeatEveryMs(), x.getLostAfterMs()};
+}
+
+void write(wire::DeviceFacts::Builder to, const device_facts& x) {
+  to.setName(to_kj(x.name));
+  to.setUuid({reinterpret_cast<const kj::byte*>(x.uuid.data()), x.uuid.size()});
+  to.setTotalMemory(x.total_memory);
+  auto list = to.initAttributes(count(x.attributes));
+  auto i = 0u;
+  for (auto [key, value] : x.attributes) {
+    list[i].setKey(key);
+    list[i++].setValue(value);
+  }
+}
+device_facts read(wire::DeviceFacts::Reader x) {
+  device_facts out;
+  out.name = text(x.getName());
+  auto uuid = x.getUuid();
+  if (uuid.size() != out.uuid.size() && uuid.size() != 0)
+    throw bad_value{"a UUID of " + std::to_string(uuid.size()) + " bytes"};
+  std::copy_n(reinterpret_cast<const std::byte*>(uuid.begin()), uuid.size(),
+              out.uuid.begin());
+  out.total_memory = x.getTotalMemory();
+  auto list = x.getAttributes();
+  check_length(list);
+  for (auto attribute : list)
+    out.attributes[attribute.getKey()] = attribute.getValue();
+  return out;
+}
+
+void write(wire::PGpu::Builder to, const pgpu& x) {
+  to.setOrdinal(x.ordinal);
+  to.setBackend(to_kj(x.backend));
+  write(to.initFacts(), x.facts);
+  to.setState(to_kj(x.state));
+}
+pgpu read(wire::PGpu::Reader x) {
+  return {x.getOrdinal(), text(x.getBackend()), read(x.getFacts()),
+          text(x.getState())};
+}
+
+void write(wire::WorkerEndpoints::Builder to, const worker_endpoints& x) {
+  to.setEndpoint(to_kj(x.endpoint));
+  to.setGuestSocket(to_kj(x.guest_socket));
+  to.setHost(to_kj(x.host));
+}
+worker_endpoints read(wire::WorkerEndpoints::Reader x) {
+  return {text(x.getEndpoint()), text(x.getGuestSocket()), text(x.getHost())};
+}
+
+void write(wire::RunningSession::Builder to, const running_session& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+  to.setVgpu(x.vgpu.value);
+  write_numbers(to.initPgpus(count(x.pgpus)), x.pgpus);
+  write(to.initWorker(), x.worker);
+  to.setPid(x.pid);
+}
+running_session read(wire::RunningSession::Reader x) {
+  return {{x.getSession()},           {x.getEpoch()},      {x.getVgpu()},
+          read_numbers(x.getPgpus()), read(x.getWorker()), x.getPid()};
+}
+
+void write(wire::RegisterNode::Builder to, const register_node& x) {
+  to.setName(to_kj(x.name));
+  to.setHost(to_kj(x.host));
+  to.setPid(x.pid);
+  write_list(to.initPgpus(count(x.pgpus)), x.pgpus);
+  write_list(to.initSessions(count(x.sessions)), x.sessions);
+}
+register_node read(wire::RegisterNode::Reader x) {
+  register_node out{text(x.getName()), text(x.getHost()), x.getPid(), {}, {}};
+  check_length(x.getPgpus());
+  for (auto each : x.getPgpus())
+    out.pgpus.push_back(read(each));
+  check_length(x.getSessions());
+  for (auto each : x.getSessions())
+    out.sessions.push_back(read(each));
+  return out;
+}
+
+void write(wire::SessionLoad::Builder to, const session_load& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+  to.setMemoryBytes(x.memory_bytes);
+  to.setCalls(x.calls);
+  to.setCallNumber(x.call);
+}
+session_load read(wire::SessionLoad::Reader x) {
+  return {{x.getSession()},
+          {x.getEpoch()},
+          x.getMemoryBytes(),
+          x.getCalls(),
+          x.getCallNumber()};
+}
+
+void write(wire::NodeBeat::Builder to, const node_beat& x) {
+  to.setName(to_kj(x.name));
+  to.setNumber(x.number);
+  write_list(to.initSessions(count(x.sessions)), x.sessions);
+}
+node_beat read(wire::NodeBeat::Reader x) {
+  node_beat out{text(x.getName()), x.getNumber(), {}};
+  check_length(x.getSessions());
+  for (auto each : x.getSessions())
+    out.sessions.push_back(read(each));
+  return out;
+}
+
+void write(wire::BeatAck::Builder to, const beat_ack& x) {
+  to.setNumber(x.number);
+  to.setIncarnation(x.incarnation);
+}
+beat_ack read(wire::BeatAck::Reader x) {
+  return {x.getNumber(), x.getIncarnation()};
+}
+
+void write(wire::Specification::Builder to, const specification& x) {
+  to.setShare(x.share);
+  to.setMemory(x.memory);
+  to.setGpus(x.gpus);
+  to.setProtection(to_wire(x.protection));
+}
+specification read(wire::Specification::Reader x) {
+  return {x.getShare(), x.getMemory(), x.getGpus(),
+          read_protection(x.getProtection())};
+}
+
+void write(wire::Program::Builder to, const program& x) {
+  to.setName(to_kj(x.name));
+  to.setPid(x.pid);
+  to.setHost(to_kj(x.host));
+  to.setUser(to_kj(x.user));
+}
+program read(wire::Program::Reader x) {
+  return {text(x.getName()), x.getPid(), text(x.getHost()), text(x.getUser())};
+}
+
+void write(wire::Lease::Builder to, const lease& x) {
+  to.setSession(x.session.value);
+  to.setVgpu(x.vgpu.value);
+  to.setEpoch(x.epoch.value);
+  to.setNode(to_kj(x.node));
+  write(to.initWorker(), x.worker);
+  to.setToken(x.token);
+  to.setQuota(x.quota);
+  write_list(to.initDevices(count(x.devices)), x.devices);
+  write_numbers(to.initPgpus(count(x.pgpus)), x.pgpus);
+  to.setProtection(to_wire(x.protection));
+  to.setReason(to_kj(x.reason));
+}
+lease read(wire::Lease::Reader x) {
+  lease out;
+  out.session = {x.getSession()};
+  out.vgpu = {x.getVgpu()};
+  out.epoch = {x.getEpoch()};
+  out.node = text(x.getNode());
+  out.worker = read(x.getWorker());
+  out.token = x.getToken();
+  out.quota = x.getQuota();
+  check_length(x.getDevices());
+  for (auto each : x.getDevices())
+    out.devices.push_back(read(each));
+  out.pgpus = read_numbers(x.getPgpus());
+  out.protection = read_protection(x.getProtection());
+  out.reason = text(x.getReason());
+  return out;
+}
+
+void write(wire::Acquire::Builder to, const acquire& x) {
+  write(to.initSpecification(), x.specification);
+  write(to.initProgram(), x.program);
+}
+acquire read(wire::Acquire::Reader x) {
+  return {read(x.getSpecification()), read(x.getProgram())};
+}
+
+void write(wire::Adopt::Builder to, const adopt& x) {
+  to.setSession(x.session.value);
+  to.setVgpu(x.vgpu.value);
+  to.setEpoch(x.epoch.value);
+  to.setToken(x.token);
+  write(to.initSpecification(), x.specification);
+  write(to.initProgram(), x.program);
+  to.setNode(to_kj(x.node));
+}
+adopt read(wire::Adopt::Reader x) {
+  return {{x.getSession()},
+          {x.getVgpu()},
+          {x.getEpoch()},
+          x.getToken(),
+          read(x.getSpecification()),
+          read(x.getProgram()),
+          text(x.getNode())};
+}
+
+void write(wire::Suspect::Builder to, const suspect& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+  to.setReason(to_kj(x.reason));
+}
+suspect read(wire::Suspect::Reader x) {
+  return {{x.getSession()}, {x.getEpoch()}, text(x.getReason())};
+}
+
+void write(wire::CloseSession::Builder to, const close_session& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+  to.setReason(to_kj(x.reason));
+}
+close_session read(wire::CloseSession::Reader x) {
+  return {{x.getSession()}, {x.getEpoch()}, text(x.getReason())};
+}
+
+void write(wire::StartWorker::Builder to, const start_worker& x) {
+  to.setSession(x.session.value);
+  to.setVgpu(x.vgpu.value);
+  to.setEpoch(x.epoch.value);
+  to.setToken(x.token);
+  write_numbers(to.initPgpus(count(x.pgpus)), x.pgpus);
+  to.setQuota(x.quota);
+  to.setProtection(to_wire(x.protection));
+  to.setProgram(to_kj(x.program));
+  to.setShare(x.share);
+}
+start_worker read(wire::StartWorker::Reader x) {
+  return {{x.getSession()},
+          {x.getVgpu()},
+          {x.getEpoch()},
+          x.getToken(),
+          read_numbers(x.getPgpus()),
+          x.getQuota(),
+          read_protection(x.getProtection()),
+          text(x.getProgram()),
+          x.getShare()};
+}
+
+void write(wire::WorkerStarted::Builder to, const worker_started& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+  write(to.initWorker(), x.worker);
+  to.setPid(x.pid);
+  to.setFailure(to_kj(x.failure));
+}
+worker_started read(wire::WorkerStarted::Reader x) {
+  return {{x.getSession()},
+          {x.getEpoch()},
+          read(x.getWorker()),
+          x.getPid(),
+          text(x.getFailure())};
+}
+
+void write(wire::WorkerExited::Builder to, const worker_exited& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+  to.setHow(to_kj(x.how));
+  to.setClean(x.clean);
+}
+worker_exited read(wire::WorkerExited::Reader x) {
+  return {{x.getSession()}, {x.getEpoch()}, text(x.getHow()), x.getClean()};
+}
+
+void write(wire::StopWorker::Builder to, const stop_worker& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+  to.setReason(to_kj(x.reason));
+}
+stop_worker read(wire::StopWorker::Reader x) {
+  return {{x.getSession()}, {x.getEpoch()}, text(x.getReason())};
+}
+
+void write(wire::WorkerHello::Builder to, const worker_hello& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+  write(to.initWorker(), x.worker);
+  to.setFailure(to_kj(x.failure));
+}
+worker_hello read(wire::WorkerHello::Reader x) {
+  return {{x.getSession()},
+          {x.getEpoch()},
+          read(x.getWorker()),
+          text(x.getFailure())};
+}
+
+void write(wire::WorkerBeat::Builder to, const worker_beat& x) {
+  write(to.initLoad(), x.load);
+  to.setError(static_cast<std::uint32_t>(x.error));
+}
+worker_beat read(wire::WorkerBeat::Reader x) {
+  return {read(x.getLoad()), static_cast<CUresult>(x.getError())};
+}
+
+void write(wire::InjectFault::Builder to, const inject_fault& x) {
+  to.setNode(to_kj(x.node));
+  to.setPgpu(x.pgpu);
+  to.setKind(to_kj(x.kind));
+}
+inject_fault read(wire::InjectFault::Reader x) {
+  return {text(x.getNode()), x.getPgpu(), text(x.getKind())};
+}
+
+void write(wire::Event::Builder to, const event& x) {
+  to.setNumber(x.number);
+  to.setTime(x.time);
+  to.setKind(to_kj(x.kind));
+  to.setNode(to_kj(x.node));
+  to.setSession(x.session.value);
+  to.setVgpu(x.vgpu.value);
+  to.setEpoch(x.epoch.value);
+  to.setText(to_kj(x.text));
+  to.setCalls(x.calls);
+  to.setBytes(x.bytes);
+  to.setMilliseconds(x.milliseconds);
+}
+event read(wire::Event::Reader x) {
+  event out;
+  out.number = x.getNumber();
+  out.time = x.getTime();
+  out.kind = text(x.getKind());
+  out.node = text(x.getNode());
+  out.session = {x.getSession()};
+  out.vgpu = {x.getVgpu()};
+  out.epoch = {x.getEpoch()};
+  out.text = text(x.getText());
+  out.calls = x.getCalls();
+  out.bytes = x.getBytes();
+  out.milliseconds = x.getMilliseconds();
+  return out;
+}
+
+void write(wire::EventsRequest::Builder to, const events_request& x) {
+  to.setAfter(x.after);
+  to.setWaitMs(x.wait_ms);
+}
+events_request read(wire::EventsRequest::Reader x) {
+  return {x.getAfter(), x.getWaitMs()};
+}
+
+void write(wire::Events::Builder to, const events& x) {
+  write_list(to.initEvents(count(x.list)), x.list);
+}
+events read(wire::Events::Reader x) {
+  events out;
+  check_length(x.getEvents());
+  for (auto each : x.getEvents())
+    out.list.push_back(read(each));
+  return out;
+}
+
+// -- the envelope -------------------------------------------------------------
+
+/// Puts each kind of body into its member of the envelope's union.
+struct body_writer {
+  wire::Envelope::Builder to;
+
+  void operator()(const refusal& x) { write(to.initRefusal(), x); }
+  void operator()(const hello& x) { write(to.initHello(), x); }
+  void operator()(const welcome& x) { write(to.initWelcome(), x); }
+  void operator()(const register_node& x) { write(to.initRegisterNode(), x); }
+  void operator()(const node_beat& x) { write(to.initNodeBeat(), x); }
+  void operator()(const worker_started& x) { write(to.initWorkerStarted(), x); }
+  void operator()(const worker_exited& x) { write(to.initWorkerExited(), x); }
+  void operator()(const beat_ack& x) { write(to.initBeatAck(), x); }
+  void operator()(const start_worker& x) { write(to.initStartWorker(), x); }
+  void operator()(const stop_worker& x) { write(to.initStopWorker(), x); }
+  void operator()(const acquire& x) { write(to.initAcquire(), x); }
+  void operator()(const adopt& x) { write(to.initAdopt(), x); }
+  void operator()(const suspect& x) { write(to.initSuspect(), x); }
+  void operator()(const close_session& x) { write(to.initCloseSession(), x); }
+  void operator()(const event& x) { write(to.initReport(), x); }
+  void operator()(const lease& x) { write(to.initLease(), x); }
+  void operator()(const worker_hello& x) { write(to.initWorkerHello(), x); }
+  void operator()(const worker_beat& x) { write(to.initWorkerBeat(), x); }
+  void operator()(const inject_fault& x) { write(to.initInjectFault(), x); }
+  void operator()(const status_request&) { to.setStatusRequest(); }
+  void operator()(const status_text& x) { to.setStatus(to_kj(x.json)); }
+  void operator()(const events_request& x) { write(to.initEventsRequest(), x); }
+  void operator()(const events& x) { write(to.initEvents(), x); }
+  void operator()(const shutdown&) { to.setShutdown(); }
+  void operator()(const done&) { to.setDone(); }
+};
+
+body read_body(wire::Envelope::Reader x) {
+  switch (x.which()) {
+  case wire::Envelope::REFUSAL:
+    return read(x.getRefusal());
+  case wire::Envelope::HELLO:
+    return read(x.getHello());
+  case wire::Envelope::WELCOME:
+    return read(x.getWelcome());
+  case wire::Envelope::REGISTER_NODE:
+    return read(x.getRegisterNode());
+  case wire::Envelope::NODE_BEAT:
+    return read(x.getNodeBeat());
+  case wire::Envelope::WORKER_STARTED:
+    return read(x.getWorkerStarted());
+  case wire::Envelope::WORKER_EXITED:
+    return read(x.getWorkerExited());
+  case wire::Envelope::BEAT_ACK:
+    return read(x.getBeatAck());
+  case wire::Envelope::START_WORKER:
+    return read(x.getStartWorker());
+  case wire::Envelope::STOP_WORKER:
+    return read(x.getStopWorker());
+  case wire::Envelope::ACQUIRE:
+    return read(x.getAcquire());
+  case wire::Envelope::ADOPT:
+    return read(x.getAdopt());
+  case wire::Envelope::SUSPECT:
+    return read(x.getSuspect());
+  case wire::Envelope::CLOSE_SESSION:
+    return read(x.getCloseSession());
+  case wire::Envelope::REPORT:
+    return read(x.getReport());
+  case wire::Envelope::LEASE:
+    return read(x.getLease());
+  case wire::Envelope::WORKER_HELLO:
+    return read(x.getWorkerHello());
+  case wire::Envelope::WORKER_BEAT:
+    return read(x.getWorkerBeat());
+  case wire::Envelope::INJECT_FAULT:
+    return read(x.getInjectFault());
+  case wire::Envelope::STATUS_REQUEST:
+    return status_request{};
+  case wire::Envelope::STATUS:
+    return status_text{text(x.getStatus(), largest_frame)};
+  case wire::Envelope::EVENTS_REQUEST:
+    return read(x.getEventsRequest());
+  case wire::Envelope::EVENTS:
+    return read(x.getEvents());
+  case wire::Envelope::SHUTDOWN:
+    return shutdown{};
+  case wire::Envelope::DONE:
+    return done{};
+  }
+  throw bad_value{"a kind of message (" +
+                  std::to_string(static_cast<unsigned>(x.which())) +
+                  ") that this version does not know"};
+}
+
+} // namespace
+
+const char* name_of(const body& what) noexcept {
+  static constexpr const char* names[] = {
+      "refusal",     "hello",         "welcome",      "registerNode",
+      "nodeBeat",    "workerStarted", "workerExited", "beatAck",
+      "startWorker", "stopWorker",    "acquire",      "adopt",
+      "suspect",     "closeSession",  "report",       "lease",
+      "workerHello", "workerBeat",    "injectFault",  "statusRequest",
+      "status",      "eventsRequest", "events",       "shutdown",
+      "done"};
+  static_assert(std::size(names) == std::variant_size_v<body>);
+  return names[what.index()];
+}
+
+zmq::message_t encode(const envelope& what) {
+  capnp::word scratch[128] = {};
+  capnp::MallocMessageBuilder message{scratch};
+  auto to = message.initRoot<wire::Envelope>();
+  to.setFrom(to_kj(what.from));
+  to.setRequest(what.request);
+  to.setVersion(what.version);
+  std::visit(body_writer{to}, what.body);
+  return to_frame(message);
+}
+
+std::variant<envelope, unreadable> decode(const parcel& in) {
+  std::uint64_t request = 0;
+  try {
+    if (in.words().size() == 0)
+      return unreadable{"a frame that holds no message"};
+    if (in.bulk().size() != 0)
+      return unreadable{"a payload where none belongs"};
+    capnp::FlatArrayMessageReader reader{in.words(), read_limits(in)};
+    auto from = reader.getRoot<wire::Envelope>();
+    request = from.getRequest();
+    return envelope{text(from.getFrom(), 256), request, read_body(from),
+                    from.getVersion()};
+  } catch (const kj::Exception& e) {
+    return unreadable{e.getDescription().cStr(), request};
+  } catch (const std::exception& e) {
+    return unreadable{e.what(), request};
+  }
+}
+
+} // namespace vgpu::control

@@ -1,0 +1,68 @@
+#include "actors/frames.hpp"
+
+#include <kj/io.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace vgpu {
+
+parcel::parcel(std::string peer, zmq::message_t head, zmq::message_t bulk)
+    : peer_(std::move(peer)), head_(std::move(head)), bulk_(std::move(bulk)) {
+  if (head_.size() % sizeof(capnp::word) != 0)
+    return;
+  auto count = head_.size() / sizeof(capnp::word);
+  auto* data = head_.data();
+  if (reinterpret_cast<std::uintptr_t>(data) % alignof(capnp::word) != 0) {
+    // ZeroMQ hands out slices of its receive buffer, behind a frame header of
+    // 2 or 9 bytes. Keeping the slice would keep the whole 8 KiB buffer.
+    aligned_ = kj::heapArray<capnp::word>(count);
+    std::memcpy(aligned_.begin(), data, count * sizeof(capnp::word));
+    words_ = aligned_;
+    head_.rebuild();
+  } else {
+    words_ = {static_cast<const capnp::word*>(data), count};
+  }
+}
+
+capnp::ReaderOptions read_limits(const parcel& in) {
+  capnp::ReaderOptions limits;
+  limits.traversalLimitInWords =
+      std::max<std::uint64_t>(1024, 4 * in.words().size());
+  limits.nestingLimit = 16;
+  return limits;
+}
+
+zmq::message_t to_frame(capnp::MessageBuilder& message) {
+  auto bytes =
+      capnp::computeSerializedSizeInWords(message) * sizeof(capnp::word);
+  zmq::message_t frame{bytes};
+  kj::ArrayOutputStream out{{static_cast<kj::byte*>(frame.data()), bytes}};
+  capnp::writeMessage(out, message);
+  return frame;
+}
+
+zmq::message_t lend_frame(std::span<const std::byte> bytes,
+                          std::shared_ptr<const void> owner) {
+  using box = std::shared_ptr<const void>;
+  auto hint = std::make_unique<box>(std::move(owner));
+  zmq::message_t frame{
+      const_cast<std::byte*>(bytes.data()), bytes.size(),
+      [](void*, void* kept) { std::unique_ptr<box>{static_cast<box*>(kept)}; },
+      hint.get()};
+  hint.release();
+  return frame;
+}
+
+std::string printable(std::string_view name) {
+  constexpr std::size_t longest = 80;
+  std::string out;
+  for (auto c : name.substr(0, longest))
+    out += (c >= ' ' && c <= '~') ? c : '?';
+  if (name.size() > longest)
+    out += "...";
+  return out;
+}
+
+} // namespace vgpu

@@ -1,0 +1,61 @@
+// The ZeroMQ socket of a link and its monitor: frames in and out, and which
+// peer a lost connection belonged to. Knows nothing of actors.
+#pragma once
+
+#include "actors/frames.hpp"
+#include "actors/link.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace vgpu {
+
+/// Owns the sockets. Belongs to one thread at a time.
+class link_socket {
+public:
+  /// Opens, then binds or begins to connect. Throws zmq::error_t.
+  link_socket(zmq::context_t& zmq, const link_options& options);
+
+  /// Where it listens or connects to.
+  std::string endpoint() const;
+
+  /// Adds what an owner that sleeps on more than this socket must watch.
+  void add_to(std::vector<zmq::pollitem_t>& items);
+
+  /// Sleeps until the socket, its monitor or `bell` (a file descriptor) has
+  /// something; returns at once when `wait` is false. The result tells
+  /// whether the bell rings.
+  bool sleep(int bell, bool wait);
+
+  /// The next message, or null when there is none. What has no or too many
+  /// frames is dropped and logged.
+  parcel_ptr receive();
+
+  enum class sent { yes, gone, full };
+  /// Never blocks.
+  sent send(dispatch& out);
+
+  /// What happened to connections since the last call. For a connecting
+  /// socket, `up` comes before any message of that connection.
+  std::vector<link_event> connection_changes();
+
+private:
+  bool receive_frames(zmq::message_t& peer, zmq::message_t& head,
+                      zmq::message_t& bulk);
+  void remember(const std::string& peer, int fd);
+  void on_disconnect(int fd, std::vector<link_event>& out);
+
+  bool binds_;
+  std::string name_;
+  std::string endpoint_;
+  zmq::socket_t socket_;
+  zmq::socket_t monitor_;
+  // Of a bound socket: the peer on each descriptor. A descriptor may be
+  // reused before the end of its former connection is reported.
+  std::map<int, std::string> peer_on_;
+  std::map<int, unsigned> stale_ends_;
+  std::vector<link_event> found_;
+};
+
+} // namespace vgpu

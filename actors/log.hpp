@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+namespace vgpu {
+
+/// Sends this process's log to stderr, each line with the time, the process's
+/// name and its number. VGPU_LOG chooses the level: error, warn, info, debug
+/// or trace; `level` is taken where it is not set. Call once, first in main.
+void start_log(const std::string& name, const std::string& level = "info");
+
+} // namespace vgpu

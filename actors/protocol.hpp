@@ -1,0 +1,310 @@
+// What the control plane's processes say to one another, as values: one struct
+// for each message of schema/wire.capnp. Behaviours see these and nothing of
+// how they travel (codec.hpp, link.hpp).
+#pragma once
+
+#include "schema/fault.hpp"
+#include "schema/ids.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace vgpu::control {
+
+inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::uint16_t oldest_version = 1;
+
+/// No. `code` is a CUresult where the program must be told; `session` is set
+/// where the refusal comes unasked and ends that session.
+struct refusal {
+  CUresult code = CUDA_SUCCESS;
+  std::string reason;
+  session_id session;
+  bool operator==(const refusal&) const = default;
+};
+
+enum class role : std::uint16_t { node, client, worker, command };
+
+struct hello {
+  std::uint16_t oldest = oldest_version;
+  std::uint16_t newest = protocol_version;
+  std::string software;
+  role as = role::command;
+  bool operator==(const hello&) const = default;
+};
+
+struct welcome {
+  std::uint16_t version = protocol_version;
+  std::string software;
+  std::uint64_t incarnation = 0;
+  std::uint32_t beat_every_ms = 100;
+  std::uint32_t lost_after_ms = 500;
+  bool operator==(const welcome&) const = default;
+};
+
+// -- inventory ----------------------------------------------------------------
+
+/// What the driver API tells of a device.
+struct device_facts {
+  std::string name;
+  std::array<std::byte, 16> uuid{};
+  std::uint64_t total_memory = 0;                  // bytes
+  std::map<std::int32_t, std::int32_t> attributes; // by CUdevice_attribute
+  bool operator==(const device_facts&) const = default;
+};
+
+struct pgpu {
+  std::uint32_t ordinal = 0;
+  std::string backend; // "cpu" or "nvidia"
+  device_facts facts;
+  std::string state = "healthy"; // "healthy", "lost", "quarantined"
+  bool operator==(const pgpu&) const = default;
+};
+
+/// Where a worker listens.
+struct worker_endpoints {
+  std::string endpoint;     // ZeroMQ
+  std::string guest_socket; // abstract Unix socket, without the leading NUL
+  std::string host;         // host id: same text, same host and namespace
+  bool operator==(const worker_endpoints&) const = default;
+};
+
+struct running_session {
+  session_id session;
+  vgpu::epoch epoch;
+  vgpu_id vgpu;
+  std::vector<std::uint32_t> pgpus;
+  worker_endpoints worker;
+  std::uint32_t pid = 0;
+  bool operator==(const running_session&) const = default;
+};
+
+struct register_node {
+  std::string name;
+  std::string host;
+  std::uint32_t pid = 0;
+  std::vector<pgpu> pgpus;
+  std::vector<running_session> sessions;
+  bool operator==(const register_node&) const = default;
+};
+
+struct session_load {
+  session_id session;
+  vgpu::epoch epoch;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t calls = 0; // executed by this worker since it started
+  std::uint64_t call = 0;  // how far it is in the log
+  bool operator==(const session_load&) const = default;
+};
+
+struct node_beat {
+  std::string name;
+  std::uint64_t number = 0;
+  std::vector<session_load> sessions;
+  bool operator==(const node_beat&) const = default;
+};
+
+struct beat_ack {
+  std::uint64_t number = 0;
+  std::uint64_t incarnation = 0;
+  bool operator==(const beat_ack&) const = default;
+};
+
+// -- leases -------------------------------------------------------------------
+
+enum class protection : std::uint16_t { none, journal };
+
+/// What is asked of a vGPU.
+struct specification {
+  double share = 1.0;       // of one pGPU's compute, in (0, 1]
+  std::uint64_t memory = 0; // bytes a device; 0: the pGPU's by share
+  std::uint32_t gpus = 1;
+  control::protection protection = control::protection::journal;
+  bool operator==(const specification&) const = default;
+};
+
+struct program {
+  std::string name;
+  std::uint32_t pid = 0;
+  std::string host;
+  std::string user;
+  bool operator==(const program&) const = default;
+};
+
+struct lease {
+  session_id session;
+  vgpu_id vgpu;
+  vgpu::epoch epoch;
+  std::string node;
+  worker_endpoints worker;
+  std::uint64_t token = 0;
+  std::uint64_t quota = 0; // bytes a device
+  std::vector<device_facts> devices;
+  std::vector<std::uint32_t> pgpus;
+  control::protection protection = control::protection::journal;
+  std::string reason; // why it was placed (anew)
+  bool operator==(const lease&) const = default;
+};
+
+struct acquire {
+  control::specification specification;
+  control::program program;
+  bool operator==(const acquire&) const = default;
+};
+
+struct adopt {
+  session_id session;
+  vgpu_id vgpu;
+  vgpu::epoch epoch;
+  std::uint64_t token = 0;
+  control::specification specification;
+  control::program program;
+  std::string node;
+  bool operator==(const adopt&) const = default;
+};
+
+struct suspect {
+  session_id session;
+  vgpu::epoch epoch;
+  std::string reason;
+  bool operator==(const suspect&) const = default;
+};
+
+struct close_session {
+  session_id session;
+  vgpu::epoch epoch;
+  std::string reason;
+  bool operator==(const close_session&) const = default;
+};
+
+// -- workers ------------------------------------------------------------------
+
+struct start_worker {
+  session_id session;
+  vgpu_id vgpu;
+  vgpu::epoch epoch;
+  std::uint64_t token = 0;
+  std::vector<std::uint32_t> pgpus;
+  std::uint64_t quota = 0; // bytes a device
+  control::protection protection = control::protection::journal;
+  std::string program;
+  double share = 1.0;
+  bool operator==(const start_worker&) const = default;
+};
+
+struct worker_started {
+  session_id session;
+  vgpu::epoch epoch;
+  worker_endpoints worker;
+  std::uint32_t pid = 0;
+  std::string failure; // not empty: it could not be started
+  bool operator==(const worker_started&) const = default;
+};
+
+struct worker_exited {
+  session_id session;
+  vgpu::epoch epoch;
+  std::string how; // "exit 0", "signal 9", ...
+  bool clean = false;
+  bool operator==(const worker_exited&) const = default;
+};
+
+struct stop_worker {
+  session_id session;
+  vgpu::epoch epoch; // this one and older ones
+  std::string reason;
+  bool operator==(const stop_worker&) const = default;
+};
+
+struct worker_hello {
+  session_id session;
+  vgpu::epoch epoch;
+  worker_endpoints worker;
+  std::string failure;
+  bool operator==(const worker_hello&) const = default;
+};
+
+struct worker_beat {
+  session_load load;
+  CUresult error = CUDA_SUCCESS; // of the session's device
+  bool operator==(const worker_beat&) const = default;
+};
+
+struct inject_fault {
+  std::string node;
+  std::uint32_t pgpu = 0;
+  std::string kind; // "lost", "hang", "ecc"
+  bool operator==(const inject_fault&) const = default;
+};
+
+// -- events and commands ------------------------------------------------------
+
+struct event {
+  std::uint64_t number = 0; // given by the manager
+  double time = 0;          // seconds since 1970
+  std::string kind;
+  std::string node;
+  session_id session;
+  vgpu_id vgpu;
+  vgpu::epoch epoch;
+  std::string text;
+  std::uint64_t calls = 0;
+  std::uint64_t bytes = 0;
+  double milliseconds = 0;
+  bool operator==(const event&) const = default;
+};
+
+struct status_request {
+  bool operator==(const status_request&) const = default;
+};
+
+/// JSON, as `vgpu status --json` prints it.
+struct status_text {
+  std::string json;
+  bool operator==(const status_text&) const = default;
+};
+
+struct events_request {
+  std::uint64_t after = 0;   // only events with a greater number
+  std::uint32_t wait_ms = 0; // how long to wait for one
+  bool operator==(const events_request&) const = default;
+};
+
+struct events {
+  std::vector<event> list;
+  bool operator==(const events&) const = default;
+};
+
+struct shutdown {
+  bool operator==(const shutdown&) const = default;
+};
+
+struct done {
+  bool operator==(const done&) const = default;
+};
+
+using body =
+    std::variant<refusal, hello, welcome, register_node, node_beat,
+                 worker_started, worker_exited, beat_ack, start_worker,
+                 stop_worker, acquire, adopt, suspect, close_session, event,
+                 lease, worker_hello, worker_beat, inject_fault, status_request,
+                 status_text, events_request, events, shutdown, done>;
+
+/// One message.
+struct envelope {
+  std::string from;          // logical name of the sender
+  std::uint64_t request = 0; // repeated in the answer; 0: none is due
+  control::body body;
+  std::uint16_t version = protocol_version;
+  bool operator==(const envelope&) const = default;
+};
+
+/// A short name of what a message is, for logs.
+const char* name_of(const body& what) noexcept;
+
+} // namespace vgpu::control

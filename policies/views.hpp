@@ -1,0 +1,52 @@
+// What a decision sees of the cluster: values, made for one decision.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vgpu::policy {
+
+/// Policies know no clock: whoever asks says what time it is.
+using time_point = std::chrono::steady_clock::time_point;
+using duration = std::chrono::steady_clock::duration;
+
+struct pgpu_view {
+  std::uint32_t ordinal = 0;
+  std::uint64_t memory = 0;   // bytes
+  std::uint64_t reserved = 0; // bytes promised to sessions that asked for them
+  double shares = 0;          // sum of its sessions' shares
+  std::uint32_t sessions = 0;
+  bool healthy = true;
+};
+
+struct node_view {
+  std::string name;
+  std::string host;
+  bool alive = true;
+  std::vector<pgpu_view> pgpus;
+};
+
+struct cluster_view {
+  std::vector<node_view> nodes;
+};
+
+/// Some pGPUs of one node.
+struct place {
+  std::string node;
+  std::vector<std::uint32_t> pgpus;
+  bool operator==(const place&) const = default;
+};
+
+/// What is to be placed.
+struct demand {
+  double share = 1.0;       // of one pGPU's compute, in (0, 1]
+  std::uint64_t memory = 0; // bytes a pGPU to reserve; 0 reserves nothing
+  std::uint32_t gpus = 1;
+  std::string host;           // where its program runs
+  place previous;             // where it was, if anywhere
+  std::vector<place> failing; // where it failed of late
+};
+
+} // namespace vgpu::policy
