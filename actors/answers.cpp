@@ -50,7 +50,7 @@ void mapped_answers::print(std::uint64_t position, std::string_view text) {
 
 void mapped_answers::sticky(CUresult error) {
   area_->header().sticky_error.store(static_cast<std::uint32_t>(error),
-                                    std::memory_order_release);
+                                     std::memory_order_release);
 }
 
 } // namespace vgpu

@@ -70,7 +70,7 @@ public:
   /// `first` is called, by any thread, after the first answer.
   mapped_answers(std::shared_ptr<const session_area> area,
                  std::function<void()> first)
-    : area_(std::move(area)), first_(std::move(first)) {}
+      : area_(std::move(area)), first_(std::move(first)) {}
 
   /// Answers given so far.
   std::uint64_t count() const noexcept { return count_.load(); }

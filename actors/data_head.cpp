@@ -14,7 +14,8 @@ namespace {
 using builder = wire::DataHead::Builder;
 using reader = wire::DataHead::Reader;
 
-// -- to the wire ------------------------------------------------------------------
+// -- to the wire
+// ------------------------------------------------------------------
 
 void put(builder to, const attach& x) {
   auto a = to.initAttach();
@@ -41,7 +42,9 @@ void put(builder to, const keepalive& x) {
   k.setAnswersSeen(x.answers_seen);
 }
 
-void put(builder to, const detach&) { to.setDetach(); }
+void put(builder to, const detach&) {
+  to.setDetach();
+}
 
 void fill(wire::Progress::Builder to, const progress& x) {
   to.setReceived(x.received);
@@ -51,8 +54,12 @@ void fill(wire::Progress::Builder to, const progress& x) {
   to.setAnswers(x.answers);
 }
 
-void put(builder to, const progress& x) { fill(to.initProgress(), x); }
-void put(builder to, const attached& x) { fill(to.initAttached(), x.at); }
+void put(builder to, const progress& x) {
+  fill(to.initProgress(), x);
+}
+void put(builder to, const attached& x) {
+  fill(to.initAttached(), x.at);
+}
 
 void put(builder to, const answer& x) {
   auto a = to.initAnswer();
@@ -80,9 +87,12 @@ void put(builder to, const answer& x) {
   }
 }
 
-void put(builder to, const refused& x) { to.setRefused(x.why); }
+void put(builder to, const refused& x) {
+  to.setRefused(x.why);
+}
 
-// -- from the wire ----------------------------------------------------------------
+// -- from the wire
+// ----------------------------------------------------------------
 
 attach get(wire::Attach::Reader x) {
   attach out{.token = x.getToken(),
@@ -91,7 +101,8 @@ attach get(wire::Attach::Reader x) {
              .replay_until = x.getReplayUntil(),
              .waiting = {}};
   for (auto w : x.getWaiting())
-    out.waiting.push_back({{w.getCall()}, static_cast<slot_index>(w.getSlot())});
+    out.waiting.push_back(
+        {{w.getCall()}, static_cast<slot_index>(w.getSlot())});
   return out;
 }
 

@@ -15,7 +15,7 @@
 namespace vgpu::data {
 
 struct waiting {
-  call_number call;
+  call_number call{};
   slot_index slot = 0;
 };
 
@@ -51,7 +51,7 @@ struct answer {
   /// What the payload is, and where it belongs.
   enum class place { none, arena, host, console, host_call };
   std::uint64_t number = 0;
-  call_number call;
+  call_number call{};
   slot_index slot = 0;
   CUresult result = CUDA_SUCCESS;
   std::uint64_t value = 0;

@@ -16,7 +16,8 @@
 
 namespace vgpu {
 
-// -- what outlives a call -------------------------------------------------------
+// -- what outlives a call
+// -------------------------------------------------------
 
 std::shared_ptr<const void>
 payload_pins::pin(std::shared_ptr<payload_pins> self, std::uint64_t position,
@@ -89,7 +90,35 @@ struct executor::console {
   }
 };
 
-// -- dispatch ---------------------------------------------------------------------
+/// The errors that the devices ended in. Thread-safe.
+struct executor::health {
+  std::atomic<std::uint32_t> error{0}; // the program's own
+  std::atomic<std::uint32_t> lost{0};  // the device's
+  std::function<void()> when_lost = [] {};
+
+  static bool is_loss(CUresult result) {
+    return result == CUDA_ERROR_DEVICE_UNAVAILABLE ||
+           result == CUDA_ERROR_ECC_UNCORRECTABLE ||
+           result == CUDA_ERROR_NVLINK_UNCORRECTABLE;
+  }
+
+  /// Notes how something ended. False where the program must not be told.
+  bool note(answer_sink& sink, CUresult result) {
+    std::uint32_t none = 0;
+    auto code = static_cast<std::uint32_t>(result);
+    if (is_loss(result)) {
+      if (lost.compare_exchange_strong(none, code))
+        when_lost();
+      return false;
+    }
+    if (result != CUDA_SUCCESS && error.compare_exchange_strong(none, code))
+      sink.sticky(result);
+    return lost.load() == 0;
+  }
+};
+
+// -- dispatch
+// ---------------------------------------------------------------------
 
 /// One call on its device. A status that is not ok is the program's error.
 struct call_dispatch {
@@ -104,20 +133,11 @@ struct call_dispatch {
 
   /// Answers this call when the device is done with what it waits for.
   device::completion completion() const {
-    return [sink = self.sink_, error = self.error_,
+    return [sink = self.sink_, health = self.health_,
             who = who()](CUresult result) {
-      note(*sink, *error, result);
-      sink->answer(who, result, 0);
+      if (health->note(*sink, result))
+        sink->answer(who, result, 0);
     };
-  }
-
-  /// The session's first failure stays its failure.
-  static void note(answer_sink& sink, std::atomic<std::uint32_t>& error,
-                   CUresult result) {
-    std::uint32_t none = 0;
-    if (result != CUDA_SUCCESS &&
-        error.compare_exchange_strong(none, static_cast<std::uint32_t>(result)))
-      sink.sticky(result);
   }
 
   // -- audit of addresses
@@ -356,15 +376,14 @@ struct call_dispatch {
       return no_such_kernel(x.kernel);
     auto dim = [](const call::dim3& d) { return device::dim3{d.x, d.y, d.z}; };
     return dev().enqueue_launch(
-        x.stream.id,
-        {.module = x.module.id,
-         .kernel = x.kernel,
-         .grid = dim(x.grid),
-         .block = dim(x.block),
-         .cluster = dim(x.cluster),
-         .dynamic_shared = x.dynamic_shared,
-         .cooperative = (x.flags & call::launch::cooperative) != 0,
-         .parameters = x.bytes});
+        x.stream.id, {.module = x.module.id,
+                      .kernel = x.kernel,
+                      .grid = dim(x.grid),
+                      .block = dim(x.block),
+                      .cluster = dim(x.cluster),
+                      .dynamic_shared = x.dynamic_shared,
+                      .cooperative = (x.flags & call::launch::cooperative) != 0,
+                      .parameters = x.bytes});
   }
 
   status operator()(const call::write& x) {
@@ -378,8 +397,8 @@ struct call_dispatch {
                     [&](device_address at, std::uint64_t offset,
                         std::uint64_t bytes, bool) {
                       return dev().enqueue_write(
-                          x.stream.id, at,
-                          what.payload.subspan(offset, bytes), pinned);
+                          x.stream.id, at, what.payload.subspan(offset, bytes),
+                          pinned);
                     });
   }
 
@@ -396,11 +415,11 @@ struct call_dispatch {
       dev().when_done(x.stream.id, completion());
       return {};
     }
-    auto arrived = [sink = self.sink_, error = self.error_, who = who(),
+    auto arrived = [sink = self.sink_, health = self.health_, who = who(),
                     place = *place, bytes,
                     offset = x.to.offset](CUresult result) {
-      note(*sink, *error, result);
-      sink->deliver(who, result, bytes, place, offset);
+      if (health->note(*sink, result))
+        sink->deliver(who, result, bytes, place, offset);
     };
     return each_row(x.from, x.size,
                     [&](device_address at, std::uint64_t offset,
@@ -448,11 +467,11 @@ struct call_dispatch {
     auto place = self.sink_->land_host(to, bytes);
     return dev().enqueue_read(
         stream, place.bytes, from,
-        [sink = self.sink_, error = self.error_,
+        [sink = self.sink_, health = self.health_,
          who = waiter{last ? what.slot : slot_index{0}, what.call}, place,
          to](CUresult result) {
-          note(*sink, *error, result);
-          sink->deliver_host(who, result, to, place);
+          if (health->note(*sink, result))
+            sink->deliver_host(who, result, to, place);
         });
   }
 
@@ -533,12 +552,12 @@ struct call_dispatch {
   // -- host functions
 
   status operator()(const call::host_call& x) {
-    return dev().enqueue_host(
-        x.stream.id, [calls = self.host_calls_, sink = self.sink_,
-                      who = who()](std::function<void()> go_on) {
-          calls->begin(who.call, std::move(go_on));
-          sink->call_host(who);
-        });
+    return dev().enqueue_host(x.stream.id,
+                              [calls = self.host_calls_, sink = self.sink_,
+                               who = who()](std::function<void()> go_on) {
+                                calls->begin(who.call, std::move(go_on));
+                                sink->call_host(who);
+                              });
   }
   status operator()(const call::host_done& x) {
     self.host_calls_->finish(x.call);
@@ -546,13 +565,14 @@ struct call_dispatch {
   }
 };
 
-// -- executor -----------------------------------------------------------------------
+// -- executor
+// -----------------------------------------------------------------------
 
 executor::executor(std::vector<std::unique_ptr<device::device>> devices,
                    std::uint64_t quota)
-  : devices_(std::move(devices)),
-    host_calls_(std::make_shared<host_calls>()),
-    console_(std::make_shared<console>()) {
+    : devices_(std::move(devices)), host_calls_(std::make_shared<host_calls>()),
+      console_(std::make_shared<console>()),
+      health_(std::make_shared<health>()) {
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     auto window = first_window + i * window_bytes;
     if (auto ok = devices_[i]->reserve_window(window); !ok)
@@ -571,11 +591,10 @@ executor::~executor() {
 status executor::host_shadow() {
   if (host_bytes_ != 0)
     return {};
-  auto* at = ::mmap(reinterpret_cast<void*>(host_window), window_bytes,
-                    PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
-                        MAP_FIXED_NOREPLACE,
-                    -1, 0);
+  auto* at = ::mmap(
+      reinterpret_cast<void*>(host_window), window_bytes,
+      PROT_READ | PROT_WRITE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (at == MAP_FAILED)
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
                  "the addresses of the host window are taken in this process"};
@@ -594,9 +613,8 @@ void executor::execute(const record& what, std::shared_ptr<const void> owner) {
   status outcome;
   bool waits = false;
   std::string_view name;
-  auto decoded =
-      call::decode(what.message, [&]<class Call>(const Call& x,
-                                                 std::uint8_t ordinal) {
+  auto decoded = call::decode(
+      what.message, [&]<class Call>(const Call& x, std::uint8_t ordinal) {
         waits = Call::kind == call::answer::sync;
         if (ordinal >= devices_.size()) {
           outcome = fault{CUDA_ERROR_INVALID_DEVICE, "no such device"};
@@ -613,19 +631,33 @@ void executor::execute(const record& what, std::shared_ptr<const void> owner) {
   calls_.fetch_add(1, std::memory_order_relaxed);
   if (outcome)
     return;
+  if (health::is_loss(outcome.code())) {
+    (void)health_->note(*sink_, outcome.code());
+    return;
+  }
   if (waits || what.slot != 0) {
     spdlog::debug("call {} refused: {}", what.call.value, outcome.why().what);
     sink_->answer({what.slot, what.call}, outcome.code(), 0);
     return;
   }
   spdlog::warn("call {} failed: {}", what.call.value, outcome.why().what);
-  call_dispatch::note(*sink_, *error_, outcome.code());
+  (void)health_->note(*sink_, outcome.code());
 }
 
-std::uint64_t executor::executed() const { return pins_->advance(position_); }
+std::uint64_t executor::executed() const {
+  return pins_->advance(position_);
+}
 
 CUresult executor::error() const noexcept {
-  return static_cast<CUresult>(error_->load());
+  return static_cast<CUresult>(health_->error.load());
+}
+
+CUresult executor::lost() const noexcept {
+  return static_cast<CUresult>(health_->lost.load());
+}
+
+void executor::when_lost(std::function<void()> call) {
+  health_->when_lost = std::move(call);
 }
 
 void executor::inject(std::size_t device, device::injected_fault what) {

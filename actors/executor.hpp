@@ -64,6 +64,13 @@ public:
   std::uint64_t calls() const noexcept { return calls_.load(); }
   std::uint64_t executed() const;
   std::uint64_t used_bytes() const noexcept { return used_.load(); }
+  /// The error by which a device failed without the program's doing (lost,
+  /// ECC), or CUDA_SUCCESS: from then on nothing is answered, so that another
+  /// worker can take the session up unseen. Thread-safe.
+  CUresult lost() const noexcept;
+  /// Called once, by any thread, when that happens.
+  void when_lost(std::function<void()> call);
+
   /// The first sticky error of the session, or CUDA_SUCCESS. Thread-safe.
   CUresult error() const noexcept;
 
@@ -74,6 +81,7 @@ private:
 
   struct host_calls;
   struct console;
+  struct health;
 
   std::vector<std::unique_ptr<device::device>> devices_;
   std::vector<vgpu_state> states_;
@@ -89,8 +97,7 @@ private:
   std::uint64_t next_internal_event_ = std::uint64_t{1} << 63;
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> used_{0};
-  std::shared_ptr<std::atomic<std::uint32_t>> error_ =
-      std::make_shared<std::atomic<std::uint32_t>>(0);
+  std::shared_ptr<health> health_;
 };
 
 } // namespace vgpu

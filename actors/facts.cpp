@@ -11,7 +11,9 @@ namespace vgpu {
 
 namespace {
 
-auto count(const auto& list) { return static_cast<unsigned>(list.size()); }
+auto count(const auto& list) {
+  return static_cast<unsigned>(list.size());
+}
 
 void set_kernel(wire::KernelFacts::Builder to, const device::kernel_info& x) {
   to.setName(x.name);

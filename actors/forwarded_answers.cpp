@@ -43,7 +43,8 @@ std::optional<outbound_answer> forwarded_answers::next() {
 
 bool forwarded_answers::congested() const {
   std::lock_guard guard{lock_};
-  return landed_bytes_->load() > congested_bytes || kept_.size() > congested_count;
+  return landed_bytes_->load() > congested_bytes ||
+         kept_.size() > congested_count;
 }
 
 std::uint64_t forwarded_answers::count() const {
@@ -71,7 +72,8 @@ void forwarded_answers::add(data::answer head, const landing& what) {
   ring_();
 }
 
-// -- answer_sink ------------------------------------------------------------------
+// -- answer_sink
+// ------------------------------------------------------------------
 
 bool forwarded_answers::wanted(const waiter& who) const {
   if (who.slot == 0)
@@ -124,9 +126,7 @@ void forwarded_answers::deliver_host(const waiter& who, CUresult result,
   // Large blocks travel in frames of a size that ZeroMQ moves well.
   auto rest = result == CUDA_SUCCESS ? what.bytes : std::span<std::byte>{};
   while (rest.size() > max_payload) {
-    add({.call = who.call,
-         .where = data::answer::place::host,
-         .at = address},
+    add({.call = who.call, .where = data::answer::place::host, .at = address},
         {rest.first(max_payload), what.owner});
     rest = rest.subspan(max_payload);
     address += max_payload;

@@ -28,7 +28,8 @@ public:
   explicit forwarded_answers(std::function<void()> ring)
       : ring_(std::move(ring)) {}
 
-  // -- the thread that sends ------------------------------------------------------
+  // -- the thread that sends
+  // ------------------------------------------------------
 
   /// A client attached: calls before `replay_until` want an answer only if
   /// they are in its list.
@@ -43,7 +44,8 @@ public:
   bool congested() const;
   std::uint64_t count() const;
 
-  // -- answer_sink ----------------------------------------------------------------
+  // -- answer_sink
+  // ----------------------------------------------------------------
 
   bool wanted(const waiter& who) const override;
   void answer(const waiter& who, CUresult result, std::uint64_t value) override;

@@ -29,8 +29,7 @@ bool same_file(int a, int b) {
          x.st_ino == y.st_ino;
 }
 
-void set_words(zmq::message_t& frame,
-                  const std::vector<std::uint64_t>& words) {
+void set_words(zmq::message_t& frame, const std::vector<std::uint64_t>& words) {
   frame.rebuild(words.data(), words.size() * sizeof(std::uint64_t));
 }
 
@@ -62,6 +61,8 @@ session_server::session_server(caf::actor_config& cfg,
       socket_(std::move(socket)), listener_(std::move(listener)),
       gauges_(std::move(gauges)), done_(std::move(done)) {}
 
+session_server::~session_server() = default;
+
 void session_server::act() {
   while (running_) {
     wait();
@@ -77,6 +78,7 @@ void session_server::act() {
     execute_backlog();
     send_answers();
     report(false);
+    check_device();
     publish();
     check_abandoned();
   }
@@ -85,7 +87,8 @@ void session_server::act() {
   mapped_.reset();
 }
 
-// -- waiting ----------------------------------------------------------------------
+// -- waiting
+// ----------------------------------------------------------------------
 
 std::chrono::milliseconds session_server::patience() const {
   // Nobody serves us: look now and then whether that has lasted too long.
@@ -160,9 +163,18 @@ void session_server::check_abandoned() {
         " ms");
 }
 
-void session_server::end(const std::string& why) {
+void session_server::end(const std::string& why, bool clean) {
   running_ = false;
-  done_(why);
+  done_(why, clean);
+}
+
+/// A device that failed by itself is not the program's fault: it is told
+/// nothing, and the session is taken up elsewhere.
+void session_server::check_device() {
+  auto error = exec_->lost();
+  if (error == CUDA_SUCCESS)
+    return;
+  end("its device is lost, error " + std::to_string(error), false);
 }
 
 void session_server::publish() {
@@ -188,7 +200,8 @@ bool session_server::allowed(const data::head& head) const {
   return head.session == options_.session && head.epoch == options_.epoch;
 }
 
-// -- a client on this host --------------------------------------------------------
+// -- a client on this host
+// --------------------------------------------------------
 
 void session_server::accept_guest() {
   constexpr std::size_t most_strangers = 8;
@@ -232,9 +245,9 @@ void session_server::read_guest() {
 
 void session_server::attach_guest(packet& hello, unique_fd socket) {
   auto send_back = [&](data::body what) {
-    (void)send_packet(socket.get(), data::encode({options_.session,
-                                                  options_.epoch,
-                                                  std::move(what)}));
+    (void)send_packet(
+        socket.get(),
+        data::encode({options_.session, options_.epoch, std::move(what)}));
   };
   auto refuse = [&](const std::string& why) {
     spdlog::warn("session {}: a client was refused: {}", options_.session.value,
@@ -282,9 +295,8 @@ status session_server::adopt_log(packet& hello) {
     return fault{CUDA_ERROR_DEVICE_UNAVAILABLE,
                  "the log begins after the call that is needed next"};
   exec_->host_mapped(area->host_bytes());
-  mapped_ = std::make_unique<mapped>(std::move(*area),
-                                     std::move(hello.descriptors[3]),
-                                     [this] { ring(); });
+  mapped_ = std::make_unique<mapped>(
+      std::move(*area), std::move(hello.descriptors[3]), [this] { ring(); });
   return {};
 }
 
@@ -315,15 +327,15 @@ void session_server::read_log() {
   }
 }
 
-// -- a client elsewhere -----------------------------------------------------------
+// -- a client elsewhere
+// -----------------------------------------------------------
 
 void session_server::read_socket() {
   (void)socket_->connection_changes();
   while (auto in = socket_->receive()) {
     auto words = in->words();
-    auto head = data::decode({reinterpret_cast<const std::uint64_t*>(
-                                  words.begin()),
-                              words.size()});
+    auto head = data::decode(
+        {reinterpret_cast<const std::uint64_t*>(words.begin()), words.size()});
     if (!head) {
       spdlog::warn("session {}: dropped a message of {}: {}",
                    options_.session.value, printable(in->peer()),
@@ -341,10 +353,10 @@ void session_server::take(const std::string& peer, const data::head& head,
   if (!allowed(head)) {
     spdlog::warn("session {}: refused a message for session {} in epoch {}",
                  options_.session.value, head.session.value, head.epoch.value);
-    send(peer, data::refused{"this worker serves session " +
-                             std::to_string(options_.session.value) +
-                             " in epoch " +
-                             std::to_string(options_.epoch.value)});
+    send(peer,
+         data::refused{"this worker serves session " +
+                       std::to_string(options_.session.value) + " in epoch " +
+                       std::to_string(options_.epoch.value)});
     return;
   }
   if (auto* x = std::get_if<data::attach>(&head.body))
@@ -446,7 +458,7 @@ void session_server::send_answers() {
     vgpu::dispatch frames;
     frames.peer = client_;
     set_words(frames.head,
-                 data::encode({options_.session, options_.epoch, out->head}));
+              data::encode({options_.session, options_.epoch, out->head}));
     if (!out->payload.empty())
       frames.bulk = lend_frame(out->payload, out->owner);
     if (socket_->send(frames) != link_socket::sent::yes) {
@@ -461,8 +473,8 @@ void session_server::send_answers() {
 void session_server::send(const std::string& peer, data::body body) {
   vgpu::dispatch frames;
   frames.peer = peer;
-  set_words(frames.head, data::encode({options_.session, options_.epoch,
-                                          std::move(body)}));
+  set_words(frames.head,
+            data::encode({options_.session, options_.epoch, std::move(body)}));
   (void)socket_->send(frames);
 }
 

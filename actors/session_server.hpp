@@ -37,8 +37,9 @@ struct session_gauges {
   std::atomic<std::uint32_t> error{0};
 };
 
-/// Told to the server's owner when it ends, with the reason.
-using server_done = std::function<void(const std::string& why)>;
+/// Told to the server's owner when it ends, with the reason; `clean` where the
+/// program is over, not where somebody else must take the session up.
+using server_done = std::function<void(const std::string& why, bool clean)>;
 
 /// One thread, spawned detached. It alone touches the executor, the data
 /// plane's ZeroMQ socket and the guest sockets. Takes
@@ -54,6 +55,8 @@ public:
                  std::unique_ptr<link_socket> socket, unique_fd listener,
                  std::shared_ptr<session_gauges> gauges, server_done done);
 
+  ~session_server() override;
+
   const char* name() const override { return "vgpu.session-server"; }
   void act() override;
 
@@ -67,7 +70,8 @@ private:
   void read_mailbox();
   void check_abandoned();
   void publish();
-  void end(const std::string& why);
+  void end(const std::string& why, bool clean = true);
+  void check_device();
 
   // mapped
   void accept_guest();

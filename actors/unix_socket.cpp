@@ -76,8 +76,8 @@ result<unique_fd> connect_abstract(const std::string& name) {
     return address.why();
   auto socket = make_socket();
   auto& [where, length] = *address;
-  if (!socket || ::connect(socket.get(), reinterpret_cast<sockaddr*>(&where),
-                           length) != 0)
+  if (!socket ||
+      ::connect(socket.get(), reinterpret_cast<sockaddr*>(&where), length) != 0)
     return from_errno("cannot connect to the Unix socket @" + name);
   if (!is_ours(socket.get()))
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
@@ -96,8 +96,8 @@ status send_packet(int socket, std::span<const std::uint64_t> words,
       descriptors.size() > most_descriptors)
     return fault{CUDA_ERROR_INVALID_VALUE, "a packet is too large"};
   iovec bytes{const_cast<std::uint64_t*>(words.data()), words.size_bytes()};
-  alignas(cmsghdr) std::byte control[CMSG_SPACE(most_descriptors *
-                                                sizeof(int))] = {};
+  alignas(cmsghdr)
+      std::byte control[CMSG_SPACE(most_descriptors * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &bytes;
   message.msg_iovlen = 1;
@@ -119,8 +119,8 @@ result<std::optional<packet>> receive_packet(int socket) {
   packet in;
   in.words.resize(largest_packet / sizeof(std::uint64_t));
   iovec bytes{in.words.data(), largest_packet};
-  alignas(cmsghdr) std::byte control[CMSG_SPACE(most_descriptors *
-                                                sizeof(int))];
+  alignas(cmsghdr)
+      std::byte control[CMSG_SPACE(most_descriptors * sizeof(int))];
   msghdr message{};
   message.msg_iov = &bytes;
   message.msg_iovlen = 1;

@@ -11,8 +11,8 @@ status must(bool holds, CUresult code, const char* kind, std::uint64_t handle,
             const char* wrong) {
   if (holds)
     return {};
-  return fault{code, std::string{kind} + " " + std::to_string(handle) + " " +
-                         wrong};
+  return fault{code,
+               std::string{kind} + " " + std::to_string(handle) + " " + wrong};
 }
 
 status must_be_fresh(bool known, const char* kind, std::uint64_t handle) {
@@ -28,9 +28,10 @@ status must_be_live(bool known, const char* kind, std::uint64_t handle) {
 } // namespace
 
 vgpu_state::vgpu_state(device_address window, std::uint64_t quota)
-  : window_(window), quota_(quota), streams_{legacy_stream} {}
+    : window_(window), quota_(quota), streams_{legacy_stream} {}
 
-// -- handles --------------------------------------------------------------------
+// -- handles
+// --------------------------------------------------------------------
 
 status vgpu_state::audit(call::fresh<stream_id> x) const {
   return must_be_fresh(streams_.contains(x.id), "stream", x.id.value);
@@ -65,7 +66,8 @@ void vgpu_state::add(module_id x, module_state what) {
   modules_.emplace(x, std::move(what));
 }
 
-// -- memory ---------------------------------------------------------------------
+// -- memory
+// ---------------------------------------------------------------------
 
 status vgpu_state::audit_alloc(device_address address,
                                std::uint64_t bytes) const {
@@ -115,9 +117,9 @@ std::vector<vgpu_state::run> vgpu_state::release(device_address address,
   return count_granules(address, bytes, -1);
 }
 
-std::vector<vgpu_state::run>
-vgpu_state::count_granules(device_address address, std::uint64_t bytes,
-                           int by) {
+std::vector<vgpu_state::run> vgpu_state::count_granules(device_address address,
+                                                        std::uint64_t bytes,
+                                                        int by) {
   std::vector<run> runs;
   auto first = address / granule_bytes;
   auto last = (address + bytes - 1) / granule_bytes;

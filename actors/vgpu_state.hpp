@@ -32,7 +32,8 @@ public:
   /// be allocated.
   vgpu_state(device_address window, std::uint64_t quota);
 
-  // -- handles ------------------------------------------------------------------
+  // -- handles
+  // ------------------------------------------------------------------
 
   status audit(call::fresh<stream_id> x) const;
   status audit(call::live<stream_id> x) const;
@@ -54,7 +55,8 @@ public:
   const module_state& module(module_id x) const { return modules_.at(x); }
   const std::unordered_set<stream_id>& streams() const { return streams_; }
 
-  // -- memory -------------------------------------------------------------------
+  // -- memory
+  // -------------------------------------------------------------------
 
   /// Granules that must be backed before the range can be used, as runs.
   struct run {

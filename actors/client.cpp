@@ -1,0 +1,188 @@
+#include "actors/client.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <variant>
+
+namespace vgpu {
+
+namespace {
+
+using self_ptr = caf::stateful_actor<client_state>*;
+using impatient_atom = caf::atom_constant<caf::atom("impatient")>;
+using idle_atom = caf::atom_constant<caf::atom("idle")>;
+
+void send(self_ptr self, control::body what, std::uint64_t request = 0) {
+  auto& st = self->state;
+  self->send(st.link, std::make_shared<const outgoing>(outgoing{
+                          {}, {st.options.name, request, std::move(what)}}));
+}
+
+client_session* find(self_ptr self, auto predicate) {
+  for (auto& [key, session] : self->state.sessions)
+    if (predicate(session))
+      return &session;
+  return nullptr;
+}
+
+/// What the manager must be told so that it knows this session.
+control::body question(const client_session& x) {
+  if (x.lease)
+    return control::adopt{x.lease->session, x.lease->vgpu,   x.lease->epoch,
+                          x.lease->token,   x.specification, x.program,
+                          x.lease->node};
+  if (x.resumed)
+    return *x.resumed;
+  return control::acquire{x.specification, x.program};
+}
+
+void ask(self_ptr self, client_session& x) {
+  auto& st = self->state;
+  x.request = ++st.last_request;
+  if (st.up)
+    send(self, question(x), x.request);
+}
+
+void refuse(self_ptr self, const client_session& x, control::refusal why) {
+  self->send(x.io, std::make_shared<const control::refusal>(std::move(why)));
+}
+
+// -- sessions
+// -----------------------------------------------------------------------
+
+void open(self_ptr self, const caf::actor& io, const guest_opened& what) {
+  auto& st = self->state;
+  auto key = ++st.last_key;
+  auto& x = st.sessions[key];
+  x.io = io;
+  x.program = what.program;
+  x.specification = what.specification;
+  x.resumed = what.resumed;
+  self->monitor(io);
+  ask(self, x);
+  self->delayed_send(self, st.options.manager_patience, impatient_atom::value,
+                     key);
+}
+
+/// A program that never got its vGPU does not wait for a manager for ever.
+void give_up(self_ptr self, std::uint64_t key) {
+  auto i = self->state.sessions.find(key);
+  if (i == self->state.sessions.end() || i->second.lease ||
+      i->second.request == 0 || self->state.up)
+    return;
+  refuse(self, i->second,
+         {CUDA_ERROR_NO_DEVICE,
+          "the manager does not answer; check VGPU_MANAGER and that "
+          "vgpu-manager runs there",
+          {}});
+}
+
+void look_idle(self_ptr self) {
+  auto& st = self->state;
+  if (!st.sessions.empty())
+    return;
+  self->delayed_send(self, st.options.idle_for, idle_atom::value,
+                     ++st.idle_round);
+}
+
+void close(self_ptr self, const caf::down_msg& msg) {
+  auto& st = self->state;
+  for (auto i = st.sessions.begin(); i != st.sessions.end(); ++i) {
+    if (i->second.io.address() != msg.source)
+      continue;
+    if (auto& lease = i->second.lease)
+      send(self, control::close_session{lease->session, lease->epoch,
+                                        "the program ended"});
+    st.sessions.erase(i);
+    return look_idle(self);
+  }
+}
+
+// -- the manager's word
+// ---------------------------------------------------------------
+
+void take(self_ptr self, const control::lease& lease, std::uint64_t request) {
+  auto* x = find(self, [&](const client_session& s) {
+    return request != 0 ? s.request == request
+                        : s.lease && s.lease->session == lease.session;
+  });
+  if (x == nullptr) {
+    // Of a program that is gone: the manager may forget it.
+    send(self, control::close_session{lease.session, lease.epoch,
+                                      "the program ended"});
+    return;
+  }
+  x->request = 0;
+  if (x->lease && lease.epoch <= x->lease->epoch)
+    return;
+  x->lease = lease;
+  self->send(x->io, std::make_shared<const control::lease>(lease));
+}
+
+void take(self_ptr self, const control::refusal& why, std::uint64_t request) {
+  auto* x = find(self, [&](const client_session& s) {
+    return request != 0
+               ? s.request == request
+               : s.lease && why.session && s.lease->session == why.session;
+  });
+  if (x == nullptr) {
+    spdlog::warn("the manager refused something: {}", why.reason);
+    return;
+  }
+  x->request = 0;
+  refuse(self, *x, why);
+}
+
+void take(self_ptr self, const control::envelope& in) {
+  if (auto* lease = std::get_if<control::lease>(&in.body))
+    take(self, *lease, in.request);
+  else if (auto* why = std::get_if<control::refusal>(&in.body))
+    take(self, *why, in.request);
+  else if (std::holds_alternative<control::welcome>(in.body))
+    for (auto& [key, session] : self->state.sessions)
+      ask(self, session);
+  else
+    spdlog::warn("the manager sent a message that no client takes");
+}
+
+void take(self_ptr self, const link_event& change) {
+  auto& st = self->state;
+  // Questions are asked when the manager has said welcome.
+  st.up = change.what == link_event::kind::up;
+}
+
+/// What a session tells the manager. A suspicion that the manager does not
+/// hear is settled when it is back: the session is adopted, and suspected
+/// again.
+void tell(self_ptr self, const control::body& what) {
+  if (self->state.up)
+    send(self, what);
+}
+
+} // namespace
+
+caf::behavior client(self_ptr self, client_options options, caf::actor link,
+                     std::function<void()> idle) {
+  auto& st = self->state;
+  st.options = std::move(options);
+  st.link = std::move(link);
+  st.idle = std::move(idle);
+  self->set_down_handler([self](caf::down_msg& msg) { close(self, msg); });
+  self->send(st.link, caf::actor_cast<caf::actor>(self));
+  look_idle(self);
+  return {
+      [self](const caf::actor& io, const guest_opened_ptr& what) {
+        open(self, io, *what);
+      },
+      [self](const control_body_ptr& what) { tell(self, *what); },
+      [self](const incoming_ptr& in) { take(self, in->what); },
+      [self](const link_event_ptr& change) { take(self, *change); },
+      [self](impatient_atom, std::uint64_t key) { give_up(self, key); },
+      [self](idle_atom, std::uint64_t round) {
+        if (round == self->state.idle_round && self->state.sessions.empty())
+          self->state.idle();
+      },
+  };
+}
+
+} // namespace vgpu

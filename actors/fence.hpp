@@ -1,0 +1,22 @@
+// Makes sure that a worker of an older epoch executes nothing any more.
+#pragma once
+
+#include "schema/fault.hpp"
+
+#include <chrono>
+#include <string>
+
+namespace vgpu {
+
+/// Ends the worker that listens on this abstract Unix socket of this host, and
+/// returns when its process is dead. An abstract name goes with its process:
+/// that nobody listens is proof enough. Fails where the worker belongs to
+/// another user or does not die in time.
+status end_worker(const std::string& guest_socket,
+                  std::chrono::milliseconds patience);
+
+/// The same text in two processes means: same host, same network namespace, so
+/// that abstract sockets and shared memory can pass between them.
+std::string host_id();
+
+} // namespace vgpu

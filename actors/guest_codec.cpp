@@ -1,0 +1,146 @@
+#include "actors/guest_codec.hpp"
+
+#include "actors/codec.hpp"
+#include "schema/guest.capnp.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <cstring>
+#include <string>
+
+namespace vgpu::guest {
+
+namespace {
+
+constexpr std::uint16_t version = 1;
+
+std::vector<std::uint64_t> flat(capnp::MessageBuilder& message) {
+  auto words = capnp::messageToFlatArray(message);
+  std::vector<std::uint64_t> out(words.size());
+  std::memcpy(out.data(), words.begin(), words.size() * sizeof(capnp::word));
+  return out;
+}
+
+/// Reads a message of this root, or says what it should have been.
+template <class Root, class F>
+auto read(std::span<const std::uint64_t> words, const char* what, F f)
+    -> decltype(f(std::declval<typename Root::Reader>())) {
+  try {
+    capnp::ReaderOptions limits;
+    limits.traversalLimitInWords = 4 * words.size() + 64;
+    limits.nestingLimit = 8;
+    capnp::FlatArrayMessageReader message{
+        {reinterpret_cast<const capnp::word*>(words.data()), words.size()},
+        limits};
+    return f(message.getRoot<Root>());
+  } catch (const kj::Exception& x) {
+    return fault{CUDA_ERROR_INVALID_VALUE, std::string{"malformed "} + what +
+                                               ": " +
+                                               x.getDescription().cStr()};
+  }
+}
+
+} // namespace
+
+result<hello> decode_hello(std::span<const std::uint64_t> words) {
+  return read<wire::GuestHello>(
+      words, "hello of a program",
+      [](wire::GuestHello::Reader in) -> result<hello> {
+        if (in.getVersion() != version)
+          return fault{CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
+                       "a program's libcuda speaks version " +
+                           std::to_string(in.getVersion()) +
+                           "; restart it with this version's library"};
+        hello out;
+        auto program = in.getProgram();
+        out.program.name = program.getName().cStr();
+        out.program.pid = program.getPid();
+        out.program.host = program.getHost().cStr();
+        out.program.user = program.getUser().cStr();
+        auto wish = in.getSpecification();
+        out.specification.share = wish.getShare();
+        out.specification.memory = wish.getMemory();
+        out.specification.gpus = wish.getGpus();
+        out.specification.protection =
+            wish.getProtection() == wire::Protection::NONE
+                ? control::protection::none
+                : control::protection::journal;
+        out.resumed = in.getResumed();
+        return out;
+      });
+}
+
+result<std::uint64_t> decode_notice(std::span<const std::uint64_t> words) {
+  return read<wire::GuestNotice>(
+      words, "notice of a program",
+      [](wire::GuestNotice::Reader in) -> result<std::uint64_t> {
+        if (!in.isProtectionLowered())
+          return fault{CUDA_ERROR_NOT_SUPPORTED, "a notice of unknown kind"};
+        return in.getProtectionLowered();
+      });
+}
+
+std::vector<std::uint64_t> encode_welcome(const control::lease& lease) {
+  capnp::MallocMessageBuilder message;
+  auto granted = message.initRoot<wire::GuestWelcome>().initGranted();
+  granted.setSession(lease.session.value);
+  granted.setVgpu(lease.vgpu.value);
+  granted.setQuota(lease.quota);
+  auto devices =
+      granted.initDevices(static_cast<unsigned>(lease.devices.size()));
+  for (unsigned i = 0; i < devices.size(); ++i) {
+    auto& from = lease.devices[i];
+    auto to = devices[i];
+    to.setName(from.name);
+    to.setUuid({reinterpret_cast<const kj::byte*>(from.uuid.data()),
+                from.uuid.size()});
+    to.setTotalMemory(from.total_memory);
+    auto attributes =
+        to.initAttributes(static_cast<unsigned>(from.attributes.size()));
+    unsigned n = 0;
+    for (auto& [key, value] : from.attributes) {
+      attributes[n].setKey(key);
+      attributes[n++].setValue(value);
+    }
+  }
+  return flat(message);
+}
+
+std::vector<std::uint64_t> encode_refusal(const control::refusal& why) {
+  capnp::MallocMessageBuilder message;
+  auto refused = message.initRoot<wire::GuestWelcome>().initRefused();
+  refused.setCode(static_cast<std::uint32_t>(why.code));
+  refused.setReason(why.reason);
+  return flat(message);
+}
+
+std::vector<std::byte> encode_ticket(const control::lease& lease) {
+  auto small = lease;
+  small.devices.clear();
+  auto frame = control::encode({{}, 0, std::move(small)});
+  auto* begin = static_cast<const std::byte*>(frame.data());
+  return {begin, begin + frame.size()};
+}
+
+result<ticket> decode_ticket(std::span<const std::byte> bytes) {
+  parcel in{{}, zmq::message_t{bytes.data(), bytes.size()}, {}};
+  auto read = control::decode(in);
+  auto* envelope = std::get_if<control::envelope>(&read);
+  auto* lease = envelope == nullptr
+                    ? nullptr
+                    : std::get_if<control::lease>(&envelope->body);
+  if (lease == nullptr)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "the ticket of a running session cannot be read"};
+  ticket out;
+  out.adopt.session = lease->session;
+  out.adopt.vgpu = lease->vgpu;
+  out.adopt.epoch = lease->epoch;
+  out.adopt.token = lease->token;
+  out.adopt.node = lease->node;
+  out.lease = std::move(*lease);
+  return out;
+}
+
+} // namespace vgpu::guest

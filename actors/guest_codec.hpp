@@ -1,0 +1,38 @@
+// Between interposer and client (schema/guest.capnp), the client's side; and
+// the ticket by which another client takes a session up.
+#pragma once
+
+#include "actors/protocol.hpp"
+#include "schema/fault.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace vgpu::guest {
+
+struct hello {
+  control::program program;
+  control::specification specification;
+  bool resumed = false;
+};
+
+/// What a program says first. A fault where it is malformed.
+result<hello> decode_hello(std::span<const std::uint64_t> words);
+
+/// The bytes at which the program's log lost its protection; a fault where the
+/// notice is malformed or of an unknown kind.
+result<std::uint64_t> decode_notice(std::span<const std::uint64_t> words);
+
+std::vector<std::uint64_t> encode_welcome(const control::lease& lease);
+std::vector<std::uint64_t> encode_refusal(const control::refusal& why);
+
+struct ticket {
+  control::lease lease; // without its devices
+  control::adopt adopt;
+};
+std::vector<std::byte> encode_ticket(const control::lease& lease);
+result<ticket> decode_ticket(std::span<const std::byte> bytes);
+
+} // namespace vgpu::guest

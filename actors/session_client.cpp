@@ -1,0 +1,618 @@
+#include "actors/session_client.hpp"
+
+#include "actors/fence.hpp"
+#include "actors/guest_codec.hpp"
+#include "schema/call_codec.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+namespace vgpu {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Bytes of calls on their way to a worker, at most.
+constexpr std::uint64_t window = std::uint64_t{64} << 20;
+/// One frame of calls.
+constexpr std::uint64_t frame_bytes = std::uint64_t{1} << 20;
+/// Smaller ranges are copied into their frame, larger ones are lent.
+constexpr std::size_t lend_from = 8192;
+/// Answers taken before the worker is told, so that it can drop them.
+constexpr std::uint64_t acknowledge_bytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t acknowledge_count = 512;
+
+} // namespace
+
+/// A worker that calls are sent to.
+struct session_client::forwarding {
+  link_socket socket;
+  bool up = false;       // the connection stands
+  bool attached = false; // and the worker takes calls
+  std::uint64_t sent = 0;
+  std::uint64_t executed = 0;
+  std::uint64_t answers_seen = 0;
+  std::uint64_t acknowledged = 0;
+  std::uint64_t unacknowledged_bytes = 0;
+  clock::time_point heard = clock::now();
+
+  forwarding(zmq::context_t& zmq, const link_options& options)
+      : socket(zmq, options) {}
+};
+
+session_client::session_client(caf::actor_config& cfg, zmq::context_t& zmq,
+                               session_client_options options, unique_fd guest,
+                               caf::actor owner)
+    : polling_actor(cfg), zmq_(zmq), options_(options),
+      guest_(std::move(guest)), owner_(std::move(owner)) {}
+
+session_client::~session_client() = default;
+
+std::string session_client::host_id_once() {
+  static const auto id = host_id();
+  return id;
+}
+
+void session_client::act() {
+  while (running_) {
+    wait();
+    read_mailbox();
+    read_guest();
+    read_worker();
+    read_socket();
+    forward();
+    keep_alive();
+    fail_calls();
+  }
+  forwarding_.reset();
+  owner_ = nullptr;
+}
+
+// -- waiting
+// ----------------------------------------------------------------------
+
+std::chrono::milliseconds session_client::patience() const {
+  if (!forwarding_)
+    return -1ms;
+  auto rest = next_keepalive_ - clock::now();
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(rest), 1ms);
+}
+
+void session_client::wait() {
+  std::vector<zmq::pollitem_t> items;
+  items.push_back({nullptr, guest_.get(), ZMQ_POLLIN, 0});
+  if (worker_)
+    items.push_back({nullptr, worker_.get(), ZMQ_POLLIN, 0});
+  auto reads = lost_ || (forwarding_ && forwarding_->attached &&
+                         forwarding_->sent - forwarding_->executed < window);
+  auto asleep = reads && reader_->fall_asleep();
+  if (forwarding_)
+    forwarding_->socket.add_to(items);
+  if (asleep)
+    items.push_back({nullptr, doorbell_.get(), ZMQ_POLLIN, 0});
+  sleep_on(items, reads && !asleep ? 0ms : patience());
+  if (asleep)
+    reader_->awake();
+}
+
+void session_client::read_mailbox() {
+  receive_while([this] { return !mailbox().empty(); })(
+      [this](lease_ptr& lease) { serve(*lease); },
+      [this](refusal_ptr& why) { refuse(*why); },
+      [this](caf::exit_msg& msg) {
+        running_ = false;
+        fail_state(std::move(msg.reason));
+      },
+      caf::others >> [](caf::message_view&) -> caf::result<caf::message> {
+        return caf::sec::unexpected_message;
+      });
+}
+
+void session_client::tell(control::body what) {
+  caf::anon_send(owner_,
+                 std::make_shared<const control::body>(std::move(what)));
+}
+
+control::event session_client::make_event(std::string kind,
+                                          std::string text) const {
+  using namespace std::chrono;
+  control::event x;
+  x.time = duration<double>(system_clock::now().time_since_epoch()).count();
+  x.kind = std::move(kind);
+  x.text = std::move(text);
+  if (lease_) {
+    x.node = lease_->node;
+    x.session = lease_->session;
+    x.vgpu = lease_->vgpu;
+    x.epoch = lease_->epoch;
+  }
+  return x;
+}
+
+// -- the program
+// --------------------------------------------------------------------
+
+void session_client::read_guest() {
+  auto in = receive_packet(guest_.get());
+  if (!in)
+    return end(in.why().what);
+  if (!*in)
+    return;
+  if ((*in)->closed)
+    return end("the program ended");
+  if (!area_)
+    return greet(**in);
+  auto bytes = guest::decode_notice((*in)->words);
+  if (!bytes)
+    return;
+  tell(make_event("protection-lowered",
+                  "the call log of " + program_.name + " reached " +
+                      std::to_string(*bytes) +
+                      " bytes; from now on its session is not protected"));
+}
+
+void session_client::greet(packet& in) {
+  auto hello = guest::decode_hello(in.words);
+  if (!hello)
+    return end(hello.why().what);
+  if (in.descriptors.size() != 4)
+    return end("a program hands over four descriptors");
+  auto area = session_area::open(std::move(in.descriptors[0]),
+                                 std::move(in.descriptors[1]),
+                                 std::move(in.descriptors[2]));
+  if (!area)
+    return end(area.why().what);
+  area_ = std::make_shared<session_area>(std::move(*area));
+  doorbell_ = std::move(in.descriptors[3]);
+  reader_.emplace(*area_, doorbell_.get(), 0);
+  program_ = hello->program;
+  program_.host = host_id_once();
+  specification_ = hello->specification;
+  auto opened = std::make_shared<guest_opened>();
+  opened->program = program_;
+  opened->specification = specification_;
+  if (hello->resumed) {
+    auto& header = area_->header();
+    std::vector<std::byte> bytes(
+        std::min<std::size_t>(header.ticket_size.load(), ticket_bytes));
+    std::memcpy(bytes.data(), header.ticket.data(), bytes.size());
+    auto ticket = guest::decode_ticket(bytes);
+    if (!ticket)
+      return end(ticket.why().what);
+    resumed_ = true;
+    former_ = ticket->lease;
+    opened->resumed = ticket->adopt;
+    opened->resumed->specification = specification_;
+    opened->resumed->program = program_;
+  }
+  caf::anon_send(owner_, caf::actor_cast<caf::actor>(this),
+                 guest_opened_ptr{std::move(opened)});
+}
+
+void session_client::refuse(const control::refusal& why) {
+  if (lease_)
+    return lose_session(why.reason);
+  (void)send_packet(guest_.get(), guest::encode_refusal(why));
+  end("refused: " + why.reason);
+}
+
+void session_client::welcome() {
+  if (auto ok = send_packet(guest_.get(), guest::encode_welcome(*lease_)); !ok)
+    end(ok.why().what);
+}
+
+/// Leaves in the shared memory what another client would need to go on.
+void session_client::write_ticket() {
+  auto bytes = guest::encode_ticket(*lease_);
+  auto& header = area_->header();
+  if (bytes.size() > ticket_bytes)
+    throw std::logic_error{"a session's ticket does not fit its place"};
+  header.ticket_size.store(0);
+  std::memcpy(header.ticket.data(), bytes.data(), bytes.size());
+  header.ticket_size.store(static_cast<std::uint32_t>(bytes.size()));
+}
+
+void session_client::end(const std::string& why) {
+  if (!running_)
+    return;
+  running_ = false;
+  spdlog::info("{}: {}", program_.name.empty() ? "a guest" : program_.name,
+               why);
+  if (!lease_)
+    return;
+  // The worker learns at once that there will be no more calls.
+  auto over = data::encode({lease_->session, lease_->epoch, data::detach{}});
+  if (worker_)
+    (void)send_packet(worker_.get(), over);
+  else if (forwarding_)
+    send(data::detach{});
+}
+
+// -- leases
+// -------------------------------------------------------------------------
+
+void session_client::serve(const control::lease& lease) {
+  if (!area_ || lost_ || (lease_ && lease.epoch <= lease_->epoch))
+    return;
+  if (lease_)
+    former_ = lease_;
+  lease_ = lease;
+  suspected_ = false;
+  if (!fence())
+    return suspect("the worker of the former epoch may still run");
+  worker_ = unique_fd{};
+  forwarding_.reset();
+  auto& header = area_->header();
+  moved_ = former_ && former_->epoch != lease.epoch;
+  if (moved_ && (header.trimmed.load() != 0 ||
+                 header.protection_level.load() ==
+                     static_cast<std::uint32_t>(protection::none)))
+    return lose_session("its worker was lost and it had no protection");
+  former_.reset();
+  write_ticket();
+  header.served_epoch = lease.epoch.value;
+  replay_until_ = moved_ ? header.tail.load() : 0;
+  replay_told_ = answer_told_ = !moved_;
+  replay_began_ = clock::now();
+  auto same_host = lease.worker.host == host_;
+  if (options_.transport != transport::forwarded && same_host &&
+      attach_mapped()) {
+    spdlog::info("session {}: epoch {} on {}, log mapped", lease.session.value,
+                 lease.epoch.value, lease.node);
+  } else {
+    attach_forwarded();
+  }
+  if (!std::exchange(greeted_, true))
+    welcome();
+}
+
+/// Ends the worker of the former epoch, or waits until its lease has run out.
+bool session_client::fence() {
+  if (!former_ || former_->epoch == lease_->epoch)
+    return true;
+  if (former_->worker.host == host_) {
+    auto ended = end_worker(former_->worker.guest_socket, 5000ms);
+    if (!ended)
+      spdlog::error("session {}: {}", lease_->session.value, ended.why().what);
+    return ended.ok();
+  }
+  // Elsewhere it stops by itself, a lease's term after it last heard of us. Of
+  // a client that died before us we know no better than now.
+  constexpr auto margin = 50ms;
+  auto last =
+      last_contact_ == clock::time_point{} ? clock::now() : last_contact_;
+  // What is waited for is nothing but time.
+  std::this_thread::sleep_until(last + options_.lease_term + margin);
+  return true;
+}
+
+/// There is nothing left to serve the program from: it gets a CUDA error from
+/// now on, as it does when a GPU falls off the bus.
+void session_client::lose_session(const std::string& why) {
+  lost_ = true;
+  worker_ = unique_fd{};
+  forwarding_.reset();
+  auto& header = area_->header();
+  header.sticky_error = CUDA_ERROR_DEVICE_UNAVAILABLE;
+  tell(make_event("session-lost", program_.name + " lost its vGPU: " + why));
+  for (unsigned i = 1; i < slot_count; ++i) {
+    auto index = static_cast<slot_index>(i);
+    area_->answer(index, {area_->at(index).call.load()},
+                  CUDA_ERROR_DEVICE_UNAVAILABLE, 0);
+  }
+  reader_->rewind(std::max(header.trimmed.load(), header.executed.load()));
+}
+
+void session_client::fail_calls() {
+  if (!lost_)
+    return;
+  for (;;) {
+    auto got = reader_->next();
+    if (!got)
+      return end(got.why().what);
+    if (!*got)
+      break;
+    area_->answer((*got)->slot, (*got)->call, CUDA_ERROR_DEVICE_UNAVAILABLE, 0);
+  }
+  area_->publish_executed(reader_->position());
+}
+
+data::attach session_client::make_attach(std::uint64_t answers_seen) const {
+  data::attach x;
+  x.token = lease_->token;
+  x.answers_seen = answers_seen;
+  x.console_seen = area_->header().console_written.load();
+  x.replay_until = replay_until_;
+  for (unsigned i = 1; i < slot_count; ++i) {
+    auto index = static_cast<slot_index>(i);
+    call_number call{area_->at(index).call.load()};
+    if (area_->waits(index, call))
+      x.waiting.push_back({call, index});
+  }
+  return x;
+}
+
+void session_client::suspect(const std::string& why) {
+  if (suspected_ || !lease_ || lost_)
+    return;
+  suspected_ = true;
+  spdlog::warn("session {}: epoch {} on {}: {}", lease_->session.value,
+               lease_->epoch.value, lease_->node, why);
+  tell(control::suspect{lease_->session, lease_->epoch, why});
+}
+
+/// For the timeline: when the journal was replayed, and when the program got
+/// its first answer after that.
+void session_client::report_progress(const data::progress& x) {
+  auto& header = area_->header();
+  if (x.sticky != CUDA_SUCCESS)
+    header.sticky_error = static_cast<std::uint32_t>(x.sticky);
+  if (!moved_)
+    return;
+  using milliseconds = std::chrono::duration<double, std::milli>;
+  auto since = milliseconds{clock::now() - replay_began_}.count();
+  if (!replay_told_ && x.received >= replay_until_) {
+    replay_told_ = true;
+    auto event = make_event("session-replayed",
+                            program_.name + ": " + std::to_string(x.calls) +
+                                " calls were replayed on " + lease_->node);
+    event.calls = x.calls;
+    event.bytes = replay_until_;
+    event.milliseconds = since;
+    tell(std::move(event));
+  }
+  if (replay_told_ && !answer_told_ && x.answers != 0) {
+    answer_told_ = true;
+    auto event = make_event("first-result", program_.name +
+                                                " got its first new result "
+                                                "from " +
+                                                lease_->node);
+    event.milliseconds = since;
+    tell(std::move(event));
+  }
+}
+
+// -- a worker on this host
+// ------------------------------------------------------------
+
+bool session_client::attach_mapped() {
+  auto socket = connect_abstract(lease_->worker.guest_socket);
+  if (!socket)
+    return false;
+  int descriptors[] = {area_->control_fd(), area_->log_fd(), area_->host_fd(),
+                       doorbell_.get()};
+  auto sent = send_packet(
+      socket->get(),
+      data::encode({lease_->session, lease_->epoch, make_attach(0)}),
+      descriptors);
+  if (!sent)
+    return false;
+  worker_ = std::move(*socket);
+  return true;
+}
+
+void session_client::read_worker() {
+  while (worker_) {
+    auto in = receive_packet(worker_.get());
+    if (in && !*in)
+      return;
+    if (!in || (*in)->closed) {
+      worker_ = unique_fd{};
+      return suspect("its worker is gone");
+    }
+    auto head = data::decode((*in)->words);
+    if (!head || head->epoch != lease_->epoch)
+      continue;
+    if (auto* why = std::get_if<data::refused>(&head->body)) {
+      worker_ = unique_fd{};
+      return suspect("its worker refused: " + why->why);
+    }
+    if (auto* x = std::get_if<data::progress>(&head->body))
+      report_progress(*x);
+  }
+}
+
+// -- a worker elsewhere
+// ---------------------------------------------------------------
+
+void session_client::attach_forwarded() {
+  link_options options;
+  options.as = link_options::form::connect;
+  options.endpoint = lease_->worker.endpoint;
+  options.name = "session/" + std::to_string(lease_->session.value);
+  try {
+    forwarding_ = std::make_unique<forwarding>(zmq_, options);
+  } catch (const zmq::error_t& e) {
+    return suspect("cannot connect to " + options.endpoint + ": " + e.what());
+  }
+  spdlog::info("session {}: epoch {} on {}, calls forwarded to {}",
+               lease_->session.value, lease_->epoch.value, lease_->node,
+               options.endpoint);
+}
+
+void session_client::read_socket() {
+  if (!forwarding_)
+    return;
+  auto& to = *forwarding_;
+  for (auto& change : to.socket.connection_changes()) {
+    to.up = change.what == link_event::kind::up;
+    to.attached = false;
+    if (to.up)
+      send(make_attach(to.answers_seen));
+    else if (change.what == link_event::kind::unreachable)
+      suspect("nobody listens at " + lease_->worker.endpoint);
+  }
+  while (forwarding_) {
+    auto in = to.socket.receive();
+    if (!in)
+      break;
+    auto words = in->words();
+    auto head = data::decode(
+        {reinterpret_cast<const std::uint64_t*>(words.begin()), words.size()});
+    if (!head || head->session != lease_->session ||
+        head->epoch != lease_->epoch) {
+      spdlog::warn("session {}: dropped a message of {}: {}",
+                   lease_->session.value, printable(in->peer()),
+                   head ? std::string{"it is of another epoch"}
+                        : head.why().what);
+      continue;
+    }
+    to.heard = clock::now();
+    take(*head, in);
+  }
+}
+
+void session_client::take(const data::head& head, const parcel_ptr& in) {
+  if (auto* x = std::get_if<data::attached>(&head.body))
+    on(*x);
+  else if (auto* y = std::get_if<data::progress>(&head.body))
+    on(*y);
+  else if (auto* z = std::get_if<data::answer>(&head.body))
+    on(*z, in);
+  else if (auto* why = std::get_if<data::refused>(&head.body)) {
+    spdlog::warn("session {}: {} refused: {}", lease_->session.value,
+                 lease_->node, why->why);
+    forwarding_->attached = false;
+    if (forwarding_->up && !suspected_)
+      send(make_attach(forwarding_->answers_seen));
+  }
+}
+
+/// The worker says from where on it wants the calls.
+void session_client::on(const data::attached& x) {
+  auto& header = area_->header();
+  if (x.at.received < header.trimmed.load() ||
+      x.at.received > header.tail.load())
+    return lose_session("its worker is at a call that the log does not hold");
+  forwarding_->attached = true;
+  forwarding_->sent = x.at.received;
+  reader_->rewind(x.at.received);
+  on(x.at);
+}
+
+void session_client::on(const data::progress& x) {
+  auto& to = *forwarding_;
+  to.executed = std::min(x.executed, to.sent);
+  area_->publish_executed(to.executed);
+  report_progress(x);
+}
+
+void session_client::on(const data::answer& x, const parcel_ptr& in) {
+  auto& to = *forwarding_;
+  if (x.number <= to.answers_seen)
+    return; // sent again
+  if (x.number != to.answers_seen + 1) {
+    // Some were lost with a connection: ask for all since.
+    to.attached = false;
+    return send(make_attach(to.answers_seen));
+  }
+  to.answers_seen = x.number;
+  deliver(x, in->bulk());
+  to.unacknowledged_bytes += in->bulk().size();
+  if (to.unacknowledged_bytes > acknowledge_bytes ||
+      to.answers_seen - to.acknowledged > acknowledge_count) {
+    to.acknowledged = to.answers_seen;
+    to.unacknowledged_bytes = 0;
+    send(data::keepalive{to.sent, to.answers_seen});
+  }
+}
+
+/// Puts an answer where the program waits for it; everything in it is checked
+/// against the areas, as a worker's word is not taken for it.
+void session_client::deliver(const data::answer& x,
+                             std::span<const std::byte> payload) {
+  using place = data::answer::place;
+  auto arena = area_->arena();
+  switch (x.where) {
+  case place::none:
+    if (x.slot == 0)
+      area_->header().sticky_error = static_cast<std::uint32_t>(x.result);
+    break;
+  case place::arena:
+    if (!area_->waits(x.slot, x.call))
+      return;
+    if (x.at > arena.size() || payload.size() > arena.size() - x.at)
+      return;
+    std::copy(payload.begin(), payload.end(),
+              arena.begin() + static_cast<long>(x.at));
+    break;
+  case place::host:
+    if (!area_->in_host(x.at, payload.size()))
+      return;
+    if (!payload.empty() &&
+        ::pwrite(area_->host_fd(), payload.data(), payload.size(),
+                 static_cast<off_t>(x.at - host_window)) < 0)
+      spdlog::error("cannot write to pinned memory: {}", std::strerror(errno));
+    break;
+  case place::console:
+    area_->print(
+        x.at, {reinterpret_cast<const char*>(payload.data()), payload.size()});
+    break;
+  case place::host_call:
+    area_->call_host(x.slot, x.call);
+    return;
+  }
+  area_->answer(x.slot, x.call, x.result, x.value);
+  if (moved_ && x.slot != 0 && replay_told_ && !answer_told_)
+    report_progress({.received = replay_until_, .answers = 1});
+}
+
+void session_client::forward() {
+  if (!forwarding_ || !forwarding_->attached)
+    return;
+  auto& to = *forwarding_;
+  while (to.sent - to.executed < window) {
+    auto range = reader_->next_range(frame_bytes);
+    if (!range)
+      return end(range.why().what);
+    if (range->empty())
+      return;
+    auto from = to.sent;
+    to.sent += range->size();
+    send(data::calls{from, to.sent}, *range);
+    if (!forwarding_ || !forwarding_->attached)
+      return;
+  }
+}
+
+void session_client::keep_alive() {
+  auto now = clock::now();
+  if (!forwarding_ || now < next_keepalive_)
+    return;
+  next_keepalive_ = now + options_.keepalive_every;
+  auto& to = *forwarding_;
+  if (now - to.heard > options_.lease_term)
+    suspect("its worker has been silent for " +
+            std::to_string(options_.lease_term.count()) + " ms");
+  if (!to.up)
+    return;
+  // Once it is suspected its lease must run out, unless it speaks.
+  if (!to.attached && !suspected_)
+    return send(make_attach(to.answers_seen));
+  if (!to.attached)
+    return;
+  to.acknowledged = to.answers_seen;
+  to.unacknowledged_bytes = 0;
+  send(data::keepalive{to.sent, to.answers_seen});
+}
+
+void session_client::send(data::body body, std::span<const std::byte> payload) {
+  auto words = data::encode({lease_->session, lease_->epoch, std::move(body)});
+  dispatch out;
+  out.head.rebuild(words.data(), words.size() * sizeof(std::uint64_t));
+  if (payload.size() >= lend_from)
+    out.bulk = lend_frame(payload, area_);
+  else if (!payload.empty())
+    out.bulk.rebuild(payload.data(), payload.size());
+  last_contact_ = clock::now();
+  if (forwarding_->socket.send(out) != link_socket::sent::yes)
+    forwarding_->attached = false;
+}
+
+} // namespace vgpu

@@ -1,0 +1,147 @@
+// A session's end on the program's host: the program's socket and log, and the
+// one worker that serves them.
+#pragma once
+
+#include "actors/data_head.hpp"
+#include "actors/link_socket.hpp"
+#include "actors/polling_actor.hpp"
+#include "actors/protocol.hpp"
+#include "actors/unix_socket.hpp"
+#include "schema/call_log.hpp"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace vgpu {
+
+/// What a program asked for when it connected.
+struct guest_opened {
+  control::program program;
+  control::specification specification;
+  /// The session that it has already: its former client died.
+  std::optional<control::adopt> resumed;
+};
+using guest_opened_ptr = std::shared_ptr<const guest_opened>;
+using lease_ptr = std::shared_ptr<const control::lease>;
+using refusal_ptr = std::shared_ptr<const control::refusal>;
+/// Something to tell the manager: control::suspect, control::event.
+using control_body_ptr = std::shared_ptr<const control::body>;
+
+} // namespace vgpu
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::guest_opened_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::lease_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::refusal_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::control_body_ptr)
+
+namespace vgpu {
+
+enum class transport {
+  automatic, // mapped where program and worker share a host
+  mapped,
+  forwarded,
+};
+
+struct session_client_options {
+  vgpu::transport transport = transport::automatic;
+  std::chrono::milliseconds keepalive_every{100};
+  /// After so long without a keepalive, a worker has stopped by itself.
+  std::chrono::milliseconds lease_term{400};
+};
+
+/// One thread a session, spawned detached, with the program's connection.
+///
+/// To its owner it sends guest_opened_ptr once, control_body_ptr for what the
+/// manager should hear, and ends (the owner monitors it) when the program is
+/// gone. From its owner it takes lease_ptr, each with a higher epoch than the
+/// one before, refusal_ptr, and exit messages.
+///
+/// It serves the program from one epoch at a time: before it hands the log to a
+/// new worker it makes sure that the old one is dead or has stopped.
+class session_client final : public polling_actor {
+public:
+  session_client(caf::actor_config& cfg, zmq::context_t& zmq,
+                 session_client_options options, unique_fd guest,
+                 caf::actor owner);
+  ~session_client() override;
+
+  const char* name() const override { return "vgpu.session-client"; }
+  void act() override;
+
+private:
+  using clock = std::chrono::steady_clock;
+  struct forwarding;
+
+  // the program
+  void wait();
+  std::chrono::milliseconds patience() const;
+  void read_mailbox();
+  void read_guest();
+  void greet(packet& hello);
+  void refuse(const control::refusal& why);
+  void write_ticket();
+  void welcome();
+  void end(const std::string& why);
+
+  // leases
+  void serve(const control::lease& lease);
+  bool fence();
+  void lose_session(const std::string& why);
+  data::attach make_attach(std::uint64_t answers_seen) const;
+  void suspect(const std::string& why);
+  void report_progress(const data::progress& x);
+  void tell(control::body what);
+  control::event make_event(std::string kind, std::string text) const;
+
+  // a worker on this host
+  bool attach_mapped();
+  void read_worker();
+  // a worker elsewhere
+  void attach_forwarded();
+  void read_socket();
+  void take(const data::head& head, const parcel_ptr& in);
+  void on(const data::attached& x);
+  void on(const data::progress& x);
+  void on(const data::answer& x, const parcel_ptr& in);
+  void deliver(const data::answer& x, std::span<const std::byte> payload);
+  void forward();
+  void keep_alive();
+  void send(data::body body, std::span<const std::byte> payload = {});
+  // none
+  void fail_calls();
+
+  zmq::context_t& zmq_;
+  session_client_options options_;
+  unique_fd guest_;
+  caf::actor owner_;
+  bool running_ = true;
+  std::string host_ = host_id_once();
+  static std::string host_id_once();
+
+  control::program program_;
+  control::specification specification_;
+  std::shared_ptr<session_area> area_;
+  unique_fd doorbell_;
+  std::optional<log_reader> reader_;
+
+  std::optional<control::lease> lease_;
+  std::optional<control::lease> former_; // may still be executed by its worker
+  bool resumed_ = false;
+  bool lost_ = false;
+  bool suspected_ = false;
+  bool greeted_ = false;
+  bool moved_ = false; // this epoch's worker replays a former one's calls
+  std::uint64_t replay_until_ = 0;
+  clock::time_point replay_began_{};
+  bool replay_told_ = true;
+  bool answer_told_ = true;
+
+  unique_fd worker_; // of a mapped worker
+  std::unique_ptr<forwarding> forwarding_;
+  clock::time_point last_contact_{}; // may have renewed a worker's lease
+  clock::time_point next_keepalive_{};
+};
+
+} // namespace vgpu

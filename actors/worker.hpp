@@ -1,0 +1,44 @@
+// The worker actor: one session's worker towards its node.
+#pragma once
+
+#include "actors/link.hpp"
+#include "actors/session_server.hpp"
+
+#include <caf/all.hpp>
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace vgpu {
+
+struct worker_options {
+  /// Logical name: `worker/SESSION`.
+  std::string name;
+  session_id session;
+  vgpu::epoch epoch;
+  control::worker_endpoints endpoints;
+  std::chrono::milliseconds beat_every{100};
+};
+
+struct worker_state {
+  worker_state() = default;
+
+  static constexpr const char* name = "vgpu.worker";
+  worker_options options;
+  caf::actor link;
+  caf::actor server;
+  std::shared_ptr<const session_gauges> gauges;
+  std::function<void()> node_gone;
+  bool connected = false;
+};
+
+/// Says hello to the node, then tells how far the session is with every beat;
+/// passes injected faults on. Calls `node_gone` when the node's process is no
+/// more.
+caf::behavior worker(caf::stateful_actor<worker_state>* self,
+                     worker_options options, caf::actor link, caf::actor server,
+                     std::shared_ptr<const session_gauges> gauges,
+                     std::function<void()> node_gone);
+
+} // namespace vgpu

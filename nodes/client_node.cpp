@@ -1,0 +1,108 @@
+// vgpu-client: represents the vGPUs of one host's programs.
+#include "actors/client.hpp"
+#include "actors/guest_server.hpp"
+#include "actors/log.hpp"
+#include "actors/system.hpp"
+#include "nodes/stop_signal.hpp"
+#include "schema/places.hpp"
+
+#include <CLI/CLI.hpp>
+#include <spdlog/spdlog.h>
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+
+using namespace vgpu;
+
+namespace {
+
+struct options {
+  std::string manager = manager_endpoint();
+  std::string transport = "auto";
+  std::uint32_t idle_ms = 5000;
+};
+
+std::string own_name() {
+  utsname host{};
+  ::uname(&host);
+  return std::string{"client/"} + host.nodename + "-" +
+         std::to_string(::getpid());
+}
+
+transport parse_transport(const std::string& text) {
+  return text == "mapped"      ? transport::mapped
+         : text == "forwarded" ? transport::forwarded
+                               : transport::automatic;
+}
+
+int run(const options& given) {
+  stop_signal stop;
+  auto name = own_name();
+  start_log("vgpu-client", "warn");
+  // The name is the lock: there is one client for this user and manager.
+  auto listener = listen_abstract(client_socket_name(given.manager));
+  if (!listener) {
+    spdlog::info("{}; another client serves already", listener.why().what);
+    return 0;
+  }
+  system_config config;
+  caf::actor_system system{config};
+  zmq::context_t zmq;
+  link_options to_manager;
+  to_manager.endpoint = given.manager;
+  to_manager.name = name;
+  to_manager.greeting =
+      control::hello{.software = "vgpu-client", .as = control::role::client};
+  auto link = spawn_link(system, zmq, to_manager);
+  if (!link) {
+    std::cerr << "vgpu-client: " << link.why().what << '\n';
+    return 2;
+  }
+  client_options own{.name = name,
+                     .idle_for = std::chrono::milliseconds{given.idle_ms}};
+  auto hub = system.spawn(client, own, link->actor, [&] { stop.stop(0); });
+  session_client_options guests;
+  guests.transport = parse_transport(given.transport);
+  auto server = system.spawn<guest_server, caf::detached>(
+      std::ref(zmq), guests, std::move(*listener), hub);
+  auto status = stop.wait();
+  for (auto& actor : {server, hub, link->actor})
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  // Programs that are still connected find another client: their sessions'
+  // threads end with the process.
+  std::cout.flush();
+  ::_exit(status);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Represents the vGPUs of this host's programs. Programs start "
+      "it by themselves; it ends when none has used it for a while.\n\n"
+      "Example: vgpu-client --manager tcp://10.0.0.1:7700"};
+  options given;
+  app.add_option("--manager", given.manager, "Endpoint of the manager")
+      ->envname("VGPU_MANAGER")
+      ->capture_default_str();
+  app.add_option("--transport", given.transport,
+                 "How calls reach workers: mapped (shared memory), forwarded "
+                 "(ZeroMQ), or auto")
+      ->envname("VGPU_TRANSPORT")
+      ->check(CLI::IsMember({"auto", "mapped", "forwarded"}))
+      ->capture_default_str();
+  app.add_option("--idle-ms", given.idle_ms,
+                 "End after so long without a program")
+      ->envname("VGPU_CLIENT_IDLE_MS")
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(given);
+  } catch (const std::exception& x) {
+    std::cerr << "vgpu-client: " << x.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,144 @@
+// vgpu-worker: executes the calls of one session. Started by its node.
+#include "actors/fence.hpp"
+#include "actors/log.hpp"
+#include "actors/system.hpp"
+#include "actors/worker.hpp"
+#include "devices/cpu/cpu_device.hpp"
+#include "nodes/stop_signal.hpp"
+
+#include <CLI/CLI.hpp>
+#include <spdlog/spdlog.h>
+
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <iostream>
+#include <string>
+#include <vector>
+
+using namespace vgpu;
+
+namespace {
+
+struct options {
+  std::string node;
+  std::uint64_t session = 0;
+  std::uint64_t vgpu = 0;
+  std::uint64_t epoch = 0;
+  std::string device = "cpu";
+  std::vector<std::uint32_t> pgpus{0};
+  std::uint64_t memory = 0;
+  std::uint64_t quota = 0;
+  std::string bind;
+  std::string host;
+};
+
+/// The secret comes on standard input: arguments can be read by everybody.
+std::uint64_t read_token() {
+  std::uint64_t token = 0;
+  if (!(std::cin >> token))
+    throw std::runtime_error{"no token on standard input; a worker is started "
+                             "by its node"};
+  return token;
+}
+
+std::string guest_socket_name(const options& given) {
+  std::uint64_t salt = 0;
+  if (::getrandom(&salt, sizeof(salt), 0) != sizeof(salt))
+    throw std::runtime_error{"no random numbers to be had"};
+  return "vgpu-worker-" + std::to_string(given.session) + "-" +
+         std::to_string(given.epoch) + "-" + std::to_string(salt);
+}
+
+std::vector<std::unique_ptr<device::device>>
+open_devices(const options& given) {
+  if (given.device != "cpu")
+    throw std::runtime_error{"device '" + given.device +
+                             "' is not built into this worker; use cpu"};
+  std::vector<std::unique_ptr<device::device>> devices;
+  for (auto ordinal : given.pgpus)
+    devices.push_back(device::open_cpu_device(
+        {.ordinal = static_cast<int>(ordinal), .memory = given.memory},
+        given.quota));
+  return devices;
+}
+
+int run(const options& given) {
+  stop_signal stop;
+  start_log("vgpu-worker/" + std::to_string(given.session), "info");
+  auto token = read_token();
+  auto name = "worker/" + std::to_string(given.session);
+  auto guest_name = guest_socket_name(given);
+  auto listener = listen_abstract(guest_name);
+  if (!listener)
+    throw std::runtime_error{listener.why().what};
+
+  zmq::context_t zmq;
+  system_config config{1};
+  caf::actor_system system{config};
+  link_options data;
+  data.as = link_options::form::bind;
+  data.endpoint = given.bind;
+  data.name = name;
+  auto socket = std::make_unique<link_socket>(zmq, data);
+
+  worker_options own;
+  own.name = name;
+  own.session = {given.session};
+  own.epoch = {given.epoch};
+  own.endpoints = {socket->endpoint(), guest_name, host_id()};
+
+  auto exec = std::make_unique<executor>(open_devices(given), given.quota);
+  auto gauges = std::make_shared<session_gauges>();
+  session_server_options serving;
+  serving.session = own.session;
+  serving.epoch = own.epoch;
+  serving.token = token;
+  auto server = system.spawn<session_server, caf::detached>(
+      serving, std::move(exec), std::move(socket), std::move(*listener), gauges,
+      [&](const std::string& why, bool clean) {
+        spdlog::info("{}: ends: {}", name, why);
+        stop.stop(clean ? 0 : 1);
+      });
+
+  link_options to_node;
+  to_node.endpoint = given.node;
+  to_node.name = name;
+  to_node.greeting =
+      control::hello{.software = "vgpu-worker", .as = control::role::worker};
+  auto link = spawn_link(system, zmq, to_node);
+  if (!link)
+    throw std::runtime_error{link.why().what};
+  system.spawn(worker, own, link->actor, server, gauges, [&] { stop.stop(1); });
+  auto status = stop.wait();
+  // Everything of a worker is its own: the kernel takes it back at once.
+  ::_exit(status);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Executes the calls of one session. Nodes start it."};
+  options given;
+  app.add_option("--node-endpoint", given.node, "The node's endpoint")
+      ->required();
+  app.add_option("--session", given.session)->required();
+  app.add_option("--vgpu", given.vgpu)->required();
+  app.add_option("--epoch", given.epoch)->required();
+  app.add_option("--device", given.device, "Backend")->capture_default_str();
+  app.add_option("--pgpu", given.pgpus, "Ordinals of the pGPUs")
+      ->delimiter(',');
+  app.add_option("--memory-of-pgpu", given.memory, "Bytes")->required();
+  app.add_option("--quota", given.quota, "Bytes a device")->required();
+  app.add_option("--bind", given.bind, "Where calls may come from")->required();
+  app.add_option("--host-id", given.host, "Of the node");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(given);
+  } catch (const std::exception& x) {
+    std::cerr << "vgpu-worker: " << x.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,42 @@
+#include "schema/places.hpp"
+
+#include <xxhash.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+#include <unistd.h>
+
+namespace vgpu {
+
+namespace {
+
+std::string environment(const char* name) {
+  auto* text = std::getenv(name);
+  return text == nullptr ? std::string{} : std::string{text};
+}
+
+} // namespace
+
+std::string default_run_dir() {
+  auto folder = environment("XDG_RUNTIME_DIR");
+  return folder.empty() ? "/tmp/vgpu-" + std::to_string(::getuid())
+                        : folder + "/vgpu";
+}
+
+std::string manager_endpoint() {
+  auto chosen = environment("VGPU_MANAGER");
+  return chosen.empty() ? "ipc://" + default_run_dir() + "/manager.sock"
+                        : chosen;
+}
+
+std::string client_socket_name(const std::string& manager) {
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), digits.size(), "%016llx",
+                static_cast<unsigned long long>(
+                    XXH64(manager.data(), manager.size(), 0)));
+  return "vgpu-client-" + std::to_string(::getuid()) + "-" + digits.data();
+}
+
+} // namespace vgpu
