@@ -10,7 +10,7 @@ usage: failover.sh [--build DIR] [--steps N] [--size N] [--print-every N]
                    [--pause MS] [--limit SECONDS]
 
   --build DIR      the build folder (build/default)
-  --steps N        steps that heat computes (2000)
+  --steps N        steps that heat computes (1500)
   --size N         rows and columns of its plate (256)
   --print-every N  steps between two checksums (50)
   --limit SECONDS  after which a run of heat is given up (120)
@@ -25,7 +25,7 @@ die() {
 }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-build=$root/build/default steps=2000 size=256 every=50 pause=20 limit=120
+build=$root/build/default steps=1500 size=256 every=50 pause=20 limit=120
 while (($#)); do
   case $1 in
     -h | --help) usage; exit 0 ;;
@@ -105,7 +105,8 @@ kill_serving_node() {
 
 arguments=("$steps" "$size" "$every" "$pause")
 echo "1. heat ${arguments[*]}, undisturbed"
-if ! env -u VGPU_MANAGER timeout -k 5 "$limit" "$vgpu" run -- "$heat" "${arguments[@]}" \
+if ! env -u VGPU_MANAGER timeout -k 5 "$limit" \
+  "$vgpu" run -- "$heat" "${arguments[@]}" \
   </dev/null >"$work/undisturbed" 2>"$work/undisturbed.err"; then
   cat "$work/undisturbed" "$work/undisturbed.err" >&2
   die "the undisturbed run failed"
@@ -121,8 +122,8 @@ export VGPU_MANAGER=ipc://$cluster/manager.sock
 
 half=$((steps / 2 / every))
 mkfifo "$work/lines"
-timeout -k 5 "$limit" "$vgpu" run -- "$heat" "${arguments[@]}" </dev/null >"$work/lines" \
-  2>"$work/disturbed.err" &
+timeout -k 5 "$limit" "$vgpu" run -- "$heat" "${arguments[@]}" \
+  </dev/null >"$work/lines" 2>"$work/disturbed.err" &
 program_pid=$!
 killer_pid=
 seen=0

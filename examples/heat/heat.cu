@@ -81,7 +81,7 @@ static uint64_t checksum(const float* plate, double* dev_sums, int n) {
 }
 
 int main(int argc, char** argv) {
-  long steps = 2000, size = 256, every = 100, pause = 0;
+  long steps = 1500, size = 256, every = 100, pause = 0;
   parse_arguments(
       argc, argv, "heat",
       "Spreads heat over a plate; prints a checksum every few steps.",
