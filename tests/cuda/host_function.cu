@@ -1,0 +1,76 @@
+// Host functions run in the stream's order: what they write is what the next
+// copy reads, and what they read is what the last copy wrote.
+#include <cstdio>
+#include <cstdlib>
+
+#define CHECK(call)                                                            \
+  if (cudaError_t e = (call)) {                                                \
+    std::printf("%s: %s\n", #call, cudaGetErrorString(e));                     \
+    std::exit(1);                                                              \
+  }
+
+constexpr int n = 4096;
+constexpr int rounds = 20;
+
+struct state {
+  int* in;
+  int* out;
+  int filled = 0;
+  int verified = 0;
+  bool right = true;
+};
+
+void fill(void* p) {
+  auto* s = static_cast<state*>(p);
+  for (int i = 0; i < n; ++i)
+    s->in[i] = i + s->filled;
+  ++s->filled;
+}
+
+void verify(void* p) {
+  auto* s = static_cast<state*>(p);
+  for (int i = 0; i < n; ++i)
+    s->right = s->right && s->out[i] == 2 * (i + s->verified);
+  ++s->verified;
+}
+
+__global__ void twice(int* data) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  data[i] *= 2;
+}
+
+void CUDART_CB on_done(cudaStream_t, cudaError_t status, void* p) {
+  *static_cast<int*>(p) = status == cudaSuccess ? 1 : 2;
+}
+
+int main() {
+  state s;
+  CHECK(cudaMallocHost(&s.in, n * sizeof(int)));
+  CHECK(cudaMallocHost(&s.out, n * sizeof(int)));
+  int* dev;
+  CHECK(cudaMalloc(&dev, n * sizeof(int)));
+  cudaStream_t stream;
+  CHECK(cudaStreamCreate(&stream));
+  for (int round = 0; round < rounds; ++round) {
+    CHECK(cudaLaunchHostFunc(stream, fill, &s));
+    CHECK(cudaMemcpyAsync(dev, s.in, n * sizeof(int), cudaMemcpyHostToDevice,
+                          stream));
+    twice<<<n / 256, 256, 0, stream>>>(dev);
+    CHECK(cudaMemcpyAsync(s.out, dev, n * sizeof(int), cudaMemcpyDeviceToHost,
+                          stream));
+    CHECK(cudaLaunchHostFunc(stream, verify, &s));
+  }
+  int called = 0;
+  CHECK(cudaStreamAddCallback(stream, on_done, &called, 0));
+  CHECK(cudaStreamSynchronize(stream));
+  if (!s.right || s.filled != rounds || s.verified != rounds || called != 1) {
+    std::printf("right %d, filled %d, verified %d, called %d\n", s.right,
+                s.filled, s.verified, called);
+    return 1;
+  }
+  CHECK(cudaStreamDestroy(stream));
+  CHECK(cudaFree(dev));
+  CHECK(cudaFreeHost(s.in));
+  CHECK(cudaFreeHost(s.out));
+  std::puts("ok");
+}

@@ -1,0 +1,118 @@
+// Contexts: none, primary, created, of other threads; their limits.
+#include "truth_case.hpp"
+
+#include <bit>
+#include <thread>
+
+namespace vgpu::test {
+
+namespace {
+
+void no_context_refused(report& out) {
+  require(cuInit(0), "cuInit");
+  CUdeviceptr p = 0;
+  CUstream stream = nullptr;
+  CUmodule module = nullptr;
+  CUdevice device = 0;
+  out << cuMemAlloc(&p, 16) << cuCtxSynchronize() << cuStreamCreate(&stream, 0)
+      << cuModuleLoadData(&module, "") << cuCtxGetDevice(&device);
+}
+
+void no_context_answered(report& out) {
+  require(cuInit(0), "cuInit");
+  CUcontext context = nullptr;
+  out << cuCtxGetCurrent(&context) << (context ? "not null" : "null")
+      << cuCtxPopCurrent(&context)
+      << cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr,
+                        nullptr);
+}
+
+void primary_context(report& out) {
+  require(cuInit(0), "cuInit");
+  unsigned flags = 99;
+  int active = -1;
+  out << cuDevicePrimaryCtxGetState(0, &flags, &active) << "active" << active
+      << "flags" << static_cast<int>(flags);
+  CUcontext first = nullptr, second = nullptr;
+  out << cuDevicePrimaryCtxRetain(&first, 0)
+      << cuDevicePrimaryCtxRetain(&second, 0) << "same" << (first == second);
+  out << cuDevicePrimaryCtxGetState(0, &flags, &active) << "active" << active;
+  out << cuDevicePrimaryCtxSetFlags(0, CU_CTX_SCHED_BLOCKING_SYNC)
+      << cuDevicePrimaryCtxRelease(0) << cuDevicePrimaryCtxRelease(0)
+      << cuDevicePrimaryCtxRelease(0);
+}
+
+void created_context(report& out) {
+  require(cuInit(0), "cuInit");
+  CUcontext created = nullptr, primary = nullptr;
+  out << cuCtxCreate(&created, nullptr, 0, 0) << cuCtxDestroy(created);
+  out << cuDevicePrimaryCtxRetain(&primary, 0) << cuCtxDestroy(primary);
+}
+
+void fresh_thread(report& out) {
+  use_device();
+  CUcontext context = nullptr;
+  require(cuCtxGetCurrent(&context), "cuCtxGetCurrent");
+  std::thread([&] {
+    CUcontext current = nullptr;
+    require(cuCtxGetCurrent(&current), "cuCtxGetCurrent");
+    if (current)
+      out << "a context is current";
+    CUdeviceptr p = 0;
+    out << cuMemAlloc(&p, 16) << cuCtxSetCurrent(context) << cuMemAlloc(&p, 16);
+  }).join();
+}
+
+void limits(report& out) {
+  use_device();
+  auto ask = [&](CUlimit limit) {
+    size_t value = 0;
+    out << cuCtxGetLimit(&value, limit) << static_cast<long long>(value);
+  };
+  ask(CU_LIMIT_STACK_SIZE);
+  ask(CU_LIMIT_PRINTF_FIFO_SIZE);
+  ask(CU_LIMIT_MALLOC_HEAP_SIZE);
+  size_t value = 0;
+  out << cuCtxGetLimit(&value, std::bit_cast<CUlimit>(999))
+      << cuCtxSetLimit(CU_LIMIT_STACK_SIZE, size_t{1} << 30);
+}
+
+constexpr truth_case cases[] = {
+    {"no_context_refused",
+     "no context: MemAlloc, CtxSynchronize, StreamCreate, ModuleLoadData, "
+     "CtxGetDevice",
+     "CUDA_ERROR_INVALID_CONTEXT CUDA_ERROR_INVALID_CONTEXT "
+     "CUDA_ERROR_INVALID_CONTEXT CUDA_ERROR_INVALID_CONTEXT "
+     "CUDA_ERROR_INVALID_CONTEXT",
+     no_context_refused},
+    {"no_context_answered",
+     "no context: CtxGetCurrent (null?), CtxPopCurrent, LaunchKernel(null)",
+     "CUDA_SUCCESS null CUDA_ERROR_INVALID_CONTEXT CUDA_ERROR_INVALID_CONTEXT",
+     no_context_answered},
+    {"primary_context",
+     "PrimaryCtx: state before retain, retain, again, state, flags set while "
+     "active, release, again, once too often",
+     "CUDA_SUCCESS active 0 flags 0 CUDA_SUCCESS CUDA_SUCCESS same 1 "
+     "CUDA_SUCCESS active 1 CUDA_SUCCESS CUDA_SUCCESS CUDA_SUCCESS "
+     "CUDA_ERROR_INVALID_CONTEXT",
+     primary_context},
+    {"created_context",
+     "CtxCreate, CtxDestroy; PrimaryCtxRetain, CtxDestroy(primary)",
+     "CUDA_SUCCESS CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_INVALID_CONTEXT",
+     created_context},
+    {"fresh_thread",
+     "fresh thread: CtxGetCurrent null, MemAlloc; CtxSetCurrent, MemAlloc",
+     "CUDA_ERROR_INVALID_CONTEXT CUDA_SUCCESS CUDA_SUCCESS", fresh_thread},
+    {"limits", "CtxGetLimit stack, printf, heap, bad; SetLimit stack 1<<30",
+     "CUDA_SUCCESS 1024 CUDA_SUCCESS # CUDA_SUCCESS 8388608 "
+     "CUDA_ERROR_INVALID_VALUE CUDA_ERROR_INVALID_VALUE",
+     limits},
+};
+
+} // namespace
+
+std::span<const truth_case> context_cases() {
+  return cases;
+}
+
+} // namespace vgpu::test

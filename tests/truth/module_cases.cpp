@@ -1,0 +1,121 @@
+// Modules, libraries, kernels, and their attributes.
+#include "truth_case.hpp"
+
+#include <bit>
+
+namespace vgpu::test {
+
+namespace {
+
+constexpr auto broken = ".version 7.0\n.target sm_75\n.address_size 64\n"
+                        ".visible .entry k() { no_such_instruction; }\n";
+constexpr auto from_the_future =
+    ".version 99.0\n.target sm_75\n.address_size 64\n"
+    ".visible .entry k() { ret; }\n";
+constexpr auto of_no_device = ".version 7.0\n.target sm_999\n.address_size 64\n"
+                              ".visible .entry k() { ret; }\n";
+constexpr auto two_parameters =
+    ".version 7.0\n.target sm_75\n.address_size 64\n"
+    ".visible .entry k(.param .u64 a, .param .u32 b) { ret; }\n";
+constexpr auto garbage = "this is neither PTX nor a cubin";
+
+void bad_images(report& out) {
+  use_device();
+  CUmodule module = nullptr;
+  for (const char* image : {garbage, "", static_cast<const char*>(nullptr),
+                            broken, from_the_future, of_no_device})
+    out << cuModuleLoadData(&module, image);
+}
+
+void names(report& out) {
+  use_device();
+  auto module = load_kernels();
+  CUfunction function = nullptr;
+  CUdeviceptr p = 0;
+  size_t size = 0;
+  out << cuModuleGetFunction(&function, module, "unknown")
+      << cuModuleGetFunction(&function, module, nullptr)
+      << cuModuleGetFunction(&function, module, "")
+      << cuModuleGetGlobal(&p, &size, module, "unknown")
+      << cuModuleGetGlobal(&p, nullptr, module, "table")
+      << cuModuleGetGlobal(nullptr, &size, module, "table") << "size"
+      << static_cast<long long>(size);
+}
+
+void unload_twice(report& out) {
+  use_device();
+  auto module = load_kernels();
+  out << cuModuleUnload(module) << cuModuleUnload(module);
+}
+
+void libraries(report& out) {
+  use_device();
+  CUlibrary library = nullptr;
+  CUkernel k = nullptr;
+  CUfunction function = nullptr;
+  auto load = [&](const char* image) {
+    return cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr,
+                             nullptr, 0);
+  };
+  out << load(garbage) << load(two_parameters)
+      << cuLibraryGetKernel(&k, library, "unknown")
+      << cuLibraryGetKernel(&k, library, "k")
+      << cuKernelGetFunction(&function, k);
+  for (size_t i = 0; i < 3; ++i) {
+    size_t offset = 0, size = 0;
+    out << cuKernelGetParamInfo(k, i, &offset, &size);
+  }
+}
+
+void function_attributes(report& out) {
+  use_device();
+  auto store = kernel(load_kernels(), "store");
+  int value = 0, blocks = 0;
+  out << cuFuncGetAttribute(&value, std::bit_cast<CUfunction_attribute>(999),
+                            store);
+  out << cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+                            store)
+      << value;
+  out << cuFuncSetAttribute(
+      store, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 20);
+  out << cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, store, 0, 0)
+      << cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, store, 2000, 0);
+}
+
+constexpr truth_case cases[] = {
+    {"bad_images",
+     "ModuleLoadData: garbage text, empty, null; bad PTX; newer PTX version; "
+     "PTX target sm_999",
+     "CUDA_ERROR_INVALID_IMAGE CUDA_ERROR_INVALID_IMAGE "
+     "CUDA_ERROR_INVALID_VALUE CUDA_ERROR_INVALID_PTX "
+     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION CUDA_ERROR_INVALID_PTX",
+     bad_images},
+    {"names",
+     "ModuleGetFunction: unknown name, null name, empty; ModuleGetGlobal: "
+     "unknown, null size, null address",
+     "CUDA_ERROR_NOT_FOUND CUDA_ERROR_INVALID_VALUE CUDA_ERROR_INVALID_VALUE "
+     "CUDA_ERROR_NOT_FOUND CUDA_SUCCESS CUDA_SUCCESS size 16",
+     names},
+    {"unload_twice", "ModuleUnload twice (handle gone)",
+     "CUDA_SUCCESS CUDA_ERROR_INVALID_HANDLE", unload_twice},
+    {"libraries",
+     "LibraryLoadData garbage, good; GetKernel unknown, known; "
+     "KernelGetFunction; KernelGetParamInfo 0,1,2",
+     "CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_NOT_FOUND CUDA_SUCCESS CUDA_SUCCESS "
+     "CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_INVALID_VALUE",
+     libraries},
+    {"function_attributes",
+     "FuncGetAttribute(bad), MAX_THREADS; FuncSetAttribute smem 1 MiB; "
+     "Occupancy block 0 / 2000",
+     "CUDA_ERROR_INVALID_VALUE CUDA_SUCCESS 1024 CUDA_ERROR_INVALID_VALUE "
+     "CUDA_ERROR_INVALID_VALUE CUDA_SUCCESS",
+     function_attributes},
+};
+
+} // namespace
+
+std::span<const truth_case> module_cases() {
+  return cases;
+}
+
+} // namespace vgpu::test

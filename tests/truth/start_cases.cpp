@@ -1,0 +1,167 @@
+// Before and at initialisation: errors, look-ups, devices, forks.
+#include "truth_case.hpp"
+
+#include <bit>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace vgpu::test {
+
+namespace {
+
+void before_init_refused(report& out) {
+  int count = 0;
+  CUcontext context = nullptr;
+  CUdeviceptr p = 0;
+  out << cuDeviceGetCount(&count) << cuCtxGetCurrent(&context)
+      << cuMemAlloc(&p, 16);
+}
+
+void before_init_answered(report& out) {
+  int version = 0;
+  const char* name = nullptr;
+  CUstream stream = nullptr;
+  out << cuDriverGetVersion(&version)
+      << cuGetErrorName(CUDA_ERROR_INVALID_VALUE, &name)
+      << cuStreamCreate(&stream, 0);
+}
+
+void init(report& out) {
+  out << cuInit(0) << cuInit(1) << cuInit(0);
+}
+
+void bad_devices(report& out) {
+  require(cuInit(0), "cuInit");
+  CUdevice device = 0;
+  char name[64];
+  out << cuDeviceGet(&device, 99) << cuDeviceGet(&device, -1)
+      << cuDeviceGetName(name, 0, 0) << cuDeviceGetName(nullptr, 64, 0);
+}
+
+void short_name(report& out) {
+  require(cuInit(0), "cuInit");
+  char name[256], cut[4];
+  require(cuDeviceGetName(name, sizeof name, 0), "cuDeviceGetName");
+  out << cuDeviceGetName(cut, sizeof cut, 0);
+  out << (cut[3] == 0 && !std::strncmp(name, cut, 3) ? "first 3 letters"
+                                                     : "something else");
+}
+
+void error_texts(report& out) {
+  const char* name = "untouched";
+  const char* text = nullptr;
+  out << "rc" << cuGetErrorName(std::bit_cast<CUresult>(12345), &name) << "ptr"
+      << (name ? name : "null");
+  if (cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, &text) == CUDA_SUCCESS)
+    out << "'" + std::string(text) + "'";
+}
+
+void look_ups(report& out) {
+  auto look_up = [&](const char* symbol, int version,
+                     CUdriverProcAddressQueryResult* status) {
+    void* p = nullptr;
+    out << cuGetProcAddress(symbol, &p, version, 0, status);
+    return p;
+  };
+  require(cuInit(0), "cuInit");
+  CUdriverProcAddressQueryResult status{};
+  out << (look_up("cuNoSuchFunction", 13000, nullptr) ? "found" : "null");
+  look_up("", 13000, nullptr);
+  look_up("cuMemAlloc", 0, nullptr);
+  look_up("cuLibraryLoadData", 11000, &status);
+  out << "status" << status;
+  look_up("cuNoSuchFunction", 13000, &status);
+  out << "status" << status;
+}
+
+void forked_child(report& out) {
+  use_device();
+  pid_t child = ::fork();
+  if (child == 0) {
+    CUdeviceptr p = 0;
+    out << cuMemAlloc(&p, 16) << cuCtxSynchronize() << cuInit(0);
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (status != 0)
+    out << "child ended with" << status;
+}
+
+// Those that are the same on every device; the others describe the device.
+constexpr struct {
+  int attribute, value;
+} common_attributes[] = {
+    {1, 1024},  {2, 1024},  {3, 1024},  {4, 64},    {5, 2147483647},
+    {6, 65535}, {7, 65535}, {8, 49152}, {9, 65536}, {10, 32},
+    {19, 1},    {31, 1},    {41, 1},    {78, 1},
+};
+
+void attributes(report& out) {
+  require(cuInit(0), "cuInit");
+  for (auto [attribute, value] : common_attributes) {
+    int got = -1;
+    auto result = cuDeviceGetAttribute(
+        &got, static_cast<CUdevice_attribute>(attribute), 0);
+    if (result != CUDA_SUCCESS || got != value)
+      out << "attribute" << attribute << result << got;
+  }
+  for (int attribute = 1; attribute < 160; ++attribute) {
+    int got = -1;
+    auto result = cuDeviceGetAttribute(
+        &got, static_cast<CUdevice_attribute>(attribute), 0);
+    auto expected = attribute < 148 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result != expected)
+      out << "attribute" << attribute << result;
+  }
+  out << "done";
+}
+
+constexpr truth_case cases[] = {
+    {"before_init_refused",
+     "before cuInit: DeviceGetCount, CtxGetCurrent, MemAlloc",
+     "CUDA_ERROR_NOT_INITIALIZED CUDA_ERROR_NOT_INITIALIZED "
+     "CUDA_ERROR_NOT_INITIALIZED",
+     before_init_refused},
+    {"before_init_answered",
+     "before cuInit: DriverGetVersion, GetErrorName, StreamCreate",
+     "CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_NOT_INITIALIZED",
+     before_init_answered},
+    {"init", "cuInit(0), cuInit(1), cuInit(0) again",
+     "CUDA_SUCCESS CUDA_ERROR_INVALID_VALUE CUDA_SUCCESS", init},
+    {"bad_devices", "DeviceGet(99), (-1); GetName(len 0), (null)",
+     "CUDA_ERROR_INVALID_DEVICE CUDA_ERROR_INVALID_DEVICE (signal 11)",
+     bad_devices},
+    {"short_name", "DeviceGetName(len 4)", "CUDA_SUCCESS first 3 letters",
+     short_name},
+    {"error_texts", "GetErrorName(12345), GetErrorString(700)",
+     "rc CUDA_ERROR_INVALID_VALUE ptr null 'an illegal memory access was "
+     "encountered'",
+     error_texts},
+    {"look_ups",
+     "GetProcAddress: unknown name, empty name, version 0, version too old "
+     "(cuLibraryLoadData@11000), unknown name's status",
+     "CUDA_SUCCESS null CUDA_SUCCESS CUDA_SUCCESS CUDA_SUCCESS status 2 "
+     "CUDA_SUCCESS status 1",
+     look_ups},
+    {"forked_child",
+     "child of fork after cuInit: MemAlloc, CtxSynchronize, cuInit",
+     "CUDA_ERROR_NOT_INITIALIZED CUDA_ERROR_NOT_INITIALIZED "
+     "CUDA_ERROR_NOT_INITIALIZED",
+     forked_child},
+    {"attributes",
+     "attributes of device 0: those common to all devices; 1 to 147 known, "
+     "148 to 159 not",
+     "done", attributes},
+};
+
+} // namespace
+
+std::span<const truth_case> start_cases() {
+  return cases;
+}
+
+} // namespace vgpu::test
