@@ -34,7 +34,8 @@ constexpr std::uint64_t acknowledge_count = 512;
 struct session_client::forwarding {
   link_socket socket;
   bool up = false;       // the connection stands
-  bool attached = false; // and the worker takes calls
+  bool attaching = false; // the lease was shown
+  bool attached = false;  // and the worker takes calls
   std::uint64_t sent = 0;
   std::uint64_t executed = 0;
   std::uint64_t answers_seen = 0;
@@ -444,7 +445,7 @@ void session_client::read_socket() {
     to.up = change.what == link_event::kind::up;
     to.attached = false;
     if (to.up)
-      send(make_attach(to.answers_seen));
+      attach();
     else if (change.what == link_event::kind::unreachable)
       suspect("nobody listens at " + lease_->worker.endpoint);
   }
@@ -479,9 +480,17 @@ void session_client::take(const data::head& head, const parcel_ptr& in) {
     spdlog::warn("session {}: {} refused: {}", lease_->session.value,
                  lease_->node, why->why);
     forwarding_->attached = false;
-    if (forwarding_->up && !suspected_)
-      send(make_attach(forwarding_->answers_seen));
+    if (forwarding_->attaching)
+      return suspect("its worker refused: " + why->why);
+    attach();
   }
+}
+
+/// Shows the lease; calls flow when the worker has answered.
+void session_client::attach() {
+  forwarding_->attached = false;
+  forwarding_->attaching = true;
+  send(make_attach(forwarding_->answers_seen));
 }
 
 /// The worker says from where on it wants the calls.
@@ -491,6 +500,7 @@ void session_client::on(const data::attached& x) {
       x.at.received > header.tail.load())
     return lose_session("its worker is at a call that the log does not hold");
   forwarding_->attached = true;
+  forwarding_->attaching = false;
   forwarding_->sent = x.at.received;
   reader_->rewind(x.at.received);
   on(x.at);
@@ -509,8 +519,7 @@ void session_client::on(const data::answer& x, const parcel_ptr& in) {
     return; // sent again
   if (x.number != to.answers_seen + 1) {
     // Some were lost with a connection: ask for all since.
-    to.attached = false;
-    return send(make_attach(to.answers_seen));
+    return attach();
   }
   to.answers_seen = x.number;
   deliver(x, in->bulk());
@@ -594,7 +603,7 @@ void session_client::keep_alive() {
     return;
   // Once it is suspected its lease must run out, unless it speaks.
   if (!to.attached && !suspected_)
-    return send(make_attach(to.answers_seen));
+    return attach();
   if (!to.attached)
     return;
   to.acknowledged = to.answers_seen;

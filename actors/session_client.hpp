@@ -100,6 +100,7 @@ private:
   void read_worker();
   // a worker elsewhere
   void attach_forwarded();
+  void attach();
   void read_socket();
   void take(const data::head& head, const parcel_ptr& in);
   void on(const data::attached& x);

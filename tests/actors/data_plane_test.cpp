@@ -1,0 +1,324 @@
+// A program's log, its client's thread and its worker's, in one process; the
+// manager is the test.
+#include "actors/executor.hpp"
+#include "actors/fence.hpp"
+#include "actors/guest_codec.hpp"
+#include "actors/session_client.hpp"
+#include "actors/session_server.hpp"
+#include "actors/system.hpp"
+#include "plain_device.hpp"
+#include "schema/call_codec.hpp"
+#include "schema/guest.capnp.h"
+
+#include <boost/test/unit_test.hpp>
+#include <xxhash.h>
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+using namespace vgpu;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// What the session's client told its owner.
+struct inbox {
+  std::mutex lock;
+  std::condition_variable changed;
+  caf::actor io;
+  guest_opened_ptr opened;
+  std::vector<control::body> told;
+
+  template <class Body>
+  bool has(auto check) {
+    return std::any_of(told.begin(), told.end(), [&](auto& x) {
+      auto* body = std::get_if<Body>(&x);
+      return body != nullptr && check(*body);
+    });
+  }
+  bool wait(auto condition) {
+    std::unique_lock guard{lock};
+    return changed.wait_for(guard, 10s, condition);
+  }
+};
+
+caf::behavior owner(caf::event_based_actor*, inbox* in) {
+  return {
+      [in](const caf::actor& io, const guest_opened_ptr& what) {
+        std::lock_guard guard{in->lock};
+        in->io = io;
+        in->opened = what;
+        in->changed.notify_all();
+      },
+      [in](const control_body_ptr& what) {
+        std::lock_guard guard{in->lock};
+        in->told.push_back(*what);
+        in->changed.notify_all();
+      },
+  };
+}
+
+struct running_worker {
+  control::worker_endpoints endpoints;
+  caf::actor actor;
+  std::shared_ptr<session_gauges> gauges;
+};
+
+struct world {
+  system_config config{2};
+  caf::actor_system system{config};
+  zmq::context_t zmq;
+  inbox in;
+  session_area area{std::move(
+      *session_area::create(std::uint64_t{64} << 20, granule_bytes * 16))};
+  unique_fd doorbell{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  log_writer log{area, doorbell.get(), [](std::uint64_t) {}};
+  unique_fd guest;
+  caf::actor hub = system.spawn(owner, &in);
+  static constexpr std::uint64_t token = 99;
+  std::vector<caf::actor> actors{hub};
+  // The session's client would end a worker that runs in this very process.
+  std::string other_host = "elsewhere";
+
+  ~world() {
+    guest = unique_fd{};
+    for (auto& x : actors)
+      caf::anon_send_exit(x, caf::exit_reason::user_shutdown);
+    system.await_all_actors_done();
+  }
+
+  void connect(transport how) {
+    int ends[2];
+    BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
+                               ends) == 0);
+    guest = unique_fd{ends[0]};
+    session_client_options options;
+    options.transport = how;
+    actors.push_back(system.spawn<session_client, caf::detached>(
+        std::ref(zmq), options, unique_fd{ends[1]}, hub));
+    capnp::MallocMessageBuilder message;
+    message.initRoot<wire::GuestHello>().initProgram().setName("test");
+    auto flat = capnp::messageToFlatArray(message);
+    int fds[] = {area.control_fd(), area.log_fd(), area.host_fd(),
+                 doorbell.get()};
+    BOOST_REQUIRE(send_packet(guest.get(),
+                              {reinterpret_cast<const std::uint64_t*>(
+                                   flat.begin()),
+                               flat.size()},
+                              fds)
+                      .ok());
+    BOOST_REQUIRE(in.wait([&] { return in.opened != nullptr; }));
+  }
+
+  running_worker start_worker(std::uint64_t epoch, bool same_host) {
+    std::vector<std::unique_ptr<device::device>> devices;
+    devices.push_back(std::make_unique<test::plain_device>());
+    auto name = "vgpu-test-" + std::to_string(::getpid()) + "-" +
+                std::to_string(epoch) + "-" + std::to_string(actors.size());
+    link_options bind;
+    bind.as = link_options::form::bind;
+    bind.endpoint = "tcp://127.0.0.1:*";
+    bind.name = "worker";
+    auto socket = std::make_unique<link_socket>(zmq, bind);
+    running_worker out;
+    out.endpoints = {socket->endpoint(), name,
+                     same_host ? host_id() : other_host};
+    out.gauges = std::make_shared<session_gauges>();
+    out.actor = system.spawn<session_server, caf::detached>(
+        session_server_options{.session = {1}, .epoch = {epoch},
+                               .token = token},
+        std::make_unique<executor>(std::move(devices), 1 << 30),
+        std::move(socket), std::move(*listen_abstract(name)), out.gauges,
+        [](const std::string&, bool) {});
+    actors.push_back(out.actor);
+    return out;
+  }
+
+  void lease(std::uint64_t epoch, const running_worker& worker) {
+    auto x = std::make_shared<control::lease>();
+    x->session = {1};
+    x->vgpu = {1};
+    x->epoch = {epoch};
+    x->node = "n" + std::to_string(epoch);
+    x->worker = worker.endpoints;
+    x->token = token;
+    x->quota = 1 << 30;
+    caf::anon_send(in.io, lease_ptr{x});
+  }
+
+  template <class Call>
+  call_number append(const Call& x, slot_index slot = 0) {
+    return call::append(log, x, 0, slot, 0, [](auto) {}, {});
+  }
+
+  /// Appends and waits for the answer; its result, or nothing after 10 s.
+  template <class Call>
+  std::optional<CUresult> ask(const Call& x, slot_index index = 1) {
+    append(x, index);
+    return answer_of(index);
+  }
+
+  std::optional<CUresult> answer_of(slot_index index) {
+    auto& slot = area.at(index);
+    auto answered = static_cast<std::uint32_t>(slot_state::answered);
+    for (auto until = std::chrono::steady_clock::now() + 10s;
+         std::chrono::steady_clock::now() < until;) {
+      auto state = slot.state.load();
+      if (state == answered) {
+        slot.state = 0;
+        return static_cast<CUresult>(slot.result.load());
+      }
+      auto asleep = static_cast<std::uint32_t>(slot_state::waiting_asleep);
+      slot.state.compare_exchange_strong(state, asleep);
+      sleep_while(slot.state, asleep, 100ms);
+    }
+    return std::nullopt;
+  }
+
+  static constexpr device_address counter = first_window;
+
+  /// A counter in device memory, and a kernel that adds to it.
+  void prepare() {
+    append(call::mem_alloc{.address = counter, .bytes = 256});
+    append(call::fill{.stream = {legacy_stream},
+                      .to = {counter, 0, 0},
+                      .value = 0,
+                      .element_bytes = 1,
+                      .size = {256, 1, 1}});
+    auto image = std::string{"image"};
+    auto hash = XXH3_128bits(image.data(), image.size());
+    call::digest digest{hash.low64, hash.high64};
+    call::append(
+        log, call::image_part{.image = digest, .offset = 0, .total = 5}, 0, 0,
+        5, [&](auto to) { std::memcpy(to.data(), image.data(), 5); }, {});
+    BOOST_TEST((ask(call::module_load{.module = {{7}},
+                                      .image = digest,
+                                      .facts = {0, 65536}}) == CUDA_SUCCESS));
+  }
+
+  void add(std::uint32_t what) {
+    std::array<std::byte, 12> parameters{};
+    std::memcpy(parameters.data(), &counter, 8);
+    std::memcpy(parameters.data() + 8, &what, 4);
+    append(call::launch{.stream = {legacy_stream},
+                        .module = {{7}},
+                        .bytes = parameters});
+  }
+
+  std::uint32_t read_counter() {
+    auto result = ask(call::read{.stream = {legacy_stream},
+                                 .from = {counter, 0, 0},
+                                 .size = {4, 1, 1},
+                                 .to = {4096, 4}});
+    BOOST_TEST((result == CUDA_SUCCESS));
+    std::uint32_t value = 0;
+    std::memcpy(&value, area.arena().data() + 4096, 4);
+    return value;
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(data_plane, world)
+
+BOOST_AUTO_TEST_CASE(a_mapped_log_is_served) {
+  connect(transport::automatic);
+  lease(1, start_worker(1, true));
+  prepare();
+  for (int i = 0; i < 1000; ++i)
+    add(3);
+  BOOST_TEST(read_counter() == 3000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_forwarded_log_is_served) {
+  connect(transport::forwarded);
+  lease(1, start_worker(1, true));
+  prepare();
+  for (int i = 0; i < 1000; ++i)
+    add(3);
+  BOOST_TEST(read_counter() == 3000u);
+}
+
+BOOST_AUTO_TEST_CASE(another_worker_replays_and_goes_on) {
+  connect(transport::automatic);
+  auto first = start_worker(1, false);
+  lease(1, first);
+  prepare();
+  for (std::uint32_t i = 1; i <= 100; ++i) {
+    add(i);
+    if (i % 10 == 0)
+      BOOST_TEST(read_counter() == i * (i + 1) / 2);
+  }
+  caf::anon_send_exit(first.actor, caf::exit_reason::kill);
+  BOOST_TEST(in.wait([&] {
+    return in.has<control::suspect>(
+        [](auto& x) { return x.epoch == vgpu::epoch{1}; });
+  }));
+  add(1);
+  lease(2, start_worker(2, false));
+  BOOST_TEST(read_counter() == 5051u);
+  BOOST_TEST(in.wait([&] {
+    return in.has<control::event>([](auto& x) {
+      return x.kind == "session-replayed" && x.calls > 100 && x.bytes > 0;
+    }) && in.has<control::event>([](auto& x) {
+      return x.kind == "first-result";
+    });
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_protected_ends_with_a_cuda_error) {
+  area.header().protection_level =
+      static_cast<std::uint32_t>(protection::none);
+  connect(transport::forwarded);
+  auto first = start_worker(1, false);
+  lease(1, first);
+  prepare();
+  caf::anon_send_exit(first.actor, caf::exit_reason::kill);
+  append(call::device_sync{}, 2);
+  lease(2, start_worker(2, false));
+  BOOST_TEST((answer_of(2) == CUDA_ERROR_DEVICE_UNAVAILABLE));
+  BOOST_TEST((ask(call::device_sync{}) == CUDA_ERROR_DEVICE_UNAVAILABLE));
+  BOOST_TEST(area.header().sticky_error.load() ==
+             static_cast<unsigned>(CUDA_ERROR_DEVICE_UNAVAILABLE));
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_token_is_refused) {
+  connect(transport::forwarded);
+  auto worker = start_worker(1, false);
+  auto x = std::make_shared<control::lease>();
+  x->session = {1};
+  x->epoch = {1};
+  x->worker = worker.endpoints;
+  x->token = token + 1;
+  caf::anon_send(in.io, lease_ptr{x});
+  append(call::device_sync{}, 2);
+  BOOST_TEST(in.wait([&] {
+    return in.has<control::suspect>([](auto&) { return true; });
+  }));
+  BOOST_TEST(worker.gauges->calls.load() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_bad_handle_is_the_calls_error_and_nobody_elses) {
+  connect(transport::automatic);
+  lease(1, start_worker(1, true));
+  prepare();
+  BOOST_TEST((ask(call::stream_sync{.stream = {{4711}}}) ==
+              CUDA_ERROR_INVALID_HANDLE));
+  BOOST_TEST((ask(call::read{.stream = {legacy_stream},
+                             .from = {counter + 200, 0, 0},
+                             .size = {400, 1, 1},
+                             .to = {0, 400}}) == CUDA_ERROR_INVALID_VALUE));
+  BOOST_TEST((ask(call::read{.stream = {legacy_stream},
+                             .from = {counter, 0, 0},
+                             .size = {100, 1, 1},
+                             .to = {arena_bytes - 50, 100}}) ==
+              CUDA_ERROR_INVALID_VALUE));
+  add(2);
+  BOOST_TEST(read_counter() == 2u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

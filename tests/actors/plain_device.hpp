@@ -1,0 +1,131 @@
+// A device that does everything at once, on host memory: for tests of what
+// stands above devices. Launch (module 1, kernel 0) adds its 32-bit parameter
+// to the 32-bit word at its 64-bit parameter.
+#pragma once
+
+#include "devices/device.hpp"
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <map>
+#include <set>
+
+namespace vgpu::test {
+
+class plain_device final : public device::device {
+public:
+  const vgpu::device::properties& props() const noexcept override {
+    return props_;
+  }
+  CUresult error() const noexcept override { return error_; }
+
+  status reserve_window(device_address base) override {
+    base_ = base;
+    return {};
+  }
+  status map(device_address address, std::uint64_t bytes) override {
+    auto* at = ::mmap(reinterpret_cast<void*>(address), bytes,
+                      PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (at == MAP_FAILED)
+      return fault{CUDA_ERROR_OUT_OF_MEMORY, "no memory at this address"};
+    memory_.emplace(address, mapping{at, bytes});
+    return {};
+  }
+  status unmap(device_address address, std::uint64_t) override {
+    memory_.erase(address);
+    return {};
+  }
+  status attach_host(device_address, std::uint64_t) override { return {}; }
+  status detach_host(device_address, std::uint64_t) override { return {}; }
+
+  result<vgpu::device::module_info>
+  load_module(module_id, std::span<const std::byte>) override {
+    vgpu::device::module_info info;
+    info.kernels.push_back({"add", {{0, 8}, {8, 4}}, {}});
+    return info;
+  }
+  status unload_module(module_id) override { return {}; }
+  status set_kernel_attribute(module_id, std::uint32_t, int, int) override {
+    return {};
+  }
+  result<int> max_active_blocks(module_id, std::uint32_t, std::uint32_t,
+                                std::uint64_t) override {
+    return 1;
+  }
+
+  status create_stream(stream_id, bool, int) override { return {}; }
+  status destroy_stream(stream_id) override { return {}; }
+  status create_event(event_id, bool) override { return {}; }
+  status destroy_event(event_id) override { return {}; }
+  status record_event(event_id, stream_id) override { return {}; }
+  status wait_event(stream_id, event_id) override { return {}; }
+  result<bool> query_event(event_id) override { return true; }
+  result<float> elapsed(event_id, event_id) override { return 0.5f; }
+  void when_done(std::optional<stream_id>,
+                 vgpu::device::completion done) override {
+    done(error_);
+  }
+  void when_recorded(event_id, vgpu::device::completion done) override {
+    done(error_);
+  }
+  bool idle(stream_id) override { return true; }
+
+  status enqueue_launch(stream_id, const vgpu::device::launch& x) override {
+    device_address at = 0;
+    std::uint32_t add = 0;
+    std::memcpy(&at, x.parameters.data(), 8);
+    std::memcpy(&add, x.parameters.data() + 8, 4);
+    *reinterpret_cast<std::uint32_t*>(at) += add;
+    return {};
+  }
+  status enqueue_write(stream_id, device_address to,
+                       std::span<const std::byte> bytes,
+                       std::shared_ptr<const void>) override {
+    std::memcpy(reinterpret_cast<void*>(to), bytes.data(), bytes.size());
+    return {};
+  }
+  status enqueue_read(stream_id, std::span<std::byte> bytes,
+                      device_address from,
+                      vgpu::device::completion done) override {
+    std::memcpy(bytes.data(), reinterpret_cast<const void*>(from),
+                bytes.size());
+    done(error_);
+    return {};
+  }
+  status enqueue_copy(stream_id, const vgpu::device::pitched& to,
+                      const vgpu::device::pitched& from,
+                      const vgpu::device::extent& size) override {
+    std::memmove(reinterpret_cast<void*>(to.address),
+                 reinterpret_cast<const void*>(from.address), size.width);
+    return {};
+  }
+  status enqueue_fill(stream_id, const vgpu::device::pitched& to,
+                      std::uint32_t value, std::uint32_t,
+                      const vgpu::device::extent& size) override {
+    std::memset(reinterpret_cast<void*>(to.address), static_cast<int>(value),
+                size.width);
+    return {};
+  }
+  status enqueue_host(
+      stream_id, std::function<void(std::function<void()>)> start) override {
+    start([] {});
+    return {};
+  }
+  void set_printer(vgpu::device::printer to) override {
+    printer_ = std::move(to);
+  }
+  void inject(vgpu::device::injected_fault) override {
+    error_ = CUDA_ERROR_DEVICE_UNAVAILABLE;
+  }
+
+private:
+  vgpu::device::properties props_;
+  CUresult error_ = CUDA_SUCCESS;
+  device_address base_ = 0;
+  std::map<device_address, mapping> memory_;
+  vgpu::device::printer printer_;
+};
+
+} // namespace vgpu::test
