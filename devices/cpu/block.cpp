@@ -1,0 +1,151 @@
+#include "devices/cpu/block.hpp"
+
+#include <bit>
+#include <cstring>
+
+namespace vgpu::device::cpu {
+
+namespace {
+
+// Turns that each warp gets before the block's host thread looks around.
+constexpr int rounds = 1;
+
+std::uint32_t thread_count(const dim3& x) {
+  return x.x * x.y * x.z;
+}
+
+} // namespace
+
+block::block(const grid& of, unsigned on) : in{of}, processor{on} {
+  shared_bytes_ = of.entry->static_shared + std::uint64_t{of.dynamic_shared};
+  shared_storage_.resize(shared_bytes_ + 1024);
+  auto raw = reinterpret_cast<std::uintptr_t>(shared_storage_.data());
+  shared_ = shared_storage_.data() + (1024 - raw % 1024) % 1024;
+  auto threads = thread_count(of.threads);
+  for (auto first = 0u; first < threads; first += lanes) {
+    auto w = std::make_unique<warp>(*this, first / lanes);
+    w->shared = shared_;
+    w->shared_bytes = shared_bytes_;
+    for (auto l = 0u; l < lanes; ++l) {
+      auto t = first + l;
+      w->tid[0][l] = t % of.threads.x;
+      w->tid[1][l] = t / of.threads.x % of.threads.y;
+      w->tid[2][l] = t / of.threads.x / of.threads.y;
+    }
+    warps_.push_back(std::move(w));
+  }
+}
+
+void block::start(std::uint64_t number) {
+  index = {static_cast<std::uint32_t>(number % in.blocks.x),
+           static_cast<std::uint32_t>(number / in.blocks.x % in.blocks.y),
+           static_cast<std::uint32_t>(number / in.blocks.x / in.blocks.y)};
+  live = thread_count(in.threads);
+  barriers.fill({});
+  next_warp_ = 0;
+  auto left = live;
+  for (auto& w : warps_) {
+    auto here = std::min(left, std::uint32_t{lanes});
+    w->reset(*in.entry, here == lanes ? all_lanes : (1u << here) - 1);
+    left -= here;
+  }
+}
+
+block::state block::run() {
+  auto count = static_cast<unsigned>(warps_.size());
+  for (auto round = 0; round < rounds; ++round) {
+    auto ran = false;
+    for (auto i = 0u; i < count; ++i) {
+      auto& w = *warps_[next_warp_];
+      next_warp_ = next_warp_ + 1 == count ? 0 : next_warp_ + 1;
+      if (!w.runnable())
+        continue;
+      if (in.cancelled.load(std::memory_order_relaxed)) {
+        fail(CUDA_ERROR_LAUNCH_FAILED, "the launch was cancelled");
+        return state::failed;
+      }
+      ran = true;
+      if (w.run() == stop::failed)
+        return state::failed;
+    }
+    if (live == 0)
+      return state::done;
+    if (!ran) {
+      fail(CUDA_ERROR_LAUNCH_TIMEOUT,
+           "kernel " + in.entry->name + ": block (" + std::to_string(index.x) +
+               "," + std::to_string(index.y) + "," + std::to_string(index.z) +
+               ") waits at a barrier that can never be met: " +
+               std::to_string(live) +
+               " threads are left and not all of them come to it");
+      return state::failed;
+    }
+  }
+  return state::going;
+}
+
+void block::count_executed() {
+  auto sum = std::uint64_t{0};
+  for (auto& w : warps_) {
+    sum += w->executed;
+    w->executed = 0;
+  }
+  in.executed.fetch_add(sum, std::memory_order_relaxed);
+}
+
+bool block::arrive(unsigned which, std::uint32_t threads,
+                   std::uint32_t expected) {
+  auto& b = barriers[which];
+  b.arrived += threads;
+  b.expected = expected;
+  if (b.arrived < (expected != 0 ? expected : live))
+    return false;
+  complete(which);
+  return true;
+}
+
+void block::complete(unsigned which) {
+  auto& b = barriers[which];
+  b.result = b.votes;
+  b.voters = b.voters_now;
+  b.voters_now = 0;
+  b.votes = 0;
+  b.arrived = 0;
+  b.expected = 0;
+  for (auto& w : warps_)
+    w->release(which);
+}
+
+void block::threads_exited(std::uint32_t count) {
+  live -= count;
+  for (auto i = 0u; i < barriers.size(); ++i)
+    if (barriers[i].arrived != 0 && barriers[i].expected == 0 &&
+        barriers[i].arrived >= live)
+      complete(i);
+}
+
+void block::fail(CUresult code, std::string why) {
+  if (error_ != CUDA_SUCCESS)
+    return;
+  error_ = code;
+  why_ = std::move(why);
+}
+
+std::byte* block::resolve(warp& w, unsigned lane, std::uint64_t address,
+                          std::uint64_t bytes) const {
+  auto inside = [&](std::uint64_t aperture, std::uint64_t size) {
+    auto offset = address - aperture;
+    return offset < size && bytes <= size - offset;
+  };
+  if (inside(shared_aperture, shared_bytes_))
+    return shared_ + (address - shared_aperture);
+  if (inside(local_aperture, w.local_bytes))
+    return w.local + lane * w.local_bytes + (address - local_aperture);
+  if (inside(param_aperture, in.parameters.size()))
+    return const_cast<std::byte*>(in.parameters.data()) +
+           (address - param_aperture);
+  if (in.memory->usable(address, bytes))
+    return reinterpret_cast<std::byte*>(address);
+  return nullptr;
+}
+
+} // namespace vgpu::device::cpu

@@ -1,0 +1,202 @@
+#include "devices/cpu/engine.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace vgpu::device::cpu {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// How long a block runs before the thread looks at the others it has.
+constexpr auto slice = std::chrono::milliseconds{1};
+// Blocks that a thread has begun: what a multiprocessor holds.
+constexpr std::size_t max_resident = 32;
+// Blocks of one grid that a thread runs before it looks for other grids.
+constexpr int streak = 64;
+constexpr int thread_nice = 5;
+
+} // namespace
+
+struct engine::running {
+  std::shared_ptr<grid> what;
+  finished done;
+  std::atomic<std::uint64_t> next = 0; // block to start
+  std::atomic<std::uint64_t> left = 0; // blocks not ended
+  CUresult error = CUDA_SUCCESS;       // guarded by mutex_
+  std::string why;
+
+  bool has_blocks() const {
+    return next.load(std::memory_order_relaxed) < what->block_count;
+  }
+};
+
+struct engine::resident {
+  std::shared_ptr<running> of;
+  std::unique_ptr<block> what;
+};
+
+engine::engine(unsigned threads) {
+  for (auto i = 0u; i < threads; ++i)
+    threads_.emplace_back([this, i] { work(i); });
+}
+
+void engine::stop() {
+  {
+    auto lock = std::lock_guard{mutex_};
+    stopping_ = true;
+    for (auto& x : grids_)
+      x->what->cancelled = true;
+  }
+  wake_.notify_all();
+  for (auto& t : threads_)
+    if (t.joinable())
+      t.join();
+}
+
+void engine::submit(std::shared_ptr<grid> what, finished done) {
+  auto x = std::make_shared<running>();
+  x->left = what->block_count;
+  x->what = std::move(what);
+  x->done = std::move(done);
+  {
+    auto lock = std::lock_guard{mutex_};
+    grids_.push_back(std::move(x));
+  }
+  wake_.notify_all();
+}
+
+void engine::cancel(running& x) {
+  x.what->cancelled = true;
+}
+
+void engine::cancel_all() {
+  auto lock = std::lock_guard{mutex_};
+  for (auto& x : grids_)
+    cancel(*x);
+}
+
+void engine::freeze() {
+  auto lock = std::lock_guard{mutex_};
+  frozen_ = true;
+}
+
+std::shared_ptr<engine::running> engine::choose(const running* rather_not) {
+  // With mutex_ held. Turns go round over the grids.
+  auto second = std::shared_ptr<running>{};
+  for (auto i = std::size_t{0}; i < grids_.size(); ++i) {
+    auto& x = grids_[(turn_ + i) % grids_.size()];
+    if (!x->has_blocks())
+      continue;
+    if (x.get() != rather_not) {
+      turn_ = (turn_ + i + 1) % grids_.size();
+      return x;
+    }
+    second = x;
+  }
+  return second;
+}
+
+void engine::retire(const std::shared_ptr<running>& x, std::uint64_t blocks) {
+  if (x->left.fetch_sub(blocks) != blocks)
+    return;
+  {
+    auto lock = std::lock_guard{mutex_};
+    std::erase(grids_, x);
+  }
+  // Nobody touches the grid any more.
+  auto done = std::move(x->done);
+  done(x->error, x->why);
+}
+
+void engine::block_ended(const std::shared_ptr<running>& of, const block& b) {
+  auto never = std::uint64_t{0};
+  if (b.error() != CUDA_SUCCESS) {
+    auto lock = std::lock_guard{mutex_};
+    if (of->error == CUDA_SUCCESS) {
+      of->error = b.error();
+      of->why = b.why();
+    }
+    cancel(*of);
+    auto count = of->what->block_count;
+    auto begun = of->next.exchange(count);
+    never = begun < count ? count - begun : 0;
+  }
+  retire(of, 1 + never);
+}
+
+void engine::work(unsigned index) {
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), thread_nice);
+  auto mine = std::deque<resident>{};
+  auto current = std::shared_ptr<running>{}; // grid to start blocks of
+  auto spare = std::unique_ptr<block>{};     // fits `current`
+  auto taken = 0;
+  // A new block, when there is one to start.
+  auto begin = [&]() -> bool {
+    if (!current || !current->has_blocks() || ++taken > streak) {
+      auto lock = std::lock_guard{mutex_};
+      auto next = choose(taken > streak ? current.get() : nullptr);
+      taken = 0;
+      if (next != current)
+        spare.reset();
+      current = std::move(next);
+    }
+    if (!current)
+      return false;
+    auto number = current->next.fetch_add(1);
+    if (number >= current->what->block_count)
+      return false;
+    if (!spare)
+      spare = std::make_unique<block>(*current->what, index);
+    spare->start(number);
+    mine.push_front({current, std::move(spare)});
+    return true;
+  };
+  while (!stopping_) {
+    if (mine.empty() && !begin()) {
+      current.reset();
+      spare.reset();
+      auto lock = std::unique_lock{mutex_};
+      wake_.wait(lock, [&] {
+        return stopping_ || (!frozen_ && std::any_of(grids_.begin(),
+                                                     grids_.end(), [](auto& x) {
+                                                       return x->has_blocks();
+                                                     }));
+      });
+      continue;
+    }
+    if (frozen_) {
+      auto lock = std::unique_lock{mutex_};
+      wake_.wait(lock, [&] { return stopping_.load(); });
+      break;
+    }
+    auto now = std::move(mine.front());
+    mine.pop_front();
+    auto until = clock::now() + slice;
+    auto state = now.what->run();
+    while (state == block::state::going && !paused() && clock::now() < until)
+      state = now.what->run();
+    if (state == block::state::going) {
+      // The others get their turn, and new blocks too.
+      mine.push_back(std::move(now));
+      if (mine.size() < max_resident && !paused())
+        begin();
+      continue;
+    }
+    now.what->count_executed();
+    auto of = std::move(now.of);
+    auto ended = std::move(now.what);
+    auto reuse =
+        of == current && ended->error() == CUDA_SUCCESS && of->has_blocks();
+    auto result = ended.get();
+    if (reuse)
+      spare = std::move(ended);
+    block_ended(of, *result);
+  }
+}
+
+} // namespace vgpu::device::cpu

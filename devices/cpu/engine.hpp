@@ -1,0 +1,67 @@
+// Host threads that execute the blocks of grids.
+#pragma once
+
+#include "devices/cpu/block.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace vgpu::device::cpu {
+
+/// A pool of threads, each a "multiprocessor". A thread keeps several blocks
+/// resident and gives each a slice in turn, so that blocks which wait for one
+/// another (through memory) all get on, and grids of different streams share
+/// the pool. The threads run at lower priority than the rest of the process.
+class engine {
+public:
+  explicit engine(unsigned threads);
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+  /// Grids that are not done are abandoned: their `finished` is not called.
+  ~engine() { stop(); }
+  void stop();
+
+  /// Called once, from a thread of the pool, with the first error of a block.
+  using finished = std::function<void(CUresult, const std::string&)>;
+
+  void submit(std::shared_ptr<grid> what, finished done);
+
+  /// Makes all grids end soon, as failed.
+  void cancel_all();
+
+  /// Nothing is executed any more.
+  void freeze();
+
+  unsigned threads() const noexcept {
+    return static_cast<unsigned>(threads_.size());
+  }
+
+private:
+  struct running;
+  struct resident;
+
+  void work(unsigned index);
+  std::shared_ptr<running> choose(const running* but_rather_not);
+  void block_ended(const std::shared_ptr<running>& of, const block& b);
+  void cancel(running& x);
+  void retire(const std::shared_ptr<running>& x, std::uint64_t blocks);
+  bool paused() const noexcept {
+    return stopping_.load(std::memory_order_relaxed) ||
+           frozen_.load(std::memory_order_relaxed);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::shared_ptr<running>> grids_; // with blocks to start or end
+  std::size_t turn_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> frozen_ = false;
+  std::vector<std::thread> threads_;
+};
+
+} // namespace vgpu::device::cpu

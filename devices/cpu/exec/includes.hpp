@@ -1,0 +1,36 @@
+// What the executor needs; read before a level of processor is chosen, so that
+// code of the libraries is compiled for every processor.
+#pragma once
+
+#include "devices/cpu/block.hpp"
+#include "devices/cpu/float_format.hpp"
+#include "devices/cpu/ops.hpp"
+#include "devices/cpu/system_calls.hpp"
+#include "devices/cpu/warp.hpp"
+
+#include <cuda.h>
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace vgpu::device::cpu {
+
+inline std::uint64_t nanoseconds() {
+  return static_cast<std::uint64_t>(
+    std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::system_clock::now().time_since_epoch())
+      .count());
+}
+
+} // namespace vgpu::device::cpu

@@ -1,0 +1,206 @@
+#include "devices/cpu/fatbin.hpp"
+
+#include <lz4.h>
+#include <zstd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+namespace vgpu::device::cpu {
+
+namespace {
+
+using bytes = std::span<const std::byte>;
+
+constexpr std::uint32_t container_magic = 0xBA55ED50;
+constexpr std::uint16_t kind_ptx = 1;
+constexpr std::uint16_t kind_elf = 2;
+constexpr std::uint64_t flag_lz4 = 0x2000;
+constexpr std::uint64_t flag_zstd = 0x8000;
+constexpr std::uint64_t flag_arch_specific = 0x100000;
+// More PTX than any real module holds; a bomb ends here.
+constexpr std::uint64_t max_text = std::uint64_t{256} << 20;
+
+template <class T>
+std::optional<T> read(bytes from, std::uint64_t at) {
+  if (at > from.size() || from.size() - at < sizeof(T))
+    return std::nullopt;
+  auto out = T{};
+  std::memcpy(&out, from.data() + at, sizeof(T));
+  return out;
+}
+
+fault bad_image(std::string why) {
+  return {CUDA_ERROR_INVALID_IMAGE, "image: " + std::move(why)};
+}
+
+/// One image of a container.
+struct entry {
+  std::uint16_t kind = 0;
+  std::uint32_t arch = 0;
+  std::uint64_t flags = 0;
+  std::uint64_t plain_size = 0; // 0: stored as it is
+  bytes payload;
+};
+
+result<std::string> unpack(const entry& x) {
+  auto stored = reinterpret_cast<const char*>(x.payload.data());
+  if ((x.flags & (flag_lz4 | flag_zstd)) == 0)
+    return std::string{stored, x.payload.size()};
+  if (x.plain_size > max_text)
+    return bad_image("an entry claims to unpack to " +
+                     std::to_string(x.plain_size) + " bytes");
+  auto out = std::string(x.plain_size, '\0');
+  if ((x.flags & flag_zstd) != 0) {
+    auto got =
+        ZSTD_decompress(out.data(), out.size(), stored, x.payload.size());
+    if (ZSTD_isError(got) != 0 || got != out.size())
+      return bad_image("a Zstandard entry is damaged");
+  } else {
+    auto got = LZ4_decompress_safe(stored, out.data(),
+                                   static_cast<int>(x.payload.size()),
+                                   static_cast<int>(out.size()));
+    if (got < 0 || static_cast<std::size_t>(got) != out.size())
+      return bad_image("an LZ4 entry is damaged");
+  }
+  return out;
+}
+
+result<entry> parse_entry(bytes rest) {
+  auto kind = read<std::uint16_t>(rest, 0);
+  auto header = read<std::uint32_t>(rest, 4);
+  auto stored = read<std::uint64_t>(rest, 8);
+  auto packed = read<std::uint32_t>(rest, 0x10);
+  auto arch = read<std::uint32_t>(rest, 0x1c);
+  auto flags = read<std::uint64_t>(rest, 0x28);
+  auto plain = read<std::uint64_t>(rest, 0x38);
+  if (!plain || *header < 64 || *header > rest.size() ||
+      *stored > rest.size() - *header)
+    return bad_image("an entry goes past the container's end");
+  if (*packed > *stored || *stored > (std::uint64_t{1} << 31) - 1)
+    return bad_image("an entry's packed size is larger than the entry");
+  auto payload = rest.subspan(*header, *packed != 0 ? *packed : *stored);
+  return entry{*kind, *arch, *flags, *plain, payload};
+}
+
+/// Whether an ELF cubin has code: a device-link cubin has none.
+bool has_code(bytes elf) {
+  auto section_offset = read<std::uint64_t>(elf, 0x28);
+  auto section_size = read<std::uint16_t>(elf, 0x3a);
+  auto section_count = read<std::uint16_t>(elf, 0x3c);
+  auto names_index = read<std::uint16_t>(elf, 0x3e);
+  if (!names_index || *section_size < 64)
+    return false;
+  auto header = [&](std::uint64_t index, std::uint64_t field) {
+    return *section_offset + index * *section_size + field;
+  };
+  auto names = read<std::uint64_t>(elf, header(*names_index, 0x18));
+  if (!names)
+    return false;
+  for (auto i = std::uint64_t{0}; i < *section_count; ++i) {
+    auto name = read<std::uint32_t>(elf, header(i, 0));
+    if (!name)
+      return false;
+    auto text = read<std::array<char, 6>>(elf, *names + *name);
+    if (text && std::string_view{text->data(), 6} == ".text.")
+      return true;
+  }
+  return false;
+}
+
+bool is_elf(bytes image) {
+  auto magic = read<std::uint32_t>(image, 0);
+  return magic && *magic == 0x464c457f;
+}
+
+result<std::string> elf_without_ptx(bool code) {
+  if (!code)
+    return std::string{};
+  return fault{CUDA_ERROR_NO_BINARY_FOR_GPU,
+               "image: it holds machine code but no PTX that this device can "
+               "run; compile with a virtual architecture (nvcc "
+               "-gencode arch=compute_75,code=compute_75)"};
+}
+
+/// Higher is better; 0 cannot be used.
+std::uint32_t rank(const entry& x, unsigned arch) {
+  if (x.kind != kind_ptx || x.arch > arch)
+    return 0;
+  auto specific = (x.flags & flag_arch_specific) != 0;
+  if (specific && x.arch != arch)
+    return 0;
+  return x.arch * 2 + (specific ? 0u : 1u);
+}
+
+result<std::string> ptx_of_container(bytes image, unsigned arch) {
+  auto header = read<std::uint16_t>(image, 6);
+  auto size = read<std::uint64_t>(image, 8);
+  if (!size || *header < 16 || *header > image.size() ||
+      *size > image.size() - *header)
+    return bad_image("the fatbin container is cut short");
+  auto rest = image.subspan(*header, *size);
+  auto best = std::optional<entry>{};
+  auto code = false;
+  while (rest.size() >= 64) {
+    auto next = parse_entry(rest);
+    if (!next)
+      return next.why();
+    if (next->kind == kind_elf && !code) {
+      auto elf = unpack(*next);
+      if (!elf)
+        return elf.why();
+      code = has_code(std::as_bytes(std::span{*elf}));
+    }
+    code = code || next->kind == kind_ptx;
+    if (rank(*next, arch) > (best ? rank(*best, arch) : 0u))
+      best = *next;
+    auto header_size = *read<std::uint32_t>(rest, 4);
+    auto payload_size = *read<std::uint64_t>(rest, 8);
+    rest = rest.subspan(header_size + payload_size);
+  }
+  if (best)
+    return unpack(*best);
+  return elf_without_ptx(code);
+}
+
+/// Whether text begins, after blanks and comments, with a PTX directive.
+bool looks_like_ptx(std::string_view text) {
+  while (!text.empty()) {
+    auto at = text.find_first_not_of(" \t\r\n");
+    if (at == text.npos)
+      return false;
+    text.remove_prefix(at);
+    if (text.starts_with("//")) {
+      at = text.find('\n');
+    } else if (text.starts_with("/*")) {
+      at = text.find("*/", 2);
+    } else {
+      return text.starts_with(".version");
+    }
+    if (at == text.npos)
+      return false;
+    text.remove_prefix(at + 1);
+    if (text.starts_with("/"))
+      text.remove_prefix(1);
+  }
+  return false;
+}
+
+} // namespace
+
+result<std::string> ptx_of(bytes image, unsigned arch) {
+  auto magic = read<std::uint32_t>(image, 0);
+  if (magic && *magic == container_magic)
+    return ptx_of_container(image, arch);
+  if (is_elf(image))
+    return elf_without_ptx(has_code(image));
+  auto text = std::string_view{reinterpret_cast<const char*>(image.data()),
+                               image.size()};
+  if (!looks_like_ptx(text))
+    return bad_image("neither a fatbin, a cubin nor PTX text");
+  return std::string{text};
+}
+
+} // namespace vgpu::device::cpu

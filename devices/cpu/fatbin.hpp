@@ -1,0 +1,22 @@
+// Finds the PTX text in what a program hands to the driver as an image.
+#pragma once
+
+#include "schema/fault.hpp"
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace vgpu::device::cpu {
+
+/// The PTX text to compile for compute capability `arch` (90 for 9.0) out of
+/// a fatbin container, an ELF cubin or plain PTX text. Of several PTX entries
+/// the one for the highest architecture that the device has is taken. Empty
+/// when the image holds no code at all (a device-link container).
+///
+/// The bytes may be hostile; everything is checked against their end.
+/// CUDA_ERROR_INVALID_IMAGE: not an image. CUDA_ERROR_NO_BINARY_FOR_GPU: an
+/// image without PTX that this device can run.
+result<std::string> ptx_of(std::span<const std::byte> image, unsigned arch);
+
+} // namespace vgpu::device::cpu

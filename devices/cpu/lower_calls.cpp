@@ -1,0 +1,71 @@
+// Calls of functions, by name, by address, and of the system's functions.
+#include "devices/cpu/function_lowering.hpp"
+#include "devices/cpu/system_calls.hpp"
+
+#include <algorithm>
+
+namespace vgpu::device::cpu {
+
+param_slot function_lowering::call_param(const op& x) {
+  if (x.is != kind::local ||
+      fn_.variables[std::size_t(x.number)].where != ptx::space::param)
+    fail("calls pass .param variables only");
+  auto slot = param_slots_[std::size_t(x.number)];
+  if (slot.bytes == 0)
+    fail("a kernel's own parameters cannot be passed on");
+  return slot;
+}
+
+void function_lowering::call() {
+  auto& ops = now_->operands;
+  auto site = call_site{};
+  auto at = std::size_t{0};
+  if (at < ops.size() && ops[at].is == kind::list) {
+    for (auto& x : ops[at].elements)
+      site.results.push_back(call_param(x));
+    ++at;
+  }
+  if (at >= ops.size())
+    fail("call lacks a function");
+  auto& callee = ops[at++];
+  if (at < ops.size() && ops[at].is == kind::list) {
+    for (auto& x : ops[at].elements)
+      site.arguments.push_back(call_param(x));
+    ++at;
+  }
+  auto index = std::uint32_t(module_.out.calls.size());
+  if (callee.is == kind::reg) {
+    emit("call.indirect", {-1, source(callee, '8')}).what.extra = index;
+    module_.out.calls.push_back(std::move(site));
+    return;
+  }
+  if (callee.is != kind::symbol)
+    fail("call lacks a function");
+  auto found = module_.functions.find(callee.name);
+  auto& from = module_.from;
+  if (found != module_.functions.end() &&
+      from.functions[std::size_t(found->second)].defined) {
+    auto& f = from.functions[std::size_t(found->second)];
+    if (f.entry)
+      fail("kernel '" + f.name + "' cannot be called");
+    if (f.parameters.size() != site.arguments.size() ||
+        f.results.size() != site.results.size())
+      fail("the call of '" + f.name + "' has the wrong parameters");
+    site.callee = found->second;
+    emit("call", {}).what.extra = index;
+    module_.out.calls.push_back(std::move(site));
+    return;
+  }
+  site.system = find_system_call(callee.name);
+  auto wanted = site.system == system_call::vprintf ? 2u : 5u;
+  if (site.system == system_call::none)
+    fail("function '" + callee.name +
+         "' is not defined in this module, and the cpu device provides none "
+         "of that name");
+  if (site.arguments.size() != wanted)
+    fail("the call of '" + callee.name + "' has the wrong parameters");
+  emit("call.system", {}).what.extra = index;
+  module_.out.calls.push_back(std::move(site));
+}
+
+} // namespace vgpu::device::cpu

@@ -1,0 +1,70 @@
+// Which device addresses have memory behind them.
+#pragma once
+
+#include "schema/fault.hpp"
+#include "schema/ids.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace vgpu::device::cpu {
+
+/// One window of addresses, backed granule by granule, plus attached ranges of
+/// host memory. Owns the window's mapping. Looking up is safe from any thread
+/// and takes no lock in the window; the rest is for one thread at a time with
+/// look-ups going on.
+class memory_map {
+public:
+  static constexpr unsigned granule_shift = 21;
+  static constexpr std::uint64_t granules = window_bytes >> granule_shift;
+
+  memory_map() = default;
+  memory_map(const memory_map&) = delete;
+  memory_map& operator=(const memory_map&) = delete;
+  ~memory_map();
+
+  status reserve(device_address base);
+  device_address base() const noexcept { return base_; }
+
+  /// Whether [address, address + bytes) is whole granules of the window.
+  bool in_window(device_address address, std::uint64_t bytes) const noexcept;
+
+  /// Backs the range with zeroed memory, also where it had memory before.
+  status back(device_address address, std::uint64_t bytes);
+  /// Takes the memory away.
+  void release(device_address address, std::uint64_t bytes);
+
+  void attach(device_address address, std::uint64_t bytes);
+  bool detach(device_address address, std::uint64_t bytes);
+
+  /// Whether a kernel may touch [address, address + bytes); bytes >= 1.
+  bool usable(device_address address, std::uint64_t bytes) const noexcept {
+    auto offset = address - base_;
+    if (offset < window_bytes && bytes <= window_bytes - offset) [[likely]] {
+      auto last = (offset + bytes - 1) >> granule_shift;
+      for (auto i = offset >> granule_shift; i <= last; ++i)
+        if (backed_[i].load(std::memory_order_relaxed) == 0)
+          return false;
+      return true;
+    }
+    return attached(address, bytes);
+  }
+
+private:
+  struct range {
+    device_address begin = 0, end = 0;
+  };
+
+  bool attached(device_address address, std::uint64_t bytes) const noexcept;
+
+  // A window that was not reserved is out of everybody's reach.
+  device_address base_ = ~std::uint64_t{0};
+  std::unique_ptr<std::atomic<std::uint8_t>[]> backed_;
+  mutable std::mutex mutex_; // guards attached_
+  std::vector<range> attached_;
+};
+
+} // namespace vgpu::device::cpu

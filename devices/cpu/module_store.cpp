@@ -1,0 +1,237 @@
+#include "devices/cpu/module_store.hpp"
+
+#include "devices/cpu/fatbin.hpp"
+#include "devices/cpu/lowering.hpp"
+#include "devices/cpu/ptx_parser.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace vgpu::device::cpu {
+
+namespace {
+
+constexpr unsigned compute_capability = 90;
+constexpr unsigned newest_ptx = 90;
+constexpr int default_dynamic_shared = 49152;
+
+struct compiled {
+  ptx::module source;
+  symbol_addresses addresses;
+  device_address end = 0;
+};
+
+bool has_memory(const ptx::variable& v) {
+  return v.where == ptx::space::global || v.where == ptx::space::constant;
+}
+
+/// Gives each variable an address from `next` on.
+void place(compiled& x, device_address next) {
+  for (auto& v : x.source.variables) {
+    if (!has_memory(v) || x.addresses.contains(v.name))
+      continue;
+    auto same = [&](const ptx::variable& other) {
+      return other.name == v.name && !other.external && has_memory(other);
+    };
+    auto defined = std::find_if(x.source.variables.begin(),
+                                x.source.variables.end(), same);
+    if (defined == x.source.variables.end())
+      throw ptx::syntax_error{0, "variable '" + v.name +
+                                     "' is declared but not defined"};
+    // The driver aligns every variable so that vectors can be copied.
+    auto align = std::max<std::uint64_t>(defined->align, 16);
+    next = (next + align - 1) / align * align;
+    x.addresses[v.name] = next;
+    next += std::max<std::uint64_t>(defined->bytes, 1);
+  }
+  x.end = next;
+}
+
+/// Writes the initial values; the memory is there, and zero.
+void initialise(const compiled& x) {
+  auto address_of = [&](const std::string& name) {
+    auto found = x.addresses.find(name);
+    auto out = found != x.addresses.end() ? found->second
+                                          : function_address(x.source, name);
+    if (out == 0)
+      throw ptx::syntax_error{0, "unknown name '" + name +
+                                     "' in an initial value"};
+    return out;
+  };
+  for (auto& v : x.source.variables) {
+    if (!has_memory(v) || v.external)
+      continue;
+    auto to = reinterpret_cast<std::byte*>(x.addresses.at(v.name));
+    auto size = std::min<std::uint64_t>(v.initial.size(), v.bytes);
+    if (size != 0)
+      std::memcpy(to, v.initial.data(), size);
+    for (auto& r : v.relocations) {
+      auto value = address_of(r.symbol) + static_cast<std::uint64_t>(r.addend);
+      if (r.mask != 0)
+        value =
+            (value & r.mask) >> static_cast<unsigned>(std::countr_zero(r.mask));
+      if (r.offset + r.bytes <= v.bytes)
+        std::memcpy(to + r.offset, &value, r.bytes);
+    }
+  }
+}
+
+kernel_info describe(const program& of, const code& k) {
+  auto out = kernel_info{};
+  out.name = k.name;
+  for (auto& p : k.kernel_parameters)
+    out.parameters.push_back({p.offset, p.bytes});
+  auto limit = 1024u;
+  if (k.block_limit[0] != 0)
+    limit = static_cast<unsigned>(std::min(
+        std::uint64_t{limit},
+        std::uint64_t{k.block_limit[0]} * k.block_limit[1] * k.block_limit[2]));
+  limit = std::max(limit, 1u);
+  auto fixed = static_cast<int>(k.static_shared);
+  auto& a = out.attributes;
+  a[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = static_cast<int>(limit);
+  a[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES] = fixed;
+  a[CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES] = static_cast<int>(of.constant_bytes);
+  a[CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES] = static_cast<int>(k.local_bytes);
+  // What a compiler would need at least, and never more than lets the largest
+  // allowed block run.
+  auto most = std::min(255u, 65536u / ((limit + 31) / 32 * 32) / 8 * 8);
+  a[CU_FUNC_ATTRIBUTE_NUM_REGS] =
+      static_cast<int>(std::clamp((k.max_live + 7) / 8 * 8, 16u, most));
+  a[CU_FUNC_ATTRIBUTE_PTX_VERSION] = static_cast<int>(of.target);
+  a[CU_FUNC_ATTRIBUTE_BINARY_VERSION] = static_cast<int>(compute_capability);
+  a[CU_FUNC_ATTRIBUTE_CACHE_MODE_CA] = 0;
+  a[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] =
+      std::max(0, default_dynamic_shared - fixed);
+  a[CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT] = -1;
+  a[CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET] = 0;
+  a[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = 0;
+  a[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT] = 0;
+  a[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH] = 0;
+  a[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED] = 0;
+  a[CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE] = 0;
+  return out;
+}
+
+fault bad_ptx(const std::string& what) {
+  return {CUDA_ERROR_INVALID_PTX, "PTX " + what};
+}
+
+status check_versions(const ptx::module& x) {
+  if (x.version > newest_ptx)
+    return fault{CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+                 "PTX ISA " + std::to_string(x.version / 10) + "." +
+                     std::to_string(x.version % 10) +
+                     " is newer than 9.0, which this device knows; compile "
+                     "with an older toolkit"};
+  if (x.target == 0 || x.target > compute_capability)
+    return bad_ptx("target sm_" + std::to_string(x.target) +
+                   " is not for this device (compute capability 9.0)");
+  return {};
+}
+
+} // namespace
+
+result<loaded_module> module_store::compile(std::string_view text) {
+  auto x = compiled{};
+  auto out = loaded_module{};
+  try {
+    x.source = ptx::parse(text);
+    if (auto ok = check_versions(x.source); !ok)
+      return ok.why();
+    out.begin = (next_ + 255) / 256 * 256;
+    place(x, out.begin);
+    out.end = x.end;
+    out.code = std::make_shared<const program>(lower(x.source, x.addresses));
+    if (auto ok = back(out); !ok)
+      return ok.why();
+    initialise(x);
+  } catch (const ptx::syntax_error& why) {
+    return bad_ptx(why.what());
+  }
+  for (auto& f : out.code->functions)
+    if (f.entry && f.count != 0)
+      out.kernels.push_back({&f, describe(*out.code, f)});
+  for (auto& v : x.source.variables)
+    if (has_memory(v) && !v.external)
+      out.globals.push_back(
+          {v.name, x.addresses.at(v.name), v.bytes, v.managed});
+  return out;
+}
+
+status module_store::back(const loaded_module& x) {
+  for (auto g = x.begin / granule_bytes; g * granule_bytes < x.end; ++g) {
+    auto address = g * granule_bytes;
+    if (x.begin == x.end || granules_.contains(address))
+      continue;
+    if (auto ok = take_(address, granule_bytes); !ok)
+      return ok;
+    granules_[address] = 0;
+  }
+  return {};
+}
+
+result<module_info> module_store::load(module_id id,
+                                       std::span<const std::byte> image) {
+  if (!id || modules_.contains(id))
+    return fault{CUDA_ERROR_INVALID_HANDLE,
+                 "module " + std::to_string(id.value) + " exists already"};
+  auto text = ptx_of(image, compute_capability);
+  if (!text)
+    return text.why();
+  auto x = loaded_module{};
+  if (text->empty()) {
+    x.begin = x.end = next_;
+    x.code = std::make_shared<const program>();
+  } else {
+    auto got = compile(*text);
+    if (!got)
+      return got.why();
+    x = std::move(*got);
+  }
+  if (x.begin != x.end)
+    for (auto g = x.begin / granule_bytes; g * granule_bytes < x.end; ++g)
+      ++granules_[g * granule_bytes];
+  next_ = x.end;
+  auto out = module_info{};
+  for (auto& k : x.kernels)
+    out.kernels.push_back(k.info);
+  out.globals = x.globals;
+  modules_.emplace(id, std::move(x));
+  return out;
+}
+
+result<std::vector<device_address>> module_store::unload(module_id id) {
+  auto found = modules_.find(id);
+  if (found == modules_.end())
+    return fault{CUDA_ERROR_INVALID_HANDLE,
+                 "module " + std::to_string(id.value) + " does not exist"};
+  auto& x = found->second;
+  auto free = std::vector<device_address>{};
+  if (x.begin != x.end) {
+    for (auto g = x.begin / granule_bytes; g * granule_bytes < x.end; ++g) {
+      auto address = g * granule_bytes;
+      // The granule that the next module will begin in stays.
+      if (--granules_[address] == 0 && address + granule_bytes <= next_) {
+        granules_.erase(address);
+        free.push_back(address);
+      }
+    }
+  }
+  modules_.erase(found);
+  return free;
+}
+
+loaded_module* module_store::find(module_id id) {
+  auto found = modules_.find(id);
+  return found == modules_.end() ? nullptr : &found->second;
+}
+
+loaded_kernel* module_store::find(module_id id, std::uint32_t kernel) {
+  auto m = find(id);
+  return m != nullptr && kernel < m->kernels.size() ? &m->kernels[kernel]
+                                                    : nullptr;
+}
+
+} // namespace vgpu::device::cpu

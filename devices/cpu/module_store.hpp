@@ -1,0 +1,64 @@
+// The modules of a session: their programs and where their variables lie.
+#pragma once
+
+#include "devices/cpu/memory_map.hpp"
+#include "devices/cpu/program.hpp"
+#include "devices/device.hpp"
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_map>
+
+namespace vgpu::device::cpu {
+
+/// A kernel of a loaded module, and the attributes that were set on it.
+struct loaded_kernel {
+  const code* what = nullptr;
+  kernel_info info;
+};
+
+struct loaded_module {
+  std::shared_ptr<const program> code;
+  std::vector<loaded_kernel> kernels;
+  std::vector<global_info> globals;
+  /// Where its variables lie: [begin, end).
+  device_address begin = 0, end = 0;
+};
+
+/// Places modules one behind the other in the window, never twice at one
+/// address: where a module lies depends only on the loads before. For one
+/// thread.
+class module_store {
+public:
+  /// Takes granules of the window for variables, within the quota.
+  using take_memory = std::function<status(device_address, std::uint64_t)>;
+
+  explicit module_store(take_memory take) : take_{std::move(take)} {}
+
+  void place_from(device_address base) noexcept { next_ = base; }
+
+  /// Errors: see load_module in device.hpp; CUDA_ERROR_INVALID_IMAGE,
+  /// CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+  /// CUDA_ERROR_NO_BINARY_FOR_GPU.
+  result<module_info> load(module_id id, std::span<const std::byte> image);
+
+  /// Forgets a module; gives the granules that no module uses any more.
+  result<std::vector<device_address>> unload(module_id id);
+
+  loaded_module* find(module_id id);
+  /// Null when there is no such kernel.
+  loaded_kernel* find(module_id id, std::uint32_t kernel);
+
+private:
+  result<loaded_module> compile(std::string_view text);
+  status back(const loaded_module& x);
+
+  take_memory take_;
+  device_address next_ = 0;
+  std::unordered_map<module_id, loaded_module> modules_;
+  /// How many modules have variables in each granule.
+  std::unordered_map<device_address, unsigned> granules_;
+};
+
+} // namespace vgpu::device::cpu

@@ -1,0 +1,39 @@
+// The table of what the executor can do: a key such as "add.f32" leads to the
+// function that does it for a warp.
+#pragma once
+
+#include "devices/cpu/program.hpp"
+
+#include <span>
+#include <string_view>
+
+namespace vgpu::device::cpu {
+
+/// `signature` says how wide the fields are, in the order of instr::o: 1, 2,
+/// 4, 8 bytes a lane, p for a predicate; capitals (or P) for what is written.
+/// 'A', 'B', 'D', 'H' are written registers of 1, 2, 4 and 8 bytes.
+struct op_entry {
+  std::string_view key;
+  handler fn = nullptr;
+  std::string_view signature;
+};
+
+/// The entry of that key, of the variant that suits this host's processor, or
+/// null.
+const op_entry* find_op(std::string_view key);
+
+/// The name of the variant in use: x86-64-v2, -v3 or -v4.
+std::string_view op_variant();
+
+// The same code, compiled for each level of processor.
+namespace x86_64_v2 {
+std::span<const op_entry> table();
+}
+namespace x86_64_v3 {
+std::span<const op_entry> table();
+}
+namespace x86_64_v4 {
+std::span<const op_entry> table();
+}
+
+} // namespace vgpu::device::cpu

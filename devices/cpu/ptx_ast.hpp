@@ -1,0 +1,136 @@
+// A PTX module as it was written: names resolved, nothing else decided.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace vgpu::device::cpu::ptx {
+
+enum class space : std::uint8_t {
+  generic,
+  global,
+  constant,
+  shared,
+  local,
+  param,
+};
+
+/// A scalar type: `kind` is u, s, f, b, or p for predicates; h stands for the
+/// bfloat formats. Packed pairs (f16x2) are their own.
+struct type {
+  char kind = 'b';
+  std::uint8_t bytes = 4;
+  bool packed = false;
+  friend bool operator==(const type&, const type&) = default;
+};
+
+/// An address stored in a variable's initial value.
+struct relocation {
+  std::uint64_t offset = 0; // in the variable
+  std::string symbol;
+  std::int64_t addend = 0;
+  std::uint64_t mask = 0; // 0: the whole address, else these bits of it
+  std::uint8_t bytes = 8;
+};
+
+struct variable {
+  std::string name;
+  space where = space::global;
+  type element;
+  std::uint64_t align = 1; // bytes
+  std::uint64_t bytes = 0;
+  bool external = false; // declared here, defined elsewhere
+  bool unsized = false;  // extern array without a size: dynamic shared memory
+  bool managed = false;
+  std::vector<std::uint8_t> initial; // shorter than bytes: zeros follow
+  std::vector<relocation> relocations;
+};
+
+struct operand {
+  enum class kind : std::uint8_t {
+    reg,     // number: index into function::registers
+    integer, // bits
+    f32,     // bits
+    f64,     // bits
+    special, // name: %tid.x
+    symbol,  // name, offset: module variable, function or label
+    local,   // number, offset: index into function::variables
+    address, // [elements[0] + offset]
+    vector,  // {elements}
+    list,    // (elements)
+    pair,    // elements[0] | elements[1]
+    sink,    // _
+  };
+  kind is = kind::sink;
+  bool negated = false;
+  int number = -1;
+  std::uint64_t bits = 0;
+  std::int64_t offset = 0;
+  std::string name;
+  std::vector<operand> elements;
+};
+
+struct instruction {
+  std::string name;                   // "ld"
+  std::vector<std::string> modifiers; // "global", "v4", "f32"
+  std::vector<operand> operands;
+  int guard = -1; // predicate register, or -1
+  bool guard_negated = false;
+  std::uint32_t line = 0;
+  std::uint32_t scope = 0;
+
+  std::string text() const {
+    auto out = name;
+    for (auto& x : modifiers)
+      out += "." + x;
+    return out;
+  }
+};
+
+struct label {
+  std::string name;
+  std::uint32_t scope = 0;
+  std::uint32_t at = 0; // index into function::body
+};
+
+/// A .branchtargets list.
+struct target_list {
+  std::string name;
+  std::uint32_t scope = 0;
+  std::vector<std::string> labels;
+};
+
+/// The parameters of an indirect call.
+struct prototype {
+  std::string name;
+  std::vector<variable> results, parameters;
+};
+
+struct function {
+  std::string name;
+  bool entry = false;
+  bool defined = false;
+  std::vector<variable> results, parameters;
+  std::vector<type> registers;
+  /// Parameters, then .param, .local and .shared variables of the body.
+  std::vector<variable> variables;
+  std::vector<instruction> body;
+  std::vector<label> labels;
+  std::vector<target_list> target_lists;
+  std::vector<prototype> prototypes;
+  std::vector<std::uint32_t> scope_parent;       // scope 0 is its own parent
+  std::uint32_t max_threads[3] = {0, 0, 0};      // .maxntid; 0: not given
+  std::uint32_t required_threads[3] = {0, 0, 0}; // .reqntid
+  std::uint32_t line = 0;
+};
+
+struct module {
+  unsigned version = 0; // 90 for 9.0
+  unsigned target = 0;  // 75 for sm_75
+  std::vector<variable> variables;
+  std::vector<function> functions;
+};
+
+} // namespace vgpu::device::cpu::ptx

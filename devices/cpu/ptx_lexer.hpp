@@ -1,0 +1,56 @@
+// Cuts PTX text into tokens.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace vgpu::device::cpu::ptx {
+
+/// What is wrong with a text, and where. Thrown by the lexer, the parser and
+/// the lowering, and caught once, where a module is loaded.
+class syntax_error : public std::runtime_error {
+public:
+  syntax_error(std::uint32_t line, const std::string& what)
+      : std::runtime_error{"line " + std::to_string(line) + ": " + what} {}
+};
+
+struct token {
+  enum class kind : std::uint8_t {
+    end,
+    word,    // identifier, also %r1 and $L
+    dotted,  // .global, without the dot in `text`
+    integer, // bits
+    f32,     // bits
+    f64,     // bits
+    text,    // a quoted string
+    mark,    // one character of punctuation
+  };
+  kind is = kind::end;
+  std::string_view text;
+  std::uint64_t bits = 0;
+  std::uint32_t line = 1;
+
+  bool mark(char x) const {
+    return is == kind::mark && text.size() == 1 && text[0] == x;
+  }
+};
+
+class lexer {
+public:
+  /// `text` must outlive the tokens.
+  explicit lexer(std::string_view text) : rest_{text} {}
+
+  /// The next token; `end` for ever after the last.
+  token next();
+
+private:
+  void skip_blanks();
+  token number(token out);
+
+  std::string_view rest_;
+  std::uint32_t line_ = 1;
+};
+
+} // namespace vgpu::device::cpu::ptx

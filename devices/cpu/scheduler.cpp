@@ -1,0 +1,376 @@
+#include "devices/cpu/scheduler.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace vgpu::device::cpu {
+
+// -- job_thread ---------------------------------------------------------------
+
+job_thread::job_thread(int nice) : thread_{[this, nice] { run(nice); }} {}
+
+void job_thread::run(int nice) {
+  if (nice != 0)
+    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
+  auto lock = std::unique_lock{mutex_};
+  while (true) {
+    wake_.wait(lock, [&] { return stopping_ || (!frozen_ && !jobs_.empty()); });
+    if (stopping_)
+      return;
+    auto job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    job();
+    job = nullptr;
+    lock.lock();
+  }
+}
+
+void job_thread::post(std::function<void()> job) {
+  {
+    auto lock = std::lock_guard{mutex_};
+    if (stopping_)
+      return;
+    jobs_.push_back(std::move(job));
+  }
+  wake_.notify_one();
+}
+
+void job_thread::stop() {
+  {
+    auto lock = std::lock_guard{mutex_};
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable())
+    thread_.join();
+}
+
+void job_thread::freeze() {
+  auto lock = std::lock_guard{mutex_};
+  frozen_ = true;
+}
+
+// -- scheduler ----------------------------------------------------------------
+
+namespace {
+
+fault no_stream(stream_id id) {
+  return {CUDA_ERROR_INVALID_HANDLE,
+          "stream " + std::to_string(id.value) + " does not exist"};
+}
+
+fault no_event(event_id id) {
+  return {CUDA_ERROR_INVALID_HANDLE,
+          "event " + std::to_string(id.value) + " does not exist"};
+}
+
+bool pending(const task_ptr& x) {
+  return x && !x->done;
+}
+
+} // namespace
+
+scheduler::scheduler(std::function<bool()> failed)
+    : failed_{std::move(failed)} {
+  streams_[legacy_stream] = {};
+}
+
+status scheduler::create_stream(stream_id id, bool non_blocking) {
+  auto lock = std::lock_guard{mutex_};
+  if (!id || !streams_.try_emplace(id, stream{non_blocking, {}}).second)
+    return fault{CUDA_ERROR_INVALID_HANDLE,
+                 "stream " + std::to_string(id.value) + " exists already"};
+  return {};
+}
+
+status scheduler::destroy_stream(stream_id id) {
+  auto lock = std::lock_guard{mutex_};
+  auto found = streams_.find(id);
+  if (found == streams_.end() || id == legacy_stream)
+    return no_stream(id);
+  if (pending(found->second.last))
+    orphans_.push_back(found->second.last);
+  prune();
+  streams_.erase(found);
+  return {};
+}
+
+void scheduler::prune() {
+  std::erase_if(orphans_, [](auto& x) { return !pending(x); });
+}
+
+bool scheduler::has_stream(stream_id id) {
+  auto lock = std::lock_guard{mutex_};
+  return streams_.contains(id);
+}
+
+bool scheduler::idle(stream_id id) {
+  auto lock = std::lock_guard{mutex_};
+  auto found = streams_.find(id);
+  return found == streams_.end() || !pending(found->second.last);
+}
+
+status scheduler::create_event(event_id id, bool timing) {
+  auto lock = std::lock_guard{mutex_};
+  if (!id || !events_.try_emplace(id, event{timing, {}}).second)
+    return fault{CUDA_ERROR_INVALID_HANDLE,
+                 "event " + std::to_string(id.value) + " exists already"};
+  return {};
+}
+
+status scheduler::destroy_event(event_id id) {
+  auto lock = std::lock_guard{mutex_};
+  if (events_.erase(id) == 0)
+    return no_event(id);
+  return {};
+}
+
+void scheduler::depend(const task_ptr& what, const task_ptr& on) {
+  if (!pending(on) || on == what)
+    return;
+  on->next.push_back(what);
+  ++what->waits_for;
+}
+
+void scheduler::depend_on_all(const task_ptr& what) {
+  for (auto& [id, s] : streams_)
+    depend(what, s.last);
+  for (auto& x : orphans_)
+    depend(what, x);
+  depend(what, fence_);
+}
+
+status scheduler::add_locked(stream_id id, const task_ptr& what,
+                             bool in_stream) {
+  auto found = streams_.find(id);
+  if (found == streams_.end())
+    return no_stream(id);
+  auto& s = found->second;
+  depend(what, fence_);
+  depend(what, s.last);
+  if (!in_stream)
+    return {};
+  if (id == legacy_stream) {
+    for (auto& [other, x] : streams_)
+      if (!x.non_blocking && other != id)
+        depend(what, x.last);
+    prune();
+    for (auto& x : orphans_)
+      depend(what, x);
+  } else if (!s.non_blocking) {
+    depend(what, streams_[legacy_stream].last);
+  }
+  s.last = what;
+  return {};
+}
+
+void scheduler::enter(const task_ptr& what) {
+  pending_[what.get()] = what;
+}
+
+status scheduler::add(stream_id id, task_ptr what) {
+  {
+    auto lock = std::lock_guard{mutex_};
+    if (auto ok = add_locked(id, what, true); !ok)
+      return ok;
+    enter(what);
+    if (what->waits_for != 0)
+      return {};
+  }
+  dispatch(std::move(what));
+  return {};
+}
+
+void scheduler::after(std::optional<stream_id> id, task_ptr what) {
+  {
+    auto lock = std::lock_guard{mutex_};
+    if (id) {
+      // Of a stream that does not exist, everything is done.
+      if (streams_.contains(*id))
+        (void)add_locked(*id, what, false);
+    } else {
+      depend_on_all(what);
+    }
+    enter(what);
+    if (what->waits_for != 0)
+      return;
+  }
+  dispatch(std::move(what));
+}
+
+void scheduler::after_event(event_id id, task_ptr what) {
+  {
+    auto lock = std::lock_guard{mutex_};
+    if (auto found = events_.find(id); found != events_.end())
+      depend(what, found->second.record);
+    enter(what);
+    if (what->waits_for != 0)
+      return;
+  }
+  dispatch(std::move(what));
+}
+
+void scheduler::fence(task_ptr what) {
+  {
+    auto lock = std::lock_guard{mutex_};
+    depend_on_all(what);
+    fence_ = what;
+    enter(what);
+    if (what->waits_for != 0)
+      return;
+  }
+  dispatch(std::move(what));
+}
+
+status scheduler::record(event_id id, stream_id on) {
+  auto what = std::make_shared<task>();
+  what->always = true;
+  {
+    auto lock = std::lock_guard{mutex_};
+    auto found = events_.find(id);
+    if (found == events_.end())
+      return no_event(id);
+    if (auto ok = add_locked(on, what, true); !ok)
+      return ok;
+    found->second.record = what;
+    enter(what);
+    if (what->waits_for != 0)
+      return {};
+  }
+  dispatch(std::move(what));
+  return {};
+}
+
+status scheduler::wait(stream_id on, event_id id) {
+  auto what = std::make_shared<task>();
+  what->always = true;
+  {
+    auto lock = std::lock_guard{mutex_};
+    auto found = events_.find(id);
+    if (found == events_.end())
+      return no_event(id);
+    if (!pending(found->second.record))
+      return streams_.contains(on) ? status{} : status{no_stream(on)};
+    auto record = found->second.record;
+    if (auto ok = add_locked(on, what, true); !ok)
+      return ok;
+    depend(what, record);
+    enter(what);
+    if (what->waits_for != 0)
+      return {};
+  }
+  dispatch(std::move(what));
+  return {};
+}
+
+result<bool> scheduler::query(event_id id) {
+  auto lock = std::lock_guard{mutex_};
+  auto found = events_.find(id);
+  if (found == events_.end())
+    return no_event(id);
+  return !pending(found->second.record);
+}
+
+result<float> scheduler::elapsed(event_id from, event_id to) {
+  auto lock = std::lock_guard{mutex_};
+  auto a = events_.find(from);
+  auto b = events_.find(to);
+  if (a == events_.end())
+    return no_event(from);
+  if (b == events_.end())
+    return no_event(to);
+  for (auto& [id, e] : {*a, *b})
+    if (!e.timing || !e.record)
+      return fault{CUDA_ERROR_INVALID_HANDLE,
+                   "event " + std::to_string(id.value) +
+                       (e.timing ? " was never recorded" : " keeps no time")};
+  if (pending(a->second.record) || pending(b->second.record))
+    return fault{CUDA_ERROR_NOT_READY, "the events are not done yet"};
+  auto span = b->second.record->ended - a->second.record->ended;
+  return std::chrono::duration<float, std::milli>{span}.count();
+}
+
+void scheduler::dispatch(task_ptr first) {
+  // A task that finishes at once must not lead deeper into the stack.
+  using entry = std::pair<std::shared_ptr<scheduler>, task_ptr>;
+  thread_local std::vector<entry>* queue = nullptr;
+  if (queue != nullptr) {
+    queue->emplace_back(shared_from_this(), std::move(first));
+    return;
+  }
+  auto mine = std::vector<entry>{};
+  mine.emplace_back(shared_from_this(), std::move(first));
+  queue = &mine;
+  while (!mine.empty()) {
+    auto [on, x] = std::move(mine.back());
+    mine.pop_back();
+    {
+      auto lock = std::lock_guard{on->mutex_};
+      if (on->frozen_)
+        continue;
+    }
+    auto start = std::move(x->start);
+    if (!start || (!x->always && on->failed_())) {
+      if (start && x->abandon)
+        x->abandon();
+      on->finished(x);
+      continue;
+    }
+    start([weak = on->weak_from_this(), x = x] {
+      if (auto alive = weak.lock())
+        alive->finished(x);
+    });
+  }
+  queue = nullptr;
+}
+
+void scheduler::finished(const task_ptr& what) {
+  auto ready = std::vector<task_ptr>{};
+  {
+    auto lock = std::lock_guard{mutex_};
+    if (what->done || frozen_)
+      return;
+    what->done = true;
+    what->ended = std::chrono::steady_clock::now();
+    pending_.erase(what.get());
+    for (auto& x : what->next)
+      if (--x->waits_for == 0)
+        ready.push_back(x);
+    what->next.clear();
+  }
+  // The oldest first: dispatch takes from the back.
+  for (auto& x : ready)
+    dispatch(x);
+}
+
+void scheduler::freeze() {
+  auto lock = std::lock_guard{mutex_};
+  frozen_ = true;
+}
+
+void scheduler::abandon_all() {
+  auto left = std::vector<task_ptr>{};
+  {
+    auto lock = std::lock_guard{mutex_};
+    frozen_ = true;
+    for (auto& [raw, x] : pending_)
+      left.push_back(x);
+    pending_.clear();
+    for (auto& x : left)
+      x->next.clear();
+    streams_.clear();
+    events_.clear();
+    orphans_.clear();
+    fence_.reset();
+  }
+  for (auto& x : left) {
+    if (x->abandon)
+      x->abandon();
+    x->start = nullptr;
+  }
+}
+
+} // namespace vgpu::device::cpu

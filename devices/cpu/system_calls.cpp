@@ -1,0 +1,124 @@
+#include "devices/cpu/system_calls.hpp"
+
+#include "devices/cpu/block.hpp"
+#include "devices/cpu/printf_format.hpp"
+
+#include <bit>
+#include <cstring>
+
+namespace vgpu::device::cpu {
+
+namespace {
+
+constexpr std::size_t max_text = 64 << 10;
+
+/// One lane's view of memory and of the call's parameters.
+class caller {
+public:
+  caller(warp& w, unsigned lane, const call_site& site)
+      : w_{w}, lane_{lane}, site_{site} {}
+
+  template <class T>
+  T argument(std::size_t i) const {
+    auto& p = site_.arguments[i];
+    auto out = T{};
+    auto from = w_.in_frame()->params + p.offset + lane_ * p.bytes;
+    std::memcpy(&out, from, std::min<std::size_t>(sizeof(T), p.bytes));
+    return out;
+  }
+
+  void result(std::int32_t x) const {
+    if (site_.results.empty())
+      return;
+    auto& p = site_.results[0];
+    std::memcpy(w_.in_frame()->params + p.offset + lane_ * p.bytes, &x,
+                std::min<std::size_t>(sizeof x, p.bytes));
+  }
+
+  std::string text(std::uint64_t address) const {
+    auto out = std::string{};
+    if (address == 0)
+      return "(null)";
+    while (out.size() < max_text) {
+      auto p = w_.blk.resolve(w_, lane_, address + out.size(), 1);
+      if (p == nullptr || *p == std::byte{0})
+        break;
+      out += static_cast<char>(*p);
+    }
+    return out;
+  }
+
+  /// The longest readable stretch from an address on, up to a limit.
+  std::span<const std::byte> bytes(std::uint64_t address) const {
+    for (auto size = std::size_t{4096}; size >= 4; size -= 4)
+      if (auto p = w_.blk.resolve(w_, lane_, address, size))
+        return {p, size};
+    return {};
+  }
+
+private:
+  warp& w_;
+  unsigned lane_;
+  const call_site& site_;
+};
+
+void print(warp& w, std::string_view text) {
+  if (w.blk.in.print)
+    w.blk.in.print(text);
+}
+
+void run_vprintf(warp& w, unsigned lane, const call_site& site) {
+  auto from = caller{w, lane, site};
+  auto format = from.text(from.argument<std::uint64_t>(0));
+  auto address = from.argument<std::uint64_t>(1);
+  auto arguments =
+      address != 0 ? from.bytes(address) : std::span<const std::byte>{};
+  auto read = [&](std::uint64_t x) { return from.text(x); };
+  auto text = format_printf(format, arguments, read);
+  if (text)
+    print(w, *text);
+  from.result(text ? 1 : -1);
+}
+
+std::string triple(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+  return "[" + std::to_string(x) + "," + std::to_string(y) + "," +
+         std::to_string(z) + "]";
+}
+
+void run_assert(warp& w, unsigned lane, const call_site& site) {
+  auto from = caller{w, lane, site};
+  auto& b = w.blk.index;
+  print(w, from.text(from.argument<std::uint64_t>(1)) + ":" +
+               std::to_string(from.argument<std::uint32_t>(2)) + ": " +
+               from.text(from.argument<std::uint64_t>(3)) +
+               ": block: " + triple(b.x, b.y, b.z) + ", thread: " +
+               triple(w.tid[0][lane], w.tid[1][lane], w.tid[2][lane]) +
+               " Assertion `" + from.text(from.argument<std::uint64_t>(0)) +
+               "` failed.\n");
+}
+
+} // namespace
+
+system_call find_system_call(std::string_view name) {
+  if (name == "vprintf")
+    return system_call::vprintf;
+  if (name == "__assertfail")
+    return system_call::assert_fail;
+  return system_call::none;
+}
+
+const instr* system_call_of(warp& w, const instr* in) {
+  auto& site = w.blk.in.of->calls[in->extra];
+  for (auto m = w.mask; m != 0; m &= m - 1) {
+    auto lane = static_cast<unsigned>(std::countr_zero(m));
+    if (site.system == system_call::vprintf)
+      run_vprintf(w, lane, site);
+    else
+      run_assert(w, lane, site);
+  }
+  if (site.system == system_call::assert_fail)
+    return w.fail(CUDA_ERROR_ASSERT, in, "an assertion failed");
+  return in + 1;
+}
+
+} // namespace vgpu::device::cpu
