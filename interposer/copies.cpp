@@ -158,16 +158,18 @@ public:
   arena_reader(const arena_reader&) = delete;
   arena_reader& operator=(const arena_reader&) = delete;
   ~arena_reader() {
-    // Only after an exception: the answers must not go to ranges that others
-    // were given meanwhile, so the ranges stay taken.
+    // Only after an exception: late answers must not go to ranges that others
+    // were given meanwhile.
     for (auto& x : asked_)
-      new reply_arena::range{std::move(x.range)};
+      x.range.keep_for_ever();
   }
 
   CUresult ask(const rows& from, const rows& to, const call::extent& part) {
     auto bytes = part.width * part.height;
     auto& s = here();
-    auto range = s.arena().try_take(bytes);
+    constexpr std::size_t most_ahead = 8;
+    auto range = asked_.size() < most_ahead ? s.arena().try_take(bytes)
+                                            : std::nullopt;
     while (!range && !asked_.empty()) {
       if (auto code = take_one(); code != CUDA_SUCCESS)
         return code;

@@ -23,9 +23,9 @@ constexpr rows flat(std::uint64_t address) noexcept { return {address, 0, 0}; }
 
 /// One copy of the driver API, after its arguments were brought to one form.
 struct transfer {
-  rows to;
-  rows from;
-  call::extent size; ///< bytes, rows, slices
+  rows to{};
+  rows from{};
+  call::extent size{}; ///< bytes, rows, slices
   /// Whether the call returns before the bytes are there, where it may.
   bool async = false;
   /// What a call's name promises; `unified` pointers are classified.

@@ -76,6 +76,8 @@ public:
 
     std::uint64_t offset() const noexcept { return offset_; }
     std::span<std::byte> bytes() const noexcept;
+    /// It is never handed out again.
+    void keep_for_ever() noexcept { owner_ = nullptr; }
 
   private:
     reply_arena* owner_;

@@ -84,6 +84,8 @@ result<std::unique_ptr<session>> session::open() {
   if (!granted)
     return granted.why();
   self->grant_ = std::move(*granted);
+  if (self->grant_.quota == 0)
+    self->grant_.quota = self->devices().front().total_memory;
   if (auto ok = self->reserve_windows(); !ok)
     return ok.why();
   return self;

@@ -126,6 +126,13 @@ std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority) {
   return made;
 }
 
+std::unique_ptr<event> make_event(context& in, unsigned flags) {
+  auto made = std::make_unique<event>(in, event_id{next_id()}, flags);
+  here().send(call::event_create{{made->wire}, made->timed() ? 1U : 0U},
+              in.device_index());
+  return made;
+}
+
 void retire_stream(stream& x) {
   drop_query(x.query);
   here().send(call::stream_destroy{{x.wire}}, x.device());

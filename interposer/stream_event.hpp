@@ -70,6 +70,7 @@ stream* find_stream(context& in, CUstream handle, bool per_thread);
 
 /// Makes a stream that belongs to nobody's table.
 std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority);
+std::unique_ptr<event> make_event(context& in, unsigned flags);
 /// Tells the worker that the stream is gone, and lets go of its query.
 void retire_stream(stream& x);
 void retire_event(event& x);
