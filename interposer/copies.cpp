@@ -168,15 +168,20 @@ public:
     auto bytes = part.width * part.height;
     auto& s = here();
     constexpr std::size_t most_ahead = 8;
-    auto range = asked_.size() < most_ahead ? s.arena().try_take(bytes)
-                                            : std::nullopt;
-    while (!range && !asked_.empty()) {
+    if (asked_.size() >= most_ahead)
+      if (auto code = take_one(); code != CUDA_SUCCESS)
+        return code;
+    // Never waits for room while holding some that others may wait for.
+    auto range = s.arena().try_take(bytes);
+    while (!range) {
+      if (asked_.empty()) {
+        range = s.arena().take(bytes);
+        break;
+      }
       if (auto code = take_one(); code != CUDA_SUCCESS)
         return code;
       range = s.arena().try_take(bytes);
     }
-    if (!range)
-      range.emplace(s.arena().take(bytes));
     auto x = s.begin(call::read{{in_.wire},
                                 box_of(from),
                                 part,

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 
 namespace vgpu::interposer {
 
@@ -46,12 +47,11 @@ public:
       delete[] chunk.load();
   }
 
-  /// The new object's handle; zero when there are too many objects.
+  /// The new object's handle, never zero. Throws std::bad_alloc when there are
+  /// too many objects.
   std::uint64_t add(std::unique_ptr<T> object) {
     std::lock_guard guard{mutex_};
     auto index = take_index();
-    if (index >= max_slots)
-      return 0;
     auto& s = *slot_at(index);
     auto handle = tag_ | (s.generation << generation_shift)
                   | (index << index_shift);
@@ -135,7 +135,7 @@ private:
     }
     auto index = used_.load(std::memory_order_relaxed);
     if (index >= max_slots)
-      return index;
+      throw std::bad_alloc{};
     if (index % chunk_slots == 0)
       chunks_[index / chunk_slots].store(new slot[chunk_slots],
                                          std::memory_order_release);

@@ -29,7 +29,7 @@ public:
 
 private:
   struct entry {
-    ticket asked;
+    ticket asked{};
     std::uint8_t device = 0;
     CUhostFn function = nullptr;
     CUstreamCallback callback = nullptr;

@@ -136,6 +136,13 @@ reply_arena::range::range(range&& other) noexcept
     : owner_(std::exchange(other.owner_, nullptr)), offset_(other.offset_),
       bytes_(other.bytes_) {}
 
+reply_arena::range& reply_arena::range::operator=(range&& other) noexcept {
+  std::swap(owner_, other.owner_);
+  std::swap(offset_, other.offset_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
 reply_arena::range::~range() {
   if (owner_ != nullptr)
     owner_->give(offset_, bytes_);

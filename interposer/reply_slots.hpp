@@ -71,7 +71,7 @@ public:
   public:
     range(reply_arena& owner, std::uint64_t offset, std::uint64_t bytes);
     range(range&& other) noexcept;
-    range& operator=(range&& other) = delete;
+    range& operator=(range&& other) noexcept;
     ~range();
 
     std::uint64_t offset() const noexcept { return offset_; }

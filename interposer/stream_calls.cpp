@@ -21,7 +21,7 @@ CUresult create_stream(CUstream* out, unsigned flags, int priority) noexcept {
     auto handle = streams().add(
         make_stream(x, flags, std::clamp(priority, -5, 0)));
     *out = to_handle<CUstream>(handle);
-    return handle == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+    return CUDA_SUCCESS;
   });
 }
 
@@ -86,7 +86,7 @@ CUresult CUDAAPI cuEventCreate(CUevent* phEvent, unsigned int Flags) {
       return CUDA_ERROR_NOT_SUPPORTED;
     auto handle = events().add(make_event(x, Flags));
     *phEvent = to_handle<CUevent>(handle);
-    return handle == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+    return CUDA_SUCCESS;
   });
 }
 
