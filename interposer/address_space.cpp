@@ -1,0 +1,104 @@
+#include "interposer/address_space.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <mutex>
+
+namespace vgpu::interposer {
+
+namespace {
+
+constexpr std::uint64_t large = std::uint64_t{1} << 20;
+
+} // namespace
+
+std::uint64_t next_serial() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+address_space::address_space(device_address base, std::uint64_t bytes,
+                             std::uint64_t quota, std::uint64_t step)
+    : base_(base), quota_(quota), step_(step), ranges_(bytes) {}
+
+std::uint64_t address_space::rounded(std::uint64_t bytes) const noexcept {
+  return (bytes + step_ - 1) / step_ * step_;
+}
+
+address_space::refusal address_space::allocate(allocation& what) {
+  std::unique_lock guard{mutex_};
+  if (what.bytes > quota_ - used_)
+    return refusal::quota;
+  auto alignment = what.bytes >= large ? granule_bytes : step_;
+  auto offset = ranges_.allocate(rounded(what.bytes), alignment);
+  if (!offset)
+    return refusal::addresses;
+  what.address = base_ + *offset;
+  what.serial = next_serial();
+  used_ += what.bytes;
+  live_.emplace(what.address, what);
+  return refusal::none;
+}
+
+void address_space::adopt(allocation what) {
+  std::unique_lock guard{mutex_};
+  what.serial = next_serial();
+  live_.insert_or_assign(what.address, what);
+}
+
+std::optional<allocation> address_space::take(device_address address) {
+  std::unique_lock guard{mutex_};
+  auto i = live_.find(address);
+  if (i == live_.end())
+    return std::nullopt;
+  auto what = i->second;
+  live_.erase(i);
+  return what;
+}
+
+std::vector<allocation> address_space::take_all(std::uint64_t context) {
+  std::unique_lock guard{mutex_};
+  std::vector<allocation> gone;
+  for (auto i = live_.begin(); i != live_.end();) {
+    if (i->second.context != context || i->second.kind == memory_kind::global) {
+      ++i;
+      continue;
+    }
+    gone.push_back(i->second);
+    i = live_.erase(i);
+  }
+  return gone;
+}
+
+void address_space::retire(const allocation& what, std::uint64_t position) {
+  std::unique_lock guard{mutex_};
+  used_ -= what.bytes;
+  freed_.push_back({position, what.address - base_, rounded(what.bytes)});
+}
+
+void address_space::settle(std::uint64_t position) {
+  std::unique_lock guard{mutex_};
+  while (!freed_.empty() && freed_.front().position <= position) {
+    ranges_.release(freed_.front().offset, freed_.front().bytes);
+    freed_.pop_front();
+  }
+}
+
+std::optional<allocation> address_space::find(device_address address) const {
+  std::shared_lock guard{mutex_};
+  auto i = live_.upper_bound(address);
+  if (i == live_.begin())
+    return std::nullopt;
+  auto& what = std::prev(i)->second;
+  if (address - what.address >= what.bytes)
+    return std::nullopt;
+  return what;
+}
+
+std::uint64_t address_space::used() const {
+  std::shared_lock guard{mutex_};
+  return used_;
+}
+
+} // namespace vgpu::interposer

@@ -1,0 +1,102 @@
+// What is allocated in one window of addresses, chosen by the program's side.
+#pragma once
+
+#include "interposer/range_allocator.hpp"
+#include "schema/ids.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <shared_mutex>
+#include <vector>
+
+namespace vgpu::interposer {
+
+/// How an allocation came to be: says how it may be freed.
+enum class memory_kind : std::uint8_t {
+  device, ///< cuMemAlloc and its kin
+  pooled, ///< cuMemAllocAsync: may also be freed in stream order
+  global, ///< a module's variable: not freed by itself
+  pinned, ///< cuMemHostAlloc
+};
+
+/// One allocation. A value.
+struct allocation {
+  device_address address = 0;
+  std::uint64_t bytes = 0; ///< as asked for
+  memory_kind kind = memory_kind::device;
+  std::uint64_t context = 0; ///< id of the owning context
+  unsigned flags = 0;        ///< as given to cuMemHostAlloc
+  std::uint64_t serial = 0;  ///< CU_POINTER_ATTRIBUTE_BUFFER_ID
+  std::uint64_t pool = 0;    ///< handle of the memory pool, or 0
+
+  bool holds(device_address at, std::uint64_t count) const noexcept {
+    return at >= address && count <= bytes && at - address <= bytes - count;
+  }
+};
+
+/// One window. Blocks below 1 MiB are packed at 512-byte steps; larger ones
+/// begin at a granule, so that few granules are shared.
+///
+/// A freed range is handed out again only when the work that was in the log
+/// before it was freed is known to be done (settle): freeing does not wait for
+/// a kernel that still writes there. Thread-safe.
+class address_space {
+public:
+  /// Allocates in [base, base + bytes); `quota` bounds the bytes asked for;
+  /// `step` is the smallest alignment, a power of two.
+  address_space(device_address base, std::uint64_t bytes, std::uint64_t quota,
+                std::uint64_t step);
+
+  enum class refusal : std::uint8_t { none, quota, addresses };
+
+  /// Fills in address and serial. `addresses` means that what was freed must
+  /// be settled first.
+  refusal allocate(allocation& what);
+
+  /// Makes a range known that somebody else placed.
+  void adopt(allocation what);
+
+  /// The allocation that begins at `address` is gone; nothing when there is
+  /// none. It still counts, and its range is not free, until it is retired.
+  std::optional<allocation> take(device_address address);
+
+  /// As take(), for all that the context allocated.
+  std::vector<allocation> take_all(std::uint64_t context);
+
+  /// The free is in the log at `position`: the bytes count no more, and the
+  /// range is free again once `position` is settled.
+  void retire(const allocation& what, std::uint64_t position);
+
+  /// Work at log positions up to `position` is done.
+  void settle(std::uint64_t position);
+
+  /// The allocation that `address` lies in.
+  std::optional<allocation> find(device_address address) const;
+
+  std::uint64_t quota() const noexcept { return quota_; }
+  std::uint64_t used() const;
+
+private:
+  struct freed {
+    std::uint64_t position;
+    std::uint64_t offset;
+    std::uint64_t bytes;
+  };
+
+  std::uint64_t rounded(std::uint64_t bytes) const noexcept;
+  const device_address base_;
+  const std::uint64_t quota_;
+  const std::uint64_t step_;
+  mutable std::shared_mutex mutex_;
+  range_allocator ranges_;
+  std::map<device_address, allocation> live_;
+  std::deque<freed> freed_;
+  std::uint64_t used_ = 0;
+};
+
+/// Grows with each allocation of the process; never 0.
+std::uint64_t next_serial() noexcept;
+
+} // namespace vgpu::interposer

@@ -1,0 +1,331 @@
+#include "interposer/copies.hpp"
+
+#include "interposer/host_call.hpp"
+#include "interposer/pinned_writes.hpp"
+#include "interposer/process.hpp"
+#include "interposer/session.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <optional>
+
+namespace vgpu::interposer {
+
+namespace {
+
+using side = transfer::side;
+
+session& here() { return process::the_session(); }
+
+/// Bytes from the first to behind the last; nothing where that overflows.
+std::optional<std::uint64_t> span_of(const rows& x,
+                                     const call::extent& size) noexcept {
+  constexpr auto limit = window_bytes;
+  if (size.width > limit || size.height > limit || size.depth > limit
+      || x.pitch > limit || x.slice > limit)
+    return std::nullopt;
+  std::uint64_t rows_span, slices_span, whole;
+  if (__builtin_mul_overflow(size.height - 1, x.pitch, &rows_span)
+      || __builtin_mul_overflow(size.depth - 1, x.slice, &slices_span)
+      || __builtin_add_overflow(rows_span, slices_span, &whole)
+      || __builtin_add_overflow(whole, size.width, &whole))
+    return std::nullopt;
+  return whole;
+}
+
+/// One end of a transfer, classified and checked.
+struct end {
+  place where = place::pageable;
+  std::uint8_t device = 0;
+  rows at;
+  std::uint64_t bytes = 0; // all that is spanned
+};
+
+CUresult examine(const rows& x, const call::extent& size, side named,
+                 end& out) {
+  auto bytes = span_of(x, size);
+  if (x.address == 0 || !bytes || x.address + *bytes < x.address)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto found = locate(x.address);
+  out = {found.where, found.device, x, *bytes};
+  if (found.where == place::pageable)
+    return named == side::device ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (!found.in || !found.in->holds(x.address, *bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  // A pinned address serves as a device address too; a device address given as
+  // host memory is a mistake of direction.
+  if (named == side::host && found.where == place::device)
+    return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+call::box box_of(const rows& x) noexcept {
+  return {x.address, x.pitch, x.slice};
+}
+
+rows moved(const rows& x, std::uint64_t column, std::uint64_t row,
+           std::uint64_t slice) noexcept {
+  return {x.address + column + row * x.pitch + slice * x.slice, x.pitch,
+          x.slice};
+}
+
+bool contiguous(const rows& x, const call::extent& size) noexcept {
+  return (size.height == 1 || x.pitch == size.width)
+         && (size.depth == 1 || x.slice == size.width * size.height);
+}
+
+/// Where both ends have no gaps, a box is one long row.
+void flatten(end& to, end& from, call::extent& size) noexcept {
+  if (size.height == 1 && size.depth == 1)
+    return;
+  if (!contiguous(to.at, size) || !contiguous(from.at, size))
+    return;
+  size = {size.width * size.height * size.depth, 1, 1};
+  to.at.pitch = to.at.slice = from.at.pitch = from.at.slice = 0;
+}
+
+/// Calls `f(column, row, slice, part)` for parts of at most `limit` bytes that
+/// cover the box: several rows where they fit, else parts of a row.
+template <class F>
+CUresult each_part(const call::extent& size, std::uint64_t limit, const F& f) {
+  auto columns = std::min(size.width, limit);
+  auto height = columns == size.width
+                    ? std::clamp<std::uint64_t>(limit / size.width, 1,
+                                                size.height)
+                    : 1;
+  for (std::uint64_t z = 0; z < size.depth; ++z)
+    for (std::uint64_t y = 0; y < size.height; y += height)
+      for (std::uint64_t x = 0; x < size.width; x += columns) {
+        call::extent part{std::min(columns, size.width - x),
+                          std::min(height, size.height - y), 1};
+        if (auto code = f(x, y, z, part); code != CUDA_SUCCESS)
+          return code;
+      }
+  return CUDA_SUCCESS;
+}
+
+/// Copies rows between host memory with gaps and bytes without.
+void gather(std::span<std::byte> into, const rows& from,
+            const call::extent& part) noexcept {
+  const auto* source = reinterpret_cast<const std::byte*>(from.address);
+  for (std::uint64_t y = 0; y < part.height; ++y)
+    std::memcpy(into.data() + y * part.width, source + y * from.pitch,
+                part.width);
+}
+
+void scatter(std::span<const std::byte> bytes, const rows& to,
+             const call::extent& part) noexcept {
+  auto* target = reinterpret_cast<std::byte*>(to.address);
+  for (std::uint64_t y = 0; y < part.height; ++y)
+    std::memcpy(target + y * to.pitch, bytes.data() + y * part.width,
+                part.width);
+}
+
+// -- the four directions -------------------------------------------------------
+
+/// The bytes go into the log now: whatever the program does with its memory
+/// later, a replay finds what was there at the time of the call.
+CUresult to_device(stream& in, const end& to, const end& from,
+                   const call::extent& size) {
+  if (from.where == place::pinned) {
+    host_calls().wait_for_all();
+    writes_under_way().wait_for(from.at.address, from.bytes);
+  }
+  return each_part(size, max_payload,
+                   [&](std::uint64_t x, std::uint64_t y, std::uint64_t z,
+                       const call::extent& part) {
+                     auto source = moved(from.at, x, y, z);
+                     auto bytes = part.width * part.height;
+                     in.worked(here().send(
+                         call::write{{in.wire},
+                                     box_of(moved(to.at, x, y, z)),
+                                     part},
+                         in.device(), static_cast<std::uint32_t>(bytes),
+                         [&](std::span<std::byte> into) {
+                           gather(into, source, part);
+                         }));
+                     return CUDA_SUCCESS;
+                   });
+}
+
+/// Reads through the reply arena: parts are asked for ahead, as many as there
+/// is room for, and taken in order.
+class arena_reader {
+public:
+  explicit arena_reader(stream& in) : in_(in) {}
+  arena_reader(const arena_reader&) = delete;
+  arena_reader& operator=(const arena_reader&) = delete;
+  ~arena_reader() {
+    // Only after an exception: late answers must not go to ranges that others
+    // were given meanwhile.
+    for (auto& x : asked_)
+      x.range.keep_for_ever();
+  }
+
+  CUresult ask(const rows& from, const rows& to, const call::extent& part) {
+    auto bytes = part.width * part.height;
+    auto& s = here();
+    constexpr std::size_t most_ahead = 8;
+    if (asked_.size() >= most_ahead)
+      if (auto code = take_one(); code != CUDA_SUCCESS)
+        return code;
+    // Never waits for room while holding some that others may wait for.
+    auto range = s.arena().try_take(bytes);
+    while (!range) {
+      if (asked_.empty()) {
+        range = s.arena().take(bytes);
+        break;
+      }
+      if (auto code = take_one(); code != CUDA_SUCCESS)
+        return code;
+      range = s.arena().try_take(bytes);
+    }
+    auto x = s.begin(call::read{{in_.wire},
+                                box_of(from),
+                                part,
+                                {range->offset(), bytes}},
+                     in_.device());
+    in_.worked(x.call);
+    asked_.push_back({x, std::move(*range), to, part});
+    return CUDA_SUCCESS;
+  }
+
+  /// Takes all that was asked for; the first error wins.
+  CUresult finish() {
+    auto first = first_error_;
+    while (!asked_.empty())
+      if (auto code = take_one(); first == CUDA_SUCCESS)
+        first = code;
+    return first;
+  }
+
+private:
+  struct part_asked {
+    ticket asked;
+    reply_arena::range range;
+    rows to;
+    call::extent part;
+  };
+
+  CUresult take_one() {
+    auto& x = asked_.front();
+    auto got = here().finish(x.asked);
+    if (got.result == CUDA_SUCCESS)
+      scatter(x.range.bytes(), x.to, x.part);
+    else if (first_error_ == CUDA_SUCCESS)
+      first_error_ = got.result;
+    asked_.pop_front();
+    return got.result;
+  }
+
+  stream& in_;
+  std::deque<part_asked> asked_;
+  CUresult first_error_ = CUDA_SUCCESS;
+};
+
+CUresult to_pageable(stream& in, const end& to, const end& from,
+                     const call::extent& size) {
+  arena_reader reader{in};
+  auto code = each_part(size, max_payload,
+                        [&](std::uint64_t x, std::uint64_t y, std::uint64_t z,
+                            const call::extent& part) {
+                          return reader.ask(moved(from.at, x, y, z),
+                                            moved(to.at, x, y, z), part);
+                        });
+  auto rest = reader.finish();
+  here().deliver_console();
+  return code != CUDA_SUCCESS ? code : rest;
+}
+
+CUresult to_pinned(stream& in, const end& to, const end& from,
+                   const call::extent& size, bool async) {
+  auto& s = here();
+  auto x = s.begin(call::read_host{{in.wire},
+                                   box_of(to.at),
+                                   box_of(from.at),
+                                   size},
+                   in.device());
+  in.worked(x.call);
+  if (async) {
+    writes_under_way().add(x, to.at.address, to.bytes);
+    return CUDA_SUCCESS;
+  }
+  auto got = s.finish(x);
+  s.deliver_console();
+  return got.result;
+}
+
+CUresult within_host(stream& in, const end& to, const end& from,
+                     const call::extent& size) {
+  if (auto code = synchronise(in); code != CUDA_SUCCESS)
+    return code;
+  for (std::uint64_t z = 0; z < size.depth; ++z)
+    for (std::uint64_t y = 0; y < size.height; ++y)
+      std::memmove(
+          reinterpret_cast<void*>(moved(to.at, 0, y, z).address),
+          reinterpret_cast<const void*>(moved(from.at, 0, y, z).address),
+          size.width);
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult transfer_bytes(stream& in, const transfer& what) {
+  auto size = what.size;
+  if (size.width == 0 || size.height == 0 || size.depth == 0)
+    return CUDA_SUCCESS;
+  end to, from;
+  if (auto code = examine(what.to, size, what.to_side, to);
+      code != CUDA_SUCCESS)
+    return code;
+  if (auto code = examine(what.from, size, what.from_side, from);
+      code != CUDA_SUCCESS)
+    return code;
+  flatten(to, from, size);
+  // Pinned memory that is named as device memory is the device's to copy.
+  auto to_is_device = to.where == place::device
+                      || (to.where == place::pinned
+                          && what.to_side == side::device);
+  auto from_is_device = from.where == place::device
+                        || (from.where == place::pinned
+                            && what.from_side == side::device);
+  if (to_is_device && from_is_device) {
+    in.worked(here().send(
+        call::copy{{in.wire}, box_of(to.at), box_of(from.at), size},
+        in.device()));
+    return CUDA_SUCCESS;
+  }
+  if (to_is_device)
+    return to_device(in, to, from, size);
+  if (!from_is_device)
+    return within_host(in, to, from, size);
+  return to.where == place::pinned
+             ? to_pinned(in, to, from, size, what.async)
+             : to_pageable(in, to, from, size);
+}
+
+CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
+                    std::uint32_t element_bytes, const call::extent& size) {
+  if (size.width > window_bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto in_bytes = size;
+  in_bytes.width *= element_bytes;
+  if (to.address % element_bytes != 0
+      || (size.height > 1 && to.pitch % element_bytes != 0)
+      || (size.height > 1 && to.pitch < in_bytes.width))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (size.width == 0 || size.height == 0)
+    return CUDA_SUCCESS;
+  end target;
+  if (auto code = examine(to, in_bytes, side::device, target);
+      code != CUDA_SUCCESS)
+    return code;
+  in.worked(here().send(
+      call::fill{{in.wire}, box_of(to), value, element_bytes, size},
+      in.device()));
+  return CUDA_SUCCESS;
+}
+
+} // namespace vgpu::interposer

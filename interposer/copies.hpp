@@ -1,0 +1,47 @@
+// Copies and fills, whatever their form: boxes between places.
+#pragma once
+
+#include "interposer/memory.hpp"
+#include "interposer/stream_event.hpp"
+#include "schema/calls.hpp"
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace vgpu::interposer {
+
+/// Rows in somebody's memory: host or device addresses.
+struct rows {
+  std::uint64_t address = 0;
+  std::uint64_t pitch = 0; ///< bytes from row to row
+  std::uint64_t slice = 0; ///< bytes from slice to slice
+};
+
+/// `bytes` in one piece.
+constexpr rows flat(std::uint64_t address) noexcept { return {address, 0, 0}; }
+
+/// One copy of the driver API, after its arguments were brought to one form.
+struct transfer {
+  rows to{};
+  rows from{};
+  call::extent size{}; ///< bytes, rows, slices
+  /// Whether the call returns before the bytes are there, where it may.
+  bool async = false;
+  /// What a call's name promises; `unified` pointers are classified.
+  enum class side : std::uint8_t { unified, host, device };
+  side to_side = side::unified;
+  side from_side = side::unified;
+};
+
+/// Checks the addresses and does it in stream order. CUDA_ERROR_INVALID_VALUE
+/// for ranges that are not allocated. From pageable memory, and from pinned
+/// memory, the bytes are taken before this returns; into pageable memory it
+/// waits; into pinned memory only when it is not async.
+CUresult transfer_bytes(stream& in, const transfer& what);
+
+/// Fills rows of `element_bytes` wide elements; `size` in elements.
+CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
+                    std::uint32_t element_bytes, const call::extent& size);
+
+} // namespace vgpu::interposer

@@ -1,0 +1,51 @@
+// What every file with exported entry points includes, before anything else.
+#pragma once
+
+// The library hides all symbols but these: the functions that cuda.h declares.
+#pragma GCC visibility push(default)
+#include <cuda.h>
+#pragma GCC visibility pop
+
+#include "interposer/context.hpp"
+#include "interposer/process.hpp"
+
+#include <exception>
+#include <new>
+
+/// Gives a function that cuda.h no longer declares (an older version of a
+/// call) the symbol of that name. Written after the declaration's parameters.
+#define VGPU_EXPORT_AS(symbol)                                                 \
+  __asm__(symbol) __attribute__((visibility("default")))
+
+namespace vgpu::interposer {
+
+/// Runs the body of an entry point: nothing thrown leaves it, as the caller is
+/// C. Not CUDA_SUCCESS before cuInit, in the child of a fork and at exit.
+template <class Body>
+CUresult guarded(const Body& body) noexcept {
+  if (auto refused = process::phase_error(); refused != CUDA_SUCCESS)
+      [[unlikely]]
+    return refused;
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  } catch (const std::exception& e) {
+    report_exception(e.what());
+    return CUDA_ERROR_UNKNOWN;
+  }
+}
+
+/// As guarded, for what needs the calling thread's context and a device that
+/// has not failed. `body` takes the context.
+template <class Body>
+CUresult in_context(const Body& body) noexcept {
+  return guarded([&]() -> CUresult {
+    auto* current = current_context();
+    if (auto why = usable(current); why != CUDA_SUCCESS) [[unlikely]]
+      return why;
+    return body(*current);
+  });
+}
+
+} // namespace vgpu::interposer

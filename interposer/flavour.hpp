@@ -1,0 +1,44 @@
+// For the files that are compiled twice: once as they are, and once with
+// CUDA_API_PER_THREAD_DEFAULT_STREAM, by which cuda.h renames each call that
+// takes a stream to its _ptds or _ptsz symbol. One body so gives both.
+#pragma once
+
+#include "interposer/entry.hpp"
+
+#include "interposer/stream_event.hpp"
+
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define VGPU_PTSZ(symbol) symbol "_ptsz"
+#define VGPU_PTDS(symbol) symbol "_ptds"
+/// Names what only one of the two compilations may define.
+#define VGPU_FLAVOURED(name) name##_per_thread
+#else
+#define VGPU_PTSZ(symbol) symbol
+#define VGPU_PTDS(symbol) symbol
+#define VGPU_FLAVOURED(name) name##_legacy
+#endif
+
+namespace vgpu::interposer {
+
+namespace {
+
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+constexpr bool per_thread = true;
+#else
+constexpr bool per_thread = false;
+#endif
+
+/// As in_context, with the stream that the argument names in this flavour.
+template <class Body>
+CUresult in_stream(CUstream handle, const Body& body) noexcept {
+  return in_context([&](context& x) -> CUresult {
+    auto* s = find_stream(x, handle, per_thread);
+    if (s == nullptr) [[unlikely]]
+      return CUDA_ERROR_INVALID_HANDLE;
+    return body(*s);
+  });
+}
+
+} // namespace
+
+} // namespace vgpu::interposer

@@ -1,0 +1,263 @@
+#include "interposer/guest_channel.hpp"
+
+#include "interposer/client_start.hpp"
+#include "interposer/process.hpp"
+#include "schema/guest.capnp.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include <poll.h>
+#include <pwd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace vgpu::interposer {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How long a client that was just started may take to listen.
+constexpr auto start_patience = 10s;
+constexpr std::size_t packet_limit = std::size_t{1} << 20;
+
+std::string environment(const char* name, const std::string& otherwise) {
+  const auto* text = std::getenv(name);
+  return text == nullptr || *text == '\0' ? otherwise : std::string{text};
+}
+
+std::string manager_endpoint() {
+  auto user = std::to_string(::getuid());
+  auto folder = environment("XDG_RUNTIME_DIR", "");
+  folder = folder.empty() ? "/tmp/vgpu-" + user : folder + "/vgpu";
+  return environment("VGPU_MANAGER", "ipc://" + folder + "/manager.sock");
+}
+
+std::string hexadecimal(std::uint64_t x) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string out(16, '0');
+  for (auto i = out.rbegin(); i != out.rend(); ++i, x >>= 4)
+    *i = digits[x & 15];
+  return out;
+}
+
+/// Invalid when nobody listens.
+unique_fd try_connect() {
+  unique_fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  auto name = client_socket_name();
+  std::memcpy(address.sun_path + 1, name.data(),
+              std::min(name.size(), sizeof(address.sun_path) - 1));
+  auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1
+                                      + name.size());
+  if (!fd
+      || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes)
+             != 0)
+    return unique_fd{};
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0
+      || (peer.uid != ::getuid() && peer.uid != 0)) {
+    log_line(log_level::error, "the client's socket belongs to somebody else");
+    return unique_fd{};
+  }
+  return fd;
+}
+
+bool has_ended(const unique_fd& process_fd) {
+  pollfd one{process_fd.get(), POLLIN, 0};
+  return process_fd && ::poll(&one, 1, 0) == 1;
+}
+
+result<unique_fd> connect_or_start() {
+  if (auto fd = try_connect(); fd)
+    return fd;
+  auto started = start_client(client_program());
+  if (!started)
+    return started.why();
+  using clock = std::chrono::steady_clock;
+  auto give_up = clock::now() + start_patience;
+  for (bool ended = false; clock::now() < give_up;) {
+    if (!ended && has_ended(*started)) {
+      // Of two clients that start at once, one ends and the other listens.
+      ended = true;
+      give_up = std::min(give_up, clock::now() + 1s);
+    }
+    if (auto fd = try_connect(); fd)
+      return fd;
+    ::poll(nullptr, 0, 5);
+  }
+  return fault{CUDA_ERROR_NO_DEVICE,
+               client_program() + " was started but does not listen; its own "
+                                  "log (VGPU_LOG=info) says why"};
+}
+
+std::string program_name() {
+  std::string path(4096, '\0');
+  auto n = ::readlink("/proc/self/exe", path.data(), path.size());
+  path.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+void fill(wire::GuestHello::Builder hello, bool resumed) {
+  hello.setVersion(1);
+  hello.setResumed(resumed);
+  auto program = hello.initProgram();
+  program.setName(program_name());
+  program.setPid(static_cast<std::uint32_t>(::getpid()));
+  program.setHost(host_name());
+  program.setUser(environment("USER", std::to_string(::getuid())));
+  auto wanted = hello.initSpecification();
+  wanted.setShare(std::strtod(environment("VGPU_SHARE", "1").c_str(), nullptr));
+  wanted.setMemory(
+      std::strtoull(environment("VGPU_MEMORY", "0").c_str(), nullptr, 10));
+  wanted.setGpus(static_cast<std::uint32_t>(
+      std::strtoul(environment("VGPU_GPUS", "1").c_str(), nullptr, 10)));
+  wanted.setProtection(environment("VGPU_PROTECT", "journal") == "none"
+                           ? wire::Protection::NONE
+                           : wire::Protection::JOURNAL);
+}
+
+status send_packet(int fd, capnp::MessageBuilder& message,
+                   std::span<const int> descriptors) {
+  auto words = capnp::messageToFlatArray(message);
+  auto bytes = words.asBytes();
+  iovec part{bytes.begin(), bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+    auto* c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(c), descriptors.data(), descriptors.size_bytes());
+  }
+  while (::sendmsg(fd, &header, MSG_NOSIGNAL) < 0)
+    if (errno != EINTR)
+      return fault{CUDA_ERROR_NO_DEVICE,
+                   std::string{"cannot write to vgpu-client: "}
+                       + std::strerror(errno)};
+  return {};
+}
+
+device_facts read_facts(wire::DeviceFacts::Reader from) {
+  device_facts out;
+  out.name = from.getName().cStr();
+  auto uuid = from.getUuid();
+  std::copy_n(uuid.begin(), std::min(uuid.size(), out.uuid.size()),
+              out.uuid.begin());
+  out.total_memory = from.getTotalMemory();
+  out.attributes.resize(device_facts::attribute_limit);
+  for (auto x : from.getAttributes())
+    if (x.getKey() >= 0 && x.getKey() < device_facts::attribute_limit)
+      out.attributes[static_cast<std::size_t>(x.getKey())] = x.getValue();
+  return out;
+}
+
+result<grant> read_welcome(kj::ArrayPtr<const capnp::word> words) {
+  capnp::FlatArrayMessageReader reader{words};
+  auto welcome = reader.getRoot<wire::GuestWelcome>();
+  if (welcome.isRefused()) {
+    auto why = welcome.getRefused();
+    return fault{CUDA_ERROR_NO_DEVICE, why.getReason().cStr()};
+  }
+  auto granted = welcome.getGranted();
+  grant out{granted.getSession(), granted.getVgpu(), granted.getQuota(), {}};
+  for (auto x : granted.getDevices())
+    out.devices.push_back(read_facts(x));
+  if (out.devices.empty())
+    return fault{CUDA_ERROR_NO_DEVICE, "the lease holds no device"};
+  return out;
+}
+
+/// Waits as long as the client lives: a vGPU may have to wait for its turn.
+result<grant> receive_welcome(int fd) {
+  auto buffer = kj::heapArray<capnp::word>(packet_limit / sizeof(capnp::word));
+  ssize_t n = 0;
+  while ((n = ::recv(fd, buffer.begin(), packet_limit, 0)) < 0)
+    if (errno != EINTR)
+      break;
+  if (n <= 0)
+    return fault{CUDA_ERROR_NO_DEVICE,
+                 "vgpu-client ended before it granted a vGPU"};
+  try {
+    return read_welcome(buffer.slice(0, static_cast<std::size_t>(n)
+                                            / sizeof(capnp::word)));
+  } catch (const kj::Exception& e) {
+    return fault{CUDA_ERROR_NO_DEVICE,
+                 std::string{"vgpu-client's welcome is malformed: "}
+                     + e.getDescription().cStr()};
+  }
+}
+
+} // namespace
+
+std::string client_socket_name() {
+  auto manager = manager_endpoint();
+  return "vgpu-client-" + std::to_string(::getuid()) + "-"
+         + hexadecimal(XXH64(manager.data(), manager.size(), 0));
+}
+
+result<grant> guest_channel::greet(const session_area& area, int doorbell,
+                                   bool resumed) {
+  auto fd = connect_or_start();
+  if (!fd)
+    return fd.why();
+  capnp::MallocMessageBuilder message;
+  fill(message.initRoot<wire::GuestHello>(), resumed);
+  std::array descriptors{area.control_fd(), area.log_fd(), area.host_fd(),
+                         doorbell};
+  if (auto ok = send_packet(fd->get(), message, descriptors); !ok)
+    return ok.why();
+  auto answer = receive_welcome(fd->get());
+  if (answer)
+    socket_ = std::move(*fd);
+  return answer;
+}
+
+bool guest_channel::hung_up() const noexcept {
+  pollfd one{socket_.get(), POLLRDHUP, 0};
+  return ::poll(&one, 1, 0) == 1
+         && (one.revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL)) != 0;
+}
+
+void guest_channel::report_lowered(std::uint64_t bytes) noexcept {
+  try {
+    capnp::MallocMessageBuilder message;
+    message.initRoot<wire::GuestNotice>().setProtectionLowered(bytes);
+    if (auto ok = send_packet(socket_.get(), message, {}); !ok)
+      log_line(log_level::warn, ok.why().what);
+  } catch (const std::exception& e) {
+    report_exception(e.what());
+  }
+}
+
+void guest_channel::close() noexcept {
+  if (auto fd = socket_.release(); fd >= 0)
+    ::close(fd);
+}
+
+} // namespace vgpu::interposer

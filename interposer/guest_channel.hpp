@@ -1,0 +1,68 @@
+// The interposer's way to vgpu-client, the process that speaks for it.
+#pragma once
+
+#include "schema/fault.hpp"
+#include "schema/session_area.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vgpu::interposer {
+
+/// What the driver API tells of a device, as it came with the lease.
+struct device_facts {
+  static constexpr int attribute_limit = 512;
+
+  std::string name;
+  std::array<std::uint8_t, 16> uuid{};
+  std::uint64_t total_memory = 0; ///< bytes
+  /// By CUdevice_attribute; nothing where the device has no such attribute.
+  std::vector<std::optional<int>> attributes;
+
+  std::optional<int> attribute(int key) const noexcept {
+    if (key < 0 || static_cast<std::size_t>(key) >= attributes.size())
+      return std::nullopt;
+    return attributes[static_cast<std::size_t>(key)];
+  }
+  /// For the driver's own use: 0 where there is none.
+  int value_of(int key) const noexcept { return attribute(key).value_or(0); }
+};
+
+/// The client's answer: what the program may use.
+struct grant {
+  std::uint64_t session = 0;
+  std::uint64_t vgpu = 0;
+  std::uint64_t quota = 0; ///< bytes a device
+  std::vector<device_facts> devices;
+};
+
+/// A Unix socket to the client of this user and manager, which is started when
+/// none listens. Not thread-safe: the session guards it.
+class guest_channel {
+public:
+  /// Connects, hands over the areas and the doorbell, and waits until the
+  /// client grants or refuses. `resumed` says that the areas hold a session
+  /// that runs already.
+  result<grant> greet(const session_area& area, int doorbell, bool resumed);
+
+  /// Whether the client is gone. Costs one system call.
+  bool hung_up() const noexcept;
+
+  /// Tells the client that the journal reached its cap. Does not wait.
+  void report_lowered(std::uint64_t bytes) noexcept;
+
+  /// Closes this process's copy; async-signal-safe.
+  void close() noexcept;
+
+private:
+  unique_fd socket_;
+};
+
+/// The abstract socket's name, without the leading NUL.
+std::string client_socket_name();
+
+} // namespace vgpu::interposer

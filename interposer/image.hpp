@@ -1,0 +1,37 @@
+// The images that a program hands to the driver by a bare pointer: what they
+// are, and where they end.
+#pragma once
+
+#include "schema/fault.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+namespace vgpu::interposer {
+
+enum class image_kind : std::uint8_t { fatbin, cubin, ptx };
+
+/// An image in the program's memory.
+struct image_view {
+  image_kind kind = image_kind::ptx;
+  std::span<const std::byte> bytes;
+};
+
+/// Finds out what lies at `image`: a fatbin's wrapper (which is followed), a
+/// fatbin container, a cubin, or PTX text that ends with a NUL. At most `limit`
+/// bytes are looked at where the caller knows where the memory ends.
+///
+/// CUDA_ERROR_INVALID_IMAGE for anything else, and for an image whose own
+/// lengths lead out of `limit` or into memory that cannot be read. The bytes
+/// may be anything; the pointer must be readable where it points.
+result<image_view>
+view_image(const void* image,
+           std::uint64_t limit = std::numeric_limits<std::uint64_t>::max());
+
+/// Whether [at, at + bytes) can be read in this process, as far as the kernel
+/// tells without being asked to read it.
+bool is_readable(const void* at, std::uint64_t bytes) noexcept;
+
+} // namespace vgpu::interposer

@@ -1,0 +1,167 @@
+#include "interposer/memory.hpp"
+
+#include "interposer/pinned_writes.hpp"
+#include "interposer/process.hpp"
+#include "interposer/session.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+
+namespace vgpu::interposer {
+
+namespace {
+
+session& here() { return process::the_session(); }
+
+/// Tries again after what was freed is settled.
+CUresult allocate_in(address_space& space, context& in, allocation& what) {
+  auto refusal = space.allocate(what);
+  if (refusal == address_space::refusal::addresses) {
+    auto& s = here();
+    auto position = s.tail();
+    if (auto code = s.synchronise(in.device_index()); code != CUDA_SUCCESS)
+      return code;
+    space.settle(position);
+    refusal = space.allocate(what);
+  }
+  return refusal == address_space::refusal::none ? CUDA_SUCCESS
+                                                 : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+} // namespace
+
+CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
+                  std::uint64_t pool, CUdeviceptr& out) {
+  if (bytes == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  allocation what{.bytes = bytes,
+                  .kind = kind,
+                  .context = in.id.load(),
+                  .pool = pool};
+  auto device = in.device_index();
+  auto code = allocate_in(here().space(device), in, what);
+  if (code != CUDA_SUCCESS)
+    return code;
+  here().send(call::mem_alloc{what.address, bytes}, device);
+  out = what.address;
+  return CUDA_SUCCESS;
+}
+
+CUresult free_device(device_address at) {
+  auto& s = here();
+  auto device = s.device_of(at);
+  if (!device)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto& space = s.space(*device);
+  auto known = space.find(at);
+  if (!known || known->address != at || known->kind == memory_kind::global)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto what = space.take(at);
+  if (!what)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto call = s.send(call::mem_free{at, what->bytes}, *device);
+  space.retire(*what, call.value);
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
+                         void*& out) {
+  if (bytes == 0) {
+    out = nullptr;
+    return CUDA_SUCCESS;
+  }
+  allocation what{.bytes = bytes,
+                  .kind = memory_kind::pinned,
+                  .context = in.id.load(),
+                  .flags = flags};
+  auto code = allocate_in(here().host_space(), in, what);
+  if (code != CUDA_SUCCESS)
+    return code;
+  here().send(call::host_alloc{what.address, bytes}, in.device_index());
+  out = reinterpret_cast<void*>(what.address); // NOLINT: the fixed window
+  return CUDA_SUCCESS;
+}
+
+CUresult free_pinned(const void* at) {
+  auto& s = here();
+  auto address = reinterpret_cast<std::uintptr_t>(at);
+  auto what = s.host_space().take(address);
+  if (!what)
+    return CUDA_ERROR_INVALID_VALUE;
+  writes_under_way().wait_for(address, what->bytes);
+  auto call = s.send(call::host_free{address, what->bytes}, 0);
+  s.host_space().retire(*what, call.value);
+  s.forget_pages(address, what->bytes);
+  return CUDA_SUCCESS;
+}
+
+void free_all(context& of) {
+  auto& s = here();
+  auto id = of.id.load();
+  auto& space = s.space(of.device_index());
+  for (auto& x : space.take_all(id)) {
+    auto call = s.send(call::mem_free{x.address, x.bytes}, of.device_index());
+    space.retire(x, call.value);
+  }
+  for (auto& x : s.host_space().take_all(id)) {
+    writes_under_way().wait_for(x.address, x.bytes);
+    auto call = s.send(call::host_free{x.address, x.bytes}, of.device_index());
+    s.host_space().retire(x, call.value);
+    s.forget_pages(x.address, x.bytes);
+  }
+}
+
+located locate(device_address at) {
+  auto& s = here();
+  if (auto device = s.device_of(at); device)
+    return {place::device, *device, s.space(*device).find(at)};
+  if (s.is_pinned(at))
+    return {place::pinned, 0, s.host_space().find(at)};
+  return {};
+}
+
+CUresult registered_memory::add(const void* at, std::uint64_t bytes,
+                                unsigned flags, std::uint64_t context) {
+  auto begin = reinterpret_cast<std::uintptr_t>(at);
+  if (at == nullptr || bytes == 0 || begin + bytes < begin)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::unique_lock guard{mutex_};
+  auto next = ranges_.upper_bound(begin);
+  if (next != ranges_.end() && next->first < begin + bytes)
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if (next != ranges_.begin()) {
+    auto before = std::prev(next);
+    if (before->first + before->second.bytes > begin)
+      return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  }
+  ranges_.emplace(begin, range{bytes, flags, context});
+  return CUDA_SUCCESS;
+}
+
+CUresult registered_memory::remove(const void* at) {
+  std::unique_lock guard{mutex_};
+  return ranges_.erase(reinterpret_cast<std::uintptr_t>(at)) == 1
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+std::optional<registered_memory::range>
+registered_memory::find(const void* at) const {
+  auto address = reinterpret_cast<std::uintptr_t>(at);
+  std::shared_lock guard{mutex_};
+  auto i = ranges_.upper_bound(address);
+  if (i == ranges_.begin())
+    return std::nullopt;
+  auto& [begin, what] = *std::prev(i);
+  if (address - begin >= what.bytes)
+    return std::nullopt;
+  return what;
+}
+
+registered_memory& registered() {
+  static auto& all = *new registered_memory;
+  return all;
+}
+
+} // namespace vgpu::interposer

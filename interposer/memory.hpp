@@ -1,0 +1,68 @@
+// Device and pinned memory: allocating, freeing, finding.
+#pragma once
+
+#include "interposer/address_space.hpp"
+#include "interposer/context.hpp"
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <shared_mutex>
+
+namespace vgpu::interposer {
+
+/// Allocates device memory in this context; the quota decides at once.
+CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
+                  std::uint64_t pool, CUdeviceptr& out);
+/// CUDA_ERROR_INVALID_VALUE for what is not the beginning of an allocation.
+/// Does not wait: the log orders the free behind the work before it.
+CUresult free_device(device_address at);
+
+CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
+                         void*& out);
+/// Waits for copies into it that are under way.
+CUresult free_pinned(const void* at);
+
+/// Frees all that belongs to a context.
+void free_all(context& of);
+
+/// Where a pointer points.
+enum class place : std::uint8_t {
+  pageable, ///< the program's own memory, or nothing that is known
+  pinned,
+  device,
+};
+
+struct located {
+  place where = place::pageable;
+  std::uint8_t device = 0;
+  /// Nothing for pageable memory, and for an address in a window that is not
+  /// allocated.
+  std::optional<allocation> in;
+};
+located locate(device_address at);
+
+/// Host memory that the program registered: copies from and to it are those of
+/// pageable memory. Thread-safe.
+class registered_memory {
+public:
+  struct range {
+    std::uint64_t bytes = 0;
+    unsigned flags = 0;
+    std::uint64_t context = 0;
+  };
+
+  CUresult add(const void* at, std::uint64_t bytes, unsigned flags,
+               std::uint64_t context);
+  CUresult remove(const void* at);
+  std::optional<range> find(const void* at) const;
+
+private:
+  mutable std::shared_mutex mutex_;
+  std::map<std::uintptr_t, range> ranges_;
+};
+registered_memory& registered();
+
+} // namespace vgpu::interposer

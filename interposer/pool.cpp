@@ -1,0 +1,68 @@
+#include "interposer/pool.hpp"
+
+#include "interposer/memory.hpp"
+
+#include <array>
+#include <memory>
+#include <mutex>
+
+namespace vgpu::interposer {
+
+namespace {
+
+std::array<std::atomic<pool*>, 64> defaults{};
+std::array<std::atomic<pool*>, 64> currents{};
+std::mutex making;
+
+} // namespace
+
+handle_table<pool>& pools() {
+  static auto& table = *new handle_table<pool>{handle_kind::pool};
+  return table;
+}
+
+pool& default_pool(int device) {
+  auto& place = defaults.at(static_cast<std::size_t>(device));
+  if (auto* known = place.load(); known != nullptr)
+    return *known;
+  std::lock_guard guard{making};
+  if (auto* known = place.load(); known != nullptr)
+    return *known;
+  auto made = std::make_unique<pool>(device);
+  auto* x = made.get();
+  x->is_default = true;
+  x->handle = pools().add(std::move(made));
+  place.store(x);
+  return *x;
+}
+
+pool& current_pool(int device) {
+  auto* chosen = currents.at(static_cast<std::size_t>(device)).load();
+  return chosen != nullptr ? *chosen : default_pool(device);
+}
+
+void set_current_pool(int device, pool& to) {
+  currents.at(static_cast<std::size_t>(device)).store(&to);
+}
+
+CUresult allocate_from(context& in, pool& from, std::size_t bytes,
+                       CUdeviceptr& out) {
+  auto code = allocate(in, bytes, memory_kind::pooled, from.handle, out);
+  if (code != CUDA_SUCCESS)
+    return code;
+  auto now = from.used.fetch_add(bytes) + bytes;
+  for (auto high = from.used_high.load(); high < now;)
+    if (from.used_high.compare_exchange_weak(high, now))
+      break;
+  return CUDA_SUCCESS;
+}
+
+CUresult free_to_pool(CUdeviceptr at) {
+  auto found = locate(at);
+  if (found.in && found.in->pool != 0)
+    if (auto* owner = pools().find(found.in->pool); owner != nullptr)
+      owner->used.fetch_sub(found.in->bytes);
+  return free_device(at);
+}
+
+} // namespace vgpu::interposer

@@ -1,0 +1,43 @@
+// Memory pools of stream-ordered allocation: bookkeeping only, as an
+// allocation costs no round trip with or without a pool.
+#pragma once
+
+#include "interposer/context.hpp"
+#include "interposer/handle_table.hpp"
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace vgpu::interposer {
+
+struct pool {
+  explicit pool(int on_device) : device(on_device) {}
+
+  const int device;
+  std::uint64_t handle = 0;
+  bool is_default = false;
+  std::atomic<std::uint64_t> release_threshold{0};
+  std::atomic<int> reuse_follow_events{1};
+  std::atomic<int> reuse_opportunistic{1};
+  std::atomic<int> reuse_dependencies{1};
+  std::atomic<std::uint64_t> used{0};
+  std::atomic<std::uint64_t> used_high{0};
+};
+
+handle_table<pool>& pools();
+
+/// The device's default pool; made on first use.
+pool& default_pool(int device);
+/// The device's current pool.
+pool& current_pool(int device);
+void set_current_pool(int device, pool& to);
+
+/// Allocates from the pool.
+CUresult allocate_from(context& in, pool& from, std::size_t bytes,
+                       CUdeviceptr& out);
+/// cuMemFreeAsync: the log orders it behind the stream's work.
+CUresult free_to_pool(CUdeviceptr at);
+
+} // namespace vgpu::interposer

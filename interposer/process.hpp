@@ -1,0 +1,69 @@
+// The one state of the program's process that C forces on us, and its life:
+// before cuInit, running, in the child of a fork, at exit.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace vgpu::interposer {
+
+class session;
+
+/// What the entry points may do now.
+enum class phase : std::uint8_t {
+  fresh,   ///< before cuInit
+  running, ///< there is a session
+  forked,  ///< in a child of fork: the session is the parent's
+  ended,   ///< exit() is running
+};
+
+/// The process's state. It is made on first use and never destroyed, so that
+/// calls from atexit handlers and other threads find it whole. All members are
+/// thread-safe.
+class process {
+public:
+  /// cuInit: makes the session the first time. CUDA_ERROR_NO_DEVICE when none
+  /// can be had.
+  static CUresult initialise() noexcept;
+
+  /// What an entry point must return instead of doing its work, or
+  /// CUDA_SUCCESS.
+  static CUresult phase_error() noexcept {
+    auto now = phase_.load(std::memory_order_acquire);
+    return now == phase::running ? CUDA_SUCCESS : code_of(now);
+  }
+
+  static phase now() noexcept {
+    return phase_.load(std::memory_order_acquire);
+  }
+
+  /// Only while running (or later).
+  static session& the_session() noexcept { return *session_; }
+
+  /// Every device's work and memory as the driver reports it: 13.0.
+  static constexpr int driver_version = 13000;
+
+private:
+  static CUresult code_of(phase x) noexcept;
+
+  static std::atomic<phase> phase_;
+  static session* session_;
+};
+
+/// How much is written to stderr, from VGPU_LOG: nothing when it is unset.
+enum class log_level : std::uint8_t { off, error, warn, info, debug };
+
+/// Whether messages of this level are written.
+bool logs(log_level level) noexcept;
+
+/// Writes one line to stderr if this level is on.
+void log_line(log_level level, std::string_view text) noexcept;
+
+/// Reports something that was thrown inside an entry point.
+void report_exception(const char* what) noexcept;
+
+} // namespace vgpu::interposer

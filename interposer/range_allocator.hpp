@@ -1,0 +1,37 @@
+// Parts of a range of addresses or offsets.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace vgpu::interposer {
+
+/// Hands out parts of [0, bytes): best fit, lowest address among equals.
+/// Neighbouring free parts are joined. Not thread-safe.
+class range_allocator {
+public:
+  explicit range_allocator(std::uint64_t bytes);
+
+  /// The offset of `bytes` free bytes at a multiple of `alignment` (a power of
+  /// two), or nothing. Precondition: bytes > 0.
+  std::optional<std::uint64_t> allocate(std::uint64_t bytes,
+                                        std::uint64_t alignment);
+
+  /// Gives back what allocate() gave, in whole or in part.
+  void release(std::uint64_t offset, std::uint64_t bytes);
+
+  std::uint64_t free_bytes() const noexcept { return free_bytes_; }
+
+private:
+  void insert(std::uint64_t offset, std::uint64_t bytes);
+  void erase(std::map<std::uint64_t, std::uint64_t>::iterator part);
+
+  std::map<std::uint64_t, std::uint64_t> by_offset_;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> by_size_;
+  std::uint64_t free_bytes_ = 0;
+};
+
+} // namespace vgpu::interposer

@@ -1,0 +1,15 @@
+// How a call that is not supported is answered.
+#pragma once
+
+#include <atomic>
+
+namespace vgpu::interposer {
+
+/// Whether a refusal was reported before.
+using told_once = std::atomic<bool>;
+
+/// CUDA_ERROR_NOT_SUPPORTED, or what every call returns before cuInit and
+/// after the end. Says which call it was, the first time, if VGPU_LOG is set.
+int refuse(const char* symbol, const char* why, told_once& told) noexcept;
+
+} // namespace vgpu::interposer

@@ -1,0 +1,210 @@
+#include "interposer/session.hpp"
+
+#include "interposer/process.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace vgpu::interposer {
+
+namespace {
+
+constexpr std::uint64_t pinned_step = 4096;
+
+std::uint64_t physical_memory() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES))
+         * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+/// How many bytes the journal may grow to: VGPU_JOURNAL, or a quarter of the
+/// machine's memory, as a power of two.
+std::uint64_t journal_capacity() {
+  auto wanted = std::min(physical_memory() / 4, std::uint64_t{16} << 30);
+  if (const auto* text = std::getenv("VGPU_JOURNAL"); text != nullptr)
+    wanted = std::strtoull(text, nullptr, 10);
+  return std::bit_floor(std::clamp(wanted, std::uint64_t{64} << 20,
+                                   maximum_log));
+}
+
+std::uint64_t pinned_capacity() {
+  auto bytes = std::min(physical_memory(), window_bytes);
+  return bytes / granule_bytes * granule_bytes;
+}
+
+fault system_fault(const std::string& what) {
+  return {CUDA_ERROR_OPERATING_SYSTEM, what + ": " + std::strerror(errno)};
+}
+
+call::digest digest_of(std::span<const std::byte> bytes) {
+  auto hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {hash.low64, hash.high64};
+}
+
+} // namespace
+
+session::session(session_area area, unique_fd doorbell)
+    : area_(std::move(area)), doorbell_(std::move(doorbell)),
+      log_(area_, doorbell_.get(),
+           [this](std::uint64_t bytes) {
+             log_line(log_level::warn,
+                      "the journal reached " + std::to_string(bytes)
+                          + " bytes; this session is no longer protected");
+             channel_.report_lowered(bytes);
+           }),
+      slots_(area_), arena_(area_), idle_([this] { check_client(); }) {}
+
+session::~session() = default;
+
+result<std::unique_ptr<session>> session::open() {
+  auto area = session_area::create(journal_capacity(), pinned_capacity());
+  if (!area)
+    return area.why();
+  unique_fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  if (!doorbell)
+    return system_fault("cannot make a doorbell");
+  std::unique_ptr<session> self{
+      new session(std::move(*area), std::move(doorbell))};
+  const auto* protect = std::getenv("VGPU_PROTECT");
+  if (protect != nullptr && std::string_view{protect} == "none")
+    self->area_.header().protection_level.store(
+        static_cast<std::uint32_t>(protection::none));
+  auto granted = self->channel_.greet(self->area_, self->doorbell_.get(), false);
+  if (!granted)
+    return granted.why();
+  self->grant_ = std::move(*granted);
+  if (self->grant_.quota == 0)
+    self->grant_.quota = self->devices().front().total_memory;
+  if (auto ok = self->reserve_windows(); !ok)
+    return ok.why();
+  return self;
+}
+
+status session::reserve_windows() {
+  if (auto ok = area_.map_host(); !ok)
+    return ok;
+  for (std::size_t d = 0; d < devices().size(); ++d) {
+    auto base = first_window + d * window_bytes;
+    auto* wanted = reinterpret_cast<void*>(base);
+    auto* at = ::mmap(wanted, window_bytes, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
+                          | MAP_FIXED_NOREPLACE,
+                      -1, 0);
+    if (at == MAP_FAILED)
+      return system_fault("cannot reserve the device's window of addresses");
+    windows_.emplace_back(at, window_bytes);
+    if (at != wanted)
+      return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                   "the device's window of addresses is taken"};
+    spaces_.push_back(std::make_unique<address_space>(
+        base, device_placed_offset, quota(), 512));
+  }
+  host_space_ = std::make_unique<address_space>(
+      host_window, area_.host_bytes(), area_.host_bytes(), pinned_step);
+  return {};
+}
+
+std::optional<std::uint8_t>
+session::device_of(device_address at) const noexcept {
+  auto index = (at - first_window) / window_bytes;
+  if (at < first_window || index >= spaces_.size())
+    return std::nullopt;
+  return static_cast<std::uint8_t>(index);
+}
+
+void session::forget_pages(device_address at, std::uint64_t bytes) noexcept {
+  auto whole = (bytes + pinned_step - 1) / pinned_step * pinned_step;
+  ::madvise(reinterpret_cast<void*>(at), whole, MADV_REMOVE);
+}
+
+CUresult session::synchronise(std::uint8_t device) {
+  if (auto clean = clean_[device].load(std::memory_order_acquire);
+      clean != 0 && clean == tail())
+    return sticky();
+  call::device_sync what;
+  auto x = begin(what, device);
+  auto got = finish(x);
+  deliver_console();
+  if (got.result != CUDA_SUCCESS)
+    return got.result;
+  auto& done = done_[device];
+  for (auto known = done.load(); known < x.call.value;)
+    if (done.compare_exchange_weak(known, x.call.value))
+      break;
+  clean_[device].store(x.call.value + record_bytes(call::message_words(what), 0),
+                       std::memory_order_release);
+  if (devices().size() == 1)
+    host_space_->settle(x.call.value);
+  spaces_[device]->settle(x.call.value);
+  return CUDA_SUCCESS;
+}
+
+void session::deliver_console() {
+  auto& header = area_.header();
+  if (header.console_written.load(std::memory_order_acquire)
+      == header.console_read.load(std::memory_order_relaxed))
+    return;
+  std::lock_guard guard{console_mutex_};
+  auto text = area_.take_console();
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+call::digest session::publish_image(std::span<const std::byte> image) {
+  auto digest = digest_of(image);
+  // Held while copying: who loads the same image must find all of it.
+  std::lock_guard guard{images_mutex_};
+  if (!images_.insert(digest).second)
+    return digest;
+  for (std::uint64_t at = 0; at < image.size();) {
+    auto part = image.subspan(at, std::min<std::uint64_t>(image.size() - at,
+                                                          max_payload));
+    send(call::image_part{digest, at, image.size()}, 0,
+         static_cast<std::uint32_t>(part.size()),
+         [part](std::span<std::byte> to) {
+           std::memcpy(to.data(), part.data(), part.size());
+         });
+    at += part.size();
+  }
+  return digest;
+}
+
+void session::check_client() {
+  if (process::now() == phase::ended)
+    throw session_lost{"the program is exiting"};
+  std::lock_guard guard{channel_mutex_};
+  if (!channel_.hung_up())
+    return;
+  log_line(log_level::warn, "the client is gone; handing the log to another");
+  if (lost_.load() == 0) {
+    auto again = channel_.greet(area_, doorbell_.get(), true);
+    if (again) {
+      log_.ring();
+      return;
+    }
+    log_line(log_level::error, "the session is lost: " + again.why().what);
+    lost_.store(CUDA_ERROR_DEVICE_UNAVAILABLE);
+  }
+  throw session_lost{"no client can be had"};
+}
+
+void session::abandon_in_child() noexcept {
+  channel_.close();
+}
+
+void session::finish() noexcept {
+  // The client learns of the end when the kernel closes the socket.
+}
+
+} // namespace vgpu::interposer

@@ -1,0 +1,210 @@
+#include "interposer/stream_event.hpp"
+
+#include "interposer/process.hpp"
+#include "interposer/session.hpp"
+
+#include <bit>
+#include <chrono>
+
+namespace vgpu::interposer {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How long a first query waits for its answer: long enough for one about work
+/// that is done already.
+constexpr auto query_patience = 500us;
+
+session& here() { return process::the_session(); }
+
+std::uint64_t next_id() noexcept {
+  // 1 is the legacy stream's.
+  static std::atomic<std::uint64_t> last{1};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+void raise(std::atomic<std::uint64_t>& x, std::uint64_t to) noexcept {
+  for (auto now = x.load(std::memory_order_relaxed); now < to;)
+    if (x.compare_exchange_weak(now, to, std::memory_order_release,
+                                std::memory_order_relaxed))
+      break;
+}
+
+bool is_done(const stream& x) noexcept {
+  auto last = x.last_work.load(std::memory_order_acquire);
+  return last <= x.done_until.load(std::memory_order_acquire)
+         || last <= here().done_until(x.device());
+}
+
+bool is_done(const event& x) noexcept {
+  auto last = x.recorded.load(std::memory_order_acquire);
+  return last <= x.done_until.load(std::memory_order_acquire)
+         || last <= here().done_until(x.device());
+}
+
+/// How many streams there are that the legacy stream does not wait for.
+std::atomic<int> non_blocking_streams{0};
+
+/// Asks once, then polls. `ask` appends the call that is answered when it is
+/// done.
+template <class Object, class Ask>
+CUresult poll_or_ask(Object& x, const Ask& ask) {
+  auto& s = here();
+  std::lock_guard guard{x.query.mutex};
+  // Twice: an older question may have been answered, and more appended since.
+  for (int round = 0; round < 2 && !is_done(x); ++round) {
+    auto& asked = x.query.asked;
+    auto fresh = !asked;
+    if (fresh)
+      asked = ask();
+    auto got = fresh ? s.slots().wait_for(asked, query_patience)
+                     : s.slots().poll(asked);
+    if (!got)
+      return CUDA_ERROR_NOT_READY;
+    auto number = asked.call.value;
+    s.slots().give(asked.slot);
+    asked = {};
+    s.deliver_console();
+    if (got->result != CUDA_SUCCESS)
+      return got->result;
+    raise(x.done_until, number);
+  }
+  return is_done(x) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+void drop_query(pending_query& x) {
+  std::lock_guard guard{x.mutex};
+  if (x.asked)
+    here().slots().abandon(x.asked);
+  x.asked = {};
+}
+
+} // namespace
+
+stream::stream(context& in, stream_id wire_id, unsigned with_flags,
+               int with_priority)
+    : owner(in), wire(wire_id), flags(with_flags), priority(with_priority),
+      id(wire_id.value) {}
+
+void stream::worked(call_number call) noexcept {
+  raise(last_work, call.value + 1);
+}
+
+event::event(context& in, event_id wire_id, unsigned with_flags)
+    : owner(in), wire(wire_id), flags(with_flags) {}
+
+handle_table<stream>& streams() {
+  static auto& table = *new handle_table<stream>{handle_kind::stream};
+  return table;
+}
+
+handle_table<event>& events() {
+  static auto& table = *new handle_table<event>{handle_kind::event};
+  return table;
+}
+
+stream* find_stream(context& in, CUstream handle, bool per_thread) {
+  if (handle == nullptr)
+    return per_thread ? &own_stream(in) : in.legacy.get();
+  if (handle == CU_STREAM_LEGACY)
+    return in.legacy.get();
+  if (handle == CU_STREAM_PER_THREAD)
+    return &own_stream(in);
+  return streams().find(handle);
+}
+
+std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority) {
+  auto made = std::make_unique<stream>(in, stream_id{next_id()}, flags,
+                                       priority);
+  here().send(call::stream_create{{made->wire},
+                                  made->non_blocking() ? 1U : 0U,
+                                  priority},
+              in.device_index());
+  if (made->non_blocking())
+    non_blocking_streams.fetch_add(1);
+  return made;
+}
+
+std::unique_ptr<event> make_event(context& in, unsigned flags) {
+  auto made = std::make_unique<event>(in, event_id{next_id()}, flags);
+  here().send(call::event_create{{made->wire}, made->timed() ? 1U : 0U},
+              in.device_index());
+  return made;
+}
+
+void retire_stream(stream& x) {
+  drop_query(x.query);
+  here().send(call::stream_destroy{{x.wire}}, x.device());
+  if (x.non_blocking())
+    non_blocking_streams.fetch_sub(1);
+}
+
+void retire_event(event& x) {
+  drop_query(x.query);
+  here().send(call::event_destroy{{x.wire}}, x.device());
+}
+
+CUresult synchronise(stream& x) {
+  auto& s = here();
+  // The legacy stream also waits for all others but these.
+  if (x.is_legacy() && non_blocking_streams.load() == 0)
+    return s.synchronise(x.device());
+  if (!x.is_legacy() && is_done(x))
+    return s.sticky();
+  auto asked = s.begin(call::stream_sync{{x.wire}}, x.device());
+  auto got = s.finish(asked);
+  s.deliver_console();
+  if (got.result == CUDA_SUCCESS)
+    raise(x.done_until, asked.call.value);
+  return got.result;
+}
+
+CUresult query(stream& x) {
+  return poll_or_ask(x, [&] {
+    return here().begin(call::stream_sync{{x.wire}}, x.device());
+  });
+}
+
+CUresult record(event& x, stream& in) {
+  if (&x.owner != &in.owner)
+    return CUDA_ERROR_INVALID_HANDLE;
+  auto call = here().send(call::event_record{{x.wire}, {in.wire}}, x.device());
+  raise(x.recorded, call.value + 1);
+  in.worked(call);
+  drop_query(x.query);
+  return CUDA_SUCCESS;
+}
+
+CUresult synchronise(event& x) {
+  auto& s = here();
+  if (is_done(x))
+    return s.sticky();
+  auto asked = s.begin(call::event_sync{{x.wire}}, x.device());
+  auto got = s.finish(asked);
+  s.deliver_console();
+  if (got.result == CUDA_SUCCESS)
+    raise(x.done_until, asked.call.value);
+  return got.result;
+}
+
+CUresult query(event& x) {
+  return poll_or_ask(x, [&] {
+    return here().begin(call::event_sync{{x.wire}}, x.device());
+  });
+}
+
+CUresult elapsed(event& from, event& to, float& milliseconds) {
+  if (from.recorded.load() == 0 || to.recorded.load() == 0 || !from.timed()
+      || !to.timed() || &from.owner != &to.owner)
+    return CUDA_ERROR_INVALID_HANDLE;
+  for (auto* x : {&from, &to})
+    if (auto code = query(*x); code != CUDA_SUCCESS)
+      return code;
+  auto got = here().ask(call::elapsed{{from.wire}, {to.wire}}, from.device());
+  if (got.result == CUDA_SUCCESS)
+    milliseconds = std::bit_cast<float>(static_cast<std::uint32_t>(got.value));
+  return got.result;
+}
+
+} // namespace vgpu::interposer

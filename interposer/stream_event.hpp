@@ -1,0 +1,87 @@
+// Streams and events, as the program's side knows them.
+#pragma once
+
+#include "interposer/context.hpp"
+#include "interposer/handle_table.hpp"
+#include "interposer/reply_slots.hpp"
+#include "schema/ids.hpp"
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+namespace vgpu::interposer {
+
+/// The answer to "is it done yet", asked for once: asking again polls.
+struct pending_query {
+  std::mutex mutex;
+  ticket asked;
+};
+
+/// A stream. `last_work` says where in the log its latest work is, so that
+/// waiting for a stream that is known to be done costs nothing.
+struct stream {
+  stream(context& in, stream_id wire_id, unsigned with_flags, int with_priority);
+
+  context& owner;
+  const stream_id wire;
+  const unsigned flags;
+  const int priority;
+  const std::uint64_t id; ///< cuStreamGetId
+  std::atomic<std::uint64_t> last_work{0};
+  std::atomic<std::uint64_t> done_until{0};
+  pending_query query;
+
+  std::uint8_t device() const noexcept { return owner.device_index(); }
+  bool is_legacy() const noexcept { return wire == legacy_stream; }
+  bool non_blocking() const noexcept {
+    return (flags & CU_STREAM_NON_BLOCKING) != 0;
+  }
+  /// Work was appended to it.
+  void worked(call_number call) noexcept;
+};
+
+/// An event.
+struct event {
+  event(context& in, event_id wire_id, unsigned with_flags);
+
+  context& owner;
+  const event_id wire;
+  const unsigned flags;
+  /// Call number of its latest record; 0 when never recorded.
+  std::atomic<std::uint64_t> recorded{0};
+  /// Records up to this call number are known to be done.
+  std::atomic<std::uint64_t> done_until{0};
+  pending_query query;
+
+  std::uint8_t device() const noexcept { return owner.device_index(); }
+  bool timed() const noexcept { return (flags & CU_EVENT_DISABLE_TIMING) == 0; }
+};
+
+handle_table<stream>& streams();
+handle_table<event>& events();
+
+/// What a CUstream argument names in this context: 0 is the default stream,
+/// which is the calling thread's own for the `per_thread` entry points. Null
+/// when it names nothing.
+stream* find_stream(context& in, CUstream handle, bool per_thread);
+
+/// Makes a stream that belongs to nobody's table.
+std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority);
+std::unique_ptr<event> make_event(context& in, unsigned flags);
+/// Tells the worker that the stream is gone, and lets go of its query.
+void retire_stream(stream& x);
+void retire_event(event& x);
+
+/// Waits until the stream's work so far is done; delivers printed text.
+CUresult synchronise(stream& x);
+/// CUDA_ERROR_NOT_READY while it is not done.
+CUresult query(stream& x);
+CUresult record(event& x, stream& in);
+CUresult synchronise(event& x);
+CUresult query(event& x);
+CUresult elapsed(event& from, event& to, float& milliseconds);
+
+} // namespace vgpu::interposer
