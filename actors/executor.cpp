@@ -129,7 +129,27 @@ struct call_dispatch {
 
   device::device& dev() { return *self.devices_[ordinal]; }
   vgpu_state& state() { return self.states_[ordinal]; }
+  stream_order& order() { return self.orders_[ordinal]; }
   waiter who() const { return {what.slot, what.call}; }
+
+  /// Before anything is enqueued in a stream.
+  template <class Call>
+  status join(const Call& x) {
+    if constexpr (requires { x.stream.id; } &&
+                  Call::id != call::number::stream_create &&
+                  Call::id != call::number::stream_destroy)
+      return order().join(dev(), x.stream.id, state().streams());
+    else
+      return {};
+  }
+
+  /// After a copy or memset: programs rely on the synchronous forms, which use
+  /// the legacy stream, being done before whatever they enqueue next, also in
+  /// streams that do not wait for the legacy stream.
+  void settle(stream_id stream) {
+    if (stream == legacy_stream)
+      order().after_legacy();
+  }
 
   /// Answers this call when the device is done with what it waits for.
   device::completion completion() const {
@@ -241,39 +261,11 @@ struct call_dispatch {
       return ok;
     // What is allocated next may lie at the same addresses: it must not be
     // touched before the work that used them is done, whatever its stream.
-    if (auto ok = barrier(); !ok)
-      return ok;
+    order().after_all();
     for (auto& run : state().release(x.address, x.bytes))
       if (auto ok = dev().unmap(run.address, run.bytes); !ok)
         return ok;
     self.used_ -= x.bytes;
-    return {};
-  }
-
-  /// Orders all work enqueued so far before all work enqueued from now on.
-  status barrier() {
-    auto& streams = state().streams();
-    if (streams.size() == 1)
-      return {};
-    std::vector<std::pair<stream_id, event_id>> busy;
-    for (auto stream : streams) {
-      if (dev().idle(stream))
-        continue;
-      event_id event{self.next_internal_event_++};
-      if (auto ok = dev().create_event(event, false); !ok)
-        return ok;
-      if (auto ok = dev().record_event(event, stream); !ok)
-        return ok;
-      busy.emplace_back(stream, event);
-    }
-    for (auto& [from, event] : busy) {
-      for (auto stream : streams)
-        if (stream != from)
-          if (auto ok = dev().wait_event(stream, event); !ok)
-            return ok;
-      if (auto ok = dev().destroy_event(event); !ok)
-        return ok;
-    }
     return {};
   }
 
@@ -392,6 +384,7 @@ struct call_dispatch {
     if (what.payload.size() != x.size.width * rows(x.size))
       return fault{CUDA_ERROR_INVALID_VALUE,
                    "a copy's bytes do not match its size"};
+    settle(x.stream.id);
     auto pinned = payload_pins::pin(self.pins_, what.call.value, owner);
     return each_row(x.to, x.size,
                     [&](device_address at, std::uint64_t offset,
@@ -480,6 +473,7 @@ struct call_dispatch {
       return ok;
     if (auto ok = audit_box(x.from, x.size); !ok)
       return ok;
+    settle(x.stream.id);
     return dev().enqueue_copy(x.stream.id, pitched(x.to), pitched(x.from),
                               extent(x.size));
   }
@@ -493,6 +487,7 @@ struct call_dispatch {
       return fault{CUDA_ERROR_INVALID_VALUE, "memset of an impossible size"};
     if (auto ok = audit_box(x.to, bytes); !ok)
       return ok;
+    settle(x.stream.id);
     return dev().enqueue_fill(x.stream.id, pitched(x.to), x.value,
                               x.element_bytes, extent(x.size));
   }
@@ -505,6 +500,7 @@ struct call_dispatch {
   }
   status operator()(const call::stream_destroy& x) {
     state().remove(x.stream.id);
+    order().forget(x.stream.id);
     return dev().destroy_stream(x.stream.id);
   }
   status operator()(const call::event_create& x) {
@@ -578,6 +574,7 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
     if (auto ok = devices_[i]->reserve_window(window); !ok)
       throw std::runtime_error{ok.why().what};
     states_.emplace_back(window, quota);
+    orders_.emplace_back();
     devices_[i]->set_printer(
         [to = console_](std::string_view text) { to->print(text); });
   }
@@ -622,6 +619,8 @@ void executor::execute(const record& what, std::shared_ptr<const void> owner) {
         }
         call_dispatch on{*this, what, std::move(owner), ordinal};
         outcome = audit_handles(on.state(), x);
+        if (outcome)
+          outcome = on.join(x);
         if (outcome)
           outcome = on(x);
       });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/answers.hpp"
+#include "actors/stream_order.hpp"
 #include "actors/vgpu_state.hpp"
 #include "devices/device.hpp"
 
@@ -85,16 +86,15 @@ private:
 
   std::vector<std::unique_ptr<device::device>> devices_;
   std::vector<vgpu_state> states_;
+  std::vector<stream_order> orders_;
   std::shared_ptr<answer_sink> sink_;
   std::shared_ptr<payload_pins> pins_ = std::make_shared<payload_pins>();
   std::shared_ptr<host_calls> host_calls_;
   std::shared_ptr<console> console_;
   std::map<call::digest, std::vector<std::byte>> images_;
-  std::vector<event_id> barrier_events_;
   std::uint64_t host_bytes_ = 0;
   mapping host_shadow_;
   std::uint64_t position_ = 0;
-  std::uint64_t next_internal_event_ = std::uint64_t{1} << 63;
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> used_{0};
   std::shared_ptr<health> health_;

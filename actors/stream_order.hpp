@@ -1,0 +1,43 @@
+// Order between streams that CUDA promises and a device does not know of.
+#pragma once
+
+#include "devices/device.hpp"
+
+#include <cstdint>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace vgpu {
+
+/// Of one device; one thread.
+///
+/// A synchronous copy or memset is done, for whatever is enqueued after it, in
+/// any stream, although nothing here waits for it; memory that was freed is not
+/// touched before the work that used it is done. What is to come first is only
+/// noted; a stream catches up when it is next used.
+class stream_order {
+public:
+  /// All that was enqueued in the legacy stream comes before all that will be
+  /// enqueued anywhere.
+  void after_legacy() noexcept { legacy_ = ++now_; }
+  /// All that was enqueued in any stream does.
+  void after_all() noexcept { all_ = ++now_; }
+
+  /// Call before enqueueing in `stream`: makes it wait for what it must.
+  status join(device::device& on, stream_id stream,
+              const std::unordered_set<stream_id>& streams);
+
+  void forget(stream_id stream) { seen_.erase(stream); }
+
+private:
+  status wait_for(device::device& on, stream_id stream, stream_id other);
+
+  std::uint64_t now_ = 0;
+  std::uint64_t legacy_ = 0;
+  std::uint64_t all_ = 0;
+  std::unordered_map<stream_id, std::uint64_t> seen_;
+  /// Events of our own, apart from those that programs create.
+  std::uint64_t next_event_ = std::uint64_t{1} << 63;
+};
+
+} // namespace vgpu
