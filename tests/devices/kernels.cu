@@ -256,3 +256,8 @@ __global__ void dispatch(int* out) {
   out[threadIdx.x] = x;
 }
 }
+
+#include <cassert>
+extern "C" __global__ void insist(int x) {
+  assert(x == int(threadIdx.x) * 0 + 1 - int(threadIdx.x));
+}
