@@ -116,9 +116,9 @@ struct device_fixture {
   std::vector<T> download(device_address from, std::size_t count) {
     auto out = std::vector<T>(count);
     auto done = outcome{};
-    auto ok = dev->enqueue_read(legacy_stream,
-                                std::as_writable_bytes(std::span{out}), from,
-                                done.tell());
+    auto ok =
+        dev->enqueue_read(legacy_stream, std::as_writable_bytes(std::span{out}),
+                          from, done.tell());
     BOOST_REQUIRE_MESSAGE(ok.ok(), ok.why().what);
     last = done.wait();
     return out;

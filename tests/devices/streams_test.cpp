@@ -24,16 +24,16 @@ struct streams : device_fixture {
   /// Keeps a stream busy until open().
   void close(stream_id stream) {
     BOOST_REQUIRE(
-      launch("wait_for", {1}, {1}, arguments{flag, out}, 0, stream).ok());
+        launch("wait_for", {1}, {1}, arguments{flag, out}, 0, stream).ok());
   }
   void open(stream_id from) {
     BOOST_REQUIRE(
-      launch("set_flag", {1}, {1}, arguments{flag, 1}, 0, from).ok());
+        launch("set_flag", {1}, {1}, arguments{flag, 1}, 0, from).ok());
   }
 
   void set(stream_id stream, device_address at, int x) {
     BOOST_REQUIRE(
-      launch("set_flag", {1}, {1}, arguments{at, x}, 0, stream).ok());
+        launch("set_flag", {1}, {1}, arguments{at, x}, 0, stream).ok());
   }
 
   device_address flag = 0;
@@ -110,8 +110,9 @@ BOOST_AUTO_TEST_CASE(a_destroyed_stream_finishes_its_work) {
   auto word = memory(4);
   set(first, word, 3);
   BOOST_TEST(dev->destroy_stream(first).ok());
-  BOOST_TEST(launch("set_flag", {1}, {1}, arguments{word, 4}, 0, first).code()
-             == CUDA_ERROR_INVALID_HANDLE);
+  BOOST_TEST(
+      launch("set_flag", {1}, {1}, arguments{word, 4}, 0, first).code() ==
+      CUDA_ERROR_INVALID_HANDLE);
   open(apart);
   BOOST_TEST(synchronize() == CUDA_SUCCESS);
   BOOST_TEST(*reinterpret_cast<int*>(word) == 3);
@@ -120,9 +121,11 @@ BOOST_AUTO_TEST_CASE(a_destroyed_stream_finishes_its_work) {
 BOOST_AUTO_TEST_CASE(a_stream_waits_for_the_host) {
   auto go = std::promise<std::function<void()>>{};
   auto word = memory(4);
-  BOOST_TEST(dev->enqueue_host(first, [&](std::function<void()> go_on) {
-    go.set_value(std::move(go_on));
-  }).ok());
+  BOOST_TEST(dev->enqueue_host(first,
+                               [&](std::function<void()> go_on) {
+                                 go.set_value(std::move(go_on));
+                               })
+                 .ok());
   set(first, word, 9);
   auto go_on = go.get_future().get();
   BOOST_TEST(!dev->idle(first));
@@ -144,8 +147,9 @@ BOOST_AUTO_TEST_CASE(copies_and_fills_with_pitch) {
   for (auto z = 0u; z < 2; ++z)
     for (auto y = 0u; y < 3; ++y)
       for (auto x = 0u; x < 20; ++x)
-        BOOST_TEST(got[z * 100 + y * 20 + x]
-                   == (x >= 10 ? 0 : x % 2 == 0 ? 0x34 : 0x12));
+        BOOST_TEST(got[z * 100 + y * 20 + x] == (x >= 10      ? 0
+                                                 : x % 2 == 0 ? 0x34
+                                                              : 0x12));
 }
 
 BOOST_AUTO_TEST_CASE(host_memory_that_was_attached) {
@@ -155,8 +159,8 @@ BOOST_AUTO_TEST_CASE(host_memory_that_was_attached) {
   BOOST_TEST(run("write_to", {1}, {64}, arguments{at, 11}) == CUDA_SUCCESS);
   BOOST_TEST(host[63] == 11);
   BOOST_TEST(dev->detach_host(at, 4096).ok());
-  BOOST_TEST(run("write_to", {1}, {64}, arguments{at, 12})
-             == CUDA_ERROR_ILLEGAL_ADDRESS);
+  BOOST_TEST(run("write_to", {1}, {64}, arguments{at, 12}) ==
+             CUDA_ERROR_ILLEGAL_ADDRESS);
   BOOST_TEST(host[63] == 11);
 }
 

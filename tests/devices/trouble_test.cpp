@@ -19,33 +19,34 @@ BOOST_FIXTURE_TEST_SUITE(trouble_of_devices, trouble)
 
 BOOST_AUTO_TEST_CASE(an_illegal_address_is_sticky) {
   auto out = memory(4);
-  BOOST_TEST(run("write_to", {1}, {32}, arguments{base + window_bytes / 2, 1})
-             == CUDA_ERROR_ILLEGAL_ADDRESS);
+  BOOST_TEST(
+      run("write_to", {1}, {32}, arguments{base + window_bytes / 2, 1}) ==
+      CUDA_ERROR_ILLEGAL_ADDRESS);
   BOOST_TEST(dev->error() == CUDA_ERROR_ILLEGAL_ADDRESS);
   // Later work is not executed.
-  BOOST_TEST(run("write_to", {1}, {1}, arguments{out, 5})
-             == CUDA_ERROR_ILLEGAL_ADDRESS);
+  BOOST_TEST(run("write_to", {1}, {1}, arguments{out, 5}) ==
+             CUDA_ERROR_ILLEGAL_ADDRESS);
   BOOST_TEST(*reinterpret_cast<int*>(out) == 0);
   download<int>(out, 1);
   BOOST_TEST(last == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 BOOST_AUTO_TEST_CASE(a_null_pointer) {
-  BOOST_TEST(run("write_to", {1}, {32}, arguments{device_address{0}, 1})
-             == CUDA_ERROR_ILLEGAL_ADDRESS);
+  BOOST_TEST(run("write_to", {1}, {32}, arguments{device_address{0}, 1}) ==
+             CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 BOOST_AUTO_TEST_CASE(a_write_across_the_end_of_memory) {
   auto at = memory(1);
-  BOOST_TEST(run("write_to", {1}, {32},
-                 arguments{at + granule_bytes - 64, 1})
-             == CUDA_ERROR_ILLEGAL_ADDRESS);
+  BOOST_TEST(
+      run("write_to", {1}, {32}, arguments{at + granule_bytes - 64, 1}) ==
+      CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 BOOST_AUTO_TEST_CASE(a_misaligned_address) {
   auto at = memory(4096);
-  BOOST_TEST(run("write_to", {1}, {32}, arguments{at + 2, 1})
-             == CUDA_ERROR_MISALIGNED_ADDRESS);
+  BOOST_TEST(run("write_to", {1}, {32}, arguments{at + 2, 1}) ==
+             CUDA_ERROR_MISALIGNED_ADDRESS);
 }
 
 BOOST_AUTO_TEST_CASE(a_trap) {
@@ -55,8 +56,8 @@ BOOST_AUTO_TEST_CASE(a_trap) {
 
 BOOST_AUTO_TEST_CASE(a_barrier_that_is_never_met_ends_the_kernel) {
   auto out = memory(4096);
-  BOOST_TEST(run("bad_barrier", {1}, {64}, arguments{out})
-             == CUDA_ERROR_LAUNCH_TIMEOUT);
+  BOOST_TEST(run("bad_barrier", {1}, {64}, arguments{out}) ==
+             CUDA_ERROR_LAUNCH_TIMEOUT);
 }
 
 BOOST_AUTO_TEST_CASE(launches_that_cannot_be) {
@@ -71,17 +72,14 @@ BOOST_AUTO_TEST_CASE(launches_that_cannot_be) {
   BOOST_TEST(code({0}, {1}) == CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST(code({1, 70000}, {1}) == CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST(code({1}, {1}, 49153) == CUDA_ERROR_INVALID_VALUE);
-  BOOST_TEST(
-    dev->set_kernel_attribute(module, kernel("write_to"),
-                              CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                              232449)
-      .code()
-    == CUDA_ERROR_INVALID_VALUE);
-  BOOST_TEST(
-    dev->set_kernel_attribute(module, kernel("write_to"),
-                              CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                              232448)
-      .ok());
+  BOOST_TEST(dev->set_kernel_attribute(
+                    module, kernel("write_to"),
+                    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232449)
+                 .code() == CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(dev->set_kernel_attribute(
+                    module, kernel("write_to"),
+                    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232448)
+                 .ok());
   BOOST_TEST(code({1}, {1}, 232448) == CUDA_SUCCESS);
   BOOST_TEST(synchronize() == CUDA_SUCCESS);
 }
@@ -89,11 +87,11 @@ BOOST_AUTO_TEST_CASE(launches_that_cannot_be) {
 BOOST_AUTO_TEST_CASE(the_quota_is_exact) {
   // 32 MiB, of which the module's variables take one granule.
   auto free = (std::uint64_t{32} << 20) - granule_bytes;
-  BOOST_TEST(dev->map(base, free + granule_bytes).code()
-             == CUDA_ERROR_OUT_OF_MEMORY);
+  BOOST_TEST(dev->map(base, free + granule_bytes).code() ==
+             CUDA_ERROR_OUT_OF_MEMORY);
   BOOST_TEST(dev->map(base, free).ok());
-  BOOST_TEST(dev->map(base + free, granule_bytes).code()
-             == CUDA_ERROR_OUT_OF_MEMORY);
+  BOOST_TEST(dev->map(base + free, granule_bytes).code() ==
+             CUDA_ERROR_OUT_OF_MEMORY);
   BOOST_TEST(dev->unmap(base, granule_bytes).ok());
   BOOST_TEST(dev->map(base + free, granule_bytes).ok());
 }
@@ -117,10 +115,9 @@ BOOST_AUTO_TEST_CASE(unmapped_memory_is_refused_and_out_of_reach) {
   auto word = std::make_shared<int>(1);
   BOOST_TEST(dev->enqueue_write(legacy_stream, at,
                                 std::as_bytes(std::span{word.get(), 1}), word)
-               .code()
-             == CUDA_ERROR_INVALID_VALUE);
-  BOOST_TEST(run("write_to", {1}, {1}, arguments{at, 1})
-             == CUDA_ERROR_ILLEGAL_ADDRESS);
+                 .code() == CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(run("write_to", {1}, {1}, arguments{at, 1}) ==
+             CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_device_fails_everything) {
@@ -131,8 +128,8 @@ BOOST_AUTO_TEST_CASE(a_lost_device_fails_everything) {
   dev->inject(device::injected_fault::lost);
   BOOST_TEST(done.wait() == CUDA_ERROR_DEVICE_UNAVAILABLE);
   BOOST_TEST(dev->error() == CUDA_ERROR_DEVICE_UNAVAILABLE);
-  BOOST_TEST(launch("write_to", {1}, {1}, arguments{flag, 1}).code()
-             == CUDA_ERROR_DEVICE_UNAVAILABLE);
+  BOOST_TEST(launch("write_to", {1}, {1}, arguments{flag, 1}).code() ==
+             CUDA_ERROR_DEVICE_UNAVAILABLE);
 }
 
 BOOST_AUTO_TEST_CASE(an_ecc_error_is_sticky) {
@@ -170,9 +167,11 @@ BOOST_AUTO_TEST_CASE(a_failed_assertion) {
   auto text = std::string{};
   dev->set_printer([&](std::string_view x) { text += x; });
   BOOST_TEST(run("insist", {1}, {2}, arguments{1}) == CUDA_ERROR_ASSERT);
-  BOOST_TEST(text.find("block: [0,0,0], thread: [1,0,0] Assertion `x == "
-                       "int(threadIdx.x) * 0 + 1 - int(threadIdx.x)` failed.")
-             != std::string::npos, text);
+  BOOST_TEST(
+      text.find("block: [0,0,0], thread: [1,0,0] Assertion `x == "
+                "int(threadIdx.x) * 0 + 1 - int(threadIdx.x)` failed.") !=
+          std::string::npos,
+      text);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
