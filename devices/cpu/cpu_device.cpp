@@ -4,6 +4,8 @@
 #include "devices/cpu/memory_map.hpp"
 #include "devices/cpu/module_store.hpp"
 #include "devices/cpu/occupancy.hpp"
+#include "devices/cpu/ops.hpp"
+#include "devices/cpu/probe.hpp"
 #include "devices/cpu/scheduler.hpp"
 
 #include <algorithm>
@@ -97,6 +99,7 @@ public:
 
   const properties& props() const noexcept override { return props_; }
   CUresult error() const noexcept override { return error_; }
+  std::uint64_t executed() const noexcept { return executed_; }
 
   // -- memory -----------------------------------------------------------------
 
@@ -319,7 +322,8 @@ public:
     g->print = [this](std::string_view text) { print(text); };
     auto t = std::make_shared<task>();
     t->start = [this, g](auto finish) {
-      engine_.submit(g, [this, finish](CUresult error, const std::string&) {
+      engine_.submit(g, [this, g, finish](CUresult error, const std::string&) {
+        executed_ += g->executed;
         if (error != CUDA_SUCCESS)
           set_error(error);
         finish();
@@ -602,6 +606,7 @@ private:
   std::shared_ptr<granule_set> leaving_ = std::make_shared<granule_set>();
   module_store modules_;
   std::uint64_t launches_ = 0;
+  std::atomic<std::uint64_t> executed_ = 0;
   std::mutex print_mutex_;
   printer printer_;
   // Last, so that their threads end before what they use goes.
@@ -612,6 +617,14 @@ private:
 };
 
 } // namespace
+
+std::uint64_t executed_instructions(const device& of) {
+  return dynamic_cast<const cpu_device&>(of).executed();
+}
+
+std::string_view executor_level() {
+  return op_variant();
+}
 
 std::unique_ptr<device> open_cpu_device(const cpu_options& options,
                                         std::uint64_t quota) {

@@ -172,18 +172,19 @@ bool looks_like_ptx(std::string_view text) {
     if (at == text.npos)
       return false;
     text.remove_prefix(at);
+    auto behind = std::size_t{0};
     if (text.starts_with("//")) {
       at = text.find('\n');
+      behind = 1;
     } else if (text.starts_with("/*")) {
       at = text.find("*/", 2);
+      behind = 2;
     } else {
       return text.starts_with(".version");
     }
     if (at == text.npos)
       return false;
-    text.remove_prefix(at + 1);
-    if (text.starts_with("/"))
-      text.remove_prefix(1);
+    text.remove_prefix(at + behind);
   }
   return false;
 }

@@ -16,17 +16,9 @@ variant choose() {
   auto has_v3 = __builtin_cpu_supports("avx2") != 0 &&
                 __builtin_cpu_supports("fma") != 0 &&
                 __builtin_cpu_supports("bmi2") != 0;
-  auto has_v4 = has_v3 && __builtin_cpu_supports("avx512f") != 0 &&
-                __builtin_cpu_supports("avx512bw") != 0 &&
-                __builtin_cpu_supports("avx512dq") != 0 &&
-                __builtin_cpu_supports("avx512vl") != 0;
   // For comparing the variants on one machine.
-  if (auto wanted = std::getenv("VGPU_CPU_LEVEL")) {
-    has_v4 = has_v4 && wanted[0] >= '4';
+  if (auto wanted = std::getenv("VGPU_CPU_LEVEL"))
     has_v3 = has_v3 && wanted[0] >= '3';
-  }
-  if (has_v4)
-    return {"x86-64-v4", x86_64_v4::table()};
   if (has_v3)
     return {"x86-64-v3", x86_64_v3::table()};
   return {"x86-64-v2", x86_64_v2::table()};

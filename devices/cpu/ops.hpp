@@ -22,7 +22,7 @@ struct op_entry {
 /// null.
 const op_entry* find_op(std::string_view key);
 
-/// The name of the variant in use: x86-64-v2, -v3 or -v4.
+/// The name of the variant in use: x86-64-v2 or -v3.
 std::string_view op_variant();
 
 // The same code, compiled for each level of processor.
@@ -30,9 +30,6 @@ namespace x86_64_v2 {
 std::span<const op_entry> table();
 }
 namespace x86_64_v3 {
-std::span<const op_entry> table();
-}
-namespace x86_64_v4 {
 std::span<const op_entry> table();
 }
 

@@ -182,6 +182,15 @@ const instr* warp::diverge(lane_mask taken, const instr* to,
   return to <= next ? arrive_back(to) : arrive(to);
 }
 
+void warp::leave_behind(lane_mask some, const instr* at) {
+  if (some == 0)
+    return;
+  auto rest = mask & ~some;
+  mask = some;
+  park(at, group::state::ready);
+  mask = rest;
+}
+
 const instr* warp::exit_lanes() {
   auto gone = mask;
   live &= ~gone;

@@ -112,6 +112,9 @@ public:
   /// Splits the running group: `taken` go on at `to`, the rest at `next`.
   const instr* diverge(lane_mask taken, const instr* to, const instr* next);
 
+  /// Some running lanes stay at `at` for later, the others run on.
+  void leave_behind(lane_mask some, const instr* at);
+
   /// The running lanes are done.
   const instr* exit_lanes();
 

@@ -82,8 +82,7 @@ inline const instr* call_indirect(warp& w, const instr* in) {
   each_lane(w.mask, [&](unsigned l) {
     taken |= a[l] == first ? lane_bits[l] : 0u;
   });
-  if (taken != w.mask)
-    return w.diverge(taken, in, in);
+  w.leave_behind(w.mask & ~taken, in);
   return w.call(of.functions[number], site, in + 1);
 }
 

@@ -1,9 +1,0 @@
-// The executor, compiled for processors of level x86-64-v4.
-#include "devices/cpu/exec/includes.hpp"
-
-#pragma GCC push_options
-#pragma GCC target(                                                            \
-    "avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,movbe,avx512f,avx512bw,avx512dq,avx512vl,avx512cd")
-#define VGPU_LEVEL x86_64_v4
-#include "devices/cpu/exec/all.inl"
-#pragma GCC pop_options
