@@ -3,9 +3,7 @@
 #include "interposer/client_start.hpp"
 #include "interposer/process.hpp"
 #include "schema/guest.capnp.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "schema/places.hpp"
 
 #include <capnp/message.h>
 #include <capnp/serialize.h>
@@ -38,27 +36,12 @@ std::string environment(const char* name, const std::string& otherwise) {
   return text == nullptr || *text == '\0' ? otherwise : std::string{text};
 }
 
-std::string manager_endpoint() {
-  auto user = std::to_string(::getuid());
-  auto folder = environment("XDG_RUNTIME_DIR", "");
-  folder = folder.empty() ? "/tmp/vgpu-" + user : folder + "/vgpu";
-  return environment("VGPU_MANAGER", "ipc://" + folder + "/manager.sock");
-}
-
-std::string hexadecimal(std::uint64_t x) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string out(16, '0');
-  for (auto i = out.rbegin(); i != out.rend(); ++i, x >>= 4)
-    *i = digits[x & 15];
-  return out;
-}
-
 /// Invalid when nobody listens.
 unique_fd try_connect() {
   unique_fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  auto name = client_socket_name();
+  auto name = client_socket_name(manager_endpoint());
   std::memcpy(address.sun_path + 1, name.data(),
               std::min(name.size(), sizeof(address.sun_path) - 1));
   auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1
@@ -214,12 +197,6 @@ result<grant> receive_welcome(int fd) {
 }
 
 } // namespace
-
-std::string client_socket_name() {
-  auto manager = manager_endpoint();
-  return "vgpu-client-" + std::to_string(::getuid()) + "-"
-         + hexadecimal(XXH64(manager.data(), manager.size(), 0));
-}
 
 result<grant> guest_channel::greet(const session_area& area, int doorbell,
                                    bool resumed) {

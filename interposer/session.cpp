@@ -2,7 +2,6 @@
 
 #include "interposer/process.hpp"
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
