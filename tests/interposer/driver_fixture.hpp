@@ -7,6 +7,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <bit>
+#include <string>
+
 namespace vgpu::test {
 
 /// The one fake client of this test program.
@@ -18,6 +21,12 @@ struct driver_fixture {
   ~driver_fixture();
   CUcontext primary = nullptr;
 };
+
+/// A value that the enumeration does not have, as C programs may pass.
+template <class Enum>
+Enum unknown_value(int value) {
+  return std::bit_cast<Enum>(value);
+}
 
 inline const char* name_of(CUresult code) {
   const char* name = nullptr;

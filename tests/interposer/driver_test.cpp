@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(devices_are_as_the_lease_says) {
       &value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
   BOOST_TEST(value == 132);
   CHECK_CODE(cuDeviceGetAttribute(
-                 &value, static_cast<CUdevice_attribute>(150), 0),
+                 &value, unknown_value<CUdevice_attribute>(150), 0),
              CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuDeviceGetAttribute(
                  &value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 7),
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(errors_have_names_and_sentences) {
   const char* text = nullptr;
   REQUIRE_OK(cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, &text));
   BOOST_TEST(std::string{text} == "an illegal memory access was encountered");
-  CHECK_CODE(cuGetErrorName(static_cast<CUresult>(12345), &text),
+  CHECK_CODE(cuGetErrorName(unknown_value<CUresult>(12345), &text),
              CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST((text == nullptr));
 }
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(limits) {
   BOOST_TEST(value == 1024U);
   REQUIRE_OK(cuCtxGetLimit(&value, CU_LIMIT_PRINTF_FIFO_SIZE));
   BOOST_TEST(value == 8650752U);
-  CHECK_CODE(cuCtxGetLimit(&value, static_cast<CUlimit>(99)),
+  CHECK_CODE(cuCtxGetLimit(&value, unknown_value<CUlimit>(99)),
              CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1U << 30),
              CUDA_ERROR_INVALID_VALUE);
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(libraries_are_loaded_when_they_are_used) {
   REQUIRE_OK(cuFuncGetAttribute(&value,
                                 CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
                                 reinterpret_cast<CUfunction>(k)));
-  CHECK_CODE(cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(99),
+  CHECK_CODE(cuFuncGetAttribute(&value, unknown_value<CUfunction_attribute>(99),
                                 f),
              CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuKernelSetAttribute(

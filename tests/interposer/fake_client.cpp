@@ -47,7 +47,7 @@ void describe(wire::DeviceFacts::Builder to, std::uint64_t quota) {
   std::array<kj::byte, 16> uuid{};
   for (std::size_t i = 0; i < uuid.size(); ++i)
     uuid[i] = static_cast<kj::byte>(i + 1);
-  to.setUuid(uuid);
+  to.setUuid(kj::arrayPtr(uuid.data(), uuid.size()));
   to.setTotalMemory(4 * quota);
   auto list = to.initAttributes(static_cast<unsigned>(attributes().size()));
   unsigned i = 0;

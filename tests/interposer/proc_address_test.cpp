@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_SUITE(proc_address)
 BOOST_AUTO_TEST_CASE(the_catalogue_is_sorted_and_whole) {
   BOOST_TEST(catalogue.size() == 637U);
   for (std::size_t i = 1; i < catalogue.size(); ++i)
-    BOOST_TEST(catalogue[i - 1].symbol < catalogue[i].symbol);
+    BOOST_TEST((catalogue[i - 1].symbol < catalogue[i].symbol));
   for (const auto& x : catalogue) {
     BOOST_TEST((x.served == call_class::refused) == !x.why.empty());
     BOOST_TEST(find_symbol(x.symbol) == &x);
