@@ -23,8 +23,7 @@ CUresult CUDAAPI cuDriverGetVersion(int* driverVersion) {
 }
 
 // A profiler attaches to the real driver; there is none here to start.
-CUresult CUDAAPI cuProfilerInitialize(const char*, const char*,
-                                      CUoutput_mode) {
+CUresult CUDAAPI cuProfilerInitialize(const char*, const char*, CUoutput_mode) {
   return guarded([] { return CUDA_ERROR_PROFILER_DISABLED; });
 }
 CUresult CUDAAPI cuProfilerStart(void) {

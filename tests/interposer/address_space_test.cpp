@@ -106,8 +106,8 @@ BOOST_AUTO_TEST_CASE(random_use_never_overlaps_and_loses_nothing) {
     }
     auto next = live.lower_bound(at);
     BOOST_REQUIRE((next == live.end() || at + bytes <= next->first));
-    BOOST_REQUIRE((next == live.begin()
-                   || std::prev(next)->first + std::prev(next)->second <= at));
+    BOOST_REQUIRE((next == live.begin() ||
+                   std::prev(next)->first + std::prev(next)->second <= at));
     live.emplace(at, bytes);
   }
   for (auto [at, bytes] : live)

@@ -150,8 +150,8 @@ BOOST_AUTO_TEST_CASE(boxes_have_depth) {
   REQUIRE_OK(cuMemcpyDtoH(back.data(), memory, back.size()));
   for (std::size_t z = 0; z < 5; ++z)
     for (std::size_t y = 0; y < 3; ++y)
-      BOOST_TEST(std::memcmp(&back[(z * 8 + y) * 16], &from[(z * 3 + y) * 4], 4)
-                 == 0);
+      BOOST_TEST(
+          std::memcmp(&back[(z * 8 + y) * 16], &from[(z * 3 + y) * 4], 4) == 0);
   in.srcMemoryType = CU_MEMORYTYPE_ARRAY;
   CHECK_CODE(cuMemcpy3D(&in), CUDA_ERROR_NOT_SUPPORTED);
 }
@@ -168,8 +168,8 @@ BOOST_AUTO_TEST_CASE(pinned_memory_is_written_while_the_program_goes_on) {
   BOOST_TEST(static_cast<unsigned char*>(pinned)[1] == 0);
   fake().resume();
   // Takes the bytes only after the copy into them has arrived.
-  REQUIRE_OK(cuMemcpyHtoDAsync(memory + 5'000'000, pinned, from.size(),
-                               nullptr));
+  REQUIRE_OK(
+      cuMemcpyHtoDAsync(memory + 5'000'000, pinned, from.size(), nullptr));
   REQUIRE_OK(cuStreamSynchronize(nullptr));
   BOOST_TEST(std::memcmp(pinned, from.data(), from.size()) == 0);
   std::vector<unsigned char> back(from.size());

@@ -9,13 +9,14 @@ namespace vgpu::test {
 
 fake_client& fake() {
   static auto& one = []() -> auto& {
-    auto manager = "ipc:///nowhere/interposer-test-"
-                   + std::to_string(::getpid());
+    auto manager =
+        "ipc:///nowhere/interposer-test-" + std::to_string(::getpid());
     ::setenv("VGPU_MANAGER", manager.c_str(), 1);
     ::setenv("VGPU_JOURNAL", "67108864", 1);
     ::setenv("VGPU_PROTECT", "none", 1);
     return *new fake_client{manager, {.devices = 2, .refusal = {}}};
-  }();
+  }
+  ();
   return one;
 }
 

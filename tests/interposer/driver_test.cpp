@@ -38,14 +38,13 @@ BOOST_AUTO_TEST_CASE(devices_are_as_the_lease_says) {
   BOOST_TEST(std::string{name.data()} == "Fak");
   CHECK_CODE(cuDeviceGetName(name.data(), 0, 0), CUDA_ERROR_INVALID_VALUE);
   int value = 0;
-  REQUIRE_OK(cuDeviceGetAttribute(
-      &value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+  REQUIRE_OK(cuDeviceGetAttribute(&value,
+                                  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
   BOOST_TEST(value == 132);
-  CHECK_CODE(cuDeviceGetAttribute(
-                 &value, unknown_value<CUdevice_attribute>(150), 0),
-             CUDA_ERROR_INVALID_VALUE);
-  CHECK_CODE(cuDeviceGetAttribute(
-                 &value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 7),
+  CHECK_CODE(
+      cuDeviceGetAttribute(&value, unknown_value<CUdevice_attribute>(150), 0),
+      CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 7),
              CUDA_ERROR_INVALID_DEVICE);
   std::array<char, 32> bus{};
   REQUIRE_OK(cuDeviceGetPCIBusId(bus.data(), 32, 0));
@@ -221,13 +220,13 @@ BOOST_AUTO_TEST_CASE(pools_give_and_take_in_stream_order) {
   CUdeviceptr p = 0;
   REQUIRE_OK(cuMemAllocAsync(&p, 1000, nullptr));
   cuuint64_t used = 0;
-  REQUIRE_OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
-                                   &used));
+  REQUIRE_OK(
+      cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
   BOOST_TEST(used == 1000U);
   REQUIRE_OK(cuMemFreeAsync(p, nullptr));
   CHECK_CODE(cuMemFreeAsync(p, nullptr), CUDA_ERROR_INVALID_VALUE);
-  REQUIRE_OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
-                                   &used));
+  REQUIRE_OK(
+      cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
   BOOST_TEST(used == 0U);
   CHECK_CODE(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
 }
@@ -317,16 +316,15 @@ BOOST_AUTO_TEST_CASE(libraries_are_loaded_when_they_are_used) {
       &value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, k, 0));
   BOOST_TEST(value == 512);
   // A kernel serves as a function.
-  REQUIRE_OK(cuFuncGetAttribute(&value,
-                                CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+  REQUIRE_OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
                                 reinterpret_cast<CUfunction>(k)));
-  CHECK_CODE(cuFuncGetAttribute(&value, unknown_value<CUfunction_attribute>(99),
-                                f),
-             CUDA_ERROR_INVALID_VALUE);
-  CHECK_CODE(cuKernelSetAttribute(
-                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 20, k,
-                 0),
-             CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(
+      cuFuncGetAttribute(&value, unknown_value<CUfunction_attribute>(99), f),
+      CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(
+      cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                           1 << 20, k, 0),
+      CUDA_ERROR_INVALID_VALUE);
   REQUIRE_OK(cuKernelSetAttribute(
       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000, k, 0));
   std::size_t offset = 0, size = 0;

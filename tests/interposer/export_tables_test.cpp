@@ -14,8 +14,8 @@ using slots = const void* const*;
 slots table(const char* hex) {
   CUuuid id{};
   for (std::size_t i = 0; i < 16; ++i)
-    id.bytes[i] = static_cast<char>(
-        std::stoi(std::string{hex + 2 * i, 2}, nullptr, 16));
+    id.bytes[i] =
+        static_cast<char>(std::stoi(std::string{hex + 2 * i, 2}, nullptr, 16));
   const void* out = &id;
   if (cuGetExportTable(&out, &id) != CUDA_SUCCESS) {
     BOOST_TEST((out == nullptr));
@@ -45,14 +45,17 @@ std::vector<void*> destroyed;
 BOOST_FIXTURE_TEST_SUITE(export_tables, driver_fixture)
 
 BOOST_AUTO_TEST_CASE(each_table_tells_its_size_and_has_no_hole) {
-  for (auto [id, bytes] :
-       {std::pair{runtime, 104}, {hooks, 56}, {thread_state, 32},
-        {checks, 32}, {integrity, 24}, {tools_context, 760},
-        {tools_module, 128}}) {
+  for (auto [id, bytes] : {std::pair{runtime, 104},
+                           {hooks, 56},
+                           {thread_state, 32},
+                           {checks, 32},
+                           {integrity, 24},
+                           {tools_context, 760},
+                           {tools_module, 128}}) {
     auto t = table(id);
     BOOST_REQUIRE((t != nullptr));
-    BOOST_TEST(reinterpret_cast<std::uintptr_t>(t[0])
-               == static_cast<std::uintptr_t>(bytes));
+    BOOST_TEST(reinterpret_cast<std::uintptr_t>(t[0]) ==
+               static_cast<std::uintptr_t>(bytes));
     for (int i = 1; i < bytes / 8; ++i)
       BOOST_TEST((t[i] != nullptr));
     BOOST_TEST(table(id) == t);
@@ -101,16 +104,15 @@ BOOST_AUTO_TEST_CASE(the_runtimes_tables_work) {
 
 BOOST_AUTO_TEST_CASE(the_context_keeps_values_until_it_is_reset) {
   using destructor = void (*)(CUcontext, void*, void*);
-  auto put = slot<CUresult(CUcontext, void*, void*, destructor)>(
-      table(storage), 0);
+  auto put =
+      slot<CUresult(CUcontext, void*, void*, destructor)>(table(storage), 0);
   auto remove = slot<CUresult(CUcontext, void*)>(table(storage), 1);
   auto get = slot<CUresult(void**, CUcontext, void*)>(table(storage), 2);
   int key = 0, other = 0;
   void* value = nullptr;
   CHECK_CODE(get(&value, primary, &key), CUDA_ERROR_INVALID_HANDLE);
-  REQUIRE_OK(put(nullptr, &key, &key, [](CUcontext, void*, void* x) {
-    destroyed.push_back(x);
-  }));
+  REQUIRE_OK(put(nullptr, &key, &key,
+                 [](CUcontext, void*, void* x) { destroyed.push_back(x); }));
   REQUIRE_OK(get(&value, nullptr, &key));
   BOOST_TEST(value == &key);
   REQUIRE_OK(put(primary, &other, &other, nullptr));
@@ -129,8 +131,9 @@ BOOST_AUTO_TEST_CASE(a_modules_functions_are_visited) {
   CUmodule m = nullptr;
   REQUIRE_OK(cuModuleLoadData(&m, ".version 8.0\n"));
   std::vector<CUfunction> seen;
-  auto visit = slot<unsigned(CUcontext, CUmodule, void (*)(void*, CUfunction),
-                             void*)>(table(tools_module), 7);
+  auto visit =
+      slot<unsigned(CUcontext, CUmodule, void (*)(void*, CUfunction), void*)>(
+          table(tools_module), 7);
   auto n = visit(
       primary, m,
       [](void* to, CUfunction f) {

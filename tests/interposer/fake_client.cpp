@@ -13,6 +13,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -26,21 +27,33 @@ struct fake_client::connection {
   unique_fd doorbell;
   std::optional<session_area> area;
   std::optional<log_reader> reader;
+  bool host_tried = false;
 };
 
 namespace {
 
-/// As facts/driver_truth has them for an H200, those that matter here.
-const std::map<int, int>& attributes() {
-  static const std::map<int, int> all{
-      {1, 1024},    {2, 1024},   {3, 1024},    {4, 64},      {5, 2147483647},
-      {6, 65535},   {7, 65535},  {8, 49152},   {9, 65536},   {10, 32},
-      {11, 2147483647}, {12, 65536}, {13, 1980000}, {14, 512}, {15, 1},
-      {16, 132},    {33, 0},     {34, 6},      {39, 2048},   {41, 1},
-      {50, 0},      {75, 9},     {76, 0},      {81, 233472}, {82, 65536},
-      {95, 1},      {97, 232448}, {106, 32},   {111, 1024},  {115, 1}};
-  return all;
-}
+/// The attributes of an H200, by CUdevice_attribute from 1 on: the runtime asks
+/// for nearly all of them.
+constexpr std::array attributes = {
+    1024,   1024,  1024,       64,        2147483647, 65535,    65535, 49152,
+    65536,  32,    2147483647, 65536,     1980000,    512,      1,     132,
+    0,      0,     1,          0,         131072,     131072,   65536, 16384,
+    16384,  16384, 32768,      32768,     2048,       512,      1,     1,
+    0,      6,     0,          3201000,   6016,       62914560, 2048,  3,
+    1,      32768, 2048,       1,         32768,      32768,    8192,  8192,
+    32768,  0,     32,         32768,     32768,      2046,     32768, 131072,
+    65536,  16384, 16384,      16384,     32768,      2048,     32768, 32768,
+    2048,   32768, 32768,      2046,      268435456,  131072,   65000, 2097120,
+    32768,  32768, 9,          0,         32768,      1,        1,     1,
+    233472, 65536, 1,          0,         0,          0,        2,     0,
+    1,      1,     1,          0,         0,          0,        1,     1,
+    232448, 0,     1,          0,         0,          1,        1,     0,
+    0,      32,    1,          39321600,  134217728,  1,        1024,  1,
+    1,      1,     1,          1,         1,          100,      9,     1,
+    1,      1,     1,          1,         1,          4,        1,     1,
+    1,      0,     -1,         0,         0,          0,        0,     0,
+    0,      0,     590680286,  415174878, 1,          1,        0,     1,
+    1,      0,     0};
 
 void describe(wire::DeviceFacts::Builder to, std::uint64_t quota) {
   to.setName("Fake GPU");
@@ -49,11 +62,10 @@ void describe(wire::DeviceFacts::Builder to, std::uint64_t quota) {
     uuid[i] = static_cast<kj::byte>(i + 1);
   to.setUuid(kj::arrayPtr(uuid.data(), uuid.size()));
   to.setTotalMemory(4 * quota);
-  auto list = to.initAttributes(static_cast<unsigned>(attributes().size()));
-  unsigned i = 0;
-  for (auto [key, value] : attributes()) {
-    list[i].setKey(key);
-    list[i++].setValue(value);
+  auto list = to.initAttributes(static_cast<unsigned>(attributes.size()));
+  for (unsigned i = 0; i < attributes.size(); ++i) {
+    list[i].setKey(static_cast<int>(i) + 1);
+    list[i].setValue(attributes[i]);
   }
 }
 
@@ -99,10 +111,11 @@ fake_client::fake_client(const std::string& manager, fake_options options)
   address.sun_family = AF_UNIX;
   auto name = client_socket_name(manager);
   std::memcpy(address.sun_path + 1, name.data(), name.size());
-  auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1
-                                      + name.size());
-  if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0
-      || ::listen(listener_.get(), 4) != 0)
+  auto bytes =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), bytes) !=
+          0 ||
+      ::listen(listener_.get(), 4) != 0)
     throw std::runtime_error{"the fake client cannot listen"};
   thread_ = std::jthread{[this](std::stop_token stop) { run(stop); }};
 }
@@ -193,8 +206,7 @@ bool fake_client::welcome(int socket) {
     granted.setSession(1);
     granted.setVgpu(1);
     granted.setQuota(options_.quota);
-    auto devices = granted.initDevices(
-        static_cast<unsigned>(options_.devices));
+    auto devices = granted.initDevices(static_cast<unsigned>(options_.devices));
     for (auto d : devices)
       describe(d, options_.quota);
     auto area = session_area::open(std::move(control_fd), std::move(log_fd),
@@ -246,8 +258,12 @@ void fake_client::answer(const record& r, CUresult code, std::uint64_t value) {
 }
 
 std::byte* fake_client::at(device_address address, std::uint64_t bytes) {
-  if (open_->area->in_host(address, bytes))
-    return reinterpret_cast<std::byte*>(address); // this very process
+  if (open_->area->in_host(address, bytes)) {
+    // Fails where the program is this very process: then it is mapped already.
+    if (!std::exchange(open_->host_tried, true)) [[maybe_unused]]
+      auto mapped = open_->area->map_host();
+    return reinterpret_cast<std::byte*>(address);
+  }
   auto i = memory_.upper_bound(address);
   if (i == memory_.begin())
     return nullptr;
@@ -301,8 +317,8 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
                   row(x.from, y, z, x.size.width), x.size.width);
     });
     answer(r, CUDA_SUCCESS);
-  } else if constexpr (std::is_same_v<Call, call::read_host>
-                       || std::is_same_v<Call, call::copy>) {
+  } else if constexpr (std::is_same_v<Call, call::read_host> ||
+                       std::is_same_v<Call, call::copy>) {
     each_row(x.size, [&](auto y, auto z, auto) {
       std::memmove(row(x.to, y, z, x.size.width),
                    row(x.from, y, z, x.size.width), x.size.width);

@@ -29,9 +29,7 @@ public:
   fenced& operator=(const fenced&) = delete;
   ~fenced() { ::munmap(at_, pages_); }
 
-  void* data() const {
-    return static_cast<char*>(at_) + (pages_ - bytes_);
-  }
+  void* data() const { return static_cast<char*>(at_) + (pages_ - bytes_); }
 
 private:
   std::size_t bytes_;
@@ -81,9 +79,9 @@ std::vector<std::byte> text(const std::string& x) {
   return {p, p + x.size() + 1};
 }
 
-CUresult code_of(const void* p,
-                 std::uint64_t limit
-                 = std::numeric_limits<std::uint64_t>::max()) {
+CUresult
+code_of(const void* p,
+        std::uint64_t limit = std::numeric_limits<std::uint64_t>::max()) {
   auto got = view_image(p, limit);
   return got ? CUDA_SUCCESS : got.why().code;
 }
@@ -148,8 +146,8 @@ BOOST_AUTO_TEST_CASE(null_is_an_invalid_value) {
 BOOST_AUTO_TEST_CASE(what_is_cut_is_refused_and_never_read_past) {
   for (const auto& whole : {container(5000), cubin()})
     for (std::size_t n = 1; n < whole.size(); n += n < 300 ? 1 : 97) {
-      fenced image{{whole.begin(),
-                    whole.begin() + static_cast<std::ptrdiff_t>(n)}};
+      fenced image{
+          {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n)}};
       BOOST_TEST(code_of(image.data()) == CUDA_ERROR_INVALID_IMAGE);
       BOOST_TEST(code_of(whole.data(), n) == CUDA_ERROR_INVALID_IMAGE);
     }
@@ -161,8 +159,8 @@ BOOST_AUTO_TEST_CASE(hostile_bytes_are_refused_or_stay_inside) {
     for (int i = 0; i < 3000; ++i) {
       auto bytes = whole;
       for (int k = 0; k < 4; ++k)
-        bytes[4 + random() % (bytes.size() - 4)]
-            = static_cast<std::byte>(random());
+        bytes[4 + random() % (bytes.size() - 4)] =
+            static_cast<std::byte>(random());
       fenced image{bytes};
       auto got = view_image(image.data());
       if (got)

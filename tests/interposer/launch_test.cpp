@@ -103,14 +103,14 @@ BOOST_AUTO_TEST_CASE(shapes_are_checked_here) {
 BOOST_AUTO_TEST_CASE(arguments_are_checked_here) {
   arguments a;
   std::array<void*, 1> end = {CU_LAUNCH_PARAM_END};
-  CHECK_CODE(cuLaunchKernel(mixed, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr,
-                            nullptr),
-             CUDA_ERROR_INVALID_VALUE);
-  CHECK_CODE(cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr,
-                            nullptr),
-             CUDA_ERROR_INVALID_HANDLE);
-  CHECK_CODE(cuLaunchKernel(mixed, 1, 1, 1, 1, 1, 1, 0, nullptr,
-                            a.list.data(), end.data()),
+  CHECK_CODE(
+      cuLaunchKernel(mixed, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+      CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(
+      cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+      CUDA_ERROR_INVALID_HANDLE);
+  CHECK_CODE(cuLaunchKernel(mixed, 1, 1, 1, 1, 1, 1, 0, nullptr, a.list.data(),
+                            end.data()),
              CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuLaunchKernel(none, 1, 1, 1, 1, 1, 1, 0,
                             reinterpret_cast<CUstream>(&a), nullptr, nullptr),
@@ -118,9 +118,9 @@ BOOST_AUTO_TEST_CASE(arguments_are_checked_here) {
 }
 
 BOOST_AUTO_TEST_CASE(more_shared_memory_is_opted_into) {
-  CHECK_CODE(cuFuncSetAttribute(
-                 none, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                 1 << 20),
+  CHECK_CODE(cuFuncSetAttribute(none,
+                                CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                1 << 20),
              CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(shape(1, 1, 1, 1, 1, 1, 100000), CUDA_ERROR_INVALID_VALUE);
   REQUIRE_OK(cuFuncSetAttribute(

@@ -67,11 +67,11 @@ BOOST_AUTO_TEST_CASE(the_version_chooses_the_form) {
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_found_is_told_apart) {
-  BOOST_TEST((look_up("cuNothing", 13000, false).status
-              == lookup::unknown_name));
+  BOOST_TEST(
+      (look_up("cuNothing", 13000, false).status == lookup::unknown_name));
   BOOST_TEST((look_up("", 13000, false).status == lookup::unknown_name));
-  BOOST_TEST((look_up("cuLibraryLoadData", 11000, false).status
-              == lookup::version_too_old));
+  BOOST_TEST((look_up("cuLibraryLoadData", 11000, false).status ==
+              lookup::version_too_old));
   BOOST_TEST((look_up("cuInit", 0, false).status == lookup::version_too_old));
 }
 
@@ -86,8 +86,8 @@ BOOST_AUTO_TEST_CASE(each_symbol_has_an_address_of_its_own) {
 BOOST_AUTO_TEST_CASE(the_coverage_table_counts_every_symbol) {
   auto text = coverage_table();
   BOOST_TEST(text.find("of 637 exported symbols") != std::string::npos);
-  BOOST_TEST(text.find("| cuMemAlloc_v2 | 3020 | create |  |")
-             != std::string::npos);
+  BOOST_TEST(text.find("| cuMemAlloc_v2 | 3020 | create |  |") !=
+             std::string::npos);
   BOOST_TEST(text.find("cuMemcpyHtoD_v2_ptds") == std::string::npos);
 }
 

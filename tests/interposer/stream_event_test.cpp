@@ -165,7 +165,8 @@ BOOST_AUTO_TEST_CASE(host_functions_run_in_their_turn) {
   while (status.load() == -1)
     std::this_thread::yield();
   BOOST_TEST(status.load() == CUDA_SUCCESS);
-  BOOST_TEST(order == (std::vector<int>{1, 2}), boost::test_tools::per_element());
+  BOOST_TEST(order == (std::vector<int>{1, 2}),
+             boost::test_tools::per_element());
   CHECK_CODE(cuLaunchHostFunc(stream, nullptr, nullptr),
              CUDA_ERROR_INVALID_VALUE);
 }
@@ -178,16 +179,16 @@ BOOST_AUTO_TEST_CASE(many_threads_share_the_log) {
       cuCtxSetCurrent(primary);
       CUstream s = nullptr;
       CUdeviceptr p = 0;
-      auto ok = cuStreamCreate(&s, 0) == CUDA_SUCCESS
-                && cuMemAlloc(&p, 4096) == CUDA_SUCCESS;
+      auto ok = cuStreamCreate(&s, 0) == CUDA_SUCCESS &&
+                cuMemAlloc(&p, 4096) == CUDA_SUCCESS;
       for (unsigned i = 0; ok && i < 300; ++i) {
         unsigned back = 0;
-        ok = cuMemsetD32Async(p, i, 1024, s) == CUDA_SUCCESS
-             && cuMemcpyDtoHAsync(&back, p + 400, 4, s) == CUDA_SUCCESS
-             && back == i && cuStreamSynchronize(s) == CUDA_SUCCESS;
+        ok = cuMemsetD32Async(p, i, 1024, s) == CUDA_SUCCESS &&
+             cuMemcpyDtoHAsync(&back, p + 400, 4, s) == CUDA_SUCCESS &&
+             back == i && cuStreamSynchronize(s) == CUDA_SUCCESS;
       }
-      ok = ok && cuMemFree(p) == CUDA_SUCCESS
-           && cuStreamDestroy(s) == CUDA_SUCCESS;
+      ok = ok && cuMemFree(p) == CUDA_SUCCESS &&
+           cuStreamDestroy(s) == CUDA_SUCCESS;
       if (!ok)
         failures.fetch_add(1);
     });
