@@ -29,8 +29,8 @@ struct report {
 /// A child whose end sends no signal and which wait() does not see. Only what
 /// is async-signal-safe may be called in it.
 pid_t quiet_fork() noexcept {
-  return static_cast<pid_t>(::syscall(SYS_clone, 0UL, nullptr, nullptr, nullptr,
-                                      0UL));
+  return static_cast<pid_t>(
+      ::syscall(SYS_clone, 0UL, nullptr, nullptr, nullptr, 0UL));
 }
 
 void tell(int to, const report& what) noexcept {
@@ -89,8 +89,8 @@ std::string client_program() {
       chosen != nullptr && *chosen != '\0')
     return chosen;
   Dl_info where{};
-  if (::dladdr(reinterpret_cast<const void*>(&start_client), &where) == 0
-      || where.dli_fname == nullptr)
+  if (::dladdr(reinterpret_cast<const void*>(&start_client), &where) == 0 ||
+      where.dli_fname == nullptr)
     return "vgpu-client";
   std::string path{where.dli_fname};
   if (auto* whole = ::realpath(where.dli_fname, nullptr); whole != nullptr) {
@@ -98,8 +98,8 @@ std::string client_program() {
     std::free(whole);
   }
   auto end = path.rfind('/');
-  auto folder = end == std::string::npos ? std::string{"."}
-                                         : path.substr(0, end);
+  auto folder =
+      end == std::string::npos ? std::string{"."} : path.substr(0, end);
   return folder + "/../bin/vgpu-client";
 }
 
@@ -122,18 +122,17 @@ result<unique_fd> start_client(const std::string& program) {
   }
   if (middle < 0)
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 std::string{"cannot start " + program + ": "}
-                     + std::strerror(errno)};
+                 std::string{"cannot start " + program + ": "} +
+                     std::strerror(errno)};
   writing = unique_fd{};
   while (::waitpid(middle, nullptr, __WCLONE) < 0 && errno == EINTR)
     continue;
   auto got = read_report(reading.get());
   if (got.error != 0)
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 "cannot start " + program + ": " + std::strerror(got.error)
-                     + "; set VGPU_CLIENT to the vgpu-client program"};
-  return unique_fd{
-      static_cast<int>(::syscall(SYS_pidfd_open, got.pid, 0U))};
+                 "cannot start " + program + ": " + std::strerror(got.error) +
+                     "; set VGPU_CLIENT to the vgpu-client program"};
+  return unique_fd{static_cast<int>(::syscall(SYS_pidfd_open, got.pid, 0U))};
 }
 
 } // namespace vgpu::interposer

@@ -104,7 +104,8 @@ context::context(int device_ordinal, bool is_primary)
 
 context::~context() = default;
 
-// -- registry ------------------------------------------------------------------
+// -- registry
+// ------------------------------------------------------------------
 
 context& context_registry::primary(int device) {
   auto& place = primaries_.at(static_cast<std::size_t>(device));
@@ -183,9 +184,12 @@ context_registry& contexts() {
   return all;
 }
 
-// -- the calling thread --------------------------------------------------------
+// -- the calling thread
+// --------------------------------------------------------
 
-context* current_context() noexcept { return current; }
+context* current_context() noexcept {
+  return current;
+}
 
 void set_current_context(context* x) {
   auto& stack = this_thread().stack;

@@ -10,9 +10,8 @@ namespace {
 constexpr unsigned known_flags = CU_CTX_FLAGS_MASK;
 
 bool is_device(CUdevice dev) {
-  return dev >= 0
-         && static_cast<std::size_t>(dev)
-                < process::the_session().devices().size();
+  return dev >= 0 && static_cast<std::size_t>(dev) <
+                         process::the_session().devices().size();
 }
 
 template <class Body>
@@ -108,7 +107,8 @@ CUresult synchronise_context(context& x) {
 
 } // namespace
 
-// -- primary contexts ------------------------------------------------------------
+// -- primary contexts
+// ------------------------------------------------------------
 
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   return with_primary(dev, [&](context& x) {
@@ -137,8 +137,12 @@ CUresult primary_reset_v1(CUdevice dev)
 CUresult primary_set_flags_v1(CUdevice dev, unsigned int flags)
     VGPU_EXPORT_AS("cuDevicePrimaryCtxSetFlags");
 }
-CUresult primary_release_v1(CUdevice dev) { return release_primary(dev); }
-CUresult primary_reset_v1(CUdevice dev) { return reset_primary(dev); }
+CUresult primary_release_v1(CUdevice dev) {
+  return release_primary(dev);
+}
+CUresult primary_reset_v1(CUdevice dev) {
+  return reset_primary(dev);
+}
 CUresult primary_set_flags_v1(CUdevice dev, unsigned int flags) {
   return set_primary_flags(dev, flags);
 }
@@ -154,13 +158,13 @@ CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags,
   });
 }
 
-// -- created contexts ------------------------------------------------------------
+// -- created contexts
+// ------------------------------------------------------------
 
 CUresult CUDAAPI cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* parameters,
                                 unsigned int flags, CUdevice dev) {
-  if (parameters != nullptr
-      && (parameters->numExecAffinityParams != 0
-          || parameters->cigParams != nullptr))
+  if (parameters != nullptr && (parameters->numExecAffinityParams != 0 ||
+                                parameters->cigParams != nullptr))
     return guarded([] { return CUDA_ERROR_NOT_SUPPORTED; });
   return create(pctx, flags, dev);
 }
@@ -189,11 +193,19 @@ CUresult ctx_create_v3(CUcontext* pctx, CUexecAffinityParam*, int count,
     return guarded([] { return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY; });
   return create(pctx, flags, dev);
 }
-CUresult ctx_destroy_v1(CUcontext ctx) { return destroy(ctx); }
-CUresult ctx_push_v1(CUcontext ctx) { return push(ctx); }
-CUresult ctx_pop_v1(CUcontext* pctx) { return pop(pctx); }
+CUresult ctx_destroy_v1(CUcontext ctx) {
+  return destroy(ctx);
+}
+CUresult ctx_push_v1(CUcontext ctx) {
+  return push(ctx);
+}
+CUresult ctx_pop_v1(CUcontext* pctx) {
+  return pop(pctx);
+}
 
-CUresult CUDAAPI cuCtxDestroy(CUcontext ctx) { return destroy(ctx); }
+CUresult CUDAAPI cuCtxDestroy(CUcontext ctx) {
+  return destroy(ctx);
+}
 
 CUresult CUDAAPI cuCtxAttach(CUcontext* pctx, unsigned int flags) {
   return in_context([&](context& x) {
@@ -203,12 +215,19 @@ CUresult CUDAAPI cuCtxAttach(CUcontext* pctx, unsigned int flags) {
     return CUDA_SUCCESS;
   });
 }
-CUresult CUDAAPI cuCtxDetach(CUcontext ctx) { return destroy(ctx); }
+CUresult CUDAAPI cuCtxDetach(CUcontext ctx) {
+  return destroy(ctx);
+}
 
-// -- the calling thread's context --------------------------------------------------
+// -- the calling thread's context
+// --------------------------------------------------
 
-CUresult CUDAAPI cuCtxPushCurrent(CUcontext ctx) { return push(ctx); }
-CUresult CUDAAPI cuCtxPopCurrent(CUcontext* pctx) { return pop(pctx); }
+CUresult CUDAAPI cuCtxPushCurrent(CUcontext ctx) {
+  return push(ctx);
+}
+CUresult CUDAAPI cuCtxPopCurrent(CUcontext* pctx) {
+  return pop(pctx);
+}
 
 CUresult CUDAAPI cuCtxSetCurrent(CUcontext ctx) {
   return guarded([&]() -> CUresult {
@@ -258,7 +277,8 @@ CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx) {
   return with_context(ctx, [](context& x) { return synchronise_context(x); });
 }
 
-// -- properties of a context -------------------------------------------------------
+// -- properties of a context
+// -------------------------------------------------------
 
 CUresult CUDAAPI cuCtxGetFlags(unsigned int* flags) {
   return in_context([&](context& x) {
@@ -311,8 +331,8 @@ CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
   return in_context([&](context& x) {
     // A thread's stack is at most 512 KiB of local memory.
     constexpr std::size_t most_stack = std::size_t{512} << 10;
-    if (limit < 0 || limit >= CU_LIMIT_MAX
-        || (limit == CU_LIMIT_STACK_SIZE && value > most_stack))
+    if (limit < 0 || limit >= CU_LIMIT_MAX ||
+        (limit == CU_LIMIT_STACK_SIZE && value > most_stack))
       return CUDA_ERROR_INVALID_VALUE;
     x.limits[limit] = value;
     return CUDA_SUCCESS;
@@ -330,7 +350,8 @@ CUresult CUDAAPI cuCtxGetCacheConfig(CUfunc_cache* pconfig) {
 
 CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config) {
   return in_context([&](context& x) {
-    if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
+    if (config < CU_FUNC_CACHE_PREFER_NONE ||
+        config > CU_FUNC_CACHE_PREFER_EQUAL)
       return CUDA_ERROR_INVALID_VALUE;
     x.cache_config = config;
     return CUDA_SUCCESS;

@@ -17,20 +17,22 @@ namespace {
 
 using side = transfer::side;
 
-session& here() { return process::the_session(); }
+session& here() {
+  return process::the_session();
+}
 
 /// Bytes from the first to behind the last; nothing where that overflows.
 std::optional<std::uint64_t> span_of(const rows& x,
                                      const call::extent& size) noexcept {
   constexpr auto limit = window_bytes;
-  if (size.width > limit || size.height > limit || size.depth > limit
-      || x.pitch > limit || x.slice > limit)
+  if (size.width > limit || size.height > limit || size.depth > limit ||
+      x.pitch > limit || x.slice > limit)
     return std::nullopt;
   std::uint64_t rows_span, slices_span, whole;
-  if (__builtin_mul_overflow(size.height - 1, x.pitch, &rows_span)
-      || __builtin_mul_overflow(size.depth - 1, x.slice, &slices_span)
-      || __builtin_add_overflow(rows_span, slices_span, &whole)
-      || __builtin_add_overflow(whole, size.width, &whole))
+  if (__builtin_mul_overflow(size.height - 1, x.pitch, &rows_span) ||
+      __builtin_mul_overflow(size.depth - 1, x.slice, &slices_span) ||
+      __builtin_add_overflow(rows_span, slices_span, &whole) ||
+      __builtin_add_overflow(whole, size.width, &whole))
     return std::nullopt;
   return whole;
 }
@@ -72,8 +74,8 @@ rows moved(const rows& x, std::uint64_t column, std::uint64_t row,
 }
 
 bool contiguous(const rows& x, const call::extent& size) noexcept {
-  return (size.height == 1 || x.pitch == size.width)
-         && (size.depth == 1 || x.slice == size.width * size.height);
+  return (size.height == 1 || x.pitch == size.width) &&
+         (size.depth == 1 || x.slice == size.width * size.height);
 }
 
 /// Where both ends have no gaps, a box is one long row.
@@ -91,10 +93,10 @@ void flatten(end& to, end& from, call::extent& size) noexcept {
 template <class F>
 CUresult each_part(const call::extent& size, std::uint64_t limit, const F& f) {
   auto columns = std::min(size.width, limit);
-  auto height = columns == size.width
-                    ? std::clamp<std::uint64_t>(limit / size.width, 1,
-                                                size.height)
-                    : 1;
+  auto height =
+      columns == size.width
+          ? std::clamp<std::uint64_t>(limit / size.width, 1, size.height)
+          : 1;
   for (std::uint64_t z = 0; z < size.depth; ++z)
     for (std::uint64_t y = 0; y < size.height; y += height)
       for (std::uint64_t x = 0; x < size.width; x += columns) {
@@ -123,7 +125,8 @@ void scatter(std::span<const std::byte> bytes, const rows& to,
                 part.width);
 }
 
-// -- the four directions -------------------------------------------------------
+// -- the four directions
+// -------------------------------------------------------
 
 /// The bytes go into the log now: whatever the program does with its memory
 /// later, a replay finds what was there at the time of the call.
@@ -133,21 +136,18 @@ CUresult to_device(stream& in, const end& to, const end& from,
     host_calls().wait_for_all();
     writes_under_way().wait_for(from.at.address, from.bytes);
   }
-  return each_part(size, max_payload,
-                   [&](std::uint64_t x, std::uint64_t y, std::uint64_t z,
-                       const call::extent& part) {
-                     auto source = moved(from.at, x, y, z);
-                     auto bytes = part.width * part.height;
-                     in.worked(here().send(
-                         call::write{{in.wire},
-                                     box_of(moved(to.at, x, y, z)),
-                                     part},
-                         in.device(), static_cast<std::uint32_t>(bytes),
-                         [&](std::span<std::byte> into) {
-                           gather(into, source, part);
-                         }));
-                     return CUDA_SUCCESS;
-                   });
+  return each_part(
+      size, max_payload,
+      [&](std::uint64_t x, std::uint64_t y, std::uint64_t z,
+          const call::extent& part) {
+        auto source = moved(from.at, x, y, z);
+        auto bytes = part.width * part.height;
+        in.worked(here().send(
+            call::write{{in.wire}, box_of(moved(to.at, x, y, z)), part},
+            in.device(), static_cast<std::uint32_t>(bytes),
+            [&](std::span<std::byte> into) { gather(into, source, part); }));
+        return CUDA_SUCCESS;
+      });
 }
 
 /// Reads through the reply arena: parts are asked for ahead, as many as there
@@ -182,11 +182,9 @@ public:
         return code;
       range = s.arena().try_take(bytes);
     }
-    auto x = s.begin(call::read{{in_.wire},
-                                box_of(from),
-                                part,
-                                {range->offset(), bytes}},
-                     in_.device());
+    auto x = s.begin(
+        call::read{{in_.wire}, box_of(from), part, {range->offset(), bytes}},
+        in_.device());
     in_.worked(x.call);
     asked_.push_back({x, std::move(*range), to, part});
     return CUDA_SUCCESS;
@@ -242,11 +240,9 @@ CUresult to_pageable(stream& in, const end& to, const end& from,
 CUresult to_pinned(stream& in, const end& to, const end& from,
                    const call::extent& size, bool async) {
   auto& s = here();
-  auto x = s.begin(call::read_host{{in.wire},
-                                   box_of(to.at),
-                                   box_of(from.at),
-                                   size},
-                   in.device());
+  auto x =
+      s.begin(call::read_host{{in.wire}, box_of(to.at), box_of(from.at), size},
+              in.device());
   in.worked(x.call);
   if (async) {
     writes_under_way().add(x, to.at.address, to.bytes);
@@ -285,25 +281,24 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
     return code;
   flatten(to, from, size);
   // Pinned memory that is named as device memory is the device's to copy.
-  auto to_is_device = to.where == place::device
-                      || (to.where == place::pinned
-                          && what.to_side == side::device);
-  auto from_is_device = from.where == place::device
-                        || (from.where == place::pinned
-                            && what.from_side == side::device);
+  auto to_is_device =
+      to.where == place::device ||
+      (to.where == place::pinned && what.to_side == side::device);
+  auto from_is_device =
+      from.where == place::device ||
+      (from.where == place::pinned && what.from_side == side::device);
   if (to_is_device && from_is_device) {
-    in.worked(here().send(
-        call::copy{{in.wire}, box_of(to.at), box_of(from.at), size},
-        in.device()));
+    in.worked(
+        here().send(call::copy{{in.wire}, box_of(to.at), box_of(from.at), size},
+                    in.device()));
     return CUDA_SUCCESS;
   }
   if (to_is_device)
     return to_device(in, to, from, size);
   if (!from_is_device)
     return within_host(in, to, from, size);
-  return to.where == place::pinned
-             ? to_pinned(in, to, from, size, what.async)
-             : to_pageable(in, to, from, size);
+  return to.where == place::pinned ? to_pinned(in, to, from, size, what.async)
+                                   : to_pageable(in, to, from, size);
 }
 
 CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
@@ -312,9 +307,9 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
     return CUDA_ERROR_INVALID_VALUE;
   auto in_bytes = size;
   in_bytes.width *= element_bytes;
-  if (to.address % element_bytes != 0
-      || (size.height > 1 && to.pitch % element_bytes != 0)
-      || (size.height > 1 && to.pitch < in_bytes.width))
+  if (to.address % element_bytes != 0 ||
+      (size.height > 1 && to.pitch % element_bytes != 0) ||
+      (size.height > 1 && to.pitch < in_bytes.width))
     return CUDA_ERROR_INVALID_VALUE;
   if (size.width == 0 || size.height == 0)
     return CUDA_SUCCESS;
@@ -322,9 +317,9 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
   if (auto code = examine(to, in_bytes, side::device, target);
       code != CUDA_SUCCESS)
     return code;
-  in.worked(here().send(
-      call::fill{{in.wire}, box_of(to), value, element_bytes, size},
-      in.device()));
+  in.worked(
+      here().send(call::fill{{in.wire}, box_of(to), value, element_bytes, size},
+                  in.device()));
   return CUDA_SUCCESS;
 }
 

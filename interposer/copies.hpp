@@ -19,7 +19,9 @@ struct rows {
 };
 
 /// `bytes` in one piece.
-constexpr rows flat(std::uint64_t address) noexcept { return {address, 0, 0}; }
+constexpr rows flat(std::uint64_t address) noexcept {
+  return {address, 0, 0};
+}
 
 /// One copy of the driver API, after its arguments were brought to one form.
 struct transfer {

@@ -59,8 +59,8 @@ CUresult resolve(const box_end& e, const vgpu::call::extent& size, rows& out,
   }
   out.pitch = e.pitch != 0 ? e.pitch : size.width + e.x;
   auto height = e.height != 0 ? e.height : size.height + e.y;
-  if (out.pitch < size.width + e.x || height < size.height + e.y
-      || out.pitch > vgpu::window_bytes || height > vgpu::window_bytes)
+  if (out.pitch < size.width + e.x || height < size.height + e.y ||
+      out.pitch > vgpu::window_bytes || height > vgpu::window_bytes)
     return CUDA_ERROR_INVALID_VALUE;
   out.slice = out.pitch * height;
   out.address += e.x + e.y * out.pitch + e.z * out.slice;
@@ -70,8 +70,8 @@ CUresult resolve(const box_end& e, const vgpu::call::extent& size, rows& out,
 CUresult copy_box(stream& s, const box_end& to, const box_end& from,
                   const vgpu::call::extent& size, bool async) {
   transfer what{.size = size, .async = async};
-  if (size.width > vgpu::window_bytes || size.height > vgpu::window_bytes
-      || size.depth > vgpu::window_bytes)
+  if (size.width > vgpu::window_bytes || size.height > vgpu::window_bytes ||
+      size.depth > vgpu::window_bytes)
     return CUDA_ERROR_INVALID_VALUE;
   if (auto code = resolve(to, size, what.to, what.to_side);
       code != CUDA_SUCCESS)
@@ -82,8 +82,7 @@ CUresult copy_box(stream& s, const box_end& to, const box_end& from,
   return transfer_bytes(s, what);
 }
 
-CUresult copy_2d(CUstream handle, const CUDA_MEMCPY2D* c,
-                 bool async) noexcept {
+CUresult copy_2d(CUstream handle, const CUDA_MEMCPY2D* c, bool async) noexcept {
   return in_stream(handle, [&](stream& s) {
     if (c == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
@@ -129,7 +128,8 @@ CUresult fill_2d(CUstream handle, CUdeviceptr to, std::size_t pitch,
 
 } // namespace
 
-// -- flat ------------------------------------------------------------------------
+// -- flat
+// ------------------------------------------------------------------------
 
 CUresult CUDAAPI cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
   return copy_flat(nullptr, false, dst, side::unified, src, side::unified,
@@ -181,7 +181,8 @@ CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src,
                    ByteCount);
 }
 
-// -- boxes -----------------------------------------------------------------------
+// -- boxes
+// -----------------------------------------------------------------------
 
 CUresult CUDAAPI cuMemcpy2D(const CUDA_MEMCPY2D* pCopy) {
   return copy_2d(nullptr, pCopy, false);
@@ -206,7 +207,8 @@ CUresult CUDAAPI cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy,
   return copy_3d(hStream, pCopy, true);
 }
 
-// -- fills -----------------------------------------------------------------------
+// -- fills
+// -----------------------------------------------------------------------
 
 CUresult CUDAAPI cuMemsetD8(CUdeviceptr dst, unsigned char uc, size_t N) {
   return fill_flat(nullptr, dst, uc, 1, N);

@@ -28,16 +28,13 @@ CUresult with_device(CUdevice dev, const Body& body) noexcept {
 
 std::string bus_id(const device_facts& d) {
   std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), "%04x:%02x:%02x.0",
-                static_cast<unsigned>(
-                    d.value_of(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID))
-                    & 0xffffU,
-                static_cast<unsigned>(
-                    d.value_of(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID))
-                    & 0xffU,
-                static_cast<unsigned>(
-                    d.value_of(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID))
-                    & 0xffU);
+  std::snprintf(
+      text.data(), text.size(), "%04x:%02x:%02x.0",
+      static_cast<unsigned>(d.value_of(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)) &
+          0xffffU,
+      static_cast<unsigned>(d.value_of(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)) & 0xffU,
+      static_cast<unsigned>(d.value_of(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)) &
+          0xffU);
   return text.data();
 }
 
@@ -128,21 +125,21 @@ CUresult CUDAAPI cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
   return with_device(dev, [&](const device_facts& d) {
     if (prop == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    prop->maxThreadsPerBlock
-        = d.value_of(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+    prop->maxThreadsPerBlock =
+        d.value_of(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
     for (int i = 0; i < 3; ++i) {
-      prop->maxThreadsDim[i]
-          = d.value_of(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i);
+      prop->maxThreadsDim[i] =
+          d.value_of(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i);
       prop->maxGridSize[i] = d.value_of(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i);
     }
-    prop->sharedMemPerBlock
-        = d.value_of(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
-    prop->totalConstantMemory
-        = d.value_of(CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
+    prop->sharedMemPerBlock =
+        d.value_of(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+    prop->totalConstantMemory =
+        d.value_of(CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
     prop->SIMDWidth = d.value_of(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
     prop->memPitch = d.value_of(CU_DEVICE_ATTRIBUTE_MAX_PITCH);
-    prop->regsPerBlock
-        = d.value_of(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
+    prop->regsPerBlock =
+        d.value_of(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
     prop->clockRate = d.value_of(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
     prop->textureAlign = d.value_of(CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
     return CUDA_SUCCESS;
@@ -179,12 +176,12 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
     }
     const auto& all = process::the_session().devices();
     for (std::size_t i = 0; i < all.size(); ++i)
-      if (all[i].value_of(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)
-              == static_cast<int>(domain)
-          && all[i].value_of(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
-                 == static_cast<int>(bus)
-          && all[i].value_of(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)
-                 == static_cast<int>(device)) {
+      if (all[i].value_of(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) ==
+              static_cast<int>(domain) &&
+          all[i].value_of(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) ==
+              static_cast<int>(bus) &&
+          all[i].value_of(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) ==
+              static_cast<int>(device)) {
         *dev = static_cast<CUdevice>(i);
         return CUDA_SUCCESS;
       }
@@ -210,8 +207,8 @@ CUresult CUDAAPI cuDeviceGetP2PAttribute(int* value,
                                          CUdevice dstDevice) {
   return with_device(srcDevice, [&](const device_facts&) {
     return with_device(dstDevice, [&](const device_facts&) {
-      if (value == nullptr || srcDevice == dstDevice || attrib < 1
-          || attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
+      if (value == nullptr || srcDevice == dstDevice || attrib < 1 ||
+          attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
         return srcDevice == dstDevice ? CUDA_ERROR_INVALID_DEVICE
                                       : CUDA_ERROR_INVALID_VALUE;
       *value = 0;
@@ -240,14 +237,15 @@ CUresult CUDAAPI cuDeviceGetP2PAtomicCapabilities(
   });
 }
 
-CUresult CUDAAPI cuDeviceGetTexture1DLinearMaxWidth(
-    size_t* maxWidthInElements, CUarray_format, unsigned numChannels,
-    CUdevice dev) {
+CUresult CUDAAPI cuDeviceGetTexture1DLinearMaxWidth(size_t* maxWidthInElements,
+                                                    CUarray_format,
+                                                    unsigned numChannels,
+                                                    CUdevice dev) {
   return with_device(dev, [&](const device_facts& d) {
     if (maxWidthInElements == nullptr || numChannels == 0)
       return CUDA_ERROR_INVALID_VALUE;
-    *maxWidthInElements = static_cast<size_t>(d.value_of(
-        CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH));
+    *maxWidthInElements = static_cast<size_t>(
+        d.value_of(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH));
     return CUDA_SUCCESS;
   });
 }

@@ -31,8 +31,7 @@ CUresult guarded(const Body& body) noexcept {
   } catch (const std::bad_alloc&) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   } catch (const std::exception& e) {
-    report_exception(e.what());
-    return CUDA_ERROR_UNKNOWN;
+    return code_of_exception(e);
   }
 }
 

@@ -21,9 +21,9 @@ namespace {
 template <int Table, int Slot>
 CUresult unknown_slot() {
   if (logs(log_level::warn))
-    log_line(log_level::warn, "export table " + std::to_string(Table)
-                                  + ", slot " + std::to_string(Slot)
-                                  + " was called; it does nothing");
+    log_line(log_level::warn, "export table " + std::to_string(Table) +
+                                  ", slot " + std::to_string(Slot) +
+                                  " was called; it does nothing");
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -45,22 +45,22 @@ private:
   template <std::size_t... I>
   explicit table(std::index_sequence<I...>)
       : slots{reinterpret_cast<const void*>(
-          &unknown_slot<Table, static_cast<int>(I)>)...} {}
+            &unknown_slot<Table, static_cast<int>(I)>)...} {}
 };
 
 constexpr int runtime_id = 1, hooks_id = 2, tls_id = 3, checks_id = 4,
               integrity_id = 5, context_id = 6, module_table_id = 7,
               logger_id = 8;
 
-// -- CUDART_INTERFACE --------------------------------------------------------------
+// -- CUDART_INTERFACE
+// --------------------------------------------------------------
 
 CUresult primary_handle(CUcontext* out, CUdevice device) {
   return guarded([&] {
     if (out == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    if (device < 0
-        || static_cast<std::size_t>(device)
-               >= process::the_session().devices().size())
+    if (device < 0 || static_cast<std::size_t>(device) >=
+                          process::the_session().devices().size())
       return CUDA_ERROR_INVALID_DEVICE;
     *out = contexts().primary(device).handle;
     return CUDA_SUCCESS;
@@ -79,14 +79,17 @@ CUresult load_container(const void* container, CUmodule* out, void*, void*,
   return cuModuleLoadData(out, container);
 }
 void forget_module(std::size_t) {}
-CUresult load_compilers() { return CUDA_SUCCESS; }
+CUresult load_compilers() {
+  return CUDA_SUCCESS;
+}
 
 auto& runtime_table() {
   static auto& t = *new table<runtime_id, 13>;
   return t;
 }
 
-// -- TOOLS_RUNTIME_CALLBACK_HOOKS ----------------------------------------------------
+// -- TOOLS_RUNTIME_CALLBACK_HOOKS
+// ----------------------------------------------------
 
 // One word an API function, non-zero where a tool listens.
 std::array<std::uint32_t, 1024> subscribed{};
@@ -100,11 +103,16 @@ void hook_domains(void** words, std::size_t* count) {
   *words = subscribed_domains.data();
   *count = subscribed_domains.size();
 }
-CUresult emit() { return CUDA_SUCCESS; }
+CUresult emit() {
+  return CUDA_SUCCESS;
+}
 
-// -- the thread's and the context's state ----------------------------------------------
+// -- the thread's and the context's state
+// ----------------------------------------------
 
-CUresult thread_context(CUcontext* out) { return cuCtxGetCurrent(out); }
+CUresult thread_context(CUcontext* out) {
+  return cuCtxGetCurrent(out);
+}
 
 CUresult unwrap_context(CUcontext x, std::uint32_t* replaced,
                         CUcontext* replacement) {
@@ -114,7 +122,9 @@ CUresult unwrap_context(CUcontext x, std::uint32_t* replaced,
     *replacement = x;
   return CUDA_SUCCESS;
 }
-std::uint32_t no_special_mode() { return 0; }
+std::uint32_t no_special_mode() {
+  return 0;
+}
 
 context* chosen_context(CUcontext handle) noexcept {
   return handle == nullptr ? current_context() : contexts().find(handle);
@@ -152,12 +162,13 @@ CUresult storage_get(void** value, CUcontext handle, void* key) {
   });
 }
 
-std::array<const void*, 4> storage_table
-    = {reinterpret_cast<const void*>(&storage_put),
-       reinterpret_cast<const void*>(&storage_delete),
-       reinterpret_cast<const void*>(&storage_get), nullptr};
+std::array<const void*, 4> storage_table = {
+    reinterpret_cast<const void*>(&storage_put),
+    reinterpret_cast<const void*>(&storage_delete),
+    reinterpret_cast<const void*>(&storage_get), nullptr};
 
-// -- INTEGRITY_CHECK -----------------------------------------------------------------
+// -- INTEGRITY_CHECK
+// -----------------------------------------------------------------
 
 CUresult prove_integrity(std::uint32_t version, std::uint64_t unix_seconds,
                          std::uint8_t* out);
@@ -167,7 +178,8 @@ auto& integrity_table() {
     auto& made = *new table<integrity_id, 3>;
     made.set(1, &prove_integrity);
     return made;
-  }();
+  }
+  ();
   return t;
 }
 
@@ -198,8 +210,8 @@ CUresult prove_integrity(std::uint32_t version, std::uint64_t unix_seconds,
         .thread = static_cast<std::uint32_t>(::pthread_self()),
         .runtime_table = address(runtime_table()),
         .integrity_table = address(integrity_table()),
-        .check_function
-        = reinterpret_cast<std::uintptr_t>(integrity_table().slots[1]),
+        .check_function =
+            reinterpret_cast<std::uintptr_t>(integrity_table().slots[1]),
         .devices = reported_devices()};
     auto answer = integrity_answer(subject, version, unix_seconds);
     std::memcpy(out, answer.data(), answer.size());
@@ -207,7 +219,8 @@ CUresult prove_integrity(std::uint32_t version, std::uint64_t unix_seconds,
   });
 }
 
-// -- tools -----------------------------------------------------------------------------
+// -- tools
+// -----------------------------------------------------------------------------
 
 CUresult context_number(CUcontext handle, std::uint64_t* out) {
   unsigned long long id = 0;
@@ -229,7 +242,8 @@ unsigned each_function(CUcontext, CUmodule handle,
 
 void discard_message(const char*, int, const char*, void*) {}
 
-// -- by UUID -----------------------------------------------------------------------------
+// -- by UUID
+// -----------------------------------------------------------------------------
 
 using uuid_bytes = std::array<std::uint8_t, 16>;
 

@@ -25,9 +25,8 @@ CUresult with_kernel_on(CUkernel handle, CUdevice dev,
     auto* k = find_kernel(handle);
     if (k == nullptr)
       return CUDA_ERROR_INVALID_HANDLE;
-    if (dev < 0
-        || static_cast<std::size_t>(dev)
-               >= process::the_session().devices().size())
+    if (dev < 0 || static_cast<std::size_t>(dev) >=
+                       process::the_session().devices().size())
       return CUDA_ERROR_INVALID_DEVICE;
     auto* in = current_context();
     if (in == nullptr || in->device != dev || !in->active.load())
@@ -54,7 +53,8 @@ bool is_cache_config(CUfunc_cache x) {
 
 } // namespace
 
-// -- functions ---------------------------------------------------------------------
+// -- functions
+// ---------------------------------------------------------------------
 
 CUresult CUDAAPI cuFuncGetAttribute(int* pi, CUfunction_attribute attrib,
                                     CUfunction hfunc) {
@@ -119,16 +119,16 @@ CUresult CUDAAPI cuFuncLoad(CUfunction func) {
   return with_function(func, [](function&) { return CUDA_SUCCESS; });
 }
 
-// -- kernels -----------------------------------------------------------------------
+// -- kernels
+// -----------------------------------------------------------------------
 
 CUresult CUDAAPI cuKernelGetFunction(CUfunction* pFunc, CUkernel handle) {
-  return with_function(reinterpret_cast<CUfunction>(handle),
-                       [&](function& f) {
-                         if (pFunc == nullptr)
-                           return CUDA_ERROR_INVALID_VALUE;
-                         *pFunc = f.handle;
-                         return CUDA_SUCCESS;
-                       });
+  return with_function(reinterpret_cast<CUfunction>(handle), [&](function& f) {
+    if (pFunc == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    *pFunc = f.handle;
+    return CUDA_SUCCESS;
+  });
 }
 
 CUresult CUDAAPI cuKernelGetLibrary(CUlibrary* pLib, CUkernel handle) {
@@ -165,9 +165,8 @@ CUresult CUDAAPI cuKernelGetAttribute(int* pi, CUfunction_attribute attrib,
 
 CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attrib, int val,
                                       CUkernel handle, CUdevice dev) {
-  return with_kernel_on(handle, dev, [&](function& f) {
-    return set_attribute(f, attrib, val);
-  });
+  return with_kernel_on(
+      handle, dev, [&](function& f) { return set_attribute(f, attrib, val); });
 }
 
 CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config,
@@ -180,9 +179,8 @@ CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config,
 CUresult CUDAAPI cuKernelGetParamInfo(CUkernel handle, size_t paramIndex,
                                       size_t* paramOffset, size_t* paramSize) {
   auto* in = current_context();
-  return with_kernel_on(handle, in == nullptr ? 0 : in->device,
-                        [&](function& f) {
-                          return parameter_info(f, paramIndex, paramOffset,
-                                                paramSize);
-                        });
+  return with_kernel_on(
+      handle, in == nullptr ? 0 : in->device, [&](function& f) {
+        return parameter_info(f, paramIndex, paramOffset, paramSize);
+      });
 }

@@ -3,9 +3,7 @@
 #include "interposer/client_start.hpp"
 #include "interposer/process.hpp"
 #include "schema/guest.capnp.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "schema/places.hpp"
 
 #include <capnp/message.h>
 #include <capnp/serialize.h>
@@ -38,39 +36,23 @@ std::string environment(const char* name, const std::string& otherwise) {
   return text == nullptr || *text == '\0' ? otherwise : std::string{text};
 }
 
-std::string manager_endpoint() {
-  auto user = std::to_string(::getuid());
-  auto folder = environment("XDG_RUNTIME_DIR", "");
-  folder = folder.empty() ? "/tmp/vgpu-" + user : folder + "/vgpu";
-  return environment("VGPU_MANAGER", "ipc://" + folder + "/manager.sock");
-}
-
-std::string hexadecimal(std::uint64_t x) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string out(16, '0');
-  for (auto i = out.rbegin(); i != out.rend(); ++i, x >>= 4)
-    *i = digits[x & 15];
-  return out;
-}
-
 /// Invalid when nobody listens.
 unique_fd try_connect() {
   unique_fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  auto name = client_socket_name();
+  auto name = client_socket_name(manager_endpoint());
   std::memcpy(address.sun_path + 1, name.data(),
               std::min(name.size(), sizeof(address.sun_path) - 1));
-  auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1
-                                      + name.size());
-  if (!fd
-      || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes)
-             != 0)
+  auto bytes =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address),
+                       bytes) != 0)
     return unique_fd{};
   ucred peer{};
   socklen_t length = sizeof(peer);
-  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0
-      || (peer.uid != ::getuid() && peer.uid != 0)) {
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+      (peer.uid != ::getuid() && peer.uid != 0)) {
     log_line(log_level::error, "the client's socket belongs to somebody else");
     return unique_fd{};
   }
@@ -158,8 +140,8 @@ status send_packet(int fd, capnp::MessageBuilder& message,
   while (::sendmsg(fd, &header, MSG_NOSIGNAL) < 0)
     if (errno != EINTR)
       return fault{CUDA_ERROR_NO_DEVICE,
-                   std::string{"cannot write to vgpu-client: "}
-                       + std::strerror(errno)};
+                   std::string{"cannot write to vgpu-client: "} +
+                       std::strerror(errno)};
   return {};
 }
 
@@ -204,22 +186,16 @@ result<grant> receive_welcome(int fd) {
     return fault{CUDA_ERROR_NO_DEVICE,
                  "vgpu-client ended before it granted a vGPU"};
   try {
-    return read_welcome(buffer.slice(0, static_cast<std::size_t>(n)
-                                            / sizeof(capnp::word)));
+    return read_welcome(
+        buffer.slice(0, static_cast<std::size_t>(n) / sizeof(capnp::word)));
   } catch (const kj::Exception& e) {
     return fault{CUDA_ERROR_NO_DEVICE,
-                 std::string{"vgpu-client's welcome is malformed: "}
-                     + e.getDescription().cStr()};
+                 std::string{"vgpu-client's welcome is malformed: "} +
+                     e.getDescription().cStr()};
   }
 }
 
 } // namespace
-
-std::string client_socket_name() {
-  auto manager = manager_endpoint();
-  return "vgpu-client-" + std::to_string(::getuid()) + "-"
-         + hexadecimal(XXH64(manager.data(), manager.size(), 0));
-}
 
 result<grant> guest_channel::greet(const session_area& area, int doorbell,
                                    bool resumed) {
@@ -240,8 +216,8 @@ result<grant> guest_channel::greet(const session_area& area, int doorbell,
 
 bool guest_channel::hung_up() const noexcept {
   pollfd one{socket_.get(), POLLRDHUP, 0};
-  return ::poll(&one, 1, 0) == 1
-         && (one.revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL)) != 0;
+  return ::poll(&one, 1, 0) == 1 &&
+         (one.revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL)) != 0;
 }
 
 void guest_channel::report_lowered(std::uint64_t bytes) noexcept {

@@ -62,7 +62,4 @@ private:
   unique_fd socket_;
 };
 
-/// The abstract socket's name, without the leading NUL.
-std::string client_socket_name();
-
 } // namespace vgpu::interposer

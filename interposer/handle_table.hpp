@@ -53,8 +53,8 @@ public:
     std::lock_guard guard{mutex_};
     auto index = take_index();
     auto& s = *slot_at(index);
-    auto handle = tag_ | (s.generation << generation_shift)
-                  | (index << index_shift);
+    auto handle =
+        tag_ | (s.generation << generation_shift) | (index << index_shift);
     s.object.store(object.release(), std::memory_order_relaxed);
     s.handle.store(handle, std::memory_order_release);
     return handle;
@@ -105,8 +105,8 @@ private:
   static constexpr std::uint64_t kind_shift = generation_shift + 17;
   static constexpr std::uint64_t max_slots = index_mask + 1;
   static constexpr std::uint64_t chunk_slots = 1024;
-  static constexpr std::uint64_t known_bits
-      = (std::uint64_t{1} << kind_shift) - (1U << index_shift);
+  static constexpr std::uint64_t known_bits =
+      (std::uint64_t{1} << kind_shift) - (1U << index_shift);
 
   struct slot {
     std::atomic<std::uint64_t> handle{0};

@@ -18,7 +18,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-session& here() { return process::the_session(); }
+session& here() {
+  return process::the_session();
+}
 
 thread_local bool runs_host_functions = false;
 

@@ -78,14 +78,14 @@ result<image_view> view_elf(const void* at, std::uint64_t limit) {
   if (!fits(at, sizeof(Elf64_Ehdr), limit))
     return invalid("a cubin that is cut in its header");
   auto head = read<Elf64_Ehdr>(at);
-  if (head.e_ident[EI_CLASS] != ELFCLASS64
-      || (head.e_shnum != 0 && head.e_shentsize < sizeof(Elf64_Shdr))
-      || (head.e_phnum != 0 && head.e_phentsize < sizeof(Elf64_Phdr)))
+  if (head.e_ident[EI_CLASS] != ELFCLASS64 ||
+      (head.e_shnum != 0 && head.e_shentsize < sizeof(Elf64_Shdr)) ||
+      (head.e_phnum != 0 && head.e_phentsize < sizeof(Elf64_Phdr)))
     return invalid("an ELF file that is no cubin");
   auto sections = table_end(head.e_shoff, head.e_shnum, head.e_shentsize);
   auto segments = table_end(head.e_phoff, head.e_phnum, head.e_phentsize);
-  if ((head.e_shnum != 0 && sections == 0)
-      || (head.e_phnum != 0 && segments == 0))
+  if ((head.e_shnum != 0 && sections == 0) ||
+      (head.e_phnum != 0 && segments == 0))
     return invalid("a cubin with impossible offsets");
   auto end = std::max({sections, segments, std::uint64_t{sizeof(head)}});
   if (!fits(at, end, limit))
@@ -119,8 +119,8 @@ std::uint64_t text_length(const char* text, std::uint64_t limit) noexcept {
     auto chunk = std::min(page - address % page, limit - n);
     if (!is_readable(text + n, chunk))
       return n;
-    if (const auto* nul = static_cast<const char*>(
-            std::memchr(text + n, 0, chunk));
+    if (const auto* nul =
+            static_cast<const char*>(std::memchr(text + n, 0, chunk));
         nul != nullptr)
       return static_cast<std::uint64_t>(nul - text);
     n += chunk;
@@ -196,10 +196,11 @@ result<image_view> view_image(const void* image, std::uint64_t limit) {
     if (!fits(image, sizeof(wrapper), limit))
       return invalid("a fatbin's wrapper that is cut");
     auto outer = read<wrapper>(image);
-    if (!is_readable(outer.data, sizeof(container))
-        || read<std::uint32_t>(outer.data) != container_magic)
+    if (!is_readable(outer.data, sizeof(container)) ||
+        read<std::uint32_t>(outer.data) != container_magic)
       return invalid("a fatbin's wrapper around something else");
-    return view_container(outer.data, std::numeric_limits<std::uint64_t>::max());
+    return view_container(outer.data,
+                          std::numeric_limits<std::uint64_t>::max());
   }
   if (magic == container_magic)
     return view_container(image, limit);

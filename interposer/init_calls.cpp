@@ -1,7 +1,9 @@
 // Before everything else: initialisation, the version, the profiler.
 #include "interposer/entry.hpp"
 
+#pragma GCC visibility push(default)
 #include <cudaProfiler.h>
+#pragma GCC visibility pop
 
 using namespace vgpu::interposer;
 
@@ -21,8 +23,7 @@ CUresult CUDAAPI cuDriverGetVersion(int* driverVersion) {
 }
 
 // A profiler attaches to the real driver; there is none here to start.
-CUresult CUDAAPI cuProfilerInitialize(const char*, const char*,
-                                      CUoutput_mode) {
+CUresult CUDAAPI cuProfilerInitialize(const char*, const char*, CUoutput_mode) {
   return guarded([] { return CUDA_ERROR_PROFILER_DISABLED; });
 }
 CUresult CUDAAPI cuProfilerStart(void) {

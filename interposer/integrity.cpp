@@ -34,9 +34,9 @@ constexpr std::array<std::uint8_t, 256> pi_table = {
 
 constexpr std::size_t block_bytes = 16;
 
-constexpr digest128 integrity_key
-    = {0x14, 0x6a, 0xdd, 0xae, 0x53, 0xa9, 0xa7, 0x52,
-       0xaa, 0x08, 0x41, 0x36, 0x0b, 0xf5, 0x5a, 0x9f};
+constexpr digest128 integrity_key = {0x14, 0x6a, 0xdd, 0xae, 0x53, 0xa9,
+                                     0xa7, 0x52, 0xaa, 0x08, 0x41, 0x36,
+                                     0x0b, 0xf5, 0x5a, 0x9f};
 
 void put(std::vector<std::uint8_t>& out, std::uint64_t value,
          std::size_t bytes) {
@@ -60,8 +60,8 @@ void pad(std::vector<std::uint8_t>& message) {
   std::uint8_t last = 0;
   for (std::size_t at = 0; at < message.size(); at += block_bytes)
     for (std::size_t j = 0; j < block_bytes; ++j)
-      last = checksum[j]
-          ^= pi_table[static_cast<std::uint8_t>(message[at + j] ^ last)];
+      last = checksum[j] ^=
+          pi_table[static_cast<std::uint8_t>(message[at + j] ^ last)];
   message.insert(message.end(), checksum.begin(), checksum.end());
 }
 
@@ -74,8 +74,8 @@ digest128 md2(std::span<const std::uint8_t> message) {
   for (std::size_t at = 0; at < padded.size(); at += block_bytes) {
     for (std::size_t j = 0; j < block_bytes; ++j) {
       state[block_bytes + j] = padded[at + j];
-      state[2 * block_bytes + j]
-          = static_cast<std::uint8_t>(padded[at + j] ^ state[j]);
+      state[2 * block_bytes + j] =
+          static_cast<std::uint8_t>(padded[at + j] ^ state[j]);
     }
     std::uint8_t t = 0;
     for (unsigned round = 0; round < 18; ++round) {

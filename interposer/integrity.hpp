@@ -29,11 +29,11 @@ struct integrity_device {
 struct integrity_subject {
   std::uint32_t driver_version = 0; ///< as cuDriverGetVersion tells it
   std::uint32_t process = 0;
-  std::uint32_t thread = 0;                 ///< low half of pthread_self()
-  std::uint64_t runtime_table = 0;          ///< address of CUDART_INTERFACE
-  std::uint64_t integrity_table = 0;        ///< address of INTEGRITY_CHECK
-  std::uint64_t check_function = 0;         ///< address in its slot 1
-  std::vector<integrity_device> devices;    ///< by ordinal
+  std::uint32_t thread = 0;              ///< low half of pthread_self()
+  std::uint64_t runtime_table = 0;       ///< address of CUDART_INTERFACE
+  std::uint64_t integrity_table = 0;     ///< address of INTEGRITY_CHECK
+  std::uint64_t check_function = 0;      ///< address in its slot 1
+  std::vector<integrity_device> devices; ///< by ordinal
 };
 
 /// The answer to INTEGRITY_CHECK for a runtime of `version` (13002) at

@@ -55,35 +55,34 @@ CUresult check_shape(const launch_request& x, const function& f,
                      const shape_limits& limit) {
   const auto& b = x.block;
   const auto& g = x.grid;
-  if (!within(b.x, limit.block_x) || !within(b.y, limit.block_y)
-      || !within(b.z, limit.block_z) || !within(g.x, limit.grid_x)
-      || !within(g.y, limit.grid_y) || !within(g.z, limit.grid_z))
+  if (!within(b.x, limit.block_x) || !within(b.y, limit.block_y) ||
+      !within(b.z, limit.block_z) || !within(g.x, limit.grid_x) ||
+      !within(g.y, limit.grid_y) || !within(g.z, limit.grid_z))
     return CUDA_ERROR_INVALID_VALUE;
   auto threads = b.x * b.y * b.z;
   auto most = f.attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-  if (threads > limit.threads
-      || (most > 0 && threads > static_cast<std::uint32_t>(most)))
+  if (threads > limit.threads ||
+      (most > 0 && threads > static_cast<std::uint32_t>(most)))
     return CUDA_ERROR_INVALID_VALUE;
   auto fixed = static_cast<std::uint64_t>(
       f.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
   auto opted = f.attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
-  auto allowed = std::max(static_cast<std::uint64_t>(limit.shared),
-                          fixed + static_cast<std::uint64_t>(
-                                      std::max(opted, 0)));
+  auto allowed =
+      std::max(static_cast<std::uint64_t>(limit.shared),
+               fixed + static_cast<std::uint64_t>(std::max(opted, 0)));
   if (fixed + x.shared_bytes > allowed)
     return CUDA_ERROR_INVALID_VALUE;
   const auto& c = x.cluster;
-  if (c.x * c.y * c.z > 1
-      && (c.x == 0 || c.y == 0 || c.z == 0 || g.x % c.x != 0 || g.y % c.y != 0
-          || g.z % c.z != 0))
+  if (c.x * c.y * c.z > 1 &&
+      (c.x == 0 || c.y == 0 || c.z == 0 || g.x % c.x != 0 || g.y % c.y != 0 ||
+       g.z % c.z != 0))
     return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   return CUDA_SUCCESS;
 }
 
 /// Finds the parameter block, or makes it in `room`.
 CUresult gather_parameters(const launch_request& x, const function& f,
-                           std::byte* room,
-                           std::span<const std::byte>& out) {
+                           std::byte* room, std::span<const std::byte>& out) {
   if (x.parameters != nullptr && x.extra != nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   auto wanted = f.parameter_bytes;
@@ -117,8 +116,8 @@ CUresult gather_parameters(const launch_request& x, const function& f,
   }
   if (buffer == nullptr && wanted != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  auto rounded = (wanted + parameter_alignment - 1) / parameter_alignment
-                 * parameter_alignment;
+  auto rounded = (wanted + parameter_alignment - 1) / parameter_alignment *
+                 parameter_alignment;
   if (size < wanted || size > rounded)
     return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   out = {static_cast<const std::byte*>(buffer), wanted};
@@ -127,14 +126,12 @@ CUresult gather_parameters(const launch_request& x, const function& f,
 
 /// All blocks of a cooperative launch must be on the device at once.
 CUresult check_cooperative(const launch_request& x, const function& f) {
-  auto blocks = active_blocks(f,
-                              static_cast<int>(x.block.x * x.block.y
-                                               * x.block.z),
-                              x.shared_bytes);
+  auto blocks = active_blocks(
+      f, static_cast<int>(x.block.x * x.block.y * x.block.z), x.shared_bytes);
   const auto& d = process::the_session().devices().at(
       static_cast<std::size_t>(f.in->owner.device));
-  auto room = static_cast<std::uint64_t>(blocks)
-              * static_cast<std::uint64_t>(
+  auto room = static_cast<std::uint64_t>(blocks) *
+              static_cast<std::uint64_t>(
                   d.value_of(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   auto wanted = std::uint64_t{x.grid.x} * x.grid.y * x.grid.z;
   return wanted > room ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;

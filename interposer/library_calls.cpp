@@ -75,11 +75,11 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary* out, const void* code,
                                    CUlibraryOption* libraryOptions, void**,
                                    unsigned int numLibraryOptions) {
   return guarded([&] {
-    if (out == nullptr || code == nullptr
-        || (numLibraryOptions != 0 && libraryOptions == nullptr))
+    if (out == nullptr || code == nullptr ||
+        (numLibraryOptions != 0 && libraryOptions == nullptr))
       return CUDA_ERROR_INVALID_VALUE;
-    if (auto bad = answer_jit_options(numJitOptions, jitOptions,
-                                      jitOptionsValues);
+    if (auto bad =
+            answer_jit_options(numJitOptions, jitOptions, jitOptionsValues);
         bad != CUDA_SUCCESS)
       return bad;
     return load(out, view_image(code));
@@ -94,8 +94,8 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary* out, const char* fileName,
   return guarded([&] {
     if (out == nullptr || fileName == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    if (auto bad = answer_jit_options(numJitOptions, jitOptions,
-                                      jitOptionsValues);
+    if (auto bad =
+            answer_jit_options(numJitOptions, jitOptions, jitOptionsValues);
         bad != CUDA_SUCCESS)
       return bad;
     auto bytes = read_image_file(fileName);

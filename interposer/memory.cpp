@@ -12,7 +12,9 @@ namespace vgpu::interposer {
 
 namespace {
 
-session& here() { return process::the_session(); }
+session& here() {
+  return process::the_session();
+}
 
 /// Tries again after what was freed is settled.
 CUresult allocate_in(address_space& space, context& in, allocation& what) {
@@ -35,10 +37,8 @@ CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
                   std::uint64_t pool, CUdeviceptr& out) {
   if (bytes == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  allocation what{.bytes = bytes,
-                  .kind = kind,
-                  .context = in.id.load(),
-                  .pool = pool};
+  allocation what{
+      .bytes = bytes, .kind = kind, .context = in.id.load(), .pool = pool};
   auto device = in.device_index();
   auto code = allocate_in(here().space(device), in, what);
   if (code != CUDA_SUCCESS)

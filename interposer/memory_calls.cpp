@@ -9,9 +9,9 @@ using namespace vgpu::interposer;
 namespace {
 
 constexpr std::uint64_t pitch_step = 512;
-constexpr unsigned host_alloc_flags = CU_MEMHOSTALLOC_PORTABLE
-                                      | CU_MEMHOSTALLOC_DEVICEMAP
-                                      | CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr unsigned host_alloc_flags = CU_MEMHOSTALLOC_PORTABLE |
+                                      CU_MEMHOSTALLOC_DEVICEMAP |
+                                      CU_MEMHOSTALLOC_WRITECOMBINED;
 
 CUresult alloc_host(void** out, std::size_t bytes, unsigned flags) noexcept {
   return in_context([&](context& x) {
@@ -23,10 +23,9 @@ CUresult alloc_host(void** out, std::size_t bytes, unsigned flags) noexcept {
 
 CUresult register_host(void* at, std::size_t bytes, unsigned flags) noexcept {
   return in_context([&](context& x) {
-    constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE
-                               | CU_MEMHOSTREGISTER_DEVICEMAP
-                               | CU_MEMHOSTREGISTER_IOMEMORY
-                               | CU_MEMHOSTREGISTER_READ_ONLY;
+    constexpr unsigned known =
+        CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+        CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
     if ((flags & ~known) != 0)
       return CUDA_ERROR_INVALID_VALUE;
     // A kernel elsewhere cannot reach it.
@@ -63,11 +62,11 @@ CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch,
                                  size_t WidthInBytes, size_t Height,
                                  unsigned int ElementSizeBytes) {
   return in_context([&](context& x) {
-    if (dptr == nullptr || pPitch == nullptr || WidthInBytes == 0
-        || Height == 0 || WidthInBytes > vgpu::window_bytes
-        || Height > vgpu::window_bytes
-        || (ElementSizeBytes != 4 && ElementSizeBytes != 8
-            && ElementSizeBytes != 16))
+    if (dptr == nullptr || pPitch == nullptr || WidthInBytes == 0 ||
+        Height == 0 || WidthInBytes > vgpu::window_bytes ||
+        Height > vgpu::window_bytes ||
+        (ElementSizeBytes != 4 && ElementSizeBytes != 8 &&
+         ElementSizeBytes != 16))
       return CUDA_ERROR_INVALID_VALUE;
     auto pitch = (WidthInBytes + pitch_step - 1) / pitch_step * pitch_step;
     std::size_t bytes = 0;
@@ -81,9 +80,8 @@ CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch,
 }
 
 CUresult CUDAAPI cuMemFree(CUdeviceptr dptr) {
-  return in_context([&](context&) {
-    return dptr == 0 ? CUDA_SUCCESS : free_device(dptr);
-  });
+  return in_context(
+      [&](context&) { return dptr == 0 ? CUDA_SUCCESS : free_device(dptr); });
 }
 
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* pbase, size_t* psize,
@@ -100,7 +98,8 @@ CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* pbase, size_t* psize,
   });
 }
 
-// -- host memory -----------------------------------------------------------------
+// -- host memory
+// -----------------------------------------------------------------
 
 CUresult CUDAAPI cuMemHostAlloc(void** pp, size_t bytesize,
                                 unsigned int Flags) {

@@ -11,7 +11,9 @@ namespace vgpu::interposer {
 
 namespace {
 
-session& here() { return process::the_session(); }
+session& here() {
+  return process::the_session();
+}
 
 module_id next_module() noexcept {
   static std::atomic<std::uint64_t> last{0};
@@ -19,9 +21,8 @@ module_id next_module() noexcept {
 }
 
 /// Asks for the facts with more and more room. `load` appends the first call.
-result<std::vector<std::byte>> fetch_facts(module_id wire,
-                                           const call::digest& image,
-                                           std::uint8_t device) {
+result<std::vector<std::byte>>
+fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
   auto& s = here();
   std::uint64_t room = std::uint64_t{1} << 20;
   for (bool loaded = false;; loaded = true) {
@@ -115,8 +116,8 @@ handle_table<library>& libraries() {
   return table;
 }
 handle_table<function_reference>& functions() {
-  static auto& table
-      = *new handle_table<function_reference>{handle_kind::function};
+  static auto& table =
+      *new handle_table<function_reference>{handle_kind::function};
   return table;
 }
 handle_table<kernel_reference>& kernels() {
@@ -235,14 +236,14 @@ CUresult get_attribute(const function& x, int attribute, int& value) {
 }
 
 CUresult set_attribute(function& x, int attribute, int value) {
-  const auto& device
-      = here().devices().at(static_cast<std::size_t>(x.in->owner.device));
+  const auto& device =
+      here().devices().at(static_cast<std::size_t>(x.in->owner.device));
   switch (attribute) {
   case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
-    auto most = device.value_of(
-        CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-    if (value < 0
-        || value > most - x.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))
+    auto most =
+        device.value_of(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    if (value < 0 ||
+        value > most - x.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))
       return CUDA_ERROR_INVALID_VALUE;
     break;
   }

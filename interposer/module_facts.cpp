@@ -20,8 +20,8 @@ std::unique_ptr<function> read_function(wire::KernelFacts::Reader from,
   out->name = from.getName().cStr();
   for (auto p : from.getParameters()) {
     out->parameters.push_back({p.getOffset(), p.getSize()});
-    out->parameter_bytes
-        = std::max(out->parameter_bytes, p.getOffset() + p.getSize());
+    out->parameter_bytes =
+        std::max(out->parameter_bytes, p.getOffset() + p.getSize());
   }
   for (auto a : from.getAttributes())
     if (a.getKey() >= 0 && a.getKey() < function::attribute_limit)
@@ -47,8 +47,8 @@ status read_module_facts(std::span<const std::byte> message, module& into) {
     return {};
   } catch (const kj::Exception& e) {
     return fault{CUDA_ERROR_UNKNOWN,
-                 std::string{"a module's facts are malformed: "}
-                     + e.getDescription().cStr()};
+                 std::string{"a module's facts are malformed: "} +
+                     e.getDescription().cStr()};
   }
 }
 

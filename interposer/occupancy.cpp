@@ -23,11 +23,11 @@ cudaOccDeviceProp properties_of(const device_facts& d) {
   p.computeMajor = d.value_of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   p.computeMinor = d.value_of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   p.maxThreadsPerBlock = d.value_of(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-  p.maxThreadsPerMultiprocessor
-      = d.value_of(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+  p.maxThreadsPerMultiprocessor =
+      d.value_of(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
   p.regsPerBlock = d.value_of(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
-  p.regsPerMultiprocessor
-      = d.value_of(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
+  p.regsPerMultiprocessor =
+      d.value_of(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
   p.warpSize = d.value_of(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
   p.sharedMemPerBlock = static_cast<std::size_t>(
       d.value_of(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK));
@@ -67,29 +67,27 @@ int active_blocks(const function& f, int block_threads,
   auto properties = properties_of(facts_of(f));
   auto attributes = attributes_of(f);
   // A kernel may use what every kernel may, opted in or not.
-  if (attributes.maxDynamicSharedSizeBytes < dynamic_shared
-      && attributes.sharedSizeBytes + dynamic_shared
-             <= properties.sharedMemPerBlock)
+  if (attributes.maxDynamicSharedSizeBytes < dynamic_shared &&
+      attributes.sharedSizeBytes + dynamic_shared <=
+          properties.sharedMemPerBlock)
     attributes.maxDynamicSharedSizeBytes = dynamic_shared;
   cudaOccDeviceState state;
   cudaOccResult got;
-  if (cudaOccMaxActiveBlocksPerMultiprocessor(&got, &properties, &attributes,
-                                              &state, block_threads,
-                                              dynamic_shared)
-      != CUDA_OCC_SUCCESS)
+  if (cudaOccMaxActiveBlocksPerMultiprocessor(
+          &got, &properties, &attributes, &state, block_threads,
+          dynamic_shared) != CUDA_OCC_SUCCESS)
     return 0;
   return got.activeBlocksPerMultiprocessor;
 }
 
-std::size_t available_shared(const function& f, int blocks,
-                             int block_threads) {
+std::size_t available_shared(const function& f, int blocks, int block_threads) {
   auto properties = properties_of(facts_of(f));
   auto attributes = attributes_of(f);
   cudaOccDeviceState state;
   std::size_t bytes = 0;
   if (cudaOccAvailableDynamicSMemPerBlock(&bytes, &properties, &attributes,
-                                          &state, blocks, block_threads)
-      != CUDA_OCC_SUCCESS)
+                                          &state, blocks,
+                                          block_threads) != CUDA_OCC_SUCCESS)
     return 0;
   return bytes;
 }
@@ -161,9 +159,9 @@ int cluster_size(const function& f, const CUlaunchConfig& config) {
       const auto& d = config.attrs[i].value.clusterDim;
       return static_cast<int>(d.x * d.y * d.z);
     }
-  auto size = f.attribute(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)
-              * f.attribute(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT)
-              * f.attribute(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH);
+  auto size = f.attribute(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH) *
+              f.attribute(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT) *
+              f.attribute(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH);
   return std::max(size, 1);
 }
 
@@ -217,22 +215,21 @@ CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(
   return with_function(func, [&](function& f) {
     if (clusterSize == nullptr || config == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    auto wide
-        = f.attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0;
+    auto wide =
+        f.attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0;
     *clusterSize = wide ? 16 : 8;
     return CUDA_SUCCESS;
   });
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveClusters(int* numClusters,
-                                              CUfunction func,
+CUresult CUDAAPI cuOccupancyMaxActiveClusters(int* numClusters, CUfunction func,
                                               const CUlaunchConfig* config) {
   return with_function(func, [&](function& f) {
     if (numClusters == nullptr || config == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     auto threads = config->blockDimX * config->blockDimY * config->blockDimZ;
-    auto blocks = active_blocks(f, static_cast<int>(threads),
-                                config->sharedMemBytes);
+    auto blocks =
+        active_blocks(f, static_cast<int>(threads), config->sharedMemBytes);
     auto size = cluster_size(f, *config);
     auto groups = std::max(1, multiprocessors(f) / group_multiprocessors);
     *numClusters = groups * (blocks * group_multiprocessors / size);

@@ -23,16 +23,15 @@ CUcontext context_of(const located& x) {
   return contexts().primary(x.where == place::device ? x.device : 0).handle;
 }
 
-CUresult allocated(CUpointer_attribute which, const located& x,
-                   CUdeviceptr ptr, void* data) {
+CUresult allocated(CUpointer_attribute which, const located& x, CUdeviceptr ptr,
+                   void* data) {
   auto on_device = x.where == place::device;
   switch (which) {
   case CU_POINTER_ATTRIBUTE_CONTEXT:
     return give(data, context_of(x));
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-    return give(data, static_cast<unsigned>(
-                          on_device ? CU_MEMORYTYPE_DEVICE
-                                    : CU_MEMORYTYPE_HOST));
+    return give(data, static_cast<unsigned>(on_device ? CU_MEMORYTYPE_DEVICE
+                                                      : CU_MEMORYTYPE_HOST));
   case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
     return give(data, ptr);
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -142,8 +141,8 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes,
     if (attributes == nullptr || data == nullptr || numAttributes == 0)
       return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < numAttributes; ++i) {
-      if (data[i] == nullptr || attributes[i] <= 0
-          || attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
+      if (data[i] == nullptr || attributes[i] <= 0 ||
+          attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
         return CUDA_ERROR_INVALID_VALUE;
       if (get(attributes[i], ptr, data[i]) != CUDA_SUCCESS)
         give_nothing(attributes[i], data[i]);
@@ -157,8 +156,8 @@ CUresult CUDAAPI cuPointerSetAttribute(const void* value,
                                        CUdeviceptr ptr) {
   return in_context([&](context&) {
     // All copies are synchronous where it matters to who asks for this.
-    if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
-        || !locate(ptr).in)
+    if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+        !locate(ptr).in)
       return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
   });

@@ -9,9 +9,8 @@ using namespace vgpu::interposer;
 namespace {
 
 bool is_device(CUdevice dev) {
-  return dev >= 0
-         && static_cast<std::size_t>(dev)
-                < process::the_session().devices().size();
+  return dev >= 0 && static_cast<std::size_t>(dev) <
+                         process::the_session().devices().size();
 }
 
 template <class Body>
@@ -34,8 +33,8 @@ CUresult device_at(const CUmemLocation* where, CUmemAllocationType type,
                    CUdevice& out) {
   if (where == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (where->type != CU_MEM_LOCATION_TYPE_DEVICE
-      || type != CU_MEM_ALLOCATION_TYPE_PINNED)
+  if (where->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+      type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_NOT_SUPPORTED;
   out = where->id;
   return is_device(out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
@@ -215,9 +214,9 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool handle,
     if (map == nullptr && count != 0)
       return CUDA_ERROR_INVALID_VALUE;
     for (std::size_t i = 0; i < count; ++i)
-      if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE
-          || map[i].location.id != x.device
-          || map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+          map[i].location.id != x.device ||
+          map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
   });
@@ -229,8 +228,8 @@ CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags* flags,
   return with_pool(handle, [&](pool& x) {
     if (flags == nullptr || location == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    auto own = location->type == CU_MEM_LOCATION_TYPE_DEVICE
-               && location->id == x.device;
+    auto own = location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
+               location->id == x.device;
     *flags = own ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                  : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return CUDA_SUCCESS;

@@ -27,17 +27,17 @@ const auto& by_name() {
 
 CUresult resolve(const char* symbol, void** out, int version, cuuint64_t flags,
                  CUdriverProcAddressQueryResult* status) {
-  constexpr cuuint64_t known = CU_GET_PROC_ADDRESS_LEGACY_STREAM
-                               | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  if (symbol == nullptr || out == nullptr || (flags & ~known) != 0
-      || flags == known)
+  constexpr cuuint64_t known = CU_GET_PROC_ADDRESS_LEGACY_STREAM |
+                               CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  if (symbol == nullptr || out == nullptr || (flags & ~known) != 0 ||
+      flags == known)
     return CUDA_ERROR_INVALID_VALUE;
   *out = nullptr;
   auto got = look_up(symbol, version,
                      flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
   if (got.status == lookup::found)
-    *out = symbol_address(static_cast<std::size_t>(got.entry
-                                                   - catalogue.data()));
+    *out =
+        symbol_address(static_cast<std::size_t>(got.entry - catalogue.data()));
   else if (logs(log_level::debug))
     log_line(log_level::debug, std::string{"asked for unknown "} + symbol);
   if (status == nullptr)
@@ -61,9 +61,10 @@ CUresult resolve(const char* symbol, void** out, int version, cuuint64_t flags,
 lookup_result look_up(std::string_view name, int version,
                       bool per_thread) noexcept {
   const auto& order = by_name();
-  auto first = std::lower_bound(
-      order.begin(), order.end(), name,
-      [](std::uint16_t i, std::string_view x) { return catalogue[i].name < x; });
+  auto first = std::lower_bound(order.begin(), order.end(), name,
+                                [](std::uint16_t i, std::string_view x) {
+                                  return catalogue[i].name < x;
+                                });
   auto last = first;
   while (last != order.end() && catalogue[*last].name == name)
     ++last;
@@ -76,8 +77,8 @@ lookup_result look_up(std::string_view name, int version,
   lookup_result best{lookup::version_too_old, nullptr};
   for (auto i = first; i != last; ++i) {
     const auto& x = catalogue[*i];
-    if (is_flavoured(*i) != wanted || x.version > version
-        || (best.entry != nullptr && best.entry->version >= x.version))
+    if (is_flavoured(*i) != wanted || x.version > version ||
+        (best.entry != nullptr && best.entry->version >= x.version))
       continue;
     best = {lookup::found, &x};
   }

@@ -102,4 +102,10 @@ void report_exception(const char* what) noexcept {
   log_line(log_level::error, what);
 }
 
+CUresult code_of_exception(const std::exception& thrown) noexcept {
+  report_exception(thrown.what());
+  auto ended = process::the_session().sticky();
+  return ended != CUDA_SUCCESS ? ended : CUDA_ERROR_UNKNOWN;
+}
+
 } // namespace vgpu::interposer

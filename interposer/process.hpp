@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string_view>
 
@@ -37,9 +38,7 @@ public:
     return now == phase::running ? CUDA_SUCCESS : code_of(now);
   }
 
-  static phase now() noexcept {
-    return phase_.load(std::memory_order_acquire);
-  }
+  static phase now() noexcept { return phase_.load(std::memory_order_acquire); }
 
   /// Only while running (or later).
   static session& the_session() noexcept { return *session_; }
@@ -63,7 +62,11 @@ bool logs(log_level level) noexcept;
 /// Writes one line to stderr if this level is on.
 void log_line(log_level level, std::string_view text) noexcept;
 
-/// Reports something that was thrown inside an entry point.
+/// Reports something that was thrown.
 void report_exception(const char* what) noexcept;
+
+/// Reports what was thrown inside an entry point; what that returns then: the
+/// error that the session ended in, if it did.
+CUresult code_of_exception(const std::exception& thrown) noexcept;
 
 } // namespace vgpu::interposer

@@ -72,8 +72,9 @@ std::optional<outcome> reply_slots::poll(const ticket& x) const noexcept {
   auto& s = area_.at(x.slot);
   if (s.state.load(std::memory_order_acquire) != word(slot_state::answered))
     return std::nullopt;
-  return outcome{static_cast<CUresult>(s.result.load(std::memory_order_relaxed)),
-                 s.value.load(std::memory_order_relaxed)};
+  return outcome{
+      static_cast<CUresult>(s.result.load(std::memory_order_relaxed)),
+      s.value.load(std::memory_order_relaxed)};
 }
 
 std::optional<outcome>
@@ -123,7 +124,8 @@ void reply_slots::abandon(const ticket& x) {
   abandoned_.push_back(x);
 }
 
-// -- arena ---------------------------------------------------------------------
+// -- arena
+// ---------------------------------------------------------------------
 
 reply_arena::reply_arena(session_area& area)
     : area_(area), ranges_(area.arena().size()) {}

@@ -2,7 +2,6 @@
 
 #include "interposer/process.hpp"
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
@@ -24,8 +23,8 @@ namespace {
 constexpr std::uint64_t pinned_step = 4096;
 
 std::uint64_t physical_memory() {
-  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES))
-         * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 /// How many bytes the journal may grow to: VGPU_JOURNAL, or a quarter of the
@@ -34,8 +33,8 @@ std::uint64_t journal_capacity() {
   auto wanted = std::min(physical_memory() / 4, std::uint64_t{16} << 30);
   if (const auto* text = std::getenv("VGPU_JOURNAL"); text != nullptr)
     wanted = std::strtoull(text, nullptr, 10);
-  return std::bit_floor(std::clamp(wanted, std::uint64_t{64} << 20,
-                                   maximum_log));
+  return std::bit_floor(
+      std::clamp(wanted, std::uint64_t{64} << 20, maximum_log));
 }
 
 std::uint64_t pinned_capacity() {
@@ -59,8 +58,8 @@ session::session(session_area area, unique_fd doorbell)
       log_(area_, doorbell_.get(),
            [this](std::uint64_t bytes) {
              log_line(log_level::warn,
-                      "the journal reached " + std::to_string(bytes)
-                          + " bytes; this session is no longer protected");
+                      "the journal reached " + std::to_string(bytes) +
+                          " bytes; this session is no longer protected");
              channel_.report_lowered(bytes);
            }),
       slots_(area_), arena_(area_), idle_([this] { check_client(); }) {}
@@ -80,7 +79,8 @@ result<std::unique_ptr<session>> session::open() {
   if (protect != nullptr && std::string_view{protect} == "none")
     self->area_.header().protection_level.store(
         static_cast<std::uint32_t>(protection::none));
-  auto granted = self->channel_.greet(self->area_, self->doorbell_.get(), false);
+  auto granted =
+      self->channel_.greet(self->area_, self->doorbell_.get(), false);
   if (!granted)
     return granted.why();
   self->grant_ = std::move(*granted);
@@ -98,8 +98,8 @@ status session::reserve_windows() {
     auto base = first_window + d * window_bytes;
     auto* wanted = reinterpret_cast<void*>(base);
     auto* at = ::mmap(wanted, window_bytes, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
-                          | MAP_FIXED_NOREPLACE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+                          MAP_FIXED_NOREPLACE,
                       -1, 0);
     if (at == MAP_FAILED)
       return system_fault("cannot reserve the device's window of addresses");
@@ -142,7 +142,8 @@ CUresult session::synchronise(std::uint8_t device) {
   for (auto known = done.load(); known < x.call.value;)
     if (done.compare_exchange_weak(known, x.call.value))
       break;
-  clean_[device].store(x.call.value + record_bytes(call::message_words(what), 0),
+  clean_[device].store(x.call.value +
+                           record_bytes(call::message_words(what), 0),
                        std::memory_order_release);
   if (devices().size() == 1)
     host_space_->settle(x.call.value);
@@ -152,8 +153,8 @@ CUresult session::synchronise(std::uint8_t device) {
 
 void session::deliver_console() {
   auto& header = area_.header();
-  if (header.console_written.load(std::memory_order_acquire)
-      == header.console_read.load(std::memory_order_relaxed))
+  if (header.console_written.load(std::memory_order_acquire) ==
+      header.console_read.load(std::memory_order_relaxed))
     return;
   std::lock_guard guard{console_mutex_};
   auto text = area_.take_console();
@@ -168,8 +169,8 @@ call::digest session::publish_image(std::span<const std::byte> image) {
   if (!images_.insert(digest).second)
     return digest;
   for (std::uint64_t at = 0; at < image.size();) {
-    auto part = image.subspan(at, std::min<std::uint64_t>(image.size() - at,
-                                                          max_payload));
+    auto part = image.subspan(
+        at, std::min<std::uint64_t>(image.size() - at, max_payload));
     send(call::image_part{digest, at, image.size()}, 0,
          static_cast<std::uint32_t>(part.size()),
          [part](std::span<std::byte> to) {

@@ -34,7 +34,8 @@ public:
   session& operator=(const session&) = delete;
   ~session();
 
-  // -- devices -----------------------------------------------------------------
+  // -- devices
+  // -----------------------------------------------------------------
 
   const std::vector<device_facts>& devices() const noexcept {
     return grant_.devices;
@@ -48,13 +49,15 @@ public:
         code != 0 ? code : lost_.load(std::memory_order_relaxed));
   }
 
-  // -- calls -------------------------------------------------------------------
+  // -- calls
+  // -------------------------------------------------------------------
 
   /// Appends a call without a reply.
   template <class Call>
   call_number send(const Call& x, std::uint8_t device) {
     static_assert(Call::kind == call::answer::none);
-    return call::append(log_, x, device, 0, 0, [](auto&&) {}, idle_);
+    return call::append(
+        log_, x, device, 0, 0, [](auto&&) {}, idle_);
   }
 
   /// As send(), with a payload of at most max_payload bytes that `fill`
@@ -70,7 +73,8 @@ public:
   ticket begin(const Call& x, std::uint8_t device) {
     static_assert(Call::kind == call::answer::sync);
     auto slot = slots_.take(idle_);
-    auto number = call::append(log_, x, device, slot, 0, [](auto&&) {}, idle_);
+    auto number = call::append(
+        log_, x, device, slot, 0, [](auto&&) {}, idle_);
     return {slot, number};
   }
 
@@ -89,7 +93,8 @@ public:
   /// Where the next call will go.
   std::uint64_t tail() const noexcept { return log_.tail(); }
 
-  // -- synchronising -----------------------------------------------------------
+  // -- synchronising
+  // -----------------------------------------------------------
 
   /// Waits for all work on the device; at once when nothing was appended since
   /// the last time. Delivers what kernels printed.
@@ -103,9 +108,12 @@ public:
   /// Writes what kernels printed to the program's stdout.
   void deliver_console();
 
-  // -- memory ------------------------------------------------------------------
+  // -- memory
+  // ------------------------------------------------------------------
 
-  address_space& space(std::uint8_t device) noexcept { return *spaces_[device]; }
+  address_space& space(std::uint8_t device) noexcept {
+    return *spaces_[device];
+  }
   address_space& host_space() noexcept { return *host_space_; }
 
   /// Whose window the address lies in; nothing for host memory.
@@ -117,12 +125,14 @@ public:
   /// Gives the pages of freed pinned memory back.
   void forget_pages(device_address at, std::uint64_t bytes) noexcept;
 
-  // -- images ------------------------------------------------------------------
+  // -- images
+  // ------------------------------------------------------------------
 
   /// Puts an image into the log, once a session.
   call::digest publish_image(std::span<const std::byte> image);
 
-  // -- life --------------------------------------------------------------------
+  // -- life
+  // --------------------------------------------------------------------
 
   /// In the child of a fork: lets go of what is the parent's.
   void abandon_in_child() noexcept;

@@ -10,16 +10,15 @@ using namespace vgpu::interposer;
 
 namespace {
 
-constexpr unsigned event_flags = CU_EVENT_BLOCKING_SYNC
-                                 | CU_EVENT_DISABLE_TIMING
-                                 | CU_EVENT_INTERPROCESS;
+constexpr unsigned event_flags =
+    CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
 CUresult create_stream(CUstream* out, unsigned flags, int priority) noexcept {
   return in_context([&](context& x) {
     if (out == nullptr || (flags & ~CU_STREAM_NON_BLOCKING) != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    auto handle = streams().add(
-        make_stream(x, flags, std::clamp(priority, -5, 0)));
+    auto handle =
+        streams().add(make_stream(x, flags, std::clamp(priority, -5, 0)));
     *out = to_handle<CUstream>(handle);
     return CUDA_SUCCESS;
   });
@@ -58,8 +57,7 @@ CUresult elapsed_between(float* out, CUevent start, CUevent end) noexcept {
     auto* to = events().find(end);
     if (to == nullptr)
       return CUDA_ERROR_INVALID_HANDLE;
-    return out == nullptr ? CUDA_ERROR_INVALID_VALUE
-                          : elapsed(from, *to, *out);
+    return out == nullptr ? CUDA_ERROR_INVALID_VALUE : elapsed(from, *to, *out);
   });
 }
 
@@ -78,9 +76,9 @@ CUresult CUDAAPI cuStreamDestroy(CUstream hStream) {
 
 CUresult CUDAAPI cuEventCreate(CUevent* phEvent, unsigned int Flags) {
   return in_context([&](context& x) {
-    if (phEvent == nullptr || (Flags & ~event_flags) != 0
-        || ((Flags & CU_EVENT_INTERPROCESS) != 0
-            && (Flags & CU_EVENT_DISABLE_TIMING) == 0))
+    if (phEvent == nullptr || (Flags & ~event_flags) != 0 ||
+        ((Flags & CU_EVENT_INTERPROCESS) != 0 &&
+         (Flags & CU_EVENT_DISABLE_TIMING) == 0))
       return CUDA_ERROR_INVALID_VALUE;
     if ((Flags & CU_EVENT_INTERPROCESS) != 0)
       return CUDA_ERROR_NOT_SUPPORTED;
@@ -100,8 +98,12 @@ CUresult event_destroy_v1(CUevent hEvent) VGPU_EXPORT_AS("cuEventDestroy");
 CUresult event_elapsed_v1(float* ms, CUevent start, CUevent end)
     VGPU_EXPORT_AS("cuEventElapsedTime");
 }
-CUresult stream_destroy_v1(CUstream hStream) { return destroy_stream(hStream); }
-CUresult event_destroy_v1(CUevent hEvent) { return destroy_event(hEvent); }
+CUresult stream_destroy_v1(CUstream hStream) {
+  return destroy_stream(hStream);
+}
+CUresult event_destroy_v1(CUevent hEvent) {
+  return destroy_event(hEvent);
+}
 CUresult event_elapsed_v1(float* ms, CUevent start, CUevent end) {
   return elapsed_between(ms, start, end);
 }
@@ -118,12 +120,11 @@ CUresult CUDAAPI cuEventSynchronize(CUevent hEvent) {
   return with_event(hEvent, [](event& x) { return synchronise(x); });
 }
 
-CUresult CUDAAPI
-cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return guarded([&] {
     thread_local CUstreamCaptureMode kept = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL
-        || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+    if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
+        *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
       return CUDA_ERROR_INVALID_VALUE;
     std::swap(kept, *mode);
     return CUDA_SUCCESS;

@@ -16,7 +16,9 @@ using namespace std::chrono_literals;
 /// that is done already.
 constexpr auto query_patience = 500us;
 
-session& here() { return process::the_session(); }
+session& here() {
+  return process::the_session();
+}
 
 std::uint64_t next_id() noexcept {
   // 1 is the legacy stream's.
@@ -33,14 +35,14 @@ void raise(std::atomic<std::uint64_t>& x, std::uint64_t to) noexcept {
 
 bool is_done(const stream& x) noexcept {
   auto last = x.last_work.load(std::memory_order_acquire);
-  return last <= x.done_until.load(std::memory_order_acquire)
-         || last <= here().done_until(x.device());
+  return last <= x.done_until.load(std::memory_order_acquire) ||
+         last <= here().done_until(x.device());
 }
 
 bool is_done(const event& x) noexcept {
   auto last = x.recorded.load(std::memory_order_acquire);
-  return last <= x.done_until.load(std::memory_order_acquire)
-         || last <= here().done_until(x.device());
+  return last <= x.done_until.load(std::memory_order_acquire) ||
+         last <= here().done_until(x.device());
 }
 
 /// How many streams there are that the legacy stream does not wait for.
@@ -115,8 +117,8 @@ stream* find_stream(context& in, CUstream handle, bool per_thread) {
 }
 
 std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority) {
-  auto made = std::make_unique<stream>(in, stream_id{next_id()}, flags,
-                                       priority);
+  auto made =
+      std::make_unique<stream>(in, stream_id{next_id()}, flags, priority);
   here().send(call::stream_create{{made->wire},
                                   made->non_blocking() ? 1U : 0U,
                                   priority},
@@ -161,9 +163,8 @@ CUresult synchronise(stream& x) {
 }
 
 CUresult query(stream& x) {
-  return poll_or_ask(x, [&] {
-    return here().begin(call::stream_sync{{x.wire}}, x.device());
-  });
+  return poll_or_ask(
+      x, [&] { return here().begin(call::stream_sync{{x.wire}}, x.device()); });
 }
 
 CUresult record(event& x, stream& in) {
@@ -189,14 +190,13 @@ CUresult synchronise(event& x) {
 }
 
 CUresult query(event& x) {
-  return poll_or_ask(x, [&] {
-    return here().begin(call::event_sync{{x.wire}}, x.device());
-  });
+  return poll_or_ask(
+      x, [&] { return here().begin(call::event_sync{{x.wire}}, x.device()); });
 }
 
 CUresult elapsed(event& from, event& to, float& milliseconds) {
-  if (from.recorded.load() == 0 || to.recorded.load() == 0 || !from.timed()
-      || !to.timed() || &from.owner != &to.owner)
+  if (from.recorded.load() == 0 || to.recorded.load() == 0 || !from.timed() ||
+      !to.timed() || &from.owner != &to.owner)
     return CUDA_ERROR_INVALID_HANDLE;
   for (auto* x : {&from, &to})
     if (auto code = query(*x); code != CUDA_SUCCESS)

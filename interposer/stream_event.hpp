@@ -23,7 +23,8 @@ struct pending_query {
 /// A stream. `last_work` says where in the log its latest work is, so that
 /// waiting for a stream that is known to be done costs nothing.
 struct stream {
-  stream(context& in, stream_id wire_id, unsigned with_flags, int with_priority);
+  stream(context& in, stream_id wire_id, unsigned with_flags,
+         int with_priority);
 
   context& owner;
   const stream_id wire;

@@ -9,7 +9,8 @@
 
 using namespace vgpu::interposer;
 
-// -- synchronising -----------------------------------------------------------------
+// -- synchronising
+// -----------------------------------------------------------------
 
 CUresult CUDAAPI cuStreamSynchronize(CUstream hStream) {
   return in_stream(hStream, [](stream& s) { return synchronise(s); });
@@ -60,7 +61,8 @@ CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
   return record_in(hEvent, hStream, flags);
 }
 
-// -- host functions ----------------------------------------------------------------
+// -- host functions
+// ----------------------------------------------------------------
 
 CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn,
                                   void* userData) {
@@ -80,7 +82,8 @@ CUresult CUDAAPI cuStreamAddCallback(CUstream hStream,
   });
 }
 
-// -- stream-ordered memory -----------------------------------------------------------
+// -- stream-ordered memory
+// -----------------------------------------------------------
 
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize,
                                  CUstream hStream) {
@@ -107,7 +110,8 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   return in_stream(hStream, [&](stream&) { return free_to_pool(dptr); });
 }
 
-// -- properties ----------------------------------------------------------------------
+// -- properties
+// ----------------------------------------------------------------------
 
 CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int* priority) {
   return in_stream(hStream, [&](stream& s) {
@@ -197,7 +201,8 @@ CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID,
   });
 }
 
-// -- capture: never under way ----------------------------------------------------------
+// -- capture: never under way
+// ----------------------------------------------------------
 
 CUresult CUDAAPI cuStreamIsCapturing(CUstream hStream,
                                      CUstreamCaptureStatus* captureStatus) {
@@ -240,9 +245,11 @@ CUresult VGPU_FLAVOURED(capture_info_v1)(CUstream handle,
                                          CUstreamCaptureStatus* status,
                                          cuuint64_t* id)
     VGPU_EXPORT_AS(VGPU_PTSZ("cuStreamGetCaptureInfo"));
-CUresult VGPU_FLAVOURED(capture_info_v2)(
-    CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
-    CUgraph* graph, const CUgraphNode** dependencies, size_t* count)
+CUresult VGPU_FLAVOURED(capture_info_v2)(CUstream handle,
+                                         CUstreamCaptureStatus* status,
+                                         cuuint64_t* id, CUgraph* graph,
+                                         const CUgraphNode** dependencies,
+                                         size_t* count)
     VGPU_EXPORT_AS(VGPU_PTSZ("cuStreamGetCaptureInfo_v2"));
 }
 CUresult VGPU_FLAVOURED(capture_info_v1)(CUstream handle,

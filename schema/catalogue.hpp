@@ -39,12 +39,7 @@ struct catalogue_entry {
 /// Sorted by symbol.
 inline constexpr auto catalogue = std::to_array<catalogue_entry>({
 #define VGPU_CALL(symbol, base, version, flavour, served, why)                 \
-  {#symbol,                                                                    \
-   #base,                                                                      \
-   version,                                                                    \
-   stream_flavour::flavour,                                                    \
-   call_class::served,                                                         \
-   why},
+  {#symbol, #base, version, stream_flavour::flavour, call_class::served, why},
 #include "schema/catalogue.def"
 #undef VGPU_CALL
 });
@@ -59,8 +54,8 @@ inline const catalogue_entry* find_symbol(std::string_view symbol) noexcept {
 }
 
 constexpr std::string_view to_string(call_class x) noexcept {
-  constexpr std::array<std::string_view, 5> names
-    = {"local", "async", "create", "sync", "refused"};
+  constexpr std::array<std::string_view, 5> names = {"local", "async", "create",
+                                                     "sync", "refused"};
   return names.at(static_cast<std::size_t>(x));
 }
 
@@ -86,8 +81,8 @@ inline std::string coverage_table() {
   }
   auto total = catalogue.size();
   auto refused = count.at(static_cast<std::size_t>(call_class::refused));
-  std::string out = std::to_string(total - refused) + " of "
-                    + std::to_string(total) + " exported symbols are served";
+  std::string out = std::to_string(total - refused) + " of " +
+                    std::to_string(total) + " exported symbols are served";
   for (std::size_t i = 0; i < count.size(); ++i) {
     out += i == 0 ? ": " : ", ";
     out += std::to_string(count.at(i));
