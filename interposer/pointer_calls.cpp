@@ -45,13 +45,13 @@ CUresult allocated(CUpointer_attribute which, const located& x, CUdeviceptr ptr,
   case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
     return give(data, static_cast<std::size_t>(x.in->bytes));
   case CU_POINTER_ATTRIBUTE_MAPPED:
-    return give(data, true);
+    return give(data, 1U);
   case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
   case CU_POINTER_ATTRIBUTE_IS_MANAGED:
   case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
   case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
   case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-    return give(data, false);
+    return give(data, 0U);
   case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
     return give(data, std::uint64_t{0});
   case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
@@ -80,7 +80,7 @@ CUresult registered_range(CUpointer_attribute which, CUdeviceptr ptr,
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
     return give(data, 0);
   case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-    return give(data, false);
+    return give(data, 0U);
   case CU_POINTER_ATTRIBUTE_CONTEXT:
     return give(data, contexts().primary(0).handle);
   default:
@@ -113,7 +113,7 @@ void give_nothing(CUpointer_attribute which, void* data) {
   case CU_POINTER_ATTRIBUTE_MAPPED:
   case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
   case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-    give(data, false);
+    give(data, 0U);
     break;
   case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
     break;
