@@ -48,14 +48,14 @@ int main(int argc, char** argv) {
   self->send(link->actor, caf::actor_cast<caf::actor>(self));
   auto say = [&](control::body what) {
     self->send(link->actor, std::make_shared<const outgoing>(
-                              outgoing{{}, {options.name, 0, what}}));
+                                outgoing{{}, {options.name, 0, what}}));
   };
   auto welcomed = false;
   self->receive_while([&] { return !welcomed; })(
-    [&](const incoming_ptr&) { welcomed = true; },
-    [](const link_event_ptr&) {});
+      [&](const incoming_ptr&) { welcomed = true; },
+      [](const link_event_ptr&) {});
   say(control::worker_hello{
-    {session}, {epoch_number}, {"ipc:///nowhere", "nobody", host}, {}});
+      {session}, {epoch_number}, {"ipc:///nowhere", "nobody", host}, {}});
   say(control::worker_beat{{{session}, {epoch_number}, 4096, 7, 99}, {}});
   auto signals = ::signalfd(-1, &term, 0);
   signalfd_siginfo info;
