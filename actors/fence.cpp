@@ -4,13 +4,11 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 namespace vgpu {
 
@@ -38,15 +36,6 @@ status end_worker(const std::string& guest_socket,
                                                   std::to_string(pid) +
                                                   ", does not die"};
   return {};
-}
-
-std::string host_id() {
-  std::string boot;
-  std::ifstream{"/proc/sys/kernel/random/boot_id"} >> boot;
-  struct stat space {};
-  if (::stat("/proc/self/ns/net", &space) != 0)
-    return boot;
-  return boot + "/" + std::to_string(space.st_ino);
 }
 
 } // namespace vgpu

@@ -1,6 +1,7 @@
 // Makes sure that a worker of an older epoch executes nothing any more.
 #pragma once
 
+#include "actors/host.hpp"
 #include "schema/fault.hpp"
 
 #include <chrono>
@@ -14,9 +15,5 @@ namespace vgpu {
 /// another user or does not die in time.
 status end_worker(const std::string& guest_socket,
                   std::chrono::milliseconds patience);
-
-/// The same text in two processes means: same host, same network namespace, so
-/// that abstract sockets and shared memory can pass between them.
-std::string host_id();
 
 } // namespace vgpu

@@ -1,6 +1,8 @@
 // Cap'n Proto in ZeroMQ frames. Knows nothing of actors.
 #pragma once
 
+#include "actors/printable.hpp"
+
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 #include <zmq.hpp>
@@ -68,8 +70,5 @@ zmq::message_t to_frame(capnp::MessageBuilder& message);
 /// Lends `bytes` to ZeroMQ, which drops `owner` once they are on the wire.
 zmq::message_t lend_frame(std::span<const std::byte> bytes,
                           std::shared_ptr<const void> owner);
-
-/// A peer's name as it may stand in a log line: printable, and short.
-std::string printable(std::string_view name);
 
 } // namespace vgpu

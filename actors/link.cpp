@@ -2,6 +2,7 @@
 
 #include "actors/doorbell.hpp"
 #include "actors/link_socket.hpp"
+#include "actors/printable.hpp"
 
 #include <spdlog/spdlog.h>
 

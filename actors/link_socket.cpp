@@ -15,6 +15,8 @@ using std::chrono::milliseconds;
 constexpr int monitored = ZMQ_EVENT_DISCONNECTED |
                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
                           ZMQ_EVENT_CONNECT_RETRIED;
+/// For the last words of a process that ends.
+constexpr int linger_ms = 100;
 constexpr int first_retry_ms = 20;
 constexpr int last_retry_ms = 500;
 /// A host that vanished closes no connection: TCP links ask.
@@ -34,7 +36,7 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
       socket_(zmq,
               binds_ ? zmq::socket_type::router : zmq::socket_type::dealer),
       monitor_(zmq, zmq::socket_type::pair) {
-  socket_.set(zmq::sockopt::linger, 0);
+  socket_.set(zmq::sockopt::linger, linger_ms);
   socket_.set(zmq::sockopt::sndhwm, options.high_water);
   socket_.set(zmq::sockopt::rcvhwm, options.high_water);
   socket_.set(zmq::sockopt::maxmsgsize,

@@ -1,5 +1,6 @@
 #define BOOST_TEST_MODULE control_codec
 #include "actors/codec.hpp"
+#include "actors/printable.hpp"
 
 #include "schema/wire.capnp.h"
 

@@ -1,0 +1,190 @@
+// The manager's state machine: messages and time in, messages out. Knows no
+// actor, no socket and no clock.
+#pragma once
+
+#include "actors/directory.hpp"
+#include "actors/event_log.hpp"
+#include "actors/protocol.hpp"
+#include "actors/records.hpp"
+#include "actors/store.hpp"
+#include "policies/views.hpp"
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace vgpu {
+
+struct manager_options {
+  /// Where it listens, for the status.
+  std::string endpoint;
+  std::chrono::milliseconds beat_every{100};
+  policy::liveness_options liveness;
+  policy::restart_options restart;
+  /// How long a client may be without a connection before its sessions close.
+  std::chrono::milliseconds client_grace{5'000};
+  /// After a restart: how long sessions wait for their client, and nodes for
+  /// themselves.
+  std::chrono::milliseconds restart_grace{10'000};
+  std::chrono::milliseconds node_grace{2'000};
+  /// How long a node may take to start a worker.
+  std::chrono::milliseconds start_within{15'000};
+  /// Failures in a row after which a session that never ran is refused.
+  unsigned first_attempts = 3;
+  /// Secret numbers, for tokens and the incarnation.
+  std::function<std::uint64_t()> random;
+  /// Seconds since 1970.
+  std::function<double()> wall_time;
+};
+
+/// One thread. Every call gives the time, which never goes back.
+class manager_core {
+public:
+  using sender =
+      std::function<void(const std::string& peer, control::envelope what)>;
+
+  /// `kept` may be null: then nothing outlives this manager.
+  manager_core(manager_options options, std::shared_ptr<store> kept,
+               sender send, time_point now);
+
+  void on_message(const std::string& peer, const control::envelope& what,
+                  time_point now);
+  /// The connection to `peer` is gone.
+  void on_gone(const std::string& peer, time_point now);
+  /// To be called at next_deadline(), or any time.
+  void on_tick(time_point now);
+  /// When something is due next, if anything is; at most too early.
+  std::optional<time_point> next_deadline() const noexcept { return due_; }
+
+  /// Whether a command asked it to end.
+  bool stopping() const noexcept { return stopping_; }
+  std::uint64_t incarnation() const noexcept { return incarnation_; }
+  /// As `vgpu status --json` prints it.
+  std::string status_json() const;
+
+private:
+  struct peer_record {
+    std::string name;
+    control::role as = control::role::command;
+  };
+  /// A worker that a node brought along and that no record names yet.
+  struct unclaimed_worker {
+    std::string node;
+    control::running_session running;
+    time_point until;
+  };
+  /// What is said of an event besides its kind and text.
+  struct about {
+    std::string node;
+    session_id session;
+    vgpu_id vgpu;
+    vgpu::epoch epoch;
+    double milliseconds = 0;
+  };
+
+  // -- manager_core.cpp: peers and commands -----------------------------------
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::hello& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::event& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::inject_fault& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::status_request& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::events_request& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::shutdown& x);
+  bool may_say(const std::string& peer, const control::envelope& what);
+  void answer(const std::string& peer, std::uint64_t request,
+              control::body what);
+  void refuse(const std::string& peer, const control::envelope& what,
+              fault why);
+  void emit(std::string kind, std::string text, about what);
+  void emit(control::event what);
+  void serve_waiters();
+  void due(time_point when);
+  void find_next_deadline();
+
+  // -- manager_nodes.cpp ------------------------------------------------------
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::register_node& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::node_beat& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::worker_started& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::worker_exited& x);
+  void node_leaves(const std::string& name);
+  void lose_node(node_record& node, node_record::stage state,
+                 const std::string& why);
+  void take_inventory(node_record& node, const control::register_node& x);
+  void reconcile(const node_record& node, const control::register_node& x);
+  void reconcile_listed(const node_record& node,
+                        const control::running_session& x);
+  void fence(const std::string& node, session_id session, vgpu::epoch stale,
+             const std::string& text);
+  bool send_to_node(const std::string& name, control::body what);
+  bool alive(const std::string& node) const;
+  std::string node_of(const std::string& peer) const;
+
+  // -- manager_sessions.cpp ---------------------------------------------------
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::acquire& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::adopt& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::suspect& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::close_session& x);
+  session_record* owned(const std::string& peer, const control::envelope& from,
+                        session_id id);
+  status check_token(const session_record& x, const control::adopt& claim);
+  session_record* adopt_unknown(const std::string& peer,
+                                const control::envelope& from,
+                                const control::adopt& x);
+  void take_running(session_record& x, const std::string& node,
+                    const control::running_session& running);
+  void bind_client(session_record& x, const std::string& peer);
+  void client_gone(const std::string& peer);
+  void client_back(const std::string& peer, const std::string& name);
+  void place(session_record& x);
+  void start(session_record& x, policy::place where);
+  void displace(session_record& x, const std::string& reason, bool failed);
+  void give_up(session_record& x, const std::string& why);
+  void give_lease(session_record& x);
+  void end_session(session_id id, const std::string& why);
+  void retry_waiting();
+  void save(const session_record& x);
+  std::uint64_t quota_of(const session_record& x) const;
+  policy::cluster_view view() const;
+  policy::demand demand_of(const session_record& x) const;
+  about about_session(const session_record& x) const;
+
+  template <class T>
+  void handle(const std::string& peer, const control::envelope& from,
+              const T& x);
+
+  manager_options options_;
+  std::shared_ptr<store> store_;
+  sender send_;
+  time_point now_;
+  time_point started_;
+  std::uint64_t incarnation_ = 0;
+  bool stopping_ = false;
+  std::optional<time_point> due_;
+
+  std::map<std::string, peer_record> peers_;
+  std::map<std::string, node_record> nodes_;
+  std::map<session_id, session_record> sessions_;
+  std::map<session_id, unclaimed_worker> unclaimed_;
+  std::uint64_t last_session_ = 0;
+  std::uint64_t last_vgpu_ = 0;
+  directory directory_;
+  event_log events_;
+};
+
+} // namespace vgpu

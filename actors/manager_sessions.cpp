@@ -1,0 +1,452 @@
+// The life of sessions: placement, leases, and what happens when a place is
+// lost.
+#include "actors/manager_core.hpp"
+#include "actors/printable.hpp"
+#include "policies/admission.hpp"
+#include "policies/placement.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace vgpu {
+
+namespace {
+
+constexpr std::size_t most_sessions = 65'536;
+constexpr std::size_t tokens_kept = 8;
+constexpr std::size_t failing_kept = 4;
+
+double milliseconds(policy::duration x) {
+  return std::chrono::duration<double, std::milli>{x}.count();
+}
+
+std::string vgpu_name(const session_record& x) {
+  return "vgpu/" + std::to_string(x.vgpu.value);
+}
+
+} // namespace
+
+// -- what decisions see -------------------------------------------------------
+
+policy::cluster_view manager_core::view() const {
+  policy::cluster_view out;
+  std::map<std::string, std::size_t> index;
+  for (const auto& [name, node] : nodes_) {
+    index[name] = out.nodes.size();
+    auto& to = out.nodes.emplace_back();
+    to.name = name;
+    to.host = node.info.host;
+    to.alive = node.state == node_record::stage::alive;
+    for (const auto& pgpu : node.info.pgpus)
+      to.pgpus.push_back({pgpu.ordinal, pgpu.facts.total_memory, 0, 0, 0,
+                          pgpu.state == "healthy"});
+  }
+  for (const auto& [id, x] : sessions_) {
+    auto i = index.find(x.where.node);
+    if (x.stage == session_stage::waiting || i == index.end())
+      continue;
+    for (auto& pgpu : out.nodes[i->second].pgpus)
+      if (std::count(x.where.pgpus.begin(), x.where.pgpus.end(),
+                     pgpu.ordinal) != 0) {
+        pgpu.reserved += x.spec.memory;
+        pgpu.shares += x.spec.share;
+        ++pgpu.sessions;
+      }
+  }
+  return out;
+}
+
+policy::demand manager_core::demand_of(const session_record& x) const {
+  policy::demand out;
+  out.share = x.spec.share;
+  out.memory = x.spec.memory;
+  out.gpus = x.spec.gpus;
+  out.host = x.program.host;
+  out.previous = x.where;
+  out.failing = x.failing;
+  return out;
+}
+
+manager_core::about manager_core::about_session(const session_record& x) const {
+  return {x.where.node, x.id, x.vgpu, x.epoch};
+}
+
+void manager_core::save(const session_record& x) {
+  if (store_)
+    store_->save(x);
+}
+
+// -- what clients say ---------------------------------------------------------
+
+void manager_core::handle(const std::string& peer,
+                          const control::envelope& from,
+                          const control::acquire& x) {
+  session_record fresh;
+  fresh.spec = x.specification;
+  fresh.program = x.program;
+  auto admitted =
+      sessions_.size() < most_sessions
+          ? policy::admit(view(), demand_of(fresh))
+          : status{fault{CUDA_ERROR_OUT_OF_MEMORY,
+                         "the cluster has " + std::to_string(most_sessions) +
+                             " sessions, and takes no more"}};
+  if (!admitted) {
+    emit("refused",
+         printable(x.program.name) + " asked for " + admitted.why().what, {});
+    return refuse(peer, from, admitted.why());
+  }
+  fresh.id = {++last_session_};
+  fresh.vgpu = {++last_vgpu_};
+  fresh.client = from.from;
+  fresh.client_peer = peer;
+  fresh.request = from.request;
+  fresh.retry_at = fresh.displaced_at = now_;
+  place(sessions_[fresh.id] = std::move(fresh));
+}
+
+/// The session, if this client may speak for it; otherwise the client is
+/// refused.
+session_record* manager_core::owned(const std::string& peer,
+                                    const control::envelope& from,
+                                    session_id id) {
+  auto i = sessions_.find(id);
+  if (i == sessions_.end()) {
+    refuse(peer, from,
+           {CUDA_ERROR_INVALID_HANDLE,
+            "session " + std::to_string(id.value) + " is not known"});
+    return nullptr;
+  }
+  if (i->second.client_peer != peer) {
+    refuse(peer, from,
+           {CUDA_ERROR_NOT_PERMITTED,
+            "session " + std::to_string(id.value) +
+                " is not this connection's: adopt it first"});
+    return nullptr;
+  }
+  return &i->second;
+}
+
+void manager_core::handle(const std::string& peer,
+                          const control::envelope& from,
+                          const control::suspect& x) {
+  auto* session = owned(peer, from, x.session);
+  if (session == nullptr)
+    return;
+  if (from.request != 0)
+    answer(peer, from.request, control::done{});
+  if (session->stage != session_stage::running)
+    return; // a lease is on its way
+  if (x.epoch != session->epoch)
+    return give_lease(*session);
+  emit("session-suspect", "its worker does not answer: " + printable(x.reason),
+       about_session(*session));
+  displace(*session, "suspect: " + printable(x.reason), true);
+}
+
+void manager_core::handle(const std::string& peer,
+                          const control::envelope& from,
+                          const control::close_session& x) {
+  if (owned(peer, from, x.session) == nullptr)
+    return;
+  if (from.request != 0)
+    answer(peer, from.request, control::done{});
+  end_session(x.session,
+              x.reason.empty() ? "closed by its client" : printable(x.reason));
+}
+
+// -- adoption -----------------------------------------------------------------
+
+void manager_core::handle(const std::string& peer,
+                          const control::envelope& from,
+                          const control::adopt& x) {
+  if (!x.session || !x.epoch)
+    return refuse(peer, from,
+                  {CUDA_ERROR_INVALID_VALUE, "adopt names no session"});
+  auto i = sessions_.find(x.session);
+  auto* session = i == sessions_.end() ? nullptr : &i->second;
+  if (session == nullptr) {
+    session = adopt_unknown(peer, from, x);
+    if (session == nullptr)
+      return;
+  } else if (auto good = check_token(*session, x); !good) {
+    return refuse(peer, from, good.why());
+  }
+  bind_client(*session, peer);
+  session->client = from.from;
+  session->request = from.request;
+  if (x.epoch > session->epoch) {
+    // This manager's store is older than the client's lease.
+    session->epoch = x.epoch;
+    session->tokens[x.epoch.value] = x.token;
+  }
+  emit("session-adopted", from.from + " took the session up again",
+       about_session(*session));
+  save(*session);
+  if (session->stage == session_stage::running)
+    give_lease(*session);
+  else if (session->stage == session_stage::waiting)
+    place(*session);
+}
+
+status manager_core::check_token(const session_record& x,
+                                 const control::adopt& claim) {
+  auto known = x.tokens.find(claim.epoch.value);
+  if (claim.epoch > x.epoch)
+    return {};
+  if (known == x.tokens.end() || known->second != claim.token)
+    return fault{CUDA_ERROR_NOT_PERMITTED, "the token for session " +
+                                               std::to_string(x.id.value) +
+                                               " is not the lease's"};
+  return {};
+}
+
+/// A session that this manager does not know, on the word of its client and,
+/// where there is one, of its node; null when it is refused.
+session_record* manager_core::adopt_unknown(const std::string& peer,
+                                            const control::envelope& from,
+                                            const control::adopt& x) {
+  auto worker = unclaimed_.find(x.session);
+  auto runs =
+      worker != unclaimed_.end() && worker->second.running.epoch == x.epoch;
+  auto young = now_ < started_ + options_.restart_grace;
+  // Without its worker, only the journal can bring a session back.
+  if (!runs && !young &&
+      x.specification.protection == control::protection::none) {
+    refuse(peer, from,
+           {CUDA_ERROR_INVALID_HANDLE,
+            "session " + std::to_string(x.session.value) +
+                " was closed, and it keeps no journal to replay"});
+    return nullptr;
+  }
+  session_record fresh;
+  fresh.id = x.session;
+  fresh.vgpu = x.vgpu;
+  fresh.epoch = x.epoch;
+  fresh.tokens[x.epoch.value] = x.token;
+  fresh.spec = x.specification;
+  fresh.program = x.program;
+  fresh.had_lease = true;
+  fresh.retry_at = now_;
+  fresh.reason = "adopted";
+  last_session_ = std::max(last_session_, x.session.value);
+  last_vgpu_ = std::max(last_vgpu_, x.vgpu.value);
+  auto& session = sessions_[x.session] = std::move(fresh);
+  if (runs) {
+    take_running(session, worker->second.node, worker->second.running);
+    unclaimed_.erase(worker);
+  } else if (young && !alive(x.node)) {
+    // Its node will be back, and bring the worker along.
+    session.stage = session_stage::starting;
+    session.where.node = x.node;
+    session.start_by =
+        std::min(now_ + options_.node_grace, started_ + options_.restart_grace);
+    due(session.start_by);
+  } else {
+    session.displaced_at = now_;
+  }
+  return &session;
+}
+
+void manager_core::take_running(session_record& x, const std::string& node,
+                                const control::running_session& running) {
+  x.stage = session_stage::running;
+  x.epoch = running.epoch;
+  x.where = {node, running.pgpus};
+  x.worker = running.worker;
+  x.pid = running.pid;
+  x.load = {};
+  x.waiting_because.clear();
+  directory_.publish(vgpu_name(x), {x.worker.endpoint, x.epoch});
+  save(x);
+}
+
+void manager_core::bind_client(session_record& x, const std::string& peer) {
+  x.client_peer = peer;
+  x.orphan_until.reset();
+}
+
+void manager_core::client_gone(const std::string& peer) {
+  for (auto& [id, x] : sessions_)
+    if (x.client_peer == peer) {
+      x.client_peer.clear();
+      x.orphan_until = now_ + options_.client_grace;
+      due(*x.orphan_until);
+    }
+}
+
+/// A client of the same name connected again: what it left behind is its own.
+void manager_core::client_back(const std::string& peer,
+                               const std::string& name) {
+  for (auto& [id, x] : sessions_)
+    if (x.client == name && x.client_peer.empty()) {
+      bind_client(x, peer);
+      if (x.stage == session_stage::running)
+        give_lease(x);
+      else if (x.stage == session_stage::waiting)
+        place(x);
+    }
+}
+
+// -- placement ----------------------------------------------------------------
+
+/// Finds a waiting session a place, or notes why there is none.
+void manager_core::place(session_record& x) {
+  if (x.client_peer.empty() || now_ < x.retry_at)
+    return;
+  auto found = policy::choose_place(view(), demand_of(x));
+  if (auto* none = std::get_if<policy::no_place>(&found)) {
+    if (x.waiting_because != none->why) {
+      x.waiting_because = none->why;
+      emit("session-waiting", "no place now: " + none->why, about_session(x));
+      save(x);
+    }
+    return;
+  }
+  start(x, std::get<policy::place>(std::move(found)));
+}
+
+void manager_core::start(session_record& x, policy::place where) {
+  x.stage = session_stage::starting;
+  x.where = std::move(where);
+  ++x.epoch.value;
+  x.tokens[x.epoch.value] = options_.random();
+  while (x.tokens.size() > tokens_kept)
+    x.tokens.erase(x.tokens.begin());
+  x.start_by = now_ + options_.start_within;
+  due(x.start_by);
+  x.quota = quota_of(x);
+  // First the store, then the world: a manager that dies in between must not
+  // give this epoch again.
+  save(x);
+  send_to_node(x.where.node,
+               control::start_worker{x.id, x.vgpu, x.epoch, x.token(),
+                                     x.where.pgpus, x.quota, x.spec.protection,
+                                     x.program.name, x.spec.share});
+}
+
+/// Bytes a device: what was asked for, or the share of the smallest pGPU.
+std::uint64_t manager_core::quota_of(const session_record& x) const {
+  auto node = nodes_.find(x.where.node);
+  if (x.spec.memory != 0 || node == nodes_.end())
+    return x.spec.memory;
+  auto memory = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& pgpu : node->second.info.pgpus)
+    if (std::count(x.where.pgpus.begin(), x.where.pgpus.end(), pgpu.ordinal) !=
+        0)
+      memory = std::min(memory, pgpu.facts.total_memory);
+  auto by_share =
+      static_cast<std::uint64_t>(static_cast<double>(memory) * x.spec.share);
+  return std::min(by_share / granule_bytes * granule_bytes, memory);
+}
+
+void manager_core::give_lease(session_record& x) {
+  if (x.client_peer.empty())
+    return;
+  if (x.quota == 0)
+    x.quota = quota_of(x);
+  control::lease out;
+  out.session = x.id;
+  out.vgpu = x.vgpu;
+  out.epoch = x.epoch;
+  out.node = x.where.node;
+  out.worker = x.worker;
+  out.token = x.token();
+  out.quota = x.quota;
+  out.pgpus = x.where.pgpus;
+  out.protection = x.spec.protection;
+  out.reason = x.reason;
+  if (auto node = nodes_.find(x.where.node); node != nodes_.end())
+    for (auto ordinal : x.where.pgpus)
+      for (const auto& pgpu : node->second.info.pgpus)
+        if (pgpu.ordinal == ordinal)
+          out.devices.push_back(pgpu.facts);
+  answer(x.client_peer, std::exchange(x.request, 0), std::move(out));
+  if (x.displaced_at == time_point{})
+    return;
+  auto what = about_session(x);
+  what.milliseconds = milliseconds(now_ - x.displaced_at);
+  auto text = "runs on " + x.where.node + " (" + x.reason + ")";
+  auto first = !std::exchange(x.had_lease, true);
+  x.displaced_at = {};
+  save(x);
+  if (first)
+    emit("session-opened", printable(x.program.name) + " " + text, what);
+  else
+    emit("session-replaced", text, what);
+}
+
+/// Takes a session off its place and finds another. `failed` tells that the
+/// worker is to blame, or the pGPU.
+void manager_core::displace(session_record& x, const std::string& reason,
+                            bool failed) {
+  send_to_node(x.where.node, control::stop_worker{x.id, x.epoch, reason});
+  directory_.withdraw(vgpu_name(x), x.epoch);
+  x.stage = session_stage::waiting;
+  x.reason = x.had_lease ? reason : "first";
+  x.displaced_at = x.displaced_at == time_point{} ? now_ : x.displaced_at;
+  x.retry_at = now_;
+  x.pid = 0;
+  if (failed) {
+    auto next = policy::after_failure(x.history, now_, options_.restart);
+    x.history = next.history;
+    x.retry_at = now_ + next.delay;
+    if (next.elsewhere) {
+      x.failing.push_back(x.where);
+      if (x.failing.size() > failing_kept)
+        x.failing.erase(x.failing.begin());
+    }
+    auto too_often =
+        !x.had_lease && x.history.in_a_row >= options_.first_attempts;
+    if (next.give_up || too_often)
+      return give_up(x, reason);
+  }
+  save(x);
+  if (x.retry_at > now_)
+    due(x.retry_at);
+  place(x);
+}
+
+void manager_core::give_up(session_record& x, const std::string& why) {
+  auto text = "given up after " + std::to_string(x.history.in_a_row) +
+              " failures in a row: " + why;
+  if (!x.client_peer.empty())
+    answer(x.client_peer, x.request,
+           control::refusal{CUDA_ERROR_DEVICE_UNAVAILABLE,
+                            "session " + std::to_string(x.id.value) + " is " +
+                                text + "; see the node's log",
+                            x.id});
+  emit("session-failed", text, about_session(x));
+  // Not here: callers walk over the sessions.
+  x.client_peer.clear();
+  x.orphan_until = now_;
+  due(now_);
+}
+
+void manager_core::end_session(session_id id, const std::string& why) {
+  auto i = sessions_.find(id);
+  if (i == sessions_.end())
+    return;
+  auto x = std::move(i->second);
+  sessions_.erase(i);
+  directory_.withdraw(vgpu_name(x), x.epoch);
+  if (x.stage != session_stage::waiting)
+    send_to_node(x.where.node, control::stop_worker{id, x.epoch, why});
+  if (store_)
+    store_->forget(id);
+  emit("session-closed", why, about_session(x));
+  retry_waiting();
+}
+
+void manager_core::retry_waiting() {
+  std::vector<session_id> waiting;
+  for (const auto& [id, x] : sessions_)
+    if (x.stage == session_stage::waiting)
+      waiting.push_back(id);
+  for (auto id : waiting)
+    if (auto i = sessions_.find(id); i != sessions_.end())
+      place(i->second);
+}
+
+} // namespace vgpu

@@ -1,0 +1,75 @@
+// What the manager knows of each node and session.
+#pragma once
+
+#include "actors/protocol.hpp"
+#include "policies/liveness.hpp"
+#include "policies/restart.hpp"
+#include "policies/views.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vgpu {
+
+using policy::time_point;
+
+struct node_record {
+  enum class stage {
+    expected, // the store names it; it has not come back yet
+    alive,
+    lost, // silent for too long, or its connection ended
+    left  // said goodbye
+  };
+
+  control::register_node info;
+  std::string peer; // its connection
+  stage state = stage::expected;
+  policy::sightings seen;
+  time_point expected_until;
+};
+
+/// Where a session is in its life; README.md draws the states.
+enum class session_stage { waiting, starting, running };
+
+const char* name_of(session_stage x) noexcept;
+const char* name_of(node_record::stage x) noexcept;
+
+struct session_record {
+  // -- kept in the store ------------------------------------------------------
+  session_id id;
+  vgpu_id vgpu;
+  vgpu::epoch epoch; // of the latest start; 0 before the first
+  /// Tokens of the last few epochs: what an adopting client must show.
+  std::map<std::uint64_t, std::uint64_t> tokens;
+  control::specification spec;
+  control::program program;
+  session_stage stage = session_stage::waiting;
+  policy::place where; // of the latest start
+  control::worker_endpoints worker;
+  std::uint32_t pid = 0;
+  std::uint64_t quota = 0; // bytes a device
+  std::string client;      // its logical name
+  std::string reason = "first";
+  bool had_lease = false;
+
+  // -- of this manager's life -------------------------------------------------
+  std::string client_peer; // its connection; empty while there is none
+  std::optional<time_point> orphan_until;
+  std::uint64_t request = 0; // of acquire or adopt, while it waits
+  policy::restart_history history;
+  std::vector<policy::place> failing;
+  time_point retry_at;
+  time_point start_by;
+  time_point displaced_at;
+  std::string waiting_because;
+  control::session_load load;
+
+  std::uint64_t token() const {
+    auto i = tokens.find(epoch.value);
+    return i == tokens.end() ? 0 : i->second;
+  }
+};
+
+} // namespace vgpu

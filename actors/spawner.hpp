@@ -1,0 +1,45 @@
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vgpu {
+
+/// A program to run as a child.
+struct child_spec {
+  std::vector<std::string> argv; // argv[0]: the path of the program
+  std::string input;             // all that it reads from stdin
+};
+
+/// A child began, or could not.
+struct child_started {
+  std::uint64_t tag = 0;
+  std::uint32_t pid = 0;
+  std::string failure; // not empty: why there is no child
+};
+
+struct child_exited {
+  std::uint64_t tag = 0;
+  std::string how;    // "exit 0", "signal 9"
+  bool clean = false; // exit 0
+};
+
+/// Runs children. Both calls return at once and may come from any thread; what
+/// came of a start is told to `listener` as child_started and then, once,
+/// child_exited. Tags are the caller's, and are never reused.
+class spawner {
+public:
+  virtual ~spawner() = default;
+  virtual void start(std::uint64_t tag, child_spec what,
+                     caf::actor listener) = 0;
+  /// Nothing happens when the child is gone already.
+  virtual void signal(std::uint64_t tag, int number) = 0;
+};
+
+} // namespace vgpu
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::child_started)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::child_exited)

@@ -1,0 +1,63 @@
+// What the manager must not forget when it dies.
+#pragma once
+
+#include "actors/protocol.hpp"
+#include "actors/records.hpp"
+#include "schema/fault.hpp"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace vgpu {
+
+struct saved_state {
+  /// The highest numbers ever given; they are never given again.
+  std::uint64_t last_session = 0;
+  std::uint64_t last_vgpu = 0;
+  std::map<session_id, session_record> sessions;
+  std::deque<control::event> events;
+  /// Lines that were damaged and left out.
+  std::size_t damaged = 0;
+};
+
+/// A file of lines, each a change with its checksum. Every change is written
+/// before anybody is told of it, so a manager that is killed loses nothing; a
+/// line that was cut off or damaged is left out on reading and the others
+/// hold. The file is private to its owner (it holds tokens) and is written
+/// anew, atomically, at opening and whenever it has grown much. One thread.
+class store {
+public:
+  /// Reads what is there. Fails when the file cannot be read or written; the
+  /// reason names it.
+  static result<std::unique_ptr<store>> open(std::string path);
+
+  ~store();
+  store(const store&) = delete;
+  store& operator=(const store&) = delete;
+
+  /// What was there when it was opened, and what was saved since.
+  const saved_state& state() const noexcept { return state_; }
+
+  void save(const session_record& x);
+  void forget(session_id x);
+  void save(const control::event& x);
+
+private:
+  explicit store(std::string path) : path_(std::move(path)) {}
+
+  status load();
+  status rewrite();
+  void append(const std::string& line);
+  void apply(const std::string& line);
+
+  std::string path_;
+  int fd_ = -1;
+  bool torn_ = false;       // the last append failed
+  std::size_t written_ = 0; // bytes
+  std::size_t rewritten_ = 0;
+  saved_state state_;
+};
+
+} // namespace vgpu

@@ -1,0 +1,539 @@
+#include "actors/supervisor.hpp"
+
+#include "actors/printable.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <csignal>
+
+namespace vgpu {
+
+namespace {
+
+using self_ptr = caf::stateful_actor<supervisor_state>*;
+using stage = supervisor_state::stage;
+using worker = supervisor_state::worker;
+
+/// The request number of a registration; nothing else asks the manager.
+constexpr std::uint64_t registration = 1;
+constexpr std::uint64_t goodbye = 2;
+/// How long to wait for the manager to hear that this node leaves.
+constexpr auto goodbye_within = std::chrono::milliseconds{500};
+
+std::string describe(const worker& x) {
+  return "session " + std::to_string(x.order.session.value) + " epoch " +
+         std::to_string(x.order.epoch.value);
+}
+
+void tell_manager(self_ptr self, control::body what,
+                  std::uint64_t request = 0) {
+  auto& st = self->state;
+  if (st.connected)
+    self->send(st.manager_link,
+               std::make_shared<const outgoing>(outgoing{
+                   {}, {"node/" + st.opts.name, request, std::move(what)}}));
+}
+
+void tell_worker(self_ptr self, const std::string& peer, control::body what,
+                 std::uint64_t request = 0) {
+  auto& st = self->state;
+  self->send(st.worker_link,
+             std::make_shared<const outgoing>(outgoing{
+                 peer, {"node/" + st.opts.name, request, std::move(what)}}));
+}
+
+void report(self_ptr self, const std::string& kind, const std::string& text,
+            const control::start_worker& about) {
+  control::event out;
+  out.kind = kind;
+  out.text = text;
+  out.node = self->state.opts.name;
+  out.session = about.session;
+  out.vgpu = about.vgpu;
+  out.epoch = about.epoch;
+  tell_manager(self, std::move(out));
+}
+
+void register_here(self_ptr self) {
+  auto& st = self->state;
+  control::register_node out{
+      st.opts.name, st.opts.host, st.opts.pid, st.opts.pgpus, {}};
+  for (const auto& [id, x] : st.workers)
+    if (x.stage != stage::stopping)
+      out.sessions.push_back(
+          {id, x.order.epoch, x.order.vgpu, x.order.pgpus, x.where, x.pid});
+  tell_manager(self, std::move(out), registration);
+}
+
+// -- workers ------------------------------------------------------------------
+
+/// The worker could not be started: says so, once.
+void report_failure(self_ptr self, worker& x, const std::string& why) {
+  if (std::exchange(x.reported, true))
+    return;
+  spdlog::warn("{} could not be started: {}", describe(x), why);
+  tell_manager(self, control::worker_started{
+                         x.order.session, x.order.epoch, {}, 0, why});
+}
+
+void release(self_ptr self, const worker& x) {
+  for (auto ordinal : x.order.pgpus)
+    if (auto i = self->state.pgpus.find(ordinal); i != self->state.pgpus.end())
+      self->send(i->second, pgpu_release{x.order.session});
+}
+
+std::string joined(const std::vector<std::uint32_t>& x) {
+  std::string out;
+  for (auto each : x)
+    out += (out.empty() ? "" : ",") + std::to_string(each);
+  return out;
+}
+
+std::string bind_for(const supervisor_options& opts,
+                     const control::start_worker& x) {
+  auto out = opts.worker_bind;
+  if (auto at = out.find("%s"); at != std::string::npos)
+    out.replace(at, 2,
+                std::to_string(x.session.value) + "-" +
+                    std::to_string(x.epoch.value));
+  return out;
+}
+
+child_spec command_of(const supervisor_options& opts,
+                      const control::start_worker& x) {
+  std::string device = "cpu";
+  std::uint64_t memory = 0;
+  for (const auto& pgpu : opts.pgpus)
+    if (pgpu.ordinal == x.pgpus.front()) {
+      device = pgpu.backend;
+      memory = pgpu.facts.total_memory;
+    }
+  return {{opts.worker_program,
+           "--node-endpoint",
+           opts.worker_endpoint,
+           "--session",
+           std::to_string(x.session.value),
+           "--vgpu",
+           std::to_string(x.vgpu.value),
+           "--epoch",
+           std::to_string(x.epoch.value),
+           "--device",
+           device,
+           "--pgpu",
+           joined(x.pgpus),
+           "--memory-of-pgpu",
+           std::to_string(memory),
+           "--quota",
+           std::to_string(x.quota),
+           "--bind",
+           bind_for(opts, x),
+           "--host-id",
+           opts.host},
+          // In argv, every user of the host could read it.
+          std::to_string(x.token) + "\n"};
+}
+
+void spawn_process(self_ptr self, worker& x) {
+  auto& st = self->state;
+  x.stage = stage::starting;
+  x.tag = ++st.last_tag;
+  x.due = self->clock().now() + st.opts.hello_within;
+  st.children->start(x.tag, command_of(st.opts, x.order),
+                     caf::actor_cast<caf::actor>(self));
+}
+
+void on_grant(self_ptr self, session_id id, epoch of, const pgpu_answer& got) {
+  auto& st = self->state;
+  auto i = st.workers.find(id);
+  if (i == st.workers.end() || i->second.order.epoch != of ||
+      i->second.stage != stage::reserving)
+    return;
+  auto& x = i->second;
+  if (!got.refusal.empty()) {
+    report_failure(self, x, got.refusal);
+    release(self, x);
+    st.workers.erase(i);
+  } else if (--x.grants_missing == 0) {
+    spawn_process(self, x);
+  }
+}
+
+void begin(self_ptr self, const control::start_worker& order) {
+  auto& st = self->state;
+  worker fresh;
+  fresh.order = order;
+  fresh.grants_missing = order.pgpus.size();
+  auto& x = st.workers[order.session] = std::move(fresh);
+  std::string refusal = order.pgpus.empty() ? "the order names no pGPU" : "";
+  for (auto ordinal : order.pgpus)
+    if (!st.pgpus.contains(ordinal))
+      refusal = "this node has no pGPU " + std::to_string(ordinal);
+  if (!refusal.empty()) {
+    report_failure(self, x, refusal);
+    st.workers.erase(order.session);
+    return;
+  }
+  for (auto ordinal : order.pgpus)
+    self->request(st.pgpus.at(ordinal), caf::infinite,
+                  pgpu_reserve{order.session, order.quota})
+        .then([self, id = order.session, of = order.epoch](
+                  const pgpu_answer& got) { on_grant(self, id, of, got); });
+}
+
+void kill_worker(self_ptr self, worker& x, int signal) {
+  auto& st = self->state;
+  x.stage = stage::stopping;
+  x.reported = true;
+  x.due = self->clock().now() + st.opts.stop_grace;
+  st.children->signal(x.tag, signal);
+}
+
+/// Ends a worker that must not serve any longer; true when it is gone already.
+bool stop_worker(self_ptr self, worker& x, int signal) {
+  if (x.stage == stage::reserving) {
+    release(self, x);
+    return true;
+  }
+  // A second, gentler signal must not prolong the first one's grace.
+  if (x.stage != stage::stopping || signal == SIGKILL)
+    kill_worker(self, x, signal);
+  return false;
+}
+
+void on_start(self_ptr self, const control::start_worker& order) {
+  auto& st = self->state;
+  if (st.stopping)
+    return;
+  auto i = st.workers.find(order.session);
+  if (i == st.workers.end())
+    return begin(self, order);
+  auto& x = i->second;
+  auto newest = x.next ? x.next->epoch : x.order.epoch;
+  if (order.epoch < newest)
+    return report(self, "fenced",
+                  "an order to start epoch " +
+                      std::to_string(order.epoch.value) +
+                      " came late and is refused",
+                  order);
+  if (order.epoch == newest) {
+    if (x.stage == stage::running)
+      tell_manager(self, control::worker_started{
+                             order.session, order.epoch, x.where, x.pid, {}});
+    return;
+  }
+  // Two workers of one session never live at once.
+  if (stop_worker(self, x, SIGKILL))
+    begin(self, order);
+  else
+    x.next = order;
+}
+
+void on_stop(self_ptr self, const control::stop_worker& x) {
+  auto& st = self->state;
+  auto i = st.workers.find(x.session);
+  if (i == st.workers.end())
+    return;
+  auto& found = i->second;
+  if (found.next && found.next->epoch <= x.epoch)
+    found.next.reset();
+  if (found.order.epoch > x.epoch)
+    return;
+  spdlog::info("stopping the worker of {}: {}", describe(found),
+               printable(x.reason));
+  if (stop_worker(self, found, SIGTERM))
+    st.workers.erase(i);
+}
+
+// -- what workers say ---------------------------------------------------------
+
+void on_worker_hello(self_ptr self, const std::string& peer,
+                     const control::envelope& from,
+                     const control::worker_hello& x) {
+  auto& st = self->state;
+  auto i = st.workers.find(x.session);
+  if (i == st.workers.end() || i->second.order.epoch != x.epoch ||
+      i->second.stage == stage::stopping) {
+    tell_worker(self, peer,
+                control::refusal{CUDA_ERROR_NOT_PERMITTED,
+                                 "this node runs no such session and epoch",
+                                 {}},
+                from.request);
+    return;
+  }
+  auto& found = i->second;
+  found.peer = peer;
+  if (from.request != 0)
+    tell_worker(self, peer, control::done{}, from.request);
+  if (!x.failure.empty()) {
+    report_failure(self, found, x.failure);
+    kill_worker(self, found, SIGTERM);
+    return;
+  }
+  found.where = x.worker;
+  found.stage = stage::running;
+  found.reported = true;
+  tell_manager(self, control::worker_started{
+                         x.session, x.epoch, x.worker, found.pid, {}});
+}
+
+/// Whether a session's error tells that the device, not the program, failed.
+bool is_device_loss(CUresult error) {
+  return error == CUDA_ERROR_ECC_UNCORRECTABLE ||
+         error == CUDA_ERROR_DEVICE_UNAVAILABLE ||
+         error == CUDA_ERROR_NVLINK_UNCORRECTABLE;
+}
+
+void on_worker_beat(self_ptr self, const control::worker_beat& x) {
+  auto& st = self->state;
+  auto i = st.workers.find(x.load.session);
+  if (i == st.workers.end() || i->second.order.epoch != x.load.epoch)
+    return;
+  i->second.load = x.load;
+  for (auto ordinal : i->second.order.pgpus) {
+    auto& pgpu = st.pgpus.at(ordinal);
+    self->send(pgpu, pgpu_use{x.load.session, x.load.memory_bytes});
+    if (is_device_loss(x.error))
+      self->send(pgpu, pgpu_fail{"lost"});
+  }
+}
+
+void on_inject(self_ptr self, const control::inject_fault& x) {
+  auto& st = self->state;
+  auto pgpu = st.pgpus.find(x.pgpu);
+  if (pgpu == st.pgpus.end())
+    return;
+  for (auto& [id, each] : st.workers)
+    for (auto ordinal : each.order.pgpus)
+      if (ordinal == x.pgpu && !each.peer.empty())
+        tell_worker(self, each.peer, x);
+  // A hang shows itself to nobody but the program that waits.
+  if (x.kind != "hang")
+    self->send(pgpu->second,
+               pgpu_fail{x.kind == "ecc" ? "quarantined" : "lost"});
+}
+
+// -- children -----------------------------------------------------------------
+
+std::map<session_id, worker>::iterator find_tag(supervisor_state& st,
+                                                std::uint64_t tag) {
+  auto i = st.workers.begin();
+  while (i != st.workers.end() && i->second.tag != tag)
+    ++i;
+  return i;
+}
+
+void on_child_started(self_ptr self, const child_started& x) {
+  auto& st = self->state;
+  auto i = find_tag(st, x.tag);
+  if (i == st.workers.end())
+    return;
+  i->second.pid = x.pid;
+  if (x.failure.empty()) {
+    spdlog::info("worker of {} is process {}", describe(i->second), x.pid);
+    return;
+  }
+  report_failure(self, i->second, x.failure);
+  auto next = std::move(i->second.next);
+  release(self, i->second);
+  st.workers.erase(i);
+  if (next)
+    begin(self, *next);
+}
+
+void finish_stopping(self_ptr self);
+
+void on_child_exited(self_ptr self, const child_exited& gone) {
+  auto& st = self->state;
+  auto i = find_tag(st, gone.tag);
+  if (i == st.workers.end())
+    return;
+  auto x = std::move(i->second);
+  st.workers.erase(i);
+  release(self, x);
+  spdlog::info("worker of {} ended: {}", describe(x), gone.how);
+  if (x.stage == stage::starting)
+    report_failure(self, x, "the worker ended at once: " + gone.how);
+  else
+    tell_manager(self, control::worker_exited{x.order.session, x.order.epoch,
+                                              gone.how, gone.clean});
+  if (x.next && !st.stopping)
+    begin(self, *x.next);
+  finish_stopping(self);
+}
+
+void check_deadlines(self_ptr self) {
+  auto now = self->clock().now();
+  for (auto& [id, x] : self->state.workers) {
+    if (now < x.due || x.tag == 0)
+      continue;
+    if (x.stage == stage::starting) {
+      report_failure(self, x, "the worker did not say hello in time");
+      kill_worker(self, x, SIGKILL);
+    } else if (x.stage == stage::stopping) {
+      spdlog::warn("worker of {} does not end: killing it", describe(x));
+      kill_worker(self, x, SIGKILL);
+    }
+  }
+}
+
+// -- the manager --------------------------------------------------------------
+
+void on_registered(self_ptr self) {
+  auto& st = self->state;
+  st.registered = true;
+  spdlog::info("registered with the manager at {}", st.opts.manager_peer);
+  if (!std::exchange(st.was_ready, true))
+    self->send(st.watcher, supervisor_ready{});
+}
+
+void on_refused(self_ptr self, std::uint64_t request,
+                const control::refusal& x) {
+  auto& st = self->state;
+  spdlog::error("the manager refuses: {}", x.reason);
+  if (st.was_ready || (request != registration && request != 0))
+    return;
+  self->send(st.watcher, supervisor_failed{x.reason});
+  // Not the normal end: that would leave the linked pGPU actors behind.
+  self->quit(caf::exit_reason::user_shutdown);
+}
+
+void on_manager(self_ptr self, const control::envelope& in) {
+  auto& st = self->state;
+  auto& body = in.body;
+  if (auto* x = std::get_if<control::welcome>(&body)) {
+    st.incarnation = x->incarnation;
+    st.beat_every =
+        std::chrono::milliseconds{std::clamp(x->beat_every_ms, 10u, 60'000u)};
+    register_here(self);
+  } else if (auto* ack = std::get_if<control::beat_ack>(&body)) {
+    if (ack->incarnation != st.incarnation)
+      register_here(self);
+  } else if (std::holds_alternative<control::done>(body)) {
+    if (in.request == registration)
+      on_registered(self);
+    else if (in.request == goodbye)
+      st.goodbye_heard = true;
+    finish_stopping(self);
+  } else if (auto* no = std::get_if<control::refusal>(&body)) {
+    on_refused(self, in.request, *no);
+  } else if (auto* order = std::get_if<control::start_worker>(&body)) {
+    on_start(self, *order);
+  } else if (auto* stop = std::get_if<control::stop_worker>(&body)) {
+    on_stop(self, *stop);
+  } else if (auto* fault = std::get_if<control::inject_fault>(&body)) {
+    on_inject(self, *fault);
+  } else {
+    spdlog::warn("the manager sent a {}, which a node does not take",
+                 control::name_of(body));
+  }
+}
+
+void on_worker(self_ptr self, const std::string& peer,
+               const control::envelope& in) {
+  if (auto* hello = std::get_if<control::hello>(&in.body)) {
+    (void)hello;
+    tell_worker(self, peer, control::welcome{}, in.request);
+  } else if (auto* x = std::get_if<control::worker_hello>(&in.body)) {
+    on_worker_hello(self, peer, in, *x);
+  } else if (auto* beat = std::get_if<control::worker_beat>(&in.body)) {
+    on_worker_beat(self, *beat);
+  } else if (auto* event = std::get_if<control::event>(&in.body)) {
+    tell_manager(self, *event);
+  } else {
+    tell_worker(self, peer,
+                control::refusal{CUDA_ERROR_NOT_SUPPORTED,
+                                 "a node takes no such message of a worker",
+                                 {}},
+                in.request);
+  }
+}
+
+void beat(self_ptr self) {
+  auto& st = self->state;
+  if (!st.registered)
+    return;
+  control::node_beat out{st.opts.name, ++st.beats, {}};
+  for (const auto& [id, x] : st.workers)
+    if (x.stage == stage::running && x.load.session)
+      out.sessions.push_back(x.load);
+  tell_manager(self, std::move(out));
+}
+
+// -- the end ------------------------------------------------------------------
+
+void begin_stopping(self_ptr self) {
+  auto& st = self->state;
+  if (std::exchange(st.stopping, true))
+    return;
+  st.stop_by = self->clock().now() + goodbye_within;
+  // The manager hears it first, and looks for other places at once.
+  tell_manager(self, control::shutdown{}, goodbye);
+  for (auto i = st.workers.begin(); i != st.workers.end();) {
+    i->second.next.reset();
+    i = stop_worker(self, i->second, SIGTERM) ? st.workers.erase(i)
+                                              : std::next(i);
+  }
+  finish_stopping(self);
+}
+
+void finish_stopping(self_ptr self) {
+  auto& st = self->state;
+  if (!st.stopping || !st.workers.empty())
+    return;
+  if (st.connected && !st.goodbye_heard && self->clock().now() < st.stop_by)
+    return;
+  self->quit(caf::exit_reason::user_shutdown);
+}
+
+} // namespace
+
+caf::behavior supervisor(self_ptr self, supervisor_options options,
+                         caf::actor manager_link, caf::actor worker_link,
+                         std::shared_ptr<spawner> children,
+                         caf::actor watcher) {
+  auto& st = self->state;
+  st.opts = std::move(options);
+  st.manager_link = std::move(manager_link);
+  st.worker_link = std::move(worker_link);
+  st.children = std::move(children);
+  st.watcher = std::move(watcher);
+  for (const auto& each : st.opts.pgpus)
+    st.pgpus[each.ordinal] =
+        self->spawn<caf::linked>(pgpu, each, caf::actor_cast<caf::actor>(self));
+  self->send(self, caf::tick_atom_v);
+  return {
+      [self](const incoming_ptr& in) {
+        if (in->peer == self->state.opts.manager_peer)
+          on_manager(self, in->what);
+        else
+          on_worker(self, in->peer, in->what);
+      },
+      [self](const link_event_ptr& event) {
+        auto& state = self->state;
+        if (event->peer != state.opts.manager_peer)
+          return;
+        if (event->what == link_event::kind::up)
+          state.connected = true;
+        else if (event->what != link_event::kind::overrun)
+          state.connected = state.registered = false;
+        finish_stopping(self);
+      },
+      [self](const child_started& x) { on_child_started(self, x); },
+      [self](const child_exited& x) { on_child_exited(self, x); },
+      [self](const pgpu_changed& x) {
+        for (auto& each : self->state.opts.pgpus)
+          if (each.ordinal == x.ordinal)
+            each.state = x.state;
+        register_here(self);
+      },
+      [self](const supervisor_stop&) { begin_stopping(self); },
+      [self](caf::tick_atom) {
+        beat(self);
+        check_deadlines(self);
+        self->delayed_send(self, self->state.beat_every, caf::tick_atom_v);
+        finish_stopping(self);
+      },
+  };
+}
+
+} // namespace vgpu

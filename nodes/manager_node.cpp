@@ -1,0 +1,150 @@
+// vgpu-manager: the cluster's brain.
+#include "actors/log.hpp"
+#include "actors/manager.hpp"
+#include "actors/system.hpp"
+#include "nodes/daemon.hpp"
+#include "nodes/paths.hpp"
+
+#include <CLI/CLI.hpp>
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+
+using namespace vgpu;
+using std::chrono::milliseconds;
+
+namespace {
+
+struct options {
+  std::string listen;
+  std::string run_dir = default_run_dir();
+  std::string store_path;
+  std::int64_t lost_after_ms = 500;
+  std::int64_t reconnect_ms = 100;
+  std::int64_t client_grace_ms = 5'000;
+  std::int64_t restart_grace_ms = 10'000;
+  bool remove_run_dir = false;
+  daemon_ties ties;
+};
+
+void describe(CLI::App& app, options& x) {
+  app.description("The manager of a vgpu cluster: nodes, clients and commands "
+                  "connect to it.\n`vgpu up` starts one; start it by hand for "
+                  "a cluster of several hosts.");
+  app.add_option("--listen", x.listen,
+                 "where to listen: tcp://HOST:PORT or ipc://PATH "
+                 "(default: manager.sock in the run directory)");
+  app.add_option("--run-dir", x.run_dir, "where it keeps its files")
+      ->capture_default_str();
+  app.add_option("--store", x.store_path,
+                 "the file that its state survives in (default: "
+                 "manager.store in the run directory)");
+  app.add_option("--lost-after", x.lost_after_ms,
+                 "milliseconds of silence that make a node lost")
+      ->check(CLI::Range(20, 3'600'000))
+      ->capture_default_str();
+  app.add_option("--reconnect-within", x.reconnect_ms,
+                 "milliseconds in which a closed connection may come back")
+      ->check(CLI::Range(0, 3'600'000))
+      ->capture_default_str();
+  app.add_option("--client-grace", x.client_grace_ms,
+                 "milliseconds until the sessions of a client that is gone "
+                 "are closed")
+      ->check(CLI::Range(0, 86'400'000))
+      ->capture_default_str();
+  app.add_option("--restart-grace", x.restart_grace_ms,
+                 "milliseconds that sessions wait for their client after the "
+                 "manager restarted")
+      ->check(CLI::Range(0, 86'400'000))
+      ->capture_default_str();
+  // For who starts it as part of a cluster.
+  app.add_option("--ready-fd", x.ties.ready_fd)->group("");
+  app.add_option("--owner-fd", x.ties.owner_fd)->group("");
+  app.add_flag("--remove-run-dir", x.remove_run_dir)->group("");
+  app.footer("Example, for nodes on other hosts:\n"
+             "  vgpu-manager --listen tcp://10.0.0.1:7070\n"
+             "VGPU_LOG=error|warn|info|debug chooses what it logs to stderr.\n"
+             "It ends, in order, at SIGTERM or SIGINT.");
+}
+
+manager_options options_of(const options& x, const std::string& endpoint) {
+  manager_options out;
+  out.endpoint = endpoint;
+  out.liveness.lost_after = milliseconds{x.lost_after_ms};
+  out.liveness.reconnect_within = milliseconds{x.reconnect_ms};
+  out.beat_every = std::clamp(milliseconds{x.lost_after_ms / 5},
+                              milliseconds{10}, milliseconds{1000});
+  out.client_grace = milliseconds{x.client_grace_ms};
+  out.restart_grace = milliseconds{x.restart_grace_ms};
+  out.random = random_number;
+  out.wall_time = wall_time;
+  return out;
+}
+
+int complain(const std::string& what) {
+  std::cerr << "vgpu-manager: " << what << std::endl;
+  return 1;
+}
+
+int serve(options x) {
+  main_loop loop;
+  if (x.listen.empty())
+    x.listen = endpoint_in(x.run_dir);
+  if (auto good = check_endpoint(x.listen); !good)
+    return complain(good.why().what);
+  if (auto made = make_private_dir(x.run_dir); !made)
+    return complain(made.why().what);
+  if (somebody_listens(x.listen))
+    return complain("somebody listens on " + x.listen +
+                    " already; `vgpu status` tells who");
+  if (x.store_path.empty())
+    x.store_path = x.run_dir + "/manager.store";
+  auto kept = store::open(x.store_path);
+  if (!kept)
+    return complain(kept.why().what);
+  zmq::context_t zmq;
+  system_config config;
+  caf::actor_system system{config};
+  link_options where;
+  where.as = link_options::form::bind;
+  where.endpoint = x.listen;
+  where.name = "manager";
+  auto link = spawn_link(system, zmq, where);
+  if (!link)
+    return complain(link.why().what);
+  auto brain =
+      system.spawn(manager, options_of(x, link->endpoint),
+                   std::shared_ptr<store>{std::move(*kept)}, link->actor);
+  caf::anon_send(link->actor, brain);
+  // Held: nobody else does, and CAF ends what nobody can reach.
+  auto guard = system.spawn(end_watch, brain, &loop, [&loop] { loop.stop(); });
+  if (x.ties.owner_fd >= 0)
+    loop.watch_owner(x.ties.owner_fd, [&loop] { loop.stop(); });
+  spdlog::info("listening on {}", link->endpoint);
+  say_ready(x.ties, link->endpoint);
+  loop.run();
+  end_actor(system, brain);
+  end_actor(system, link->actor);
+  end_actor(system, guard);
+  system.clock().cancel_all();
+  if (x.remove_run_dir) {
+    std::error_code ignored;
+    std::filesystem::remove_all(x.run_dir, ignored);
+  }
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  options x;
+  CLI::App app;
+  describe(app, x);
+  CLI11_PARSE(app, argc, argv);
+  start_log("vgpu-manager");
+  try {
+    return serve(std::move(x));
+  } catch (const std::exception& e) {
+    return complain(e.what());
+  }
+}

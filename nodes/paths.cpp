@@ -1,0 +1,119 @@
+#include "nodes/paths.hpp"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+namespace vgpu {
+
+namespace {
+
+constexpr std::string_view ipc = "ipc://";
+constexpr std::string_view tcp = "tcp://";
+
+std::string from_environment(const char* name) {
+  auto* found = std::getenv(name);
+  return found != nullptr ? found : "";
+}
+
+std::filesystem::path program_dir() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
+}
+
+bool is_port(std::string_view x) {
+  auto number = 0u;
+  auto [end, error] = std::from_chars(x.data(), x.data() + x.size(), number);
+  return x == "*" || (error == std::errc{} && end == x.data() + x.size() &&
+                      number <= 65'535);
+}
+
+} // namespace
+
+std::string endpoint_in(const std::string& run_dir) {
+  return std::string{ipc} + run_dir + "/manager.sock";
+}
+
+std::string default_endpoint(const std::string& run_dir) {
+  auto named = from_environment("VGPU_MANAGER");
+  return named.empty() ? endpoint_in(run_dir) : named;
+}
+
+result<bool> make_private_dir(const std::string& path) {
+  auto fail = [&](const std::string& why) {
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 "run directory " + path + ": " + why +
+                     "; choose another with --run-dir"};
+  };
+  std::error_code error;
+  auto parent = std::filesystem::path{path}.parent_path();
+  if (!parent.empty())
+    std::filesystem::create_directories(parent, error);
+  auto made = ::mkdir(path.c_str(), 0700) == 0;
+  if (!made && errno != EEXIST)
+    return fail(std::string{"cannot make it: "} + std::strerror(errno));
+  struct stat what = {};
+  if (::lstat(path.c_str(), &what) != 0 || !S_ISDIR(what.st_mode))
+    return fail("it is no directory");
+  if (what.st_uid != ::getuid())
+    return fail("it belongs to another user");
+  if ((what.st_mode & 0022) != 0)
+    return fail("others may write to it");
+  return made;
+}
+
+std::string sibling(const std::string& program) {
+  return program_dir() / program;
+}
+
+std::string library_dir() {
+  return (program_dir().parent_path() / "lib").string();
+}
+
+bool somebody_listens(const std::string& endpoint) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (!endpoint.starts_with(ipc) ||
+      endpoint.size() - ipc.size() >= sizeof(address.sun_path))
+    return false;
+  endpoint.copy(address.sun_path, sizeof(address.sun_path) - 1, ipc.size());
+  auto fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0)
+    return false;
+  auto yes = ::connect(fd, reinterpret_cast<const sockaddr*>(&address),
+                       sizeof(address)) == 0;
+  ::close(fd);
+  return yes;
+}
+
+status check_endpoint(const std::string& endpoint) {
+  auto fail = [&](const char* why) {
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "endpoint '" + endpoint + "': " + why +
+                     "; write tcp://HOST:PORT or ipc://PATH"};
+  };
+  if (endpoint.starts_with(ipc)) {
+    if (endpoint.size() == ipc.size())
+      return fail("it has no path");
+    if (endpoint.size() - ipc.size() > 107)
+      return fail("its path is longer than 107 bytes");
+    return {};
+  }
+  if (!endpoint.starts_with(tcp))
+    return fail("it names no transport that is known");
+  auto rest = std::string_view{endpoint}.substr(tcp.size());
+  auto colon = rest.rfind(':');
+  if (colon == std::string_view::npos || colon == 0)
+    return fail("it has no host and port");
+  if (!is_port(rest.substr(colon + 1)))
+    return fail("its port is no number from 0 to 65535");
+  return {};
+}
+
+} // namespace vgpu

@@ -1,0 +1,36 @@
+// The subcommands of `vgpu`.
+#pragma once
+
+#include "schema/fault.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <string>
+
+namespace vgpu::command {
+
+/// Exit codes of `vgpu`; `vgpu run` passes its program's on.
+enum exit_code : int {
+  succeeded = 0,
+  failed = 1,      // it was tried and did not work
+  wrong_usage = 2, // the command line
+  no_manager = 3,  // no manager answers
+  cannot_run = 126,
+  not_found = 127,
+};
+
+/// Prints `vgpu NAME: WHAT` to stderr.
+int complain(const std::string& name, const std::string& what,
+             int code = failed);
+/// The same, with the code that fits the fault.
+int complain(const std::string& name, const fault& why);
+
+/// Each adds one or more subcommands; the callback of the one that was chosen
+/// sets `todo`, which does the work and returns the exit code.
+using job = std::function<int()>;
+void add_cluster_commands(CLI::App& app, job& todo); // up, down, kill-*, ...
+void add_show_commands(CLI::App& app, job& todo);    // status, events
+void add_run_command(CLI::App& app, job& todo);
+
+} // namespace vgpu::command

@@ -1,0 +1,325 @@
+// vgpu run: a program on a virtual GPU.
+#include "nodes/command_client.hpp"
+#include "nodes/embedded_cluster.hpp"
+#include "nodes/paths.hpp"
+#include "nodes/sizes.hpp"
+#include "nodes/vgpu_commands.hpp"
+#include "policies/admission.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <sstream>
+
+namespace vgpu::command {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+namespace {
+
+const std::string me = "run";
+constexpr auto patience = milliseconds{3'000};
+
+struct run_options {
+  std::optional<double> share;
+  std::string memory;
+  std::optional<std::uint32_t> gpus;
+  std::string protect;
+  std::string run_dir = default_run_dir();
+  std::string manager;
+  std::string device = "auto";
+  std::string worker;
+  std::vector<std::string> command;
+};
+
+/// A message for stderr and the exit code with it.
+struct failure {
+  std::string what;
+  int code = failed;
+};
+
+// -- before it begins ---------------------------------------------------------
+
+/// The program's path, as execvp would find it.
+std::variant<std::string, failure> find_program(const std::string& name) {
+  auto is_file = [](const std::string& path) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(path, error);
+  };
+  failure none{"cannot find program '" + name + "': no such file" +
+                   (name.find('/') == std::string::npos ? " in $PATH" : ""),
+               not_found};
+  failure barred{"cannot run '" + name +
+                     "': it is not executable; try chmod +x",
+                 cannot_run};
+  if (name.find('/') != std::string::npos) {
+    if (!is_file(name))
+      return none;
+    return ::access(name.c_str(), X_OK) == 0
+               ? std::variant<std::string, failure>{name}
+               : barred;
+  }
+  auto* path = std::getenv("PATH");
+  std::istringstream dirs{path != nullptr ? path : "/usr/bin:/bin"};
+  for (std::string dir; std::getline(dirs, dir, ':');) {
+    auto file = (dir.empty() ? "." : dir) + "/" + name;
+    if (is_file(file) && ::access(file.c_str(), X_OK) == 0)
+      return file;
+  }
+  return none;
+}
+
+std::uint64_t memory_of_host() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGE_SIZE));
+}
+
+policy::cluster_view view_of(const json& status) {
+  policy::cluster_view out;
+  for (const auto& node : status["nodes"]) {
+    auto& to = out.nodes.emplace_back();
+    to.name = node["name"];
+    to.alive = node["state"] == "alive";
+    for (const auto& pgpu : node["pgpus"])
+      to.pgpus.push_back({pgpu["ordinal"], pgpu["memory"]});
+  }
+  return out;
+}
+
+/// Asks the manager whether it could ever serve this.
+std::optional<failure> check_with_manager(const std::string& endpoint,
+                                          const policy::demand& what) {
+  auto manager = command_client::connect(endpoint, patience);
+  if (!manager)
+    return failure{manager.why().what, no_manager};
+  auto status = (*manager)->ask(control::status_request{}, patience);
+  if (!status)
+    return failure{status.why().what, no_manager};
+  auto all = json::parse(std::get<control::status_text>(*status).json);
+  auto admitted = policy::admit(view_of(all), what);
+  if (!admitted)
+    return failure{"cannot give " + admitted.why().what};
+  return {};
+}
+
+void set(const char* name, const std::string& value) {
+  ::setenv(name, value.c_str(), 1);
+}
+
+void set_environment(const run_options& x, std::uint64_t memory,
+                     const std::string& endpoint) {
+  if (x.share)
+    set("VGPU_SHARE", std::to_string(*x.share));
+  if (memory != 0)
+    set("VGPU_MEMORY", std::to_string(memory));
+  if (x.gpus)
+    set("VGPU_GPUS", std::to_string(*x.gpus));
+  if (!x.protect.empty())
+    set("VGPU_PROTECT", x.protect);
+  set("VGPU_MANAGER", endpoint);
+  auto* path = std::getenv("LD_LIBRARY_PATH");
+  set("LD_LIBRARY_PATH", path != nullptr && *path != '\0'
+                             ? library_dir() + ":" + path
+                             : library_dir());
+}
+
+[[noreturn]] void exec_program(const std::string& path,
+                               std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (auto& x : command)
+    argv.push_back(x.data());
+  argv.push_back(nullptr);
+  ::execv(path.c_str(), argv.data());
+  ::_exit(complain(me, "cannot run '" + path + "': " + std::strerror(errno),
+                   cannot_run));
+}
+
+// -- with a cluster of its own ------------------------------------------------
+
+sigset_t forwarded_signals() {
+  sigset_t out;
+  ::sigemptyset(&out);
+  for (auto x : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH})
+    ::sigaddset(&out, x);
+  return out;
+}
+
+pid_t fork_program(const std::string& path, std::vector<std::string>& command,
+                   const sigset_t& mask) {
+  auto parent = ::getpid();
+  auto pid = ::fork();
+  if (pid != 0)
+    return pid;
+  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+  // Without the cluster that ends with us, it could not go on.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent)
+    ::_exit(failed);
+  exec_program(path, command);
+}
+
+/// Passes on what came to us alone: a terminal sends to the whole group.
+void forward(int signals, pid_t program) {
+  signalfd_siginfo info;
+  while (::read(signals, &info, sizeof(info)) == sizeof(info))
+    if (info.ssi_code != SI_KERNEL)
+      ::kill(program, static_cast<int>(info.ssi_signo));
+}
+
+/// Until the program ends; how it ended.
+siginfo_t wait_program(int signals, pid_t program) {
+  auto end = static_cast<int>(::syscall(SYS_pidfd_open, program, 0));
+  pollfd what[] = {{signals, POLLIN, 0}, {end, POLLIN, 0}};
+  while (what[1].revents == 0) {
+    what[0].revents = 0;
+    if (::poll(what, 2, -1) < 0 && errno != EINTR)
+      break;
+    if (what[0].revents != 0)
+      forward(signals, program);
+  }
+  siginfo_t out = {};
+  ::waitid(P_PID, static_cast<id_t>(program), &out, WEXITED);
+  ::close(end);
+  return out;
+}
+
+/// Ends as the program did.
+int end_like(const siginfo_t& how) {
+  if (how.si_code == CLD_EXITED)
+    return how.si_status;
+  // The core, if there is to be one, was the program's.
+  rlimit none = {0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  ::signal(how.si_status, SIG_DFL);
+  sigset_t just_this;
+  ::sigemptyset(&just_this);
+  ::sigaddset(&just_this, how.si_status);
+  ::kill(::getpid(), how.si_status);
+  ::sigprocmask(SIG_UNBLOCK, &just_this, nullptr);
+  return 128 + how.si_status;
+}
+
+int run_embedded(run_options& x, const std::string& path,
+                 std::uint64_t memory) {
+  auto host = memory_of_host();
+  if (memory > host)
+    return complain(me, "cannot give " + show_size(memory) +
+                            " of GPU memory: this host has " + show_size(host));
+  cluster_options shape;
+  shape.gpus_per_node = x.gpus.value_or(1);
+  shape.device = x.device;
+  shape.worker = x.worker;
+  if (auto usual = parse_size(shape.memory); usual && memory > *usual)
+    shape.memory = std::to_string(memory);
+  auto handled = forwarded_signals();
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &handled, &before);
+  auto signals = ::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
+  auto cluster = embedded_cluster::start(shape);
+  if (!cluster)
+    return complain(me, cluster.why());
+  set_environment(x, memory, (*cluster)->endpoint());
+  auto program = fork_program(path, x.command, before);
+  if (program < 0)
+    return complain(me, std::string{"fork: "} + std::strerror(errno));
+  auto how = wait_program(signals, program);
+  cluster->reset();
+  ::close(signals);
+  return end_like(how);
+}
+
+int run(run_options& x) {
+  auto found = find_program(x.command.front());
+  if (auto* none = std::get_if<failure>(&found))
+    return complain(me, none->what, none->code);
+  auto& path = std::get<std::string>(found);
+  policy::demand what;
+  what.share = x.share.value_or(1);
+  what.gpus = x.gpus.value_or(1);
+  if (!(what.share > 0 && what.share <= 1))
+    return complain(me,
+                    "--share " + std::to_string(what.share) +
+                        ": give more than 0 and at most 1",
+                    wrong_usage);
+  if (!x.memory.empty()) {
+    auto memory = parse_size(x.memory);
+    if (!memory)
+      return complain(me, "--memory: " + memory.why().what, wrong_usage);
+    what.memory = *memory;
+  }
+  auto named = x.manager;
+  if (auto* variable = std::getenv("VGPU_MANAGER");
+      named.empty() && variable != nullptr)
+    named = variable;
+  if (!named.empty())
+    if (auto good = check_endpoint(named); !good)
+      return complain(me, good.why().what, wrong_usage);
+  if (named.empty() && somebody_listens(endpoint_in(x.run_dir)))
+    named = endpoint_in(x.run_dir);
+  if (named.empty())
+    return run_embedded(x, path, what.memory);
+  if (auto no = check_with_manager(named, what))
+    return complain(me, no->what, no->code);
+  set_environment(x, what.memory, named);
+  exec_program(path, x.command);
+}
+
+} // namespace
+
+void add_run_command(CLI::App& app, job& todo) {
+  auto x = std::make_shared<run_options>();
+  auto* sub =
+      app.add_subcommand("run", "Runs a CUDA program on a virtual GPU.");
+  sub->add_option("--share", x->share,
+                  "of a GPU's compute, more than 0 and at most 1 (default 1)");
+  sub->add_option("--memory", x->memory,
+                  "GPU memory to reserve, as 512MiB or 4G (default: by "
+                  "share, nothing reserved)");
+  sub->add_option("--gpus", x->gpus, "how many GPUs it sees (default 1)")
+      ->check(CLI::Range(1u, policy::most_gpus));
+  sub->add_option("--protect", x->protect,
+                  "none: a lost GPU is an error; journal: it is replaced and "
+                  "the work done again (default)")
+      ->check(CLI::IsMember({"none", "journal"}));
+  sub->add_option("--run-dir", x->run_dir, "the cluster's run directory")
+      ->capture_default_str();
+  sub->add_option("--manager", x->manager,
+                  "the manager's endpoint (default: $VGPU_MANAGER, or the one "
+                  "in the run directory)");
+  sub->add_option("--device", x->device,
+                  "without a cluster: cpu, nvidia or auto")
+      ->check(CLI::IsMember({"cpu", "nvidia", "auto"}))
+      ->capture_default_str();
+  sub->add_option("--worker", x->worker)->group("");
+  sub->add_option("PROGRAM", x->command, "the program and its arguments")
+      ->required();
+  sub->prefix_command();
+  sub->footer(
+      "Without a cluster, one is brought up for as long as the program runs.\n"
+      "Examples:\n"
+      "  vgpu run -- ./saxpy 1000\n"
+      "  vgpu run --share 0.5 --memory 2GiB -- python3 train.py\n"
+      "  VGPU_MANAGER=tcp://10.0.0.1:7070 vgpu run -- ./saxpy");
+  sub->callback([sub, x, &todo] {
+    auto rest = sub->remaining();
+    x->command.insert(x->command.end(), rest.begin(), rest.end());
+    todo = [x] { return run(*x); };
+  });
+}
+
+} // namespace vgpu::command

@@ -1,0 +1,195 @@
+// vgpu status and events.
+#include "actors/json.hpp"
+#include "nodes/command_client.hpp"
+#include "nodes/paths.hpp"
+#include "nodes/sizes.hpp"
+#include "nodes/vgpu_commands.hpp"
+
+#include <ctime>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+namespace vgpu::command {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr auto patience = milliseconds{5'000};
+/// How long one request for further events waits.
+constexpr std::uint32_t wait_ms = 30'000;
+
+struct show_options {
+  std::string run_dir = default_run_dir();
+  std::string manager;
+  bool as_json = false;
+  bool follow = false;
+  std::uint64_t after = 0;
+
+  std::string endpoint() const {
+    return manager.empty() ? default_endpoint(run_dir) : manager;
+  }
+};
+
+// -- status -------------------------------------------------------------------
+
+std::string text(const json& x) {
+  return x.is_string() ? x.get<std::string>() : x.dump();
+}
+
+void print_node(const json& node) {
+  std::cout << "node " << text(node["name"]) << "  " << text(node["state"])
+            << "  process " << node["pid"] << "\n";
+  for (const auto& pgpu : node["pgpus"])
+    std::cout << "  pGPU " << pgpu["ordinal"] << "  " << text(pgpu["name"])
+              << "  " << text(pgpu["state"]) << "  " << show_size(pgpu["used"])
+              << " of " << show_size(pgpu["memory"]) << " used  "
+              << pgpu["sessions"].size() << " session(s)\n";
+}
+
+void print_vgpu(const json& vgpu) {
+  std::cout << "vgpu " << vgpu["id"] << "  share " << vgpu["share"]
+            << "  memory "
+            << (vgpu["memory"] == 0u ? "by share" : show_size(vgpu["memory"]))
+            << "  protection " << text(vgpu["protection"]) << "\n";
+  for (const auto& session : vgpu["sessions"]) {
+    std::cout << "  session " << session["id"] << "  " << text(session["state"])
+              << "  epoch " << session["epoch"];
+    if (!text(session["node"]).empty())
+      std::cout << "  on " << text(session["node"]) << " pGPU "
+                << session["pgpus"].dump();
+    if (!text(session["waiting_because"]).empty())
+      std::cout << " (" << text(session["waiting_because"]) << ")";
+    std::cout << "  " << text(session["program"]) << " [" << session["pid"]
+              << "]  " << show_size(session["memory"]) << "  "
+              << session["calls"] << " calls\n";
+  }
+}
+
+int status(const show_options& x) {
+  auto manager = command_client::connect(x.endpoint(), patience);
+  if (!manager)
+    return complain("status", manager.why());
+  auto got = (*manager)->ask(control::status_request{}, patience);
+  if (!got)
+    return complain("status", got.why());
+  const auto& answer = std::get<control::status_text>(*got).json;
+  if (x.as_json) {
+    std::cout << answer << std::endl;
+    return succeeded;
+  }
+  auto all = json::parse(answer);
+  std::cout << "manager at " << text(all["manager"]["endpoint"]) << "  process "
+            << all["manager"]["pid"] << "  up "
+            << static_cast<std::uint64_t>(
+                   all["manager"]["uptime"].get<double>())
+            << " s\n";
+  for (const auto& node : all["nodes"])
+    print_node(node);
+  for (const auto& vgpu : all["vgpus"])
+    print_vgpu(vgpu);
+  return succeeded;
+}
+
+// -- events -------------------------------------------------------------------
+
+std::string clock_time(double when) {
+  auto seconds = static_cast<std::time_t>(when);
+  std::tm parts = {};
+  ::localtime_r(&seconds, &parts);
+  char out[32];
+  auto n = std::strftime(out, sizeof(out), "%H:%M:%S", &parts);
+  auto ms = static_cast<int>((when - static_cast<double>(seconds)) * 1000);
+  std::snprintf(out + n, sizeof(out) - n, ".%03d", ms);
+  return out;
+}
+
+void print(const control::event& x, bool as_json) {
+  if (as_json) {
+    std::cout << to_line(to_json(x)) << "\n";
+    return;
+  }
+  std::cout << clock_time(x.time) << "  " << x.kind;
+  if (x.session)
+    std::cout << "  session " << x.session.value;
+  if (x.epoch)
+    std::cout << " epoch " << x.epoch.value;
+  std::cout << "  " << x.text;
+  if (x.calls != 0)
+    std::cout << "  " << x.calls << " calls";
+  if (x.bytes != 0)
+    std::cout << "  " << show_size(x.bytes);
+  if (x.milliseconds != 0)
+    std::cout << "  " << x.milliseconds << " ms";
+  std::cout << "\n";
+}
+
+/// Prints from one connection until it ends (a fault) or, unless they are to
+/// be followed, there are no more.
+vgpu::status print_events(command_client& manager, show_options& x) {
+  for (;;) {
+    auto got =
+        manager.ask(control::events_request{x.after, x.follow ? wait_ms : 0},
+                    milliseconds{wait_ms} + patience);
+    if (!got)
+      return got.why();
+    const auto& list = std::get<control::events>(*got).list;
+    for (const auto& event : list) {
+      print(event, x.as_json);
+      x.after = event.number;
+    }
+    std::cout.flush();
+    if (list.empty() && !x.follow)
+      return {};
+  }
+}
+
+int events(show_options x) {
+  auto manager = command_client::connect(x.endpoint(), patience);
+  if (!manager)
+    return complain("events", manager.why());
+  auto done = print_events(**manager, x);
+  // A manager that is restarted is waited for.
+  while (!done && x.follow) {
+    manager->reset();
+    manager = command_client::connect(x.endpoint(), milliseconds{wait_ms});
+    if (!manager)
+      return complain("events", manager.why());
+    done = print_events(**manager, x);
+  }
+  return done ? succeeded : complain("events", done.why());
+}
+
+void add_common(CLI::App& sub, show_options& x) {
+  sub.add_flag("--json", x.as_json, "for programs");
+  sub.add_option("--run-dir", x.run_dir, "the cluster's run directory")
+      ->capture_default_str();
+  sub.add_option("--manager", x.manager,
+                 "the manager's endpoint (default: $VGPU_MANAGER, or the one "
+                 "in the run directory)");
+}
+
+} // namespace
+
+void add_show_commands(CLI::App& app, job& todo) {
+  auto x = std::make_shared<show_options>();
+  auto* show = app.add_subcommand(
+      "status", "Shows nodes, their GPUs, and who uses them.");
+  add_common(*show, *x);
+  show->footer("Examples:\n  vgpu status\n"
+               "  vgpu status --json | jq '.vgpus[].sessions[]'");
+  show->callback([x, &todo] { todo = [x] { return status(*x); }; });
+
+  auto y = std::make_shared<show_options>();
+  auto* tell = app.add_subcommand(
+      "events", "Shows what happened in the cluster, oldest first.");
+  add_common(*tell, *y);
+  tell->add_flag("--follow,-f", y->follow, "go on with what happens next");
+  tell->add_option("--after", y->after, "only events with a higher number");
+  tell->footer("Examples:\n  vgpu events\n  vgpu events --follow --json");
+  tell->callback([y, &todo] { todo = [y] { return events(*y); }; });
+}
+
+} // namespace vgpu::command

@@ -1,0 +1,849 @@
+#define BOOST_TEST_MODULE manager
+#include "actors/manager.hpp"
+
+#include "tests/actors/deterministic.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+using namespace vgpu;
+using namespace vgpu::control;
+using namespace std::chrono_literals;
+using test::take;
+
+namespace {
+
+constexpr auto gib = std::uint64_t{1} << 30;
+
+/// A manager, its clock, and peers that the test plays.
+struct cluster : test::deterministic {
+  test::outbox out;
+  std::string dir;
+  std::uint64_t secret = 1000;
+  caf::actor chief;
+
+  explicit cluster(bool begin = true) {
+    std::string path = std::filesystem::temp_directory_path() / "managerXXXXXX";
+    dir = ::mkdtemp(path.data());
+    if (begin)
+      start();
+  }
+  ~cluster() { std::filesystem::remove_all(dir); }
+
+  manager_options options() {
+    manager_options x;
+    x.random = [this] { return ++secret; };
+    x.wall_time = [] { return 1.5; };
+    x.restart.first_delay = 50ms;
+    return x;
+  }
+
+  void start(bool keep = true) {
+    auto link = spawn(test::fake_link, &out);
+    std::shared_ptr<store> kept;
+    if (keep) {
+      auto opened = store::open(dir + "/store");
+      BOOST_REQUIRE(opened.ok());
+      kept = std::move(*opened);
+    }
+    chief = spawn(manager, options(), kept, link);
+    run();
+  }
+
+  /// kill -9 and start again.
+  void restart(bool keep = true) {
+    kill(chief);
+    out.clear();
+    start(keep);
+  }
+
+  void say(const std::string& peer, const std::string& from, body what,
+           std::uint64_t request = 0) {
+    tell(chief, test::letter(peer, from, std::move(what), request));
+  }
+
+  // -- nodes ------------------------------------------------------------------
+
+  register_node inventory(const std::string& name, std::uint32_t pgpus = 1,
+                          const std::string& host = "h") {
+    register_node x{name, host, 100, {}, {}};
+    for (auto i = 0u; i < pgpus; ++i) {
+      x.pgpus.push_back({i, "cpu", {}, "healthy"});
+      x.pgpus.back().facts.total_memory = 4 * gib;
+      x.pgpus.back().facts.name = "gpu";
+    }
+    return x;
+  }
+
+  void join(const register_node& x, const std::string& peer = "") {
+    auto p = peer.empty() ? "n-" + x.name : peer;
+    say(p, "node/" + x.name, hello{1, 1, "t", role::node});
+    say(p, "node/" + x.name, x, 1);
+  }
+
+  void join(const std::string& name, std::uint32_t pgpus = 1,
+            const std::string& host = "h") {
+    join(inventory(name, pgpus, host));
+  }
+
+  /// Lets time pass while these nodes beat.
+  void live(caf::timespan span, std::vector<std::string> nodes) {
+    for (; span > caf::timespan{0}; span -= 50ms) {
+      for (auto& x : nodes)
+        say("n-" + x, "node/" + x, node_beat{x, 1, {}});
+      advance(50ms);
+    }
+  }
+
+  std::optional<start_worker> ordered(const std::string& node) {
+    auto got = take<start_worker>(out, "n-" + node);
+    return got ? std::optional{got->first} : std::nullopt;
+  }
+
+  void started(const std::string& node, const start_worker& x,
+               const std::string& failure = "") {
+    say("n-" + node, "node/" + node,
+        worker_started{x.session, x.epoch, endpoints(node), 77, failure});
+  }
+
+  static worker_endpoints endpoints(const std::string& node) {
+    return {"tcp://" + node, "@" + node, "h"};
+  }
+
+  running_session running(const std::string& node, const start_worker& x) {
+    return {x.session, x.epoch, x.vgpu, x.pgpus, endpoints(node), 77};
+  }
+
+  // -- clients ----------------------------------------------------------------
+
+  void connect(const std::string& peer = "c") {
+    say(peer, "client/" + peer, hello{1, 1, "t", role::client});
+  }
+
+  void ask(specification spec = {}, const std::string& peer = "c",
+           std::uint64_t request = 5) {
+    say(peer, "client/" + peer, acquire{spec, {"prog", 9, "h", "me"}}, request);
+  }
+
+  std::optional<lease> leased(const std::string& peer = "c",
+                              std::uint64_t request = 0) {
+    auto got = take<lease>(out, peer);
+    if (!got)
+      return std::nullopt;
+    BOOST_TEST(got->second == request);
+    return got->first;
+  }
+
+  /// A session that runs on `node`.
+  lease open(const std::string& node, specification spec = {}) {
+    connect();
+    ask(spec);
+    auto order = ordered(node);
+    BOOST_REQUIRE(order);
+    started(node, *order);
+    auto got = leased("c", 5);
+    BOOST_REQUIRE(got);
+    return *got;
+  }
+
+  std::string refused(const std::string& peer) {
+    auto got = take<refusal>(out, peer);
+    return got ? got->first.reason : "";
+  }
+
+  // -- what happened ----------------------------------------------------------
+
+  std::vector<event> events() {
+    say("cmd", "command/1", hello{1, 1, "t", role::command});
+    say("cmd", "command/1", events_request{}, 3);
+    auto got = take<control::events>(out, "cmd");
+    BOOST_REQUIRE(got);
+    return got->first.list;
+  }
+
+  std::size_t count(const std::string& kind) {
+    auto all = events();
+    return static_cast<std::size_t>(
+        std::count_if(all.begin(), all.end(),
+                      [&](const event& x) { return x.kind == kind; }));
+  }
+
+  nlohmann::json status() {
+    say("cmd", "command/1", hello{1, 1, "t", role::command});
+    say("cmd", "command/1", status_request{}, 4);
+    auto got = take<status_text>(out, "cmd");
+    BOOST_REQUIRE(got);
+    return nlohmann::json::parse(got->first.json);
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(hello_and_refusals, cluster)
+
+BOOST_AUTO_TEST_CASE(versions_are_negotiated) {
+  say("x", "client/x", hello{1, 7, "new", role::client});
+  auto got = take<welcome>(out, "x");
+  BOOST_REQUIRE(got);
+  BOOST_TEST(got->first.version == 1u);
+  BOOST_TEST(got->first.incarnation != 0u);
+  BOOST_TEST(got->first.beat_every_ms == 100u);
+  say("y", "client/y", hello{2, 7, "newer", role::client});
+  BOOST_TEST(refused("y").find("2 to 7") != std::string::npos);
+  say("z", "client/z", hello{3, 2, "odd", role::client});
+  BOOST_TEST(!refused("z").empty());
+}
+
+BOOST_AUTO_TEST_CASE(names_fit_their_role) {
+  for (auto [from, as] :
+       std::vector<std::pair<std::string, role>>{{"client/a", role::node},
+                                                 {"node/", role::node},
+                                                 {"node/a b", role::node},
+                                                 {"node/a\n", role::node},
+                                                 {"", role::client}}) {
+    say("x", from, hello{1, 1, "t", as});
+    BOOST_TEST(!refused("x").empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nobody_says_what_is_not_theirs_to_say) {
+  say("x", "client/x", status_request{}, 1);
+  BOOST_TEST(refused("x").find("hello") != std::string::npos);
+  connect("x");
+  say("x", "client/x", inventory("a"), 1);
+  BOOST_TEST(!refused("x").empty());
+  say("x", "client/y", acquire{}, 1);
+  BOOST_TEST(refused("x").find("client/x") != std::string::npos);
+  say("x", "client/x", shutdown{}, 1);
+  BOOST_TEST(!refused("x").empty());
+  say("x", "client/x", welcome{}, 1);
+  BOOST_TEST(!refused("x").empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_command_ends_the_manager) {
+  say("cmd", "command/1", hello{1, 1, "t", role::command});
+  say("cmd", "command/1", shutdown{}, 1);
+  BOOST_TEST(take<done>(out, "cmd").has_value());
+  BOOST_TEST(dead(chief));
+}
+
+BOOST_AUTO_TEST_CASE(what_can_never_be_served_is_refused_at_once) {
+  connect();
+  ask();
+  BOOST_TEST(refused("c").find("no node") != std::string::npos);
+  join("a");
+  ask({1.0, 5 * gib, 1, protection::journal});
+  BOOST_TEST(refused("c").find("memory") != std::string::npos);
+  ask({0.0, 0, 1, protection::journal});
+  BOOST_TEST(refused("c").find("share") != std::string::npos);
+  ask({1.0, 0, 2, protection::journal});
+  BOOST_TEST(refused("c").find("2 GPUs") != std::string::npos);
+  BOOST_TEST(count("refused") == 4u);
+  BOOST_TEST(status()["vgpus"].empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(placement, cluster)
+
+BOOST_AUTO_TEST_CASE(a_client_gets_a_lease_when_its_worker_is_up) {
+  join("a");
+  connect();
+  ask({0.25, 0, 1, protection::journal});
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->epoch.value == 1u);
+  BOOST_TEST(order->token != 0u);
+  BOOST_TEST(order->quota == gib);
+  BOOST_TEST(!leased()); // not before it says hello
+  started("a", *order);
+  auto got = leased("c", 5);
+  BOOST_REQUIRE(got);
+  BOOST_TEST(got->token == order->token);
+  BOOST_TEST(got->worker.endpoint == "tcp://a");
+  BOOST_TEST(got->devices.size() == 1u);
+  BOOST_TEST(got->reason == "first");
+  BOOST_TEST(count("session-opened") == 1u);
+  auto shown = status();
+  BOOST_TEST(shown["nodes"][0]["pgpus"][0]["sessions"].size() == 1u);
+  BOOST_TEST(shown["vgpus"][0]["sessions"][0]["state"] == "running");
+}
+
+BOOST_AUTO_TEST_CASE(sessions_spread_and_share) {
+  join("a", 2);
+  connect();
+  std::map<std::uint32_t, int> on;
+  for (auto i = 0; i < 6; ++i) {
+    ask();
+    auto order = ordered("a");
+    BOOST_REQUIRE(order);
+    ++on[order->pgpus.at(0)];
+  }
+  BOOST_TEST(on[0] == 3);
+  BOOST_TEST(on[1] == 3);
+}
+
+BOOST_AUTO_TEST_CASE(reserved_memory_makes_others_wait_until_it_is_free) {
+  join("a");
+  auto first = open("a", {1.0, 3 * gib, 1, protection::journal});
+  BOOST_TEST(first.quota == 3 * gib);
+  ask({1.0, 2 * gib, 1, protection::journal}, "c", 6);
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(refused("c") == "");
+  BOOST_TEST(count("session-waiting") == 1u);
+  say("c", "client/c", close_session{first.session, first.epoch, "done"});
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  started("a", *order);
+  BOOST_TEST(leased("c", 6).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_start_is_tried_again_then_refused) {
+  join("a");
+  connect();
+  ask();
+  for (auto i = 1u; i <= 3; ++i) {
+    auto order = ordered("a");
+    BOOST_REQUIRE(order);
+    BOOST_TEST(order->epoch.value == i);
+    started("a", *order, "no such file");
+    live(200ms, {"a"});
+  }
+  BOOST_TEST(refused("c").find("no such file") != std::string::npos);
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(status()["vgpus"].empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_never_comes_up_is_given_up) {
+  join("a");
+  connect();
+  ask();
+  auto late = ordered("a");
+  BOOST_REQUIRE(late);
+  live(16s, {"a"});
+  auto again = ordered("a");
+  BOOST_REQUIRE(again);
+  BOOST_TEST(again->epoch.value == 2u);
+  // The first one comes up after all.
+  started("a", *late);
+  BOOST_TEST(!leased());
+  BOOST_TEST(count("fenced") == 1u);
+  started("a", *again);
+  BOOST_TEST(leased("c", 5)->epoch.value == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(only_its_own_client_closes_a_session) {
+  join("a");
+  auto mine = open("a");
+  connect("d");
+  say("d", "client/d", close_session{mine.session, mine.epoch, ""}, 1);
+  BOOST_TEST(!refused("d").empty());
+  say("c", "client/c", close_session{mine.session, mine.epoch, ""}, 1);
+  auto stop = take<stop_worker>(out, "n-a");
+  BOOST_REQUIRE(stop);
+  BOOST_CHECK(stop->first.epoch == mine.epoch);
+  BOOST_TEST(count("session-closed") == 1u);
+  say("c", "client/c", close_session{mine.session, mine.epoch, ""}, 1);
+  BOOST_TEST(refused("c").find("not known") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(failure, cluster)
+
+BOOST_AUTO_TEST_CASE(a_silent_nodes_sessions_move_with_a_later_epoch) {
+  join("a");
+  auto first = open("a");
+  join("b");
+  live(450ms, {"b"});
+  BOOST_TEST(!ordered("b")); // not yet
+  live(100ms, {"b"});
+  auto order = ordered("b");
+  BOOST_REQUIRE(order);
+  BOOST_CHECK(order->session == first.session);
+  BOOST_TEST(order->epoch.value == first.epoch.value + 1);
+  BOOST_TEST(order->token != first.token);
+  started("b", *order);
+  auto moved = leased();
+  BOOST_REQUIRE(moved);
+  BOOST_TEST(moved->reason == "node lost");
+  BOOST_TEST(moved->node == "b");
+  BOOST_TEST(count("node-lost") == 1u);
+  BOOST_TEST(count("session-replaced") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_connection_is_noticed_sooner) {
+  join("a");
+  open("a");
+  join("b");
+  tell(chief, test::gone("n-a"));
+  live(50ms, {"b"});
+  BOOST_TEST(!ordered("b"));
+  live(100ms, {"b"});
+  BOOST_TEST(ordered("b").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_is_back_in_time_keeps_its_sessions) {
+  join("a");
+  connect();
+  ask();
+  auto order = ordered("a");
+  started("a", *order);
+  auto first = leased("c", 5);
+  tell(chief, test::gone("n-a"));
+  advance(50ms);
+  auto back = inventory("a");
+  back.sessions = {running("a", *order)};
+  join(back, "n-a2");
+  advance(300ms);
+  BOOST_TEST(count("node-lost") == 0u);
+  BOOST_TEST(!leased());
+  BOOST_TEST(status()["vgpus"][0]["sessions"][0]["epoch"] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_is_back_too_late_is_fenced) {
+  join("a");
+  connect();
+  ask();
+  auto order = ordered("a");
+  started("a", *order);
+  BOOST_REQUIRE(leased("c", 5));
+  join("b");
+  live(600ms, {"b"});
+  auto moved = ordered("b");
+  BOOST_REQUIRE(moved);
+  started("b", *moved);
+  // It beats again: it is told that it is not known, and registers.
+  say("n-a", "node/a", node_beat{"a", 9, {}});
+  auto ack = take<beat_ack>(out, "n-a");
+  BOOST_REQUIRE(ack);
+  BOOST_TEST(ack->first.incarnation == 0u);
+  auto back = inventory("a");
+  back.sessions = {running("a", *order)};
+  join(back);
+  auto stop = take<stop_worker>(out, "n-a");
+  BOOST_REQUIRE(stop);
+  BOOST_TEST(stop->first.epoch.value == 1u);
+  BOOST_TEST(count("fenced") == 1u);
+  BOOST_TEST(count("node-joined") == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(a_crashed_worker_starts_again_where_it_was) {
+  join("a", 2);
+  join("b", 2);
+  auto first = open("a");
+  say("n-a", "node/a",
+      worker_exited{first.session, first.epoch, "signal 9", false});
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_CHECK(order->pgpus == first.pgpus);
+  BOOST_TEST(order->epoch.value == 2u);
+  started("a", *order);
+  BOOST_TEST(leased()->reason == "worker exited: signal 9");
+  // News of the first worker that comes late changes nothing.
+  say("n-a", "node/a",
+      worker_exited{first.session, first.epoch, "signal 9", false});
+  BOOST_TEST(!ordered("a"));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_crashes_again_and_again_moves_then_ends) {
+  join("a");
+  join("b");
+  auto now = open("a");
+  std::string path;
+  for (auto i = 0; i < 9; ++i) {
+    std::string on = now.node;
+    say("n-" + on, "node/" + on,
+        worker_exited{now.session, now.epoch, "signal 11", false});
+    live(6s, {"a", "b"});
+    auto order = ordered("a");
+    std::string next = "a";
+    if (!order) {
+      order = ordered("b");
+      next = "b";
+    }
+    BOOST_REQUIRE(order);
+    path += next;
+    started(next, *order);
+    auto got = leased();
+    BOOST_REQUIRE(got);
+    now = *got;
+  }
+  BOOST_TEST(path.substr(0, 2) == "ab");
+  BOOST_TEST(take<refusal>(out, "c").has_value() == false);
+  say("n-" + now.node, "node/" + now.node,
+      worker_exited{now.session, now.epoch, "signal 11", false});
+  live(100ms, {"a", "b"});
+  auto no = take<refusal>(out, "c");
+  BOOST_REQUIRE(no);
+  BOOST_CHECK(no->first.session == now.session);
+  BOOST_TEST(count("session-failed") == 1u);
+  BOOST_TEST(status()["vgpus"].empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_clean_exit_is_no_failure) {
+  join("a");
+  auto first = open("a");
+  say("n-a", "node/a",
+      worker_exited{first.session, first.epoch, "exit 0", true});
+  BOOST_TEST(!ordered("a"));
+}
+
+BOOST_AUTO_TEST_CASE(a_suspected_worker_is_replaced_once) {
+  join("a");
+  auto first = open("a");
+  say("c", "client/c", suspect{first.session, first.epoch, "silent"}, 2);
+  auto stop = take<stop_worker>(out, "n-a");
+  BOOST_REQUIRE(stop);
+  BOOST_TEST(stop->first.epoch.value == 1u);
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  // Said again before the answer came.
+  say("c", "client/c", suspect{first.session, first.epoch, "silent"}, 3);
+  BOOST_TEST(!ordered("a"));
+  started("a", *order);
+  BOOST_TEST(leased()->epoch.value == 2u);
+  // And said after it: the lease in force is sent again.
+  say("c", "client/c", suspect{first.session, first.epoch, "silent"}, 4);
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(leased()->epoch.value == 2u);
+  BOOST_TEST(count("session-suspect") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(with_no_place_left_a_session_waits_for_a_node) {
+  join("a");
+  auto first = open("a");
+  live(700ms, {});
+  BOOST_TEST(status()["vgpus"][0]["sessions"][0]["state"] == "waiting");
+  BOOST_TEST(count("session-waiting") == 1u);
+  live(1min, {});
+  BOOST_TEST(count("session-waiting") == 1u);
+  join("z");
+  auto order = ordered("z");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->epoch.value == 2u);
+  started("z", *order);
+  BOOST_TEST(leased()->node == "z");
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_device_is_left) {
+  join("a", 2);
+  auto first = open("a");
+  auto now = inventory("a", 2);
+  now.pgpus.at(first.pgpus.at(0)).state = "lost";
+  now.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  say("n-a", "node/a", now, 1);
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->pgpus.at(0) != first.pgpus.at(0));
+  BOOST_TEST(count("device-lost") == 1u);
+  // Told again, it is no news.
+  now.sessions.clear();
+  now.sessions = {
+      {order->session, order->epoch, order->vgpu, order->pgpus, {}, 0}};
+  say("n-a", "node/a", now, 1);
+  BOOST_TEST(count("device-lost") == 1u);
+  BOOST_TEST(!ordered("a"));
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_leaves_hands_its_sessions_over) {
+  join("a");
+  open("a");
+  join("b");
+  say("n-a", "node/a", shutdown{}, 2);
+  BOOST_TEST(ordered("b").has_value());
+  BOOST_TEST(count("node-left") == 1u);
+  BOOST_TEST(count("node-lost") == 0u);
+  BOOST_TEST(!dead(chief));
+}
+
+BOOST_AUTO_TEST_CASE(a_name_belongs_to_one_node) {
+  join("a");
+  auto other = inventory("a");
+  other.pid = 999;
+  out.clear();
+  join(other, "n-other");
+  BOOST_TEST(refused("n-other").find("already") != std::string::npos);
+  // Unless the first one's connection ended: then it was restarted.
+  tell(chief, test::gone("n-a"));
+  join(other, "n-other");
+  BOOST_TEST(refused("n-other") == "");
+  BOOST_TEST(status()["nodes"][0]["pid"] == 999);
+}
+
+BOOST_AUTO_TEST_CASE(the_sessions_of_a_client_that_is_gone_are_closed) {
+  join("a");
+  open("a");
+  tell(chief, test::gone("c"));
+  live(4900ms, {"a"});
+  BOOST_TEST(!take<stop_worker>(out, "n-a").has_value());
+  live(200ms, {"a"});
+  BOOST_TEST(take<stop_worker>(out, "n-a").has_value());
+  BOOST_TEST(count("session-closed") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_client_that_is_back_in_time_keeps_them) {
+  join("a");
+  auto first = open("a");
+  tell(chief, test::gone("c"));
+  live(3s, {"a"});
+  say("c2", "client/c", hello{1, 1, "t", role::client});
+  BOOST_CHECK(leased("c2")->epoch == first.epoch);
+  live(10s, {"a"});
+  BOOST_TEST(count("session-closed") == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_fault_is_passed_on_to_its_node) {
+  join("a");
+  say("cmd", "command/1", hello{1, 1, "t", role::command});
+  say("cmd", "command/1", inject_fault{"a", 0, "hang"}, 1);
+  BOOST_TEST(take<inject_fault>(out, "n-a").has_value());
+  BOOST_TEST(take<done>(out, "cmd").has_value());
+  for (auto& bad : std::vector<inject_fault>{
+           {"b", 0, "hang"}, {"a", 7, "hang"}, {"a", 0, "rust"}}) {
+    say("cmd", "command/1", bad, 1);
+    BOOST_TEST(refused("cmd") != "");
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(restart, cluster)
+
+BOOST_AUTO_TEST_CASE(sessions_outlive_the_manager) {
+  join("a");
+  auto first = open("a");
+  restart();
+  BOOST_TEST(count("manager-restarted") == 1u);
+  auto back = inventory("a");
+  back.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  join(back);
+  BOOST_TEST(!take<stop_worker>(out, "n-a").has_value());
+  connect();
+  // Its sessions are its own by name; it may say so itself as well.
+  BOOST_CHECK(leased()->epoch == first.epoch);
+  say("c", "client/c",
+      adopt{first.session, first.vgpu, first.epoch, first.token, {}, {}, "a"},
+      8);
+  BOOST_CHECK(leased("c", 8)->worker == first.worker);
+  live(20s, {"a"});
+  BOOST_TEST(count("session-closed") == 0u);
+  // New numbers are new.
+  ask();
+  BOOST_TEST(ordered("a")->session.value > first.session.value);
+}
+
+BOOST_AUTO_TEST_CASE(another_client_needs_the_token) {
+  join("a");
+  auto first = open("a");
+  restart();
+  connect("d");
+  say("d", "client/d",
+      adopt{
+          first.session, first.vgpu, first.epoch, first.token + 1, {}, {}, "a"},
+      8);
+  BOOST_TEST(refused("d").find("token") != std::string::npos);
+  say("d", "client/d",
+      adopt{first.session, first.vgpu, first.epoch, first.token, {}, {}, "a"},
+      9);
+  BOOST_TEST(leased("d", 9).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_does_not_come_back_is_lost) {
+  join("a");
+  auto first = open("a");
+  restart();
+  connect();
+  BOOST_TEST(leased().has_value());
+  join("b");
+  live(2100ms, {"b"});
+  auto order = ordered("b");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->epoch.value == first.epoch.value + 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_died_meanwhile_is_replaced) {
+  join("a");
+  auto first = open("a");
+  restart();
+  connect();
+  BOOST_TEST(leased().has_value());
+  join("a"); // and lists no session
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->epoch.value == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(what_nobody_takes_up_is_closed) {
+  join("a");
+  auto first = open("a");
+  restart();
+  auto back = inventory("a");
+  back.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  join(back);
+  live(11s, {"a"});
+  BOOST_TEST(take<stop_worker>(out, "n-a").has_value());
+  BOOST_TEST(count("session-closed") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_manager_that_knows_nothing_trusts_node_and_client) {
+  join("a");
+  auto first = open("a");
+  restart(false);
+  auto back = inventory("a");
+  back.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  join(back);
+  connect();
+  say("c", "client/c",
+      adopt{first.session, first.vgpu, first.epoch, first.token, {}, {}, "a"},
+      8);
+  auto got = leased("c", 8);
+  BOOST_REQUIRE(got);
+  BOOST_CHECK(got->epoch == first.epoch);
+  BOOST_TEST(got->quota == first.quota);
+  BOOST_CHECK(got->worker == first.worker);
+  live(20s, {"a"});
+  BOOST_TEST(count("session-closed") == 0u);
+  BOOST_TEST(!take<stop_worker>(out, "n-a").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_client_may_come_before_the_node) {
+  join("a");
+  auto first = open("a");
+  restart(false);
+  connect();
+  say("c", "client/c",
+      adopt{first.session, first.vgpu, first.epoch, first.token, {}, {}, "a"},
+      8);
+  BOOST_TEST(!leased());
+  advance(200ms);
+  auto back = inventory("a");
+  back.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  join(back);
+  auto got = leased("c", 8);
+  BOOST_REQUIRE(got);
+  BOOST_CHECK(got->epoch == first.epoch);
+}
+
+BOOST_AUTO_TEST_CASE(a_session_without_its_node_is_replayed_elsewhere) {
+  join("a");
+  auto first = open("a");
+  restart(false);
+  connect();
+  join("b");
+  say("c", "client/c",
+      adopt{first.session, first.vgpu, first.epoch, first.token, {}, {}, "a"},
+      8);
+  live(2200ms, {"b"});
+  auto order = ordered("b");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->epoch.value == first.epoch.value + 1);
+}
+
+BOOST_AUTO_TEST_CASE(workers_that_nobody_claims_are_stopped) {
+  join("a");
+  auto first = open("a");
+  restart(false);
+  auto back = inventory("a");
+  back.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  join(back);
+  live(10100ms, {"a"});
+  BOOST_TEST(take<stop_worker>(out, "n-a").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_session_comes_back_from_its_journal_only) {
+  join("a");
+  live(11s, {"a"});
+  connect();
+  specification none{1.0, 0, 1, protection::none};
+  say("c", "client/c", adopt{{40}, {40}, {3}, 7, none, {}, "a"}, 8);
+  BOOST_TEST(refused("c").find("journal") != std::string::npos);
+  say("c", "client/c", adopt{{41}, {41}, {3}, 7, {}, {}, "a"}, 9);
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->epoch.value == 4u);
+  BOOST_TEST(order->session.value == 41u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(events_and_time, cluster)
+
+BOOST_AUTO_TEST_CASE(who_waits_for_events_gets_the_next_one) {
+  say("cmd", "command/1", hello{1, 1, "t", role::command});
+  say("cmd", "command/1", events_request{0, 1000}, 3);
+  BOOST_TEST(!take<control::events>(out, "cmd"));
+  join("a");
+  auto got = take<control::events>(out, "cmd");
+  BOOST_REQUIRE(got);
+  BOOST_TEST(got->second == 3u);
+  BOOST_TEST(got->first.list.at(0).kind == "node-joined");
+  // Or, after the time, nothing.
+  say("cmd", "command/1", events_request{got->first.list.back().number, 300},
+      4);
+  live(250ms, {"a"});
+  BOOST_TEST(!take<control::events>(out, "cmd"));
+  live(100ms, {"a"});
+  BOOST_REQUIRE(take<control::events>(out, "cmd"));
+}
+
+BOOST_AUTO_TEST_CASE(reports_are_numbered_and_cut) {
+  connect();
+  event long_one;
+  long_one.kind = "first-result";
+  long_one.text = std::string(100'000, 'x');
+  long_one.number = 99;
+  long_one.calls = 7;
+  say("c", "client/c", long_one, 1);
+  BOOST_TEST(take<done>(out, "c").has_value());
+  auto got = events();
+  BOOST_TEST(got.back().number == 1u);
+  BOOST_TEST(got.back().text.size() == 1024u);
+  BOOST_TEST(got.back().calls == 7u);
+  BOOST_TEST(got.back().time == 1.5);
+}
+
+BOOST_AUTO_TEST_CASE(only_the_last_ten_thousand_events_are_kept) {
+  event_log log;
+  for (auto i = 0; i < 10'500; ++i)
+    log.add({});
+  auto first = log.after(0);
+  BOOST_TEST(first.size() == event_log::most_at_once);
+  BOOST_TEST(first.front().number == 501u);
+  BOOST_TEST(log.after(10'499).size() == 1u);
+  BOOST_TEST(log.after(10'500).empty());
+}
+
+BOOST_AUTO_TEST_CASE(an_hour_passes_and_nothing_happens) {
+  join("a");
+  open("a");
+  out.clear();
+  for (auto i = 0; i < 36'000; ++i) {
+    say("n-a", "node/a", node_beat{"a", 1, {}});
+    advance(100ms, 100ms);
+    out.clear();
+  }
+  BOOST_TEST(count("node-lost") == 0u);
+  BOOST_TEST(status()["vgpus"][0]["sessions"][0]["epoch"] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(loads_are_shown_by_epoch) {
+  join("a");
+  auto x = open("a");
+  say("n-a", "node/a", node_beat{"a", 1, {{x.session, {9}, 1, 1, 1}}});
+  BOOST_TEST(status()["nodes"][0]["pgpus"][0]["used"] == 0);
+  say("n-a", "node/a", node_beat{"a", 2, {{x.session, x.epoch, 5, 6, 7}}});
+  BOOST_TEST(status()["nodes"][0]["pgpus"][0]["used"] == 5);
+  BOOST_TEST(status()["vgpus"][0]["sessions"][0]["calls"] == 6);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

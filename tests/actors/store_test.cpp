@@ -1,0 +1,165 @@
+#define BOOST_TEST_MODULE store
+#include "actors/directory.hpp"
+#include "actors/store.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <spdlog/spdlog.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+using namespace vgpu;
+
+namespace {
+
+struct folder {
+  std::string dir;
+  std::string path;
+
+  folder() {
+    spdlog::set_level(spdlog::level::off);
+    std::string name = std::filesystem::temp_directory_path() / "storeXXXXXX";
+    dir = ::mkdtemp(name.data());
+    path = dir + "/store";
+  }
+  ~folder() { std::filesystem::remove_all(dir); }
+
+  std::unique_ptr<store> open() {
+    auto out = store::open(path);
+    BOOST_REQUIRE_MESSAGE(out.ok(), (out ? "" : out.why().what));
+    return std::move(*out);
+  }
+
+  std::string content() {
+    std::ifstream in{path};
+    return {std::istreambuf_iterator<char>{in}, {}};
+  }
+
+  void overwrite(const std::string& bytes) {
+    std::ofstream{path, std::ios::trunc} << bytes;
+  }
+};
+
+session_record session(std::uint64_t id) {
+  session_record x;
+  x.id = {id};
+  x.vgpu = {id + 100};
+  x.epoch = {3};
+  x.tokens = {{2, 22}, {3, 0xffff'ffff'ffff'fff1}};
+  x.spec = {0.5, 7, 2, control::protection::none};
+  x.program = {"p\xff", 1, "h", "u"};
+  x.stage = session_stage::running;
+  x.where = {"a", {0, 1}};
+  x.worker = {"e", "g", "h"};
+  x.pid = 9;
+  x.quota = 11;
+  x.client = "client/c";
+  x.reason = "node lost";
+  x.had_lease = true;
+  return x;
+}
+
+control::event event(std::uint64_t number) {
+  return {number, 2.5, "kind", "a", {1}, {2}, {3}, "text", 4, 5, 6.5};
+}
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(stores, folder)
+
+BOOST_AUTO_TEST_CASE(what_was_saved_is_there_again) {
+  {
+    auto x = open();
+    x->save(session(1));
+    x->save(session(2));
+    x->save(session(3));
+    x->forget({3});
+    x->save(event(1));
+  }
+  auto y = open();
+  const auto& state = y->state();
+  BOOST_TEST(state.sessions.size() == 2u);
+  BOOST_TEST(state.last_session == 3u);
+  BOOST_TEST(state.last_vgpu == 103u);
+  const auto& got = state.sessions.at({1});
+  BOOST_TEST(got.token() == 0xffff'ffff'ffff'fff1);
+  BOOST_CHECK(got.spec == session(1).spec);
+  BOOST_CHECK(got.where == session(1).where);
+  BOOST_CHECK(got.worker == session(1).worker);
+  BOOST_CHECK(got.stage == session_stage::running);
+  BOOST_TEST(got.client == "client/c");
+  BOOST_REQUIRE(state.events.size() == 1u);
+  BOOST_CHECK(state.events[0] == event(1));
+}
+
+BOOST_AUTO_TEST_CASE(a_truncated_tail_costs_one_line_at_every_length) {
+  {
+    auto x = open();
+    x->save(session(1));
+    x->save(session(2));
+  }
+  auto whole = content();
+  auto last = whole.rfind('\n', whole.size() - 2) + 1;
+  for (auto size = last + 1; size < whole.size() - 1; ++size) {
+    overwrite(whole.substr(0, size));
+    auto y = open();
+    BOOST_REQUIRE(y->state().sessions.size() == 1u);
+    BOOST_REQUIRE(y->state().damaged == 1u);
+    // And the file is whole again.
+    y->save(session(5));
+    y.reset();
+    auto z = open();
+    BOOST_REQUIRE(z->state().sessions.size() == 2u);
+    BOOST_REQUIRE(z->state().damaged == 0u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_line_does_not_take_the_others_along) {
+  {
+    auto x = open();
+    for (auto i = 1u; i <= 5; ++i)
+      x->save(session(i));
+  }
+  auto bytes = content();
+  auto at = bytes.find("\"id\":3");
+  BOOST_REQUIRE(at != std::string::npos);
+  bytes[at + 5] = '9';
+  overwrite(bytes + "\nnoise\n" + std::string(50'000, '\0') + "\n{}\n");
+  auto y = open();
+  BOOST_TEST(y->state().sessions.size() == 4u);
+  BOOST_TEST(!y->state().sessions.contains({9}));
+}
+
+BOOST_AUTO_TEST_CASE(it_is_private_and_does_not_grow_for_ever) {
+  auto x = open();
+  for (auto i = 0; i < 60'000; ++i)
+    x->save(session(1));
+  struct stat what = {};
+  BOOST_REQUIRE(::stat(path.c_str(), &what) == 0);
+  BOOST_TEST((what.st_mode & 0777) == 0600u);
+  BOOST_TEST(what.st_size < 10'000'000);
+  x.reset();
+  BOOST_TEST(open()->state().sessions.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_path_that_cannot_be_written_is_named) {
+  auto got = store::open(dir + "/none/store");
+  BOOST_REQUIRE(!got.ok());
+  BOOST_TEST(got.why().what.find("/none/store") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_CASE(a_directory_takes_no_old_news) {
+  directory x;
+  BOOST_TEST(x.publish("vgpu/1", {"tcp://a", {1}}));
+  BOOST_TEST(x.publish("vgpu/1", {"tcp://b", {2}}));
+  BOOST_TEST(!x.publish("vgpu/1", {"tcp://a", {1}}));
+  BOOST_TEST(x.find("vgpu/1")->address == "tcp://b");
+  BOOST_TEST(!x.withdraw("vgpu/1", {1}));
+  BOOST_TEST(x.withdraw("vgpu/1", {2}));
+  BOOST_CHECK(x.find("vgpu/1") == nullptr);
+}
