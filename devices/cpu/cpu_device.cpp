@@ -82,8 +82,10 @@ class cpu_device final : public device {
 public:
   cpu_device(const cpu_options& options, std::uint64_t quota)
       : props_{cpu_properties(options)}, quota_{quota},
-        modules_{
-            [this](device_address a, std::uint64_t n) { return map(a, n); }},
+        modules_{[this](device_address a) { return map(a, granule_bytes); },
+                 [this](device_address a, bool was_used) {
+                   give_back(a, was_used);
+                 }},
         scheduler_{std::make_shared<scheduler>([this] { return failed(); })},
         copier_{0}, notifier_{0},
         engine_{static_cast<unsigned>(
@@ -193,15 +195,7 @@ public:
     return modules_.load(id, image);
   }
 
-  status unload_module(module_id id) override {
-    auto free = modules_.unload(id);
-    if (!free)
-      return free.why();
-    for (auto g : *free)
-      if (auto ok = unmap(g, granule_bytes); !ok)
-        return ok;
-    return {};
-  }
+  status unload_module(module_id id) override { return modules_.unload(id); }
 
   status set_kernel_attribute(module_id id, std::uint32_t kernel, int attribute,
                               int value) override {
@@ -466,6 +460,17 @@ private:
     std::unordered_map<device_address, unsigned> counts_;
   };
 
+  /// A granule of module variables; at once when no work can know it.
+  void give_back(device_address granule, bool was_used) {
+    if (was_used) {
+      (void)unmap(granule, granule_bytes);
+      return;
+    }
+    memory_.release(granule, granule_bytes);
+    mapped_.erase(granule);
+    used_ -= granule_bytes;
+  }
+
   bool failed() const { return error_ != CUDA_SUCCESS; }
 
   void set_error(CUresult x) {
@@ -509,7 +514,7 @@ private:
       return {};
     auto offset = at - memory_.base();
     auto ok = true;
-    if (offset < window_bytes) {
+    if (memory_.base() != 0 && offset < window_bytes) {
       ok = bytes <= window_bytes - offset;
       auto first = at / granule_bytes * granule_bytes;
       for (auto g = first; ok && g < at + bytes; g += granule_bytes)

@@ -61,6 +61,9 @@ std::optional<std::uint32_t> rounding_flag(std::string_view m) {
   return found->second;
 }
 
+// Registers of one function, of a warp.
+constexpr std::uint32_t max_frame_bytes = 4 << 20;
+
 bool is_float(const ptx::type& t) {
   return t.kind == 'f' || t.kind == 'h';
 }
@@ -968,6 +971,8 @@ void function_lowering::run() {
           std::int64_t{label_at_[std::size_t(code_[i].target)]} -
           std::int64_t(i);
   place_registers(code_, values_, label_at_, out_);
+  if (out_.frame_bytes > max_frame_bytes)
+    fail("it has too many registers alive at once");
   out_.first = std::uint32_t(module_.out.instrs.size());
   out_.count = std::uint32_t(code_.size());
   for (auto& x : code_) {

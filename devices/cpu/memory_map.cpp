@@ -50,6 +50,7 @@ status memory_map::reserve(device_address base) {
   }
   backed_ = std::make_unique<std::atomic<std::uint8_t>[]>(granules);
   base_ = base;
+  size_ = window_bytes;
   return {};
 }
 

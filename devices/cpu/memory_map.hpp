@@ -43,7 +43,7 @@ public:
   /// Whether a kernel may touch [address, address + bytes); bytes >= 1.
   bool usable(device_address address, std::uint64_t bytes) const noexcept {
     auto offset = address - base_;
-    if (offset < window_bytes && bytes <= window_bytes - offset) [[likely]] {
+    if (offset < size_ && bytes <= size_ - offset) [[likely]] {
       auto last = (offset + bytes - 1) >> granule_shift;
       for (auto i = offset >> granule_shift; i <= last; ++i)
         if (backed_[i].load(std::memory_order_relaxed) == 0)
@@ -53,6 +53,13 @@ public:
     return attached(address, bytes);
   }
 
+  /// Whether the whole granule around that address is memory of the window.
+  bool in_granule(device_address address) const noexcept {
+    auto offset = address - base_;
+    return offset < size_ && backed_[offset >> granule_shift].load(
+                                 std::memory_order_relaxed) != 0;
+  }
+
 private:
   struct range {
     device_address begin = 0, end = 0;
@@ -60,8 +67,8 @@ private:
 
   bool attached(device_address address, std::uint64_t bytes) const noexcept;
 
-  // A window that was not reserved is out of everybody's reach.
-  device_address base_ = ~std::uint64_t{0};
+  device_address base_ = 0;
+  std::uint64_t size_ = 0; // 0 until the window is reserved
   std::unique_ptr<std::atomic<std::uint8_t>[]> backed_;
   mutable std::mutex mutex_; // guards attached_
   std::vector<range> attached_;

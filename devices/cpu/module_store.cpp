@@ -165,11 +165,29 @@ status module_store::back(const loaded_module& x) {
     auto address = g * granule_bytes;
     if (x.begin == x.end || granules_.contains(address))
       continue;
-    if (auto ok = take_(address, granule_bytes); !ok)
+    if (auto ok = take_(address); !ok)
       return ok;
     granules_[address] = 0;
   }
   return {};
+}
+
+void module_store::give_unused(device_address begin, device_address end,
+                               bool was_used) {
+  for (auto g = begin / granule_bytes; g * granule_bytes < end; ++g) {
+    auto found = granules_.find(g * granule_bytes);
+    // The granule that the next module will begin in stays.
+    auto in_use =
+        found != granules_.end() &&
+        (found->second != 0 ||
+         (found->first < next_ && found->first + granule_bytes > next_));
+    if (found == granules_.end())
+      break; // memory ended before the module did
+    if (in_use)
+      continue;
+    give_(found->first, was_used);
+    granules_.erase(found);
+  }
 }
 
 result<module_info> module_store::load(module_id id,
@@ -186,8 +204,10 @@ result<module_info> module_store::load(module_id id,
     x.code = std::make_shared<const program>();
   } else {
     auto got = compile(*text);
-    if (!got)
+    if (!got) {
+      give_unused(next_, ~device_address{0}, false);
       return got.why();
+    }
     x = std::move(*got);
   }
   if (x.begin != x.end)
@@ -202,25 +222,20 @@ result<module_info> module_store::load(module_id id,
   return out;
 }
 
-result<std::vector<device_address>> module_store::unload(module_id id) {
+status module_store::unload(module_id id) {
   auto found = modules_.find(id);
   if (found == modules_.end())
     return fault{CUDA_ERROR_INVALID_HANDLE,
                  "module " + std::to_string(id.value) + " does not exist"};
-  auto& x = found->second;
-  auto free = std::vector<device_address>{};
-  if (x.begin != x.end) {
-    for (auto g = x.begin / granule_bytes; g * granule_bytes < x.end; ++g) {
-      auto address = g * granule_bytes;
-      // The granule that the next module will begin in stays.
-      if (--granules_[address] == 0 && address + granule_bytes <= next_) {
-        granules_.erase(address);
-        free.push_back(address);
-      }
-    }
-  }
+  auto begin = found->second.begin;
+  auto end = found->second.end;
   modules_.erase(found);
-  return free;
+  if (begin == end)
+    return {};
+  for (auto g = begin / granule_bytes; g * granule_bytes < end; ++g)
+    --granules_[g * granule_bytes];
+  give_unused(begin, end, true);
+  return {};
 }
 
 loaded_module* module_store::find(module_id id) {

@@ -31,10 +31,13 @@ struct loaded_module {
 /// thread.
 class module_store {
 public:
-  /// Takes granules of the window for variables, within the quota.
-  using take_memory = std::function<status(device_address, std::uint64_t)>;
+  /// Takes a granule of the window for variables, within the quota; gives it
+  /// back, at once or, when it was used, after the work enqueued so far.
+  using take_memory = std::function<status(device_address)>;
+  using give_memory = std::function<void(device_address, bool was_used)>;
 
-  explicit module_store(take_memory take) : take_{std::move(take)} {}
+  module_store(take_memory take, give_memory give)
+      : take_{std::move(take)}, give_{std::move(give)} {}
 
   void place_from(device_address base) noexcept { next_ = base; }
 
@@ -43,8 +46,8 @@ public:
   /// CUDA_ERROR_NO_BINARY_FOR_GPU.
   result<module_info> load(module_id id, std::span<const std::byte> image);
 
-  /// Forgets a module; gives the granules that no module uses any more.
-  result<std::vector<device_address>> unload(module_id id);
+  /// Forgets a module; gives back the granules that no module uses any more.
+  status unload(module_id id);
 
   loaded_module* find(module_id id);
   /// Null when there is no such kernel.
@@ -54,7 +57,11 @@ private:
   result<loaded_module> compile(std::string_view text);
   status back(const loaded_module& x);
 
+  /// Gives back granules of [begin, end) that hold nothing.
+  void give_unused(device_address begin, device_address end, bool was_used);
+
   take_memory take_;
+  give_memory give_;
   device_address next_ = 0;
   std::unordered_map<module_id, loaded_module> modules_;
   /// How many modules have variables in each granule.

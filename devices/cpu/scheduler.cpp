@@ -296,17 +296,17 @@ result<float> scheduler::elapsed(event_id from, event_id to) {
 void scheduler::dispatch(task_ptr first) {
   // A task that finishes at once must not lead deeper into the stack.
   using entry = std::pair<std::shared_ptr<scheduler>, task_ptr>;
-  thread_local std::vector<entry>* queue = nullptr;
+  thread_local std::deque<entry>* queue = nullptr;
   if (queue != nullptr) {
     queue->emplace_back(shared_from_this(), std::move(first));
     return;
   }
-  auto mine = std::vector<entry>{};
+  auto mine = std::deque<entry>{};
   mine.emplace_back(shared_from_this(), std::move(first));
   queue = &mine;
   while (!mine.empty()) {
-    auto [on, x] = std::move(mine.back());
-    mine.pop_back();
+    auto [on, x] = std::move(mine.front());
+    mine.pop_front();
     {
       auto lock = std::lock_guard{on->mutex_};
       if (on->frozen_)
@@ -341,7 +341,6 @@ void scheduler::finished(const task_ptr& what) {
         ready.push_back(x);
     what->next.clear();
   }
-  // The oldest first: dispatch takes from the back.
   for (auto& x : ready)
     dispatch(x);
 }

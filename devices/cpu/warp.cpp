@@ -18,6 +18,8 @@ constexpr std::uint32_t turn = 64;
 // What a lane has for .local variables of the functions that it calls.
 constexpr std::uint32_t stack_bytes = 16 << 10;
 constexpr std::uint32_t max_depth = 512;
+// What the frames of a warp's calls may take.
+constexpr std::size_t max_frame_bytes = 64 << 20;
 
 std::uint32_t count(lane_mask x) {
   return static_cast<std::uint32_t>(std::popcount(x));
@@ -31,7 +33,8 @@ warp::warp(block& of, unsigned number) : blk{of}, index{number} {
   if (entry.calls)
     local_bytes += stack_bytes;
   if (local_bytes != 0) {
-    local_memory_ = std::make_unique<std::byte[]>(local_bytes * lanes + 64);
+    local_memory_ =
+        std::make_unique_for_overwrite<std::byte[]>(local_bytes * lanes + 64);
     auto raw = reinterpret_cast<std::uintptr_t>(local_memory_.get());
     local = local_memory_.get() + (64 - raw % 64) % 64;
   }
@@ -277,6 +280,7 @@ frame* warp::make_frame(const code& of) {
   x->params = x->regs + of.frame_bytes;
   if (!of.constants.empty())
     std::memcpy(x->regs, of.constants.data(), of.constants.size());
+  frame_bytes_ += std::size_t{of.frame_bytes} + of.param_bytes;
   frames_.push_back(std::move(x));
   return frames_.back().get();
 }
@@ -303,7 +307,8 @@ const instr* warp::call(const code& callee, const call_site& site,
                         const instr* back) {
   auto caller = in_;
   auto base = caller->local_base + (caller->of->local_bytes + 15) / 16 * 16;
-  if (caller->depth >= max_depth || base + callee.local_bytes > local_bytes)
+  if (caller->depth >= max_depth || base + callee.local_bytes > local_bytes ||
+      frame_bytes_ > max_frame_bytes)
     return fail(CUDA_ERROR_ILLEGAL_ADDRESS, back - 1,
                 "the call stack is exhausted");
   auto x = make_frame(callee);

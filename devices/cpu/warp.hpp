@@ -160,6 +160,7 @@ private:
   bool lonely_ = false; // go on without the missing lanes
   std::vector<std::unique_ptr<frame>> frames_;
   std::vector<frame*> free_frames_;
+  std::size_t frame_bytes_ = 0;
   std::unique_ptr<std::byte[]> local_memory_;
 };
 

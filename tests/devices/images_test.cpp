@@ -152,6 +152,23 @@ BOOST_AUTO_TEST_CASE(globals_lie_where_only_devices_place) {
                info.globals[i].address + window_bytes);
 }
 
+BOOST_AUTO_TEST_CASE(a_module_that_does_not_fit_takes_nothing) {
+  auto big = std::string{header} + ".visible .global .b8 a[4000000000];\n";
+  BOOST_TEST(try_text(big) == CUDA_ERROR_OUT_OF_MEMORY);
+  // The whole quota is there again, but for the granule that was begun.
+  BOOST_TEST(dev->map(base, (std::uint64_t{1} << 30) - granule_bytes).ok());
+}
+
+BOOST_AUTO_TEST_CASE(unloading_gives_memory_back) {
+  auto text = std::string{header} + ".visible .global .b8 a[100000000];\n";
+  for (auto i = 0; i < 30; ++i) {
+    load_ptx(text);
+    BOOST_TEST(dev->unload_module(module).ok());
+    BOOST_TEST(synchronize() == CUDA_SUCCESS);
+  }
+  BOOST_TEST(dev->unload_module(module).code() == CUDA_ERROR_INVALID_HANDLE);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 } // namespace vgpu::test

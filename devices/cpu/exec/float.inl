@@ -56,9 +56,14 @@ template <class T, auto F>
 
 template <class T, auto F>
 const instr* float1(warp& w, const instr* in) {
-  if ((in->flags & ~mod::approx) != 0)
+  auto flags = in->flags & ~mod::approx;
+  if ((flags & ~mod::ftz) != 0)
     return float1_slow<T, F>(w, in);
   auto a = reg<T>(w, in, fa);
+  if (flags != 0)
+    return fill<T>(w, in, [=](unsigned l) {
+      return canonical(flush(F(flush(a[l]))));
+    });
   return fill<T>(w, in, [=](unsigned l) { return canonical(F(a[l])); });
 }
 
@@ -78,10 +83,15 @@ template <class T, auto F>
 
 template <class T, auto F>
 const instr* float2(warp& w, const instr* in) {
-  if ((in->flags & ~mod::approx) != 0)
+  auto flags = in->flags & ~mod::approx;
+  if ((flags & ~mod::ftz) != 0)
     return float2_slow<T, F>(w, in);
   auto a = reg<T>(w, in, fa);
   auto b = reg<T>(w, in, fb);
+  if (flags != 0)
+    return fill<T>(w, in, [=](unsigned l) {
+      return canonical(flush(F(flush(a[l]), flush(b[l]))));
+    });
   return fill<T>(w, in,
                  [=](unsigned l) { return canonical(F(a[l], b[l])); });
 }
@@ -106,11 +116,15 @@ template <class T>
 
 template <class T>
 const instr* fused(warp& w, const instr* in) {
-  if (in->flags != 0)
+  if ((in->flags & ~mod::ftz) != 0)
     return fma_slow<T>(w, in);
   auto a = reg<T>(w, in, fa);
   auto b = reg<T>(w, in, fb);
   auto c = reg<T>(w, in, fc);
+  if (in->flags != 0)
+    return fill<T>(w, in, [=](unsigned l) {
+      return canonical(flush(std::fma(flush(a[l]), flush(b[l]), flush(c[l]))));
+    });
   return fill<T>(w, in, [=](unsigned l) {
     return canonical(std::fma(a[l], b[l], c[l]));
   });

@@ -44,7 +44,7 @@ struct global_space {
     }
     return (spread >> memory_map::granule_shift) == 0
            && (low & (bytes - 1)) == 0
-           && w.blk.in.memory->usable(first, bytes);
+           && w.blk.in.memory->in_granule(first);
   }
 };
 
