@@ -246,9 +246,14 @@ std::string node_name(unsigned index) {
   return index < 26 ? out : out + std::to_string(index / 26);
 }
 
+std::string program(const cluster_options& x, const char* name) {
+  return x.programs.empty() ? sibling(name) : x.programs + "/" + name;
+}
+
 std::vector<std::string> manager_command(const cluster_options& x,
                                          const launch_ties& ties) {
-  std::vector<std::string> out{sibling("vgpu-manager"), "--run-dir", x.run_dir};
+  std::vector<std::string> out{program(x, "vgpu-manager"), "--run-dir",
+                               x.run_dir};
   if (!x.listen.empty())
     out.insert(out.end(), {"--listen", x.listen});
   if (x.lost_after_ms != 0)
@@ -264,7 +269,7 @@ std::vector<std::string> manager_command(const cluster_options& x,
 std::vector<std::string> node_command(const cluster_options& x,
                                       const std::string& name,
                                       const std::string& manager) {
-  std::vector<std::string> out{sibling("vgpu-node"),
+  std::vector<std::string> out{program(x, "vgpu-node"),
                                "--name",
                                name,
                                "--manager",

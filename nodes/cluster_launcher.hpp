@@ -19,7 +19,9 @@ struct cluster_options {
   std::string bind = "ipc";          // vgpu-node's --bind
   std::uint32_t lost_after_ms = 0;   // 0: the manager's default
   std::uint32_t client_grace_ms = 0; // 0: the manager's default
-  std::string worker;                // another worker program, for tests
+  /// The folder with vgpu-manager and vgpu-node; empty: this program's.
+  std::string programs;
+  std::string worker; // another worker program, for tests
 };
 
 /// A process that was started. `birth` tells it from a later one that got the

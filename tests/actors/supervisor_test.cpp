@@ -356,13 +356,14 @@ BOOST_AUTO_TEST_CASE(a_worker_that_reports_a_broken_device_condemns_it) {
 }
 
 BOOST_AUTO_TEST_CASE(a_pgpu_keeps_account) {
-  auto gpu = spawn(pgpu, control::pgpu{3, "cpu", {"g", {}, gib, {}}, "healthy"},
-                   chief);
+  auto gpu =
+      spawn(vgpu::pgpu, control::pgpu{3, "cpu", {"g", {}, gib, {}}, "healthy"},
+            chief);
   auto ask = [&](auto what) {
     pgpu_answer got;
-    self->request(gpu, caf::infinite, what);
+    auto pending = self->request(gpu, caf::infinite, what);
     run();
-    self->receive([&](pgpu_answer& x) { got = x; });
+    pending.receive([&](pgpu_answer& x) { got = x; }, [](caf::error&) {});
     return got.refusal;
   };
   BOOST_TEST(ask(pgpu_reserve{{1}, gib}) == "");
@@ -372,9 +373,9 @@ BOOST_AUTO_TEST_CASE(a_pgpu_keeps_account) {
   tell(gpu, pgpu_use{{9}, 100});
   tell(gpu, pgpu_release{{2}});
   pgpu_account got;
-  self->request(gpu, caf::infinite, pgpu_ask{});
+  auto pending = self->request(gpu, caf::infinite, pgpu_ask{});
   run();
-  self->receive([&](pgpu_account& x) { got = x; });
+  pending.receive([&](pgpu_account& x) { got = x; }, [](caf::error&) {});
   BOOST_TEST(got.quotas == gib);
   BOOST_TEST(got.used == 100u);
   BOOST_TEST(got.sessions.size() == 1u);

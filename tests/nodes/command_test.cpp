@@ -393,6 +393,7 @@ BOOST_AUTO_TEST_CASE(bad_usage_is_told_apart) {
 BOOST_AUTO_TEST_CASE(an_embedded_cluster_lives_as_long_as_its_object) {
   cluster_options shape;
   shape.gpus_per_node = 3;
+  shape.programs = VGPU_BIN;
   auto x = embedded_cluster::start(shape);
   BOOST_REQUIRE_MESSAGE(x.ok(), (x ? "" : x.why().what));
   auto dir_of_it = (*x)->run_dir();
