@@ -13,6 +13,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+
 using namespace vgpu;
 
 namespace {
@@ -65,6 +68,16 @@ void describe(CLI::App& app, options& x) {
 int complain(const std::string& what) {
   std::cerr << "vgpu-node: " << what << std::endl;
   return 1;
+}
+
+/// It becomes part of file names.
+bool good_name(const std::string& name) {
+  auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' ||
+           c == '_';
+  };
+  return !name.empty() && name.size() <= 32 &&
+         std::all_of(name.begin(), name.end(), plain);
 }
 
 supervisor_options options_of(const options& x,
@@ -121,6 +134,9 @@ int serve(options x) {
   main_loop loop;
   if (x.manager.empty())
     x.manager = default_endpoint(x.run_dir);
+  if (!good_name(x.inventory.node))
+    return complain("--name '" + x.inventory.node +
+                    "': write 1 to 32 letters, digits, - or _");
   if (auto good = check_endpoint(x.manager); !good)
     return complain("--manager: " + good.why().what);
   auto memory = parse_size(x.memory);

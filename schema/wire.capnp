@@ -59,6 +59,7 @@ struct Envelope {
     eventsRequest @24 :EventsRequest;
     events @25 :Events;
     shutdown @26 :Void;
+    # From a command: end. From a node: it leaves; its sessions move at once.
     done @27 :Void;
   }
 }
