@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
              "answers;\n`vgpu run` passes on its program's (126: cannot be "
              "run, 127: not found).");
   job todo;
-  add_run_command(app, todo);
+  auto program = take_program(argc, argv);
+  add_run_command(app, todo, program);
   add_cluster_commands(app, todo);
   add_show_commands(app, todo);
   try {

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace vgpu::command {
 
@@ -31,6 +32,12 @@ int complain(const std::string& name, const fault& why);
 using job = std::function<int()>;
 void add_cluster_commands(CLI::App& app, job& todo); // up, down, kill-*, ...
 void add_show_commands(CLI::App& app, job& todo);    // status, events
-void add_run_command(CLI::App& app, job& todo);
+void add_run_command(CLI::App& app, job& todo,
+                     const std::vector<std::string>& program);
+
+/// Cuts the program and its arguments off a `vgpu run` line, so that nothing
+/// of theirs is taken for ours: what follows `--`, or begins with the first
+/// word that is neither an option nor an option's value.
+std::vector<std::string> take_program(int& argc, char** argv);
 
 } // namespace vgpu::command

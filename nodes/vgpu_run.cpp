@@ -281,10 +281,13 @@ int run(run_options& x) {
 
 } // namespace
 
-void add_run_command(CLI::App& app, job& todo) {
+void add_run_command(CLI::App& app, job& todo,
+                     const std::vector<std::string>& program) {
   auto x = std::make_shared<run_options>();
   auto* sub =
-      app.add_subcommand("run", "Runs a CUDA program on a virtual GPU.");
+      app.add_subcommand("run", "Runs a CUDA program on a virtual GPU:\n"
+                                "vgpu run [OPTIONS] [--] PROGRAM "
+                                "[ARGUMENTS...]");
   sub->add_option("--share", x->share,
                   "of a GPU's compute, more than 0 and at most 1 (default 1)");
   sub->add_option("--memory", x->memory,
@@ -306,20 +309,39 @@ void add_run_command(CLI::App& app, job& todo) {
       ->check(CLI::IsMember({"cpu", "nvidia", "auto"}))
       ->capture_default_str();
   sub->add_option("--worker", x->worker)->group("");
-  sub->add_option("PROGRAM", x->command, "the program and its arguments")
-      ->required();
-  sub->prefix_command();
   sub->footer(
       "Without a cluster, one is brought up for as long as the program runs.\n"
       "Examples:\n"
       "  vgpu run -- ./saxpy 1000\n"
       "  vgpu run --share 0.5 --memory 2GiB -- python3 train.py\n"
       "  VGPU_MANAGER=tcp://10.0.0.1:7070 vgpu run -- ./saxpy");
-  sub->callback([sub, x, &todo] {
-    auto rest = sub->remaining();
-    x->command.insert(x->command.end(), rest.begin(), rest.end());
+  sub->callback([x, program, &todo] {
+    if (program.empty())
+      throw CLI::RequiredError("PROGRAM");
+    x->command = program;
     todo = [x] { return run(*x); };
   });
+}
+
+std::vector<std::string> take_program(int& argc, char** argv) {
+  if (argc < 2 || std::string_view{argv[1]} != "run")
+    return {};
+  auto first = 2;
+  auto end = argc;
+  for (; first < argc; ++first) {
+    std::string_view x = argv[first];
+    if (x == "--" || !x.starts_with("-"))
+      break;
+    // But for help, each of our options has a value.
+    if (x.find('=') == std::string_view::npos && x != "-h" && x != "--help")
+      ++first;
+  }
+  if (first >= argc)
+    return {};
+  argc = first;
+  if (std::string_view{argv[first]} == "--")
+    ++first;
+  return {argv + first, argv + end};
 }
 
 } // namespace vgpu::command

@@ -354,6 +354,16 @@ BOOST_AUTO_TEST_CASE(without_a_cluster_it_brings_its_own) {
   BOOST_TEST(std::filesystem::is_empty(dir));
 }
 
+BOOST_AUTO_TEST_CASE(a_program_gets_its_arguments_as_they_are) {
+  up();
+  for (std::string run : {"vgpu run -- ", "vgpu run ", "vgpu run --share 1 "}) {
+    auto x = shell(run + "printf \"<%s>\" -n --share -- a --");
+    BOOST_TEST(x.out == "<-n><--share><--><a><-->", run);
+  }
+  BOOST_TEST(shell("vgpu run --shar 1 -- true").status == 2);
+  BOOST_TEST(shell("vgpu run --").status == 2);
+}
+
 BOOST_AUTO_TEST_CASE(it_ends_as_its_program_does) {
   BOOST_TEST(shell("exec " VGPU_BIN "/vgpu run -- sh -c \"kill -USR1 \\$\\$\"")
                  .status == 128 + SIGUSR1);
