@@ -36,13 +36,20 @@ CUresult host_caller::add(stream& in, CUstream handle,
 }
 
 CUresult host_caller::enqueue(stream& in, entry what) {
-  std::lock_guard guard{mutex_};
-  start();
+  constexpr std::size_t most = 1024;
+  if (pending_.load() > most)
+    wait_for_all();
+  {
+    std::lock_guard guard{mutex_};
+    start();
+  }
+  pending_.fetch_add(1);
+  // Not under the lock, which the thread that frees slots needs.
   what.device = in.device();
   what.asked = here().begin(call::host_call{{in.wire}}, in.device());
   in.worked(what.asked.call);
+  std::lock_guard guard{mutex_};
   waiting_.push_back(what);
-  pending_.fetch_add(1);
   added_.notify_one();
   return CUDA_SUCCESS;
 }

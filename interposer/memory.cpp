@@ -31,6 +31,23 @@ CUresult allocate_in(address_space& space, context& in, allocation& what) {
                                                  : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/// Kernels reach pinned memory by themselves: nobody may be at it when it
+/// goes. What the wait ends in is the next synchronisation's to tell.
+void wait_for_devices() {
+  for (std::size_t d = 0; d < here().devices().size(); ++d)
+    here().synchronise(static_cast<std::uint8_t>(d));
+}
+
+/// Only after wait_for_devices().
+void release_pinned(const allocation& what, std::uint8_t device) {
+  auto& s = here();
+  writes_under_way().wait_for(what.address, what.bytes);
+  auto call = s.send(call::host_free{what.address, what.bytes}, device);
+  s.forget_pages(what.address, what.bytes);
+  s.host_space().retire(what, call.value);
+  s.host_space().settle(call.value);
+}
+
 } // namespace
 
 CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
@@ -89,10 +106,8 @@ CUresult free_pinned(const void* at) {
   auto what = s.host_space().take(address);
   if (!what)
     return CUDA_ERROR_INVALID_VALUE;
-  writes_under_way().wait_for(address, what->bytes);
-  auto call = s.send(call::host_free{address, what->bytes}, 0);
-  s.host_space().retire(*what, call.value);
-  s.forget_pages(address, what->bytes);
+  wait_for_devices();
+  release_pinned(*what, 0);
   return CUDA_SUCCESS;
 }
 
@@ -104,12 +119,11 @@ void free_all(context& of) {
     auto call = s.send(call::mem_free{x.address, x.bytes}, of.device_index());
     space.retire(x, call.value);
   }
-  for (auto& x : s.host_space().take_all(id)) {
-    writes_under_way().wait_for(x.address, x.bytes);
-    auto call = s.send(call::host_free{x.address, x.bytes}, of.device_index());
-    s.host_space().retire(x, call.value);
-    s.forget_pages(x.address, x.bytes);
-  }
+  auto pinned = s.host_space().take_all(id);
+  if (!pinned.empty())
+    wait_for_devices();
+  for (auto& x : pinned)
+    release_pinned(x, of.device_index());
 }
 
 located locate(device_address at) {

@@ -9,11 +9,21 @@ namespace vgpu::interposer {
 
 void pinned_writes::add(const ticket& x, device_address to,
                         std::uint64_t bytes) {
-  if (count_.load(std::memory_order_relaxed) > 256)
+  constexpr std::size_t some = 256, most = 1024;
+  if (count_.load(std::memory_order_relaxed) > some)
     collect();
-  std::lock_guard guard{mutex_};
-  entries_.push_back({x, to, bytes});
-  count_.store(entries_.size(), std::memory_order_release);
+  ticket oldest;
+  {
+    std::lock_guard guard{mutex_};
+    entries_.push_back({x, to, bytes});
+    if (entries_.size() > most) {
+      oldest = entries_.front().asked;
+      entries_.erase(entries_.begin());
+    }
+    count_.store(entries_.size(), std::memory_order_release);
+  }
+  if (oldest)
+    process::the_session().finish(oldest);
 }
 
 void pinned_writes::wait_for(device_address at, std::uint64_t bytes) {

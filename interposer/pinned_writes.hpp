@@ -14,6 +14,7 @@ namespace vgpu::interposer {
 /// Thread-safe.
 class pinned_writes {
 public:
+  /// Waits for the oldest when there are too many.
   void add(const ticket& x, device_address to, std::uint64_t bytes);
 
   /// Waits for those that touch the range: what is there is final then.

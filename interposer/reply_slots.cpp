@@ -56,6 +56,11 @@ void reply_slots::give(slot_index index) {
   free_.push_back(index);
 }
 
+bool reply_slots::scarce() {
+  std::lock_guard guard{mutex_};
+  return free_.size() < slot_count / 4;
+}
+
 void reply_slots::collect() {
   auto answered = [this](const ticket& x) {
     if (!poll(x))

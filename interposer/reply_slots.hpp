@@ -37,6 +37,8 @@ public:
   /// called every 100 ms of waiting and may throw.
   slot_index take(const std::function<void()>& idle);
   void give(slot_index index);
+  /// Whether few are left: what need not hold one for long should not.
+  bool scarce();
 
   /// The answer, if it is there.
   std::optional<outcome> poll(const ticket& x) const noexcept;

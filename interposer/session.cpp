@@ -145,8 +145,6 @@ CUresult session::synchronise(std::uint8_t device) {
   clean_[device].store(x.call.value +
                            record_bytes(call::message_words(what), 0),
                        std::memory_order_release);
-  if (devices().size() == 1)
-    host_space_->settle(x.call.value);
   spaces_[device]->settle(x.call.value);
   return CUDA_SUCCESS;
 }

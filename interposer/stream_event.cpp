@@ -58,10 +58,16 @@ CUresult poll_or_ask(Object& x, const Ask& ask) {
   for (int round = 0; round < 2 && !is_done(x); ++round) {
     auto& asked = x.query.asked;
     auto fresh = !asked;
+    // With too many questions open, this one is waited for.
+    auto scarce = fresh && s.slots().scarce();
     if (fresh)
       asked = ask();
     auto got = fresh ? s.slots().wait_for(asked, query_patience)
                      : s.slots().poll(asked);
+    while (!got && scarce) {
+      s.idle()();
+      got = s.slots().wait_for(asked, 100ms);
+    }
     if (!got)
       return CUDA_ERROR_NOT_READY;
     auto number = asked.call.value;
@@ -91,6 +97,9 @@ stream::stream(context& in, stream_id wire_id, unsigned with_flags,
 
 void stream::worked(call_number call) noexcept {
   raise(last_work, call.value + 1);
+  // Who waits for the legacy stream waits for the blocking ones too.
+  if (!is_legacy() && !non_blocking())
+    raise(owner.legacy->last_work, call.value + 1);
 }
 
 event::event(context& in, event_id wire_id, unsigned with_flags)
@@ -149,11 +158,14 @@ void retire_event(event& x) {
 
 CUresult synchronise(stream& x) {
   auto& s = here();
-  // The legacy stream also waits for all others but these.
+  if (is_done(x)) {
+    s.deliver_console();
+    return s.sticky();
+  }
+  // The legacy stream waits for all others but the non-blocking ones; where
+  // there are none, more is learned by waiting for the device.
   if (x.is_legacy() && non_blocking_streams.load() == 0)
     return s.synchronise(x.device());
-  if (!x.is_legacy() && is_done(x))
-    return s.sticky();
   auto asked = s.begin(call::stream_sync{{x.wire}}, x.device());
   auto got = s.finish(asked);
   s.deliver_console();
