@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::uint32_t wrapper_magic = 0x466243B1;
 constexpr std::uint32_t container_magic = 0xBA55ED50;
+constexpr std::uint32_t elf_magic = 0x464C457F;
 constexpr std::uint64_t page = 4096;
 /// No image is larger.
 constexpr std::uint64_t largest = std::uint64_t{4} << 30;
@@ -45,6 +46,17 @@ T read(const void* at) noexcept {
   T out;
   std::memcpy(&out, at, sizeof(out));
   return out;
+}
+
+/// Looks at no byte behind the first that differs: a text may be shorter.
+bool begins_with(const void* at, std::uint32_t magic,
+                 std::uint64_t limit) noexcept {
+  const auto* bytes = static_cast<const std::uint8_t*>(at);
+  for (std::uint64_t i = 0; i < sizeof(magic); ++i)
+    if (i >= limit || !is_readable(bytes + i, 1) ||
+        bytes[i] != static_cast<std::uint8_t>(magic >> (8 * i)))
+      return false;
+  return true;
 }
 
 bool fits(const void* at, std::uint64_t bytes, std::uint64_t limit) noexcept {
@@ -189,10 +201,7 @@ result<image_view> view_image(const void* image, std::uint64_t limit) {
     return fault{CUDA_ERROR_INVALID_VALUE, "the image is null"};
   if (!fits(image, 1, limit))
     return invalid("it cannot be read");
-  if (!fits(image, sizeof(std::uint32_t), limit))
-    return invalid("it is too short");
-  auto magic = read<std::uint32_t>(image);
-  if (magic == wrapper_magic) {
+  if (begins_with(image, wrapper_magic, limit)) {
     if (!fits(image, sizeof(wrapper), limit))
       return invalid("a fatbin's wrapper that is cut");
     auto outer = read<wrapper>(image);
@@ -202,9 +211,9 @@ result<image_view> view_image(const void* image, std::uint64_t limit) {
     return view_container(outer.data,
                           std::numeric_limits<std::uint64_t>::max());
   }
-  if (magic == container_magic)
+  if (begins_with(image, container_magic, limit))
     return view_container(image, limit);
-  if (std::memcmp(image, ELFMAG, SELFMAG) == 0)
+  if (begins_with(image, elf_magic, limit))
     return view_elf(image, limit);
   return view_text(image, limit);
 }
