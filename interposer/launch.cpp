@@ -118,8 +118,16 @@ CUresult gather_parameters(const launch_request& x, const function& f,
     return CUDA_ERROR_INVALID_VALUE;
   auto rounded = (wanted + parameter_alignment - 1) / parameter_alignment *
                  parameter_alignment;
-  if (size < wanted || size > rounded)
+  if (size == 0 && wanted != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (size > rounded)
     return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (size < wanted) {
+    // The driver takes it; what is missing is anything, here zero.
+    std::memset(room, 0, wanted);
+    std::memcpy(room, buffer, size);
+    buffer = room;
+  }
   out = {static_cast<const std::byte*>(buffer), wanted};
   return CUDA_SUCCESS;
 }

@@ -99,7 +99,7 @@ CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
 CUresult CUDAAPI cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod,
                                      const char* name) {
   return with_module(hmod, [&](module& m) {
-    if (hfunc == nullptr || name == nullptr)
+    if (hfunc == nullptr || name == nullptr || *name == '\0')
       return CUDA_ERROR_INVALID_VALUE;
     auto found = m.by_name.find(std::string_view{name});
     if (found == m.by_name.end())

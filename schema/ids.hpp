@@ -51,14 +51,16 @@ using device_address = std::uint64_t;
 
 /// Every vGPU owns one window of this many bytes of device addresses.
 inline constexpr std::uint64_t window_bytes = std::uint64_t{1} << 40;
-/// Where the windows begin; window n lies n * window_bytes further.
-inline constexpr device_address first_window = 0x5000'0000'0000;
+/// Where the windows begin; window n lies n * window_bytes further. Clear of
+/// where Linux puts programs (0x55..) and libraries (0x7f..) and of where
+/// AddressSanitizer keeps its heap (0x50.. or 0x60..); exact on an H200.
+inline constexpr device_address first_window = 0x2000'0000'0000;
 /// In each window, what the program's side allocates lies below this offset,
 /// and what only a device can place (module globals) lies at or above it.
 inline constexpr std::uint64_t device_placed_offset = 0xC0'0000'0000;
 /// Host memory that CUDA allocates (pinned, mapped) lies in one window a
 /// session from here on.
-inline constexpr device_address host_window = 0x6000'0000'0000;
+inline constexpr device_address host_window = 0x6800'0000'0000;
 /// The unit in which a device backs addresses with memory.
 inline constexpr std::uint64_t granule_bytes = std::uint64_t{2} << 20;
 

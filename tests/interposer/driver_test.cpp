@@ -248,7 +248,7 @@ BOOST_FIXTURE_TEST_CASE(modules_tell_what_they_hold, module_fixture) {
   CUfunction f = nullptr;
   REQUIRE_OK(cuModuleGetFunction(&f, module, "mixed"));
   CHECK_CODE(cuModuleGetFunction(&f, module, "other"), CUDA_ERROR_NOT_FOUND);
-  CHECK_CODE(cuModuleGetFunction(&f, module, ""), CUDA_ERROR_NOT_FOUND);
+  CHECK_CODE(cuModuleGetFunction(&f, module, ""), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuModuleGetFunction(&f, module, nullptr),
              CUDA_ERROR_INVALID_VALUE);
   CUdeviceptr p = 0;

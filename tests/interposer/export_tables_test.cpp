@@ -159,8 +159,8 @@ BOOST_AUTO_TEST_CASE(addresses_by_name) {
   BOOST_TEST(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
   REQUIRE_OK(cuGetProcAddress("cuMemAlloc", &p, 13000, 0, &status));
   BOOST_TEST(p == reinterpret_cast<void*>(&cuMemAlloc));
-  CHECK_CODE(cuGetProcAddress("cuNothing", &p, 13000, 0, nullptr),
-             CUDA_ERROR_NOT_FOUND);
+  REQUIRE_OK(cuGetProcAddress("cuNothing", &p, 13000, 0, nullptr));
+  BOOST_TEST((p == nullptr));
   CHECK_CODE(cuGetProcAddress(nullptr, &p, 13000, 0, &status),
              CUDA_ERROR_INVALID_VALUE);
 }

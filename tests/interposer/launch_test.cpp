@@ -80,7 +80,8 @@ BOOST_AUTO_TEST_CASE(a_packed_block_is_taken_as_it_is) {
   BOOST_REQUIRE(seen.parameters.size() == 0x3cU);
   BOOST_TEST(std::memcmp(seen.parameters.data(), block.data(), 0x3c) == 0);
   REQUIRE_OK(launch(64));
-  CHECK_CODE(launch(16), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  REQUIRE_OK(launch(16));
+  CHECK_CODE(launch(0), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(launch(1024), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 }
 
