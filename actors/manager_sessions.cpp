@@ -295,7 +295,12 @@ void manager_core::client_back(const std::string& peer,
 void manager_core::place(session_record& x) {
   if (x.client_peer.empty() || now_ < x.retry_at)
     return;
-  auto found = policy::choose_place(view(), demand_of(x));
+  auto cluster = view();
+  // A node whose connection has just ended is most likely dead; if it is not,
+  // it will be back in a moment.
+  for (auto& node : cluster.nodes)
+    node.alive = node.alive && !nodes_.at(node.name).seen.closed;
+  auto found = policy::choose_place(cluster, demand_of(x));
   if (auto* none = std::get_if<policy::no_place>(&found)) {
     if (x.waiting_because != none->why) {
       x.waiting_because = none->why;

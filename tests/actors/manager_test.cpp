@@ -386,6 +386,16 @@ BOOST_AUTO_TEST_CASE(a_closed_connection_is_noticed_sooner) {
   BOOST_TEST(ordered("b").has_value());
 }
 
+BOOST_AUTO_TEST_CASE(nothing_is_placed_where_the_connection_just_ended) {
+  join("a");
+  auto first = open("a");
+  join("b");
+  tell(chief, test::gone("n-a"));
+  say("c", "client/c", suspect{first.session, first.epoch, "silent"});
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(ordered("b").has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_node_that_is_back_in_time_keeps_its_sessions) {
   join("a");
   connect();
