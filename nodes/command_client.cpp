@@ -34,14 +34,15 @@ command_client::~command_client() {
 }
 
 result<std::unique_ptr<command_client>>
-command_client::connect(const std::string& endpoint, milliseconds patience) {
+command_client::connect(const std::string& endpoint, milliseconds patience,
+                        milliseconds absence) {
   std::unique_ptr<command_client> out{new command_client{endpoint}};
-  if (auto opened = out->open(patience); !opened)
+  if (auto opened = out->open(patience, absence); !opened)
     return opened.why();
   return out;
 }
 
-status command_client::open(milliseconds patience) {
+status command_client::open(milliseconds patience, milliseconds absence) {
   link_options options;
   options.endpoint = endpoint_;
   options.name = name_;
@@ -53,7 +54,8 @@ status command_client::open(milliseconds patience) {
     return link.why();
   link_ = link->actor;
   self_->send(link_, caf::actor_cast<caf::actor>(self_));
-  auto until = steady_clock::now() + patience;
+  auto begun = steady_clock::now();
+  auto until = begun + patience;
   std::optional<status> done;
   while (!done && steady_clock::now() < until)
     self_->receive(
@@ -65,7 +67,12 @@ status command_client::open(milliseconds patience) {
                 fault{CUDA_ERROR_NOT_PERMITTED, "the manager at " + endpoint_ +
                                                     " refuses: " + no->reason}};
         },
-        [](const link_event_ptr&) {},
+        [&](const link_event_ptr& event) {
+          // One that is being restarted is back soon.
+          if (event->what == link_event::kind::unreachable &&
+              steady_clock::now() - begun >= absence)
+            done = status{unreachable(endpoint_)};
+        },
         caf::after(until - steady_clock::now()) >> [] {});
   return done ? *done : status{unreachable(endpoint_)};
 }

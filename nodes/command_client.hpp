@@ -16,9 +16,11 @@ public:
   using milliseconds = std::chrono::milliseconds;
 
   /// Connects and says hello. Fails when nobody answers within `patience`, or
-  /// refuses; the reason names the endpoint and what to check.
+  /// nobody listens there for as long as `absence`, or the manager refuses; the
+  /// reason names the endpoint and what to check.
   static result<std::unique_ptr<command_client>>
-  connect(const std::string& endpoint, milliseconds patience);
+  connect(const std::string& endpoint, milliseconds patience,
+          milliseconds absence = milliseconds{500});
 
   ~command_client();
   command_client(const command_client&) = delete;
@@ -30,7 +32,7 @@ public:
 private:
   explicit command_client(std::string endpoint);
 
-  status open(milliseconds patience);
+  status open(milliseconds patience, milliseconds absence);
 
   std::string endpoint_;
   std::string name_;

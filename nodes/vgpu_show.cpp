@@ -154,7 +154,8 @@ int events(show_options x) {
   // A manager that is restarted is waited for.
   while (!done && x.follow) {
     manager->reset();
-    manager = command_client::connect(x.endpoint(), milliseconds{wait_ms});
+    manager = command_client::connect(x.endpoint(), milliseconds{wait_ms},
+                                      milliseconds{wait_ms});
     if (!manager)
       return complain("events", manager.why());
     done = print_events(**manager, x);

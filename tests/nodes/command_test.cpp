@@ -368,8 +368,9 @@ BOOST_AUTO_TEST_CASE(it_ends_as_its_program_does) {
   BOOST_TEST(shell("exec " VGPU_BIN "/vgpu run -- sh -c \"kill -USR1 \\$\\$\"")
                  .status == 128 + SIGUSR1);
   // A signal for `vgpu run` is one for the program.
-  auto x = shell("vgpu run -- bash -c \"trap \\\"echo caught; exit 9\\\" "
-                 "TERM; kill -TERM \\$PPID; read -r < <(sleep 60)\"");
+  auto x = shell("vgpu run -- bash -c \"sleep 60 >&- 2>&- & "
+                 "trap \\\"kill \\$!; echo caught; exit 9\\\" TERM; "
+                 "kill -TERM \\$PPID; wait\"");
   BOOST_TEST(x.status == 9);
   BOOST_TEST(x.out == "caught\n");
   BOOST_TEST(std::filesystem::is_empty(dir));
@@ -377,7 +378,7 @@ BOOST_AUTO_TEST_CASE(it_ends_as_its_program_does) {
 
 BOOST_AUTO_TEST_CASE(its_cluster_dies_with_it) {
   auto x = shell("vgpu run -- sh -c \"" VGPU_BIN "/vgpu status --json; "
-                 "kill -KILL \\$PPID; sleep 60\" & wait");
+                 "kill -KILL \\$PPID; exec sleep 60\" & wait");
   auto all = json::parse(x.out.substr(0, x.out.find('\n')));
   await_end(all["manager"]["pid"].get<int>());
   await_end(all["nodes"][0]["pid"].get<int>());
