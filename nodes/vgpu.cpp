@@ -2,7 +2,10 @@
 #include "actors/log.hpp"
 #include "nodes/vgpu_commands.hpp"
 
+#include <algorithm>
 #include <iostream>
+#include <string>
+#include <vector>
 
 namespace vgpu::command {
 
@@ -19,8 +22,25 @@ int complain(const std::string& name, const fault& why) {
 
 } // namespace vgpu::command
 
+namespace {
+
+/// Takes `--` and what follows it off a `run` in `given`: it is the program's
+/// affair, and CLI11 would look for options in it.
+std::vector<std::string> take_program(std::vector<std::string>& given) {
+  auto dashes = !given.empty() && given.front() == "run"
+                    ? std::find(given.begin(), given.end(), "--")
+                    : given.end();
+  std::vector<std::string> out{dashes, given.end()};
+  given.erase(dashes, given.end());
+  return out;
+}
+
+} // namespace
+
 int main(int argc, char** argv) {
   using namespace vgpu::command;
+  std::vector<std::string> given{argv + 1, argv + argc};
+  auto program = take_program(given);
   CLI::App app{"Runs CUDA programs on virtual GPUs, and manages the cluster "
                "that provides them.",
                "vgpu"};
@@ -30,11 +50,13 @@ int main(int argc, char** argv) {
              "answers;\n`vgpu run` passes on its program's (126: cannot be "
              "run, 127: not found).");
   job todo;
-  add_run_command(app, todo);
+  add_run_command(app, todo, std::move(program));
   add_cluster_commands(app, todo);
   add_show_commands(app, todo);
   try {
-    app.parse(argc, argv);
+    // It takes them from the back.
+    std::reverse(given.begin(), given.end());
+    app.parse(std::move(given));
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? succeeded : wrong_usage;
   }

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace vgpu::command {
 
@@ -31,6 +32,8 @@ int complain(const std::string& name, const fault& why);
 using job = std::function<int()>;
 void add_cluster_commands(CLI::App& app, job& todo); // up, down, kill-*, ...
 void add_show_commands(CLI::App& app, job& todo);    // status, events
-void add_run_command(CLI::App& app, job& todo);
+/// `program` is `--` and what followed it on the command line, or empty.
+void add_run_command(CLI::App& app, job& todo,
+                     std::vector<std::string> program);
 
 } // namespace vgpu::command

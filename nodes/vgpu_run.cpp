@@ -281,10 +281,12 @@ int run(run_options& x) {
 
 } // namespace
 
-void add_run_command(CLI::App& app, job& todo) {
+void add_run_command(CLI::App& app, job& todo,
+                     std::vector<std::string> program) {
   auto x = std::make_shared<run_options>();
-  auto* sub =
-      app.add_subcommand("run", "Runs a CUDA program on a virtual GPU.");
+  auto* sub = app.add_subcommand(
+      "run", "Runs a CUDA program on a virtual GPU: vgpu run [OPTIONS] [--] "
+             "PROGRAM [ARGUMENTS...]");
   sub->add_option("--share", x->share,
                   "of a GPU's compute, more than 0 and at most 1 (default 1)");
   sub->add_option("--memory", x->memory,
@@ -306,8 +308,6 @@ void add_run_command(CLI::App& app, job& todo) {
       ->check(CLI::IsMember({"cpu", "nvidia", "auto"}))
       ->capture_default_str();
   sub->add_option("--worker", x->worker)->group("");
-  sub->add_option("PROGRAM", x->command, "the program and its arguments")
-      ->required();
   sub->prefix_command();
   sub->footer(
       "Without a cluster, one is brought up for as long as the program runs.\n"
@@ -315,9 +315,17 @@ void add_run_command(CLI::App& app, job& todo) {
       "  vgpu run -- ./saxpy 1000\n"
       "  vgpu run --share 0.5 --memory 2GiB -- python3 train.py\n"
       "  VGPU_MANAGER=tcp://10.0.0.1:7070 vgpu run -- ./saxpy");
-  sub->callback([sub, x, &todo] {
-    auto rest = sub->remaining();
-    x->command.insert(x->command.end(), rest.begin(), rest.end());
+  sub->callback([sub, x, program = std::move(program), &todo] {
+    // From the program's name on, everything is the program's; the dashes
+    // too, unless they come first.
+    x->command = sub->remaining();
+    if (!x->command.empty() && x->command.front().starts_with('-'))
+      throw CLI::ExtrasError{x->command};
+    x->command.insert(x->command.end(), program.begin(), program.end());
+    if (!x->command.empty() && x->command.front() == "--")
+      x->command.erase(x->command.begin());
+    if (x->command.empty())
+      throw CLI::RequiredError{"PROGRAM"};
     todo = [x] { return run(*x); };
   });
 }
