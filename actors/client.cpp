@@ -103,9 +103,13 @@ void close(self_ptr self, const caf::down_msg& msg) {
 
 void take(self_ptr self, const control::lease& lease, std::uint64_t request) {
   auto* x = find(self, [&](const client_session& s) {
-    return request != 0 ? s.request == request
-                        : s.lease && s.lease->session == lease.session;
+    return request != 0 && s.request == request;
   });
+  // Unasked, or the answer to a question that was asked again since.
+  if (x == nullptr)
+    x = find(self, [&](const client_session& s) {
+      return s.lease && s.lease->session == lease.session;
+    });
   if (x == nullptr) {
     // Of a program that is gone: the manager may forget it.
     send(self, control::close_session{lease.session, lease.epoch,
@@ -138,17 +142,19 @@ void take(self_ptr self, const control::envelope& in) {
     take(self, *lease, in.request);
   else if (auto* why = std::get_if<control::refusal>(&in.body))
     take(self, *why, in.request);
-  else if (std::holds_alternative<control::welcome>(in.body))
+  else if (std::holds_alternative<control::welcome>(in.body)) {
+    self->state.up = true;
     for (auto& [key, session] : self->state.sessions)
       ask(self, session);
-  else
+  } else
     spdlog::warn("the manager sent a message that no client takes");
 }
 
 void take(self_ptr self, const link_event& change) {
-  auto& st = self->state;
-  // Questions are asked when the manager has said welcome.
-  st.up = change.what == link_event::kind::up;
+  // A connection that stands is not enough: questions are asked when the
+  // manager has said welcome, and then all of them.
+  if (change.what == link_event::kind::down)
+    self->state.up = false;
 }
 
 /// What a session tells the manager. A suspicion that the manager does not

@@ -49,6 +49,8 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
   if (zmq_socket_monitor(socket_.handle(), address.c_str(), monitored) != 0)
     throw zmq::error_t{};
   monitor_.set(zmq::sockopt::linger, 0);
+  // ZeroMQ's own thread writes to the monitor, and waits while it is full.
+  monitor_.set(zmq::sockopt::rcvhwm, 0);
   monitor_.connect(address);
   if (binds_) {
     socket_.set(zmq::sockopt::router_mandatory, true);
@@ -62,6 +64,13 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
     socket_.set(zmq::sockopt::reconnect_ivl_max, last_retry_ms);
     socket_.connect(endpoint_);
   }
+}
+
+link_socket::~link_socket() {
+  // Before the monitor's other end goes: ZeroMQ's thread would wait for ever to
+  // tell it of connections that end with the socket, and with it every other
+  // socket of this process.
+  zmq_socket_monitor(socket_.handle(), nullptr, 0);
 }
 
 std::string link_socket::endpoint() const {

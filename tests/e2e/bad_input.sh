@@ -1,0 +1,310 @@
+#!/usr/bin/env bash
+# Wrong words from outside: each gets a clear answer, and nobody is harmed.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'EOT'
+usage: bad_input.sh BUILD CASE
+
+  words      wrong options, programs and numbers
+  endpoints  malformed and silent ones
+  places     folders and files in which nothing can be made
+  images     truncated and damaged GPU code
+  noise      random bytes to every socket while a program runs, over tcp
+  noise_ipc  the same over ipc, and with a mapped log
+EOT
+}
+
+case "${1-}" in
+  -h | --help) usage; exit 0 ;;
+esac
+(($# == 2)) || { usage >&2; exit 2; }
+begin "$1"
+
+# A message is a line or some, not a dump.
+told_briefly() { # REGEX
+  told "$1"
+  (($(wc -l <"$work/out/stderr") <= 6)) ||
+    fail "that is a long message: $(<"$work/out/stderr")"
+  ! grep -qE 'what\(\)|terminate called|Assertion|core dumped' \
+    "$work/out/stderr" || fail "it crashed: $(<"$work/out/stderr")"
+}
+
+try_words() { # OPTION...
+  expect 127 "$vgpu" run "$@" -- /no/such/program
+  told_briefly "/no/such/program.*no such file"
+  expect 127 "$vgpu" run "$@" -- no-such-program
+  told_briefly "no-such-program.*PATH"
+  : >"$work/out/plain"
+  expect 126 "$vgpu" run "$@" -- "$work/out/plain"
+  told_briefly "not executable"
+  expect 126 "$vgpu" run "$@" -- "$work/out"
+  told_briefly "director|not executable"
+  printf 'no program at all' >"$work/out/garbage"
+  chmod +x "$work/out/garbage"
+  expect 126 "$vgpu" run "$@" -- "$work/out/garbage"
+  told_briefly "garbage.*format"
+
+  local number
+  for number in 0 2 -0.5 1.0001 nan inf; do
+    expect 2 "$vgpu" run "$@" "--share=$number" -- "$guest" exit 0
+    told_briefly "share.*(more than 0|at most 1)"
+  done
+  for number in much '' 1,5; do
+    expect 2 "$vgpu" run "$@" "--share=$number" -- "$guest" exit 0
+    told_briefly "share"
+  done
+  expect 1 "$vgpu" run "$@" --memory 900TiB -- "$guest" exit 0
+  told_briefly "900.*TiB"
+  for number in 0 -1 5XB x 1e999 99999999999T; do
+    expect 2 "$vgpu" run "$@" "--memory=$number" -- "$guest" exit 0
+    told_briefly "memory.*$number"
+  done
+  for number in 0 -1 100000 two; do
+    expect 2 "$vgpu" run "$@" "--gpus=$number" -- "$guest" exit 0
+    told_briefly "gpus"
+  done
+  expect 2 "$vgpu" run "$@" --protect always -- "$guest" exit 0
+  told_briefly "protect.*(none|journal)"
+  expect 2 "$vgpu" run "$@"
+  told_briefly "PROGRAM"
+  expect 2 "$vgpu" run "$@" --no-such-option -- "$guest" exit 0
+}
+
+case_words() {
+  try_words --device cpu
+  check_leaks
+  expect 2 "$vgpu"
+  expect 2 "$vgpu" no-such-command
+  expect 0 "$vgpu" --help
+  grep -q "vgpu COMMAND --help" "$work/out/stdout" || fail "no help"
+  local command
+  for command in up down run status events kill-node; do
+    expect 0 "$vgpu" "$command" --help
+    grep -q Example "$work/out/stdout" || fail "$command: no example"
+  done
+  for command in manager node worker client; do
+    expect 0 "$build/bin/vgpu-$command" --help
+  done
+  for command in "--nodes 0" "--nodes x" "--nodes 1000000" "--gpus-per-node 0" \
+    "--device quantum" "--memory much" "--lost-after 0"; do
+    # shellcheck disable=SC2086 # options
+    expect 2 "$vgpu" up --run-dir "$work/run" $command
+    told_briefly "${command%% *}"
+  done
+
+  cluster_up --nodes 2 --gpus-per-node 1 --memory 1GiB
+  try_words
+  expect 1 "$vgpu" run --memory 2GiB -- "$guest" exit 0
+  told_briefly "2.0 GiB"
+  expect 1 "$vgpu" run --gpus 2 -- "$guest" devices
+  told_briefly "2 GPU|GPUs"
+  expect 1 "$vgpu" kill-node nobody
+  told_briefly "no node 'nobody'"
+  # Past `vgpu run`, the manager itself refuses.
+  export LD_LIBRARY_PATH=$build/lib
+  local wrong
+  for wrong in VGPU_SHARE=0 VGPU_SHARE=2 VGPU_SHARE=-1 VGPU_SHARE=nan \
+    VGPU_MEMORY=999999999999999 VGPU_GPUS=100 VGPU_GPUS=0; do
+    expect 9 env "$wrong" "$guest" exit 0
+    told "cudaError"
+  done
+  unset LD_LIBRARY_PATH
+  expect 0 "$vgpu" run -- "$guest" exit 0
+  cluster_down
+}
+
+case_endpoints() {
+  local endpoint
+  for endpoint in nonsense tcp:// tcp://host tcp://host: tcp://:5 \
+    tcp://host:99999 tcp://host:port udp://host:1 ipc:// \
+    "ipc:///$(printf 'x%.0s' {1..150})" "tcp://a b:1" $'tcp://\n:1'; do
+    expect 2 "$vgpu" run --manager "$endpoint" -- "$guest" exit 0
+    told_briefly "endpoint"
+    VGPU_MANAGER=$endpoint expect 2 "$vgpu" run -- "$guest" exit 0
+    told_briefly "endpoint"
+    expect 2 "$vgpu" up --run-dir "$work/run" --listen "$endpoint"
+    told_briefly "endpoint"
+    refused status --manager "$endpoint"
+    refused events --manager "$endpoint"
+    refused kill-node a --manager "$endpoint"
+    expect 1 "$build/bin/vgpu-manager" --run-dir "$work/run" \
+      --listen "$endpoint"
+    told_briefly "endpoint"
+    expect 1 "$build/bin/vgpu-node" --name a --run-dir "$work/run" \
+      --device cpu --manager "$endpoint"
+    told_briefly "endpoint"
+    VGPU_MANAGER=$endpoint LD_LIBRARY_PATH=$build/lib expect 9 "$guest" exit 0
+    told "cudaError"
+  done
+  rmdir "$work/run" 2>/dev/null || true
+  check_leaks
+  # Well-formed, and nobody there.
+  for endpoint in tcp://127.0.0.1:1 "ipc://$work/none.sock"; do
+    expect 3 "$vgpu" run --manager "$endpoint" -- "$guest" exit 0
+    told_briefly "manager.*$endpoint|$endpoint.*manager"
+    VGPU_MANAGER=$endpoint expect 3 "$vgpu" run -- "$guest" exit 0
+    expect 3 "$vgpu" status --manager "$endpoint"
+    told_briefly "$endpoint"
+    VGPU_MANAGER=$endpoint LD_LIBRARY_PATH=$build/lib expect 9 "$guest" exit 0
+    told cudaErrorNoDevice
+  done
+}
+
+# 2, wrong usage, or 3, nobody answers: in any case at once and with a word.
+refused() { # COMMAND...
+  local got=0
+  timeout 20 "$vgpu" "$@" </dev/null >/dev/null 2>"$work/out/stderr" || got=$?
+  ((got == 2 || got == 3)) || fail "vgpu $* ended with $got"
+  told_briefly "endpoint"
+}
+
+case_places() {
+  local place
+  : >"$work/out/file"
+  for place in /proc/vgpu /proc/none/vgpu "$work/out/file" \
+    "$work/out/file/below"; do
+    expect 1 "$vgpu" up --run-dir "$place"
+    told_briefly "$place"
+    expect 1 "$build/bin/vgpu-manager" --run-dir "$place"
+    told_briefly "$place"
+    expect 1 "$vgpu" down --run-dir "$place"
+    told_briefly "$place"
+  done
+  # `vgpu run` with no manager, and nowhere to put one.
+  for place in /proc "$work/out/file" /no/such/folder; do
+    TMPDIR=$place expect 1 "$vgpu" run --device cpu -- "$guest" exit 0
+    told_briefly "$place"
+  done
+  mkdir -m 777 "$work/out/open"
+  chmod 777 "$work/out/open"
+  expect 1 "$vgpu" up --run-dir "$work/out/open"
+  told_briefly "others may write"
+  if ((EUID != 0)); then
+    echo "not root: another user's folder is not tried"
+    return
+  fi
+  # As somebody who may do nothing here.
+  mkdir -m 755 "$work/out/roots"
+  chmod 755 "$work" "$work/out"
+  local nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups env
+    XDG_RUNTIME_DIR= HOME=/)
+  if ! "${nobody[@]}" test -x "$vgpu"; then
+    echo "nobody may not read $build: another user is not tried"
+    return
+  fi
+  for place in "$work/out/roots" "$work/out/roots/below"; do
+    expect 1 "${nobody[@]}" "$vgpu" up --run-dir "$place"
+    told_briefly "$place.*(belongs to another|ermission)"
+  done
+  expect 1 "${nobody[@]}" TMPDIR="$work/out/roots" "$vgpu" run --device cpu \
+    -- "$guest" exit 0
+  told_briefly "$work/out/roots.*ermission"
+}
+
+case_images() {
+  local code=$build/tests/e2e/answer
+  cluster_up --nodes 1
+  expect 0 "$vgpu" run -- "$build/tests/e2e/images" "$code.fatbin" \
+    "$code.cubin" "$work/out/image"
+  cat "$work/out/stdout"
+  ! has_event '.kind | test("worker-exited|session-replaced")' ||
+    fail "an image ended a worker"
+  expect 0 "$vgpu" run -- "$guest" exit 0
+  cluster_down
+}
+
+# -- noise --------------------------------------------------------------------
+
+# The tcp ports on which a process listens.
+tcp_of() { # PID
+  ss -Hltnp | awk -v pid="pid=$1," 'index($0, pid) { print "tcp://" $4 }'
+}
+
+every_socket() {
+  local pid inode
+  echo "$VGPU_MANAGER"
+  find "$run_dir" -type s -printf 'ipc://%p\n'
+  for pid in $(daemons vgpu-manager) $(daemons vgpu-node) \
+    $(daemons vgpu-worker) $(daemons vgpu-client); do
+    tcp_of "$pid"
+    for inode in $(find "/proc/$pid/fd" -lname 'socket:*' -printf '%l\n' |
+      tr -dc '0-9\n'); do
+      # Those that listen; flag 00010000.
+      awk -v i="$inode" '$7 == i && $4 == "00010000" && $8 ~ /^@/ {
+        print $8 }' /proc/net/unix
+    done
+  done
+}
+
+servants() {
+  local name
+  for name in manager node worker client; do
+    echo "$name:" "$(daemons "vgpu-$name" | sort | tr '\n' ' ')"
+  done
+}
+
+make_noise() {
+  local where
+  servants >"$work/out/before"
+  every_socket | sort -u >"$work/out/every_socket"
+  while read -r where; do
+    timeout 60 "$build/tests/e2e/noise" "$where" "$noise_seed" 25 </dev/null \
+      >>"$work/out/noise" 2>&1 ||
+      fail "noise to $where ended with $?: $(<"$work/out/noise")," \
+        "processes before: $(<"$work/out/before")," \
+        "now: $(servants); seed $noise_seed"
+    noise_seed=$((noise_seed + 1000))
+  done <"$work/out/every_socket"
+  servants >"$work/out/after"
+  diff "$work/out/before" "$work/out/after" >&2 ||
+    fail "the noise ended somebody"
+  noise_made=$((noise_made + 1))
+}
+
+on_line() { # NUMBER LINE
+  case $1 in 4 | 12 | 20) make_noise ;; esac
+}
+
+run_in_noise() { # CLUSTER-OPTION...
+  local arguments=(2000 96 50 60)
+  noise_seed=${E2E_SEED:-1} noise_made=0
+  undisturbed undisturbed "$heat" "${arguments[@]}"
+  cluster_up --nodes 2 "$@"
+  follow_program disturbed 90 "$vgpu" run -- "$heat" "${arguments[@]}"
+  ((program_status == 0)) || fail "heat ended with $program_status"
+  same undisturbed disturbed || fail "heat prints other lines"
+  ((noise_made == 3)) || fail "noise only $noise_made times"
+  say "noise to $(tr '\n' ' ' <"$work/out/every_socket")"
+  local kind
+  for kind in "${kinds[@]}"; do
+    grep -qE "$kind" "$work/out/every_socket" || fail "no socket like $kind"
+  done
+  ! has_event '.kind | test("node-lost|worker-exited|session-replaced")' ||
+    fail "the noise had consequences"
+  status_is '[.nodes[] | select(.state == "alive")] | length == 2' ||
+    fail "the nodes are gone"
+  expect 0 "$vgpu" run -- "$guest" exit 0
+  cluster_down
+}
+
+case_noise() {
+  command -v ss >/dev/null || skip "no ss command (iproute2)"
+  export VGPU_TRANSPORT=forwarded
+  kinds=('^tcp.*' '^ipc.*node-a.sock' '^@vgpu-client' '^@vgpu-worker')
+  run_in_noise --listen 'tcp://127.0.0.1:*' --bind 127.0.0.1
+  (($(grep -c '^tcp' "$work/out/every_socket") >= 2)) ||
+    fail "the worker's tcp port was not found"
+}
+
+case_noise_ipc() {
+  command -v ss >/dev/null || skip "no ss command (iproute2)"
+  export VGPU_TRANSPORT=mapped
+  kinds=('manager.sock' 'node-a.sock' 'worker.*sock' '^@vgpu-client'
+    '^@vgpu-worker')
+  run_in_noise
+}
+
+declare -F "case_$2" >/dev/null || { usage >&2; exit 2; }
+"case_$2"
+check_leaks

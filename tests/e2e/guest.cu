@@ -1,0 +1,171 @@
+// What the end-to-end tests run: one program, many behaviours.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+__global__ void add(unsigned* sums, const unsigned* values, unsigned n) {
+  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n)
+    sums[i] += values[i];
+}
+
+__global__ void speak(unsigned step) {
+  printf("device: step %u\n", step);
+}
+
+__global__ void store(unsigned* p, unsigned value) {
+  *p = value;
+}
+
+static void check(cudaError_t result, const char* what) {
+  if (result == cudaSuccess)
+    return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorName(result));
+  std::exit(9);
+}
+
+static void use_the_gpu() {
+  unsigned *p, value = 0;
+  check(cudaMalloc(&p, sizeof *p), "cudaMalloc");
+  store<<<1, 1>>>(p, 17);
+  check(cudaMemcpy(&value, p, sizeof value, cudaMemcpyDeviceToHost), "copy");
+  if (value != 17)
+    std::exit(8);
+}
+
+/// Prints before and waits after each round, so that who watches can act.
+static void pause_for(int milliseconds) {
+  std::fflush(stdout);
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
+
+/// Copies `rounds` different arrays of 1 MiB to the device and adds them up
+/// there.
+static int copies(unsigned rounds, int pause) {
+  constexpr unsigned n = 1 << 18;
+  std::vector<unsigned> values(n), sums(n), expected(n);
+  unsigned *dev_values, *dev_sums;
+  check(cudaMalloc(&dev_values, n * 4), "cudaMalloc");
+  check(cudaMalloc(&dev_sums, n * 4), "cudaMalloc");
+  check(cudaMemset(dev_sums, 0, n * 4), "cudaMemset");
+  for (unsigned round = 1; round <= rounds; ++round) {
+    for (unsigned i = 0; i < n; ++i) {
+      values[i] = (round * 2654435761u) ^ (i * 40503u);
+      expected[i] += values[i];
+    }
+    check(cudaMemcpy(dev_values, values.data(), n * 4, cudaMemcpyHostToDevice),
+          "copy to the device");
+    add<<<n / 256, 256>>>(dev_sums, dev_values, n);
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    std::printf("round %u\n", round);
+    pause_for(pause);
+  }
+  check(cudaMemcpy(sums.data(), dev_sums, n * 4, cudaMemcpyDeviceToHost),
+        "copy from the device");
+  std::printf(sums == expected ? "right\n" : "WRONG\n");
+  return sums == expected ? 0 : 1;
+}
+
+static int print_steps(unsigned steps, int pause) {
+  for (unsigned step = 1; step <= steps; ++step) {
+    speak<<<1, 1>>>(step);
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    std::printf("host: step %u\n", step);
+    pause_for(pause);
+  }
+  return 0;
+}
+
+static int devices() {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  for (int d = 0; d < count; ++d) {
+    check(cudaSetDevice(d), "cudaSetDevice");
+    use_the_gpu();
+    std::printf("device %d works\n", d);
+  }
+  return 0;
+}
+
+/// Every byte there is, on both streams, with no end of line.
+static int bytes() {
+  use_the_gpu();
+  std::string all;
+  for (int i = 0; i < 256; ++i)
+    all += static_cast<char>(i);
+  std::fwrite(all.data(), 1, all.size(), stdout);
+  std::fwrite(all.data(), 1, all.size(), stderr);
+  return 0;
+}
+
+static void leave_by(int signal) {
+  rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  use_the_gpu();
+  std::raise(signal);
+}
+
+static int fork_some() {
+  use_the_gpu();
+  for (int i = 0; i < 4; ++i) {
+    pid_t child = fork();
+    if (child == 0)
+      _exit(i);
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != i)
+      return 1;
+    use_the_gpu();
+  }
+  std::printf("forked\n");
+  return 0;
+}
+
+static int stray() {
+  unsigned* nowhere = reinterpret_cast<unsigned*>(0x10);
+  use_the_gpu();
+  store<<<1, 1>>>(nowhere, 1);
+  cudaError_t got = cudaDeviceSynchronize();
+  std::printf("%s\n", cudaGetErrorName(got));
+  return got == cudaErrorIllegalAddress ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  auto mode = argc > 1 ? std::string{argv[1]} : std::string{};
+  auto number = [&](int i, int otherwise) {
+    return argc > i ? std::atoi(argv[i]) : otherwise;
+  };
+  if (mode == "exit") {
+    use_the_gpu();
+    return number(2, 0);
+  }
+  if (mode == "signal")
+    leave_by(number(2, SIGTERM));
+  if (mode == "wait") {
+    use_the_gpu();
+    std::printf("ready\n");
+    std::fflush(stdout);
+    for (;;)
+      pause();
+  }
+  if (mode == "devices")
+    return devices();
+  if (mode == "bytes")
+    return bytes();
+  if (mode == "fork")
+    return fork_some();
+  if (mode == "stray")
+    return stray();
+  if (mode == "print")
+    return print_steps(number(2, 10), number(3, 0));
+  if (mode == "copies")
+    return copies(number(2, 10), number(3, 0));
+  std::fprintf(stderr, "usage: guest MODE [NUMBER...]\n");
+  return 2;
+}

@@ -1,0 +1,262 @@
+#!/usr/bin/env bash
+# Four hosts, as network namespaces on one bridge: a manager, two nodes, and
+# one with the program. What their hosts share, they do not use: folders and
+# abstract sockets are their own.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'EOT'
+usage: hosts.sh BUILD CASE
+
+  kill    the node that serves the program is killed
+  cut     its link is cut, and stays so
+  heal    its link is cut, and comes back after the vGPU has moved: the old
+          worker has ended by itself
+  fence   the same, but the old worker could not end: it is frozen, wakes up
+          later, and is fenced
+  blink   the link is cut for a moment, too short for anything to move
+  manager the manager is killed and started again
+EOT
+}
+
+case "${1-}" in
+  -h | --help) usage; exit 0 ;;
+esac
+(($# == 2)) || { usage >&2; exit 2; }
+((EUID == 0)) || skip "network namespaces need root; run the tests as root"
+command -v ip >/dev/null || skip "no ip command (iproute2)"
+begin "$1"
+case_name=$2
+arguments=(900 96 20 25)
+
+# -- the network --------------------------------------------------------------
+
+net=vgpu-e2e-$$
+hosts=(manager a b program)
+manager_endpoint=tcp://10.99.0.1:7070
+
+# shellcheck disable=SC2317 # called at the end
+after_end() {
+  local host
+  for host in "${hosts[@]}" switch; do
+    ip netns delete "$net-$host" 2>/dev/null || true
+  done
+}
+
+make_network() {
+  local host number=0
+  ip netns add "$net-switch" 2>"$work/out/netns" ||
+    skip "no network namespaces here: $(<"$work/out/netns")"
+  ip -n "$net-switch" link add bridge type bridge 2>"$work/out/netns" ||
+    skip "no bridges here: $(<"$work/out/netns")"
+  ip -n "$net-switch" link set bridge up
+  for host in "${hosts[@]}"; do
+    number=$((number + 1))
+    ip netns add "$net-$host"
+    ip -n "$net-$host" link set lo up
+    ip -n "$net-switch" link add "port-$host" type veth \
+      peer name eth0 netns "$net-$host" 2>"$work/out/netns" ||
+      skip "no veth pairs here: $(<"$work/out/netns")"
+    ip -n "$net-switch" link set "port-$host" master bridge up
+    ip -n "$net-$host" address add "10.99.0.$number/24" dev eth0
+    ip -n "$net-$host" link set eth0 up
+  done
+}
+
+# In a subshell: what it starts is the process that the caller knows.
+on() { # HOST COMMAND...
+  local host=$1
+  shift
+  XDG_RUNTIME_DIR=$work/$host exec ip netns exec "$net-$host" "$@"
+}
+
+cut() { ip -n "$net-$1" link set eth0 down; }
+heal() { ip -n "$net-$1" link set eth0 up; }
+
+# -- the cluster --------------------------------------------------------------
+
+declare -A pid_on=()
+
+start_manager() {
+  on manager "$build/bin/vgpu-manager" --listen "$manager_endpoint" \
+    </dev/null >>"$work/out/manager" 2>&1 &
+  pid_on[manager]=$!
+}
+
+start_node() { # NAME NUMBER
+  on "$1" "$build/bin/vgpu-node" --name "$1" --manager "$manager_endpoint" \
+    --bind "10.99.0.$2" --device cpu </dev/null >>"$work/out/node-$1" 2>&1 &
+  pid_on[$1]=$!
+}
+
+start_hosts() {
+  local host
+  for host in "${hosts[@]}"; do mkdir -m 700 "$work/$host"; done
+  export VGPU_MANAGER=$manager_endpoint
+  at_manager=(ip netns exec "$net-manager")
+  start_manager
+  start_node a 2
+  start_node b 3
+  until_true 10 status_is '[.nodes[] | select(.state == "alive")] | length == 2' ||
+    fail "the nodes do not join"
+}
+
+stop_hosts() {
+  local host
+  for host in a b manager; do
+    kill -TERM "${pid_on[$host]}" 2>/dev/null || true
+    wait "${pid_on[$host]}" 2>/dev/null || true
+    find "$work/$host" -type s >"$work/out/sockets"
+    [[ ! -s $work/out/sockets ]] ||
+      fail "$host leaves sockets behind: $(<"$work/out/sockets")"
+    rm -rf -- "${work:?}/$host"
+  done
+  find "$work/program" -mindepth 1 >"$work/out/files"
+  [[ ! -s $work/out/files ]] ||
+    fail "the program's host is left with $(<"$work/out/files")"
+  rmdir "$work/program"
+  until_true 10 nobody_left ||
+    fail "still there: $(processes)"
+}
+
+run_heat() {
+  moved=
+  undisturbed undisturbed "$heat" "${arguments[@]}"
+  make_network
+  start_hosts
+  follow_program disturbed 60 env "XDG_RUNTIME_DIR=$work/program" \
+    ip netns exec "$net-program" "$vgpu" run -- "$heat" "${arguments[@]}"
+  ((program_status == 0)) ||
+    fail "heat ended with $program_status: $(<"$work/out/disturbed.err")"
+  same undisturbed disturbed || fail "heat prints other lines"
+}
+
+# -- what happens to it -------------------------------------------------------
+
+remember() {
+  node=$(session .node)
+  worker=$(session .worker_pid)
+  old_epoch=$(session .epoch)
+  [[ -n $node && $worker -gt 0 ]] || fail "nobody serves heat"
+}
+
+moved_away() {
+  status_is "[.vgpus[].sessions[]] | length == 1 and .[0].state == \"running\"
+    and .[0].node != \"$node\" and .[0].epoch > $old_epoch"
+}
+
+await_move() {
+  local began
+  began=$(milliseconds)
+  until_true 15 moved_away || fail "the vGPU does not move away from $node"
+  say "moved away from $node after $(($(milliseconds) - began)) ms"
+  moved=yes
+}
+
+await_node_back() {
+  until_true 20 status_is "[.nodes[] | select(.name == \"$node\")
+    | .state] == [\"alive\"]" || fail "node $node does not come back"
+}
+
+worker_gone() { ! alive "$worker"; }
+
+case_kill() {
+  (($1 == 15)) || return 0
+  remember
+  kill_hard "${pid_on[$node]}" || fail "cannot kill node $node"
+  await_move
+  worker_gone || fail "the worker outlives its node"
+  # One more of that name, so that there is no difference at the end.
+  wait "${pid_on[$node]}" 2>/dev/null || true
+  if [[ $node == a ]]; then start_node a 2; else start_node b 3; fi
+}
+
+case_cut() {
+  (($1 == 15)) || return 0
+  remember
+  cut "$node"
+  await_move
+  # Nobody can reach it: it must have ended by itself.
+  until_true 10 worker_gone || fail "the old worker runs on behind the cut"
+}
+
+case_heal() {
+  case $1 in
+    15) case_cut 15 ;;
+    25)
+      heal "$node"
+      await_node_back
+      moved_away || fail "the vGPU went back"
+      ;;
+  esac
+}
+
+case_fence() {
+  case $1 in
+    15)
+      remember
+      kill -STOP "$worker"
+      cut "$node"
+      await_move
+      alive "$worker" || fail "a frozen worker cannot end"
+      ;;
+    25)
+      heal "$node"
+      event=$(await_event '.kind == "fenced"' 20) ||
+        fail "the old worker is not fenced"
+      say "$(jq -r .text <<<"$event")"
+      [[ $(jq .epoch <<<"$event") == "$old_epoch" ]] ||
+        fail "another epoch is fenced: $event"
+      kill -CONT "$worker" 2>/dev/null || true
+      until_true 10 worker_gone || fail "the fenced worker runs on"
+      await_node_back
+      moved_away || fail "the vGPU went back"
+      ;;
+  esac
+}
+
+case_blink() {
+  (($1 == 15)) || return 0
+  remember
+  cut "$node"
+  sleep 0.15 # how long the cut lasts; nothing is awaited
+  heal "$node"
+}
+
+case_manager() {
+  case $1 in
+    15)
+      remember
+      kill_hard "${pid_on[manager]}"
+      wait "${pid_on[manager]}" 2>/dev/null || true
+      ;;
+    25)
+      local began
+      began=$(milliseconds)
+      start_manager
+      until_true 10 status_is "[.vgpus[].sessions[]
+        | [.node, .worker_pid, .epoch, .state, .connected]]
+        == [[\"$node\", $worker, $old_epoch, \"running\", true]]
+        and ([.nodes[].state] == [\"alive\", \"alive\"])" ||
+        fail "the status is not right again: $(status .)"
+      took=$(($(milliseconds) - began))
+      say "right again after $took ms"
+      ((took <= 2000)) || fail "that took more than 2 s"
+      ;;
+  esac
+}
+
+on_line() { "case_$case_name" "$@"; }
+declare -F "case_$case_name" >/dev/null || { usage >&2; exit 2; }
+run_heat
+case $case_name in
+  kill | cut | heal | fence)
+    [[ $moved == yes ]] || fail "heat ended before anything happened"
+    has_event '.kind == "session-replaced"' || fail "no session-replaced"
+    has_event '.kind == "session-replayed"' || fail "no session-replayed"
+    ;;
+  blink) until_true 10 status_is '[.nodes[].state] == ["alive", "alive"]' ;;
+  manager) ((took)) || fail "heat ended before the manager was back" ;;
+esac
+stop_hosts
+check_leaks

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Protection levels: a journal that is full, and none at all.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'EOT'
+usage: protection.sh BUILD CASE
+
+  full       the journal reaches its cap: the session goes on unprotected
+  full_kill  the same, and then the node dies: the program is told
+  none       --protect none, and the node dies
+  none_calm  --protect none, and nobody dies
+EOT
+}
+
+case "${1-}" in
+  -h | --help) usage; exit 0 ;;
+esac
+(($# == 2)) || { usage >&2; exit 2; }
+begin "$1"
+# The least that is taken; 1 MiB goes into it with every round of `copies`.
+export VGPU_JOURNAL=$((64 << 20))
+enough=100 rounds=160
+
+on_line() { :; }
+
+kill_its_node() {
+  kill_hard "$(node_pid "$(session .node)")" || fail "cannot kill the node"
+}
+
+run_copies() { # ROUNDS PAUSE OPTION...
+  local rounds=$1 pause=$2
+  shift 2
+  cluster_up --nodes 2
+  follow_program copies 60 "$vgpu" run "$@" -- "$guest" copies "$rounds" \
+    "$pause"
+}
+
+ended_right() {
+  ((program_status == 0)) || fail "it ended with $program_status:" \
+    "$(<"$work/out/copies.err")"
+  [[ $(tail -n 1 "$work/out/copies") == right ]] || fail "a wrong result"
+  [[ ! -s $work/out/copies.err ]] ||
+    fail "it wrote to stderr: $(<"$work/out/copies.err")"
+}
+
+# 9 is how `guest` ends at a CUDA error. A program that hangs ends with 124.
+ended_with_error() {
+  ((program_status == 9)) || fail "it ended with $program_status, not with a" \
+    "CUDA error: $(<"$work/out/copies.err")"
+  grep -q cudaError "$work/out/copies.err" || fail "which error?"
+  say "the program sees: $(<"$work/out/copies.err")"
+}
+
+case_full() {
+  local transport
+  for transport in mapped forwarded; do
+    export VGPU_TRANSPORT=$transport
+    run_copies "$enough" 0
+    ended_right
+    has_event '.kind == "protection-lowered"' || fail "no event tells of it"
+    cluster_down
+    check_leaks
+  done
+}
+
+case_full_kill() {
+  local transport
+  for transport in mapped forwarded; do
+    export VGPU_TRANSPORT=$transport
+    on_line() {
+      [[ $2 == "round $enough" ]] || return 0
+      await_event '.kind == "protection-lowered"' 10 >/dev/null ||
+        fail "no event tells that the protection is lowered"
+      kill_its_node
+    }
+    run_copies "$rounds" 10
+    ended_with_error
+    # The program after it is served by the node that is left.
+    expect 0 "$vgpu" run -- "$guest" exit 0
+    cluster_down
+    check_leaks
+  done
+}
+
+case_none() {
+  on_line() {
+    [[ $2 == "round 20" ]] || return 0
+    kill_its_node
+  }
+  run_copies 60 20 --protect none
+  ended_with_error
+  expect 0 "$vgpu" run -- "$guest" exit 0
+  cluster_down
+}
+
+case_none_calm() {
+  run_copies "$enough" 0 --protect none
+  ended_right
+  cluster_down
+}
+
+declare -F "case_$2" >/dev/null || { usage >&2; exit 2; }
+"case_$2"
+check_leaks

@@ -1,0 +1,236 @@
+#!/usr/bin/env bash
+# What a user sees who runs programs on vGPUs and knows nothing of us.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'EOT'
+usage: user.sh BUILD CASE
+
+  embedded    no cluster: `vgpu run` brings one along
+  cluster     the same on a cluster
+  library     no `vgpu run`: LD_LIBRARY_PATH alone
+  interrupt   Ctrl-C and SIGTERM, from outside
+  printf      what kernels print arrives once, also when the node dies
+  up_down     `vgpu up` twice, `vgpu down`, `vgpu down` again
+  idle        a cluster that nobody uses uses nothing
+EOT
+}
+
+case "${1-}" in
+  -h | --help) usage; exit 0 ;;
+esac
+(($# == 2)) || { usage >&2; exit 2; }
+begin "$1"
+
+every_byte() {
+  local i
+  for ((i = 0; i < 256; ++i)); do
+    # shellcheck disable=SC2059 # an escape
+    printf "\\x$(printf %02x "$i")"
+  done
+}
+
+# Statuses, signals and streams of programs that `"$@" PROGRAM ARGUMENTS`
+# runs.
+check_runner() { # COMMAND...
+  expect 0 "$@" "$guest" exit 0
+  [[ ! -s $work/out/stdout && ! -s $work/out/stderr ]] ||
+    fail "something was printed: $(cat "$work"/out/std*)"
+  expect 3 "$@" "$guest" exit 3
+  expect 255 "$@" "$guest" exit 255
+  check_signal SEGV "$@" "$guest" signal "$(kill -l SEGV)"
+  check_signal TERM "$@" "$guest" signal "$(kill -l TERM)"
+  check_signal KILL "$@" "$guest" signal "$(kill -l KILL)"
+  every_byte >"$work/out/bytes"
+  expect 0 "$@" "$guest" bytes
+  cmp "$work/out/bytes" "$work/out/stdout" || fail "stdout was touched"
+  cmp "$work/out/bytes" "$work/out/stderr" || fail "stderr was touched"
+  expect 0 "$@" "$guest" fork
+  [[ $(<"$work/out/stdout") == forked ]] || fail "fork: no answer"
+  expect 0 "$@" "$guest" print 3
+  printf 'device: step %d\nhost: step %d\n' 1 1 2 2 3 3 |
+    cmp - "$work/out/stdout" || fail "printf in another order"
+}
+
+# Not only 128 + the signal: the shell must see that a signal ended it.
+check_signal() { # SIGNAL COMMAND...
+  local want=$1 got
+  shift
+  got=$(ending_of "$@")
+  [[ $got == "signal $(kill -l "$want")" ]] ||
+    fail "'$*' ended with $got, not by SIG$want"
+}
+
+ending_of() { # COMMAND...
+  "$build/tests/e2e/ending" "$@" </dev/null 2>/dev/null
+}
+
+check_gpus() {
+  expect 0 "$vgpu" run "$@" --gpus 2 -- "$guest" devices
+  [[ $(<"$work/out/stdout") == $'device 0 works\ndevice 1 works' ]] ||
+    fail "--gpus 2 shows: $(<"$work/out/stdout")"
+  expect 0 "$vgpu" run "$@" -- "$guest" devices
+  [[ $(<"$work/out/stdout") == "device 0 works" ]] ||
+    fail "one GPU shows: $(<"$work/out/stdout")"
+}
+
+case_embedded() {
+  check_runner "$vgpu" run --device cpu --
+  check_gpus --device cpu
+  expect 0 "$vgpu" run --device cpu -- true
+  expect 0 "$vgpu" run --device cpu -- bash -c "'$guest' fork && '$guest' fork"
+}
+
+case_cluster() {
+  cluster_up --nodes 1 --gpus-per-node 2
+  check_runner "$vgpu" run --
+  check_gpus
+  until_true 5 status_is '[.vgpus[].sessions[]] == []' ||
+    fail "sessions are left: $(status .)"
+  cluster_down
+}
+
+case_library() {
+  export LD_LIBRARY_PATH=$build/lib
+  # Without a manager there is no GPU, and that is soon told.
+  VGPU_MANAGER=ipc://$work/none.sock expect 9 "$guest" exit 0
+  told cudaErrorNoDevice
+  cluster_up --nodes 1
+  check_runner env
+  check_signal TERM env "$guest" signal "$(kill -l TERM)"
+  cluster_down
+  unset LD_LIBRARY_PATH
+}
+
+# Starts `guest wait` in a process group of its own, as a terminal would.
+start_waiting() { # COMMAND...
+  : >"$work/out/waiting"
+  "$build/tests/e2e/ending" --group "$@" "$guest" wait </dev/null \
+    >"$work/out/waiting" 2>&1 &
+  waiting=$!
+  until_true 15 grep -q ready "$work/out/waiting" ||
+    fail "'guest wait' is not ready: $(<"$work/out/waiting")"
+  group=$(sed -n 's/^group //p' "$work/out/waiting")
+}
+
+check_interrupts() { # COMMAND...
+  local name
+  for name in INT TERM HUP; do
+    start_waiting "$@"
+    kill -s "$name" -- "-$group" # to the whole group, as Ctrl-C does
+    wait "$waiting" || true
+    grep -qx "signal $(kill -l "$name")" "$work/out/waiting" ||
+      fail "SIG$name to the group of $*: $(<"$work/out/waiting")"
+    start_waiting "$@"
+    kill -s "$name" "$group" # to `vgpu run` alone
+    wait "$waiting" || true
+    grep -qx "signal $(kill -l "$name")" "$work/out/waiting" ||
+      fail "SIG$name to $*: $(<"$work/out/waiting")"
+  done
+}
+
+case_interrupt() {
+  check_interrupts "$vgpu" run --device cpu --
+  check_leaks
+  # SIGKILL cannot be passed on; what it leaves must go by itself.
+  start_waiting "$vgpu" run --device cpu --
+  kill -KILL "$group"
+  wait "$waiting" || true
+  check_leaks
+  cluster_up
+  check_interrupts "$vgpu" run --
+  until_true 5 status_is '[.vgpus[].sessions[]] == []' ||
+    fail "sessions are left: $(status .)"
+  cluster_down
+}
+
+case_printf() {
+  local steps=40 transport
+  for transport in mapped forwarded; do
+    export VGPU_TRANSPORT=$transport
+    cluster_up --nodes 2
+    killed=
+    on_line() {
+      [[ $2 == "host: step 20" ]] || return 0
+      kill_hard "$(node_pid "$(session .node)")" || fail "cannot kill the node"
+      killed=yes
+    }
+    follow_program printed 60 "$vgpu" run -- "$guest" print "$steps" 10
+    ((program_status == 0)) || fail "it ended with $program_status"
+    [[ $killed == yes ]] || fail "no node was killed"
+    has_event '.kind == "session-replayed"' || fail "nothing was replayed"
+    for ((i = 1; i <= steps; ++i)); do
+      printf 'device: step %d\nhost: step %d\n' "$i" "$i"
+    done | diff - "$work/out/printed" ||
+      fail "with $transport, lines are missing, twice there, or out of order"
+    cluster_down
+    check_leaks
+  done
+}
+
+case_up_down() {
+  cluster_up --nodes 2
+  expect 1 "$vgpu" up --run-dir "$run_dir"
+  told "is up .* already"
+  told "vgpu down"
+  expect 0 "$vgpu" status
+  grep -q "node b" "$work/out/stdout" || fail "the first cluster is disturbed"
+  # Down while a program runs.
+  start_waiting "$vgpu" run --
+  cluster_down
+  kill -TERM "$group"
+  wait "$waiting" || true
+  check_leaks
+  expect 1 "$vgpu" down --run-dir "$run_dir"
+  told "no cluster was started"
+  # What a crash left behind is no obstacle.
+  local pid
+  cluster_up --nodes 1
+  for pid in $(daemons vgpu-node) $(daemons vgpu-manager); do
+    kill_hard "$pid"
+  done
+  cluster_up --nodes 1
+  expect 0 "$vgpu" run -- "$guest" exit 0
+  cluster_down
+  # In the default place.
+  "$vgpu" up </dev/null >"$work/out/up" 2>&1 || fail "vgpu up"
+  expect 0 "$vgpu" run -- "$guest" exit 0
+  expect 0 "$vgpu" events
+  grep -q session-opened "$work/out/stdout" || fail "it did not run there"
+  expect 0 "$vgpu" down
+}
+
+ticks() {
+  local pid total=0 fields
+  for pid in $(processes); do
+    fields=$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null) || continue
+    # shellcheck disable=SC2086 # fields
+    set -- $fields
+    total=$((total + ${12} + ${13}))
+  done
+  echo "$total"
+}
+
+measure_idle() { # WHAT
+  local before after percent
+  before=$(ticks)
+  sleep 5 # the time over which is measured
+  after=$(ticks)
+  percent=$(((after - before) * 100 / (5 * $(getconf CLK_TCK))))
+  say "$1: $((after - before)) ticks in 5 s"
+  ((percent < 2)) || fail "$1: $percent % of a core"
+}
+
+case_idle() {
+  cluster_up --nodes 3
+  measure_idle "an idle cluster of 3 nodes"
+  start_waiting "$vgpu" run --
+  measure_idle "with a program that does nothing"
+  kill -TERM "$group"
+  wait "$waiting" || true
+  cluster_down
+}
+
+declare -F "case_$2" >/dev/null || { usage >&2; exit 2; }
+"case_$2"
+check_leaks
