@@ -33,7 +33,7 @@ constexpr std::uint64_t acknowledge_count = 512;
 /// A worker that calls are sent to.
 struct session_client::forwarding {
   link_socket socket;
-  bool up = false;       // the connection stands
+  bool up = false;        // the connection stands
   bool attaching = false; // the lease was shown
   bool attached = false;  // and the worker takes calls
   std::uint64_t sent = 0;

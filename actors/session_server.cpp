@@ -444,12 +444,18 @@ void session_server::on(const data::calls& x, const parcel_ptr& in) {
   if (x.to <= received_)
     return; // all of it came before
   bytes = bytes.subspan(received_ - x.from);
-  // Records are made of words; frames come as they come.
+  received_ = x.to;
+  // Records are made of words. Large frames lie as words do and are read where
+  // they are, small ones lie somewhere in ZeroMQ's buffer.
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % sizeof(std::uint64_t) ==
+      0) {
+    backlog_.push_back({in, bytes});
+    return;
+  }
   auto words =
       std::make_shared<std::vector<std::uint64_t>>((bytes.size() + 7) / 8);
   std::copy(bytes.begin(), bytes.end(),
             reinterpret_cast<std::byte*>(words->data()));
-  received_ = x.to;
   backlog_.push_back(
       {words,
        {reinterpret_cast<const std::byte*>(words->data()), bytes.size()}});

@@ -131,7 +131,7 @@ private:
 
   /// Calls that came and wait, because too many answers are on their way.
   struct range {
-    std::shared_ptr<const std::vector<std::uint64_t>> owner;
+    std::shared_ptr<const void> owner;
     std::span<const std::byte> rest;
   };
   std::deque<range> backlog_;

@@ -135,7 +135,7 @@ void copy_to_host(benchmark::State& state, bool pinned) {
 #define VGPU_COPY_BENCHMARK(function, kind, pinned)                            \
   BENCHMARK_CAPTURE(function, kind, pinned)                                    \
       ->UseManualTime()                                                        \
-      ->Iterations(6)                                                          \
+      ->Iterations(4)                                                          \
       ->Unit(benchmark::kMillisecond)
 VGPU_COPY_BENCHMARK(copy_to_device, pageable, false);
 VGPU_COPY_BENCHMARK(copy_to_device, pinned, true);

@@ -28,7 +28,7 @@ public:
   void synchronise() const;
 
   CUdeviceptr memory() const noexcept { return memory_; }
-  static constexpr std::size_t memory_bytes = std::size_t{16} << 20;
+  static constexpr std::size_t memory_bytes = std::size_t{8} << 20;
 
 private:
   CUcontext context_ = nullptr;

@@ -82,18 +82,29 @@ void write_heads(const fs::path& dir) {
 }
 
 void write_envelopes(const fs::path& dir) {
-  control::device_facts facts{.name = "GPU", .attributes = {{1, 1024}}};
+  control::device_facts facts;
+  facts.name = "GPU";
+  facts.attributes = {{1, 1024}};
   control::worker_endpoints worker{"tcp://h:1", "w-1", "host"};
-  control::session_load load{.session = {1}, .epoch = {2}};
+  control::session_load load;
+  load.session = {1};
   control::specification wish;
   control::program program{"heat", 1, "host", "user"};
-  control::lease lease{.session = {1},
-                       .vgpu = {1},
-                       .epoch = {2},
-                       .node = "a",
-                       .worker = worker,
-                       .devices = {facts},
-                       .pgpus = {0}};
+  control::lease lease;
+  lease.session = {1};
+  lease.node = "a";
+  lease.worker = worker;
+  lease.devices = {facts};
+  lease.pgpus = {0};
+  control::start_worker start;
+  start.session = {1};
+  start.pgpus = {0};
+  control::adopt adopt;
+  adopt.session = {1};
+  adopt.program = program;
+  control::event event;
+  event.kind = "replaced";
+  event.node = "a";
   control::body bodies[] = {
       control::refusal{CUDA_ERROR_NO_DEVICE, "no node", {1}},
       control::hello{},
@@ -107,13 +118,13 @@ void write_envelopes(const fs::path& dir) {
       control::worker_started{{1}, {2}, worker, 77, {}},
       control::worker_exited{{1}, {2}, "signal 9", false},
       control::beat_ack{},
-      control::start_worker{.session = {1}, .pgpus = {0}},
+      start,
       control::stop_worker{{1}, {2}, "fenced"},
       control::acquire{wish, program},
-      control::adopt{.session = {1}, .program = program},
+      adopt,
       control::suspect{{1}, {2}, "gone"},
       control::close_session{{1}, {2}, "ended"},
-      control::event{.kind = "replaced", .node = "a"},
+      event,
       lease,
       control::worker_hello{{1}, {2}, worker, {}},
       control::worker_beat{load, CUDA_SUCCESS},
@@ -121,7 +132,7 @@ void write_envelopes(const fs::path& dir) {
       control::status_request{},
       control::status_text{"{}"},
       control::events_request{3, 100},
-      control::events{{{.kind = "lost"}, {.kind = "replaced"}}},
+      control::events{{event, event}},
       control::shutdown{},
       control::done{}};
   for (auto& x : bodies) {
@@ -144,8 +155,10 @@ void write_guest(const fs::path& dir) {
   capnp::MallocMessageBuilder notice;
   notice.initRoot<wire::GuestNotice>().setProtectionLowered(1 << 30);
   write_message(dir / "notice", notice);
-  write(dir / "ticket",
-        guest::encode_ticket({.session = {1}, .epoch = {2}, .node = "a"}));
+  control::lease lease;
+  lease.session = {1};
+  lease.node = "a";
+  write(dir / "ticket", guest::encode_ticket(lease));
 }
 
 } // namespace
