@@ -64,6 +64,13 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
   }
 }
 
+link_socket::~link_socket() {
+  // ZeroMQ's one I/O thread writes what happens to a connection into the
+  // monitor, and waits for ever where nobody is at its other end: the context's
+  // other sockets would stand still.
+  zmq_socket_monitor(socket_.handle(), nullptr, 0);
+}
+
 std::string link_socket::endpoint() const {
   return endpoint_;
 }

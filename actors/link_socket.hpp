@@ -17,6 +17,10 @@ public:
   /// Opens, then binds or begins to connect. Throws zmq::error_t.
   link_socket(zmq::context_t& zmq, const link_options& options);
 
+  link_socket(const link_socket&) = delete;
+  link_socket& operator=(const link_socket&) = delete;
+  ~link_socket();
+
   /// Where it listens or connects to.
   std::string endpoint() const;
 
