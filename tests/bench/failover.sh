@@ -34,10 +34,10 @@ for program in "$vgpu" "$heat"; do
 done
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-bench.XXXXXX")
-cluster=$work/run
+cluster=
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
-  [[ ! -d $cluster ]] ||
+  [[ -z $cluster ]] ||
     "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null 2>&1 || true
   rm -rf -- "$work"
 }
@@ -60,9 +60,10 @@ kill_serving_node() {
   kill -KILL "$pid"
 }
 
-measure_once() {
+measure_once() { # NUMBER
   local line seen=0
   rm -f "$work/stamped" "$work/killed"
+  cluster=$work/$1
   mkdir -m 700 "$cluster"
   "$vgpu" up --nodes 2 --run-dir "$cluster" --device cpu </dev/null \
     >"$work/up.log" 2>&1 || { cat "$work/up.log" >&2; die "vgpu up failed"; }
@@ -72,14 +73,14 @@ measure_once() {
     seen=$((seen + 1))
     # Half way: the journal holds what was done until then.
     ((seen != 20)) || kill_serving_node </dev/null >&2 &
-  done < <(timeout -k 5 60 "$vgpu" run -- "$heat" 200 128 5 </dev/null | stamp) \
+  done < <(timeout -k 5 60 "$vgpu" run "$heat" 200 128 5 </dev/null | stamp) \
     >"$work/stamped"
   wait
   grep -q 'bit for bit' "$work/stamped" ||
     { cat "$work/stamped" >&2; die "heat did not end well"; }
   "$vgpu" events --json >"$work/events"
   "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null
-  rm -rf -- "$cluster"
+  cluster=
   # What was computed before the kill may still be on its way to us: the first
   # new result is the line that was longest in coming.
   jq -n -c --argjson killed "$(<"$work/killed")" --slurpfile all "$work/events" \
@@ -98,5 +99,5 @@ measure_once() {
 }
 
 for ((i = 0; i < runs; ++i)); do
-  measure_once
+  measure_once "$i"
 done

@@ -53,10 +53,10 @@ else
 fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-bench.XXXXXX")
-cluster=$work/run
+cluster=
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
-  [[ ! -d $cluster ]] ||
+  [[ -z $cluster ]] ||
     "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null 2>&1 || true
   rm -rf -- "$work"
 }
@@ -74,6 +74,9 @@ benchmarks() { # PROGRAM OUTPUT OPTION...
 
 on_a_vgpu() { # TRANSPORT
   local i
+  # Not the former one's name: its client lives on for a while, and represents
+  # the programs of whatever manager has that name.
+  cluster=$work/$1
   mkdir -m 700 "$cluster"
   "$vgpu" up --nodes 1 --run-dir "$cluster" --device cpu </dev/null \
     >"$work/up.log" 2>&1 || { cat "$work/up.log" >&2; die "vgpu up failed"; }
@@ -86,7 +89,7 @@ on_a_vgpu() { # TRANSPORT
     "$bench" --first-call
   done >"$work/$1-first"
   "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null
-  rm -rf -- "$cluster"
+  cluster=
 }
 
 on_a_vgpu mapped
