@@ -33,7 +33,7 @@ constexpr std::uint64_t acknowledge_count = 512;
 /// A worker that calls are sent to.
 struct session_client::forwarding {
   link_socket socket;
-  bool up = false;       // the connection stands
+  bool up = false;        // the connection stands
   bool attaching = false; // the lease was shown
   bool attached = false;  // and the worker takes calls
   std::uint64_t sent = 0;
@@ -64,9 +64,12 @@ void session_client::act() {
   while (running_) {
     wait();
     read_mailbox();
-    read_guest();
-    read_worker();
-    read_socket();
+    if (ready_.guest)
+      read_guest();
+    if (ready_.worker)
+      read_worker();
+    if (ready_.socket)
+      read_socket();
     forward();
     keep_alive();
     fail_calls();
@@ -93,13 +96,23 @@ void session_client::wait() {
   auto reads = lost_ || (forwarding_ && forwarding_->attached &&
                          forwarding_->sent - forwarding_->executed < window);
   auto asleep = reads && reader_->fall_asleep();
+  auto behind_worker = items.size();
   if (forwarding_)
     forwarding_->socket.add_to(items);
+  auto behind_socket = items.size();
   if (asleep)
     items.push_back({nullptr, doorbell_.get(), ZMQ_POLLIN, 0});
   sleep_on(items, reads && !asleep ? 0ms : patience());
   if (asleep)
     reader_->awake();
+  auto any = [&](std::size_t from, std::size_t to) {
+    return std::any_of(items.begin() + static_cast<long>(from),
+                       items.begin() + static_cast<long>(to),
+                       [](auto& x) { return x.revents != 0; });
+  };
+  ready_ = {.guest = any(0, 1),
+            .worker = any(1, behind_worker),
+            .socket = any(behind_worker, behind_socket)};
 }
 
 void session_client::read_mailbox() {

@@ -118,6 +118,13 @@ private:
   unique_fd guest_;
   caf::actor owner_;
   bool running_ = true;
+  /// What wait() found to have something.
+  struct readiness {
+    bool guest = false;
+    bool worker = false;
+    bool socket = false;
+  };
+  readiness ready_;
   std::string host_ = host_id_once();
   static std::string host_id_once();
 

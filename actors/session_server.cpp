@@ -17,10 +17,10 @@ using namespace std::chrono_literals;
 
 /// Calls between two looks at sockets and mailbox.
 constexpr int log_quantum = 256;
-/// How long to look for the next call before going to sleep: longer than a
-/// program needs between two calls, shorter than a person notices on an idle
-/// machine.
-constexpr auto spin_for = 50us;
+/// How long to look for the next call before going to sleep, at most: what a
+/// wake-up costs. A program whose calls come further apart is not looked for.
+constexpr std::chrono::nanoseconds longest_spin = 50us;
+constexpr std::chrono::nanoseconds shortest_spin = 2us;
 
 bool same_file(int a, int b) {
   struct stat x {};
@@ -67,11 +67,14 @@ void session_server::act() {
   while (running_) {
     wait();
     read_mailbox();
-    if (polled_) {
+    if (ready_.listener)
       accept_guest();
+    if (ready_.strangers)
+      read_strangers();
+    if (ready_.guest)
       read_guest();
+    if (ready_.socket)
       read_socket();
-    }
     if (!running_)
       break;
     read_log();
@@ -101,30 +104,53 @@ void session_server::wait() {
   // A busy program is served without a system call; the sockets get their look
   // now and then.
   constexpr unsigned rounds_unpolled = 64;
-  if (guest_here_ && ++unpolled_ < rounds_unpolled && spin()) {
-    polled_ = false;
+  ready_ = {};
+  if (guest_here_ && ++unpolled_ < rounds_unpolled && spin())
     return;
-  }
-  polled_ = true;
   unpolled_ = 0;
+  sleep();
+}
+
+void session_server::sleep() {
   std::vector<zmq::pollitem_t> items;
   items.push_back({nullptr, listener_.get(), ZMQ_POLLIN, 0});
   for (auto& x : strangers_)
     items.push_back({nullptr, x.get(), ZMQ_POLLIN, 0});
+  auto behind_strangers = items.size();
   socket_->add_to(items);
+  auto behind_socket = items.size();
   auto asleep = guest_here_ && mapped_->reader.fall_asleep();
   if (guest_here_) {
     items.push_back({nullptr, mapped_->client.get(), ZMQ_POLLIN, 0});
     items.push_back({nullptr, mapped_->doorbell.get(), ZMQ_POLLIN, 0});
   }
+  auto began = clock::now();
   sleep_on(items, guest_here_ && !asleep ? 0ms : patience());
-  if (asleep)
+  if (asleep) {
     mapped_->reader.awake();
+    slept(clock::now() - began);
+  }
+  auto any = [&](std::size_t from, std::size_t to) {
+    return std::any_of(items.begin() + static_cast<long>(from),
+                       items.begin() + static_cast<long>(to),
+                       [](auto& x) { return x.revents != 0; });
+  };
+  ready_ = {.listener = any(0, 1),
+            .strangers = any(1, behind_strangers),
+            .guest = guest_here_ && any(behind_socket, behind_socket + 1),
+            .socket = any(behind_strangers, behind_socket)};
+}
+
+/// Looking on pays for a call that comes sooner than a wake-up.
+void session_server::slept(clock::duration time) noexcept {
+  spin_for_ = time < longest_spin ? std::max(2 * spin_for_, shortest_spin)
+                                  : spin_for_ / 2;
+  spin_for_ = std::clamp(spin_for_, shortest_spin, longest_spin);
 }
 
 /// True when a call came before it was time to sleep.
 bool session_server::spin() {
-  for (auto until = clock::now() + spin_for; clock::now() < until;) {
+  for (auto until = clock::now() + spin_for_; clock::now() < until;) {
     for (int i = 0; i < 64; ++i) {
       if (mapped_->reader.ready())
         return true;
@@ -212,7 +238,7 @@ void session_server::accept_guest() {
   }
 }
 
-void session_server::read_guest() {
+void session_server::read_strangers() {
   for (auto i = strangers_.begin(); i != strangers_.end();) {
     auto in = receive_packet(i->get());
     if (in && !*in) {
@@ -225,6 +251,9 @@ void session_server::read_guest() {
       continue;
     attach_guest(**in, std::move(socket));
   }
+}
+
+void session_server::read_guest() {
   if (!guest_here_)
     return;
   auto in = receive_packet(mapped_->client.get());
@@ -415,12 +444,18 @@ void session_server::on(const data::calls& x, const parcel_ptr& in) {
   if (x.to <= received_)
     return; // all of it came before
   bytes = bytes.subspan(received_ - x.from);
-  // Records are made of words; frames come as they come.
+  received_ = x.to;
+  // Records are made of words. Large frames lie as words do and are read where
+  // they are, small ones lie somewhere in ZeroMQ's buffer.
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % sizeof(std::uint64_t) ==
+      0) {
+    backlog_.push_back({in, bytes});
+    return;
+  }
   auto words =
       std::make_shared<std::vector<std::uint64_t>>((bytes.size() + 7) / 8);
   std::copy(bytes.begin(), bytes.end(),
             reinterpret_cast<std::byte*>(words->data()));
-  received_ = x.to;
   backlog_.push_back(
       {words,
        {reinterpret_cast<const std::byte*>(words->data()), bytes.size()}});
@@ -481,6 +516,8 @@ void session_server::send(const std::string& peer, data::body body) {
 /// Tells the client once when a replay is done, and once when the first answer
 /// after it was given.
 void session_server::report(bool replayed) {
+  if (!replayed && (answer_told_ || !replay_told_))
+    return;
   auto now = progress();
   auto first_answer = replay_told_ && !answer_told_ && now.answers != 0;
   if (!replayed && !first_answer)

@@ -66,6 +66,8 @@ private:
   struct mapped;
 
   void wait();
+  void sleep();
+  void slept(clock::duration time) noexcept;
   std::chrono::milliseconds patience() const;
   void read_mailbox();
   void check_abandoned();
@@ -75,6 +77,7 @@ private:
 
   // mapped
   void accept_guest();
+  void read_strangers();
   void read_guest();
   void attach_guest(packet& hello, unique_fd socket);
   status adopt_log(packet& hello);
@@ -109,8 +112,16 @@ private:
   std::vector<unique_fd> strangers_;
   std::unique_ptr<mapped> mapped_; // stays when its client goes
   bool guest_here_ = false;        // the client of mapped_ lives
-  bool polled_ = true;             // whether sockets may have something
-  unsigned unpolled_ = 0;          // rounds since they were looked at
+  /// What wait() found to have something.
+  struct readiness {
+    bool listener = false;
+    bool strangers = false;
+    bool guest = false;
+    bool socket = false;
+  };
+  readiness ready_;
+  unsigned unpolled_ = 0; // rounds since all of them were looked at
+  std::chrono::nanoseconds spin_for_{0};
 
   std::shared_ptr<forwarded_answers> forwarded_;
   std::string client_; // the peer that forwards, empty when there is none
@@ -120,7 +131,7 @@ private:
 
   /// Calls that came and wait, because too many answers are on their way.
   struct range {
-    std::shared_ptr<const std::vector<std::uint64_t>> owner;
+    std::shared_ptr<const void> owner;
     std::span<const std::byte> rest;
   };
   std::deque<range> backlog_;

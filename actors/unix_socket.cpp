@@ -117,8 +117,9 @@ status send_packet(int socket, std::span<const std::uint64_t> words,
 
 result<std::optional<packet>> receive_packet(int socket) {
   packet in;
-  in.words.resize(largest_packet / sizeof(std::uint64_t));
-  iovec bytes{in.words.data(), largest_packet};
+  // Not zeroed, and on the stack: mostly there is nothing to receive.
+  alignas(std::uint64_t) std::byte room[largest_packet];
+  iovec bytes{room, largest_packet};
   alignas(cmsghdr)
       std::byte control[CMSG_SPACE(most_descriptors * sizeof(int))];
   msghdr message{};
@@ -152,7 +153,10 @@ result<std::optional<packet>> receive_packet(int socket) {
       got % sizeof(std::uint64_t) != 0)
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "a packet on a Unix socket is cut or of a strange size"};
-  in.words.resize(static_cast<std::size_t>(got) / sizeof(std::uint64_t));
+  auto count = static_cast<std::size_t>(got) / sizeof(std::uint64_t);
+  in.words.resize(count);
+  if (count != 0)
+    std::memcpy(in.words.data(), room, count * sizeof(std::uint64_t));
   return std::optional{std::move(in)};
 }
 

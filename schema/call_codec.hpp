@@ -8,9 +8,11 @@
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -21,7 +23,7 @@ namespace detail {
 /// Calls `f` with each 64-bit word of a field, as something that can be
 /// assigned to (Word& is std::uint64_t& when decoding, by value otherwise).
 template <class Field, class F>
-void each_word(Field& field, F&& f) {
+constexpr void each_word(Field& field, F&& f) {
   using plain = std::remove_const_t<Field>;
   if constexpr (std::is_integral_v<plain>)
     f(field);
@@ -50,25 +52,55 @@ constexpr bool has_bytes = requires(const Call& x) {
   x.bytes.data();
 };
 
+template <class... Fields>
+constexpr std::uint32_t words_of(std::tuple<Fields&...>*) {
+  std::uint32_t n = 0;
+  [[maybe_unused]] auto count = [&n](auto field) {
+    each_word(field, [&n](const auto&) { ++n; });
+  };
+  (count(Fields{}), ...);
+  return n;
+}
+
+// -- the message's layout (capnproto.org, "Encoding Spec"): written by hand, as
+// -- a program pays for it at each launch; read with the library, as a worker
+// -- has to expect anything.
+
+using layout = wire::Call::_capnpPrivate;
+static_assert(layout::dataWordSize == 1 && layout::pointerCount == 2,
+              "data.capnp's Call has changed: encode() must follow");
+static_assert(std::endian::native == std::endian::little);
+
+inline constexpr std::uint32_t segment_table_words = 1;
+inline constexpr std::uint32_t head_words = 4; // root, data, two pointers
+
+constexpr std::uint64_t struct_pointer(std::uint64_t data,
+                                       std::uint64_t pointers) {
+  return data << 32 | pointers << 48;
+}
+enum class element : std::uint64_t { byte = 2, word = 5 };
+/// `offset` in words from behind the pointer to the list.
+constexpr std::uint64_t list_pointer(std::uint64_t offset, element size,
+                                     std::uint64_t count) {
+  return 1 | offset << 2 | static_cast<std::uint64_t>(size) << 32 |
+         count << 35;
+}
+
 } // namespace detail
 
 /// 64-bit arguments of a call; fixed by its type.
 template <class Call>
-std::uint32_t argument_count() {
-  static const auto count = [] {
-    Call x;
-    std::uint32_t n = 0;
-    detail::each_argument(x, [&](auto&) { ++n; });
-    return n;
-  }();
-  return count;
+constexpr std::uint32_t argument_count() {
+  using fields = decltype(Call::fields(std::declval<Call&>()));
+  return detail::words_of(static_cast<fields*>(nullptr));
 }
 
 /// Size of the call's message, in words: segment table, root pointer, the
 /// struct's one data word and two pointers, its arguments, its bytes.
 template <class Call>
 std::uint32_t message_words(const Call& x) {
-  auto words = 1u + 1u + 3u + argument_count<Call>();
+  auto words =
+      detail::segment_table_words + detail::head_words + argument_count<Call>();
   if constexpr (detail::has_bytes<Call>)
     words += static_cast<std::uint32_t>((x.bytes.size() + 7) / 8);
   return words;
@@ -77,22 +109,24 @@ std::uint32_t message_words(const Call& x) {
 /// Writes the message into `into`, zeroed memory of message_words(x) words.
 template <class Call>
 void encode(const Call& x, std::uint8_t device, std::span<std::uint64_t> into) {
-  // The segment table of a message of one segment: its count less one, and its
-  // size.
-  into[0] = static_cast<std::uint64_t>(into.size() - 1) << 32;
-  capnp::FlatMessageBuilder message{
-      {reinterpret_cast<capnp::word*>(into.data() + 1), into.size() - 1}};
-  auto root = message.initRoot<wire::Call>();
-  root.setFunction(static_cast<std::uint16_t>(Call::id));
-  root.setDevice(device);
-  auto arguments = root.initArguments(argument_count<Call>());
-  std::uint32_t i = 0;
-  detail::each_argument(x, [&](auto word) {
-    arguments.set(i++, static_cast<std::uint64_t>(word));
+  using namespace detail;
+  constexpr auto count = argument_count<Call>();
+  auto* word = into.data();
+  // One segment: their count less one, and its size.
+  *word++ = static_cast<std::uint64_t>(into.size() - 1) << 32;
+  *word++ = struct_pointer(layout::dataWordSize, layout::pointerCount);
+  *word++ = static_cast<std::uint64_t>(Call::id) | std::uint64_t{device} << 16;
+  // The arguments begin behind the two pointers, the bytes behind them.
+  *word++ = list_pointer(1, element::word, count);
+  if constexpr (has_bytes<Call>)
+    *word = list_pointer(count, element::byte, x.bytes.size());
+  ++word;
+  each_argument(x, [&](auto argument) {
+    *word++ = static_cast<std::uint64_t>(argument);
   });
-  if constexpr (detail::has_bytes<Call>)
-    root.setBytes(
-        {reinterpret_cast<const kj::byte*>(x.bytes.data()), x.bytes.size()});
+  if constexpr (has_bytes<Call>)
+    if (!x.bytes.empty())
+      std::memcpy(word, x.bytes.data(), x.bytes.size());
 }
 
 /// Appends a call: one reservation, one encoding in place, one copy of the

@@ -6,6 +6,7 @@
 #include <string>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace vgpu {
@@ -53,8 +54,10 @@ reservation log_writer::reserve(std::uint32_t message_words,
   auto end = position + bytes;
   if (position / segment_bytes != end / segment_bytes ||
       end - header.trimmed.load(std::memory_order_acquire) >
-          area_.log_capacity())
+          area_.log_capacity()) [[unlikely]]
     make_room(end, stalled);
+  if (position / populate_bytes != end / populate_bytes) [[unlikely]]
+    populate(position, end);
   reservation place;
   auto* at = area_.log_data() + (position & (area_.log_capacity() - 1));
   place.at_ = reinterpret_cast<record_header*>(at);
@@ -120,6 +123,20 @@ void log_writer::make_room(std::uint64_t end,
     if (used() > area_.log_capacity() && stalled)
       stalled();
   }
+}
+
+/// Takes memory for the pieces of the log that [position, end) is the first to
+/// enter. Where the kernel does not know how, pages come one by one.
+void log_writer::populate(std::uint64_t position, std::uint64_t end) noexcept {
+  auto round_up = [](std::uint64_t x) {
+    return (x + populate_bytes - 1) / populate_bytes * populate_bytes;
+  };
+  auto begin = round_up(position);
+  auto bytes = round_up(end) - begin;
+  // Once round there is memory already, or a longer record than the log.
+  auto* at = area_.log_data() + (begin & (area_.log_capacity() - 1));
+  if (bytes <= area_.log_capacity())
+    ::madvise(at, bytes, MADV_POPULATE_WRITE);
 }
 
 void log_writer::trim() noexcept {

@@ -38,8 +38,11 @@ inline constexpr std::uint32_t max_message_words = 8192;
 inline constexpr std::uint64_t max_record =
     sizeof(record_header) + 8ull * max_message_words + max_payload;
 
-/// Memory of the log is given back in pieces of this size.
+/// Memory of the log is given back in pieces of this size,
 inline constexpr std::uint64_t segment_bytes = std::uint64_t{1} << 20;
+/// and taken in pieces of this size: one page fault for many pages.
+inline constexpr std::uint64_t populate_bytes = std::uint64_t{64} << 10;
+static_assert(segment_bytes % populate_bytes == 0);
 
 constexpr std::uint64_t record_bytes(std::uint64_t message_words,
                                      std::uint64_t payload_bytes) noexcept {
@@ -92,6 +95,7 @@ public:
 
 private:
   void make_room(std::uint64_t end, const std::function<void()>& stalled);
+  void populate(std::uint64_t position, std::uint64_t end) noexcept;
   void trim() noexcept;
 
   session_area& area_;

@@ -105,24 +105,29 @@ inline constexpr std::uint64_t maximum_log = std::uint64_t{1} << 40;
 
 enum class protection : std::uint32_t { none = 0, journal = 1 };
 
-/// The control area's first page. Each line has one writer.
+/// The control area's first page. A line has one writer, and what is written
+/// at each call lies apart from what the other side reads at each call: a
+/// shared line costs both sides a cache miss a call.
 struct control_header {
-  static constexpr std::uint64_t the_magic = 0x31304c4c41435547; // "GUCALL01"
+  static constexpr std::uint64_t the_magic = 0x32304c4c41435547; // "GUCALL02"
   std::uint64_t magic;
   std::uint64_t log_capacity; // bytes, a power of two
 
-  // Written by the program.
+  // Written by the program: at each call,
   alignas(64) std::atomic<std::uint64_t> tail; // where the next record goes
-  std::atomic<std::uint64_t> trimmed;          // the log begins here
+  // and now and then.
+  alignas(64) std::atomic<std::uint64_t> trimmed; // the log begins here
   std::atomic<std::uint32_t> protection_level;
   std::atomic<std::uint64_t> console_read; // bytes of printf text taken
   std::atomic<std::uint32_t> room_wanted;  // a writer waits for `executed`
 
-  // Written by whoever reads the log.
+  // Written by whoever reads the log: when it goes to sleep,
   alignas(64) std::atomic<std::uint32_t> reader_asleep;
+  // at each call,
   alignas(
       64) std::atomic<std::uint64_t> executed; // nothing before it is needed
-  std::atomic<std::uint32_t> sticky_error;     // CUresult
+  // and now and then.
+  alignas(64) std::atomic<std::uint32_t> sticky_error; // CUresult
   std::atomic<std::uint64_t> console_written;
   std::atomic<std::uint32_t> upcalls; // grows with each host function called
   std::atomic<std::uint64_t> served_epoch;

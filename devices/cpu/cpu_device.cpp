@@ -331,10 +331,12 @@ public:
                        std::shared_ptr<const void> owner) override {
     if (auto ok = check_range("write", to, bytes.size()); !ok)
       return ok;
-    return add_copy(stream, [this, to, bytes, owner = std::move(owner)] {
-      if (usable(to, bytes.size()))
-        std::memcpy(reinterpret_cast<void*>(to), bytes.data(), bytes.size());
-    });
+    return add_copy(stream, bytes.size(),
+                    [this, to, bytes, owner = std::move(owner)] {
+                      if (usable(to, bytes.size()))
+                        std::memcpy(reinterpret_cast<void*>(to), bytes.data(),
+                                    bytes.size());
+                    });
   }
 
   status enqueue_read(stream_id stream, std::span<std::byte> bytes,
@@ -344,7 +346,7 @@ public:
     auto told = once(std::move(done));
     auto t = std::make_shared<task>();
     t->start = [this, bytes, from, told](auto finish) {
-      copier_.post([this, bytes, from, told, finish] {
+      copy(bytes.size(), [this, bytes, from, told, finish] {
         if (!failed() && usable(from, bytes.size()))
           std::memcpy(bytes.data(), reinterpret_cast<const void*>(from),
                       bytes.size());
@@ -366,7 +368,7 @@ public:
       return ok;
     if (auto ok = check_range("copy from", from.address, *in); !ok)
       return ok;
-    return add_copy(stream, [this, to, from, size, n = *out, m = *in] {
+    return add_copy(stream, *out, [this, to, from, size, n = *out, m = *in] {
       if (usable(to.address, n) && usable(from.address, m))
         each_row(size, [&](std::uint64_t y, std::uint64_t z) {
           std::memmove(row(to, y, z), row(from, y, z), size.width);
@@ -389,12 +391,13 @@ public:
       return invalid("fill: " + hex(to.address) + " is not aligned");
     if (auto ok = check_range("fill", to.address, *out); !ok)
       return ok;
-    return add_copy(stream, [this, to, value, element_bytes, size, n = *out] {
-      if (n != 0 && usable(to.address, n))
-        each_row(size, [&](std::uint64_t y, std::uint64_t z) {
-          fill_row(row(to, y, z), size.width, value, element_bytes);
+    return add_copy(
+        stream, *out, [this, to, value, element_bytes, size, n = *out] {
+          if (n != 0 && usable(to.address, n))
+            each_row(size, [&](std::uint64_t y, std::uint64_t z) {
+              fill_row(row(to, y, z), size.width, value, element_bytes);
+            });
         });
-    });
   }
 
   status enqueue_host(
@@ -568,11 +571,21 @@ private:
     return {};
   }
 
+  /// What is done sooner than another thread wakes is done here and now.
   template <class F>
-  status add_copy(stream_id stream, F job) {
+  void copy(std::uint64_t bytes, F job) {
+    constexpr std::uint64_t small = 32 << 10;
+    if (bytes <= small)
+      job();
+    else
+      copier_.post(std::move(job));
+  }
+
+  template <class F>
+  status add_copy(stream_id stream, std::uint64_t bytes, F job) {
     auto t = std::make_shared<task>();
-    t->start = [this, job = std::move(job)](auto finish) {
-      copier_.post([this, job, finish] {
+    t->start = [this, bytes, job = std::move(job)](auto finish) {
+      copy(bytes, [this, job, finish] {
         if (!failed())
           job();
         finish();
@@ -585,11 +598,11 @@ private:
     auto told = once(std::move(done));
     auto t = std::make_shared<task>();
     t->always = true;
+    // Completions do not block: handing them to another thread would only cost
+    // the program a wake-up.
     t->start = [this, told](auto finish) {
-      notifier_.post([this, told, finish] {
-        told(error_);
-        finish();
-      });
+      told(error_);
+      finish();
     };
     t->abandon = [this, told] { told(end_error()); };
     return t;

@@ -1,6 +1,7 @@
 #define BOOST_TEST_MODULE link
 #include "actors/link.hpp"
 
+#include "actors/link_socket.hpp"
 #include "actors/system.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -8,6 +9,8 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <thread>
 #include <unistd.h>
 
 using namespace vgpu;
@@ -137,6 +140,23 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_connection_is_told_to_both) {
   // And so is a message to somebody who is not there.
   a.say(peer, {"manager", 0, control::done{}});
   BOOST_TEST((a.next<link_event_ptr>()->what == link_event::kind::down));
+}
+
+/// All sockets of a context share one thread, which tells of connections.
+BOOST_AUTO_TEST_CASE(a_socket_that_closes_with_its_peer_stops_no_other) {
+  zmq::context_t far;
+  for (int i = 0; i < 200; ++i) {
+    auto peer = std::make_unique<link_socket>(far, server(socket()));
+    auto mine = std::make_unique<link_socket>(zmq, client(peer->endpoint()));
+    for (auto up = false; !up; up = !mine->connection_changes().empty())
+      mine->sleep(-1, true);
+    std::thread other{[&] { peer.reset(); }};
+    mine.reset();
+    other.join();
+  }
+  side a{system, zmq, server()};
+  side b{system, zmq, client(a.endpoint)};
+  BOOST_TEST(a.next<incoming_ptr>()->what.from == "command");
 }
 
 BOOST_AUTO_TEST_CASE(a_client_greets_again_when_its_server_is_back) {

@@ -60,6 +60,29 @@ BOOST_AUTO_TEST_CASE(a_launch_survives_with_its_parameters) {
   }));
 }
 
+BOOST_AUTO_TEST_CASE(the_words_are_those_that_the_library_writes) {
+  std::vector<std::byte> parameters(37, std::byte{7});
+  call::launch x{.stream = {{3}}, .module = {{9}}, .bytes = parameters};
+  auto words = encoded(x, 5);
+  std::vector<std::uint64_t> expected(words.size());
+  expected[0] = (words.size() - 1) << 32;
+  capnp::FlatMessageBuilder message{
+      {reinterpret_cast<capnp::word*>(expected.data() + 1),
+       expected.size() - 1}};
+  auto root = message.initRoot<wire::Call>();
+  root.setFunction(static_cast<std::uint16_t>(call::launch::id));
+  root.setDevice(5);
+  auto arguments = root.initArguments(call::argument_count<call::launch>());
+  // Stream, module, kernel, flags, three shapes, shared memory.
+  std::uint64_t values[] = {3, 9, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0};
+  BOOST_REQUIRE(arguments.size() == std::size(values));
+  for (unsigned i = 0; i < arguments.size(); ++i)
+    arguments.set(i, values[i]);
+  root.setBytes({reinterpret_cast<const kj::byte*>(parameters.data()),
+                 parameters.size()});
+  BOOST_TEST(words == expected, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_negative_priority_survives) {
   auto words = encoded(
       call::stream_create{.stream = {{4}}, .non_blocking = 1, .priority = -5});

@@ -1,0 +1,21 @@
+// vgpu_bench: see README.md.
+#include "first_call.hpp"
+#include "ping_pong.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <string_view>
+
+int main(int argc, char** argv) {
+  using namespace vgpu::bench;
+  if (argc == 3 && std::string_view{argv[1]} == "--echo")
+    echo(argv[2]);
+  if (argc == 2 && std::string_view{argv[1]} == "--first-call")
+    return print_first_call();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv))
+    return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

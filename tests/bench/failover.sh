@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# How long a program waits when the node that serves it is killed: heat on two
+# nodes, one of which gets SIGKILL under it. Prints one JSON object a run, in
+# milliseconds since the kill.
+set -euo pipefail
+
+usage() {
+  cat <<'USAGE'
+usage: failover.sh [--build DIR] [--runs N]
+
+  --build DIR  the build folder (build/default)
+  --runs N     how often (5)
+USAGE
+}
+
+die() {
+  echo "failover.sh: $*" >&2
+  exit 1
+}
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$root/build/default runs=5
+while (($#)); do
+  case $1 in
+    -h | --help) usage; exit 0 ;;
+    --build) build=${2?}; shift 2 ;;
+    --runs) runs=${2?}; shift 2 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
+vgpu=$build/bin/vgpu heat=$build/examples/heat
+for program in "$vgpu" "$heat"; do
+  [[ -x $program ]] || die "no $program; build the default preset first"
+done
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-bench.XXXXXX")
+cluster=
+# shellcheck disable=SC2317 # called by the trap
+clean_up() {
+  [[ -z $cluster ]] ||
+    "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null 2>&1 || true
+  rm -rf -- "$work"
+}
+trap clean_up EXIT
+
+stamp() {
+  local line
+  while IFS= read -r line; do
+    printf '%s %s\n' "$EPOCHREALTIME" "$line"
+  done
+}
+
+kill_serving_node() {
+  local pid
+  pid=$("$vgpu" status --json | jq -r '
+    ([.vgpus[]? | (.sessions // [])[]] | .[0].node) as $node
+    | .nodes[] | select(.name == $node) | .pid')
+  [[ $pid =~ ^[0-9]+$ ]] || die "no node serves heat"
+  printf '%s\n' "$EPOCHREALTIME" >"$work/killed"
+  kill -KILL "$pid"
+}
+
+measure_once() { # NUMBER
+  local line seen=0
+  rm -f "$work/stamped" "$work/killed"
+  cluster=$work/$1
+  mkdir -m 700 "$cluster"
+  "$vgpu" up --nodes 2 --run-dir "$cluster" --device cpu </dev/null \
+    >"$work/up.log" 2>&1 || { cat "$work/up.log" >&2; die "vgpu up failed"; }
+  export VGPU_MANAGER=ipc://$cluster/manager.sock
+  while IFS= read -r line; do
+    printf '%s\n' "$line"
+    seen=$((seen + 1))
+    # Half way: the journal holds what was done until then.
+    ((seen != 20)) || kill_serving_node </dev/null >&2 &
+  done < <(timeout -k 5 60 "$vgpu" run "$heat" 200 128 5 </dev/null | stamp) \
+    >"$work/stamped"
+  wait
+  grep -q 'bit for bit' "$work/stamped" ||
+    { cat "$work/stamped" >&2; die "heat did not end well"; }
+  "$vgpu" events --json >"$work/events"
+  "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null
+  cluster=
+  # What was computed before the kill may still be on its way to us: the first
+  # new result is the line that was longest in coming.
+  jq -n -c --argjson killed "$(<"$work/killed")" --slurpfile all "$work/events" \
+    --arg lines "$(cut -d' ' -f1 "$work/stamped")" '
+    def since: ((. - $killed) * 1000 | round);
+    def event(kind): first($all[] | select(.kind == kind
+                                   and .time >= $killed - 0.05)) // null;
+    [$lines | split("\n")[] | tonumber] as $t
+    | [range(1; $t | length) | select($t[.] > $killed)
+       | {gap: ($t[.] - $t[. - 1]), at: $t[.]}] | max_by(.gap).at as $first
+    | {new_result: ($first | since),
+       replaced: (event("session-replaced") | .time? // $killed | since),
+       replayed: (event("session-replayed") | .time? // $killed | since),
+       calls: (event("session-replayed") | .calls? // 0),
+       bytes: (event("session-replayed") | .bytes? // 0)}'
+}
+
+for ((i = 0; i < runs; ++i)); do
+  measure_once "$i"
+done

@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# Takes all measurements, prints them as a table beside what they must show,
+# and writes them as JSON.
+set -euo pipefail
+
+usage() {
+  cat <<'USAGE'
+usage: run.sh [--build DIR] [--json FILE] [--short] [--tolerance F]
+
+  --build DIR    the build folder (build/default)
+  --json FILE    where the numbers go (DIR/bench.json)
+  --short        few and short samples: about half a minute
+  --tolerance F  a requirement is missed when its limit is exceeded by this
+                 factor (1); neighbours on the machine cost more than noise
+Ends with 1 when a requirement is missed.
+USAGE
+}
+
+die() {
+  echo "run.sh: $*" >&2
+  exit 1
+}
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=$(cd "$here/../.." && pwd)/build/default
+short=0 tolerance=1 json=''
+while (($#)); do
+  case $1 in
+    -h | --help) usage; exit 0 ;;
+    --short) short=1; shift; continue ;;
+    --build | --json | --tolerance)
+      (($# > 1)) || { usage >&2; exit 2; }
+      ;;&
+    --build) build=$2 ;;
+    --json) json=$2 ;;
+    --tolerance) tolerance=$2 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  shift 2
+done
+[[ $tolerance =~ ^[0-9.]+$ ]] || { usage >&2; exit 2; }
+json=${json:-$build/bench.json}
+vgpu=$build/bin/vgpu bench=$build/bin/vgpu_bench
+device_bench=$build/bin/cpu_device_bench
+command -v jq >/dev/null || die "jq is missing; tests/setup.sh installs it"
+for program in "$vgpu" "$bench" "$device_bench"; do
+  [[ -x $program ]] || die "no $program; build the default preset first"
+done
+if ((short)); then
+  repetitions=3 min_time=0.1 failovers=1 first_calls=3
+else
+  repetitions=7 min_time=0.5 failovers=5 first_calls=9
+fi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-bench.XXXXXX")
+cluster=
+# shellcheck disable=SC2317 # called by the trap
+clean_up() {
+  [[ -z $cluster ]] ||
+    "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null 2>&1 || true
+  rm -rf -- "$work"
+}
+trap clean_up EXIT
+
+# The yardstick and what it is laid against take turns.
+benchmarks() { # PROGRAM OUTPUT OPTION...
+  local program=$1 output=$2
+  shift 2
+  "$program" --benchmark_out="$output" --benchmark_out_format=json \
+    --benchmark_repetitions="$repetitions" \
+    --benchmark_min_time="$min_time" "$@" >"$work/log" 2>&1 ||
+    { cat "$work/log" >&2; die "$program failed"; }
+}
+
+on_a_vgpu() { # TRANSPORT
+  local i
+  # Not the former one's name: its client lives on for a while, and represents
+  # the programs of whatever manager has that name.
+  cluster=$work/$1
+  mkdir -m 700 "$cluster"
+  "$vgpu" up --nodes 1 --run-dir "$cluster" --device cpu </dev/null \
+    >"$work/up.log" 2>&1 || { cat "$work/up.log" >&2; die "vgpu up failed"; }
+  export VGPU_MANAGER=ipc://$cluster/manager.sock VGPU_TRANSPORT=$1
+  benchmarks "$bench" "$work/$1.json" \
+    --benchmark_enable_random_interleaving=true \
+    --benchmark_filter='^(launch|synchronise|read_4|zmq)'
+  benchmarks "$bench" "$work/$1-copies.json" --benchmark_filter='^copy'
+  for ((i = 0; i < first_calls; ++i)); do
+    "$bench" --first-call
+  done >"$work/$1-first"
+  "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null
+  cluster=
+}
+
+on_a_vgpu mapped
+on_a_vgpu forwarded
+benchmarks "$bench" "$work/log.json" --benchmark_filter='^(log|encode|decode)'
+benchmarks "$device_bench" "$work/device.json" --benchmark_filter='^matmul/1/'
+"$here/failover.sh" --build "$build" --runs "$failovers" >"$work/failover.json"
+
+jq -n --slurpfile mapped "$work/mapped.json" \
+  --slurpfile forwarded "$work/forwarded.json" \
+  --slurpfile mapped_copies "$work/mapped-copies.json" \
+  --slurpfile forwarded_copies "$work/forwarded-copies.json" \
+  --slurpfile log "$work/log.json" --slurpfile device "$work/device.json" \
+  --slurpfile failover "$work/failover.json" \
+  --slurpfile mapped_first "$work/mapped-first" \
+  --slurpfile forwarded_first "$work/forwarded-first" \
+  --argjson tolerance "$tolerance" -f "$here/table.jq" >"$json"
+
+jq -r '
+  def pad(n): tostring | . + " " * ([n - length, 0] | max);
+  def left(n): tostring | " " * ([n - length, 0] | max) + .;
+  "measurement" + " " * 37 + "value  unit       limit",
+  (.rows[] | (.name | pad(40)) + (.value | left(13)) + "  "
+    + (.unit | pad(9)) + " "
+    + (if .limit then (.limit | pad(14)) + (if .met then "" else "MISSED" end)
+       else "" end))' "$json"
+echo "written to $json"
+jq -e '.met' "$json" >/dev/null || exit 1

@@ -1,0 +1,65 @@
+# Makes the table's rows out of what the programs measured.
+
+def median: sort | .[(length / 2 | floor)];
+# The median of the repetitions of a benchmark's counter.
+def of($runs; $name; $counter):
+  [$runs[0].benchmarks[]
+   | select(.run_type == "iteration" and (.name | startswith($name)))
+   | .[$counter] | numbers]
+  | if length == 0 then error("no figure of " + $name) else median end;
+def rounded: if . >= 100 then round elif . >= 10 then . * 10 | round / 10
+  else . * 1000 | round / 1000 end;
+
+def row($name; $value; $unit): {name: $name, value: ($value | rounded), $unit};
+def at_most($limit): . + {limit: "<= \($limit)",
+                          met: (.value <= $limit * $tolerance)};
+def at_least($limit): . + {limit: ">= \($limit)",
+                           met: (.value >= $limit / $tolerance)};
+
+def us($runs; $name): of($runs; $name; "p50_ns") / 1000;
+def copies($runs; $how):
+  ("copy_to_device/pageable", "copy_to_device/pinned", "copy_to_host/pageable",
+   "copy_to_host/pinned") as $name
+  | row($name + ", " + $how; of($runs; $name; "bytes_per_second") / 1e9; "GB/s");
+
+us($mapped; "zmq_ipc") as $yard_m
+| us($forwarded; "zmq_ipc") as $yard_f
+| [
+  (row("launch"; us($mapped; "launch/"); "us") | at_most(0.5)),
+  row("  its CPU time"; of($mapped; "launch/"; "cpu_ns") / 1000; "us"),
+  row("  allocations"; of($mapped; "launch/"; "allocations"); "a call"),
+  row("  locks"; of($mapped; "launch/"; "locks"); "a call"),
+  row("  page faults"; of($mapped; "launch/"; "page_faults"); "a call"),
+  row("launch, log forwarded"; us($forwarded; "launch/"); "us"),
+  row("append to the log alone"; us($log; "log_append"); "us"),
+  row("zmq ping-pong, beside mapped"; $yard_m; "us"),
+  row("synchronise, mapped"; us($mapped; "synchronise"); "us"),
+  row("read 4 bytes, mapped"; us($mapped; "read_4"); "us"),
+  (row("synchronise, mapped / ping-pong";
+       us($mapped; "synchronise") / $yard_m; "times") | at_most(0.3)),
+  (row("read 4 bytes, mapped / ping-pong";
+       us($mapped; "read_4") / $yard_m; "times") | at_most(0.3)),
+  row("launch and synchronise, mapped"; us($mapped; "launch_and"); "us"),
+  row("zmq ping-pong, beside forwarded"; $yard_f; "us"),
+  row("synchronise, forwarded"; us($forwarded; "synchronise"); "us"),
+  row("read 4 bytes, forwarded"; us($forwarded; "read_4"); "us"),
+  (row("synchronise, forwarded / ping-pong";
+       us($forwarded; "synchronise") / $yard_f; "times") | at_most(2)),
+  (row("read 4 bytes, forwarded / ping-pong";
+       us($forwarded; "read_4") / $yard_f; "times") | at_most(2)),
+  row("launch and synchronise, forwarded"; us($forwarded; "launch_and"); "us"),
+  copies($mapped_copies; "mapped"),
+  copies($forwarded_copies; "forwarded"),
+  row("first call, mapped"; $mapped_first | median; "ms"),
+  row("first call, forwarded"; $forwarded_first | median; "ms"),
+  (row("failover, kill to first new result";
+       [$failover[].new_result] | median; "ms") | at_most(1000)),
+  row("  kill to placed anew"; [$failover[].replaced] | median; "ms"),
+  row("  kill to replayed"; [$failover[].replayed] | median; "ms"),
+  row("  journal"; [$failover[].bytes] | median / 1e6; "MB"),
+  (row("cpu device, matmul, lane-instructions";
+       of($device; "matmul/1/"; "lane_instr/s/core") / 1e6;
+       "M/s/core") | at_least(150))
+]
+| {rows: ., met: all(.[]; .met != false), tolerance: $tolerance,
+   context: $mapped[0].context, failovers: $failover}

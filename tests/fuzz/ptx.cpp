@@ -1,0 +1,26 @@
+// An image on its way to becoming a program of the cpu device: fatbin, cubin or
+// PTX text, parser, lowering.
+#include "devices/cpu/fatbin.hpp"
+#include "devices/cpu/lowering.hpp"
+#include "devices/cpu/ptx_parser.hpp"
+#include "target.hpp"
+
+using namespace vgpu;
+namespace cpu = vgpu::device::cpu;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  constexpr unsigned arch = 90;
+  auto text = cpu::ptx_of(test::as_bytes(data, size), arch);
+  if (!text)
+    return 0;
+  try {
+    auto module = cpu::ptx::parse(*text);
+    cpu::symbol_addresses addresses;
+    for (auto& x : module.variables)
+      addresses.emplace(x.name, (addresses.size() + 1) << 20);
+    (void)cpu::lower(module, addresses);
+  } catch (const cpu::ptx::syntax_error&) {
+    // What a program gets as CUDA_ERROR_INVALID_PTX.
+  }
+  return 0;
+}
