@@ -41,10 +41,8 @@ public:
     while (running_) {
       sleep();
       read_mailbox();
-      if (consumer_ && running_) {
-        report_connections();
-        read_socket();
-      }
+      if (consumer_ && running_)
+        read_all();
     }
     consumer_ = nullptr;
     socket_.reset();
@@ -83,6 +81,17 @@ private:
         caf::others >> [](caf::message_view&) -> caf::result<caf::message> {
           return caf::sec::unexpected_message;
         });
+  }
+
+  /// What one peer sends must not end the link for all.
+  void read_all() {
+    try {
+      report_connections();
+      read_socket();
+    } catch (const std::exception& e) {
+      spdlog::error("{}: could not take a message: {}", options_.name,
+                    e.what());
+    }
   }
 
   void report_connections() {

@@ -5,6 +5,9 @@
 #include <atomic>
 #include <cstring>
 #include <iterator>
+#include <string_view>
+
+#include <unistd.h>
 
 namespace vgpu {
 
@@ -22,6 +25,9 @@ constexpr int last_retry_ms = 500;
 /// A host that vanished closes no connection: TCP links ask.
 constexpr int tcp_heartbeat_ms = 1000;
 constexpr int tcp_heartbeat_timeout_ms = 3000;
+/// The kernel's own attempts become rare while a link is cut, and would find
+/// out late that it is back.
+constexpr int tcp_connect_timeout_ms = 1000;
 
 std::string monitor_address() {
   static std::atomic<unsigned> next = 0;
@@ -44,6 +50,7 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
   if (endpoint_.starts_with("tcp:")) {
     socket_.set(zmq::sockopt::heartbeat_ivl, tcp_heartbeat_ms);
     socket_.set(zmq::sockopt::heartbeat_timeout, tcp_heartbeat_timeout_ms);
+    socket_.set(zmq::sockopt::connect_timeout, tcp_connect_timeout_ms);
   }
   auto address = monitor_address();
   if (zmq_socket_monitor(socket_.handle(), address.c_str(), monitored) != 0)
@@ -71,6 +78,10 @@ link_socket::~link_socket() {
   // tell it of connections that end with the socket, and with it every other
   // socket of this process.
   zmq_socket_monitor(socket_.handle(), nullptr, 0);
+  // ZeroMQ leaves the file where it is.
+  constexpr std::string_view ipc = "ipc://";
+  if (binds_ && endpoint_.starts_with(ipc))
+    ::unlink(endpoint_.c_str() + ipc.size());
 }
 
 std::string link_socket::endpoint() const {
@@ -102,8 +113,9 @@ parcel_ptr link_socket::receive() {
     if (head.size() == 0 && bulk.size() == 0)
       continue;
     auto name = binds_ ? peer.to_string() : endpoint_;
-    if (binds_)
-      remember(name, head.get(ZMQ_SRCFD));
+    // -1 when ZeroMQ does not know.
+    if (auto fd = zmq_msg_get(head.handle(), ZMQ_SRCFD); binds_ && fd >= 0)
+      remember(name, fd);
     return std::make_shared<const parcel>(std::move(name), std::move(head),
                                           std::move(bulk));
   }
