@@ -5,6 +5,9 @@
 #include <spdlog/spdlog.h>
 
 #include <csignal>
+#include <string_view>
+
+#include <unistd.h>
 
 namespace vgpu {
 
@@ -97,6 +100,14 @@ std::string bind_for(const supervisor_options& opts,
                 std::to_string(x.session.value) + "-" +
                     std::to_string(x.epoch.value));
   return out;
+}
+
+/// A worker that is killed cannot do it itself.
+void remove_socket(const supervisor_options& opts,
+                   const control::start_worker& x) {
+  constexpr std::string_view ipc = "ipc://";
+  if (auto where = bind_for(opts, x); where.starts_with(ipc))
+    ::unlink(where.c_str() + ipc.size());
 }
 
 child_spec command_of(const supervisor_options& opts,
@@ -351,6 +362,7 @@ void on_child_exited(self_ptr self, const child_exited& gone) {
   st.workers.erase(i);
   release(self, x);
   spdlog::info("worker of {} ended: {}", describe(x), gone.how);
+  remove_socket(st.opts, x.order);
   if (x.stage == stage::starting)
     report_failure(self, x, "the worker ended at once: " + gone.how);
   else
