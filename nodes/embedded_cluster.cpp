@@ -26,7 +26,9 @@ embedded_cluster::start(cluster_options options) {
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
                  what + ": " + std::strerror(errno)};
   };
-  std::string dir = std::filesystem::temp_directory_path() / "vgpu-run-XXXXXX";
+  auto* chosen = std::getenv("TMPDIR");
+  std::string dir = chosen != nullptr && *chosen != '\0' ? chosen : "/tmp";
+  dir += "/vgpu-run-XXXXXX";
   if (::mkdtemp(dir.data()) == nullptr)
     return fail("cannot make the directory " + dir);
   int pipe[2];

@@ -68,6 +68,10 @@ std::variant<std::string, failure> find_program(const std::string& name) {
                      "': it is not executable; try chmod +x",
                  cannot_run};
   if (name.find('/') != std::string::npos) {
+    std::error_code error;
+    if (std::filesystem::is_directory(name, error))
+      return failure{"cannot run '" + name + "': it is a directory",
+                     cannot_run};
     if (!is_file(name))
       return none;
     return ::access(name.c_str(), X_OK) == 0
