@@ -28,6 +28,8 @@ command -v ip >/dev/null || skip "no ip command (iproute2)"
 begin "$1"
 case_name=$2
 arguments=(900 96 20 25)
+# Long enough for a link to come back.
+case $case_name in heal | fence) arguments=(900 96 20 200) ;; esac
 
 # -- the network --------------------------------------------------------------
 
@@ -159,6 +161,7 @@ await_node_back() {
 }
 
 worker_gone() { ! alive "$worker"; }
+one_worker() { (($(daemons vgpu-worker | wc -l) == 1)); }
 
 case_kill() {
   (($1 == 15)) || return 0
@@ -186,6 +189,7 @@ case_heal() {
     25)
       heal "$node"
       await_node_back
+      one_worker || fail "several workers: $(daemons vgpu-worker)"
       moved_away || fail "the vGPU went back"
       ;;
   esac
@@ -205,11 +209,12 @@ case_fence() {
       event=$(await_event '.kind == "fenced"' 20) ||
         fail "the old worker is not fenced"
       say "$(jq -r .text <<<"$event")"
-      [[ $(jq .epoch <<<"$event") == "$old_epoch" ]] ||
-        fail "another epoch is fenced: $event"
+      (($(jq .epoch <<<"$event") < $(session .epoch))) ||
+        fail "the epoch in force is fenced: $event"
       kill -CONT "$worker" 2>/dev/null || true
       until_true 10 worker_gone || fail "the fenced worker runs on"
       await_node_back
+      until_true 10 one_worker || fail "several workers: $(daemons vgpu-worker)"
       moved_away || fail "the vGPU went back"
       ;;
   esac

@@ -77,6 +77,7 @@ static int refused = 0, loaded = 0;
 static void note(CUresult result, CUmodule module, const std::string& what) {
   if (result == CUDA_SUCCESS) {
     ++loaded;
+    std::printf("loaded: %s\n", what.c_str());
     CHECK(cuModuleUnload(module));
     return;
   }
@@ -94,7 +95,8 @@ static void note(CUresult result, CUmodule module, const std::string& what) {
 static void load_data(bytes image, const std::string& what) {
   CUmodule module = nullptr;
   image.resize(image.size() + 4096, 0);
-  note(cuModuleLoadData(&module, image.data()), module, what);
+  CUresult result = cuModuleLoadData(&module, image.data());
+  note(result, module, what);
 }
 
 /// From a file, which ends where it ends.
@@ -102,7 +104,8 @@ static void load_file(const bytes& image, const std::string& path,
                       const std::string& what) {
   std::ofstream(path, std::ios::binary).write(image.data(), image.size());
   CUmodule module = nullptr;
-  note(cuModuleLoad(&module, path.c_str()), module, what);
+  CUresult result = cuModuleLoad(&module, path.c_str());
+  note(result, module, what);
 }
 
 static void try_cut(const bytes& good, const std::string& path) {

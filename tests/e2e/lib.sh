@@ -261,20 +261,23 @@ sockets() {
 
 nobody_left() { [[ -z $(processes) ]]; }
 
-# Sockets that were not there before and that no process of somebody else's
-# holds: abstract sockets end with who holds them, unless a descriptor of them
-# is stuck in flight.
+# Sockets that were not there before and that nobody holds: abstract sockets end
+# with who holds them, unless a descriptor of them is stuck in flight. Others
+# use this host too, so only what stays so from look to look counts.
 sockets_left() {
   local inode name
   comm -13 <(echo "$sockets_before") <(sockets) |
     while read -r inode name; do
-      [[ $inode == 0 ]] || compgen -G "/proc/[0-9]*/fd" >/dev/null
-      find /proc/[0-9]*/fd -lname "socket:\\[$inode\\]" 2>/dev/null |
-        grep -q . || echo "$name"
+      [[ $inode == 0 ]] ||
+        find /proc/[0-9]*/fd -lname "socket:\\[$inode\\]" 2>/dev/null |
+        grep -q . || echo "$inode $name"
     done
 }
 
-no_sockets_left() { [[ -z $(sockets_left) ]]; }
+no_sockets_left() {
+  suspects=$(comm -12 <(echo "$suspects") <(sockets_left))
+  [[ -z $suspects ]]
+}
 
 shared_memory() { find /dev/shm -maxdepth 1 -iname '*vgpu*' | sort; }
 
@@ -284,7 +287,9 @@ check_leaks() {
     tr '\0' ' ' <"/proc/$pid/cmdline"
     echo
   done)"
-  until_true 5 no_sockets_left || fail "sockets are left: $(sockets_left)"
+  local suspects
+  suspects=$(sockets_left)
+  until_true 5 no_sockets_left || fail "sockets are left: $suspects"
   [[ -z $(shared_memory) ]] || fail "shared memory is left: $(shared_memory)"
   local files
   files=$(find "$work" -mindepth 1 -path "$work/out" -prune -o \

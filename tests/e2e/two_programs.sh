@@ -9,7 +9,7 @@ if [[ ${1-} == -h || ${1-} == --help || $# != 2 ]]; then
 fi
 begin "$1"
 export VGPU_TRANSPORT=$2
-arguments=(600 96 20 15)
+arguments=(600 96 20 100)
 strays=0
 
 # Several strays, one after another, each beside the running heat.
