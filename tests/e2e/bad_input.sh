@@ -267,7 +267,7 @@ on_line() { # NUMBER LINE
 }
 
 run_in_noise() { # CLUSTER-OPTION...
-  local arguments=(2000 96 50 60)
+  local arguments=(2000 96 50 250)
   noise_seed=${E2E_SEED:-1} noise_made=0
   undisturbed undisturbed "$heat" "${arguments[@]}"
   cluster_up --nodes 2 "$@"

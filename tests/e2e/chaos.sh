@@ -125,7 +125,7 @@ one_run() { # SEED
   kills=0 kills_wanted=1
   [[ $second == none ]] || kills_wanted=2
   cluster_up --nodes "$nodes"
-  follow_program disturbed 60 "$vgpu" run -- "$heat" "${arguments[@]}"
+  follow_program disturbed 30 "$vgpu" run -- "$heat" "${arguments[@]}"
   ((program_status == 0)) || {
     cat "$work/out/disturbed.err" >&2
     return 1
