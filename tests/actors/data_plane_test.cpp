@@ -94,8 +94,8 @@ struct world {
 
   void connect(transport how) {
     int ends[2];
-    BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
-                               ends) == 0);
+    BOOST_REQUIRE(
+        ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
     guest = unique_fd{ends[0]};
     session_client_options options;
     options.transport = how;
@@ -106,12 +106,12 @@ struct world {
     auto flat = capnp::messageToFlatArray(message);
     int fds[] = {area.control_fd(), area.log_fd(), area.host_fd(),
                  doorbell.get()};
-    BOOST_REQUIRE(send_packet(guest.get(),
-                              {reinterpret_cast<const std::uint64_t*>(
-                                   flat.begin()),
-                               flat.size()},
-                              fds)
-                      .ok());
+    BOOST_REQUIRE(
+        send_packet(
+            guest.get(),
+            {reinterpret_cast<const std::uint64_t*>(flat.begin()), flat.size()},
+            fds)
+            .ok());
     BOOST_REQUIRE(in.wait([&] { return in.opened != nullptr; }));
   }
 
@@ -130,8 +130,8 @@ struct world {
                      same_host ? host_id() : other_host};
     out.gauges = std::make_shared<session_gauges>();
     out.actor = system.spawn<session_server, caf::detached>(
-        session_server_options{.session = {1}, .epoch = {epoch},
-                               .token = token},
+        session_server_options{
+            .session = {1}, .epoch = {epoch}, .token = token},
         std::make_unique<executor>(std::move(devices), 1 << 30),
         std::move(socket), std::move(*listen_abstract(name)), out.gauges,
         [](const std::string&, bool) {});
@@ -205,9 +205,8 @@ struct world {
     std::array<std::byte, 12> parameters{};
     std::memcpy(parameters.data(), &counter, 8);
     std::memcpy(parameters.data() + 8, &what, 4);
-    append(call::launch{.stream = {legacy_stream},
-                        .module = {{7}},
-                        .bytes = parameters});
+    append(call::launch{
+        .stream = {legacy_stream}, .module = {{7}}, .bytes = parameters});
   }
 
   std::uint32_t read_counter() {
@@ -272,8 +271,7 @@ BOOST_AUTO_TEST_CASE(another_worker_replays_and_goes_on) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_protected_ends_with_a_cuda_error) {
-  area.header().protection_level =
-      static_cast<std::uint32_t>(protection::none);
+  area.header().protection_level = static_cast<std::uint32_t>(protection::none);
   connect(transport::forwarded);
   auto first = start_worker(1, false);
   lease(1, first);
@@ -297,9 +295,8 @@ BOOST_AUTO_TEST_CASE(a_wrong_token_is_refused) {
   x->token = token + 1;
   caf::anon_send(in.io, lease_ptr{x});
   append(call::device_sync{}, 2);
-  BOOST_TEST(in.wait([&] {
-    return in.has<control::suspect>([](auto&) { return true; });
-  }));
+  BOOST_TEST(in.wait(
+      [&] { return in.has<control::suspect>([](auto&) { return true; }); }));
   BOOST_TEST(worker.gauges->calls.load() == 0u);
 }
 

@@ -25,9 +25,9 @@ public:
     return {};
   }
   status map(device_address address, std::uint64_t bytes) override {
-    auto* at = ::mmap(reinterpret_cast<void*>(address), bytes,
-                      PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    auto* at =
+        ::mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (at == MAP_FAILED)
       return fault{CUDA_ERROR_OUT_OF_MEMORY, "no memory at this address"};
     memory_.emplace(address, mapping{at, bytes});
@@ -108,8 +108,9 @@ public:
                 size.width);
     return {};
   }
-  status enqueue_host(
-      stream_id, std::function<void(std::function<void()>)> start) override {
+  status
+  enqueue_host(stream_id,
+               std::function<void(std::function<void()>)> start) override {
     start([] {});
     return {};
   }

@@ -99,8 +99,8 @@ __global__ void warp_talk(unsigned* out) {
   o[2] = __shfl_down_sync(0xffffffffu, lane * 3, 2);
   o[3] = __shfl_xor_sync(0xffffffffu, lane * 3, 7, 8);
   o[4] = __ballot_sync(0xffffffffu, lane % 3 == 0);
-  o[5] = __any_sync(0xffffffffu, lane == 31) * 2
-         + __all_sync(0xffffffffu, lane < 31);
+  o[5] = __any_sync(0xffffffffu, lane == 31) * 2 +
+         __all_sync(0xffffffffu, lane < 31);
   o[6] = __match_any_sync(0xffffffffu, lane % 4);
   int same;
   o[7] = __match_all_sync(0xffffffffu, 42, &same) + same;
@@ -125,8 +125,12 @@ __global__ void recursion(int* out) {
   out[threadIdx.x] = fibonacci(threadIdx.x % 12);
 }
 
-__device__ __noinline__ int twice(int x) { return 2 * x; }
-__device__ __noinline__ int square(int x) { return x * x; }
+__device__ __noinline__ int twice(int x) {
+  return 2 * x;
+}
+__device__ __noinline__ int square(int x) {
+  return x * x;
+}
 typedef int (*function)(int);
 __device__ function functions[2] = {twice, square};
 __global__ void indirect(int* out) {
@@ -135,13 +139,19 @@ __global__ void indirect(int* out) {
 
 __global__ void say(int n) {
   if (threadIdx.x < 2)
-    printf("thread %d of %s: %5.2f %c %llx %%\n", threadIdx.x, "block",
-           n * 1.5, 'a' + threadIdx.x, 0x123456789abcull);
+    printf("thread %d of %s: %5.2f %c %llx %%\n", threadIdx.x, "block", n * 1.5,
+           'a' + threadIdx.x, 0x123456789abcull);
 }
 
-__global__ void claim(int x) { asm volatile("" ::"r"(x)); if (x != 7) __trap(); }
+__global__ void claim(int x) {
+  asm volatile("" ::"r"(x));
+  if (x != 7)
+    __trap();
+}
 
-__global__ void write_to(int* where, int x) { where[threadIdx.x] = x; }
+__global__ void write_to(int* where, int x) {
+  where[threadIdx.x] = x;
+}
 
 __global__ void loop_for_ever(volatile int* flag) {
   while (*flag == 0) {
@@ -154,7 +164,9 @@ __global__ void wait_for(volatile int* flag, int* out) {
   *out = *flag;
 }
 
-__global__ void set_flag(int* flag, int x) { atomicExch(flag, x); }
+__global__ void set_flag(int* flag, int x) {
+  atomicExch(flag, x);
+}
 
 // Blocks wait for one another: all must get on, whoever runs first.
 __global__ void meet(unsigned* arrived, unsigned* out) {
@@ -206,8 +218,9 @@ __global__ void generic(int* out) {
   int l[4] = {1, 2, 3, (int)threadIdx.x};
   s[threadIdx.x] = threadIdx.x * 2;
   __syncthreads();
-  int* p = threadIdx.x % 3 == 0 ? &s[threadIdx.x]
-                                : threadIdx.x % 3 == 1 ? &l[3] : out;
+  int* p = threadIdx.x % 3 == 0   ? &s[threadIdx.x]
+           : threadIdx.x % 3 == 1 ? &l[3]
+                                  : out;
   if (p != out)
     atomicAdd(p, 100);
   __syncthreads();
@@ -243,15 +256,33 @@ __global__ void atomics(unsigned* u, float* f, double* d, int* s,
 __global__ void dispatch(int* out) {
   int x = threadIdx.x;
   switch (x % 9) {
-    case 0: x += 11; break;
-    case 1: x *= 13; break;
-    case 2: x -= 17; break;
-    case 3: x ^= 19; break;
-    case 4: x = x * x; break;
-    case 5: x <<= 3; break;
-    case 6: x = ~x; break;
-    case 7: x = x / 3 + 1; break;
-    default: x = 7; break;
+  case 0:
+    x += 11;
+    break;
+  case 1:
+    x *= 13;
+    break;
+  case 2:
+    x -= 17;
+    break;
+  case 3:
+    x ^= 19;
+    break;
+  case 4:
+    x = x * x;
+    break;
+  case 5:
+    x <<= 3;
+    break;
+  case 6:
+    x = ~x;
+    break;
+  case 7:
+    x = x / 3 + 1;
+    break;
+  default:
+    x = 7;
+    break;
   }
   out[threadIdx.x] = x;
 }

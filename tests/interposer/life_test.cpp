@@ -59,8 +59,8 @@ int in_child(const Body& body, std::string& output) {
 
 CUcontext start() {
   CUcontext x = nullptr;
-  if (cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&x, 0) != 0
-      || cuCtxSetCurrent(x) != CUDA_SUCCESS)
+  if (cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&x, 0) != 0 ||
+      cuCtxSetCurrent(x) != CUDA_SUCCESS)
     std::exit(99);
   return x;
 }
@@ -84,12 +84,11 @@ BOOST_AUTO_TEST_CASE(nothing_works_before_it_is_initialised) {
                if (cuStreamCreate(&s, 0) != CUDA_ERROR_NOT_INITIALIZED)
                  return 4;
                if (cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr,
-                                  nullptr, nullptr)
-                   != CUDA_ERROR_NOT_INITIALIZED)
+                                  nullptr,
+                                  nullptr) != CUDA_ERROR_NOT_INITIALIZED)
                  return 5;
                return cuDriverGetVersion(&n) == CUDA_SUCCESS ? 0 : 6;
-             })
-             == 0);
+             }) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_refusal_is_no_device) {
@@ -101,16 +100,14 @@ BOOST_AUTO_TEST_CASE(a_refusal_is_no_device) {
                  return 1;
                return cuDeviceGetCount(&n) == CUDA_ERROR_NOT_INITIALIZED ? 0
                                                                          : 2;
-             })
-             == 0);
+             }) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_client_that_cannot_be_started_is_no_device) {
   BOOST_TEST(in_child([] {
                ::setenv("VGPU_CLIENT", "/nowhere/vgpu-client", 1);
                return cuInit(0) == CUDA_ERROR_NO_DEVICE ? 0 : 1;
-             })
-             == 0);
+             }) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_started_client_is_nobodys_child) {
@@ -153,10 +150,9 @@ BOOST_AUTO_TEST_CASE(the_child_of_a_fork_has_no_driver) {
                auto child = ::fork();
                if (child == 0) {
                  CUdeviceptr q = 0;
-                 auto bad = cuMemAlloc(&q, 100) != CUDA_ERROR_NOT_INITIALIZED
-                            || cuInit(0) != CUDA_ERROR_NOT_INITIALIZED
-                            || cuCtxSynchronize()
-                                   != CUDA_ERROR_NOT_INITIALIZED;
+                 auto bad = cuMemAlloc(&q, 100) != CUDA_ERROR_NOT_INITIALIZED ||
+                            cuInit(0) != CUDA_ERROR_NOT_INITIALIZED ||
+                            cuCtxSynchronize() != CUDA_ERROR_NOT_INITIALIZED;
                  ::_exit(bad ? 1 : 0);
                }
                int status = 0;
@@ -166,8 +162,7 @@ BOOST_AUTO_TEST_CASE(the_child_of_a_fork_has_no_driver) {
                if (cuMemsetD8(p, 1, 100) != CUDA_SUCCESS)
                  return 3;
                return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 4;
-             })
-             == 0);
+             }) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(the_exit_status_and_output_are_the_programs) {
@@ -216,15 +211,14 @@ BOOST_AUTO_TEST_CASE(a_fault_sticks_to_the_context) {
                constexpr auto fault = CUDA_ERROR_ILLEGAL_ADDRESS;
                if (cuCtxSynchronize() != fault || cuCtxSynchronize() != fault)
                  return 3;
-               if (cuMemAlloc(&q, 1) != fault || cuMemFree(p) != fault
-                   || cuEventCreate(&e, 0) != fault
-                   || cuStreamQuery(nullptr) != fault
-                   || cuModuleUnload(nullptr) != fault)
+               if (cuMemAlloc(&q, 1) != fault || cuMemFree(p) != fault ||
+                   cuEventCreate(&e, 0) != fault ||
+                   cuStreamQuery(nullptr) != fault ||
+                   cuModuleUnload(nullptr) != fault)
                  return 4;
                CUcontext x = nullptr;
                return cuCtxGetCurrent(&x) == CUDA_SUCCESS ? 0 : 5;
-             })
-             == 0);
+             }) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(printed_text_comes_with_the_next_synchronisation) {
@@ -262,8 +256,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_cannot_be_replaced_ends_the_session) {
                if (cuCtxSynchronize() != CUDA_ERROR_DEVICE_UNAVAILABLE)
                  return 2;
                return cuMemFree(p) == CUDA_ERROR_DEVICE_UNAVAILABLE ? 0 : 3;
-             })
-             == 0);
+             }) == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -28,9 +28,9 @@ namespace vgpu::device::cpu {
 
 inline std::uint64_t nanoseconds() {
   return static_cast<std::uint64_t>(
-    std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::system_clock::now().time_since_epoch())
-      .count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(
+          std::chrono::system_clock::now().time_since_epoch())
+          .count());
 }
 
 } // namespace vgpu::device::cpu
