@@ -209,7 +209,7 @@ test_default
 if $sanitizers; then
   # The parts that parse and hold state, each by itself. What starts processes
   # or runs ZeroMQ and CAF threads is left to the default preset for now.
-  test_sanitized asan -LE '^(long|bench|unit)$' -E '^(nodes|actors.data_plane)'
+  test_sanitized asan -LE '^(long|bench|unit)$' -E '^(nodes|actors.data_plane|interposer_exports)'
   test_sanitized tsan -L '^tsan$'
 fi
 check_format
