@@ -96,7 +96,7 @@ case_words() {
   cluster_up --nodes 2 --gpus-per-node 1 --memory 1GiB
   try_words
   expect 1 "$vgpu" run --memory 2GiB -- "$guest" exit 0
-  told_briefly "2.0 GiB"
+  told_briefly "cannot give .*no GPU has more than"
   expect 1 "$vgpu" run --gpus 2 -- "$guest" devices
   told_briefly "2 GPU|GPUs"
   expect 1 "$vgpu" kill-node nobody
