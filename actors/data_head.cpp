@@ -52,6 +52,7 @@ void fill(wire::Progress::Builder to, const progress& x) {
   to.setStickyError(static_cast<std::uint32_t>(x.sticky));
   to.setCalls(x.calls);
   to.setAnswers(x.answers);
+  to.setAcknowledged(x.acknowledged);
 }
 
 void put(builder to, const progress& x) {
@@ -111,7 +112,8 @@ progress get(wire::Progress::Reader x) {
           .executed = x.getExecuted(),
           .sticky = static_cast<CUresult>(x.getStickyError()),
           .calls = x.getCalls(),
-          .answers = x.getAnswers()};
+          .answers = x.getAnswers(),
+          .acknowledged = x.getAcknowledged()};
 }
 
 answer get(wire::Answer::Reader x) {

@@ -43,6 +43,7 @@ struct progress {
   CUresult sticky = CUDA_SUCCESS;
   std::uint64_t calls = 0;
   std::uint64_t answers = 0;
+  std::uint64_t acknowledged = 0; // answers that will not be sent again
 };
 struct attached {
   progress at;

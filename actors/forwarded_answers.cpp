@@ -22,6 +22,7 @@ void forwarded_answers::attached(const data::attach& by) {
 
 void forwarded_answers::acknowledge(std::uint64_t number) {
   std::lock_guard guard{lock_};
+  acknowledged_ = std::max(acknowledged_, std::min(number, last_number_));
   while (!kept_.empty() && kept_.front().head.number <= number) {
     kept_.pop_front();
     if (sent_ > 0)
@@ -50,6 +51,11 @@ bool forwarded_answers::congested() const {
 std::uint64_t forwarded_answers::count() const {
   std::lock_guard guard{lock_};
   return last_number_;
+}
+
+std::uint64_t forwarded_answers::acknowledged() const {
+  std::lock_guard guard{lock_};
+  return acknowledged_;
 }
 
 landing forwarded_answers::make_landing(std::uint64_t bytes) {

@@ -43,6 +43,8 @@ public:
   /// Too much is on the way: execute no more calls before some of it arrived.
   bool congested() const;
   std::uint64_t count() const;
+  /// The highest number that was acknowledged.
+  std::uint64_t acknowledged() const;
 
   // -- answer_sink
   // ----------------------------------------------------------------
@@ -65,6 +67,7 @@ private:
 
   std::function<void()> ring_;
   mutable std::mutex lock_;
+  std::uint64_t acknowledged_ = 0;
   std::deque<outbound_answer> kept_; // unacknowledged, in order of number
   std::size_t sent_ = 0;             // of these
   std::uint64_t last_number_ = 0;

@@ -515,6 +515,9 @@ void session_client::on(const data::attached& x) {
   forwarding_->attached = true;
   forwarding_->attaching = false;
   forwarding_->sent = x.at.received;
+  // What a client before this one had taken is in the shared memory.
+  forwarding_->answers_seen =
+      std::max(forwarding_->answers_seen, x.at.acknowledged);
   reader_->rewind(x.at.received);
   on(x.at);
 }

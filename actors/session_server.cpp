@@ -219,7 +219,8 @@ data::progress session_server::progress() const {
           .calls = exec_->calls(),
           .answers = guest_here_  ? mapped_->answers->count()
                      : forwarded_ ? forwarded_->count()
-                                  : 0};
+                                  : 0,
+          .acknowledged = forwarded_ ? forwarded_->acknowledged() : 0};
 }
 
 bool session_server::allowed(const data::head& head) const {

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -108,6 +109,9 @@ status check_endpoint(const std::string& endpoint) {
   if (!endpoint.starts_with(tcp))
     return fail("it names no transport that is known");
   auto rest = std::string_view{endpoint}.substr(tcp.size());
+  auto is_odd = [](unsigned char x) { return x <= ' ' || x == 127; };
+  if (std::any_of(rest.begin(), rest.end(), is_odd))
+    return fail("it holds blanks or control characters");
   auto colon = rest.rfind(':');
   if (colon == std::string_view::npos || colon == 0)
     return fail("it has no host and port");

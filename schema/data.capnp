@@ -96,6 +96,9 @@ struct Progress {
   # Executed since this worker began.
   answers @4 :UInt64;
   # Given since this worker began.
+  acknowledged @5 :UInt64;
+  # Answers up to this number arrived at some client of this epoch, and are
+  # not sent again: a client that follows another goes on from here.
 }
 struct Answer {
   number @0 :UInt64;

@@ -55,7 +55,7 @@ try_words() { # OPTION...
     told_briefly "share"
   done
   expect 1 "$vgpu" run "$@" --memory 900TiB -- "$guest" exit 0
-  told_briefly "900.*TiB"
+  told_briefly "cannot give .*[MT]iB"
   for number in 0 -1 5XB x 1e999 99999999999T; do
     expect 2 "$vgpu" run "$@" "--memory=$number" -- "$guest" exit 0
     told_briefly "memory.*$number"
@@ -96,7 +96,7 @@ case_words() {
   cluster_up --nodes 2 --gpus-per-node 1 --memory 1GiB
   try_words
   expect 1 "$vgpu" run --memory 2GiB -- "$guest" exit 0
-  told_briefly "2.0 GiB"
+  told_briefly "cannot give .*no GPU has more than"
   expect 1 "$vgpu" run --gpus 2 -- "$guest" devices
   told_briefly "2 GPU|GPUs"
   expect 1 "$vgpu" kill-node nobody
@@ -134,6 +134,9 @@ case_endpoints() {
     expect 1 "$build/bin/vgpu-node" --name a --run-dir "$work/run" \
       --device cpu --manager "$endpoint"
     told_briefly "endpoint"
+  done
+  # Past `vgpu run`, the client takes some seconds to give up.
+  for endpoint in nonsense tcp://host:99999; do
     VGPU_MANAGER=$endpoint LD_LIBRARY_PATH=$build/lib expect 9 "$guest" exit 0
     told "cudaError"
   done
@@ -156,7 +159,7 @@ refused() { # COMMAND...
   local got=0
   timeout 20 "$vgpu" "$@" </dev/null >/dev/null 2>"$work/out/stderr" || got=$?
   ((got >= 1 && got <= 3)) || fail "vgpu $* ended with $got"
-  told_briefly "endpoint"
+  told_briefly "endpoint|no manager answers at"
 }
 
 case_places() {

@@ -11,9 +11,9 @@ usage: hosts.sh BUILD CASE
   kill    the node that serves the program is killed
   cut     its link is cut, and stays so
   heal    its link is cut, and comes back after the vGPU has moved: the old
-          worker has ended by itself
-  fence   the same, but the old worker could not end: it is frozen, wakes up
-          later, and is fenced
+          worker, which had stopped by itself, is ended
+  fence   the same, but the old worker is frozen and wakes up later: it is
+          fenced
   blink   the link is cut for a moment, too short for anything to move
   manager the manager is killed and started again
 EOT
@@ -179,8 +179,9 @@ case_cut() {
   remember
   cut "$node"
   await_move
-  # Nobody can reach it: it must have ended by itself.
-  until_true 10 worker_gone || fail "the old worker runs on behind the cut"
+  # Nobody can reach it: it must have stopped by itself.
+  until_true 10 grep -q "no call is executed" "$work/out/node-$node" ||
+    fail "the old worker executes calls behind the cut"
 }
 
 case_heal() {
@@ -189,7 +190,8 @@ case_heal() {
     25)
       heal "$node"
       await_node_back
-      one_worker || fail "several workers: $(daemons vgpu-worker)"
+      until_true 10 worker_gone || fail "the old worker runs on"
+      until_true 10 one_worker || fail "several workers: $(daemons vgpu-worker)"
       moved_away || fail "the vGPU went back"
       ;;
   esac

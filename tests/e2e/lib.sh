@@ -268,9 +268,10 @@ sockets_left() {
   local inode name
   comm -13 <(echo "$sockets_before") <(sockets) |
     while read -r inode name; do
-      [[ $inode == 0 ]] ||
-        find /proc/[0-9]*/fd -lname "socket:\\[$inode\\]" 2>/dev/null |
-        grep -q . || echo "$inode $name"
+      # An inode of 0 is a connection that its listener has not taken.
+      [[ $inode == 0 || -n $(find /proc/[0-9]*/fd \
+        -lname "socket:\\[$inode\\]" -print -quit 2>/dev/null) ]] ||
+        echo "$inode $name"
     done
 }
 

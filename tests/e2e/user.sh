@@ -189,6 +189,7 @@ case_up_down() {
   for pid in $(daemons vgpu-node) $(daemons vgpu-manager); do
     kill_hard "$pid"
   done
+  until_true 5 nobody_left
   cluster_up --nodes 1
   expect 0 "$vgpu" run -- "$guest" exit 0
   cluster_down
