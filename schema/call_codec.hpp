@@ -82,8 +82,7 @@ enum class element : std::uint64_t { byte = 2, word = 5 };
 /// `offset` in words from behind the pointer to the list.
 constexpr std::uint64_t list_pointer(std::uint64_t offset, element size,
                                      std::uint64_t count) {
-  return 1 | offset << 2 | static_cast<std::uint64_t>(size) << 32 |
-         count << 35;
+  return 1 | offset << 2 | static_cast<std::uint64_t>(size) << 32 | count << 35;
 }
 
 } // namespace detail
