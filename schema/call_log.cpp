@@ -79,13 +79,12 @@ void log_writer::commit(const reservation& place, slot_index index) noexcept {
                      std::memory_order_release);
   }
   auto size = record_bytes(place.message_words_, place.payload_bytes_);
+  // In one order with what fall_asleep() does: either the reader sees this
+  // record before it sleeps, or we see that it sleeps.
   record.size.store(static_cast<std::uint32_t>(size),
-                    std::memory_order_release);
-  // Pairs with the fence in fall_asleep(): either the reader sees this record
-  // before it sleeps, or we see that it sleeps.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+                    std::memory_order_seq_cst);
   auto& asleep = area_.header().reader_asleep;
-  if (asleep.load(std::memory_order_relaxed) != 0 && asleep.exchange(0) != 0)
+  if (asleep.load(std::memory_order_seq_cst) != 0 && asleep.exchange(0) != 0)
     ring();
 }
 
@@ -235,12 +234,11 @@ result<std::span<const std::byte>> log_reader::next_range(std::uint64_t limit) {
 bool log_reader::ready() const noexcept {
   auto* at = area_.log_data() + (position_ & (area_.log_capacity() - 1));
   return reinterpret_cast<const record_header*>(at)->size.load(
-             std::memory_order_relaxed) != 0;
+             std::memory_order_seq_cst) != 0;
 }
 
 bool log_reader::fall_asleep() noexcept {
-  area_.header().reader_asleep.store(1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  area_.header().reader_asleep.store(1, std::memory_order_seq_cst);
   if (!ready())
     return true;
   // It may ring now: the next sleep is a short one then.
