@@ -20,8 +20,7 @@ public:
 
   void act() override {
     while (running_) {
-      std::vector<zmq::pollitem_t> items{
-          {nullptr, listener_.get(), ZMQ_POLLIN, 0}};
+      std::vector<pollfd> items{{listener_.get(), POLLIN, 0}};
       sleep_on(items, std::chrono::milliseconds{-1});
       read_mailbox();
       while (auto guest = accept_own(listener_.get()))

@@ -59,6 +59,9 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
   // ZeroMQ's own thread writes to the monitor, and waits while it is full.
   monitor_.set(zmq::sockopt::rcvhwm, 0);
   monitor_.connect(address);
+  // A descriptor tells of messages only once there was none to be had.
+  zmq::message_t none;
+  (void)monitor_.recv(none, zmq::recv_flags::dontwait);
   if (binds_) {
     socket_.set(zmq::sockopt::router_mandatory, true);
     socket_.bind(endpoint_);
@@ -88,9 +91,13 @@ std::string link_socket::endpoint() const {
   return endpoint_;
 }
 
-void link_socket::add_to(std::vector<zmq::pollitem_t>& items) {
-  items.push_back({socket_.handle(), 0, ZMQ_POLLIN, 0});
-  items.push_back({monitor_.handle(), 0, ZMQ_POLLIN, 0});
+void link_socket::add_to(std::vector<pollfd>& items) {
+  items.push_back({socket_.get(zmq::sockopt::fd), POLLIN, 0});
+  items.push_back({monitor_.get(zmq::sockopt::fd), POLLIN, 0});
+}
+
+bool link_socket::overlooked() {
+  return !drained_ && (socket_.get(zmq::sockopt::events) & ZMQ_POLLIN) != 0;
 }
 
 bool link_socket::sleep(int bell, bool wait) {
@@ -108,7 +115,8 @@ parcel_ptr link_socket::receive() {
     zmq::message_t peer;
     zmq::message_t head;
     zmq::message_t bulk;
-    if (!receive_frames(peer, head, bulk))
+    drained_ = !receive_frames(peer, head, bulk);
+    if (drained_)
       return nullptr;
     if (head.size() == 0 && bulk.size() == 0)
       continue;
@@ -173,6 +181,7 @@ void link_socket::on_disconnect(int fd, std::vector<link_event>& out) {
 
 link_socket::sent link_socket::send(dispatch& out) {
   auto flags = zmq::send_flags::dontwait;
+  drained_ = false;
   try {
     if (binds_ &&
         !socket_.send(zmq::buffer(out.peer), flags | zmq::send_flags::sndmore))
@@ -210,6 +219,7 @@ std::vector<link_event> link_socket::connection_changes() {
       out.push_back({link_event::kind::unreachable, endpoint_});
   }
   if (!out.empty()) {
+    drained_ = false;
     // Lets the socket take notice of the new connection before it is used.
     [[maybe_unused]] auto events = socket_.get(zmq::sockopt::events);
   }

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <poll.h>
+
 namespace vgpu {
 
 /// Owns the sockets. Belongs to one thread at a time.
@@ -24,8 +26,14 @@ public:
   /// Where it listens or connects to.
   std::string endpoint() const;
 
-  /// Adds what an owner that sleeps on more than this socket must watch.
-  void add_to(std::vector<zmq::pollitem_t>& items);
+  /// Adds what an owner that sleeps on more than this socket must watch: two
+  /// descriptors. The first becomes readable when there may be messages, the
+  /// second when connections changed. Only where nothing is overlooked().
+  void add_to(std::vector<pollfd>& items);
+
+  /// Whether there are messages of which no descriptor tells any more: sending
+  /// takes note of what came. Never after receive() found nothing.
+  bool overlooked();
 
   /// Sleeps until the socket, its monitor or `bell` (a file descriptor) has
   /// something; returns at once when `wait` is false. The result tells
@@ -60,6 +68,7 @@ private:
   std::map<int, std::string> peer_on_;
   std::map<int, unsigned> stale_ends_;
   std::vector<link_event> found_;
+  bool drained_ = false; // receive() found nothing, and nothing was done since
 };
 
 } // namespace vgpu

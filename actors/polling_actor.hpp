@@ -5,7 +5,8 @@
 #include "actors/doorbell.hpp"
 
 #include <caf/all.hpp>
-#include <zmq.hpp>
+
+#include <poll.h>
 
 #include <atomic>
 #include <chrono>
@@ -37,13 +38,17 @@ protected:
   /// Sleeps until something of `items` is ready, it was rung, or `patience`
   /// has passed (negative: for ever). The bell is added to `items` and taken
   /// off again.
-  void sleep_on(std::vector<zmq::pollitem_t>& items,
+  void sleep_on(std::vector<pollfd>& items,
                 std::chrono::milliseconds patience) {
-    items.push_back({nullptr, bell_.fd(), ZMQ_POLLIN, 0});
+    items.push_back({bell_.fd(), POLLIN, 0});
     // Whoever rings after this line wakes us; whoever rang before it is seen.
     asleep_.store(true);
     auto ready = rung_.load() || !mailbox().empty();
-    zmq::poll(items, ready ? std::chrono::milliseconds{0} : patience);
+    // Interrupted or not: whoever sleeps looks at everything afterwards.
+    if (::poll(items.data(), items.size(),
+               ready ? 0 : static_cast<int>(patience.count())) < 0)
+      for (auto& x : items)
+        x.revents = 0;
     asleep_.store(false);
     if (items.back().revents != 0)
       bell_.silence();

@@ -68,7 +68,9 @@ void session_client::act() {
       read_guest();
     if (ready_.worker)
       read_worker();
-    if (ready_.socket)
+    if (ready_.connections)
+      read_connection();
+    if (ready_.messages)
       read_socket();
     forward();
     keep_alive();
@@ -89,30 +91,28 @@ std::chrono::milliseconds session_client::patience() const {
 }
 
 void session_client::wait() {
-  std::vector<zmq::pollitem_t> items;
-  items.push_back({nullptr, guest_.get(), ZMQ_POLLIN, 0});
-  if (worker_)
-    items.push_back({nullptr, worker_.get(), ZMQ_POLLIN, 0});
+  std::vector<pollfd> items;
+  items.push_back({guest_.get(), POLLIN, 0});
+  // What is not there is a descriptor that poll() passes over.
+  items.push_back({worker_.get(), POLLIN, 0});
+  auto overlooked = false;
+  if (forwarding_) {
+    forwarding_->socket.add_to(items);
+    overlooked = forwarding_->socket.overlooked();
+  }
   auto reads = lost_ || (forwarding_ && forwarding_->attached &&
                          forwarding_->sent - forwarding_->executed < window);
   auto asleep = reads && reader_->fall_asleep();
-  auto behind_worker = items.size();
-  if (forwarding_)
-    forwarding_->socket.add_to(items);
-  auto behind_socket = items.size();
   if (asleep)
-    items.push_back({nullptr, doorbell_.get(), ZMQ_POLLIN, 0});
-  sleep_on(items, reads && !asleep ? 0ms : patience());
+    items.push_back({doorbell_.get(), POLLIN, 0});
+  sleep_on(items, overlooked || (reads && !asleep) ? 0ms : patience());
   if (asleep)
-    reader_->awake();
-  auto any = [&](std::size_t from, std::size_t to) {
-    return std::any_of(items.begin() + static_cast<long>(from),
-                       items.begin() + static_cast<long>(to),
-                       [](auto& x) { return x.revents != 0; });
-  };
-  ready_ = {.guest = any(0, 1),
-            .worker = any(1, behind_worker),
-            .socket = any(behind_worker, behind_socket)};
+    reader_->awake(items.back().revents != 0);
+  auto is_ready = [&](std::size_t i) { return items[i].revents != 0; };
+  ready_ = {.guest = is_ready(0),
+            .worker = is_ready(1),
+            .messages = overlooked || (forwarding_ && is_ready(2)),
+            .connections = forwarding_ && is_ready(3)};
 }
 
 void session_client::read_mailbox() {
@@ -450,7 +450,7 @@ void session_client::attach_forwarded() {
                options.endpoint);
 }
 
-void session_client::read_socket() {
+void session_client::read_connection() {
   if (!forwarding_)
     return;
   auto& to = *forwarding_;
@@ -462,6 +462,12 @@ void session_client::read_socket() {
     else if (change.what == link_event::kind::unreachable)
       suspect("nobody listens at " + lease_->worker.endpoint);
   }
+}
+
+void session_client::read_socket() {
+  if (!forwarding_)
+    return;
+  auto& to = *forwarding_;
   while (forwarding_) {
     auto in = to.socket.receive();
     if (!in)

@@ -101,6 +101,7 @@ private:
   // a worker elsewhere
   void attach_forwarded();
   void attach();
+  void read_connection();
   void read_socket();
   void take(const data::head& head, const parcel_ptr& in);
   void on(const data::attached& x);
@@ -122,7 +123,8 @@ private:
   struct readiness {
     bool guest = false;
     bool worker = false;
-    bool socket = false;
+    bool messages = false;
+    bool connections = false;
   };
   readiness ready_;
   std::string host_ = host_id_once();

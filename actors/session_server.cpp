@@ -73,7 +73,9 @@ void session_server::act() {
       read_strangers();
     if (ready_.guest)
       read_guest();
-    if (ready_.socket)
+    if (ready_.connections)
+      (void)socket_->connection_changes();
+    if (ready_.messages)
       read_socket();
     if (!running_)
       break;
@@ -112,33 +114,33 @@ void session_server::wait() {
 }
 
 void session_server::sleep() {
-  std::vector<zmq::pollitem_t> items;
-  items.push_back({nullptr, listener_.get(), ZMQ_POLLIN, 0});
+  std::vector<pollfd> items;
+  items.push_back({listener_.get(), POLLIN, 0});
   for (auto& x : strangers_)
-    items.push_back({nullptr, x.get(), ZMQ_POLLIN, 0});
-  auto behind_strangers = items.size();
+    items.push_back({x.get(), POLLIN, 0});
+  auto socket = items.size();
   socket_->add_to(items);
-  auto behind_socket = items.size();
+  auto overlooked = socket_->overlooked();
   auto asleep = guest_here_ && mapped_->reader.fall_asleep();
+  auto guest = items.size();
   if (guest_here_) {
-    items.push_back({nullptr, mapped_->client.get(), ZMQ_POLLIN, 0});
-    items.push_back({nullptr, mapped_->doorbell.get(), ZMQ_POLLIN, 0});
+    items.push_back({mapped_->client.get(), POLLIN, 0});
+    items.push_back({mapped_->doorbell.get(), POLLIN, 0});
   }
   auto began = clock::now();
-  sleep_on(items, guest_here_ && !asleep ? 0ms : patience());
+  sleep_on(items, overlooked || (guest_here_ && !asleep) ? 0ms : patience());
   if (asleep) {
-    mapped_->reader.awake();
+    mapped_->reader.awake(items[guest + 1].revents != 0);
     slept(clock::now() - began);
   }
-  auto any = [&](std::size_t from, std::size_t to) {
-    return std::any_of(items.begin() + static_cast<long>(from),
-                       items.begin() + static_cast<long>(to),
-                       [](auto& x) { return x.revents != 0; });
-  };
-  ready_ = {.listener = any(0, 1),
-            .strangers = any(1, behind_strangers),
-            .guest = guest_here_ && any(behind_socket, behind_socket + 1),
-            .socket = any(behind_strangers, behind_socket)};
+  auto is_ready = [](auto& x) { return x.revents != 0; };
+  ready_ = {.listener = is_ready(items[0]),
+            .strangers = std::any_of(items.begin() + 1,
+                                     items.begin() + static_cast<long>(socket),
+                                     is_ready),
+            .guest = guest_here_ && is_ready(items[guest]),
+            .messages = overlooked || is_ready(items[socket]),
+            .connections = is_ready(items[socket + 1])};
 }
 
 /// Looking on pays for a call that comes sooner than a wake-up.
@@ -361,7 +363,6 @@ void session_server::read_log() {
 // -----------------------------------------------------------
 
 void session_server::read_socket() {
-  (void)socket_->connection_changes();
   while (auto in = socket_->receive()) {
     auto words = in->words();
     auto head = data::decode(

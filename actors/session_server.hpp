@@ -117,7 +117,8 @@ private:
     bool listener = false;
     bool strangers = false;
     bool guest = false;
-    bool socket = false;
+    bool messages = false;
+    bool connections = false;
   };
   readiness ready_;
   unsigned unpolled_ = 0; // rounds since all of them were looked at

@@ -85,32 +85,54 @@ std::optional<outcome> reply_slots::poll(const ticket& x) const noexcept {
 std::optional<outcome>
 reply_slots::wait_for(const ticket& x,
                       std::chrono::nanoseconds patience) const {
-  // Spinning pays only when answers come sooner than a wake-up takes: its
-  // length follows how it went before.
-  auto limit = spins_.load(std::memory_order_relaxed);
-  for (int i = 0; i < limit; ++i) {
-    if (auto got = poll(x); got) {
-      spins_.store(std::min(limit + limit / 8 + 1, 2000),
-                   std::memory_order_relaxed);
-      return got;
-    }
-    __builtin_ia32_pause();
-  }
-  spins_.store(std::max(limit - limit / 8, 20), std::memory_order_relaxed);
+  auto began = clock::now();
+  if (auto got = spin(x, began); got)
+    return got;
   auto& s = area_.at(x.slot);
-  auto give_up = std::chrono::steady_clock::now() + patience;
+  auto give_up = began + patience;
   for (;;) {
     auto expected = word(slot_state::waiting);
     if (s.state.compare_exchange_strong(expected,
                                         word(slot_state::waiting_asleep)))
       expected = word(slot_state::waiting_asleep);
-    if (expected == word(slot_state::answered))
+    auto now = clock::now();
+    if (expected == word(slot_state::answered)) {
+      learn(now - began);
       return poll(x);
-    auto left = give_up - std::chrono::steady_clock::now();
-    if (left <= 0ns)
+    }
+    auto left = give_up - now;
+    if (left <= 0ns) {
+      learn(now - began);
       return std::nullopt;
+    }
     sleep_while(s.state, expected, left);
   }
+}
+
+/// Looks for the answer as long as lately paid.
+std::optional<outcome>
+reply_slots::spin(const ticket& x, clock::time_point began) const noexcept {
+  auto until = began + std::chrono::nanoseconds{
+                           spin_ns_.load(std::memory_order_relaxed)};
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (auto got = poll(x); got)
+        return got;
+      __builtin_ia32_pause();
+    }
+  } while (clock::now() < until);
+  return std::nullopt;
+}
+
+/// Only an answer that comes sooner than a wake-up takes is worth looking for:
+/// a longer look keeps the processor from those who have to answer.
+void reply_slots::learn(clock::duration waited) const noexcept {
+  constexpr std::chrono::nanoseconds shortest = 1us;
+  constexpr std::chrono::nanoseconds longest = 20us;
+  std::chrono::nanoseconds now{spin_ns_.load(std::memory_order_relaxed)};
+  now = waited <= longest ? 2 * std::chrono::nanoseconds{waited} : now / 2;
+  spin_ns_.store(std::clamp(now, shortest, longest).count(),
+                 std::memory_order_relaxed);
 }
 
 outcome reply_slots::finish(const ticket& x,

@@ -54,13 +54,18 @@ public:
   void abandon(const ticket& x);
 
 private:
+  using clock = std::chrono::steady_clock;
+
   void collect();
+  std::optional<outcome> spin(const ticket& x,
+                              clock::time_point began) const noexcept;
+  void learn(clock::duration waited) const noexcept;
 
   session_area& area_;
   std::mutex mutex_;
   std::vector<slot_index> free_;
   std::vector<ticket> abandoned_;
-  mutable std::atomic<int> spins_{200};
+  mutable std::atomic<std::int64_t> spin_ns_{20'000};
 };
 
 /// Ranges of the reply arena. Thread-safe.

@@ -241,12 +241,15 @@ bool log_reader::fall_asleep() noexcept {
   area_.header().reader_asleep.store(1, std::memory_order_seq_cst);
   if (!ready())
     return true;
-  awake();
+  // It may ring now: the next sleep is a short one then.
+  awake(false);
   return false;
 }
 
-void log_reader::awake() noexcept {
+void log_reader::awake(bool rung) noexcept {
   area_.header().reader_asleep.store(0, std::memory_order_relaxed);
+  if (!rung)
+    return;
   std::uint64_t count = 0;
   // Non-blocking: whether it rang does not matter.
   [[maybe_unused]] auto n = ::read(doorbell_, &count, sizeof(count));

@@ -143,9 +143,10 @@ public:
   void rewind(std::uint64_t to) noexcept { position_ = to; }
 
   /// Announces that this thread will sleep on the doorbell; false where a
-  /// record came in between. After waking: awake().
+  /// record came in between. After waking: awake(), with whether the doorbell
+  /// was found ringing.
   bool fall_asleep() noexcept;
-  void awake() noexcept;
+  void awake(bool rung = true) noexcept;
 
 private:
   const session_area& area_;

@@ -50,11 +50,15 @@ stamp() {
   done
 }
 
+find_serving_node() {
+  "$vgpu" status --json | jq -r '
+    ([.vgpus[]? | (.sessions // [])[]] | .[0].node) as $node
+    | .nodes[] | select(.name == $node) | .pid' >"$work/pid"
+}
+
 kill_serving_node() {
   local pid
-  pid=$("$vgpu" status --json | jq -r '
-    ([.vgpus[]? | (.sessions // [])[]] | .[0].node) as $node
-    | .nodes[] | select(.name == $node) | .pid')
+  pid=$(<"$work/pid")
   [[ $pid =~ ^[0-9]+$ ]] || die "no node serves heat"
   printf '%s\n' "$EPOCHREALTIME" >"$work/killed"
   kill -KILL "$pid"
@@ -71,10 +75,11 @@ measure_once() { # NUMBER
   while IFS= read -r line; do
     printf '%s\n' "$line"
     seen=$((seen + 1))
+    ((seen != 1)) || find_serving_node </dev/null
     # Half way: the journal holds what was done until then.
-    ((seen != 20)) || kill_serving_node </dev/null >&2 &
-  done < <(timeout -k 5 60 "$vgpu" run "$heat" 200 128 5 </dev/null | stamp) \
-    >"$work/stamped"
+    ((seen != 40)) || kill_serving_node </dev/null >&2
+  done < <(timeout -k 5 60 "$vgpu" run "$heat" 800 128 10 5 </dev/null |
+    stamp) >"$work/stamped"
   wait
   grep -q 'bit for bit' "$work/stamped" ||
     { cat "$work/stamped" >&2; die "heat did not end well"; }
@@ -87,15 +92,16 @@ measure_once() { # NUMBER
     --arg lines "$(cut -d' ' -f1 "$work/stamped")" '
     def since: ((. - $killed) * 1000 | round);
     def event(kind): first($all[] | select(.kind == kind
-                                   and .time >= $killed - 0.05)) // null;
+                                   and .time >= $killed - 0.05))
+      // error("no event \(kind) after the kill");
     [$lines | split("\n")[] | tonumber] as $t
     | [range(1; $t | length) | select($t[.] > $killed)
        | {gap: ($t[.] - $t[. - 1]), at: $t[.]}] | max_by(.gap).at as $first
     | {new_result: ($first | since),
-       replaced: (event("session-replaced") | .time? // $killed | since),
-       replayed: (event("session-replayed") | .time? // $killed | since),
-       calls: (event("session-replayed") | .calls? // 0),
-       bytes: (event("session-replayed") | .bytes? // 0)}'
+       replaced: (event("session-replaced").time | since),
+       replayed: (event("session-replayed").time | since),
+       calls: event("session-replayed").calls,
+       bytes: event("session-replayed").bytes}'
 }
 
 for ((i = 0; i < runs; ++i)); do

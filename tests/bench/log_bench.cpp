@@ -43,8 +43,7 @@ private:
       if (!reader.fall_asleep())
         continue;
       pollfd bell{doorbell_.get(), POLLIN, 0};
-      ::poll(&bell, 1, 100);
-      reader.awake();
+      reader.awake(::poll(&bell, 1, 100) == 1);
     }
   }
 

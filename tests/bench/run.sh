@@ -47,9 +47,9 @@ for program in "$vgpu" "$bench" "$device_bench"; do
   [[ -x $program ]] || die "no $program; build the default preset first"
 done
 if ((short)); then
-  repetitions=3 min_time=0.1 failovers=1 first_calls=3
+  repetitions=7 min_time=0.05 failovers=1 first_calls=3
 else
-  repetitions=7 min_time=0.5 failovers=5 first_calls=9
+  repetitions=9 min_time=0.3 failovers=5 first_calls=9
 fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-bench.XXXXXX")
