@@ -98,7 +98,7 @@ void write(wire::Refusal::Builder to, const refusal& x) {
   to.setSession(x.session.value);
 }
 refusal read(wire::Refusal::Reader x) {
-  return {static_cast<CUresult>(x.getCode()),
+  return {to_result(x.getCode()),
           text(x.getReason()),
           {x.getSession()}};
 }
@@ -415,7 +415,7 @@ void write(wire::WorkerBeat::Builder to, const worker_beat& x) {
   to.setError(static_cast<std::uint32_t>(x.error));
 }
 worker_beat read(wire::WorkerBeat::Reader x) {
-  return {read(x.getLoad()), static_cast<CUresult>(x.getError())};
+  return {read(x.getLoad()), to_result(x.getError())};
 }
 
 void write(wire::InjectFault::Builder to, const inject_fault& x) {

@@ -110,7 +110,7 @@ attach get(wire::Attach::Reader x) {
 progress get(wire::Progress::Reader x) {
   return {.received = x.getReceived(),
           .executed = x.getExecuted(),
-          .sticky = static_cast<CUresult>(x.getStickyError()),
+          .sticky = to_result(x.getStickyError()),
           .calls = x.getCalls(),
           .answers = x.getAnswers(),
           .acknowledged = x.getAcknowledged()};
@@ -120,7 +120,7 @@ answer get(wire::Answer::Reader x) {
   answer out{.number = x.getNumber(),
              .call = {x.getCall()},
              .slot = static_cast<slot_index>(x.getSlot() % slot_count),
-             .result = static_cast<CUresult>(x.getResult()),
+             .result = to_result(x.getResult()),
              .value = x.getValue(),
              .where = answer::place::none,
              .at = 0};

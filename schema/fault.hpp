@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
@@ -16,6 +17,12 @@ struct fault {
   CUresult code = CUDA_ERROR_UNKNOWN;
   std::string what;
 };
+
+/// The code that a peer wrote; CUDA_ERROR_UNKNOWN where it is none.
+constexpr CUresult to_result(std::uint32_t code) noexcept {
+  return code <= CUDA_ERROR_UNKNOWN ? static_cast<CUresult>(code)
+                                    : CUDA_ERROR_UNKNOWN;
+}
 
 /// A `T`, or why there is none. Thread-safety: that of `T`.
 template <class T>

@@ -117,6 +117,9 @@ void engine::block_ended(const std::shared_ptr<running>& of, const block& b) {
   auto never = std::uint64_t{0};
   if (b.error() != CUDA_SUCCESS) {
     auto lock = std::lock_guard{mutex_};
+    // stop() made it fail: the grid is abandoned, not at fault.
+    if (stopping_)
+      return;
     if (of->error == CUDA_SUCCESS) {
       of->error = b.error();
       of->why = b.why();

@@ -68,7 +68,7 @@ void read_log(std::span<const std::byte> bytes) {
 } // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size > (1 << 20))
+  if (size < sizeof(std::uint64_t) || size > (1 << 20))
     return 0;
   auto words = test::as_words(data, size);
   auto bytes = std::as_bytes(std::span{words});
