@@ -44,8 +44,9 @@ void mapped_answers::call_host(const waiter& who) {
   area_->call_host(who.slot, who.call);
 }
 
-void mapped_answers::print(std::uint64_t position, std::string_view text) {
-  area_->print(position, text);
+void mapped_answers::print(console where, std::uint64_t position,
+                           std::string_view text) {
+  area_->print(where, position, text);
 }
 
 void mapped_answers::sticky(CUresult error) {

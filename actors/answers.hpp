@@ -59,7 +59,8 @@ public:
   /// A host function has its turn.
   virtual void call_host(const waiter& who) = 0;
   /// printf text, from byte `position` of all the session's text on.
-  virtual void print(std::uint64_t position, std::string_view text) = 0;
+  virtual void print(console where, std::uint64_t position,
+                     std::string_view text) = 0;
   /// A device of the session failed for good.
   virtual void sticky(CUresult error) = 0;
 };
@@ -84,7 +85,8 @@ public:
   void deliver_host(const waiter& who, CUresult result, device_address address,
                     const landing& what) override;
   void call_host(const waiter& who) override;
-  void print(std::uint64_t position, std::string_view text) override;
+  void print(console where, std::uint64_t position,
+             std::string_view text) override;
   void sticky(CUresult error) override;
 
 private:

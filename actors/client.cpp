@@ -59,6 +59,8 @@ void open(self_ptr self, const caf::actor& io, const guest_opened& what) {
   x.specification = what.specification;
   x.resumed = what.resumed;
   self->monitor(io);
+  if (!st.options.no_manager.empty())
+    return refuse(self, x, {CUDA_ERROR_NO_DEVICE, st.options.no_manager, {}});
   ask(self, x);
   self->delayed_send(self, st.options.manager_patience, impatient_atom::value,
                      key);

@@ -22,6 +22,8 @@ struct client_options {
   /// A program that asks for a vGPU waits so long for a manager that does not
   /// answer.
   std::chrono::milliseconds manager_patience{5000};
+  /// Why there is no manager, where that is known: every program is told.
+  std::string no_manager;
 };
 
 /// One program's session as its client sees it:

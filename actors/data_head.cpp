@@ -21,7 +21,6 @@ void put(builder to, const attach& x) {
   auto a = to.initAttach();
   a.setToken(x.token);
   a.setAnswersSeen(x.answers_seen);
-  a.setConsoleSeen(x.console_seen);
   a.setReplayUntil(x.replay_until);
   auto list = a.initWaiting(static_cast<unsigned>(x.waiting.size()));
   for (unsigned i = 0; i < list.size(); ++i) {
@@ -79,8 +78,11 @@ void put(builder to, const answer& x) {
   case answer::place::host:
     a.setHost(x.at);
     break;
-  case answer::place::console:
-    a.setConsole(x.at);
+  case answer::place::output:
+    a.setOutput(x.at);
+    break;
+  case answer::place::error:
+    a.setError(x.at);
     break;
   case answer::place::host_call:
     a.setHostCall();
@@ -98,7 +100,6 @@ void put(builder to, const refused& x) {
 attach get(wire::Attach::Reader x) {
   attach out{.token = x.getToken(),
              .answers_seen = x.getAnswersSeen(),
-             .console_seen = x.getConsoleSeen(),
              .replay_until = x.getReplayUntil(),
              .waiting = {}};
   for (auto w : x.getWaiting())
@@ -130,9 +131,12 @@ answer get(wire::Answer::Reader x) {
   } else if (x.isHost()) {
     out.where = answer::place::host;
     out.at = x.getHost();
-  } else if (x.isConsole()) {
-    out.where = answer::place::console;
-    out.at = x.getConsole();
+  } else if (x.isOutput()) {
+    out.where = answer::place::output;
+    out.at = x.getOutput();
+  } else if (x.isError()) {
+    out.where = answer::place::error;
+    out.at = x.getError();
   } else if (x.isHostCall()) {
     out.where = answer::place::host_call;
   }

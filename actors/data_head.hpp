@@ -22,7 +22,6 @@ struct waiting {
 struct attach {
   std::uint64_t token = 0;
   std::uint64_t answers_seen = 0;
-  std::uint64_t console_seen = 0;
   std::uint64_t replay_until = 0;
   std::vector<data::waiting> waiting;
 };
@@ -50,7 +49,7 @@ struct attached {
 };
 struct answer {
   /// What the payload is, and where it belongs.
-  enum class place { none, arena, host, console, host_call };
+  enum class place { none, arena, host, output, error, host_call };
   std::uint64_t number = 0;
   call_number call{};
   slot_index slot = 0;

@@ -76,16 +76,17 @@ struct executor::host_calls {
   }
 };
 
-/// Gives printf text its place among all the session's text.
-struct executor::console {
+/// Gives a kernel's text its place among all the session's text.
+struct executor::consoles {
   std::mutex lock;
-  std::uint64_t position = 0;
+  std::array<std::uint64_t, console_count> positions{};
   std::shared_ptr<answer_sink> sink;
 
-  void print(std::string_view text) {
+  void print(console where, std::string_view text) {
     std::lock_guard guard{lock};
+    auto& position = positions[static_cast<std::size_t>(where)];
     if (sink)
-      sink->print(position, text);
+      sink->print(where, position, text);
     position += text.size();
   }
 };
@@ -567,7 +568,7 @@ struct call_dispatch {
 executor::executor(std::vector<std::unique_ptr<device::device>> devices,
                    std::uint64_t quota)
     : devices_(std::move(devices)), host_calls_(std::make_shared<host_calls>()),
-      console_(std::make_shared<console>()),
+      consoles_(std::make_shared<consoles>()),
       health_(std::make_shared<health>()) {
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     auto window = first_window + i * window_bytes;
@@ -576,7 +577,9 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
     states_.emplace_back(window, quota);
     orders_.emplace_back();
     devices_[i]->set_printer(
-        [to = console_](std::string_view text) { to->print(text); });
+        [to = consoles_](console where, std::string_view text) {
+          to->print(where, text);
+        });
   }
 }
 
@@ -601,8 +604,8 @@ status executor::host_shadow() {
 }
 
 void executor::serve(std::shared_ptr<answer_sink> sink) {
-  std::lock_guard guard{console_->lock};
-  console_->sink = sink;
+  std::lock_guard guard{consoles_->lock};
+  consoles_->sink = sink;
   sink_ = std::move(sink);
 }
 

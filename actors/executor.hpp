@@ -81,7 +81,7 @@ private:
   friend struct call_dispatch;
 
   struct host_calls;
-  struct console;
+  struct consoles;
   struct health;
 
   std::vector<std::unique_ptr<device::device>> devices_;
@@ -90,7 +90,7 @@ private:
   std::shared_ptr<answer_sink> sink_;
   std::shared_ptr<payload_pins> pins_ = std::make_shared<payload_pins>();
   std::shared_ptr<host_calls> host_calls_;
-  std::shared_ptr<console> console_;
+  std::shared_ptr<consoles> consoles_;
   std::map<call::digest, std::vector<std::byte>> images_;
   std::uint64_t host_bytes_ = 0;
   mapping host_shadow_;

@@ -154,11 +154,15 @@ void forwarded_answers::call_host(const waiter& who) {
       {});
 }
 
-void forwarded_answers::print(std::uint64_t position, std::string_view text) {
+void forwarded_answers::print(console where, std::uint64_t position,
+                              std::string_view text) {
   auto place = make_landing(text.size());
   std::copy(text.begin(), text.end(),
             reinterpret_cast<char*>(place.bytes.data()));
-  add({.where = data::answer::place::console, .at = position}, place);
+  add({.where = where == console::output ? data::answer::place::output
+                                         : data::answer::place::error,
+       .at = position},
+      place);
 }
 
 void forwarded_answers::sticky(CUresult error) {

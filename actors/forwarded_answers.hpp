@@ -58,7 +58,8 @@ public:
   void deliver_host(const waiter& who, CUresult result, device_address address,
                     const landing& what) override;
   void call_host(const waiter& who) override;
-  void print(std::uint64_t position, std::string_view text) override;
+  void print(console where, std::uint64_t position,
+             std::string_view text) override;
   void sticky(CUresult error) override;
 
 private:

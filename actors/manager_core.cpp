@@ -73,6 +73,8 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
     : options_(std::move(options)), store_(std::move(kept)),
       send_(std::move(send)), now_(now), started_(now),
       incarnation_(options_.random()) {
+  look_idle();
+  find_next_deadline();
   if (!store_)
     return;
   const auto& past = store_->state();
@@ -314,7 +316,21 @@ void manager_core::on_tick(time_point now) {
   });
   retry_waiting();
   serve_waiters();
+  look_idle();
   find_next_deadline();
+}
+
+void manager_core::look_idle() {
+  if (!options_.end_when_idle)
+    return;
+  auto is_client = [](auto& entry) { return entry.second.as == role::client; };
+  if (!sessions_.empty() ||
+      std::any_of(peers_.begin(), peers_.end(), is_client))
+    idle_since_.reset();
+  else if (!idle_since_)
+    idle_since_ = now_;
+  else if (now_ >= *idle_since_ + *options_.end_when_idle)
+    stopping_ = true;
 }
 
 void manager_core::due(time_point when) {
@@ -324,6 +340,8 @@ void manager_core::due(time_point when) {
 
 void manager_core::find_next_deadline() {
   due_.reset();
+  if (idle_since_)
+    due(*idle_since_ + *options_.end_when_idle);
   for (const auto& [name, node] : nodes_) {
     if (node.state == node_record::stage::alive)
       due(policy::lost_at(node.seen, options_.liveness));

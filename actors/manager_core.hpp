@@ -34,6 +34,8 @@ struct manager_options {
   std::chrono::milliseconds start_within{15'000};
   /// Failures in a row after which a session that never ran is refused.
   unsigned first_attempts = 3;
+  /// It ends after so long without a client or a session; unset, never.
+  std::optional<std::chrono::milliseconds> end_when_idle;
   /// Secret numbers, for tokens and the incarnation.
   std::function<std::uint64_t()> random;
   /// Seconds since 1970.
@@ -106,6 +108,7 @@ private:
   void emit(std::string kind, std::string text, about what);
   void emit(control::event what);
   void serve_waiters();
+  void look_idle();
   void due(time_point when);
   void find_next_deadline();
 
@@ -175,6 +178,7 @@ private:
   time_point started_;
   std::uint64_t incarnation_ = 0;
   bool stopping_ = false;
+  std::optional<time_point> idle_since_;
   std::optional<time_point> due_;
 
   std::map<std::string, peer_record> peers_;

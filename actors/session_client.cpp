@@ -341,7 +341,6 @@ data::attach session_client::make_attach(std::uint64_t answers_seen) const {
   data::attach x;
   x.token = lease_->token;
   x.answers_seen = answers_seen;
-  x.console_seen = area_->header().console_written.load();
   x.replay_until = replay_until_;
   for (unsigned i = 1; i < slot_count; ++i) {
     auto index = static_cast<slot_index>(i);
@@ -581,9 +580,11 @@ void session_client::deliver(const data::answer& x,
                  static_cast<off_t>(x.at - host_window)) < 0)
       spdlog::error("cannot write to pinned memory: {}", std::strerror(errno));
     break;
-  case place::console:
+  case place::output:
+  case place::error:
     area_->print(
-        x.at, {reinterpret_cast<const char*>(payload.data()), payload.size()});
+        x.where == place::output ? console::output : console::error, x.at,
+        {reinterpret_cast<const char*>(payload.data()), payload.size()});
     break;
   case place::host_call:
     area_->call_host(x.slot, x.call);

@@ -2,6 +2,7 @@
 // executor and a backend (cpu/, nvidia/).
 #pragma once
 
+#include "schema/console.hpp"
 #include "schema/fault.hpp"
 #include "schema/ids.hpp"
 
@@ -97,8 +98,8 @@ enum class injected_fault : std::uint8_t {
 /// into the device.
 using completion = std::function<void(CUresult)>;
 
-/// Text of a kernel's printf. From any thread of the device.
-using printer = std::function<void(std::string_view)>;
+/// Text that a kernel writes. From any thread of the device.
+using printer = std::function<void(console, std::string_view)>;
 
 /// One session's part of one pGPU: its memory, modules, streams and events.
 ///
@@ -215,7 +216,7 @@ public:
   enqueue_host(stream_id stream,
                std::function<void(std::function<void()> go_on)> start) = 0;
 
-  /// Where printf goes; unset, it is dropped.
+  /// Where kernels' text goes; unset, it is dropped.
   virtual void set_printer(printer to) = 0;
 
   // -- trouble ----------------------------------------------------------------

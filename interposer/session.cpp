@@ -150,14 +150,15 @@ CUresult session::synchronise(std::uint8_t device) {
 }
 
 void session::deliver_console() {
-  auto& header = area_.header();
-  if (header.console_written.load(std::memory_order_acquire) ==
-      header.console_read.load(std::memory_order_relaxed))
-    return;
-  std::lock_guard guard{console_mutex_};
-  auto text = area_.take_console();
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  for (auto where : {console::output, console::error}) {
+    if (!area_.has_text(where))
+      continue;
+    std::lock_guard guard{console_mutex_};
+    auto text = area_.take_text(where);
+    auto* to = where == console::output ? stdout : stderr;
+    std::fwrite(text.data(), 1, text.size(), to);
+    std::fflush(to);
+  }
 }
 
 call::digest session::publish_image(std::span<const std::byte> image) {

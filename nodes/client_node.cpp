@@ -3,6 +3,8 @@
 #include "actors/guest_server.hpp"
 #include "actors/log.hpp"
 #include "actors/system.hpp"
+#include "nodes/own_cluster.hpp"
+#include "nodes/paths.hpp"
 #include "nodes/stop_signal.hpp"
 #include "schema/places.hpp"
 
@@ -20,7 +22,7 @@ using namespace vgpu;
 namespace {
 
 struct options {
-  std::string manager = manager_endpoint();
+  std::string manager;
   std::string transport = "auto";
   std::uint32_t idle_ms = 5000;
 };
@@ -38,6 +40,14 @@ transport parse_transport(const std::string& text) {
                                : transport::automatic;
 }
 
+/// Of a user who names none.
+result<std::string> find_manager(const std::string& named) {
+  if (!named.empty())
+    return named;
+  auto usual = endpoint_in(default_run_dir());
+  return somebody_listens(usual) ? usual : own_cluster();
+}
+
 int run(const options& given) {
   stop_signal stop;
   auto name = own_name();
@@ -48,11 +58,12 @@ int run(const options& given) {
     spdlog::info("{}; another client serves already", listener.why().what);
     return 0;
   }
+  auto manager = find_manager(given.manager);
   system_config config;
   caf::actor_system system{config};
   zmq::context_t zmq;
   link_options to_manager;
-  to_manager.endpoint = given.manager;
+  to_manager.endpoint = manager ? *manager : default_endpoint();
   to_manager.name = name;
   to_manager.greeting =
       control::hello{.software = "vgpu-client", .as = control::role::client};
@@ -61,8 +72,13 @@ int run(const options& given) {
     std::cerr << "vgpu-client: " << link.why().what << '\n';
     return 2;
   }
-  client_options own{.name = name,
-                     .idle_for = std::chrono::milliseconds{given.idle_ms}};
+  client_options own;
+  own.name = name;
+  own.idle_for = std::chrono::milliseconds{given.idle_ms};
+  if (!manager) {
+    spdlog::error("no manager: {}", manager.why().what);
+    own.no_manager = manager.why().what;
+  }
   auto hub = system.spawn(client, own, link->actor, [&] { stop.stop(0); });
   session_client_options guests;
   guests.transport = parse_transport(given.transport);
@@ -85,9 +101,11 @@ int main(int argc, char** argv) {
       "it by themselves; it ends when none has used it for a while.\n\n"
       "Example: vgpu-client --manager tcp://10.0.0.1:7700"};
   options given;
-  app.add_option("--manager", given.manager, "Endpoint of the manager")
-      ->envname("VGPU_MANAGER")
-      ->capture_default_str();
+  app.add_option(
+         "--manager", given.manager,
+         "Endpoint of the manager (default: the one of `vgpu up`, or else one "
+         "of its own, with a node, as long as it is used)")
+      ->envname("VGPU_MANAGER");
   app.add_option("--transport", given.transport,
                  "How calls reach workers: mapped (shared memory), forwarded "
                  "(ZeroMQ), or auto")

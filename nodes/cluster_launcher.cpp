@@ -1,6 +1,7 @@
 #include "nodes/cluster_launcher.hpp"
 
 #include "nodes/paths.hpp"
+#include "nodes/run_dir.hpp"
 
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
@@ -35,6 +36,7 @@ constexpr auto end_within = std::chrono::seconds{5};
 /// Numbers that the children find their descriptors under.
 constexpr int child_ready_fd = 3;
 constexpr int child_owner_fd = 4;
+constexpr int child_kept_fd = 5;
 
 /// A descriptor that is closed with its owner.
 class owned_fd {
@@ -167,8 +169,9 @@ owned_fd out_of_the_way(int fd) {
   return owned_fd{fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 16)};
 }
 
-/// Starts a daemon of ours; the value has its process and, for wait_ready(),
-/// the pipe on which it will say that it is ready.
+/// Starts a daemon of ours, which keeps `kept_fd` open; the value has its
+/// process and, for wait_ready(), the pipe on which it will say that it is
+/// ready.
 struct launched {
   process_record process;
   owned_fd ready;
@@ -176,7 +179,8 @@ struct launched {
 
 result<launched> launch(const std::string& name,
                         const std::vector<std::string>& command,
-                        const std::string& log, const launch_ties& ties) {
+                        const std::string& log, const launch_ties& ties,
+                        int kept_fd = -1) {
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0)
     return trouble("pipe: " + errno_text());
@@ -184,6 +188,7 @@ result<launched> launch(const std::string& name,
   owned_fd writer{pipe[1]};
   auto given = out_of_the_way(writer.get());
   auto owner = out_of_the_way(ties.owner_fd);
+  auto kept = out_of_the_way(kept_fd);
   spawn_plan plan;
   sigset_t none;
   sigset_t all;
@@ -206,10 +211,14 @@ result<launched> launch(const std::string& name,
   ::posix_spawn_file_actions_adddup2(actions, given.get(), child_ready_fd);
   auto argv = command;
   argv.insert(argv.end(), {"--ready-fd", std::to_string(child_ready_fd)});
+  if (ties.remove_run_dir)
+    argv.push_back("--remove-run-dir");
   if (owner.get() >= 0) {
     ::posix_spawn_file_actions_adddup2(actions, owner.get(), child_owner_fd);
     argv.insert(argv.end(), {"--owner-fd", std::to_string(child_owner_fd)});
   }
+  if (kept.get() >= 0)
+    ::posix_spawn_file_actions_adddup2(actions, kept.get(), child_kept_fd);
   std::vector<char*> pointers;
   for (auto& x : argv)
     pointers.push_back(x.data());
@@ -250,19 +259,19 @@ std::string program(const cluster_options& x, const char* name) {
   return x.programs.empty() ? sibling(name) : x.programs + "/" + name;
 }
 
-std::vector<std::string> manager_command(const cluster_options& x,
-                                         const launch_ties& ties) {
+std::vector<std::string> manager_command(const cluster_options& x) {
   std::vector<std::string> out{program(x, "vgpu-manager"), "--run-dir",
                                x.run_dir};
   if (!x.listen.empty())
     out.insert(out.end(), {"--listen", x.listen});
   if (x.lost_after_ms != 0)
     out.insert(out.end(), {"--lost-after", std::to_string(x.lost_after_ms)});
+  if (x.end_when_idle_ms != 0)
+    out.insert(out.end(),
+               {"--end-when-idle", std::to_string(x.end_when_idle_ms)});
   if (x.client_grace_ms != 0)
     out.insert(out.end(),
                {"--client-grace", std::to_string(x.client_grace_ms)});
-  if (ties.remove_run_dir)
-    out.push_back("--remove-run-dir");
   return out;
 }
 
@@ -327,8 +336,15 @@ result<cluster_record> launch_cluster(const cluster_options& options,
     clean_run_dir(out);
     return why;
   };
-  auto manager = launch("manager", manager_command(options, ties),
-                        log_path("manager"), ties);
+  // Its end of file is the manager's end.
+  int manager_lives[2] = {-1, -1};
+  if (ties.nodes_follow_manager && ::pipe2(manager_lives, O_CLOEXEC) != 0)
+    return undo(trouble("pipe: " + errno_text()));
+  owned_fd follows{manager_lives[0]};
+  owned_fd leads{manager_lives[1]};
+  auto manager = launch("manager", manager_command(options),
+                        log_path("manager"), ties, leads.get());
+  leads.reset();
   if (!manager)
     return undo(manager.why());
   out.manager = manager->process;
@@ -336,11 +352,14 @@ result<cluster_record> launch_cluster(const cluster_options& options,
   if (!said)
     return undo(said.why());
   out.endpoint = *said;
+  auto node_ties = ties;
+  if (ties.nodes_follow_manager)
+    node_ties.owner_fd = follows.get();
   std::vector<launched> nodes;
   for (auto i = 0u; i < options.nodes; ++i) {
     auto name = node_name(i);
     auto node = launch(name, node_command(options, name, out.endpoint),
-                       log_path(name), ties);
+                       log_path(name), node_ties);
     if (!node)
       return undo(node.why());
     out.nodes.push_back(node->process);

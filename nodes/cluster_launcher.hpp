@@ -21,7 +21,8 @@ struct cluster_options {
   std::uint32_t client_grace_ms = 0; // 0: the manager's default
   /// The folder with vgpu-manager and vgpu-node; empty: this program's.
   std::string programs;
-  std::string worker; // another worker program, for tests
+  std::uint32_t end_when_idle_ms = 0; // 0: it does not end by itself
+  std::string worker;                 // another worker program, for tests
 };
 
 /// A process that was started. `birth` tells it from a later one that got the
@@ -47,7 +48,9 @@ struct launch_ties {
   int owner_fd = -1;
   /// They log to the caller's stderr rather than to RUN_DIR/NAME.log.
   bool inherit_stderr = false;
-  /// The manager removes the run directory when it ends.
+  /// The nodes end when the manager does, however it ends.
+  bool nodes_follow_manager = false;
+  /// The last of them to end removes the run directory.
   bool remove_run_dir = false;
 };
 

@@ -1,5 +1,7 @@
 #include "nodes/command_client.hpp"
 
+#include "nodes/paths.hpp"
+
 #include <unistd.h>
 
 #include <optional>
@@ -36,6 +38,8 @@ command_client::~command_client() {
 result<std::unique_ptr<command_client>>
 command_client::connect(const std::string& endpoint, milliseconds patience,
                         milliseconds absence) {
+  if (auto good = check_endpoint(endpoint); !good)
+    return good.why();
   std::unique_ptr<command_client> out{new command_client{endpoint}};
   if (auto opened = out->open(patience, absence); !opened)
     return opened.why();

@@ -4,6 +4,12 @@
 
 namespace vgpu {
 
+void describe(CLI::App& app, daemon_ties& ties) {
+  app.add_option("--ready-fd", ties.ready_fd)->group("");
+  app.add_option("--owner-fd", ties.owner_fd)->group("");
+  app.add_flag("--remove-run-dir", ties.remove_run_dir)->group("");
+}
+
 void say_ready(daemon_ties& ties, const std::string& line) {
   if (ties.ready_fd < 0)
     return;

@@ -4,6 +4,7 @@
 #include "nodes/main_loop.hpp"
 
 #include <caf/all.hpp>
+#include <CLI/CLI.hpp>
 
 #include <string>
 
@@ -16,7 +17,12 @@ struct daemon_ties {
   int ready_fd = -1;
   /// Its end of file tells the daemon to end: the owner is gone.
   int owner_fd = -1;
+  /// The run directory goes with the last of those that are told so.
+  bool remove_run_dir = false;
 };
+
+/// Describes the options, none of which a user has to know.
+void describe(CLI::App& app, daemon_ties& ties);
 
 /// Writes `line` to ready_fd and closes it.
 void say_ready(daemon_ties& ties, const std::string& line);

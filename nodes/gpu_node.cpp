@@ -6,6 +6,7 @@
 #include "nodes/daemon.hpp"
 #include "nodes/inventory.hpp"
 #include "nodes/paths.hpp"
+#include "nodes/run_dir.hpp"
 #include "nodes/sizes.hpp"
 
 #include <CLI/CLI.hpp>
@@ -54,8 +55,7 @@ void describe(CLI::App& app, options& x) {
   app.add_option("--run-dir", x.run_dir, "where it keeps its sockets")
       ->capture_default_str();
   app.add_option("--worker", x.worker)->group("");
-  app.add_option("--ready-fd", x.ties.ready_fd)->group("");
-  app.add_option("--owner-fd", x.ties.owner_fd)->group("");
+  describe(app, x.ties);
   app.footer("Examples:\n"
              "  vgpu-node --name a\n"
              "  vgpu-node --name b --manager tcp://10.0.0.1:7070 --bind "
@@ -148,6 +148,8 @@ int serve(options x) {
     return complain(pgpus.why().what);
   if (auto made = make_private_dir(x.run_dir); !made)
     return complain(made.why().what);
+  run_dir_part part{x.ties.remove_run_dir ? run_dir_part{x.run_dir}
+                                          : run_dir_part{}};
   auto what = options_of(x, std::move(*pgpus));
   if (somebody_listens(what.worker_endpoint))
     return complain("a node named '" + x.inventory.node +

@@ -4,11 +4,10 @@
 #include "actors/system.hpp"
 #include "nodes/daemon.hpp"
 #include "nodes/paths.hpp"
+#include "nodes/run_dir.hpp"
 
 #include <CLI/CLI.hpp>
 #include <spdlog/spdlog.h>
-
-#include <filesystem>
 
 using namespace vgpu;
 using std::chrono::milliseconds;
@@ -23,7 +22,7 @@ struct options {
   std::int64_t reconnect_ms = 100;
   std::int64_t client_grace_ms = 5'000;
   std::int64_t restart_grace_ms = 10'000;
-  bool remove_run_dir = false;
+  std::optional<std::int64_t> idle_ms;
   daemon_ties ties;
 };
 
@@ -57,10 +56,11 @@ void describe(CLI::App& app, options& x) {
                  "manager restarted")
       ->check(CLI::Range(0, 86'400'000))
       ->capture_default_str();
-  // For who starts it as part of a cluster.
-  app.add_option("--ready-fd", x.ties.ready_fd)->group("");
-  app.add_option("--owner-fd", x.ties.owner_fd)->group("");
-  app.add_flag("--remove-run-dir", x.remove_run_dir)->group("");
+  app.add_option("--end-when-idle", x.idle_ms,
+                 "milliseconds without a program after which it ends "
+                 "(default: never)")
+      ->check(CLI::Range(0, 86'400'000));
+  describe(app, x.ties);
   app.footer("Example, for nodes on other hosts:\n"
              "  vgpu-manager --listen tcp://10.0.0.1:7070\n"
              "VGPU_LOG=error|warn|info|debug chooses what it logs to stderr.\n"
@@ -76,6 +76,8 @@ manager_options options_of(const options& x, const std::string& endpoint) {
                               milliseconds{10}, milliseconds{1000});
   out.client_grace = milliseconds{x.client_grace_ms};
   out.restart_grace = milliseconds{x.restart_grace_ms};
+  if (x.idle_ms)
+    out.end_when_idle = milliseconds{*x.idle_ms};
   out.random = random_number;
   out.wall_time = wall_time;
   return out;
@@ -94,6 +96,8 @@ int serve(options x) {
     return complain(good.why().what);
   if (auto made = make_private_dir(x.run_dir); !made)
     return complain(made.why().what);
+  run_dir_part part{x.ties.remove_run_dir ? run_dir_part{x.run_dir}
+                                          : run_dir_part{}};
   if (somebody_listens(x.listen))
     return complain("somebody listens on " + x.listen +
                     " already; `vgpu status` tells who");
@@ -127,10 +131,6 @@ int serve(options x) {
   end_actor(system, link->actor);
   end_actor(system, guard);
   system.clock().cancel_all();
-  if (x.remove_run_dir) {
-    std::error_code ignored;
-    std::filesystem::remove_all(x.run_dir, ignored);
-  }
   return 0;
 }
 

@@ -1,15 +1,11 @@
 #include "nodes/paths.hpp"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
 namespace vgpu {
@@ -18,11 +14,6 @@ namespace {
 
 constexpr std::string_view ipc = "ipc://";
 constexpr std::string_view tcp = "tcp://";
-
-std::string from_environment(const char* name) {
-  auto* found = std::getenv(name);
-  return found != nullptr ? found : "";
-}
 
 std::filesystem::path program_dir() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
@@ -36,38 +27,6 @@ bool is_port(std::string_view x) {
 }
 
 } // namespace
-
-std::string endpoint_in(const std::string& run_dir) {
-  return std::string{ipc} + run_dir + "/manager.sock";
-}
-
-std::string default_endpoint(const std::string& run_dir) {
-  auto named = from_environment("VGPU_MANAGER");
-  return named.empty() ? endpoint_in(run_dir) : named;
-}
-
-result<bool> make_private_dir(const std::string& path) {
-  auto fail = [&](const std::string& why) {
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 "run directory " + path + ": " + why +
-                     "; choose another with --run-dir"};
-  };
-  std::error_code error;
-  auto parent = std::filesystem::path{path}.parent_path();
-  if (!parent.empty())
-    std::filesystem::create_directories(parent, error);
-  auto made = ::mkdir(path.c_str(), 0700) == 0;
-  if (!made && errno != EEXIST)
-    return fail(std::string{"cannot make it: "} + std::strerror(errno));
-  struct stat what = {};
-  if (::lstat(path.c_str(), &what) != 0 || !S_ISDIR(what.st_mode))
-    return fail("it is no directory");
-  if (what.st_uid != ::getuid())
-    return fail("it belongs to another user");
-  if ((what.st_mode & 0022) != 0)
-    return fail("others may write to it");
-  return made;
-}
 
 std::string sibling(const std::string& program) {
   return program_dir() / program;

@@ -1,6 +1,7 @@
 // vgpu: the command.
 #include "actors/log.hpp"
 #include "nodes/vgpu_commands.hpp"
+#include "schema/places.hpp"
 
 #include <iostream>
 
@@ -12,9 +13,23 @@ int complain(const std::string& name, const std::string& what, int code) {
 }
 
 int complain(const std::string& name, const fault& why) {
-  return complain(name, why.what,
-                  why.code == CUDA_ERROR_SYSTEM_NOT_READY ? no_manager
-                                                          : failed);
+  auto code = why.code == CUDA_ERROR_SYSTEM_NOT_READY ? no_manager
+              : why.code == CUDA_ERROR_INVALID_VALUE  ? wrong_usage
+                                                      : failed;
+  return complain(name, why.what, code);
+}
+
+void target::add_to(CLI::App& app) {
+  run_dir = default_run_dir();
+  app.add_option("--run-dir", run_dir, "the cluster's run directory")
+      ->capture_default_str();
+  app.add_option("--manager", manager,
+                 "the manager's endpoint (default: $VGPU_MANAGER, or the one "
+                 "in the run directory)");
+}
+
+std::string target::endpoint() const {
+  return manager.empty() ? default_endpoint(run_dir) : manager;
 }
 
 } // namespace vgpu::command
@@ -34,6 +49,7 @@ int main(int argc, char** argv) {
   add_run_command(app, todo, program);
   add_cluster_commands(app, todo);
   add_show_commands(app, todo);
+  add_coverage_command(app, todo);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

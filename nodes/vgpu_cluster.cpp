@@ -5,6 +5,7 @@
 #include "nodes/paths.hpp"
 #include "nodes/sizes.hpp"
 #include "nodes/vgpu_commands.hpp"
+#include "schema/places.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -19,24 +20,6 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr auto patience = milliseconds{5'000};
-
-/// Options that most commands share.
-struct target {
-  std::string run_dir = default_run_dir();
-  std::string manager;
-
-  std::string endpoint() const {
-    return manager.empty() ? default_endpoint(run_dir) : manager;
-  }
-};
-
-void add_target(CLI::App& app, target& x) {
-  app.add_option("--run-dir", x.run_dir, "the cluster's run directory")
-      ->capture_default_str();
-  app.add_option("--manager", x.manager,
-                 "the manager's endpoint (default: $VGPU_MANAGER, or the one "
-                 "in the run directory)");
-}
 
 // -- up and down --------------------------------------------------------------
 
@@ -253,7 +236,7 @@ void add_kill_node(CLI::App& app, job& todo) {
       "kill-node",
       "Kills a node's process (SIGKILL), and its workers with it.");
   sub->add_option("NAME", *name, "the node")->required();
-  add_target(*sub, *where);
+  where->add_to(*sub);
   sub->footer("Its sessions move to other nodes. Example:\n"
               "  vgpu kill-node a");
   sub->callback(
@@ -266,7 +249,7 @@ void add_kill_worker(CLI::App& app, job& todo) {
   auto* sub = app.add_subcommand(
       "kill-worker", "Kills the worker process of a session (SIGKILL).");
   sub->add_option("SESSION", *number, "the session's number")->required();
-  add_target(*sub, *where);
+  where->add_to(*sub);
   sub->footer("The session gets another one. Example:\n"
               "  vgpu kill-worker 1");
   sub->callback(
@@ -282,7 +265,7 @@ void add_inject(CLI::App& app, job& todo) {
   sub->add_option("KIND", what->kind, "lost, hang or ecc")
       ->required()
       ->check(CLI::IsMember({"lost", "hang", "ecc"}));
-  add_target(*sub, *where);
+  where->add_to(*sub);
   sub->footer("Its sessions move elsewhere. Example:\n"
               "  vgpu inject a 0 lost");
   sub->callback([=, &todo] { todo = [=] { return inject(*where, *what); }; });

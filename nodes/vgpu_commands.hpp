@@ -27,11 +27,21 @@ int complain(const std::string& name, const std::string& what,
 /// The same, with the code that fits the fault.
 int complain(const std::string& name, const fault& why);
 
+/// Which cluster a command is for: options that most of them share.
+struct target {
+  std::string run_dir;
+  std::string manager;
+
+  void add_to(CLI::App& app);
+  std::string endpoint() const;
+};
+
 /// Each adds one or more subcommands; the callback of the one that was chosen
 /// sets `todo`, which does the work and returns the exit code.
 using job = std::function<int()>;
 void add_cluster_commands(CLI::App& app, job& todo); // up, down, kill-*, ...
 void add_show_commands(CLI::App& app, job& todo);    // status, events
+void add_coverage_command(CLI::App& app, job& todo);
 void add_run_command(CLI::App& app, job& todo,
                      const std::vector<std::string>& program);
 

@@ -5,6 +5,7 @@
 #include "nodes/sizes.hpp"
 #include "nodes/vgpu_commands.hpp"
 #include "policies/admission.hpp"
+#include "schema/places.hpp"
 
 #include <nlohmann/json.hpp>
 

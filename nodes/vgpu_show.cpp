@@ -1,7 +1,6 @@
 // vgpu status and events.
 #include "actors/json.hpp"
 #include "nodes/command_client.hpp"
-#include "nodes/paths.hpp"
 #include "nodes/sizes.hpp"
 #include "nodes/vgpu_commands.hpp"
 
@@ -22,15 +21,12 @@ constexpr auto patience = milliseconds{5'000};
 constexpr std::uint32_t wait_ms = 30'000;
 
 struct show_options {
-  std::string run_dir = default_run_dir();
-  std::string manager;
+  target where;
   bool as_json = false;
   bool follow = false;
   std::uint64_t after = 0;
 
-  std::string endpoint() const {
-    return manager.empty() ? default_endpoint(run_dir) : manager;
-  }
+  std::string endpoint() const { return where.endpoint(); }
 };
 
 // -- status -------------------------------------------------------------------
@@ -165,11 +161,7 @@ int events(show_options x) {
 
 void add_common(CLI::App& sub, show_options& x) {
   sub.add_flag("--json", x.as_json, "for programs");
-  sub.add_option("--run-dir", x.run_dir, "the cluster's run directory")
-      ->capture_default_str();
-  sub.add_option("--manager", x.manager,
-                 "the manager's endpoint (default: $VGPU_MANAGER, or the one "
-                 "in the run directory)");
+  x.where.add_to(sub);
 }
 
 } // namespace

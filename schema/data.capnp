@@ -68,12 +68,10 @@ struct Attach {
   token @0 :UInt64;
   answersSeen @1 :UInt64;
   # Answers up to this number arrived; what came after is sent again.
-  consoleSeen @2 :UInt64;
-  # Bytes of printf text that the program already has.
-  replayUntil @3 :UInt64;
+  replayUntil @2 :UInt64;
   # Calls before this number were served by an earlier worker: of these, only
   # the waiting ones want an answer.
-  waiting @4 :List(Waiting);
+  waiting @3 :List(Waiting);
 }
 struct Waiting {
   call @0 :UInt64;
@@ -115,9 +113,12 @@ struct Answer {
     # The payload goes to this offset of the reply arena.
     host @7 :UInt64;
     # The payload goes to this address of the host window.
-    console @8 :UInt64;
-    # The payload is printf text; the number is its position.
-    hostCall @9 :Void;
+    output @8 :UInt64;
+    # The payload is text for the program's standard output; the number is its
+    # position.
+    error @9 :UInt64;
+    # The same for its standard error.
+    hostCall @10 :Void;
     # Not an answer yet: run the host function that waits in this slot.
   }
 }

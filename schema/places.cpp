@@ -25,10 +25,17 @@ std::string default_run_dir() {
                         : folder + "/vgpu";
 }
 
-std::string manager_endpoint() {
-  auto chosen = environment("VGPU_MANAGER");
-  return chosen.empty() ? "ipc://" + default_run_dir() + "/manager.sock"
-                        : chosen;
+std::string endpoint_in(const std::string& run_dir) {
+  return "ipc://" + run_dir + "/manager.sock";
+}
+
+std::string chosen_manager() {
+  return environment("VGPU_MANAGER");
+}
+
+std::string default_endpoint(const std::string& run_dir) {
+  auto chosen = chosen_manager();
+  return chosen.empty() ? endpoint_in(run_dir) : chosen;
 }
 
 std::string client_socket_name(const std::string& manager) {

@@ -19,7 +19,8 @@ namespace {
 constexpr std::uint64_t slots_offset = 4096;
 constexpr std::uint64_t console_offset =
     slots_offset + slot_count * sizeof(slot);
-constexpr std::uint64_t arena_offset = console_offset + console_bytes;
+constexpr std::uint64_t arena_offset =
+    console_offset + console_count * console_bytes;
 constexpr std::uint64_t control_bytes = arena_offset + arena_bytes;
 
 fault from_errno(const std::string& what) {
@@ -297,31 +298,42 @@ void session_area::call_host(slot_index index,
   wake_all(header().upcalls);
 }
 
-void session_area::print(std::uint64_t position,
+std::byte* session_area::ring(console where) const noexcept {
+  return control_map_.data() + console_offset +
+         static_cast<std::size_t>(where) * console_bytes;
+}
+
+void session_area::print(console where, std::uint64_t position,
                          std::string_view text) const noexcept {
-  auto& written = header().console_written;
+  auto& written = header().console_written[static_cast<std::size_t>(where)];
   auto have = written.load(std::memory_order_relaxed);
   if (position + text.size() <= have)
     return;
   if (position < have)
     text.remove_prefix(have - position);
-  auto* ring = control_map_.data() + console_offset;
+  auto* to = ring(where);
   for (auto c : text)
-    ring[have++ % console_bytes] = static_cast<std::byte>(c);
+    to[have++ % console_bytes] = static_cast<std::byte>(c);
   written.store(have, std::memory_order_release);
 }
 
-std::string session_area::take_console() const {
-  auto& header = this->header();
-  auto end = header.console_written.load(std::memory_order_acquire);
-  auto begin = header.console_read.load(std::memory_order_relaxed);
+bool session_area::has_text(console where) const noexcept {
+  auto i = static_cast<std::size_t>(where);
+  return header().console_written[i].load(std::memory_order_acquire) !=
+         header().console_read[i].load(std::memory_order_relaxed);
+}
+
+std::string session_area::take_text(console where) const {
+  auto i = static_cast<std::size_t>(where);
+  auto end = header().console_written[i].load(std::memory_order_acquire);
+  auto begin = header().console_read[i].load(std::memory_order_relaxed);
   if (end - begin > console_bytes)
     begin = end - console_bytes;
   std::string text(end - begin, '\0');
-  auto* ring = control_map_.data() + console_offset;
+  auto* from = ring(where);
   for (auto& c : text)
-    c = static_cast<char>(ring[begin++ % console_bytes]);
-  header.console_read.store(end, std::memory_order_relaxed);
+    c = static_cast<char>(from[begin++ % console_bytes]);
+  header().console_read[i].store(end, std::memory_order_relaxed);
   return text;
 }
 

@@ -6,6 +6,7 @@
 // whose sizes it took from the kernel and not from the program.
 #pragma once
 
+#include "schema/console.hpp"
 #include "schema/fault.hpp"
 #include "schema/ids.hpp"
 
@@ -96,6 +97,7 @@ static_assert(sizeof(slot) == 64);
 /// Index of a slot; 0 is "no slot".
 using slot_index = std::uint16_t;
 inline constexpr std::size_t slot_count = 4096;
+/// Of each console.
 inline constexpr std::uint64_t console_bytes = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t arena_bytes = std::uint64_t{64} << 20;
 inline constexpr std::size_t ticket_bytes = 960;
@@ -118,8 +120,9 @@ struct control_header {
   // and now and then.
   alignas(64) std::atomic<std::uint64_t> trimmed; // the log begins here
   std::atomic<std::uint32_t> protection_level;
-  std::atomic<std::uint64_t> console_read; // bytes of printf text taken
-  std::atomic<std::uint32_t> room_wanted;  // a writer waits for `executed`
+  // bytes of text taken
+  std::array<std::atomic<std::uint64_t>, console_count> console_read;
+  std::atomic<std::uint32_t> room_wanted; // a writer waits for `executed`
 
   // Written by whoever reads the log: when it goes to sleep,
   alignas(64) std::atomic<std::uint32_t> reader_asleep;
@@ -128,7 +131,7 @@ struct control_header {
       64) std::atomic<std::uint64_t> executed; // nothing before it is needed
   // and now and then.
   alignas(64) std::atomic<std::uint32_t> sticky_error; // CUresult
-  std::atomic<std::uint64_t> console_written;
+  std::array<std::atomic<std::uint64_t>, console_count> console_written;
   std::atomic<std::uint32_t> upcalls; // grows with each host function called
   std::atomic<std::uint64_t> served_epoch;
 
@@ -182,16 +185,20 @@ public:
               std::uint64_t value) const noexcept;
   /// Lets a host function run: waiting → called. No effect a second time.
   void call_host(slot_index index, call_number call) const noexcept;
-  /// Appends printf text that begins at byte `position` of all the session's
-  /// text; what the program has been given before is skipped. The oldest text
-  /// is lost when the ring is full, as in CUDA.
-  void print(std::uint64_t position, std::string_view text) const noexcept;
-  /// Text that was printed and not yet taken; moves console_read.
-  std::string take_console() const;
+  /// Appends text that begins at byte `position` of all that the session wrote
+  /// to this console; what the program has been given before is skipped. The
+  /// oldest text is lost when the ring is full, as in CUDA.
+  void print(console where, std::uint64_t position,
+             std::string_view text) const noexcept;
+  /// Whether there is text that was not yet taken.
+  bool has_text(console where) const noexcept;
+  /// Text that was not yet taken; moves console_read.
+  std::string take_text(console where) const;
 
 private:
   session_area() = default;
   status map_all();
+  std::byte* ring(console where) const noexcept;
 
   unique_fd control_, log_, host_;
   mapping control_map_, log_map_, host_map_;

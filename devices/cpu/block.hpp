@@ -27,7 +27,7 @@ struct grid {
   const memory_map* memory = nullptr;
   std::uint64_t number = 0; // %gridid
   unsigned processors = 1;  // %nsmid
-  std::function<void(std::string_view)> print;
+  std::function<void(console, std::string_view)> print;
 
   /// Set to make all its blocks stop soon.
   std::atomic<bool> cancelled = false;

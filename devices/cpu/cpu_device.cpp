@@ -313,7 +313,9 @@ public:
     g->memory = &memory_;
     g->number = ++launches_;
     g->processors = engine_.threads();
-    g->print = [this](std::string_view text) { print(text); };
+    g->print = [this](console where, std::string_view text) {
+      print(where, text);
+    };
     auto t = std::make_shared<task>();
     t->start = [this, g](auto finish) {
       engine_.submit(g, [this, g, finish](CUresult error, const std::string&) {
@@ -608,10 +610,10 @@ private:
     return t;
   }
 
-  void print(std::string_view text) {
+  void print(console where, std::string_view text) {
     auto lock = std::lock_guard{print_mutex_};
     if (printer_)
-      printer_(text);
+      printer_(where, text);
   }
 
   properties props_;

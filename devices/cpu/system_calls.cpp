@@ -62,9 +62,9 @@ private:
   const call_site& site_;
 };
 
-void print(warp& w, std::string_view text) {
+void print(warp& w, console where, std::string_view text) {
   if (w.blk.in.print)
-    w.blk.in.print(text);
+    w.blk.in.print(where, text);
 }
 
 void run_vprintf(warp& w, unsigned lane, const call_site& site) {
@@ -76,7 +76,7 @@ void run_vprintf(warp& w, unsigned lane, const call_site& site) {
   auto read = [&](std::uint64_t x) { return from.text(x); };
   auto text = format_printf(format, arguments, read);
   if (text)
-    print(w, *text);
+    print(w, console::output, *text);
   from.result(text ? 1 : -1);
 }
 
@@ -88,13 +88,14 @@ std::string triple(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
 void run_assert(warp& w, unsigned lane, const call_site& site) {
   auto from = caller{w, lane, site};
   auto& b = w.blk.index;
-  print(w, from.text(from.argument<std::uint64_t>(1)) + ":" +
-               std::to_string(from.argument<std::uint32_t>(2)) + ": " +
-               from.text(from.argument<std::uint64_t>(3)) +
-               ": block: " + triple(b.x, b.y, b.z) + ", thread: " +
-               triple(w.tid[0][lane], w.tid[1][lane], w.tid[2][lane]) +
-               " Assertion `" + from.text(from.argument<std::uint64_t>(0)) +
-               "` failed.\n");
+  print(w, console::error,
+        from.text(from.argument<std::uint64_t>(1)) + ":" +
+            std::to_string(from.argument<std::uint32_t>(2)) + ": " +
+            from.text(from.argument<std::uint64_t>(3)) +
+            ": block: " + triple(b.x, b.y, b.z) + ", thread: " +
+            triple(w.tid[0][lane], w.tid[1][lane], w.tid[2][lane]) +
+            " Assertion `" + from.text(from.argument<std::uint64_t>(0)) +
+            "` failed.\n");
 }
 
 } // namespace

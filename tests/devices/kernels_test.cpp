@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(calls_through_pointers) {
 
 BOOST_AUTO_TEST_CASE(printf_goes_to_the_printer) {
   auto text = std::string{};
-  dev->set_printer([&](std::string_view x) { text += x; });
+  dev->set_printer([&](console, std::string_view x) { text += x; });
   BOOST_TEST(run("say", {1}, {32}, arguments{3}) == CUDA_SUCCESS);
   BOOST_TEST(text == "thread 0 of block:  4.50 a 123456789abc %\n"
                      "thread 1 of block:  4.50 b 123456789abc %\n");

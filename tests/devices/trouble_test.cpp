@@ -165,7 +165,10 @@ BOOST_AUTO_TEST_CASE(closing_while_a_kernel_loops) {
 
 BOOST_AUTO_TEST_CASE(a_failed_assertion) {
   auto text = std::string{};
-  dev->set_printer([&](std::string_view x) { text += x; });
+  dev->set_printer([&](console where, std::string_view x) {
+    BOOST_TEST((where == console::error));
+    text += x;
+  });
   BOOST_TEST(run("insist", {1}, {2}, arguments{1}) == CUDA_ERROR_ASSERT);
   BOOST_TEST(
       text.find("block: [0,0,0], thread: [1,0,0] Assertion `x == "

@@ -9,6 +9,7 @@ usage: user.sh BUILD CASE
   embedded    no cluster: `vgpu run` brings one along
   cluster     the same on a cluster
   library     no `vgpu run`: LD_LIBRARY_PATH alone
+  alone       the same, and no cluster either
   interrupt   Ctrl-C and SIGTERM, from outside
   printf      what kernels print arrives once, also when the node dies
   up_down     `vgpu up` twice, `vgpu down`, `vgpu down` again
@@ -100,6 +101,27 @@ case_library() {
   check_signal TERM env "$guest" signal "$(kill -l TERM)"
   cluster_down
   unset LD_LIBRARY_PATH
+}
+
+# A cluster of the client's own, which goes when nobody needs it any more.
+case_alone() {
+  undisturbed undisturbed "$heat" 600 96 20 15
+  export LD_LIBRARY_PATH=$build/lib
+  expect 0 "$guest" fork
+  VGPU_GPUS=2 expect 0 "$guest" devices
+  on_line() {
+    (($1 == 10)) || return 0
+    local pid
+    for pid in $(daemons vgpu-client); do kill_hard "$pid" || true; done
+  }
+  follow_program disturbed 60 "$heat" 600 96 20 15
+  ((program_status == 0)) || fail "heat without its client: $program_status"
+  same undisturbed disturbed || fail "heat prints other lines"
+  until_true 20 nobody_left || fail "still there: $(processes)"
+  # Nowhere to put one.
+  VGPU_LOG=error XDG_RUNTIME_DIR=/proc expect 9 "$guest" exit 0
+  told cudaErrorNoDevice
+  told "run directory /proc/vgpu-own"
 }
 
 # Starts `guest wait` in a process group of its own, as a terminal would.

@@ -228,7 +228,7 @@ bool fake_client::welcome(int socket) {
 bool fake_client::serve_some() {
   std::lock_guard guard{mutex_};
   if (!text_.empty()) {
-    open_->area->print(text_position_, text_);
+    open_->area->print(console::output, text_position_, text_);
     text_position_ += text_.size();
     text_.clear();
   }

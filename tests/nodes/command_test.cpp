@@ -8,6 +8,7 @@
 #include "nodes/embedded_cluster.hpp"
 #include "nodes/paths.hpp"
 #include "nodes/sizes.hpp"
+#include "schema/places.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>

@@ -65,21 +65,31 @@ BOOST_AUTO_TEST_CASE(a_host_function_is_called_once) {
 }
 
 BOOST_AUTO_TEST_CASE(replayed_text_is_printed_once) {
-  server.print(0, "one ");
-  server.print(4, "two ");
-  BOOST_TEST(program.take_console() == "one two ");
-  server.print(0, "one ");
-  server.print(4, "two three");
-  BOOST_TEST(program.take_console() == "three");
+  server.print(console::output, 0, "one ");
+  server.print(console::output, 4, "two ");
+  BOOST_TEST(program.take_text(console::output) == "one two ");
+  server.print(console::output, 0, "one ");
+  server.print(console::output, 4, "two three");
+  BOOST_TEST(program.take_text(console::output) == "three");
+  BOOST_TEST(!program.has_text(console::output));
+}
+
+BOOST_AUTO_TEST_CASE(the_consoles_are_apart) {
+  server.print(console::error, 0, "oh");
+  BOOST_TEST(!program.has_text(console::output));
+  server.print(console::output, 0, "one");
+  BOOST_TEST(program.take_text(console::error) == "oh");
+  BOOST_TEST(!program.has_text(console::error));
+  BOOST_TEST(program.take_text(console::output) == "one");
 }
 
 BOOST_AUTO_TEST_CASE(a_flood_of_text_keeps_the_youngest) {
   std::string line(1000, 'x');
   std::uint64_t at = 0;
   for (int i = 0; i < 2000; ++i, at += line.size())
-    server.print(at, line);
-  server.print(at, "end");
-  auto text = program.take_console();
+    server.print(console::output, at, line);
+  server.print(console::output, at, "end");
+  auto text = program.take_text(console::output);
   BOOST_TEST(text.size() == console_bytes);
   BOOST_TEST(text.substr(text.size() - 3) == "end");
 }
