@@ -37,7 +37,11 @@ embedded_cluster::start(cluster_options options) {
     return fail("pipe");
   }
   options.run_dir = dir;
-  auto up = launch_cluster(options, {pipe[0], logs_wanted(), true});
+  launch_ties ties;
+  ties.owner_fd = pipe[0];
+  ties.inherit_stderr = logs_wanted();
+  ties.remove_run_dir = true;
+  auto up = launch_cluster(options, ties);
   ::close(pipe[0]);
   if (!up) {
     ::close(pipe[1]);

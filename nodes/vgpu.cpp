@@ -1,5 +1,6 @@
 // vgpu: the command.
 #include "actors/log.hpp"
+#include "nodes/paths.hpp"
 #include "nodes/vgpu_commands.hpp"
 #include "schema/places.hpp"
 
@@ -13,10 +14,9 @@ int complain(const std::string& name, const std::string& what, int code) {
 }
 
 int complain(const std::string& name, const fault& why) {
-  auto code = why.code == CUDA_ERROR_SYSTEM_NOT_READY ? no_manager
-              : why.code == CUDA_ERROR_INVALID_VALUE  ? wrong_usage
-                                                      : failed;
-  return complain(name, why.what, code);
+  return complain(name, why.what,
+                  why.code == CUDA_ERROR_SYSTEM_NOT_READY ? no_manager
+                                                          : failed);
 }
 
 void target::add_to(CLI::App& app) {
@@ -25,7 +25,11 @@ void target::add_to(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--manager", manager,
                  "the manager's endpoint (default: $VGPU_MANAGER, or the one "
-                 "in the run directory)");
+                 "in the run directory)")
+      ->check([](const std::string& x) {
+        auto good = check_endpoint(x);
+        return good ? std::string{} : good.why().what;
+      });
 }
 
 std::string target::endpoint() const {
