@@ -22,7 +22,6 @@ constexpr std::uint64_t console_offset =
 constexpr std::uint64_t arena_offset =
     console_offset + console_count * console_bytes;
 constexpr std::uint64_t control_bytes = arena_offset + arena_bytes;
-constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
 
 fault from_errno(const std::string& what) {
   auto code =
@@ -38,35 +37,19 @@ result<mapping> map_shared(int fd, std::uint64_t bytes) {
   return mapping{at, bytes};
 }
 
-/// Address space that begins at a multiple of the huge pages' size.
-result<mapping> reserve_aligned(std::uint64_t bytes) {
-  auto* at = ::mmap(nullptr, bytes + huge_page, PROT_NONE,
+/// Maps the file twice, one right behind the other.
+result<mapping> map_mirrored(int fd, std::uint64_t bytes) {
+  auto* at = ::mmap(nullptr, 2 * bytes, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED)
     return from_errno("cannot reserve address space for a call log");
-  auto* begin = static_cast<std::byte*>(at);
-  auto before = -reinterpret_cast<std::uintptr_t>(begin) % huge_page;
-  if (before != 0)
-    ::munmap(begin, before);
-  ::munmap(begin + before + bytes, huge_page - before);
-  return mapping{begin + before, bytes};
-}
-
-/// Maps the file twice, one right behind the other.
-result<mapping> map_mirrored(int fd, std::uint64_t bytes) {
-  auto reserved = reserve_aligned(2 * bytes);
-  if (!reserved)
-    return reserved.why();
-  auto whole = std::move(*reserved);
+  mapping whole{at, 2 * bytes};
   for (auto offset : {std::uint64_t{0}, bytes}) {
     auto* half = ::mmap(whole.data() + offset, bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
     if (half == MAP_FAILED)
       return from_errno("cannot map a call log");
   }
-  // Its pages are written once each: fewer, larger ones mean fewer faults.
-  // Where the kernel has none for shared memory, nothing is lost.
-  ::madvise(whole.data(), 2 * bytes, MADV_HUGEPAGE);
   return whole;
 }
 
