@@ -23,6 +23,7 @@ struct cluster : test::deterministic {
   test::outbox out;
   std::string dir;
   std::uint64_t secret = 1000;
+  std::optional<std::chrono::milliseconds> end_when_idle;
   caf::actor chief;
 
   explicit cluster(bool begin = true) {
@@ -38,6 +39,7 @@ struct cluster : test::deterministic {
     x.random = [this] { return ++secret; };
     x.wall_time = [] { return 1.5; };
     x.restart.first_delay = 50ms;
+    x.end_when_idle = end_when_idle;
     return x;
   }
 
@@ -844,6 +846,32 @@ BOOST_AUTO_TEST_CASE(an_hour_passes_and_nothing_happens) {
   }
   BOOST_TEST(count("node-lost") == 0u);
   BOOST_TEST(status()["vgpus"][0]["sessions"][0]["epoch"] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(it_ends_when_nobody_uses_it) {
+  kill(chief);
+  end_when_idle = 2000ms;
+  start(false);
+  join("a");
+  live(1500ms, {"a"});
+  auto x = open("a");
+  live(10s, {"a"});
+  BOOST_TEST(!dead(chief));
+  tell(chief, test::gone("c")); // its sessions close after 5 s
+  live(6500ms, {"a"});
+  BOOST_TEST(!dead(chief));
+  live(1s, {"a"});
+  BOOST_TEST(dead(chief));
+}
+
+BOOST_AUTO_TEST_CASE(it_ends_when_nobody_ever_came) {
+  kill(chief);
+  end_when_idle = 2000ms;
+  start(false);
+  advance(1900ms);
+  BOOST_TEST(!dead(chief));
+  advance(200ms);
+  BOOST_TEST(dead(chief));
 }
 
 BOOST_AUTO_TEST_CASE(loads_are_shown_by_epoch) {

@@ -7,6 +7,7 @@
 #include "nodes/command_client.hpp"
 #include "nodes/embedded_cluster.hpp"
 #include "nodes/paths.hpp"
+#include "nodes/run_dir.hpp"
 #include "nodes/sizes.hpp"
 #include "schema/places.hpp"
 
@@ -400,6 +401,20 @@ BOOST_AUTO_TEST_CASE(bad_usage_is_told_apart) {
   auto lost = shell("VGPU_MANAGER=ipc://" + dir + "/none vgpu run -- true");
   BOOST_TEST(lost.status == 3);
   BOOST_TEST(lost.out.find("check") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_directory_goes_with_the_last_part) {
+  auto path = dir + "/shared";
+  std::filesystem::create_directory(path);
+  std::ofstream{path + "/file"} << "x";
+  {
+    run_dir_part first{path};
+    { run_dir_part second{path}; }
+    BOOST_TEST(std::filesystem::exists(path + "/file"));
+    run_dir_part moved{std::move(first)};
+    run_dir_part none;
+  }
+  BOOST_TEST(!std::filesystem::exists(path));
 }
 
 BOOST_AUTO_TEST_CASE(an_embedded_cluster_lives_as_long_as_its_object) {
