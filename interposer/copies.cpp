@@ -1,5 +1,6 @@
 #include "interposer/copies.hpp"
 
+#include "interposer/capture.hpp"
 #include "interposer/host_call.hpp"
 #include "interposer/pinned_writes.hpp"
 #include "interposer/process.hpp"
@@ -279,6 +280,9 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
   if (auto code = examine(what.from, size, what.from_side, from);
       code != CUDA_SUCCESS)
     return code;
+  if (in.is_captured()) [[unlikely]]
+    return what.async ? capture_work(in, copy_work{what})
+                      : refuse_in_capture(in);
   flatten(to, from, size);
   // Pinned memory that is named as device memory is the device's to copy.
   auto to_is_device =
@@ -317,10 +321,62 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
   if (auto code = examine(to, in_bytes, side::device, target);
       code != CUDA_SUCCESS)
     return code;
+  if (in.is_captured()) [[unlikely]]
+    return capture_work(in,
+                        fill_work{{to.address, to.pitch, value, element_bytes,
+                                   size.width, size.height}});
   in.worked(
       here().send(call::fill{{in.wire}, box_of(to), value, element_bytes, size},
                   in.device()));
   return CUDA_SUCCESS;
+}
+
+// -- descriptions
+// -----------------------------------------------------------------------------
+
+namespace {
+
+CUresult resolve(const box_end& e, const call::extent& size, rows& out,
+                 side& which) {
+  switch (e.type) {
+  case CU_MEMORYTYPE_HOST:
+    out.address = reinterpret_cast<std::uintptr_t>(e.host);
+    which = side::host;
+    break;
+  case CU_MEMORYTYPE_DEVICE:
+    out.address = e.device;
+    which = side::device;
+    break;
+  case CU_MEMORYTYPE_UNIFIED:
+    out.address = e.device;
+    which = side::unified;
+    break;
+  case CU_MEMORYTYPE_ARRAY:
+    return CUDA_ERROR_NOT_SUPPORTED;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  out.pitch = e.pitch != 0 ? e.pitch : size.width + e.x;
+  auto height = e.height != 0 ? e.height : size.height + e.y;
+  if (out.pitch < size.width + e.x || height < size.height + e.y ||
+      out.pitch > window_bytes || height > window_bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  out.slice = out.pitch * height;
+  out.address += e.x + e.y * out.pitch + e.z * out.slice;
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult to_transfer(const box_end& to, const box_end& from,
+                     const call::extent& size, transfer& out) {
+  if (size.width > window_bytes || size.height > window_bytes ||
+      size.depth > window_bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  out.size = size;
+  if (auto code = resolve(to, size, out.to, out.to_side); code != CUDA_SUCCESS)
+    return code;
+  return resolve(from, size, out.from, out.from_side);
 }
 
 } // namespace vgpu::interposer

@@ -36,6 +36,33 @@ struct transfer {
   side from_side = side::unified;
 };
 
+/// One end of a copy struct.
+struct box_end {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+  std::size_t x, y, z;
+  std::size_t pitch, height;
+};
+
+/// Brings the ends of a copy struct to the one form, with what the driver
+/// checks of them.
+CUresult to_transfer(const box_end& to, const box_end& from,
+                     const call::extent& size, transfer& out);
+
+/// The same for CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER, which differ in fields of
+/// no use here: addresses tell the device.
+template <class Copy>
+CUresult to_transfer(const Copy& c, transfer& out) {
+  if (c.srcLOD != 0 || c.dstLOD != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  return to_transfer({c.dstMemoryType, c.dstHost, c.dstDevice, c.dstXInBytes,
+                      c.dstY, c.dstZ, c.dstPitch, c.dstHeight},
+                     {c.srcMemoryType, c.srcHost, c.srcDevice, c.srcXInBytes,
+                      c.srcY, c.srcZ, c.srcPitch, c.srcHeight},
+                     {c.WidthInBytes, c.Height, c.Depth}, out);
+}
+
 /// Checks the addresses and does it in stream order. CUDA_ERROR_INVALID_VALUE
 /// for ranges that are not allocated. From pageable memory, and from pinned
 /// memory, the bytes are taken before this returns; into pageable memory it

@@ -14,11 +14,23 @@ std::uint64_t address_of(const void* p) noexcept {
   return reinterpret_cast<std::uintptr_t>(p);
 }
 
+/// As in_stream. Copies that wait are none to make beside a capture.
+template <class Body>
+CUresult in_copying_stream(CUstream handle, bool async,
+                           const Body& body) noexcept {
+  return in_stream(handle, [&](stream& s) -> CUresult {
+    if (!async && any_capture()) [[unlikely]]
+      if (auto code = check_unsafe_call(); code != CUDA_SUCCESS)
+        return code;
+    return body(s);
+  });
+}
+
 /// `async` calls take a stream; the others use the default one.
 CUresult copy_flat(CUstream handle, bool async, std::uint64_t to, side to_side,
                    std::uint64_t from, side from_side,
                    std::size_t bytes) noexcept {
-  return in_stream(handle, [&](stream& s) {
+  return in_copying_stream(handle, async, [&](stream& s) {
     return transfer_bytes(s, {.to = flat(to),
                               .from = flat(from),
                               .size = {bytes, 1, 1},
@@ -28,86 +40,28 @@ CUresult copy_flat(CUstream handle, bool async, std::uint64_t to, side to_side,
   });
 }
 
-/// One end of a copy struct.
-struct box_end {
-  CUmemorytype type;
-  const void* host;
-  CUdeviceptr device;
-  std::size_t x, y, z;
-  std::size_t pitch, height;
-};
-
-CUresult resolve(const box_end& e, const vgpu::call::extent& size, rows& out,
-                 side& which) {
-  switch (e.type) {
-  case CU_MEMORYTYPE_HOST:
-    out.address = address_of(e.host);
-    which = side::host;
-    break;
-  case CU_MEMORYTYPE_DEVICE:
-    out.address = e.device;
-    which = side::device;
-    break;
-  case CU_MEMORYTYPE_UNIFIED:
-    out.address = e.device;
-    which = side::unified;
-    break;
-  case CU_MEMORYTYPE_ARRAY:
-    return CUDA_ERROR_NOT_SUPPORTED;
-  default:
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  out.pitch = e.pitch != 0 ? e.pitch : size.width + e.x;
-  auto height = e.height != 0 ? e.height : size.height + e.y;
-  if (out.pitch < size.width + e.x || height < size.height + e.y ||
-      out.pitch > vgpu::window_bytes || height > vgpu::window_bytes)
-    return CUDA_ERROR_INVALID_VALUE;
-  out.slice = out.pitch * height;
-  out.address += e.x + e.y * out.pitch + e.z * out.slice;
-  return CUDA_SUCCESS;
-}
-
-CUresult copy_box(stream& s, const box_end& to, const box_end& from,
-                  const vgpu::call::extent& size, bool async) {
-  transfer what{.size = size, .async = async};
-  if (size.width > vgpu::window_bytes || size.height > vgpu::window_bytes ||
-      size.depth > vgpu::window_bytes)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (auto code = resolve(to, size, what.to, what.to_side);
-      code != CUDA_SUCCESS)
-    return code;
-  if (auto code = resolve(from, size, what.from, what.from_side);
-      code != CUDA_SUCCESS)
-    return code;
-  return transfer_bytes(s, what);
-}
-
 CUresult copy_2d(CUstream handle, const CUDA_MEMCPY2D* c, bool async) noexcept {
-  return in_stream(handle, [&](stream& s) {
+  return in_copying_stream(handle, async, [&](stream& s) {
     if (c == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    return copy_box(s,
-                    {c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes,
-                     c->dstY, 0, c->dstPitch, 0},
-                    {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes,
-                     c->srcY, 0, c->srcPitch, 0},
-                    {c->WidthInBytes, c->Height, 1}, async);
+    transfer what{.async = async};
+    auto code = to_transfer({c->dstMemoryType, c->dstHost, c->dstDevice,
+                             c->dstXInBytes, c->dstY, 0, c->dstPitch, 0},
+                            {c->srcMemoryType, c->srcHost, c->srcDevice,
+                             c->srcXInBytes, c->srcY, 0, c->srcPitch, 0},
+                            {c->WidthInBytes, c->Height, 1}, what);
+    return code != CUDA_SUCCESS ? code : transfer_bytes(s, what);
   });
 }
 
-/// CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER, which differ in fields of no use here:
-/// addresses tell the device.
 template <class Copy>
 CUresult copy_3d(CUstream handle, const Copy* c, bool async) noexcept {
-  return in_stream(handle, [&](stream& s) {
-    if (c == nullptr || c->srcLOD != 0 || c->dstLOD != 0)
+  return in_copying_stream(handle, async, [&](stream& s) {
+    if (c == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    return copy_box(s,
-                    {c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes,
-                     c->dstY, c->dstZ, c->dstPitch, c->dstHeight},
-                    {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes,
-                     c->srcY, c->srcZ, c->srcPitch, c->srcHeight},
-                    {c->WidthInBytes, c->Height, c->Depth}, async);
+    transfer what{.async = async};
+    auto code = to_transfer(*c, what);
+    return code != CUDA_SUCCESS ? code : transfer_bytes(s, what);
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "interposer/entry.hpp"
 
+#include "interposer/capture.hpp"
 #include "interposer/stream_event.hpp"
 
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
@@ -35,6 +36,9 @@ CUresult in_stream(CUstream handle, const Body& body) noexcept {
     auto* s = find_stream(x, handle, per_thread);
     if (s == nullptr) [[unlikely]]
       return CUDA_ERROR_INVALID_HANDLE;
+    if (any_capture() && s->is_legacy()) [[unlikely]]
+      if (auto code = check_legacy_work(x); code != CUDA_SUCCESS)
+        return code;
     return body(*s);
   });
 }

@@ -23,6 +23,10 @@ enum class handle_kind : std::uint8_t {
   function,
   kernel,
   pool,
+  graph,
+  graph_node,
+  graph_exec,
+  user_object,
 };
 
 /// Objects by opaque handles. A handle looks like a user-space pointer but is

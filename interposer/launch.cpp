@@ -1,5 +1,6 @@
 #include "interposer/launch.hpp"
 
+#include "interposer/capture.hpp"
 #include "interposer/occupancy.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
@@ -11,9 +12,6 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// A parameter block is at most 32764 bytes (CUDA C++ Programming Guide,
-/// "__global__ function parameters").
-constexpr std::size_t most_parameters = 32768;
 constexpr std::uint32_t parameter_alignment = 16;
 
 /// The device's limits that each launch is checked against.
@@ -51,7 +49,7 @@ constexpr bool within(std::uint32_t x, std::uint32_t most) noexcept {
   return x - 1 < most; // 1 ... most; 0 wraps
 }
 
-CUresult check_shape(const launch_request& x, const function& f,
+CUresult check_shape(const launch_shape& x, const function& f,
                      const shape_limits& limit) {
   const auto& b = x.block;
   const auto& g = x.grid;
@@ -133,7 +131,7 @@ CUresult gather_parameters(const launch_request& x, const function& f,
 }
 
 /// All blocks of a cooperative launch must be on the device at once.
-CUresult check_cooperative(const launch_request& x, const function& f) {
+CUresult check_cooperative(const launch_shape& x, const function& f) {
   auto blocks = active_blocks(
       f, static_cast<int>(x.block.x * x.block.y * x.block.z), x.shared_bytes);
   const auto& d = process::the_session().devices().at(
@@ -147,38 +145,54 @@ CUresult check_cooperative(const launch_request& x, const function& f) {
 
 } // namespace
 
-CUresult launch_kernel(stream& in, const launch_request& what) {
+CUresult prepare(context& in, const launch_request& what, std::byte* room,
+                 prepared_launch& out) {
   auto why = CUDA_SUCCESS;
-  auto* f = find_function(what.function, in.owner, why);
+  auto* f = find_function(what.function, in, why);
   if (f == nullptr) [[unlikely]]
     return why;
-  if (auto code = check_shape(what, *f, limits_of(in.owner.device));
+  if (auto code = check_shape(what.shape, *f, limits_of(in.device));
       code != CUDA_SUCCESS) [[unlikely]]
     return code;
   if (f->parameter_bytes > most_parameters) [[unlikely]]
     return CUDA_ERROR_INVALID_VALUE;
-  // Not zeroed: only what is filled in is read.
-  alignas(16) std::byte room[most_parameters];
-  call::launch call{.stream = {in.wire},
-                    .module = {f->in->wire},
-                    .kernel = f->index,
-                    .flags = what.cooperative ? call::launch::cooperative : 0,
-                    .grid = what.grid,
-                    .block = what.block,
-                    .cluster = what.cluster,
-                    .dynamic_shared = what.shared_bytes,
-                    .bytes = {}};
-  if (auto code = gather_parameters(what, *f, room, call.bytes);
+  out.what = f;
+  if (auto code = gather_parameters(what, *f, room, out.parameters);
       code != CUDA_SUCCESS) [[unlikely]]
     return code;
-  if (what.cooperative)
-    if (auto code = check_cooperative(what, *f); code != CUDA_SUCCESS)
-      return code;
+  return what.shape.cooperative ? check_cooperative(what.shape, *f)
+                                : CUDA_SUCCESS;
+}
+
+CUresult send_launch(stream& in, const function& what,
+                     const launch_shape& shape,
+                     std::span<const std::byte> parameters) {
+  call::launch call{.stream = {in.wire},
+                    .module = {what.in->wire},
+                    .kernel = what.index,
+                    .flags = shape.cooperative ? call::launch::cooperative : 0,
+                    .grid = shape.grid,
+                    .block = shape.block,
+                    .cluster = shape.cluster,
+                    .dynamic_shared = shape.shared_bytes,
+                    .bytes = parameters};
   in.worked(process::the_session().send(call, in.device()));
   return CUDA_SUCCESS;
 }
 
-CUresult apply_attributes(launch_request& to, const CUlaunchConfig& config) {
+CUresult launch_kernel(stream& in, const launch_request& what) {
+  if (in.is_captured()) [[unlikely]]
+    return capture_launch(in, what);
+  // Not zeroed: only what is filled in is read.
+  alignas(16) std::byte room[most_parameters];
+  prepared_launch ready;
+  if (auto code = prepare(in.owner, what, room, ready); code != CUDA_SUCCESS)
+      [[unlikely]]
+    return code;
+  return send_launch(in, *ready.what, what.shape, ready.parameters);
+}
+
+CUresult apply_attributes(launch_shape& to, const CUlaunchConfig& config) {
   if (config.numAttrs != 0 && config.attrs == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < config.numAttrs; ++i) {

@@ -12,12 +12,13 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX,
                                 unsigned int sharedMemBytes, CUstream hStream,
                                 void** kernelParams, void** extra) {
   return in_stream(hStream, [&](stream& s) {
-    return launch_kernel(s, {.function = f,
-                             .grid = {gridDimX, gridDimY, gridDimZ},
-                             .block = {blockDimX, blockDimY, blockDimZ},
-                             .shared_bytes = sharedMemBytes,
-                             .parameters = kernelParams,
-                             .extra = extra});
+    return launch_kernel(s,
+                         {.function = f,
+                          .shape = {.grid = {gridDimX, gridDimY, gridDimZ},
+                                    .block = {blockDimX, blockDimY, blockDimZ},
+                                    .shared_bytes = sharedMemBytes},
+                          .parameters = kernelParams,
+                          .extra = extra});
   });
 }
 
@@ -28,12 +29,14 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f,
   return in_stream(config->hStream, [&](stream& s) {
     launch_request what{
         .function = f,
-        .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
-        .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
-        .shared_bytes = config->sharedMemBytes,
+        .shape = {.grid = {config->gridDimX, config->gridDimY,
+                           config->gridDimZ},
+                  .block = {config->blockDimX, config->blockDimY,
+                            config->blockDimZ},
+                  .shared_bytes = config->sharedMemBytes},
         .parameters = kernelParams,
         .extra = extra};
-    if (auto code = apply_attributes(what, *config); code != CUDA_SUCCESS)
+    if (auto code = apply_attributes(what.shape, *config); code != CUDA_SUCCESS)
       return code;
     return launch_kernel(s, what);
   });
@@ -45,11 +48,12 @@ CUresult CUDAAPI cuLaunchCooperativeKernel(
     unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
     void** kernelParams) {
   return in_stream(hStream, [&](stream& s) {
-    return launch_kernel(s, {.function = f,
-                             .grid = {gridDimX, gridDimY, gridDimZ},
-                             .block = {blockDimX, blockDimY, blockDimZ},
-                             .shared_bytes = sharedMemBytes,
-                             .cooperative = true,
-                             .parameters = kernelParams});
+    return launch_kernel(s,
+                         {.function = f,
+                          .shape = {.grid = {gridDimX, gridDimY, gridDimZ},
+                                    .block = {blockDimX, blockDimY, blockDimZ},
+                                    .shared_bytes = sharedMemBytes,
+                                    .cooperative = true},
+                          .parameters = kernelParams});
   });
 }

@@ -1,6 +1,7 @@
 // Entry points for device and host memory.
 #include "interposer/entry.hpp"
 
+#include "interposer/capture.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/session.hpp"
 
@@ -13,8 +14,20 @@ constexpr unsigned host_alloc_flags = CU_MEMHOSTALLOC_PORTABLE |
                                       CU_MEMHOSTALLOC_DEVICEMAP |
                                       CU_MEMHOSTALLOC_WRITECOMBINED;
 
+/// As in_context, for calls that may wait for work: none to make beside a
+/// capture.
+template <class Body>
+CUresult in_waiting_context(const Body& body) noexcept {
+  return in_context([&](context& x) -> CUresult {
+    if (any_capture()) [[unlikely]]
+      if (auto code = check_unsafe_call(); code != CUDA_SUCCESS)
+        return code;
+    return body(x);
+  });
+}
+
 CUresult alloc_host(void** out, std::size_t bytes, unsigned flags) noexcept {
-  return in_context([&](context& x) {
+  return in_waiting_context([&](context& x) {
     if (out == nullptr || (flags & ~host_alloc_flags) != 0)
       return CUDA_ERROR_INVALID_VALUE;
     return allocate_pinned(x, bytes, flags, *out);
@@ -51,7 +64,7 @@ CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
 }
 
 CUresult CUDAAPI cuMemAlloc(CUdeviceptr* dptr, size_t bytesize) {
-  return in_context([&](context& x) {
+  return in_waiting_context([&](context& x) {
     if (dptr == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     return allocate(x, bytesize, memory_kind::device, 0, *dptr);
@@ -61,7 +74,7 @@ CUresult CUDAAPI cuMemAlloc(CUdeviceptr* dptr, size_t bytesize) {
 CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch,
                                  size_t WidthInBytes, size_t Height,
                                  unsigned int ElementSizeBytes) {
-  return in_context([&](context& x) {
+  return in_waiting_context([&](context& x) {
     if (dptr == nullptr || pPitch == nullptr || WidthInBytes == 0 ||
         Height == 0 || WidthInBytes > vgpu::window_bytes ||
         Height > vgpu::window_bytes ||
@@ -80,7 +93,7 @@ CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch,
 }
 
 CUresult CUDAAPI cuMemFree(CUdeviceptr dptr) {
-  return in_context(
+  return in_waiting_context(
       [&](context&) { return dptr == 0 ? CUDA_SUCCESS : free_device(dptr); });
 }
 
@@ -111,7 +124,7 @@ CUresult CUDAAPI cuMemAllocHost(void** pp, size_t bytesize) {
 }
 
 CUresult CUDAAPI cuMemFreeHost(void* p) {
-  return in_context([&](context&) {
+  return in_waiting_context([&](context&) {
     return p == nullptr ? CUDA_ERROR_INVALID_VALUE : free_pinned(p);
   });
 }

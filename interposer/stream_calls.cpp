@@ -1,6 +1,7 @@
 // Entry points for streams and events that take no default stream.
 #include "interposer/entry.hpp"
 
+#include "interposer/capture.hpp"
 #include "interposer/session.hpp"
 #include "interposer/stream_event.hpp"
 
@@ -82,8 +83,10 @@ CUresult CUDAAPI cuEventCreate(CUevent* phEvent, unsigned int Flags) {
       return CUDA_ERROR_INVALID_VALUE;
     if ((Flags & CU_EVENT_INTERPROCESS) != 0)
       return CUDA_ERROR_NOT_SUPPORTED;
-    auto handle = events().add(make_event(x, Flags));
-    *phEvent = to_handle<CUevent>(handle);
+    auto made = make_event(x, Flags);
+    auto& it = *made;
+    it.handle = to_handle<CUevent>(events().add(std::move(made)));
+    *phEvent = it.handle;
     return CUDA_SUCCESS;
   });
 }
@@ -114,19 +117,22 @@ CUresult CUDAAPI cuEventElapsedTime(float* pMilliseconds, CUevent hStart,
 }
 
 CUresult CUDAAPI cuEventQuery(CUevent hEvent) {
-  return with_event(hEvent, [](event& x) { return query(x); });
+  return with_event(hEvent, [](event& x) {
+    return x.is_captured() ? refuse_captured(x) : query(x);
+  });
 }
 CUresult CUDAAPI cuEventSynchronize(CUevent hEvent) {
-  return with_event(hEvent, [](event& x) { return synchronise(x); });
+  return with_event(hEvent, [](event& x) {
+    return x.is_captured() ? refuse_captured(x) : synchronise(x);
+  });
 }
 
 CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return guarded([&] {
-    thread_local CUstreamCaptureMode kept = CU_STREAM_CAPTURE_MODE_GLOBAL;
     if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
         *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
       return CUDA_ERROR_INVALID_VALUE;
-    std::swap(kept, *mode);
+    std::swap(thread_capture_mode(), *mode);
     return CUDA_SUCCESS;
   });
 }

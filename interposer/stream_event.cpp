@@ -189,6 +189,12 @@ CUresult record(event& x, stream& in) {
   return CUDA_SUCCESS;
 }
 
+CUresult wait(stream& in, event& x) {
+  if (x.recorded.load() != 0)
+    in.worked(here().send(call::stream_wait{{in.wire}, {x.wire}}, in.device()));
+  return CUDA_SUCCESS;
+}
+
 CUresult synchronise(event& x) {
   auto& s = here();
   if (is_done(x))

@@ -14,6 +14,8 @@
 
 namespace vgpu::interposer {
 
+struct capture;
+
 /// The answer to "is it done yet", asked for once: asking again polls.
 struct pending_query {
   std::mutex mutex;
@@ -34,8 +36,12 @@ struct stream {
   std::atomic<std::uint64_t> last_work{0};
   std::atomic<std::uint64_t> done_until{0};
   pending_query query;
+  std::atomic<capture*> captured_by{nullptr};
 
   std::uint8_t device() const noexcept { return owner.device_index(); }
+  bool is_captured() const noexcept {
+    return captured_by.load(std::memory_order_relaxed) != nullptr;
+  }
   bool is_legacy() const noexcept { return wire == legacy_stream; }
   bool non_blocking() const noexcept {
     return (flags & CU_STREAM_NON_BLOCKING) != 0;
@@ -56,8 +62,14 @@ struct event {
   /// Records up to this call number are known to be done.
   std::atomic<std::uint64_t> done_until{0};
   pending_query query;
+  CUevent handle = nullptr;
+  /// Its latest record was under capture.
+  std::atomic<capture*> captured_by{nullptr};
 
   std::uint8_t device() const noexcept { return owner.device_index(); }
+  bool is_captured() const noexcept {
+    return captured_by.load(std::memory_order_relaxed) != nullptr;
+  }
   bool timed() const noexcept { return (flags & CU_EVENT_DISABLE_TIMING) == 0; }
 };
 
@@ -81,6 +93,8 @@ CUresult synchronise(stream& x);
 /// CUDA_ERROR_NOT_READY while it is not done.
 CUresult query(stream& x);
 CUresult record(event& x, stream& in);
+/// What comes in the stream from now on waits for the event's latest record.
+CUresult wait(stream& in, event& x);
 CUresult synchronise(event& x);
 CUresult query(event& x);
 CUresult elapsed(event& from, event& to, float& milliseconds);

@@ -13,11 +13,15 @@ using namespace vgpu::interposer;
 // -----------------------------------------------------------------
 
 CUresult CUDAAPI cuStreamSynchronize(CUstream hStream) {
-  return in_stream(hStream, [](stream& s) { return synchronise(s); });
+  return in_stream(hStream, [](stream& s) {
+    return s.is_captured() ? refuse_in_capture(s) : synchronise(s);
+  });
 }
 
 CUresult CUDAAPI cuStreamQuery(CUstream hStream) {
-  return in_stream(hStream, [](stream& s) { return query(s); });
+  return in_stream(hStream, [](stream& s) {
+    return s.is_captured() ? refuse_in_capture(s) : query(s);
+  });
 }
 
 CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent,
@@ -26,14 +30,12 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent,
     auto* e = events().find(hEvent);
     if (e == nullptr)
       return CUDA_ERROR_INVALID_HANDLE;
-    // External waits matter to graphs only.
     if ((Flags & ~CU_EVENT_WAIT_EXTERNAL) != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    if (e->recorded.load() == 0)
-      return CUDA_SUCCESS;
-    s.worked(process::the_session().send(
-        vgpu::call::stream_wait{{s.wire}, {e->wire}}, s.device()));
-    return CUDA_SUCCESS;
+    // External ones matter to graphs only.
+    return s.is_captured() || e->is_captured()
+               ? capture_wait(s, *e, Flags == CU_EVENT_WAIT_EXTERNAL)
+               : wait(s, *e);
   });
 }
 
@@ -47,6 +49,9 @@ CUresult record_in(CUevent event_handle, CUstream handle,
       return CUDA_ERROR_INVALID_HANDLE;
     if ((flags & ~CU_EVENT_RECORD_EXTERNAL) != 0)
       return CUDA_ERROR_INVALID_VALUE;
+    if (s.is_captured())
+      return capture_record(*e, s, flags == CU_EVENT_RECORD_EXTERNAL);
+    e->captured_by.store(nullptr);
     return record(*e, s);
   });
 }
@@ -67,8 +72,10 @@ CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
 CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn,
                                   void* userData) {
   return in_stream(hStream, [&](stream& s) {
-    return fn == nullptr ? CUDA_ERROR_INVALID_VALUE
-                         : host_calls().add(s, fn, userData);
+    if (fn == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    return s.is_captured() ? capture_work(s, host_work{{fn, userData}})
+                           : host_calls().add(s, fn, userData);
   });
 }
 
@@ -76,9 +83,10 @@ CUresult CUDAAPI cuStreamAddCallback(CUstream hStream,
                                      CUstreamCallback callback, void* userData,
                                      unsigned int flags) {
   return in_stream(hStream, [&](stream& s) {
-    return callback == nullptr || flags != 0
-               ? CUDA_ERROR_INVALID_VALUE
-               : host_calls().add(s, hStream, callback, userData);
+    if (callback == nullptr || flags != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    return s.is_captured() ? refuse_in_capture(s)
+                           : host_calls().add(s, hStream, callback, userData);
   });
 }
 
@@ -90,6 +98,8 @@ CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize,
   return in_stream(hStream, [&](stream& s) {
     if (dptr == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
+    if (s.is_captured())
+      return refuse_in_capture(s);
     return allocate_from(s.owner, current_pool(s.owner.device), bytesize,
                          *dptr);
   });
@@ -102,12 +112,16 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize,
     auto* from = pools().find(pool_handle);
     if (dptr == nullptr || from == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
+    if (s.is_captured())
+      return refuse_in_capture(s);
     return allocate_from(s.owner, *from, bytesize, *dptr);
   });
 }
 
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
-  return in_stream(hStream, [&](stream&) { return free_to_pool(dptr); });
+  return in_stream(hStream, [&](stream& s) {
+    return s.is_captured() ? refuse_in_capture(s) : free_to_pool(dptr);
+  });
 }
 
 // -- properties
@@ -199,67 +213,4 @@ CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID,
   return in_stream(hStream, [&](stream&) {
     return value == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   });
-}
-
-// -- capture: never under way
-// ----------------------------------------------------------
-
-CUresult CUDAAPI cuStreamIsCapturing(CUstream hStream,
-                                     CUstreamCaptureStatus* captureStatus) {
-  return in_stream(hStream, [&](stream&) {
-    if (captureStatus == nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
-    *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
-  return in_stream(hStream, [&](stream&) {
-    return phGraph == nullptr ? CUDA_ERROR_INVALID_VALUE
-                              : CUDA_ERROR_ILLEGAL_STATE;
-  });
-}
-
-namespace {
-
-CUresult no_capture(CUstream handle, CUstreamCaptureStatus* status) noexcept {
-  return in_stream(handle, [&](stream&) {
-    if (status == nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
-  });
-}
-
-} // namespace
-
-CUresult CUDAAPI cuStreamGetCaptureInfo(
-    CUstream hStream, CUstreamCaptureStatus* captureStatus_out, cuuint64_t*,
-    CUgraph*, const CUgraphNode**, const CUgraphEdgeData**, size_t*) {
-  return no_capture(hStream, captureStatus_out);
-}
-
-extern "C" {
-CUresult VGPU_FLAVOURED(capture_info_v1)(CUstream handle,
-                                         CUstreamCaptureStatus* status,
-                                         cuuint64_t* id)
-    VGPU_EXPORT_AS(VGPU_PTSZ("cuStreamGetCaptureInfo"));
-CUresult VGPU_FLAVOURED(capture_info_v2)(CUstream handle,
-                                         CUstreamCaptureStatus* status,
-                                         cuuint64_t* id, CUgraph* graph,
-                                         const CUgraphNode** dependencies,
-                                         size_t* count)
-    VGPU_EXPORT_AS(VGPU_PTSZ("cuStreamGetCaptureInfo_v2"));
-}
-CUresult VGPU_FLAVOURED(capture_info_v1)(CUstream handle,
-                                         CUstreamCaptureStatus* status,
-                                         cuuint64_t*) {
-  return no_capture(handle, status);
-}
-CUresult VGPU_FLAVOURED(capture_info_v2)(CUstream handle,
-                                         CUstreamCaptureStatus* status,
-                                         cuuint64_t*, CUgraph*,
-                                         const CUgraphNode**, size_t*) {
-  return no_capture(handle, status);
 }

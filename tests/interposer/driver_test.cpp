@@ -232,8 +232,9 @@ BOOST_AUTO_TEST_CASE(pools_give_and_take_in_stream_order) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_supported_says_so) {
-  CUgraph graph = nullptr;
-  CHECK_CODE(cuGraphCreate(&graph, 0), CUDA_ERROR_NOT_SUPPORTED);
+  CUdeviceptr p = 0;
+  CHECK_CODE(cuMemAllocManaged(&p, 16, CU_MEM_ATTACH_GLOBAL),
+             CUDA_ERROR_NOT_SUPPORTED);
 }
 
 BOOST_AUTO_TEST_CASE(modules_that_are_none) {

@@ -78,8 +78,6 @@ void capture_and_allocate(report& out) {
       << cuStreamEndCapture(stream, &graph);
 }
 
-constexpr auto capture = "stream capture and graphs";
-
 constexpr truth_case cases[] = {
     {"streams",
      "StreamCreate(bad flags), StreamCreate, StreamQuery idle, "
@@ -107,14 +105,14 @@ constexpr truth_case cases[] = {
      "when not capturing",
      "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED "
      "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED CUDA_ERROR_ILLEGAL_STATE",
-     capture_and_synchronise, capture},
+     capture_and_synchronise},
     {"capture_and_allocate",
      "Capture: MemAlloc while capturing (global), StreamQuery(captured), "
      "IsCapturing, EndCapture",
      "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED "
      "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED CUDA_SUCCESS status 2 "
      "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
-     capture_and_allocate, capture},
+     capture_and_allocate},
 };
 
 } // namespace

@@ -1,0 +1,282 @@
+#include "interposer/graph.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+namespace vgpu::interposer {
+
+namespace {
+
+std::uint64_t next_node() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+/// All graphs, whoever they belong to.
+handle_table<graph*>& graphs() {
+  static auto& table = *new handle_table<graph*>{handle_kind::graph};
+  return table;
+}
+
+/// Those that belong to the program.
+struct program_graphs {
+  std::mutex mutex;
+  std::map<const graph*, std::unique_ptr<graph>> all;
+};
+
+program_graphs& of_program() {
+  static auto& all = *new program_graphs;
+  return all;
+}
+
+bool contains(const std::vector<graph_node*>& list, const graph_node* x) {
+  return std::find(list.begin(), list.end(), x) != list.end();
+}
+
+} // namespace
+
+// -- user objects
+// -----------------------------------------------------------------------------
+
+handle_table<user_object>& user_objects() {
+  static auto& table = *new handle_table<user_object>{handle_kind::user_object};
+  return table;
+}
+
+CUresult release(CUuserObject handle, std::uint64_t count) {
+  auto* x = user_objects().find(handle);
+  if (x == nullptr || count == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (auto now = x->references.load();;) {
+    if (now < count)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (x->references.compare_exchange_weak(now, now - count)) {
+      if (now == count)
+        if (auto gone = user_objects().remove(handle); gone)
+          gone->destroy(gone->data);
+      return CUDA_SUCCESS;
+    }
+  }
+}
+
+// -- graph
+// -----------------------------------------------------------------------------
+
+graph::graph() {
+  handle = to_handle<CUgraph>(graphs().add(std::make_unique<graph*>(this)));
+}
+
+graph::~graph() {
+  for (auto& x : nodes_)
+    graph_nodes().remove(x->handle);
+  graphs().remove(handle);
+  for (auto& [object, count] : kept_)
+    (void)release(object, count);
+}
+
+graph_node& graph::add(work what, std::span<graph_node* const> after) {
+  auto made = std::make_unique<graph_node>();
+  made->in = this;
+  made->id = next_node();
+  made->what = std::move(what);
+  for (auto* x : after)
+    if (!contains(made->after, x))
+      made->after.push_back(x);
+  made->handle = to_handle<CUgraphNode>(graph_nodes().add(
+      std::make_unique<node_reference>(node_reference{made.get()})));
+  nodes_.push_back(std::move(made));
+  return *nodes_.back();
+}
+
+void graph::remove(graph_node& x) {
+  for (auto& other : nodes_)
+    std::erase(other->after, &x);
+  graph_nodes().remove(x.handle);
+  std::erase_if(nodes_, [&](auto& each) { return each.get() == &x; });
+}
+
+CUresult graph::connect(graph_node& from, graph_node& to) {
+  if (&from == &to || contains(to.after, &from))
+    return CUDA_ERROR_INVALID_VALUE;
+  to.after.push_back(&from);
+  if (in_order().size() == nodes_.size())
+    return CUDA_SUCCESS;
+  to.after.pop_back();
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult graph::disconnect(graph_node& from, graph_node& to) {
+  return std::erase(to.after, &from) != 0 ? CUDA_SUCCESS
+                                          : CUDA_ERROR_INVALID_VALUE;
+}
+
+graph_node* graph::with_id(std::uint64_t id) const noexcept {
+  auto found = std::find_if(nodes_.begin(), nodes_.end(),
+                            [&](auto& x) { return x->id == id; });
+  return found == nodes_.end() ? nullptr : found->get();
+}
+
+std::vector<graph_node*> graph::in_order() const {
+  // Most graphs stand in order already: one round does.
+  std::vector<graph_node*> out;
+  std::set<const graph_node*> done;
+  out.reserve(nodes_.size());
+  for (auto grown = true; grown && out.size() < nodes_.size();) {
+    grown = false;
+    for (auto& x : nodes_) {
+      auto ready = [&](graph_node* y) { return done.contains(y); };
+      if (done.contains(x.get()) ||
+          !std::all_of(x->after.begin(), x->after.end(), ready))
+        continue;
+      done.insert(x.get());
+      out.push_back(x.get());
+      grown = true;
+    }
+  }
+  return out;
+}
+
+std::vector<graph_node*> graph::dependents(const graph_node& x) const {
+  std::vector<graph_node*> out;
+  for (auto& other : nodes_)
+    if (contains(other->after, &x))
+      out.push_back(other.get());
+  return out;
+}
+
+std::unique_ptr<graph> graph::clone() const {
+  auto out = std::make_unique<graph>();
+  std::map<const graph_node*, graph_node*> twin;
+  for (auto& x : nodes_) {
+    auto& made = out->add(interposer::clone(x->what), {});
+    made.id = x->id;
+    made.enabled = x->enabled;
+    twin[x.get()] = &made;
+  }
+  for (auto& x : nodes_)
+    for (auto* before : x->after)
+      twin[x.get()]->after.push_back(twin[before]);
+  for (auto& [object, count] : kept_)
+    if (auto* shared = user_objects().find(object); shared != nullptr) {
+      shared->references.fetch_add(count);
+      out->kept_[object] = count;
+    }
+  return out;
+}
+
+void graph::keep(CUuserObject object, std::uint64_t count) {
+  kept_[object] += count;
+}
+
+CUresult graph::give_up(CUuserObject object, std::uint64_t count) {
+  auto found = kept_.find(object);
+  if (found == kept_.end() || found->second < count || count == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  found->second -= count;
+  if (found->second == 0)
+    kept_.erase(found);
+  return release(object, count);
+}
+
+// -- tables
+// -----------------------------------------------------------------------------
+
+handle_table<node_reference>& graph_nodes() {
+  static auto& table =
+      *new handle_table<node_reference>{handle_kind::graph_node};
+  return table;
+}
+
+handle_table<graph_exec>& graph_execs() {
+  static auto& table = *new handle_table<graph_exec>{handle_kind::graph_exec};
+  return table;
+}
+
+graph* find_graph(CUgraph handle) noexcept {
+  auto* x = graphs().find(handle);
+  return x == nullptr ? nullptr : *x;
+}
+
+CUgraph give_to_program(std::unique_ptr<graph> x) {
+  auto& to = of_program();
+  std::lock_guard guard{to.mutex};
+  auto* raw = x.get();
+  to.all[raw] = std::move(x);
+  return raw->handle;
+}
+
+CUresult destroy_graph(CUgraph handle) {
+  std::unique_ptr<graph> gone;
+  {
+    auto& from = of_program();
+    std::lock_guard guard{from.mutex};
+    auto entry = from.all.extract(find_graph(handle));
+    if (entry.empty())
+      return CUDA_ERROR_INVALID_VALUE;
+    gone = std::move(entry.mapped());
+  }
+  return CUDA_SUCCESS;
+}
+
+graph_node* find_node(CUgraphNode handle) noexcept {
+  auto* x = graph_nodes().find(handle);
+  return x == nullptr ? nullptr : x->to;
+}
+
+// -- launching
+// -----------------------------------------------------------------------------
+
+graph_exec::graph_exec(context& in, const graph& of, std::uint64_t with_flags)
+    : owner(in), flags(with_flags), what(of.clone()), order(what->in_order()) {}
+
+CUresult launch(graph_exec& x, stream& in) {
+  for (auto* node : x.order)
+    if (node->enabled)
+      if (auto code = issue(node->what, in); code != CUDA_SUCCESS)
+        return code;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+/// The places of a node's dependencies in the order of creation.
+std::set<std::size_t> places(const graph& in, const graph_node& x) {
+  std::set<std::size_t> out;
+  for (std::size_t i = 0; i < in.nodes().size(); ++i)
+    if (contains(x.after, in.nodes()[i].get()))
+      out.insert(i);
+  return out;
+}
+
+CUresult differ(CUgraphExecUpdateResultInfo& info, CUgraphExecUpdateResult why,
+                const graph_node* at) {
+  info.result = why;
+  info.errorNode = at == nullptr ? nullptr : at->handle;
+  info.errorFromNode = nullptr;
+  return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+}
+
+} // namespace
+
+CUresult update(graph_exec& x, const graph& from,
+                CUgraphExecUpdateResultInfo& info) {
+  const auto& mine = x.what->nodes();
+  const auto& theirs = from.nodes();
+  if (mine.size() != theirs.size())
+    return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr);
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    auto& node = *theirs[i];
+    if (type_of(mine[i]->what) != type_of(node.what))
+      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, &node);
+    if (places(*x.what, *mine[i]) != places(from, node))
+      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &node);
+  }
+  for (std::size_t i = 0; i < mine.size(); ++i)
+    mine[i]->what = interposer::clone(theirs[i]->what);
+  info.result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+  info.errorNode = info.errorFromNode = nullptr;
+  return CUDA_SUCCESS;
+}
+
+} // namespace vgpu::interposer

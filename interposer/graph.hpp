@@ -1,0 +1,122 @@
+// Graphs of work that is described once and launched often. They are the
+// program's side's alone: launching one appends its nodes' calls to the log,
+// which costs the program less than a native launch of one kernel, replays
+// like any other work, and needs nothing of a device.
+#pragma once
+
+#include "interposer/graph_work.hpp"
+#include "interposer/handle_table.hpp"
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace vgpu::interposer {
+
+class graph;
+
+/// An object of the program's that lives as long as somebody refers to it
+/// (cuUserObjectCreate).
+struct user_object {
+  void* data = nullptr;
+  CUhostFn destroy = nullptr;
+  std::atomic<std::uint64_t> references{0};
+};
+
+handle_table<user_object>& user_objects();
+/// CUDA_ERROR_INVALID_VALUE where there are not so many references. Destroys
+/// the object with its last one.
+CUresult release(CUuserObject handle, std::uint64_t count);
+
+struct graph_node {
+  graph* in = nullptr;
+  /// The same in clones: what a node of the original is there.
+  std::uint64_t id = 0;
+  work what;
+  bool enabled = true;
+  std::vector<graph_node*> after; ///< what it depends on
+  CUgraphNode handle = nullptr;
+  /// What cuGraphKernelNodeGetParams handed out.
+  std::vector<void*> pointers;
+};
+
+/// Not thread-safe, as in CUDA (Driver API, "Graph object thread safety").
+class graph {
+public:
+  graph();
+  ~graph();
+  graph(const graph&) = delete;
+  graph& operator=(const graph&) = delete;
+
+  /// Precondition: all of `after` are nodes of this graph.
+  graph_node& add(work what, std::span<graph_node* const> after);
+  void remove(graph_node& x);
+
+  /// CUDA_ERROR_INVALID_VALUE for an edge that is there already, or that would
+  /// close a cycle.
+  CUresult connect(graph_node& from, graph_node& to);
+  /// CUDA_ERROR_INVALID_VALUE for one that is not there.
+  CUresult disconnect(graph_node& from, graph_node& to);
+
+  const std::vector<std::unique_ptr<graph_node>>& nodes() const noexcept {
+    return nodes_;
+  }
+  /// Null when no node has this id.
+  graph_node* with_id(std::uint64_t id) const noexcept;
+  /// Each node behind all that it depends on; otherwise as they were added.
+  std::vector<graph_node*> in_order() const;
+  std::vector<graph_node*> dependents(const graph_node& x) const;
+
+  std::unique_ptr<graph> clone() const;
+
+  /// Takes `count` of the object's references over.
+  void keep(CUuserObject object, std::uint64_t count);
+  CUresult give_up(CUuserObject object, std::uint64_t count);
+
+  CUgraph handle = nullptr;
+
+private:
+  std::vector<std::unique_ptr<graph_node>> nodes_;
+  std::map<CUuserObject, std::uint64_t> kept_;
+};
+
+/// A graph that can be launched: a copy, in the order of its work.
+struct graph_exec {
+  graph_exec(context& in, const graph& of, std::uint64_t with_flags);
+
+  context& owner;
+  const std::uint64_t flags;
+  std::unique_ptr<graph> what;
+  std::vector<graph_node*> order;
+};
+
+struct node_reference {
+  graph_node* to = nullptr;
+};
+
+handle_table<node_reference>& graph_nodes();
+handle_table<graph_exec>& graph_execs();
+
+/// Makes it the program's own, until destroy_graph().
+CUgraph give_to_program(std::unique_ptr<graph> x);
+/// CUDA_ERROR_INVALID_VALUE for what is not the program's: a child node's.
+CUresult destroy_graph(CUgraph handle);
+
+/// Null when the handle names nothing.
+graph* find_graph(CUgraph handle) noexcept;
+graph_node* find_node(CUgraphNode handle) noexcept;
+
+/// Appends the work of all nodes that are enabled.
+CUresult launch(graph_exec& x, stream& in);
+
+/// Makes `x` do what `from` says, where the two have the same shape. What
+/// differed first goes to `info`.
+CUresult update(graph_exec& x, const graph& from,
+                CUgraphExecUpdateResultInfo& info);
+
+} // namespace vgpu::interposer

@@ -1,0 +1,298 @@
+// Entry points for graphs that can be launched.
+#include "interposer/graph_entry.hpp"
+
+#include <cstring>
+
+using namespace vgpu::interposer;
+
+namespace {
+
+constexpr std::uint64_t known_flags =
+    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+    CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+
+template <class Body>
+CUresult with_exec(CUgraphExec handle, const Body& body) noexcept {
+  return guarded([&]() -> CUresult {
+    auto* x = graph_execs().find(handle);
+    return x == nullptr ? CUDA_ERROR_INVALID_VALUE : body(*x);
+  });
+}
+
+/// With what a node of the graph that was instantiated is in the copy.
+template <class Body>
+CUresult with_node_of(CUgraphExec handle, CUgraphNode node,
+                      const Body& body) noexcept {
+  return with_exec(handle, [&](graph_exec& x) -> CUresult {
+    auto* original = find_node(node);
+    auto* mine = original == nullptr ? nullptr : x.what->with_id(original->id);
+    return mine == nullptr ? CUDA_ERROR_INVALID_VALUE : body(x, *mine);
+  });
+}
+
+template <class Work, class Make>
+CUresult set_work(CUgraphExec exec, CUgraphNode node,
+                  const Make& make) noexcept {
+  return with_node_of(exec, node,
+                      [&](graph_exec& x, graph_node& mine) -> CUresult {
+                        auto* w = std::get_if<Work>(&mine.what);
+                        if (w == nullptr)
+                          return CUDA_ERROR_INVALID_VALUE;
+                        Work fresh;
+                        auto code = make(x, *w, fresh);
+                        if (code == CUDA_SUCCESS)
+                          *w = std::move(fresh);
+                        return code;
+                      });
+}
+
+template <class Work, class Params>
+CUresult set_described(CUgraphExec exec, CUgraphNode node,
+                       const Params* params) noexcept {
+  return set_work<Work>(exec, node, [&](auto&, auto&, Work& fresh) {
+    return params == nullptr ? CUDA_ERROR_INVALID_VALUE
+                             : describe(*params, fresh);
+  });
+}
+
+template <class Work>
+CUresult set_event(CUgraphExec exec, CUgraphNode node, CUevent event) noexcept {
+  return set_work<Work>(exec, node, [&](auto&, auto&, Work& fresh) {
+    fresh.event = event;
+    return events().find(event) == nullptr ? CUDA_ERROR_INVALID_VALUE
+                                           : CUDA_SUCCESS;
+  });
+}
+
+CUresult set_kernel(CUgraphExec exec, CUgraphNode node,
+                    const CUDA_KERNEL_NODE_PARAMS* params) noexcept {
+  return set_work<kernel_work>(
+      exec, node, [&](graph_exec& x, kernel_work& old, kernel_work& fresh) {
+        if (params == nullptr)
+          return CUDA_ERROR_INVALID_VALUE;
+        auto code = describe(*params, x.owner, fresh);
+        fresh.shape.cluster = old.shape.cluster;
+        fresh.shape.cooperative = old.shape.cooperative;
+        return code;
+      });
+}
+
+} // namespace
+
+namespace vgpu::interposer {
+
+CUresult instantiate(CUgraphExec* out, CUgraph handle, std::uint64_t flags) {
+  return in_context([&](context& in) {
+    auto* x = find_graph(handle);
+    if (out == nullptr || x == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    // A launch from a kernel needs the graph on the device.
+    if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0)
+      return CUDA_ERROR_NOT_SUPPORTED;
+    if ((flags & ~known_flags) != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = to_handle<CUgraphExec>(
+        graph_execs().add(std::make_unique<graph_exec>(in, *x, flags)));
+    return CUDA_SUCCESS;
+  });
+}
+
+} // namespace vgpu::interposer
+
+CUresult CUDAAPI cuGraphInstantiate(CUgraphExec* phGraphExec, CUgraph hGraph,
+                                    unsigned long long flags) {
+  return instantiate(phGraphExec, hGraph, flags);
+}
+
+extern "C" {
+CUresult graph_instantiate_v1(CUgraphExec* out, CUgraph handle,
+                              CUgraphNode* error_node, char* log,
+                              size_t log_bytes)
+    VGPU_EXPORT_AS("cuGraphInstantiate");
+CUresult graph_instantiate_v2(CUgraphExec* out, CUgraph handle,
+                              CUgraphNode* error_node, char* log,
+                              size_t log_bytes)
+    VGPU_EXPORT_AS("cuGraphInstantiate_v2");
+CUresult graph_update_v1(CUgraphExec exec, CUgraph handle,
+                         CUgraphNode* error_node,
+                         CUgraphExecUpdateResult* result)
+    VGPU_EXPORT_AS("cuGraphExecUpdate");
+CUresult graph_exec_kernel_v1(CUgraphExec exec, CUgraphNode node,
+                              const CUDA_KERNEL_NODE_PARAMS_v1* params)
+    VGPU_EXPORT_AS("cuGraphExecKernelNodeSetParams");
+}
+CUresult graph_instantiate_v1(CUgraphExec* out, CUgraph handle,
+                              CUgraphNode* error_node, char* log,
+                              size_t log_bytes) {
+  if (error_node != nullptr)
+    *error_node = nullptr;
+  if (log != nullptr && log_bytes != 0)
+    *log = '\0';
+  return instantiate(out, handle, 0);
+}
+CUresult graph_instantiate_v2(CUgraphExec* out, CUgraph handle,
+                              CUgraphNode* error_node, char* log,
+                              size_t log_bytes) {
+  return graph_instantiate_v1(out, handle, error_node, log, log_bytes);
+}
+
+CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec) {
+  return guarded([&] {
+    return graph_execs().remove(hGraphExec) ? CUDA_SUCCESS
+                                            : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec hGraphExec,
+                                     cuuint64_t* flags) {
+  return with_exec(hGraphExec, [&](graph_exec& x) {
+    if (flags == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    *flags = x.flags;
+    return CUDA_SUCCESS;
+  });
+}
+
+// -- changing
+// -----------------------------------------------------------------------------
+
+CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
+                                   CUgraphExecUpdateResultInfo* resultInfo) {
+  return with_exec(hGraphExec, [&](graph_exec& x) {
+    auto* from = find_graph(hGraph);
+    if (from == nullptr || resultInfo == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    return update(x, *from, *resultInfo);
+  });
+}
+
+CUresult graph_update_v1(CUgraphExec exec, CUgraph handle,
+                         CUgraphNode* error_node,
+                         CUgraphExecUpdateResult* result) {
+  CUgraphExecUpdateResultInfo info{};
+  auto code = cuGraphExecUpdate(exec, handle, &info);
+  if (error_node != nullptr)
+    *error_node = info.errorNode;
+  if (result != nullptr)
+    *result = info.result;
+  return code;
+}
+
+CUresult CUDAAPI
+cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                               const CUDA_KERNEL_NODE_PARAMS* nodeParams) {
+  return set_kernel(hGraphExec, hNode, nodeParams);
+}
+CUresult graph_exec_kernel_v1(CUgraphExec exec, CUgraphNode node,
+                              const CUDA_KERNEL_NODE_PARAMS_v1* params) {
+  if (params == nullptr)
+    return guarded([] { return CUDA_ERROR_INVALID_VALUE; });
+  CUDA_KERNEL_NODE_PARAMS wide{};
+  std::memcpy(&wide, params, sizeof(*params));
+  return set_kernel(exec, node, &wide);
+}
+
+CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec,
+                                                CUgraphNode hNode,
+                                                const CUDA_MEMCPY3D* copyParams,
+                                                CUcontext) {
+  return set_described<copy_work>(hGraphExec, hNode, copyParams);
+}
+CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(
+    CUgraphExec hGraphExec, CUgraphNode hNode,
+    const CUDA_MEMSET_NODE_PARAMS* memsetParams, CUcontext) {
+  return set_described<fill_work>(hGraphExec, hNode, memsetParams);
+}
+CUresult CUDAAPI
+cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                             const CUDA_HOST_NODE_PARAMS* nodeParams) {
+  return set_described<host_work>(hGraphExec, hNode, nodeParams);
+}
+CUresult CUDAAPI cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec,
+                                                    CUgraphNode hNode,
+                                                    CUevent event) {
+  return set_event<event_record_work>(hGraphExec, hNode, event);
+}
+CUresult CUDAAPI cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec,
+                                                  CUgraphNode hNode,
+                                                  CUevent event) {
+  return set_event<event_wait_work>(hGraphExec, hNode, event);
+}
+
+CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec,
+                                                    CUgraphNode hNode,
+                                                    CUgraph childGraph) {
+  return set_work<child_work>(hGraphExec, hNode,
+                              [&](auto&, auto&, child_work& fresh) {
+                                auto* child = find_graph(childGraph);
+                                if (child == nullptr)
+                                  return CUDA_ERROR_INVALID_VALUE;
+                                fresh.what = child->clone();
+                                return CUDA_SUCCESS;
+                              });
+}
+
+CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec hGraphExec,
+                                          CUgraphNode hNode,
+                                          CUgraphNodeParams* nodeParams) {
+  return with_node_of(hGraphExec, hNode, [&](graph_exec&, graph_node& mine) {
+    work fresh;
+    if (nodeParams == nullptr || nodeParams->type != type_of(mine.what))
+      return CUDA_ERROR_INVALID_VALUE;
+    auto code = describe(*nodeParams, fresh);
+    if (code == CUDA_SUCCESS)
+      mine.what = std::move(fresh);
+    return code;
+  });
+}
+
+CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec hGraphExec,
+                                       CUgraphNode hNode,
+                                       unsigned int isEnabled) {
+  return with_node_of(hGraphExec, hNode, [&](graph_exec&, graph_node& mine) {
+    auto type = type_of(mine.what);
+    if (type != CU_GRAPH_NODE_TYPE_KERNEL &&
+        type != CU_GRAPH_NODE_TYPE_MEMCPY && type != CU_GRAPH_NODE_TYPE_MEMSET)
+      return CUDA_ERROR_INVALID_VALUE;
+    mine.enabled = isEnabled != 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuGraphNodeGetEnabled(CUgraphExec hGraphExec,
+                                       CUgraphNode hNode,
+                                       unsigned int* isEnabled) {
+  return with_node_of(hGraphExec, hNode, [&](graph_exec&, graph_node& mine) {
+    if (isEnabled == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    *isEnabled = mine.enabled ? 1 : 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+// -- memory of graphs: none
+// -----------------------------------------------------------------------------
+
+CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice,
+                                              CUgraphMem_attribute attr,
+                                              void* value) {
+  return guarded([&] {
+    if (value == nullptr || attr < CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT ||
+        attr > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+      return CUDA_ERROR_INVALID_VALUE;
+    *static_cast<cuuint64_t*>(value) = 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice, CUgraphMem_attribute,
+                                              void* value) {
+  return guarded([&] {
+    return value == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice) {
+  return guarded([] { return CUDA_SUCCESS; });
+}

@@ -1,0 +1,201 @@
+#include "interposer/graph_work.hpp"
+
+#include "interposer/graph.hpp"
+#include "interposer/host_call.hpp"
+
+namespace vgpu::interposer {
+
+namespace {
+
+template <class... Fs>
+struct overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <class... Fs>
+overloaded(Fs...) -> overloaded<Fs...>;
+
+CUresult issue_kernel(const kernel_work& x, stream& in) {
+  auto why = CUDA_SUCCESS;
+  auto* f = find_function(x.function, in.owner, why);
+  if (f == nullptr)
+    return why;
+  return send_launch(in, *f, x.shape, x.parameters);
+}
+
+/// Null for what was not loaded as a library.
+CUkernel kernel_of(const function& x) {
+  if (x.in->of == nullptr)
+    return nullptr;
+  auto found = x.in->of->by_name.find(x.name);
+  return found == x.in->of->by_name.end() ? nullptr : found->second->handle;
+}
+
+CUresult issue_fill(const fill_work& x, stream& in) {
+  const auto& p = x.what;
+  return fill_bytes(in, {p.dst, p.pitch, 0}, p.value, p.elementSize,
+                    {p.width, p.height, 1});
+}
+
+CUresult issue_record(const event_record_work& x, stream& in) {
+  auto* e = events().find(x.event);
+  return e == nullptr ? CUDA_ERROR_INVALID_HANDLE : record(*e, in);
+}
+
+CUresult issue_wait(const event_wait_work& x, stream& in) {
+  auto* e = events().find(x.event);
+  return e == nullptr ? CUDA_ERROR_INVALID_HANDLE : wait(in, *e);
+}
+
+CUresult issue_child(const child_work& x, stream& in) {
+  for (auto* node : x.what->in_order())
+    if (auto code = issue(node->what, in); code != CUDA_SUCCESS)
+      return code;
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUgraphNodeType type_of(const work& x) noexcept {
+  return std::visit(
+      overloaded{
+          [](const empty_work&) { return CU_GRAPH_NODE_TYPE_EMPTY; },
+          [](const kernel_work&) { return CU_GRAPH_NODE_TYPE_KERNEL; },
+          [](const copy_work&) { return CU_GRAPH_NODE_TYPE_MEMCPY; },
+          [](const fill_work&) { return CU_GRAPH_NODE_TYPE_MEMSET; },
+          [](const host_work&) { return CU_GRAPH_NODE_TYPE_HOST; },
+          [](const event_record_work&) {
+            return CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+          },
+          [](const event_wait_work&) { return CU_GRAPH_NODE_TYPE_WAIT_EVENT; },
+          [](const child_work&) { return CU_GRAPH_NODE_TYPE_GRAPH; }},
+      x);
+}
+
+work clone(const work& x) {
+  return std::visit(overloaded{[](const child_work& c) -> work {
+                                 return child_work{c.what->clone()};
+                               },
+                               [](const auto& other) -> work { return other; }},
+                    x);
+}
+
+CUresult issue(const work& x, stream& in) {
+  return std::visit(
+      overloaded{
+          [](const empty_work&) { return CUDA_SUCCESS; },
+          [&](const kernel_work& w) { return issue_kernel(w, in); },
+          [&](const copy_work& w) { return transfer_bytes(in, w.what); },
+          [&](const fill_work& w) { return issue_fill(w, in); },
+          [&](const host_work& w) {
+            return host_calls().add(in, w.what.fn, w.what.userData);
+          },
+          [&](const event_record_work& w) { return issue_record(w, in); },
+          [&](const event_wait_work& w) { return issue_wait(w, in); },
+          [&](const child_work& w) { return issue_child(w, in); }},
+      x);
+}
+
+CUresult describe(const launch_request& from, context& in, kernel_work& out) {
+  alignas(16) std::byte room[most_parameters];
+  prepared_launch ready;
+  if (auto code = prepare(in, from, room, ready); code != CUDA_SUCCESS)
+    return code;
+  out = {from.function,
+         from.shape,
+         {ready.parameters.begin(), ready.parameters.end()}};
+  return CUDA_SUCCESS;
+}
+
+CUresult describe(const CUDA_KERNEL_NODE_PARAMS& from, context& in,
+                  kernel_work& out) {
+  launch_request what;
+  // A CUkernel stands for its function in every context.
+  what.function = from.func != nullptr
+                      ? from.func
+                      : reinterpret_cast<CUfunction>(from.kern);
+  what.shape.grid = {from.gridDimX, from.gridDimY, from.gridDimZ};
+  what.shape.block = {from.blockDimX, from.blockDimY, from.blockDimZ};
+  what.shape.shared_bytes = from.sharedMemBytes;
+  what.parameters = from.kernelParams;
+  what.extra = from.extra;
+  return describe(what, in, out);
+}
+
+CUresult describe(const CUDA_MEMCPY3D& from, copy_work& out) {
+  out.what.async = true;
+  return to_transfer(from, out.what);
+}
+
+CUresult describe(const CUDA_MEMSET_NODE_PARAMS& from, fill_work& out) {
+  if (from.elementSize != 1 && from.elementSize != 2 && from.elementSize != 4)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (from.width == 0 || from.height == 0 || from.dst == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  out.what = from;
+  return CUDA_SUCCESS;
+}
+
+CUresult describe(const CUDA_HOST_NODE_PARAMS& from, host_work& out) {
+  if (from.fn == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  out.what = from;
+  return CUDA_SUCCESS;
+}
+
+CUDA_KERNEL_NODE_PARAMS kernel_params(const kernel_work& x,
+                                      std::vector<void*>& pointers) {
+  const auto& s = x.shape;
+  CUDA_KERNEL_NODE_PARAMS out{};
+  out.gridDimX = s.grid.x;
+  out.gridDimY = s.grid.y;
+  out.gridDimZ = s.grid.z;
+  out.blockDimX = s.block.x;
+  out.blockDimY = s.block.y;
+  out.blockDimZ = s.block.z;
+  out.sharedMemBytes = s.shared_bytes;
+  pointers.clear();
+  auto why = CUDA_SUCCESS;
+  auto* current = current_context();
+  auto* f =
+      current == nullptr ? nullptr : find_function(x.function, *current, why);
+  if (f == nullptr)
+    return out;
+  // A runtime knows its kernels by either handle.
+  out.func = f->handle;
+  out.kern = kernel_of(*f);
+  out.ctx = f->in->owner.handle;
+  for (auto p : f->parameters)
+    pointers.push_back(const_cast<std::byte*>(x.parameters.data() + p.offset));
+  out.kernelParams = pointers.empty() ? nullptr : pointers.data();
+  return out;
+}
+
+CUDA_MEMCPY3D copy_params(const copy_work& x) {
+  const auto& t = x.what;
+  auto kind = [](transfer::side named) {
+    return named == transfer::side::host     ? CU_MEMORYTYPE_HOST
+           : named == transfer::side::device ? CU_MEMORYTYPE_DEVICE
+                                             : CU_MEMORYTYPE_UNIFIED;
+  };
+  auto pitch = [&](const rows& r) {
+    return r.pitch != 0 ? r.pitch : t.size.width;
+  };
+  CUDA_MEMCPY3D out{};
+  out.srcMemoryType = kind(t.from_side);
+  out.srcHost = reinterpret_cast<const void*>(t.from.address);
+  out.srcDevice = t.from.address;
+  out.srcPitch = pitch(t.from);
+  out.srcHeight =
+      t.from.slice != 0 ? t.from.slice / out.srcPitch : t.size.height;
+  out.dstMemoryType = kind(t.to_side);
+  out.dstHost = reinterpret_cast<void*>(t.to.address);
+  out.dstDevice = t.to.address;
+  out.dstPitch = pitch(t.to);
+  out.dstHeight = t.to.slice != 0 ? t.to.slice / out.dstPitch : t.size.height;
+  out.WidthInBytes = t.size.width;
+  out.Height = t.size.height;
+  out.Depth = t.size.depth;
+  return out;
+}
+
+} // namespace vgpu::interposer

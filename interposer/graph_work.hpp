@@ -1,0 +1,84 @@
+// What the nodes of a graph do.
+#pragma once
+
+#include "interposer/copies.hpp"
+#include "interposer/launch.hpp"
+#include "interposer/stream_event.hpp"
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <memory>
+#include <variant>
+#include <vector>
+
+namespace vgpu::interposer {
+
+class graph;
+
+struct empty_work {};
+
+struct kernel_work {
+  CUfunction function = nullptr;
+  launch_shape shape;
+  std::vector<std::byte> parameters; ///< the parameter block
+};
+
+struct copy_work {
+  transfer what; ///< async
+};
+
+struct fill_work {
+  CUDA_MEMSET_NODE_PARAMS what{};
+};
+
+struct host_work {
+  CUDA_HOST_NODE_PARAMS what{};
+};
+
+struct event_record_work {
+  CUevent event = nullptr;
+};
+
+struct event_wait_work {
+  CUevent event = nullptr;
+};
+
+/// A graph of the node's own.
+struct child_work {
+  std::unique_ptr<graph> what;
+};
+
+using work =
+    std::variant<empty_work, kernel_work, copy_work, fill_work, host_work,
+                 event_record_work, event_wait_work, child_work>;
+
+CUgraphNodeType type_of(const work& x) noexcept;
+
+/// A copy, child graphs and all.
+work clone(const work& x);
+
+/// Appends the calls that do it, in the stream's order. What it refers to may
+/// have gone since: then the code says so.
+CUresult issue(const work& x, stream& in);
+
+// -- from the driver API's descriptions: checked as the driver checks them
+// -----------------------------------------------------------------------------
+
+CUresult describe(const launch_request& from, context& in, kernel_work& out);
+CUresult describe(const CUDA_KERNEL_NODE_PARAMS& from, context& in,
+                  kernel_work& out);
+CUresult describe(const CUDA_MEMCPY3D& from, copy_work& out);
+CUresult describe(const CUDA_MEMSET_NODE_PARAMS& from, fill_work& out);
+CUresult describe(const CUDA_HOST_NODE_PARAMS& from, host_work& out);
+
+// -- and back
+// -----------------------------------------------------------------------------
+
+/// Reads into `parameters` are valid as long as the node is not changed;
+/// `pointers` gets one for each parameter.
+CUDA_KERNEL_NODE_PARAMS kernel_params(const kernel_work& x,
+                                      std::vector<void*>& pointers);
+CUDA_MEMCPY3D copy_params(const copy_work& x);
+
+} // namespace vgpu::interposer
