@@ -161,7 +161,14 @@ test_sanitized() { # PRESET CTEST-OPTION...
 # with it, so its runtime must be there first. Whoever reports something ends,
 # and may be replaced like anything that dies: the reports decide.
 test_system_with_asan() {
-  local reports=$PWD/build/asan/reports
+  local reports=$PWD/build/asan/reports programs
+  # Of the CUDA programs, `all` has none here.
+  mapfile -t programs < <(ninja -C build/asan -t targets all |
+    sed -nE 's/^((cuda|example|e2e)_[a-z0-9_]+): phony$/\1/p')
+  if ! ninja -C build/asan -j "$jobs" all "${programs[@]}"; then
+    fail_step "the asan preset does not build"
+    return
+  fi
   rm -rf "$reports"
   mkdir -p "$reports"
   (
