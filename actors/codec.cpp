@@ -98,9 +98,7 @@ void write(wire::Refusal::Builder to, const refusal& x) {
   to.setSession(x.session.value);
 }
 refusal read(wire::Refusal::Reader x) {
-  return {to_result(x.getCode()),
-          text(x.getReason()),
-          {x.getSession()}};
+  return {to_result(x.getCode()), text(x.getReason()), {x.getSession()}};
 }
 
 void write(wire::Hello::Builder to, const hello& x) {
