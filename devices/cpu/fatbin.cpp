@@ -134,32 +134,45 @@ std::uint32_t rank(const entry& x, unsigned arch) {
   return x.arch * 2 + (specific ? 0u : 1u);
 }
 
-result<std::string> ptx_of_container(bytes image, unsigned arch) {
+/// Calls `f` with each entry until it returns a fault.
+template <class F>
+status each_entry(bytes image, F f) {
   auto header = read<std::uint16_t>(image, 6);
   auto size = read<std::uint64_t>(image, 8);
   if (!size || *header < 16 || *header > image.size() ||
       *size > image.size() - *header)
     return bad_image("the fatbin container is cut short");
   auto rest = image.subspan(*header, *size);
-  auto best = std::optional<entry>{};
-  auto code = false;
   while (rest.size() >= 64) {
     auto next = parse_entry(rest);
     if (!next)
       return next.why();
-    if (next->kind == kind_elf && !code) {
-      auto elf = unpack(*next);
-      if (!elf)
-        return elf.why();
-      code = has_code(std::as_bytes(std::span{*elf}));
-    }
-    code = code || next->kind == kind_ptx;
-    if (rank(*next, arch) > (best ? rank(*best, arch) : 0u))
-      best = *next;
+    if (auto ok = f(*next); !ok)
+      return ok;
     auto header_size = *read<std::uint32_t>(rest, 4);
     auto payload_size = *read<std::uint64_t>(rest, 8);
     rest = rest.subspan(header_size + payload_size);
   }
+  return {};
+}
+
+result<std::string> ptx_of_container(bytes image, unsigned arch) {
+  auto best = std::optional<entry>{};
+  auto code = false;
+  auto ok = each_entry(image, [&](const entry& next) -> status {
+    if (next.kind == kind_elf && !code) {
+      auto elf = unpack(next);
+      if (!elf)
+        return elf.why();
+      code = has_code(std::as_bytes(std::span{*elf}));
+    }
+    code = code || next.kind == kind_ptx;
+    if (rank(next, arch) > (best ? rank(*best, arch) : 0u))
+      best = next;
+    return {};
+  });
+  if (!ok)
+    return ok.why();
   if (best)
     return unpack(*best);
   return elf_without_ptx(code);
@@ -202,6 +215,31 @@ result<std::string> ptx_of(bytes image, unsigned arch) {
   if (!looks_like_ptx(text))
     return bad_image("neither a fatbin, a cubin nor PTX text");
   return std::string{text};
+}
+
+result<std::vector<image_part>> parts_of(bytes image) {
+  using form = image_part::form;
+  auto out = std::vector<image_part>{};
+  auto magic = read<std::uint32_t>(image, 0);
+  if (!magic || *magic != container_magic) {
+    auto text = reinterpret_cast<const char*>(image.data());
+    out.push_back({is_elf(image) ? form::elf : form::ptx,
+                   std::string{text, image.size()}});
+    return out;
+  }
+  auto ok = each_entry(image, [&](const entry& next) -> status {
+    if (next.kind != kind_elf && next.kind != kind_ptx)
+      return {};
+    auto code = unpack(next);
+    if (!code)
+      return code.why();
+    out.push_back(
+        {next.kind == kind_elf ? form::elf : form::ptx, std::move(*code)});
+    return {};
+  });
+  if (!ok)
+    return ok.why();
+  return out;
 }
 
 } // namespace vgpu::device::cpu

@@ -1,0 +1,132 @@
+#include "devices/nvidia/modules.hpp"
+
+#include "devices/nvidia/image_names.hpp"
+
+#include <array>
+#include <cstring>
+
+namespace vgpu::device::nvidia {
+
+namespace {
+
+constexpr unsigned char elf_magic[] = {0x7f, 'E', 'L', 'F'};
+constexpr unsigned char container_magic[] = {0x50, 0xed, 0x55, 0xba};
+
+bool begins_with(std::span<const std::byte> image,
+                 std::span<const unsigned char> what) {
+  return image.size() >= what.size() &&
+         std::memcmp(image.data(), what.data(), what.size()) == 0;
+}
+
+/// PTX is text that ends with a NUL; ours may have lost it on the way.
+std::string as_text(std::span<const std::byte> image) {
+  if (begins_with(image, elf_magic) || begins_with(image, container_magic))
+    return {};
+  return {reinterpret_cast<const char*>(image.data()), image.size()};
+}
+
+} // namespace
+
+result<module_info> modules::load(module_id id,
+                                  std::span<const std::byte> image) {
+  std::array<char, 2048> log{};
+  std::array options{CU_JIT_ERROR_LOG_BUFFER,
+                     CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  std::array<void*, 2> values{log.data(),
+                              reinterpret_cast<void*>(log.size() - 1)};
+  auto text = as_text(image);
+  loaded fresh;
+  auto code = api_->cuModuleLoadDataEx(
+      &fresh.handle,
+      text.empty() ? static_cast<const void*>(image.data()) : text.c_str(),
+      static_cast<unsigned>(options.size()), options.data(), values.data());
+  if (code != CUDA_SUCCESS)
+    return api_->failed(code, "module " + std::to_string(id.value) +
+                                  " cannot be loaded: " + log.data());
+  module_info out;
+  if (auto ok = list_kernels(fresh, out); !ok) {
+    (void)api_->cuModuleUnload(fresh.handle);
+    return ok.why();
+  }
+  list_globals(fresh.handle, image, out);
+  modules_.insert_or_assign(id, std::move(fresh));
+  return out;
+}
+
+status modules::list_kernels(loaded& from, module_info& to) const {
+  unsigned count = 0;
+  if (auto ok = api_->check(api_->cuModuleGetFunctionCount(&count, from.handle),
+                            "cuModuleGetFunctionCount");
+      !ok)
+    return ok;
+  from.kernels.resize(count);
+  if (count != 0)
+    if (auto ok = api_->check(api_->cuModuleEnumerateFunctions(
+                                  from.kernels.data(), count, from.handle),
+                              "cuModuleEnumerateFunctions");
+        !ok)
+      return ok;
+  for (auto f : from.kernels)
+    to.kernels.push_back(describe(f));
+  return {};
+}
+
+kernel_info modules::describe(CUfunction f) const {
+  kernel_info out;
+  const char* name = nullptr;
+  if (api_->cuFuncGetName(&name, f) == CUDA_SUCCESS && name != nullptr)
+    out.name = name;
+  for (std::size_t i = 0;; ++i) {
+    std::size_t offset = 0;
+    std::size_t size = 0;
+    if (api_->cuFuncGetParamInfo(f, i, &offset, &size) != CUDA_SUCCESS)
+      break;
+    out.parameters.push_back(
+        {static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(size)});
+  }
+  for (int key = 0; key < CU_FUNC_ATTRIBUTE_MAX; ++key) {
+    auto value = 0;
+    if (api_->cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(key),
+                                 f) == CUDA_SUCCESS)
+      out.attributes[key] = value;
+  }
+  return out;
+}
+
+void modules::list_globals(CUmodule from, std::span<const std::byte> image,
+                           module_info& to) {
+  auto names = names_of(image);
+  if (names.prints)
+    prints_ = true;
+  for (auto& name : names.variables) {
+    CUdeviceptr at = 0;
+    std::size_t bytes = 0;
+    if (api_->cuModuleGetGlobal(&at, &bytes, from, name.c_str()) !=
+            CUDA_SUCCESS ||
+        at == 0)
+      continue;
+    unsigned managed = 0;
+    (void)api_->cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                      at);
+    to.globals.push_back({name, at, bytes, managed != 0});
+  }
+}
+
+result<CUmodule> modules::take(module_id id) {
+  auto i = modules_.find(id);
+  if (i == modules_.end())
+    return fault{CUDA_ERROR_INVALID_HANDLE,
+                 "module " + std::to_string(id.value) + " is not loaded"};
+  auto out = i->second.handle;
+  modules_.erase(i);
+  return out;
+}
+
+CUfunction modules::find(module_id id, std::uint32_t kernel) const noexcept {
+  auto i = modules_.find(id);
+  if (i == modules_.end() || kernel >= i->second.kernels.size())
+    return nullptr;
+  return i->second.kernels[kernel];
+}
+
+} // namespace vgpu::device::nvidia
