@@ -14,6 +14,8 @@ using namespace std::chrono_literals;
 constexpr auto spin = 100us;
 /// A wait gets longer by at most this part of itself, and by longest_rest.
 constexpr auto rest_part = 16;
+/// One look of so many asks the driver.
+constexpr unsigned looks_for_errors = 64;
 constexpr std::chrono::nanoseconds longest_rest = 500us;
 
 } // namespace
@@ -110,6 +112,7 @@ void completions::run() {
   std::vector<head> heads;
   std::uint64_t version = 0;
   auto since = clock::now();
+  unsigned looks = 0;
   while (!stopping_.load(std::memory_order_relaxed)) {
     if (outdated(version)) {
       collect(heads, version);
@@ -122,6 +125,8 @@ void completions::run() {
       collect(heads, version);
       since = clock::now();
     } else {
+      if (!heads.empty() && ++looks % looks_for_errors == 0)
+        look_for_errors();
       rest(heads.empty(), since, version);
     }
   }
@@ -139,7 +144,7 @@ void completions::collect(std::vector<head>& into, std::uint64_t& version) {
     return;
   std::erase_if(lanes_, [](auto& x) { return x->waiting.empty(); });
   for (auto& x : lanes_)
-    into.push_back({x, x->waiting.front().event, x->waiting.front().number});
+    into.push_back({x, x->waiting.front().end, x->waiting.front().number});
 }
 
 /// The next entry that the event covers: another may have come before it.
@@ -153,18 +158,32 @@ std::optional<lane::entry> completions::take_done(const head& x) {
   return out;
 }
 
+CUresult completions::outcome_of(const head& x) const {
+  if (auto failed = failed_.load(); failed != 0)
+    return static_cast<CUresult>(failed);
+  if (x.end.event)
+    return api_->cuEventQuery(x.end.event.get());
+  return x.of->has_written(x.end.value) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
 bool completions::settle(const head& x) {
-  auto outcome = static_cast<CUresult>(failed_.load());
-  if (outcome == CUDA_SUCCESS) {
-    outcome = api_->cuEventQuery(x.event.get());
-    if (outcome == CUDA_ERROR_NOT_READY)
-      return false;
-    hooks_.settled(x.event.get(), outcome);
-  }
+  auto outcome = outcome_of(x);
+  if (outcome == CUDA_ERROR_NOT_READY)
+    return false;
+  hooks_.settled(x.end.event.get(), outcome);
   x.of->raise(x.number);
   while (auto entry = take_done(x))
     entry->tell(outcome);
   return true;
+}
+
+/// Work that an error ended writes no word.
+void completions::look_for_errors() {
+  auto state = api_->cuStreamQuery(CU_STREAM_LEGACY);
+  if (state == CUDA_SUCCESS || state == CUDA_ERROR_NOT_READY)
+    return;
+  std::uint32_t none = 0;
+  failed_.compare_exchange_strong(none, static_cast<std::uint32_t>(state));
 }
 
 void completions::rest(bool nothing, clock::time_point since,

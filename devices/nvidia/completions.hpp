@@ -2,7 +2,7 @@
 #pragma once
 
 #include "devices/device.hpp"
-#include "devices/nvidia/driver.hpp"
+#include "devices/nvidia/words.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -39,30 +39,49 @@ private:
 /// What is waited for in one stream. Work of a device is numbered; a stream's
 /// is done in the order of its numbers.
 struct lane {
+  /// What comes behind the work that is waited for: an event, or a value that
+  /// the stream writes into the lane's word.
+  struct mark {
+    event_ref event;
+    std::uint32_t value = 0;
+  };
   struct entry {
     std::uint64_t number = 0; // all of the stream's work up to this
-    event_ref event;
+    mark end;
     completion tell;
   };
+  explicit lane(word_ref written) : word(std::move(written)) {}
+
   /// The stream's work up to this number is known to be done. Thread-safe.
   std::atomic<std::uint64_t> done{0};
+  /// Written by the stream, values in order.
+  const word_ref word;
   /// By number; guarded by the completions that serve the lane.
   std::deque<entry> waiting;
 
   /// Notes that all up to `number` is done.
   void raise(std::uint64_t number) noexcept;
+  /// Whether the stream has written this value, or one that comes after it.
+  bool has_written(std::uint32_t value) const noexcept {
+    auto now = word->value.load(std::memory_order_acquire);
+    return static_cast<std::int32_t>(now - value) >= 0;
+  }
 };
 
-/// A thread that looks at events and tells who waits for them. It looks all
-/// the time for the first 100 us, then ever more seldom, so that what it adds
-/// to a wait stays a small part of it; with nothing to wait for it sleeps.
+/// A thread that looks whether what is waited for is done, and tells who
+/// waits. It looks all the time for the first 100 us, then ever more seldom, so
+/// that what it adds to a wait stays a small part of it; with nothing to wait
+/// for it sleeps.
 ///
-/// The driver's own callbacks (cuLaunchHostFunc) would come later, hold up the
-/// stream meanwhile, and not come at all after an error.
+/// It looks at words that streams write, which costs neither side a lock; and
+/// now and then it asks the driver, which is who tells of errors. The driver's
+/// own callbacks (cuLaunchHostFunc) would come later, hold up the stream
+/// meanwhile, and not come at all after an error.
 class completions {
 public:
   struct hooks {
-    /// How an event ended; called before those who wait are told.
+    /// How work ended, and the event behind it if there is one; called before
+    /// those who wait are told.
     std::function<void(CUevent, CUresult)> settled;
   };
 
@@ -82,11 +101,13 @@ private:
   using clock = std::chrono::steady_clock;
   struct head {
     std::shared_ptr<lane> of;
-    event_ref event;
+    lane::mark end;
     std::uint64_t number;
   };
 
   void run();
+  void look_for_errors();
+  CUresult outcome_of(const head& x) const;
   bool outdated(std::uint64_t version) const noexcept;
   void collect(std::vector<head>& into, std::uint64_t& version);
   bool settle(const head& x);

@@ -17,6 +17,11 @@ constexpr std::size_t taken_at_once = std::size_t{64} << 10;
 /// What cuMemcpy2D takes as a pitch.
 constexpr std::uint64_t most_pitch = 2147483647;
 
+/// In such pieces memory for reads is pinned, for the first read of at least
+/// pinned_for bytes that goes there.
+constexpr std::size_t landing_piece = std::size_t{4} << 20;
+constexpr std::size_t pinned_for = std::size_t{16} << 10;
+
 struct pages {
   std::uint64_t begin, end;
 };
@@ -113,8 +118,38 @@ status copies::write(stream_id in, device_address to,
   return {};
 }
 
+/// The piece of `landing` that the address lies in, at most `bytes` of it.
+std::span<std::byte> copies::piece_at(std::span<std::byte> bytes) const {
+  auto offset = static_cast<std::size_t>(bytes.data() - landing_.data());
+  auto left = landing_piece - offset % landing_piece;
+  return bytes.first(std::min(left, bytes.size()));
+}
+
+/// Whether the device reaches these bytes, pinning what is missing.
+bool copies::can_land(std::span<std::byte> bytes) {
+  auto* begin = landing_.data();
+  if (bytes.data() < begin || bytes.data() >= begin + landing_.size())
+    return false;
+  while (!bytes.empty()) {
+    auto part = piece_at(bytes);
+    bytes = bytes.subspan(part.size());
+    if (attached(part.data(), part.size()))
+      continue;
+    if (part.size() < pinned_for)
+      return false;
+    auto offset = static_cast<std::size_t>(part.data() - begin);
+    auto first = offset / landing_piece * landing_piece;
+    auto size = std::min(landing_piece, landing_.size() - first);
+    if (!attach(reinterpret_cast<std::uintptr_t>(begin + first), size))
+      return false;
+  }
+  return true;
+}
+
 status copies::read(stream_id in, std::span<std::byte> bytes,
                     device_address from, CUresult so_far, completion done) {
+  if (can_land(bytes))
+    return read_landed(in, bytes, from, so_far, std::move(done));
   if (!attached(bytes.data(), bytes.size()))
     return read_staged(in, bytes, from, so_far, std::move(done));
   auto stream = streams_.work_in(in);
@@ -125,6 +160,27 @@ status copies::read(stream_id in, std::span<std::byte> bytes,
                               bytes.size(), *stream);
       code != CUDA_SUCCESS)
     return api_->failed(code, "a copy from the device");
+  streams_.when_done(in, so_far, std::move(done));
+  return {};
+}
+
+/// Piece by piece: the driver copies to no range that was pinned in two.
+status copies::read_landed(stream_id in, std::span<std::byte> bytes,
+                           device_address from, CUresult so_far,
+                           completion done) {
+  auto stream = streams_.work_in(in);
+  if (!stream)
+    return stream.why();
+  while (!bytes.empty()) {
+    auto part = piece_at(bytes);
+    if (auto code =
+            api_->cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(part.data()),
+                                from, part.size(), *stream);
+        code != CUDA_SUCCESS)
+      return api_->failed(code, "a copy from the device");
+    from += part.size();
+    bytes = bytes.subspan(part.size());
+  }
   streams_.when_done(in, so_far, std::move(done));
   return {};
 }

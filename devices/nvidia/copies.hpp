@@ -20,6 +20,9 @@ public:
   status attach(device_address address, std::uint64_t bytes);
   status detach(device_address address, std::uint64_t bytes);
 
+  /// Memory that is pinned piece by piece, when reads go there.
+  void reads_into(std::span<std::byte> memory) { landing_ = memory; }
+
   /// The bytes are taken at once. `in_window`: where they go is the device's
   /// memory for certain.
   status write(stream_id in, device_address to,
@@ -33,6 +36,10 @@ public:
 
 private:
   bool attached(const void* at, std::uint64_t bytes) const;
+  std::span<std::byte> piece_at(std::span<std::byte> bytes) const;
+  bool can_land(std::span<std::byte> bytes);
+  status read_landed(stream_id in, std::span<std::byte> bytes,
+                     device_address from, CUresult so_far, completion done);
   result<staging::buffer> buffer(std::size_t bytes);
   status to_device(CUstream in, device_address to, const void* from,
                    std::size_t bytes, bool in_window);
@@ -47,6 +54,7 @@ private:
   completions& waits_;
   staging staging_;
   std::map<std::uint64_t, std::uint64_t> attached_; // begin to end
+  std::span<std::byte> landing_;
 };
 
 } // namespace vgpu::device::nvidia

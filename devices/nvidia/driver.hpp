@@ -13,36 +13,64 @@ namespace vgpu::device::nvidia {
 
 // All that is used of the driver. Each is asked for by name in the version
 // `oldest_version`, whose signatures are those of today's cuda.h.
-#define VGPU_NVIDIA_CALLS(call)                                                           \
-  call(cuInit) call(cuDriverGetVersion) call(cuGetErrorName) call(                        \
-      cuDeviceGetCount) call(cuDeviceGet) call(cuDeviceGetName)                           \
-      call(cuDeviceGetUuid) call(cuDeviceTotalMem) call(cuDeviceGetAttribute) call(       \
-          cuDevicePrimaryCtxRetain) call(cuCtxSetCurrent) call(cuMemAddressReserve)       \
-          call(cuMemAddressFree) call(cuMemCreate) call(cuMemRelease) call(               \
-              cuMemMap) call(cuMemUnmap) call(cuMemSetAccess) call(cuMemHostRegister)     \
-              call(cuMemHostUnregister) call(cuPointerGetAttribute) call(                 \
-                  cuModuleLoadDataEx) call(cuModuleUnload) call(cuModuleGetFunctionCount) \
-                  call(cuModuleEnumerateFunctions) call(cuModuleGetGlobal) call(          \
-                      cuFuncGetName) call(cuFuncGetParamInfo)                             \
-                      call(cuFuncGetAttribute) call(cuFuncSetAttribute) call(             \
-                          cuOccupancyMaxActiveBlocksPerMultiprocessor)                    \
-                          call(cuLaunchKernel) call(cuLaunchKernelEx) call(               \
-                              cuStreamCreateWithPriority) call(cuStreamDestroy)           \
-                              call(cuStreamQuery) call(cuStreamWaitEvent) call(           \
-                                  cuStreamWaitValue32) call(cuEventCreate)                \
-                                  call(cuEventDestroy) call(cuEventRecord) call(          \
-                                      cuEventQuery) call(cuEventSynchronize)              \
-                                      call(cuEventElapsedTime) call(                      \
-                                          cuMemcpyAsync) call(cuMemcpyHtoDAsync)          \
-                                          call(cuMemcpyDtoHAsync) call(                   \
-                                              cuMemcpy2DAsync)                            \
-                                              call(cuMemsetD8Async) call(                 \
-                                                  cuMemsetD16Async)                       \
-                                                  call(cuMemsetD32Async) call(            \
-                                                      cuMemsetD2D8Async)                  \
-                                                      call(cuMemsetD2D16Async)            \
-                                                          call(                           \
-                                                              cuMemsetD2D32Async)
+// clang-format off
+#define VGPU_NVIDIA_CALLS(call)                      \
+  call(cuInit)                                       \
+  call(cuDriverGetVersion)                           \
+  call(cuGetErrorName)                               \
+  call(cuDeviceGetCount)                             \
+  call(cuDeviceGet)                                  \
+  call(cuDeviceGetName)                              \
+  call(cuDeviceGetUuid)                              \
+  call(cuDeviceTotalMem)                             \
+  call(cuDeviceGetAttribute)                         \
+  call(cuDevicePrimaryCtxRetain)                     \
+  call(cuCtxSetCurrent)                              \
+  call(cuMemAddressReserve)                          \
+  call(cuMemAddressFree)                             \
+  call(cuMemCreate)                                  \
+  call(cuMemRelease)                                 \
+  call(cuMemMap)                                     \
+  call(cuMemUnmap)                                   \
+  call(cuMemSetAccess)                               \
+  call(cuMemHostRegister)                            \
+  call(cuMemHostUnregister)                          \
+  call(cuPointerGetAttribute)                        \
+  call(cuModuleLoadDataEx)                           \
+  call(cuModuleUnload)                               \
+  call(cuModuleGetFunctionCount)                     \
+  call(cuModuleEnumerateFunctions)                   \
+  call(cuModuleGetGlobal)                            \
+  call(cuFuncGetName)                                \
+  call(cuFuncLoad)                                   \
+  call(cuFuncGetParamInfo)                           \
+  call(cuFuncGetAttribute)                           \
+  call(cuFuncSetAttribute)                           \
+  call(cuOccupancyMaxActiveBlocksPerMultiprocessor)  \
+  call(cuLaunchKernel)                               \
+  call(cuLaunchKernelEx)                             \
+  call(cuStreamCreateWithPriority)                   \
+  call(cuStreamDestroy)                              \
+  call(cuStreamQuery)                                \
+  call(cuStreamWaitEvent)                            \
+  call(cuStreamWaitValue32)                          \
+  call(cuStreamWriteValue32)                         \
+  call(cuEventCreate)                                \
+  call(cuEventDestroy)                               \
+  call(cuEventRecord)                                \
+  call(cuEventQuery)                                 \
+  call(cuEventSynchronize)                           \
+  call(cuEventElapsedTime)                           \
+  call(cuMemcpyAsync)                                \
+  call(cuMemcpyHtoDAsync)                            \
+  call(cuMemcpy2DAsync)                              \
+  call(cuMemsetD8Async)                              \
+  call(cuMemsetD16Async)                             \
+  call(cuMemsetD32Async)                             \
+  call(cuMemsetD2D8Async)                            \
+  call(cuMemsetD2D16Async)                           \
+  call(cuMemsetD2D32Async)
+// clang-format on
 
 /// CUDA 12.4, driver 550: the first that tells a module's kernels and their
 /// parameters.

@@ -73,6 +73,9 @@ status modules::list_kernels(loaded& from, module_info& to) const {
 
 kernel_info modules::describe(CUfunction f) const {
   kernel_info out;
+  // The driver loads kernels at their first use, and until then tells 0 of
+  // some attributes.
+  (void)api_->cuFuncLoad(f);
   const char* name = nullptr;
   if (api_->cuFuncGetName(&name, f) == CUDA_SUCCESS && name != nullptr)
     out.name = name;

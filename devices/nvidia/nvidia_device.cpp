@@ -50,7 +50,8 @@ public:
         console_(console::instance()), window_(api_, handle), modules_(api_),
         waits_(api_, context,
                {[this](CUevent x, CUresult how) { settled(x, how); }}),
-        streams_(api_, waits_), copies_(api_, streams_, waits_) {}
+        streams_(api_, waits_, [this] { return modules_.prints(); }),
+        copies_(api_, streams_, waits_) {}
 
   // The context is left to the end of the process: to release it would wait
   // for kernels that may never end.
@@ -64,6 +65,8 @@ public:
 
   status reserve_window(device_address base) override {
     enter();
+    if (auto ok = streams_.open(); !ok)
+      return noted(ok);
     return noted(window_.reserve(base));
   }
 
@@ -93,6 +96,10 @@ public:
   status detach_host(device_address address, std::uint64_t bytes) override {
     enter();
     return noted(copies_.detach(address, bytes));
+  }
+
+  void reads_into(std::span<std::byte> memory) override {
+    copies_.reads_into(memory);
   }
 
   // -- modules ----------------------------------------------------------------
@@ -313,7 +320,7 @@ private:
   /// Something that is waited for is done: what was printed goes first.
   void settled(CUevent event, CUresult how) {
     note(how);
-    if (!modules_.prints())
+    if (event == nullptr || !modules_.prints())
       return;
     (void)api_->cuEventSynchronize(event);
     std::lock_guard guard{print_mutex_};

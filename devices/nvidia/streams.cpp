@@ -1,7 +1,5 @@
 #include "devices/nvidia/streams.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
 namespace vgpu::device::nvidia {
@@ -17,29 +15,29 @@ fault unknown(const char* kind, Id id) {
 
 } // namespace
 
-result<gate_words::word*> gate_words::take() {
-  if (left_.empty()) {
-    constexpr std::size_t bytes = 4096;
-    auto* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (at == MAP_FAILED)
-      return fault{CUDA_ERROR_OUT_OF_MEMORY, "no memory for a page of words"};
-    if (auto code = api_->cuMemHostRegister(at, bytes, 0);
-        code != CUDA_SUCCESS) {
-      ::munmap(at, bytes);
-      return api_->failed(code, "cannot pin a page of words");
-    }
-    left_ = {static_cast<word*>(at), bytes / sizeof(word)};
-  }
-  auto* out = &left_.front();
-  left_ = left_.subspan(1);
-  return out;
+streams::streams(driver_ptr api, completions& waits,
+                 std::function<bool()> with_events)
+    : api_(api), waits_(waits), with_events_(std::move(with_events)),
+      pool_(api), words_(api) {}
+
+status streams::open() {
+  auto legacy = fresh_stream(CU_STREAM_LEGACY, true);
+  if (!legacy)
+    return legacy.why();
+  legacy_ = &(streams_[legacy_stream] = std::move(*legacy));
+  return {};
 }
 
-streams::streams(driver_ptr api, completions& waits)
-    : api_(api), waits_(waits), pool_(api), gates_(api) {
-  legacy_ = &streams_[legacy_stream];
-  legacy_->handle = CU_STREAM_LEGACY;
+result<streams::stream> streams::fresh_stream(CUstream handle, bool blocking) {
+  auto word = words_.take();
+  if (!word)
+    return word.why();
+  stream out;
+  out.handle = handle;
+  out.blocking = blocking;
+  out.marks = (*word)->value.load();
+  out.in = std::make_shared<lane>(std::move(*word));
+  return out;
 }
 
 streams::stream* streams::find(stream_id id) {
@@ -59,29 +57,40 @@ void streams::worked(stream& x) {
     legacy_->after = number_;
 }
 
-/// An event behind all of the stream's work so far.
-result<event_ref> streams::mark(stream& x) {
+/// Comes behind all of the stream's work so far.
+result<lane::mark> streams::mark(stream& x) {
+  if (!with_events_()) {
+    auto value = ++x.marks;
+    if (auto code =
+            api_->cuStreamWriteValue32(x.handle, x.in->word->address(), value,
+                                       CU_STREAM_WRITE_VALUE_DEFAULT);
+        code != CUDA_SUCCESS)
+      return api_->failed(code, "cuStreamWriteValue32");
+    return lane::mark{nullptr, value};
+  }
   auto taken = pool_.take(false);
   if (!taken)
-    return taken;
+    return taken.why();
   if (auto code = api_->cuEventRecord(taken->get(), x.handle);
       code != CUDA_SUCCESS)
     return api_->failed(code, "cuEventRecord");
-  return taken;
+  return lane::mark{std::move(*taken), 0};
 }
 
 // -- streams
 // --------------------------------------------------------------------
 
 status streams::create(stream_id id, bool non_blocking, int priority) {
-  stream fresh;
-  fresh.blocking = !non_blocking;
+  CUstream handle = nullptr;
   auto flags = non_blocking ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
   auto code = api_->cuStreamCreateWithPriority(
-      &fresh.handle, static_cast<unsigned>(flags), priority);
+      &handle, static_cast<unsigned>(flags), priority);
   if (code != CUDA_SUCCESS)
     return api_->failed(code, "cuStreamCreateWithPriority");
-  streams_.emplace(id, std::move(fresh));
+  auto made = fresh_stream(handle, !non_blocking);
+  if (!made)
+    return made.why();
+  streams_.emplace(id, std::move(*made));
   return {};
 }
 
@@ -92,7 +101,7 @@ status streams::destroy(stream_id id) {
   std::erase_if(leaving_, [](auto& e) { return e.in->done >= e.number; });
   if (x->in->done < x->last)
     if (auto end = mark(*x); end)
-      leaving_.push_back({false, *end, x->in, x->last});
+      leaving_.push_back({x->in, *end, x->last});
   auto code = api_->cuStreamDestroy(x->handle);
   streams_.erase(id);
   return api_->check(code, "cuStreamDestroy");
@@ -156,7 +165,7 @@ void streams::when_all_done(CUresult so_far, completion tell) {
   for (auto& x : leaving_)
     if (x.in->done < x.number) {
       ++all->missing;
-      waits_.add(x.in, {x.number, x.handle,
+      waits_.add(x.in, {x.number, x.end,
                         [all](CUresult outcome) { all->one(outcome); }});
     }
   all->one(so_far);
@@ -169,7 +178,7 @@ status streams::create_event(event_id id, bool timing) {
   auto taken = pool_.take(timing);
   if (!taken)
     return taken.why();
-  events_[id] = {timing, std::move(*taken), nullptr, 0};
+  events_[id] = {timing, std::move(*taken), {}, nullptr, 0};
   return {};
 }
 
@@ -197,6 +206,7 @@ status streams::record(event_id id, stream_id in) {
       code != CUDA_SUCCESS)
     return api_->failed(code, "cuEventRecord");
   worked(*x);
+  e->of = in;
   e->in = x->in;
   e->number = number_;
   return {};
@@ -250,7 +260,10 @@ void streams::when_recorded(event_id id, CUresult so_far, completion tell) {
     return tell(CUDA_ERROR_INVALID_HANDLE);
   if (!e->in || e->in->done >= e->number)
     return tell(so_far);
-  waits_.add(e->in, {e->number, e->handle, std::move(tell)});
+  // Where nothing came behind it, the quicker kind of mark says the same.
+  if (auto* x = find(e->of); x != nullptr && x->last == e->number)
+    return wait_for(*x, e->number, std::move(tell));
+  waits_.add(e->in, {e->number, {e->handle, 0}, std::move(tell)});
 }
 
 // -- host functions
@@ -262,11 +275,12 @@ streams::host_call(stream_id id,
   auto* x = find(id);
   if (x == nullptr)
     return unknown("stream", id);
-  if (x->gate == nullptr) {
-    auto gate = gates_.take();
+  if (!x->gate) {
+    auto gate = words_.take();
     if (!gate)
       return gate.why();
-    x->gate = *gate;
+    x->gate = std::move(*gate);
+    x->host_calls = x->gate->value.load();
   }
   auto turn = mark(*x);
   if (!turn)
@@ -275,14 +289,13 @@ streams::host_call(stream_id id,
   // Behind the mark: the stream is not done before it was let go on.
   worked(*x);
   auto value = ++x->host_calls;
-  auto code = api_->cuStreamWaitValue32(x->handle,
-                                        reinterpret_cast<CUdeviceptr>(x->gate),
-                                        value, CU_STREAM_WAIT_VALUE_GEQ);
+  auto code = api_->cuStreamWaitValue32(x->handle, x->gate->address(), value,
+                                        CU_STREAM_WAIT_VALUE_GEQ);
   if (code != CUDA_SUCCESS)
     return api_->failed(code, "cuStreamWaitValue32");
   ++*host_calls_;
   auto go_on = [gate = x->gate, value, pending = host_calls_] {
-    gate->store(value, std::memory_order_release);
+    gate->value.store(value, std::memory_order_release);
     --*pending;
   };
   waits_.add(x->in, {reached, *turn,

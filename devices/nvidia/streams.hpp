@@ -10,29 +10,19 @@
 
 namespace vgpu::device::nvidia {
 
-/// Host words that streams wait for: one of each stream that ever called a
-/// host function. Pinned memory that stays until the process ends.
-class gate_words {
-public:
-  using word = std::atomic<std::uint32_t>;
-
-  explicit gate_words(driver_ptr api) : api_(std::move(api)) {}
-  /// A word that is 0 and nobody else's.
-  result<word*> take();
-
-private:
-  driver_ptr api_;
-  std::span<word> left_;
-};
-
 /// Maps handles to the driver's streams and events, and knows without asking
 /// the driver what is done. Called by the session's one thread; completions
 /// run on the thread of `completions`.
 class streams {
 public:
-  streams(driver_ptr api, completions& waits);
+  /// `with_events` is asked whether ends of work must be events that can be
+  /// synchronised with, rather than words, which are quicker.
+  streams(driver_ptr api, completions& waits,
+          std::function<bool()> with_events);
 
-  /// The CUDA legacy stream is there from the beginning.
+  /// Makes the legacy stream; before all else, in the context.
+  status open();
+
   status create(stream_id id, bool non_blocking, int priority);
   status destroy(stream_id id);
 
@@ -66,34 +56,44 @@ private:
   struct stream {
     CUstream handle = nullptr;
     bool blocking = true;
-    std::shared_ptr<lane> in = std::make_shared<lane>();
-    std::uint64_t last = 0;  // number of its last work
-    std::uint64_t after = 0; // legacy: and of those that it waits for
-    gate_words::word* gate = nullptr;
-    std::uint32_t host_calls = 0;
+    std::shared_ptr<lane> in;
+    std::uint32_t marks = 0;      // last value written into the lane's word
+    std::uint64_t last = 0;       // number of its last work
+    std::uint64_t after = 0;      // legacy: and of those that it waits for
+    word_ref gate;                // that the ends of host functions write
+    std::uint32_t host_calls = 0; // last value that is waited for in it
   };
   struct event {
     bool timing = true;
     event_ref handle;
-    std::shared_ptr<lane> in; // of its latest record; null: none yet
+    stream_id of;             // of its latest record
+    std::shared_ptr<lane> in; // of that stream; null: never recorded
+    std::uint64_t number = 0;
+  };
+
+  struct ending {
+    std::shared_ptr<lane> in;
+    lane::mark end;
     std::uint64_t number = 0;
   };
 
   stream* find(stream_id id);
   event* find(event_id id);
   void worked(stream& x);
-  result<event_ref> mark(stream& x);
+  result<stream> fresh_stream(CUstream handle, bool blocking);
+  result<lane::mark> mark(stream& x);
   void wait_for(stream& x, std::uint64_t until, completion tell);
 
   driver_ptr api_;
   completions& waits_;
+  std::function<bool()> with_events_;
   event_pool pool_;
-  gate_words gates_;
+  shared_words words_;
   std::shared_ptr<std::atomic<std::uint32_t>> host_calls_ =
       std::make_shared<std::atomic<std::uint32_t>>(0);
   std::unordered_map<stream_id, stream> streams_;
   std::unordered_map<event_id, event> events_;
-  std::vector<event> leaving_; // ends of destroyed streams
+  std::vector<ending> leaving_; // destroyed streams
   stream* legacy_ = nullptr;
   std::uint64_t number_ = 0; // of the last work
 };
