@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <spdlog/spdlog.h>
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -43,6 +44,16 @@ std::uint64_t read_token() {
     throw std::runtime_error{"no token on standard input; a worker is started "
                              "by its node"};
   return token;
+}
+
+/// Stderr by another descriptor: a device's driver writes what kernels assert
+/// to the usual one, from where the program gets it.
+std::FILE* log_file() {
+  auto* out = ::fdopen(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3), "w");
+  if (out == nullptr)
+    return stderr;
+  ::setvbuf(out, nullptr, _IONBF, 0);
+  return out;
 }
 
 std::string guest_socket_name(const options& given) {
@@ -91,7 +102,7 @@ int list_nvidia() {
 
 int run(const options& given) {
   stop_signal stop;
-  start_log("vgpu-worker/" + std::to_string(given.session), "info");
+  start_log("vgpu-worker/" + std::to_string(given.session), "info", log_file());
   auto token = read_token();
   auto name = "worker/" + std::to_string(given.session);
   auto guest_name = guest_socket_name(given);

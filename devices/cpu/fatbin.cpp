@@ -3,6 +3,7 @@
 #include <lz4.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -217,6 +218,22 @@ result<std::string> ptx_of(bytes image, unsigned arch) {
   return std::string{text};
 }
 
+std::vector<bytes> containers_of(bytes image) {
+  auto out = std::vector<bytes>{};
+  for (auto rest = image;;) {
+    auto magic = read<std::uint32_t>(rest, 0);
+    auto header = read<std::uint16_t>(rest, 6);
+    auto size = read<std::uint64_t>(rest, 8);
+    if (!size || *magic != container_magic || *header > rest.size() ||
+        *size > rest.size() - *header)
+      return out;
+    auto whole = *header + *size;
+    out.push_back(rest.first(whole));
+    rest =
+        rest.subspan(std::min<std::uint64_t>(rest.size(), (whole + 7) / 8 * 8));
+  }
+}
+
 result<std::vector<image_part>> parts_of(bytes image) {
   using form = image_part::form;
   auto out = std::vector<image_part>{};
@@ -227,18 +244,20 @@ result<std::vector<image_part>> parts_of(bytes image) {
                    std::string{text, image.size()}});
     return out;
   }
-  auto ok = each_entry(image, [&](const entry& next) -> status {
-    if (next.kind != kind_elf && next.kind != kind_ptx)
+  for (auto& container : containers_of(image)) {
+    auto ok = each_entry(container, [&](const entry& next) -> status {
+      if (next.kind != kind_elf && next.kind != kind_ptx)
+        return {};
+      auto code = unpack(next);
+      if (!code)
+        return code.why();
+      out.push_back(
+          {next.kind == kind_elf ? form::elf : form::ptx, std::move(*code)});
       return {};
-    auto code = unpack(next);
-    if (!code)
-      return code.why();
-    out.push_back(
-        {next.kind == kind_elf ? form::elf : form::ptx, std::move(*code)});
-    return {};
-  });
-  if (!ok)
-    return ok.why();
+    });
+    if (!ok)
+      return ok.why();
+  }
   return out;
 }
 

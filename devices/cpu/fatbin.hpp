@@ -20,6 +20,12 @@ namespace vgpu::device::cpu {
 /// image without PTX that this device can run.
 result<std::string> ptx_of(std::span<const std::byte> image, unsigned arch);
 
+/// The fatbin containers of an image, one behind the other at multiples of 8
+/// bytes: of a program that was linked on the device, the whole and then its
+/// parts. None where it is no fatbin.
+std::vector<std::span<const std::byte>>
+containers_of(std::span<const std::byte> image);
+
 /// One piece of code of an image, unpacked.
 struct image_part {
   enum class form { ptx, elf };

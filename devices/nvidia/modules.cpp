@@ -1,5 +1,6 @@
 #include "devices/nvidia/modules.hpp"
 
+#include "devices/cpu/fatbin.hpp"
 #include "devices/nvidia/image_names.hpp"
 
 #include <array>
@@ -18,12 +19,50 @@ bool begins_with(std::span<const std::byte> image,
          std::memcmp(image.data(), what.data(), what.size()) == 0;
 }
 
-/// PTX is text that ends with a NUL; ours may have lost it on the way.
-std::string as_text(std::span<const std::byte> image) {
-  if (begins_with(image, elf_magic) || begins_with(image, container_magic))
-    return {};
-  return {reinterpret_cast<const char*>(image.data()), image.size()};
-}
+/// An image in one of the forms that the driver takes.
+class driver_image {
+public:
+  explicit driver_image(std::span<const std::byte> image)
+      : data_(image.data()) {
+    if (begins_with(image, container_magic)) {
+      take_parts(image);
+    } else if (!begins_with(image, elf_magic)) {
+      // Text ends with a NUL, which may have been lost on the way.
+      text_.assign(reinterpret_cast<const char*>(image.data()), image.size());
+      data_ = text_.c_str();
+    }
+  }
+  driver_image(const driver_image&) = delete;
+  driver_image& operator=(const driver_image&) = delete;
+
+  const void* data() const noexcept { return data_; }
+
+private:
+  /// What nvcc puts around a container (__fatBinC_Wrapper_t in fatbinary.h).
+  struct wrapper {
+    std::uint32_t magic = 0x466243b1;
+    std::uint32_t version = 2; // with a list of parts
+    const void* whole = nullptr;
+    const void* const* parts = nullptr;
+  };
+
+  void take_parts(std::span<const std::byte> image) {
+    auto all = cpu::containers_of(image);
+    if (all.size() < 2)
+      return;
+    for (auto& part : std::span{all}.subspan(1))
+      parts_.push_back(part.data());
+    parts_.push_back(nullptr);
+    wrapper_.whole = all.front().data();
+    wrapper_.parts = parts_.data();
+    data_ = &wrapper_;
+  }
+
+  const void* data_;
+  std::string text_;
+  std::vector<const void*> parts_;
+  wrapper wrapper_;
+};
 
 } // namespace
 
@@ -34,12 +73,11 @@ result<module_info> modules::load(module_id id,
                      CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   std::array<void*, 2> values{log.data(),
                               reinterpret_cast<void*>(log.size() - 1)};
-  auto text = as_text(image);
+  driver_image form{image};
   loaded fresh;
-  auto code = api_->cuModuleLoadDataEx(
-      &fresh.handle,
-      text.empty() ? static_cast<const void*>(image.data()) : text.c_str(),
-      static_cast<unsigned>(options.size()), options.data(), values.data());
+  auto code = api_->cuModuleLoadDataEx(&fresh.handle, form.data(),
+                                       static_cast<unsigned>(options.size()),
+                                       options.data(), values.data());
   if (code != CUDA_SUCCESS)
     return api_->failed(code, "module " + std::to_string(id.value) +
                                   " cannot be loaded: " + log.data());

@@ -1,8 +1,8 @@
 #include "devices/nvidia/nvidia_device.hpp"
 
 #include "devices/nvidia/completions.hpp"
-#include "devices/nvidia/console.hpp"
 #include "devices/nvidia/copies.hpp"
+#include "devices/nvidia/kernel_text.hpp"
 #include "devices/nvidia/modules.hpp"
 #include "devices/nvidia/properties.hpp"
 #include "devices/nvidia/streams.hpp"
@@ -47,7 +47,7 @@ public:
   nvidia_device(driver_ptr api, CUdevice handle, CUcontext context,
                 properties props)
       : api_(std::move(api)), context_(context), props_(std::move(props)),
-        console_(console::instance()), window_(api_, handle), modules_(api_),
+        text_(kernel_text::instance()), window_(api_, handle), modules_(api_),
         waits_(api_, context,
                {[this](CUevent x, CUresult how) { settled(x, how); }}),
         streams_(api_, waits_, [this] { return modules_.prints(); }),
@@ -317,14 +317,20 @@ private:
     waits_.fail(why);
   }
 
-  /// Something that is waited for is done: what was printed goes first.
+  /// Something that is waited for is done: what kernels wrote goes first. The
+  /// driver writes it when somebody synchronises.
   void settled(CUevent event, CUresult how) {
     note(how);
-    if (event == nullptr || !modules_.prints())
+    if (lost_)
       return;
-    (void)api_->cuEventSynchronize(event);
+    if (how != CUDA_SUCCESS && !told_.exchange(true))
+      (void)api_->cuCtxSynchronize();
+    else if (event != nullptr && modules_.prints())
+      (void)api_->cuEventSynchronize(event);
+    else
+      return;
     std::lock_guard guard{print_mutex_};
-    console_->deliver(printer_);
+    text_->deliver(printer_);
   }
 
   result<CUfunction> kernel_of(module_id id, std::uint32_t kernel) {
@@ -377,7 +383,8 @@ private:
   std::atomic<std::uint32_t> error_{0};
   std::atomic<bool> lost_{false};
   std::atomic<bool> hung_{false};
-  std::shared_ptr<console> console_;
+  std::atomic<bool> told_{false}; // what kernels wrote before the error
+  std::shared_ptr<kernel_text> text_;
   std::mutex print_mutex_;
   printer printer_;
   window window_;
