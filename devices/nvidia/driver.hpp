@@ -39,6 +39,9 @@ namespace vgpu::device::nvidia {
   call(cuPointerGetAttribute)                       \
   call(cuModuleLoadDataEx)                          \
   call(cuModuleUnload)                              \
+  call(cuLibraryLoadData)                           \
+  call(cuLibraryGetModule)                          \
+  call(cuLibraryUnload)                             \
   call(cuModuleGetFunctionCount)                    \
   call(cuModuleEnumerateFunctions)                  \
   call(cuModuleGetGlobal)                           \

@@ -36,6 +36,7 @@ public:
   driver_image& operator=(const driver_image&) = delete;
 
   const void* data() const noexcept { return data_; }
+  bool of_parts() const noexcept { return !parts_.empty(); }
 
 private:
   /// What nvcc puts around a container (__fatBinC_Wrapper_t in fatbinary.h).
@@ -66,24 +67,47 @@ private:
 
 } // namespace
 
-result<module_info> modules::load(module_id id,
-                                  std::span<const std::byte> image) {
+status modules::load(loaded& to, std::span<const std::byte> image) const {
   std::array<char, 2048> log{};
   std::array options{CU_JIT_ERROR_LOG_BUFFER,
                      CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   std::array<void*, 2> values{log.data(),
                               reinterpret_cast<void*>(log.size() - 1)};
+  auto count = static_cast<unsigned>(options.size());
   driver_image form{image};
+  auto code = CUDA_SUCCESS;
+  if (form.of_parts()) {
+    // Only this way are parts linked.
+    code = api_->cuLibraryLoadData(&to.library, form.data(), options.data(),
+                                   values.data(), count, nullptr, nullptr, 0);
+    if (code == CUDA_SUCCESS)
+      code = api_->cuLibraryGetModule(&to.handle, to.library);
+  } else {
+    code = api_->cuModuleLoadDataEx(&to.handle, form.data(), count,
+                                    options.data(), values.data());
+  }
+  if (code == CUDA_SUCCESS)
+    return {};
+  unload(to);
+  return api_->failed(code,
+                      std::string{"a module cannot be loaded: "} + log.data());
+}
+
+void modules::unload(const loaded& x) const {
+  if (x.library != nullptr)
+    (void)api_->cuLibraryUnload(x.library);
+  else if (x.handle != nullptr)
+    (void)api_->cuModuleUnload(x.handle);
+}
+
+result<module_info> modules::load(module_id id,
+                                  std::span<const std::byte> image) {
   loaded fresh;
-  auto code = api_->cuModuleLoadDataEx(&fresh.handle, form.data(),
-                                       static_cast<unsigned>(options.size()),
-                                       options.data(), values.data());
-  if (code != CUDA_SUCCESS)
-    return api_->failed(code, "module " + std::to_string(id.value) +
-                                  " cannot be loaded: " + log.data());
+  if (auto ok = load(fresh, image); !ok)
+    return ok.why();
   module_info out;
   if (auto ok = list_kernels(fresh, out); !ok) {
-    (void)api_->cuModuleUnload(fresh.handle);
+    unload(fresh);
     return ok.why();
   }
   list_globals(fresh.handle, image, out);
@@ -153,14 +177,14 @@ void modules::list_globals(CUmodule from, std::span<const std::byte> image,
   }
 }
 
-result<CUmodule> modules::take(module_id id) {
+result<std::function<void()>> modules::take(module_id id) {
   auto i = modules_.find(id);
   if (i == modules_.end())
     return fault{CUDA_ERROR_INVALID_HANDLE,
                  "module " + std::to_string(id.value) + " is not loaded"};
-  auto out = i->second.handle;
+  auto gone = std::move(i->second);
   modules_.erase(i);
-  return out;
+  return std::function<void()>{[this, gone] { unload(gone); }};
 }
 
 CUfunction modules::find(module_id id, std::uint32_t kernel) const noexcept {

@@ -5,6 +5,7 @@
 #include "devices/nvidia/driver.hpp"
 
 #include <atomic>
+#include <functional>
 #include <unordered_map>
 
 namespace vgpu::device::nvidia {
@@ -16,8 +17,9 @@ public:
   explicit modules(driver_ptr api) : api_(std::move(api)) {}
 
   result<module_info> load(module_id id, std::span<const std::byte> image);
-  /// Forgets the module. The caller unloads it when no work uses it any more.
-  result<CUmodule> take(module_id id);
+  /// Forgets the module. The caller unloads it, by what is returned, when no
+  /// work uses it any more.
+  result<std::function<void()>> take(module_id id);
   /// Null where there is none.
   CUfunction find(module_id id, std::uint32_t kernel) const noexcept;
 
@@ -27,9 +29,12 @@ public:
 private:
   struct loaded {
     CUmodule handle = nullptr;
+    CUlibrary library = nullptr; // that the module is of, or none
     std::vector<CUfunction> kernels;
   };
 
+  status load(loaded& to, std::span<const std::byte> image) const;
+  void unload(const loaded& x) const;
   status list_kernels(loaded& from, module_info& to) const;
   kernel_info describe(CUfunction f) const;
   void list_globals(CUmodule from, std::span<const std::byte> image,

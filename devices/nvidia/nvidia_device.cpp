@@ -119,9 +119,9 @@ public:
     auto gone = modules_.take(id);
     if (!gone)
       return gone.why();
-    streams_.when_all_done(error(), [api = api_, gone = *gone](CUresult how) {
+    streams_.when_all_done(error(), [unload = *gone](CUresult how) {
       if (how != closing)
-        (void)api->cuModuleUnload(gone);
+        unload();
     });
     return {};
   }
