@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -97,10 +98,15 @@ result<std::vector<control::pgpu>> nvidia_pgpus() {
     return all.why();
   if (all->empty())
     return fault{CUDA_ERROR_NO_DEVICE, "the NVIDIA driver has no device"};
+  // A worker's context and its modules take some of a device's memory: what is
+  // promised to programs must be there.
+  constexpr auto of_context = std::uint64_t{1} << 30;
   std::vector<control::pgpu> out;
-  for (auto& x : *all)
+  for (auto& x : *all) {
+    x.total_memory -= std::min(x.total_memory / 2, of_context);
     out.push_back({static_cast<std::uint32_t>(out.size()), "nvidia",
                    facts_of(x), "healthy"});
+  }
   return out;
 }
 

@@ -125,9 +125,9 @@ void completions::run() {
       collect(heads, version);
       since = clock::now();
     } else {
-      if (!heads.empty() && ++looks % looks_for_errors == 0)
+      auto slept = rest(heads.empty(), since, version);
+      if (!heads.empty() && (slept || ++looks % looks_for_errors == 0))
         look_for_errors();
-      rest(heads.empty(), since, version);
     }
   }
 }
@@ -186,23 +186,25 @@ void completions::look_for_errors() {
   failed_.compare_exchange_strong(none, static_cast<std::uint32_t>(state));
 }
 
-void completions::rest(bool nothing, clock::time_point since,
+/// Whether it slept.
+bool completions::rest(bool nothing, clock::time_point since,
                        std::uint64_t version) {
   auto waited = clock::now() - since;
   if (waited < spin) {
     for (int i = 0; i < 16 && !outdated(version); ++i)
       __builtin_ia32_pause();
-    return;
+    return false;
   }
   std::unique_lock guard{mutex_};
   if (outdated(version) || stopping_)
-    return;
+    return false;
   asleep_ = true;
   if (nothing)
     wake_.wait(guard);
   else
     wake_.wait_for(guard, std::min(longest_rest, waited / rest_part));
   asleep_ = false;
+  return true;
 }
 
 } // namespace vgpu::device::nvidia

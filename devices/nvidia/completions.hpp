@@ -111,7 +111,7 @@ private:
   bool outdated(std::uint64_t version) const noexcept;
   void collect(std::vector<head>& into, std::uint64_t& version);
   bool settle(const head& x);
-  void rest(bool nothing, clock::time_point since, std::uint64_t version);
+  bool rest(bool nothing, clock::time_point since, std::uint64_t version);
   void changed(bool must_wake);
   std::optional<lane::entry> take_done(const head& x);
 
