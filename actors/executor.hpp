@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <vector>
 
 namespace vgpu {
@@ -52,6 +53,8 @@ public:
 
   /// Host memory of the session's host window lies at its address.
   void host_mapped(std::uint64_t bytes) { host_bytes_ = bytes; }
+  /// Answers' bytes go into this memory, which stays as long as the executor.
+  void answers_into(std::span<std::byte> arena);
   /// The program is elsewhere: memory of our own stands at the host window's
   /// addresses. Not when host_mapped() was called.
   status host_shadow();

@@ -329,6 +329,7 @@ status session_server::adopt_log(packet& hello) {
   exec_->host_mapped(area->host_bytes());
   mapped_ = std::make_unique<mapped>(
       std::move(*area), std::move(hello.descriptors[3]), [this] { ring(); });
+  exec_->answers_into(mapped_->area->arena());
   return {};
 }
 

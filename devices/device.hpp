@@ -129,9 +129,9 @@ public:
   /// are not free on this device.
   virtual status reserve_window(device_address base) = 0;
 
-  /// Backs [address, address + bytes) with zeroed memory. Both are multiples
-  /// of granule_bytes and lie in the window. CUDA_ERROR_OUT_OF_MEMORY when
-  /// there is not enough.
+  /// Backs [address, address + bytes) with memory that is zeroed, or as this
+  /// very session left it. Both are multiples of granule_bytes and lie in the
+  /// window. CUDA_ERROR_OUT_OF_MEMORY when there is not enough.
   virtual status map(device_address address, std::uint64_t bytes) = 0;
 
   /// Takes the memory of a mapped range away, after the work enqueued so far
@@ -142,6 +142,10 @@ public:
   /// very address (the session's host window), usable by kernels and copies.
   virtual status attach_host(device_address address, std::uint64_t bytes) = 0;
   virtual status detach_host(device_address address, std::uint64_t bytes) = 0;
+
+  /// Reads will often go into this memory of the process, which stays as long
+  /// as the device. A hint, given at most once.
+  virtual void reads_into(std::span<std::byte>) {}
 
   // -- modules ----------------------------------------------------------------
 

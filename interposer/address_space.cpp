@@ -44,7 +44,8 @@ address_space::refusal address_space::allocate(allocation& what) {
 void address_space::adopt(allocation what) {
   std::unique_lock guard{mutex_};
   what.serial = next_serial();
-  live_.insert_or_assign(what.address, what);
+  if (live_.insert_or_assign(what.address, what).second && is_beyond(what))
+    ++beyond_;
 }
 
 std::optional<allocation> address_space::take(device_address address) {
@@ -54,6 +55,8 @@ std::optional<allocation> address_space::take(device_address address) {
     return std::nullopt;
   auto what = i->second;
   live_.erase(i);
+  if (is_beyond(what))
+    --beyond_;
   return what;
 }
 
@@ -94,6 +97,12 @@ std::optional<allocation> address_space::find(device_address address) const {
   if (address - what.address >= what.bytes)
     return std::nullopt;
   return what;
+}
+
+std::optional<allocation>
+address_space::find_beyond(device_address address) const {
+  return beyond_.load(std::memory_order_relaxed) == 0 ? std::nullopt
+                                                      : find(address);
 }
 
 std::uint64_t address_space::used() const {

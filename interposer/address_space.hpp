@@ -4,6 +4,7 @@
 #include "interposer/range_allocator.hpp"
 #include "schema/ids.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -74,11 +75,18 @@ public:
 
   /// The allocation that `address` lies in.
   std::optional<allocation> find(device_address address) const;
+  /// Likewise, for what was adopted and lies outside the window. Cheap where
+  /// there is nothing of the kind.
+  std::optional<allocation> find_beyond(device_address address) const;
 
   std::uint64_t quota() const noexcept { return quota_; }
   std::uint64_t used() const;
 
 private:
+  bool is_beyond(const allocation& x) const noexcept {
+    return x.address - base_ >= window_bytes;
+  }
+
   struct freed {
     std::uint64_t position;
     std::uint64_t offset;
@@ -92,6 +100,7 @@ private:
   mutable std::shared_mutex mutex_;
   range_allocator ranges_;
   std::map<device_address, allocation> live_;
+  std::atomic<std::size_t> beyond_{0}; // of live_, outside the window
   std::deque<freed> freed_;
   std::uint64_t used_ = 0;
 };

@@ -50,7 +50,7 @@ private:
 
 constexpr int runtime_id = 1, hooks_id = 2, tls_id = 3, checks_id = 4,
               integrity_id = 5, context_id = 6, module_table_id = 7,
-              logger_id = 8;
+              logger_id = 8, groups_id = 9;
 
 // -- CUDART_INTERFACE
 // --------------------------------------------------------------
@@ -242,6 +242,17 @@ unsigned each_function(CUcontext, CUmodule handle,
 
 void discard_message(const char*, int, const char*, void*) {}
 
+/// Which group each pair of multiprocessors belongs to, from a driver that
+/// knows. cuBLASLt calls it without looking whether there is such a table, and
+/// does without the map when it gets none.
+CUresult group_map(void** map, void** owner) {
+  if (map != nullptr)
+    *map = nullptr;
+  if (owner != nullptr)
+    *owner = nullptr;
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 // -- by UUID
 // -----------------------------------------------------------------------------
 
@@ -253,7 +264,7 @@ struct offer {
 };
 
 const auto& offers() {
-  static const auto& all = *new std::array<offer, 9>{{
+  static const auto& all = *new std::array<offer, 10>{{
       {{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39,
         0x12, 0xfd, 0x9d, 0xf9},
        runtime_table()
@@ -298,6 +309,9 @@ const auto& offers() {
       {{0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46, 0x8b, 0x4e, 0xb9, 0xe2, 0xfb, 0x46,
         0x9e, 0x7c, 0x0d, 0xd9},
        (new table<logger_id, 3>)->set(1, &discard_message).slots.data()},
+      {{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1,
+        0xe7, 0xdd, 0x8b, 0xca},
+       (new table<groups_id, 17>)->set(4, &group_map).slots.data()},
   }};
   return all;
 }

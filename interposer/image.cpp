@@ -64,7 +64,7 @@ bool fits(const void* at, std::uint64_t bytes, std::uint64_t limit) noexcept {
 }
 
 image_view view(image_kind kind, const void* at, std::uint64_t bytes) {
-  return {kind, {static_cast<const std::byte*>(at), bytes}};
+  return {kind, {static_cast<const std::byte*>(at), bytes}, nullptr};
 }
 
 result<image_view> view_container(const void* at, std::uint64_t limit) {
@@ -77,6 +77,37 @@ result<image_view> view_container(const void* at, std::uint64_t limit) {
   if (!fits(at, bytes, limit))
     return invalid("a fatbin that is cut");
   return view(image_kind::fatbin, at, bytes);
+}
+
+/// The containers of the parts that a linked program was made of: where it has
+/// no code for a device, the driver links them anew. `list` ends with null.
+result<image_view> join(const image_view& whole, const void* const* list) {
+  constexpr std::size_t most_parts = 4096;
+  constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
+  auto all = std::make_shared<std::vector<std::byte>>();
+  auto append = [&](std::span<const std::byte> part) {
+    all->resize((all->size() + 7) / 8 * 8);
+    all->insert(all->end(), part.begin(), part.end());
+  };
+  append(whole.bytes);
+  for (std::size_t i = 0; i < most_parts; ++i) {
+    if (!is_readable(list + i, sizeof(*list)))
+      return invalid("a fatbin's list of parts that is cut");
+    const auto* part = read<const void*>(list + i);
+    if (part == nullptr) {
+      if (i == 0)
+        return whole;
+      return image_view{whole.kind, *all, all};
+    }
+    if (!is_readable(part, sizeof(container)) ||
+        read<std::uint32_t>(part) != container_magic)
+      return invalid("a fatbin's list of parts with something else");
+    auto one = view_container(part, unlimited);
+    if (!one)
+      return one;
+    append(one->bytes);
+  }
+  return invalid("a fatbin of too many parts");
 }
 
 /// Where a table of `count` entries ends; 0 where that overflows.
@@ -208,8 +239,12 @@ result<image_view> view_image(const void* image, std::uint64_t limit) {
     if (!is_readable(outer.data, sizeof(container)) ||
         read<std::uint32_t>(outer.data) != container_magic)
       return invalid("a fatbin's wrapper around something else");
-    return view_container(outer.data,
-                          std::numeric_limits<std::uint64_t>::max());
+    auto whole =
+        view_container(outer.data, std::numeric_limits<std::uint64_t>::max());
+    constexpr std::uint32_t linked = 2; // version
+    if (!whole || outer.version != linked || outer.prelinked == nullptr)
+      return whole;
+    return join(*whole, static_cast<const void* const*>(outer.prelinked));
   }
   if (begins_with(image, container_magic, limit))
     return view_container(image, limit);

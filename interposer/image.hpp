@@ -7,21 +7,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
+#include <vector>
 
 namespace vgpu::interposer {
 
 enum class image_kind : std::uint8_t { fatbin, cubin, ptx };
 
-/// An image in the program's memory.
+/// An image in the program's memory, or put together from several places there.
 struct image_view {
   image_kind kind = image_kind::ptx;
   std::span<const std::byte> bytes;
+  std::shared_ptr<const std::vector<std::byte>> joined{}; // owns the bytes
 };
 
-/// Finds out what lies at `image`: a fatbin's wrapper (which is followed), a
-/// fatbin container, a cubin, or PTX text that ends with a NUL. At most `limit`
-/// bytes are looked at where the caller knows where the memory ends.
+/// Finds out what lies at `image`: a fatbin's wrapper (which is followed; of a
+/// program that was linked on the device, the containers of its parts come
+/// behind that of the whole, each at a multiple of 8 bytes), a fatbin
+/// container, a cubin, or PTX text that ends with a NUL. At most `limit` bytes
+/// are looked at where the caller knows where the memory ends.
 ///
 /// CUDA_ERROR_INVALID_IMAGE for anything else, and for an image whose own
 /// lengths lead out of `limit` or into memory that cannot be read. The bytes

@@ -132,6 +132,12 @@ located locate(device_address at) {
     return {place::device, *device, s.space(*device).find(at)};
   if (s.is_pinned(at))
     return {place::pinned, 0, s.host_space().find(at)};
+  // Variables of modules lie where the device's driver put them.
+  for (std::size_t d = 0; d < s.devices().size(); ++d) {
+    auto device = static_cast<std::uint8_t>(d);
+    if (auto known = s.space(device).find_beyond(at); known)
+      return {place::device, device, known};
+  }
   return {};
 }
 

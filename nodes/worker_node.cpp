@@ -4,11 +4,13 @@
 #include "actors/system.hpp"
 #include "actors/worker.hpp"
 #include "devices/cpu/cpu_device.hpp"
+#include "devices/nvidia/nvidia_device.hpp"
 #include "nodes/stop_signal.hpp"
 
 #include <CLI/CLI.hpp>
 #include <spdlog/spdlog.h>
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -44,6 +46,16 @@ std::uint64_t read_token() {
   return token;
 }
 
+/// Stderr by another descriptor: a device's driver writes what kernels assert
+/// to the usual one, from where the program gets it.
+std::FILE* log_file() {
+  auto* out = ::fdopen(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3), "w");
+  if (out == nullptr)
+    return stderr;
+  ::setvbuf(out, nullptr, _IONBF, 0);
+  return out;
+}
+
 std::string guest_socket_name(const options& given) {
   std::uint64_t salt = 0;
   if (::getrandom(&salt, sizeof(salt), 0) != sizeof(salt))
@@ -52,22 +64,45 @@ std::string guest_socket_name(const options& given) {
          std::to_string(given.epoch) + "-" + std::to_string(salt);
 }
 
+std::unique_ptr<device::device> open_device(const options& given,
+                                            std::uint32_t pgpu) {
+  auto ordinal = static_cast<int>(pgpu);
+  if (given.device == "cpu")
+    return device::open_cpu_device({.ordinal = ordinal, .memory = given.memory},
+                                   given.quota);
+  if (given.device != "nvidia")
+    throw std::runtime_error{"device '" + given.device +
+                             "' is not built into this worker; use cpu or "
+                             "nvidia"};
+  auto opened = device::open_nvidia_device(ordinal);
+  if (!opened)
+    throw std::runtime_error{opened.why().what};
+  return std::move(*opened);
+}
+
 std::vector<std::unique_ptr<device::device>>
 open_devices(const options& given) {
-  if (given.device != "cpu")
-    throw std::runtime_error{"device '" + given.device +
-                             "' is not built into this worker; use cpu"};
   std::vector<std::unique_ptr<device::device>> devices;
-  for (auto ordinal : given.pgpus)
-    devices.push_back(device::open_cpu_device(
-        {.ordinal = static_cast<int>(ordinal), .memory = given.memory},
-        given.quota));
+  for (auto pgpu : given.pgpus)
+    devices.push_back(open_device(given, pgpu));
   return devices;
+}
+
+/// A node asks in a process of its own: the driver would keep memory of every
+/// device for as long as the node lives.
+int list_nvidia() {
+  auto all = device::nvidia_properties();
+  if (!all) {
+    std::cerr << all.why().what << '\n';
+    return 1;
+  }
+  std::cout << device::write_properties(*all) << std::flush;
+  ::_exit(0);
 }
 
 int run(const options& given) {
   stop_signal stop;
-  start_log("vgpu-worker/" + std::to_string(given.session), "info");
+  start_log("vgpu-worker/" + std::to_string(given.session), "info", log_file());
   auto token = read_token();
   auto name = "worker/" + std::to_string(given.session);
   auto guest_name = guest_socket_name(given);
@@ -120,6 +155,8 @@ int run(const options& given) {
 } // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view{argv[1]} == "--list-nvidia")
+    return list_nvidia();
   CLI::App app{"Executes the calls of one session. Nodes start it."};
   options given;
   app.add_option("--node-endpoint", given.node, "The node's endpoint")

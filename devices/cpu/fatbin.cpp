@@ -3,6 +3,7 @@
 #include <lz4.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -134,32 +135,45 @@ std::uint32_t rank(const entry& x, unsigned arch) {
   return x.arch * 2 + (specific ? 0u : 1u);
 }
 
-result<std::string> ptx_of_container(bytes image, unsigned arch) {
+/// Calls `f` with each entry until it returns a fault.
+template <class F>
+status each_entry(bytes image, F f) {
   auto header = read<std::uint16_t>(image, 6);
   auto size = read<std::uint64_t>(image, 8);
   if (!size || *header < 16 || *header > image.size() ||
       *size > image.size() - *header)
     return bad_image("the fatbin container is cut short");
   auto rest = image.subspan(*header, *size);
-  auto best = std::optional<entry>{};
-  auto code = false;
   while (rest.size() >= 64) {
     auto next = parse_entry(rest);
     if (!next)
       return next.why();
-    if (next->kind == kind_elf && !code) {
-      auto elf = unpack(*next);
-      if (!elf)
-        return elf.why();
-      code = has_code(std::as_bytes(std::span{*elf}));
-    }
-    code = code || next->kind == kind_ptx;
-    if (rank(*next, arch) > (best ? rank(*best, arch) : 0u))
-      best = *next;
+    if (auto ok = f(*next); !ok)
+      return ok;
     auto header_size = *read<std::uint32_t>(rest, 4);
     auto payload_size = *read<std::uint64_t>(rest, 8);
     rest = rest.subspan(header_size + payload_size);
   }
+  return {};
+}
+
+result<std::string> ptx_of_container(bytes image, unsigned arch) {
+  auto best = std::optional<entry>{};
+  auto code = false;
+  auto ok = each_entry(image, [&](const entry& next) -> status {
+    if (next.kind == kind_elf && !code) {
+      auto elf = unpack(next);
+      if (!elf)
+        return elf.why();
+      code = has_code(std::as_bytes(std::span{*elf}));
+    }
+    code = code || next.kind == kind_ptx;
+    if (rank(next, arch) > (best ? rank(*best, arch) : 0u))
+      best = next;
+    return {};
+  });
+  if (!ok)
+    return ok.why();
   if (best)
     return unpack(*best);
   return elf_without_ptx(code);
@@ -202,6 +216,49 @@ result<std::string> ptx_of(bytes image, unsigned arch) {
   if (!looks_like_ptx(text))
     return bad_image("neither a fatbin, a cubin nor PTX text");
   return std::string{text};
+}
+
+std::vector<bytes> containers_of(bytes image) {
+  auto out = std::vector<bytes>{};
+  for (auto rest = image;;) {
+    auto magic = read<std::uint32_t>(rest, 0);
+    auto header = read<std::uint16_t>(rest, 6);
+    auto size = read<std::uint64_t>(rest, 8);
+    if (!size || *magic != container_magic || *header > rest.size() ||
+        *size > rest.size() - *header)
+      return out;
+    auto whole = *header + *size;
+    out.push_back(rest.first(whole));
+    rest =
+        rest.subspan(std::min<std::uint64_t>(rest.size(), (whole + 7) / 8 * 8));
+  }
+}
+
+result<std::vector<image_part>> parts_of(bytes image) {
+  using form = image_part::form;
+  auto out = std::vector<image_part>{};
+  auto magic = read<std::uint32_t>(image, 0);
+  if (!magic || *magic != container_magic) {
+    auto text = reinterpret_cast<const char*>(image.data());
+    out.push_back({is_elf(image) ? form::elf : form::ptx,
+                   std::string{text, image.size()}});
+    return out;
+  }
+  for (auto& container : containers_of(image)) {
+    auto ok = each_entry(container, [&](const entry& next) -> status {
+      if (next.kind != kind_elf && next.kind != kind_ptx)
+        return {};
+      auto code = unpack(next);
+      if (!code)
+        return code.why();
+      out.push_back(
+          {next.kind == kind_elf ? form::elf : form::ptx, std::move(*code)});
+      return {};
+    });
+    if (!ok)
+      return ok.why();
+  }
+  return out;
 }
 
 } // namespace vgpu::device::cpu

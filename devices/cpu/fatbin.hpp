@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace vgpu::device::cpu {
 
@@ -18,5 +19,21 @@ namespace vgpu::device::cpu {
 /// CUDA_ERROR_INVALID_IMAGE: not an image. CUDA_ERROR_NO_BINARY_FOR_GPU: an
 /// image without PTX that this device can run.
 result<std::string> ptx_of(std::span<const std::byte> image, unsigned arch);
+
+/// The fatbin containers of an image, one behind the other at multiples of 8
+/// bytes: of a program that was linked on the device, the whole and then its
+/// parts. None where it is no fatbin.
+std::vector<std::span<const std::byte>>
+containers_of(std::span<const std::byte> image);
+
+/// One piece of code of an image, unpacked.
+struct image_part {
+  enum class form { ptx, elf };
+  form kind = form::ptx;
+  std::string code;
+};
+
+/// All PTX and machine code of an image, for whatever device.
+result<std::vector<image_part>> parts_of(std::span<const std::byte> image);
 
 } // namespace vgpu::device::cpu

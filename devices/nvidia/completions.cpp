@@ -1,0 +1,210 @@
+#include "devices/nvidia/completions.hpp"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+
+namespace vgpu::device::nvidia {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What a wake-up costs: to sleep sooner saves nothing.
+constexpr auto spin = 100us;
+/// A wait gets longer by at most this part of itself, and by longest_rest.
+constexpr auto rest_part = 16;
+/// One look of so many asks the driver.
+constexpr unsigned looks_for_errors = 64;
+constexpr std::chrono::nanoseconds longest_rest = 500us;
+
+} // namespace
+
+// -- events
+// ---------------------------------------------------------------------
+
+event_pool::event_pool(driver_ptr api) : api_(std::move(api)) {}
+
+result<event_ref> event_pool::take(bool timing) {
+  CUevent raw = nullptr;
+  {
+    std::lock_guard guard{free_->mutex};
+    auto& free = free_->of[timing];
+    if (!free.empty()) {
+      raw = free.back();
+      free.pop_back();
+    }
+  }
+  if (raw == nullptr) {
+    auto flags = timing ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
+    if (auto code = api_->cuEventCreate(&raw, static_cast<unsigned>(flags));
+        code != CUDA_SUCCESS)
+      return api_->failed(code, "cuEventCreate");
+  }
+  return event_ref{raw, [to = free_, timing](CUevent x) {
+                     std::lock_guard guard{to->mutex};
+                     to->of[timing].push_back(x);
+                   }};
+}
+
+void lane::raise(std::uint64_t number) noexcept {
+  for (auto now = done.load(std::memory_order_relaxed); now < number;)
+    if (done.compare_exchange_weak(now, number, std::memory_order_release,
+                                   std::memory_order_relaxed))
+      break;
+}
+
+// -- waiting
+// --------------------------------------------------------------------
+
+completions::completions(driver_ptr api, CUcontext context, hooks with)
+    : api_(std::move(api)), context_(context), hooks_(std::move(with)),
+      thread_([this] { run(); }) {}
+
+completions::~completions() {
+  stopping_ = true;
+  changed(true);
+  thread_.join();
+  for (auto& x : lanes_)
+    for (auto& entry : x->waiting)
+      entry.tell(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
+void completions::add(const std::shared_ptr<lane>& in, lane::entry what) {
+  std::unique_lock guard{mutex_};
+  if (in->waiting.empty())
+    lanes_.push_back(in);
+  auto at = std::upper_bound(
+      in->waiting.begin(), in->waiting.end(), what.number,
+      [](std::uint64_t n, const lane::entry& x) { return n < x.number; });
+  in->waiting.insert(at, std::move(what));
+  version_.fetch_add(1, std::memory_order_release);
+  auto sleeping = asleep_;
+  guard.unlock();
+  if (sleeping)
+    wake_.notify_one();
+}
+
+void completions::changed(bool must_wake) {
+  {
+    std::lock_guard guard{mutex_};
+    version_.fetch_add(1, std::memory_order_release);
+    must_wake = must_wake || asleep_;
+  }
+  if (must_wake)
+    wake_.notify_one();
+}
+
+void completions::fail(CUresult why) {
+  failed_ = static_cast<std::uint32_t>(why);
+  changed(true);
+}
+
+void completions::freeze() {
+  frozen_ = true;
+  changed(true);
+}
+
+void completions::run() {
+  (void)api_->cuCtxSetCurrent(context_);
+  // Short sleeps are meant.
+  ::prctl(PR_SET_TIMERSLACK, 1000UL);
+  std::vector<head> heads;
+  std::uint64_t version = 0;
+  auto since = clock::now();
+  unsigned looks = 0;
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    if (outdated(version)) {
+      collect(heads, version);
+      since = clock::now();
+    }
+    auto progress = false;
+    for (auto& x : heads)
+      progress = settle(x) || progress;
+    if (progress) {
+      collect(heads, version);
+      since = clock::now();
+    } else {
+      auto slept = rest(heads.empty(), since, version);
+      if (!heads.empty() && (slept || ++looks % looks_for_errors == 0))
+        look_for_errors();
+    }
+  }
+}
+
+bool completions::outdated(std::uint64_t version) const noexcept {
+  return version_.load(std::memory_order_acquire) != version;
+}
+
+void completions::collect(std::vector<head>& into, std::uint64_t& version) {
+  into.clear();
+  std::lock_guard guard{mutex_};
+  version = version_.load(std::memory_order_relaxed);
+  if (frozen_)
+    return;
+  std::erase_if(lanes_, [](auto& x) { return x->waiting.empty(); });
+  for (auto& x : lanes_)
+    into.push_back({x, x->waiting.front().end, x->waiting.front().number});
+}
+
+/// The next entry that the event covers: another may have come before it.
+std::optional<lane::entry> completions::take_done(const head& x) {
+  std::lock_guard guard{mutex_};
+  auto& waiting = x.of->waiting;
+  if (waiting.empty() || waiting.front().number > x.number)
+    return std::nullopt;
+  auto out = std::move(waiting.front());
+  waiting.pop_front();
+  return out;
+}
+
+CUresult completions::outcome_of(const head& x) const {
+  if (auto failed = failed_.load(); failed != 0)
+    return static_cast<CUresult>(failed);
+  if (x.end.event)
+    return api_->cuEventQuery(x.end.event.get());
+  return x.of->has_written(x.end.value) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+bool completions::settle(const head& x) {
+  auto outcome = outcome_of(x);
+  if (outcome == CUDA_ERROR_NOT_READY)
+    return false;
+  hooks_.settled(x.end.event.get(), outcome);
+  x.of->raise(x.number);
+  while (auto entry = take_done(x))
+    entry->tell(outcome);
+  return true;
+}
+
+/// Work that an error ended writes no word.
+void completions::look_for_errors() {
+  auto state = api_->cuStreamQuery(CU_STREAM_LEGACY);
+  if (state == CUDA_SUCCESS || state == CUDA_ERROR_NOT_READY)
+    return;
+  std::uint32_t none = 0;
+  failed_.compare_exchange_strong(none, static_cast<std::uint32_t>(state));
+}
+
+/// Whether it slept.
+bool completions::rest(bool nothing, clock::time_point since,
+                       std::uint64_t version) {
+  auto waited = clock::now() - since;
+  if (waited < spin) {
+    for (int i = 0; i < 16 && !outdated(version); ++i)
+      __builtin_ia32_pause();
+    return false;
+  }
+  std::unique_lock guard{mutex_};
+  if (outdated(version) || stopping_)
+    return false;
+  asleep_ = true;
+  if (nothing)
+    wake_.wait(guard);
+  else
+    wake_.wait_for(guard, std::min(longest_rest, waited / rest_part));
+  asleep_ = false;
+  return true;
+}
+
+} // namespace vgpu::device::nvidia

@@ -1,0 +1,132 @@
+// Tells when work of the real device is done.
+#pragma once
+
+#include "devices/device.hpp"
+#include "devices/nvidia/words.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace vgpu::device::nvidia {
+
+/// An event of the driver's; back in its pool when nobody needs it any more.
+using event_ref = std::shared_ptr<CUevent_st>;
+
+/// Events to be used again: making one costs more than recording it.
+/// Thread-safe.
+class event_pool {
+public:
+  explicit event_pool(driver_ptr api);
+
+  /// An event that is nobody else's. The calling thread has the context.
+  result<event_ref> take(bool timing);
+
+private:
+  struct free_events {
+    std::mutex mutex;
+    std::vector<CUevent> of[2]; // by timing
+  };
+  driver_ptr api_;
+  std::shared_ptr<free_events> free_ = std::make_shared<free_events>();
+};
+
+/// What is waited for in one stream. Work of a device is numbered; a stream's
+/// is done in the order of its numbers.
+struct lane {
+  /// What comes behind the work that is waited for: an event, or a value that
+  /// the stream writes into the lane's word.
+  struct mark {
+    event_ref event;
+    std::uint32_t value = 0;
+  };
+  struct entry {
+    std::uint64_t number = 0; // all of the stream's work up to this
+    mark end;
+    completion tell;
+  };
+  explicit lane(word_ref written) : word(std::move(written)) {}
+
+  /// The stream's work up to this number is known to be done. Thread-safe.
+  std::atomic<std::uint64_t> done{0};
+  /// Written by the stream, values in order.
+  const word_ref word;
+  /// By number; guarded by the completions that serve the lane.
+  std::deque<entry> waiting;
+
+  /// Notes that all up to `number` is done.
+  void raise(std::uint64_t number) noexcept;
+  /// Whether the stream has written this value, or one that comes after it.
+  bool has_written(std::uint32_t value) const noexcept {
+    auto now = word->value.load(std::memory_order_acquire);
+    return static_cast<std::int32_t>(now - value) >= 0;
+  }
+};
+
+/// A thread that looks whether what is waited for is done, and tells who
+/// waits. It looks all the time for the first 100 us, then ever more seldom, so
+/// that what it adds to a wait stays a small part of it; with nothing to wait
+/// for it sleeps.
+///
+/// It looks at words that streams write, which costs neither side a lock; and
+/// now and then it asks the driver, which is who tells of errors. The driver's
+/// own callbacks (cuLaunchHostFunc) would come later, hold up the stream
+/// meanwhile, and not come at all after an error.
+class completions {
+public:
+  struct hooks {
+    /// How work ended, and the event behind it if there is one; called before
+    /// those who wait are told.
+    std::function<void(CUevent, CUresult)> settled;
+  };
+
+  completions(driver_ptr api, CUcontext context, hooks with);
+  /// Tells all who still wait CUDA_ERROR_CONTEXT_IS_DESTROYED.
+  ~completions();
+
+  /// `what.tell` is called when its event is done. Thread-safe.
+  void add(const std::shared_ptr<lane>& in, lane::entry what);
+
+  /// All waiting, now and later, ends in this error. Thread-safe.
+  void fail(CUresult why);
+  /// Nothing ends any more. Thread-safe.
+  void freeze();
+
+private:
+  using clock = std::chrono::steady_clock;
+  struct head {
+    std::shared_ptr<lane> of;
+    lane::mark end;
+    std::uint64_t number;
+  };
+
+  void run();
+  void look_for_errors();
+  CUresult outcome_of(const head& x) const;
+  bool outdated(std::uint64_t version) const noexcept;
+  void collect(std::vector<head>& into, std::uint64_t& version);
+  bool settle(const head& x);
+  bool rest(bool nothing, clock::time_point since, std::uint64_t version);
+  void changed(bool must_wake);
+  std::optional<lane::entry> take_done(const head& x);
+
+  driver_ptr api_;
+  CUcontext context_;
+  hooks hooks_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::shared_ptr<lane>> lanes_; // that are waited for
+  bool asleep_ = false;
+  std::atomic<std::uint64_t> version_{0};
+  std::atomic<std::uint32_t> failed_{0};
+  std::atomic<bool> frozen_{false};
+  std::atomic<bool> stopping_{false};
+  std::thread thread_; // last: it uses all of the above
+};
+
+} // namespace vgpu::device::nvidia

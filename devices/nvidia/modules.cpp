@@ -1,0 +1,197 @@
+#include "devices/nvidia/modules.hpp"
+
+#include "devices/cpu/fatbin.hpp"
+#include "devices/nvidia/image_names.hpp"
+
+#include <array>
+#include <cstring>
+
+namespace vgpu::device::nvidia {
+
+namespace {
+
+constexpr unsigned char elf_magic[] = {0x7f, 'E', 'L', 'F'};
+constexpr unsigned char container_magic[] = {0x50, 0xed, 0x55, 0xba};
+
+bool begins_with(std::span<const std::byte> image,
+                 std::span<const unsigned char> what) {
+  return image.size() >= what.size() &&
+         std::memcmp(image.data(), what.data(), what.size()) == 0;
+}
+
+/// An image in one of the forms that the driver takes.
+class driver_image {
+public:
+  explicit driver_image(std::span<const std::byte> image)
+      : data_(image.data()) {
+    if (begins_with(image, container_magic)) {
+      take_parts(image);
+    } else if (!begins_with(image, elf_magic)) {
+      // Text ends with a NUL, which may have been lost on the way.
+      text_.assign(reinterpret_cast<const char*>(image.data()), image.size());
+      data_ = text_.c_str();
+    }
+  }
+  driver_image(const driver_image&) = delete;
+  driver_image& operator=(const driver_image&) = delete;
+
+  const void* data() const noexcept { return data_; }
+  bool of_parts() const noexcept { return !parts_.empty(); }
+
+private:
+  /// What nvcc puts around a container (__fatBinC_Wrapper_t in fatbinary.h).
+  struct wrapper {
+    std::uint32_t magic = 0x466243b1;
+    std::uint32_t version = 2; // with a list of parts
+    const void* whole = nullptr;
+    const void* const* parts = nullptr;
+  };
+
+  void take_parts(std::span<const std::byte> image) {
+    auto all = cpu::containers_of(image);
+    if (all.size() < 2)
+      return;
+    for (auto& part : std::span{all}.subspan(1))
+      parts_.push_back(part.data());
+    parts_.push_back(nullptr);
+    wrapper_.whole = all.front().data();
+    wrapper_.parts = parts_.data();
+    data_ = &wrapper_;
+  }
+
+  const void* data_;
+  std::string text_;
+  std::vector<const void*> parts_;
+  wrapper wrapper_;
+};
+
+} // namespace
+
+status modules::load(loaded& to, std::span<const std::byte> image) const {
+  std::array<char, 2048> log{};
+  std::array options{CU_JIT_ERROR_LOG_BUFFER,
+                     CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  std::array<void*, 2> values{log.data(),
+                              reinterpret_cast<void*>(log.size() - 1)};
+  auto count = static_cast<unsigned>(options.size());
+  driver_image form{image};
+  auto code = CUDA_SUCCESS;
+  if (form.of_parts()) {
+    // Only this way are parts linked.
+    code = api_->cuLibraryLoadData(&to.library, form.data(), options.data(),
+                                   values.data(), count, nullptr, nullptr, 0);
+    if (code == CUDA_SUCCESS)
+      code = api_->cuLibraryGetModule(&to.handle, to.library);
+  } else {
+    code = api_->cuModuleLoadDataEx(&to.handle, form.data(), count,
+                                    options.data(), values.data());
+  }
+  if (code == CUDA_SUCCESS)
+    return {};
+  unload(to);
+  return api_->failed(code,
+                      std::string{"a module cannot be loaded: "} + log.data());
+}
+
+void modules::unload(const loaded& x) const {
+  if (x.library != nullptr)
+    (void)api_->cuLibraryUnload(x.library);
+  else if (x.handle != nullptr)
+    (void)api_->cuModuleUnload(x.handle);
+}
+
+result<module_info> modules::load(module_id id,
+                                  std::span<const std::byte> image) {
+  loaded fresh;
+  if (auto ok = load(fresh, image); !ok)
+    return ok.why();
+  module_info out;
+  if (auto ok = list_kernels(fresh, out); !ok) {
+    unload(fresh);
+    return ok.why();
+  }
+  list_globals(fresh.handle, image, out);
+  modules_.insert_or_assign(id, std::move(fresh));
+  return out;
+}
+
+status modules::list_kernels(loaded& from, module_info& to) const {
+  unsigned count = 0;
+  if (auto ok = api_->check(api_->cuModuleGetFunctionCount(&count, from.handle),
+                            "cuModuleGetFunctionCount");
+      !ok)
+    return ok;
+  from.kernels.resize(count);
+  if (count != 0)
+    if (auto ok = api_->check(api_->cuModuleEnumerateFunctions(
+                                  from.kernels.data(), count, from.handle),
+                              "cuModuleEnumerateFunctions");
+        !ok)
+      return ok;
+  for (auto f : from.kernels)
+    to.kernels.push_back(describe(f));
+  return {};
+}
+
+kernel_info modules::describe(CUfunction f) const {
+  kernel_info out;
+  // The driver loads kernels at their first use, and until then tells 0 of
+  // some attributes.
+  (void)api_->cuFuncLoad(f);
+  const char* name = nullptr;
+  if (api_->cuFuncGetName(&name, f) == CUDA_SUCCESS && name != nullptr)
+    out.name = name;
+  for (std::size_t i = 0;; ++i) {
+    std::size_t offset = 0;
+    std::size_t size = 0;
+    if (api_->cuFuncGetParamInfo(f, i, &offset, &size) != CUDA_SUCCESS)
+      break;
+    out.parameters.push_back(
+        {static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(size)});
+  }
+  for (int key = 0; key < CU_FUNC_ATTRIBUTE_MAX; ++key) {
+    auto value = 0;
+    if (api_->cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(key),
+                                 f) == CUDA_SUCCESS)
+      out.attributes[key] = value;
+  }
+  return out;
+}
+
+void modules::list_globals(CUmodule from, std::span<const std::byte> image,
+                           module_info& to) {
+  auto names = names_of(image);
+  if (names.prints)
+    prints_ = true;
+  for (auto& name : names.variables) {
+    CUdeviceptr at = 0;
+    std::size_t bytes = 0;
+    if (api_->cuModuleGetGlobal(&at, &bytes, from, name.c_str()) !=
+            CUDA_SUCCESS ||
+        at == 0)
+      continue;
+    unsigned managed = 0;
+    (void)api_->cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                      at);
+    to.globals.push_back({name, at, bytes, managed != 0});
+  }
+}
+
+result<std::function<void()>> modules::take(module_id id) {
+  auto i = modules_.find(id);
+  if (i == modules_.end())
+    return fault{CUDA_ERROR_INVALID_HANDLE,
+                 "module " + std::to_string(id.value) + " is not loaded"};
+  auto gone = std::move(i->second);
+  modules_.erase(i);
+  return std::function<void()>{[this, gone] { unload(gone); }};
+}
+
+CUfunction modules::find(module_id id, std::uint32_t kernel) const noexcept {
+  auto i = modules_.find(id);
+  if (i == modules_.end() || kernel >= i->second.kernels.size())
+    return nullptr;
+  return i->second.kernels[kernel];
+}
+
+} // namespace vgpu::device::nvidia

@@ -1,0 +1,421 @@
+#include "devices/nvidia/nvidia_device.hpp"
+
+#include "devices/nvidia/completions.hpp"
+#include "devices/nvidia/copies.hpp"
+#include "devices/nvidia/kernel_text.hpp"
+#include "devices/nvidia/modules.hpp"
+#include "devices/nvidia/properties.hpp"
+#include "devices/nvidia/streams.hpp"
+#include "devices/nvidia/window.hpp"
+
+namespace vgpu::device {
+
+namespace {
+
+using namespace nvidia;
+
+/// What completions are told that are left when the device is closed: kernels
+/// may still run, and what they use stays.
+constexpr auto closing = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+
+/// Errors after which the driver refuses everything in the context (CUDA
+/// driver API, CUresult: "the process must be terminated and relaunched").
+bool is_sticky(CUresult x) {
+  switch (x) {
+  case CUDA_ERROR_ECC_UNCORRECTABLE:
+  case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+  case CUDA_ERROR_CONTAINED:
+  case CUDA_ERROR_ILLEGAL_ADDRESS:
+  case CUDA_ERROR_LAUNCH_TIMEOUT:
+  case CUDA_ERROR_ASSERT:
+  case CUDA_ERROR_HARDWARE_STACK_ERROR:
+  case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+  case CUDA_ERROR_MISALIGNED_ADDRESS:
+  case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+  case CUDA_ERROR_INVALID_PC:
+  case CUDA_ERROR_LAUNCH_FAILED:
+  case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+  case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    return true;
+  default:
+    return false;
+  }
+}
+
+class nvidia_device final : public device {
+public:
+  nvidia_device(driver_ptr api, CUdevice handle, CUcontext context,
+                properties props)
+      : api_(std::move(api)), context_(context), props_(std::move(props)),
+        text_(kernel_text::instance()), window_(api_, handle), modules_(api_),
+        waits_(api_, context,
+               {[this](CUevent x, CUresult how) { settled(x, how); }}),
+        streams_(api_, waits_, [this] { return modules_.prints(); }),
+        copies_(api_, streams_, waits_) {}
+
+  // The context is left to the end of the process: to release it would wait
+  // for kernels that may never end.
+
+  const properties& props() const noexcept override { return props_; }
+  CUresult error() const noexcept override {
+    return static_cast<CUresult>(error_.load(std::memory_order_relaxed));
+  }
+
+  // -- memory -----------------------------------------------------------------
+
+  status reserve_window(device_address base) override {
+    enter();
+    if (auto ok = streams_.open(); !ok)
+      return noted(ok);
+    return noted(window_.reserve(base));
+  }
+
+  status map(device_address address, std::uint64_t bytes) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(window_.map(address, bytes));
+  }
+
+  status unmap(device_address address, std::uint64_t bytes) override {
+    enter();
+    if (auto ok = window_.retire(address, bytes); !ok)
+      return ok;
+    streams_.when_all_done(error(), [this, address, bytes](CUresult how) {
+      if (how != closing)
+        window_.release(address, bytes);
+    });
+    return {};
+  }
+
+  status attach_host(device_address address, std::uint64_t bytes) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(copies_.attach(address, bytes));
+  }
+
+  status detach_host(device_address address, std::uint64_t bytes) override {
+    enter();
+    return noted(copies_.detach(address, bytes));
+  }
+
+  void reads_into(std::span<std::byte> memory) override {
+    copies_.reads_into(memory);
+  }
+
+  // -- modules ----------------------------------------------------------------
+
+  result<module_info> load_module(module_id id,
+                                  std::span<const std::byte> image) override {
+    if (auto ok = ready(); !ok)
+      return ok.why();
+    auto got = modules_.load(id, image);
+    if (!got)
+      (void)noted(got.why());
+    return got;
+  }
+
+  status unload_module(module_id id) override {
+    enter();
+    auto gone = modules_.take(id);
+    if (!gone)
+      return gone.why();
+    streams_.when_all_done(error(), [unload = *gone](CUresult how) {
+      if (how != closing)
+        unload();
+    });
+    return {};
+  }
+
+  status set_kernel_attribute(module_id id, std::uint32_t kernel, int attribute,
+                              int value) override {
+    auto f = kernel_of(id, kernel);
+    if (!f)
+      return f.why();
+    return noted(api_->check(
+        api_->cuFuncSetAttribute(
+            *f, static_cast<CUfunction_attribute>(attribute), value),
+        "cuFuncSetAttribute"));
+  }
+
+  result<int> max_active_blocks(module_id id, std::uint32_t kernel,
+                                std::uint32_t block_threads,
+                                std::uint64_t dynamic_shared) override {
+    auto f = kernel_of(id, kernel);
+    if (!f)
+      return f.why();
+    auto out = 0;
+    if (auto ok = noted(api_->check(
+            api_->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &out, *f, static_cast<int>(block_threads), dynamic_shared),
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor"));
+        !ok)
+      return ok.why();
+    return out;
+  }
+
+  // -- streams and events -----------------------------------------------------
+
+  status create_stream(stream_id id, bool non_blocking, int priority) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(streams_.create(id, non_blocking, priority));
+  }
+  status destroy_stream(stream_id id) override {
+    enter();
+    return noted(streams_.destroy(id));
+  }
+  status create_event(event_id id, bool timing) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(streams_.create_event(id, timing));
+  }
+  status destroy_event(event_id id) override {
+    return streams_.destroy_event(id);
+  }
+  status record_event(event_id id, stream_id stream) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(streams_.record(id, stream));
+  }
+  status wait_event(stream_id stream, event_id id) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(streams_.wait(stream, id));
+  }
+  result<bool> query_event(event_id id) override {
+    enter();
+    return streams_.query(id);
+  }
+  result<float> elapsed(event_id from, event_id to) override {
+    enter();
+    return streams_.elapsed(from, to);
+  }
+
+  void when_done(std::optional<stream_id> stream, completion done) override {
+    enter();
+    if (hung_)
+      return;
+    if (stream)
+      streams_.when_done(*stream, error(), std::move(done));
+    else
+      streams_.when_all_done(error(), std::move(done));
+  }
+  void when_recorded(event_id id, completion done) override {
+    enter();
+    if (!hung_)
+      streams_.when_recorded(id, error(), std::move(done));
+  }
+  bool idle(stream_id stream) override {
+    enter();
+    return streams_.idle(stream);
+  }
+
+  // -- work -------------------------------------------------------------------
+
+  status enqueue_launch(stream_id stream, const launch& what) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    auto f = kernel_of(what.module, what.kernel);
+    if (!f)
+      return f.why();
+    auto in = streams_.work_in(stream);
+    if (!in)
+      return in.why();
+    return noted(api_->check(start(*in, *f, what), "cuLaunchKernel"));
+  }
+
+  status enqueue_write(stream_id stream, device_address to,
+                       std::span<const std::byte> bytes,
+                       std::shared_ptr<const void>) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(copies_.write(stream, to, bytes, window_.holds(to)));
+  }
+  status enqueue_read(stream_id stream, std::span<std::byte> bytes,
+                      device_address from, completion done) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(copies_.read(stream, bytes, from, error(), std::move(done)));
+  }
+  status enqueue_copy(stream_id stream, const pitched& to, const pitched& from,
+                      const extent& size) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(copies_.copy(stream, to, from, size));
+  }
+  status enqueue_fill(stream_id stream, const pitched& to, std::uint32_t value,
+                      std::uint32_t element_bytes,
+                      const extent& size) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(copies_.fill(stream, to, value, element_bytes, size));
+  }
+
+  status enqueue_host(
+      stream_id stream,
+      std::function<void(std::function<void()> go_on)> start) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(streams_.host_call(stream, std::move(start)));
+  }
+
+  void set_printer(printer to) override {
+    std::lock_guard guard{print_mutex_};
+    printer_ = std::move(to);
+  }
+
+  // -- trouble ----------------------------------------------------------------
+
+  void inject(injected_fault what) override {
+    switch (what) {
+    case injected_fault::lost:
+      lose(CUDA_ERROR_DEVICE_UNAVAILABLE);
+      break;
+    case injected_fault::ecc:
+      lose(CUDA_ERROR_ECC_UNCORRECTABLE);
+      break;
+    case injected_fault::hang:
+      hung_ = true;
+      waits_.freeze();
+      break;
+    }
+  }
+
+private:
+  /// The calling thread may be new to the driver, or have used another device.
+  void enter() {
+    thread_local CUcontext here = nullptr;
+    if (here == context_) [[likely]]
+      return;
+    if (api_->cuCtxSetCurrent(context_) == CUDA_SUCCESS)
+      here = context_;
+  }
+
+  status ready() {
+    enter();
+    if (lost_) [[unlikely]]
+      return fault{error(), "the device is lost"};
+    return {};
+  }
+
+  void note(CUresult x) {
+    std::uint32_t none = 0;
+    if (is_sticky(x))
+      error_.compare_exchange_strong(none, static_cast<std::uint32_t>(x));
+  }
+
+  /// Any call may be the one that tells of what happened before.
+  status noted(status x) {
+    if (!x) [[unlikely]]
+      note(x.code());
+    return x;
+  }
+
+  void lose(CUresult why) {
+    lost_ = true;
+    note(why);
+    waits_.fail(why);
+  }
+
+  /// Something that is waited for is done: what kernels wrote goes first. The
+  /// driver writes it when somebody synchronises.
+  void settled(CUevent event, CUresult how) {
+    note(how);
+    if (lost_)
+      return;
+    if (how != CUDA_SUCCESS && !told_.exchange(true))
+      (void)api_->cuCtxSynchronize();
+    else if (event != nullptr && modules_.prints())
+      (void)api_->cuEventSynchronize(event);
+    else
+      return;
+    std::lock_guard guard{print_mutex_};
+    text_->deliver(printer_);
+  }
+
+  result<CUfunction> kernel_of(module_id id, std::uint32_t kernel) {
+    enter();
+    if (auto* f = modules_.find(id, kernel); f != nullptr)
+      return f;
+    return fault{CUDA_ERROR_INVALID_HANDLE,
+                 "module " + std::to_string(id.value) + " has no kernel " +
+                     std::to_string(kernel)};
+  }
+
+  CUresult start(CUstream in, CUfunction f, const launch& x) {
+    auto size = x.parameters.size();
+    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER,
+                     const_cast<std::byte*>(x.parameters.data()),
+                     CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+    auto** block = size == 0 ? nullptr : extra;
+    auto clustered = x.cluster.x * x.cluster.y * x.cluster.z > 1;
+    if (!clustered && !x.cooperative)
+      return api_->cuLaunchKernel(f, x.grid.x, x.grid.y, x.grid.z, x.block.x,
+                                  x.block.y, x.block.z, x.dynamic_shared, in,
+                                  nullptr, block);
+    CUlaunchAttribute attributes[2] = {};
+    CUlaunchConfig shape = {};
+    shape.gridDimX = x.grid.x;
+    shape.gridDimY = x.grid.y;
+    shape.gridDimZ = x.grid.z;
+    shape.blockDimX = x.block.x;
+    shape.blockDimY = x.block.y;
+    shape.blockDimZ = x.block.z;
+    shape.sharedMemBytes = x.dynamic_shared;
+    shape.hStream = in;
+    shape.attrs = attributes;
+    if (clustered) {
+      auto& a = attributes[shape.numAttrs++];
+      a.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+      a.value.clusterDim = {x.cluster.x, x.cluster.y, x.cluster.z};
+    }
+    if (x.cooperative) {
+      auto& a = attributes[shape.numAttrs++];
+      a.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+      a.value.cooperative = 1;
+    }
+    return api_->cuLaunchKernelEx(&shape, f, nullptr, block);
+  }
+
+  driver_ptr api_;
+  CUcontext context_;
+  properties props_;
+  std::atomic<std::uint32_t> error_{0};
+  std::atomic<bool> lost_{false};
+  std::atomic<bool> hung_{false};
+  std::atomic<bool> told_{false}; // what kernels wrote before the error
+  std::shared_ptr<kernel_text> text_;
+  std::mutex print_mutex_;
+  printer printer_;
+  window window_;
+  modules modules_;
+  completions waits_; // its thread calls into the above
+  streams streams_;
+  copies copies_;
+};
+
+} // namespace
+
+result<std::unique_ptr<device>> open_nvidia_device(int ordinal) {
+  auto api = started_driver();
+  if (!api)
+    return api.why();
+  auto& call = **api;
+  CUdevice handle = 0;
+  if (auto code = call.cuDeviceGet(&handle, ordinal); code != CUDA_SUCCESS)
+    return call.failed(code, "NVIDIA device " + std::to_string(ordinal));
+  auto props = properties_of(call, handle);
+  if (!props)
+    return props.why();
+  CUcontext context = nullptr;
+  if (auto code = call.cuDevicePrimaryCtxRetain(&context, handle);
+      code != CUDA_SUCCESS)
+    return call.failed(code, "the primary context of NVIDIA device " +
+                                 std::to_string(ordinal));
+  if (auto code = call.cuCtxSetCurrent(context); code != CUDA_SUCCESS)
+    return call.failed(code, "cuCtxSetCurrent");
+  return std::unique_ptr<device>{std::make_unique<nvidia_device>(
+      *api, handle, context, std::move(*props))};
+}
+
+} // namespace vgpu::device

@@ -1,0 +1,29 @@
+// A real GPU, driven through NVIDIA's own driver.
+#pragma once
+
+#include "devices/device.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vgpu::device {
+
+/// Whether a driver lies on this host. Looks at files only.
+bool nvidia_driver_present();
+
+/// What the driver tells of all its devices, in its order. Opens the driver in
+/// this process, but no device: no memory of a device is used.
+result<std::vector<properties>> nvidia_properties();
+
+/// Opens a session's part of the device with this ordinal, in the device's
+/// primary context, which is then this process's until it ends. The quota is
+/// its caller's to keep. One device of an ordinal a process.
+result<std::unique_ptr<device>> open_nvidia_device(int ordinal);
+
+/// Properties as text that read_properties() understands, for a process that
+/// must not open the driver itself.
+std::string write_properties(const std::vector<properties>& all);
+result<std::vector<properties>> read_properties(const std::string& text);
+
+} // namespace vgpu::device

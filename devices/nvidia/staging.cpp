@@ -1,0 +1,48 @@
+#include "devices/nvidia/staging.hpp"
+
+#include <sys/mman.h>
+
+namespace vgpu::device::nvidia {
+
+staging::staging(driver_ptr api)
+    : api_(std::move(api)), pools_{std::make_shared<pool>(),
+                                   std::make_shared<pool>()} {}
+
+result<staging::buffer> staging::take(std::size_t bytes, bool beyond) {
+  auto large = bytes > small_bytes;
+  auto from = pools_[large];
+  auto size = large ? large_bytes : small_bytes;
+  std::unique_lock guard{from->mutex};
+  if (from->free.empty()) {
+    if (from->made * size >= usual_bytes && !beyond)
+      return buffer{};
+    if (auto ok = grow(*from, size); !ok)
+      return ok.why();
+  }
+  auto* at = from->free.back();
+  from->free.pop_back();
+  return buffer{at, [from](std::byte* x) {
+                  std::lock_guard back{from->mutex};
+                  from->free.push_back(x);
+                }};
+}
+
+/// By large_bytes: registering costs more than what is registered. Stays until
+/// the process ends, as its context does.
+status staging::grow(pool& which, std::size_t size) {
+  auto* at = ::mmap(nullptr, large_bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (at == MAP_FAILED)
+    return fault{CUDA_ERROR_OUT_OF_MEMORY, "no memory for copies' bytes"};
+  if (auto code = api_->cuMemHostRegister(at, large_bytes, 0);
+      code != CUDA_SUCCESS) {
+    ::munmap(at, large_bytes);
+    return api_->failed(code, "cannot pin memory for copies' bytes");
+  }
+  for (std::size_t offset = 0; offset < large_bytes; offset += size)
+    which.free.push_back(static_cast<std::byte*>(at) + offset);
+  which.made += large_bytes / size;
+  return {};
+}
+
+} // namespace vgpu::device::nvidia

@@ -1,0 +1,312 @@
+#include "devices/nvidia/streams.hpp"
+
+#include <algorithm>
+
+namespace vgpu::device::nvidia {
+
+namespace {
+
+template <class Id>
+fault unknown(const char* kind, Id id) {
+  return {CUDA_ERROR_INVALID_HANDLE, std::string{kind} + " " +
+                                         std::to_string(id.value) +
+                                         " does not exist on this device"};
+}
+
+} // namespace
+
+streams::streams(driver_ptr api, completions& waits,
+                 std::function<bool()> with_events)
+    : api_(api), waits_(waits), with_events_(std::move(with_events)),
+      pool_(api), words_(api) {}
+
+status streams::open() {
+  auto legacy = fresh_stream(CU_STREAM_LEGACY, true);
+  if (!legacy)
+    return legacy.why();
+  legacy_ = &(streams_[legacy_stream] = std::move(*legacy));
+  return {};
+}
+
+result<streams::stream> streams::fresh_stream(CUstream handle, bool blocking) {
+  auto word = words_.take();
+  if (!word)
+    return word.why();
+  stream out;
+  out.handle = handle;
+  out.blocking = blocking;
+  out.marks = (*word)->value.load();
+  out.in = std::make_shared<lane>(std::move(*word));
+  return out;
+}
+
+streams::stream* streams::find(stream_id id) {
+  auto i = streams_.find(id);
+  return i == streams_.end() ? nullptr : &i->second;
+}
+
+streams::event* streams::find(event_id id) {
+  auto i = events_.find(id);
+  return i == events_.end() ? nullptr : &i->second;
+}
+
+/// Who waits for the legacy stream waits for the blocking ones too.
+void streams::worked(stream& x) {
+  x.last = ++number_;
+  if (x.blocking)
+    legacy_->after = number_;
+}
+
+/// Comes behind all of the stream's work so far. In the legacy stream, which
+/// orders itself with others, an event costs less than a word (measured).
+result<lane::mark> streams::mark(stream& x) {
+  if (&x != legacy_ && !with_events_()) {
+    auto value = ++x.marks;
+    if (auto code =
+            api_->cuStreamWriteValue32(x.handle, x.in->word->address(), value,
+                                       CU_STREAM_WRITE_VALUE_DEFAULT);
+        code != CUDA_SUCCESS)
+      return api_->failed(code, "cuStreamWriteValue32");
+    return lane::mark{nullptr, value};
+  }
+  auto taken = pool_.take(false);
+  if (!taken)
+    return taken.why();
+  if (auto code = api_->cuEventRecord(taken->get(), x.handle);
+      code != CUDA_SUCCESS)
+    return api_->failed(code, "cuEventRecord");
+  return lane::mark{std::move(*taken), 0};
+}
+
+// -- streams
+// --------------------------------------------------------------------
+
+status streams::create(stream_id id, bool non_blocking, int priority) {
+  CUstream handle = nullptr;
+  auto flags = non_blocking ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
+  auto code = api_->cuStreamCreateWithPriority(
+      &handle, static_cast<unsigned>(flags), priority);
+  if (code != CUDA_SUCCESS)
+    return api_->failed(code, "cuStreamCreateWithPriority");
+  auto made = fresh_stream(handle, !non_blocking);
+  if (!made)
+    return made.why();
+  streams_.emplace(id, std::move(*made));
+  return {};
+}
+
+status streams::destroy(stream_id id) {
+  auto* x = find(id);
+  if (x == nullptr || x == legacy_)
+    return unknown("stream", id);
+  std::erase_if(leaving_, [](auto& e) { return e.in->done >= e.number; });
+  if (x->in->done < x->last)
+    if (auto end = mark(*x); end)
+      leaving_.push_back({x->in, *end, x->last});
+  auto code = api_->cuStreamDestroy(x->handle);
+  streams_.erase(id);
+  return api_->check(code, "cuStreamDestroy");
+}
+
+result<CUstream> streams::work_in(stream_id id) {
+  auto* x = find(id);
+  if (x == nullptr)
+    return unknown("stream", id);
+  worked(*x);
+  return x->handle;
+}
+
+bool streams::idle(stream_id id) {
+  auto* x = find(id);
+  if (x == nullptr || x->in->done >= x->last)
+    return true;
+  if (api_->cuStreamQuery(x->handle) != CUDA_SUCCESS)
+    return false;
+  x->in->raise(x->last);
+  return true;
+}
+
+void streams::wait_for(stream& x, std::uint64_t until, completion tell) {
+  auto end = mark(x);
+  if (!end)
+    return tell(end.why().code);
+  waits_.add(x.in, {until, *end, std::move(tell)});
+}
+
+void streams::when_done(stream_id id, CUresult so_far, completion tell) {
+  auto* x = find(id);
+  if (x == nullptr)
+    return tell(CUDA_ERROR_INVALID_HANDLE);
+  auto last = x == legacy_ ? std::max(x->last, x->after) : x->last;
+  if (x->in->done >= last)
+    return tell(so_far);
+  wait_for(*x, last, std::move(tell));
+}
+
+void streams::when_all_done(CUresult so_far, completion tell) {
+  struct group {
+    std::atomic<std::size_t> missing{1};
+    std::atomic<std::uint32_t> outcome{0};
+    completion tell;
+
+    void one(CUresult x) {
+      if (x != CUDA_SUCCESS)
+        outcome = static_cast<std::uint32_t>(x);
+      if (missing.fetch_sub(1) == 1)
+        tell(static_cast<CUresult>(outcome.load()));
+    }
+  };
+  auto all = std::make_shared<group>();
+  all->tell = std::move(tell);
+  for (auto& [id, x] : streams_)
+    if (x.in->done < x.last) {
+      ++all->missing;
+      wait_for(x, x.last, [all](CUresult outcome) { all->one(outcome); });
+    }
+  for (auto& x : leaving_)
+    if (x.in->done < x.number) {
+      ++all->missing;
+      waits_.add(x.in, {x.number, x.end,
+                        [all](CUresult outcome) { all->one(outcome); }});
+    }
+  all->one(so_far);
+}
+
+// -- events
+// ---------------------------------------------------------------------
+
+status streams::create_event(event_id id, bool timing) {
+  auto taken = pool_.take(timing);
+  if (!taken)
+    return taken.why();
+  events_[id] = {timing, std::move(*taken), {}, nullptr, 0};
+  return {};
+}
+
+status streams::destroy_event(event_id id) {
+  if (events_.erase(id) == 0)
+    return unknown("event", id);
+  return {};
+}
+
+status streams::record(event_id id, stream_id in) {
+  auto* e = find(id);
+  auto* x = find(in);
+  if (e == nullptr)
+    return unknown("event", id);
+  if (x == nullptr)
+    return unknown("stream", in);
+  // Who waits for the former record must not wait for this one.
+  if (e->handle.use_count() > 1) {
+    auto taken = pool_.take(e->timing);
+    if (!taken)
+      return taken.why();
+    e->handle = std::move(*taken);
+  }
+  if (auto code = api_->cuEventRecord(e->handle.get(), x->handle);
+      code != CUDA_SUCCESS)
+    return api_->failed(code, "cuEventRecord");
+  worked(*x);
+  e->of = in;
+  e->in = x->in;
+  e->number = number_;
+  return {};
+}
+
+status streams::wait(stream_id in, event_id id) {
+  auto* e = find(id);
+  auto* x = find(in);
+  if (e == nullptr)
+    return unknown("event", id);
+  if (x == nullptr)
+    return unknown("stream", in);
+  if (!e->in || e->in->done >= e->number)
+    return {};
+  worked(*x);
+  return api_->check(api_->cuStreamWaitEvent(x->handle, e->handle.get(), 0),
+                     "cuStreamWaitEvent");
+}
+
+result<bool> streams::query(event_id id) {
+  auto* e = find(id);
+  if (e == nullptr)
+    return unknown("event", id);
+  if (!e->in || e->in->done >= e->number)
+    return true;
+  auto code = api_->cuEventQuery(e->handle.get());
+  if (code == CUDA_ERROR_NOT_READY)
+    return false;
+  if (code != CUDA_SUCCESS)
+    return api_->failed(code, "cuEventQuery");
+  e->in->raise(e->number);
+  return true;
+}
+
+result<float> streams::elapsed(event_id from, event_id to) {
+  auto* a = find(from);
+  auto* b = find(to);
+  if (a == nullptr || b == nullptr)
+    return unknown("event", a == nullptr ? from : to);
+  auto out = 0.0f;
+  if (auto code =
+          api_->cuEventElapsedTime(&out, a->handle.get(), b->handle.get());
+      code != CUDA_SUCCESS)
+    return api_->failed(code, "cuEventElapsedTime");
+  return out;
+}
+
+void streams::when_recorded(event_id id, CUresult so_far, completion tell) {
+  auto* e = find(id);
+  if (e == nullptr)
+    return tell(CUDA_ERROR_INVALID_HANDLE);
+  if (!e->in || e->in->done >= e->number)
+    return tell(so_far);
+  // Where nothing came behind it, the quicker kind of mark says the same.
+  if (auto* x = find(e->of); x != nullptr && x->last == e->number)
+    return wait_for(*x, e->number, std::move(tell));
+  waits_.add(e->in, {e->number, {e->handle, 0}, std::move(tell)});
+}
+
+// -- host functions
+// -------------------------------------------------------------
+
+status
+streams::host_call(stream_id id,
+                   std::function<void(std::function<void()> go_on)> start) {
+  auto* x = find(id);
+  if (x == nullptr)
+    return unknown("stream", id);
+  if (!x->gate) {
+    auto gate = words_.take();
+    if (!gate)
+      return gate.why();
+    x->gate = std::move(*gate);
+    x->host_calls = x->gate->value.load();
+  }
+  auto turn = mark(*x);
+  if (!turn)
+    return turn.why();
+  auto reached = number_;
+  // Behind the mark: the stream is not done before it was let go on.
+  worked(*x);
+  auto value = ++x->host_calls;
+  auto code = api_->cuStreamWaitValue32(x->handle, x->gate->address(), value,
+                                        CU_STREAM_WAIT_VALUE_GEQ);
+  if (code != CUDA_SUCCESS)
+    return api_->failed(code, "cuStreamWaitValue32");
+  ++*host_calls_;
+  auto go_on = [gate = x->gate, value, pending = host_calls_] {
+    gate->value.store(value, std::memory_order_release);
+    --*pending;
+  };
+  waits_.add(x->in, {reached, *turn,
+                     [start = std::move(start), go_on](CUresult outcome) {
+                       if (outcome == CUDA_SUCCESS)
+                         start(go_on);
+                       else
+                         go_on();
+                     }});
+  return {};
+}
+
+} // namespace vgpu::device::nvidia

@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# Runs programs natively and on a vGPU, side by side, on a machine with an
+# NVIDIA GPU. Needs bash, awk, tar and xz; no compiler.
+set -euo pipefail
+
+usage() {
+  cat <<'USAGE'
+usage: run.sh [OPTION...] BUNDLE
+
+Runs each program of the folder that this script lies in (as unpacked from
+vgpu-gpu-tests.tar.xz) natively and on a vGPU, with the log mapped by the worker
+and forwarded to it, and prints one table: time on the vGPU, natively, the
+ratio, and whether output and exit code are the same.
+
+  BUNDLE         vgpu-bundle.tar.xz, or the folder that it was unpacked to
+  --json FILE    the numbers, as JSON
+  --logs DIR     where outputs and the cluster's logs are kept
+  --only REGEX   only the programs whose name matches
+  --calls-only   only what single calls cost
+  --no-calls     only the programs
+  --limit SEC    a program that takes longer has failed (120)
+Ends with 1 when a result is not the same.
+USAGE
+}
+
+die() {
+  echo "run.sh: $*" >&2
+  exit 2
+}
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+json='' logs='' only=. bundle='' calls=true programs=true limit=120
+while (($#)); do
+  case $1 in
+    -h | --help) usage; exit 0 ;;
+    --json) json=${2:?--json needs a file}; shift ;;
+    --logs) logs=${2:?--logs needs a folder}; shift ;;
+    --only) only=${2:?--only needs a regular expression}; shift ;;
+    --calls-only) programs=false ;;
+    --no-calls) calls=false ;;
+    --limit) limit=${2:?--limit needs seconds}; shift ;;
+    -*) echo "run.sh: no such option: $1" >&2; usage >&2; exit 2 ;;
+    *) bundle=$1 ;;
+  esac
+  shift
+done
+[[ -n $bundle ]] || { usage >&2; exit 2; }
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-gpu.XXXXXX")
+cluster=
+# shellcheck disable=SC2317 # called by the trap
+clean_up() {
+  [[ -z $cluster ]] ||
+    "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null 2>&1 || true
+  rm -rf -- "$work"
+}
+trap clean_up EXIT
+logs=${logs:-$work/logs}
+mkdir -p "$logs"
+if [[ -d $bundle ]]; then
+  vgpu=$(cd "$bundle" && pwd)/bin/vgpu
+else
+  tar -xf "$bundle" -C "$work" || die "cannot unpack $bundle"
+  vgpu=$work/vgpu/bin/vgpu
+fi
+[[ -x $vgpu ]] || die "no bin/vgpu in $bundle"
+
+# What each mode's run of a program took, in a file of its own: seconds, and
+# the exit code.
+run_one() { # MODE NAME COMMAND...
+  local mode=$1 name=$2 code=0 begin end
+  shift 2
+  local place=$logs/$mode
+  mkdir -p "$place/$name.dir"
+  begin=$(date +%s%N)
+  (cd "$place/$name.dir" &&
+    timeout --kill-after=5 "$limit" "${runner[@]}" "$@") >"$place/$name.out" \
+    2>"$place/$name.err" </dev/null || code=$?
+  end=$(date +%s%N)
+  echo "$((end - begin)) $code" >"$place/$name.time"
+}
+
+list=()
+for program in "$here"/cuda/* "$here"/examples/* "$here"/driver_truth; do
+  [[ -x $program && $(basename "$program") =~ $only ]] && list+=("$program")
+done
+
+run_all() { # MODE
+  local program
+  if $programs; then
+    for program in "${list[@]}"; do
+      run_one "$1" "$(basename "$program")" "$program"
+    done
+  fi
+  if $calls; then
+    run_one "$1" calls "$here/calls"
+  fi
+}
+
+runner=()
+run_all native
+for transport in mapped forwarded; do
+  # Not the former one's name: its client lives on for a while.
+  cluster=$work/$transport
+  mkdir -m 700 "$cluster"
+  "$vgpu" up --nodes 1 --device nvidia --run-dir "$cluster" </dev/null \
+    >"$logs/up-$transport.log" 2>&1 || {
+    cat "$logs/up-$transport.log" >&2
+    cp "$cluster"/*.log "$logs" 2>/dev/null || true
+    die "the cluster does not come up"
+  }
+  export VGPU_MANAGER=ipc://$cluster/manager.sock VGPU_TRANSPORT=$transport
+  runner=("$vgpu" run --)
+  run_all "$transport"
+  unset VGPU_MANAGER VGPU_TRANSPORT
+  for log in "$cluster"/*.log; do
+    cp "$log" "$logs/$transport-$(basename "$log")" 2>/dev/null || true
+  done
+  "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null
+  cluster=
+done
+
+# One line a program and transport, one a call and transport.
+results=$work/results
+if $programs; then
+  for program in "${list[@]}"; do
+    name=$(basename "$program")
+    read -r native native_code <"$logs/native/$name.time"
+    for transport in mapped forwarded; do
+      read -r ours code <"$logs/$transport/$name.time"
+      same=no
+      if [[ $code == "$native_code" ]]; then
+        same=yes
+        cmp -s "$logs/native/$name.out" "$logs/$transport/$name.out" ||
+          same=code # the same verdict, other text: times, addresses
+      fi
+      echo "program $name $transport $ours $native ns $same"
+    done
+  done >>"$results"
+fi
+if $calls; then
+  for transport in mapped forwarded; do
+    awk -v transport="$transport" '
+      NR == FNR { native[$1] = $2; next }
+      $1 in native {
+        print "call", $1, transport, $2, native[$1], $3, "-"
+      }' "$logs/native/calls.out" "$logs/$transport/calls.out"
+    read -r _ code <"$logs/$transport/calls.time"
+    ((code == 0)) || echo "program calls $transport 0 0 ns no"
+  done >>"$results"
+fi
+awk -v json="$json" -f "$here/table.awk" "$results"
+! grep -q ' no$' "$results"
