@@ -241,6 +241,17 @@ CUresult cuGetProcAddress_v2(const char* name, void** out, int, cuuint64_t,
   return CUDA_SUCCESS;
 }
 
+/// As when nothing was ever done, but for streams and events.
+void fake_reset() {
+  std::lock_guard guard{lock};
+  sticky = CUDA_SUCCESS;
+  free_memory = std::uint64_t{1} << 40;
+  created = 0;
+  allocations.clear();
+  mappings.clear();
+  legacy.held = false;
+  legacy.work.clear();
+}
 /// The legacy stream does nothing from now on, or what it has and all to come.
 void fake_hold(int hold) {
   std::lock_guard guard{lock};

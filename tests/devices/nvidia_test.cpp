@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <cstdlib>
@@ -58,9 +59,7 @@ struct fake {
   fake() {
     choose_driver(FAKE_DRIVER);
     api = *nvidia::open_driver(FAKE_DRIVER);
-    hold(0);
-    call<void(int)>("fake_fail")(0);
-    call<void(std::uint64_t)>("fake_memory")(std::uint64_t{1} << 40);
+    call<void()>("fake_reset")();
   }
   ~fake() { call<void(int)>("fake_fail")(0); }
 
@@ -90,8 +89,23 @@ struct with_window : fake {
   nvidia::window memory;
 };
 
+/// The first device takes stdout and stderr; the tests' reports go there too.
+class kept_descriptors {
+public:
+  ~kept_descriptors() {
+    for (auto fd : {STDOUT_FILENO, STDERR_FILENO}) {
+      ::dup2(copies_[fd - 1], fd);
+      ::close(copies_[fd - 1]);
+    }
+  }
+
+private:
+  int copies_[2] = {::dup(STDOUT_FILENO), ::dup(STDERR_FILENO)};
+};
+
 struct with_device : fake {
   with_device() {
+    kept_descriptors kept;
     auto opened = open_nvidia_device(0);
     BOOST_REQUIRE(opened.ok());
     dev = std::move(*opened);
