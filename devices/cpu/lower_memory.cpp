@@ -172,7 +172,9 @@ void function_lowering::load() {
       unsupported();
     emit("ld.frame.at." + size, {ids[0], from.base}, from.offset);
   } else {
-    emit((x.watched ? "ldw." : "ld.") + from.space + size + "." + count,
+    if (x.watched)
+      emit("may.spin", {});
+    emit("ld." + from.space + size + "." + count,
          {ids[0], from.base, ids[1], ids[2], ids[3]}, from.offset);
   }
   for (auto i = std::size_t{0}; i < x.count; ++i) {

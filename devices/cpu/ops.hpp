@@ -4,8 +4,8 @@
 
 #include "devices/cpu/program.hpp"
 
-#include <span>
 #include <string_view>
+#include <vector>
 
 namespace vgpu::device::cpu {
 
@@ -25,12 +25,7 @@ const op_entry* find_op(std::string_view key);
 /// The name of the variant in use: x86-64-v2 or -v3.
 std::string_view op_variant();
 
-// The same code, compiled for each level of processor.
-namespace x86_64_v2 {
-std::span<const op_entry> table();
-}
-namespace x86_64_v3 {
-std::span<const op_entry> table();
-}
+/// Every key, in order: what the executor can do.
+std::vector<std::string_view> op_keys();
 
 } // namespace vgpu::device::cpu

@@ -1,5 +1,8 @@
 // Atomic read-modify-write. In shared memory, which one host thread owns, a
 // plain one will do.
+#include "devices/cpu/exec/begin.hpp"
+#include "devices/cpu/exec/numbers.inl"
+#include "devices/cpu/exec/spaces.inl"
 
 template <class T>
 struct cell {
@@ -127,7 +130,7 @@ inline constexpr auto atomic_text
            &atomic<T, Op, shared_space<u64>, true, two>,                       \
            atomic_text<T, '8', two>.data()},
 
-static const op_entry atomic_ops[] = {
+static const op_entry ops[] = {
   ATOMIC("add", "u32", u32, do_add, false)
   ATOMIC("add", "u64", u64, do_add, false)
   ATOMIC("add", "f32", f32, do_add, false)
@@ -158,3 +161,6 @@ static const op_entry atomic_ops[] = {
   ATOMIC("cas", "b32", u32, do_cas, true)
   ATOMIC("cas", "b64", u64, do_cas, true)
 };
+
+#define VGPU_PART atomic_ops
+#include "devices/cpu/exec/end.hpp"

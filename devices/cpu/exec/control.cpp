@@ -1,4 +1,5 @@
 // Control flow, barriers, special registers.
+#include "devices/cpu/exec/begin.hpp"
 
 inline const instr* branch(warp& w, const instr* in) {
   return in->imm <= 0 ? w.arrive_back(in + in->imm) : w.arrive(in + in->imm);
@@ -96,6 +97,12 @@ inline const instr* trap(warp& w, const instr* in) {
 
 inline const instr* nothing(warp&, const instr* in) { return in + 1; }
 
+// Before what others may be waiting to see change.
+inline const instr* may_spin(warp& w, const instr* in) {
+  w.may_spin();
+  return in + 1;
+}
+
 inline const instr* fence(warp&, const instr* in) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   return in + 1;
@@ -171,7 +178,7 @@ const instr* special64(warp& w, const instr* in) {
   op_entry{"special." name,                                                    \
            &special64<[]([[maybe_unused]] warp& w) { return (expr); }>, "H"},
 
-static const op_entry control_ops[] = {
+static const op_entry ops[] = {
   op_entry{"bra", &branch, ""},
   op_entry{"bra.if", &branch_if, ".p"},
   op_entry{"join", &join, ""},
@@ -186,6 +193,7 @@ static const op_entry control_ops[] = {
   op_entry{"trap", &trap, ""},
   op_entry{"nop", &nothing, ""},
   op_entry{"fence", &fence, ""},
+  op_entry{"may.spin", &may_spin, ""},
   op_entry{"nanosleep", &nanosleep, ""},
   op_entry{"bar.sync", &block_barrier<true>, ".4?4?p"},
   op_entry{"bar.arrive", &block_barrier<false>, ".4?4"},
@@ -240,3 +248,6 @@ static const op_entry control_ops[] = {
   SPECIAL64("globaltimer", nanoseconds())
   SPECIAL64("gridid", w.blk.in.number)
 };
+
+#define VGPU_PART control_ops
+#include "devices/cpu/exec/end.hpp"

@@ -1,4 +1,6 @@
 // cvt: between all scalar types, with rounding and saturation.
+#include "devices/cpu/exec/begin.hpp"
+#include "devices/cpu/exec/numbers.inl"
 
 // -- from integers ------------------------------------------------------------
 
@@ -187,7 +189,7 @@ const instr* floats_to_pair(warp& w, const instr* in) {
   op_entry{"cvt.s64." s, &with<s64, S>, sig<s64, R>},
 
 #undef CVT
-static const op_entry convert_ops[] = {
+static const op_entry ops[] = {
   CVT_INT_FROM("u8", u8)
   CVT_INT_FROM("s8", s8)
   CVT_INT_FROM("u16", u16)
@@ -219,3 +221,6 @@ static const op_entry convert_ops[] = {
   op_entry{"cvt.f16x2.f32", &floats_to_pair<half>, "D44"},
   op_entry{"cvt.bf16x2.f32", &floats_to_pair<bfloat>, "D44"},
 };
+
+#define VGPU_PART convert_ops
+#include "devices/cpu/exec/end.hpp"
