@@ -19,7 +19,11 @@ namespace vgpu::device::cpu {
   PART(exchange_ops)                                                           \
   PART(control_ops)
 // Those whose instructions are too rare for that.
-#define VGPU_PLAIN_PARTS(PART)
+#define VGPU_PLAIN_PARTS(PART)                                                 \
+  PART(async_ops)                                                              \
+  PART(matrix_ops)                                                             \
+  PART(rare_ops)                                                               \
+  PART(video_ops)
 
 #define VGPU_DECLARE(name) std::span<const op_entry> name();
 namespace x86_64_v2 {
@@ -52,8 +56,7 @@ variant choose() {
   if (auto wanted = std::getenv("VGPU_CPU_LEVEL"))
     has_v3 = has_v3 && wanted[0] >= '3';
   if (has_v3)
-    return {"x86-64-v3",
-            {VGPU_PARTS(VGPU_V3) VGPU_PLAIN_PARTS(VGPU_PLAIN)}};
+    return {"x86-64-v3", {VGPU_PARTS(VGPU_V3) VGPU_PLAIN_PARTS(VGPU_PLAIN)}};
   return {"x86-64-v2", {VGPU_PARTS(VGPU_V2) VGPU_PLAIN_PARTS(VGPU_PLAIN)}};
 }
 

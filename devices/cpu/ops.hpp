@@ -11,7 +11,8 @@ namespace vgpu::device::cpu {
 
 /// `signature` says how wide the fields are, in the order of instr::o: 1, 2,
 /// 4, 8 bytes a lane, p for a predicate; capitals (or P) for what is written.
-/// 'A', 'B', 'D', 'H' are written registers of 1, 2, 4 and 8 bytes.
+/// 'A', 'B', 'D', 'H', 'Q' are written registers of 1, 2, 4, 8 and 16 bytes;
+/// '@' is a read one of 16; an operand behind '?' may be absent, '.' is none.
 struct op_entry {
   std::string_view key;
   handler fn = nullptr;

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <map>
+#include <set>
 #include <sstream>
 
 namespace vgpu::test {
@@ -213,12 +215,15 @@ std::string module_for(const std::string& code) {
            " x) {\n.reg ." + type + " %v;\nld.param." + type +
            " %v, [x];\nst.param." + type + " [r], %v;\nret;\n}\n";
   }
+  if (code.find("malloc") != code.npos)
+    out += ".extern .func (.param .b64 r) malloc(.param .b64 n);\n"
+           ".extern .func free(.param .b64 p);\n";
   out += ".func same_and_return() {\nret;\n}\n"
          ".visible .entry k(.param .u64 table, "
          ".param .align 16 .b8 extra[32]) {\n"
          ".reg .u64 %io, %mg, %ml, %mlw, %msw, %mx, %t8, %x8, %y8;\n"
          ".reg .b32 %ms, %lane, %row, %x4, %y4, %z4, %v<40>;\n"
-         ".reg .f32 %w<40>;\n.reg .f64 %u<20>;\n"
+         ".reg .b128 %y16, %z16;\n.reg .f32 %w<40>;\n.reg .f64 %u<20>;\n"
          ".shared .align 16 .b8 cells[512];\n"
          ".local .align 16 .b8 own[64];\n";
   for (auto n : {"a", "b", "c", "e", "d", "f", "g", "h"}) {
@@ -296,6 +301,17 @@ u64 mask_of(const std::string& name) {
                                : ~u64{0};
 }
 
+bool is_type(const std::string& x) {
+  static constexpr const char* kinds[] = {"u", "s", "b", "f", "bf", "tf"};
+  if (x == "pred" || x.starts_with("e4m3") || x.starts_with("e5m2"))
+    return true;
+  auto digit = x.find_first_of("0123456789");
+  auto last = x.find_first_not_of("0123456789x", digit);
+  return digit != x.npos && last == x.npos &&
+         std::any_of(std::begin(kinds), std::end(kinds),
+                     [&](auto k) { return x.substr(0, digit) == k; });
+}
+
 struct forms : device_fixture {
   device_address table = memory(granule_bytes);
 
@@ -325,6 +341,41 @@ struct forms : device_fixture {
     auto ok = dev->enqueue_launch(legacy_stream, x);
     BOOST_REQUIRE_MESSAGE(ok.ok(), f.name << ": " << ok.why().what);
     return download<u64>(table, rows.size());
+  }
+
+  /// A row for each instruction: how many of its forms load, and their parts.
+  std::string table_of_forms() {
+    struct row {
+      int forms = 0;
+      std::set<std::string> types, modifiers;
+    };
+    auto rows = std::map<std::string, row>{};
+    for (auto& f : read_forms()) {
+      module = module_id{++modules};
+      auto got = dev->load_module(module, bytes_of(module_for(f.code)));
+      // Only what stands for an instruction, not for a register or the like.
+      if (!got ||
+          f.code.find(f.name.substr(0, f.name.find('.'))) == std::string::npos)
+        continue;
+      BOOST_REQUIRE(dev->unload_module(module).ok());
+      auto parts = split(f.name, '.');
+      auto& r = rows[parts[0]];
+      ++r.forms;
+      for (auto i = std::size_t{1}; i < parts.size(); ++i)
+        (is_type(parts[i]) ? r.types : r.modifiers).insert(parts[i]);
+    }
+    auto list = [](const std::set<std::string>& x) {
+      auto out = std::string{};
+      for (auto& one : x)
+        out += (out.empty() ? "" : " ") + one;
+      return out;
+    };
+    auto out = std::string{"| instruction | forms tested | types | modifiers "
+                           "|\n|---|---|---|---|\n"};
+    for (auto& [name, r] : rows)
+      out += "| `" + name + "` | " + std::to_string(r.forms) + " | " +
+             list(r.types) + " | " + list(r.modifiers) + " |\n";
+    return out;
   }
 
   static bool matches(const expectation& want, u64 got) {
@@ -393,6 +444,26 @@ BOOST_AUTO_TEST_CASE(every_form_is_loaded_and_computes_or_is_refused_by_name) {
     check(f);
     BOOST_REQUIRE(dev->unload_module(module).ok());
   }
+}
+
+// The table in the README: UPDATE_README=1 in the environment writes it anew.
+BOOST_AUTO_TEST_CASE(the_readme_lists_what_is_supported) {
+  auto in = std::ifstream{README};
+  BOOST_REQUIRE_MESSAGE(in.good(), "cannot read " << README);
+  auto text = std::string{std::istreambuf_iterator<char>{in}, {}};
+  auto begin = text.find("<!-- forms -->\n");
+  auto end = text.find("<!-- end of forms -->");
+  BOOST_REQUIRE(begin != text.npos && end != text.npos && begin < end);
+  begin += std::string_view{"<!-- forms -->\n"}.size();
+  auto rows = table_of_forms();
+  if (std::getenv("UPDATE_README") != nullptr) {
+    text.replace(begin, end - begin, rows);
+    std::ofstream{README} << text;
+    return;
+  }
+  BOOST_CHECK_MESSAGE(text.substr(begin, end - begin) == rows,
+                      "the table is not what this device supports; run this "
+                      "test with UPDATE_README=1");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -121,7 +121,8 @@ template <bool Waits>
 const instr* block_barrier(warp& w, const instr* in) {
   auto which = leading(w, in, fa);
   auto expected = in->o[fb] >= 0 ? leading(w, in, fb) : 0u;
-  if (which >= 16)
+  // The lowering uses barrier 16 for clusters.
+  if (which > 16)
     return w.fail(CUDA_ERROR_ILLEGAL_INSTRUCTION, in,
                   "a barrier's number must be below 16");
   // Explicit counts are in whole warps, also where the last is not full.
@@ -226,6 +227,8 @@ static const op_entry ops[] = {
   SPECIAL("clock_hi", __builtin_ia32_rdtsc() >> 32)
   SPECIAL("globaltimer_lo", nanoseconds())
   SPECIAL("globaltimer_hi", nanoseconds() >> 32)
+  SPECIAL("envreg1", w.blk.in.workspace() >> 32)
+  SPECIAL("envreg2", w.blk.in.workspace())
   SPECIAL("dynamic_smem_size", w.blk.in.dynamic_shared)
   SPECIAL("dynamic_shared_base", w.blk.in.entry->static_shared)
   SPECIAL("total_smem_size", w.shared_bytes)
@@ -242,6 +245,20 @@ static const op_entry ops[] = {
   SPECIAL("cluster_nctaid.x", 1)
   SPECIAL("cluster_nctaid.y", 1)
   SPECIAL("cluster_nctaid.z", 1)
+  SPECIAL("cluster_ctaid.w", 0)
+  SPECIAL("tid.w", 0)
+  SPECIAL("ntid.w", 1)
+  SPECIAL("ctaid.w", 0)
+  SPECIAL("nctaid.w", 1)
+  SPECIAL("reserved_smem_offset_begin", 0)
+  SPECIAL("reserved_smem_offset_end", 0)
+  SPECIAL("reserved_smem_offset_cap", 0)
+  SPECIAL("reserved_smem_offset_0", 0)
+  SPECIAL("reserved_smem_offset_1", 0)
+  SPECIAL("pm0", 0)
+  SPECIAL("pm1", 0)
+  SPECIAL("pm2", 0)
+  SPECIAL("pm3", 0)
   SPECIAL("cluster_ctarank", 0)
   SPECIAL("cluster_nctarank", 1)
   SPECIAL64("clock64", __builtin_ia32_rdtsc())

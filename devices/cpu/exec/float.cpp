@@ -171,8 +171,10 @@ const instr* halves(warp& w, const instr* in) {
   for (auto i = 0u; i < N; ++i)
     s[i] = reg<T>(w, in, from[i]);
   auto flags = in->flags;
+  auto flushes = (flags & mod::ftz) != 0;
   auto part = [&](unsigned i, unsigned l, unsigned k) {
-    return H::load(u16(u32{s[i][l]} >> (16 * k)));
+    auto x = u16(u32{s[i][l]} >> (16 * k));
+    return H::load(flushes ? flush_half<H>(x) : x);
   };
   auto d = reg<T>(w, in, fd);
   each_lane(w.mask, [&](unsigned l) {
@@ -185,7 +187,8 @@ const instr* halves(warp& w, const instr* in) {
         x = F(part(0, l, k), part(1, l, k), flags);
       else
         x = F(part(0, l, k), part(1, l, k), part(2, l, k), flags);
-      out |= u32{finish<H>(x, flags)} << (16 * k);
+      auto bits = finish<H>(x, flags);
+      out |= u32{flushes ? flush_half<H>(bits) : bits} << (16 * k);
     }
     d[l] = T(out);
   });
@@ -257,17 +260,19 @@ f64 half_extremum(f64 a, f64 b, u32 flags) {
 
 #define HALF_OPS(t, T, H, N)                                                   \
   op_entry{"add." t,                                                           \
-           &halves<T, H, 2, [](f64 a, f64 b, u32) { return a + b; }>,          \
+           &halves<T, H, 2, [](f64 a, f64 b, u32) { return odd_sum(a, b); }>,  \
            sig<T, T, T>},                                                      \
   op_entry{"sub." t,                                                           \
-           &halves<T, H, 2, [](f64 a, f64 b, u32) { return a - b; }>,          \
+           &halves<T, H, 2, [](f64 a, f64 b, u32) { return odd_sum(a, -b); }>, \
            sig<T, T, T>},                                                      \
   op_entry{"mul." t,                                                           \
            &halves<T, H, 2, [](f64 a, f64 b, u32) { return a * b; }>,          \
            sig<T, T, T>},                                                      \
   op_entry{"fma." t,                                                           \
            &halves<T, H, 3,                                                    \
-                   [](f64 a, f64 b, f64 c, u32) { return std::fma(a, b, c); }>,\
+                   [](f64 a, f64 b, f64 c, u32) {                              \
+                     return odd_sum(a * b, c);                                 \
+                   }>,                                                         \
            sig<T, T, T, T>},                                                   \
   op_entry{"min." t, &halves<T, H, 2, &half_extremum<false>>, sig<T, T, T>},   \
   op_entry{"max." t, &halves<T, H, 2, &half_extremum<true>>, sig<T, T, T>},    \

@@ -59,6 +59,35 @@ inline const instr* local_address(warp& w, const instr* in) {
   return fill<u64>(w, in, [=](unsigned) { return x; });
 }
 
+// fa bytes of .local memory, imm its alignment; until the function returns.
+inline const instr* allocate_local(warp& w, const instr* in) {
+  auto size = reg<u64>(w, in, fa);
+  auto most = u64{0};
+  each_lane(w.mask, [&](unsigned l) { most = std::max(most, size[l]); });
+  auto& f = *w.in_frame();
+  auto fixed = u64{f.local_base} + (u64{f.of->local_bytes} + 15) / 16 * 16;
+  auto begin = fixed + f.dynamic;
+  begin = (begin + u64(in->imm) - 1) / u64(in->imm) * u64(in->imm);
+  if (most > w.local_bytes || begin + most > w.local_bytes)
+    return w.fail(CUDA_ERROR_ILLEGAL_ADDRESS, in, "the stack is exhausted");
+  f.dynamic = u32((begin + most + 15) / 16 * 16 - fixed);
+  return fill<u64>(w, in, [=](unsigned) { return begin; });
+}
+
+inline const instr* save_stack(warp& w, const instr* in) {
+  auto x = u64{w.in_frame()->dynamic};
+  return fill<u64>(w, in, [=](unsigned) { return x; });
+}
+
+inline const instr* restore_stack(warp& w, const instr* in) {
+  auto x = reg<u64>(w, in, fa)[__builtin_ctz(w.mask)];
+  auto& f = *w.in_frame();
+  // Lanes that are elsewhere may still use what lies above.
+  if (x <= f.dynamic && x % 16 == 0 && w.mask == f.inside)
+    f.dynamic = u32(x);
+  return in + 1;
+}
+
 template <u64 Aperture>
 const instr* is_space(warp& w, const instr* in) {
   auto a = reg<u64>(w, in, fa);
@@ -126,6 +155,9 @@ static const op_entry ops[] = {
   op_entry{"ld.frame.at.4", &load_frame_at<u32>, "D8"},
   op_entry{"ld.frame.at.8", &load_frame_at<u64>, "H8"},
   op_entry{"local.address", &local_address, "H"},
+  op_entry{"alloca", &allocate_local, "H8"},
+  op_entry{"stack.save", &save_stack, "H"},
+  op_entry{"stack.restore", &restore_stack, ".8"},
   op_entry{"isspacep.shared", &is_space<shared_aperture>, "P8"},
   op_entry{"isspacep.local", &is_space<local_aperture>, "P8"},
   op_entry{"isspacep.param", &is_space<param_aperture>, "P8"},

@@ -63,16 +63,37 @@ T maximum(T a, T b) {
 // -- 16-bit formats -----------------------------------------------------------
 
 struct half {
+  static constexpr u16 exponent = 0x7c00;
   static f64 load(u16 x) { return half_to_double(x); }
   static u16 store(f64 x, rounding how) { return double_to_half(x, how); }
 };
 struct bfloat {
+  static constexpr u16 exponent = 0x7f80;
   static f64 load(u16 x) { return bfloat_to_double(x); }
   static u16 store(f64 x, rounding how) { return double_to_bfloat(x, how); }
 };
 
 inline rounding rounding_of(u32 flags) {
   return rounding(flags & mod::round_mask);
+}
+
+// A sum, rounded so that rounding it again to a shorter format gives what
+// rounding the exact sum would give: an inexact one is made odd.
+inline f64 odd_sum(f64 a, f64 b) {
+  auto sum = a + b;
+  auto part = sum - a;
+  auto rest = (a - (sum - part)) + (b - part);
+  auto bits = std::bit_cast<u64>(sum);
+  if (rest == 0 || rest != rest || (bits & 1) != 0)
+    return sum;
+  // Towards what was lost: one unit away from zero, or towards it.
+  auto outwards = (rest > 0) == (sum > 0);
+  return std::bit_cast<f64>(outwards ? bits | 1 : bits - 1);
+}
+
+template <class H>
+u16 flush_half(u16 x) {
+  return (x & H::exponent) == 0 ? x & 0x8000 : x;
 }
 
 template <class H>
