@@ -268,8 +268,8 @@ std::vector<bytes> containers_of(bytes image) {
     auto magic = read<std::uint32_t>(rest, 0);
     auto header = read<std::uint16_t>(rest, 6);
     auto size = read<std::uint64_t>(rest, 8);
-    if (!size || *magic != container_magic || *header > rest.size() ||
-        *size > rest.size() - *header)
+    if (!size || *magic != container_magic || *header < 16 ||
+        *header > rest.size() || *size > rest.size() - *header)
       return out;
     auto whole = *header + *size;
     out.push_back(rest.first(whole));

@@ -143,6 +143,15 @@ BOOST_AUTO_TEST_CASE(a_part_that_is_cut_is_refused) {
   }
 }
 
+// One that claims to have no bytes at all must not be met for ever.
+BOOST_AUTO_TEST_CASE(a_part_without_a_header_is_no_part) {
+  auto empty = container("");
+  empty[6] = 0;
+  auto image = container("") + empty + container(two);
+  load(bytes_of(image));
+  BOOST_TEST(info.kernels.empty());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 } // namespace vgpu::test
