@@ -7,12 +7,15 @@
 #include "devices/cpu/warp.hpp"
 #include "devices/device.hpp"
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <string>
 #include <string_view>
 
 namespace vgpu::device::cpu {
+
+class heap;
 
 /// What all blocks of one launch share. Read by all threads that run its
 /// blocks, and not changed while they do, except for the atomics.
@@ -25,6 +28,15 @@ struct grid {
   std::uint32_t dynamic_shared = 0;
   std::vector<std::byte> parameters;
   const memory_map* memory = nullptr;
+  cpu::heap* heap = nullptr; // of malloc, or none
+  bool cooperative = false;  // its blocks wait for one another
+  /// What the blocks of a cooperative launch meet through; its address is in
+  /// %envreg1 and %envreg2.
+  static constexpr std::uint64_t workspace_bytes = 64;
+  alignas(64) std::array<std::uint32_t, workspace_bytes / 4> meeting{};
+  device_address workspace() const noexcept {
+    return cooperative ? reinterpret_cast<device_address>(meeting.data()) : 0;
+  }
   std::uint64_t number = 0; // %gridid
   unsigned processors = 1;  // %nsmid
   std::function<void(console, std::string_view)> print;
@@ -69,10 +81,10 @@ public:
   };
 
   const grid& in;
-  const unsigned processor; // %smid
-  dim3 index;               // %ctaid
-  std::array<barrier, 16> barriers{};
-  std::uint32_t live = 0; // threads that have not exited
+  const unsigned processor;           // %smid
+  dim3 index;                         // %ctaid
+  std::array<barrier, 17> barriers{}; // the last is the lowering's own
+  std::uint32_t live = 0;             // threads that have not exited
 
   /// Threads arrive; when they are the last, everybody waiting goes on.
   /// Returns whether the phase completed.

@@ -311,6 +311,8 @@ public:
                          what.parameters.begin() +
                              k->what->kernel_parameter_bytes);
     g->memory = &memory_;
+    g->heap = &modules_.heap();
+    g->cooperative = what.cooperative;
     g->number = ++launches_;
     g->processors = engine_.threads();
     g->print = [this](console where, std::string_view text) {
@@ -318,8 +320,12 @@ public:
     };
     auto t = std::make_shared<task>();
     t->start = [this, g](auto finish) {
+      if (g->cooperative)
+        memory_.attach(g->workspace(), grid::workspace_bytes);
       engine_.submit(g, [this, g, finish](CUresult error, const std::string&) {
         executed_ += g->executed;
+        if (g->cooperative)
+          memory_.detach(g->workspace(), grid::workspace_bytes);
         if (error != CUDA_SUCCESS)
           set_error(error);
         finish();
@@ -565,11 +571,30 @@ private:
       return invalid(name + "its parameters take " +
                      std::to_string(k.what->kernel_parameter_bytes) +
                      " bytes, not " + std::to_string(x.parameters.size()));
-    if (x.cooperative || x.cluster.x * x.cluster.y * x.cluster.z > 1)
+    if (std::uint64_t{x.cluster.x} * x.cluster.y * x.cluster.z > 1)
       return fault{CUDA_ERROR_NOT_SUPPORTED,
-                   name +
-                       "cooperative and cluster launches are not supported by "
-                       "the cpu device"};
+                   name + "cluster launches are not supported by the cpu "
+                          "device"};
+    return x.cooperative ? check_cooperative(x, k) : status{};
+  }
+
+  /// All its blocks must be begun at once, for they wait for one another.
+  status check_cooperative(const launch& x, const loaded_kernel& k) const {
+    auto& a = k.info.attributes;
+    auto fit = blocks_per_multiprocessor(
+        {x.block.x * x.block.y * x.block.z,
+         static_cast<std::uint32_t>(a.at(CU_FUNC_ATTRIBUTE_NUM_REGS)),
+         x.dynamic_shared + static_cast<std::uint64_t>(
+                                a.at(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))});
+    auto room =
+        static_cast<std::uint64_t>(std::max(fit, 0)) * engine_.threads();
+    auto blocks = std::uint64_t{x.grid.x} * x.grid.y * x.grid.z;
+    if (blocks > room)
+      return fault{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+                   "kernel " + k.info.name + ": " + std::to_string(blocks) +
+                       " blocks of a cooperative launch do not fit the "
+                       "device, which holds " +
+                       std::to_string(room)};
     return {};
   }
 

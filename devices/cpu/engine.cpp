@@ -132,6 +132,13 @@ void engine::block_ended(const std::shared_ptr<running>& of, const block& b) {
   retire(of, 1 + never);
 }
 
+/// Blocks of other grids do not count against a cooperative one.
+bool engine::may_begin_more(const std::deque<resident>& mine,
+                            const std::shared_ptr<running>& current) const {
+  return mine.size() < max_resident ||
+         (current && current->what->cooperative && current->has_blocks());
+}
+
 void engine::work(unsigned index) {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), thread_nice);
   auto mine = std::deque<resident>{};
@@ -181,12 +188,14 @@ void engine::work(unsigned index) {
     mine.pop_front();
     auto until = clock::now() + slice;
     auto state = now.what->run();
-    while (state == block::state::going && !paused() && clock::now() < until)
+    // Blocks that wait for one another have short turns.
+    while (state == block::state::going && !paused() &&
+           !now.of->what->cooperative && clock::now() < until)
       state = now.what->run();
     if (state == block::state::going) {
       // The others get their turn, and new blocks too.
       mine.push_back(std::move(now));
-      if (mine.size() < max_resident && !paused())
+      if (!paused() && may_begin_more(mine, current))
         begin();
       continue;
     }

@@ -46,6 +46,8 @@ private:
   struct resident;
 
   void work(unsigned index);
+  bool may_begin_more(const std::deque<resident>& mine,
+                      const std::shared_ptr<running>& current) const;
   std::shared_ptr<running> choose(const running* but_rather_not);
   void block_ended(const std::shared_ptr<running>& of, const block& b);
   void cancel(running& x);

@@ -116,13 +116,11 @@ bool is_elf(bytes image) {
   return magic && *magic == 0x464c457f;
 }
 
-result<std::string> elf_without_ptx(bool code) {
-  if (!code)
-    return std::string{};
-  return fault{CUDA_ERROR_NO_BINARY_FOR_GPU,
-               "image: it holds machine code but no PTX that this device can "
-               "run; compile with a virtual architecture (nvcc "
-               "-gencode arch=compute_75,code=compute_75)"};
+fault no_ptx() {
+  return {CUDA_ERROR_NO_BINARY_FOR_GPU,
+          "image: it holds machine code but no PTX that this device can run; "
+          "compile with a virtual architecture (nvcc -gencode "
+          "arch=compute_75,code=compute_75)"};
 }
 
 /// Higher is better; 0 cannot be used.
@@ -157,26 +155,67 @@ status each_entry(bytes image, F f) {
   return {};
 }
 
-result<std::string> ptx_of_container(bytes image, unsigned arch) {
+/// What a container brings.
+struct content {
+  std::optional<std::string> ptx;
+  bool code = false; // machine code, for whatever device, or PTX
+};
+
+result<content> read_container(bytes image, unsigned arch) {
   auto best = std::optional<entry>{};
-  auto code = false;
+  auto out = content{};
   auto ok = each_entry(image, [&](const entry& next) -> status {
-    if (next.kind == kind_elf && !code) {
+    if (next.kind == kind_elf && !out.code) {
       auto elf = unpack(next);
       if (!elf)
         return elf.why();
-      code = has_code(std::as_bytes(std::span{*elf}));
+      out.code = has_code(std::as_bytes(std::span{*elf}));
     }
-    code = code || next.kind == kind_ptx;
+    out.code = out.code || next.kind == kind_ptx;
     if (rank(next, arch) > (best ? rank(*best, arch) : 0u))
       best = next;
     return {};
   });
   if (!ok)
     return ok.why();
-  if (best)
-    return unpack(*best);
-  return elf_without_ptx(code);
+  if (best) {
+    auto text = unpack(*best);
+    if (!text)
+      return text.why();
+    out.ptx = std::move(*text);
+  }
+  return out;
+}
+
+/// Of the whole, or of the parts that it was linked from.
+result<std::vector<std::string>> ptx_of_containers(bytes image, unsigned arch) {
+  auto whole = read_container(image, arch);
+  if (!whole)
+    return whole.why();
+  auto out = std::vector<std::string>{};
+  if (whole->ptx) {
+    out.push_back(std::move(*whole->ptx));
+    return out;
+  }
+  auto all = containers_of(image);
+  auto total = std::uint64_t{0};
+  for (auto i = std::size_t{1}; i < all.size(); ++i) {
+    auto part = read_container(all[i], arch);
+    if (!part)
+      return part.why();
+    if (!part->ptx && part->code)
+      return no_ptx();
+    if (!part->ptx)
+      continue;
+    total += part->ptx->size();
+    if (total > max_text)
+      return bad_image("its parts unpack to more than " +
+                       std::to_string(max_text) + " bytes");
+    out.push_back(std::move(*part->ptx));
+  }
+  if (out.empty() && whole->code)
+    return no_ptx();
+  return out;
 }
 
 /// Whether text begins, after blanks and comments, with a PTX directive.
@@ -205,17 +244,22 @@ bool looks_like_ptx(std::string_view text) {
 
 } // namespace
 
-result<std::string> ptx_of(bytes image, unsigned arch) {
+result<std::vector<std::string>> ptx_of(bytes image, unsigned arch) {
   auto magic = read<std::uint32_t>(image, 0);
   if (magic && *magic == container_magic)
-    return ptx_of_container(image, arch);
-  if (is_elf(image))
-    return elf_without_ptx(has_code(image));
+    return ptx_of_containers(image, arch);
+  auto out = std::vector<std::string>{};
+  if (is_elf(image)) {
+    if (has_code(image))
+      return no_ptx();
+    return out;
+  }
   auto text = std::string_view{reinterpret_cast<const char*>(image.data()),
                                image.size()};
   if (!looks_like_ptx(text))
     return bad_image("neither a fatbin, a cubin nor PTX text");
-  return std::string{text};
+  out.emplace_back(text);
+  return out;
 }
 
 std::vector<bytes> containers_of(bytes image) {
@@ -224,8 +268,8 @@ std::vector<bytes> containers_of(bytes image) {
     auto magic = read<std::uint32_t>(rest, 0);
     auto header = read<std::uint16_t>(rest, 6);
     auto size = read<std::uint64_t>(rest, 8);
-    if (!size || *magic != container_magic || *header > rest.size() ||
-        *size > rest.size() - *header)
+    if (!size || *magic != container_magic || *header < 16 ||
+        *header > rest.size() || *size > rest.size() - *header)
       return out;
     auto whole = *header + *size;
     out.push_back(rest.first(whole));

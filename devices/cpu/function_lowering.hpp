@@ -1,5 +1,7 @@
-// The lowering of one function; its parts are in lowering.cpp (arithmetic and
-// control flow), lower_memory.cpp and lower_calls.cpp.
+// The lowering of one function; its parts are in lowering.cpp (the module,
+// arithmetic), lower_control.cpp, lower_compare.cpp, lower_convert.cpp,
+// lower_memory.cpp, lower_calls.cpp, lower_matrix.cpp, lower_async.cpp and
+// lower_video.cpp.
 #pragma once
 
 #include "devices/cpu/lowering.hpp"
@@ -30,6 +32,16 @@ struct shared_layout {
   std::map<std::string, std::uint64_t> offsets;
   std::uint64_t bytes = 0;
 };
+
+/// The width of a register of that type, as in op_entry::signature.
+char width_for(const ptx::type& t);
+/// The letter of a written register as that of a read one.
+char read_form(char signature);
+/// Modifiers that change how a result is rounded, not what is computed.
+std::optional<std::uint32_t> rounding_flag(std::string_view modifier);
+bool is_float(const ptx::type& t);
+/// A state space as a modifier names it: "global", "shared::cta".
+std::optional<ptx::space> space_named(std::string_view x);
 
 class function_lowering {
 public:
@@ -80,10 +92,17 @@ private:
   void moves();
   void move_vector();
   void compare();
+  std::pair<int, int> halves_compared();
+  void compare_halves();
   void set();
   void slct();
   void convert();
+  void convert_short();
+  void convert_packed();
+  void logic_with_predicate();
+  void approximate_double();
   bool carry();
+  bool video(); // lower_video.cpp
   void exchange();
   void barrier();
   void branch();
@@ -110,9 +129,33 @@ private:
   void load();
   void store();
   void atomic(bool returns);
+  void atomic_element(const std::string& what, const std::string& type,
+                      const ptx::type& t, ptx::space where, const op* result,
+                      const op& address, const op& value, const op* other,
+                      std::int64_t offset);
   void to_generic();
   void copy_async();
   void isspacep();
+  void map_to_block();
+  void stack();
+
+  // -- tensors (lower_matrix.cpp) ---------------------------------------------
+
+  void gather_warp();
+  void put_matrix(const op& x, unsigned slot, char width, std::size_t count);
+  void get_matrix(const op& x, unsigned slot, char width, std::size_t count);
+  void matrix();
+  void matrix_multiply();
+  void matrix_memory();
+  void matrix_rows();
+
+  // -- mbarrier and bulk copies (lower_async.cpp) -----------------------------
+
+  int generic_address(const op& x, ptx::space where);
+  void memory_barrier();
+  void copy_arrives();
+  void copy_bulk();
+  void copy();
 
   // -- calls (lower_calls.cpp) ------------------------------------------------
 

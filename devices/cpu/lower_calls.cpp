@@ -57,13 +57,17 @@ void function_lowering::call() {
     return;
   }
   site.system = find_system_call(callee.name);
-  auto wanted = site.system == system_call::vprintf ? 2u : 5u;
+  auto wanted = site.system == system_call::vprintf       ? 2u
+                : site.system == system_call::assert_fail ? 5u
+                                                          : 1u;
   if (site.system == system_call::none)
     fail("function '" + callee.name +
          "' is not defined in this module, and the cpu device provides none "
          "of that name");
   if (site.arguments.size() != wanted)
     fail("the call of '" + callee.name + "' has the wrong parameters");
+  module_.out.uses_heap |=
+      site.system == system_call::malloc || site.system == system_call::free;
   emit("call.system", {}).what.extra = index;
   module_.out.calls.push_back(std::move(site));
 }

@@ -3,18 +3,19 @@
 #include "devices/cpu/ptx_parser.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 namespace vgpu::device::cpu {
 
 using ptx::space;
 
-namespace {
-
 std::optional<space> space_named(std::string_view x) {
   if (auto at = x.find("::"); at != x.npos) {
     auto part = x.substr(at + 2);
-    if (part != "cta" && part != "entry" && part != "func")
+    // A cluster is one block here.
+    if (part != "cta" && part != "entry" && part != "func" &&
+        (part != "cluster" || x.substr(0, at) != "shared"))
       return std::nullopt;
     x = x.substr(0, at);
   }
@@ -30,6 +31,8 @@ std::optional<space> space_named(std::string_view x) {
     return space::constant;
   return std::nullopt;
 }
+
+namespace {
 
 /// Says how others see an access, which every access here satisfies, or how
 /// caches treat it.
@@ -145,6 +148,15 @@ void function_lowering::load() {
       !(now_->operands.size() == 3 && has("L2::cache_hint")))
     fail(now_->text() + " wants 2 operands");
   auto x = parse_access();
+  if (x.t.bytes == 16) {
+    if (x.count != 1 || x.where == space::param)
+      unsupported();
+    if (x.watched)
+      emit("may.spin", {});
+    auto from = generic_address(arg(1), x.where);
+    emit("ld.b128", {destination(arg(0), '@'), from});
+    return;
+  }
   auto& d = arg(0);
   auto parts = d.is == kind::vector ? d.elements : std::vector<op>{d};
   if (parts.size() != x.count)
@@ -172,7 +184,9 @@ void function_lowering::load() {
       unsupported();
     emit("ld.frame.at." + size, {ids[0], from.base}, from.offset);
   } else {
-    emit((x.watched ? "ldw." : "ld.") + from.space + size + "." + count,
+    if (x.watched)
+      emit("may.spin", {});
+    emit("ld." + from.space + size + "." + count,
          {ids[0], from.base, ids[1], ids[2], ids[3]}, from.offset);
   }
   for (auto i = std::size_t{0}; i < x.count; ++i) {
@@ -195,6 +209,13 @@ void function_lowering::store() {
       !(now_->operands.size() == 3 && has("L2::cache_hint")))
     fail(now_->text() + " wants 2 operands");
   auto x = parse_access();
+  if (x.t.bytes == 16) {
+    if (x.count != 1 || x.where == space::param || x.where == space::constant)
+      unsupported();
+    auto to = generic_address(arg(0), x.where);
+    emit("st.b128", {-1, to, source(arg(1), '@')});
+    return;
+  }
   auto& s = arg(1);
   auto parts = s.is == kind::vector ? s.elements : std::vector<op>{s};
   if (parts.size() != x.count)
@@ -237,9 +258,12 @@ void function_lowering::atomic(bool returns) {
   auto t = ptx::parse_type(type);
   if (!t)
     unsupported();
+  auto count = 0u; // of a vector
   for (auto i = std::size_t{0}; i + 1 < m.size(); ++i) {
     if (auto s = space_named(m[i]))
       where = *s;
+    else if (m[i] == "v2" || m[i] == "v4" || m[i] == "v8")
+      count = unsigned(m[i][1] - '0');
     else if (is_order(m[i]) || is_hint(m[i]) || m[i] == "noftz")
       continue;
     else if (what.empty())
@@ -256,18 +280,52 @@ void function_lowering::atomic(bool returns) {
   if (where != space::generic && where != space::global &&
       where != space::shared)
     unsupported();
-  auto at = parse_place(arg(first), where);
-  auto w = static_cast<char>('0' + t->bytes);
+  auto parts = [&](const op& x) {
+    return count != 0 && x.is == kind::vector ? x.elements : std::vector<op>{x};
+  };
+  auto results = returns ? parts(arg(0)) : std::vector<op>{};
+  auto values = parts(arg(first + 1));
+  // A vector is atomic element by element. Only sums, and extremes of the
+  // 16-bit formats, come in vectors.
+  auto n = std::max(count, 1u);
+  if (values.size() != n || (returns && results.size() != n) ||
+      (count != 0 &&
+       (!is_float(*t) || t->bytes == 8 || two || n * t->bytes > 16)))
+    unsupported();
+  for (auto i = 0u; i < n; ++i)
+    atomic_element(what, type, *t, where, returns ? &results[i] : nullptr,
+                   arg(first), values[i], two ? &arg(first + 2) : nullptr,
+                   std::int64_t{i} * t->bytes);
+}
+
+void function_lowering::atomic_element(const std::string& what,
+                                       const std::string& type,
+                                       const ptx::type& t, space where,
+                                       const op* result, const op& address,
+                                       const op& value, const op* other,
+                                       std::int64_t offset) {
+  if (t.bytes == 16) {
+    auto d = result != nullptr && result->is != kind::sink
+                 ? destination(*result, '@')
+                 : -1;
+    auto at = generic_address(address, where);
+    emit("atom." + what + ".b128",
+         {d, at, source(value, '@'),
+          other != nullptr ? source(*other, '@') : -1});
+    return;
+  }
+  auto at = parse_place(address, where);
+  auto w = static_cast<char>('0' + t.bytes);
   auto d = -1;
-  if (returns && arg(0).is != kind::sink)
-    d = destination(arg(0), w);
-  auto b = source(arg(first + 1), w);
-  auto c = two ? source(arg(first + 2), w) : -1;
-  auto bits = std::to_string(8 * t->bytes);
+  if (result != nullptr && result->is != kind::sink)
+    d = destination(*result, w);
+  auto b = source(value, w);
+  auto c = other != nullptr ? source(*other, w) : -1;
+  auto bits = std::to_string(8 * t.bytes);
   auto key = "atom." + at.space + what + ".";
   for (auto& name : {type, "u" + bits, "b" + bits})
-    if ((name == type || t->kind != 'f') &&
-        try_emit(key + name, {d, at.base, b, c}, at.offset))
+    if ((name == type || !is_float(t)) &&
+        try_emit(key + name, {d, at.base, b, c}, at.offset + offset))
       return;
   unsupported();
 }
@@ -302,8 +360,13 @@ void function_lowering::isspacep() {
                                        : space_named(now_->modifiers.back());
   auto p = predicate_destination(arg(0));
   auto a = source(arg(1), '8');
-  if (!where || *where == space::constant)
+  if (!where)
     unsupported();
+  // .const variables lie in global memory.
+  if (*where == space::constant) {
+    emit("mov.pred", {p, constant('p', 0)});
+    return;
+  }
   auto name = *where == space::shared  ? "shared"
               : *where == space::local ? "local"
               : *where == space::param ? "param"
@@ -312,8 +375,8 @@ void function_lowering::isspacep() {
 }
 
 void function_lowering::copy_async() {
-  if (has("bulk") || has("mbarrier"))
-    unsupported();
+  if (has("mbarrier"))
+    return copy_arrives();
   if (has("commit_group") || has("wait_group") || has("wait_all"))
     return; // copies are done when they are issued
   auto& ops = now_->operands;
@@ -326,9 +389,13 @@ void function_lowering::copy_async() {
     fail("cp.async copies 4, 8 or 16 bytes");
   auto limit = -1;
   if (ops.size() >= 4 && !has("L2::cache_hint")) {
-    if (ops[3].is == kind::reg && width_of(ops[3].number) == 'p')
-      unsupported(); // ignore-src
-    limit = source(ops[3], '4');
+    if (ops[3].is == kind::reg && width_of(ops[3].number) == 'p') {
+      limit = temp('4'); // ignore-src
+      emit("selp.b32",
+           {limit, constant('4', 0), constant('4', bytes), predicate(ops[3])});
+    } else {
+      limit = source(ops[3], '4');
+    }
   }
   // The offsets are added beforehand, where they do not fit the flags.
   auto fold = [&](place& p) {
@@ -346,6 +413,52 @@ void function_lowering::copy_async() {
     fail("cp.async wants a 64-bit global address");
   emit(width_of(to.base) == '4' ? "cp.async.a4" : "cp.async.a8",
        {-1, to.base, from.base, limit}, std::int64_t(bytes));
+}
+
+void function_lowering::copy() {
+  if (has("bulk"))
+    copy_bulk();
+  else
+    copy_async();
+}
+
+/// mapa and getctarank: a cluster is one block, whose rank is 0.
+void function_lowering::map_to_block() {
+  auto rank = now_->name == "getctarank";
+  auto wide = now_->modifiers.empty() || now_->modifiers.back() == "u64";
+  auto w = wide ? '8' : '4';
+  need(rank ? 2 : 3);
+  auto a = source(arg(1), w);
+  if (rank)
+    emit("mov.b32", {destination(arg(0), '4'), constant('4', 0)});
+  else
+    emit(wide ? "mov.b64" : "mov.b32", {destination(arg(0), w), a});
+}
+
+void function_lowering::stack() {
+  auto& n = now_->name;
+  if (now_->modifiers.size() != 1 || (!has("u64") && !has("b64")))
+    unsupported();
+  if (n == "alloca") {
+    if (now_->operands.size() < 2 || now_->operands.size() > 3)
+      fail("alloca wants 2 or 3 operands");
+    auto align = std::uint64_t{8};
+    if (now_->operands.size() == 3) {
+      if (arg(2).is != kind::integer)
+        fail("alloca wants an alignment that is a number");
+      align = arg(2).bits;
+    }
+    if (!std::has_single_bit(align) || align > 1024)
+      fail("alloca wants an alignment that is a power of two up to 1024");
+    emit("alloca", {destination(arg(0), '8'), source(arg(1), '8')},
+         std::int64_t(align));
+    return;
+  }
+  need(1);
+  if (n == "stacksave")
+    emit("stack.save", {destination(arg(0), '8')});
+  else
+    emit("stack.restore", {-1, source(arg(0), '8')});
 }
 
 } // namespace vgpu::device::cpu

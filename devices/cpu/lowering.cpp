@@ -10,8 +10,6 @@
 
 namespace vgpu::device::cpu {
 
-namespace {
-
 using ptx::parse_type;
 
 char width_for(const ptx::type& t) {
@@ -30,6 +28,8 @@ char read_form(char signature) {
     return '4';
   case 'H':
     return '8';
+  case 'Q':
+    return '@';
   case 'P':
     return 'p';
   default:
@@ -37,7 +37,6 @@ char read_form(char signature) {
   }
 }
 
-/// Modifiers that change how a result is rounded, not what is computed.
 std::optional<std::uint32_t> rounding_flag(std::string_view m) {
   static const auto table = std::map<std::string_view, std::uint32_t>{
       {"rn", mod::rn},
@@ -61,12 +60,14 @@ std::optional<std::uint32_t> rounding_flag(std::string_view m) {
   return found->second;
 }
 
-// Registers of one function, of a warp.
-constexpr std::uint32_t max_frame_bytes = 4 << 20;
-
 bool is_float(const ptx::type& t) {
   return t.kind == 'f' || t.kind == 'h';
 }
+
+namespace {
+
+// Registers of one function, of a warp.
+constexpr std::uint32_t max_frame_bytes = 4 << 20;
 
 } // namespace
 
@@ -196,9 +197,11 @@ int function_lowering::resize(int id, char to, bool is_signed) {
 
 int function_lowering::special(const op& x, char width) {
   auto name = std::string_view{x.name}.substr(1);
-  if (name.starts_with("envreg"))
+  if (name.starts_with("envreg") && name != "envreg1" && name != "envreg2")
     return constant(width, 0);
   auto wide = name == "clock64" || name == "globaltimer" || name == "gridid";
+  if (name == "is_explicit_cluster")
+    fail("%is_explicit_cluster is a predicate");
   auto out = temp(wide ? '8' : '4');
   if (!try_emit("special." + std::string{name}, {out}))
     fail("unknown register " + x.name);
@@ -255,10 +258,14 @@ int function_lowering::address_of(const op& x, char width) {
 }
 
 int function_lowering::source(const op& x, char width) {
+  if (width > '8' && x.is != kind::reg && width != 'p')
+    fail(now_->text() + " wants a register of 128 bits");
   switch (x.is) {
   case kind::reg:
     if (x.negated)
       fail(now_->text() + ": '!' must stand before a predicate");
+    if (!x.name.empty())
+      fail(now_->text() + " cannot take a part of a register");
     if (width_of(x.number) != width)
       fail(now_->text() + " reads a register of the wrong size");
     return x.number;
@@ -289,15 +296,20 @@ int function_lowering::destination(const op& x, char width) {
     return temp(width);
   if (x.is != kind::reg)
     fail(now_->text() + " must write a register");
+  if (!x.name.empty())
+    fail(now_->text() + " cannot write a part of a register");
   if (width_of(x.number) != width)
     fail(now_->text() + " writes a register of the wrong size");
   return x.number;
 }
 
 int function_lowering::predicate(const op& x) {
+  // A constant predicate is a mask of all lanes.
   if (x.is == kind::integer)
-    return constant('p', (x.bits != 0) != x.negated ? 1 : 0);
-  if (x.is != kind::reg || width_of(x.number) != 'p')
+    return constant('p', (x.bits != 0) != x.negated ? all_lanes : 0);
+  if (x.is == kind::special && x.name == "%is_explicit_cluster")
+    return constant('p', x.negated ? all_lanes : 0);
+  if (x.is != kind::reg || width_of(x.number) != 'p' || !x.name.empty())
     fail(now_->text() + " wants a predicate");
   if (!x.negated)
     return x.number;
@@ -311,157 +323,6 @@ int function_lowering::predicate_destination(const op& x) {
 }
 
 // -- instructions -------------------------------------------------------------
-
-int function_lowering::label(const std::string& name) {
-  auto scope = now_->scope;
-  while (true) {
-    if (auto at = labels_.find({scope, name}); at != labels_.end())
-      return at->second;
-    if (scope == 0)
-      fail("unknown label '" + name + "'");
-    scope = fn_.scope_parent[scope];
-  }
-}
-
-void function_lowering::branch() {
-  need(1);
-  if (arg(0).is != kind::symbol)
-    fail("bra wants a label");
-  auto to = label(arg(0).name);
-  if (now_->guard < 0) {
-    auto& x = emit("bra", {});
-    x.target = to;
-    x.ends = true;
-    return;
-  }
-  auto p = now_->guard;
-  auto& x = emit("bra.if", {-1, p}, 0, now_->guard_negated ? mod::negated : 0u);
-  x.target = to;
-}
-
-void function_lowering::branch_indexed() {
-  need(2);
-  auto index = source(arg(0), '4');
-  auto found = std::find_if(
-      fn_.target_lists.begin(), fn_.target_lists.end(),
-      [&](const ptx::target_list& x) { return x.name == arg(1).name; });
-  if (found == fn_.target_lists.end())
-    fail("unknown branch targets '" + arg(1).name + "'");
-  emit("brx.idx", {-1, index}, std::int64_t(found->labels.size()));
-  for (auto& name : found->labels) {
-    auto& x = emit("bra", {});
-    x.target = label(name);
-    // Each is reached from the table's head, which counts as falling through.
-  }
-}
-
-void function_lowering::barrier() {
-  if (has("cluster"))
-    unsupported();
-  if (has("warp")) {
-    need(1);
-    emit("bar.warp.sync", {-1, source(arg(0), '4')});
-    return;
-  }
-  auto barrier_at = has("red") ? 1u : 0u;
-  if (now_->operands.size() <= barrier_at)
-    fail(now_->text() + " lacks the barrier's number");
-  auto id = source(arg(barrier_at), '4');
-  if (!has("red")) {
-    if (now_->operands.size() > 2)
-      fail(now_->text() + " has too many operands");
-    auto count = now_->operands.size() > 1 ? source(arg(1), '4') : -1;
-    emit(has("arrive") ? "bar.arrive" : "bar.sync", {-1, id, count});
-    return;
-  }
-  if (now_->operands.size() < 3 || now_->operands.size() > 4)
-    fail(now_->text() + " wants 3 or 4 operands");
-  auto count = now_->operands.size() == 4 ? source(arg(2), '4') : -1;
-  auto p = predicate(now_->operands.back());
-  emit("bar.sync", {-1, id, count, p});
-  if (has("popc"))
-    emit("bar.result.popc", {destination(arg(0), '4'), id});
-  else
-    emit(has("and") ? "bar.result.and" : "bar.result.or",
-         {predicate_destination(arg(0)), id});
-}
-
-void function_lowering::exchange() {
-  auto& name = now_->name;
-  auto sync = has("sync");
-  // The forms without .sync mean the lanes that happen to be together.
-  auto members = [&](std::size_t at) {
-    need(sync ? at + 1 : at);
-    if (sync)
-      return source(arg(at), '4');
-    auto out = temp('4');
-    emit("activemask", {out});
-    return out;
-  };
-  auto split = [&](char width, int& p) {
-    auto& x = arg(0);
-    p = -1;
-    if (x.is != kind::pair)
-      return destination(x, width);
-    if (x.elements[1].is != kind::sink)
-      p = predicate_destination(x.elements[1]);
-    return destination(x.elements[0], width);
-  };
-  auto p = -1;
-  if (name == "shfl") {
-    auto m = members(4);
-    auto d = split('4', p);
-    for (auto mode : {"up", "down", "bfly", "idx"})
-      if (has(mode)) {
-        emit(std::string{"shfl."} + mode,
-             {d, source(arg(1), '4'), source(arg(2), '4'), source(arg(3), '4'),
-              p, m});
-        return;
-      }
-    unsupported();
-  }
-  auto m = members(2);
-  if (name == "vote") {
-    if (has("ballot")) {
-      emit("vote.ballot", {destination(arg(0), '4'), predicate(arg(1)), m});
-      return;
-    }
-    for (auto mode : {"all", "any", "uni"})
-      if (has(mode)) {
-        emit(std::string{"vote."} + mode,
-             {predicate_destination(arg(0)), predicate(arg(1)), m});
-        return;
-      }
-    unsupported();
-  }
-  if (name == "match") {
-    auto wide = has("b64");
-    auto d = split('4', p);
-    auto a = source(arg(1), wide ? '8' : '4');
-    auto suffix = std::string{wide ? ".b64" : ".b32"};
-    if (has("any"))
-      emit("match.any" + suffix, {d, a, m});
-    else
-      emit("match.all" + suffix, {d, a, m, -1, p});
-    return;
-  }
-  // redux
-  auto key = std::string{"redux"};
-  for (auto& x : now_->modifiers)
-    if (x != "sync")
-      key += "." + x;
-  emit(key, {destination(arg(0), '4'), source(arg(1), '4'), m});
-}
-
-/// Instructions that change which lanes run, or that several lanes must reach
-/// together: under a guard they become a branch around.
-bool function_lowering::control() {
-  auto& n = now_->name;
-  return n == "exit" || n == "ret" || n == "call" || n == "bar" ||
-         n == "barrier" || n == "shfl" || n == "vote" || n == "match" ||
-         n == "redux" || n == "elect" || n == "nanosleep" || n == "brx" ||
-         n == "activemask";
-}
 
 bool function_lowering::arithmetic_special() {
   auto& n = now_->name;
@@ -486,6 +347,18 @@ bool function_lowering::arithmetic_special() {
       {"cvta", &function_lowering::to_generic},
       {"isspacep", &function_lowering::isspacep},
       {"call", &function_lowering::call},
+      {"cp", &function_lowering::copy},
+      {"mbarrier", &function_lowering::memory_barrier},
+      {"mapa", &function_lowering::map_to_block},
+      {"getctarank", &function_lowering::map_to_block},
+      {"alloca", &function_lowering::stack},
+      {"stacksave", &function_lowering::stack},
+      {"stackrestore", &function_lowering::stack},
+      {"wmma", &function_lowering::matrix},
+      {"mma", &function_lowering::matrix},
+      {"ldmatrix", &function_lowering::matrix},
+      {"stmatrix", &function_lowering::matrix},
+      {"movmatrix", &function_lowering::matrix},
   };
   if (auto found = table.find(n); found != table.end()) {
     (this->*found->second)();
@@ -493,10 +366,6 @@ bool function_lowering::arithmetic_special() {
   }
   if (n == "atom" || n == "red") {
     atomic(n == "atom");
-    return true;
-  }
-  if (n == "cp" && has("async")) {
-    copy_async();
     return true;
   }
   if (n == "exit" || (n == "ret" && fn_.entry)) {
@@ -516,7 +385,8 @@ bool function_lowering::arithmetic_special() {
     return true;
   }
   if (n == "prefetch" || n == "prefetchu" || n == "discard" ||
-      n == "applypriority" || n == "pmevent" || n == "griddepcontrol")
+      n == "applypriority" || n == "pmevent" || n == "griddepcontrol" ||
+      n == "setmaxnreg")
     return true;
   if (n == "nanosleep") {
     emit("nanosleep", {});
@@ -541,6 +411,14 @@ bool function_lowering::arithmetic_special() {
     emit("mov.b64", {destination(arg(0), '8'), constant('8', 0)});
     return true;
   }
+  // The common form has a function of its own.
+  auto& m = now_->modifiers;
+  auto common = n == "vabsdiff4" && m.size() >= 3 && m[0] == m[1] &&
+                m[1] == m[2] && !has("sat") &&
+                std::all_of(now_->operands.begin(), now_->operands.end(),
+                            [](auto& x) { return x.name.empty(); });
+  if (n.starts_with('v') && !common && video())
+    return true;
   return carry();
 }
 
@@ -589,174 +467,6 @@ void function_lowering::moves() {
        {destination(arg(0), w), source(arg(1), w)});
 }
 
-void function_lowering::compare() {
-  auto& m = now_->modifiers;
-  if (m.size() < 2 || now_->operands.size() < 3)
-    unsupported();
-  auto t = parse_type(m.back());
-  if (!t || t->kind == 'p' || t->packed)
-    unsupported();
-  auto combine = std::string{};
-  auto flags = std::uint32_t{0};
-  for (auto i = std::size_t{1}; i + 1 < m.size(); ++i) {
-    if (m[i] == "ftz")
-      flags |= mod::ftz;
-    else if (m[i] == "and" || m[i] == "or" || m[i] == "xor")
-      combine = m[i];
-    else
-      unsupported();
-  }
-  need(combine.empty() ? 3 : 4);
-  auto test = m[0];
-  if (t->kind == 'u' || t->kind == 'b' || t->kind == 's') {
-    if (test == "lo")
-      test = "lt";
-    else if (test == "ls")
-      test = "le";
-    else if (test == "hi")
-      test = "gt";
-    else if (test == "hs")
-      test = "ge";
-  }
-  auto w = width_for(*t);
-  auto a = source(arg(1), w);
-  auto b = source(arg(2), w);
-  auto& d = arg(0);
-  auto two = d.is == kind::pair;
-  auto plain = !two && combine.empty();
-  auto p = plain ? predicate_destination(d) : temp('p');
-  auto exact = "setp." + test + "." + m.back();
-  if (!try_emit(exact, {p, a, b}, 0, flags) &&
-      !try_emit("setp." + test + ".b" + std::to_string(8 * t->bytes), {p, a, b},
-                0, flags))
-    unsupported();
-  if (plain)
-    return;
-  auto inverse = -1;
-  if (two) {
-    inverse = temp('p');
-    emit("not.pred", {inverse, p});
-  }
-  auto with = combine.empty() ? -1 : predicate(arg(3));
-  auto finish = [&](const op& to, int value) {
-    if (to.is == kind::sink)
-      return;
-    auto out = predicate_destination(to);
-    if (combine.empty())
-      emit("mov.pred", {out, value});
-    else
-      emit(combine + ".pred", {out, value, with});
-  };
-  if (!two)
-    return finish(d, p);
-  // The first result may be an operand of the second.
-  auto first = temp('p');
-  if (combine.empty())
-    emit("mov.pred", {first, p});
-  else
-    emit(combine + ".pred", {first, p, with});
-  finish(d.elements[1], inverse);
-  if (d.elements[0].is != kind::sink)
-    emit("mov.pred", {predicate_destination(d.elements[0]), first});
-}
-
-void function_lowering::set() {
-  // set.cmp.dtype.stype: a comparison whose result is a number.
-  auto& m = now_->modifiers;
-  if (m.size() < 3 || now_->operands.size() < 3)
-    unsupported();
-  auto d = parse_type(m[m.size() - 2]);
-  if (!d || d->bytes != 4 || d->packed)
-    unsupported();
-  auto saved = *now_;
-  auto as_setp = saved;
-  as_setp.name = "setp";
-  as_setp.modifiers.erase(as_setp.modifiers.end() - 2);
-  auto p = temp('p');
-  as_setp.operands[0] = op{};
-  as_setp.operands[0].is = kind::reg;
-  as_setp.operands[0].number = p;
-  auto old = now_;
-  now_ = &as_setp;
-  compare();
-  now_ = old;
-  auto yes = d->kind == 'f' ? 0x3f800000u : 0xffffffffu;
-  emit("selp.b32",
-       {destination(arg(0), '4'), constant('4', yes), constant('4', 0), p});
-}
-
-void function_lowering::slct() {
-  need(4);
-  auto& m = now_->modifiers;
-  if (m.size() < 2)
-    unsupported();
-  auto t = parse_type(m[m.size() - 2]);
-  auto c = m.back();
-  if (!t || (c != "s32" && c != "f32"))
-    unsupported();
-  auto p = temp('p');
-  emit("setp.ge." + c, {p, source(arg(3), '4'), constant('4', 0)}, 0,
-       has("ftz") ? mod::ftz : 0u);
-  auto w = width_for(*t);
-  emit("selp.b" + std::to_string(8 * t->bytes),
-       {destination(arg(0), w), source(arg(1), w), source(arg(2), w), p});
-}
-
-void function_lowering::convert() {
-  auto& m = now_->modifiers;
-  if (m.size() < 2 || has("pack"))
-    unsupported();
-  auto d = parse_type(m[m.size() - 2]);
-  auto s = parse_type(m.back());
-  if (!d || !s)
-    unsupported();
-  auto flags = std::uint32_t{0};
-  for (auto i = std::size_t{0}; i + 2 < m.size(); ++i) {
-    if (auto f = rounding_flag(m[i]))
-      flags |= *f;
-    else if (m[i] == "sat")
-      flags |= mod::sat;
-    else if (m[i] == "satfinite")
-      unsupported();
-    else
-      unsupported();
-  }
-  if (d->packed) {
-    need(3);
-    emit("cvt." + m[m.size() - 2] + "." + m.back(),
-         {destination(arg(0), '4'), source(arg(1), '4'), source(arg(2), '4')},
-         0, flags);
-    return;
-  }
-  need(2);
-  auto from = width_for(*s);
-  auto to = width_for(*d);
-  // Registers may be wider than the types.
-  auto a = -1;
-  if (arg(1).is == kind::reg && width_of(arg(1).number) > from &&
-      width_of(arg(1).number) <= '8')
-    a = resize(arg(1).number, from, false);
-  else
-    a = source(arg(1), from);
-  auto out = -1;
-  auto wide = arg(0).is == kind::reg && width_of(arg(0).number) > to &&
-              width_of(arg(0).number) <= '8' && !is_float(*d);
-  out = wide ? temp(to) : destination(arg(0), to);
-  auto name = [](const std::string& x, const ptx::type& t) {
-    return t.kind == 'b' ? "u" + x.substr(1) : x;
-  };
-  // Integers saturate by themselves when they come from floating point.
-  emit("cvt." + name(m[m.size() - 2], *d) + "." + name(m.back(), *s), {out, a},
-       0, is_float(*s) && !is_float(*d) ? flags & ~mod::sat : flags);
-  if (!wide)
-    return;
-  auto reg = arg(0).number;
-  auto sign = std::string{d->kind == 's' ? "s" : "u"};
-  emit("cvt." + sign + std::to_string(8 * (width_of(reg) - '0')) + "." + sign +
-           std::to_string(8 * d->bytes),
-       {reg, out});
-}
-
 bool function_lowering::carry() {
   auto& n = now_->name;
   auto cc = has("cc");
@@ -783,6 +493,30 @@ bool function_lowering::carry() {
        {destination(arg(0), w), source(arg(1), w), source(arg(2), w)}, 0,
        flags);
   return true;
+}
+
+void function_lowering::approximate_double() {
+  need(2);
+  emit(now_->text(), {destination(arg(0), '8'), source(arg(1), '8')});
+}
+
+/// lop3 with a second result: whether anything is set, combined with a
+/// predicate.
+void function_lowering::logic_with_predicate() {
+  need(6);
+  auto both = arg(0).is == kind::pair;
+  if (arg(4).is != kind::integer || !both)
+    fail(now_->text() + " wants d|p and a table");
+  auto& d = arg(0).elements[0];
+  auto& p = arg(0).elements[1];
+  auto q = predicate(arg(5));
+  auto out = destination(d, '4');
+  auto a = source(arg(1), '4');
+  auto b = source(arg(2), '4');
+  auto c = source(arg(3), '4');
+  // The predicate may be the one that is read.
+  emit("lop3.b32", {out, a, b, c}, std::int64_t(arg(4).bits & 255));
+  emit("lop3.pred", {predicate_destination(p), out, q}, has("and") ? 1 : 0);
 }
 
 /// Everything that the table holds under the instruction's own name.
@@ -818,6 +552,8 @@ void function_lowering::arithmetic() {
     imm = std::find(std::begin(tests), std::end(tests), m.front()) -
           std::begin(tests);
     key += "." + m.back();
+  } else if (key == "lop3" && (has("or") || has("and"))) {
+    return logic_with_predicate();
   } else if (key == "lop3") {
     need(5);
     if (arg(4).is != kind::integer)
@@ -830,6 +566,9 @@ void function_lowering::arithmetic() {
       unsupported();
     if (key == "mad" && is_float(*t))
       key = "fma";
+    // The approximations of double are functions of their own.
+    if (has("approx") && t->kind == 'f' && t->bytes == 8 && has("ftz"))
+      return approximate_double();
     for (auto& x : m) {
       auto f = rounding_flag(x);
       if (f && is_float(*t))
@@ -841,7 +580,7 @@ void function_lowering::arithmetic() {
     }
   }
   auto entry = find_op(key);
-  if (entry == nullptr && t) {
+  if (entry == nullptr && t && !t->packed) {
     auto dot = key.rfind('.');
     key = key.substr(0, dot) + ".b" + std::to_string(8 * t->bytes);
     if (!is_float(*t) || now_->name == "selp")
@@ -1076,8 +815,9 @@ program lower(const ptx::module& from, const symbol_addresses& addresses) {
       to.first = std::uint32_t(m.out.instrs.size());
       continue;
     }
-    auto calls = std::any_of(f.body.begin(), f.body.end(),
-                             [](auto& x) { return x.name == "call"; });
+    auto calls = std::any_of(f.body.begin(), f.body.end(), [](auto& x) {
+      return x.name == "call" || x.name == "alloca";
+    });
     auto layout = f.entry && !calls ? shared_layout{} : common;
     if (f.entry)
       place_shared_of(layout, m, f);

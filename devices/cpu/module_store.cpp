@@ -2,6 +2,7 @@
 
 #include "devices/cpu/fatbin.hpp"
 #include "devices/cpu/lowering.hpp"
+#include "devices/cpu/ptx_link.hpp"
 #include "devices/cpu/ptx_parser.hpp"
 
 #include <algorithm>
@@ -32,7 +33,8 @@ void place(compiled& x, device_address next) {
     if (!has_memory(v) || x.addresses.contains(v.name))
       continue;
     auto same = [&](const ptx::variable& other) {
-      return other.name == v.name && !other.external && has_memory(other);
+      return other.name == v.name && other.seen != ptx::linkage::external &&
+             has_memory(other);
     };
     auto defined = std::find_if(x.source.variables.begin(),
                                 x.source.variables.end(), same);
@@ -60,7 +62,7 @@ void initialise(const compiled& x) {
     return out;
   };
   for (auto& v : x.source.variables) {
-    if (!has_memory(v) || v.external)
+    if (!has_memory(v) || v.seen == ptx::linkage::external)
       continue;
     auto to = reinterpret_cast<std::byte*>(x.addresses.at(v.name));
     auto size = std::min<std::uint64_t>(v.initial.size(), v.bytes);
@@ -133,37 +135,77 @@ status check_versions(const ptx::module& x) {
 
 } // namespace
 
-result<loaded_module> module_store::compile(std::string_view text) {
+namespace {
+
+bool wants_heap(const ptx::module& x) {
+  return std::any_of(x.functions.begin(), x.functions.end(), [](auto& f) {
+    return !f.defined && (f.name == "malloc" || f.name == "free");
+  });
+}
+
+device_address round_up(device_address x, std::uint64_t to) {
+  return (x + to - 1) / to * to;
+}
+
+} // namespace
+
+result<loaded_module>
+module_store::compile(std::span<const std::string> texts) {
   auto x = compiled{};
   auto out = loaded_module{};
+  auto heap_at = device_address{0};
   try {
-    x.source = ptx::parse(text);
-    if (auto ok = check_versions(x.source); !ok)
-      return ok.why();
-    out.begin = (next_ + 255) / 256 * 256;
+    auto parts = std::vector<ptx::module>{};
+    for (auto& text : texts) {
+      parts.push_back(ptx::parse(text));
+      if (auto ok = check_versions(parts.back()); !ok)
+        return ok.why();
+    }
+    x.source = parts.size() == 1 ? std::move(parts.front())
+                                 : ptx::link(std::move(parts));
+    auto first = next_;
+    if (wants_heap(x.source) && !heap_.placed()) {
+      heap_at = round_up(next_, granule_bytes);
+      first = heap_at + heap::default_bytes;
+    }
+    out.begin = round_up(first, 256);
     place(x, out.begin);
     out.end = x.end;
     out.code = std::make_shared<const program>(lower(x.source, x.addresses));
-    if (auto ok = back(out); !ok)
+    if (!out.code->uses_heap)
+      heap_at = 0; // declared, but never called
+    auto begin = heap_at != 0 ? heap_at : out.begin;
+    if (auto ok =
+            back(begin, heap_at != 0 ? std::max(out.end, first) : out.end);
+        !ok)
       return ok.why();
     initialise(x);
   } catch (const ptx::syntax_error& why) {
     return bad_ptx(why.what());
   }
+  if (heap_at != 0) {
+    heap_.place(heap_at, heap::default_bytes);
+    for (auto g = heap_at; g != heap_at + heap::default_bytes;
+         g += granule_bytes)
+      ++granules_[g / granule_bytes * granule_bytes];
+    // What a snapshot saves; no variable of a program has such a name.
+    out.globals.push_back(
+        {"the device heap", heap_at, heap::default_bytes, false});
+  }
   for (auto& f : out.code->functions)
     if (f.entry && f.count != 0)
       out.kernels.push_back({&f, describe(*out.code, f)});
   for (auto& v : x.source.variables)
-    if (has_memory(v) && !v.external)
+    if (has_memory(v) && v.seen != ptx::linkage::external)
       out.globals.push_back(
           {v.name, x.addresses.at(v.name), v.bytes, v.managed});
   return out;
 }
 
-status module_store::back(const loaded_module& x) {
-  for (auto g = x.begin / granule_bytes; g * granule_bytes < x.end; ++g) {
+status module_store::back(device_address begin, device_address end) {
+  for (auto g = begin / granule_bytes; g * granule_bytes < end; ++g) {
     auto address = g * granule_bytes;
-    if (x.begin == x.end || granules_.contains(address))
+    if (begin == end || granules_.contains(address))
       continue;
     if (auto ok = take_(address); !ok)
       return ok;
@@ -195,15 +237,15 @@ result<module_info> module_store::load(module_id id,
   if (!id || modules_.contains(id))
     return fault{CUDA_ERROR_INVALID_HANDLE,
                  "module " + std::to_string(id.value) + " exists already"};
-  auto text = ptx_of(image, compute_capability);
-  if (!text)
-    return text.why();
+  auto texts = ptx_of(image, compute_capability);
+  if (!texts)
+    return texts.why();
   auto x = loaded_module{};
-  if (text->empty()) {
+  if (texts->empty()) {
     x.begin = x.end = next_;
     x.code = std::make_shared<const program>();
   } else {
-    auto got = compile(*text);
+    auto got = compile(*texts);
     if (!got) {
       give_unused(next_, ~device_address{0}, false);
       return got.why();

@@ -1,6 +1,7 @@
 // The modules of a session: their programs and where their variables lie.
 #pragma once
 
+#include "devices/cpu/heap.hpp"
 #include "devices/cpu/memory_map.hpp"
 #include "devices/cpu/program.hpp"
 #include "devices/device.hpp"
@@ -49,13 +50,17 @@ public:
   /// Forgets a module; gives back the granules that no module uses any more.
   status unload(module_id id);
 
+  /// What malloc of kernels takes from. Placed when the first module that
+  /// calls it is loaded, in front of that module's variables, for good.
+  cpu::heap& heap() noexcept { return heap_; }
+
   loaded_module* find(module_id id);
   /// Null when there is no such kernel.
   loaded_kernel* find(module_id id, std::uint32_t kernel);
 
 private:
-  result<loaded_module> compile(std::string_view text);
-  status back(const loaded_module& x);
+  result<loaded_module> compile(std::span<const std::string> texts);
+  status back(device_address begin, device_address end);
 
   /// Gives back granules of [begin, end) that hold nothing.
   void give_unused(device_address begin, device_address end, bool was_used);
@@ -63,6 +68,7 @@ private:
   take_memory take_;
   give_memory give_;
   device_address next_ = 0;
+  cpu::heap heap_;
   std::unordered_map<module_id, loaded_module> modules_;
   /// How many modules have variables in each granule.
   std::unordered_map<device_address, unsigned> granules_;

@@ -4,14 +4,15 @@
 
 #include "devices/cpu/program.hpp"
 
-#include <span>
 #include <string_view>
+#include <vector>
 
 namespace vgpu::device::cpu {
 
 /// `signature` says how wide the fields are, in the order of instr::o: 1, 2,
 /// 4, 8 bytes a lane, p for a predicate; capitals (or P) for what is written.
-/// 'A', 'B', 'D', 'H' are written registers of 1, 2, 4 and 8 bytes.
+/// 'A', 'B', 'D', 'H', 'Q' are written registers of 1, 2, 4, 8 and 16 bytes;
+/// '@' is a read one of 16; an operand behind '?' may be absent, '.' is none.
 struct op_entry {
   std::string_view key;
   handler fn = nullptr;
@@ -25,12 +26,7 @@ const op_entry* find_op(std::string_view key);
 /// The name of the variant in use: x86-64-v2 or -v3.
 std::string_view op_variant();
 
-// The same code, compiled for each level of processor.
-namespace x86_64_v2 {
-std::span<const op_entry> table();
-}
-namespace x86_64_v3 {
-std::span<const op_entry> table();
-}
+/// Every key, in order: what the executor can do.
+std::vector<std::string_view> op_keys();
 
 } // namespace vgpu::device::cpu

@@ -52,7 +52,13 @@ inline constexpr std::uint32_t relu = 1024;
 } // namespace mod
 
 /// A built-in function that the "system" (the driver, on a GPU) provides.
-enum class system_call : std::uint8_t { none, vprintf, assert_fail };
+enum class system_call : std::uint8_t {
+  none,
+  vprintf,
+  assert_fail,
+  malloc,
+  free,
+};
 
 /// Where one call parameter lies in a frame's parameter memory: lane after
 /// lane.
@@ -101,6 +107,7 @@ struct program {
   std::vector<call_site> calls;
   unsigned target = 0;
   std::uint64_t constant_bytes = 0; // .const variables
+  bool uses_heap = false;           // calls malloc or free
 
   const code& function_at(const instr* in) const {
     auto index = static_cast<std::uint32_t>(in - instrs.data());

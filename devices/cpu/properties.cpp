@@ -89,7 +89,7 @@ std::map<int, int> attributes_of(const cpu_options& options) {
                              {74, 32768},
                              {77, 32768}})
     out[name] = value;
-  // What we do not have: managed memory, cooperative and cluster launches,
+  // What we do not have: managed memory, cluster launches,
   // peers, tensor maps, multicast and the like.
   for (auto i = 1; i <= 147; ++i)
     out.try_emplace(i, 0);
@@ -102,6 +102,7 @@ std::map<int, int> attributes_of(const cpu_options& options) {
   out[CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY] = 1;
   out[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID] = 1 + options.ordinal;
   out[CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED] = 1;
+  out[CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH] = 1;
   out[CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED] = 1;
   out[CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM] = 1;
   return out;

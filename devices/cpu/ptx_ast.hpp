@@ -35,14 +35,22 @@ struct relocation {
   std::uint8_t bytes = 8;
 };
 
+/// Who sees a symbol, and which of several definitions counts.
+enum class linkage : std::uint8_t {
+  local,    // this text only
+  visible,  // all that it is linked with
+  weak,     // .weak or .common: as visible, and one of several is taken
+  external, // declared here, defined elsewhere
+};
+
 struct variable {
   std::string name;
   space where = space::global;
   type element;
   std::uint64_t align = 1; // bytes
   std::uint64_t bytes = 0;
-  bool external = false; // declared here, defined elsewhere
-  bool unsized = false;  // extern array without a size: dynamic shared memory
+  linkage seen = linkage::local;
+  bool unsized = false; // extern array without a size: dynamic shared memory
   bool managed = false;
   std::vector<std::uint8_t> initial; // shorter than bytes: zeros follow
   std::vector<relocation> relocations;
@@ -50,7 +58,7 @@ struct variable {
 
 struct operand {
   enum class kind : std::uint8_t {
-    reg,     // number: index into function::registers
+    reg,     // number: index into function::registers; name: a part of it
     integer, // bits
     f32,     // bits
     f64,     // bits
@@ -110,6 +118,7 @@ struct prototype {
 
 struct function {
   std::string name;
+  linkage seen = linkage::local;
   bool entry = false;
   bool defined = false;
   std::vector<variable> results, parameters;

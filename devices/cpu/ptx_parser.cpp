@@ -110,7 +110,7 @@ private:
 
   // -- functions --------------------------------------------------------------
 
-  void function_header(bool entry);
+  void function_header(bool entry, linkage seen);
   void tuning(function& out);
   void body();
   void statement();
@@ -222,14 +222,16 @@ void parser::top_level() {
 }
 
 void parser::symbol() {
-  auto external = false;
+  auto seen = linkage::local;
   while (at_dotted("visible") || at_dotted("extern") || at_dotted("weak") ||
          at_dotted("common")) {
-    external = external || at_dotted("extern");
+    seen = at_dotted("visible")  ? linkage::visible
+           : at_dotted("extern") ? linkage::external
+                                 : linkage::weak;
     advance();
   }
   if (at_dotted("entry") || at_dotted("func"))
-    return function_header(at_dotted("entry"));
+    return function_header(at_dotted("entry"), seen);
   auto where =
       now_.is == token::kind::dotted ? parse_space(now_.text) : std::nullopt;
   if (!where)
@@ -237,7 +239,7 @@ void parser::symbol() {
   advance();
   do {
     auto x = declaration(*where);
-    x.external = external;
+    x.seen = seen;
     out_.variables.push_back(std::move(x));
   } while (take(','));
   expect(';');
@@ -335,6 +337,8 @@ void parser::initial_value(variable& out, unsigned depth) {
 
 void parser::initial_item(variable& out) {
   auto size = out.element.bytes;
+  if (size > 8)
+    fail("initial values of .b128 are not supported");
   auto value = std::uint64_t{0};
   auto store = [&] {
     for (auto i = 0u; i < size; ++i)
@@ -460,9 +464,10 @@ void parser::tuning(function& out) {
   }
 }
 
-void parser::function_header(bool entry) {
+void parser::function_header(bool entry, linkage seen) {
   auto out = function{};
   out.entry = entry;
+  out.seen = seen;
   out.line = now_.line;
   advance();
   if (!entry && at_dotted("attribute")) {
@@ -663,6 +668,9 @@ void parser::instruction_rest(instruction x) {
       x.operands.push_back(parse_operand());
     while (take(','));
   }
+  for (auto& o : x.operands)
+    if (o.is == operand::kind::reg && !o.name.empty() && x.name[0] != 'v')
+      fail(x.text() + " cannot use a part of a register");
   if (!take(';'))
     fail("expected ';' after " + x.text() + " before '" +
          std::string{now_.text.substr(0, 40)} + "'");
@@ -789,6 +797,11 @@ operand parser::parse_operand(unsigned depth) {
          "'");
   }
   out = named(word());
+  if (depth == 0 && out.is == operand::kind::reg &&
+      now_.is == token::kind::dotted) {
+    out.name = now_.text; // a part of it: %r1.b0
+    advance();
+  }
   if (out.is == operand::kind::reg && take('|')) {
     auto pair = operand{};
     pair.is = operand::kind::pair;
@@ -818,6 +831,10 @@ std::optional<type> parse_type(std::string_view x) {
     return type{'h', 2, false};
   if (x == "bf16x2")
     return type{'h', 4, true};
+  if (x == "b128")
+    return type{'b', 16, false};
+  if (x == "u16x2" || x == "s16x2")
+    return type{x[0], 4, true};
   if (x.size() < 2 || x.size() > 3)
     return std::nullopt;
   auto kind = x[0];

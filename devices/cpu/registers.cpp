@@ -19,6 +19,8 @@ std::uint32_t bytes_of(char width) {
     return 2 * lanes;
   case '4':
     return 4 * lanes;
+  case '@': // 16
+    return 16 * lanes;
   default:
     return 8 * lanes;
   }
@@ -205,15 +207,16 @@ private:
   }
 
   void assign(const std::vector<interval>& spans) {
-    static constexpr auto widths = std::string_view{"p1248"};
-    std::array<std::vector<std::int32_t>, 5> free;
+    static constexpr auto widths = std::string_view{"p1248@"};
+    std::array<std::vector<std::int32_t>, 6> free;
     auto active = std::vector<interval>{};
     auto later = [](const interval& a, const interval& b) {
       return a.end > b.end;
     };
     auto live = 0u;
     auto weight = [&](std::int32_t id) {
-      return values_[static_cast<std::size_t>(id)].width == '8' ? 2u : 1u;
+      auto width = values_[static_cast<std::size_t>(id)].width;
+      return width == '@' ? 4u : width == '8' ? 2u : 1u;
     };
     for (auto& s : spans) {
       while (!active.empty() && active.front().end < s.begin) {

@@ -10,7 +10,7 @@ namespace vgpu::device::cpu {
 
 /// A register or constant of a function before it has a place.
 struct value {
-  char width = '4'; // as in op_entry::signature
+  char width = '4'; // as in op_entry::signature, lower case
   bool constant = false;
   std::uint64_t bits = 0; // of a constant
 };

@@ -1,6 +1,7 @@
 #include "devices/cpu/system_calls.hpp"
 
 #include "devices/cpu/block.hpp"
+#include "devices/cpu/heap.hpp"
 #include "devices/cpu/printf_format.hpp"
 
 #include <bit>
@@ -27,7 +28,8 @@ public:
     return out;
   }
 
-  void result(std::int32_t x) const {
+  template <class T>
+  void result(T x) const {
     if (site_.results.empty())
       return;
     auto& p = site_.results[0];
@@ -80,6 +82,20 @@ void run_vprintf(warp& w, unsigned lane, const call_site& site) {
   from.result(text ? 1 : -1);
 }
 
+void run_malloc(warp& w, unsigned lane, const call_site& site) {
+  auto from = caller{w, lane, site};
+  auto heap = w.blk.in.heap;
+  auto bytes = from.argument<std::uint64_t>(0);
+  from.result(heap != nullptr ? heap->allocate(bytes) : 0);
+}
+
+/// False when there is no such block.
+bool run_free(warp& w, unsigned lane, const call_site& site) {
+  auto address = caller{w, lane, site}.argument<std::uint64_t>(0);
+  auto heap = w.blk.in.heap;
+  return address == 0 || (heap != nullptr && heap->release(address));
+}
+
 std::string triple(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   return "[" + std::to_string(x) + "," + std::to_string(y) + "," +
          std::to_string(z) + "]";
@@ -103,6 +119,10 @@ void run_assert(warp& w, unsigned lane, const call_site& site) {
 system_call find_system_call(std::string_view name) {
   if (name == "vprintf")
     return system_call::vprintf;
+  if (name == "malloc")
+    return system_call::malloc;
+  if (name == "free")
+    return system_call::free;
   if (name == "__assertfail")
     return system_call::assert_fail;
   return system_call::none;
@@ -112,10 +132,22 @@ const instr* system_call_of(warp& w, const instr* in) {
   auto& site = w.blk.in.of->calls[in->extra];
   for (auto m = w.mask; m != 0; m &= m - 1) {
     auto lane = static_cast<unsigned>(std::countr_zero(m));
-    if (site.system == system_call::vprintf)
+    switch (site.system) {
+    case system_call::vprintf:
       run_vprintf(w, lane, site);
-    else
+      break;
+    case system_call::malloc:
+      run_malloc(w, lane, site);
+      break;
+    case system_call::free:
+      if (!run_free(w, lane, site))
+        return w.fail(CUDA_ERROR_ILLEGAL_ADDRESS, in,
+                      "free of what malloc did not give");
+      break;
+    default:
       run_assert(w, lane, site);
+      break;
+    }
   }
   if (site.system == system_call::assert_fail)
     return w.fail(CUDA_ERROR_ASSERT, in, "an assertion failed");

@@ -268,6 +268,7 @@ frame* warp::make_frame(const code& of) {
       out->site = nullptr;
       out->depth = 0;
       out->local_base = 0;
+      out->dynamic = 0;
       return out;
     }
   }
@@ -306,7 +307,8 @@ void copy_params(std::byte* to, const param_slot& into, const std::byte* from,
 const instr* warp::call(const code& callee, const call_site& site,
                         const instr* back) {
   auto caller = in_;
-  auto base = caller->local_base + (caller->of->local_bytes + 15) / 16 * 16;
+  auto base = caller->local_base + (caller->of->local_bytes + 15) / 16 * 16 +
+              caller->dynamic;
   if (caller->depth >= max_depth || base + callee.local_bytes > local_bytes ||
       frame_bytes_ > max_frame_bytes)
     return fail(CUDA_ERROR_ILLEGAL_ADDRESS, back - 1,

@@ -24,6 +24,7 @@ struct frame {
   lane_mask inside = 0;            // lanes that have not returned
   std::uint32_t depth = 0;
   std::uint32_t local_base = 0; // of .local variables, in a lane's memory
+  std::uint32_t dynamic = 0;    // bytes of alloca behind them
   std::byte* regs = nullptr;    // 64-byte aligned
   std::byte* params = nullptr;
   std::unique_ptr<std::byte[]> memory;
@@ -137,8 +138,16 @@ public:
   /// Ends the block with an error; always null.
   const instr* fail(int code, const instr* at, const char* what);
 
+  /// 8 KiB for an instruction's own use.
+  std::byte* scratch() {
+    if (!scratch_)
+      scratch_ = std::make_unique<std::uint64_t[]>(1024);
+    return reinterpret_cast<std::byte*>(scratch_.get());
+  }
+
   /// A hint that the running lanes may be waiting for somebody.
   void may_spin() noexcept {
+    budget -= 32;
     if (waiting_ != 0)
       spin_ += 32;
   }
@@ -162,6 +171,7 @@ private:
   std::vector<frame*> free_frames_;
   std::size_t frame_bytes_ = 0;
   std::unique_ptr<std::byte[]> local_memory_;
+  std::unique_ptr<std::uint64_t[]> scratch_;
 };
 
 } // namespace vgpu::device::cpu

@@ -4,6 +4,7 @@
 // Usage: image_fuzz ITERATIONS FIRST_SEED FILE...
 #include "devices/cpu/fatbin.hpp"
 #include "devices/cpu/lowering.hpp"
+#include "devices/cpu/ptx_link.hpp"
 #include "devices/cpu/ptx_parser.hpp"
 
 #include <cstddef>
@@ -22,11 +23,14 @@ using namespace vgpu::device::cpu;
 
 /// Whether it was accepted.
 bool load(const std::string& image) {
-  auto text = ptx_of(std::as_bytes(std::span{image}), 90);
-  if (!text)
+  auto texts = ptx_of(std::as_bytes(std::span{image}), 90);
+  if (!texts)
     return false;
   try {
-    auto m = ptx::parse(*text);
+    auto parts = std::vector<ptx::module>{};
+    for (auto& text : *texts)
+      parts.push_back(ptx::parse(text));
+    auto m = ptx::link(std::move(parts));
     auto addresses = symbol_addresses{};
     for (auto& v : m.variables)
       addresses[v.name] = 4096;

@@ -2,6 +2,7 @@
 // PTX text, parser, lowering.
 #include "devices/cpu/fatbin.hpp"
 #include "devices/cpu/lowering.hpp"
+#include "devices/cpu/ptx_link.hpp"
 #include "devices/cpu/ptx_parser.hpp"
 #include "target.hpp"
 
@@ -10,11 +11,14 @@ namespace cpu = vgpu::device::cpu;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr unsigned arch = 90;
-  auto text = cpu::ptx_of(test::as_bytes(data, size), arch);
-  if (!text)
+  auto texts = cpu::ptx_of(test::as_bytes(data, size), arch);
+  if (!texts)
     return 0;
   try {
-    auto module = cpu::ptx::parse(*text);
+    std::vector<cpu::ptx::module> parts;
+    for (auto& text : *texts)
+      parts.push_back(cpu::ptx::parse(text));
+    auto module = cpu::ptx::link(std::move(parts));
     cpu::symbol_addresses addresses;
     for (auto& x : module.variables)
       addresses.emplace(x.name, (addresses.size() + 1) << 20);

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "devices/cpu/block.hpp"
+#include "devices/cpu/bulk.hpp"
 #include "devices/cpu/float_format.hpp"
+#include "devices/cpu/matrix.hpp"
 #include "devices/cpu/ops.hpp"
 #include "devices/cpu/system_calls.hpp"
 #include "devices/cpu/warp.hpp"
@@ -20,6 +22,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <span>
 #include <type_traits>
 #include <vector>

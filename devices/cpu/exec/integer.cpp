@@ -1,4 +1,5 @@
 // Integer, bit and predicate instructions.
+#include "devices/cpu/exec/begin.hpp"
 
 template <class T>
 constexpr T int_div(T a, T b) {
@@ -423,7 +424,7 @@ const instr* unpack(warp& w, const instr* in) {
   CMP("setp.gt." #t, T, a > b)                                                 \
   CMP("setp.ge." #t, T, a >= b)
 
-static const op_entry integer_ops[] = {
+static const op_entry ops[] = {
   INT_SIGNLESS(16, u16)
   INT_SIGNLESS(32, u32)
   INT_SIGNLESS(64, u64)
@@ -562,3 +563,6 @@ static const op_entry integer_ops[] = {
   op_entry{"unpack4.b32", &unpack<u8, u32, 4>, "A4AAA"},
   op_entry{"unpack4.b64", &unpack<u16, u64, 4>, "B8BBB"},
 };
+
+#define VGPU_PART integer_ops
+#include "devices/cpu/exec/end.hpp"

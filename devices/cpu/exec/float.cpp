@@ -1,46 +1,6 @@
 // Floating point arithmetic.
-
-// PTX gives one NaN for f32 whatever the operands' payloads were.
-[[gnu::always_inline]] inline f32 canonical(f32 x) {
-  return x == x ? x : std::bit_cast<f32>(0x7fffffffu);
-}
-[[gnu::always_inline]] inline f64 canonical(f64 x) { return x; }
-
-inline f32 flush(f32 x) {
-  auto bits = std::bit_cast<u32>(x);
-  return (bits & 0x7f800000u) == 0 ? std::bit_cast<f32>(bits & 0x80000000u)
-                                   : x;
-}
-inline f64 flush(f64 x) { return x; }
-
-template <class T>
-T saturate(T x) {
-  return x > T(0) ? (x < T(1) ? x : T(1)) : T(0);
-}
-
-// Calls f with the processor rounding as the modifiers say.
-template <class F>
-void rounded(u32 flags, F f) {
-  static constexpr u32 control[] = {_MM_ROUND_NEAREST, _MM_ROUND_TOWARD_ZERO,
-                                    _MM_ROUND_DOWN, _MM_ROUND_UP};
-  auto old = _mm_getcsr();
-  _mm_setcsr((old & ~u32(_MM_ROUND_MASK)) | control[flags & mod::round_mask]);
-  asm volatile("" ::: "memory");
-  f();
-  asm volatile("" ::: "memory");
-  _mm_setcsr(old);
-}
-
-template <class T>
-T before(u32 flags, T x) {
-  return (flags & mod::ftz) != 0 ? flush(x) : x;
-}
-
-template <class T>
-T after(u32 flags, T x) {
-  x = before(flags, x);
-  return (flags & mod::sat) != 0 ? saturate(x) : canonical(x);
-}
+#include "devices/cpu/exec/begin.hpp"
+#include "devices/cpu/exec/numbers.inl"
 
 template <class T, auto F>
 [[gnu::noinline]] const instr* float1_slow(warp& w, const instr* in) {
@@ -130,24 +90,6 @@ const instr* fused(warp& w, const instr* in) {
   });
 }
 
-// min and max prefer numbers to NaN, and order -0 before +0.
-template <class T>
-T minimum(T a, T b) {
-  if (a != a)
-    return b;
-  if (b != b)
-    return a;
-  return a < b || (a == b && std::signbit(a)) ? a : b;
-}
-template <class T>
-T maximum(T a, T b) {
-  if (a != a)
-    return b;
-  if (b != b)
-    return a;
-  return a > b || (a == b && !std::signbit(a)) ? a : b;
-}
-
 template <class T, bool Max>
 const instr* extremum(warp& w, const instr* in) {
   auto a = reg<T>(w, in, fa);
@@ -219,30 +161,6 @@ const instr* classify(warp& w, const instr* in) {
   return in + 1;
 }
 
-// -- 16-bit formats -----------------------------------------------------------
-
-struct half {
-  static f64 load(u16 x) { return half_to_double(x); }
-  static u16 store(f64 x, rounding how) { return double_to_half(x, how); }
-};
-struct bfloat {
-  static f64 load(u16 x) { return bfloat_to_double(x); }
-  static u16 store(f64 x, rounding how) { return double_to_bfloat(x, how); }
-};
-
-inline rounding rounding_of(u32 flags) {
-  return rounding(flags & mod::round_mask);
-}
-
-template <class H>
-u16 finish(f64 x, u32 flags) {
-  if ((flags & mod::sat) != 0)
-    x = saturate(x);
-  if ((flags & mod::relu) != 0 && x < 0)
-    x = 0;
-  return H::store(x, rounding_of(flags));
-}
-
 // Applies F to each 16-bit part of operands of type T, in double precision,
 // which holds products and sums of these formats exactly enough to be rounded
 // once.
@@ -253,8 +171,10 @@ const instr* halves(warp& w, const instr* in) {
   for (auto i = 0u; i < N; ++i)
     s[i] = reg<T>(w, in, from[i]);
   auto flags = in->flags;
+  auto flushes = (flags & mod::ftz) != 0;
   auto part = [&](unsigned i, unsigned l, unsigned k) {
-    return H::load(u16(u32{s[i][l]} >> (16 * k)));
+    auto x = u16(u32{s[i][l]} >> (16 * k));
+    return H::load(flushes ? flush_half<H>(x) : x);
   };
   auto d = reg<T>(w, in, fd);
   each_lane(w.mask, [&](unsigned l) {
@@ -267,7 +187,8 @@ const instr* halves(warp& w, const instr* in) {
         x = F(part(0, l, k), part(1, l, k), flags);
       else
         x = F(part(0, l, k), part(1, l, k), part(2, l, k), flags);
-      out |= u32{finish<H>(x, flags)} << (16 * k);
+      auto bits = finish<H>(x, flags);
+      out |= u32{flushes ? flush_half<H>(bits) : bits} << (16 * k);
     }
     d[l] = T(out);
   });
@@ -339,17 +260,19 @@ f64 half_extremum(f64 a, f64 b, u32 flags) {
 
 #define HALF_OPS(t, T, H, N)                                                   \
   op_entry{"add." t,                                                           \
-           &halves<T, H, 2, [](f64 a, f64 b, u32) { return a + b; }>,          \
+           &halves<T, H, 2, [](f64 a, f64 b, u32) { return odd_sum(a, b); }>,  \
            sig<T, T, T>},                                                      \
   op_entry{"sub." t,                                                           \
-           &halves<T, H, 2, [](f64 a, f64 b, u32) { return a - b; }>,          \
+           &halves<T, H, 2, [](f64 a, f64 b, u32) { return odd_sum(a, -b); }>, \
            sig<T, T, T>},                                                      \
   op_entry{"mul." t,                                                           \
            &halves<T, H, 2, [](f64 a, f64 b, u32) { return a * b; }>,          \
            sig<T, T, T>},                                                      \
   op_entry{"fma." t,                                                           \
            &halves<T, H, 3,                                                    \
-                   [](f64 a, f64 b, f64 c, u32) { return std::fma(a, b, c); }>,\
+                   [](f64 a, f64 b, f64 c, u32) {                              \
+                     return odd_sum(a * b, c);                                 \
+                   }>,                                                         \
            sig<T, T, T, T>},                                                   \
   op_entry{"min." t, &halves<T, H, 2, &half_extremum<false>>, sig<T, T, T>},   \
   op_entry{"max." t, &halves<T, H, 2, &half_extremum<true>>, sig<T, T, T>},    \
@@ -361,7 +284,7 @@ f64 half_extremum(f64 a, f64 b, u32 flags) {
   OP1("neg." t, T, T, a ^ T(0x80008000u))                                      \
   OP1("abs." t, T, T, a & T(0x7fff7fffu))
 
-static const op_entry float_ops[] = {
+static const op_entry ops[] = {
   FLOAT_OPS(f32, f32, u32)
   FLOAT_OPS(f64, f64, u64)
   HALF_OPS("f16", u16, half, 1)
@@ -381,3 +304,6 @@ static const op_entry float_ops[] = {
   op_entry{"tanh.f32", &float1<f32, [](f32 a) { return std::tanh(a); }>,
            sig<f32, f32>},
 };
+
+#define VGPU_PART float_ops
+#include "devices/cpu/exec/end.hpp"

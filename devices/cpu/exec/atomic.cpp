@@ -1,5 +1,8 @@
 // Atomic read-modify-write. In shared memory, which one host thread owns, a
 // plain one will do.
+#include "devices/cpu/exec/begin.hpp"
+#include "devices/cpu/exec/numbers.inl"
+#include "devices/cpu/exec/spaces.inl"
 
 template <class T>
 struct cell {
@@ -32,7 +35,12 @@ struct do_add {
     if constexpr (!Plain && std::is_integral_v<T> && sizeof(T) >= 4)
       return __atomic_fetch_add(reinterpret_cast<T*>(p), b, __ATOMIC_SEQ_CST);
     else
-      return modify<Plain, T>(p, [=](T a) { return T(a + b); });
+      return modify<Plain, T>(p, [=](T a) {
+        if constexpr (std::is_floating_point_v<T>)
+          return canonical(a + b);
+        else
+          return T(a + b);
+      });
   }
 };
 struct do_exch {
@@ -86,6 +94,24 @@ struct do_add_halves {
   }
 };
 
+template <class H, bool Max>
+struct do_extreme_halves {
+  template <bool Plain, class T>
+  static T run(std::byte* p, T b, T) {
+    return modify<Plain, T>(p, [=](T a) {
+      auto out = u32{0};
+      for (auto k = 0u; k < sizeof(T) / 2; ++k) {
+        auto x = H::load(u16(u32{a} >> (16 * k)));
+        auto y = H::load(u16(u32{b} >> (16 * k)));
+        out |= u32{H::store(Max ? maximum(x, y) : minimum(x, y),
+                            rounding::nearest)}
+               << (16 * k);
+      }
+      return T(out);
+    });
+  }
+};
+
 template <class T, class Op, class S, bool Plain, bool Two>
 const instr* atomic(warp& w, const instr* in) {
   using A = typename S::address;
@@ -127,7 +153,7 @@ inline constexpr auto atomic_text
            &atomic<T, Op, shared_space<u64>, true, two>,                       \
            atomic_text<T, '8', two>.data()},
 
-static const op_entry atomic_ops[] = {
+static const op_entry ops[] = {
   ATOMIC("add", "u32", u32, do_add, false)
   ATOMIC("add", "u64", u64, do_add, false)
   ATOMIC("add", "f32", f32, do_add, false)
@@ -136,6 +162,21 @@ static const op_entry atomic_ops[] = {
   ATOMIC("add", "f16x2", u32, do_add_halves<half>, false)
   ATOMIC("add", "bf16", u16, do_add_halves<bfloat>, false)
   ATOMIC("add", "bf16x2", u32, do_add_halves<bfloat>, false)
+#define EXTREME(op, t, T, H, max)                                              \
+  op_entry{"atom.global.a8." op "." t,                                         \
+           &atomic<T, do_extreme_halves<H, max>, global_space, false, false>,  \
+           atomic_text<T, '8', false>.data()},                                 \
+  op_entry{"atom.generic.a8." op "." t,                                        \
+           &atomic<T, do_extreme_halves<H, max>, generic_space, false, false>, \
+           atomic_text<T, '8', false>.data()},
+  EXTREME("min", "f16", u16, half, false)
+  EXTREME("min", "f16x2", u32, half, false)
+  EXTREME("min", "bf16", u16, bfloat, false)
+  EXTREME("min", "bf16x2", u32, bfloat, false)
+  EXTREME("max", "f16", u16, half, true)
+  EXTREME("max", "f16x2", u32, half, true)
+  EXTREME("max", "bf16", u16, bfloat, true)
+  EXTREME("max", "bf16x2", u32, bfloat, true)
   ATOMIC("min", "u32", u32, do_min, false)
   ATOMIC("min", "s32", s32, do_min, false)
   ATOMIC("min", "u64", u64, do_min, false)
@@ -158,3 +199,6 @@ static const op_entry atomic_ops[] = {
   ATOMIC("cas", "b32", u32, do_cas, true)
   ATOMIC("cas", "b64", u64, do_cas, true)
 };
+
+#define VGPU_PART atomic_ops
+#include "devices/cpu/exec/end.hpp"

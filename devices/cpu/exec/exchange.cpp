@@ -1,4 +1,5 @@
 // What lanes of a warp tell each other: shfl, vote, match, redux.
+#include "devices/cpu/exec/begin.hpp"
 
 // Runs `body` with the lanes that `members` (field f) wants together.
 template <field F, class B>
@@ -153,7 +154,7 @@ inline const instr* active_mask(warp& w, const instr* in) {
   return fill<u32>(w, in, [=](unsigned) { return m; });
 }
 
-static const op_entry exchange_ops[] = {
+static const op_entry ops[] = {
   op_entry{"shfl.up", &shfl<shuffle::up>, "D444?P4"},
   op_entry{"shfl.down", &shfl<shuffle::down>, "D444?P4"},
   op_entry{"shfl.bfly", &shfl<shuffle::bfly>, "D444?P4"},
@@ -191,3 +192,6 @@ static const op_entry exchange_ops[] = {
   op_entry{"elect", &elect, "?D4..?P"},
   op_entry{"activemask", &active_mask, "D"},
 };
+
+#define VGPU_PART exchange_ops
+#include "devices/cpu/exec/end.hpp"

@@ -1,4 +1,6 @@
 // cvt: between all scalar types, with rounding and saturation.
+#include "devices/cpu/exec/begin.hpp"
+#include "devices/cpu/exec/numbers.inl"
 
 // -- from integers ------------------------------------------------------------
 
@@ -33,15 +35,27 @@ const instr* int_to_float(warp& w, const instr* in) {
   return fill<D>(w, in, [=](unsigned l) { return D(a[l]); });
 }
 
+// As double, rounded so that the 16-bit result is rounded only once: what does
+// not fit is marked in the lowest bit.
+template <class S>
+f64 odd_double(S x) {
+  if constexpr (sizeof(S) < 8) {
+    return f64(x);
+  } else {
+    auto negative = x < 0;
+    auto size = negative ? u64(0) - u64(x) : u64(x);
+    if (size >> 53 != 0)
+      size = (size & ~u64{0xfff}) | ((size & 0xfff) != 0 ? u64{0x1000} : 0);
+    return negative ? -f64(size) : f64(size);
+  }
+}
+
 template <class H, class S>
 const instr* int_to_half(warp& w, const instr* in) {
   auto a = reg<S>(w, in, fa);
   auto flags = in->flags;
   return fill<u16>(w, in, [=](unsigned l) {
-    // Beyond 2^53 everything is an infinity, or its neighbour, in half; and
-    // the wider bfloat is rounded to odd first.
-    auto x = f64(a[l]);
-    return finish<H>(x, flags);
+    return finish<H>(odd_double(a[l]), flags);
   });
 }
 
@@ -187,7 +201,7 @@ const instr* floats_to_pair(warp& w, const instr* in) {
   op_entry{"cvt.s64." s, &with<s64, S>, sig<s64, R>},
 
 #undef CVT
-static const op_entry convert_ops[] = {
+static const op_entry ops[] = {
   CVT_INT_FROM("u8", u8)
   CVT_INT_FROM("s8", s8)
   CVT_INT_FROM("u16", u16)
@@ -219,3 +233,6 @@ static const op_entry convert_ops[] = {
   op_entry{"cvt.f16x2.f32", &floats_to_pair<half>, "D44"},
   op_entry{"cvt.bf16x2.f32", &floats_to_pair<bfloat>, "D44"},
 };
+
+#define VGPU_PART convert_ops
+#include "devices/cpu/exec/end.hpp"

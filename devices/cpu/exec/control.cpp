@@ -1,4 +1,5 @@
 // Control flow, barriers, special registers.
+#include "devices/cpu/exec/begin.hpp"
 
 inline const instr* branch(warp& w, const instr* in) {
   return in->imm <= 0 ? w.arrive_back(in + in->imm) : w.arrive(in + in->imm);
@@ -96,6 +97,12 @@ inline const instr* trap(warp& w, const instr* in) {
 
 inline const instr* nothing(warp&, const instr* in) { return in + 1; }
 
+// Before what others may be waiting to see change.
+inline const instr* may_spin(warp& w, const instr* in) {
+  w.may_spin();
+  return in + 1;
+}
+
 inline const instr* fence(warp&, const instr* in) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   return in + 1;
@@ -114,7 +121,8 @@ template <bool Waits>
 const instr* block_barrier(warp& w, const instr* in) {
   auto which = leading(w, in, fa);
   auto expected = in->o[fb] >= 0 ? leading(w, in, fb) : 0u;
-  if (which >= 16)
+  // The lowering uses barrier 16 for clusters.
+  if (which > 16)
     return w.fail(CUDA_ERROR_ILLEGAL_INSTRUCTION, in,
                   "a barrier's number must be below 16");
   // Explicit counts are in whole warps, also where the last is not full.
@@ -171,7 +179,7 @@ const instr* special64(warp& w, const instr* in) {
   op_entry{"special." name,                                                    \
            &special64<[]([[maybe_unused]] warp& w) { return (expr); }>, "H"},
 
-static const op_entry control_ops[] = {
+static const op_entry ops[] = {
   op_entry{"bra", &branch, ""},
   op_entry{"bra.if", &branch_if, ".p"},
   op_entry{"join", &join, ""},
@@ -186,6 +194,7 @@ static const op_entry control_ops[] = {
   op_entry{"trap", &trap, ""},
   op_entry{"nop", &nothing, ""},
   op_entry{"fence", &fence, ""},
+  op_entry{"may.spin", &may_spin, ""},
   op_entry{"nanosleep", &nanosleep, ""},
   op_entry{"bar.sync", &block_barrier<true>, ".4?4?p"},
   op_entry{"bar.arrive", &block_barrier<false>, ".4?4"},
@@ -218,6 +227,8 @@ static const op_entry control_ops[] = {
   SPECIAL("clock_hi", __builtin_ia32_rdtsc() >> 32)
   SPECIAL("globaltimer_lo", nanoseconds())
   SPECIAL("globaltimer_hi", nanoseconds() >> 32)
+  SPECIAL("envreg1", w.blk.in.workspace() >> 32)
+  SPECIAL("envreg2", w.blk.in.workspace())
   SPECIAL("dynamic_smem_size", w.blk.in.dynamic_shared)
   SPECIAL("dynamic_shared_base", w.blk.in.entry->static_shared)
   SPECIAL("total_smem_size", w.shared_bytes)
@@ -234,9 +245,26 @@ static const op_entry control_ops[] = {
   SPECIAL("cluster_nctaid.x", 1)
   SPECIAL("cluster_nctaid.y", 1)
   SPECIAL("cluster_nctaid.z", 1)
+  SPECIAL("cluster_ctaid.w", 0)
+  SPECIAL("tid.w", 0)
+  SPECIAL("ntid.w", 1)
+  SPECIAL("ctaid.w", 0)
+  SPECIAL("nctaid.w", 1)
+  SPECIAL("reserved_smem_offset_begin", 0)
+  SPECIAL("reserved_smem_offset_end", 0)
+  SPECIAL("reserved_smem_offset_cap", 0)
+  SPECIAL("reserved_smem_offset_0", 0)
+  SPECIAL("reserved_smem_offset_1", 0)
+  SPECIAL("pm0", 0)
+  SPECIAL("pm1", 0)
+  SPECIAL("pm2", 0)
+  SPECIAL("pm3", 0)
   SPECIAL("cluster_ctarank", 0)
   SPECIAL("cluster_nctarank", 1)
   SPECIAL64("clock64", __builtin_ia32_rdtsc())
   SPECIAL64("globaltimer", nanoseconds())
   SPECIAL64("gridid", w.blk.in.number)
 };
+
+#define VGPU_PART control_ops
+#include "devices/cpu/exec/end.hpp"

@@ -1,0 +1,26 @@
+// Opens a part of the executor: a file that is compiled once for each level of
+// processor, or once for all (VGPU_LEVEL plain). No include guard needed: such
+// a file includes it once, first.
+#pragma once
+
+#include "devices/cpu/exec/includes.hpp"
+
+#define VGPU_LEVEL_x86_64_v2 2
+#define VGPU_LEVEL_x86_64_v3 3
+#define VGPU_LEVEL_plain 0
+#define VGPU_PASTE(a, b) a##b
+#define VGPU_NUMBER_OF(level) VGPU_PASTE(VGPU_LEVEL_, level)
+
+#pragma GCC push_options
+#if VGPU_NUMBER_OF(VGPU_LEVEL) == 2
+#pragma GCC target("sse4.2,popcnt")
+#elif VGPU_NUMBER_OF(VGPU_LEVEL) == 3
+#pragma GCC target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,movbe")
+#endif
+
+namespace vgpu::device::cpu::VGPU_LEVEL {
+
+// Internal to each level: the same names mean differently compiled code.
+namespace {
+
+#include "devices/cpu/exec/core.inl"

@@ -1,0 +1,78 @@
+// Stores. A warp's 32 addresses are checked together: neighbouring elements
+// (coalesced) and one address for all are the fast ways; the rest goes lane by
+// lane.
+#include "devices/cpu/exec/begin.hpp"
+#include "devices/cpu/exec/spaces.inl"
+
+#include "devices/cpu/exec/access.inl"
+
+template <class T, unsigned N, class S>
+const instr* store(warp& w, const instr* in) {
+  using A = typename S::address;
+  constexpr auto bytes = u64{sizeof(T) * N};
+  auto a = reg<A>(w, in, fa);
+  auto offset = u64(in->imm);
+  const T* s[N];
+  for (auto i = 0u; i < N; ++i)
+    s[i] = reg<T>(w, in, vector_from[i]);
+  if (w.mask == all_lanes) [[likely]] {
+    auto first = u64(A(a[0] + A(offset)));
+    auto how = first % bytes == 0 ? pattern_of(a, bytes) : pattern::other;
+    if (how == pattern::coalesced) {
+      if (auto p = S::run(w, first, bytes * lanes)) {
+        if constexpr (N == 1) {
+          std::memcpy(p, s[0], bytes * lanes);
+        } else {
+          for (auto l = 0u; l < lanes; ++l)
+            for (auto i = 0u; i < N; ++i)
+              poke<T>(p + l * bytes + i * sizeof(T), s[i][l]);
+        }
+        return in + 1;
+      }
+    } else if (how == pattern::other && S::near(w, a, offset, bytes)) {
+      auto p = S::run(w, first, bytes) - first;
+      for (auto l = 0u; l < lanes; ++l)
+        for (auto i = 0u; i < N; ++i)
+          poke<T>(p + u64(A(a[l] + A(offset))) + i * sizeof(T), s[i][l]);
+      return in + 1;
+    }
+  }
+  for (auto m = w.mask; m != 0; m &= m - 1) {
+    auto l = u32(__builtin_ctz(m));
+    auto x = u64(A(a[l] + A(offset)));
+    auto p = x % bytes == 0 ? S::lane(w, l, x, bytes) : nullptr;
+    if (p == nullptr)
+      return bad_address(w, in, x, bytes);
+    for (auto i = 0u; i < N; ++i)
+      poke<T>(p + i * sizeof(T), s[i][l]);
+  }
+  return in + 1;
+}
+
+#define ACCESS(T, n, N, space, S, aw)                                          \
+  op_entry{"st." space #n "." #N, &store<T, N, S>, store_signature<T, N, aw>},
+#define ACCESS_ALL(space, S, aw)                                               \
+  ACCESS(u8, 1, 1, space, S, aw)                                               \
+  ACCESS(u8, 1, 2, space, S, aw)                                               \
+  ACCESS(u8, 1, 4, space, S, aw)                                               \
+  ACCESS(u16, 2, 1, space, S, aw)                                              \
+  ACCESS(u16, 2, 2, space, S, aw)                                              \
+  ACCESS(u16, 2, 4, space, S, aw)                                              \
+  ACCESS(u32, 4, 1, space, S, aw)                                              \
+  ACCESS(u32, 4, 2, space, S, aw)                                              \
+  ACCESS(u32, 4, 4, space, S, aw)                                              \
+  ACCESS(u64, 8, 1, space, S, aw)                                              \
+  ACCESS(u64, 8, 2, space, S, aw)                                              \
+  ACCESS(u64, 8, 4, space, S, aw)
+
+static const op_entry ops[] = {
+  ACCESS_ALL("global.a8.", global_space, '8')
+  ACCESS_ALL("generic.a8.", generic_space, '8')
+  ACCESS_ALL("shared.a4.", shared_space<u32>, '4')
+  ACCESS_ALL("shared.a8.", shared_space<u64>, '8')
+  ACCESS_ALL("local.a4.", local_space<u32>, '4')
+  ACCESS_ALL("local.a8.", local_space<u64>, '8')
+};
+
+#define VGPU_PART store_ops
+#include "devices/cpu/exec/end.hpp"

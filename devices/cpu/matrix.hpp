@@ -1,0 +1,90 @@
+// The shapes of tensor instructions, as lowering and executor share them.
+#pragma once
+
+#include <cstdint>
+
+namespace vgpu::device::cpu {
+
+enum class element : std::uint8_t {
+  f16,
+  bf16,
+  tf32,
+  f32,
+  f64,
+  s8,
+  u8,
+  s4,
+  u4,
+  b1,
+  s32,
+  e4m3,
+  e5m2,
+};
+
+constexpr unsigned element_bits(element x) {
+  switch (x) {
+  case element::f16:
+  case element::bf16:
+    return 16;
+  case element::tf32:
+  case element::f32:
+  case element::s32:
+    return 32;
+  case element::f64:
+    return 64;
+  case element::s4:
+  case element::u4:
+    return 4;
+  case element::b1:
+    return 1;
+  default:
+    return 8;
+  }
+}
+
+enum class matrix_part : std::uint8_t { a, b, c };
+
+// Slots of the warp's scratch memory: a register of 32 lanes, 8 bytes each.
+inline constexpr unsigned slot_a = 0, slot_b = 8, slot_c = 16, slot_d = 24,
+                          slots = 32;
+
+/// D = A * B + C; A is m x k, B is k x n. Travels in instr::imm.
+struct matrix_shape {
+  static constexpr unsigned satfinite = 1, and_popc = 2, by_columns = 4;
+
+  unsigned m = 0, n = 0, k = 0;
+  element a = element::f16, b = element::f16, c = element::f32,
+          d = element::f32;
+  matrix_part part = matrix_part::a; // of wmma.load and wmma.store
+  unsigned registers = 0;            // a lane of that part
+  unsigned flags = 0;
+
+  constexpr unsigned elements() const {
+    return part == matrix_part::a   ? m * k
+           : part == matrix_part::b ? n * k
+                                    : m * n;
+  }
+
+  constexpr std::int64_t pack() const {
+    auto out = std::uint64_t{m} | std::uint64_t{n} << 8 |
+               std::uint64_t{k} << 16 | std::uint64_t(a) << 32 |
+               std::uint64_t(b) << 36 | std::uint64_t(c) << 40 |
+               std::uint64_t(d) << 44 | std::uint64_t(part) << 48 |
+               std::uint64_t{registers} << 50 | std::uint64_t{flags} << 56;
+    return static_cast<std::int64_t>(out);
+  }
+
+  static constexpr matrix_shape unpack(std::int64_t bits) {
+    auto x = static_cast<std::uint64_t>(bits);
+    auto of = [&](unsigned at, unsigned width) {
+      return static_cast<unsigned>(x >> at) & ((1u << width) - 1);
+    };
+    return {of(0, 8),           of(8, 8),
+            of(16, 16),         element(of(32, 4)),
+            element(of(36, 4)), element(of(40, 4)),
+            element(of(44, 4)), matrix_part(of(48, 2)),
+            of(50, 6),          of(56, 8)};
+  }
+};
+
+} // namespace vgpu::device::cpu
