@@ -26,7 +26,7 @@ if [[ ! -f $build/build.ninja ]]; then
 fi
 # The programs and libraries, not the tests.
 mapfile -t programs < <(ninja -C "$build" -t targets all |
-  sed -nE 's/^((bin\/vgpu|lib\/lib(cuda|nvidia-ml)\.so)[^: ]*): .*/\1/p' |
+  sed -nE 's/^((bin\/vgpu(-[a-z]+)?|lib\/lib(cuda|nvidia-ml)\.so(\.[0-9]+)?)): .*/\1/p' |
   sort -u)
 ninja -C "$build" "${programs[@]}" example_heat
 exec examples/failover/failover.sh --build "$build" "$@"

@@ -81,6 +81,12 @@ CUresult poll_or_ask(Object& x, const Ask& ask) {
   return is_done(x) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+/// Whether a question about it is still open, so that it cannot be done.
+bool is_awaited(event& x) {
+  std::lock_guard guard{x.query.mutex};
+  return x.query.asked && !here().slots().poll(x.query.asked);
+}
+
 void drop_query(pending_query& x) {
   std::lock_guard guard{x.mutex};
   if (x.asked)
@@ -216,8 +222,10 @@ CUresult elapsed(event& from, event& to, float& milliseconds) {
   if (from.recorded.load() == 0 || to.recorded.load() == 0 || !from.timed() ||
       !to.timed() || &from.owner != &to.owner)
     return CUDA_ERROR_INVALID_HANDLE;
-  // Whether both are done is the worker's to say: an answer to a query may be
-  // slow, and the program knows already.
+  if (is_awaited(from) || is_awaited(to))
+    return CUDA_ERROR_NOT_READY;
+  // Otherwise it is the worker's to say: most programs know that both are done,
+  // and a query of each would cost as much again.
   auto got = here().ask(call::elapsed{{from.wire}, {to.wire}}, from.device());
   if (got.result == CUDA_SUCCESS)
     milliseconds = std::bit_cast<float>(static_cast<std::uint32_t>(got.value));
