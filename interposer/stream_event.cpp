@@ -35,14 +35,29 @@ void raise(std::atomic<std::uint64_t>& x, std::uint64_t to) noexcept {
 
 bool is_done(const stream& x) noexcept {
   auto last = x.last_work.load(std::memory_order_acquire);
-  return last <= x.done_until.load(std::memory_order_acquire) ||
+  return last <= x.done_until->load(std::memory_order_acquire) ||
          last <= here().done_until(x.device());
 }
 
+/// Precondition: the query's mutex is held.
 bool is_done(const event& x) noexcept {
   auto last = x.recorded.load(std::memory_order_acquire);
   return last <= x.done_until.load(std::memory_order_acquire) ||
-         last <= here().done_until(x.device());
+         last <= here().done_until(x.device()) ||
+         (x.recorded_in &&
+          last <= x.recorded_in->load(std::memory_order_acquire));
+}
+
+void learn_done(stream& x, std::uint64_t until) noexcept {
+  raise(*x.done_until, until);
+}
+
+/// What its stream did before the record is done too, unless that came after
+/// the question. Precondition: the query's mutex is held.
+void learn_done(event& x, std::uint64_t until) noexcept {
+  raise(x.done_until, until);
+  if (auto at = x.recorded.load(); x.recorded_in && at <= until)
+    raise(*x.recorded_in, at);
 }
 
 /// How many streams there are that the legacy stream does not wait for.
@@ -76,7 +91,7 @@ CUresult poll_or_ask(Object& x, const Ask& ask) {
     s.deliver_console();
     if (got->result != CUDA_SUCCESS)
       return got->result;
-    raise(x.done_until, number);
+    learn_done(x, number);
   }
   return is_done(x) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -176,7 +191,7 @@ CUresult synchronise(stream& x) {
   auto got = s.finish(asked);
   s.deliver_console();
   if (got.result == CUDA_SUCCESS)
-    raise(x.done_until, asked.call.value);
+    learn_done(x, asked.call.value);
   return got.result;
 }
 
@@ -189,9 +204,14 @@ CUresult record(event& x, stream& in) {
   if (&x.owner != &in.owner)
     return CUDA_ERROR_INVALID_HANDLE;
   auto call = here().send(call::event_record{{x.wire}, {in.wire}}, x.device());
-  raise(x.recorded, call.value + 1);
   in.worked(call);
   drop_query(x.query);
+  std::lock_guard guard{x.query.mutex};
+  // Two threads that record it at once: the later in the log counts.
+  if (x.recorded.load() <= call.value) {
+    x.recorded_in = in.done_until;
+    x.recorded.store(call.value + 1, std::memory_order_release);
+  }
   return CUDA_SUCCESS;
 }
 
@@ -203,13 +223,18 @@ CUresult wait(stream& in, event& x) {
 
 CUresult synchronise(event& x) {
   auto& s = here();
-  if (is_done(x))
-    return s.sticky();
+  {
+    std::lock_guard guard{x.query.mutex};
+    if (is_done(x))
+      return s.sticky();
+  }
   auto asked = s.begin(call::event_sync{{x.wire}}, x.device());
   auto got = s.finish(asked);
   s.deliver_console();
-  if (got.result == CUDA_SUCCESS)
-    raise(x.done_until, asked.call.value);
+  if (got.result == CUDA_SUCCESS) {
+    std::lock_guard guard{x.query.mutex};
+    learn_done(x, asked.call.value);
+  }
   return got.result;
 }
 

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 namespace vgpu::interposer {
@@ -21,6 +22,10 @@ struct pending_query {
   std::mutex mutex;
   ticket asked;
 };
+
+/// How far into the log a stream's work is known to be done; shared with the
+/// events that were recorded in it.
+using progress = std::shared_ptr<std::atomic<std::uint64_t>>;
 
 /// A stream. `last_work` says where in the log its latest work is, so that
 /// waiting for a stream that is known to be done costs nothing.
@@ -34,7 +39,7 @@ struct stream {
   const int priority;
   const std::uint64_t id; ///< cuStreamGetId
   std::atomic<std::uint64_t> last_work{0};
-  std::atomic<std::uint64_t> done_until{0};
+  const progress done_until = std::make_shared<progress::element_type>(0);
   pending_query query;
   std::atomic<capture*> captured_by{nullptr};
 
@@ -62,6 +67,8 @@ struct event {
   /// Records up to this call number are known to be done.
   std::atomic<std::uint64_t> done_until{0};
   pending_query query;
+  /// Of the stream of its latest record; guarded by the query's mutex.
+  progress recorded_in;
   CUevent handle = nullptr;
   /// Its latest record was under capture.
   std::atomic<capture*> captured_by{nullptr};
