@@ -62,13 +62,13 @@ __global__ void tensor_half(const half* a, const half* b, float* c) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
       "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(rc[0]), "+f"(rc[1]), "+f"(rc[2]), "+f"(rc[3])
-      : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]),
-        "r"(rb[1]));
+      : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]));
   for (int i = 0; i < 4; ++i)
     c[(row + (i / 2) * 8) * 8 + quad * 2 + i % 2] = rc[i];
 }
 
-__global__ void tensor_bytes(const signed char* a, const signed char* b, int* c) {
+__global__ void tensor_bytes(const signed char* a, const signed char* b,
+                             int* c) {
   int lane = threadIdx.x, row = lane / 4, quad = lane % 4;
   uint32_t ra[4], rb[2];
   int rc[4];
@@ -83,8 +83,7 @@ __global__ void tensor_bytes(const signed char* a, const signed char* b, int* c)
   asm("mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 "
       "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+r"(rc[0]), "+r"(rc[1]), "+r"(rc[2]), "+r"(rc[3])
-      : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]),
-        "r"(rb[1]));
+      : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]));
   for (int i = 0; i < 4; ++i)
     c[(row + (i / 2) * 8) * 8 + quad * 2 + i % 2] = rc[i];
 }
@@ -157,7 +156,9 @@ __global__ void too_much(int* got) {
   free(third);
 }
 
-__global__ void free_nonsense(int* p) { free(p); }
+__global__ void free_nonsense(int* p) {
+  free(p);
+}
 
 // A tile that is copied ahead, with a barrier that counts.
 __global__ void copy_ahead(const int* in, int* out) {

@@ -133,8 +133,8 @@ BOOST_AUTO_TEST_CASE(mma_of_half) {
   auto b = halves(16 * 8, 5);
   auto c = numbers<float>(16 * 8, 3, 50);
   auto pc = upload(c);
-  BOOST_TEST(run("tensor_half", {1}, {32}, arguments{upload(a), upload(b), pc}) ==
-             CUDA_SUCCESS);
+  BOOST_TEST(run("tensor_half", {1}, {32},
+                 arguments{upload(a), upload(b), pc}) == CUDA_SUCCESS);
   auto want = product<float>(
       16, 8, 16, [&](int i, int k) { return real(a[std::size_t(i * 16 + k)]); },
       [&](int k, int j) { return real(b[std::size_t(k * 8 + j)]); }, c, 1);
@@ -147,8 +147,8 @@ BOOST_AUTO_TEST_CASE(mma_of_bytes_saturates_when_asked) {
   auto c = numbers<int>(16 * 8, 31, 1000);
   c[5] = 2147483647;
   auto pc = upload(c);
-  BOOST_TEST(run("tensor_bytes", {1}, {32}, arguments{upload(a), upload(b), pc}) ==
-             CUDA_SUCCESS);
+  BOOST_TEST(run("tensor_bytes", {1}, {32},
+                 arguments{upload(a), upload(b), pc}) == CUDA_SUCCESS);
   auto wide = std::vector<std::int64_t>(c.begin(), c.end());
   auto want = product<std::int64_t>(
       16, 8, 32, [&](int i, int k) { return a[std::size_t(i * 32 + k)]; },

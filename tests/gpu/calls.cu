@@ -46,8 +46,7 @@ static void say_gbs(const char* name, size_t bytes, double time) {
   fflush(stdout);
 }
 
-__global__ void nothing(int*, int*, int) {
-}
+__global__ void nothing(int*, int*, int) {}
 __global__ void increment(int* p) {
   ++*p;
 }
@@ -59,18 +58,17 @@ static void CUDART_CB host_function(void* p) {
 static void settle() {
   CHECK(cudaDeviceSynchronize());
 }
-static void none() {
-}
+static void none() {}
 
 static void launches(int* d) {
   auto launch = [&](int) { nothing<<<1, 32>>>(d, d, 1); };
   say_us("launch", cost(20, 200, settle, launch));
   settle();
   say_us("launch_rate_1000", cost(9, 1, settle, [&](int) {
-           for (int i = 0; i < 1000; ++i)
-             launch(i);
-           settle();
-         }) / 1000);
+                               for (int i = 0; i < 1000; ++i)
+                                 launch(i);
+                               settle();
+                             }) / 1000);
   say_us("launch_sync", cost(20, 100, settle, [&](int i) {
            launch(i);
            settle();
@@ -92,12 +90,12 @@ static void launches(int* d) {
 static void events(int* d) {
   cudaEvent_t e;
   CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
-  say_us("event_record", cost(20, 200, settle,
-                              [&](int) { CHECK(cudaEventRecord(e)); }));
+  say_us("event_record",
+         cost(20, 200, settle, [&](int) { CHECK(cudaEventRecord(e)); }));
   settle();
   CHECK(cudaEventQuery(e));
-  say_us("event_query_done", cost(20, 1000, none,
-                                  [&](int) { CHECK(cudaEventQuery(e)); }));
+  say_us("event_query_done",
+         cost(20, 1000, none, [&](int) { CHECK(cudaEventQuery(e)); }));
   say_us("record_query_until_done", cost(20, 50, settle, [&](int) {
            nothing<<<1, 32>>>(d, d, 1);
            CHECK(cudaEventRecord(e));
@@ -186,13 +184,13 @@ static void allocations() {
            }));
   std::vector<void*> many(1000);
   say_us("malloc_1000_of_4096", cost(3, 1, settle, [&](int) {
-           for (auto& p : many)
-             CHECK(cudaMalloc(&p, 4096));
-           settle();
-           for (auto& p : many)
-             CHECK(cudaFree(p));
-           settle();
-         }) / 1000);
+                                  for (auto& p : many)
+                                    CHECK(cudaMalloc(&p, 4096));
+                                  settle();
+                                  for (auto& p : many)
+                                    CHECK(cudaFree(p));
+                                  settle();
+                                }) / 1000);
   say_us("malloc_host_1MiB", cost(5, 5, settle, [&](int) {
            void* p;
            CHECK(cudaMallocHost(&p, 1 << 20));

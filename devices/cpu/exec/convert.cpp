@@ -27,8 +27,9 @@ const instr* int_to_float(warp& w, const instr* in) {
   if ((in->flags & (mod::round_mask | mod::sat)) != 0) {
     auto d = reg<D>(w, in, fd);
     rounded(in->flags, [&] {
-      each_lane(w.mask,
-                [&](unsigned l) { d[l] = after(in->flags & mod::sat, D(a[l])); });
+      each_lane(w.mask, [&](unsigned l) {
+        d[l] = after(in->flags & mod::sat, D(a[l]));
+      });
     });
     return in + 1;
   }
@@ -54,9 +55,8 @@ template <class H, class S>
 const instr* int_to_half(warp& w, const instr* in) {
   auto a = reg<S>(w, in, fa);
   auto flags = in->flags;
-  return fill<u16>(w, in, [=](unsigned l) {
-    return finish<H>(odd_double(a[l]), flags);
-  });
+  return fill<u16>(
+      w, in, [=](unsigned l) { return finish<H>(odd_double(a[l]), flags); });
 }
 
 // -- from floating point ------------------------------------------------------
@@ -64,14 +64,14 @@ const instr* int_to_half(warp& w, const instr* in) {
 template <class T>
 T to_integral(T x, u32 flags) {
   switch (flags & mod::round_mask) {
-    case mod::rn:
-      return std::nearbyint(x);
-    case mod::rz:
-      return std::trunc(x);
-    case mod::rm:
-      return std::floor(x);
-    default:
-      return std::ceil(x);
+  case mod::rn:
+    return std::nearbyint(x);
+  case mod::rz:
+    return std::trunc(x);
+  case mod::rm:
+    return std::floor(x);
+  default:
+    return std::ceil(x);
   }
 }
 
@@ -81,13 +81,12 @@ template <class D, class S>
 D float_to_int_value(S x) {
   if (x != x)
     return sizeof(D) == 8 || sizeof(S) == 8
-             ? D(std::make_unsigned_t<D>(1) << (sizeof(D) * 8 - 1))
-             : D(0);
+               ? D(std::make_unsigned_t<D>(1) << (sizeof(D) * 8 - 1))
+               : D(0);
   constexpr auto low = S(std::numeric_limits<D>::min());
   // One above the highest, which S holds exactly.
-  constexpr auto end
-    = S(std::make_unsigned_t<D>(1) << (sizeof(D) * 8 - 1))
-      * (std::is_signed_v<D> ? S(1) : S(2));
+  constexpr auto end = S(std::make_unsigned_t<D>(1) << (sizeof(D) * 8 - 1)) *
+                       (std::is_signed_v<D> ? S(1) : S(2));
   if (x < low)
     return std::numeric_limits<D>::min();
   if (x >= end)
@@ -170,68 +169,65 @@ const instr* floats_to_pair(warp& w, const instr* in) {
   auto b = reg<f32>(w, in, fb);
   auto flags = in->flags;
   return fill<u32>(w, in, [=](unsigned l) {
-    return (u32{finish<H>(f64(a[l]), flags)} << 16)
-           | finish<H>(f64(b[l]), flags);
+    return (u32{finish<H>(f64(a[l]), flags)} << 16) |
+           finish<H>(f64(b[l]), flags);
   });
 }
 
 #define CVT(d, s, with, ...)                                                   \
-  op_entry{"cvt." d "." s, &with<__VA_ARGS__>,
+  op_entry {                                                                   \
+    "cvt." d "." s, &with<__VA_ARGS__>,
 #define CVT_INT_FROM(s, S)                                                     \
   op_entry{"cvt.u8." s, &int_to_int<u8, S>, sig<u8, S>},                       \
-  op_entry{"cvt.s8." s, &int_to_int<s8, S>, sig<s8, S>},                       \
-  op_entry{"cvt.u16." s, &int_to_int<u16, S>, sig<u16, S>},                    \
-  op_entry{"cvt.s16." s, &int_to_int<s16, S>, sig<s16, S>},                    \
-  op_entry{"cvt.u32." s, &int_to_int<u32, S>, sig<u32, S>},                    \
-  op_entry{"cvt.s32." s, &int_to_int<s32, S>, sig<s32, S>},                    \
-  op_entry{"cvt.u64." s, &int_to_int<u64, S>, sig<u64, S>},                    \
-  op_entry{"cvt.s64." s, &int_to_int<s64, S>, sig<s64, S>},                    \
-  op_entry{"cvt.f16." s, &int_to_half<half, S>, sig<u16, S>},                  \
-  op_entry{"cvt.bf16." s, &int_to_half<bfloat, S>, sig<u16, S>},               \
-  op_entry{"cvt.f32." s, &int_to_float<f32, S>, sig<f32, S>},                  \
-  op_entry{"cvt.f64." s, &int_to_float<f64, S>, sig<f64, S>},
+      op_entry{"cvt.s8." s, &int_to_int<s8, S>, sig<s8, S>},                   \
+      op_entry{"cvt.u16." s, &int_to_int<u16, S>, sig<u16, S>},                \
+      op_entry{"cvt.s16." s, &int_to_int<s16, S>, sig<s16, S>},                \
+      op_entry{"cvt.u32." s, &int_to_int<u32, S>, sig<u32, S>},                \
+      op_entry{"cvt.s32." s, &int_to_int<s32, S>, sig<s32, S>},                \
+      op_entry{"cvt.u64." s, &int_to_int<u64, S>, sig<u64, S>},                \
+      op_entry{"cvt.s64." s, &int_to_int<s64, S>, sig<s64, S>},                \
+      op_entry{"cvt.f16." s, &int_to_half<half, S>, sig<u16, S>},              \
+      op_entry{"cvt.bf16." s, &int_to_half<bfloat, S>, sig<u16, S>},           \
+      op_entry{"cvt.f32." s, &int_to_float<f32, S>, sig<f32, S>},              \
+      op_entry{"cvt.f64." s, &int_to_float<f64, S>, sig<f64, S>},
 #define CVT_TO_INTS(s, with, S, R)                                             \
   op_entry{"cvt.u8." s, &with<u8, S>, sig<u8, R>},                             \
-  op_entry{"cvt.s8." s, &with<s8, S>, sig<s8, R>},                             \
-  op_entry{"cvt.u16." s, &with<u16, S>, sig<u16, R>},                          \
-  op_entry{"cvt.s16." s, &with<s16, S>, sig<s16, R>},                          \
-  op_entry{"cvt.u32." s, &with<u32, S>, sig<u32, R>},                          \
-  op_entry{"cvt.s32." s, &with<s32, S>, sig<s32, R>},                          \
-  op_entry{"cvt.u64." s, &with<u64, S>, sig<u64, R>},                          \
-  op_entry{"cvt.s64." s, &with<s64, S>, sig<s64, R>},
+      op_entry{"cvt.s8." s, &with<s8, S>, sig<s8, R>},                         \
+      op_entry{"cvt.u16." s, &with<u16, S>, sig<u16, R>},                      \
+      op_entry{"cvt.s16." s, &with<s16, S>, sig<s16, R>},                      \
+      op_entry{"cvt.u32." s, &with<u32, S>, sig<u32, R>},                      \
+      op_entry{"cvt.s32." s, &with<s32, S>, sig<s32, R>},                      \
+      op_entry{"cvt.u64." s, &with<u64, S>, sig<u64, R>},                      \
+      op_entry{"cvt.s64." s, &with<s64, S>, sig<s64, R>},
 
 #undef CVT
 static const op_entry ops[] = {
-  CVT_INT_FROM("u8", u8)
-  CVT_INT_FROM("s8", s8)
-  CVT_INT_FROM("u16", u16)
-  CVT_INT_FROM("s16", s16)
-  CVT_INT_FROM("u32", u32)
-  CVT_INT_FROM("s32", s32)
-  CVT_INT_FROM("u64", u64)
-  CVT_INT_FROM("s64", s64)
-  CVT_TO_INTS("f32", float_to_int, f32, f32)
-  CVT_TO_INTS("f64", float_to_int, f64, f64)
-  CVT_TO_INTS("f16", half_to_int, half, u16)
-  CVT_TO_INTS("bf16", half_to_int, bfloat, u16)
-  op_entry{"cvt.f32.f32", &float_to_float<f32, f32>, sig<f32, f32>},
-  op_entry{"cvt.f64.f64", &float_to_float<f64, f64>, sig<f64, f64>},
-  op_entry{"cvt.f32.f64", &float_to_float<f32, f64>, sig<f32, f64>},
-  op_entry{"cvt.f64.f32", &float_to_float<f64, f32>, sig<f64, f32>},
-  op_entry{"cvt.f32.f16", &half_to_float<f32, half>, sig<f32, u16>},
-  op_entry{"cvt.f64.f16", &half_to_float<f64, half>, sig<f64, u16>},
-  op_entry{"cvt.f32.bf16", &half_to_float<f32, bfloat>, sig<f32, u16>},
-  op_entry{"cvt.f64.bf16", &half_to_float<f64, bfloat>, sig<f64, u16>},
-  op_entry{"cvt.f16.f32", &float_to_half<half, f32>, sig<u16, f32>},
-  op_entry{"cvt.f16.f64", &float_to_half<half, f64>, sig<u16, f64>},
-  op_entry{"cvt.bf16.f32", &float_to_half<bfloat, f32>, sig<u16, f32>},
-  op_entry{"cvt.bf16.f64", &float_to_half<bfloat, f64>, sig<u16, f64>},
-  op_entry{"cvt.f16.f16", &half_to_half<half, half>, sig<u16, u16>},
-  op_entry{"cvt.bf16.bf16", &half_to_half<bfloat, bfloat>, sig<u16, u16>},
-  op_entry{"cvt.f16.bf16", &half_to_half<half, bfloat>, sig<u16, u16>},
-  op_entry{"cvt.bf16.f16", &half_to_half<bfloat, half>, sig<u16, u16>},
-  op_entry{"cvt.f16x2.f32", &floats_to_pair<half>, "D44"},
-  op_entry{"cvt.bf16x2.f32", &floats_to_pair<bfloat>, "D44"},
+    CVT_INT_FROM("u8", u8) CVT_INT_FROM("s8", s8) CVT_INT_FROM("u16", u16)
+        CVT_INT_FROM("s16", s16) CVT_INT_FROM("u32", u32) CVT_INT_FROM(
+            "s32", s32) CVT_INT_FROM("u64", u64) CVT_INT_FROM("s64", s64)
+            CVT_TO_INTS("f32", float_to_int, f32, f32)
+                CVT_TO_INTS("f64", float_to_int, f64, f64)
+                    CVT_TO_INTS("f16", half_to_int, half, u16)
+                        CVT_TO_INTS("bf16", half_to_int, bfloat, u16)
+                            op_entry{"cvt.f32.f32", &float_to_float<f32, f32>,
+                                     sig<f32, f32>},
+    op_entry{"cvt.f64.f64", &float_to_float<f64, f64>, sig<f64, f64>},
+    op_entry{"cvt.f32.f64", &float_to_float<f32, f64>, sig<f32, f64>},
+    op_entry{"cvt.f64.f32", &float_to_float<f64, f32>, sig<f64, f32>},
+    op_entry{"cvt.f32.f16", &half_to_float<f32, half>, sig<f32, u16>},
+    op_entry{"cvt.f64.f16", &half_to_float<f64, half>, sig<f64, u16>},
+    op_entry{"cvt.f32.bf16", &half_to_float<f32, bfloat>, sig<f32, u16>},
+    op_entry{"cvt.f64.bf16", &half_to_float<f64, bfloat>, sig<f64, u16>},
+    op_entry{"cvt.f16.f32", &float_to_half<half, f32>, sig<u16, f32>},
+    op_entry{"cvt.f16.f64", &float_to_half<half, f64>, sig<u16, f64>},
+    op_entry{"cvt.bf16.f32", &float_to_half<bfloat, f32>, sig<u16, f32>},
+    op_entry{"cvt.bf16.f64", &float_to_half<bfloat, f64>, sig<u16, f64>},
+    op_entry{"cvt.f16.f16", &half_to_half<half, half>, sig<u16, u16>},
+    op_entry{"cvt.bf16.bf16", &half_to_half<bfloat, bfloat>, sig<u16, u16>},
+    op_entry{"cvt.f16.bf16", &half_to_half<half, bfloat>, sig<u16, u16>},
+    op_entry{"cvt.bf16.f16", &half_to_half<bfloat, half>, sig<u16, u16>},
+    op_entry{"cvt.f16x2.f32", &floats_to_pair<half>, "D44"},
+    op_entry{"cvt.bf16x2.f32", &floats_to_pair<bfloat>, "D44"},
 };
 
 #define VGPU_PART convert_ops

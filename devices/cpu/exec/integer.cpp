@@ -45,20 +45,24 @@ inline s64 mul_high_s64(s64 a, s64 b) {
   return s64((wide{a} * wide{b}) >> 64);
 }
 
-constexpr s32 sign24(u32 a) { return s32(a << 8) >> 8; }
+constexpr s32 sign24(u32 a) {
+  return s32(a << 8) >> 8;
+}
 
 template <class T>
 constexpr T saturated_add(T a, T b) {
   auto sum = s64{a} + s64{b};
-  return sum > 2147483647 ? 2147483647
-         : sum < -2147483648LL ? T(-2147483647 - 1) : T(sum);
+  return sum > 2147483647      ? 2147483647
+         : sum < -2147483648LL ? T(-2147483647 - 1)
+                               : T(sum);
 }
 
 template <class T>
 constexpr T saturated_sub(T a, T b) {
   auto x = s64{a} - s64{b};
-  return x > 2147483647 ? 2147483647
-         : x < -2147483648LL ? T(-2147483647 - 1) : T(x);
+  return x > 2147483647      ? 2147483647
+         : x < -2147483648LL ? T(-2147483647 - 1)
+                             : T(x);
 }
 
 template <class T>
@@ -159,31 +163,31 @@ inline u32 permute(u32 a, u32 b, u32 c, s64 mode) {
   for (auto i = 0u; i < 4; ++i) {
     auto x = 0u;
     switch (mode) {
-      case 0: {
-        auto s = (c >> (4 * i)) & 15;
-        x = byte(s);
-        if ((s & 8) != 0)
-          x = (x & 128) != 0 ? 255 : 0;
-        break;
-      }
-      case 1: // f4e
-        x = byte(n + i);
-        break;
-      case 2: // b4e
-        x = byte(n - i + 8);
-        break;
-      case 3: // rc8
-        x = byte(n);
-        break;
-      case 4: // ecl
-        x = byte(std::max(i, n));
-        break;
-      case 5: // ecr
-        x = byte(std::min(i, n));
-        break;
-      default: // rc16
-        x = byte((n & 1) * 2 + (i & 1));
-        break;
+    case 0: {
+      auto s = (c >> (4 * i)) & 15;
+      x = byte(s);
+      if ((s & 8) != 0)
+        x = (x & 128) != 0 ? 255 : 0;
+      break;
+    }
+    case 1: // f4e
+      x = byte(n + i);
+      break;
+    case 2: // b4e
+      x = byte(n - i + 8);
+      break;
+    case 3: // rc8
+      x = byte(n);
+      break;
+    case 4: // ecl
+      x = byte(std::max(i, n));
+      break;
+    case 5: // ecr
+      x = byte(std::min(i, n));
+      break;
+    default: // rc16
+      x = byte((n & 1) * 2 + (i & 1));
+      break;
     }
     out |= x << (8 * i);
   }
@@ -194,8 +198,8 @@ constexpr u32 logic3(u32 a, u32 b, u32 c, s64 table) {
   auto out = 0u;
   for (auto i = 0u; i < 8; ++i)
     if (((table >> i) & 1) != 0)
-      out |= ((i & 4) != 0 ? a : ~a) & ((i & 2) != 0 ? b : ~b)
-             & ((i & 1) != 0 ? c : ~c);
+      out |= ((i & 4) != 0 ? a : ~a) & ((i & 2) != 0 ? b : ~b) &
+             ((i & 1) != 0 ? c : ~c);
   return out;
 }
 
@@ -241,8 +245,8 @@ template <class A, class B>
 s32 dot2(u32 a, u32 b, s32 c, s64 high) {
   auto out = u32(c);
   for (auto i = 0u; i < 2; ++i) {
-    auto x = s32(std::conditional_t<std::is_signed_v<A>, s16, u16>(
-      a >> (16 * i)));
+    auto x =
+        s32(std::conditional_t<std::is_signed_v<A>, s16, u16>(a >> (16 * i)));
     auto y = s32(B(b >> (8 * (i + (high != 0 ? 2 : 0)))));
     out += u32(x * y);
   }
@@ -317,7 +321,8 @@ const instr* mad_carry(warp& w, const instr* in) {
   each_lane(w.mask, [&](unsigned l) {
     auto product = T(0);
     if constexpr (!High)
-      product = T(std::make_unsigned_t<T>(a[l]) * std::make_unsigned_t<T>(b[l]));
+      product =
+          T(std::make_unsigned_t<T>(a[l]) * std::make_unsigned_t<T>(b[l]));
     else if constexpr (sizeof(T) == 4)
       product = T((s64(a[l]) * s64(b[l])) >> 32);
     else if constexpr (std::is_signed_v<T>)
@@ -398,7 +403,7 @@ const instr* unpack(warp& w, const instr* in) {
   OP2("sub.b" #n, U, U, U, a - b)                                              \
   OP2("mul.lo.b" #n, U, U, U, u64{a} * u64{b})                                 \
   OP3("mad.lo.b" #n, U, U, U, U, u64{a} * u64{b} + c)                          \
-  OP2("and.b" #n, U, U, U, a & b)                                              \
+  OP2("and.b" #n, U, U, U, a& b)                                               \
   OP2("or.b" #n, U, U, U, a | b)                                               \
   OP2("xor.b" #n, U, U, U, a ^ b)                                              \
   OP1("not.b" #n, U, U, ~a)                                                    \
@@ -407,9 +412,10 @@ const instr* unpack(warp& w, const instr* in) {
   OP1("mov.b" #n, U, U, a)                                                     \
   OP2("shl.b" #n, U, U, u32, shift_left<U>(a, b))                              \
   op_entry{"selp.b" #n, &select<U>,                                            \
-           sizeof(U) == 2 ? "B22p" : sizeof(U) == 4 ? "D44p" : "H88p"},        \
-  CMP("setp.eq.b" #n, U, a == b)                                               \
-  CMP("setp.ne.b" #n, U, a != b)
+           sizeof(U) == 2   ? "B22p"                                           \
+           : sizeof(U) == 4 ? "D44p"                                           \
+                            : "H88p"},                                         \
+      CMP("setp.eq.b" #n, U, a == b) CMP("setp.ne.b" #n, U, a != b)
 
 #define INT_SIGNED(t, T)                                                       \
   OP2("div." #t, T, T, T, int_div<T>(a, b))                                    \
@@ -425,143 +431,313 @@ const instr* unpack(warp& w, const instr* in) {
   CMP("setp.ge." #t, T, a >= b)
 
 static const op_entry ops[] = {
-  INT_SIGNLESS(16, u16)
-  INT_SIGNLESS(32, u32)
-  INT_SIGNLESS(64, u64)
-  INT_SIGNED(u16, u16)
-  INT_SIGNED(s16, s16)
-  INT_SIGNED(u32, u32)
-  INT_SIGNED(s32, s32)
-  INT_SIGNED(u64, u64)
-  INT_SIGNED(s64, s64)
-  OP1("abs.s16", s16, s16, a < 0 ? -a : a)
-  OP1("abs.s32", s32, s32, a < 0 ? 0u - u32(a) : u32(a))
-  OP1("abs.s64", s64, s64, a < 0 ? 0u - u64(a) : u64(a))
-  OP1("mov.b8", u8, u8, a)
-  OP2("add.sat.s32", s32, s32, s32, saturated_add(a, b))
-  OP2("sub.sat.s32", s32, s32, s32, saturated_sub(a, b))
-  OP2("mul.hi.u16", u16, u16, u16, (u32{a} * u32{b}) >> 16)
-  OP2("mul.hi.s16", s16, s16, s16, (s32{a} * s32{b}) >> 16)
-  OP2("mul.hi.u32", u32, u32, u32, (u64{a} * u64{b}) >> 32)
-  OP2("mul.hi.s32", s32, s32, s32, (s64{a} * s64{b}) >> 32)
-  OP2("mul.hi.u64", u64, u64, u64, mul_high_u64(a, b))
-  OP2("mul.hi.s64", s64, s64, s64, mul_high_s64(a, b))
-  OP2("mul.wide.u16", u32, u16, u16, u32{a} * u32{b})
-  OP2("mul.wide.s16", s32, s16, s16, s32{a} * s32{b})
-  OP2("mul.wide.u32", u64, u32, u32, u64{a} * u64{b})
-  OP2("mul.wide.s32", s64, s32, s32, s64{a} * s64{b})
-  OP3("mad.hi.u16", u16, u16, u16, u16, ((u32{a} * u32{b}) >> 16) + c)
-  OP3("mad.hi.s16", s16, s16, s16, s16, ((s32{a} * s32{b}) >> 16) + c)
-  OP3("mad.hi.u32", u32, u32, u32, u32, ((u64{a} * u64{b}) >> 32) + c)
-  OP3("mad.hi.s32", u32, s32, s32, u32, u32((s64{a} * s64{b}) >> 32) + c)
-  OP3("mad.hi.sat.s32", s32, s32, s32, s32,
-      saturated_add(s32((s64{a} * s64{b}) >> 32), c))
-  OP3("mad.hi.u64", u64, u64, u64, u64, mul_high_u64(a, b) + c)
-  OP3("mad.hi.s64", u64, s64, s64, u64, u64(mul_high_s64(a, b)) + c)
-  OP3("mad.wide.u16", u32, u16, u16, u32, u32{a} * u32{b} + c)
-  OP3("mad.wide.s16", u32, s16, s16, u32, u32(s32{a} * s32{b}) + c)
-  OP3("mad.wide.u32", u64, u32, u32, u64, u64{a} * u64{b} + c)
-  OP3("mad.wide.s32", u64, s32, s32, u64, u64(s64{a} * s64{b}) + c)
-  OP2("mul24.lo.u32", u32, u32, u32, u64{a & 0xffffff} * (b & 0xffffff))
-  OP2("mul24.lo.s32", u32, u32, u32, s64{sign24(a)} * sign24(b))
-  OP2("mul24.hi.u32", u32, u32, u32,
-      (u64{a & 0xffffff} * (b & 0xffffff)) >> 16)
-  OP2("mul24.hi.s32", u32, u32, u32, (s64{sign24(a)} * sign24(b)) >> 16)
-  OP3("mad24.lo.u32", u32, u32, u32, u32,
-      u64{a & 0xffffff} * (b & 0xffffff) + c)
-  OP3("mad24.lo.s32", u32, u32, u32, u32,
-      u32(s64{sign24(a)} * sign24(b)) + c)
-  OP3("mad24.hi.u32", u32, u32, u32, u32,
-      ((u64{a & 0xffffff} * (b & 0xffffff)) >> 16) + c)
-  OP3("mad24.hi.s32", u32, u32, u32, u32,
-      u32((s64{sign24(a)} * sign24(b)) >> 16) + c)
-  OP2("shr.b16", u16, u16, u32, shift_right<u16>(a, b))
-  OP2("shr.b32", u32, u32, u32, shift_right<u32>(a, b))
-  OP2("shr.b64", u64, u64, u32, shift_right<u64>(a, b))
-  OP1("popc.b32", u32, u32, __builtin_popcount(a))
-  OP1("popc.b64", u32, u64, __builtin_popcountll(a))
-  OP1("clz.b32", u32, u32, a == 0 ? 32 : __builtin_clz(a))
-  OP1("clz.b64", u32, u64, a == 0 ? 64 : __builtin_clzll(a))
-  OP1("brev.b32", u32, u32, bit_reverse32(a))
-  OP1("brev.b64", u64, u64, bit_reverse<u64>(a))
-  OP1("bfind.u32", u32, u32, find_highest(a))
-  OP1("bfind.s32", u32, s32, find_highest(a))
-  OP1("bfind.u64", u32, u64, find_highest(a))
-  OP1("bfind.s64", u32, s64, find_highest(a))
-  OP1("bfind.shiftamt.u32", u32, u32, find_highest_shift(a))
-  OP1("bfind.shiftamt.s32", u32, s32, find_highest_shift(a))
-  OP1("bfind.shiftamt.u64", u32, u64, find_highest_shift(a))
-  OP1("bfind.shiftamt.s64", u32, s64, find_highest_shift(a))
-  OP3("bfe.u32", u32, u32, u32, u32, extract<u32>(a, b, c))
-  OP3("bfe.s32", s32, s32, u32, u32, extract<s32>(a, b, c))
-  OP3("bfe.u64", u64, u64, u32, u32, extract<u64>(a, b, c))
-  OP3("bfe.s64", s64, s64, u32, u32, extract<s64>(a, b, c))
-  OP4("bfi.b32", u32, u32, u32, u32, u32, insert<u32>(a, b, c, e))
-  OP4("bfi.b64", u64, u64, u64, u32, u32, insert<u64>(a, b, c, e))
-  OP2("bmsk.clamp.b32", u32, u32, u32, bit_mask<false>(a, b))
-  OP2("bmsk.wrap.b32", u32, u32, u32, bit_mask<true>(a, b))
-  OP2("szext.clamp.s32", s32, s32, u32, extend_from<false>(a, b, true))
-  OP2("szext.clamp.u32", s32, s32, u32, extend_from<false>(a, b, false))
-  OP2("szext.wrap.s32", s32, s32, u32, extend_from<true>(a, b, true))
-  OP2("szext.wrap.u32", s32, s32, u32, extend_from<true>(a, b, false))
-  OP3("fns.b32", u32, u32, u32, s32, find_nth(a, b, c))
-  OP3("shf.l.clamp.b32", u32, u32, u32, u32, (funnel<true, false>(a, b, c)))
-  OP3("shf.l.wrap.b32", u32, u32, u32, u32, (funnel<true, true>(a, b, c)))
-  OP3("shf.r.clamp.b32", u32, u32, u32, u32, (funnel<false, false>(a, b, c)))
-  OP3("shf.r.wrap.b32", u32, u32, u32, u32, (funnel<false, true>(a, b, c)))
-  OP3("dp4a.u32.u32", s32, u32, u32, s32, (dot4<u8, u8>(a, b, c)))
-  OP3("dp4a.u32.s32", s32, u32, u32, s32, (dot4<u8, s8>(a, b, c)))
-  OP3("dp4a.s32.u32", s32, u32, u32, s32, (dot4<s8, u8>(a, b, c)))
-  OP3("dp4a.s32.s32", s32, u32, u32, s32, (dot4<s8, s8>(a, b, c)))
-  op_entry{"dp2a.u32.u32", &map3i<s32, u32, u32, s32, &dot2<u8, u8>>, "D444"},
-  op_entry{"dp2a.u32.s32", &map3i<s32, u32, u32, s32, &dot2<u8, s8>>, "D444"},
-  op_entry{"dp2a.s32.u32", &map3i<s32, u32, u32, s32, &dot2<s8, u8>>, "D444"},
-  op_entry{"dp2a.s32.s32", &map3i<s32, u32, u32, s32, &dot2<s8, s8>>, "D444"},
-  op_entry{"vabsdiff4.u32", &map3i<u32, u32, u32, u32, &abs_diff4<u8>>,
-           "D444"},
-  op_entry{"vabsdiff4.s32", &map3i<u32, u32, u32, u32, &abs_diff4<s8>>,
-           "D444"},
-  op_entry{"prmt.b32", &map3i<u32, u32, u32, u32, &permute>, "D444"},
-  op_entry{"lop3.b32", &lop3, "D444"},
-  op_entry{"addc0.b32", &add_carry<u32, false, false>, "D44"},
-  op_entry{"addc1.b32", &add_carry<u32, false, true>, "D44"},
-  op_entry{"subc0.b32", &add_carry<u32, true, false>, "D44"},
-  op_entry{"subc1.b32", &add_carry<u32, true, true>, "D44"},
-  op_entry{"addc0.b64", &add_carry<u64, false, false>, "H88"},
-  op_entry{"addc1.b64", &add_carry<u64, false, true>, "H88"},
-  op_entry{"subc0.b64", &add_carry<u64, true, false>, "H88"},
-  op_entry{"subc1.b64", &add_carry<u64, true, true>, "H88"},
+    INT_SIGNLESS(16, u16) INT_SIGNLESS(32, u32) INT_SIGNLESS(64, u64)
+        INT_SIGNED(u16, u16) INT_SIGNED(s16, s16) INT_SIGNED(u32, u32)
+            INT_SIGNED(s32, s32) INT_SIGNED(u64, u64) INT_SIGNED(s64, s64) OP1(
+                "abs.s16", s16, s16,
+                a < 0 ? -a : a) OP1("abs.s32", s32, s32,
+                                    a < 0 ? 0u - u32(a) : u32(a)) OP1("abs.s64", s64, s64, a < 0 ? 0u - u64(a) : u64(a)) OP1("mov.b8", u8, u8, a) OP2("add.sat.s32", s32, s32, s32, saturated_add(a, b)) OP2("sub.sat.s32", s32, s32, s32, saturated_sub(a, b)) OP2("mul.hi.u16",
+                                                                                                                                                                                                                                                                    u16, u16, u16, (u32{a} * u32{b}) >> 16) OP2("mul.hi.s16", s16, s16, s16, (s32{a} * s32{b}) >> 16) OP2("mul.hi.u32", u32, u32, u32, (u64{a} * u64{b}) >> 32) OP2("mul.hi.s32",
+                                                                                                                                                                                                                                                                                                                                                                                                                                    s32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                    s32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                    s32, (s64{a} * s64{b}) >> 32) OP2("mul.hi.u64",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                      u64,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                      u64,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                      u64,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                      mul_high_u64(
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                          a,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                          b)) OP2("mul.hi.s64",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  s64, s64,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  s64,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  mul_high_s64(a, b)) OP2("mul.wide.u16",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                          u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                          u16, u16, u32{a} * u32{b}) OP2("mul.wide.s16",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         s32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         s16, s16, s32{a} * s32{b}) OP2("mul.wide.u32",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        u64,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        u32, u32, u64{a} * u64{b}) OP2("mul.wide.s32",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       s64,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       s32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       s32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       s64{a} *
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           s64{b}) OP3("mad.hi.u16",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       u16,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       u16,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       u16, u16, ((u32{a} * u32{b}) >> 16) + c) OP3("mad.hi.s16",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    s16,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    s16,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    s16,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    s16,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    ((s32{a} * s32{b}) >>
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     16) +
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        c) OP3("mad.hi.u32",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               u32, u32, u32, u32, ((u64{a} * u64{b}) >> 32) + c) OP3("mad.hi.s32", u32, s32, s32, u32, u32((s64{a} * s64{b}) >> 32) + c) OP3("mad.hi.sat.s32",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              s32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              s32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              s32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              s32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              saturated_add(s32((s64{a} *
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                 s64{b}) >>
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                32),
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                            c)) OP3("mad.hi.u64",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    u64, u64, u64, u64, mul_high_u64(a, b) + c) OP3("mad.hi.s64", u64, s64, s64, u64, u64(mul_high_s64(a, b)) + c) OP3("mad.wide.u16",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       u16,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       u16,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       u32{a} * u32{b} + c) OP3("mad.wide.s16",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                s16, s16, u32, u32(s32{a} * s32{b}) + c) OP3("mad.wide.u32",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                             u64, u32, u32, u64, u64{a} * u64{b} + c) OP3("mad.wide.s32",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                          u64,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                          s32, s32, u64, u64(s64{a} * s64{b}) + c) OP2("mul24.lo.u32", u32, u32, u32, u64{a & 0xffffff} * (b & 0xffffff)) OP2("mul24.lo.s32",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              s64{sign24(
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  a)} *
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  sign24(
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      b)) OP2("mul24.hi.u32",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              u32, u32, (u64{a & 0xffffff} * (b & 0xffffff)) >> 16) OP2("mul24.hi.s32",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        (s64{sign24(a)} * sign24(
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              b)) >>
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                            16) OP3("mad24.lo.u32", u32, u32, u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    u32, u64{a & 0xffffff} * (b & 0xffffff) + c) OP3("mad24.lo.s32",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                     u32, u32(s64{sign24(a)} * sign24(b)) + c) OP3("mad24.hi.u32",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   u32, u32, u32, u32,
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   ((
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        u64{a &
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                            0xffffff} *
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        (b &
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         0xffffff)) >>
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                    16) +
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       c) OP3("mad24.hi.s32",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              u32, u32, u32, u32, u32((s64{sign24(a)} * sign24(b)) >> 16) + c) OP2("shr.b16", u16, u16, u32, shift_right<u16>(a, b))
+                OP2("shr.b32", u32, u32, u32, shift_right<u32>(a, b)) OP2(
+                    "shr.b64", u64,
+                    u64, u32,
+                    shift_right<u64>(
+                        a, b)) OP1("popc.b32", u32, u32,
+                                   __builtin_popcount(
+                                       a)) OP1("popc.b64", u32, u64,
+                                               __builtin_popcountll(
+                                                   a)) OP1("clz.b32", u32, u32, a == 0 ? 32 : __builtin_clz(a))
+                    OP1("clz.b64", u32, u64, a == 0 ? 64 : __builtin_clzll(a)) OP1("brev.b32", u32, u32, bit_reverse32(a)) OP1(
+                        "brev.b64",
+                        u64, u64,
+                        bit_reverse<u64>(
+                            a)) OP1("bfind.u32", u32, u32, find_highest(a)) OP1("bfind.s32", u32, s32, find_highest(a))
+                        OP1("bfind.u64", u32, u64, find_highest(a)) OP1(
+                            "bfind.s64", u32, s64,
+                            find_highest(a)) OP1("bfind.shiftamt.u32",
+                                                 u32, u32, find_highest_shift(a))
+                            OP1("bfind.shiftamt.s32", u32, s32, find_highest_shift(a)) OP1(
+                                "bfind.shiftamt.u64", u32, u64,
+                                find_highest_shift(
+                                    a)) OP1("bfind.shiftamt.s64", u32, s64, find_highest_shift(a))
+                                OP3("bfe.u32", u32, u32, u32, u32, extract<u32>(a, b, c)) OP3(
+                                    "bfe.s32", s32,
+                                    s32, u32, u32,
+                                    extract<s32>(
+                                        a,
+                                        b, c)) OP3("bfe.u64", u64, u64, u32,
+                                                   u32,
+                                                   extract<u64>(a, b, c))
+                                    OP3("bfe.s64", s64, s64, u32, u32, extract<s64>(a, b, c)) OP4(
+                                        "bfi.b32", u32,
+                                        u32, u32, u32,
+                                        u32,
+                                        insert<u32>(
+                                            a, b,
+                                            c, e)) OP4("bfi.b64", u64, u64, u64,
+                                                       u32,
+                                                       u32,
+                                                       insert<u64>(a, b, c, e))
+                                        OP2("bmsk.clamp.b32", u32, u32, u32,
+                                            bit_mask<false>(
+                                                a, b)) OP2("bmsk.wrap.b32", u32,
+                                                           u32, u32,
+                                                           bit_mask<true>(a, b))
+                                            OP2("szext.clamp.s32", s32, s32,
+                                                u32,
+                                                extend_from<false>(
+                                                    a, b,
+                                                    true)) OP2("szext.clamp."
+                                                               "u32",
+                                                               s32, s32, u32,
+                                                               extend_from<
+                                                                   false>(a,
+                                                                          b, false))
+                                                OP2("szext.wrap.s32", s32, s32,
+                                                    u32,
+                                                    extend_from<true>(
+                                                        a, b, true))
+                                                    OP2("szext.wrap.u32", s32,
+                                                        s32, u32,
+                                                        extend_from<true>(
+                                                            a, b, false))
+                                                        OP3("fns.b32", u32, u32,
+                                                            u32, s32,
+                                                            find_nth(
+                                                                a, b,
+                                                                c)) OP3("shf.l."
+                                                                        "clamp."
+                                                                        "b32",
+                                                                        u32,
+                                                                        u32,
+                                                                        u32,
+                                                                        u32,
+                                                                        (funnel<
+                                                                            true,
+                                                                            false>(
+                                                                            a,
+                                                                            b,
+                                                                            c)))
+                                                            OP3("shf.l.wrap."
+                                                                "b32",
+                                                                u32, u32, u32,
+                                                                u32,
+                                                                (funnel<
+                                                                    true, true>(
+                                                                    a,
+                                                                    b, c))) OP3("shf.r.clamp.b32",
+                                                                                u32,
+                                                                                u32,
+                                                                                u32,
+                                                                                u32,
+                                                                                (funnel<
+                                                                                    false,
+                                                                                    false>(
+                                                                                    a,
+                                                                                    b,
+                                                                                    c)))
+                                                                OP3("shf.r."
+                                                                    "wrap.b32",
+                                                                    u32, u32,
+                                                                    u32, u32,
+                                                                    (funnel<
+                                                                        false,
+                                                                        true>(
+                                                                        a, b,
+                                                                        c)))
+                                                                    OP3("dp4a."
+                                                                        "u32."
+                                                                        "u32",
+                                                                        s32,
+                                                                        u32,
+                                                                        u32,
+                                                                        s32,
+                                                                        (dot4<
+                                                                            u8,
+                                                                            u8>(
+                                                                            a,
+                                                                            b,
+                                                                            c)))
+                                                                        OP3("dp"
+                                                                            "4a"
+                                                                            ".u"
+                                                                            "32"
+                                                                            ".s"
+                                                                            "3"
+                                                                            "2",
+                                                                            s32,
+                                                                            u32,
+                                                                            u32,
+                                                                            s32,
+                                                                            (dot4<
+                                                                                u8,
+                                                                                s8>(
+                                                                                a,
+                                                                                b,
+                                                                                c)))
+                                                                            OP3("dp4a.s32.u32",
+                                                                                s32,
+                                                                                u32,
+                                                                                u32,
+                                                                                s32,
+                                                                                (dot4<
+                                                                                    s8,
+                                                                                    u8>(
+                                                                                    a,
+                                                                                    b,
+                                                                                    c)))
+                                                                                OP3("dp4a.s32.s32",
+                                                                                    s32,
+                                                                                    u32,
+                                                                                    u32,
+                                                                                    s32,
+                                                                                    (dot4<
+                                                                                        s8,
+                                                                                        s8>(
+                                                                                        a,
+                                                                                        b,
+                                                                                        c))) op_entry{
+                                                                                    "dp2a.u32.u32",
+                                                                                    &map3i<
+                                                                                        s32,
+                                                                                        u32,
+                                                                                        u32,
+                                                                                        s32,
+                                                                                        &dot2<
+                                                                                            u8,
+                                                                                            u8>>,
+                                                                                    "D444"},
+    op_entry{"dp2a.u32.s32", &map3i<s32, u32, u32, s32, &dot2<u8, s8>>, "D444"},
+    op_entry{"dp2a.s32.u32", &map3i<s32, u32, u32, s32, &dot2<s8, u8>>, "D444"},
+    op_entry{"dp2a.s32.s32", &map3i<s32, u32, u32, s32, &dot2<s8, s8>>, "D444"},
+    op_entry{"vabsdiff4.u32", &map3i<u32, u32, u32, u32, &abs_diff4<u8>>,
+             "D444"},
+    op_entry{"vabsdiff4.s32", &map3i<u32, u32, u32, u32, &abs_diff4<s8>>,
+             "D444"},
+    op_entry{"prmt.b32", &map3i<u32, u32, u32, u32, &permute>, "D444"},
+    op_entry{"lop3.b32", &lop3, "D444"},
+    op_entry{"addc0.b32", &add_carry<u32, false, false>, "D44"},
+    op_entry{"addc1.b32", &add_carry<u32, false, true>, "D44"},
+    op_entry{"subc0.b32", &add_carry<u32, true, false>, "D44"},
+    op_entry{"subc1.b32", &add_carry<u32, true, true>, "D44"},
+    op_entry{"addc0.b64", &add_carry<u64, false, false>, "H88"},
+    op_entry{"addc1.b64", &add_carry<u64, false, true>, "H88"},
+    op_entry{"subc0.b64", &add_carry<u64, true, false>, "H88"},
+    op_entry{"subc1.b64", &add_carry<u64, true, true>, "H88"},
 #define MAD_CARRY(t, T, s)                                                     \
   op_entry{"madc0.lo." #t, &mad_carry<T, false, false>, s},                    \
-  op_entry{"madc1.lo." #t, &mad_carry<T, false, true>, s},                     \
-  op_entry{"madc0.hi." #t, &mad_carry<T, true, false>, s},                     \
-  op_entry{"madc1.hi." #t, &mad_carry<T, true, true>, s},
-  MAD_CARRY(u32, u32, "D444")
-  MAD_CARRY(s32, s32, "D444")
-  MAD_CARRY(u64, u64, "H888")
-  MAD_CARRY(s64, s64, "H888")
+      op_entry{"madc1.lo." #t, &mad_carry<T, false, true>, s},                 \
+      op_entry{"madc0.hi." #t, &mad_carry<T, true, false>, s},                 \
+      op_entry{"madc1.hi." #t, &mad_carry<T, true, true>, s},
+    MAD_CARRY(u32, u32, "D444") MAD_CARRY(s32, s32, "D444") MAD_CARRY(
+        u64, u64, "H888") MAD_CARRY(s64, s64, "H888")
 #undef MAD_CARRY
-  op_entry{"and.pred",
-           &predicate2<[](lane_mask a, lane_mask b) { return a & b; }>, "Ppp"},
-  op_entry{"or.pred",
-           &predicate2<[](lane_mask a, lane_mask b) { return a | b; }>, "Ppp"},
-  op_entry{"xor.pred",
-           &predicate2<[](lane_mask a, lane_mask b) { return a ^ b; }>, "Ppp"},
-  op_entry{"andn.pred", // of a negated second operand
-           &predicate2<[](lane_mask a, lane_mask b) { return a & ~b; }>,
-           "Ppp"},
-  op_entry{"not.pred", &predicate1<[](lane_mask a) { return ~a; }>, "Pp"},
-  op_entry{"mov.pred", &predicate1<[](lane_mask a) { return a; }>, "Pp"},
-  op_entry{"pack2.b16", &pack<u16, u8, 2>, "B11"},
-  op_entry{"pack2.b32", &pack<u32, u16, 2>, "D22"},
-  op_entry{"pack2.b64", &pack<u64, u32, 2>, "H44"},
-  op_entry{"pack4.b32", &pack<u32, u8, 4>, "D1111"},
-  op_entry{"pack4.b64", &pack<u64, u16, 4>, "H2222"},
-  op_entry{"unpack2.b16", &unpack<u8, u16, 2>, "A2A"},
-  op_entry{"unpack2.b32", &unpack<u16, u32, 2>, "B4B"},
-  op_entry{"unpack2.b64", &unpack<u32, u64, 2>, "D8D"},
-  op_entry{"unpack4.b32", &unpack<u8, u32, 4>, "A4AAA"},
-  op_entry{"unpack4.b64", &unpack<u16, u64, 4>, "B8BBB"},
+        op_entry{"and.pred",
+                 &predicate2<[](lane_mask a, lane_mask b) { return a & b; }>,
+                 "Ppp"},
+    op_entry{"or.pred",
+             &predicate2<[](lane_mask a, lane_mask b) { return a | b; }>,
+             "Ppp"},
+    op_entry{"xor.pred",
+             &predicate2<[](lane_mask a, lane_mask b) { return a ^ b; }>,
+             "Ppp"},
+    op_entry{"andn.pred", // of a negated second operand
+             &predicate2<[](lane_mask a, lane_mask b) { return a & ~b; }>,
+             "Ppp"},
+    op_entry{"not.pred", &predicate1<[](lane_mask a) { return ~a; }>, "Pp"},
+    op_entry{"mov.pred", &predicate1<[](lane_mask a) { return a; }>, "Pp"},
+    op_entry{"pack2.b16", &pack<u16, u8, 2>, "B11"},
+    op_entry{"pack2.b32", &pack<u32, u16, 2>, "D22"},
+    op_entry{"pack2.b64", &pack<u64, u32, 2>, "H44"},
+    op_entry{"pack4.b32", &pack<u32, u8, 4>, "D1111"},
+    op_entry{"pack4.b64", &pack<u64, u16, 4>, "H2222"},
+    op_entry{"unpack2.b16", &unpack<u8, u16, 2>, "A2A"},
+    op_entry{"unpack2.b32", &unpack<u16, u32, 2>, "B4B"},
+    op_entry{"unpack2.b64", &unpack<u32, u64, 2>, "D8D"},
+    op_entry{"unpack4.b32", &unpack<u8, u32, 4>, "A4AAA"},
+    op_entry{"unpack4.b64", &unpack<u16, u64, 4>, "B8BBB"},
 };
 
 #define VGPU_PART integer_ops

@@ -45,8 +45,8 @@ const instr* load_frame_at(warp& w, const instr* in) {
     auto offset = x & 0xffff;
     auto stride = (x >> 16) & 0xffff;
     auto first = x >> 32;
-    if (offset + sizeof(T) > stride
-        || first + stride * lanes > w.in_frame()->of->param_bytes)
+    if (offset + sizeof(T) > stride ||
+        first + stride * lanes > w.in_frame()->of->param_bytes)
       return bad_address(w, in, x, 1);
     d[l] = peek<T>(base + first + l * stride + offset);
   }
@@ -102,11 +102,11 @@ inline const instr* is_global(warp& w, const instr* in) {
   auto a = reg<u64>(w, in, fa);
   auto out = lane_mask{0};
   for (auto l = 0u; l < lanes; ++l)
-    out |= a[l] - shared_aperture >= aperture_bytes
-               && a[l] - local_aperture >= aperture_bytes
-               && a[l] - param_aperture >= aperture_bytes
-             ? lane_bits[l]
-             : 0u;
+    out |= a[l] - shared_aperture >= aperture_bytes &&
+                   a[l] - local_aperture >= aperture_bytes &&
+                   a[l] - param_aperture >= aperture_bytes
+               ? lane_bits[l]
+               : 0u;
   set_pred(w, in, fd, out);
   return in + 1;
 }
@@ -127,8 +127,8 @@ const instr* copy_async(warp& w, const instr* in) {
     if (p == nullptr)
       return bad_address(w, in, x, bytes);
     auto size = limit != nullptr ? std::min(u64{limit[l]}, bytes) : bytes;
-    auto q = y % bytes == 0 && size != 0 ? global_space::run(w, y, size)
-                                         : nullptr;
+    auto q =
+        y % bytes == 0 && size != 0 ? global_space::run(w, y, size) : nullptr;
     if (q == nullptr && size != 0)
       return bad_address(w, in, y, bytes);
     if (size != 0)
@@ -141,29 +141,26 @@ const instr* copy_async(warp& w, const instr* in) {
 #define FRAME(T, n, N)                                                         \
   op_entry{"ld.frame." #n "." #N, &load_frame<T, N>,                           \
            load_signature<T, N, '.'>},                                         \
-  op_entry{"st.frame." #n "." #N, &store_frame<T, N>,                          \
-           store_signature<T, N, '.'>},
+      op_entry{"st.frame." #n "." #N, &store_frame<T, N>,                      \
+               store_signature<T, N, '.'>},
 #define FRAME_ALL(T, n) FRAME(T, n, 1) FRAME(T, n, 2) FRAME(T, n, 4)
 
 static const op_entry ops[] = {
-  FRAME_ALL(u8, 1)
-  FRAME_ALL(u16, 2)
-  FRAME_ALL(u32, 4)
-  FRAME_ALL(u64, 8)
-  op_entry{"ld.frame.at.1", &load_frame_at<u8>, "A8"},
-  op_entry{"ld.frame.at.2", &load_frame_at<u16>, "B8"},
-  op_entry{"ld.frame.at.4", &load_frame_at<u32>, "D8"},
-  op_entry{"ld.frame.at.8", &load_frame_at<u64>, "H8"},
-  op_entry{"local.address", &local_address, "H"},
-  op_entry{"alloca", &allocate_local, "H8"},
-  op_entry{"stack.save", &save_stack, "H"},
-  op_entry{"stack.restore", &restore_stack, ".8"},
-  op_entry{"isspacep.shared", &is_space<shared_aperture>, "P8"},
-  op_entry{"isspacep.local", &is_space<local_aperture>, "P8"},
-  op_entry{"isspacep.param", &is_space<param_aperture>, "P8"},
-  op_entry{"isspacep.global", &is_global, "P8"},
-  op_entry{"cp.async.a4", &copy_async<u32>, ".48?4"},
-  op_entry{"cp.async.a8", &copy_async<u64>, ".88?4"},
+    FRAME_ALL(u8, 1) FRAME_ALL(u16, 2) FRAME_ALL(u32, 4) FRAME_ALL(u64, 8)
+        op_entry{"ld.frame.at.1", &load_frame_at<u8>, "A8"},
+    op_entry{"ld.frame.at.2", &load_frame_at<u16>, "B8"},
+    op_entry{"ld.frame.at.4", &load_frame_at<u32>, "D8"},
+    op_entry{"ld.frame.at.8", &load_frame_at<u64>, "H8"},
+    op_entry{"local.address", &local_address, "H"},
+    op_entry{"alloca", &allocate_local, "H8"},
+    op_entry{"stack.save", &save_stack, "H"},
+    op_entry{"stack.restore", &restore_stack, ".8"},
+    op_entry{"isspacep.shared", &is_space<shared_aperture>, "P8"},
+    op_entry{"isspacep.local", &is_space<local_aperture>, "P8"},
+    op_entry{"isspacep.param", &is_space<param_aperture>, "P8"},
+    op_entry{"isspacep.global", &is_global, "P8"},
+    op_entry{"cp.async.a4", &copy_async<u32>, ".48?4"},
+    op_entry{"cp.async.a8", &copy_async<u64>, ".88?4"},
 };
 
 #define VGPU_PART memory_ops
