@@ -205,6 +205,8 @@ inline const instr* bulk_copy(warp& w, const instr* in) {
   return in + 1;
 }
 
+// A table, and laid out as one.
+// clang-format off
 static const op_entry ops[] = {
     op_entry{
         "mbarrier.init", &on_barrier<[](memory_barrier& x, u32 n) {
@@ -237,6 +239,7 @@ static const op_entry ops[] = {
     op_entry{"mbarrier.pending", &pending_count, "D8"},
     op_entry{"cp.bulk", &bulk_copy, ".884?8"},
 };
+// clang-format on
 
 #define VGPU_PART async_ops
 #include "devices/cpu/exec/end.hpp"

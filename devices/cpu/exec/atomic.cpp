@@ -137,89 +137,69 @@ template <class T, char A, bool Two>
 inline constexpr auto atomic_text = std::array<char, 8>{
     '?', write_letter<T>, A, read_letter<T>, Two ? read_letter<T> : '\0'};
 
+// A table, and laid out as one.
+// clang-format off
 #define ATOMIC(op, t, T, Op, two)                                              \
   op_entry{"atom.global.a8." op "." t,                                         \
            &atomic<T, Op, global_space, false, two>,                           \
            atomic_text<T, '8', two>.data()},                                   \
-      op_entry{"atom.generic.a8." op "." t,                                    \
-               &atomic<T, Op, generic_space, false, two>,                      \
-               atomic_text<T, '8', two>.data()},                               \
-      op_entry{"atom.shared.a4." op "." t,                                     \
-               &atomic<T, Op, shared_space<u32>, true, two>,                   \
-               atomic_text<T, '4', two>.data()},                               \
-      op_entry{"atom.shared.a8." op "." t,                                     \
-               &atomic<T, Op, shared_space<u64>, true, two>,                   \
-               atomic_text<T, '8', two>.data()},
+  op_entry{"atom.generic.a8." op "." t,                                        \
+           &atomic<T, Op, generic_space, false, two>,                          \
+           atomic_text<T, '8', two>.data()},                                   \
+  op_entry{"atom.shared.a4." op "." t,                                         \
+           &atomic<T, Op, shared_space<u32>, true, two>,                       \
+           atomic_text<T, '4', two>.data()},                                   \
+  op_entry{"atom.shared.a8." op "." t,                                         \
+           &atomic<T, Op, shared_space<u64>, true, two>,                       \
+           atomic_text<T, '8', two>.data()},
 
 static const op_entry ops[] = {
-    ATOMIC("add", "u32", u32, do_add, false) ATOMIC(
-        "add", "u64", u64, do_add,
-        false) ATOMIC("add", "f32", f32, do_add,
-                      false) ATOMIC("add", "f64", f64, do_add,
-                                    false) ATOMIC("add", "f16", u16,
-                                                  do_add_halves<half>, false)
-        ATOMIC("add", "f16x2", u32, do_add_halves<half>, false) ATOMIC(
-            "add", "bf16", u16, do_add_halves<bfloat>,
-            false) ATOMIC("add", "bf16x2", u32, do_add_halves<bfloat>, false)
+  ATOMIC("add", "u32", u32, do_add, false)
+  ATOMIC("add", "u64", u64, do_add, false)
+  ATOMIC("add", "f32", f32, do_add, false)
+  ATOMIC("add", "f64", f64, do_add, false)
+  ATOMIC("add", "f16", u16, do_add_halves<half>, false)
+  ATOMIC("add", "f16x2", u32, do_add_halves<half>, false)
+  ATOMIC("add", "bf16", u16, do_add_halves<bfloat>, false)
+  ATOMIC("add", "bf16x2", u32, do_add_halves<bfloat>, false)
 #define EXTREME(op, t, T, H, max)                                              \
   op_entry{"atom.global.a8." op "." t,                                         \
            &atomic<T, do_extreme_halves<H, max>, global_space, false, false>,  \
            atomic_text<T, '8', false>.data()},                                 \
-      op_entry{                                                                \
-          "atom.generic.a8." op "." t,                                         \
-          &atomic<T, do_extreme_halves<H, max>, generic_space, false, false>,  \
-          atomic_text<T, '8', false>.data()},
-            EXTREME("min", "f16", u16, half, false) EXTREME(
-                "min", "f16x2",
-                u32, half, false) EXTREME("min", "bf16", u16, bfloat, false)
-                EXTREME("min", "bf16x2", u32, bfloat, false) EXTREME(
-                    "max", "f16", u16,
-                    half, true) EXTREME("max", "f16x2", u32, half, true)
-                    EXTREME("max", "bf16", u16, bfloat, true) EXTREME(
-                        "max", "bf16x2",
-                        u32, bfloat,
-                        true) ATOMIC("min", "u32", u32, do_min, false)
-                        ATOMIC("min", "s32", s32, do_min, false) ATOMIC(
-                            "min", "u64", u64,
-                            do_min,
-                            false) ATOMIC("min", "s64", s64, do_min, false)
-                            ATOMIC("max", "u32", u32, do_max, false) ATOMIC(
-                                "max", "s32", s32,
-                                do_max,
-                                false) ATOMIC("max", "u64", u64, do_max, false)
-                                ATOMIC("max", "s64", s64, do_max, false) ATOMIC(
-                                    "inc", "u32", u32,
-                                    do_inc, false) ATOMIC("dec", "u32", u32,
-                                                          do_dec, false)
-                                    ATOMIC("and", "b32", u32, do_and, false)
-                                        ATOMIC("and", "b64", u64, do_and,
-                                               false) ATOMIC("or", "b32", u32,
-                                                             do_or, false)
-                                            ATOMIC("or", "b64", u64, do_or,
-                                                   false) ATOMIC("xor", "b32",
-                                                                 u32, do_xor,
-                                                                 false)
-                                                ATOMIC("xor", "b64",
-                                                       u64, do_xor, false)
-                                                    ATOMIC("exch", "b32", u32,
-                                                           do_exch, false)
-                                                        ATOMIC("exch", "b64",
-                                                               u64, do_exch,
-                                                               false)
-                                                            ATOMIC("cas", "b16",
-                                                                   u16, do_cas,
-                                                                   true)
-                                                                ATOMIC("cas",
-                                                                       "b32",
-                                                                       u32,
-                                                                       do_cas,
-                                                                       true)
-                                                                    ATOMIC(
-                                                                        "cas",
-                                                                        "b64",
-                                                                        u64,
-                                                                        do_cas,
-                                                                        true)};
+  op_entry{"atom.generic.a8." op "." t,                                        \
+           &atomic<T, do_extreme_halves<H, max>, generic_space, false, false>, \
+           atomic_text<T, '8', false>.data()},
+  EXTREME("min", "f16", u16, half, false)
+  EXTREME("min", "f16x2", u32, half, false)
+  EXTREME("min", "bf16", u16, bfloat, false)
+  EXTREME("min", "bf16x2", u32, bfloat, false)
+  EXTREME("max", "f16", u16, half, true)
+  EXTREME("max", "f16x2", u32, half, true)
+  EXTREME("max", "bf16", u16, bfloat, true)
+  EXTREME("max", "bf16x2", u32, bfloat, true)
+  ATOMIC("min", "u32", u32, do_min, false)
+  ATOMIC("min", "s32", s32, do_min, false)
+  ATOMIC("min", "u64", u64, do_min, false)
+  ATOMIC("min", "s64", s64, do_min, false)
+  ATOMIC("max", "u32", u32, do_max, false)
+  ATOMIC("max", "s32", s32, do_max, false)
+  ATOMIC("max", "u64", u64, do_max, false)
+  ATOMIC("max", "s64", s64, do_max, false)
+  ATOMIC("inc", "u32", u32, do_inc, false)
+  ATOMIC("dec", "u32", u32, do_dec, false)
+  ATOMIC("and", "b32", u32, do_and, false)
+  ATOMIC("and", "b64", u64, do_and, false)
+  ATOMIC("or", "b32", u32, do_or, false)
+  ATOMIC("or", "b64", u64, do_or, false)
+  ATOMIC("xor", "b32", u32, do_xor, false)
+  ATOMIC("xor", "b64", u64, do_xor, false)
+  ATOMIC("exch", "b32", u32, do_exch, false)
+  ATOMIC("exch", "b64", u64, do_exch, false)
+  ATOMIC("cas", "b16", u16, do_cas, true)
+  ATOMIC("cas", "b32", u32, do_cas, true)
+  ATOMIC("cas", "b64", u64, do_cas, true)
+};
+// clang-format on
 
 #define VGPU_PART atomic_ops
 #include "devices/cpu/exec/end.hpp"

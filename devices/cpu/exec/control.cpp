@@ -170,153 +170,104 @@ const instr* special64(warp& w, const instr* in) {
   return fill<u64>(w, in, [=](unsigned) { return x; });
 }
 
+// A table, and laid out as one.
+// clang-format off
 #define SPECIAL(name, expr)                                                    \
   op_entry{"special." name,                                                    \
            &special<[]([[maybe_unused]] warp& w,                               \
-                       [[maybe_unused]] unsigned l) { return (expr); }>,       \
+                       [[maybe_unused]] unsigned l) { return (expr); }>,         \
            "D"},
 #define SPECIAL64(name, expr)                                                  \
   op_entry{"special." name,                                                    \
            &special64<[]([[maybe_unused]] warp& w) { return (expr); }>, "H"},
 
 static const op_entry ops[] = {
-    op_entry{"bra", &branch, ""},
-    op_entry{"bra.if", &branch_if, ".p"},
-    op_entry{"join", &join, ""},
-    op_entry{"guard", &guard, ".p"},
-    op_entry{"guard.end", &guard_end, ""},
-    op_entry{"brx.idx", &branch_indexed, ".4"},
-    op_entry{"exit", &exit_thread, ""},
-    op_entry{"ret", &give_back, ""},
-    op_entry{"call", &call_direct, ""},
-    op_entry{"call.indirect", &call_indirect, ".8"},
-    op_entry{"call.system", &call_of_system, ""},
-    op_entry{"trap", &trap, ""},
-    op_entry{"nop", &nothing, ""},
-    op_entry{"fence", &fence, ""},
-    op_entry{"may.spin", &may_spin, ""},
-    op_entry{"nanosleep", &nanosleep, ""},
-    op_entry{"bar.sync", &block_barrier<true>, ".4?4?p"},
-    op_entry{"bar.arrive", &block_barrier<false>, ".4?4"},
-    op_entry{"bar.result.popc", &barrier_popc, "D4"},
-    op_entry{"bar.result.and", &barrier_and, "P4"},
-    op_entry{"bar.result.or", &barrier_or, "P4"},
-    SPECIAL("tid.x", w.tid[0][l]) SPECIAL("tid.y", w.tid[1][l]) SPECIAL(
-        "tid.z", w.tid[2][l]) SPECIAL("ntid.x", w.blk.in.threads.x)
-        SPECIAL("ntid.y", w.blk.in.threads.y) SPECIAL(
-            "ntid.z", w.blk.in.threads.z) SPECIAL("ctaid.x", w.blk.index.x)
-            SPECIAL("ctaid.y", w.blk.index.y) SPECIAL(
-                "ctaid.z", w.blk.index.z) SPECIAL("nctaid.x", w.blk.in.blocks.x)
-                SPECIAL("nctaid.y", w.blk.in.blocks.y) SPECIAL(
-                    "nctaid.z",
-                    w.blk.in.blocks.z) SPECIAL("laneid", l) SPECIAL("warpid",
-                                                                    w.index)
-                    SPECIAL("nwarpid", 64) SPECIAL("smid", w.blk.processor) SPECIAL(
-                        "nsmid",
-                        std::max(
-                            1u,
-                            w.blk.in
-                                .processors)) SPECIAL("lanemask_eq", 1u << l)
-                        SPECIAL("lanemask_lt", (1u << l) - 1) SPECIAL(
-                            "lanemask_le",
-                            (2u << l) -
-                                1) SPECIAL("lanemask_gt",
-                                           ~((2u << l) - 1)) SPECIAL("lanemask_"
-                                                                     "ge",
-                                                                     ~((1u << l) - 1))
-                            SPECIAL("clock", __builtin_ia32_rdtsc()) SPECIAL(
-                                "clock_hi",
-                                __builtin_ia32_rdtsc() >>
-                                    32) SPECIAL("globaltimer_lo", nanoseconds())
-                                SPECIAL("globaltimer_hi", nanoseconds() >> 32) SPECIAL(
-                                    "envreg1",
-                                    w.blk.in.workspace() >>
-                                        32) SPECIAL("envreg2", w.blk.in.workspace())
-                                    SPECIAL("dynamic_smem_size", w.blk.in.dynamic_shared) SPECIAL(
-                                        "dynamic_shared_base",
-                                        w.blk.in
-                                            .entry->static_shared)
-                                        SPECIAL("total_smem_size", w.shared_bytes) SPECIAL(
-                                            "aggr_smem_size", w.shared_bytes)
-                                            SPECIAL("clusterid.x", w.blk.index.x) SPECIAL(
-                                                "clusterid.y",
-                                                w.blk.index.y)
-                                                SPECIAL(
-                                                    "clusterid.z",
-                                                    w.blk.index.z)
-                                                    SPECIAL(
-                                                        "nclusterid.x",
-                                                        w.blk.in
-                                                            .blocks.x) SPECIAL("nclusterid.y",
-                                                                               w
-                                                                                   .blk
-                                                                                   .in
-                                                                                   .blocks
-                                                                                   .y)
-                                                        SPECIAL(
-                                                            "nclusterid.z",
-                                                            w.blk.in
-                                                                .blocks.z) SPECIAL("cluster_ctaid.x",
-                                                                                   0) SPECIAL("cluster_ctaid.y",
-                                                                                              0)
-                                                            SPECIAL(
-                                                                "cluster_ctaid."
-                                                                "z",
-                                                                0) SPECIAL("clu"
-                                                                           "ste"
-                                                                           "r_"
-                                                                           "nct"
-                                                                           "aid"
-                                                                           ".x",
-                                                                           1) SPECIAL("cluster_nctaid.y",
-                                                                                      1) SPECIAL("cluster_nctaid.z",
-                                                                                                 1)
-                                                                SPECIAL(
-                                                                    "cluster_"
-                                                                    "ctaid.w",
-                                                                    0) SPECIAL("tid.w",
-                                                                               0) SPECIAL("ntid.w", 1)
-                                                                    SPECIAL(
-                                                                        "ctaid."
-                                                                        "w",
-                                                                        0) SPECIAL("nctaid.w",
-                                                                                   1) SPECIAL("reserved_smem_offset_begin",
-                                                                                              0)
-                                                                        SPECIAL("reserved_smem_offset_end", 0) SPECIAL(
-                                                                            "re"
-                                                                            "se"
-                                                                            "rv"
-                                                                            "ed"
-                                                                            "_s"
-                                                                            "me"
-                                                                            "m_"
-                                                                            "of"
-                                                                            "fs"
-                                                                            "et"
-                                                                            "_c"
-                                                                            "a"
-                                                                            "p",
-                                                                            0) SPECIAL("reserved_smem_offset_0",
-                                                                                       0) SPECIAL("reserved_smem_offset_1",
-                                                                                                  0)
-                                                                            SPECIAL("pm0", 0) SPECIAL(
-                                                                                "pm1",
-                                                                                0) SPECIAL("pm2", 0)
-                                                                                SPECIAL("pm3", 0) SPECIAL(
-                                                                                    "cluster_ctarank",
-                                                                                    0) SPECIAL("cluster_nctarank",
-                                                                                               1)
-                                                                                    SPECIAL64(
-                                                                                        "clock64",
-                                                                                        __builtin_ia32_rdtsc())
-                                                                                        SPECIAL64(
-                                                                                            "globaltimer",
-                                                                                            nanoseconds())
-                                                                                            SPECIAL64(
-                                                                                                "gridid",
-                                                                                                w.blk
-                                                                                                    .in
-                                                                                                    .number)};
+  op_entry{"bra", &branch, ""},
+  op_entry{"bra.if", &branch_if, ".p"},
+  op_entry{"join", &join, ""},
+  op_entry{"guard", &guard, ".p"},
+  op_entry{"guard.end", &guard_end, ""},
+  op_entry{"brx.idx", &branch_indexed, ".4"},
+  op_entry{"exit", &exit_thread, ""},
+  op_entry{"ret", &give_back, ""},
+  op_entry{"call", &call_direct, ""},
+  op_entry{"call.indirect", &call_indirect, ".8"},
+  op_entry{"call.system", &call_of_system, ""},
+  op_entry{"trap", &trap, ""},
+  op_entry{"nop", &nothing, ""},
+  op_entry{"fence", &fence, ""},
+  op_entry{"may.spin", &may_spin, ""},
+  op_entry{"nanosleep", &nanosleep, ""},
+  op_entry{"bar.sync", &block_barrier<true>, ".4?4?p"},
+  op_entry{"bar.arrive", &block_barrier<false>, ".4?4"},
+  op_entry{"bar.result.popc", &barrier_popc, "D4"},
+  op_entry{"bar.result.and", &barrier_and, "P4"},
+  op_entry{"bar.result.or", &barrier_or, "P4"},
+  SPECIAL("tid.x", w.tid[0][l])
+  SPECIAL("tid.y", w.tid[1][l])
+  SPECIAL("tid.z", w.tid[2][l])
+  SPECIAL("ntid.x", w.blk.in.threads.x)
+  SPECIAL("ntid.y", w.blk.in.threads.y)
+  SPECIAL("ntid.z", w.blk.in.threads.z)
+  SPECIAL("ctaid.x", w.blk.index.x)
+  SPECIAL("ctaid.y", w.blk.index.y)
+  SPECIAL("ctaid.z", w.blk.index.z)
+  SPECIAL("nctaid.x", w.blk.in.blocks.x)
+  SPECIAL("nctaid.y", w.blk.in.blocks.y)
+  SPECIAL("nctaid.z", w.blk.in.blocks.z)
+  SPECIAL("laneid", l)
+  SPECIAL("warpid", w.index)
+  SPECIAL("nwarpid", 64)
+  SPECIAL("smid", w.blk.processor)
+  SPECIAL("nsmid", std::max(1u, w.blk.in.processors))
+  SPECIAL("lanemask_eq", 1u << l)
+  SPECIAL("lanemask_lt", (1u << l) - 1)
+  SPECIAL("lanemask_le", (2u << l) - 1)
+  SPECIAL("lanemask_gt", ~((2u << l) - 1))
+  SPECIAL("lanemask_ge", ~((1u << l) - 1))
+  SPECIAL("clock", __builtin_ia32_rdtsc())
+  SPECIAL("clock_hi", __builtin_ia32_rdtsc() >> 32)
+  SPECIAL("globaltimer_lo", nanoseconds())
+  SPECIAL("globaltimer_hi", nanoseconds() >> 32)
+  SPECIAL("envreg1", w.blk.in.workspace() >> 32)
+  SPECIAL("envreg2", w.blk.in.workspace())
+  SPECIAL("dynamic_smem_size", w.blk.in.dynamic_shared)
+  SPECIAL("dynamic_shared_base", w.blk.in.entry->static_shared)
+  SPECIAL("total_smem_size", w.shared_bytes)
+  SPECIAL("aggr_smem_size", w.shared_bytes)
+  SPECIAL("clusterid.x", w.blk.index.x)
+  SPECIAL("clusterid.y", w.blk.index.y)
+  SPECIAL("clusterid.z", w.blk.index.z)
+  SPECIAL("nclusterid.x", w.blk.in.blocks.x)
+  SPECIAL("nclusterid.y", w.blk.in.blocks.y)
+  SPECIAL("nclusterid.z", w.blk.in.blocks.z)
+  SPECIAL("cluster_ctaid.x", 0)
+  SPECIAL("cluster_ctaid.y", 0)
+  SPECIAL("cluster_ctaid.z", 0)
+  SPECIAL("cluster_nctaid.x", 1)
+  SPECIAL("cluster_nctaid.y", 1)
+  SPECIAL("cluster_nctaid.z", 1)
+  SPECIAL("cluster_ctaid.w", 0)
+  SPECIAL("tid.w", 0)
+  SPECIAL("ntid.w", 1)
+  SPECIAL("ctaid.w", 0)
+  SPECIAL("nctaid.w", 1)
+  SPECIAL("reserved_smem_offset_begin", 0)
+  SPECIAL("reserved_smem_offset_end", 0)
+  SPECIAL("reserved_smem_offset_cap", 0)
+  SPECIAL("reserved_smem_offset_0", 0)
+  SPECIAL("reserved_smem_offset_1", 0)
+  SPECIAL("pm0", 0)
+  SPECIAL("pm1", 0)
+  SPECIAL("pm2", 0)
+  SPECIAL("pm3", 0)
+  SPECIAL("cluster_ctarank", 0)
+  SPECIAL("cluster_nctarank", 1)
+  SPECIAL64("clock64", __builtin_ia32_rdtsc())
+  SPECIAL64("globaltimer", nanoseconds())
+  SPECIAL64("gridid", w.blk.in.number)
+};
+// clang-format on
 
 #define VGPU_PART control_ops
 #include "devices/cpu/exec/end.hpp"

@@ -201,34 +201,42 @@ const instr* floats_to_pair(warp& w, const instr* in) {
       op_entry{"cvt.s64." s, &with<s64, S>, sig<s64, R>},
 
 #undef CVT
+
+// A table, and laid out as one.
+// clang-format off
 static const op_entry ops[] = {
-    CVT_INT_FROM("u8", u8) CVT_INT_FROM("s8", s8) CVT_INT_FROM("u16", u16)
-        CVT_INT_FROM("s16", s16) CVT_INT_FROM("u32", u32) CVT_INT_FROM(
-            "s32", s32) CVT_INT_FROM("u64", u64) CVT_INT_FROM("s64", s64)
-            CVT_TO_INTS("f32", float_to_int, f32, f32)
-                CVT_TO_INTS("f64", float_to_int, f64, f64)
-                    CVT_TO_INTS("f16", half_to_int, half, u16)
-                        CVT_TO_INTS("bf16", half_to_int, bfloat, u16)
-                            op_entry{"cvt.f32.f32", &float_to_float<f32, f32>,
-                                     sig<f32, f32>},
-    op_entry{"cvt.f64.f64", &float_to_float<f64, f64>, sig<f64, f64>},
-    op_entry{"cvt.f32.f64", &float_to_float<f32, f64>, sig<f32, f64>},
-    op_entry{"cvt.f64.f32", &float_to_float<f64, f32>, sig<f64, f32>},
-    op_entry{"cvt.f32.f16", &half_to_float<f32, half>, sig<f32, u16>},
-    op_entry{"cvt.f64.f16", &half_to_float<f64, half>, sig<f64, u16>},
-    op_entry{"cvt.f32.bf16", &half_to_float<f32, bfloat>, sig<f32, u16>},
-    op_entry{"cvt.f64.bf16", &half_to_float<f64, bfloat>, sig<f64, u16>},
-    op_entry{"cvt.f16.f32", &float_to_half<half, f32>, sig<u16, f32>},
-    op_entry{"cvt.f16.f64", &float_to_half<half, f64>, sig<u16, f64>},
-    op_entry{"cvt.bf16.f32", &float_to_half<bfloat, f32>, sig<u16, f32>},
-    op_entry{"cvt.bf16.f64", &float_to_half<bfloat, f64>, sig<u16, f64>},
-    op_entry{"cvt.f16.f16", &half_to_half<half, half>, sig<u16, u16>},
-    op_entry{"cvt.bf16.bf16", &half_to_half<bfloat, bfloat>, sig<u16, u16>},
-    op_entry{"cvt.f16.bf16", &half_to_half<half, bfloat>, sig<u16, u16>},
-    op_entry{"cvt.bf16.f16", &half_to_half<bfloat, half>, sig<u16, u16>},
-    op_entry{"cvt.f16x2.f32", &floats_to_pair<half>, "D44"},
-    op_entry{"cvt.bf16x2.f32", &floats_to_pair<bfloat>, "D44"},
+  CVT_INT_FROM("u8", u8)
+  CVT_INT_FROM("s8", s8)
+  CVT_INT_FROM("u16", u16)
+  CVT_INT_FROM("s16", s16)
+  CVT_INT_FROM("u32", u32)
+  CVT_INT_FROM("s32", s32)
+  CVT_INT_FROM("u64", u64)
+  CVT_INT_FROM("s64", s64)
+  CVT_TO_INTS("f32", float_to_int, f32, f32)
+  CVT_TO_INTS("f64", float_to_int, f64, f64)
+  CVT_TO_INTS("f16", half_to_int, half, u16)
+  CVT_TO_INTS("bf16", half_to_int, bfloat, u16)
+  op_entry{"cvt.f32.f32", &float_to_float<f32, f32>, sig<f32, f32>},
+  op_entry{"cvt.f64.f64", &float_to_float<f64, f64>, sig<f64, f64>},
+  op_entry{"cvt.f32.f64", &float_to_float<f32, f64>, sig<f32, f64>},
+  op_entry{"cvt.f64.f32", &float_to_float<f64, f32>, sig<f64, f32>},
+  op_entry{"cvt.f32.f16", &half_to_float<f32, half>, sig<f32, u16>},
+  op_entry{"cvt.f64.f16", &half_to_float<f64, half>, sig<f64, u16>},
+  op_entry{"cvt.f32.bf16", &half_to_float<f32, bfloat>, sig<f32, u16>},
+  op_entry{"cvt.f64.bf16", &half_to_float<f64, bfloat>, sig<f64, u16>},
+  op_entry{"cvt.f16.f32", &float_to_half<half, f32>, sig<u16, f32>},
+  op_entry{"cvt.f16.f64", &float_to_half<half, f64>, sig<u16, f64>},
+  op_entry{"cvt.bf16.f32", &float_to_half<bfloat, f32>, sig<u16, f32>},
+  op_entry{"cvt.bf16.f64", &float_to_half<bfloat, f64>, sig<u16, f64>},
+  op_entry{"cvt.f16.f16", &half_to_half<half, half>, sig<u16, u16>},
+  op_entry{"cvt.bf16.bf16", &half_to_half<bfloat, bfloat>, sig<u16, u16>},
+  op_entry{"cvt.f16.bf16", &half_to_half<half, bfloat>, sig<u16, u16>},
+  op_entry{"cvt.bf16.f16", &half_to_half<bfloat, half>, sig<u16, u16>},
+  op_entry{"cvt.f16x2.f32", &floats_to_pair<half>, "D44"},
+  op_entry{"cvt.bf16x2.f32", &floats_to_pair<bfloat>, "D44"},
 };
+// clang-format on
 
 #define VGPU_PART convert_ops
 #include "devices/cpu/exec/end.hpp"

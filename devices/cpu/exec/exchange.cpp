@@ -154,40 +154,47 @@ inline const instr* active_mask(warp& w, const instr* in) {
   return fill<u32>(w, in, [=](unsigned) { return m; });
 }
 
+// A table, and laid out as one.
+// clang-format off
 static const op_entry ops[] = {
-    op_entry{"shfl.up", &shfl<shuffle::up>, "D444?P4"},
-    op_entry{"shfl.down", &shfl<shuffle::down>, "D444?P4"},
-    op_entry{"shfl.bfly", &shfl<shuffle::bfly>, "D444?P4"},
-    op_entry{"shfl.idx", &shfl<shuffle::idx>, "D444?P4"},
-    op_entry{"vote.all",
-             &vote<[](lane_mask p, lane_mask m) { return (p & m) == m; }>,
-             "Pp4"},
-    op_entry{"vote.any",
-             &vote<[](lane_mask p, lane_mask m) { return (p & m) != 0; }>,
-             "Pp4"},
-    op_entry{"vote.uni", &vote<[](lane_mask p, lane_mask m) {
-               return (p & m) == m || (p & m) == 0;
-             }>,
-             "Pp4"},
-    op_entry{"vote.ballot", &ballot, "Dp4"},
-    op_entry{"match.any.b32", &match_any<u32>, "D44"},
-    op_entry{"match.any.b64", &match_any<u64>, "D84"},
-    op_entry{"match.all.b32", &match_all<u32>, "D44.?P"},
-    op_entry{"match.all.b64", &match_all<u64>, "D84.?P"},
+  op_entry{"shfl.up", &shfl<shuffle::up>, "D444?P4"},
+  op_entry{"shfl.down", &shfl<shuffle::down>, "D444?P4"},
+  op_entry{"shfl.bfly", &shfl<shuffle::bfly>, "D444?P4"},
+  op_entry{"shfl.idx", &shfl<shuffle::idx>, "D444?P4"},
+  op_entry{"vote.all",
+           &vote<[](lane_mask p, lane_mask m) { return (p & m) == m; }>,
+           "Pp4"},
+  op_entry{"vote.any",
+           &vote<[](lane_mask p, lane_mask m) { return (p & m) != 0; }>,
+           "Pp4"},
+  op_entry{"vote.uni",
+           &vote<[](lane_mask p, lane_mask m) {
+             return (p & m) == m || (p & m) == 0;
+           }>,
+           "Pp4"},
+  op_entry{"vote.ballot", &ballot, "Dp4"},
+  op_entry{"match.any.b32", &match_any<u32>, "D44"},
+  op_entry{"match.any.b64", &match_any<u64>, "D84"},
+  op_entry{"match.all.b32", &match_all<u32>, "D44.?P"},
+  op_entry{"match.all.b64", &match_all<u64>, "D84.?P"},
 #define REDUX(op, t, T, expr)                                                  \
   op_entry{"redux." op "." t, &redux<T, [](T a, T b) { return T(expr); }>,     \
            "D44"},
-    REDUX("add", "u32", u32, a + b) REDUX("add", "s32", u32, a + b)
-        REDUX("min", "u32", u32, a < b ? a : b) REDUX("min", "s32", s32,
-                                                      a < b ? a : b)
-            REDUX("max", "u32", u32, a < b ? b : a) REDUX(
-                "max", "s32", s32, a < b ? b : a) REDUX("and", "b32", u32, a& b)
-                REDUX("or", "b32", u32, a | b) REDUX("xor", "b32", u32, a ^ b)
+  REDUX("add", "u32", u32, a + b)
+  REDUX("add", "s32", u32, a + b)
+  REDUX("min", "u32", u32, a < b ? a : b)
+  REDUX("min", "s32", s32, a < b ? a : b)
+  REDUX("max", "u32", u32, a < b ? b : a)
+  REDUX("max", "s32", s32, a < b ? b : a)
+  REDUX("and", "b32", u32, a& b)
+  REDUX("or", "b32", u32, a | b)
+  REDUX("xor", "b32", u32, a ^ b)
 #undef REDUX
-                    op_entry{"bar.warp.sync", &warp_sync, ".4"},
-    op_entry{"elect", &elect, "?D4..?P"},
-    op_entry{"activemask", &active_mask, "D"},
+  op_entry{"bar.warp.sync", &warp_sync, ".4"},
+  op_entry{"elect", &elect, "?D4..?P"},
+  op_entry{"activemask", &active_mask, "D"},
 };
+// clang-format on
 
 #define VGPU_PART exchange_ops
 #include "devices/cpu/exec/end.hpp"

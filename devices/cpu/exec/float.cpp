@@ -210,102 +210,100 @@ f64 half_extremum(f64 a, f64 b, u32 flags) {
   return Max ? maximum(a, b) : minimum(a, b);
 }
 
+// A table, and laid out as one.
+// clang-format off
 #define FLOAT_OPS(t, T, U)                                                     \
   op_entry{"add." #t, &float2<T, [](T a, T b) { return a + b; }>,              \
            sig<T, T, T>},                                                      \
-      op_entry{"sub." #t, &float2<T, [](T a, T b) { return a - b; }>,          \
-               sig<T, T, T>},                                                  \
-      op_entry{"mul." #t, &float2<T, [](T a, T b) { return a * b; }>,          \
-               sig<T, T, T>},                                                  \
-      op_entry{"div." #t, &float2<T, [](T a, T b) { return a / b; }>,          \
-               sig<T, T, T>},                                                  \
-      op_entry{"fma." #t, &fused<T>, sig<T, T, T, T>},                         \
-      op_entry{"min." #t, &extremum<T, false>, sig<T, T, T>},                  \
-      op_entry{"max." #t, &extremum<T, true>, sig<T, T, T>},                   \
-      op_entry{"sqrt." #t, &float1<T, [](T a) { return std::sqrt(a); }>,       \
-               sig<T, T>},                                                     \
-      op_entry{"rcp." #t, &float1<T, [](T a) { return T(1) / a; }>,            \
-               sig<T, T>},                                                     \
-      op_entry{"rsqrt." #t,                                                    \
-               &float1<T, [](T a) { return T(1.0 / std::sqrt(f64(a))); }>,     \
-               sig<T, T>},                                                     \
-      OP1("neg." #t, U, U, a ^ (U{1} << (sizeof(U) * 8 - 1)))                  \
-          OP1("abs." #t, U, U, a & ~(U{1} << (sizeof(U) * 8 - 1)))             \
-              OP2("copysign." #t, T, T, T, (sign_from<T, U>(a, b))) op_entry{  \
-                  "testp." #t, &classify<T, U>, sizeof(T) == 4 ? "P4" : "P8"}, \
-      FLOAT_CMPS(t, T, compare_float, T, sizeof(T) == 4 ? "P44" : "P88")
+  op_entry{"sub." #t, &float2<T, [](T a, T b) { return a - b; }>,              \
+           sig<T, T, T>},                                                      \
+  op_entry{"mul." #t, &float2<T, [](T a, T b) { return a * b; }>,              \
+           sig<T, T, T>},                                                      \
+  op_entry{"div." #t, &float2<T, [](T a, T b) { return a / b; }>,              \
+           sig<T, T, T>},                                                      \
+  op_entry{"fma." #t, &fused<T>, sig<T, T, T, T>},                             \
+  op_entry{"min." #t, &extremum<T, false>, sig<T, T, T>},                      \
+  op_entry{"max." #t, &extremum<T, true>, sig<T, T, T>},                       \
+  op_entry{"sqrt." #t, &float1<T, [](T a) { return std::sqrt(a); }>,           \
+           sig<T, T>},                                                         \
+  op_entry{"rcp." #t, &float1<T, [](T a) { return T(1) / a; }>, sig<T, T>},    \
+  op_entry{"rsqrt." #t,                                                        \
+           &float1<T, [](T a) { return T(1.0 / std::sqrt(f64(a))); }>,         \
+           sig<T, T>},                                                         \
+  OP1("neg." #t, U, U, a ^ (U{1} << (sizeof(U) * 8 - 1)))                      \
+  OP1("abs." #t, U, U, a & ~(U{1} << (sizeof(U) * 8 - 1)))                     \
+  OP2("copysign." #t, T, T, T, (sign_from<T, U>(a, b)))                        \
+  op_entry{"testp." #t, &classify<T, U>,                                       \
+           sizeof(T) == 4 ? "P4" : "P8"},                                      \
+  FLOAT_CMPS(t, T, compare_float, T, sizeof(T) == 4 ? "P44" : "P88")
 
 #define FLOAT_CMPS(t, T, with, V, s)                                           \
   op_entry{"setp.eq." #t, &with<T, [](V a, V b) { return a == b; }>, s},       \
-      op_entry{"setp.ne." #t,                                                  \
-               &with<T, [](V a, V b) { return (a < b || a > b); }>, s},        \
-      op_entry{"setp.lt." #t, &with<T, [](V a, V b) { return a < b; }>, s},    \
-      op_entry{"setp.le." #t, &with<T, [](V a, V b) { return a <= b; }>, s},   \
-      op_entry{"setp.gt." #t, &with<T, [](V a, V b) { return (a > b); }>, s},  \
-      op_entry{"setp.ge." #t, &with<T, [](V a, V b) { return (a >= b); }>, s}, \
-      op_entry{"setp.equ." #t,                                                 \
-               &with<T, [](V a, V b) { return !(a < b || a > b); }>, s},       \
-      op_entry{"setp.neu." #t, &with<T, [](V a, V b) { return !(a == b); }>,   \
-               s},                                                             \
-      op_entry{"setp.ltu." #t, &with<T, [](V a, V b) { return !(a >= b); }>,   \
-               s},                                                             \
-      op_entry{"setp.leu." #t, &with<T, [](V a, V b) { return !(a > b); }>,    \
-               s},                                                             \
-      op_entry{"setp.gtu." #t, &with<T, [](V a, V b) { return !(a <= b); }>,   \
-               s},                                                             \
-      op_entry{"setp.geu." #t, &with<T, [](V a, V b) { return !(a < b); }>,    \
-               s},                                                             \
-      op_entry{"setp.num." #t,                                                 \
-               &with<T, [](V a, V b) { return a == a && b == b; }>, s},        \
-      op_entry{"setp.nan." #t,                                                 \
-               &with<T, [](V a, V b) { return a != a || b != b; }>, s},
+  op_entry{"setp.ne." #t, &with<T, [](V a, V b) { return (a < b || a > b); }>,   \
+           s},                                                                 \
+  op_entry{"setp.lt." #t, &with<T, [](V a, V b) { return a < b; }>, s},        \
+  op_entry{"setp.le." #t, &with<T, [](V a, V b) { return a <= b; }>, s},       \
+  op_entry{"setp.gt." #t, &with<T, [](V a, V b) { return (a > b); }>, s},        \
+  op_entry{"setp.ge." #t, &with<T, [](V a, V b) { return (a >= b); }>, s},       \
+  op_entry{"setp.equ." #t,                                                     \
+           &with<T, [](V a, V b) { return !(a < b || a > b); }>, s},           \
+  op_entry{"setp.neu." #t, &with<T, [](V a, V b) { return !(a == b); }>, s},   \
+  op_entry{"setp.ltu." #t, &with<T, [](V a, V b) { return !(a >= b); }>, s},   \
+  op_entry{"setp.leu." #t, &with<T, [](V a, V b) { return !(a > b); }>, s},    \
+  op_entry{"setp.gtu." #t, &with<T, [](V a, V b) { return !(a <= b); }>, s},   \
+  op_entry{"setp.geu." #t, &with<T, [](V a, V b) { return !(a < b); }>, s},    \
+  op_entry{"setp.num." #t,                                                     \
+           &with<T, [](V a, V b) { return a == a && b == b; }>, s},            \
+  op_entry{"setp.nan." #t,                                                     \
+           &with<T, [](V a, V b) { return a != a || b != b; }>, s},
 
 #define HALF_OPS(t, T, H, N)                                                   \
   op_entry{"add." t,                                                           \
            &halves<T, H, 2, [](f64 a, f64 b, u32) { return odd_sum(a, b); }>,  \
            sig<T, T, T>},                                                      \
-      op_entry{                                                                \
-          "sub." t,                                                            \
-          &halves<T, H, 2, [](f64 a, f64 b, u32) { return odd_sum(a, -b); }>,  \
-          sig<T, T, T>},                                                       \
-      op_entry{"mul." t,                                                       \
-               &halves<T, H, 2, [](f64 a, f64 b, u32) { return a * b; }>,      \
-               sig<T, T, T>},                                                  \
-      op_entry{                                                                \
-          "fma." t,                                                            \
-          &halves<T, H, 3,                                                     \
-                  [](f64 a, f64 b, f64 c, u32) { return odd_sum(a * b, c); }>, \
-          sig<T, T, T, T>},                                                    \
-      op_entry{"min." t, &halves<T, H, 2, &half_extremum<false>>,              \
-               sig<T, T, T>},                                                  \
-      op_entry{"max." t, &halves<T, H, 2, &half_extremum<true>>,               \
-               sig<T, T, T>},                                                  \
-      op_entry{"ex2." t,                                                       \
-               &halves<T, H, 1, [](f64 a, u32) { return std::exp2(a); }>,      \
-               sig<T, T>},                                                     \
-      op_entry{"tanh." t,                                                      \
-               &halves<T, H, 1, [](f64 a, u32) { return std::tanh(a); }>,      \
-               sig<T, T>},                                                     \
-      OP1("neg." t, T, T, a ^ T(0x80008000u))                                  \
-          OP1("abs." t, T, T, a& T(0x7fff7fffu))
+  op_entry{"sub." t,                                                           \
+           &halves<T, H, 2, [](f64 a, f64 b, u32) { return odd_sum(a, -b); }>, \
+           sig<T, T, T>},                                                      \
+  op_entry{"mul." t,                                                           \
+           &halves<T, H, 2, [](f64 a, f64 b, u32) { return a * b; }>,          \
+           sig<T, T, T>},                                                      \
+  op_entry{"fma." t,                                                           \
+           &halves<T, H, 3,                                                    \
+                   [](f64 a, f64 b, f64 c, u32) {                              \
+                     return odd_sum(a * b, c);                                 \
+                   }>,                                                         \
+           sig<T, T, T, T>},                                                   \
+  op_entry{"min." t, &halves<T, H, 2, &half_extremum<false>>, sig<T, T, T>},   \
+  op_entry{"max." t, &halves<T, H, 2, &half_extremum<true>>, sig<T, T, T>},    \
+  op_entry{"ex2." t, &halves<T, H, 1, [](f64 a, u32) { return std::exp2(a); }>,\
+           sig<T, T>},                                                         \
+  op_entry{"tanh." t,                                                          \
+           &halves<T, H, 1, [](f64 a, u32) { return std::tanh(a); }>,          \
+           sig<T, T>},                                                         \
+  OP1("neg." t, T, T, a ^ T(0x80008000u))                                      \
+  OP1("abs." t, T, T, a & T(0x7fff7fffu))
 
 static const op_entry ops[] = {
-    FLOAT_OPS(f32, f32, u32) FLOAT_OPS(f64, f64, u64)
-        HALF_OPS("f16", u16, half, 1) HALF_OPS("f16x2", u32, half, 2)
-            HALF_OPS("bf16", u16, bfloat, 1) HALF_OPS("bf16x2", u32, bfloat, 2)
-                FLOAT_CMPS(f16, half, compare_half, f64, "P22") FLOAT_CMPS(
-                    bf16, bfloat, compare_half, f64, "P22") op_entry{
-                    "ex2.f32", &float1<f32, [](f32 a) { return std::exp2(a); }>,
-                    sig<f32, f32>},
-    op_entry{"lg2.f32", &float1<f32, [](f32 a) { return std::log2(a); }>,
-             sig<f32, f32>},
-    op_entry{"sin.f32", &float1<f32, [](f32 a) { return std::sin(a); }>,
-             sig<f32, f32>},
-    op_entry{"cos.f32", &float1<f32, [](f32 a) { return std::cos(a); }>,
-             sig<f32, f32>},
-    op_entry{"tanh.f32", &float1<f32, [](f32 a) { return std::tanh(a); }>,
-             sig<f32, f32>},
+  FLOAT_OPS(f32, f32, u32)
+  FLOAT_OPS(f64, f64, u64)
+  HALF_OPS("f16", u16, half, 1)
+  HALF_OPS("f16x2", u32, half, 2)
+  HALF_OPS("bf16", u16, bfloat, 1)
+  HALF_OPS("bf16x2", u32, bfloat, 2)
+  FLOAT_CMPS(f16, half, compare_half, f64, "P22")
+  FLOAT_CMPS(bf16, bfloat, compare_half, f64, "P22")
+  op_entry{"ex2.f32", &float1<f32, [](f32 a) { return std::exp2(a); }>,
+           sig<f32, f32>},
+  op_entry{"lg2.f32", &float1<f32, [](f32 a) { return std::log2(a); }>,
+           sig<f32, f32>},
+  op_entry{"sin.f32", &float1<f32, [](f32 a) { return std::sin(a); }>,
+           sig<f32, f32>},
+  op_entry{"cos.f32", &float1<f32, [](f32 a) { return std::cos(a); }>,
+           sig<f32, f32>},
+  op_entry{"tanh.f32", &float1<f32, [](f32 a) { return std::tanh(a); }>,
+           sig<f32, f32>},
 };
+// clang-format on
 
 #define VGPU_PART float_ops
 #include "devices/cpu/exec/end.hpp"

@@ -61,6 +61,8 @@ const instr* load(warp& w, const instr* in) {
   return in + 1;
 }
 
+// A table, and laid out as one.
+// clang-format off
 #define ACCESS(T, n, N, space, S, aw)                                          \
   op_entry{"ld." space #n "." #N, &load<T, N, S>, load_signature<T, N, aw>},
 #define ACCESS_ALL(space, S, aw)                                               \
@@ -78,14 +80,16 @@ const instr* load(warp& w, const instr* in) {
   ACCESS(u64, 8, 4, space, S, aw)
 
 static const op_entry ops[] = {
-    ACCESS_ALL("global.a8.", global_space, '8')
-        ACCESS_ALL("generic.a8.", generic_space, '8')
-            ACCESS_ALL("shared.a4.", shared_space<u32>, '4')
-                ACCESS_ALL("shared.a8.", shared_space<u64>, '8')
-                    ACCESS_ALL("local.a4.", local_space<u32>, '4')
-                        ACCESS_ALL("local.a8.", local_space<u64>, '8')
-                            ACCESS_ALL("param.a4.", param_space<u32>, '4')
-                                ACCESS_ALL("param.a8.", param_space<u64>, '8')};
+  ACCESS_ALL("global.a8.", global_space, '8')
+  ACCESS_ALL("generic.a8.", generic_space, '8')
+  ACCESS_ALL("shared.a4.", shared_space<u32>, '4')
+  ACCESS_ALL("shared.a8.", shared_space<u64>, '8')
+  ACCESS_ALL("local.a4.", local_space<u32>, '4')
+  ACCESS_ALL("local.a8.", local_space<u64>, '8')
+  ACCESS_ALL("param.a4.", param_space<u32>, '4')
+  ACCESS_ALL("param.a8.", param_space<u64>, '8')
+};
+// clang-format on
 
 #define VGPU_PART load_ops
 #include "devices/cpu/exec/end.hpp"

@@ -340,6 +340,8 @@ inline const instr* transpose(warp& w, const instr* in) {
   return in + 1;
 }
 
+// A table, and laid out as one.
+// clang-format off
 static const op_entry ops[] = {
     op_entry{"matrix.put.4", &put<u32>, ".4?4?4?4?4"},
     op_entry{"matrix.put.8", &put<u64>, ".8?8?8?8?8"},
@@ -355,6 +357,7 @@ static const op_entry ops[] = {
     op_entry{"stmatrix.trans", &rows_of_8<true, true>, ".8"},
     op_entry{"movmatrix.trans", &transpose, ""},
 };
+// clang-format on
 
 #define VGPU_PART matrix_ops
 #include "devices/cpu/exec/end.hpp"

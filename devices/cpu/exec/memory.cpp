@@ -138,30 +138,36 @@ const instr* copy_async(warp& w, const instr* in) {
   return in + 1;
 }
 
+// A table, and laid out as one.
+// clang-format off
 #define FRAME(T, n, N)                                                         \
   op_entry{"ld.frame." #n "." #N, &load_frame<T, N>,                           \
            load_signature<T, N, '.'>},                                         \
-      op_entry{"st.frame." #n "." #N, &store_frame<T, N>,                      \
-               store_signature<T, N, '.'>},
+  op_entry{"st.frame." #n "." #N, &store_frame<T, N>,                          \
+           store_signature<T, N, '.'>},
 #define FRAME_ALL(T, n) FRAME(T, n, 1) FRAME(T, n, 2) FRAME(T, n, 4)
 
 static const op_entry ops[] = {
-    FRAME_ALL(u8, 1) FRAME_ALL(u16, 2) FRAME_ALL(u32, 4) FRAME_ALL(u64, 8)
-        op_entry{"ld.frame.at.1", &load_frame_at<u8>, "A8"},
-    op_entry{"ld.frame.at.2", &load_frame_at<u16>, "B8"},
-    op_entry{"ld.frame.at.4", &load_frame_at<u32>, "D8"},
-    op_entry{"ld.frame.at.8", &load_frame_at<u64>, "H8"},
-    op_entry{"local.address", &local_address, "H"},
-    op_entry{"alloca", &allocate_local, "H8"},
-    op_entry{"stack.save", &save_stack, "H"},
-    op_entry{"stack.restore", &restore_stack, ".8"},
-    op_entry{"isspacep.shared", &is_space<shared_aperture>, "P8"},
-    op_entry{"isspacep.local", &is_space<local_aperture>, "P8"},
-    op_entry{"isspacep.param", &is_space<param_aperture>, "P8"},
-    op_entry{"isspacep.global", &is_global, "P8"},
-    op_entry{"cp.async.a4", &copy_async<u32>, ".48?4"},
-    op_entry{"cp.async.a8", &copy_async<u64>, ".88?4"},
+  FRAME_ALL(u8, 1)
+  FRAME_ALL(u16, 2)
+  FRAME_ALL(u32, 4)
+  FRAME_ALL(u64, 8)
+  op_entry{"ld.frame.at.1", &load_frame_at<u8>, "A8"},
+  op_entry{"ld.frame.at.2", &load_frame_at<u16>, "B8"},
+  op_entry{"ld.frame.at.4", &load_frame_at<u32>, "D8"},
+  op_entry{"ld.frame.at.8", &load_frame_at<u64>, "H8"},
+  op_entry{"local.address", &local_address, "H"},
+  op_entry{"alloca", &allocate_local, "H8"},
+  op_entry{"stack.save", &save_stack, "H"},
+  op_entry{"stack.restore", &restore_stack, ".8"},
+  op_entry{"isspacep.shared", &is_space<shared_aperture>, "P8"},
+  op_entry{"isspacep.local", &is_space<local_aperture>, "P8"},
+  op_entry{"isspacep.param", &is_space<param_aperture>, "P8"},
+  op_entry{"isspacep.global", &is_global, "P8"},
+  op_entry{"cp.async.a4", &copy_async<u32>, ".48?4"},
+  op_entry{"cp.async.a8", &copy_async<u64>, ".88?4"},
 };
+// clang-format on
 
 #define VGPU_PART memory_ops
 #include "devices/cpu/exec/end.hpp"

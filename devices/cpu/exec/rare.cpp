@@ -200,6 +200,8 @@ const instr* atomic_wide(warp& w, const instr* in) {
   });
 }
 
+// A table, and laid out as one.
+// clang-format off
 static const op_entry ops[] = {
     op_entry{"cvt.tf32.f32", &float_to_tf32, "D4"},
     op_entry{"cvt.e4m3x2.f32", &floats_to_bytes<&double_to_e4m3>, "B44"},
@@ -261,6 +263,7 @@ static const op_entry ops[] = {
     op_entry{"atom.exch.b128", &atomic_wide<false>, "?Q8@"},
     op_entry{"atom.cas.b128", &atomic_wide<true>, "?Q8@@"},
 };
+// clang-format on
 
 #define VGPU_PART rare_ops
 #include "devices/cpu/exec/end.hpp"

@@ -49,6 +49,8 @@ const instr* store(warp& w, const instr* in) {
   return in + 1;
 }
 
+// A table, and laid out as one.
+// clang-format off
 #define ACCESS(T, n, N, space, S, aw)                                          \
   op_entry{"st." space #n "." #N, &store<T, N, S>, store_signature<T, N, aw>},
 #define ACCESS_ALL(space, S, aw)                                               \
@@ -66,12 +68,14 @@ const instr* store(warp& w, const instr* in) {
   ACCESS(u64, 8, 4, space, S, aw)
 
 static const op_entry ops[] = {
-    ACCESS_ALL("global.a8.", global_space, '8')
-        ACCESS_ALL("generic.a8.", generic_space, '8')
-            ACCESS_ALL("shared.a4.", shared_space<u32>, '4')
-                ACCESS_ALL("shared.a8.", shared_space<u64>, '8')
-                    ACCESS_ALL("local.a4.", local_space<u32>, '4')
-                        ACCESS_ALL("local.a8.", local_space<u64>, '8')};
+  ACCESS_ALL("global.a8.", global_space, '8')
+  ACCESS_ALL("generic.a8.", generic_space, '8')
+  ACCESS_ALL("shared.a4.", shared_space<u32>, '4')
+  ACCESS_ALL("shared.a8.", shared_space<u64>, '8')
+  ACCESS_ALL("local.a4.", local_space<u32>, '4')
+  ACCESS_ALL("local.a8.", local_space<u64>, '8')
+};
+// clang-format on
 
 #define VGPU_PART store_ops
 #include "devices/cpu/exec/end.hpp"
