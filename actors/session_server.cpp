@@ -396,8 +396,12 @@ void session_server::take(const std::string& peer, const data::head& head,
   if (peer != client_)
     return send(peer, data::refused{"show the lease's token first"});
   check_abandoned();
-  if (lapsed_)
-    return send(peer, data::refused{"the lease has lapsed; show it again"});
+  // Told once: what else was under way comes again after the lease.
+  if (lapsed_) {
+    if (!std::exchange(told_lapsed_, true))
+      send(peer, data::refused{"the lease has lapsed; show it again"});
+    return;
+  }
   heard_ = clock::now();
   if (auto* calls = std::get_if<data::calls>(&head.body))
     on(*calls, in);
@@ -414,7 +418,7 @@ void session_server::on(const std::string& peer, const data::attach& x) {
     return send(peer, data::refused{ok.why().what});
   client_ = peer;
   guest_here_ = false;
-  lapsed_ = false;
+  lapsed_ = told_lapsed_ = false;
   heard_ = clock::now();
   received_ = std::max(received_, position_);
   if (!forwarded_)

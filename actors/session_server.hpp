@@ -127,6 +127,7 @@ private:
   std::shared_ptr<forwarded_answers> forwarded_;
   std::string client_; // the peer that forwards, empty when there is none
   bool lapsed_ = false;
+  bool told_lapsed_ = false;
   clock::time_point heard_ = clock::now();
   std::vector<std::uint64_t> scratch_;
 
