@@ -318,13 +318,14 @@ const instr* mad_carry(warp& w, const instr* in) {
   auto d = reg<T>(w, in, fd);
   auto out = lane_mask{0};
   auto carry = Uses ? w.carry : 0u;
+  using wide = std::conditional_t<std::is_signed_v<T>, s64, u64>;
   each_lane(w.mask, [&](unsigned l) {
     auto product = T(0);
     if constexpr (!High)
       product =
           T(std::make_unsigned_t<T>(a[l]) * std::make_unsigned_t<T>(b[l]));
     else if constexpr (sizeof(T) == 4)
-      product = T((s64(a[l]) * s64(b[l])) >> 32);
+      product = T((wide(a[l]) * wide(b[l])) >> 32);
     else if constexpr (std::is_signed_v<T>)
       product = mul_high_s64(a[l], b[l]);
     else
