@@ -236,8 +236,8 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 test_default
 if $sanitizers; then
   # What stands by itself; the whole system takes too long for every change.
-  test_sanitized asan -LE '^(long|cuda|examples|truth|e2e)$' \
-    -E '^interposer_exports'
+  test_sanitized asan --repeat until-pass:2 \
+    -LE '^(long|cuda|examples|truth|e2e)$' -E '^interposer_exports'
   if $long; then test_system_with_asan; fi
   test_sanitized tsan -L '^tsan$'
 fi

@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_cluster_that_was_killed_does_not_bar_the_next) {
 BOOST_AUTO_TEST_CASE(what_cannot_start_says_why) {
   auto x = shell("vgpu up --device nvidia --worker " FAKE_WORKER);
   BOOST_TEST(x.status == 1);
-  BOOST_TEST(x.out.find("nvidia") != std::string::npos);
+  BOOST_TEST(x.out.find("NVIDIA") != std::string::npos, x.out);
   BOOST_TEST(!std::filesystem::exists(run_dir()));
   BOOST_TEST(shell("vgpu up --memory 3Q").status == 2);
   BOOST_TEST(shell("vgpu up --nodes 0").status == 2);
