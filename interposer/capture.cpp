@@ -22,13 +22,12 @@ struct capture {
   graph* into = nullptr;
   bool broken = false;
   std::map<stream*, std::vector<graph_node*>> tips;
+  std::vector<graph_node*> loose; // tips of streams that are gone
   std::map<stream*, std::vector<CUgraphNode>> told; // by facts_of_capture()
   std::map<event*, std::vector<graph_node*>> recorded;
 };
 
 namespace {
-
-std::atomic<unsigned> under_way{0};
 
 /// Guards everything about captures.
 std::mutex& lock() {
@@ -62,7 +61,7 @@ void dissolve(capture& x) {
   for (auto& [e, tips] : x.recorded)
     e->captured_by.store(nullptr, std::memory_order_release);
   all().remove_if([&](auto& each) { return &each == &x; });
-  under_way.fetch_sub(1);
+  captures_under_way.fetch_sub(1);
 }
 
 /// Whether all that the other streams did lies before where the first is.
@@ -80,10 +79,13 @@ bool all_joined(const capture& x) {
     open.pop_back();
     visit(node->after);
   }
-  return std::all_of(x.tips.begin(), x.tips.end(), [&](auto& entry) {
-    return std::all_of(entry.second.begin(), entry.second.end(),
+  auto all_before = [&](const auto& list) {
+    return std::all_of(list.begin(), list.end(),
                        [&](auto* node) { return before.contains(node); });
-  });
+  };
+  return all_before(x.loose) &&
+         std::all_of(x.tips.begin(), x.tips.end(),
+                     [&](auto& entry) { return all_before(entry.second); });
 }
 
 CUresult add(stream& in, work what) {
@@ -96,10 +98,6 @@ CUresult add(stream& in, work what) {
 }
 
 } // namespace
-
-bool any_capture() noexcept {
-  return under_way.load(std::memory_order_relaxed) != 0;
-}
 
 CUstreamCaptureMode& thread_capture_mode() noexcept {
   thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -129,7 +127,7 @@ CUresult begin_capture(stream& in, CUstreamCaptureMode mode, graph* into,
   x.own = std::move(own);
   x.into = into != nullptr ? into : x.own.get();
   join(x, in, {after.begin(), after.end()});
-  under_way.fetch_add(1);
+  captures_under_way.fetch_add(1);
   return CUDA_SUCCESS;
 }
 
@@ -201,6 +199,28 @@ CUresult set_capture_dependencies(stream& in,
     tips.clear();
   tips.insert(tips.end(), after.begin(), after.end());
   return CUDA_SUCCESS;
+}
+
+void forget_captured(stream& x) {
+  std::lock_guard guard{lock()};
+  auto* by = of(x);
+  if (by == nullptr)
+    return;
+  if (by->origin == &x)
+    return dissolve(*by);
+  auto entry = by->tips.extract(&x);
+  by->loose.insert(by->loose.end(), entry.mapped().begin(),
+                   entry.mapped().end());
+  by->told.erase(&x);
+  x.captured_by.store(nullptr);
+}
+
+void forget_captured(event& x) {
+  std::lock_guard guard{lock()};
+  // One that was recorded again elsewhere is known here still.
+  for (auto& each : all())
+    each.recorded.erase(&x);
+  x.captured_by.store(nullptr);
 }
 
 // -- calls under capture

@@ -7,6 +7,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -14,8 +15,13 @@ namespace vgpu::interposer {
 
 struct launch_request;
 
-/// Whether any stream of the process is captured. Cheap.
-bool any_capture() noexcept;
+/// Sequences under capture in this process.
+inline std::atomic<unsigned> captures_under_way{0};
+
+/// Whether any stream of the process is captured; asked at each call.
+inline bool any_capture() noexcept {
+  return captures_under_way.load(std::memory_order_relaxed) != 0;
+}
 
 /// Begins to capture `in`: into `into`, behind its nodes `after`, or into a
 /// new graph where that is null.
@@ -40,6 +46,11 @@ CUresult facts_of_capture(stream& in, capture_facts& out);
 /// Replaces, or adds to, what the stream's next node depends on.
 CUresult set_capture_dependencies(stream& in,
                                   std::span<graph_node* const> after, bool add);
+
+/// Takes what is about to be destroyed out of the capture that it is part of.
+/// The capture that began at this stream ends with it.
+void forget_captured(stream& x);
+void forget_captured(event& x);
 
 // -- calls under capture. Precondition: in.is_captured()
 // -----------------------------------------------------------------------------

@@ -86,10 +86,12 @@ graph_node& graph::add(work what, std::span<graph_node* const> after) {
   made->handle = to_handle<CUgraphNode>(graph_nodes().add(
       std::make_unique<node_reference>(node_reference{made.get()})));
   nodes_.push_back(std::move(made));
+  order_.clear();
   return *nodes_.back();
 }
 
 void graph::remove(graph_node& x) {
+  order_.clear();
   for (auto& other : nodes_)
     std::erase(other->after, &x);
   graph_nodes().remove(x.handle);
@@ -100,13 +102,15 @@ CUresult graph::connect(graph_node& from, graph_node& to) {
   if (&from == &to || contains(to.after, &from))
     return CUDA_ERROR_INVALID_VALUE;
   to.after.push_back(&from);
-  if (in_order().size() == nodes_.size())
+  order_.clear();
+  if (sorted().size() == nodes_.size())
     return CUDA_SUCCESS;
   to.after.pop_back();
   return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult graph::disconnect(graph_node& from, graph_node& to) {
+  order_.clear();
   return std::erase(to.after, &from) != 0 ? CUDA_SUCCESS
                                           : CUDA_ERROR_INVALID_VALUE;
 }
@@ -117,7 +121,13 @@ graph_node* graph::with_id(std::uint64_t id) const noexcept {
   return found == nodes_.end() ? nullptr : found->get();
 }
 
-std::vector<graph_node*> graph::in_order() const {
+const std::vector<graph_node*>& graph::in_order() const {
+  if (order_.empty())
+    order_ = sorted();
+  return order_;
+}
+
+std::vector<graph_node*> graph::sorted() const {
   // Most graphs stand in order already: one round does.
   std::vector<graph_node*> out;
   std::set<const graph_node*> done;
@@ -157,6 +167,7 @@ std::unique_ptr<graph> graph::clone() const {
   for (auto& x : nodes_)
     for (auto* before : x->after)
       twin[x.get()]->after.push_back(twin[before]);
+  out->order_.clear();
   for (auto& [object, count] : kept_)
     if (auto* shared = user_objects().find(object); shared != nullptr) {
       shared->references.fetch_add(count);
@@ -228,10 +239,10 @@ graph_node* find_node(CUgraphNode handle) noexcept {
 // -----------------------------------------------------------------------------
 
 graph_exec::graph_exec(context& in, const graph& of, std::uint64_t with_flags)
-    : owner(in), flags(with_flags), what(of.clone()), order(what->in_order()) {}
+    : owner(in), flags(with_flags), what(of.clone()) {}
 
 CUresult launch(graph_exec& x, stream& in) {
-  for (auto* node : x.order)
+  for (auto* node : x.what->in_order())
     if (node->enabled)
       if (auto code = issue(node->what, in); code != CUDA_SUCCESS)
         return code;

@@ -1,7 +1,6 @@
 // Graphs of work that is described once and launched often. They are the
 // program's side's alone: launching one appends its nodes' calls to the log,
-// which costs the program less than a native launch of one kernel, replays
-// like any other work, and needs nothing of a device.
+// one by one, which replays like any other work and needs nothing of a device.
 #pragma once
 
 #include "interposer/graph_work.hpp"
@@ -69,7 +68,8 @@ public:
   /// Null when no node has this id.
   graph_node* with_id(std::uint64_t id) const noexcept;
   /// Each node behind all that it depends on; otherwise as they were added.
-  std::vector<graph_node*> in_order() const;
+  /// Valid until the graph is changed.
+  const std::vector<graph_node*>& in_order() const;
   std::vector<graph_node*> dependents(const graph_node& x) const;
 
   std::unique_ptr<graph> clone() const;
@@ -81,18 +81,20 @@ public:
   CUgraph handle = nullptr;
 
 private:
+  std::vector<graph_node*> sorted() const;
+
   std::vector<std::unique_ptr<graph_node>> nodes_;
+  mutable std::vector<graph_node*> order_; // empty where it is not known
   std::map<CUuserObject, std::uint64_t> kept_;
 };
 
-/// A graph that can be launched: a copy, in the order of its work.
+/// A graph that can be launched: a copy.
 struct graph_exec {
   graph_exec(context& in, const graph& of, std::uint64_t with_flags);
 
   context& owner;
   const std::uint64_t flags;
   std::unique_ptr<graph> what;
-  std::vector<graph_node*> order;
 };
 
 struct node_reference {

@@ -1,5 +1,6 @@
 #include "interposer/stream_event.hpp"
 
+#include "interposer/capture.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
 
@@ -102,8 +103,8 @@ bool is_awaited(event& x) {
   return x.query.asked && !here().slots().poll(x.query.asked);
 }
 
+/// Precondition: the query's mutex is held.
 void drop_query(pending_query& x) {
-  std::lock_guard guard{x.mutex};
   if (x.asked)
     here().slots().abandon(x.asked);
   x.asked = {};
@@ -166,14 +167,24 @@ std::unique_ptr<event> make_event(context& in, unsigned flags) {
 }
 
 void retire_stream(stream& x) {
-  drop_query(x.query);
+  if (any_capture())
+    forget_captured(x);
+  {
+    std::lock_guard guard{x.query.mutex};
+    drop_query(x.query);
+  }
   here().send(call::stream_destroy{{x.wire}}, x.device());
   if (x.non_blocking())
     non_blocking_streams.fetch_sub(1);
 }
 
 void retire_event(event& x) {
-  drop_query(x.query);
+  if (any_capture())
+    forget_captured(x);
+  {
+    std::lock_guard guard{x.query.mutex};
+    drop_query(x.query);
+  }
   here().send(call::event_destroy{{x.wire}}, x.device());
 }
 
@@ -205,8 +216,8 @@ CUresult record(event& x, stream& in) {
     return CUDA_ERROR_INVALID_HANDLE;
   auto call = here().send(call::event_record{{x.wire}, {in.wire}}, x.device());
   in.worked(call);
-  drop_query(x.query);
   std::lock_guard guard{x.query.mutex};
+  drop_query(x.query);
   // Two threads that record it at once: the later in the log counts.
   if (x.recorded.load() <= call.value) {
     x.recorded_in = in.done_until;

@@ -150,6 +150,40 @@ BOOST_AUTO_TEST_CASE(a_user_object_goes_with_its_last_graph) {
   CHECK_CODE(cuUserObjectRelease(object, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
+BOOST_AUTO_TEST_CASE(what_a_capture_used_may_go_before_it_ends) {
+  CUevent forked = nullptr, joined = nullptr;
+  CUstream side = nullptr;
+  CUgraph made = nullptr;
+  REQUIRE_OK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
+  REQUIRE_OK(cuEventCreate(&forked, 0));
+  REQUIRE_OK(cuEventCreate(&joined, 0));
+  REQUIRE_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  REQUIRE_OK(launch(stream, 1));
+  REQUIRE_OK(cuEventRecord(forked, stream));
+  REQUIRE_OK(cuStreamWaitEvent(side, forked, 0));
+  REQUIRE_OK(cuEventDestroy(forked));
+  REQUIRE_OK(launch(side, 2));
+  REQUIRE_OK(cuEventRecord(joined, side));
+  REQUIRE_OK(cuStreamWaitEvent(stream, joined, 0));
+  REQUIRE_OK(cuEventDestroy(joined));
+  REQUIRE_OK(cuStreamDestroy(side));
+  REQUIRE_OK(cuStreamEndCapture(stream, &made));
+  std::size_t count = 0;
+  REQUIRE_OK(cuGraphGetNodes(made, nullptr, &count));
+  BOOST_TEST(count == 2U);
+  REQUIRE_OK(cuGraphDestroy(made));
+}
+
+BOOST_AUTO_TEST_CASE(the_stream_of_a_capture_takes_it_along) {
+  CUstream gone = nullptr;
+  REQUIRE_OK(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING));
+  REQUIRE_OK(cuStreamBeginCapture(gone, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  REQUIRE_OK(cuStreamDestroy(gone));
+  CUdeviceptr p = 0; // nothing is captured any more
+  REQUIRE_OK(cuMemAlloc(&p, 16));
+  REQUIRE_OK(cuMemFree(p));
+}
+
 BOOST_AUTO_TEST_CASE(captures_that_meet_break) {
   CUstream other = nullptr;
   CUevent event = nullptr;
