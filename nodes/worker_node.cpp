@@ -123,7 +123,7 @@ int run(const options& given) {
   own.name = name;
   own.session = {given.session};
   own.epoch = {given.epoch};
-  own.endpoints = {socket->endpoint(), guest_name, host_id()};
+  own.endpoints = {socket->endpoint(), guest_name, given.host};
 
   auto exec = std::make_unique<executor>(open_devices(given), given.quota);
   auto gauges = std::make_shared<session_gauges>();
@@ -170,7 +170,7 @@ int main(int argc, char** argv) {
   app.add_option("--memory-of-pgpu", given.memory, "Bytes")->required();
   app.add_option("--quota", given.quota, "Bytes a device")->required();
   app.add_option("--bind", given.bind, "Where calls may come from")->required();
-  app.add_option("--host-id", given.host, "Of the node");
+  app.add_option("--host-id", given.host, "Of the node")->required();
   CLI11_PARSE(app, argc, argv);
   try {
     return run(given);
