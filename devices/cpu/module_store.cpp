@@ -1,9 +1,9 @@
 #include "devices/cpu/module_store.hpp"
 
-#include "devices/cpu/fatbin.hpp"
 #include "devices/cpu/lowering.hpp"
 #include "devices/cpu/ptx_link.hpp"
 #include "devices/cpu/ptx_parser.hpp"
+#include "devices/fatbin.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,7 @@
 #include "devices/nvidia/image_names.hpp"
 
-#include "devices/cpu/fatbin.hpp"
+#include "devices/byte_reader.hpp"
+#include "devices/fatbin.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,15 +13,6 @@ namespace vgpu::device::nvidia {
 namespace {
 
 using bytes = std::span<const std::byte>;
-
-template <class T>
-std::optional<T> read(bytes from, std::uint64_t at) {
-  if (at > from.size() || from.size() - at < sizeof(T))
-    return std::nullopt;
-  auto out = T{};
-  std::memcpy(&out, from.data() + at, sizeof(T));
-  return out;
-}
 
 /// The text at `at`, up to its NUL.
 std::string_view text_at(bytes from, std::uint64_t at) {
@@ -167,11 +159,11 @@ void add_ptx(std::string_view text, image_names& to) {
 
 image_names names_of(std::span<const std::byte> image) {
   image_names out;
-  auto parts = cpu::parts_of(image);
+  auto parts = parts_of(image);
   if (!parts)
     return out;
   for (auto& part : *parts) {
-    if (part.kind == cpu::image_part::form::elf)
+    if (part.kind == image_part::form::elf)
       add_elf(std::as_bytes(std::span{part.code}), out);
     else
       add_ptx(part.code, out);

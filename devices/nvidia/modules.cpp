@@ -1,6 +1,6 @@
 #include "devices/nvidia/modules.hpp"
 
-#include "devices/cpu/fatbin.hpp"
+#include "devices/fatbin.hpp"
 #include "devices/nvidia/image_names.hpp"
 
 #include <array>
@@ -48,7 +48,7 @@ private:
   };
 
   void take_parts(std::span<const std::byte> image) {
-    auto all = cpu::containers_of(image);
+    auto all = containers_of(image);
     if (all.size() < 2)
       return;
     for (auto& part : std::span{all}.subspan(1))

@@ -2,10 +2,10 @@
 // image to a program, which must refuse or accept but never crash. Built with
 // sanitizers it finds what a crash would not show.
 // Usage: image_fuzz ITERATIONS FIRST_SEED FILE...
-#include "devices/cpu/fatbin.hpp"
 #include "devices/cpu/lowering.hpp"
 #include "devices/cpu/ptx_link.hpp"
 #include "devices/cpu/ptx_parser.hpp"
+#include "devices/fatbin.hpp"
 
 #include <cstddef>
 #include <cstdint>

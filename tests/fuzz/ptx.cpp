@@ -1,9 +1,9 @@
 // An image on its way to becoming a program of the cpu device: fatbin, cubin or
 // PTX text, parser, lowering.
-#include "devices/cpu/fatbin.hpp"
 #include "devices/cpu/lowering.hpp"
 #include "devices/cpu/ptx_link.hpp"
 #include "devices/cpu/ptx_parser.hpp"
+#include "devices/fatbin.hpp"
 #include "target.hpp"
 
 using namespace vgpu;
@@ -11,7 +11,7 @@ namespace cpu = vgpu::device::cpu;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr unsigned arch = 90;
-  auto texts = cpu::ptx_of(test::as_bytes(data, size), arch);
+  auto texts = device::ptx_of(test::as_bytes(data, size), arch);
   if (!texts)
     return 0;
   try {

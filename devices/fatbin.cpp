@@ -1,4 +1,6 @@
-#include "devices/cpu/fatbin.hpp"
+#include "devices/fatbin.hpp"
+
+#include "devices/byte_reader.hpp"
 
 #include <lz4.h>
 #include <zstd.h>
@@ -9,7 +11,7 @@
 #include <optional>
 #include <string_view>
 
-namespace vgpu::device::cpu {
+namespace vgpu::device {
 
 namespace {
 
@@ -23,15 +25,6 @@ constexpr std::uint64_t flag_zstd = 0x8000;
 constexpr std::uint64_t flag_arch_specific = 0x100000;
 // More PTX than any real module holds; a bomb ends here.
 constexpr std::uint64_t max_text = std::uint64_t{256} << 20;
-
-template <class T>
-std::optional<T> read(bytes from, std::uint64_t at) {
-  if (at > from.size() || from.size() - at < sizeof(T))
-    return std::nullopt;
-  auto out = T{};
-  std::memcpy(&out, from.data() + at, sizeof(T));
-  return out;
-}
 
 fault bad_image(std::string why) {
   return {CUDA_ERROR_INVALID_IMAGE, "image: " + std::move(why)};
@@ -305,4 +298,4 @@ result<std::vector<image_part>> parts_of(bytes image) {
   return out;
 }
 
-} // namespace vgpu::device::cpu
+} // namespace vgpu::device

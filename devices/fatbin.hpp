@@ -1,4 +1,4 @@
-// Finds the PTX text in what a program hands to the driver as an image.
+// The code in what a program hands to the driver as an image.
 #pragma once
 
 #include "schema/fault.hpp"
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace vgpu::device::cpu {
+namespace vgpu::device {
 
 /// The PTX texts to compile for compute capability `arch` (90 for 9.0) out of
 /// a fatbin container, an ELF cubin or plain PTX text. Of several PTX entries
@@ -41,4 +41,4 @@ struct image_part {
 /// All PTX and machine code of an image, for whatever device.
 result<std::vector<image_part>> parts_of(std::span<const std::byte> image);
 
-} // namespace vgpu::device::cpu
+} // namespace vgpu::device
