@@ -14,6 +14,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ using namespace vgpu::device::cpu;
 
 /// Whether it was accepted.
 bool load(const std::string& image) {
-  auto texts = ptx_of(std::as_bytes(std::span{image}), 90);
+  auto texts = vgpu::device::ptx_of(std::as_bytes(std::span{image}), 90);
   if (!texts)
     return false;
   try {
