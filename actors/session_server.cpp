@@ -21,6 +21,8 @@ constexpr int log_quantum = 256;
 /// wake-up costs. A program whose calls come further apart is not looked for.
 constexpr std::chrono::nanoseconds longest_spin = 50us;
 constexpr std::chrono::nanoseconds shortest_spin = 2us;
+/// How often the client hears of us while a call is executed.
+constexpr auto look_every = 50ms;
 
 bool same_file(int a, int b) {
   struct stat x {};
@@ -59,7 +61,8 @@ session_server::session_server(caf::actor_config& cfg,
                                server_done done)
     : polling_actor(cfg), options_(options), exec_(std::move(exec)),
       socket_(std::move(socket)), listener_(std::move(listener)),
-      gauges_(std::move(gauges)), done_(std::move(done)) {}
+      gauges_(std::move(gauges)), done_(std::move(done)),
+      stand_in_(look_every, [this](auto away) { look_after(away); }) {}
 
 session_server::~session_server() = default;
 
@@ -120,7 +123,7 @@ void session_server::sleep() {
     items.push_back({x.get(), POLLIN, 0});
   auto socket = items.size();
   socket_->add_to(items);
-  auto overlooked = socket_->overlooked();
+  auto overlooked = socket_->overlooked() || !put_by_.empty();
   auto asleep = guest_here_ && mapped_->reader.fall_asleep();
   auto guest = items.size();
   if (guest_here_) {
@@ -178,15 +181,19 @@ void session_server::read_mailbox() {
       });
 }
 
+void session_server::check_lease() {
+  if (client_.empty() || lapsed_ ||
+      clock::now() - heard_ <= options_.lease_term)
+    return;
+  lapsed_ = true;
+  spdlog::warn("session {}: the client has been silent for {} ms; no call is "
+               "executed until it shows its lease again",
+               options_.session.value, options_.lease_term.count());
+}
+
 void session_server::check_abandoned() {
-  auto now = clock::now();
-  if (!client_.empty() && !lapsed_ && now - heard_ > options_.lease_term) {
-    lapsed_ = true;
-    spdlog::warn("session {}: the client has been silent for {} ms; no call is "
-                 "executed until it shows its lease again",
-                 options_.session.value, options_.lease_term.count());
-  }
-  if (!guest_here_ && now - heard_ > options_.abandoned_after)
+  check_lease();
+  if (!guest_here_ && clock::now() - heard_ > options_.abandoned_after)
     end("no client for " + std::to_string(options_.abandoned_after.count()) +
         " ms");
 }
@@ -364,7 +371,14 @@ void session_server::read_log() {
 // -----------------------------------------------------------
 
 void session_server::read_socket() {
-  while (auto in = socket_->receive()) {
+  auto put_by = std::exchange(put_by_, {});
+  put_by_bytes_ = 0;
+  for (;;) {
+    auto in = put_by.empty() ? socket_->receive() : put_by.front();
+    if (!in)
+      return;
+    if (!put_by.empty())
+      put_by.pop_front();
     auto words = in->words();
     auto head = data::decode(
         {reinterpret_cast<const std::uint64_t*>(words.begin()), words.size()});
@@ -470,6 +484,8 @@ void session_server::on(const data::calls& x, const parcel_ptr& in) {
 
 void session_server::execute_backlog() {
   constexpr std::uint64_t tell_every = std::uint64_t{4} << 20;
+  if (!backlog_.empty())
+    known_ = progress();
   while (!backlog_.empty() && !lapsed_ && !forwarded_->congested()) {
     auto& [owner, rest] = backlog_.front();
     auto got = parse_record(rest, position_, scratch_);
@@ -479,7 +495,7 @@ void session_server::execute_backlog() {
       spdlog::error("session {}: {}", options_.session.value, why);
       return end(why);
     }
-    exec_->execute(**got, owner);
+    execute_away(**got, owner);
     rest = rest.subspan((*got)->end - position_);
     position_ = (*got)->end;
     if (rest.empty())
@@ -488,9 +504,57 @@ void session_server::execute_backlog() {
       report(true);
     if (position_ - told_ >= tell_every) {
       told_ = position_;
-      send(client_, progress());
+      known_ = progress();
+      send(client_, known_);
     }
   }
+}
+
+/// A call may take longer than a client waits for a sign of life: a module
+/// that is compiled, memory that is cleared.
+void session_server::execute_away(const record& what,
+                                  std::shared_ptr<const void> owner) {
+  stand_in_.leave();
+  exec_->execute(what, std::move(owner));
+  stand_in_.back();
+}
+
+/// On the stand-in's thread, while a call is executed: nothing of the executor
+/// may be touched.
+void session_server::look_after(std::chrono::milliseconds away) {
+  while (auto in = socket_->receive())
+    if (!keep_alive(in))
+      put_by(std::move(in));
+  check_lease();
+  if (lapsed_ || client_.empty())
+    return;
+  send_answers();
+  if (away < options_.longest_call)
+    send(client_, known_);
+}
+
+/// What is too much is dropped, as a connection that breaks drops it: the
+/// client sends it again.
+void session_server::put_by(parcel_ptr in) {
+  constexpr auto most_bytes = std::size_t{256} << 20;
+  constexpr auto most_messages = std::size_t{1} << 16;
+  put_by_bytes_ += in->bulk().size();
+  if (put_by_bytes_ <= most_bytes && put_by_.size() < most_messages)
+    put_by_.push_back(std::move(in));
+}
+
+/// False if the message is to be taken when the call is done.
+bool session_server::keep_alive(const parcel_ptr& in) {
+  auto words = in->words();
+  auto head = data::decode(
+      {reinterpret_cast<const std::uint64_t*>(words.begin()), words.size()});
+  if (!head || !allowed(*head) || in->peer() != client_ || lapsed_)
+    return false;
+  heard_ = clock::now();
+  auto* alive = std::get_if<data::keepalive>(&head->body);
+  if (alive != nullptr)
+    forwarded_->acknowledge(alive->answers_seen);
+  return alive != nullptr;
 }
 
 void session_server::send_answers() {

@@ -6,6 +6,7 @@
 #include "actors/forwarded_answers.hpp"
 #include "actors/link_socket.hpp"
 #include "actors/polling_actor.hpp"
+#include "actors/stand_in.hpp"
 #include "actors/unix_socket.hpp"
 
 #include <chrono>
@@ -27,6 +28,9 @@ struct session_server_options {
   std::chrono::milliseconds lease_term{400};
   /// How long to live without any client.
   std::chrono::milliseconds abandoned_after{10'000};
+  /// How long one call may take before a client elsewhere is no longer told
+  /// that this worker lives, and has the session taken up by another.
+  std::chrono::milliseconds longest_call{120'000};
 };
 
 /// What others may know of a running server; updated by its thread.
@@ -70,6 +74,7 @@ private:
   void slept(clock::duration time) noexcept;
   std::chrono::milliseconds patience() const;
   void read_mailbox();
+  void check_lease();
   void check_abandoned();
   void publish();
   void end(const std::string& why, bool clean = true);
@@ -93,6 +98,10 @@ private:
   void on(const data::calls& x, const parcel_ptr& in);
   void on(const data::keepalive& x);
   void execute_backlog();
+  void execute_away(const record& what, std::shared_ptr<const void> owner);
+  void look_after(std::chrono::milliseconds away);
+  void put_by(parcel_ptr in);
+  bool keep_alive(const parcel_ptr& in);
   void send_answers();
   void send(const std::string& peer, data::body body);
   void report(bool always);
@@ -137,6 +146,10 @@ private:
     std::span<const std::byte> rest;
   };
   std::deque<range> backlog_;
+  /// Came while a call was executed, and was not for the stand-in.
+  std::deque<parcel_ptr> put_by_;
+  std::size_t put_by_bytes_ = 0;
+  data::progress known_;       // a little before that call began
   std::uint64_t received_ = 0; // all calls before it came
   std::uint64_t told_ = 0;     // of these, the client knows
 
@@ -144,6 +157,9 @@ private:
   std::uint64_t replay_until_ = 0;
   bool replay_told_ = true;
   bool answer_told_ = true;
+
+  // Last: it uses the rest.
+  stand_in stand_in_;
 };
 
 } // namespace vgpu

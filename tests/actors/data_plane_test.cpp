@@ -41,9 +41,9 @@ struct inbox {
       return body != nullptr && check(*body);
     });
   }
-  bool wait(auto condition) {
+  bool wait(auto condition, std::chrono::milliseconds at_most = 10s) {
     std::unique_lock guard{lock};
-    return changed.wait_for(guard, 10s, condition);
+    return changed.wait_for(guard, at_most, condition);
   }
 };
 
@@ -82,10 +82,13 @@ struct world {
   caf::actor hub = system.spawn(owner, &in);
   static constexpr std::uint64_t token = 99;
   std::vector<caf::actor> actors{hub};
+  std::shared_ptr<test::gate> loading = std::make_shared<test::gate>();
+  std::chrono::milliseconds longest_call = 60s;
   // The session's client would end a worker that runs in this very process.
   std::string other_host = "elsewhere";
 
   ~world() {
+    loading->open();
     guest = unique_fd{};
     for (auto& x : actors)
       caf::anon_send_exit(x, caf::exit_reason::user_shutdown);
@@ -117,7 +120,7 @@ struct world {
 
   running_worker start_worker(std::uint64_t epoch, bool same_host) {
     std::vector<std::unique_ptr<device::device>> devices;
-    devices.push_back(std::make_unique<test::plain_device>());
+    devices.push_back(std::make_unique<test::plain_device>(loading));
     auto name = "vgpu-test-" + std::to_string(::getpid()) + "-" +
                 std::to_string(epoch) + "-" + std::to_string(actors.size());
     link_options bind;
@@ -130,8 +133,10 @@ struct world {
                      same_host ? host_id() : other_host};
     out.gauges = std::make_shared<session_gauges>();
     out.actor = system.spawn<session_server, caf::detached>(
-        session_server_options{
-            .session = {1}, .epoch = {epoch}, .token = token},
+        session_server_options{.session = {1},
+                               .epoch = {epoch},
+                               .token = token,
+                               .longest_call = longest_call},
         std::make_unique<executor>(std::move(devices), 1 << 30),
         std::move(socket), std::move(*listen_abstract(name)), out.gauges,
         [](const std::string&, bool) {});
@@ -184,6 +189,12 @@ struct world {
 
   /// A counter in device memory, and a kernel that adds to it.
   void prepare() {
+    load();
+    BOOST_TEST((answer_of(1) == CUDA_SUCCESS));
+  }
+
+  /// The same, and slot 1 waits for the kernel.
+  void load() {
     append(call::mem_alloc{.address = counter, .bytes = 256});
     append(call::fill{.stream = {legacy_stream},
                       .to = {counter, 0, 0},
@@ -196,9 +207,10 @@ struct world {
     call::append(
         log, call::image_part{.image = digest, .offset = 0, .total = 5}, 0, 0,
         5, [&](auto to) { std::memcpy(to.data(), image.data(), 5); }, {});
-    BOOST_TEST((ask(call::module_load{.module = {{7}},
-                                      .image = digest,
-                                      .facts = {0, 65536}}) == CUDA_SUCCESS));
+    append(call::module_load{.module = {{7}},
+                             .image = digest,
+                             .facts = {0, 65536}},
+           1);
   }
 
   void add(std::uint32_t what) {
@@ -241,6 +253,35 @@ BOOST_AUTO_TEST_CASE(a_forwarded_log_is_served) {
   for (int i = 0; i < 1000; ++i)
     add(3);
   BOOST_TEST(read_counter() == 3000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_lives_while_a_call_takes_long) {
+  connect(transport::forwarded);
+  auto worker = start_worker(1, false);
+  lease(1, worker);
+  loading->close();
+  load();
+  add(2);
+  // Several terms of a lease.
+  auto suspected = [&] {
+    return in.has<control::suspect>([](auto&) { return true; });
+  };
+  BOOST_TEST(!in.wait(suspected, 1500ms));
+  loading->open();
+  BOOST_TEST((answer_of(1) == CUDA_SUCCESS));
+  add(3);
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(!suspected());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_stuck_in_a_call_is_suspected) {
+  longest_call = 200ms;
+  connect(transport::forwarded);
+  lease(1, start_worker(1, false));
+  loading->close();
+  load();
+  BOOST_TEST(in.wait(
+      [&] { return in.has<control::suspect>([](auto&) { return true; }); }));
 }
 
 BOOST_AUTO_TEST_CASE(another_worker_replays_and_goes_on) {

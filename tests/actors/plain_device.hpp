@@ -1,20 +1,49 @@
 // A device that does everything at once, on host memory: for tests of what
 // stands above devices. Launch (module 1, kernel 0) adds its 32-bit parameter
-// to the 32-bit word at its 64-bit parameter.
+// to the 32-bit word at its 64-bit parameter. Loading a module may be held up.
 #pragma once
 
 #include "devices/device.hpp"
 
 #include <sys/mman.h>
 
+#include <condition_variable>
 #include <cstring>
 #include <map>
-#include <set>
+#include <memory>
+#include <mutex>
 
 namespace vgpu::test {
 
+/// While it is closed, whoever passes waits. Thread-safe.
+class gate {
+public:
+  void close() { set(false); }
+  void open() { set(true); }
+
+  void pass() {
+    std::unique_lock guard{lock_};
+    changed_.wait(guard, [this] { return open_; });
+  }
+
+private:
+  void set(bool open) {
+    std::lock_guard guard{lock_};
+    open_ = open;
+    changed_.notify_all();
+  }
+
+  std::mutex lock_;
+  std::condition_variable changed_;
+  bool open_ = true;
+};
+
 class plain_device final : public device::device {
 public:
+  explicit plain_device(
+      std::shared_ptr<gate> loading = std::make_shared<gate>())
+      : loading_(std::move(loading)) {}
+
   const vgpu::device::properties& props() const noexcept override {
     return props_;
   }
@@ -42,6 +71,7 @@ public:
 
   result<vgpu::device::module_info>
   load_module(module_id, std::span<const std::byte>) override {
+    loading_->pass();
     vgpu::device::module_info info;
     info.kernels.push_back({"add", {{0, 8}, {8, 4}}, {}});
     return info;
@@ -123,6 +153,7 @@ public:
 
 private:
   vgpu::device::properties props_;
+  std::shared_ptr<gate> loading_;
   CUresult error_ = CUDA_SUCCESS;
   device_address base_ = 0;
   std::map<device_address, mapping> memory_;
