@@ -7,6 +7,8 @@ function(vgpu_suite name)
   set(target ${folder}_${name}_test)
   add_executable(${target} ${name}_test.cpp)
   target_compile_definitions(${target} PRIVATE BOOST_TEST_DYN_LINK)
+  # A suite is compiled far more often than it is run.
+  target_compile_options(${target} PRIVATE -O1)
   target_link_libraries(${target} PRIVATE strict ${arg_LINK}
     Boost::unit_test_framework)
   set_target_properties(${target} PROPERTIES
