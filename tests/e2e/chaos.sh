@@ -23,7 +23,8 @@ esac
 begin "$1"
 transport=$2 runs=${3:-10} first_seed=${4:-1}
 export VGPU_TRANSPORT=$transport
-arguments=(600 96 20 15)
+# It pauses after each line, long enough to be killed twice before its end.
+arguments=(600 96 20 40)
 lines_of_heat=30
 
 # -- the plan -----------------------------------------------------------------
