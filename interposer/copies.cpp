@@ -143,10 +143,15 @@ CUresult to_device(stream& in, const end& to, const end& from,
           const call::extent& part) {
         auto source = moved(from.at, x, y, z);
         auto bytes = part.width * part.height;
-        in.worked(here().send(
-            call::write{{in.wire}, box_of(moved(to.at, x, y, z)), part},
-            in.device(), static_cast<std::uint32_t>(bytes),
-            [&](std::span<std::byte> into) { gather(into, source, part); }));
+        call::write what{{in.wire}, box_of(moved(to.at, x, y, z)), part};
+        if (part.height == 1 || source.pitch == part.width)
+          in.worked(here().send(
+              what, in.device(),
+              {reinterpret_cast<const std::byte*>(source.address), bytes}));
+        else
+          in.worked(here().send(
+              what, in.device(), static_cast<std::uint32_t>(bytes),
+              [&](std::span<std::byte> into) { gather(into, source, part); }));
         return CUDA_SUCCESS;
       });
 }

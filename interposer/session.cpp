@@ -170,11 +170,7 @@ call::digest session::publish_image(std::span<const std::byte> image) {
   for (std::uint64_t at = 0; at < image.size();) {
     auto part = image.subspan(
         at, std::min<std::uint64_t>(image.size() - at, max_payload));
-    send(call::image_part{digest, at, image.size()}, 0,
-         static_cast<std::uint32_t>(part.size()),
-         [part](std::span<std::byte> to) {
-           std::memcpy(to.data(), part.data(), part.size());
-         });
+    send(call::image_part{digest, at, image.size()}, 0, part);
     at += part.size();
   }
   return digest;

@@ -68,6 +68,13 @@ public:
     return call::append(log_, x, device, 0, payload_bytes, fill, idle_);
   }
 
+  /// The same, with a payload that lies in memory as it is.
+  template <class Call>
+  call_number send(const Call& x, std::uint8_t device,
+                   std::span<const std::byte> payload) {
+    return call::append(log_, x, device, 0, payload, idle_);
+  }
+
   /// Appends a call that will be answered.
   template <class Call>
   ticket begin(const Call& x, std::uint8_t device) {

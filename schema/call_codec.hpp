@@ -8,6 +8,7 @@
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -138,6 +139,24 @@ call_number append(log_writer& log, const Call& x, std::uint8_t device,
   encode(x, device, place.message());
   if (payload_bytes != 0)
     fill(place.payload());
+  log.commit(place, slot);
+  return place.call();
+}
+
+/// The same, with a payload that lies in memory as it is.
+template <class Call>
+call_number append(log_writer& log, const Call& x, std::uint8_t device,
+                   slot_index slot, std::span<const std::byte> payload,
+                   const std::function<void()>& stalled) {
+  auto bytes = static_cast<std::uint32_t>(payload.size());
+  auto copy = [&](std::span<std::byte> into) {
+    std::copy(payload.begin(), payload.end(), into.begin());
+  };
+  if (payload.size() < written_from)
+    return append(log, x, device, slot, bytes, copy, stalled);
+  auto place = log.reserve_written(message_words(x), bytes, stalled);
+  encode(x, device, place.message());
+  log.write(place, payload);
   log.commit(place, slot);
   return place.call();
 }

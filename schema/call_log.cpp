@@ -48,6 +48,49 @@ log_writer::log_writer(session_area& area, int doorbell,
 reservation log_writer::reserve(std::uint32_t message_words,
                                 std::uint32_t payload_bytes,
                                 const std::function<void()>& stalled) {
+  auto place = take(message_words, payload_bytes, stalled);
+  auto end = place.position_ + record_bytes(message_words, payload_bytes);
+  if (place.position_ / populate_bytes != end / populate_bytes) [[unlikely]]
+    populate(place.position_, end);
+  return place;
+}
+
+reservation log_writer::reserve_written(std::uint32_t message_words,
+                                        std::uint32_t payload_bytes,
+                                        const std::function<void()>& stalled) {
+  auto place = take(message_words, payload_bytes, stalled);
+  auto payload = place.position_ + record_bytes(message_words, 0);
+  if (place.position_ / populate_bytes != payload / populate_bytes)
+    populate(place.position_, payload);
+  return place;
+}
+
+void log_writer::write(const reservation& place,
+                       std::span<const std::byte> payload) noexcept {
+  auto begin = place.position_ + record_bytes(place.message_words_, 0);
+  auto offset = begin & (area_.log_capacity() - 1);
+  std::size_t done = 0;
+  // What goes round the log's end is copied; so is what the kernel cannot read,
+  // for the program to get its fault, or to make the memory readable.
+  if (payload.size() <= area_.log_capacity() - offset)
+    while (done < payload.size()) {
+      auto n =
+          ::pwrite(area_.log_fd(), payload.data() + done, payload.size() - done,
+                   static_cast<off_t>(offset + done));
+      if (n <= 0)
+        break;
+      done += static_cast<std::size_t>(n);
+    }
+  std::memcpy(place.payload().data() + done, payload.data() + done,
+              payload.size() - done);
+  auto end = begin + payload.size();
+  if (begin / populate_bytes != end / populate_bytes)
+    populate(end / populate_bytes * populate_bytes - 1, end);
+}
+
+reservation log_writer::take(std::uint32_t message_words,
+                             std::uint32_t payload_bytes,
+                             const std::function<void()>& stalled) {
   auto& header = area_.header();
   auto bytes = record_bytes(message_words, payload_bytes);
   auto position = header.tail.fetch_add(bytes, std::memory_order_acq_rel);
@@ -56,8 +99,6 @@ reservation log_writer::reserve(std::uint32_t message_words,
       end - header.trimmed.load(std::memory_order_acquire) >
           area_.log_capacity()) [[unlikely]]
     make_room(end, stalled);
-  if (position / populate_bytes != end / populate_bytes) [[unlikely]]
-    populate(position, end);
   reservation place;
   auto* at = area_.log_data() + (position & (area_.log_capacity() - 1));
   place.at_ = reinterpret_cast<record_header*>(at);

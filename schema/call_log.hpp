@@ -42,6 +42,9 @@ inline constexpr std::uint64_t max_record =
 inline constexpr std::uint64_t segment_bytes = std::uint64_t{1} << 20;
 /// and taken in pieces of this size: one page fault for many pages.
 inline constexpr std::uint64_t populate_bytes = std::uint64_t{64} << 10;
+/// A payload from here on is handed to the kernel, which puts it into pages
+/// that it need not clear before.
+inline constexpr std::uint64_t written_from = std::uint64_t{256} << 10;
 static_assert(segment_bytes % populate_bytes == 0);
 
 constexpr std::uint64_t record_bytes(std::uint64_t message_words,
@@ -82,6 +85,14 @@ public:
   reservation reserve(std::uint32_t message_words, std::uint32_t payload_bytes,
                       const std::function<void()>& stalled);
 
+  /// As reserve(), for a payload that write() puts there.
+  reservation reserve_written(std::uint32_t message_words,
+                              std::uint32_t payload_bytes,
+                              const std::function<void()>& stalled);
+  /// The payload, whole.
+  void write(const reservation& place,
+             std::span<const std::byte> payload) noexcept;
+
   /// Publishes the record, and wakes the reader if it sleeps. A slot, where
   /// there is one, is set to wait for this call first.
   void commit(const reservation& place, slot_index slot) noexcept;
@@ -94,6 +105,8 @@ public:
   void ring() noexcept;
 
 private:
+  reservation take(std::uint32_t message_words, std::uint32_t payload_bytes,
+                   const std::function<void()>& stalled);
   void make_room(std::uint64_t end, const std::function<void()>& stalled);
   void populate(std::uint64_t position, std::uint64_t end) noexcept;
   void trim() noexcept;

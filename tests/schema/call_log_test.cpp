@@ -123,6 +123,26 @@ BOOST_AUTO_TEST_CASE(a_journal_at_its_cap_lowers_protection_and_goes_on) {
   BOOST_TEST(program.header().trimmed.load() > minimum_log);
 }
 
+BOOST_AUTO_TEST_CASE(large_payloads_arrive_whole_round_the_logs_end_too) {
+  program.header().protection_level =
+      static_cast<std::uint32_t>(protection::none);
+  std::vector<std::byte> bytes((3 << 20) + 5);
+  std::mt19937 random{7};
+  for (auto& x : bytes)
+    x = static_cast<std::byte>(random());
+  log_reader reader{server, doorbell.get(), 0};
+  for (std::uint64_t sent = 0; sent < 3 * minimum_log; sent += bytes.size()) {
+    auto call = call::append(writer, call::write{}, 0, 0, bytes, {});
+    append(call::device_sync{});
+    auto got = reader.next();
+    BOOST_REQUIRE((got.ok() && got->has_value()));
+    BOOST_TEST(((*got)->call == call));
+    BOOST_TEST(std::ranges::equal((*got)->payload, bytes));
+    BOOST_TEST(reader.next()->has_value());
+    server.publish_executed(reader.position());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_full_log_waits_for_its_reader_and_says_that_it_stalls) {
   program.header().protection_level =
       static_cast<std::uint32_t>(protection::none);
