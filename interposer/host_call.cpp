@@ -36,9 +36,6 @@ CUresult host_caller::add(stream& in, CUstream handle,
 }
 
 CUresult host_caller::enqueue(stream& in, entry what) {
-  constexpr std::size_t most = 1024;
-  if (pending_.load() > most)
-    wait_for_all();
   {
     std::lock_guard guard{mutex_};
     start();
@@ -47,10 +44,12 @@ CUresult host_caller::enqueue(stream& in, entry what) {
   // Not under the lock, which the thread that frees slots needs.
   what.device = in.device();
   what.asked = here().begin(call::host_call{{in.wire}}, in.device());
+  {
+    std::lock_guard guard{mutex_};
+    waiting_.push_back(what);
+    added_.notify_one();
+  }
   in.worked(what.asked.call);
-  std::lock_guard guard{mutex_};
-  waiting_.push_back(what);
-  added_.notify_one();
   return CUDA_SUCCESS;
 }
 
@@ -103,7 +102,8 @@ void host_caller::run(const entry& x, CUresult status) {
   if (status == CUDA_SUCCESS)
     here().send(call::host_done{x.asked.call.value}, x.device);
   here().slots().give(x.asked.slot);
-  pending_.fetch_sub(1);
+  if (pending_.fetch_sub(1) == 1)
+    behind_ = 0;
   std::lock_guard guard{mutex_};
   ended_.notify_all();
 }
@@ -134,6 +134,14 @@ void host_caller::serve() {
       report_exception(e.what());
     }
   }
+}
+
+void host_caller::hold_back() {
+  // A GPU's channel takes about a thousand commands, and what is appended may
+  // become two of them.
+  constexpr std::size_t most = 500;
+  if (behind_.fetch_add(1) >= most)
+    wait_for_all();
 }
 
 void host_caller::wait_for_all() {

@@ -27,6 +27,15 @@ public:
   /// on the thread that runs them.
   void wait_for_all();
 
+  /// Something was appended to a stream. Behind a pending function there is
+  /// room for so much work and no more: a driver's queue is finite, and a
+  /// worker that is held up by it would not read on to where the function's end
+  /// is told. Waits like the driver when its queue is full.
+  void work_appended() {
+    if (pending_.load(std::memory_order_relaxed) != 0)
+      hold_back();
+  }
+
 private:
   struct entry {
     ticket asked{};
@@ -40,6 +49,7 @@ private:
   CUresult enqueue(stream& in, entry what);
   void start();
   [[noreturn]] void serve();
+  void hold_back();
   /// One that may run now, taken out of the list of those that wait.
   bool next(entry& out, CUresult& status);
   void run(const entry& x, CUresult status);
@@ -49,6 +59,7 @@ private:
   std::condition_variable ended_;
   std::vector<entry> waiting_;
   std::atomic<std::size_t> pending_{0};
+  std::atomic<std::size_t> behind_{0}; // what was appended since one is pending
   bool started_ = false;
 };
 

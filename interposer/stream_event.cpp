@@ -1,6 +1,7 @@
 #include "interposer/stream_event.hpp"
 
 #include "interposer/capture.hpp"
+#include "interposer/host_call.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
 
@@ -117,11 +118,12 @@ stream::stream(context& in, stream_id wire_id, unsigned with_flags,
     : owner(in), wire(wire_id), flags(with_flags), priority(with_priority),
       id(wire_id.value) {}
 
-void stream::worked(call_number call) noexcept {
+void stream::worked(call_number call) {
   raise(last_work, call.value + 1);
   // Who waits for the legacy stream waits for the blocking ones too.
   if (!is_legacy() && !non_blocking())
     raise(owner.legacy->last_work, call.value + 1);
+  host_calls().work_appended();
 }
 
 event::event(context& in, event_id wire_id, unsigned with_flags)

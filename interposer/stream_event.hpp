@@ -51,8 +51,8 @@ struct stream {
   bool non_blocking() const noexcept {
     return (flags & CU_STREAM_NON_BLOCKING) != 0;
   }
-  /// Work was appended to it.
-  void worked(call_number call) noexcept;
+  /// Work was appended to it. Waits where too much is behind a host function.
+  void worked(call_number call);
 };
 
 /// An event.

@@ -1,7 +1,10 @@
 // Host functions run in the stream's order: what they write is what the next
-// copy reads, and what they read is what the last copy wrote.
+// copy reads, and what they read is what the last copy wrote. More work may be
+// enqueued behind one that takes its time than a GPU's queue holds.
 #include <cstdio>
 #include <cstdlib>
+
+#include <unistd.h>
 
 #define CHECK(call)                                                            \
   if (cudaError_t e = (call)) {                                                \
@@ -43,6 +46,30 @@ void CUDART_CB on_done(cudaStream_t, cudaError_t status, void* p) {
   *static_cast<int*>(p) = status == cudaSuccess ? 1 : 2;
 }
 
+void take_time(void*) {
+  usleep(200'000);
+}
+
+__global__ void count(int* counter) {
+  ++*counter;
+}
+
+/// Whether all launches behind the function have run.
+bool enqueues_far_ahead(cudaStream_t stream, int* dev) {
+  constexpr int launches = 3000;
+  CHECK(cudaMemsetAsync(dev, 0, sizeof(int), stream));
+  CHECK(cudaLaunchHostFunc(stream, take_time, nullptr));
+  for (int i = 0; i < launches; ++i)
+    count<<<1, 1, 0, stream>>>(dev);
+  int counted = 0;
+  CHECK(cudaMemcpyAsync(&counted, dev, sizeof(int), cudaMemcpyDeviceToHost,
+                        stream));
+  CHECK(cudaStreamSynchronize(stream));
+  if (counted != launches)
+    std::printf("counted %d of %d launches\n", counted, launches);
+  return counted == launches;
+}
+
 int main() {
   state s;
   CHECK(cudaMallocHost(&s.in, n * sizeof(int)));
@@ -68,6 +95,8 @@ int main() {
                 s.filled, s.verified, called);
     return 1;
   }
+  if (!enqueues_far_ahead(stream, dev))
+    return 1;
   CHECK(cudaStreamDestroy(stream));
   CHECK(cudaFree(dev));
   CHECK(cudaFreeHost(s.in));
