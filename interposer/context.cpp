@@ -151,9 +151,13 @@ CUresult context_registry::destroy(context& x) {
 
 CUresult context_registry::retain(context& x) {
   std::lock_guard guard{mutex_};
-  ++x.retained;
-  if (!x.active.load())
+  if (!x.active.load()) {
+    // A process whose kernel went wrong gets no context any more, reset or not.
+    if (process::the_session().sticky() != CUDA_SUCCESS)
+      return CUDA_ERROR_DEVICE_UNAVAILABLE;
     activate(x);
+  }
+  ++x.retained;
   return CUDA_SUCCESS;
 }
 

@@ -80,6 +80,16 @@ void reset_after_illegal_address(report& out) {
       << cuCtxSynchronize();
 }
 
+void retain_after_illegal_address(report& out) {
+  auto device = use_device();
+  auto store = kernel(load_kernels(), "store");
+  require(launch_store(store, 0x10, 1), "cuLaunchKernel");
+  cuCtxSynchronize();
+  CUcontext context = nullptr;
+  out << cuDevicePrimaryCtxReset(device)
+      << cuDevicePrimaryCtxRetain(&context, device);
+}
+
 void misaligned_address(report& out) {
   use_device();
   auto store = kernel(load_kernels(), "store");
@@ -134,6 +144,10 @@ constexpr truth_case cases[] = {
      "CUDA_SUCCESS CUDA_ERROR_CONTEXT_IS_DESTROYED "
      "CUDA_ERROR_CONTEXT_IS_DESTROYED",
      reset_after_illegal_address},
+    {"retain_after_illegal_address",
+     "illegal address, then PrimaryCtxReset, PrimaryCtxRetain",
+     "CUDA_SUCCESS CUDA_ERROR_DEVICE_UNAVAILABLE",
+     retain_after_illegal_address},
     {"misaligned_address", "misaligned address: sync",
      "CUDA_ERROR_MISALIGNED_ADDRESS", misaligned_address},
     {"write_past_the_end", "write 4 KiB past a 256-byte allocation: sync",
