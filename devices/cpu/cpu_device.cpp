@@ -7,6 +7,8 @@
 #include "devices/cpu/ops.hpp"
 #include "devices/cpu/probe.hpp"
 #include "devices/cpu/scheduler.hpp"
+#include "devices/cpu/texture_store.hpp"
+#include "devices/texture_unit.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -78,7 +80,7 @@ void fill_row(std::byte* to, std::uint64_t count, std::uint32_t value,
     std::memcpy(to + have, to, std::min(have, bytes - have));
 }
 
-class cpu_device final : public device {
+class cpu_device final : public device, public texture_unit {
 public:
   cpu_device(const cpu_options& options, std::uint64_t quota)
       : props_{cpu_properties(options)}, quota_{quota},
@@ -184,6 +186,32 @@ public:
     if (!memory_.detach(address, bytes))
       return invalid("detach_host: " + hex(address) + " is not attached");
     return {};
+  }
+
+  // -- arrays, textures and surfaces ------------------------------------------
+
+  bool arrays_in_memory() const noexcept override { return true; }
+
+  status create_array(array_id id, const array_shape& shape,
+                      device_address at) override {
+    if (auto ok = alive(); !ok)
+      return ok;
+    return textures_.add_array(id, shape, at);
+  }
+  status destroy_array(array_id id) override {
+    return textures_.remove_array(id);
+  }
+  result<std::uint64_t> create_texture(texture_id id,
+                                       const texture_spec& what) override {
+    if (auto ok = alive(); !ok)
+      return ok.why();
+    return textures_.add(id, what);
+  }
+  status name_texture(texture_id id, std::uint64_t value) override {
+    return textures_.name(id, value);
+  }
+  status destroy_texture(texture_id id) override {
+    return textures_.remove(id);
   }
 
   // -- modules ----------------------------------------------------------------
@@ -300,7 +328,7 @@ public:
       return no_kernel(what.module, what.kernel);
     if (auto ok = check(what, *k); !ok)
       return ok;
-    auto g = std::make_shared<grid>();
+    auto g = std::make_shared<textured_grid>();
     g->of = modules_.find(what.module)->code;
     g->entry = k->what;
     g->blocks = what.grid;
@@ -312,6 +340,7 @@ public:
                              k->what->kernel_parameter_bytes);
     g->memory = &memory_;
     g->heap = &modules_.heap();
+    g->textures = textures_.known();
     g->cooperative = what.cooperative;
     g->number = ++launches_;
     g->processors = engine_.threads();
@@ -650,6 +679,7 @@ private:
   std::set<device_address> mapped_; // granules, as the caller sees them
   std::shared_ptr<granule_set> leaving_ = std::make_shared<granule_set>();
   module_store modules_;
+  texture_store textures_;
   std::uint64_t launches_ = 0;
   std::atomic<std::uint64_t> executed_ = 0;
   std::mutex print_mutex_;

@@ -1,17 +1,19 @@
 // The lowering of one function; its parts are in lowering.cpp (the module,
 // arithmetic), lower_control.cpp, lower_compare.cpp, lower_convert.cpp,
-// lower_memory.cpp, lower_calls.cpp, lower_matrix.cpp, lower_async.cpp and
-// lower_video.cpp.
+// lower_memory.cpp, lower_calls.cpp, lower_matrix.cpp, lower_async.cpp,
+// lower_texture.cpp and lower_video.cpp.
 #pragma once
 
 #include "devices/cpu/lowering.hpp"
 #include "devices/cpu/ops.hpp"
 #include "devices/cpu/ptx_lexer.hpp"
 #include "devices/cpu/registers.hpp"
+#include "devices/cpu/texture_op.hpp"
 
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace vgpu::device::cpu {
@@ -156,6 +158,15 @@ private:
   void copy_arrives();
   void copy_bulk();
   void copy();
+
+  // -- textures and surfaces (lower_texture.cpp) ------------------------------
+
+  void put_slots(std::span<const op> from, unsigned slot, char width);
+  void get_slots(std::span<const op> to, unsigned slot, char width);
+  void put_coordinates(const op& x, geometry shape, char width);
+  void texture_lookup();
+  void surface_access();
+  void texture_query();
 
   // -- calls (lower_calls.cpp) ------------------------------------------------
 

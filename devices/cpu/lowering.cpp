@@ -359,6 +359,13 @@ bool function_lowering::arithmetic_special() {
       {"ldmatrix", &function_lowering::matrix},
       {"stmatrix", &function_lowering::matrix},
       {"movmatrix", &function_lowering::matrix},
+      {"tex", &function_lowering::texture_lookup},
+      {"tld4", &function_lowering::texture_lookup},
+      {"txq", &function_lowering::texture_query},
+      {"suq", &function_lowering::texture_query},
+      {"suld", &function_lowering::surface_access},
+      {"sust", &function_lowering::surface_access},
+      {"sured", &function_lowering::surface_access},
   };
   if (auto found = table.find(n); found != table.end()) {
     (this->*found->second)();

@@ -23,6 +23,7 @@ namespace vgpu::device::cpu {
   PART(async_ops)                                                              \
   PART(matrix_ops)                                                             \
   PART(rare_ops)                                                               \
+  PART(texture_ops)                                                            \
   PART(video_ops)
 
 #define VGPU_DECLARE(name) std::span<const op_entry> name();

@@ -280,6 +280,10 @@ variable parser::declaration(space where) {
       out.element = *t;
       typed = true;
       advance();
+    } else if (at_dotted("texref") || at_dotted("samplerref") ||
+               at_dotted("surfref")) {
+      fail("texture and surface references are not supported; use texture "
+           "and surface objects");
     } else {
       fail("unexpected '." + std::string{now_.text.substr(0, 40)} +
            "' in a declaration");
@@ -668,6 +672,11 @@ void parser::instruction_rest(instruction x) {
       x.operands.push_back(parse_operand());
     while (take(','));
   }
+  auto looks = x.name == "tex" || x.name == "tld4" || x.name == "suld" ||
+               x.name == "sust" || x.name == "sured";
+  for (auto& o : x.operands)
+    if (o.is == operand::kind::address && o.elements.size() > 1 && !looks)
+      fail(x.text() + ": tensor coordinates are not supported");
   for (auto& o : x.operands)
     if (o.is == operand::kind::reg && !o.name.empty() && x.name[0] != 'v')
       fail(x.text() + " cannot use a part of a register");
@@ -722,8 +731,11 @@ operand parser::address(unsigned depth) {
     out.offset = static_cast<std::int64_t>(
         static_cast<std::uint64_t>(out.offset) + (minus ? ~n + 1 : n));
   }
-  if (at(','))
-    fail("texture and tensor coordinates are not supported");
+  while (take(',')) { // coordinates in a texture
+    if (out.elements.size() > 4)
+      fail("too many coordinates");
+    out.elements.push_back(parse_operand(depth + 1));
+  }
   expect(']');
   return out;
 }
@@ -775,6 +787,13 @@ operand parser::parse_operand(unsigned depth) {
       out.elements.push_back(parse_operand(depth + 1));
     } while (take(','));
     expect(close);
+    if (take('|')) { // and whether memory was there
+      auto pair = operand{};
+      pair.is = operand::kind::pair;
+      pair.elements.push_back(std::move(out));
+      pair.elements.push_back(parse_operand(depth + 1));
+      return pair;
+    }
     return out;
   }
   auto number = [&](operand::kind is) {

@@ -85,6 +85,8 @@ result<staging::buffer> copies::buffer(std::size_t bytes) {
 
 status copies::to_device(CUstream in, device_address to, const void* from,
                          std::size_t bytes, bool in_window) {
+  if (arrays_.holds(to))
+    return copy_flat(in, to, reinterpret_cast<device_address>(from), bytes);
   // A host-window address is no device pointer to cuMemcpyHtoD.
   auto code = in_window
                   ? api_->cuMemcpyHtoDAsync(to, from, bytes, in)
@@ -93,12 +95,22 @@ status copies::to_device(CUstream in, device_address to, const void* from,
   return api_->check(code, "a copy to the device");
 }
 
+status copies::from_device(CUstream in, std::byte* to, device_address from,
+                           std::size_t bytes) {
+  if (arrays_.holds(from))
+    return copy_flat(in, reinterpret_cast<device_address>(to), from, bytes);
+  return api_->check(
+      api_->cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to), from, bytes, in),
+      "a copy from the device");
+}
+
 status copies::write(stream_id in, device_address to,
                      std::span<const std::byte> bytes, bool in_window) {
   auto stream = streams_.work_in(in);
   if (!stream)
     return stream.why();
-  if (bytes.size() <= taken_at_once)
+  // What the driver does with ordinary memory is told of plain copies alone.
+  if (bytes.size() <= taken_at_once && !arrays_.holds(to))
     return to_device(*stream, to, bytes.data(), bytes.size(), in_window);
   while (!bytes.empty()) {
     auto part = bytes.first(std::min(bytes.size(), staging::large_bytes));
@@ -155,11 +167,8 @@ status copies::read(stream_id in, std::span<std::byte> bytes,
   auto stream = streams_.work_in(in);
   if (!stream)
     return stream.why();
-  if (auto code =
-          api_->cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(bytes.data()), from,
-                              bytes.size(), *stream);
-      code != CUDA_SUCCESS)
-    return api_->failed(code, "a copy from the device");
+  if (auto ok = from_device(*stream, bytes.data(), from, bytes.size()); !ok)
+    return ok;
   streams_.when_done(in, so_far, std::move(done));
   return {};
 }
@@ -173,11 +182,8 @@ status copies::read_landed(stream_id in, std::span<std::byte> bytes,
     return stream.why();
   while (!bytes.empty()) {
     auto part = piece_at(bytes);
-    if (auto code =
-            api_->cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(part.data()),
-                                from, part.size(), *stream);
-        code != CUDA_SUCCESS)
-      return api_->failed(code, "a copy from the device");
+    if (auto ok = from_device(*stream, part.data(), from, part.size()); !ok)
+      return ok;
     from += part.size();
     bytes = bytes.subspan(part.size());
   }
@@ -197,11 +203,8 @@ status copies::read_staged(stream_id in, std::span<std::byte> bytes,
     auto stream = streams_.work_in(in);
     if (!stream)
       return stream.why();
-    if (auto code =
-            api_->cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(room->get()),
-                                from, part.size(), *stream);
-        code != CUDA_SUCCESS)
-      return api_->failed(code, "a copy from the device");
+    if (auto ok = from_device(*stream, room->get(), from, part.size()); !ok)
+      return ok;
     from += part.size();
     streams_.when_done(in, so_far,
                        [held = *room, part,
@@ -216,6 +219,111 @@ status copies::read_staged(stream_id in, std::span<std::byte> bytes,
   return {};
 }
 
+// -- arrays
+// ------------------------------------------------------------------
+
+namespace {
+
+void set_from(CUDA_MEMCPY3D& x, const arrays::part& at) {
+  x.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+  x.srcArray = at.in;
+  x.srcXInBytes = at.x;
+  x.srcY = at.y;
+  x.srcZ = at.z;
+}
+void set_to(CUDA_MEMCPY3D& x, const arrays::part& at) {
+  x.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+  x.dstArray = at.in;
+  x.dstXInBytes = at.x;
+  x.dstY = at.y;
+  x.dstZ = at.z;
+}
+void set_from(CUDA_MEMCPY3D& x, const pitched& at) {
+  x.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+  x.srcDevice = at.address;
+  x.srcPitch = std::max(at.pitch, x.WidthInBytes);
+  x.srcHeight = x.Depth > 1 ? at.slice / x.srcPitch : x.Height;
+}
+void set_to(CUDA_MEMCPY3D& x, const pitched& at) {
+  x.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  x.dstDevice = at.address;
+  x.dstPitch = std::max(at.pitch, x.WidthInBytes);
+  x.dstHeight = x.Depth > 1 ? at.slice / x.dstPitch : x.Height;
+}
+
+bool same_box(const arrays::part& a, const arrays::part& b) {
+  return a.width == b.width && a.height == b.height && a.depth == b.depth;
+}
+
+} // namespace
+
+/// Consecutive bytes, of which at least one end is an array's: box by box.
+status copies::copy_flat(CUstream in, device_address to, device_address from,
+                         std::uint64_t bytes) {
+  auto to_array = arrays_.holds(to);
+  auto from_array = arrays_.holds(from);
+  while (bytes != 0) {
+    result<arrays::part> a = arrays::part{};
+    result<arrays::part> b = arrays::part{};
+    if (to_array)
+      a = arrays_.first_part(to, bytes);
+    if (from_array)
+      b = arrays_.first_part(from, bytes);
+    if (a && b && to_array && from_array && !same_box(*a, *b)) {
+      a = arrays_.first_run(to, bytes);
+      if (a)
+        b = arrays_.first_run(from, a->width);
+      if (a && b)
+        a->width = b->width;
+    }
+    if (!a || !b)
+      return a ? b.why() : a.why();
+    auto& box = to_array ? *a : *b;
+    CUDA_MEMCPY3D x{};
+    x.WidthInBytes = box.width;
+    x.Height = box.height;
+    x.Depth = box.depth;
+    pitched dense{0, box.width, box.width * box.height};
+    auto end = [&](device_address at) {
+      dense.address = at;
+      return dense;
+    };
+    to_array ? set_to(x, *a) : set_to(x, end(to));
+    from_array ? set_from(x, *b) : set_from(x, end(from));
+    // Bytes between levels are nobody's.
+    auto gap =
+        (to_array && a->in == nullptr) || (from_array && b->in == nullptr);
+    if (!gap)
+      if (auto code = api_->cuMemcpy3DAsync(&x, in); code != CUDA_SUCCESS)
+        return api_->failed(code, "a copy of an array");
+    to += box.bytes();
+    from += box.bytes();
+    bytes -= box.bytes();
+  }
+  return {};
+}
+
+/// A box whose rows and slices are those of the arrays it touches.
+status copies::copy_box(CUstream in, const pitched& to, const pitched& from,
+                        const extent& size) {
+  CUDA_MEMCPY3D x{};
+  x.WidthInBytes = size.width;
+  x.Height = size.height;
+  x.Depth = size.depth;
+  for (auto is_to : {true, false}) {
+    auto& at = is_to ? to : from;
+    if (!arrays_.holds(at.address)) {
+      is_to ? set_to(x, at) : set_from(x, at);
+      continue;
+    }
+    auto part = arrays_.first_run(at.address, size.width);
+    if (!part)
+      return part.why();
+    is_to ? set_to(x, *part) : set_from(x, *part);
+  }
+  return api_->check(api_->cuMemcpy3DAsync(&x, in), "a copy of an array");
+}
+
 // -- on the device
 // --------------------------------------------------------------
 
@@ -226,6 +334,10 @@ status copies::copy(stream_id in, const pitched& to, const pitched& from,
   auto stream = streams_.work_in(in);
   if (!stream)
     return stream.why();
+  if (arrays_.holds(to.address) || arrays_.holds(from.address))
+    return size.height == 1 && size.depth == 1
+               ? copy_flat(*stream, to.address, from.address, size.width)
+               : copy_box(*stream, to, from, size);
   if (size.height == 1 && size.depth == 1)
     return api_->check(
         api_->cuMemcpyAsync(to.address, from.address, size.width, *stream),

@@ -1,6 +1,7 @@
 // Copies and fills on the real device.
 #pragma once
 
+#include "devices/nvidia/arrays.hpp"
 #include "devices/nvidia/staging.hpp"
 #include "devices/nvidia/streams.hpp"
 
@@ -13,8 +14,8 @@ namespace vgpu::device::nvidia {
 /// by the session's one thread.
 class copies {
 public:
-  copies(driver_ptr api, streams& in, completions& waits)
-      : api_(api), streams_(in), waits_(waits), staging_(api) {}
+  copies(driver_ptr api, streams& in, completions& waits, const arrays& known)
+      : api_(api), streams_(in), waits_(waits), arrays_(known), staging_(api) {}
 
   /// Host memory that the device may reach at its own address. Whole pages.
   status attach(device_address address, std::uint64_t bytes);
@@ -43,6 +44,12 @@ private:
   result<staging::buffer> buffer(std::size_t bytes);
   status to_device(CUstream in, device_address to, const void* from,
                    std::size_t bytes, bool in_window);
+  status from_device(CUstream in, std::byte* to, device_address from,
+                     std::size_t bytes);
+  status copy_flat(CUstream in, device_address to, device_address from,
+                   std::uint64_t bytes);
+  status copy_box(CUstream in, const pitched& to, const pitched& from,
+                  const extent& size);
   status read_staged(stream_id in, std::span<std::byte> bytes,
                      device_address from, CUresult so_far, completion done);
   CUresult fill_rows(CUstream in, device_address at, std::uint64_t pitch,
@@ -52,6 +59,7 @@ private:
   driver_ptr api_;
   streams& streams_;
   completions& waits_;
+  const arrays& arrays_;
   staging staging_;
   std::map<std::uint64_t, std::uint64_t> attached_; // begin to end
   std::span<std::byte> landing_;

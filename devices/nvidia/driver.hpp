@@ -73,7 +73,17 @@ namespace vgpu::device::nvidia {
   call(cuMemsetD32Async)                            \
   call(cuMemsetD2D8Async)                           \
   call(cuMemsetD2D16Async)                          \
-  call(cuMemsetD2D32Async)
+  call(cuMemsetD2D32Async)                          \
+  call(cuMemcpy3DAsync)                             \
+  call(cuArray3DCreate)                             \
+  call(cuArrayDestroy)                              \
+  call(cuMipmappedArrayCreate)                      \
+  call(cuMipmappedArrayDestroy)                     \
+  call(cuMipmappedArrayGetLevel)                    \
+  call(cuTexObjectCreate)                           \
+  call(cuTexObjectDestroy)                          \
+  call(cuSurfObjectCreate)                          \
+  call(cuSurfObjectDestroy)
 // clang-format on
 
 /// CUDA 12.4, driver 550: the first that tells a module's kernels and their

@@ -1,5 +1,6 @@
 #include "devices/nvidia/nvidia_device.hpp"
 
+#include "devices/nvidia/arrays.hpp"
 #include "devices/nvidia/completions.hpp"
 #include "devices/nvidia/copies.hpp"
 #include "devices/nvidia/kernel_text.hpp"
@@ -7,6 +8,7 @@
 #include "devices/nvidia/properties.hpp"
 #include "devices/nvidia/streams.hpp"
 #include "devices/nvidia/window.hpp"
+#include "devices/texture_unit.hpp"
 
 namespace vgpu::device {
 
@@ -42,16 +44,17 @@ bool is_sticky(CUresult x) {
   }
 }
 
-class nvidia_device final : public device {
+class nvidia_device final : public device, public texture_unit {
 public:
   nvidia_device(driver_ptr api, CUdevice handle, CUcontext context,
                 properties props)
       : api_(std::move(api)), context_(context), props_(std::move(props)),
-        text_(kernel_text::instance()), window_(api_, handle), modules_(api_),
+        text_(kernel_text::instance()), window_(api_, handle), arrays_(api_),
+        modules_(api_),
         waits_(api_, context,
                {[this](CUevent x, CUresult how) { settled(x, how); }}),
         streams_(api_, waits_, [this] { return modules_.prints(); }),
-        copies_(api_, streams_, waits_) {}
+        copies_(api_, streams_, waits_, arrays_) {}
 
   // The context is left to the end of the process: to release it would wait
   // for kernels that may never end.
@@ -100,6 +103,52 @@ public:
 
   void reads_into(std::span<std::byte> memory) override {
     copies_.reads_into(memory);
+  }
+
+  // -- arrays, textures and surfaces ------------------------------------------
+
+  bool arrays_in_memory() const noexcept override { return false; }
+
+  status create_array(array_id id, const array_shape& shape,
+                      device_address at) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(arrays_.create(id, shape, at));
+  }
+
+  status destroy_array(array_id id) override {
+    enter();
+    auto gone = arrays_.take(id);
+    if (!gone)
+      return gone.why();
+    streams_.when_all_done(error(), [destroy = *gone](CUresult how) {
+      if (how != closing)
+        destroy();
+    });
+    return {};
+  }
+
+  result<std::uint64_t> create_texture(texture_id id,
+                                       const texture_spec& what) override {
+    if (auto ok = ready(); !ok)
+      return ok.why();
+    auto got = arrays_.create_texture(id, what);
+    if (!got)
+      (void)noted(got.why());
+    return got;
+  }
+
+  status name_texture(texture_id id, std::uint64_t value) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(arrays_.name_texture(id, value));
+  }
+
+  // At once, as the program's own driver would: what values later objects get
+  // then depends on the calls alone, and a replay gets the same.
+  status destroy_texture(texture_id id) override {
+    enter();
+    return noted(arrays_.destroy_texture(id));
   }
 
   // -- modules ----------------------------------------------------------------
@@ -388,6 +437,7 @@ private:
   std::mutex print_mutex_;
   printer printer_;
   window window_;
+  arrays arrays_;
   modules modules_;
   completions waits_; // its thread calls into the above
   streams streams_;

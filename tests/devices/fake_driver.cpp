@@ -3,7 +3,9 @@
 // for the tests.
 #include <cuda.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +14,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -25,6 +29,19 @@ std::uint64_t created = 0; // bytes that exist
 std::map<CUmemGenericAllocationHandle, std::uint64_t> allocations;
 std::map<CUdeviceptr, std::uint64_t> mappings;
 CUmemGenericAllocationHandle last_allocation = 0;
+
+/// An array of one level, in a layout of its own.
+struct fake_array {
+  CUDA_ARRAY3D_DESCRIPTOR shape{};
+  std::vector<std::byte> bytes;
+};
+struct fake_mipmap {
+  std::vector<CUarray> levels;
+};
+std::set<fake_array*> arrays;
+// The values of objects, the lowest free one first.
+std::set<unsigned long long> objects;
+unsigned long long first_object = 1;
 
 struct fake_stream {
   std::deque<std::function<void()>> work;
@@ -187,6 +204,121 @@ CUresult copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
   });
 }
 
+// -- arrays
+
+constexpr std::size_t fake_element = 4;
+
+std::size_t rows_of(const CUDA_ARRAY3D_DESCRIPTOR& x) {
+  return x.Height == 0 ? 1 : x.Height;
+}
+std::size_t slices_of(const CUDA_ARRAY3D_DESCRIPTOR& x) {
+  return x.Depth == 0 ? 1 : x.Depth;
+}
+
+CUarray new_array(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  auto* x = new fake_array{shape, {}};
+  x->bytes.resize(shape.Width * fake_element * rows_of(shape) *
+                  slices_of(shape));
+  arrays.insert(x);
+  return reinterpret_cast<CUarray>(x);
+}
+CUresult array_create(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape) {
+  std::lock_guard guard{lock};
+  return *out = new_array(*shape), CUDA_SUCCESS;
+}
+void drop_array(CUarray x) {
+  auto* gone = reinterpret_cast<fake_array*>(x);
+  if (arrays.erase(gone) != 1)
+    std::abort();
+  delete gone;
+}
+CUresult array_destroy(CUarray x) {
+  std::lock_guard guard{lock};
+  return drop_array(x), CUDA_SUCCESS;
+}
+CUresult mipmap_create(CUmipmappedArray* out,
+                       const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned levels) {
+  std::lock_guard guard{lock};
+  auto* x = new fake_mipmap;
+  for (unsigned l = 0; l < levels; ++l) {
+    auto level = *shape;
+    level.Width = std::max<std::size_t>(1, shape->Width >> l);
+    level.Height = std::max<std::size_t>(1, shape->Height >> l);
+    x->levels.push_back(new_array(level));
+  }
+  return *out = reinterpret_cast<CUmipmappedArray>(x), CUDA_SUCCESS;
+}
+CUresult mipmap_destroy(CUmipmappedArray x) {
+  std::lock_guard guard{lock};
+  auto* gone = reinterpret_cast<fake_mipmap*>(x);
+  for (auto level : gone->levels)
+    drop_array(level);
+  delete gone;
+  return CUDA_SUCCESS;
+}
+CUresult mipmap_level(CUarray* out, CUmipmappedArray x, unsigned level) {
+  *out = reinterpret_cast<fake_mipmap*>(x)->levels.at(level);
+  return CUDA_SUCCESS;
+}
+
+/// Where a row of one end begins; null where the box leaves an array.
+std::byte* row_of(CUmemorytype type, const void* host, CUdeviceptr device,
+                  CUarray array, std::size_t x, std::size_t y, std::size_t z,
+                  std::size_t pitch, std::size_t height, std::size_t width) {
+  if (type != CU_MEMORYTYPE_ARRAY) {
+    auto base = type == CU_MEMORYTYPE_HOST
+                    ? reinterpret_cast<std::uintptr_t>(host)
+                    : std::uintptr_t{device};
+    return reinterpret_cast<std::byte*>(base + x + (z * height + y) * pitch);
+  }
+  auto* a = reinterpret_cast<fake_array*>(array);
+  auto row = a->shape.Width * fake_element;
+  if (!arrays.contains(a) || x + width > row || y >= rows_of(a->shape) ||
+      z >= slices_of(a->shape))
+    return nullptr;
+  return a->bytes.data() + x + (z * rows_of(a->shape) + y) * row;
+}
+
+CUresult copy_3d(const CUDA_MEMCPY3D* what, CUstream in) {
+  return add(in, [c = *what] {
+    for (std::size_t z = 0; z < c.Depth; ++z)
+      for (std::size_t y = 0; y < c.Height; ++y) {
+        auto* to = row_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray,
+                          c.dstXInBytes, c.dstY + y, c.dstZ + z, c.dstPitch,
+                          c.dstHeight, c.WidthInBytes);
+        auto* from = row_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray,
+                            c.srcXInBytes, c.srcY + y, c.srcZ + z, c.srcPitch,
+                            c.srcHeight, c.WidthInBytes);
+        if (to == nullptr || from == nullptr)
+          std::abort();
+        std::memmove(to, from, c.WidthInBytes);
+      }
+  });
+}
+
+CUresult new_object(unsigned long long* out) {
+  std::lock_guard guard{lock};
+  *out = first_object;
+  while (!objects.insert(*out).second)
+    ++*out;
+  return CUDA_SUCCESS;
+}
+CUresult texture_create(CUtexObject* out, const CUDA_RESOURCE_DESC* what,
+                        const CUDA_TEXTURE_DESC*,
+                        const CUDA_RESOURCE_VIEW_DESC*) {
+  if (what->resType == CU_RESOURCE_TYPE_ARRAY &&
+      !arrays.contains(reinterpret_cast<fake_array*>(what->res.array.hArray)))
+    return CUDA_ERROR_INVALID_HANDLE;
+  return new_object(out);
+}
+CUresult surface_create(CUsurfObject* out, const CUDA_RESOURCE_DESC*) {
+  return new_object(out);
+}
+CUresult object_destroy(unsigned long long x) {
+  std::lock_guard guard{lock};
+  return objects.erase(x) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 /// All that needs no answer.
 CUresult nothing() {
   return CUDA_SUCCESS;
@@ -222,6 +354,16 @@ void* find(std::string_view name) {
       {"cuEventRecord", as(&event_record)},
       {"cuEventQuery", as(&event_query)},
       {"cuMemcpyAsync", as(&copy)},
+      {"cuMemcpy3DAsync", as(&copy_3d)},
+      {"cuArray3DCreate", as(&array_create)},
+      {"cuArrayDestroy", as(&array_destroy)},
+      {"cuMipmappedArrayCreate", as(&mipmap_create)},
+      {"cuMipmappedArrayDestroy", as(&mipmap_destroy)},
+      {"cuMipmappedArrayGetLevel", as(&mipmap_level)},
+      {"cuTexObjectCreate", as(&texture_create)},
+      {"cuTexObjectDestroy", as(&object_destroy)},
+      {"cuSurfObjectCreate", as(&surface_create)},
+      {"cuSurfObjectDestroy", as(&object_destroy)},
       {"cuModuleLoadDataEx", as(&refuse)},
       {"cuLibraryLoadData", as(&refuse)},
   };
@@ -249,8 +391,23 @@ void fake_reset() {
   created = 0;
   allocations.clear();
   mappings.clear();
+  objects.clear();
+  first_object = 1;
   legacy.held = false;
   legacy.work.clear();
+}
+/// Objects have values from here on.
+void fake_first_object(unsigned long long x) {
+  std::lock_guard guard{lock};
+  first_object = x;
+}
+std::uint64_t fake_objects() {
+  std::lock_guard guard{lock};
+  return objects.size();
+}
+std::uint64_t fake_arrays() {
+  std::lock_guard guard{lock};
+  return arrays.size();
 }
 /// The legacy stream does nothing from now on, or what it has and all to come.
 void fake_hold(int hold) {

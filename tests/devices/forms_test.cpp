@@ -2,6 +2,8 @@
 // special operands is written there, form by form.
 #include "tests/devices/fixture.hpp"
 
+#include "devices/texture_unit.hpp"
+
 #include <array>
 #include <bit>
 #include <cmath>
@@ -312,8 +314,178 @@ bool is_type(const std::string& x) {
                      [&](auto k) { return x.substr(0, digit) == k; });
 }
 
+/// The textures and surfaces that forms name by their numbers.
+struct objects {
+  objects(device_fixture& in, device::texture_unit& unit)
+      : in_{in}, unit_{unit} {
+    constexpr auto f = CU_AD_FORMAT_FLOAT;
+    auto grid = [](int x, int y, int z) {
+      return std::vector<double>{double(x + 10 * y + 100 * z)};
+    };
+    auto plain = array({4, 4, 0, f, 1, 0, 0}, grid);
+    show(1, plain, point, clamped, 0);
+    show(2, plain, linear, clamped, 0);
+    show(8, plain, point, 0, CU_TRSF_NORMALIZED_COORDINATES);
+    show(3,
+         array({4, 4, 0, CU_AD_FORMAT_UNSIGNED_INT8, 4, 0, 0},
+               [](int x, int y, int) {
+                 return std::vector<double>{double(x), double(y),
+                                            double(100 + x), double(200 + y)};
+               }),
+         point, clamped, CU_TRSF_READ_AS_INTEGER);
+    show_memory(4);
+    auto cube = [](int x, int y, int face) {
+      return std::vector<double>{double(10 * face + 2 * y + x)};
+    };
+    show(5, array({2, 2, 6, f, 1, CUDA_ARRAY3D_CUBEMAP, 0}, cube), point,
+         clamped, CU_TRSF_NORMALIZED_COORDINATES);
+    show(13,
+         array({2, 2, 12, f, 1, CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_LAYERED, 0},
+               cube),
+         point, clamped, CU_TRSF_NORMALIZED_COORDINATES);
+    show(6, array({4, 4, 3, f, 1, CUDA_ARRAY3D_LAYERED, 0}, grid), point,
+         clamped, 0);
+    auto counted = [](int x, int y, int) {
+      return std::vector<double>{double(x + 10 * y)};
+    };
+    constexpr auto u = CU_AD_FORMAT_UNSIGNED_INT32;
+    constexpr unsigned stored = CUDA_ARRAY3D_SURFACE_LDST;
+    surface(7, array({4, 4, 0, u, 1, stored, 0}, counted));
+    surface(16, array({4, 4, 0, u, 1, stored, 0}, counted));
+    surface(17, array({4, 2, 0, u, 1, stored, 0}, [](int x, int y, int) {
+              return std::vector<double>{y == 0 ? 0.0 : x < 2 ? 3.0 * x : 10.0};
+            }));
+    show(9,
+         array({1, 1, 0, f, 4, 0, 0},
+               [](int, int, int) {
+                 return std::vector<double>{5, 6, 7, 8};
+               }),
+         point, 3, 0);
+    show(10,
+         array({4, 0, 0, f, 1, 0, 0},
+               [](int x, int, int) { return std::vector<double>{x + 1.0}; }),
+         linear, clamped, 0);
+    show(11, array({2, 2, 2, f, 1, 0, 0}, grid), linear, clamped, 0);
+    show(12,
+         array({4, 0, 3, f, 1, CUDA_ARRAY3D_LAYERED, 0},
+               [](int x, int, int z) {
+                 return std::vector<double>{x + 10.0 * z};
+               }),
+         point, clamped, 0);
+    show(
+        14,
+        array({2, 1, 0, CU_AD_FORMAT_SIGNED_INT32, 1, 0, 0},
+              [](int x, int, int) { return std::vector<double>{7.0 * x - 3}; }),
+        point, clamped, CU_TRSF_READ_AS_INTEGER);
+    show_levels(15);
+  }
+
+private:
+  static constexpr std::uint32_t point = CU_TR_FILTER_MODE_POINT;
+  static constexpr std::uint32_t linear = CU_TR_FILTER_MODE_LINEAR;
+  static constexpr std::uint32_t clamped = CU_TR_ADDRESS_MODE_CLAMP;
+
+  static void put(std::vector<std::byte>& to, std::uint32_t format, double x) {
+    auto add = [&](auto value) {
+      auto at = to.size();
+      to.resize(at + sizeof(value));
+      std::memcpy(to.data() + at, &value, sizeof(value));
+    };
+    if (format == CU_AD_FORMAT_FLOAT)
+      add(float(x));
+    else if (format == CU_AD_FORMAT_UNSIGNED_INT8)
+      add(std::uint8_t(x));
+    else
+      add(std::int32_t(x));
+  }
+
+  /// The elements are what `value` says of their places.
+  template <class F>
+  std::uint64_t array(const array_shape& shape, F value) {
+    auto layout = layout_of(shape);
+    BOOST_REQUIRE(layout);
+    auto bytes = std::vector<std::byte>{};
+    for (auto& l : layout->levels) {
+      bytes.resize(l.offset);
+      for (auto z = 0; z < int(l.slices); ++z)
+        for (auto y = 0; y < int(l.rows); ++y)
+          for (auto x = 0; x < int(l.width); ++x)
+            for (auto c : value(x, y, z))
+              put(bytes, shape.format, c);
+    }
+    BOOST_REQUIRE_EQUAL(bytes.size(), layout->bytes);
+    auto id = array_id{++arrays_};
+    BOOST_REQUIRE(unit_.create_array(id, shape, in_.upload(bytes)).ok());
+    return id.value;
+  }
+
+  void add(std::uint64_t id, const texture_spec& what) {
+    auto got = unit_.create_texture(texture_id{id}, what);
+    BOOST_REQUIRE_MESSAGE(got, "texture " << id);
+    BOOST_REQUIRE_EQUAL(*got, id);
+  }
+
+  static void edge(texture_spec& x) {
+    x.border_r = std::bit_cast<std::uint32_t>(0.25f);
+    x.border_g = std::bit_cast<std::uint32_t>(0.5f);
+    x.border_b = std::bit_cast<std::uint32_t>(0.75f);
+    x.border_a = std::bit_cast<std::uint32_t>(1.0f);
+  }
+
+  void show(std::uint64_t id, std::uint64_t array, std::uint32_t filter,
+            std::uint32_t address, std::uint32_t flags) {
+    texture_spec x;
+    x.array = array;
+    x.filter = filter;
+    x.address_x = x.address_y = x.address_z = address;
+    x.flags = flags;
+    edge(x);
+    add(id, x);
+  }
+
+  void surface(std::uint64_t id, std::uint64_t array) {
+    texture_spec x;
+    x.surface = 1;
+    x.array = array;
+    add(id, x);
+  }
+
+  void show_memory(std::uint64_t id) {
+    texture_spec x;
+    x.resource = CU_RESOURCE_TYPE_LINEAR;
+    x.format = CU_AD_FORMAT_FLOAT;
+    x.channels = 1;
+    x.bytes = 32;
+    x.address = in_.upload(
+        std::vector<float>{0, 1.5f, 3, 4.5f, 6, 7.5f, 9, 10.5f, -1, -1});
+    add(id, x);
+  }
+
+  /// 2 x 2 with 1 to 4 in it, and one element of 100.
+  void show_levels(std::uint64_t id) {
+    texture_spec x;
+    x.resource = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+    auto calls = 0;
+    x.array = array({2, 2, 0, CU_AD_FORMAT_FLOAT, 1, 0, 2}, [&](int, int, int) {
+      ++calls;
+      return std::vector<double>{calls <= 4 ? calls : 100.0};
+    });
+    x.address_x = x.address_y = clamped;
+    x.filter = linear;
+    x.mip_filter = linear;
+    x.flags = CU_TRSF_NORMALIZED_COORDINATES;
+    x.most_level = std::bit_cast<std::uint32_t>(5.0f);
+    add(id, x);
+  }
+
+  device_fixture& in_;
+  device::texture_unit& unit_;
+  std::uint64_t arrays_ = 0;
+};
+
 struct forms : device_fixture {
   device_address table = memory(granule_bytes);
+  objects shown{*this, dynamic_cast<device::texture_unit&>(*dev)};
 
   std::vector<u64> run_form(const form& f) {
     // Whole warps: the last case is repeated.

@@ -90,9 +90,12 @@ BOOST_AUTO_TEST_CASE(what_is_not_supported_is_named) {
   BOOST_TEST(try_text(std::string{header} +
                       ".visible .entry picture() {\n.reg .b64 %rd;\n"
                       ".reg .f32 %f<8>;\n"
-                      "tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%rd, {%f4, "
-                      "%f5}];\nret;\n}") == CUDA_ERROR_INVALID_PTX);
+                      "tex.2dms.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%rd, {%f4, "
+                      "%f5, %f6, %f6}];\nret;\n}") == CUDA_ERROR_INVALID_PTX);
   BOOST_TEST(why.find("line 7") != std::string::npos, why);
+  BOOST_TEST(try_text(std::string{header} + ".global .texref picture;\n") ==
+             CUDA_ERROR_INVALID_PTX);
+  BOOST_TEST(why.find("use texture") != std::string::npos, why);
   BOOST_TEST(try_text(std::string{header} +
                       ".visible .entry picture() {\n.reg .b32 %r<4>;\n"
                       "frobnicate.b32 %r0, %r1;\nret;\n}") ==

@@ -1,0 +1,96 @@
+// What a texture or surface instruction does, as its constant holds it.
+#pragma once
+
+#include <cstdint>
+
+namespace vgpu::device::cpu {
+
+enum class geometry : std::uint8_t { d1, d2, d3, a1, a2, cube, acube };
+
+/// Coordinates that select an element, and whether a layer goes before them.
+constexpr unsigned coordinates_of(geometry x) noexcept {
+  switch (x) {
+  case geometry::d1:
+  case geometry::a1:
+    return 1;
+  case geometry::d2:
+  case geometry::a2:
+    return 2;
+  default:
+    return 3;
+  }
+}
+constexpr bool has_layer(geometry x) noexcept {
+  return x == geometry::a1 || x == geometry::a2 || x == geometry::acube;
+}
+
+enum class lookup : std::uint8_t { base, level, gradient, gather };
+enum class outside : std::uint8_t { trap, clamp, zero };
+enum class surface_atomic : std::uint8_t {
+  add,
+  min_signed,
+  min_unsigned,
+  max_signed,
+  max_unsigned,
+  bit_and,
+  bit_or
+};
+
+struct texture_op {
+  geometry shape = geometry::d2;
+  lookup kind = lookup::base;
+  bool integer = false;       // coordinates are elements
+  std::uint8_t component = 0; // of a gather
+  // Of surfaces.
+  outside beyond = outside::trap;
+  bool formatted = false;  // x counts elements, values are converted
+  std::uint8_t bytes = 4;  // of one register's value
+  std::uint8_t values = 1; // registers
+  surface_atomic atomic = surface_atomic::add;
+
+  std::int64_t pack() const noexcept {
+    auto out = std::int64_t{0};
+    auto at = 0;
+    for (auto part :
+         {unsigned(shape), unsigned(kind), unsigned(integer),
+          unsigned(component), unsigned(beyond), unsigned(formatted),
+          unsigned(bytes), unsigned(values), unsigned(atomic)}) {
+      out |= std::int64_t{part} << at;
+      at += 4;
+    }
+    return out;
+  }
+  static texture_op unpack(std::int64_t x) noexcept {
+    auto part = [&](int i) { return std::uint8_t(x >> (4 * i) & 15); };
+    return {geometry(part(0)), lookup(part(1)),  part(2) != 0,
+            part(3),           outside(part(4)), part(5) != 0,
+            part(6),           part(7),          surface_atomic(part(8))};
+  }
+};
+
+/// What txq and suq ask for, in instr::imm.
+enum class texture_fact : std::uint8_t {
+  width,
+  height,
+  depth,
+  array_size,
+  levels,
+  samples,
+  data_type,
+  order,
+  normalized,
+  filter,
+  address_x,
+  address_y,
+  address_z,
+  layout
+};
+
+/// Slots of the warp's scratch memory (exec/texture.cpp), 32 words each.
+inline constexpr unsigned slot_object = 0;
+inline constexpr unsigned slot_coordinate = 1; // up to 4
+inline constexpr unsigned slot_level = 5;
+inline constexpr unsigned slot_gradient = 6; // twice 3, or two vectors
+inline constexpr unsigned slot_value = 14;   // up to 4, in and out
+
+} // namespace vgpu::device::cpu
