@@ -226,14 +226,27 @@ struct call_dispatch {
   status operator()(const call::mem_alloc& x) {
     if (auto ok = state().audit_alloc(x.address, x.bytes); !ok)
       return ok;
-    for (auto& run : state().allocate(x.address, x.bytes)) {
+    if (auto ok = map_memory(x.address, x.bytes); !ok)
+      return ok;
+    self.used_ += x.bytes;
+    return {};
+  }
+
+  status map_memory(device_address address, std::uint64_t bytes) {
+    for (auto& run : state().allocate(address, bytes)) {
       auto ok = dev().map(run.address, run.bytes);
       if (ok.code() == CUDA_ERROR_OUT_OF_MEMORY && wait_for_device())
         ok = dev().map(run.address, run.bytes);
       if (!ok)
         return ok;
     }
-    self.used_ += x.bytes;
+    return {};
+  }
+
+  status unmap_memory(device_address address, std::uint64_t bytes) {
+    for (auto& run : state().release(address, bytes))
+      if (auto ok = dev().unmap(run.address, run.bytes); !ok)
+        return ok;
     return {};
   }
 
@@ -263,9 +276,8 @@ struct call_dispatch {
     // What is allocated next may lie at the same addresses: it must not be
     // touched before the work that used them is done, whatever its stream.
     order().after_all();
-    for (auto& run : state().release(x.address, x.bytes))
-      if (auto ok = dev().unmap(run.address, run.bytes); !ok)
-        return ok;
+    if (auto ok = unmap_memory(x.address, x.bytes); !ok)
+      return ok;
     self.used_ -= x.bytes;
     return {};
   }
@@ -282,6 +294,74 @@ struct call_dispatch {
       return fault{CUDA_ERROR_INVALID_VALUE,
                    "pinned memory does not lie in the host window"};
     return dev().detach_host(x.address, x.bytes);
+  }
+
+  // -- arrays, textures and surfaces
+
+  /// Null where the device has none; then the call was refused.
+  device::texture_unit* unit() { return self.texture_units_[ordinal]; }
+
+  static fault no_unit() {
+    return {CUDA_ERROR_NOT_SUPPORTED, "this device has no arrays or textures"};
+  }
+
+  status operator()(const call::array_create& x) {
+    if (unit() == nullptr)
+      return no_unit();
+    auto layout = layout_of(x.shape);
+    if (!layout || layout->bytes != x.bytes)
+      return fault{CUDA_ERROR_INVALID_VALUE,
+                   "an array's size does not match its shape"};
+    if (auto ok = state().audit_alloc(x.address, x.bytes); !ok)
+      return ok;
+    if (!unit()->arrays_in_memory())
+      state().reserve(x.address, x.bytes);
+    else if (auto ok = map_memory(x.address, x.bytes); !ok)
+      return ok;
+    state().add(x.array.id, {x.address, x.bytes, x.shape});
+    self.used_ += x.bytes;
+    auto ok = unit()->create_array(x.array.id, x.shape, x.address);
+    if (ok.code() == CUDA_ERROR_OUT_OF_MEMORY && wait_for_device())
+      ok = unit()->create_array(x.array.id, x.shape, x.address);
+    return ok;
+  }
+
+  status operator()(const call::array_destroy& x) {
+    auto gone = state().arrays().at(x.array.id);
+    order().after_all(); // as mem_free
+    if (auto ok = unit()->destroy_array(x.array.id); !ok)
+      return ok;
+    state().remove(x.array.id);
+    self.used_ -= gone.bytes;
+    if (unit()->arrays_in_memory())
+      return unmap_memory(gone.address, gone.bytes);
+    state().unreserve(gone.address, gone.bytes);
+    return {};
+  }
+
+  status operator()(const call::texture_create& x) {
+    if (auto ok = state().audit_texture(x.what); !ok)
+      return ok;
+    if (unit() == nullptr)
+      return no_unit();
+    auto value = unit()->create_texture(x.texture.id, x.what);
+    if (!value)
+      return value.why();
+    state().add(x.texture.id, x.what);
+    self.sink_->answer(who(), CUDA_SUCCESS, *value);
+    return {};
+  }
+
+  status operator()(const call::texture_known& x) {
+    if (auto ok = unit()->name_texture(x.texture.id, x.value); !ok)
+      return ok;
+    state().know(x.texture.id, x.value);
+    return {};
+  }
+
+  status operator()(const call::texture_destroy& x) {
+    state().remove(x.texture.id);
+    return unit()->destroy_texture(x.texture.id);
   }
 
   // -- modules
@@ -576,6 +656,8 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
       throw std::runtime_error{ok.why().what};
     states_.emplace_back(window, quota);
     orders_.emplace_back();
+    texture_units_.push_back(
+        dynamic_cast<device::texture_unit*>(devices_[i].get()));
     devices_[i]->set_printer(
         [to = consoles_](console where, std::string_view text) {
           to->print(where, text);

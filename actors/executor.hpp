@@ -5,6 +5,7 @@
 #include "actors/stream_order.hpp"
 #include "actors/vgpu_state.hpp"
 #include "devices/device.hpp"
+#include "devices/texture_unit.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -88,6 +89,7 @@ private:
   struct health;
 
   std::vector<std::unique_ptr<device::device>> devices_;
+  std::vector<device::texture_unit*> texture_units_; // of each, or null
   std::vector<vgpu_state> states_;
   std::vector<stream_order> orders_;
   std::shared_ptr<answer_sink> sink_;

@@ -62,6 +62,22 @@ status vgpu_state::audit(call::ended<module_id> x) const {
   return must_be_live(modules_.contains(x.id), "module", x.id.value);
 }
 
+status vgpu_state::audit(call::fresh<array_id> x) const {
+  return must_be_fresh(arrays_.contains(x.id), "array", x.id.value);
+}
+status vgpu_state::audit(call::ended<array_id> x) const {
+  return must_be_live(arrays_.contains(x.id), "array", x.id.value);
+}
+status vgpu_state::audit(call::fresh<texture_id> x) const {
+  return must_be_fresh(textures_.contains(x.id), "texture", x.id.value);
+}
+status vgpu_state::audit(call::live<texture_id> x) const {
+  return must_be_live(textures_.contains(x.id), "texture", x.id.value);
+}
+status vgpu_state::audit(call::ended<texture_id> x) const {
+  return must_be_live(textures_.contains(x.id), "texture", x.id.value);
+}
+
 void vgpu_state::add(module_id x, module_state what) {
   modules_.emplace(x, std::move(what));
 }
@@ -107,7 +123,42 @@ status vgpu_state::audit_free(device_address address,
   if (i == allocations_.end() || i->second != bytes)
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "what is to be freed was not allocated"};
+  for (auto& [id, array] : arrays_)
+    if (array.address == address)
+      return fault{CUDA_ERROR_INVALID_VALUE,
+                   "an array is destroyed, not freed as memory"};
   return {};
+}
+
+void vgpu_state::reserve(device_address address, std::uint64_t bytes) {
+  allocations_.emplace(address, bytes);
+  used_ += bytes;
+}
+
+void vgpu_state::unreserve(device_address address, std::uint64_t bytes) {
+  allocations_.erase(address);
+  used_ -= bytes;
+}
+
+status vgpu_state::audit_texture(const texture_spec& x) const {
+  switch (x.resource) {
+  case CU_RESOURCE_TYPE_ARRAY:
+  case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY: {
+    auto array = arrays_.find(array_id{x.array});
+    if (array == arrays_.end())
+      return must_be_live(false, "array", x.array);
+    return must(x.level < std::max(1U, array->second.shape.levels),
+                CUDA_ERROR_INVALID_VALUE, "array", x.array,
+                "has no such level");
+  }
+  // Memory may come and go behind an object: whether it is there is found out
+  // by who looks.
+  case CU_RESOURCE_TYPE_LINEAR:
+  case CU_RESOURCE_TYPE_PITCH2D:
+    return {};
+  default:
+    return fault{CUDA_ERROR_INVALID_VALUE, "a texture of an unknown resource"};
+  }
 }
 
 std::vector<vgpu_state::run> vgpu_state::release(device_address address,

@@ -25,6 +25,20 @@ struct module_state {
   std::vector<device::global_info> globals;
 };
 
+/// An array: its range of addresses is allocated, with memory behind it or not.
+struct array_state {
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  array_shape shape;
+};
+
+/// A texture or surface object, and the value that the program knows it by (0
+/// where it was not told yet).
+struct texture_state {
+  texture_spec what;
+  std::uint64_t value = 0;
+};
+
 /// One device's part of a session. One thread.
 class vgpu_state {
 public:
@@ -45,15 +59,34 @@ public:
   status audit(call::live<module_id> x) const;
   status audit(call::ended<module_id> x) const;
 
+  status audit(call::fresh<array_id> x) const;
+  status audit(call::ended<array_id> x) const;
+  status audit(call::fresh<texture_id> x) const;
+  status audit(call::live<texture_id> x) const;
+  status audit(call::ended<texture_id> x) const;
+
   void add(stream_id x) { streams_.insert(x); }
   void add(event_id x) { events_.insert(x); }
   void add(module_id x, module_state what);
   void remove(stream_id x) { streams_.erase(x); }
   void remove(event_id x) { events_.erase(x); }
   void remove(module_id x) { modules_.erase(x); }
+  void add(array_id x, const array_state& what) { arrays_.emplace(x, what); }
+  void remove(array_id x) { arrays_.erase(x); }
+  void add(texture_id x, const texture_spec& what) {
+    textures_.emplace(x, texture_state{what});
+  }
+  void know(texture_id x, std::uint64_t value) {
+    textures_.at(x).value = value;
+  }
+  void remove(texture_id x) { textures_.erase(x); }
 
   const module_state& module(module_id x) const { return modules_.at(x); }
   const std::unordered_set<stream_id>& streams() const { return streams_; }
+  const std::map<array_id, array_state>& arrays() const { return arrays_; }
+  const std::map<texture_id, texture_state>& textures() const {
+    return textures_;
+  }
 
   // -- memory
   // -------------------------------------------------------------------
@@ -68,10 +101,17 @@ public:
   status audit_alloc(device_address address, std::uint64_t bytes) const;
   /// Records an allocation; the runs of granules that it is the first in.
   std::vector<run> allocate(device_address address, std::uint64_t bytes);
-  /// Checks that exactly this was allocated.
+  /// As allocate(), where the device needs no memory at these addresses.
+  void reserve(device_address address, std::uint64_t bytes);
+  /// Checks that exactly this was allocated, and is not an array's.
   status audit_free(device_address address, std::uint64_t bytes) const;
   /// Forgets an allocation; the runs of granules that it was the last in.
   std::vector<run> release(device_address address, std::uint64_t bytes);
+  /// Forgets what was reserved.
+  void unreserve(device_address address, std::uint64_t bytes);
+
+  /// An array that the object shows must exist.
+  status audit_texture(const texture_spec& x) const;
 
   /// Whether these addresses are allocated, or a module's variables.
   bool holds(device_address address, std::uint64_t bytes) const;
@@ -88,6 +128,8 @@ private:
   std::unordered_set<stream_id> streams_;
   std::unordered_set<event_id> events_;
   std::unordered_map<module_id, module_state> modules_;
+  std::map<array_id, array_state> arrays_; // in the order of their creation
+  std::map<texture_id, texture_state> textures_;
   std::map<device_address, std::uint64_t> allocations_; // address → bytes
   std::unordered_map<std::uint64_t, int> granules_;     // index → users
 };

@@ -20,6 +20,7 @@ enum class memory_kind : std::uint8_t {
   pooled, ///< cuMemAllocAsync: may also be freed in stream order
   global, ///< a module's variable: not freed by itself
   pinned, ///< cuMemHostAlloc
+  array,  ///< an array's elements: only copies and textures reach them
 };
 
 /// One allocation. A value.

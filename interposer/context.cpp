@@ -1,10 +1,12 @@
 #include "interposer/context.hpp"
 
+#include "interposer/array.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/module.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
 #include "interposer/stream_event.hpp"
+#include "interposer/texture.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -180,6 +182,8 @@ void context_registry::reset(context& x) {
   unload_all(x);
   clear_table(streams(), x, retire_stream);
   clear_table(events(), x, retire_event);
+  destroy_textures(x);
+  destroy_arrays(x);
   free_all(x);
 }
 

@@ -1,5 +1,6 @@
 #include "interposer/copies.hpp"
 
+#include "interposer/array.hpp"
 #include "interposer/capture.hpp"
 #include "interposer/host_call.hpp"
 #include "interposer/pinned_writes.hpp"
@@ -56,6 +57,8 @@ CUresult examine(const rows& x, const call::extent& size, side named,
   if (found.where == place::pageable)
     return named == side::device ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   if (!found.in || !found.in->holds(x.address, *bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  if ((found.in->kind == memory_kind::array) != (named == side::array))
     return CUDA_ERROR_INVALID_VALUE;
   // A pinned address serves as a device address too; a device address given as
   // host memory is a mistake of direction.
@@ -341,6 +344,30 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
 
 namespace {
 
+/// Whether `count` from `first` on lie within `all`.
+bool is_within(std::uint64_t first, std::uint64_t count,
+               std::uint64_t all) noexcept {
+  return count <= all && first <= all - count;
+}
+
+CUresult resolve_array(const box_end& e, const call::extent& size, rows& out) {
+  auto* x = arrays().find(e.array);
+  if (x == nullptr)
+    return e.array == nullptr ? CUDA_ERROR_INVALID_VALUE
+                              : CUDA_ERROR_INVALID_HANDLE;
+  const auto& place = x->place;
+  if (e.x % x->element != 0 || size.width % x->element != 0 ||
+      !is_within(e.x, size.width, place.row_bytes) ||
+      !is_within(e.y, size.height, place.rows) ||
+      !is_within(e.z, size.depth, place.slices))
+    return CUDA_ERROR_INVALID_VALUE;
+  out.pitch = place.row_bytes;
+  out.slice = place.slice_bytes();
+  out.address =
+      x->address + place.offset + e.x + e.y * out.pitch + e.z * out.slice;
+  return CUDA_SUCCESS;
+}
+
 CUresult resolve(const box_end& e, const call::extent& size, rows& out,
                  side& which) {
   switch (e.type) {
@@ -357,7 +384,8 @@ CUresult resolve(const box_end& e, const call::extent& size, rows& out,
     which = side::unified;
     break;
   case CU_MEMORYTYPE_ARRAY:
-    return CUDA_ERROR_NOT_SUPPORTED;
+    which = side::array;
+    return resolve_array(e, size, out);
   default:
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -372,6 +400,19 @@ CUresult resolve(const box_end& e, const call::extent& size, rows& out,
 }
 
 } // namespace
+
+CUresult to_rows(CUarray handle, std::uint64_t offset, std::uint64_t bytes,
+                 rows& out) {
+  auto* x = arrays().find(handle);
+  if (x == nullptr)
+    return handle == nullptr ? CUDA_ERROR_INVALID_VALUE
+                             : CUDA_ERROR_INVALID_HANDLE;
+  if (offset % x->element != 0 || bytes % x->element != 0 ||
+      !is_within(offset, bytes, x->place.slice_bytes()))
+    return CUDA_ERROR_INVALID_VALUE;
+  out = flat(x->address + x->place.offset + offset);
+  return CUDA_SUCCESS;
+}
 
 CUresult to_transfer(const box_end& to, const box_end& from,
                      const call::extent& size, transfer& out) {

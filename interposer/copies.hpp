@@ -31,7 +31,8 @@ struct transfer {
   /// Whether the call returns before the bytes are there, where it may.
   bool async = false;
   /// What a call's name promises; `unified` pointers are classified.
-  enum class side : std::uint8_t { unified, host, device };
+  /// An array's addresses are named by its handle alone.
+  enum class side : std::uint8_t { unified, host, device, array };
   side to_side = side::unified;
   side from_side = side::unified;
 };
@@ -41,6 +42,7 @@ struct box_end {
   CUmemorytype type;
   const void* host;
   CUdeviceptr device;
+  CUarray array;
   std::size_t x, y, z;
   std::size_t pitch, height;
 };
@@ -50,16 +52,20 @@ struct box_end {
 CUresult to_transfer(const box_end& to, const box_end& from,
                      const call::extent& size, transfer& out);
 
+/// `bytes` of an array from `offset` on, row after row.
+CUresult to_rows(CUarray handle, std::uint64_t offset, std::uint64_t bytes,
+                 rows& out);
+
 /// The same for CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER, which differ in fields of
 /// no use here: addresses tell the device.
 template <class Copy>
 CUresult to_transfer(const Copy& c, transfer& out) {
   if (c.srcLOD != 0 || c.dstLOD != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  return to_transfer({c.dstMemoryType, c.dstHost, c.dstDevice, c.dstXInBytes,
-                      c.dstY, c.dstZ, c.dstPitch, c.dstHeight},
-                     {c.srcMemoryType, c.srcHost, c.srcDevice, c.srcXInBytes,
-                      c.srcY, c.srcZ, c.srcPitch, c.srcHeight},
+  return to_transfer({c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray,
+                      c.dstXInBytes, c.dstY, c.dstZ, c.dstPitch, c.dstHeight},
+                     {c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray,
+                      c.srcXInBytes, c.srcY, c.srcZ, c.srcPitch, c.srcHeight},
                      {c.WidthInBytes, c.Height, c.Depth}, out);
 }
 

@@ -45,13 +45,54 @@ CUresult copy_2d(CUstream handle, const CUDA_MEMCPY2D* c, bool async) noexcept {
     if (c == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     transfer what{.async = async};
-    auto code = to_transfer({c->dstMemoryType, c->dstHost, c->dstDevice,
-                             c->dstXInBytes, c->dstY, 0, c->dstPitch, 0},
-                            {c->srcMemoryType, c->srcHost, c->srcDevice,
-                             c->srcXInBytes, c->srcY, 0, c->srcPitch, 0},
-                            {c->WidthInBytes, c->Height, 1}, what);
+    auto code =
+        to_transfer({c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray,
+                     c->dstXInBytes, c->dstY, 0, c->dstPitch, 0},
+                    {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray,
+                     c->srcXInBytes, c->srcY, 0, c->srcPitch, 0},
+                    {c->WidthInBytes, c->Height, 1}, what);
     return code != CUDA_SUCCESS ? code : transfer_bytes(s, what);
   });
+}
+
+/// One end of a copy of consecutive bytes.
+struct flat_end {
+  std::uint64_t address = 0; ///< where it is no array
+  side as = side::unified;
+  CUarray array = nullptr;
+  std::size_t offset = 0; ///< in the array
+};
+
+/// Copies of which at least one end is an array.
+CUresult copy_array(CUstream handle, bool async, const flat_end& to,
+                    const flat_end& from, std::size_t bytes) noexcept {
+  return in_copying_stream(handle, async, [&](stream& s) -> CUresult {
+    transfer what{.to = flat(to.address),
+                  .from = flat(from.address),
+                  .size = {bytes, 1, 1},
+                  .async = async,
+                  .to_side = to.as,
+                  .from_side = from.as};
+    if (to.as == side::array)
+      if (auto code = to_rows(to.array, to.offset, bytes, what.to);
+          code != CUDA_SUCCESS)
+        return code;
+    if (from.as == side::array)
+      if (auto code = to_rows(from.array, from.offset, bytes, what.from);
+          code != CUDA_SUCCESS)
+        return code;
+    return transfer_bytes(s, what);
+  });
+}
+
+flat_end in_array(CUarray x, std::size_t offset) noexcept {
+  return {0, side::array, x, offset};
+}
+flat_end in_host(const void* x) noexcept {
+  return {address_of(x), side::host, nullptr, 0};
+}
+flat_end on_device(CUdeviceptr x) noexcept {
+  return {x, side::device, nullptr, 0};
 }
 
 template <class Copy>
@@ -133,6 +174,48 @@ CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src,
                                    size_t ByteCount, CUstream hStream) {
   return copy_flat(hStream, true, dst, side::device, src, side::device,
                    ByteCount);
+}
+
+// -- arrays, as bytes in a row
+// ---------------------------------------------------
+
+CUresult CUDAAPI cuMemcpyDtoA(CUarray dstArray, size_t dstOffset,
+                              CUdeviceptr srcDevice, size_t ByteCount) {
+  return copy_array(nullptr, false, in_array(dstArray, dstOffset),
+                    on_device(srcDevice), ByteCount);
+}
+CUresult CUDAAPI cuMemcpyAtoD(CUdeviceptr dstDevice, CUarray srcArray,
+                              size_t srcOffset, size_t ByteCount) {
+  return copy_array(nullptr, false, on_device(dstDevice),
+                    in_array(srcArray, srcOffset), ByteCount);
+}
+CUresult CUDAAPI cuMemcpyHtoA(CUarray dstArray, size_t dstOffset,
+                              const void* srcHost, size_t ByteCount) {
+  return copy_array(nullptr, false, in_array(dstArray, dstOffset),
+                    in_host(srcHost), ByteCount);
+}
+CUresult CUDAAPI cuMemcpyAtoH(void* dstHost, CUarray srcArray, size_t srcOffset,
+                              size_t ByteCount) {
+  return copy_array(nullptr, false, in_host(dstHost),
+                    in_array(srcArray, srcOffset), ByteCount);
+}
+CUresult CUDAAPI cuMemcpyAtoA(CUarray dstArray, size_t dstOffset,
+                              CUarray srcArray, size_t srcOffset,
+                              size_t ByteCount) {
+  return copy_array(nullptr, false, in_array(dstArray, dstOffset),
+                    in_array(srcArray, srcOffset), ByteCount);
+}
+CUresult CUDAAPI cuMemcpyHtoAAsync(CUarray dstArray, size_t dstOffset,
+                                   const void* srcHost, size_t ByteCount,
+                                   CUstream hStream) {
+  return copy_array(hStream, true, in_array(dstArray, dstOffset),
+                    in_host(srcHost), ByteCount);
+}
+CUresult CUDAAPI cuMemcpyAtoHAsync(void* dstHost, CUarray srcArray,
+                                   size_t srcOffset, size_t ByteCount,
+                                   CUstream hStream) {
+  return copy_array(hStream, true, in_host(dstHost),
+                    in_array(srcArray, srcOffset), ByteCount);
 }
 
 // -- boxes

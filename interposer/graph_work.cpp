@@ -1,5 +1,6 @@
 #include "interposer/graph_work.hpp"
 
+#include "interposer/array.hpp"
 #include "interposer/graph.hpp"
 #include "interposer/host_call.hpp"
 
@@ -44,6 +45,19 @@ CUresult issue_record(const event_record_work& x, stream& in) {
 CUresult issue_wait(const event_wait_work& x, stream& in) {
   auto* e = events().find(x.event);
   return e == nullptr ? CUDA_ERROR_INVALID_HANDLE : wait(in, *e);
+}
+
+/// Which element of which array stands at that address; nothing where the
+/// array has gone.
+void locate_in_array(device_address address, CUarray& handle, std::size_t& x,
+                     std::size_t& y, std::size_t& z) {
+  auto* in = array_at(address, handle);
+  if (in == nullptr)
+    return;
+  auto offset = address - in->address - in->place.offset;
+  z = offset / in->place.slice_bytes();
+  y = offset % in->place.slice_bytes() / in->place.row_bytes;
+  x = offset % in->place.row_bytes;
 }
 
 CUresult issue_child(const child_work& x, stream& in) {
@@ -175,6 +189,7 @@ CUDA_MEMCPY3D copy_params(const copy_work& x) {
   auto kind = [](transfer::side named) {
     return named == transfer::side::host     ? CU_MEMORYTYPE_HOST
            : named == transfer::side::device ? CU_MEMORYTYPE_DEVICE
+           : named == transfer::side::array  ? CU_MEMORYTYPE_ARRAY
                                              : CU_MEMORYTYPE_UNIFIED;
   };
   auto pitch = [&](const rows& r) {
@@ -195,6 +210,18 @@ CUDA_MEMCPY3D copy_params(const copy_work& x) {
   out.WidthInBytes = t.size.width;
   out.Height = t.size.height;
   out.Depth = t.size.depth;
+  if (t.from_side == transfer::side::array) {
+    out.srcHost = nullptr;
+    out.srcDevice = out.srcPitch = out.srcHeight = 0;
+    locate_in_array(t.from.address, out.srcArray, out.srcXInBytes, out.srcY,
+                    out.srcZ);
+  }
+  if (t.to_side == transfer::side::array) {
+    out.dstHost = nullptr;
+    out.dstDevice = out.dstPitch = out.dstHeight = 0;
+    locate_in_array(t.to.address, out.dstArray, out.dstXInBytes, out.dstY,
+                    out.dstZ);
+  }
   return out;
 }
 

@@ -27,6 +27,8 @@ enum class handle_kind : std::uint8_t {
   graph_node,
   graph_exec,
   user_object,
+  array,
+  mipmap,
 };
 
 /// Objects by opaque handles. A handle looks like a user-space pointer but is

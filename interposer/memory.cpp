@@ -65,6 +65,14 @@ CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
   return CUDA_SUCCESS;
 }
 
+CUresult allocate_addresses(context& in, std::uint64_t bytes, memory_kind kind,
+                            device_address& out) {
+  allocation what{.bytes = bytes, .kind = kind, .context = in.id.load()};
+  auto code = allocate_in(here().space(in.device_index()), in, what);
+  out = what.address;
+  return code;
+}
+
 CUresult free_device(device_address at) {
   auto& s = here();
   auto device = s.device_of(at);
@@ -72,7 +80,8 @@ CUresult free_device(device_address at) {
     return CUDA_ERROR_INVALID_VALUE;
   auto& space = s.space(*device);
   auto known = space.find(at);
-  if (!known || known->address != at || known->kind == memory_kind::global)
+  if (!known || known->address != at || known->kind == memory_kind::global ||
+      known->kind == memory_kind::array)
     return CUDA_ERROR_INVALID_VALUE;
   auto what = space.take(at);
   if (!what)

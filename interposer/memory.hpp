@@ -16,6 +16,10 @@ namespace vgpu::interposer {
 /// Allocates device memory in this context; the quota decides at once.
 CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
                   std::uint64_t pool, CUdeviceptr& out);
+/// Only the addresses, within the quota: what stands behind them is another
+/// call's to make.
+CUresult allocate_addresses(context& in, std::uint64_t bytes, memory_kind kind,
+                            device_address& out);
 /// CUDA_ERROR_INVALID_VALUE for what is not the beginning of an allocation.
 /// Does not wait: the log orders the free behind the work before it.
 CUresult free_device(device_address at);

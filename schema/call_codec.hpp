@@ -24,7 +24,7 @@ namespace detail {
 /// Calls `f` with each 64-bit word of a field, as something that can be
 /// assigned to (Word& is std::uint64_t& when decoding, by value otherwise).
 template <class Field, class F>
-constexpr void each_word(Field& field, F&& f) {
+constexpr void each_word(Field& field, const F& f) {
   using plain = std::remove_const_t<Field>;
   if constexpr (std::is_integral_v<plain>)
     f(field);
@@ -38,6 +38,9 @@ constexpr void each_word(Field& field, F&& f) {
     (f(field.x), f(field.y), f(field.z));
   else if constexpr (std::is_same_v<plain, digest>)
     (f(field.low), f(field.high));
+  else if constexpr (requires { plain::fields(field); })
+    std::apply([&](auto&... part) { (each_word(part, f), ...); },
+               plain::fields(field));
   else
     f(field.id.value); // fresh, live, ended
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "schema/ids.hpp"
+#include "schema/texture.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +46,11 @@ enum class number : std::uint16_t {
   elapsed = 25,
   host_call = 26,
   host_done = 27,
+  array_create = 40,
+  array_destroy = 41,
+  texture_create = 42,
+  texture_known = 43,
+  texture_destroy = 44,
 };
 
 /// How the program is answered (design: five ways; `local` and `refused`
@@ -379,11 +385,66 @@ struct host_done {
   static auto fields(auto& x) { return std::tie(x.call); }
 };
 
-using all = std::tuple<mem_alloc, mem_free, host_alloc, host_free, image_part,
-                       module_load, module_facts, module_unload,
-                       kernel_attribute, launch, write, read, read_host, copy,
-                       fill, stream_create, stream_destroy, event_create,
-                       event_destroy, event_record, stream_wait, stream_sync,
-                       device_sync, event_sync, elapsed, host_call, host_done>;
+// -- arrays, textures and surfaces
+// ------------------------------------------------------------
+
+/// A CUDA array or mipmapped array. The address is the interposer's choice:
+/// copies name its elements by addresses in the layout of layout_of(), and
+/// kernels reach them by textures and surfaces alone. `bytes` is that layout's
+/// size.
+struct array_create {
+  static constexpr auto id = number::array_create;
+  static constexpr auto kind = answer::none;
+  fresh<array_id> array{};
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  array_shape shape{};
+  static auto fields(auto& x) {
+    return std::tie(x.array, x.address, x.bytes, x.shape);
+  }
+};
+
+struct array_destroy {
+  static constexpr auto id = number::array_destroy;
+  static constexpr auto kind = answer::none;
+  ended<array_id> array{};
+  static auto fields(auto& x) { return std::tie(x.array); }
+};
+
+/// A texture or surface object. `value` of the answer is the 64-bit value that
+/// kernels know it by, which on some devices only the driver can choose.
+struct texture_create {
+  static constexpr auto id = number::texture_create;
+  static constexpr auto kind = answer::sync;
+  fresh<texture_id> texture{};
+  texture_spec what{};
+  static auto fields(auto& x) { return std::tie(x.texture, x.what); }
+};
+
+/// The program holds this value, and may have stored it anywhere: a replay on
+/// a device that gives the object another one fails here.
+struct texture_known {
+  static constexpr auto id = number::texture_known;
+  static constexpr auto kind = answer::none;
+  live<texture_id> texture{};
+  std::uint64_t value = 0;
+  static auto fields(auto& x) { return std::tie(x.texture, x.value); }
+};
+
+struct texture_destroy {
+  static constexpr auto id = number::texture_destroy;
+  static constexpr auto kind = answer::none;
+  ended<texture_id> texture{};
+  static auto fields(auto& x) { return std::tie(x.texture); }
+};
+
+using all =
+    std::tuple<mem_alloc, mem_free, host_alloc, host_free, image_part,
+               module_load, module_facts, module_unload, kernel_attribute,
+               launch, write, read, read_host, copy, fill, stream_create,
+               stream_destroy, event_create, event_destroy, event_record,
+               stream_wait, stream_sync, device_sync, event_sync, elapsed,
+               host_call, host_done, array_create, array_destroy,
+               texture_create, texture_known, texture_destroy>;
 
 } // namespace vgpu::call

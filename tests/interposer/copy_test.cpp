@@ -152,8 +152,8 @@ BOOST_AUTO_TEST_CASE(boxes_have_depth) {
     for (std::size_t y = 0; y < 3; ++y)
       BOOST_TEST(
           std::memcmp(&back[(z * 8 + y) * 16], &from[(z * 3 + y) * 4], 4) == 0);
-  in.srcMemoryType = CU_MEMORYTYPE_ARRAY;
-  CHECK_CODE(cuMemcpy3D(&in), CUDA_ERROR_NOT_SUPPORTED);
+  in.srcMemoryType = CU_MEMORYTYPE_ARRAY; // and names none
+  CHECK_CODE(cuMemcpy3D(&in), CUDA_ERROR_INVALID_VALUE);
 }
 
 BOOST_AUTO_TEST_CASE(pinned_memory_is_written_while_the_program_goes_on) {

@@ -331,6 +331,15 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
       for (std::uint64_t i = 0; i < x.size.width; ++i)
         std::memcpy(to + i * x.element_bytes, &x.value, x.element_bytes);
     });
+  } else if constexpr (std::is_same_v<Call, call::array_create>) {
+    memory_.emplace(x.address, std::vector<std::byte>(x.bytes));
+    arrays_.emplace(x.array.id.value, x.address);
+  } else if constexpr (std::is_same_v<Call, call::array_destroy>) {
+    memory_.erase(arrays_.at(x.array.id.value));
+    arrays_.erase(x.array.id.value);
+  } else if constexpr (std::is_same_v<Call, call::texture_create>) {
+    answer(r, failure_ != CUDA_SUCCESS ? failure_ : CUDA_SUCCESS,
+           1000 + x.texture.id.value);
   } else if constexpr (std::is_same_v<Call, call::elapsed>) {
     answer(r, CUDA_SUCCESS, std::bit_cast<std::uint32_t>(1.5F));
   } else if constexpr (std::is_same_v<Call, call::host_call>) {

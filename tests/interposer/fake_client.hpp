@@ -85,6 +85,7 @@ private:
   std::vector<seen_launch> launches_;
   std::map<std::uint16_t, int> counts_;
   std::map<device_address, std::vector<std::byte>> memory_;
+  std::map<std::uint64_t, device_address> arrays_;
   std::atomic<int> greetings_{0};
   std::atomic<std::uint64_t> executed_{0};
   std::optional<std::uint64_t> held_by_; // a host function under way
