@@ -73,6 +73,89 @@ static int copies(unsigned rounds, int pause) {
   return sums == expected ? 0 : 1;
 }
 
+/// The objects, as a program may keep them: in device memory.
+struct field_objects {
+  cudaTextureObject_t from[2];
+  cudaSurfaceObject_t to[2];
+};
+
+__global__ void spread(const field_objects* objects, int step, int n) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x;
+  int y = blockIdx.y * blockDim.y + threadIdx.y;
+  cudaTextureObject_t from = objects->from[step % 2];
+  float sum = tex2D<float>(from, x - 0.25f, y + 0.5f) +
+              tex2D<float>(from, x + 1.25f, y + 0.5f) +
+              tex2D<float>(from, x + 0.5f, y + 1.25f) + (x * y == step);
+  surf2Dwrite(sum / 3, objects->to[1 - step % 2], x * 4, y,
+              cudaBoundaryModeZero);
+}
+
+static cudaTextureObject_t texture_of(cudaArray_t array) {
+  cudaResourceDesc resource = {};
+  resource.resType = cudaResourceTypeArray;
+  resource.res.array.array = array;
+  cudaTextureDesc sampling = {};
+  sampling.filterMode = cudaFilterModeLinear;
+  sampling.addressMode[0] = sampling.addressMode[1] = cudaAddressModeClamp;
+  cudaTextureObject_t out = 0;
+  check(cudaCreateTextureObject(&out, &resource, &sampling, nullptr),
+        "cudaCreateTextureObject");
+  return out;
+}
+
+static cudaSurfaceObject_t surface_of(cudaArray_t array) {
+  cudaResourceDesc resource = {};
+  resource.resType = cudaResourceTypeArray;
+  resource.res.array.array = array;
+  cudaSurfaceObject_t out = 0;
+  check(cudaCreateSurfaceObject(&out, &resource), "cudaCreateSurfaceObject");
+  return out;
+}
+
+/// Two arrays in turn, one read as a texture and one written as a surface.
+static int textures(int rounds, int pause) {
+  constexpr int n = 64;
+  std::vector<float> field(n * n);
+  for (int i = 0; i < n * n; ++i)
+    field[i] = static_cast<float>(i * 7919 % 1000) / 1000;
+  cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+  cudaArray_t arrays[2];
+  field_objects objects;
+  for (int i = 0; i < 2; ++i) {
+    check(cudaMallocArray(&arrays[i], &format, n, n, cudaArraySurfaceLoadStore),
+          "cudaMallocArray");
+    check(cudaMemcpy2DToArray(arrays[i], 0, 0, field.data(), n * 4, n * 4, n,
+                              cudaMemcpyHostToDevice),
+          "cudaMemcpy2DToArray");
+    // One more comes and goes between the two.
+    cudaTextureObject_t other = texture_of(arrays[i]);
+    objects.from[i] = texture_of(arrays[i]);
+    objects.to[i] = surface_of(arrays[i]);
+    check(cudaDestroyTextureObject(other), "cudaDestroyTextureObject");
+  }
+  field_objects* kept;
+  check(cudaMalloc(&kept, sizeof *kept), "cudaMalloc");
+  check(cudaMemcpy(kept, &objects, sizeof objects, cudaMemcpyHostToDevice),
+        "copy to the device");
+  for (int round = 1; round <= rounds; ++round) {
+    for (int step = 0; step < 10; ++step)
+      spread<<<dim3(n / 16, n / 16), dim3(16, 16)>>>(kept, round * 10 + step,
+                                                     n);
+    check(cudaMemcpy2DFromArray(field.data(), n * 4, arrays[0], 0, 0, n * 4, n,
+                                cudaMemcpyDeviceToHost),
+          "cudaMemcpy2DFromArray");
+    unsigned long long sum = 0;
+    for (float x : field) {
+      unsigned bits;
+      std::memcpy(&bits, &x, 4);
+      sum = sum * 31 + bits;
+    }
+    std::printf("round %d: %016llx\n", round, sum);
+    pause_for(pause);
+  }
+  return 0;
+}
+
 static int print_steps(unsigned steps, int pause) {
   for (unsigned step = 1; step <= steps; ++step) {
     speak<<<1, 1>>>(step);
@@ -164,6 +247,8 @@ int main(int argc, char** argv) {
     return stray();
   if (mode == "print")
     return print_steps(number(2, 10), number(3, 0));
+  if (mode == "textures")
+    return textures(number(2, 10), number(3, 0));
   if (mode == "copies")
     return copies(number(2, 10), number(3, 0));
   std::fprintf(stderr, "usage: guest MODE [NUMBER...]\n");

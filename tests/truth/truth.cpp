@@ -38,8 +38,9 @@ constexpr int time_limit_ms = 60'000;
 
 std::vector<truth_case> all_cases() {
   std::vector<truth_case> result;
-  for (auto part : {start_cases(), context_cases(), memory_cases(),
-                    module_cases(), launch_cases(), stream_cases()})
+  for (auto part :
+       {start_cases(), context_cases(), memory_cases(), module_cases(),
+        launch_cases(), stream_cases(), texture_cases()})
     result.insert(result.end(), part.begin(), part.end());
   return result;
 }

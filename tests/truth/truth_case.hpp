@@ -47,6 +47,7 @@ std::span<const truth_case> memory_cases();
 std::span<const truth_case> module_cases();
 std::span<const truth_case> launch_cases();
 std::span<const truth_case> stream_cases();
+std::span<const truth_case> texture_cases();
 
 /// A result's name in cuda.h, or its number: our own table, so that the
 /// driver under test does not judge itself.

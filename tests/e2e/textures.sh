@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# A program whose data lie in arrays, and whose textures and surfaces are known
+# to its kernels by values in device memory, loses its worker and then its
+# node: what it prints is what it prints undisturbed, byte for byte.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() { echo "usage: textures.sh BUILD mapped|forwarded"; }
+case "${1-}" in
+  -h | --help) usage; exit 0 ;;
+esac
+(($# == 2)) || { usage >&2; exit 2; }
+begin "$1"
+export VGPU_TRANSPORT=$2
+rounds=12 pause=50
+kills=0
+
+kill_one() { # PID
+  [[ $1 =~ ^[1-9][0-9]*$ ]] && kill_hard "$1" && kills=$((kills + 1))
+}
+
+kill_worker() {
+  kill_one "$(session 'select(.state == "running") | .worker_pid')"
+}
+
+kill_node() {
+  local name
+  name=$(session 'select(.state == "running") | .node')
+  [[ -n $name ]] && kill_one "$(node_pid "$name")"
+}
+
+on_line() { # NUMBER LINE
+  case $1 in
+    3) until_true 5 kill_worker ;;
+    8) until_true 5 kill_node ;;
+  esac
+}
+
+undisturbed undisturbed "$guest" textures "$rounds" 0
+cluster_up --nodes 2
+follow_program disturbed 40 "$vgpu" run -- "$guest" textures "$rounds" "$pause"
+((program_status == 0)) ||
+  fail "it ended with $program_status: $(<"$work/out/disturbed.err")"
+same undisturbed disturbed || fail "it printed something else"
+((kills == 2)) || fail "only $kills kills"
+has_event '.kind == "session-replayed"' || fail "nothing was replayed"
+cluster_down
+check_leaks
+say "$rounds rounds, bit-identical, with a worker and a node lost"
