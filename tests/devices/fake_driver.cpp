@@ -13,6 +13,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string_view>
@@ -38,7 +39,9 @@ struct fake_array {
 struct fake_mipmap {
   std::vector<CUarray> levels;
 };
-std::set<fake_array*> arrays;
+// What lives, until it is destroyed or goes with the process.
+std::map<fake_array*, std::unique_ptr<fake_array>> arrays;
+std::map<fake_mipmap*, std::unique_ptr<fake_mipmap>> mipmaps;
 // The values of objects, the lowest free one first.
 std::set<unsigned long long> objects;
 unsigned long long first_object = 1;
@@ -216,10 +219,11 @@ std::size_t slices_of(const CUDA_ARRAY3D_DESCRIPTOR& x) {
 }
 
 CUarray new_array(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
-  auto* x = new fake_array{shape, {}};
-  x->bytes.resize(shape.Width * fake_element * rows_of(shape) *
-                  slices_of(shape));
-  arrays.insert(x);
+  auto made = std::make_unique<fake_array>(fake_array{shape, {}});
+  made->bytes.resize(shape.Width * fake_element * rows_of(shape) *
+                     slices_of(shape));
+  auto* x = made.get();
+  arrays.emplace(x, std::move(made));
   return reinterpret_cast<CUarray>(x);
 }
 CUresult array_create(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape) {
@@ -227,10 +231,8 @@ CUresult array_create(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* shape) {
   return *out = new_array(*shape), CUDA_SUCCESS;
 }
 void drop_array(CUarray x) {
-  auto* gone = reinterpret_cast<fake_array*>(x);
-  if (arrays.erase(gone) != 1)
+  if (arrays.erase(reinterpret_cast<fake_array*>(x)) != 1)
     std::abort();
-  delete gone;
 }
 CUresult array_destroy(CUarray x) {
   std::lock_guard guard{lock};
@@ -239,7 +241,9 @@ CUresult array_destroy(CUarray x) {
 CUresult mipmap_create(CUmipmappedArray* out,
                        const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned levels) {
   std::lock_guard guard{lock};
-  auto* x = new fake_mipmap;
+  auto made = std::make_unique<fake_mipmap>();
+  auto* x = made.get();
+  mipmaps.emplace(x, std::move(made));
   for (unsigned l = 0; l < levels; ++l) {
     auto level = *shape;
     level.Width = std::max<std::size_t>(1, shape->Width >> l);
@@ -253,7 +257,7 @@ CUresult mipmap_destroy(CUmipmappedArray x) {
   auto* gone = reinterpret_cast<fake_mipmap*>(x);
   for (auto level : gone->levels)
     drop_array(level);
-  delete gone;
+  mipmaps.erase(gone);
   return CUDA_SUCCESS;
 }
 CUresult mipmap_level(CUarray* out, CUmipmappedArray x, unsigned level) {
