@@ -155,8 +155,8 @@ CUresult context_registry::retain(context& x) {
   std::lock_guard guard{mutex_};
   if (!x.active.load()) {
     // A process whose kernel went wrong gets no context any more, reset or not.
-    if (process::the_session().sticky() != CUDA_SUCCESS)
-      return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    if (auto code = process::the_session().sticky(); code != CUDA_SUCCESS)
+      return code;
     activate(x);
   }
   ++x.retained;

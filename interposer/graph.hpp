@@ -56,8 +56,8 @@ public:
   graph_node& add(work what, std::span<graph_node* const> after);
   void remove(graph_node& x);
 
-  /// CUDA_ERROR_INVALID_VALUE for an edge that is there already, or that would
-  /// close a cycle.
+  /// CUDA_ERROR_INVALID_VALUE for an edge that is there already. One that
+  /// closes a cycle is taken, as a real driver takes it: see has_cycle().
   CUresult connect(graph_node& from, graph_node& to);
   /// CUDA_ERROR_INVALID_VALUE for one that is not there.
   CUresult disconnect(graph_node& from, graph_node& to);
@@ -70,6 +70,8 @@ public:
   /// Each node behind all that it depends on; otherwise as they were added.
   /// Valid until the graph is changed.
   const std::vector<graph_node*>& in_order() const;
+  /// Such a graph cannot be instantiated.
+  bool has_cycle() const { return in_order().size() != nodes_.size(); }
   std::vector<graph_node*> dependents(const graph_node& x) const;
 
   std::unique_ptr<graph> clone() const;

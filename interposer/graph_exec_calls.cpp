@@ -90,7 +90,7 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, std::uint64_t flags) {
     // A launch from a kernel needs the graph on the device.
     if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0)
       return CUDA_ERROR_NOT_SUPPORTED;
-    if ((flags & ~known_flags) != 0)
+    if ((flags & ~known_flags) != 0 || x->has_cycle())
       return CUDA_ERROR_INVALID_VALUE;
     *out = to_handle<CUgraphExec>(
         graph_execs().add(std::make_unique<graph_exec>(in, *x, flags)));
