@@ -1,0 +1,159 @@
+// One call of a session on its device: audit, device, answer.
+#pragma once
+
+#include "actors/executor.hpp"
+#include "actors/executor_shared.hpp"
+#include "schema/call_codec.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace vgpu {
+
+/// One call on its device. A status that is not ok is the program's error.
+struct call_dispatch {
+  executor& self;
+  const record& what;
+  std::shared_ptr<const void> owner;
+  std::size_t ordinal = 0;
+
+  device::device& dev() { return *self.devices_[ordinal]; }
+  vgpu_state& state() { return self.states_[ordinal]; }
+  stream_order& order() { return self.orders_[ordinal]; }
+  waiter who() const { return {what.slot, what.call}; }
+
+  /// Before anything is enqueued in a stream.
+  template <class Call>
+  status join(const Call& x) {
+    if constexpr (requires { x.stream.id; } &&
+                  Call::id != call::number::stream_create &&
+                  Call::id != call::number::stream_destroy)
+      return order().join(dev(), x.stream.id, state().streams());
+    else
+      return {};
+  }
+
+  /// After a copy or memset: programs rely on the synchronous forms, which use
+  /// the legacy stream, being done before whatever they enqueue next, also in
+  /// streams that do not wait for the legacy stream.
+  void settle(stream_id stream) {
+    if (stream == legacy_stream)
+      order().after_legacy();
+  }
+
+  /// Answers this call when the device is done with what it waits for.
+  device::completion completion() const {
+    return [sink = self.sink_, health = self.health_,
+            who = who()](CUresult result) {
+      if (health->note(*sink, result))
+        sink->answer(who, result, 0);
+    };
+  }
+
+  // -- audit of addresses
+
+  status audit_box(const call::box& box, const call::extent& size);
+  bool in_host(device_address address, std::uint64_t bytes) const;
+  static std::uint64_t rows(const call::extent& size) {
+    return size.height * size.depth;
+  }
+  static device::pitched pitched(const call::box& x) {
+    return {x.address, x.pitch, x.slice};
+  }
+  static device::extent extent(const call::extent& x) {
+    return {x.width, x.height, x.depth};
+  }
+  /// Calls `f(address, offset)` for each row of a box; offset is the row's
+  /// place in its bytes without gaps. Rows that follow each other without gaps
+  /// are one row.
+  template <class F>
+  static status each_row(const call::box& box, const call::extent& size, F f) {
+    if (size.width == 0 || rows(size) == 0)
+      return {};
+    auto flat = (size.height == 1 || box.pitch == size.width) &&
+                (size.depth == 1 || box.slice == size.width * size.height);
+    if (flat)
+      return f(box.address, std::uint64_t{0}, size.width * rows(size), true);
+    std::uint64_t offset = 0;
+    for (std::uint64_t z = 0; z < size.depth; ++z)
+      for (std::uint64_t y = 0; y < size.height; ++y) {
+        auto last = z + 1 == size.depth && y + 1 == size.height;
+        auto ok = f(box.address + z * box.slice + y * box.pitch, offset,
+                    size.width, last);
+        if (!ok)
+          return ok;
+        offset += size.width;
+      }
+    return {};
+  }
+
+  // -- memory
+
+  status operator()(const call::mem_alloc& x);
+  status map_memory(device_address address, std::uint64_t bytes);
+  status unmap_memory(device_address address, std::uint64_t bytes);
+  /// Freed memory is given back when the work that may use it is done: an
+  /// allocation that finds none left waits for that, as cuMemFree does on a
+  /// GPU.
+  bool wait_for_device();
+  status operator()(const call::mem_free& x);
+  status operator()(const call::host_alloc& x);
+  status operator()(const call::host_free& x);
+
+  // -- arrays, textures and surfaces
+
+  /// Null where the device has none; then the call was refused.
+  device::texture_unit* unit() { return self.texture_units_[ordinal]; }
+  static fault no_unit() {
+    return {CUDA_ERROR_NOT_SUPPORTED, "this device has no arrays or textures"};
+  }
+  status operator()(const call::array_create& x);
+  status operator()(const call::array_destroy& x);
+  status operator()(const call::texture_create& x);
+  status operator()(const call::texture_known& x);
+  status operator()(const call::texture_destroy& x);
+
+  // -- modules
+
+  status operator()(const call::image_part& x);
+  status operator()(const call::module_load& x);
+  status operator()(const call::module_facts& x);
+  status answer_facts(module_id id, call::arena_range where);
+  status operator()(const call::module_unload& x);
+  status operator()(const call::kernel_attribute& x);
+  static status no_such_kernel(std::uint32_t index) {
+    return fault{CUDA_ERROR_INVALID_HANDLE,
+                 "the module has no kernel " + std::to_string(index)};
+  }
+
+  // -- work
+
+  status operator()(const call::launch& x);
+  status operator()(const call::write& x);
+  status operator()(const call::read& x);
+  status operator()(const call::read_host& x);
+  status read_host_row(stream_id stream, device_address to, device_address from,
+                       std::uint64_t bytes, bool last);
+  status operator()(const call::copy& x);
+  status operator()(const call::fill& x);
+
+  // -- streams and events
+
+  status operator()(const call::stream_create& x);
+  status operator()(const call::stream_destroy& x);
+  status operator()(const call::event_create& x);
+  status operator()(const call::event_destroy& x);
+  status operator()(const call::event_record& x);
+  status operator()(const call::stream_wait& x);
+  status operator()(const call::stream_sync& x);
+  status operator()(const call::device_sync&);
+  status operator()(const call::event_sync& x);
+  status operator()(const call::elapsed& x);
+
+  // -- host functions
+
+  status operator()(const call::host_call& x);
+  status operator()(const call::host_done& x);
+};
+
+} // namespace vgpu

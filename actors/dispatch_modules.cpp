@@ -1,0 +1,82 @@
+// Images, modules and what is launched from them.
+#include "actors/call_dispatch.hpp"
+
+#include "actors/facts.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+
+namespace vgpu {
+
+status call_dispatch::operator()(const call::image_part& x) {
+  constexpr std::uint64_t largest_image = std::uint64_t{4} << 30;
+  auto size = what.payload.size();
+  if (x.total > largest_image || x.offset > x.total ||
+      size > x.total - x.offset)
+    return fault{CUDA_ERROR_INVALID_IMAGE, "a part lies outside its image"};
+  auto& image = self.images_[x.image];
+  if (x.offset == 0)
+    image.clear();
+  if (x.offset != image.size())
+    return fault{CUDA_ERROR_INVALID_IMAGE, "parts of an image are missing"};
+  image.insert(image.end(), what.payload.begin(), what.payload.end());
+  if (image.size() != x.total)
+    return {};
+  auto digest = XXH3_128bits(image.data(), image.size());
+  if (call::digest{digest.low64, digest.high64} == x.image)
+    return {};
+  self.images_.erase(x.image);
+  return fault{CUDA_ERROR_INVALID_IMAGE,
+               "an image's bytes do not match its digest"};
+}
+
+status call_dispatch::operator()(const call::module_load& x) {
+  auto image = self.images_.find(x.image);
+  if (image == self.images_.end())
+    return fault{CUDA_ERROR_INVALID_IMAGE,
+                 "a module's image was not sent before it"};
+  auto loaded = dev().load_module(x.module.id, image->second);
+  if (!loaded)
+    return loaded.why();
+  state().add(x.module.id, {.kernels = loaded->kernels.size(),
+                            .facts = encode_facts(*loaded),
+                            .globals = loaded->globals});
+  return answer_facts(x.module.id, x.facts);
+}
+
+status call_dispatch::operator()(const call::module_facts& x) {
+  return answer_facts(x.module.id, x.facts);
+}
+
+status call_dispatch::answer_facts(module_id id, call::arena_range where) {
+  if (!self.sink_->wanted(who()))
+    return {};
+  auto& facts = state().module(id).facts;
+  auto bytes = std::as_bytes(std::span{facts});
+  if (bytes.size() > where.bytes) {
+    self.sink_->answer(who(), CUDA_SUCCESS, bytes.size());
+    return {};
+  }
+  auto place = self.sink_->land(where, bytes.size());
+  if (!place)
+    return place.why();
+  std::copy(bytes.begin(), bytes.end(), place->bytes.begin());
+  self.sink_->deliver(who(), CUDA_SUCCESS, bytes.size(), *place, where.offset);
+  return {};
+}
+
+status call_dispatch::operator()(const call::module_unload& x) {
+  state().remove(x.module.id);
+  return dev().unload_module(x.module.id);
+}
+
+status call_dispatch::operator()(const call::kernel_attribute& x) {
+  if (x.kernel >= state().module(x.module.id).kernels)
+    return no_such_kernel(x.kernel);
+  return dev().set_kernel_attribute(x.module.id, x.kernel,
+                                    static_cast<int>(x.attribute),
+                                    static_cast<int>(x.value));
+}
+
+} // namespace vgpu

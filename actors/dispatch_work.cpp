@@ -1,0 +1,158 @@
+// Launches, copies and fills.
+#include "actors/call_dispatch.hpp"
+
+namespace vgpu {
+
+status call_dispatch::audit_box(const call::box& box,
+                                const call::extent& size) {
+  auto bytes = span_of(box, size);
+  if (!bytes)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a copy's pitch is smaller than its rows"};
+  if (*bytes == 0)
+    return {};
+  for (auto& state : self.states_)
+    if (state.holds(box.address, *bytes))
+      return {};
+  if (in_host(box.address, *bytes))
+    return {};
+  return fault{CUDA_ERROR_INVALID_VALUE,
+               "a copy of " + std::to_string(*bytes) + " bytes at " +
+                   std::to_string(box.address) + " leaves what was allocated"};
+}
+
+bool call_dispatch::in_host(device_address address, std::uint64_t bytes) const {
+  return address >= host_window && bytes <= self.host_bytes_ &&
+         address - host_window <= self.host_bytes_ - bytes;
+}
+
+status call_dispatch::operator()(const call::launch& x) {
+  if (x.kernel >= state().module(x.module.id).kernels)
+    return no_such_kernel(x.kernel);
+  auto dim = [](const call::dim3& d) { return device::dim3{d.x, d.y, d.z}; };
+  return dev().enqueue_launch(
+      x.stream.id, {.module = x.module.id,
+                    .kernel = x.kernel,
+                    .grid = dim(x.grid),
+                    .block = dim(x.block),
+                    .cluster = dim(x.cluster),
+                    .dynamic_shared = x.dynamic_shared,
+                    .cooperative = (x.flags & call::launch::cooperative) != 0,
+                    .parameters = x.bytes});
+}
+
+status call_dispatch::operator()(const call::write& x) {
+  if (auto ok = audit_box(x.to, x.size); !ok)
+    return ok;
+  if (what.payload.size() != x.size.width * rows(x.size))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a copy's bytes do not match its size"};
+  settle(x.stream.id);
+  auto pinned = payload_pins::pin(self.pins_, what.call.value, owner);
+  return each_row(
+      x.to, x.size,
+      [&](device_address at, std::uint64_t offset, std::uint64_t bytes, bool) {
+        return dev().enqueue_write(x.stream.id, at,
+                                   what.payload.subspan(offset, bytes), pinned);
+      });
+}
+
+status call_dispatch::operator()(const call::read& x) {
+  if (auto ok = audit_box(x.from, x.size); !ok)
+    return ok;
+  if (!self.sink_->wanted(who()))
+    return {};
+  auto bytes = x.size.width * rows(x.size);
+  auto place = self.sink_->land(x.to, bytes);
+  if (!place)
+    return place.why();
+  if (bytes == 0) {
+    dev().when_done(x.stream.id, completion());
+    return {};
+  }
+  auto arrived = [sink = self.sink_, health = self.health_, who = who(),
+                  place = *place, bytes,
+                  offset = x.to.offset](CUresult result) {
+    if (health->note(*sink, result))
+      sink->deliver(who, result, bytes, place, offset);
+  };
+  return each_row(x.from, x.size,
+                  [&](device_address at, std::uint64_t offset,
+                      std::uint64_t width, bool last) {
+                    return dev().enqueue_read(
+                        x.stream.id, place->bytes.subspan(offset, width), at,
+                        last ? device::completion{arrived}
+                             : device::completion{[](CUresult) {}});
+                  });
+}
+
+status call_dispatch::operator()(const call::read_host& x) {
+  if (auto ok = audit_box(x.from, x.size); !ok)
+    return ok;
+  auto span = span_of(x.to, x.size);
+  if (!span || !in_host(x.to.address, *span))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a copy to pinned memory leaves the host window"};
+  if (!self.sink_->wanted(who()))
+    return {};
+  if (x.size.width == 0 || rows(x.size) == 0) {
+    dev().when_done(x.stream.id, completion());
+    return {};
+  }
+  // Row by row of the source; its rows are the destination's.
+  std::uint64_t row = 0;
+  auto flat_to = x.size.height == 1 || x.to.pitch == x.size.width;
+  auto flat_from = x.size.height == 1 || x.from.pitch == x.size.width;
+  if (x.size.depth == 1 && flat_to && flat_from)
+    return read_host_row(x.stream.id, x.to.address, x.from.address, *span,
+                         true);
+  for (std::uint64_t z = 0; z < x.size.depth; ++z)
+    for (std::uint64_t y = 0; y < x.size.height; ++y)
+      if (auto ok = read_host_row(
+              x.stream.id, x.to.address + z * x.to.slice + y * x.to.pitch,
+              x.from.address + z * x.from.slice + y * x.from.pitch,
+              x.size.width, ++row == rows(x.size));
+          !ok)
+        return ok;
+  return {};
+}
+
+status call_dispatch::read_host_row(stream_id stream, device_address to,
+                                    device_address from, std::uint64_t bytes,
+                                    bool last) {
+  auto place = self.sink_->land_host(to, bytes);
+  return dev().enqueue_read(
+      stream, place.bytes, from,
+      [sink = self.sink_, health = self.health_,
+       who = waiter{last ? what.slot : slot_index{0}, what.call}, place,
+       to](CUresult result) {
+        if (health->note(*sink, result))
+          sink->deliver_host(who, result, to, place);
+      });
+}
+
+status call_dispatch::operator()(const call::copy& x) {
+  if (auto ok = audit_box(x.to, x.size); !ok)
+    return ok;
+  if (auto ok = audit_box(x.from, x.size); !ok)
+    return ok;
+  settle(x.stream.id);
+  return dev().enqueue_copy(x.stream.id, pitched(x.to), pitched(x.from),
+                            extent(x.size));
+}
+
+status call_dispatch::operator()(const call::fill& x) {
+  if (x.element_bytes != 1 && x.element_bytes != 2 && x.element_bytes != 4)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "memset takes elements of 1, 2 or 4 bytes"};
+  auto bytes = x.size;
+  if (__builtin_mul_overflow(bytes.width, x.element_bytes, &bytes.width))
+    return fault{CUDA_ERROR_INVALID_VALUE, "memset of an impossible size"};
+  if (auto ok = audit_box(x.to, bytes); !ok)
+    return ok;
+  settle(x.stream.id);
+  return dev().enqueue_fill(x.stream.id, pitched(x.to), x.value,
+                            x.element_bytes, extent(x.size));
+}
+
+} // namespace vgpu

@@ -1,0 +1,94 @@
+// What an executor shares with what it enqueued: it outlives the call.
+#pragma once
+
+#include "actors/executor.hpp"
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string_view>
+
+namespace vgpu {
+
+/// Host functions whose turn has come or that are done, by call number. What a
+/// replay finds done goes on at once: the program ran it in an earlier life of
+/// the worker.
+struct executor::host_calls {
+  std::mutex lock;
+  std::map<std::uint64_t, std::function<void()>> going;
+  std::set<std::uint64_t> done;
+
+  void begin(call_number call, std::function<void()> go_on) {
+    {
+      std::lock_guard guard{lock};
+      if (done.erase(call.value) == 0) {
+        going.emplace(call.value, std::move(go_on));
+        return;
+      }
+    }
+    go_on();
+  }
+
+  void finish(std::uint64_t call) {
+    std::function<void()> go_on;
+    {
+      std::lock_guard guard{lock};
+      auto i = going.find(call);
+      if (i == going.end()) {
+        done.insert(call);
+        return;
+      }
+      go_on = std::move(i->second);
+      going.erase(i);
+    }
+    go_on();
+  }
+};
+
+/// Gives a kernel's text its place among all the session's text.
+struct executor::consoles {
+  std::mutex lock;
+  std::array<std::uint64_t, console_count> positions{};
+  std::shared_ptr<answer_sink> sink;
+
+  void print(console where, std::string_view text) {
+    std::lock_guard guard{lock};
+    auto& position = positions[static_cast<std::size_t>(where)];
+    if (sink)
+      sink->print(where, position, text);
+    position += text.size();
+  }
+};
+
+/// The errors that the devices ended in. Thread-safe.
+struct executor::health {
+  std::atomic<std::uint32_t> error{0}; // the program's own
+  std::atomic<std::uint32_t> lost{0};  // the device's
+  std::function<void()> when_lost = [] {};
+
+  static bool is_loss(CUresult result) {
+    return result == CUDA_ERROR_DEVICE_UNAVAILABLE ||
+           result == CUDA_ERROR_ECC_UNCORRECTABLE ||
+           result == CUDA_ERROR_NVLINK_UNCORRECTABLE;
+  }
+
+  /// Notes how something ended. False where the program must not be told.
+  bool note(answer_sink& sink, CUresult result) {
+    std::uint32_t none = 0;
+    auto code = static_cast<std::uint32_t>(result);
+    if (is_loss(result)) {
+      if (lost.compare_exchange_strong(none, code))
+        when_lost();
+      return false;
+    }
+    if (result != CUDA_SUCCESS && error.compare_exchange_strong(none, code))
+      sink.sticky(result);
+    return lost.load() == 0;
+  }
+};
+
+} // namespace vgpu
