@@ -1,10 +1,11 @@
 // Host functions run in the stream's order: what they write is what the next
 // copy reads, and what they read is what the last copy wrote. More work may be
 // enqueued behind one that takes its time than a GPU's queue holds.
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-
-#include <unistd.h>
+#include <mutex>
 
 #define CHECK(call)                                                            \
   if (cudaError_t e = (call)) {                                                \
@@ -46,8 +47,22 @@ void CUDART_CB on_done(cudaStream_t, cudaError_t status, void* p) {
   *static_cast<int*>(p) = status == cudaSuccess ? 1 : 2;
 }
 
-void take_time(void*) {
-  usleep(200'000);
+/// How many launches stand behind a host function that waits for them.
+struct backlog {
+  std::mutex lock;
+  std::condition_variable grown;
+  int enqueued = 0;
+};
+
+constexpr int launches = 3000;
+
+/// Returns when all launches are enqueued, or after a while: a GPU whose queue
+/// is full holds the program back until this function is done.
+void wait_for_backlog(void* p) {
+  auto* s = static_cast<backlog*>(p);
+  std::unique_lock guard{s->lock};
+  s->grown.wait_for(guard, std::chrono::milliseconds{500},
+                    [&] { return s->enqueued == launches; });
 }
 
 __global__ void count(int* counter) {
@@ -56,11 +71,15 @@ __global__ void count(int* counter) {
 
 /// Whether all launches behind the function have run.
 bool enqueues_far_ahead(cudaStream_t stream, int* dev) {
-  constexpr int launches = 3000;
+  backlog behind;
   CHECK(cudaMemsetAsync(dev, 0, sizeof(int), stream));
-  CHECK(cudaLaunchHostFunc(stream, take_time, nullptr));
-  for (int i = 0; i < launches; ++i)
+  CHECK(cudaLaunchHostFunc(stream, wait_for_backlog, &behind));
+  for (int i = 0; i < launches; ++i) {
     count<<<1, 1, 0, stream>>>(dev);
+    std::lock_guard guard{behind.lock};
+    ++behind.enqueued;
+    behind.grown.notify_one();
+  }
   int counted = 0;
   CHECK(cudaMemcpyAsync(&counted, dev, sizeof(int), cudaMemcpyDeviceToHost,
                         stream));
