@@ -19,7 +19,8 @@ function(cuda_program target)
   set(compile_options ${options})
   list(FILTER compile_options EXCLUDE REGEX "^-l")
 
-  set(headers ${PROJECT_SOURCE_DIR}/examples/example.hpp)
+  set(headers ${PROJECT_SOURCE_DIR}/examples/example.hpp
+    ${PROJECT_SOURCE_DIR}/tests/cuda/check.hpp)
   set(objects)
   foreach(source IN LISTS sources)
     cmake_path(GET source STEM stem)

@@ -134,14 +134,27 @@ array_shape shape_of_level(const array_shape& whole, const array_level& x) {
   return out;
 }
 
-/// Addresses for the array, within the quota, and the call that makes it.
-CUresult make(context& in, array_id id, const array_shape& shape,
-              const array_layout& layout, device_address& out) {
-  if (auto code = allocate_addresses(in, layout.bytes, memory_kind::array, out);
+/// What a created array is known by.
+struct made {
+  array_id id;
+  array_layout layout;
+  device_address address = 0;
+};
+
+/// A checked shape, addresses for it within the quota, and the call that makes
+/// it.
+CUresult make(context& in, const array_shape& shape, made& out) {
+  if (auto code = check(in, shape); code != CUDA_SUCCESS)
+    return code;
+  out.layout = *layout_of(shape);
+  out.id = next_array();
+  if (auto code = allocate_addresses(in, out.layout.bytes, memory_kind::array,
+                                     out.address);
       code != CUDA_SUCCESS)
     return code;
-  here().send(call::array_create{{id}, out, layout.bytes, shape},
-              in.device_index());
+  here().send(
+      call::array_create{{out.id}, out.address, out.layout.bytes, shape},
+      in.device_index());
   return CUDA_SUCCESS;
 }
 
@@ -172,36 +185,28 @@ handle_table<mipmap>& mipmaps() {
 }
 
 CUresult create_array(context& in, const array_shape& shape, CUarray& out) {
-  if (auto code = check(in, shape); code != CUDA_SUCCESS)
+  made x;
+  if (auto code = make(in, shape, x); code != CUDA_SUCCESS)
     return code;
-  auto layout = layout_of(shape);
-  auto id = next_array();
-  device_address address = 0;
-  if (auto code = make(in, id, shape, *layout, address); code != CUDA_SUCCESS)
-    return code;
-  out = to_handle<CUarray>(arrays().add(std::make_unique<array>(
-      array{in, id, shape, layout->levels[0], address, layout->element})));
+  out = to_handle<CUarray>(arrays().add(std::make_unique<array>(array{
+      in, x.id, shape, x.layout.levels[0], x.address, x.layout.element})));
   return CUDA_SUCCESS;
 }
 
 CUresult create_mipmap(context& in, array_shape shape, CUmipmappedArray& out) {
   // The driver makes one level at least, and no more than there are sizes.
   shape.levels = std::clamp(shape.levels, 1U, std::max(1U, most_levels(shape)));
-  if (auto code = check(in, shape); code != CUDA_SUCCESS)
+  made x;
+  if (auto code = make(in, shape, x); code != CUDA_SUCCESS)
     return code;
-  auto layout = layout_of(shape);
-  auto id = next_array();
-  device_address address = 0;
-  if (auto code = make(in, id, shape, *layout, address); code != CUDA_SUCCESS)
-    return code;
-  auto made = std::make_unique<mipmap>(mipmap{in, id, shape, address, {}});
-  auto& x = *made;
-  out = to_handle<CUmipmappedArray>(mipmaps().add(std::move(made)));
+  auto whole = std::make_unique<mipmap>(mipmap{in, x.id, shape, x.address, {}});
+  auto& levels = whole->levels;
+  out = to_handle<CUmipmappedArray>(mipmaps().add(std::move(whole)));
   for (std::uint32_t l = 0; l < shape.levels; ++l) {
-    auto& place = layout->levels[l];
-    x.levels.push_back(to_handle<CUarray>(arrays().add(std::make_unique<array>(
-        array{in, id, shape_of_level(shape, place), place, address,
-              layout->element, l, out}))));
+    auto& place = x.layout.levels[l];
+    levels.push_back(to_handle<CUarray>(arrays().add(std::make_unique<array>(
+        array{in, x.id, shape_of_level(shape, place), place, x.address,
+              x.layout.element, l, out}))));
   }
   return CUDA_SUCCESS;
 }

@@ -1,25 +1,12 @@
 // Entry points for CUDA arrays and mipmapped arrays.
-#include "interposer/entry.hpp"
+#include "interposer/waiting.hpp"
 
 #include "interposer/array.hpp"
-#include "interposer/capture.hpp"
 
 using namespace vgpu;
 using namespace vgpu::interposer;
 
 namespace {
-
-/// As in_context, for calls that may wait for work: none to make beside a
-/// capture.
-template <class Body>
-CUresult in_waiting_context(const Body& body) noexcept {
-  return in_context([&](context& x) -> CUresult {
-    if (any_capture()) [[unlikely]]
-      if (auto code = check_unsafe_call(); code != CUDA_SUCCESS)
-        return code;
-    return body(x);
-  });
-}
 
 array_shape shape_of(const CUDA_ARRAY3D_DESCRIPTOR& x) noexcept {
   return {

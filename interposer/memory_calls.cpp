@@ -1,7 +1,6 @@
 // Entry points for device and host memory.
-#include "interposer/entry.hpp"
+#include "interposer/waiting.hpp"
 
-#include "interposer/capture.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/session.hpp"
 
@@ -13,18 +12,6 @@ constexpr std::uint64_t pitch_step = 512;
 constexpr unsigned host_alloc_flags = CU_MEMHOSTALLOC_PORTABLE |
                                       CU_MEMHOSTALLOC_DEVICEMAP |
                                       CU_MEMHOSTALLOC_WRITECOMBINED;
-
-/// As in_context, for calls that may wait for work: none to make beside a
-/// capture.
-template <class Body>
-CUresult in_waiting_context(const Body& body) noexcept {
-  return in_context([&](context& x) -> CUresult {
-    if (any_capture()) [[unlikely]]
-      if (auto code = check_unsafe_call(); code != CUDA_SUCCESS)
-        return code;
-    return body(x);
-  });
-}
 
 CUresult alloc_host(void** out, std::size_t bytes, unsigned flags) noexcept {
   return in_waiting_context([&](context& x) {

@@ -1,7 +1,7 @@
-// The lowering of one function; its parts are in lowering.cpp (the module,
-// arithmetic), lower_control.cpp, lower_compare.cpp, lower_convert.cpp,
-// lower_memory.cpp, lower_calls.cpp, lower_matrix.cpp, lower_async.cpp,
-// lower_texture.cpp and lower_video.cpp.
+// The lowering of one function; its parts are in lowering.cpp (the module),
+// lower_arithmetic.cpp, lower_control.cpp, lower_compare.cpp,
+// lower_convert.cpp, lower_memory.cpp, lower_calls.cpp, lower_matrix.cpp,
+// lower_async.cpp, lower_texture.cpp and lower_video.cpp.
 #pragma once
 
 #include "devices/cpu/lowering.hpp"

@@ -1,16 +1,9 @@
 // Surfaces: a kernel writes an array, a texture reads it; accesses outside are
 // clamped or dropped as the kernel says.
+#include "check.hpp"
+
 #include <cstdio>
 #include <vector>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t e = (call);                                                    \
-    if (e != cudaSuccess) {                                                    \
-      printf("%s: %s\n", #call, cudaGetErrorString(e));                        \
-      return 1;                                                                \
-    }                                                                          \
-  } while (0)
 
 __global__ void store(cudaSurfaceObject_t to, const float* from, int width,
                       int height) {

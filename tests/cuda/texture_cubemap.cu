@@ -1,16 +1,9 @@
 // A cubemap: each face's elements are found again by their directions; and
 // several cubemaps in one array.
+#include "check.hpp"
+
 #include <cstdio>
 #include <vector>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t e = (call);                                                    \
-    if (e != cudaSuccess) {                                                    \
-      printf("%s: %s\n", #call, cudaGetErrorString(e));                        \
-      return 1;                                                                \
-    }                                                                          \
-  } while (0)
 
 __device__ float3 direction(int face, float u, float v) {
   switch (face) {

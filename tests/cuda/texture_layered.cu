@@ -1,16 +1,9 @@
 // A layered texture: each layer is an image of its own, and none is filtered
 // with its neighbours.
+#include "check.hpp"
+
 #include <cstdio>
 #include <vector>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t e = (call);                                                    \
-    if (e != cudaSuccess) {                                                    \
-      printf("%s: %s\n", #call, cudaGetErrorString(e));                        \
-      return 1;                                                                \
-    }                                                                          \
-  } while (0)
 
 __global__ void transform(cudaTextureObject_t tex, float* out, int width,
                           int height, int layer) {

@@ -1,16 +1,9 @@
 // Textures of plain memory: consecutive elements (tex1Dfetch), and rows with a
 // pitch; bytes that become numbers from 0 to 1, or stay what they are.
+#include "check.hpp"
+
 #include <cstdio>
 #include <vector>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t e = (call);                                                    \
-    if (e != cudaSuccess) {                                                    \
-      printf("%s: %s\n", #call, cudaGetErrorString(e));                        \
-      return 1;                                                                \
-    }                                                                          \
-  } while (0)
 
 __global__ void fetch(cudaTextureObject_t tex, int4* out, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,18 +1,11 @@
 // A mipmapped texture: each level is made from the finer one by a kernel that
 // reads it as a texture and writes the next as a surface, then all are sampled
 // through one object.
+#include "check.hpp"
+
 #include <cmath>
 #include <cstdio>
 #include <vector>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t e = (call);                                                    \
-    if (e != cudaSuccess) {                                                    \
-      printf("%s: %s\n", #call, cudaGetErrorString(e));                        \
-      return 1;                                                                \
-    }                                                                          \
-  } while (0)
 
 __global__ void halve(cudaSurfaceObject_t to, cudaTextureObject_t from,
                       int size) {

@@ -1,17 +1,10 @@
 // An image turned about its middle: a 2D array, normalized coordinates, linear
 // filtering and wrapping, against the same done on the host.
+#include "check.hpp"
+
 #include <cmath>
 #include <cstdio>
 #include <vector>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t e = (call);                                                    \
-    if (e != cudaSuccess) {                                                    \
-      printf("%s: %s\n", #call, cudaGetErrorString(e));                        \
-      return 1;                                                                \
-    }                                                                          \
-  } while (0)
 
 __global__ void rotate(float* out, int width, int height, float theta,
                        cudaTextureObject_t tex) {

@@ -1,17 +1,10 @@
 // A volume in a 3D texture, bytes that become numbers from 0 to 1, filtered in
 // three dimensions; and the same volume by points with a border around it.
+#include "check.hpp"
+
 #include <cmath>
 #include <cstdio>
 #include <vector>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t e = (call);                                                    \
-    if (e != cudaSuccess) {                                                    \
-      printf("%s: %s\n", #call, cudaGetErrorString(e));                        \
-      return 1;                                                                \
-    }                                                                          \
-  } while (0)
 
 const int nx = 20, ny = 12, nz = 8;
 
