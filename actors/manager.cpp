@@ -1,5 +1,7 @@
 #include "actors/manager.hpp"
 
+#include "actors/metrics.hpp"
+
 #include <sys/random.h>
 
 #include <cerrno>
@@ -51,6 +53,11 @@ caf::behavior manager(self_ptr self, manager_options options,
         if (event->what == link_event::kind::down)
           self->state.core->on_gone(event->peer, self->clock().now());
         after_message(self);
+      },
+      [self](const metrics_ask&) -> metrics_ptr {
+        auto& core = *self->state.core;
+        return std::make_shared<const metrics_snapshot>(
+            metrics_snapshot{core.status_json(), core.tallies()});
       },
       [self](caf::tick_atom) {
         auto& st = self->state;

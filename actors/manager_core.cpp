@@ -392,6 +392,7 @@ void manager_core::emit(std::string kind, std::string text, about what) {
 
 void manager_core::emit(control::event what) {
   const auto& kept = events_.add(std::move(what));
+  tallies_.add(kept);
   spdlog::info("{}: {}{}", kept.kind,
                kept.session
                    ? "session " + std::to_string(kept.session.value) + ": "

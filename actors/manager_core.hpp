@@ -4,6 +4,7 @@
 
 #include "actors/directory.hpp"
 #include "actors/event_log.hpp"
+#include "actors/event_tally.hpp"
 #include "actors/protocol.hpp"
 #include "actors/records.hpp"
 #include "actors/store.hpp"
@@ -66,6 +67,8 @@ public:
   std::uint64_t incarnation() const noexcept { return incarnation_; }
   /// As `vgpu status --json` prints it.
   std::string status_json() const;
+  /// Events since this manager began.
+  const event_tally& tallies() const noexcept { return tallies_; }
 
 private:
   struct peer_record {
@@ -189,6 +192,7 @@ private:
   std::uint64_t last_vgpu_ = 0;
   directory directory_;
   event_log events_;
+  event_tally tallies_;
 };
 
 } // namespace vgpu

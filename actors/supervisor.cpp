@@ -1,5 +1,7 @@
 #include "actors/supervisor.hpp"
 
+#include "actors/metrics.hpp"
+#include "actors/node_status.hpp"
 #include "actors/printable.hpp"
 
 #include <spdlog/spdlog.h>
@@ -539,6 +541,10 @@ caf::behavior supervisor(self_ptr self, supervisor_options options,
         register_here(self);
       },
       [self](const supervisor_stop&) { begin_stopping(self); },
+      [self](const metrics_ask&) -> metrics_ptr {
+        return std::make_shared<const metrics_snapshot>(
+            metrics_snapshot{node_status_json(self->state), {}});
+      },
       [self](caf::tick_atom) {
         beat(self);
         check_deadlines(self);

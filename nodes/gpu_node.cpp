@@ -5,6 +5,7 @@
 #include "actors/system.hpp"
 #include "nodes/daemon.hpp"
 #include "nodes/inventory.hpp"
+#include "nodes/metrics.hpp"
 #include "nodes/paths.hpp"
 #include "nodes/run_dir.hpp"
 #include "nodes/sizes.hpp"
@@ -28,6 +29,7 @@ struct options {
   std::string memory = "4GiB";
   std::string worker = sibling("vgpu-worker");
   inventory_options inventory;
+  std::string metrics;
   daemon_ties ties;
 };
 
@@ -55,6 +57,7 @@ void describe(CLI::App& app, options& x) {
   app.add_option("--run-dir", x.run_dir, "where it keeps its sockets")
       ->capture_default_str();
   app.add_option("--worker", x.worker)->group("");
+  describe_metrics(app, x.metrics);
   describe(app, x.ties);
   app.footer("Examples:\n"
              "  vgpu-node --name a\n"
@@ -179,7 +182,16 @@ int serve(options x) {
     loop.watch_owner(x.ties.owner_fd, leave);
   // Held: nobody else does, and CAF ends what nobody can reach.
   auto guard = system.spawn(end_watch, chief, &loop, [&loop] { loop.stop(); });
-  loop.run();
+  auto metrics = metrics_server::start(system, chief, x.metrics);
+  if (metrics) {
+    if (*metrics)
+      spdlog::info("metrics at {}", (*metrics)->url());
+    loop.run();
+    metrics->reset();
+  } else {
+    status = complain("--metrics: " + metrics.why().what);
+    end_actor(system, chief);
+  }
   chief = nullptr;
   end_actor(system, up->actor);
   end_actor(system, down->actor);

@@ -3,6 +3,7 @@
 #include "actors/manager.hpp"
 #include "actors/system.hpp"
 #include "nodes/daemon.hpp"
+#include "nodes/metrics.hpp"
 #include "nodes/paths.hpp"
 #include "nodes/run_dir.hpp"
 
@@ -23,6 +24,7 @@ struct options {
   std::int64_t client_grace_ms = 5'000;
   std::int64_t restart_grace_ms = 10'000;
   std::optional<std::int64_t> idle_ms;
+  std::string metrics;
   daemon_ties ties;
 };
 
@@ -60,6 +62,7 @@ void describe(CLI::App& app, options& x) {
                  "milliseconds without a program after which it ends "
                  "(default: never)")
       ->check(CLI::Range(0, 86'400'000));
+  describe_metrics(app, x.metrics);
   describe(app, x.ties);
   app.footer("Example, for nodes on other hosts:\n"
              "  vgpu-manager --listen tcp://10.0.0.1:7070\n"
@@ -125,13 +128,19 @@ int serve(options x) {
   if (x.ties.owner_fd >= 0)
     loop.watch_owner(x.ties.owner_fd, [&loop] { loop.stop(); });
   spdlog::info("listening on {}", link->endpoint);
-  say_ready(x.ties, link->endpoint);
-  loop.run();
+  auto metrics = metrics_server::start(system, brain, x.metrics);
+  if (metrics) {
+    if (*metrics)
+      spdlog::info("metrics at {}", (*metrics)->url());
+    say_ready(x.ties, link->endpoint);
+    loop.run();
+    metrics->reset();
+  }
   end_actor(system, brain);
   end_actor(system, link->actor);
   end_actor(system, guard);
   system.clock().cancel_all();
-  return 0;
+  return metrics ? 0 : complain("--metrics: " + metrics.why().what);
 }
 
 } // namespace
