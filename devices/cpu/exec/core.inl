@@ -40,6 +40,15 @@ template <class F>
     f(static_cast<unsigned>(__builtin_ctz(m)));
 }
 
+inline constexpr auto lane_bits = [] {
+  auto out = std::array<u32, lanes>{};
+  for (auto l = 0u; l < lanes; ++l)
+    out[l] = 1u << l;
+  return out;
+}();
+
+/// Sets the warp's lanes of a register. What a lane that does not take part
+/// would get is computed as well: a loop without branches is vectorised.
 template <class D, class F>
 [[gnu::always_inline]] inline const instr* fill(warp& w, const instr* in,
                                                 F f) {
@@ -49,12 +58,14 @@ template <class D, class F>
     for (auto l = 0u; l < lanes; ++l)
       d[l] = f(l);
   } else {
+    alignas(64) std::array<D, lanes> x;
     auto m = w.mask;
 #pragma GCC ivdep
-    for (auto l = 0u; l < lanes; ++l) {
-      D x = f(l);
-      d[l] = has_lane(m, l) ? x : d[l];
-    }
+    for (auto l = 0u; l < lanes; ++l)
+      x[l] = f(l);
+#pragma GCC ivdep
+    for (auto l = 0u; l < lanes; ++l)
+      d[l] = (m & lane_bits[l]) != 0 ? x[l] : d[l];
   }
   return in + 1;
 }
@@ -98,13 +109,6 @@ const instr* map3i(warp& w, const instr* in) {
   auto i = in->imm;
   return fill<D>(w, in, [=](unsigned l) { return F(a[l], b[l], c[l], i); });
 }
-
-inline constexpr auto lane_bits = [] {
-  auto out = std::array<u32, lanes>{};
-  for (auto l = 0u; l < lanes; ++l)
-    out[l] = 1u << l;
-  return out;
-}();
 
 template <class A, auto F>
 const instr* compare(warp& w, const instr* in) {
