@@ -65,10 +65,13 @@ void tell(int to, const report& what) noexcept {
   ::_exit(127);
 }
 
+/// What is meant for the program alone: which of its devices it wants to see
+/// is no matter of the real driver below a node that the client starts.
 std::vector<char*> client_environment() {
   std::vector<char*> out;
   for (auto** i = environ; *i != nullptr; ++i)
-    if (!std::string_view{*i}.starts_with("LD_PRELOAD="))
+    if (std::string_view x{*i}; !x.starts_with("LD_PRELOAD=") &&
+                                !x.starts_with("CUDA_VISIBLE_DEVICES="))
       out.push_back(*i);
   out.push_back(nullptr);
   return out;

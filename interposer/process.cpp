@@ -55,7 +55,9 @@ CUresult process::initialise() noexcept {
     auto opened = session::open();
     if (!opened) {
       log_line(log_level::error, "no vGPU: " + opened.why().what);
-      return CUDA_ERROR_NO_DEVICE;
+      return opened.why().code == CUDA_ERROR_INVALID_DEVICE
+                 ? CUDA_ERROR_INVALID_DEVICE
+                 : CUDA_ERROR_NO_DEVICE;
     }
     session_ = std::move(*opened).release();
     ::pthread_atfork(nullptr, nullptr, [] {

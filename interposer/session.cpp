@@ -1,6 +1,7 @@
 #include "interposer/session.hpp"
 
 #include "interposer/process.hpp"
+#include "interposer/visible_devices.hpp"
 
 #include <xxhash.h>
 
@@ -10,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <string>
 
 #include <sys/eventfd.h>
@@ -85,17 +87,34 @@ result<std::unique_ptr<session>> session::open() {
     return granted.why();
   self->grant_ = std::move(*granted);
   if (self->grant_.quota == 0)
-    self->grant_.quota = self->devices().front().total_memory;
+    self->grant_.quota = self->grant_.devices.front().total_memory;
+  if (auto ok = self->choose_devices(); !ok)
+    return ok.why();
   if (auto ok = self->reserve_windows(); !ok)
     return ok.why();
   return self;
+}
+
+status session::choose_devices() {
+  const auto* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr) {
+    wire_.resize(grant_.devices.size());
+    std::iota(wire_.begin(), wire_.end(), std::uint8_t{0});
+  } else if (auto chosen = visible_devices(visible, grant_.devices)) {
+    wire_ = std::move(*chosen);
+  } else {
+    return chosen.why();
+  }
+  for (auto d : wire_)
+    devices_.push_back(grant_.devices[d]);
+  return {};
 }
 
 status session::reserve_windows() {
   if (auto ok = area_.map_host(); !ok)
     return ok;
   for (std::size_t d = 0; d < devices().size(); ++d) {
-    auto base = first_window + d * window_bytes;
+    auto base = first_window + wire_[d] * window_bytes;
     auto* wanted = reinterpret_cast<void*>(base);
     auto* at = ::mmap(wanted, window_bytes, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
@@ -117,10 +136,13 @@ status session::reserve_windows() {
 
 std::optional<std::uint8_t>
 session::device_of(device_address at) const noexcept {
-  auto index = (at - first_window) / window_bytes;
-  if (at < first_window || index >= spaces_.size())
+  if (at < first_window)
     return std::nullopt;
-  return static_cast<std::uint8_t>(index);
+  auto found =
+      std::find(wire_.begin(), wire_.end(), (at - first_window) / window_bytes);
+  if (found == wire_.end())
+    return std::nullopt;
+  return static_cast<std::uint8_t>(found - wire_.begin());
 }
 
 void session::forget_pages(device_address at, std::uint64_t bytes) noexcept {

@@ -37,9 +37,10 @@ public:
   // -- devices
   // -----------------------------------------------------------------
 
-  const std::vector<device_facts>& devices() const noexcept {
-    return grant_.devices;
-  }
+  /// Those that the program sees, as it counts them: CUDA_VISIBLE_DEVICES may
+  /// hide some of the lease's and order the rest. All device numbers of this
+  /// library but those in the log are indices into this.
+  const std::vector<device_facts>& devices() const noexcept { return devices_; }
   std::uint64_t quota() const noexcept { return grant_.quota; }
 
   /// The error that the session's work ended in, or CUDA_SUCCESS.
@@ -57,7 +58,7 @@ public:
   call_number send(const Call& x, std::uint8_t device) {
     static_assert(Call::kind == call::answer::none);
     return call::append(
-        log_, x, device, 0, 0, [](auto&&) {}, idle_);
+        log_, x, wire_[device], 0, 0, [](auto&&) {}, idle_);
   }
 
   /// As send(), with a payload of at most max_payload bytes that `fill`
@@ -65,14 +66,14 @@ public:
   template <class Call, class Fill>
   call_number send(const Call& x, std::uint8_t device,
                    std::uint32_t payload_bytes, const Fill& fill) {
-    return call::append(log_, x, device, 0, payload_bytes, fill, idle_);
+    return call::append(log_, x, wire_[device], 0, payload_bytes, fill, idle_);
   }
 
   /// The same, with a payload that lies in memory as it is.
   template <class Call>
   call_number send(const Call& x, std::uint8_t device,
                    std::span<const std::byte> payload) {
-    return call::append(log_, x, device, 0, payload, idle_);
+    return call::append(log_, x, wire_[device], 0, payload, idle_);
   }
 
   /// Appends a call that will be answered.
@@ -81,7 +82,7 @@ public:
     static_assert(Call::kind == call::answer::sync);
     auto slot = slots_.take(idle_);
     auto number = call::append(
-        log_, x, device, slot, 0, [](auto&&) {}, idle_);
+        log_, x, wire_[device], slot, 0, [](auto&&) {}, idle_);
     return {slot, number};
   }
 
@@ -154,6 +155,8 @@ public:
 private:
   session(session_area area, unique_fd doorbell);
 
+  /// Fills devices_ and wire_.
+  status choose_devices();
   status reserve_windows();
   void check_client();
 
@@ -164,6 +167,8 @@ private:
   reply_slots slots_;
   reply_arena arena_;
   grant grant_;
+  std::vector<device_facts> devices_;
+  std::vector<std::uint8_t> wire_; // of each device, its index in the lease
   std::function<void()> idle_;
   std::vector<mapping> windows_;
   std::vector<std::unique_ptr<address_space>> spaces_;

@@ -21,6 +21,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 namespace vgpu {
 
@@ -177,6 +178,16 @@ struct launched {
   owned_fd ready;
 };
 
+std::vector<char*> environment_of(const launch_ties& ties) {
+  std::vector<char*> out;
+  for (auto** i = environ; *i != nullptr; ++i)
+    if (!ties.all_devices ||
+        !std::string_view{*i}.starts_with("CUDA_VISIBLE_DEVICES="))
+      out.push_back(*i);
+  out.push_back(nullptr);
+  return out;
+}
+
 result<launched> launch(const std::string& name,
                         const std::vector<std::string>& command,
                         const std::string& log, const launch_ties& ties,
@@ -224,8 +235,9 @@ result<launched> launch(const std::string& name,
     pointers.push_back(x.data());
   pointers.push_back(nullptr);
   pid_t pid = 0;
-  auto error = ::posix_spawn(&pid, argv[0].c_str(), &plan.actions,
-                             &plan.attributes, pointers.data(), environ);
+  auto error =
+      ::posix_spawn(&pid, argv[0].c_str(), &plan.actions, &plan.attributes,
+                    pointers.data(), environment_of(ties).data());
   if (error != 0)
     return trouble("cannot start " + argv[0] + ": " + std::strerror(error));
   return launched{{name, pid, birth_of(pid), command}, std::move(ready)};

@@ -50,6 +50,9 @@ struct launch_ties {
   bool inherit_stderr = false;
   /// The nodes end when the manager does, however it ends.
   bool nodes_follow_manager = false;
+  /// CUDA_VISIBLE_DEVICES is meant for a program that is to run on the cluster,
+  /// not for the cluster.
+  bool all_devices = false;
   /// The last of them to end removes the run directory.
   bool remove_run_dir = false;
 };

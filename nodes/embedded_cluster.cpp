@@ -41,6 +41,7 @@ embedded_cluster::start(cluster_options options) {
   ties.owner_fd = pipe[0];
   ties.inherit_stderr = logs_wanted();
   ties.remove_run_dir = true;
+  ties.all_devices = true;
   auto up = launch_cluster(options, ties);
   ::close(pipe[0]);
   if (!up) {
