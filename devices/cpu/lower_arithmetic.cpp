@@ -73,7 +73,10 @@ bool function_lowering::arithmetic_special() {
     return true;
   }
   if (n == "membar" || n == "fence") {
-    emit("fence", {});
+    // Of the processors that this runs on, only a later load overtakes an
+    // earlier store, and that no acquire or release forbids.
+    auto free = has("acq_rel") || has("acquire") || has("release");
+    emit(free ? "nop" : "fence", {});
     return true;
   }
   if (n == "prefetch" || n == "prefetchu" || n == "discard" ||

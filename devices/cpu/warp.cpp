@@ -218,6 +218,10 @@ bool warp::together(const std::uint32_t* members, const instr* at,
       ++i;
     }
   }
+  if ((live & ~mask) == 0) [[likely]] { // nobody is missing
+    lonely_ = false;
+    return true;
+  }
   auto complete = lane_mask{0};
   for (auto rest = mask; rest != 0; rest &= rest - 1) {
     auto l = static_cast<unsigned>(std::countr_zero(rest));
