@@ -3,6 +3,7 @@
 
 #include "actors/facts.hpp"
 
+#include <spdlog/spdlog.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -37,8 +38,11 @@ status call_dispatch::operator()(const call::module_load& x) {
     return fault{CUDA_ERROR_INVALID_IMAGE,
                  "a module's image was not sent before it"};
   auto loaded = dev().load_module(x.module.id, image->second);
-  if (!loaded)
+  if (!loaded) {
+    // The program is told a number only; what to change stands here.
+    spdlog::warn("a module does not load: {}", loaded.why().what);
     return loaded.why();
+  }
   state().add(x.module.id, {.kernels = loaded->kernels.size(),
                             .facts = encode_facts(*loaded),
                             .globals = loaded->globals});

@@ -152,6 +152,8 @@ status each_entry(bytes image, F f) {
 struct content {
   std::optional<std::string> ptx;
   bool code = false; // machine code, for whatever device, or PTX
+  /// It is libcudadevrt, of which there is machine code only.
+  bool device_runtime = false;
 };
 
 result<content> read_container(bytes image, unsigned arch) {
@@ -163,6 +165,7 @@ result<content> read_container(bytes image, unsigned arch) {
       if (!elf)
         return elf.why();
       out.code = has_code(std::as_bytes(std::span{*elf}));
+      out.device_runtime = elf->find(".text.__cudaCDP") != elf->npos;
     }
     out.code = out.code || next.kind == kind_ptx;
     if (rank(next, arch) > (best ? rank(*best, arch) : 0u))
@@ -196,6 +199,9 @@ result<std::vector<std::string>> ptx_of_containers(bytes image, unsigned arch) {
     auto part = read_container(all[i], arch);
     if (!part)
       return part.why();
+    // Whoever calls the device's runtime is told so by name.
+    if (!part->ptx && part->device_runtime)
+      continue;
     if (!part->ptx && part->code)
       return no_ptx();
     if (!part->ptx)

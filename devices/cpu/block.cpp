@@ -18,6 +18,11 @@ std::uint32_t thread_count(const dim3& x) {
 
 block::block(const grid& of, unsigned on) : in{of}, processor{on} {
   shared_bytes_ = of.entry->static_shared + std::uint64_t{of.dynamic_shared};
+  if (of.of->reserved_shared != 0) {
+    shared_bytes_ = (shared_bytes_ + 15) / 16 * 16;
+    reserved_shared = static_cast<std::uint32_t>(shared_bytes_);
+    shared_bytes_ += of.of->reserved_shared;
+  }
   shared_storage_.resize(shared_bytes_ + 1024);
   auto raw = reinterpret_cast<std::uintptr_t>(shared_storage_.data());
   shared_ = shared_storage_.data() + (1024 - raw % 1024) % 1024;

@@ -82,6 +82,7 @@ public:
 
   const grid& in;
   const unsigned processor;           // %smid
+  std::uint32_t reserved_shared = 0;  // where the system's shared memory begins
   dim3 index;                         // %ctaid
   std::array<barrier, 17> barriers{}; // the last is the lowering's own
   std::uint32_t live = 0;             // threads that have not exited

@@ -214,11 +214,30 @@ void function_lowering::logic_with_predicate() {
   emit("lop3.pred", {predicate_destination(p), out, q}, has("and") ? 1 : 0);
 }
 
+namespace {
+
+/// The modifiers with the type at the end: assemblers take those of rounding
+/// behind it too, and cuRAND's header writes lg2.approx.f32.ftz.
+std::vector<std::string> with_type_last(std::vector<std::string> m) {
+  auto type = std::find_if(m.rbegin(), m.rend(), [](auto& x) {
+    return x != "sat" && !rounding_flag(x);
+  });
+  if (type != m.rend())
+    std::rotate(type.base() - 1, type.base(), m.end());
+  return m;
+}
+
+} // namespace
+
 /// Everything that the table holds under the instruction's own name.
 void function_lowering::arithmetic() {
-  auto& m = now_->modifiers;
-  if (m.empty() || now_->operands.empty())
+  auto& given = now_->modifiers;
+  if (given.empty() || now_->operands.empty())
     unsupported();
+  auto reordered = std::vector<std::string>{};
+  if (given.back() == "sat" || rounding_flag(given.back()))
+    reordered = with_type_last(given);
+  auto& m = reordered.empty() ? given : reordered;
   auto t = parse_type(m.back());
   // vabsdiff4.u32.u32.u32.add, prmt.b32.f4e: the type is not the last.
   auto imm = std::int64_t{0};

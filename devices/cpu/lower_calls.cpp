@@ -3,8 +3,19 @@
 #include "devices/cpu/system_calls.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace vgpu::device::cpu {
+
+namespace {
+
+/// Functions of the device's own runtime (libcudadevrt), by which kernels
+/// launch kernels.
+bool of_device_runtime(std::string_view name) {
+  return name.starts_with("__cudaCDP") || name.starts_with("cuda");
+}
+
+} // namespace
 
 param_slot function_lowering::call_param(const op& x) {
   if (x.is != kind::local ||
@@ -60,6 +71,11 @@ void function_lowering::call() {
   auto wanted = site.system == system_call::vprintf       ? 2u
                 : site.system == system_call::assert_fail ? 5u
                                                           : 1u;
+  if (site.system == system_call::none && of_device_runtime(callee.name))
+    throw ptx::not_supported{now_->line,
+                             fn_.name + ": it calls '" + callee.name +
+                                 "', but the cpu device has no dynamic "
+                                 "parallelism; launch from the host instead"};
   if (site.system == system_call::none)
     fail("function '" + callee.name +
          "' is not defined in this module, and the cpu device provides none "

@@ -198,6 +198,8 @@ int function_lowering::special(const op& x, char width) {
   auto wide = name == "clock64" || name == "globaltimer" || name == "gridid";
   if (name == "is_explicit_cluster")
     fail("%is_explicit_cluster is a predicate");
+  if (name.starts_with("reserved_smem"))
+    module_.out.reserved_shared = reserved_shared_bytes;
   auto out = temp(wide ? '8' : '4');
   if (!try_emit("special." + std::string{name}, {out}))
     fail("unknown register " + x.name);

@@ -180,6 +180,8 @@ module_store::compile(std::span<const std::string> texts) {
         !ok)
       return ok.why();
     initialise(x);
+  } catch (const ptx::not_supported& why) {
+    return fault{CUDA_ERROR_NOT_SUPPORTED, std::string{"PTX "} + why.what()};
   } catch (const ptx::syntax_error& why) {
     return bad_ptx(why.what());
   }

@@ -98,6 +98,9 @@ struct code {
   std::uint32_t kernel_parameter_bytes = 0;
 };
 
+/// As much as a GPU reserves of each block's shared memory.
+inline constexpr std::uint32_t reserved_shared_bytes = 1024;
+
 /// A loaded module, ready to run. Immutable, shared by the launches that use
 /// it.
 struct program {
@@ -108,6 +111,9 @@ struct program {
   unsigned target = 0;
   std::uint64_t constant_bytes = 0; // .const variables
   bool uses_heap = false;           // calls malloc or free
+  /// What blocks have behind their shared memory for cooperative groups, which
+  /// find it by %reserved_smem_offset.
+  std::uint32_t reserved_shared = 0;
 
   const code& function_at(const instr* in) const {
     auto index = static_cast<std::uint32_t>(in - instrs.data());

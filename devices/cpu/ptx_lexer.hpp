@@ -16,6 +16,12 @@ public:
       : std::runtime_error{"line " + std::to_string(line) + ": " + what} {}
 };
 
+/// Nothing is wrong with the text, but this device does not do what it asks.
+class not_supported : public syntax_error {
+public:
+  using syntax_error::syntax_error;
+};
+
 struct token {
   enum class kind : std::uint8_t {
     end,

@@ -285,7 +285,9 @@ inline u32 find_nth(u32 mask, u32 base, s32 offset) {
 
 // -- carry chains -------------------------------------------------------------
 
-// Sum of a, b (inverted when Sub) and a carry for each lane.
+// Sum of a, b (inverted when Sub) and a carry for each lane. After a
+// subtraction the flag is the carry of that sum, so true when nothing was
+// borrowed: nvcc's 128-bit division reads it with addc.
 template <class T, bool Sub, bool Uses>
 const instr* add_carry(warp& w, const instr* in) {
   auto a = reg<T>(w, in, fa);
@@ -293,8 +295,6 @@ const instr* add_carry(warp& w, const instr* in) {
   auto d = reg<T>(w, in, fd);
   auto out = lane_mask{0};
   auto carry = Uses ? w.carry : (Sub ? all_lanes : 0u);
-  if constexpr (Uses && Sub)
-    carry = ~carry; // the flag holds a borrow
   each_lane(w.mask, [&](unsigned l) {
     auto y = Sub ? T(~b[l]) : b[l];
     auto sum = T(0);
@@ -303,8 +303,6 @@ const instr* add_carry(warp& w, const instr* in) {
     d[l] = sum;
     out |= c1 || c2 ? lane_bits[l] : 0u;
   });
-  if (Sub)
-    out = ~out;
   if ((in->flags & mod::cc) != 0)
     w.carry = (w.carry & ~w.mask) | (out & w.mask);
   return in + 1;
