@@ -60,6 +60,7 @@ block::state block::run() {
   auto count = static_cast<unsigned>(warps_.size());
   for (auto round = 0; round < rounds; ++round) {
     auto ran = false;
+    auto idle = true;
     for (auto i = 0u; i < count; ++i) {
       auto& w = *warps_[next_warp_];
       next_warp_ = next_warp_ + 1 == count ? 0 : next_warp_ + 1;
@@ -72,6 +73,7 @@ block::state block::run() {
       ran = true;
       if (w.run() == stop::failed)
         return state::failed;
+      idle = idle && w.waited();
     }
     if (live == 0)
       return state::done;
@@ -84,6 +86,8 @@ block::state block::run() {
                " threads are left and not all of them come to it");
       return state::failed;
     }
+    if (idle)
+      return state::idle;
   }
   return state::going;
 }

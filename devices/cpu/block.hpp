@@ -57,6 +57,7 @@ public:
 
   enum class state : std::uint8_t {
     going,  // its slice is over
+    idle,   // as going, but all that ran only waited for other blocks
     done,   // all threads have exited
     failed, // error() and why() say how
   };

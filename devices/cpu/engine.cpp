@@ -14,6 +14,9 @@ using clock = std::chrono::steady_clock;
 
 // How long a block runs before the thread looks at the others it has.
 constexpr auto slice = std::chrono::milliseconds{1};
+// Slices of a busy block until the thread begins another beside it, which may
+// be one that it waits for in ways that do not look like it.
+constexpr unsigned patience = 8;
 // Blocks that a thread has begun: what a multiprocessor holds.
 constexpr std::size_t max_resident = 32;
 // Blocks of one grid that a thread runs before it looks for other grids.
@@ -38,6 +41,7 @@ struct engine::running {
 struct engine::resident {
   std::shared_ptr<running> of;
   std::unique_ptr<block> what;
+  unsigned turns = 0; // slices that were too short for it
 };
 
 engine::engine(unsigned threads) {
@@ -192,10 +196,14 @@ void engine::work(unsigned index) {
     while (state == block::state::going && !paused() &&
            !now.of->what->cooperative && clock::now() < until)
       state = now.what->run();
-    if (state == block::state::going) {
-      // The others get their turn, and new blocks too.
+    if (state == block::state::going || state == block::state::idle) {
+      // The others get their turn. A new block would wait with a block that
+      // waits for others; one that is busy need not be joined soon.
+      auto join = state == block::state::idle || now.of->what->cooperative ||
+                  now.of != current || !current->has_blocks() ||
+                  ++now.turns % patience == 0;
       mine.push_back(std::move(now));
-      if (!paused() && may_begin_more(mine, current))
+      if (join && !paused() && may_begin_more(mine, current))
         begin();
       continue;
     }

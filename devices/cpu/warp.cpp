@@ -63,6 +63,7 @@ void warp::reset(const code& entry, lane_mask threads) {
 stop warp::run() {
   why = stop::none;
   budget = quantum;
+  watched_ = 0;
   auto at = pick();
   auto steps = executed;
   while (at != nullptr) {

@@ -73,6 +73,11 @@ public:
 
   bool runnable() const noexcept { return runnable_; }
 
+  /// Whether the last run() was spent on looking at what others may change.
+  bool waited() const noexcept {
+    return why == stop::quantum && watched_ >= many_looks;
+  }
+
   // -- for handlers -----------------------------------------------------------
 
   std::byte* regs = nullptr; // of the running group's frame
@@ -148,6 +153,7 @@ public:
   /// A hint that the running lanes may be waiting for somebody.
   void may_spin() noexcept {
     budget -= 32;
+    ++watched_;
     if (waiting_ != 0)
       spin_ += 32;
   }
@@ -167,6 +173,8 @@ private:
   std::uint32_t fair_left_ = 0;
   bool runnable_ = false;
   bool lonely_ = false; // go on without the missing lanes
+  static constexpr std::uint32_t many_looks = 32;
+  std::uint32_t watched_ = 0; // hints of the last run()
   std::vector<std::unique_ptr<frame>> frames_;
   std::vector<frame*> free_frames_;
   std::size_t frame_bytes_ = 0;
