@@ -42,12 +42,14 @@ done
 json=${json:-$build/bench.json}
 vgpu=$build/bin/vgpu bench=$build/bin/vgpu_bench
 device_bench=$build/bin/cpu_device_bench
+algorithms=$build/tests/bench/algorithms
 command -v jq >/dev/null || die "jq is missing; tests/setup.sh installs it"
-for program in "$vgpu" "$bench" "$device_bench"; do
+for program in "$vgpu" "$bench" "$device_bench" "$algorithms"; do
   [[ -x $program ]] || die "no $program; build the default preset first"
 done
 if ((short)); then
   repetitions=7 min_time=0.05 failovers=1 first_calls=3
+  export BENCH_SHORT=1 # smaller problems
 else
   repetitions=9 min_time=0.3 failovers=5 first_calls=9
 fi
@@ -72,6 +74,10 @@ benchmarks() { # PROGRAM OUTPUT OPTION...
     { cat "$work/log" >&2; die "$program failed"; }
 }
 
+run_algorithms() { # OPTION...
+  "$vgpu" run -- "$algorithms" "$@"
+}
+
 on_a_vgpu() { # TRANSPORT
   local i
   # Not the former one's name: its client lives on for a while, and represents
@@ -85,6 +91,8 @@ on_a_vgpu() { # TRANSPORT
     --benchmark_enable_random_interleaving=true \
     --benchmark_filter='^(launch|synchronise|read_4|zmq)'
   benchmarks "$bench" "$work/$1-copies.json" --benchmark_filter='^copy'
+  # It has the static CUDA runtime, which looks for the driver by name.
+  [[ $1 != mapped ]] || benchmarks run_algorithms "$work/algorithms.json"
   for ((i = 0; i < first_calls; ++i)); do
     "$bench" --first-call
   done >"$work/$1-first"
@@ -104,6 +112,7 @@ jq -n --slurpfile mapped "$work/mapped.json" \
   --slurpfile forwarded_copies "$work/forwarded-copies.json" \
   --slurpfile log "$work/log.json" --slurpfile device "$work/device.json" \
   --slurpfile failover "$work/failover.json" \
+  --slurpfile algorithms "$work/algorithms.json" \
   --slurpfile mapped_first "$work/mapped-first" \
   --slurpfile forwarded_first "$work/forwarded-first" \
   --argjson tolerance "$tolerance" -f "$here/table.jq" >"$json"

@@ -26,6 +26,12 @@ def copies($runs; $how):
    "copy_to_host/pinned") as $name
   | row($name + ", " + $how; most($runs; $name; "bytes_per_second") / 1e9; "GB/s");
 
+# How long the device takes beside one core of the host.
+def beside_host($name):
+  row($name + ", device / host core";
+      least($algorithms; $name + "/device:1/"; "real_time")
+      / least($algorithms; $name + "/device:0/"; "real_time"); "times");
+
 us($mapped; "zmq_ipc") as $yard_m
 | us($forwarded; "zmq_ipc") as $yard_f
 | [
@@ -63,7 +69,10 @@ us($mapped; "zmq_ipc") as $yard_m
   row("  journal"; [$failover[].bytes] | median / 1e6; "MB"),
   (row("cpu device, matmul, lane-instructions";
        most($device; "matmul/1/"; "lane_instr/s/core") / 1e6;
-       "M/s/core") | at_least(150))
+       "M/s/core") | at_least(150)),
+  (beside_host("matmul") | at_most(10)),
+  (beside_host("n_body") | at_most(10)),
+  (("saxpy", "reduction", "histogram", "radix_sort") | beside_host(.))
 ]
 | {rows: ., met: all(.[]; .met != false), tolerance: $tolerance,
    context: $mapped[0].context, failovers: $failover}
