@@ -1,6 +1,7 @@
 #include "interposer/launch.hpp"
 
 #include "interposer/capture.hpp"
+#include "interposer/managed.hpp"
 #include "interposer/occupancy.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
@@ -125,6 +126,10 @@ CUresult gather_parameters(const launch_request& x, const function& f,
     std::memset(room, 0, wanted);
     std::memcpy(room, buffer, size);
     buffer = room;
+  } else if (managed_memory::exists()) [[unlikely]] {
+    // It may lie in managed memory.
+    std::memcpy(room, buffer, wanted);
+    buffer = room;
   }
   out = {static_cast<const std::byte*>(buffer), wanted};
   return CUDA_SUCCESS;
@@ -167,6 +172,8 @@ CUresult prepare(context& in, const launch_request& what, std::byte* room,
 CUresult send_launch(stream& in, const function& what,
                      const launch_shape& shape,
                      std::span<const std::byte> parameters) {
+  if (managed_memory::host_has_some()) [[unlikely]]
+    managed().hand_over();
   call::launch call{.stream = {in.wire},
                     .module = {what.in->wire},
                     .kernel = what.index,
