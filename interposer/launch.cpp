@@ -20,6 +20,7 @@ struct shape_limits {
   std::uint32_t threads, block_x, block_y, block_z;
   std::uint32_t grid_x, grid_y, grid_z;
   std::uint32_t shared;
+  bool clusters;
 
   explicit shape_limits(const device_facts& d) {
     auto get = [&](CUdevice_attribute key) {
@@ -33,6 +34,7 @@ struct shape_limits {
     grid_y = get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y);
     grid_z = get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z);
     shared = get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+    clusters = get(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) != 0;
   }
 };
 
@@ -76,7 +78,9 @@ CUresult check_shape(const launch_shape& x, const function& f,
       (c.x == 0 || c.y == 0 || c.z == 0 || g.x % c.x != 0 || g.y % c.y != 0 ||
        g.z % c.z != 0))
     return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-  return CUDA_SUCCESS;
+  // Clusters of one block are grids as any.
+  return c.x * c.y * c.z > 1 && !limit.clusters ? CUDA_ERROR_NOT_SUPPORTED
+                                                : CUDA_SUCCESS;
 }
 
 /// Finds the parameter block, or makes it in `room`.
