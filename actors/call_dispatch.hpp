@@ -100,6 +100,32 @@ struct call_dispatch {
   status operator()(const call::host_alloc& x);
   status operator()(const call::host_free& x);
 
+  // -- managed memory
+
+  status operator()(const call::read_managed& x);
+  status operator()(const call::write_managed& x);
+  /// A call by which the program learned that work is done is replayed: what
+  /// its host did with managed memory afterwards is to come behind that work
+  /// again, although nothing here waits.
+  bool is_answered() const { return !self.sink_->wanted(who()); }
+  status host_behind_stream(stream_id stream);
+  status host_behind_all();
+  status host_behind_event(event_id event);
+
+  // -- memory that the program places by itself
+
+  /// Null where the device has none.
+  device::memory_unit* memories() { return self.memory_units_[ordinal]; }
+  static fault no_memories() {
+    return {CUDA_ERROR_NOT_SUPPORTED,
+            "this device has no virtual memory management"};
+  }
+  status operator()(const call::memory_create& x);
+  status operator()(const call::memory_destroy& x);
+  status operator()(const call::memory_map& x);
+  status operator()(const call::memory_unmap& x);
+  status operator()(const call::memory_access& x);
+
   // -- arrays, textures and surfaces
 
   /// Null where the device has none; then the call was refused.
@@ -118,6 +144,7 @@ struct call_dispatch {
   status operator()(const call::image_part& x);
   status operator()(const call::module_load& x);
   status operator()(const call::module_facts& x);
+  status refuse_module(const fault& why, call::arena_range where);
   status answer_facts(module_id id, call::arena_range where);
   status operator()(const call::module_unload& x);
   status operator()(const call::kernel_attribute& x);

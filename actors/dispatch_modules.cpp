@@ -41,12 +41,26 @@ status call_dispatch::operator()(const call::module_load& x) {
   if (!loaded) {
     // The program is told a number only; what to change stands here.
     spdlog::warn("a module does not load: {}", loaded.why().what);
-    return loaded.why();
+    return refuse_module(loaded.why(), x.facts);
   }
   state().add(x.module.id, {.kernels = loaded->kernels.size(),
                             .facts = encode_facts(*loaded),
                             .globals = loaded->globals});
   return answer_facts(x.module.id, x.facts);
+}
+
+/// What the device says of the image lands where its facts would have.
+status call_dispatch::refuse_module(const fault& why, call::arena_range where) {
+  if (executor::health::is_loss(why.code) || !self.sink_->wanted(who()))
+    return why;
+  auto words = std::as_bytes(std::span{why.what});
+  words = words.first(std::min<std::uint64_t>(words.size(), where.bytes));
+  auto place = self.sink_->land(where, words.size());
+  if (!place)
+    return why;
+  std::copy(words.begin(), words.end(), place->bytes.begin());
+  self.sink_->deliver(who(), why.code, words.size(), *place, where.offset);
+  return {};
 }
 
 status call_dispatch::operator()(const call::module_facts& x) {

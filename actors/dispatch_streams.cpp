@@ -35,18 +35,21 @@ status call_dispatch::operator()(const call::stream_wait& x) {
 }
 
 status call_dispatch::operator()(const call::stream_sync& x) {
+  auto known = is_answered();
   dev().when_done(x.stream.id, completion());
-  return {};
+  return known ? host_behind_stream(x.stream.id) : status{};
 }
 
 status call_dispatch::operator()(const call::device_sync&) {
+  auto known = is_answered();
   dev().when_done(std::nullopt, completion());
-  return {};
+  return known ? host_behind_all() : status{};
 }
 
 status call_dispatch::operator()(const call::event_sync& x) {
+  auto known = is_answered();
   dev().when_recorded(x.event.id, completion());
-  return {};
+  return known ? host_behind_event(x.event.id) : status{};
 }
 
 status call_dispatch::operator()(const call::elapsed& x) {

@@ -61,7 +61,7 @@ status call_dispatch::operator()(const call::read& x) {
   if (auto ok = audit_box(x.from, x.size); !ok)
     return ok;
   if (!self.sink_->wanted(who()))
-    return {};
+    return host_behind_stream(x.stream.id);
   auto bytes = x.size.width * rows(x.size);
   auto place = self.sink_->land(x.to, bytes);
   if (!place)
@@ -94,7 +94,7 @@ status call_dispatch::operator()(const call::read_host& x) {
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "a copy to pinned memory leaves the host window"};
   if (!self.sink_->wanted(who()))
-    return {};
+    return host_behind_stream(x.stream.id);
   if (x.size.width == 0 || rows(x.size) == 0) {
     dev().when_done(x.stream.id, completion());
     return {};

@@ -47,6 +47,8 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
     orders_.emplace_back();
     texture_units_.push_back(
         dynamic_cast<device::texture_unit*>(devices_[i].get()));
+    memory_units_.push_back(
+        dynamic_cast<device::memory_unit*>(devices_[i].get()));
     devices_[i]->set_printer(
         [to = consoles_](console where, std::string_view text) {
           to->print(where, text);

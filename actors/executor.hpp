@@ -5,6 +5,7 @@
 #include "actors/stream_order.hpp"
 #include "actors/vgpu_state.hpp"
 #include "devices/device.hpp"
+#include "devices/memory_unit.hpp"
 #include "devices/texture_unit.hpp"
 
 #include <atomic>
@@ -90,6 +91,7 @@ private:
 
   std::vector<std::unique_ptr<device::device>> devices_;
   std::vector<device::texture_unit*> texture_units_; // of each, or null
+  std::vector<device::memory_unit*> memory_units_;   // likewise
   std::vector<vgpu_state> states_;
   std::vector<stream_order> orders_;
   std::shared_ptr<answer_sink> sink_;

@@ -4,12 +4,35 @@
 
 namespace vgpu {
 
+namespace {
+
+/// Clear of what programs name.
+constexpr stream_id hosts_stream{std::uint64_t{1} << 63};
+
+} // namespace
+
+result<stream_id> stream_order::host_stream(device::device& on) {
+  if (!has_host_stream_)
+    if (auto ok = on.create_stream(hosts_stream, true, 0); !ok)
+      return ok.why();
+  has_host_stream_ = true;
+  return hosts_stream;
+}
+
+status stream_order::host_behind(device::device& on, stream_id other) {
+  auto own = host_stream(on);
+  return own ? wait_for(on, *own, other) : status{own.why()};
+}
+
 status stream_order::join(device::device& on, stream_id stream,
                           const std::unordered_set<stream_id>& streams) {
   if (now_ == 0)
     return {};
   auto& seen = seen_[stream];
   auto since = std::exchange(seen, now_);
+  if (since < host_)
+    if (auto ok = wait_for(on, stream, hosts_stream); !ok)
+      return ok;
   if (since < all_) {
     for (auto other : streams)
       if (auto ok = wait_for(on, stream, other); !ok)

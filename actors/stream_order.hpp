@@ -27,6 +27,16 @@ public:
   status join(device::device& on, stream_id stream,
               const std::unordered_set<stream_id>& streams);
 
+  /// The device's stream for what a program's host does with managed memory: no
+  /// program's work is enqueued in it, and it waits for none. Made when it is
+  /// first wanted.
+  result<stream_id> host_stream(device::device& on);
+  /// All that was enqueued in the host's stream comes before all that will be
+  /// enqueued anywhere.
+  void after_host() noexcept { host_ = ++now_; }
+  /// What comes in the host's stream waits for what is in `other`.
+  status host_behind(device::device& on, stream_id other);
+
   void forget(stream_id stream) { seen_.erase(stream); }
 
 private:
@@ -35,6 +45,8 @@ private:
   std::uint64_t now_ = 0;
   std::uint64_t legacy_ = 0;
   std::uint64_t all_ = 0;
+  std::uint64_t host_ = 0;
+  bool has_host_stream_ = false;
   std::unordered_map<stream_id, std::uint64_t> seen_;
   /// Events of our own, apart from those that programs create.
   std::uint64_t next_event_ = std::uint64_t{1} << 63;

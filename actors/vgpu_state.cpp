@@ -78,6 +78,18 @@ status vgpu_state::audit(call::ended<texture_id> x) const {
   return must_be_live(textures_.contains(x.id), "texture", x.id.value);
 }
 
+status vgpu_state::audit(call::fresh<memory_id> x) const {
+  return must_be_fresh(memories_.contains(x.id), "memory", x.id.value);
+}
+status vgpu_state::audit(call::live<memory_id> x) const {
+  auto known = memories_.find(x.id);
+  return must_be_live(known != memories_.end() && known->second.named, "memory",
+                      x.id.value);
+}
+status vgpu_state::audit(call::ended<memory_id> x) const {
+  return audit(call::live<memory_id>{x.id});
+}
+
 void vgpu_state::add(module_id x, module_state what) {
   modules_.emplace(x, std::move(what));
 }
@@ -85,29 +97,49 @@ void vgpu_state::add(module_id x, module_state what) {
 // -- memory
 // ---------------------------------------------------------------------
 
-status vgpu_state::audit_alloc(device_address address,
+status vgpu_state::audit_place(device_address address,
                                std::uint64_t bytes) const {
   if (bytes == 0 || bytes > device_placed_offset || address < window_ ||
       address - window_ > device_placed_offset - bytes)
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "an allocation of " + std::to_string(bytes) +
                      " bytes does not lie in its vGPU's window"};
-  if (bytes > quota_ - used_)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 "an allocation of " + std::to_string(bytes) +
-                     " bytes exceeds the vGPU's quota of " +
-                     std::to_string(quota_) + ", of which " +
-                     std::to_string(used_) + " are used"};
-  auto next = allocations_.lower_bound(address);
-  auto overlaps = next != allocations_.end() && next->first < address + bytes;
-  if (next != allocations_.begin()) {
-    auto before = std::prev(next);
-    overlaps = overlaps || before->first + before->second > address;
-  }
-  if (overlaps)
+  if (overlaps(address, bytes))
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "an allocation overlaps one that exists"};
   return {};
+}
+
+status vgpu_state::audit_quota(std::uint64_t bytes) const {
+  if (bytes <= quota_ - used_)
+    return {};
+  return fault{CUDA_ERROR_OUT_OF_MEMORY,
+               "an allocation of " + std::to_string(bytes) +
+                   " bytes exceeds the vGPU's quota of " +
+                   std::to_string(quota_) + ", of which " +
+                   std::to_string(used_) + " are used"};
+}
+
+status vgpu_state::audit_alloc(device_address address,
+                               std::uint64_t bytes) const {
+  if (auto ok = audit_place(address, bytes); !ok)
+    return ok;
+  return audit_quota(bytes);
+}
+
+bool vgpu_state::overlaps(device_address address, std::uint64_t bytes) const {
+  auto end = address + bytes;
+  auto touches = [&](const auto& all, auto size_of) {
+    auto next = all.lower_bound(address);
+    if (next != all.end() && next->first < end)
+      return true;
+    if (next == all.begin())
+      return false;
+    auto before = std::prev(next);
+    return before->first + size_of(before->second) > address;
+  };
+  return touches(allocations_, [](std::uint64_t x) { return x; }) ||
+         touches(mappings_, [](const mapping_state& x) { return x.bytes; });
 }
 
 std::vector<vgpu_state::run> vgpu_state::allocate(device_address address,
@@ -201,6 +233,8 @@ bool vgpu_state::holds(device_address address, std::uint64_t bytes) const {
     if (inside(begin, size))
       return true;
   }
+  if (maps(address, bytes))
+    return true;
   if (address < window_ + device_placed_offset)
     return false;
   for (auto& [id, module] : modules_)

@@ -39,6 +39,22 @@ struct texture_state {
   std::uint64_t value = 0;
 };
 
+/// Memory that the program places by itself. It counts while it has a handle or
+/// is mapped.
+struct memory_state {
+  std::uint64_t bytes = 0;
+  std::size_t mappings = 0;
+  bool named = true; // its handle is not released
+};
+
+/// Such memory at addresses.
+struct mapping_state {
+  std::uint64_t bytes = 0;
+  memory_id memory;
+  std::uint64_t offset = 0; // into the memory
+  memory_access access = memory_access::none;
+};
+
 /// One device's part of a session. One thread.
 class vgpu_state {
 public:
@@ -64,6 +80,9 @@ public:
   status audit(call::fresh<texture_id> x) const;
   status audit(call::live<texture_id> x) const;
   status audit(call::ended<texture_id> x) const;
+  status audit(call::fresh<memory_id> x) const;
+  status audit(call::live<memory_id> x) const;
+  status audit(call::ended<memory_id> x) const;
 
   void add(stream_id x) { streams_.insert(x); }
   void add(event_id x) { events_.insert(x); }
@@ -110,6 +129,31 @@ public:
   /// Forgets what was reserved.
   void unreserve(device_address address, std::uint64_t bytes);
 
+  // -- memory that the program places by itself
+  // -----------------------------
+
+  /// Whole granules, within the quota.
+  status audit_memory(std::uint64_t bytes) const;
+  void add(memory_id x, std::uint64_t bytes);
+  /// The handle is gone. Bytes that count no more.
+  std::uint64_t release(memory_id x);
+  /// Checks sizes, and that nothing is at these addresses.
+  status audit_map(const call::memory_map& x) const;
+  void map(const call::memory_map& x);
+  /// Checks that exactly this was mapped.
+  status audit_mapping(device_address address, std::uint64_t bytes) const;
+  /// Bytes that count no more.
+  std::uint64_t unmap(device_address address);
+  void set_access(device_address address, memory_access to) {
+    mappings_.at(address).access = to;
+  }
+  const std::map<memory_id, memory_state>& memories() const {
+    return memories_;
+  }
+  const std::map<device_address, mapping_state>& mappings() const {
+    return mappings_;
+  }
+
   /// An array that the object shows must exist.
   status audit_texture(const texture_spec& x) const;
 
@@ -121,6 +165,11 @@ public:
 private:
   std::vector<run> count_granules(device_address address, std::uint64_t bytes,
                                   int by);
+  status audit_place(device_address address, std::uint64_t bytes) const;
+  status audit_quota(std::uint64_t bytes) const;
+  bool overlaps(device_address address, std::uint64_t bytes) const;
+  bool maps(device_address address, std::uint64_t bytes) const;
+  std::uint64_t forget_unused(memory_id x);
 
   device_address window_;
   std::uint64_t quota_;
@@ -132,6 +181,8 @@ private:
   std::map<texture_id, texture_state> textures_;
   std::map<device_address, std::uint64_t> allocations_; // address → bytes
   std::unordered_map<std::uint64_t, int> granules_;     // index → users
+  std::map<memory_id, memory_state> memories_;
+  std::map<device_address, mapping_state> mappings_;
 };
 
 /// How many bytes of addresses a box of this extent spans; nothing where the

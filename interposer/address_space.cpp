@@ -10,6 +10,7 @@ namespace vgpu::interposer {
 namespace {
 
 constexpr std::uint64_t large = std::uint64_t{1} << 20;
+constexpr std::uint64_t page = 4096;
 
 } // namespace
 
@@ -22,16 +23,21 @@ address_space::address_space(device_address base, std::uint64_t bytes,
                              std::uint64_t quota, std::uint64_t step)
     : base_(base), quota_(quota), step_(step), ranges_(bytes) {}
 
-std::uint64_t address_space::rounded(std::uint64_t bytes) const noexcept {
-  return (bytes + step_ - 1) / step_ * step_;
+std::uint64_t address_space::step_of(const allocation& x) const noexcept {
+  return x.managed ? std::max(step_, page) : step_;
+}
+
+std::uint64_t address_space::rounded(const allocation& x) const noexcept {
+  auto step = step_of(x);
+  return (x.bytes + step - 1) / step * step;
 }
 
 address_space::refusal address_space::allocate(allocation& what) {
   std::unique_lock guard{mutex_};
   if (what.bytes > quota_ - used_)
     return refusal::quota;
-  auto alignment = what.bytes >= large ? granule_bytes : step_;
-  auto offset = ranges_.allocate(rounded(what.bytes), alignment);
+  auto alignment = what.bytes >= large ? granule_bytes : step_of(what);
+  auto offset = ranges_.allocate(rounded(what), alignment);
   if (!offset)
     return refusal::addresses;
   what.address = base_ + *offset;
@@ -77,7 +83,33 @@ std::vector<allocation> address_space::take_all(std::uint64_t context) {
 void address_space::retire(const allocation& what, std::uint64_t position) {
   std::unique_lock guard{mutex_};
   used_ -= what.bytes;
-  freed_.push_back({position, what.address - base_, rounded(what.bytes)});
+  freed_.push_back({position, what.address - base_, rounded(what)});
+}
+
+std::optional<device_address> address_space::reserve(std::uint64_t bytes,
+                                                     std::uint64_t alignment) {
+  std::unique_lock guard{mutex_};
+  auto offset = ranges_.allocate(bytes, alignment);
+  return offset ? std::optional{base_ + *offset} : std::nullopt;
+}
+
+void address_space::unreserve(device_address address, std::uint64_t bytes,
+                              std::uint64_t position) {
+  std::unique_lock guard{mutex_};
+  freed_.push_back({position, address - base_, bytes});
+}
+
+bool address_space::charge(std::uint64_t bytes) {
+  std::unique_lock guard{mutex_};
+  if (bytes > quota_ - used_)
+    return false;
+  used_ += bytes;
+  return true;
+}
+
+void address_space::refund(std::uint64_t bytes) {
+  std::unique_lock guard{mutex_};
+  used_ -= bytes;
 }
 
 void address_space::settle(std::uint64_t position) {

@@ -16,11 +16,13 @@ namespace vgpu::interposer {
 
 /// How an allocation came to be: says how it may be freed.
 enum class memory_kind : std::uint8_t {
-  device, ///< cuMemAlloc and its kin
-  pooled, ///< cuMemAllocAsync: may also be freed in stream order
-  global, ///< a module's variable: not freed by itself
-  pinned, ///< cuMemHostAlloc
-  array,  ///< an array's elements: only copies and textures reach them
+  device,  ///< cuMemAlloc and its kin
+  pooled,  ///< cuMemAllocAsync: may also be freed in stream order
+  global,  ///< a module's variable: not freed by itself
+  pinned,  ///< cuMemHostAlloc
+  array,   ///< an array's elements: only copies and textures reach them
+  managed, ///< cuMemAllocManaged
+  mapped,  ///< cuMemMap: see virtual_memory.hpp
 };
 
 /// One allocation. A value.
@@ -32,6 +34,7 @@ struct allocation {
   unsigned flags = 0;        ///< as given to cuMemHostAlloc
   std::uint64_t serial = 0;  ///< CU_POINTER_ATTRIBUTE_BUFFER_ID
   std::uint64_t pool = 0;    ///< handle of the memory pool, or 0
+  bool managed = false;      ///< the program may touch it too
 
   bool holds(device_address at, std::uint64_t count) const noexcept {
     return at >= address && count <= bytes && at - address <= bytes - count;
@@ -39,7 +42,8 @@ struct allocation {
 };
 
 /// One window. Blocks below 1 MiB are packed at 512-byte steps; larger ones
-/// begin at a granule, so that few granules are shared.
+/// begin at a granule, so that few granules are shared. Managed memory has its
+/// pages to itself.
 ///
 /// A freed range is handed out again only when the work that was in the log
 /// before it was freed is known to be done (settle): freeing does not wait for
@@ -74,6 +78,18 @@ public:
   /// Work at log positions up to `position` is done.
   void settle(std::uint64_t position);
 
+  // Addresses and bytes apart, for memory that the program places by itself.
+
+  /// Takes addresses alone; nothing where what was freed must be settled first.
+  std::optional<device_address> reserve(std::uint64_t bytes,
+                                        std::uint64_t alignment);
+  /// Gives addresses back once `position` is settled.
+  void unreserve(device_address address, std::uint64_t bytes,
+                 std::uint64_t position);
+  /// Counts bytes against the quota; false where it does not allow them.
+  bool charge(std::uint64_t bytes);
+  void refund(std::uint64_t bytes);
+
   /// The allocation that `address` lies in.
   std::optional<allocation> find(device_address address) const;
   /// Likewise, for what was adopted and lies outside the window. Cheap where
@@ -94,7 +110,8 @@ private:
     std::uint64_t bytes;
   };
 
-  std::uint64_t rounded(std::uint64_t bytes) const noexcept;
+  std::uint64_t step_of(const allocation& x) const noexcept;
+  std::uint64_t rounded(const allocation& x) const noexcept;
   const device_address base_;
   const std::uint64_t quota_;
   const std::uint64_t step_;

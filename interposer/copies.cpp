@@ -3,9 +3,11 @@
 #include "interposer/array.hpp"
 #include "interposer/capture.hpp"
 #include "interposer/host_call.hpp"
+#include "interposer/managed.hpp"
 #include "interposer/pinned_writes.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
+#include "interposer/virtual_memory.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -45,7 +47,20 @@ struct end {
   std::uint8_t device = 0;
   rows at;
   std::uint64_t bytes = 0; // all that is spanned
+  bool managed = false;
 };
+
+/// The device has what of it the host had. Precondition: work that uses it is
+/// about to be appended.
+void take_from_host(const end& x) {
+  if (managed_memory::host_has_some() && x.managed) [[unlikely]]
+    managed().hand_over(x.at.address, x.bytes);
+}
+
+/// The program may look at managed memory right after a call that is not async.
+CUresult finish_managed(stream& in, const end& to, bool async) {
+  return to.managed && !async ? synchronise(in) : CUDA_SUCCESS;
+}
 
 CUresult examine(const rows& x, const call::extent& size, side named,
                  end& out) {
@@ -56,13 +71,19 @@ CUresult examine(const rows& x, const call::extent& size, side named,
   out = {found.where, found.device, x, *bytes};
   if (found.where == place::pageable)
     return named == side::device ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-  if (!found.in || !found.in->holds(x.address, *bytes))
+  if (!found.in)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto whole = found.in->kind == memory_kind::mapped
+                   ? virtual_memories().usable(x.address, *bytes)
+                   : found.in->holds(x.address, *bytes);
+  if (!whole)
     return CUDA_ERROR_INVALID_VALUE;
   if ((found.in->kind == memory_kind::array) != (named == side::array))
     return CUDA_ERROR_INVALID_VALUE;
+  out.managed = found.in->managed;
   // A pinned address serves as a device address too; a device address given as
-  // host memory is a mistake of direction.
-  if (named == side::host && found.where == place::device)
+  // host memory is a mistake of direction, unless it is both.
+  if (named == side::host && found.where == place::device && !out.managed)
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
@@ -291,6 +312,8 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
   if (in.is_captured()) [[unlikely]]
     return what.async ? capture_work(in, copy_work{what})
                       : refuse_in_capture(in);
+  take_from_host(to);
+  take_from_host(from);
   flatten(to, from, size);
   // Pinned memory that is named as device memory is the device's to copy.
   auto to_is_device =
@@ -303,10 +326,12 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
     in.worked(
         here().send(call::copy{{in.wire}, box_of(to.at), box_of(from.at), size},
                     in.device()));
-    return CUDA_SUCCESS;
+    return finish_managed(in, to, what.async);
   }
-  if (to_is_device)
-    return to_device(in, to, from, size);
+  if (to_is_device) {
+    auto code = to_device(in, to, from, size);
+    return code == CUDA_SUCCESS ? finish_managed(in, to, what.async) : code;
+  }
   if (!from_is_device)
     return within_host(in, to, from, size);
   return to.where == place::pinned ? to_pinned(in, to, from, size, what.async)
@@ -314,7 +339,8 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
 }
 
 CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
-                    std::uint32_t element_bytes, const call::extent& size) {
+                    std::uint32_t element_bytes, const call::extent& size,
+                    bool async) {
   if (size.width > window_bytes)
     return CUDA_ERROR_INVALID_VALUE;
   auto in_bytes = size;
@@ -333,10 +359,11 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
     return capture_work(in,
                         fill_work{{to.address, to.pitch, value, element_bytes,
                                    size.width, size.height}});
+  take_from_host(target);
   in.worked(
       here().send(call::fill{{in.wire}, box_of(to), value, element_bytes, size},
                   in.device()));
-  return CUDA_SUCCESS;
+  return finish_managed(in, target, async);
 }
 
 // -- descriptions

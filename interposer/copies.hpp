@@ -76,7 +76,9 @@ CUresult to_transfer(const Copy& c, transfer& out) {
 CUresult transfer_bytes(stream& in, const transfer& what);
 
 /// Fills rows of `element_bytes` wide elements; `size` in elements.
+/// Managed memory is filled when this returns, unless it is async.
 CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
-                    std::uint32_t element_bytes, const call::extent& size);
+                    std::uint32_t element_bytes, const call::extent& size,
+                    bool async = true);
 
 } // namespace vgpu::interposer

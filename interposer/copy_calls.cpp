@@ -106,18 +106,20 @@ CUresult copy_3d(CUstream handle, const Copy* c, bool async) noexcept {
   });
 }
 
-CUresult fill_flat(CUstream handle, CUdeviceptr to, std::uint32_t value,
-                   std::uint32_t element, std::size_t count) noexcept {
+CUresult fill_flat(CUstream handle, bool async, CUdeviceptr to,
+                   std::uint32_t value, std::uint32_t element,
+                   std::size_t count) noexcept {
   return in_stream(handle, [&](stream& s) {
-    return fill_bytes(s, flat(to), value, element, {count, 1, 1});
+    return fill_bytes(s, flat(to), value, element, {count, 1, 1}, async);
   });
 }
 
-CUresult fill_2d(CUstream handle, CUdeviceptr to, std::size_t pitch,
+CUresult fill_2d(CUstream handle, bool async, CUdeviceptr to, std::size_t pitch,
                  std::uint32_t value, std::uint32_t element, std::size_t width,
                  std::size_t height) noexcept {
   return in_stream(handle, [&](stream& s) {
-    return fill_bytes(s, {to, pitch, 0}, value, element, {width, height, 1});
+    return fill_bytes(s, {to, pitch, 0}, value, element, {width, height, 1},
+                      async);
   });
 }
 
@@ -248,50 +250,50 @@ CUresult CUDAAPI cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy,
 // -----------------------------------------------------------------------
 
 CUresult CUDAAPI cuMemsetD8(CUdeviceptr dst, unsigned char uc, size_t N) {
-  return fill_flat(nullptr, dst, uc, 1, N);
+  return fill_flat(nullptr, false, dst, uc, 1, N);
 }
 CUresult CUDAAPI cuMemsetD16(CUdeviceptr dst, unsigned short us, size_t N) {
-  return fill_flat(nullptr, dst, us, 2, N);
+  return fill_flat(nullptr, false, dst, us, 2, N);
 }
 CUresult CUDAAPI cuMemsetD32(CUdeviceptr dst, unsigned int ui, size_t N) {
-  return fill_flat(nullptr, dst, ui, 4, N);
+  return fill_flat(nullptr, false, dst, ui, 4, N);
 }
 CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr dst, unsigned char uc, size_t N,
                                  CUstream hStream) {
-  return fill_flat(hStream, dst, uc, 1, N);
+  return fill_flat(hStream, true, dst, uc, 1, N);
 }
 CUresult CUDAAPI cuMemsetD16Async(CUdeviceptr dst, unsigned short us, size_t N,
                                   CUstream hStream) {
-  return fill_flat(hStream, dst, us, 2, N);
+  return fill_flat(hStream, true, dst, us, 2, N);
 }
 CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr dst, unsigned int ui, size_t N,
                                   CUstream hStream) {
-  return fill_flat(hStream, dst, ui, 4, N);
+  return fill_flat(hStream, true, dst, ui, 4, N);
 }
 CUresult CUDAAPI cuMemsetD2D8(CUdeviceptr dst, size_t pitch, unsigned char uc,
                               size_t Width, size_t Height) {
-  return fill_2d(nullptr, dst, pitch, uc, 1, Width, Height);
+  return fill_2d(nullptr, false, dst, pitch, uc, 1, Width, Height);
 }
 CUresult CUDAAPI cuMemsetD2D16(CUdeviceptr dst, size_t pitch, unsigned short us,
                                size_t Width, size_t Height) {
-  return fill_2d(nullptr, dst, pitch, us, 2, Width, Height);
+  return fill_2d(nullptr, false, dst, pitch, us, 2, Width, Height);
 }
 CUresult CUDAAPI cuMemsetD2D32(CUdeviceptr dst, size_t pitch, unsigned int ui,
                                size_t Width, size_t Height) {
-  return fill_2d(nullptr, dst, pitch, ui, 4, Width, Height);
+  return fill_2d(nullptr, false, dst, pitch, ui, 4, Width, Height);
 }
 CUresult CUDAAPI cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch,
                                    unsigned char uc, size_t Width,
                                    size_t Height, CUstream hStream) {
-  return fill_2d(hStream, dst, pitch, uc, 1, Width, Height);
+  return fill_2d(hStream, true, dst, pitch, uc, 1, Width, Height);
 }
 CUresult CUDAAPI cuMemsetD2D16Async(CUdeviceptr dst, size_t pitch,
                                     unsigned short us, size_t Width,
                                     size_t Height, CUstream hStream) {
-  return fill_2d(hStream, dst, pitch, us, 2, Width, Height);
+  return fill_2d(hStream, true, dst, pitch, us, 2, Width, Height);
 }
 CUresult CUDAAPI cuMemsetD2D32Async(CUdeviceptr dst, size_t pitch,
                                     unsigned int ui, size_t Width,
                                     size_t Height, CUstream hStream) {
-  return fill_2d(hStream, dst, pitch, ui, 4, Width, Height);
+  return fill_2d(hStream, true, dst, pitch, ui, 4, Width, Height);
 }

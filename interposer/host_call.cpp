@@ -56,9 +56,12 @@ CUresult host_caller::enqueue(stream& in, entry what) {
 void host_caller::start() {
   if (started_)
     return;
-  // The program's signals are the program's threads' business.
+  // The program's signals are the program's threads' business, but for what a
+  // host function raises by itself, by touching managed memory for example.
   sigset_t all, before;
   ::sigfillset(&all);
+  for (auto own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})
+    ::sigdelset(&all, own);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread{};
   auto failed = ::pthread_create(

@@ -110,6 +110,16 @@ result<image_view> join(const image_view& whole, const void* const* list) {
   return invalid("a fatbin of too many parts");
 }
 
+result<image_view> view_linked(const void* at, std::uint64_t limit) {
+  if (!fits(at, sizeof(linked_header), limit))
+    return invalid("a linked image that is cut in its header");
+  auto head = read<linked_header>(at);
+  const auto* behind = static_cast<const std::byte*>(at) + sizeof(head);
+  if (!fits(behind, head.bytes, limit - sizeof(head)))
+    return invalid("a linked image that is cut");
+  return view(image_kind::fatbin, behind, head.bytes);
+}
+
 /// Where a table of `count` entries ends; 0 where that overflows.
 std::uint64_t table_end(std::uint64_t offset, std::uint64_t count,
                         std::uint64_t entry) noexcept {
@@ -250,6 +260,8 @@ result<image_view> view_image(const void* image, std::uint64_t limit) {
     return view_container(image, limit);
   if (begins_with(image, elf_magic, limit))
     return view_elf(image, limit);
+  if (begins_with(image, linked_header::the_magic, limit))
+    return view_linked(image, limit);
   return view_text(image, limit);
 }
 

@@ -15,6 +15,15 @@ namespace vgpu::interposer {
 
 enum class image_kind : std::uint8_t { fatbin, cubin, ptx };
 
+/// In front of what cuLinkComplete gave: the containers of the linked parts
+/// follow, and are what is loaded.
+struct linked_header {
+  static constexpr std::uint32_t the_magic = 0x4B4C4756; // "VGLK"
+  std::uint32_t magic = the_magic;
+  std::uint32_t version = 1;
+  std::uint64_t bytes = 0; // behind this
+};
+
 /// An image in the program's memory, or put together from several places there.
 struct image_view {
   image_kind kind = image_kind::ptx;
@@ -25,7 +34,8 @@ struct image_view {
 /// Finds out what lies at `image`: a fatbin's wrapper (which is followed; of a
 /// program that was linked on the device, the containers of its parts come
 /// behind that of the whole, each at a multiple of 8 bytes), a fatbin
-/// container, a cubin, or PTX text that ends with a NUL. At most `limit` bytes
+/// container, a cubin, an image that was linked at run time, or PTX text that
+/// ends with a NUL. At most `limit` bytes
 /// are looked at where the caller knows where the memory ends.
 ///
 /// CUDA_ERROR_INVALID_IMAGE for anything else, and for an image whose own

@@ -1,12 +1,24 @@
 #include "interposer/jit_options.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
 namespace vgpu::interposer {
 
-CUresult answer_jit_options(unsigned count, const CUjit_option* options,
-                            void** values) noexcept {
+void jit_log::write(std::string_view text) const noexcept {
+  if (text_ == nullptr || room_ == 0)
+    return;
+  auto bytes = std::min(text.size(), room_ - 1);
+  std::memcpy(text_, text.data(), bytes);
+  text_[bytes] = '\0';
+  // By value in the pointer's place, as the driver API has it.
+  if (written_ != nullptr)
+    *written_ = reinterpret_cast<void*>(bytes); // NOLINT: a number
+}
+
+CUresult take_jit_options(unsigned count, const CUjit_option* options,
+                          void** values, jit_logs& out) noexcept {
   if (count != 0 && options == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count; ++i) {
@@ -14,17 +26,24 @@ CUresult answer_jit_options(unsigned count, const CUjit_option* options,
       return CUDA_ERROR_INVALID_VALUE;
     if (values == nullptr)
       continue;
+    // In: how large the buffer is; out: how much was written.
+    auto size = [&](jit_log& of) {
+      of.room_ = reinterpret_cast<std::uintptr_t>(values[i]) & UINT32_MAX;
+      of.written_ = &values[i];
+      values[i] = nullptr;
+    };
     switch (options[i]) {
     case CU_JIT_INFO_LOG_BUFFER:
+      out.info.text_ = static_cast<char*>(values[i]);
+      break;
     case CU_JIT_ERROR_LOG_BUFFER:
-      if (values[i] != nullptr)
-        *static_cast<char*>(values[i]) = '\0';
+      out.error.text_ = static_cast<char*>(values[i]);
       break;
     case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+      size(out.info);
+      break;
     case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-      // In: how large the buffer is; out: how much was written. By value in
-      // the pointer's place, as the driver API has it.
-      values[i] = nullptr;
+      size(out.error);
       break;
     case CU_JIT_WALL_TIME: {
       float none = 0;
@@ -35,7 +54,15 @@ CUresult answer_jit_options(unsigned count, const CUjit_option* options,
       break;
     }
   }
+  out.info.write({});
+  out.error.write({});
   return CUDA_SUCCESS;
+}
+
+CUresult answer_jit_options(unsigned count, const CUjit_option* options,
+                            void** values) noexcept {
+  jit_logs unused;
+  return take_jit_options(count, options, values, unused);
 }
 
 } // namespace vgpu::interposer

@@ -1,6 +1,7 @@
 #include "interposer/launch.hpp"
 
 #include "interposer/capture.hpp"
+#include "interposer/managed.hpp"
 #include "interposer/occupancy.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
@@ -19,6 +20,7 @@ struct shape_limits {
   std::uint32_t threads, block_x, block_y, block_z;
   std::uint32_t grid_x, grid_y, grid_z;
   std::uint32_t shared;
+  bool clusters;
 
   explicit shape_limits(const device_facts& d) {
     auto get = [&](CUdevice_attribute key) {
@@ -32,6 +34,7 @@ struct shape_limits {
     grid_y = get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y);
     grid_z = get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z);
     shared = get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+    clusters = get(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) != 0;
   }
 };
 
@@ -75,7 +78,9 @@ CUresult check_shape(const launch_shape& x, const function& f,
       (c.x == 0 || c.y == 0 || c.z == 0 || g.x % c.x != 0 || g.y % c.y != 0 ||
        g.z % c.z != 0))
     return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-  return CUDA_SUCCESS;
+  // Clusters of one block are grids as any.
+  return c.x * c.y * c.z > 1 && !limit.clusters ? CUDA_ERROR_NOT_SUPPORTED
+                                                : CUDA_SUCCESS;
 }
 
 /// Finds the parameter block, or makes it in `room`.
@@ -125,6 +130,10 @@ CUresult gather_parameters(const launch_request& x, const function& f,
     std::memset(room, 0, wanted);
     std::memcpy(room, buffer, size);
     buffer = room;
+  } else if (managed_memory::exists()) [[unlikely]] {
+    // It may lie in managed memory.
+    std::memcpy(room, buffer, wanted);
+    buffer = room;
   }
   out = {static_cast<const std::byte*>(buffer), wanted};
   return CUDA_SUCCESS;
@@ -167,6 +176,8 @@ CUresult prepare(context& in, const launch_request& what, std::byte* room,
 CUresult send_launch(stream& in, const function& what,
                      const launch_shape& shape,
                      std::span<const std::byte> parameters) {
+  if (managed_memory::host_has_some()) [[unlikely]]
+    managed().hand_over();
   call::launch call{.stream = {in.wire},
                     .module = {what.in->wire},
                     .kernel = what.index,

@@ -56,8 +56,8 @@ CUresult find_global(module& m, const char* name, bool managed,
   auto found = m.globals.find(std::string_view{name});
   if (found == m.globals.end() || (managed && !found->second.managed))
     return CUDA_ERROR_NOT_FOUND;
-  // The program would dereference it.
-  if (managed)
+  // The program will dereference it.
+  if (managed && !found->second.reachable)
     return CUDA_ERROR_NOT_SUPPORTED;
   if (dptr != nullptr)
     *dptr = found->second.address;
@@ -170,9 +170,11 @@ CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes,
 
 CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes,
                                      CUlibrary handle, const char* name) {
-  return with_instance(handle, [&](module& m) {
+  // Needs no context: runtimes ask for it right after the library's load.
+  return with_library(handle, [&](library& x) -> CUresult {
     if (name == nullptr || (dptr == nullptr && bytes == nullptr))
       return CUDA_ERROR_INVALID_VALUE;
-    return find_global(m, name, true, dptr, bytes);
+    auto got = any_instance(x);
+    return got ? find_global(**got, name, true, dptr, bytes) : got.why().code;
   });
 }

@@ -1,8 +1,11 @@
 #include "interposer/memory.hpp"
 
+#include "interposer/managed.hpp"
+#include "interposer/managed_advice.hpp"
 #include "interposer/pinned_writes.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
+#include "interposer/virtual_memory.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -36,6 +39,17 @@ CUresult allocate_in(address_space& space, context& in, allocation& what) {
 void wait_for_devices() {
   for (std::size_t d = 0; d < here().devices().size(); ++d)
     here().synchronise(static_cast<std::uint8_t>(d));
+}
+
+/// The range is free again once the work that is in the log is done.
+void release_device(const allocation& what, std::uint8_t device) {
+  auto& s = here();
+  if (what.managed) {
+    managed().remove(what.address);
+    given_advice().forget(what.address, what.bytes);
+  }
+  auto call = s.send(call::mem_free{what.address, what.bytes}, device);
+  s.space(device).retire(what, call.value);
 }
 
 /// Only after wait_for_devices().
@@ -73,6 +87,32 @@ CUresult allocate_addresses(context& in, std::uint64_t bytes, memory_kind kind,
   return code;
 }
 
+CUresult allocate_managed(context& in, std::uint64_t bytes, unsigned flags,
+                          CUdeviceptr& out) {
+  allocation what{.bytes = bytes,
+                  .kind = memory_kind::managed,
+                  .context = in.id.load(),
+                  .flags = flags,
+                  .managed = true};
+  auto device = in.device_index();
+  if (auto code = allocate_in(here().space(device), in, what);
+      code != CUDA_SUCCESS)
+    return code;
+  here().send(call::mem_alloc{what.address, bytes}, device);
+  if (auto code = managed().add_allocation({what.address, bytes}, device);
+      code != CUDA_SUCCESS) {
+    (void)free_device(what.address);
+    return code;
+  }
+  out = what.address;
+  return CUDA_SUCCESS;
+}
+
+bool is_managed(device_address at, std::uint64_t bytes) {
+  auto found = locate(at);
+  return found.in && found.in->managed && found.in->holds(at, bytes);
+}
+
 CUresult free_device(device_address at) {
   auto& s = here();
   auto device = s.device_of(at);
@@ -86,8 +126,7 @@ CUresult free_device(device_address at) {
   auto what = space.take(at);
   if (!what)
     return CUDA_ERROR_INVALID_VALUE;
-  auto call = s.send(call::mem_free{at, what->bytes}, *device);
-  space.retire(*what, call.value);
+  release_device(*what, *device);
   return CUDA_SUCCESS;
 }
 
@@ -123,11 +162,8 @@ CUresult free_pinned(const void* at) {
 void free_all(context& of) {
   auto& s = here();
   auto id = of.id.load();
-  auto& space = s.space(of.device_index());
-  for (auto& x : space.take_all(id)) {
-    auto call = s.send(call::mem_free{x.address, x.bytes}, of.device_index());
-    space.retire(x, call.value);
-  }
+  for (auto& x : s.space(of.device_index()).take_all(id))
+    release_device(x, of.device_index());
   auto pinned = s.host_space().take_all(id);
   if (!pinned.empty())
     wait_for_devices();
@@ -137,8 +173,11 @@ void free_all(context& of) {
 
 located locate(device_address at) {
   auto& s = here();
-  if (auto device = s.device_of(at); device)
-    return {place::device, *device, s.space(*device).find(at)};
+  if (auto device = s.device_of(at); device) {
+    auto known = s.space(*device).find(at);
+    return {place::device, *device,
+            known ? known : virtual_memories().find(at)};
+  }
   if (s.is_pinned(at))
     return {place::pinned, 0, s.host_space().find(at)};
   // Variables of modules lie where the device's driver put them.

@@ -20,6 +20,9 @@ CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
 /// call's to make.
 CUresult allocate_addresses(context& in, std::uint64_t bytes, memory_kind kind,
                             device_address& out);
+/// Allocates managed memory: device memory that the program may touch.
+CUresult allocate_managed(context& in, std::uint64_t bytes, unsigned flags,
+                          CUdeviceptr& out);
 /// CUDA_ERROR_INVALID_VALUE for what is not the beginning of an allocation.
 /// Does not wait: the log orders the free behind the work before it.
 CUresult free_device(device_address at);
@@ -47,6 +50,9 @@ struct located {
   std::optional<allocation> in;
 };
 located locate(device_address at);
+/// Whether [at, at + bytes) lies in one allocation of managed memory, or in one
+/// managed variable.
+bool is_managed(device_address at, std::uint64_t bytes);
 
 /// Host memory that the program registered: copies from and to it are those of
 /// pageable memory. Thread-safe.

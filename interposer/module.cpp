@@ -1,5 +1,6 @@
 #include "interposer/module.hpp"
 
+#include "interposer/managed.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/module_facts.hpp"
 #include "interposer/process.hpp"
@@ -13,6 +14,10 @@ namespace {
 
 session& here() {
   return process::the_session();
+}
+
+device_address address_of(std::span<const std::byte> x) noexcept {
+  return reinterpret_cast<std::uintptr_t>(x.data());
 }
 
 module_id next_module() noexcept {
@@ -30,8 +35,15 @@ fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
     call::arena_range to{range.offset(), room};
     auto got = loaded ? s.ask(call::module_facts{{wire}, to}, device)
                       : s.ask(call::module_load{{wire}, image, to}, device);
-    if (got.result != CUDA_SUCCESS)
-      return fault{got.result, "the worker refused the image"};
+    if (got.result != CUDA_SUCCESS) {
+      // The answer says how long the device's own words are.
+      auto words = range.bytes().first(std::min(got.value, room));
+      return fault{got.result, words.empty()
+                                   ? "the worker refused the image"
+                                   : std::string{reinterpret_cast<const char*>(
+                                                     words.data()),
+                                                 words.size()}};
+    }
     if (got.value <= room) {
       auto bytes = range.bytes().first(got.value);
       return std::vector<std::byte>{bytes.begin(), bytes.end()};
@@ -41,6 +53,24 @@ fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
                    "a module's facts do not fit the reply arena"};
     room = got.value;
   }
+}
+
+/// A managed variable that cannot lie at the same address in this process, as
+/// its device's driver chose it, is told when it is asked for.
+void publish_managed(module& x) {
+  std::vector<managed_memory::piece> pieces;
+  for (auto& [name, g] : x.globals)
+    if (g.managed)
+      pieces.push_back({g.address, g.bytes});
+  if (pieces.empty())
+    return;
+  auto reachable = managed().add_variables(pieces, x.owner.device_index());
+  if (!reachable)
+    log_line(log_level::warn,
+             "a module's managed variables lie at addresses that are taken in "
+             "this process; load it before other libraries");
+  for (auto& [name, g] : x.globals)
+    g.reachable = g.managed && reachable;
 }
 
 void publish(module& x) {
@@ -56,14 +86,19 @@ void publish(module& x) {
     here().space(device).adopt({.address = g.address,
                                 .bytes = g.bytes,
                                 .kind = memory_kind::global,
-                                .context = x.owner.id.load()});
+                                .context = x.owner.id.load(),
+                                .managed = g.managed});
+  publish_managed(x);
 }
 
 void retire(module& x) {
   for (auto& f : x.functions)
     functions().remove(f->handle);
-  for (auto& [name, g] : x.globals)
+  for (auto& [name, g] : x.globals) {
+    if (g.managed)
+      managed().remove(g.address);
     here().space(x.owner.device_index()).take(g.address);
+  }
   here().send(call::module_unload{{x.wire}}, x.owner.device_index());
 }
 
@@ -130,6 +165,11 @@ result<module*> load_module(context& in, std::span<const std::byte> image,
   auto made = std::make_unique<module>(in);
   made->wire = next_module();
   made->of = of;
+  std::vector<std::byte> copy;
+  if (managed_memory::exists() && locate(address_of(image)).in) [[unlikely]] {
+    copy.assign(image.begin(), image.end());
+    image = copy;
+  }
   auto digest = here().publish_image(image);
   auto facts = fetch_facts(made->wire, digest, in.device_index());
   if (!facts)
@@ -187,16 +227,25 @@ result<module*> instance(library& of, context& in) {
   return got;
 }
 
+result<module*> any_instance(library& of) {
+  {
+    std::lock_guard guard{of.mutex};
+    if (!of.instances.empty())
+      return of.instances.begin()->second;
+  }
+  auto* in = current_context();
+  if (in == nullptr || !in->active.load())
+    in = &contexts().primary(in == nullptr ? 0 : in->device);
+  return instance(of, *in);
+}
+
 CUresult know_kernels(library& of) {
   {
     std::lock_guard guard{of.mutex};
     if (!of.kernels.empty())
       return CUDA_SUCCESS;
   }
-  auto* in = current_context();
-  if (in == nullptr || !in->active.load())
-    in = &contexts().primary(in == nullptr ? 0 : in->device);
-  auto got = instance(of, *in);
+  auto got = any_instance(of);
   return got ? CUDA_SUCCESS : got.why().code;
 }
 

@@ -55,6 +55,8 @@ struct global_variable {
   CUdeviceptr address = 0;
   std::uint64_t bytes = 0;
   bool managed = false;
+  /// Of a managed one: the program can reach it at its address.
+  bool reachable = false;
 };
 
 /// A module in a context. `functions` are in the order of the worker's list.
@@ -115,6 +117,9 @@ void unload_all(context& of);
 
 /// The library's module in this context.
 result<module*> instance(library& of, context& in);
+/// Its module in any context that has one; where there is none, in the current
+/// context, or else the first device's primary one.
+result<module*> any_instance(library& of);
 /// Makes the library's list of kernels known, through any context.
 CUresult know_kernels(library& of);
 

@@ -17,7 +17,8 @@ using namespace vgpu::interposer;
 namespace {
 
 CUresult load_view(context& x, CUmodule* out,
-                   const vgpu::result<image_view>& view) {
+                   const vgpu::result<image_view>& view,
+                   const jit_logs& logs = {}) {
   if (!view) {
     log_line(log_level::info, view.why().what);
     return view.why().code;
@@ -25,17 +26,19 @@ CUresult load_view(context& x, CUmodule* out,
   auto loaded = load_module(x, view->bytes, nullptr);
   if (!loaded) {
     log_line(log_level::info, loaded.why().what);
+    logs.error.write("error   : " + loaded.why().what + "\n");
     return loaded.why().code;
   }
   *out = (*loaded)->handle;
   return CUDA_SUCCESS;
 }
 
-CUresult load_data(CUmodule* out, const void* image) noexcept {
+CUresult load_data(CUmodule* out, const void* image,
+                   const jit_logs& logs = {}) noexcept {
   return in_context([&](context& x) {
     if (out == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    return load_view(x, out, view_image(image));
+    return load_view(x, out, view_image(image), logs);
   });
 }
 
@@ -69,10 +72,11 @@ CUresult CUDAAPI cuModuleLoadDataEx(CUmodule* out, const void* image,
                                     CUjit_option* options,
                                     void** optionValues) {
   return in_context([&](context&) {
-    if (auto code = answer_jit_options(numOptions, options, optionValues);
+    jit_logs logs;
+    if (auto code = take_jit_options(numOptions, options, optionValues, logs);
         code != CUDA_SUCCESS)
       return code;
-    return load_data(out, image);
+    return load_data(out, image, logs);
   });
 }
 

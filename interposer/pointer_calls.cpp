@@ -35,7 +35,8 @@ CUresult allocated(CUpointer_attribute which, const located& x, CUdeviceptr ptr,
   case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
     return give(data, ptr);
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-    return on_device ? CUDA_ERROR_INVALID_VALUE : give(data, ptr);
+    return on_device && !x.in->managed ? CUDA_ERROR_INVALID_VALUE
+                                       : give(data, ptr);
   case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     return give(data, static_cast<unsigned long long>(x.in->serial));
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
@@ -46,8 +47,9 @@ CUresult allocated(CUpointer_attribute which, const located& x, CUdeviceptr ptr,
     return give(data, static_cast<std::size_t>(x.in->bytes));
   case CU_POINTER_ATTRIBUTE_MAPPED:
     return give(data, 1U);
-  case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
   case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    return give(data, x.in->managed ? 1U : 0U);
+  case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
   case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
   case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
   case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:

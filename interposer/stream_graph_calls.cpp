@@ -179,8 +179,7 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
     auto* x = graph_execs().find(hGraphExec);
     if (x == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    return s.is_captured() ? capture_work(s, child_work{x->what->clone()})
-                           : launch(*x, s);
+    return s.is_captured() ? refuse_in_capture(s) : launch(*x, s);
   });
 }
 

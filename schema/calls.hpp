@@ -8,6 +8,7 @@
 #pragma once
 
 #include "schema/ids.hpp"
+#include "schema/memory.hpp"
 #include "schema/texture.hpp"
 
 #include <cstddef>
@@ -51,6 +52,13 @@ enum class number : std::uint16_t {
   texture_create = 42,
   texture_known = 43,
   texture_destroy = 44,
+  read_managed = 45,
+  write_managed = 46,
+  memory_create = 47,
+  memory_destroy = 48,
+  memory_map = 49,
+  memory_unmap = 50,
+  memory_access = 51,
 };
 
 /// How the program is answered (design: five ways; `local` and `refused`
@@ -142,6 +150,84 @@ struct host_free {
   device_address address = 0;
   std::uint64_t bytes = 0;
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
+};
+
+// -- managed memory
+// -------------------------------------------------------------
+
+/// Bytes of device memory as they are, for a host that touched managed memory.
+/// Comes behind what the host wrote before (write_managed) and behind nothing
+/// else: a host function that a stream waits for may touch it.
+struct read_managed {
+  static constexpr auto id = number::read_managed;
+  static constexpr auto kind = answer::sync;
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  arena_range to{};
+  static auto fields(auto& x) { return std::tie(x.address, x.bytes, x.to); }
+};
+
+/// What the host wrote into managed memory: the payload. It waits for no
+/// stream, and whatever is enqueued after it, in any stream, finds it. A replay
+/// puts it behind the work that the program knew to be done.
+struct write_managed {
+  static constexpr auto id = number::write_managed;
+  static constexpr auto kind = answer::none;
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
+};
+
+// -- memory that the program places by itself
+// -----------------------------------
+
+/// cuMemCreate. Zeroed; a multiple of granule_bytes.
+struct memory_create {
+  static constexpr auto id = number::memory_create;
+  static constexpr auto kind = answer::none;
+  fresh<memory_id> memory{};
+  std::uint64_t bytes = 0;
+  static auto fields(auto& x) { return std::tie(x.memory, x.bytes); }
+};
+
+/// cuMemRelease. Where it is mapped the memory stays until it is unmapped.
+struct memory_destroy {
+  static constexpr auto id = number::memory_destroy;
+  static constexpr auto kind = answer::none;
+  ended<memory_id> memory{};
+  static auto fields(auto& x) { return std::tie(x.memory); }
+};
+
+/// cuMemMap: whole granules, at addresses where nothing is. No access yet.
+struct memory_map {
+  static constexpr auto id = number::memory_map;
+  static constexpr auto kind = answer::none;
+  live<memory_id> memory{};
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0; // into the memory
+  static auto fields(auto& x) {
+    return std::tie(x.memory, x.address, x.bytes, x.offset);
+  }
+};
+
+/// cuMemUnmap of one mapping, as it was made. Behind all work before it.
+struct memory_unmap {
+  static constexpr auto id = number::memory_unmap;
+  static constexpr auto kind = answer::none;
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
+};
+
+/// cuMemSetAccess of one mapping: a vgpu::memory_access.
+struct memory_access {
+  static constexpr auto id = number::memory_access;
+  static constexpr auto kind = answer::none;
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t access = 0;
+  static auto fields(auto& x) { return std::tie(x.address, x.bytes, x.access); }
 };
 
 // -- modules
@@ -438,13 +524,13 @@ struct texture_destroy {
   static auto fields(auto& x) { return std::tie(x.texture); }
 };
 
-using all =
-    std::tuple<mem_alloc, mem_free, host_alloc, host_free, image_part,
-               module_load, module_facts, module_unload, kernel_attribute,
-               launch, write, read, read_host, copy, fill, stream_create,
-               stream_destroy, event_create, event_destroy, event_record,
-               stream_wait, stream_sync, device_sync, event_sync, elapsed,
-               host_call, host_done, array_create, array_destroy,
-               texture_create, texture_known, texture_destroy>;
+using all = std::tuple<
+    mem_alloc, mem_free, host_alloc, host_free, image_part, module_load,
+    module_facts, module_unload, kernel_attribute, launch, write, read,
+    read_host, copy, fill, stream_create, stream_destroy, event_create,
+    event_destroy, event_record, stream_wait, stream_sync, device_sync,
+    event_sync, elapsed, host_call, host_done, array_create, array_destroy,
+    texture_create, texture_known, texture_destroy, read_managed, write_managed,
+    memory_create, memory_destroy, memory_map, memory_unmap, memory_access>;
 
 } // namespace vgpu::call

@@ -5,9 +5,11 @@
 #include "devices/cpu/module_store.hpp"
 #include "devices/cpu/occupancy.hpp"
 #include "devices/cpu/ops.hpp"
+#include "devices/cpu/physical.hpp"
 #include "devices/cpu/probe.hpp"
 #include "devices/cpu/scheduler.hpp"
 #include "devices/cpu/texture_store.hpp"
+#include "devices/memory_unit.hpp"
 #include "devices/texture_unit.hpp"
 
 #include <algorithm>
@@ -80,7 +82,9 @@ void fill_row(std::byte* to, std::uint64_t count, std::uint32_t value,
     std::memcpy(to + have, to, std::min(have, bytes - have));
 }
 
-class cpu_device final : public device, public texture_unit {
+class cpu_device final : public device,
+                         public texture_unit,
+                         public memory_unit {
 public:
   cpu_device(const cpu_options& options, std::uint64_t quota)
       : props_{cpu_properties(options)}, quota_{quota},
@@ -126,12 +130,8 @@ public:
         return invalid("map: " + hex(g) + " is mapped already");
       pending = pending || leaving_->contains(g);
     }
-    if (bytes > quota_ - used_)
-      return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                   "map: " + std::to_string(bytes) +
-                       " bytes would go beyond the quota of " +
-                       std::to_string(quota_) + ", of which " +
-                       std::to_string(used_) + " are used"};
+    if (auto ok = check_quota("map", bytes); !ok)
+      return ok;
     if (pending) {
       // Earlier work may still use what was there: the new memory comes when
       // that is done, and before whatever is enqueued from now on.
@@ -186,6 +186,38 @@ public:
     if (!memory_.detach(address, bytes))
       return invalid("detach_host: " + hex(address) + " is not attached");
     return {};
+  }
+
+  // -- memory that the program places by itself -------------------------------
+
+  status create_memory(memory_id id, std::uint64_t bytes) override {
+    if (auto ok = alive(); !ok)
+      return ok;
+    if (auto ok = check_quota("physical memory", bytes); !ok)
+      return ok;
+    auto ok = physical_.create(id, bytes);
+    if (ok)
+      used_ += bytes;
+    return ok;
+  }
+  status destroy_memory(memory_id id) override {
+    return less_used(physical_.destroy(id));
+  }
+  status map_memory(device_address address, std::uint64_t bytes, memory_id id,
+                    std::uint64_t offset) override {
+    return physical_.map(address, bytes, id, offset);
+  }
+  status unmap_memory(device_address address, std::uint64_t bytes) override {
+    see(address, bytes, false);
+    return less_used(physical_.unmap(address, bytes));
+  }
+  status set_access(device_address address, std::uint64_t bytes,
+                    memory_access access) override {
+    auto usable = access != memory_access::none;
+    auto ok = physical_.set_access(address, bytes, usable);
+    if (ok)
+      see(address, bytes, usable);
+    return ok;
   }
 
   // -- arrays, textures and surfaces ------------------------------------------
@@ -513,6 +545,32 @@ private:
 
   bool failed() const { return error_ != CUDA_SUCCESS; }
 
+  status check_quota(const char* what, std::uint64_t bytes) const {
+    if (bytes <= quota_ - used_)
+      return {};
+    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                 std::string{what} + ": " + std::to_string(bytes) +
+                     " bytes would go beyond the quota of " +
+                     std::to_string(quota_) + ", of which " +
+                     std::to_string(used_) + " are used"};
+  }
+
+  status less_used(const result<std::uint64_t>& bytes) {
+    if (!bytes)
+      return bytes.why();
+    used_ -= *bytes;
+    return {};
+  }
+
+  /// Whole granules come to be memory, as the caller sees it, or cease to.
+  void see(device_address address, std::uint64_t bytes, bool usable) {
+    for (auto g = address; g != address + bytes; g += granule_bytes)
+      if (usable)
+        mapped_.insert(g);
+      else
+        mapped_.erase(g);
+  }
+
   void set_error(CUresult x) {
     auto none = CUDA_SUCCESS;
     if (error_.compare_exchange_strong(none, x))
@@ -676,6 +734,7 @@ private:
   std::atomic<CUresult> error_ = CUDA_SUCCESS;
   std::atomic<bool> lost_ = false;
   memory_map memory_;
+  physical_store physical_{memory_};
   std::set<device_address> mapped_; // granules, as the caller sees them
   std::shared_ptr<granule_set> leaving_ = std::make_shared<granule_set>();
   module_store modules_;

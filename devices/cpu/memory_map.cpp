@@ -80,6 +80,30 @@ void memory_map::release(device_address address, std::uint64_t bytes) {
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
+status memory_map::show(device_address address, std::uint64_t bytes,
+                        void* from) {
+  // Of shared memory, an old size of 0 leaves what is there in its place.
+  auto got = mremap(from, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at(address));
+  if (got == MAP_FAILED)
+    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                 std::string{"window: the host maps no memory: "} +
+                     std::strerror(errno)};
+  return open(address, bytes, false);
+}
+
+status memory_map::open(device_address address, std::uint64_t bytes,
+                        bool usable) {
+  if (!usable)
+    set(backed_.get(), address - base_, bytes, 0);
+  if (mprotect(at(address), bytes, usable ? PROT_READ | PROT_WRITE : PROT_NONE))
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 std::string{"window: the host changes no access: "} +
+                     std::strerror(errno)};
+  if (usable)
+    set(backed_.get(), address - base_, bytes, 1);
+  return {};
+}
+
 void memory_map::attach(device_address address, std::uint64_t bytes) {
   auto lock = std::lock_guard{mutex_};
   attached_.push_back({address, address + bytes});

@@ -37,6 +37,11 @@ public:
   /// Takes the memory away.
   void release(device_address address, std::uint64_t bytes);
 
+  /// Shows shared memory of the process in the window too, without access.
+  status show(device_address address, std::uint64_t bytes, void* from);
+  /// Gives access to what show() placed, or takes it.
+  status open(device_address address, std::uint64_t bytes, bool usable);
+
   void attach(device_address address, std::uint64_t bytes);
   bool detach(device_address address, std::uint64_t bytes);
 

@@ -27,8 +27,9 @@ bool has_memory(const ptx::variable& v) {
   return v.where == ptx::space::global || v.where == ptx::space::constant;
 }
 
-/// Gives each variable an address from `next` on.
-void place(compiled& x, device_address next) {
+/// Gives each variable that is managed, or each that is not, an address from
+/// `next` on; where the last one ends.
+device_address place(compiled& x, device_address next, bool managed) {
   for (auto& v : x.source.variables) {
     if (!has_memory(v) || x.addresses.contains(v.name))
       continue;
@@ -41,13 +42,28 @@ void place(compiled& x, device_address next) {
     if (defined == x.source.variables.end())
       throw ptx::syntax_error{0, "variable '" + v.name +
                                      "' is declared but not defined"};
+    if (defined->managed != managed)
+      continue;
     // The driver aligns every variable so that vectors can be copied.
     auto align = std::max<std::uint64_t>(defined->align, 16);
     next = (next + align - 1) / align * align;
     x.addresses[v.name] = next;
     next += std::max<std::uint64_t>(defined->bytes, 1);
   }
-  x.end = next;
+  return next;
+}
+
+/// Managed variables have pages to themselves: a page is the program's or the
+/// device's as a whole.
+void place(compiled& x, device_address next) {
+  constexpr std::uint64_t page = 4096;
+  auto round_up = [](device_address at) {
+    return (at + page - 1) / page * page;
+  };
+  x.end = place(x, next, false);
+  auto first = round_up(x.end);
+  if (auto last = place(x, first, true); last != first)
+    x.end = round_up(last);
 }
 
 /// Writes the initial values; the memory is there, and zero.

@@ -42,6 +42,10 @@ namespace vgpu::device::nvidia {
   call(cuLibraryLoadData)                           \
   call(cuLibraryGetModule)                          \
   call(cuLibraryUnload)                             \
+  call(cuLinkCreate)                                \
+  call(cuLinkAddData)                               \
+  call(cuLinkComplete)                              \
+  call(cuLinkDestroy)                               \
   call(cuModuleGetFunctionCount)                    \
   call(cuModuleEnumerateFunctions)                  \
   call(cuModuleGetGlobal)                           \

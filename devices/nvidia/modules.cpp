@@ -67,30 +67,79 @@ private:
 
 } // namespace
 
+namespace {
+
+/// What the driver's compiler and linker say of an image.
+struct error_log {
+  std::array<char, 2048> text{};
+  std::array<CUjit_option, 2> options{CU_JIT_ERROR_LOG_BUFFER,
+                                      CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  std::array<void*, 2> values{text.data(),
+                              reinterpret_cast<void*>(text.size() - 1)};
+
+  error_log() = default;
+  error_log(const error_log&) = delete;
+  error_log& operator=(const error_log&) = delete;
+
+  static constexpr unsigned count = 2;
+};
+
+/// Parts that the program links at run time come behind a container without
+/// anything in it.
+bool is_to_link(std::span<const std::span<const std::byte>> containers) {
+  constexpr std::size_t header = 16;
+  return containers.size() > 1 && containers.front().size() == header;
+}
+
+} // namespace
+
+status modules::link(loaded& to,
+                     std::span<const std::span<const std::byte>> parts) const {
+  error_log log;
+  CUlinkState state = nullptr;
+  auto code = api_->cuLinkCreate(log.count, log.options.data(),
+                                 log.values.data(), &state);
+  if (code != CUDA_SUCCESS)
+    return api_->failed(code, "parts cannot be linked");
+  for (auto i = parts.begin(); code == CUDA_SUCCESS && i != parts.end(); ++i)
+    code = api_->cuLinkAddData(state, CU_JIT_INPUT_FATBINARY,
+                               const_cast<std::byte*>(i->data()), i->size(),
+                               nullptr, 0, nullptr, nullptr);
+  void* linked = nullptr;
+  std::size_t bytes = 0;
+  if (code == CUDA_SUCCESS)
+    code = api_->cuLinkComplete(state, &linked, &bytes);
+  if (code == CUDA_SUCCESS)
+    code = api_->cuModuleLoadDataEx(&to.handle, linked, 0, nullptr, nullptr);
+  (void)api_->cuLinkDestroy(state);
+  if (code == CUDA_SUCCESS)
+    return {};
+  return api_->failed(code, std::string{"parts cannot be linked: "} +
+                                log.text.data());
+}
+
 status modules::load(loaded& to, std::span<const std::byte> image) const {
-  std::array<char, 2048> log{};
-  std::array options{CU_JIT_ERROR_LOG_BUFFER,
-                     CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  std::array<void*, 2> values{log.data(),
-                              reinterpret_cast<void*>(log.size() - 1)};
-  auto count = static_cast<unsigned>(options.size());
+  if (auto all = containers_of(image); is_to_link(all))
+    return link(to, std::span{all}.subspan(1));
+  error_log log;
   driver_image form{image};
   auto code = CUDA_SUCCESS;
   if (form.of_parts()) {
     // Only this way are parts linked.
-    code = api_->cuLibraryLoadData(&to.library, form.data(), options.data(),
-                                   values.data(), count, nullptr, nullptr, 0);
+    code = api_->cuLibraryLoadData(&to.library, form.data(), log.options.data(),
+                                   log.values.data(), log.count, nullptr,
+                                   nullptr, 0);
     if (code == CUDA_SUCCESS)
       code = api_->cuLibraryGetModule(&to.handle, to.library);
   } else {
-    code = api_->cuModuleLoadDataEx(&to.handle, form.data(), count,
-                                    options.data(), values.data());
+    code = api_->cuModuleLoadDataEx(&to.handle, form.data(), log.count,
+                                    log.options.data(), log.values.data());
   }
   if (code == CUDA_SUCCESS)
     return {};
   unload(to);
-  return api_->failed(code,
-                      std::string{"a module cannot be loaded: "} + log.data());
+  return api_->failed(code, std::string{"a module cannot be loaded: "} +
+                                log.text.data());
 }
 
 void modules::unload(const loaded& x) const {

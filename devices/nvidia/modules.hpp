@@ -34,6 +34,8 @@ private:
   };
 
   status load(loaded& to, std::span<const std::byte> image) const;
+  status link(loaded& to,
+              std::span<const std::span<const std::byte>> parts) const;
   void unload(const loaded& x) const;
   status list_kernels(loaded& from, module_info& to) const;
   kernel_info describe(CUfunction f) const;

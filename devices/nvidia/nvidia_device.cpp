@@ -1,10 +1,12 @@
 #include "devices/nvidia/nvidia_device.hpp"
 
+#include "devices/memory_unit.hpp"
 #include "devices/nvidia/arrays.hpp"
 #include "devices/nvidia/completions.hpp"
 #include "devices/nvidia/copies.hpp"
 #include "devices/nvidia/kernel_text.hpp"
 #include "devices/nvidia/modules.hpp"
+#include "devices/nvidia/physical.hpp"
 #include "devices/nvidia/properties.hpp"
 #include "devices/nvidia/streams.hpp"
 #include "devices/nvidia/window.hpp"
@@ -44,13 +46,15 @@ bool is_sticky(CUresult x) {
   }
 }
 
-class nvidia_device final : public device, public texture_unit {
+class nvidia_device final : public device,
+                            public texture_unit,
+                            public memory_unit {
 public:
   nvidia_device(driver_ptr api, CUdevice handle, CUcontext context,
                 properties props)
       : api_(std::move(api)), context_(context), props_(std::move(props)),
-        text_(kernel_text::instance()), window_(api_, handle), arrays_(api_),
-        modules_(api_),
+        text_(kernel_text::instance()), window_(api_, handle),
+        physical_(api_, handle, window_), arrays_(api_), modules_(api_),
         waits_(api_, context,
                {[this](CUevent x, CUresult how) { settled(x, how); }}),
         streams_(api_, waits_, [this] { return modules_.prints(); }),
@@ -103,6 +107,34 @@ public:
 
   void reads_into(std::span<std::byte> memory) override {
     copies_.reads_into(memory);
+  }
+
+  // -- memory that the program places by itself -------------------------------
+
+  status create_memory(memory_id id, std::uint64_t bytes) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(physical_.create(id, bytes));
+  }
+  status destroy_memory(memory_id id) override {
+    enter();
+    return noted(physical_.destroy(id));
+  }
+  status map_memory(device_address address, std::uint64_t bytes, memory_id id,
+                    std::uint64_t offset) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(physical_.map(address, bytes, id, offset));
+  }
+  status unmap_memory(device_address address, std::uint64_t bytes) override {
+    enter();
+    return noted(physical_.unmap(address, bytes));
+  }
+  status set_access(device_address address, std::uint64_t bytes,
+                    memory_access access) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(physical_.set_access(address, bytes, access));
   }
 
   // -- arrays, textures and surfaces ------------------------------------------
@@ -437,6 +469,7 @@ private:
   std::mutex print_mutex_;
   printer printer_;
   window window_;
+  physical_memory physical_;
   arrays arrays_;
   modules modules_;
   completions waits_; // its thread calls into the above

@@ -203,6 +203,34 @@ void window::release(device_address address, std::uint64_t bytes) {
   settle(address, end);
 }
 
+status window::vacate(device_address address, std::uint64_t bytes) {
+  std::lock_guard guard{mutex_};
+  auto end = address + bytes;
+  for (auto at = address; at < end;) {
+    auto i = find(at);
+    if (i == blocks_.end()) {
+      at += granule_bytes;
+      continue;
+    }
+    at = i->first + i->second.bytes;
+    auto kept = std::find(idle_.begin(), idle_.end(), i->first);
+    if (kept == idle_.end())
+      return fault{CUDA_ERROR_INVALID_VALUE,
+                   "map: " + hex(i->first) + " is still in use"};
+    idle_.erase(kept);
+    idle_bytes_ -= i->second.bytes;
+    drop(i);
+  }
+  return {};
+}
+
+bool window::spare() {
+  std::lock_guard guard{mutex_};
+  auto any = idle_bytes_ != 0;
+  drop_idle(0);
+  return any;
+}
+
 void window::drop_idle(std::uint64_t down_to) {
   while (idle_bytes_ > down_to) {
     auto i = blocks_.find(idle_.front());

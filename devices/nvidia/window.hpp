@@ -37,6 +37,12 @@ public:
   status retire(device_address address, std::uint64_t bytes);
   void release(device_address address, std::uint64_t bytes);
 
+  /// Nothing is mapped in this range afterwards: what was kept there goes. A
+  /// fault where something is in use.
+  status vacate(device_address address, std::uint64_t bytes);
+  /// Gives the driver all that is kept. Whether there was any.
+  bool spare();
+
   /// Bytes of the device's memory behind the window.
   std::uint64_t backed_bytes() const;
 

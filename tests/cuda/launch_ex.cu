@@ -38,6 +38,29 @@ int main() {
   if (cudaLaunchKernel((const void*)store, dim3(1), dim3(32), arguments, 0,
                        stream) != cudaSuccess)
     return 1;
+  // Clusters of one block run anywhere; larger ones where the device has them,
+  // and elsewhere the launch alone is refused.
+  int device = 0, clusters = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, device);
+  attribute[0].id = cudaLaunchAttributeClusterDimension;
+  attribute[0].val.clusterDim.x = 1;
+  attribute[0].val.clusterDim.y = 1;
+  attribute[0].val.clusterDim.z = 1;
+  if (cudaLaunchKernelEx(&config, store, out, p, factor, add) != cudaSuccess) {
+    printf("a cluster of one: %s\n", cudaGetErrorString(cudaGetLastError()));
+    return 1;
+  }
+  attribute[0].val.clusterDim.x = 2;
+  config.gridDim = 2;
+  cudaError_t got_code =
+      cudaLaunchKernelEx(&config, store, out, p, factor, add);
+  if (got_code != (clusters ? cudaSuccess : cudaErrorNotSupported)) {
+    printf("a cluster of two: %s\n", cudaGetErrorString(got_code));
+    return 1;
+  }
+  (void)cudaGetLastError();
+  config.gridDim = 1;
   double* third = out + 64;
   arguments[0] = &third;
   config.numAttrs = 0;

@@ -156,6 +156,16 @@ CUresult unmap(CUdeviceptr at, std::size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+// The sizes of what was to be linked.
+std::vector<std::size_t> linked;
+
+CUresult link_add(CUlinkState, CUjitInputType type, void*, std::size_t bytes,
+                  const char*, unsigned, CUjit_option*, void**) {
+  std::lock_guard guard{lock};
+  linked.push_back(type == CU_JIT_INPUT_FATBINARY ? bytes : 0);
+  return CUDA_SUCCESS;
+}
+
 CUresult stream_create(CUstream* out, unsigned, int) {
   std::lock_guard guard{lock};
   *out = reinterpret_cast<CUstream>(&streams.emplace_back());
@@ -368,6 +378,7 @@ void* find(std::string_view name) {
       {"cuTexObjectDestroy", as(&object_destroy)},
       {"cuSurfObjectCreate", as(&surface_create)},
       {"cuSurfObjectDestroy", as(&object_destroy)},
+      {"cuLinkAddData", as(&link_add)},
       {"cuModuleLoadDataEx", as(&refuse)},
       {"cuLibraryLoadData", as(&refuse)},
   };
@@ -427,6 +438,14 @@ void fake_fail(int code) {
 void fake_memory(std::uint64_t bytes) {
   std::lock_guard guard{lock};
   free_memory = bytes;
+}
+/// How many parts were to be linked, and their bytes.
+std::uint64_t fake_linked(std::uint64_t* bytes) {
+  std::lock_guard guard{lock};
+  *bytes = 0;
+  for (auto x : linked)
+    *bytes += x;
+  return linked.size();
 }
 std::uint64_t fake_created() {
   std::lock_guard guard{lock};

@@ -1,5 +1,6 @@
 // The nvidia device's own logic, on a stand-in for the driver.
 #define BOOST_TEST_MODULE nvidia
+#include "devices/memory_unit.hpp"
 #include "devices/nvidia/driver.hpp"
 #include "devices/nvidia/image_names.hpp"
 #include "devices/nvidia/nvidia_device.hpp"
@@ -169,6 +170,81 @@ array_shape floats(std::uint64_t width, std::uint64_t height,
 }
 
 } // namespace
+
+// -- memory that the program places by itself ---------------------------------
+
+BOOST_FIXTURE_TEST_SUITE(placed_memory, with_device)
+
+BOOST_AUTO_TEST_CASE(it_is_the_drivers_and_lies_where_the_program_wants_it) {
+  auto& unit = dynamic_cast<memory_unit&>(*dev);
+  auto before = created();
+  BOOST_REQUIRE(unit.create_memory(memory_id{1}, 4 * g).ok());
+  BOOST_TEST(created() - before == 4 * g);
+  BOOST_TEST(unit.map_memory(base + 8 * g, 2 * g, memory_id{1}, 2 * g).ok());
+  BOOST_TEST(unit.map_memory(base + 9 * g, g, memory_id{1}, 0).code() ==
+             CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(
+      unit.set_access(base + 8 * g, 2 * g, memory_access::read_write).ok());
+  BOOST_TEST(unit.unmap_memory(base + 8 * g, 2 * g).ok());
+  BOOST_TEST(unit.destroy_memory(memory_id{1}).ok());
+  BOOST_TEST(created() == before);
+  BOOST_TEST(!unit.destroy_memory(memory_id{1}).ok());
+  BOOST_TEST(!unit.map_memory(base + 8 * g, g, memory_id{1}, 0).ok());
+}
+
+BOOST_AUTO_TEST_CASE(what_was_kept_at_these_addresses_goes) {
+  auto& unit = dynamic_cast<memory_unit&>(*dev);
+  BOOST_REQUIRE(dev->map(base, 4 * g).ok());
+  BOOST_REQUIRE(unit.create_memory(memory_id{1}, 2 * g).ok());
+  // In use: nothing is taken from under it.
+  BOOST_TEST(!unit.map_memory(base, 2 * g, memory_id{1}, 0).ok());
+  BOOST_REQUIRE(dev->unmap(base, 4 * g).ok());
+  outcome done;
+  dev->when_done(std::nullopt, done.tell());
+  BOOST_REQUIRE_EQUAL(done.wait(), CUDA_SUCCESS);
+  BOOST_TEST(unit.map_memory(base, 2 * g, memory_id{1}, 0).ok());
+  BOOST_TEST(unit.unmap_memory(base, 2 * g).ok());
+  BOOST_TEST(unit.destroy_memory(memory_id{1}).ok());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+// -- modules that are linked at run time --------------------------------------
+
+BOOST_FIXTURE_TEST_SUITE(linking, with_device)
+
+/// Containers one behind the other: of these sizes, their headers included.
+std::vector<std::byte> containers(const std::vector<std::uint64_t>& sizes) {
+  std::vector<std::byte> out;
+  for (auto size : sizes) {
+    std::uint64_t words[] = {0x0010'0001'BA55'ED50, size - 16};
+    auto header = std::as_bytes(std::span{words});
+    out.insert(out.end(), header.begin(), header.end());
+    out.resize(out.size() + size - 16);
+  }
+  return out;
+}
+
+BOOST_AUTO_TEST_CASE(parts_behind_an_empty_container_go_to_the_linker) {
+  auto linked = call<std::uint64_t(std::uint64_t*)>("fake_linked");
+  std::uint64_t before = 0;
+  auto parts = linked(&before);
+  auto got = dev->load_module(module_id{1}, containers({16, 64, 128}));
+  std::uint64_t bytes = 0;
+  BOOST_TEST(linked(&bytes) - parts == 2);
+  BOOST_TEST(bytes - before == 64 + 128);
+  // The stand-in loads nothing: that is told, and as what it is.
+  BOOST_REQUIRE(!got.ok());
+  BOOST_TEST(got.why().what.find("parts cannot be linked") !=
+             std::string::npos);
+  // What a toolchain linked is the driver's to load as a whole.
+  got = dev->load_module(module_id{1}, containers({32, 64}));
+  BOOST_TEST(linked(&bytes) - parts == 2);
+  BOOST_TEST(got.why().what.find("a module cannot be loaded") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
 
 // -- finding the driver -------------------------------------------------------
 

@@ -232,8 +232,8 @@ BOOST_AUTO_TEST_CASE(pools_give_and_take_in_stream_order) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_supported_says_so) {
-  CUdeviceptr p = 0;
-  CHECK_CODE(cuMemAllocManaged(&p, 16, CU_MEM_ATTACH_GLOBAL),
+  CUgreenCtx x = nullptr;
+  CHECK_CODE(cuGreenCtxCreate(&x, nullptr, 0, CU_GREEN_CTX_DEFAULT_STREAM),
              CUDA_ERROR_NOT_SUPPORTED);
 }
 

@@ -299,6 +299,12 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
     memory_.emplace(x.address, std::vector<std::byte>(x.bytes));
   } else if constexpr (std::is_same_v<Call, call::mem_free>) {
     memory_.erase(x.address);
+  } else if constexpr (std::is_same_v<Call, call::write_managed>) {
+    std::memcpy(at(x.address, x.bytes), r.payload.data(), x.bytes);
+  } else if constexpr (std::is_same_v<Call, call::read_managed>) {
+    std::memcpy(open_->area->arena().data() + x.to.offset,
+                at(x.address, x.bytes), x.bytes);
+    answer(r, CUDA_SUCCESS);
   } else if constexpr (std::is_same_v<Call, call::module_load>) {
     facts_into(r, x.facts);
   } else if constexpr (std::is_same_v<Call, call::module_facts>) {

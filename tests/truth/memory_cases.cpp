@@ -165,7 +165,7 @@ constexpr truth_case cases[] = {
      "CUDA_ERROR_INVALID_VALUE CUDA_ERROR_INVALID_VALUE "
      "CUDA_ERROR_INVALID_VALUE CUDA_SUCCESS CUDA_SUCCESS CUDA_SUCCESS "
      "CUDA_ERROR_INVALID_VALUE CUDA_ERROR_INVALID_VALUE",
-     mapped_addresses, "the program's own virtual memory management"},
+     mapped_addresses},
 };
 
 } // namespace

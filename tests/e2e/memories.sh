@@ -1,16 +1,23 @@
 #!/usr/bin/env bash
-# A program whose data lie in arrays, and whose textures and surfaces are known
-# to its kernels by values in device memory, loses its worker and then its
-# node: what it prints is what it prints undisturbed, byte for byte.
+# A program loses its worker and then its node: what it prints is what it prints
+# undisturbed, byte for byte. Of `textures` the data lie in arrays, and kernels
+# know textures and surfaces by values in device memory; of `unified` they lie
+# in managed memory, which host and kernels write in turn, and in memory that
+# the program maps at addresses of its own.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-usage() { echo "usage: textures.sh BUILD mapped|forwarded"; }
+usage() { echo "usage: memories.sh BUILD textures|unified mapped|forwarded"; }
 case "${1-}" in
   -h | --help) usage; exit 0 ;;
 esac
-(($# == 2)) || { usage >&2; exit 2; }
+(($# == 3)) || { usage >&2; exit 2; }
 begin "$1"
-export VGPU_TRANSPORT=$2
+case $2 in
+  textures) program=("$guest" textures) ;;
+  unified) program=("$(dirname "$guest")/unified") ;;
+  *) usage >&2; exit 2 ;;
+esac
+export VGPU_TRANSPORT=$3
 rounds=12 pause=50
 kills=0
 
@@ -35,9 +42,9 @@ on_line() { # NUMBER LINE
   esac
 }
 
-undisturbed undisturbed "$guest" textures "$rounds" 0
+undisturbed undisturbed "${program[@]}" "$rounds" 0
 cluster_up --nodes 2
-follow_program disturbed 40 "$vgpu" run -- "$guest" textures "$rounds" "$pause"
+follow_program disturbed 40 "$vgpu" run -- "${program[@]}" "$rounds" "$pause"
 ((program_status == 0)) ||
   fail "it ended with $program_status: $(<"$work/out/disturbed.err")"
 same undisturbed disturbed || fail "it printed something else"

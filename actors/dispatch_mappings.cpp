@@ -1,0 +1,124 @@
+// Memory that the program places by itself, and managed memory.
+#include "actors/call_dispatch.hpp"
+
+namespace vgpu {
+
+// -- physical memory and its addresses
+
+status call_dispatch::operator()(const call::memory_create& x) {
+  if (memories() == nullptr)
+    return no_memories();
+  if (auto ok = state().audit_memory(x.bytes); !ok)
+    return ok;
+  auto ok = memories()->create_memory(x.memory.id, x.bytes);
+  if (ok.code() == CUDA_ERROR_OUT_OF_MEMORY && wait_for_device())
+    ok = memories()->create_memory(x.memory.id, x.bytes);
+  if (!ok)
+    return ok;
+  state().add(x.memory.id, x.bytes);
+  self.used_ += x.bytes;
+  return {};
+}
+
+status call_dispatch::operator()(const call::memory_destroy& x) {
+  if (auto ok = memories()->destroy_memory(x.memory.id); !ok)
+    return ok;
+  self.used_ -= state().release(x.memory.id);
+  return {};
+}
+
+status call_dispatch::operator()(const call::memory_map& x) {
+  if (auto ok = state().audit_map(x); !ok)
+    return ok;
+  if (auto ok =
+          memories()->map_memory(x.address, x.bytes, x.memory.id, x.offset);
+      !ok)
+    return ok;
+  state().map(x);
+  return {};
+}
+
+status call_dispatch::operator()(const call::memory_unmap& x) {
+  if (auto ok = state().audit_mapping(x.address, x.bytes); !ok)
+    return ok;
+  // The program has waited for its work; a replay has not.
+  if (!wait_for_device())
+    return fault{CUDA_ERROR_LAUNCH_TIMEOUT,
+                 "work that uses memory which is unmapped does not end"};
+  order().after_all();
+  if (auto ok = memories()->unmap_memory(x.address, x.bytes); !ok)
+    return ok;
+  self.used_ -= state().unmap(x.address);
+  return {};
+}
+
+status call_dispatch::operator()(const call::memory_access& x) {
+  if (auto ok = state().audit_mapping(x.address, x.bytes); !ok)
+    return ok;
+  auto access = static_cast<vgpu::memory_access>(x.access);
+  if (access != vgpu::memory_access::none &&
+      access != vgpu::memory_access::read &&
+      access != vgpu::memory_access::read_write)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "there is no access of kind " + std::to_string(x.access)};
+  if (auto ok = memories()->set_access(x.address, x.bytes, access); !ok)
+    return ok;
+  state().set_access(x.address, access);
+  return {};
+}
+
+// -- managed memory
+
+status call_dispatch::operator()(const call::read_managed& x) {
+  if (x.bytes == 0 || !state().holds(x.address, x.bytes))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "managed memory that is read was not allocated"};
+  auto stream = order().host_stream(dev());
+  if (!stream)
+    return stream.why();
+  if (!self.sink_->wanted(who()))
+    return {};
+  auto place = self.sink_->land(x.to, x.bytes);
+  if (!place)
+    return place.why();
+  return dev().enqueue_read(
+      *stream, place->bytes.first(x.bytes), x.address,
+      [sink = self.sink_, health = self.health_, who = who(), place = *place,
+       bytes = x.bytes, offset = x.to.offset](CUresult result) {
+        if (health->note(*sink, result))
+          sink->deliver(who, result, bytes, place, offset);
+      });
+}
+
+status call_dispatch::operator()(const call::write_managed& x) {
+  if (x.bytes != what.payload.size() || !state().holds(x.address, x.bytes))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "managed memory that is written was not allocated"};
+  auto stream = order().host_stream(dev());
+  if (!stream)
+    return stream.why();
+  if (x.bytes == 0)
+    return {};
+  order().after_host();
+  return dev().enqueue_write(
+      *stream, x.address, what.payload,
+      payload_pins::pin(self.pins_, what.call.value, owner));
+}
+
+status call_dispatch::host_behind_stream(stream_id stream) {
+  return order().host_behind(dev(), stream);
+}
+
+status call_dispatch::host_behind_all() {
+  for (auto stream : state().streams())
+    if (auto ok = order().host_behind(dev(), stream); !ok)
+      return ok;
+  return {};
+}
+
+status call_dispatch::host_behind_event(event_id event) {
+  auto own = order().host_stream(dev());
+  return own ? dev().wait_event(*own, event) : status{own.why()};
+}
+
+} // namespace vgpu

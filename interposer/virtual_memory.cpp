@@ -1,0 +1,317 @@
+#include "interposer/virtual_memory.hpp"
+
+#include "interposer/process.hpp"
+#include "interposer/session.hpp"
+
+#include <bit>
+#include <iterator>
+
+namespace vgpu::interposer {
+
+namespace {
+
+session& here() {
+  return process::the_session();
+}
+
+bool is_whole(std::uint64_t x) {
+  return x % granule_bytes == 0;
+}
+
+/// A device of the session, or nothing.
+std::optional<std::uint8_t> device_of(CUmemLocation x) {
+  if (x.type != CU_MEM_LOCATION_TYPE_DEVICE || x.id < 0 ||
+      static_cast<std::size_t>(x.id) >= here().devices().size())
+    return std::nullopt;
+  return static_cast<std::uint8_t>(x.id);
+}
+
+CUresult check_properties(const CUmemAllocationProp& x) {
+  if (x.type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (x.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (!device_of(x.location))
+    return CUDA_ERROR_INVALID_DEVICE;
+  // A program asks for memory that it could export long before it does, if at
+  // all: the export is what is refused.
+  constexpr int known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return (static_cast<int>(x.requestedHandleTypes) & ~known) == 0
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+} // namespace
+
+virtual_memory& virtual_memories() {
+  static auto& all = *new virtual_memory;
+  return all;
+}
+
+// -- addresses
+// --------------------------------------------------------------------
+
+CUresult virtual_memory::reserve(std::uint8_t device, std::uint64_t bytes,
+                                 std::uint64_t alignment, CUdeviceptr& out) {
+  if (bytes == 0 || !is_whole(bytes) ||
+      (alignment != 0 && !std::has_single_bit(alignment)))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto& s = here();
+  auto& space = s.space(device);
+  auto step = std::max(alignment, granule_bytes);
+  auto at = space.reserve(bytes, step);
+  if (!at) {
+    auto position = s.tail();
+    if (auto code = s.synchronise(device); code != CUDA_SUCCESS)
+      return code;
+    space.settle(position);
+    at = space.reserve(bytes, step);
+  }
+  if (!at)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  std::unique_lock guard{mutex_};
+  reservations_.emplace(*at, reservation{bytes, device});
+  out = *at;
+  return CUDA_SUCCESS;
+}
+
+CUresult virtual_memory::free(CUdeviceptr at, std::uint64_t bytes) {
+  std::unique_lock guard{mutex_};
+  auto known = reservations_.find(at);
+  if (known == reservations_.end() || known->second.bytes != bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto next = mappings_.lower_bound(at);
+  if (next != mappings_.end() && next->first < at + bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  // Others may have them once nothing in the log can mean what was here.
+  here().space(known->second.device).unreserve(at, bytes, here().tail());
+  reservations_.erase(known);
+  return CUDA_SUCCESS;
+}
+
+const virtual_memory::reservation*
+virtual_memory::reserved(device_address at, std::uint64_t bytes) const {
+  auto next = reservations_.upper_bound(at);
+  if (next == reservations_.begin())
+    return nullptr;
+  auto& [begin, x] = *std::prev(next);
+  auto inside = bytes <= x.bytes && at - begin <= x.bytes - bytes;
+  return inside ? &x : nullptr;
+}
+
+// -- memory
+// -----------------------------------------------------------------------
+
+CUresult virtual_memory::create(std::uint64_t bytes,
+                                const CUmemAllocationProp& what,
+                                CUmemGenericAllocationHandle& out) {
+  if (bytes == 0 || !is_whole(bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (auto code = check_properties(what); code != CUDA_SUCCESS)
+    return code;
+  auto device = *device_of(what.location);
+  if (!here().space(device).charge(bytes))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  std::unique_lock guard{mutex_};
+  auto id = ++last_memory_;
+  memories_.emplace(id, memory{bytes, device, what});
+  here().send(call::memory_create{{memory_id{id}}, bytes}, device);
+  out = id;
+  return CUDA_SUCCESS;
+}
+
+CUresult virtual_memory::release(CUmemGenericAllocationHandle handle) {
+  std::unique_lock guard{mutex_};
+  auto known = memories_.find(handle);
+  if (known == memories_.end() || known->second.handles == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  --known->second.handles;
+  forget_unused(handle);
+  return CUDA_SUCCESS;
+}
+
+void virtual_memory::forget_unused(CUmemGenericAllocationHandle handle) {
+  auto known = memories_.find(handle);
+  auto& x = known->second;
+  if (x.handles != 0 || x.mappings != 0)
+    return;
+  here().send(call::memory_destroy{{memory_id{handle}}}, x.device);
+  here().space(x.device).refund(x.bytes);
+  memories_.erase(known);
+}
+
+CUresult virtual_memory::retain(const void* at,
+                                CUmemGenericAllocationHandle& out) {
+  std::unique_lock guard{mutex_};
+  auto known = mapping_at(reinterpret_cast<std::uintptr_t>(at));
+  if (known == mappings_.end())
+    return CUDA_ERROR_INVALID_VALUE;
+  out = known->second.memory;
+  ++memories_.at(out).handles;
+  return CUDA_SUCCESS;
+}
+
+CUresult virtual_memory::properties(CUmemGenericAllocationHandle handle,
+                                    CUmemAllocationProp& out) const {
+  std::shared_lock guard{mutex_};
+  auto known = memories_.find(handle);
+  if (known == memories_.end() || known->second.handles == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  out = known->second.what;
+  return CUDA_SUCCESS;
+}
+
+// -- both
+// -------------------------------------------------------------------------
+
+CUresult virtual_memory::map(CUdeviceptr at, std::uint64_t bytes,
+                             std::uint64_t offset,
+                             CUmemGenericAllocationHandle handle) {
+  std::unique_lock guard{mutex_};
+  auto known = memories_.find(handle);
+  if (known == memories_.end() || known->second.handles == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto& x = known->second;
+  if (bytes == 0 || !is_whole(bytes) || !is_whole(at) || !is_whole(offset) ||
+      bytes > x.bytes || offset > x.bytes - bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto* place = reserved(at, bytes);
+  if (place == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  // Each device has a window of its own.
+  if (place->device != x.device)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  auto next = mappings_.lower_bound(at);
+  if ((next != mappings_.end() && next->first < at + bytes) ||
+      mapping_at(at) != mappings_.end())
+    return CUDA_ERROR_INVALID_VALUE;
+  here().send(call::memory_map{{memory_id{handle}}, at, bytes, offset},
+              x.device);
+  mappings_.emplace(at, mapping{bytes, handle, next_serial(), {}});
+  ++x.mappings;
+  return CUDA_SUCCESS;
+}
+
+virtual_memory::mapping_map::const_iterator
+virtual_memory::mapping_at(device_address at) const {
+  auto next = mappings_.upper_bound(at);
+  if (next == mappings_.begin())
+    return mappings_.end();
+  auto i = std::prev(next);
+  return at - i->first < i->second.bytes ? i : mappings_.end();
+}
+
+std::pair<virtual_memory::mapping_map::iterator,
+          virtual_memory::mapping_map::iterator>
+virtual_memory::whole_mappings(device_address at, std::uint64_t bytes) {
+  auto first = mappings_.find(at);
+  auto last = first;
+  auto end = at + bytes;
+  for (auto next = at; last != mappings_.end() && next < end; ++last) {
+    if (last->first != next || last->second.bytes > end - next)
+      break;
+    next += last->second.bytes;
+    if (next == end)
+      return {first, std::next(last)};
+  }
+  return {mappings_.end(), mappings_.end()};
+}
+
+CUresult virtual_memory::unmap(CUdeviceptr at, std::uint64_t bytes) {
+  auto device = here().device_of(at);
+  if (!device)
+    return CUDA_ERROR_INVALID_VALUE;
+  // What the work ended in is the next synchronisation's to tell.
+  (void)here().synchronise(*device);
+  std::unique_lock guard{mutex_};
+  auto [first, last] = whole_mappings(at, bytes);
+  if (first == last)
+    return CUDA_ERROR_INVALID_VALUE;
+  while (first != last) {
+    auto handle = first->second.memory;
+    here().send(call::memory_unmap{first->first, first->second.bytes}, *device);
+    first = mappings_.erase(first);
+    --memories_.at(handle).mappings;
+    forget_unused(handle);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult virtual_memory::set_access(CUdeviceptr at, std::uint64_t bytes,
+                                    const CUmemAccessDesc* wanted,
+                                    std::size_t count) {
+  if (wanted == nullptr || count == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!device_of(wanted[i].location))
+      return wanted[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE
+                 ? CUDA_ERROR_INVALID_DEVICE
+                 : CUDA_ERROR_NOT_SUPPORTED;
+    auto flags = wanted[i].flags;
+    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+        flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+        flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::unique_lock guard{mutex_};
+  auto [first, last] = whole_mappings(at, bytes);
+  if (first == last)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (; first != last; ++first) {
+    auto device = memories_.at(first->second.memory).device;
+    for (std::size_t i = 0; i < count; ++i) {
+      first->second.access[wanted[i].location.id] = wanted[i].flags;
+      if (wanted[i].location.id == device)
+        here().send(
+            call::memory_access{first->first, first->second.bytes,
+                                static_cast<std::uint32_t>(wanted[i].flags)},
+            device);
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult virtual_memory::access(CUdeviceptr at, CUmemLocation by,
+                                unsigned long long& out) const {
+  if (!device_of(by))
+    return CUDA_ERROR_INVALID_DEVICE;
+  std::shared_lock guard{mutex_};
+  auto known = mapping_at(at);
+  if (known == mappings_.end())
+    return CUDA_ERROR_INVALID_VALUE;
+  auto flags = known->second.access.find(by.id);
+  out = flags == known->second.access.end()
+            ? 0
+            : static_cast<unsigned long long>(flags->second);
+  return CUDA_SUCCESS;
+}
+
+std::optional<allocation> virtual_memory::find(device_address at) const {
+  std::shared_lock guard{mutex_};
+  auto known = mapping_at(at);
+  if (known == mappings_.end())
+    return std::nullopt;
+  return allocation{.address = known->first,
+                    .bytes = known->second.bytes,
+                    .kind = memory_kind::mapped,
+                    .serial = known->second.serial};
+}
+
+bool virtual_memory::usable(device_address at, std::uint64_t bytes) const {
+  std::shared_lock guard{mutex_};
+  for (auto i = mapping_at(at); i != mappings_.end() && i->first <= at; ++i) {
+    auto own = memories_.at(i->second.memory).device;
+    auto flags = i->second.access.find(own);
+    if (flags == i->second.access.end() ||
+        flags->second == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+      return false;
+    auto rest = i->first + i->second.bytes - at;
+    if (bytes <= rest)
+      return true;
+    at += rest;
+    bytes -= rest;
+  }
+  return false;
+}
+
+} // namespace vgpu::interposer

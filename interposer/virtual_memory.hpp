@@ -1,0 +1,101 @@
+// Memory that the program places by itself: addresses, memory without
+// addresses, and which lies where (CUDA driver API, "Virtual Memory
+// Management").
+#pragma once
+
+#include "interposer/address_space.hpp"
+#include "schema/memory.hpp"
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+
+namespace vgpu::interposer {
+
+/// All of it in this process. Memory counts against the quota from its creation
+/// until it has neither handle nor place; reserved addresses cost nothing.
+/// Arguments are checked as the driver checks them: CUDA_ERROR_INVALID_VALUE
+/// unless said otherwise. Thread-safe.
+class virtual_memory {
+public:
+  // -- addresses
+
+  /// Whole granules of the device's window, at a multiple of `alignment` (0 or
+  /// a power of two). CUDA_ERROR_OUT_OF_MEMORY when there are not so many.
+  CUresult reserve(std::uint8_t device, std::uint64_t bytes,
+                   std::uint64_t alignment, CUdeviceptr& out);
+  /// Of exactly what was reserved, and is mapped nowhere.
+  CUresult free(CUdeviceptr at, std::uint64_t bytes);
+
+  // -- memory
+
+  /// CUDA_ERROR_INVALID_DEVICE for a device that there is not,
+  /// CUDA_ERROR_NOT_SUPPORTED for memory that other processes can import in a
+  /// way that nothing here provides, CUDA_ERROR_OUT_OF_MEMORY by the quota.
+  CUresult create(std::uint64_t bytes, const CUmemAllocationProp& what,
+                  CUmemGenericAllocationHandle& out);
+  CUresult release(CUmemGenericAllocationHandle handle);
+  /// The handle of the memory that is mapped there, once more.
+  CUresult retain(const void* at, CUmemGenericAllocationHandle& out);
+  CUresult properties(CUmemGenericAllocationHandle handle,
+                      CUmemAllocationProp& out) const;
+
+  // -- both
+
+  CUresult map(CUdeviceptr at, std::uint64_t bytes, std::uint64_t offset,
+               CUmemGenericAllocationHandle handle);
+  /// Whole mappings; waits for the device.
+  CUresult unmap(CUdeviceptr at, std::uint64_t bytes);
+  CUresult set_access(CUdeviceptr at, std::uint64_t bytes,
+                      const CUmemAccessDesc* wanted, std::size_t count);
+  CUresult access(CUdeviceptr at, CUmemLocation by,
+                  unsigned long long& out) const;
+
+  /// The mapping that the address lies in.
+  std::optional<allocation> find(device_address at) const;
+  /// Whether its own device may use all of [at, at + bytes), over however many
+  /// mappings.
+  bool usable(device_address at, std::uint64_t bytes) const;
+
+private:
+  struct reservation {
+    std::uint64_t bytes = 0;
+    std::uint8_t device = 0;
+  };
+  struct memory {
+    std::uint64_t bytes = 0;
+    std::uint8_t device = 0;
+    CUmemAllocationProp what{};
+    std::size_t handles = 1;
+    std::size_t mappings = 0;
+  };
+  struct mapping {
+    std::uint64_t bytes = 0;
+    CUmemGenericAllocationHandle memory = 0;
+    std::uint64_t serial = 0;
+    /// By device; what is not named has none.
+    std::map<int, CUmemAccess_flags> access;
+  };
+  using mapping_map = std::map<device_address, mapping>;
+
+  const reservation* reserved(device_address at, std::uint64_t bytes) const;
+  mapping_map::const_iterator mapping_at(device_address at) const;
+  /// The mappings that cover exactly this range; empty where none do.
+  std::pair<mapping_map::iterator, mapping_map::iterator>
+  whole_mappings(device_address at, std::uint64_t bytes);
+  void forget_unused(CUmemGenericAllocationHandle handle);
+
+  mutable std::shared_mutex mutex_;
+  std::map<device_address, reservation> reservations_;
+  std::map<CUmemGenericAllocationHandle, memory> memories_;
+  mapping_map mappings_;
+  std::uint64_t last_memory_ = 0;
+};
+
+virtual_memory& virtual_memories();
+
+} // namespace vgpu::interposer
