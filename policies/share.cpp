@@ -12,7 +12,7 @@ constexpr double least_rest = 0.05;
 /// Who waits longer than this without hearing anything looks again.
 constexpr share_ns longest_wait = 50'000'000;
 /// So often somebody looks whether the holder has fallen idle.
-constexpr share_ns idle_look = 5'000'000;
+constexpr share_ns idle_look = 10'000'000;
 /// In quanta: how much credit is kept for later.
 constexpr double most_credit = 2;
 /// In quanta: with so much credit a turn is worth beginning.
@@ -270,7 +270,9 @@ share_outcome arbitrate(share_table& table, share_ns now) {
   auto look = std::min(next.next_credit, now + longest_wait);
   if (table.holder != share_table::nobody) {
     auto stalled = table.began + table.rules.stalled_after;
-    auto idle = table.idle_since + table.rules.idle_after;
+    auto fresh = table.idle_since == table.began;
+    auto idle = table.idle_since +
+                (fresh ? table.rules.unused_after : table.rules.idle_after);
     auto unused = table.idle_since != 0 && now >= idle;
     if (none || (!unused && now < stalled)) {
       // Who is idle now is so until it brings work, who is not may be soon.

@@ -40,8 +40,12 @@ struct share_rules {
   share_ns quantum = 20'000'000;
   /// After so long without a turn, priority counts no more.
   share_ns starved_after = 1'000'000'000;
-  /// A turn that was given and is not used is taken back after this.
+  /// A turn whose work is done, and more does not come, is taken back after
+  /// this,
   share_ns idle_after = 1'000'000;
+  /// one that was given to who waited for it, and is not used, after this: on a
+  /// busy host it takes a while to wake up.
+  share_ns unused_after = 10'000'000;
   /// A turn whose work does not end is taken back after this: it may never end,
   /// or wait for what only the next turn can do (kernels of one program on two
   /// devices that wait for each other).

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace vgpu::device::cpu {
 
@@ -40,7 +41,7 @@ struct engine::resident {
   std::unique_ptr<block> what;
 };
 
-engine::engine(unsigned threads) {
+engine::engine(unsigned threads, busy_time& busy) : busy_(busy) {
   for (auto i = 0u; i < threads; ++i)
     threads_.emplace_back([this, i] { work(i); });
 }
@@ -145,6 +146,7 @@ void engine::work(unsigned index) {
   auto current = std::shared_ptr<running>{}; // grid to start blocks of
   auto spare = std::unique_ptr<block>{};     // fits `current`
   auto taken = 0;
+  auto busy = false; // counted as such
   // A new block, when there is one to start.
   auto begin = [&]() -> bool {
     if (!current || !current->has_blocks() || ++taken > streak) {
@@ -170,6 +172,8 @@ void engine::work(unsigned index) {
     if (mine.empty() && !begin()) {
       current.reset();
       spare.reset();
+      if (std::exchange(busy, false))
+        busy_.leave();
       auto lock = std::unique_lock{mutex_};
       wake_.wait(lock, [&] {
         return stopping_ || (!frozen_ && std::any_of(grids_.begin(),
@@ -179,6 +183,8 @@ void engine::work(unsigned index) {
       });
       continue;
     }
+    if (!std::exchange(busy, true))
+      busy_.enter();
     if (frozen_) {
       auto lock = std::unique_lock{mutex_};
       wake_.wait(lock, [&] { return stopping_.load(); });

@@ -382,7 +382,7 @@ BOOST_AUTO_TEST_CASE(a_turn_that_is_not_used_is_taken_back) {
   want(table, b, ms);
   auto waiting = arbitrate(table, ms);
   BOOST_TEST(waiting.granted == share_table::nobody);
-  BOOST_TEST(waiting.look_again <= ms + table.rules.idle_after);
+  BOOST_TEST(waiting.look_again <= ms + table.rules.unused_after);
   BOOST_TEST(arbitrate(table, waiting.look_again).granted == b);
   // It is not given to the first again before that one asks for it.
   begin_work(table, b);
