@@ -119,7 +119,9 @@ void take(self_ptr self, const control::lease& lease, std::uint64_t request) {
     return;
   }
   x->request = 0;
-  if (x->lease && lease.epoch <= x->lease->epoch)
+  auto resized = x->lease && lease.epoch == x->lease->epoch &&
+                 lease.quota != x->lease->quota;
+  if (x->lease && lease.epoch <= x->lease->epoch && !resized)
     return;
   x->lease = lease;
   self->send(x->io, std::make_shared<const control::lease>(lease));

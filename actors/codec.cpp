@@ -159,10 +159,12 @@ void write(wire::PGpu::Builder to, const pgpu& x) {
   to.setBackend(to_kj(x.backend));
   write(to.initFacts(), x.facts);
   to.setState(to_kj(x.state));
+  to.setPolicy(to_kj(x.policy));
+  to.setQuantumUs(x.quantum_us);
 }
 pgpu read(wire::PGpu::Reader x) {
-  return {x.getOrdinal(), text(x.getBackend()), read(x.getFacts()),
-          text(x.getState())};
+  return {x.getOrdinal(),     text(x.getBackend()), read(x.getFacts()),
+          text(x.getState()), text(x.getPolicy()),  x.getQuantumUs()};
 }
 
 void write(wire::WorkerEndpoints::Builder to, const worker_endpoints& x) {
@@ -211,13 +213,13 @@ void write(wire::SessionLoad::Builder to, const session_load& x) {
   to.setMemoryBytes(x.memory_bytes);
   to.setCalls(x.calls);
   to.setCallNumber(x.call);
+  to.setDeviceNs(x.device_ns);
+  to.setTurns(x.turns);
+  to.setQuota(x.quota);
 }
 session_load read(wire::SessionLoad::Reader x) {
-  return {{x.getSession()},
-          {x.getEpoch()},
-          x.getMemoryBytes(),
-          x.getCalls(),
-          x.getCallNumber()};
+  return {{x.getSession()},  {x.getEpoch()},  x.getMemoryBytes(), x.getCalls(),
+          x.getCallNumber(), x.getDeviceNs(), x.getTurns(),       x.getQuota()};
 }
 
 void write(wire::NodeBeat::Builder to, const node_beat& x) {
@@ -246,10 +248,35 @@ void write(wire::Specification::Builder to, const specification& x) {
   to.setMemory(x.memory);
   to.setGpus(x.gpus);
   to.setProtection(to_wire(x.protection));
+  to.setLimit(x.limit);
+  to.setPriority(x.priority);
+  to.setNode(to_kj(x.node));
+  to.setPgpu(x.pgpu);
+  to.setBackend(to_kj(x.backend));
+  to.setLocality(static_cast<wire::Locality>(x.where));
+  to.setBeside(x.beside.value);
+  to.setApart(x.apart.value);
+  to.setWaitMs(x.wait_ms);
 }
 specification read(wire::Specification::Reader x) {
-  return {x.getShare(), x.getMemory(), x.getGpus(),
-          read_protection(x.getProtection())};
+  auto where = static_cast<std::uint16_t>(x.getLocality());
+  if (where > static_cast<std::uint16_t>(locality::any))
+    throw bad_value{"an unknown locality"};
+  specification out;
+  out.share = x.getShare();
+  out.memory = x.getMemory();
+  out.gpus = x.getGpus();
+  out.protection = read_protection(x.getProtection());
+  out.limit = x.getLimit();
+  out.priority = x.getPriority();
+  out.node = text(x.getNode());
+  out.pgpu = x.getPgpu();
+  out.backend = text(x.getBackend());
+  out.where = static_cast<locality>(where);
+  out.beside = {x.getBeside()};
+  out.apart = {x.getApart()};
+  out.wait_ms = x.getWaitMs();
+  return out;
 }
 
 void write(wire::Program::Builder to, const program& x) {
@@ -348,6 +375,8 @@ void write(wire::StartWorker::Builder to, const start_worker& x) {
   to.setProtection(to_wire(x.protection));
   to.setProgram(to_kj(x.program));
   to.setShare(x.share);
+  to.setLimit(x.limit);
+  to.setPriority(x.priority);
 }
 start_worker read(wire::StartWorker::Reader x) {
   return {{x.getSession()},
@@ -358,7 +387,9 @@ start_worker read(wire::StartWorker::Reader x) {
           x.getQuota(),
           read_protection(x.getProtection()),
           text(x.getProgram()),
-          x.getShare()};
+          x.getShare(),
+          x.getLimit(),
+          x.getPriority()};
 }
 
 void write(wire::WorkerStarted::Builder to, const worker_started& x) {
@@ -423,6 +454,43 @@ void write(wire::InjectFault::Builder to, const inject_fault& x) {
 }
 inject_fault read(wire::InjectFault::Reader x) {
   return {text(x.getNode()), x.getPgpu(), text(x.getKind())};
+}
+
+void write(wire::SetVgpu::Builder to, const set_vgpu& x) {
+  to.setVgpu(x.vgpu.value);
+  to.setShare(x.share);
+  to.setLimit(x.limit);
+  to.setMemory(x.memory);
+  to.setChangePriority(x.change_priority);
+  to.setPriority(x.priority);
+}
+set_vgpu read(wire::SetVgpu::Reader x) {
+  return {{x.getVgpu()}, x.getShare(),          x.getLimit(),
+          x.getMemory(), x.getChangePriority(), x.getPriority()};
+}
+
+void write(wire::SetPolicy::Builder to, const set_policy& x) {
+  to.setNode(to_kj(x.node));
+  to.setPgpu(x.pgpu);
+  to.setPolicy(to_kj(x.policy));
+  to.setQuantumUs(x.quantum_us);
+}
+set_policy read(wire::SetPolicy::Reader x) {
+  return {text(x.getNode()), x.getPgpu(), text(x.getPolicy()),
+          x.getQuantumUs()};
+}
+
+void write(wire::ResizeSession::Builder to, const resize_session& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+  to.setShare(x.share);
+  to.setLimit(x.limit);
+  to.setPriority(x.priority);
+  to.setQuota(x.quota);
+}
+resize_session read(wire::ResizeSession::Reader x) {
+  return {{x.getSession()}, {x.getEpoch()},  x.getShare(),
+          x.getLimit(),     x.getPriority(), x.getQuota()};
 }
 
 void write(wire::Event::Builder to, const event& x) {
@@ -504,6 +572,9 @@ struct body_writer {
   void operator()(const events& x) { write(to.initEvents(), x); }
   void operator()(const shutdown&) { to.setShutdown(); }
   void operator()(const done&) { to.setDone(); }
+  void operator()(const set_vgpu& x) { write(to.initSetVgpu(), x); }
+  void operator()(const set_policy& x) { write(to.initSetPolicy(), x); }
+  void operator()(const resize_session& x) { write(to.initResizeSession(), x); }
 };
 
 body read_body(wire::Envelope::Reader x) {
@@ -558,6 +629,12 @@ body read_body(wire::Envelope::Reader x) {
     return shutdown{};
   case wire::Envelope::DONE:
     return done{};
+  case wire::Envelope::SET_VGPU:
+    return read(x.getSetVgpu());
+  case wire::Envelope::SET_POLICY:
+    return read(x.getSetPolicy());
+  case wire::Envelope::RESIZE_SESSION:
+    return read(x.getResizeSession());
   }
   throw bad_value{"a kind of message (" +
                   std::to_string(static_cast<unsigned>(x.which())) +
@@ -574,7 +651,7 @@ const char* name_of(const body& what) noexcept {
       "suspect",     "closeSession",  "report",       "lease",
       "workerHello", "workerBeat",    "injectFault",  "statusRequest",
       "status",      "eventsRequest", "events",       "shutdown",
-      "done"};
+      "done",        "setVgpu",       "setPolicy",    "resizeSession"};
   static_assert(std::size(names) == std::variant_size_v<body>);
   return names[what.index()];
 }

@@ -3,6 +3,7 @@
 #include "actors/audit.hpp"
 #include "actors/call_dispatch.hpp"
 #include "actors/executor_shared.hpp"
+#include "devices/meter.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -39,6 +40,7 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
     : devices_(std::move(devices)), host_calls_(std::make_shared<host_calls>()),
       consoles_(std::make_shared<consoles>()),
       health_(std::make_shared<health>()) {
+  quota_ = quota;
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     auto window = first_window + i * window_bytes;
     if (auto ok = devices_[i]->reserve_window(window); !ok)
@@ -87,9 +89,10 @@ void executor::serve(std::shared_ptr<answer_sink> sink) {
   sink_ = std::move(sink);
 }
 
-void executor::execute(const record& what, std::shared_ptr<const void> owner) {
+bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
   status outcome;
   bool waits = false;
+  bool refused = false; // it is not our turn
   std::string_view name;
   auto decoded = call::decode(
       what.message, [&]<class Call>(const Call& x, std::uint8_t ordinal) {
@@ -98,30 +101,57 @@ void executor::execute(const record& what, std::shared_ptr<const void> owner) {
           outcome = fault{CUDA_ERROR_INVALID_DEVICE, "no such device"};
           return;
         }
+        if constexpr (brings_work<Call>)
+          if (refused = !gates_.enter(ordinal, key_of(x)); refused)
+            return;
         call_dispatch on{*this, what, std::move(owner), ordinal};
         outcome = audit_handles(on.state(), x);
         if (outcome)
           outcome = on.join(x);
         if (outcome)
           outcome = on(x);
+        if constexpr (brings_work<Call>)
+          gates_.submitted(ordinal);
       });
+  if (refused)
+    return false;
   if (!decoded)
     outcome = decoded;
   position_ = what.end;
   calls_.fetch_add(1, std::memory_order_relaxed);
   if (outcome)
-    return;
+    return true;
   if (health::is_loss(outcome.code())) {
     (void)health_->note(*sink_, outcome.code());
-    return;
+    return true;
   }
   if (waits || what.slot != 0) {
     spdlog::debug("call {} refused: {}", what.call.value, outcome.why().what);
     sink_->answer({what.slot, what.call}, outcome.code(), 0);
-    return;
+    return true;
   }
   spdlog::warn("call {} failed: {}", what.call.value, outcome.why().what);
   (void)health_->note(*sink_, outcome.code());
+  return true;
+}
+
+void executor::allow(std::uint64_t quota) {
+  if (quota <= quota_)
+    return;
+  quota_ = quota;
+  for (auto& x : states_)
+    x.allow(quota);
+  if (tell_quota_)
+    for (auto& x : devices_)
+      tell_quota_(*x, quota);
+}
+
+std::chrono::nanoseconds executor::device_time() const {
+  std::chrono::nanoseconds out{0};
+  for (auto& x : devices_)
+    if (auto* meter = dynamic_cast<const device::meter*>(x.get()))
+      out += meter->busy();
+  return out;
 }
 
 std::uint64_t executor::executed() const {

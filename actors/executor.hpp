@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/answers.hpp"
+#include "actors/share_gate.hpp"
 #include "actors/stream_order.hpp"
 #include "actors/vgpu_state.hpp"
 #include "devices/device.hpp"
@@ -9,6 +10,7 @@
 #include "devices/texture_unit.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -63,8 +65,27 @@ public:
 
   /// Executes one call. `owner` keeps the record's payload alive. Never throws
   /// for what the program did: the program gets its error, at once where it
-  /// waits and at its next synchronising call where it does not.
-  void execute(const record& what, std::shared_ptr<const void> owner);
+  /// waits and at its next synchronising call where it does not. False: it is
+  /// not the session's turn, nothing was done, and the call is to be executed
+  /// again after gates().wait().
+  bool execute(const record& what, std::shared_ptr<const void> owner);
+
+  /// Raises the quota. It is never lowered: a replay makes again what was
+  /// allocated under the largest, and the program's side refuses at once what
+  /// exceeds the present one.
+  void allow(std::uint64_t quota);
+  std::uint64_t quota() const noexcept { return quota_; }
+  /// How long the devices that keep account of it worked, in all.
+  std::chrono::nanoseconds device_time() const;
+  /// How a device is told.
+  void when_allowed(std::function<void(device::device&, std::uint64_t)> tell) {
+    tell_quota_ = std::move(tell);
+  }
+
+  /// Where the session's work waits for its turn on each device. Set before
+  /// the first call; without, it never waits.
+  share_gates& gates() noexcept { return gates_; }
+  device::device& on(std::size_t ordinal) { return *devices_[ordinal]; }
 
   /// Calls executed so far, and up to where the log is no longer needed.
   std::uint64_t calls() const noexcept { return calls_.load(); }
@@ -94,6 +115,9 @@ private:
   std::vector<device::memory_unit*> memory_units_;   // likewise
   std::vector<vgpu_state> states_;
   std::vector<stream_order> orders_;
+  share_gates gates_;
+  std::uint64_t quota_ = 0;
+  std::function<void(device::device&, std::uint64_t)> tell_quota_;
   std::shared_ptr<answer_sink> sink_;
   std::shared_ptr<payload_pins> pins_ = std::make_shared<payload_pins>();
   std::shared_ptr<host_calls> host_calls_;

@@ -66,6 +66,19 @@ result<hello> decode_hello(std::span<const std::uint64_t> words) {
             wish.getProtection() == wire::Protection::NONE
                 ? control::protection::none
                 : control::protection::journal;
+        out.specification.limit = wish.getLimit();
+        out.specification.priority = wish.getPriority();
+        out.specification.node = wish.getNode().cStr();
+        out.specification.pgpu = wish.getPgpu();
+        out.specification.backend = wish.getBackend().cStr();
+        auto where = static_cast<unsigned>(wish.getLocality());
+        if (where > static_cast<unsigned>(control::locality::any))
+          return fault{CUDA_ERROR_INVALID_VALUE,
+                       "a program wants a place of an unknown kind"};
+        out.specification.where = static_cast<control::locality>(where);
+        out.specification.beside = {wish.getBeside()};
+        out.specification.apart = {wish.getApart()};
+        out.specification.wait_ms = wish.getWaitMs();
         out.resumed = in.getResumed();
         return out;
       });

@@ -10,13 +10,36 @@ json to_json(const control::specification& x) {
   return {{"share", x.share},
           {"memory", x.memory},
           {"gpus", x.gpus},
-          {"protection", static_cast<unsigned>(x.protection)}};
+          {"protection", static_cast<unsigned>(x.protection)},
+          {"limit", x.limit},
+          {"priority", x.priority},
+          {"wanted_node", x.node},
+          {"wanted_pgpu", x.pgpu},
+          {"backend", x.backend},
+          {"where", static_cast<unsigned>(x.where)},
+          {"beside", x.beside.value},
+          {"apart", x.apart.value},
+          {"wait_ms", x.wait_ms}};
 }
 
+/// What a former release did not write has its default.
 control::specification spec_from_json(const json& x) {
-  return {x.at("share"), x.at("memory"), x.at("gpus"),
-          x.at("protection") == 0u ? control::protection::none
-                                   : control::protection::journal};
+  control::specification out;
+  out.share = x.at("share");
+  out.memory = x.at("memory");
+  out.gpus = x.at("gpus");
+  out.protection = x.at("protection") == 0u ? control::protection::none
+                                            : control::protection::journal;
+  out.limit = x.value("limit", out.limit);
+  out.priority = x.value("priority", out.priority);
+  out.node = x.value("wanted_node", out.node);
+  out.pgpu = x.value("wanted_pgpu", out.pgpu);
+  out.backend = x.value("backend", out.backend);
+  out.where = static_cast<control::locality>(x.value("where", 0u));
+  out.beside = {x.value("beside", std::uint64_t{0})};
+  out.apart = {x.value("apart", std::uint64_t{0})};
+  out.wait_ms = x.value("wait_ms", out.wait_ms);
+  return out;
 }
 
 json to_json(const control::program& x) {
@@ -114,6 +137,7 @@ json to_json(const session_record& x) {
           {"host", x.worker.host},
           {"pid", x.pid},
           {"quota", x.quota},
+          {"largest_quota", x.largest_quota},
           {"client", x.client},
           {"reason", x.reason},
           {"had_lease", x.had_lease}};
@@ -133,6 +157,7 @@ session_record session_from_json(const json& x) {
   out.worker = {x.at("endpoint"), x.at("guest_socket"), x.at("host")};
   out.pid = x.at("pid");
   out.quota = x.at("quota");
+  out.largest_quota = x.value("largest_quota", out.quota);
   out.client = x.at("client");
   out.reason = x.at("reason");
   out.had_lease = x.at("had_lease");

@@ -58,6 +58,9 @@ constexpr bool said_by(role as) {
     return as == role::client;
   else if constexpr (std::is_same_v<T, event>)
     return true;
+  else if constexpr (std::is_same_v<T, set_vgpu> ||
+                     std::is_same_v<T, set_policy>)
+    return as == role::command;
   else if constexpr (std::is_same_v<T, shutdown>)
     return as == role::command || as == role::node;
   else
@@ -355,6 +358,8 @@ void manager_core::find_next_deadline() {
       due(x.start_by);
     if (x.stage == session_stage::waiting && x.retry_at > now_)
       due(x.retry_at);
+    if (x.stage == session_stage::waiting && x.wait_until && !x.had_lease)
+      due(*x.wait_until);
   }
   for (const auto& [id, x] : unclaimed_)
     due(x.until);

@@ -162,13 +162,24 @@ private:
   void displace(session_record& x, const std::string& reason, bool failed);
   void give_up(session_record& x, const std::string& why);
   void give_lease(session_record& x);
+  void stop_waiting(session_record& x, const std::string& why);
   void end_session(session_id id, const std::string& why);
   void retry_waiting();
+  policy::cluster_view view_for_placement() const;
   void save(const session_record& x);
   std::uint64_t quota_of(const session_record& x) const;
   policy::cluster_view view() const;
   policy::demand demand_of(const session_record& x) const;
   about about_session(const session_record& x) const;
+
+  // -- manager_resize.cpp -----------------------------------------------------
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::set_vgpu& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::set_policy& x);
+  status check_resize(const session_record& x, const control::set_vgpu& to);
+  void resize(session_record& x, const control::set_vgpu& to);
+  void quota_known(session_record& x);
 
   template <class T>
   void handle(const std::string& peer, const control::envelope& from,
@@ -188,6 +199,9 @@ private:
   std::map<std::string, node_record> nodes_;
   std::map<session_id, session_record> sessions_;
   std::map<session_id, unclaimed_worker> unclaimed_;
+  /// Kept for who waits at the head of the queue, while those behind it are
+  /// looked at.
+  std::vector<policy::place> kept_;
   std::uint64_t last_session_ = 0;
   std::uint64_t last_vgpu_ = 0;
   directory directory_;

@@ -176,6 +176,7 @@ void manager_core::handle(const std::string& peer,
     if (s == sessions_.end() || load.epoch != s->second.epoch)
       continue;
     s->second.load = load;
+    quota_known(s->second);
   }
   answer(peer, from.request, control::beat_ack{x.number, incarnation_});
 }

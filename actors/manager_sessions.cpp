@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 namespace vgpu {
 
@@ -41,7 +42,7 @@ policy::cluster_view manager_core::view() const {
     to.alive = node.state == node_record::stage::alive;
     for (const auto& pgpu : node.info.pgpus)
       to.pgpus.push_back({pgpu.ordinal, pgpu.facts.total_memory, 0, 0, 0,
-                          pgpu.state == "healthy"});
+                          pgpu.state == "healthy", pgpu.backend});
   }
   for (const auto& [id, x] : sessions_) {
     auto i = index.find(x.where.node);
@@ -66,6 +67,24 @@ policy::demand manager_core::demand_of(const session_record& x) const {
   out.host = x.program.host;
   out.previous = x.where;
   out.failing = x.failing;
+  out.limit = x.spec.limit;
+  out.node = x.spec.node;
+  out.pgpu = x.spec.pgpu;
+  out.backend = x.spec.backend;
+  out.where = x.spec.where == control::locality::any
+                  ? policy::demand::locality::any
+              : x.spec.where == control::locality::local_only
+                  ? policy::demand::locality::local_only
+                  : policy::demand::locality::local_first;
+  out.beside_somebody = static_cast<bool>(x.spec.beside);
+  for (const auto& [id, other] : sessions_) {
+    if (other.stage == session_stage::waiting || id == x.id)
+      continue;
+    if (x.spec.beside && other.vgpu == x.spec.beside)
+      out.beside.push_back(other.where);
+    if (x.spec.apart && other.vgpu == x.spec.apart)
+      out.apart.push_back(other.where);
+  }
   return out;
 }
 
@@ -103,7 +122,11 @@ void manager_core::handle(const std::string& peer,
   fresh.client_peer = peer;
   fresh.request = from.request;
   fresh.retry_at = fresh.displaced_at = now_;
-  place(sessions_[fresh.id] = std::move(fresh));
+  if (fresh.spec.wait_ms != control::wait_for_ever)
+    fresh.wait_until = now_ + std::chrono::milliseconds{fresh.spec.wait_ms};
+  // Behind those that wait already.
+  sessions_[fresh.id] = std::move(fresh);
+  retry_waiting();
 }
 
 /// The session, if this client may speak for it; otherwise the client is
@@ -291,17 +314,28 @@ void manager_core::client_back(const std::string& peer,
 
 // -- placement ----------------------------------------------------------------
 
+/// A node whose connection has just ended is most likely dead; if it is not,
+/// it will be back in a moment.
+policy::cluster_view manager_core::view_for_placement() const {
+  auto out = view();
+  for (auto& node : out.nodes)
+    node.alive = node.alive && !nodes_.at(node.name).seen.closed;
+  return out;
+}
+
 /// Finds a waiting session a place, or notes why there is none.
 void manager_core::place(session_record& x) {
   if (x.client_peer.empty() || now_ < x.retry_at)
     return;
-  auto cluster = view();
-  // A node whose connection has just ended is most likely dead; if it is not,
-  // it will be back in a moment.
-  for (auto& node : cluster.nodes)
-    node.alive = node.alive && !nodes_.at(node.name).seen.closed;
+  auto cluster = view_for_placement();
+  for (const auto& where : kept_)
+    policy::keep(cluster, where);
   auto found = policy::choose_place(cluster, demand_of(x));
   if (auto* none = std::get_if<policy::no_place>(&found)) {
+    if (x.wait_until && !x.had_lease && now_ >= *x.wait_until)
+      return stop_waiting(x, none->why);
+    if (x.wait_until && !x.had_lease)
+      due(*x.wait_until);
     if (x.waiting_because != none->why) {
       x.waiting_because = none->why;
       emit("session-waiting", "no place now: " + none->why, about_session(x));
@@ -322,13 +356,15 @@ void manager_core::start(session_record& x, policy::place where) {
   x.start_by = now_ + options_.start_within;
   due(x.start_by);
   x.quota = quota_of(x);
+  x.largest_quota = std::max(x.largest_quota, x.quota);
   // First the store, then the world: a manager that dies in between must not
   // give this epoch again.
   save(x);
-  send_to_node(x.where.node,
-               control::start_worker{x.id, x.vgpu, x.epoch, x.token(),
-                                     x.where.pgpus, x.quota, x.spec.protection,
-                                     x.program.name, x.spec.share});
+  send_to_node(
+      x.where.node,
+      control::start_worker{x.id, x.vgpu, x.epoch, x.token(), x.where.pgpus,
+                            x.largest_quota, x.spec.protection, x.program.name,
+                            x.spec.share, x.spec.limit, x.spec.priority});
 }
 
 /// Bytes a device: what was asked for, or the share of the smallest pGPU.
@@ -429,6 +465,19 @@ void manager_core::give_up(session_record& x, const std::string& why) {
   due(now_);
 }
 
+/// The place that it was to wait for did not come in time.
+void manager_core::stop_waiting(session_record& x, const std::string& why) {
+  auto text =
+      "no place within " + std::to_string(x.spec.wait_ms) + " ms: " + why;
+  if (!x.client_peer.empty())
+    answer(x.client_peer, x.request,
+           control::refusal{CUDA_ERROR_NO_DEVICE, text, x.id});
+  emit("session-failed", text, about_session(x));
+  x.client_peer.clear();
+  x.orphan_until = now_;
+  due(now_);
+}
+
 void manager_core::end_session(session_id id, const std::string& why) {
   auto i = sessions_.find(id);
   if (i == sessions_.end())
@@ -444,14 +493,30 @@ void manager_core::end_session(session_id id, const std::string& why) {
   retry_waiting();
 }
 
+/// Those that ran already first, then by priority and age. Whoever finds no
+/// place has the pGPUs kept that it will get soonest: those behind it may take
+/// what is left, and never make it wait longer.
 void manager_core::retry_waiting() {
-  std::vector<session_id> waiting;
+  using rank = std::tuple<bool, std::int32_t, std::uint64_t>;
+  std::vector<std::pair<rank, session_id>> waiting;
   for (const auto& [id, x] : sessions_)
     if (x.stage == session_stage::waiting)
-      waiting.push_back(id);
-  for (auto id : waiting)
-    if (auto i = sessions_.find(id); i != sessions_.end())
-      place(i->second);
+      waiting.push_back({{!x.had_lease, -x.spec.priority, id.value}, id});
+  std::sort(waiting.begin(), waiting.end());
+  for (const auto& [unused, id] : waiting) {
+    auto i = sessions_.find(id);
+    if (i == sessions_.end())
+      continue;
+    auto& x = i->second;
+    place(x);
+    if (x.stage != session_stage::waiting || x.client_peer.empty() ||
+        x.spec.memory == 0)
+      continue;
+    auto what = demand_of(x);
+    if (auto where = policy::place_to_keep(view_for_placement(), what))
+      kept_.push_back(std::move(*where));
+  }
+  kept_.clear();
 }
 
 } // namespace vgpu

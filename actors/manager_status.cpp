@@ -33,6 +33,8 @@ json describe(const control::pgpu& pgpu, const std::string& node,
           {"memory", pgpu.facts.total_memory},
           {"used", used},
           {"state", pgpu.state},
+          {"policy", pgpu.policy},
+          {"quantum_ms", pgpu.quantum_us / 1000.0},
           {"sessions", std::move(ids)}};
 }
 
@@ -53,7 +55,9 @@ json describe(const session_record& x) {
           {"connected", !x.client_peer.empty()},
           {"memory", x.load.memory_bytes},
           {"quota", x.quota},
-          {"calls", x.load.calls}};
+          {"calls", x.load.calls},
+          {"device_seconds", static_cast<double>(x.load.device_ns) / 1e9},
+          {"turns", x.load.turns}};
 }
 
 } // namespace
@@ -77,6 +81,8 @@ std::string manager_core::status_json() const {
     if (entry.is_null())
       entry = {{"id", x.vgpu.value},
                {"share", x.spec.share},
+               {"limit", x.spec.limit},
+               {"priority", x.spec.priority},
                {"memory", x.spec.memory},
                {"gpus", x.spec.gpus},
                {"protection", x.spec.protection == control::protection::none

@@ -1,7 +1,9 @@
-// One physical GPU of a node, as an actor: who uses it, and how it is.
+// One physical GPU of a node, as an actor: who uses it, by which rules its
+// compute is shared, and how it is.
 #pragma once
 
 #include "actors/protocol.hpp"
+#include "actors/share_board.hpp"
 
 #include <caf/all.hpp>
 
@@ -18,10 +20,24 @@ namespace vgpu {
 struct pgpu_reserve {
   session_id session;
   std::uint64_t quota = 0;
+  policy::share_claim claim{};
 };
 struct pgpu_answer {
   std::uint32_t ordinal = 0;
   std::string refusal; // empty: granted
+  /// Where its worker takes turns; nobody: it does not.
+  std::int32_t seat = policy::share_table::nobody;
+  std::shared_ptr<share_board> board;
+};
+/// What a session may use of the compute, from now on.
+struct pgpu_claim {
+  session_id session;
+  policy::share_claim claim{};
+};
+/// By which rules it is shared; what is empty or zero stays.
+struct pgpu_rules {
+  std::string policy;
+  std::uint32_t quantum_us = 0;
 };
 struct pgpu_release {
   session_id session;
@@ -36,10 +52,12 @@ struct pgpu_use {
 struct pgpu_fail {
   std::string state;
 };
-/// Told to the owner when the state has changed.
+/// Told to the owner when the state or the rules have changed.
 struct pgpu_changed {
   std::uint32_t ordinal = 0;
   std::string state;
+  std::string policy;
+  std::uint32_t quantum_us = 0;
 };
 /// Answered with pgpu_account.
 struct pgpu_ask {};
@@ -57,7 +75,10 @@ struct pgpu_state {
   struct seat {
     std::uint64_t quota = 0;
     std::uint64_t used = 0;
+    std::int32_t place = policy::share_table::nobody; // at the board
   };
+  /// Null where the kernel gave no memory for it: then nobody takes turns.
+  std::shared_ptr<share_board> board;
   control::pgpu what;
   std::map<session_id, seat> seats;
 };
@@ -70,6 +91,8 @@ caf::behavior pgpu(caf::stateful_actor<pgpu_state>* self, control::pgpu what,
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::control::pgpu)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::pgpu_reserve)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::pgpu_answer)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::pgpu_claim)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::pgpu_rules)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::pgpu_release)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::pgpu_use)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::pgpu_fail)

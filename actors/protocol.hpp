@@ -5,6 +5,7 @@
 
 #include "schema/fault.hpp"
 #include "schema/ids.hpp"
+#include "schema/specification.hpp"
 
 #include <array>
 #include <cstddef>
@@ -63,6 +64,8 @@ struct pgpu {
   std::string backend; // "cpu" or "nvidia"
   device_facts facts;
   std::string state = "healthy"; // "healthy", "lost", "quarantined"
+  std::string policy{};          // by which its compute is shared
+  std::uint32_t quantum_us = 0;
   bool operator==(const pgpu&) const = default;
 };
 
@@ -97,8 +100,11 @@ struct session_load {
   session_id session;
   vgpu::epoch epoch;
   std::uint64_t memory_bytes = 0;
-  std::uint64_t calls = 0; // executed by this worker since it started
-  std::uint64_t call = 0;  // how far it is in the log
+  std::uint64_t calls = 0;     // executed by this worker since it started
+  std::uint64_t call = 0;      // how far it is in the log
+  std::uint64_t device_ns = 0; // charged in turns
+  std::uint64_t turns = 0;
+  std::uint64_t quota = 0; // bytes a device, as the worker knows it
   bool operator==(const session_load&) const = default;
 };
 
@@ -116,17 +122,6 @@ struct beat_ack {
 };
 
 // -- leases -------------------------------------------------------------------
-
-enum class protection : std::uint16_t { none, journal };
-
-/// What is asked of a vGPU.
-struct specification {
-  double share = 1.0;       // of one pGPU's compute, in (0, 1]
-  std::uint64_t memory = 0; // bytes a device; 0: the pGPU's by share
-  std::uint32_t gpus = 1;
-  control::protection protection = control::protection::journal;
-  bool operator==(const specification&) const = default;
-};
 
 struct program {
   std::string name;
@@ -194,6 +189,8 @@ struct start_worker {
   control::protection protection = control::protection::journal;
   std::string program;
   double share = 1.0;
+  double limit = 1.0;
+  std::int32_t priority = 0;
   bool operator==(const start_worker&) const = default;
 };
 
@@ -242,6 +239,39 @@ struct inject_fault {
   bool operator==(const inject_fault&) const = default;
 };
 
+// -- resizing -----------------------------------------------------------------
+
+/// Changes a vGPU while it runs; what is zero or empty stays.
+struct set_vgpu {
+  vgpu_id vgpu;
+  double share = 0;
+  double limit = 0;
+  std::uint64_t memory = 0;
+  bool change_priority = false;
+  std::int32_t priority = 0;
+  bool operator==(const set_vgpu&) const = default;
+};
+
+/// By which policy a pGPU's compute is shared; what is zero or empty stays.
+struct set_policy {
+  std::string node;
+  std::uint32_t pgpu = 0;
+  std::string policy;
+  std::uint32_t quantum_us = 0;
+  bool operator==(const set_policy&) const = default;
+};
+
+/// What a session holds from now on.
+struct resize_session {
+  session_id session;
+  vgpu::epoch epoch;
+  double share = 1;
+  double limit = 1;
+  std::int32_t priority = 0;
+  std::uint64_t quota = 0; // bytes a device
+  bool operator==(const resize_session&) const = default;
+};
+
 // -- events and commands ------------------------------------------------------
 
 struct event {
@@ -288,12 +318,12 @@ struct done {
   bool operator==(const done&) const = default;
 };
 
-using body =
-    std::variant<refusal, hello, welcome, register_node, node_beat,
-                 worker_started, worker_exited, beat_ack, start_worker,
-                 stop_worker, acquire, adopt, suspect, close_session, event,
-                 lease, worker_hello, worker_beat, inject_fault, status_request,
-                 status_text, events_request, events, shutdown, done>;
+using body = std::variant<refusal, hello, welcome, register_node, node_beat,
+                          worker_started, worker_exited, beat_ack, start_worker,
+                          stop_worker, acquire, adopt, suspect, close_session,
+                          event, lease, worker_hello, worker_beat, inject_fault,
+                          status_request, status_text, events_request, events,
+                          shutdown, done, set_vgpu, set_policy, resize_session>;
 
 /// One message.
 struct envelope {

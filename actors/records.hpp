@@ -49,8 +49,9 @@ struct session_record {
   policy::place where; // of the latest start
   control::worker_endpoints worker;
   std::uint32_t pid = 0;
-  std::uint64_t quota = 0; // bytes a device
-  std::string client;      // its logical name
+  std::uint64_t quota = 0;         // bytes a device
+  std::uint64_t largest_quota = 0; // ever: what a replay may need
+  std::string client;              // its logical name
   std::string reason = "first";
   bool had_lease = false;
 
@@ -64,6 +65,9 @@ struct session_record {
   time_point start_by;
   time_point displaced_at;
   std::string waiting_because;
+  std::optional<time_point> wait_until; // for its first place
+  /// Its client is told the quota when the worker knows it.
+  bool quota_untold = false;
   control::session_load load;
 
   std::uint64_t token() const {

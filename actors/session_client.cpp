@@ -251,7 +251,18 @@ void session_client::end(const std::string& why) {
 // -- leases
 // -------------------------------------------------------------------------
 
+/// The same place, but more or less of it.
+void session_client::resize(const control::lease& lease) {
+  if (lease_->quota == lease.quota)
+    return;
+  lease_->quota = lease.quota;
+  area_->header().quota.store(lease.quota, std::memory_order_relaxed);
+  write_ticket();
+}
+
 void session_client::serve(const control::lease& lease) {
+  if (area_ && lease_ && lease.epoch == lease_->epoch)
+    return resize(lease);
   if (!area_ || lost_ || (lease_ && lease.epoch <= lease_->epoch))
     return;
   if (lease_)

@@ -87,6 +87,7 @@ private:
 
   // leases
   void serve(const control::lease& lease);
+  void resize(const control::lease& lease);
   bool fence();
   void lose_session(const std::string& why);
   data::attach make_attach(std::uint64_t answers_seen) const;

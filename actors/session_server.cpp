@@ -23,6 +23,8 @@ constexpr std::chrono::nanoseconds longest_spin = 50us;
 constexpr std::chrono::nanoseconds shortest_spin = 2us;
 /// How often the client hears of us while a call is executed.
 constexpr auto look_every = 50ms;
+/// A call that waits for the session's turn keeps the rest waiting so long.
+constexpr auto turn_patience = 20ms;
 
 bool same_file(int a, int b) {
   struct stat x {};
@@ -82,9 +84,13 @@ void session_server::act() {
       read_socket();
     if (!running_)
       break;
+    no_turn_ = false;
     read_log();
     execute_backlog();
+    exec_->gates().rest();
     send_answers();
+    if (no_turn_)
+      await_turn();
     report(false);
     check_device();
     publish();
@@ -99,6 +105,8 @@ void session_server::act() {
 // ----------------------------------------------------------------------
 
 std::chrono::milliseconds session_server::patience() const {
+  if (no_turn_)
+    return 0ms;
   // Nobody serves us: look now and then whether that has lasted too long.
   if (guest_here_)
     return -1ms;
@@ -110,13 +118,14 @@ void session_server::wait() {
   // now and then.
   constexpr unsigned rounds_unpolled = 64;
   ready_ = {};
-  if (guest_here_ && ++unpolled_ < rounds_unpolled && spin())
+  if (guest_here_ && !no_turn_ && ++unpolled_ < rounds_unpolled && spin())
     return;
   unpolled_ = 0;
   sleep();
 }
 
 void session_server::sleep() {
+  gauges_->device_ns = static_cast<std::uint64_t>(exec_->device_time().count());
   std::vector<pollfd> items;
   items.push_back({listener_.get(), POLLIN, 0});
   for (auto& x : strangers_)
@@ -172,6 +181,7 @@ void session_server::read_mailbox() {
       [this](std::uint32_t ordinal, device::injected_fault what) {
         exec_->inject(ordinal, what);
       },
+      [this](std::uint64_t quota) { exec_->allow(quota); },
       [this](caf::exit_msg& msg) {
         running_ = false;
         fail_state(std::move(msg.reason));
@@ -216,6 +226,7 @@ void session_server::publish() {
   gauges_->calls = exec_->calls();
   gauges_->position = position_;
   gauges_->memory = exec_->used_bytes();
+  gauges_->quota = exec_->quota();
   gauges_->error = static_cast<std::uint32_t>(exec_->error());
   if (mapped_)
     mapped_->area->publish_executed(exec_->executed());
@@ -360,7 +371,11 @@ void session_server::read_log() {
     if (!*got)
       break;
     // The log stays mapped as long as devices copy out of it.
-    exec_->execute(**got, nullptr);
+    if (!exec_->execute(**got, nullptr)) {
+      mapped_->reader.rewind(position_);
+      no_turn_ = true;
+      break;
+    }
     position_ = (*got)->end;
     if (!replay_told_ && position_ >= replay_until_)
       report(true);
@@ -436,7 +451,12 @@ void session_server::on(const std::string& peer, const data::attach& x) {
   heard_ = clock::now();
   received_ = std::max(received_, position_);
   if (!forwarded_)
-    forwarded_ = std::make_shared<forwarded_answers>([this] { ring(); });
+    // A device may answer until its executor is gone.
+    forwarded_ =
+        std::make_shared<forwarded_answers>([this, exec = exec_.get()] {
+          ring();
+          exec->gates().nudge();
+        });
   begin_replay(x);
   forwarded_->attached(x);
   forwarded_->acknowledge(x.answers_seen);
@@ -495,7 +515,10 @@ void session_server::execute_backlog() {
       spdlog::error("session {}: {}", options_.session.value, why);
       return end(why);
     }
-    execute_away(**got, owner);
+    if (!execute_away(**got, owner)) {
+      no_turn_ = true;
+      break;
+    }
     rest = rest.subspan((*got)->end - position_);
     position_ = (*got)->end;
     if (rest.empty())
@@ -512,11 +535,18 @@ void session_server::execute_backlog() {
 
 /// A call may take longer than a client waits for a sign of life: a module
 /// that is compiled, memory that is cleared.
-void session_server::execute_away(const record& what,
+bool session_server::execute_away(const record& what,
                                   std::shared_ptr<const void> owner) {
   stand_in_.leave();
-  exec_->execute(what, std::move(owner));
+  auto done = exec_->execute(what, std::move(owner));
   stand_in_.back();
+  return done;
+}
+
+/// Sockets, mailbox and answers have their turn all the while.
+void session_server::await_turn() {
+  if (!called())
+    exec_->gates().wait(turn_patience);
 }
 
 /// On the stand-in's thread, while a call is executed: nothing of the executor

@@ -38,6 +38,8 @@ struct session_gauges {
   std::atomic<std::uint64_t> calls{0};
   std::atomic<std::uint64_t> position{0};
   std::atomic<std::uint64_t> memory{0};
+  std::atomic<std::uint64_t> quota{0};     // bytes a device
+  std::atomic<std::uint64_t> device_ns{0}; // where the devices know
   std::atomic<std::uint32_t> error{0};
 };
 
@@ -47,7 +49,8 @@ using server_done = std::function<void(const std::string& why, bool clean)>;
 
 /// One thread, spawned detached. It alone touches the executor, the data
 /// plane's ZeroMQ socket and the guest sockets. Takes
-/// (inject_fault: device ordinal, device::injected_fault) and exit messages.
+/// (inject_fault: device ordinal, device::injected_fault), a quota in bytes
+/// (std::uint64_t), and exit messages.
 ///
 /// A worker serves one client at a time: whoever last showed the token of this
 /// epoch. It ends when its client says that the session is over, or has been
@@ -98,7 +101,8 @@ private:
   void on(const data::calls& x, const parcel_ptr& in);
   void on(const data::keepalive& x);
   void execute_backlog();
-  void execute_away(const record& what, std::shared_ptr<const void> owner);
+  bool execute_away(const record& what, std::shared_ptr<const void> owner);
+  void await_turn();
   void look_after(std::chrono::milliseconds away);
   void put_by(parcel_ptr in);
   bool keep_alive(const parcel_ptr& in);
@@ -131,6 +135,7 @@ private:
   };
   readiness ready_;
   unsigned unpolled_ = 0; // rounds since all of them were looked at
+  bool no_turn_ = false;  // the next call waits for the session's turn
   std::chrono::nanoseconds spin_for_{0};
 
   std::shared_ptr<forwarded_answers> forwarded_;

@@ -3,6 +3,7 @@
 #include <caf/all.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,10 @@ namespace vgpu {
 struct child_spec {
   std::vector<std::string> argv; // argv[0]: the path of the program
   std::string input;             // all that it reads from stdin
+  /// Descriptors that it has under the same numbers as this process, and what
+  /// keeps them open until then.
+  std::vector<int> descriptors;
+  std::shared_ptr<const void> keeps;
 };
 
 /// A child began, or could not.

@@ -112,6 +112,36 @@ void remove_socket(const supervisor_options& opts,
     ::unlink(where.c_str() + ipc.size());
 }
 
+policy::share_claim claim_of(double share, double limit,
+                             std::int32_t priority) {
+  policy::share_claim out;
+  out.share = share;
+  out.limit = limit;
+  out.priority = priority;
+  return out;
+}
+
+/// Where the worker takes turns: `DESCRIPTOR:SEAT` for each of its pGPUs, in
+/// their order; `-` where it does not.
+void add_seats(child_spec& to, const worker& x) {
+  auto boards = std::make_shared<std::vector<std::shared_ptr<share_board>>>();
+  std::string seats;
+  for (auto ordinal : x.order.pgpus) {
+    const auto& grant = x.grants.at(ordinal);
+    auto takes = grant.board && grant.seat != policy::share_table::nobody;
+    seats += seats.empty() ? "" : ",";
+    seats += takes ? std::to_string(grant.board->fd()) + ":" +
+                         std::to_string(grant.seat)
+                   : "-";
+    if (!takes)
+      continue;
+    to.descriptors.push_back(grant.board->fd());
+    boards->push_back(grant.board);
+  }
+  to.argv.insert(to.argv.end(), {"--seats", seats});
+  to.keeps = std::move(boards);
+}
+
 child_spec command_of(const supervisor_options& opts,
                       const control::start_worker& x) {
   std::string device = "cpu";
@@ -143,7 +173,9 @@ child_spec command_of(const supervisor_options& opts,
            "--host-id",
            opts.host},
           // In argv, every user of the host could read it.
-          std::to_string(x.token) + "\n"};
+          std::to_string(x.token) + "\n",
+          {},
+          {}};
 }
 
 void spawn_process(self_ptr self, worker& x) {
@@ -151,7 +183,9 @@ void spawn_process(self_ptr self, worker& x) {
   x.stage = stage::starting;
   x.tag = ++st.last_tag;
   x.due = self->clock().now() + st.opts.hello_within;
-  st.children->start(x.tag, command_of(st.opts, x.order),
+  auto command = command_of(st.opts, x.order);
+  add_seats(command, x);
+  st.children->start(x.tag, std::move(command),
                      caf::actor_cast<caf::actor>(self));
 }
 
@@ -166,7 +200,10 @@ void on_grant(self_ptr self, session_id id, epoch of, const pgpu_answer& got) {
     report_failure(self, x, got.refusal);
     release(self, x);
     st.workers.erase(i);
-  } else if (--x.grants_missing == 0) {
+    return;
+  }
+  x.grants[got.ordinal] = got;
+  if (--x.grants_missing == 0) {
     spawn_process(self, x);
   }
 }
@@ -187,8 +224,10 @@ void begin(self_ptr self, const control::start_worker& order) {
     return;
   }
   for (auto ordinal : order.pgpus)
-    self->request(st.pgpus.at(ordinal), caf::infinite,
-                  pgpu_reserve{order.session, order.quota})
+    self->request(
+            st.pgpus.at(ordinal), caf::infinite,
+            pgpu_reserve{order.session, order.quota,
+                         claim_of(order.share, order.limit, order.priority)})
         .then([self, id = order.session, of = order.epoch](
                   const pgpu_answer& got) { on_grant(self, id, of, got); });
 }
@@ -257,6 +296,38 @@ void on_stop(self_ptr self, const control::stop_worker& x) {
     st.workers.erase(i);
 }
 
+/// What the session holds changes while it runs.
+void on_resize(self_ptr self, const control::resize_session& to) {
+  auto& st = self->state;
+  auto i = st.workers.find(to.session);
+  if (i == st.workers.end())
+    return;
+  // An order that has not begun takes it along.
+  auto& x = i->second;
+  auto* order = x.next && x.next->epoch == to.epoch ? &*x.next : &x.order;
+  if (order->epoch != to.epoch)
+    return;
+  order->share = to.share;
+  order->limit = to.limit;
+  order->priority = to.priority;
+  order->quota = std::max(order->quota, to.quota);
+  if (order != &x.order)
+    return;
+  for (auto ordinal : x.order.pgpus)
+    self->send(
+        st.pgpus.at(ordinal),
+        pgpu_claim{to.session, claim_of(to.share, to.limit, to.priority)});
+  x.resized = to;
+  if (!x.peer.empty())
+    tell_worker(self, x.peer, to);
+}
+
+void on_set_policy(self_ptr self, const control::set_policy& x) {
+  auto& st = self->state;
+  if (auto i = st.pgpus.find(x.pgpu); i != st.pgpus.end())
+    self->send(i->second, pgpu_rules{x.policy, x.quantum_us});
+}
+
 // -- what workers say ---------------------------------------------------------
 
 void on_worker_hello(self_ptr self, const std::string& peer,
@@ -282,6 +353,8 @@ void on_worker_hello(self_ptr self, const std::string& peer,
     kill_worker(self, found, SIGTERM);
     return;
   }
+  if (found.resized)
+    tell_worker(self, peer, *found.resized);
   found.where = x.worker;
   found.stage = stage::running;
   found.reported = true;
@@ -436,6 +509,10 @@ void on_manager(self_ptr self, const control::envelope& in) {
     on_stop(self, *stop);
   } else if (auto* fault = std::get_if<control::inject_fault>(&body)) {
     on_inject(self, *fault);
+  } else if (auto* to = std::get_if<control::resize_session>(&body)) {
+    on_resize(self, *to);
+  } else if (auto* rules = std::get_if<control::set_policy>(&body)) {
+    on_set_policy(self, *rules);
   } else {
     spdlog::warn("the manager sent a {}, which a node does not take",
                  control::name_of(body));
@@ -462,6 +539,20 @@ void on_worker(self_ptr self, const std::string& peer,
   }
 }
 
+/// What the worker told, and, where its device keeps no account of its time,
+/// what its turns took.
+control::session_load load_of(const worker& x) {
+  auto out = x.load;
+  auto told = out.device_ns != 0;
+  for (const auto& [ordinal, grant] : x.grants)
+    if (grant.board && grant.seat != policy::share_table::nobody) {
+      auto seat = grant.board->look(grant.seat);
+      out.device_ns += told ? 0 : seat.used;
+      out.turns += seat.turns;
+    }
+  return out;
+}
+
 void beat(self_ptr self) {
   auto& st = self->state;
   if (!st.registered)
@@ -469,7 +560,7 @@ void beat(self_ptr self) {
   control::node_beat out{st.opts.name, ++st.beats, {}};
   for (const auto& [id, x] : st.workers)
     if (x.stage == stage::running && x.load.session)
-      out.sessions.push_back(x.load);
+      out.sessions.push_back(load_of(x));
   tell_manager(self, std::move(out));
 }
 
@@ -536,9 +627,13 @@ caf::behavior supervisor(self_ptr self, supervisor_options options,
       [self](const child_exited& x) { on_child_exited(self, x); },
       [self](const pgpu_changed& x) {
         for (auto& each : self->state.opts.pgpus)
-          if (each.ordinal == x.ordinal)
+          if (each.ordinal == x.ordinal) {
             each.state = x.state;
-        register_here(self);
+            each.policy = x.policy;
+            each.quantum_us = x.quantum_us;
+          }
+        if (self->state.connected)
+          register_here(self);
       },
       [self](const supervisor_stop&) { begin_stopping(self); },
       [self](const metrics_ask&) -> metrics_ptr {

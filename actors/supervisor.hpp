@@ -58,6 +58,9 @@ struct supervisor_state {
     control::worker_endpoints where;
     control::session_load load;
     std::size_t grants_missing = 0;
+    std::map<std::uint32_t, pgpu_answer> grants; // by pGPU
+    /// Told to the worker as soon as it can be.
+    std::optional<control::resize_session> resized;
     bool reported = false; // the manager knows that it started, or failed
     std::chrono::steady_clock::time_point due; // hello or kill, by stage
     /// A later epoch's order: begins when this process is dead.

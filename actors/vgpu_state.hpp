@@ -61,6 +61,8 @@ public:
   /// `window` is where the vGPU's addresses begin; at most `quota` bytes can
   /// be allocated.
   vgpu_state(device_address window, std::uint64_t quota);
+  /// Another quota, not less than the one before.
+  void allow(std::uint64_t quota) noexcept { quota_ = quota; }
 
   // -- handles
   // ------------------------------------------------------------------

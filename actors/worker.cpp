@@ -24,13 +24,19 @@ void beat(self_ptr self) {
             .epoch = st.options.epoch,
             .memory_bytes = g.memory,
             .calls = g.calls,
-            .call = g.position};
+            .call = g.position,
+            .device_ns = g.device_ns,
+            .quota = g.quota};
   x.error = static_cast<CUresult>(g.error.load());
   send(self, std::move(x));
   self->delayed_send(self, st.options.beat_every, caf::tick_atom_v);
 }
 
 void take(self_ptr self, const control::envelope& in) {
+  if (auto* to = std::get_if<control::resize_session>(&in.body)) {
+    self->send(self->state.server, to->quota);
+    return;
+  }
   auto* order = std::get_if<control::inject_fault>(&in.body);
   if (order == nullptr)
     return;

@@ -9,6 +9,7 @@ find_package(spdlog 1.10 REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(benchmark 1.7 REQUIRED)
 find_package(prometheus-cpp REQUIRED)
+find_package(toml11 3.7 REQUIRED)
 
 # Debian ships these without CMake packages.
 function(vgpu_system_library target header library)

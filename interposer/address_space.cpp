@@ -20,8 +20,10 @@ std::uint64_t next_serial() noexcept {
 }
 
 address_space::address_space(device_address base, std::uint64_t bytes,
-                             std::uint64_t quota, std::uint64_t step)
-    : base_(base), quota_(quota), step_(step), ranges_(bytes) {}
+                             std::uint64_t quota, std::uint64_t step,
+                             const std::atomic<std::uint64_t>* changed)
+    : base_(base), quota_(quota), step_(step), changed_(changed),
+      ranges_(bytes) {}
 
 std::uint64_t address_space::step_of(const allocation& x) const noexcept {
   return x.managed ? std::max(step_, page) : step_;
@@ -34,7 +36,8 @@ std::uint64_t address_space::rounded(const allocation& x) const noexcept {
 
 address_space::refusal address_space::allocate(allocation& what) {
   std::unique_lock guard{mutex_};
-  if (what.bytes > quota_ - used_)
+  auto most = quota();
+  if (used_ > most || what.bytes > most - used_)
     return refusal::quota;
   auto alignment = what.bytes >= large ? granule_bytes : step_of(what);
   auto offset = ranges_.allocate(rounded(what), alignment);

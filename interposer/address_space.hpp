@@ -51,9 +51,11 @@ struct allocation {
 class address_space {
 public:
   /// Allocates in [base, base + bytes); `quota` bounds the bytes asked for;
-  /// `step` is the smallest alignment, a power of two.
+  /// `step` is the smallest alignment, a power of two. `changed`, where there
+  /// is one, holds a later quota once it is not 0, and outlives this.
   address_space(device_address base, std::uint64_t bytes, std::uint64_t quota,
-                std::uint64_t step);
+                std::uint64_t step,
+                const std::atomic<std::uint64_t>* changed = nullptr);
 
   enum class refusal : std::uint8_t { none, quota, addresses };
 
@@ -96,7 +98,11 @@ public:
   /// there is nothing of the kind.
   std::optional<allocation> find_beyond(device_address address) const;
 
-  std::uint64_t quota() const noexcept { return quota_; }
+  std::uint64_t quota() const noexcept {
+    auto now = changed_ == nullptr ? std::uint64_t{0}
+                                   : changed_->load(std::memory_order_relaxed);
+    return now == 0 ? quota_ : now;
+  }
   std::uint64_t used() const;
 
 private:
@@ -115,6 +121,7 @@ private:
   const device_address base_;
   const std::uint64_t quota_;
   const std::uint64_t step_;
+  const std::atomic<std::uint64_t>* const changed_;
   mutable std::shared_mutex mutex_;
   range_allocator ranges_;
   std::map<device_address, allocation> live_;

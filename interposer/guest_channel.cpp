@@ -4,6 +4,7 @@
 #include "interposer/process.hpp"
 #include "schema/guest.capnp.h"
 #include "schema/places.hpp"
+#include "schema/specification.hpp"
 
 #include <capnp/message.h>
 #include <capnp/serialize.h>
@@ -100,7 +101,8 @@ std::string host_name() {
   return name.data();
 }
 
-void fill(wire::GuestHello::Builder hello, bool resumed) {
+void fill(wire::GuestHello::Builder hello, const control::specification& wish,
+          bool resumed) {
   hello.setVersion(1);
   hello.setResumed(resumed);
   auto program = hello.initProgram();
@@ -109,14 +111,19 @@ void fill(wire::GuestHello::Builder hello, bool resumed) {
   program.setHost(host_name());
   program.setUser(environment("USER", std::to_string(::getuid())));
   auto wanted = hello.initSpecification();
-  wanted.setShare(std::strtod(environment("VGPU_SHARE", "1").c_str(), nullptr));
-  wanted.setMemory(
-      std::strtoull(environment("VGPU_MEMORY", "0").c_str(), nullptr, 10));
-  wanted.setGpus(static_cast<std::uint32_t>(
-      std::strtoul(environment("VGPU_GPUS", "1").c_str(), nullptr, 10)));
-  wanted.setProtection(environment("VGPU_PROTECT", "journal") == "none"
-                           ? wire::Protection::NONE
-                           : wire::Protection::JOURNAL);
+  wanted.setShare(wish.share);
+  wanted.setMemory(wish.memory);
+  wanted.setGpus(wish.gpus);
+  wanted.setProtection(static_cast<wire::Protection>(wish.protection));
+  wanted.setLimit(wish.limit);
+  wanted.setPriority(wish.priority);
+  wanted.setNode(wish.node);
+  wanted.setPgpu(wish.pgpu);
+  wanted.setBackend(wish.backend);
+  wanted.setLocality(static_cast<wire::Locality>(wish.where));
+  wanted.setBeside(wish.beside.value);
+  wanted.setApart(wish.apart.value);
+  wanted.setWaitMs(wish.wait_ms);
 }
 
 status send_packet(int fd, capnp::MessageBuilder& message,
@@ -199,11 +206,14 @@ result<grant> receive_welcome(int fd) {
 
 result<grant> guest_channel::greet(const session_area& area, int doorbell,
                                    bool resumed) {
+  control::specification wish;
+  if (auto good = control::set_from_environment(wish); !good)
+    return good.why();
   auto fd = connect_or_start();
   if (!fd)
     return fd.why();
   capnp::MallocMessageBuilder message;
-  fill(message.initRoot<wire::GuestHello>(), resumed);
+  fill(message.initRoot<wire::GuestHello>(), wish, resumed);
   std::array descriptors{area.control_fd(), area.log_fd(), area.host_fd(),
                          doorbell};
   if (auto ok = send_packet(fd->get(), message, descriptors); !ok)

@@ -4,6 +4,8 @@
 #include "interposer/memory.hpp"
 #include "interposer/session.hpp"
 
+#include <algorithm>
+
 using namespace vgpu::interposer;
 
 namespace {
@@ -43,7 +45,8 @@ CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
   return in_context([&](context& x) {
     auto& space = process::the_session().space(x.device_index());
     if (free != nullptr)
-      *free = space.quota() - space.used();
+      // It may have been lowered below what is allocated.
+      *free = space.quota() - std::min(space.quota(), space.used());
     if (total != nullptr)
       *total = space.quota();
     return CUDA_SUCCESS;

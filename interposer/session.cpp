@@ -127,7 +127,7 @@ status session::reserve_windows() {
       return fault{CUDA_ERROR_OPERATING_SYSTEM,
                    "the device's window of addresses is taken"};
     spaces_.push_back(std::make_unique<address_space>(
-        base, device_placed_offset, quota(), 512));
+        base, device_placed_offset, grant_.quota, 512, &area_.header().quota));
   }
   host_space_ = std::make_unique<address_space>(
       host_window, area_.host_bytes(), area_.host_bytes(), pinned_step);

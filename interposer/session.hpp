@@ -41,7 +41,11 @@ public:
   /// hide some of the lease's and order the rest. All device numbers of this
   /// library but those in the log are indices into this.
   const std::vector<device_facts>& devices() const noexcept { return devices_; }
-  std::uint64_t quota() const noexcept { return grant_.quota; }
+  /// Bytes a device; may change while the program runs.
+  std::uint64_t quota() const noexcept {
+    auto now = area_.header().quota.load(std::memory_order_relaxed);
+    return now != 0 ? now : grant_.quota;
+  }
 
   /// The error that the session's work ended in, or CUDA_SUCCESS.
   CUresult sticky() const noexcept {

@@ -8,7 +8,7 @@
 #include "nodes/metrics.hpp"
 #include "nodes/paths.hpp"
 #include "nodes/run_dir.hpp"
-#include "nodes/sizes.hpp"
+#include "schema/sizes.hpp"
 
 #include <CLI/CLI.hpp>
 #include <spdlog/spdlog.h>

@@ -32,7 +32,8 @@ sigset_t handled_signals() {
 }
 
 /// In the child, between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become(char* const* argv, int input, pid_t parent) {
+[[noreturn]] void become(char* const* argv, int input,
+                         const std::vector<int>& kept, pid_t parent) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -44,6 +45,8 @@ sigset_t handled_signals() {
   if (::getppid() != parent)
     ::_exit(127);
   ::dup2(input, STDIN_FILENO);
+  for (auto fd : kept)
+    ::fcntl(fd, F_SETFD, 0);
   ::execv(argv[0], argv);
   ::_exit(127);
 }
@@ -95,7 +98,7 @@ private:
     auto parent = ::getpid();
     auto pid = ::fork();
     if (pid == 0)
-      become(argv.data(), input[0], parent);
+      become(argv.data(), input[0], what.descriptors, parent);
     ::close(input[0]);
     // Far fewer bytes than a pipe holds: this cannot block.
     if (pid > 0) [[maybe_unused]]

@@ -3,9 +3,9 @@
 #include "nodes/cluster_launcher.hpp"
 #include "nodes/command_client.hpp"
 #include "nodes/paths.hpp"
-#include "nodes/sizes.hpp"
 #include "nodes/vgpu_commands.hpp"
 #include "schema/places.hpp"
+#include "schema/sizes.hpp"
 
 #include <nlohmann/json.hpp>
 

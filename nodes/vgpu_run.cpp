@@ -2,10 +2,12 @@
 #include "nodes/command_client.hpp"
 #include "nodes/embedded_cluster.hpp"
 #include "nodes/paths.hpp"
-#include "nodes/sizes.hpp"
+#include "nodes/profiles.hpp"
 #include "nodes/vgpu_commands.hpp"
 #include "policies/admission.hpp"
 #include "schema/places.hpp"
+#include "schema/sizes.hpp"
+#include "schema/specification.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -37,10 +39,11 @@ const std::string me = "run";
 constexpr auto patience = milliseconds{3'000};
 
 struct run_options {
-  std::optional<double> share;
-  std::string memory;
-  std::optional<std::uint32_t> gpus;
-  std::string protect;
+  /// One text for each field of a specification; empty: not given.
+  std::vector<std::string> fields =
+      std::vector<std::string>(control::specification_fields().size());
+  std::string profile;
+  control::specification wish; // all of it, checked
   std::string run_dir = default_run_dir();
   std::string manager;
   std::string device = "auto";
@@ -126,16 +129,17 @@ void set(const char* name, const std::string& value) {
   ::setenv(name, value.c_str(), 1);
 }
 
-void set_environment(const run_options& x, std::uint64_t memory,
-                     const std::string& endpoint) {
-  if (x.share)
-    set("VGPU_SHARE", std::to_string(*x.share));
-  if (memory != 0)
-    set("VGPU_MEMORY", std::to_string(memory));
-  if (x.gpus)
-    set("VGPU_GPUS", std::to_string(*x.gpus));
-  if (!x.protect.empty())
-    set("VGPU_PROTECT", x.protect);
+/// What was given, and what differs from what a program gets that names
+/// nothing.
+void set_environment(const run_options& x, const std::string& endpoint) {
+  const control::specification usual;
+  const auto table = control::specification_fields();
+  for (auto i = 0u; i < table.size(); ++i)
+    if (auto value = table[i].get(x.wish);
+        value != table[i].get(usual) || !x.fields[i].empty())
+      set(table[i].variable, value);
+    else
+      ::unsetenv(table[i].variable);
   set("VGPU_MANAGER", endpoint);
   auto* path = std::getenv("LD_LIBRARY_PATH");
   set("LD_LIBRARY_PATH", path != nullptr && *path != '\0'
@@ -219,14 +223,14 @@ int end_like(const siginfo_t& how) {
   return 128 + how.si_status;
 }
 
-int run_embedded(run_options& x, const std::string& path,
-                 std::uint64_t memory) {
+int run_embedded(run_options& x, const std::string& path) {
+  auto memory = x.wish.memory;
   auto host = memory_of_host();
   if (memory > host)
     return complain(me, "cannot give " + show_size(memory) +
                             " of GPU memory: this host has " + show_size(host));
   cluster_options shape;
-  shape.gpus_per_node = x.gpus.value_or(1);
+  shape.gpus_per_node = x.wish.gpus;
   shape.device = x.device;
   shape.worker = x.worker;
   if (auto usual = parse_size(shape.memory); usual && memory > *usual)
@@ -238,7 +242,7 @@ int run_embedded(run_options& x, const std::string& path,
   auto cluster = embedded_cluster::start(shape);
   if (!cluster)
     return complain(me, cluster.why());
-  set_environment(x, memory, (*cluster)->endpoint());
+  set_environment(x, (*cluster)->endpoint());
   auto program = fork_program(path, x.command, before);
   if (program < 0)
     return complain(me, std::string{"fork: "} + std::strerror(errno));
@@ -248,25 +252,40 @@ int run_embedded(run_options& x, const std::string& path,
   return end_like(how);
 }
 
+/// The vGPU that is asked for: what options say, else the profile, else the
+/// environment.
+vgpu::status take_wish(run_options& x) {
+  if (auto good = control::set_from_environment(x.wish); !good)
+    return good;
+  if (!x.profile.empty()) {
+    auto profile = read_profile(profiles_file(), x.profile);
+    if (!profile)
+      return profile.why();
+    for (const auto& [name, value] : *profile)
+      if (auto good = control::set_field(x.wish, name, value); !good)
+        return good;
+  }
+  const auto table = control::specification_fields();
+  for (auto i = 0u; i < table.size(); ++i)
+    if (!x.fields[i].empty())
+      if (auto good = control::set_field(x.wish, table[i].name, x.fields[i]);
+          !good)
+        return fault{good.code(), "--" + good.why().what};
+  return {};
+}
+
 int run(run_options& x) {
   auto found = find_program(x.command.front());
   if (auto* none = std::get_if<failure>(&found))
     return complain(me, none->what, none->code);
   auto& path = std::get<std::string>(found);
+  if (auto good = take_wish(x); !good)
+    return complain(me, good.why().what, wrong_usage);
   policy::demand what;
-  what.share = x.share.value_or(1);
-  what.gpus = x.gpus.value_or(1);
-  if (!(what.share > 0 && what.share <= 1))
-    return complain(me,
-                    "--share " + std::to_string(what.share) +
-                        ": give more than 0 and at most 1",
-                    wrong_usage);
-  if (!x.memory.empty()) {
-    auto memory = parse_size(x.memory);
-    if (!memory)
-      return complain(me, "--memory: " + memory.why().what, wrong_usage);
-    what.memory = *memory;
-  }
+  what.share = x.wish.share;
+  what.limit = x.wish.limit;
+  what.gpus = x.wish.gpus;
+  what.memory = x.wish.memory;
   auto named = x.manager;
   if (auto* variable = std::getenv("VGPU_MANAGER");
       named.empty() && variable != nullptr)
@@ -277,10 +296,10 @@ int run(run_options& x) {
   if (named.empty() && somebody_listens(endpoint_in(x.run_dir)))
     named = endpoint_in(x.run_dir);
   if (named.empty())
-    return run_embedded(x, path, what.memory);
+    return run_embedded(x, path);
   if (auto no = check_with_manager(named, what))
     return complain(me, no->what, no->code);
-  set_environment(x, what.memory, named);
+  set_environment(x, named);
   exec_program(path, x.command);
 }
 
@@ -293,17 +312,20 @@ void add_run_command(CLI::App& app, job& todo,
       app.add_subcommand("run", "Runs a CUDA program on a virtual GPU:\n"
                                 "vgpu run [OPTIONS] [--] PROGRAM "
                                 "[ARGUMENTS...]");
-  sub->add_option("--share", x->share,
-                  "of a GPU's compute, more than 0 and at most 1 (default 1)");
-  sub->add_option("--memory", x->memory,
-                  "GPU memory to reserve, as 512MiB or 4G (default: by "
-                  "share, nothing reserved)");
-  sub->add_option("--gpus", x->gpus, "how many GPUs it sees (default 1)")
-      ->check(CLI::Range(1u, policy::most_gpus));
-  sub->add_option("--protect", x->protect,
-                  "none: a lost GPU is an error; journal: it is replaced and "
-                  "the work done again (default)")
-      ->check(CLI::IsMember({"none", "journal"}));
+  const auto table = control::specification_fields();
+  const control::specification usual;
+  for (auto i = 0u; i < table.size(); ++i) {
+    auto value = table[i].get(usual);
+    sub->add_option(std::string{"--"} + table[i].name, x->fields[i],
+                    std::string{table[i].meaning} + ": " + table[i].range +
+                        (value.empty() ? "" : " (default " + value + ")"))
+        ->check([](const std::string& text) {
+          return text.empty() ? "give a value" : std::string{};
+        });
+  }
+  sub->add_option("--profile", x->profile,
+                  "a profile of " + profiles_file() +
+                      " ($VGPU_PROFILES); options change it");
   sub->add_option("--run-dir", x->run_dir, "the cluster's run directory")
       ->capture_default_str();
   sub->add_option("--manager", x->manager,
@@ -319,6 +341,7 @@ void add_run_command(CLI::App& app, job& todo,
       "Examples:\n"
       "  vgpu run -- ./saxpy 1000\n"
       "  vgpu run --share 0.5 --memory 2GiB -- python3 train.py\n"
+      "  vgpu run --profile quarter --priority 5 -- ./saxpy\n"
       "  VGPU_MANAGER=tcp://10.0.0.1:7070 vgpu run -- ./saxpy");
   sub->callback([x, program, &todo] {
     if (program.empty())

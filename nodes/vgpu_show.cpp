@@ -1,8 +1,8 @@
 // vgpu status and events.
 #include "actors/json.hpp"
 #include "nodes/command_client.hpp"
-#include "nodes/sizes.hpp"
 #include "nodes/vgpu_commands.hpp"
+#include "schema/sizes.hpp"
 
 #include <ctime>
 #include <iostream>
@@ -42,11 +42,14 @@ void print_node(const json& node) {
     std::cout << "  pGPU " << pgpu["ordinal"] << "  " << text(pgpu["name"])
               << "  " << text(pgpu["state"]) << "  " << show_size(pgpu["used"])
               << " of " << show_size(pgpu["memory"]) << " used  "
-              << pgpu["sessions"].size() << " session(s)\n";
+              << pgpu["sessions"].size() << " session(s)  "
+              << text(pgpu["policy"]) << ", quantum " << pgpu["quantum_ms"]
+              << " ms\n";
 }
 
 void print_vgpu(const json& vgpu) {
   std::cout << "vgpu " << vgpu["id"] << "  share " << vgpu["share"]
+            << "  limit " << vgpu["limit"] << "  priority " << vgpu["priority"]
             << "  memory "
             << (vgpu["memory"] == 0u ? "by share" : show_size(vgpu["memory"]))
             << "  protection " << text(vgpu["protection"]) << "\n";

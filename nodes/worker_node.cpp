@@ -35,6 +35,7 @@ struct options {
   std::uint64_t quota = 0;
   std::string bind;
   std::string host;
+  std::vector<std::string> seats;
 };
 
 /// The secret comes on standard input: arguments can be read by everybody.
@@ -88,6 +89,32 @@ open_devices(const options& given) {
   return devices;
 }
 
+/// A seat at a pGPU's board: `DESCRIPTOR:SEAT`, or `-` for none.
+std::unique_ptr<share_gate> open_gate(const std::string& where,
+                                      device::device& on) {
+  if (where == "-")
+    return nullptr;
+  std::size_t used = 0;
+  auto fd = std::stoi(where, &used);
+  if (used >= where.size() || where[used] != ':')
+    throw std::runtime_error{"--seats '" + where +
+                             "': a worker is started by its node"};
+  auto seat = std::stoi(where.substr(used + 1));
+  if (seat < 0 || seat >= static_cast<int>(policy::most_seats))
+    throw std::runtime_error{"--seats '" + where + "': no such seat"};
+  auto board = share_board::open(unique_fd{fd});
+  if (!board)
+    throw std::runtime_error{board.why().what};
+  return std::make_unique<share_gate>(std::move(*board), seat, on);
+}
+
+share_gates open_gates(const options& given, executor& exec) {
+  std::vector<std::unique_ptr<share_gate>> gates;
+  for (auto i = 0u; i < given.seats.size() && i < given.pgpus.size(); ++i)
+    gates.push_back(open_gate(given.seats[i], exec.on(i)));
+  return share_gates{std::move(gates)};
+}
+
 /// A node asks in a process of its own: the driver would keep memory of every
 /// device for as long as the node lives.
 int list_nvidia() {
@@ -126,6 +153,9 @@ int run(const options& given) {
   own.endpoints = {socket->endpoint(), guest_name, given.host};
 
   auto exec = std::make_unique<executor>(open_devices(given), given.quota);
+  exec->gates() = open_gates(given, *exec);
+  if (given.device == "cpu")
+    exec->when_allowed(device::allow_cpu_device);
   auto gauges = std::make_shared<session_gauges>();
   session_server_options serving;
   serving.session = own.session;
@@ -171,6 +201,8 @@ int main(int argc, char** argv) {
   app.add_option("--quota", given.quota, "Bytes a device")->required();
   app.add_option("--bind", given.bind, "Where calls may come from")->required();
   app.add_option("--host-id", given.host, "Of the node")->required();
+  app.add_option("--seats", given.seats, "At the pGPUs' boards")
+      ->delimiter(',');
   CLI11_PARSE(app, argc, argv);
   try {
     return run(given);

@@ -21,6 +21,9 @@ status admit(const cluster_view& cluster, const demand& what) {
   if (!(what.share > 0 && what.share <= 1))
     return invalid("a share of " + std::to_string(what.share) +
                    " of a GPU: give more than 0 and at most 1");
+  if (!(what.limit > 0 && what.limit <= 1))
+    return invalid("a limit of " + std::to_string(what.limit) +
+                   " of a GPU: give more than 0 and at most 1");
   if (what.gpus == 0 || what.gpus > most_gpus)
     return invalid(std::to_string(what.gpus) + " GPUs: give 1 to " +
                    std::to_string(most_gpus));

@@ -2,6 +2,7 @@
 
 #include "policies/views.hpp"
 
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -20,5 +21,14 @@ struct no_place {
 /// when there is nothing else.
 std::variant<place, no_place> choose_place(const cluster_view& cluster,
                                            const demand& what);
+
+/// The pGPUs to keep for `what`, which has no place now: of those that it could
+/// have if nobody had reserved memory there, the ones that lack least. Nothing
+/// where no node could ever take it.
+std::optional<place> place_to_keep(const cluster_view& cluster,
+                                   const demand& what);
+
+/// The cluster with nothing left to reserve at these pGPUs.
+void keep(cluster_view& cluster, const place& where);
 
 } // namespace vgpu::policy

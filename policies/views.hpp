@@ -19,6 +19,7 @@ struct pgpu_view {
   double shares = 0;          // sum of its sessions' shares
   std::uint32_t sessions = 0;
   bool healthy = true;
+  std::string backend{};
 };
 
 struct node_view {
@@ -42,11 +43,22 @@ struct place {
 /// What is to be placed.
 struct demand {
   double share = 1.0;       // of one pGPU's compute, in (0, 1]
+  double limit = 1.0;       // of one pGPU's compute, in (0, 1]
   std::uint64_t memory = 0; // bytes a pGPU to reserve; 0 reserves nothing
   std::uint32_t gpus = 1;
   std::string host;           // where its program runs
   place previous;             // where it was, if anywhere
   std::vector<place> failing; // where it failed of late
+
+  // -- wishes that must be met ------------------------------------------------
+  std::string node;       // only there; empty: anywhere
+  std::int32_t pgpu = -1; // only this ordinal; -1: any
+  std::string backend;    // empty: any
+  enum class locality { local_first, local_only, any };
+  locality where = locality::local_first;
+  bool beside_somebody = false;
+  std::vector<place> beside; // then, only there
+  std::vector<place> apart;  // never there
 };
 
 } // namespace vgpu::policy

@@ -138,6 +138,7 @@ struct control_header {
   // Written by the client: what a restarted one needs to take the session up
   // (a wire.capnp Adopt).
   alignas(64) std::atomic<std::uint32_t> ticket_size;
+  std::atomic<std::uint64_t> quota; // bytes a device; 0: as granted at first
   std::array<std::byte, ticket_bytes> ticket;
 };
 static_assert(sizeof(control_header) <= 4096);

@@ -61,6 +61,14 @@ struct Envelope {
     shutdown @26 :Void;
     # From a command: end. From a node: it leaves; its sessions move at once.
     done @27 :Void;
+
+    # command -> manager
+    setVgpu @28 :SetVgpu;
+    setPolicy @29 :SetPolicy;
+    # And manager -> node.
+
+    # manager -> node -> worker
+    resizeSession @30 :ResizeSession;
   }
 }
 
@@ -116,6 +124,10 @@ struct PGpu {
   facts @2 :DeviceFacts;
   state @3 :Text;
   # "healthy", "lost", "quarantined"
+  policy @4 :Text;
+  # By which its compute is shared; empty where it is not.
+  quantumUs @5 :UInt32;
+  # How long a turn lasts, at most.
 }
 struct RunningSession {
   # A worker that a node runs: what a registering node brings along.
@@ -146,6 +158,11 @@ struct SessionLoad {
   # Executed by this worker since it started.
   callNumber @4 :UInt64;
   # How far it is in the log.
+  deviceNs @5 :UInt64;
+  # Device time that was charged to it in turns.
+  turns @6 :UInt64;
+  quota @7 :UInt64;
+  # Bytes a device, as its worker knows it.
 }
 struct BeatAck {
   number @0 :UInt64;
@@ -166,6 +183,28 @@ struct Specification {
   # Bytes a device; zero: as much as the pGPU has by share.
   gpus @2 :UInt32 = 1;
   protection @3 :Protection = journal;
+  limit @4 :Float64 = 1.0;
+  # Of one pGPU's compute, in (0, 1]; never more than this.
+  priority @5 :Int32;
+  node @6 :Text;
+  # Only there; empty: anywhere.
+  pgpu @7 :Int32 = -1;
+  # Only that ordinal; -1: any.
+  backend @8 :Text;
+  # Only such pGPUs; empty: any.
+  locality @9 :Locality = localFirst;
+  beside @10 :UInt64;
+  # On the pGPU of that vGPU; zero: of none.
+  apart @11 :UInt64;
+  # Not on the pGPU of that vGPU; zero: of none.
+  waitMs @12 :UInt32 = 4294967295;
+  # How long to wait for a place; zero: fail at once; the default: for ever.
+}
+enum Locality {
+  # Where the program's host comes in.
+  localFirst @0;
+  localOnly @1;
+  any @2;
 }
 struct Program {
   name @0 :Text;
@@ -240,6 +279,8 @@ struct StartWorker {
   protection @6 :Protection;
   program @7 :Text;
   share @8 :Float64;
+  limit @9 :Float64 = 1.0;
+  priority @10 :Int32;
 }
 struct WorkerStarted {
   session @0 :UInt64;
@@ -280,6 +321,35 @@ struct InjectFault {
   pgpu @1 :UInt32;
   kind @2 :Text;
   # "lost", "hang", "ecc"
+}
+
+# -- resizing -------------------------------------------------------------------
+
+struct SetVgpu {
+  # What is zero stays as it is.
+  vgpu @0 :UInt64;
+  share @1 :Float64;
+  limit @2 :Float64;
+  memory @3 :UInt64;
+  changePriority @4 :Bool;
+  priority @5 :Int32;
+}
+struct SetPolicy {
+  node @0 :Text;
+  pgpu @1 :UInt32;
+  policy @2 :Text;
+  # Empty: stays as it is.
+  quantumUs @3 :UInt32;
+  # Zero: stays as it is.
+}
+struct ResizeSession {
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+  share @2 :Float64;
+  limit @3 :Float64;
+  priority @4 :Int32;
+  quota @5 :UInt64;
+  # Bytes a device.
 }
 
 # -- events ---------------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include "devices/cpu/scheduler.hpp"
 #include "devices/cpu/texture_store.hpp"
 #include "devices/memory_unit.hpp"
+#include "devices/meter.hpp"
 #include "devices/texture_unit.hpp"
 
 #include <algorithm>
@@ -84,7 +85,8 @@ void fill_row(std::byte* to, std::uint64_t count, std::uint32_t value,
 
 class cpu_device final : public device,
                          public texture_unit,
-                         public memory_unit {
+                         public memory_unit,
+                         public meter {
 public:
   cpu_device(const cpu_options& options, std::uint64_t quota)
       : props_{cpu_properties(options)}, quota_{quota},
@@ -94,8 +96,9 @@ public:
                  }},
         scheduler_{std::make_shared<scheduler>([this] { return failed(); })},
         copier_{0}, notifier_{0},
-        engine_{static_cast<unsigned>(
-            props_.attributes.at(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))} {}
+        engine_{static_cast<unsigned>(props_.attributes.at(
+                    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)),
+                busy_} {}
 
   ~cpu_device() override {
     scheduler_->freeze();
@@ -108,6 +111,8 @@ public:
   const properties& props() const noexcept override { return props_; }
   CUresult error() const noexcept override { return error_; }
   std::uint64_t executed() const noexcept { return executed_; }
+  void allow(std::uint64_t quota) noexcept { quota_ = quota; }
+  std::chrono::nanoseconds busy() const override { return busy_.total(); }
 
   // -- memory -----------------------------------------------------------------
 
@@ -689,10 +694,15 @@ private:
   template <class F>
   void copy(std::uint64_t bytes, F job) {
     constexpr std::uint64_t small = 32 << 10;
-    if (bytes <= small)
+    auto counted = [this, job = std::move(job)] {
+      busy_.enter();
       job();
+      busy_.leave();
+    };
+    if (bytes <= small)
+      counted();
     else
-      copier_.post(std::move(job));
+      copier_.post(std::move(counted));
   }
 
   template <class F>
@@ -743,6 +753,7 @@ private:
   std::atomic<std::uint64_t> executed_ = 0;
   std::mutex print_mutex_;
   printer printer_;
+  busy_time busy_;
   // Last, so that their threads end before what they use goes.
   std::shared_ptr<scheduler> scheduler_;
   job_thread copier_;
@@ -754,6 +765,10 @@ private:
 
 std::uint64_t executed_instructions(const device& of) {
   return dynamic_cast<const cpu_device&>(of).executed();
+}
+
+void allow_cpu_device(device& which, std::uint64_t quota) {
+  dynamic_cast<cpu_device&>(which).allow(quota);
 }
 
 std::string_view executor_level() {

@@ -19,5 +19,7 @@ properties cpu_properties(const cpu_options& options);
 /// be mapped.
 std::unique_ptr<device> open_cpu_device(const cpu_options& options,
                                         std::uint64_t quota);
+/// Raises that quota. By the thread that calls the device.
+void allow_cpu_device(device& which, std::uint64_t quota);
 
 } // namespace vgpu::device

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace vgpu::device::cpu {
 
@@ -44,7 +45,7 @@ struct engine::resident {
   unsigned turns = 0; // slices that were too short for it
 };
 
-engine::engine(unsigned threads) {
+engine::engine(unsigned threads, busy_time& busy) : busy_(busy) {
   for (auto i = 0u; i < threads; ++i)
     threads_.emplace_back([this, i] { work(i); });
 }
@@ -149,6 +150,7 @@ void engine::work(unsigned index) {
   auto current = std::shared_ptr<running>{}; // grid to start blocks of
   auto spare = std::unique_ptr<block>{};     // fits `current`
   auto taken = 0;
+  auto busy = false; // counted as such
   // A new block, when there is one to start.
   auto begin = [&]() -> bool {
     if (!current || !current->has_blocks() || ++taken > streak) {
@@ -174,6 +176,8 @@ void engine::work(unsigned index) {
     if (mine.empty() && !begin()) {
       current.reset();
       spare.reset();
+      if (std::exchange(busy, false))
+        busy_.leave();
       auto lock = std::unique_lock{mutex_};
       wake_.wait(lock, [&] {
         return stopping_ || (!frozen_ && std::any_of(grids_.begin(),
@@ -183,6 +187,8 @@ void engine::work(unsigned index) {
       });
       continue;
     }
+    if (!std::exchange(busy, true))
+      busy_.enter();
     if (frozen_) {
       auto lock = std::unique_lock{mutex_};
       wake_.wait(lock, [&] { return stopping_.load(); });

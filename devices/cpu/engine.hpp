@@ -2,6 +2,7 @@
 #pragma once
 
 #include "devices/cpu/block.hpp"
+#include "devices/cpu/busy_time.hpp"
 
 #include <condition_variable>
 #include <deque>
@@ -19,7 +20,8 @@ namespace vgpu::device::cpu {
 /// the pool. The threads run at lower priority than the rest of the process.
 class engine {
 public:
-  explicit engine(unsigned threads);
+  /// `busy` counts the threads that have blocks, and outlives this.
+  engine(unsigned threads, busy_time& busy);
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
   /// Grids that are not done are abandoned: their `finished` is not called.
@@ -57,6 +59,7 @@ private:
            frozen_.load(std::memory_order_relaxed);
   }
 
+  busy_time& busy_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<std::shared_ptr<running>> grids_; // with blocks to start or end

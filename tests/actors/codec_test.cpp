@@ -49,10 +49,12 @@ lease some_lease() {
 
 /// One of each kind, with no field at its default.
 std::vector<body> one_of_each() {
-  specification spec{0.5, 1 << 20, 2, protection::none};
+  specification spec{0.5, 1 << 20, 2,     protection::none, 0.75, -3,
+                     "b", 2,       "cpu", locality::any,    {8},  {9},
+                     1500};
   program prog{"a.out", 42, "host", "me"};
   worker_endpoints where{"ipc://x", "guest", "host"};
-  session_load load{{1}, {2}, 3, 4, 5};
+  session_load load{{1}, {2}, 3, 4, 5, 6, 7, 8};
   return {
       refusal{CUDA_ERROR_OUT_OF_MEMORY, "no", {9}},
       hello{1, 2, "x 1.0", role::worker},
@@ -60,13 +62,14 @@ std::vector<body> one_of_each() {
       register_node{"a",
                     "host",
                     12,
-                    {{1, "cpu", facts(), "lost"}},
+                    {{1, "cpu", facts(), "lost", "equal", 5000}},
                     {{{1}, {2}, {3}, {0, 1}, where, 99}}},
       node_beat{"a", 3, {load}},
       worker_started{{1}, {2}, where, 5, "failed"},
       worker_exited{{1}, {2}, "signal 9", true},
       beat_ack{4, 5},
-      start_worker{{1}, {2}, {3}, 4, {5, 6}, 7, protection::none, "p", 0.25},
+      start_worker{
+          {1}, {2}, {3}, 4, {5, 6}, 7, protection::none, "p", 0.25, 0.5, 7},
       stop_worker{{1}, {2}, "why"},
       acquire{spec, prog},
       adopt{{1}, {2}, {3}, 4, spec, prog, "a"},
@@ -83,6 +86,9 @@ std::vector<body> one_of_each() {
       events{{event{}, event{1, 2.5, "k", "a", {3}, {4}, {5}, "t", 6, 7, 8}}},
       shutdown{},
       done{},
+      set_vgpu{{1}, 0.5, 0.75, 4, true, -6},
+      set_policy{"a", 1, "fixed", 7000},
+      resize_session{{1}, {2}, 0.5, 0.75, -5, 6},
   };
 }
 

@@ -38,7 +38,7 @@ private:
   bool open_ = true;
 };
 
-class plain_device final : public device::device {
+class plain_device : public device::device {
 public:
   explicit plain_device(
       std::shared_ptr<gate> loading = std::make_shared<gate>())

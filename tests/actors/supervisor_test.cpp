@@ -4,6 +4,7 @@
 #include "tests/actors/deterministic.hpp"
 
 #include <csignal>
+#include <unistd.h>
 
 using namespace vgpu;
 using namespace vgpu::control;
@@ -183,7 +184,63 @@ BOOST_AUTO_TEST_CASE(a_worker_gets_its_orders_and_its_token_in_private) {
   BOOST_TEST(line ==
              "/bin/worker --node-endpoint ipc://node --session 1 --vgpu 2 "
              "--epoch 1 --device cpu --pgpu 0 --memory-of-pgpu 4294967296 "
-             "--quota 1073741824 --bind ipc://worker-1-1 --host-id h ");
+             "--quota 1073741824 --bind ipc://worker-1-1 --host-id h --seats " +
+                 std::to_string(what.descriptors.at(0)) + ":0 ");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_takes_turns_at_its_pgpus_and_gives_them_up) {
+  join();
+  manager_says(order(1, {0, 1}));
+  BOOST_REQUIRE(children->starts.size() == 1u);
+  auto& what = children->starts[0].what;
+  BOOST_REQUIRE(what.descriptors.size() == 2u);
+  // The board is there as long as the process is not.
+  auto board = share_board::open(unique_fd{::dup(what.descriptors[0])});
+  BOOST_REQUIRE(board.ok());
+  BOOST_TEST((*board)->look(0).taken == 1u);
+  BOOST_TEST((*board)->look(0).claim.limit == 1);
+  tell(chief, child_started{children->starts[0].tag, 5, {}});
+  ends(children->starts[0].tag, "signal 9");
+  BOOST_TEST((*board)->look(0).taken == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_session_is_resized_where_it_runs) {
+  join();
+  manager_says(order());
+  auto fd = children->starts.at(0).what.descriptors.at(0);
+  auto board = share_board::open(unique_fd{::dup(fd)});
+  BOOST_REQUIRE(board.ok());
+  tell(chief, child_started{children->starts[0].tag, 1234, {}});
+  // It has not said hello: it is told when it does.
+  manager_says(resize_session{{1}, {1}, 0.25, 0.5, 3, 2 * gib});
+  BOOST_TEST((*board)->look(0).claim.share == 0.25);
+  BOOST_TEST((*board)->look(0).claim.limit == 0.5);
+  BOOST_TEST((*board)->look(0).claim.priority == 3);
+  BOOST_TEST(!take<resize_session>(to_workers, "w").has_value());
+  worker_says(worker_hello{{1}, {1}, where(), {}});
+  BOOST_TEST(take<resize_session>(to_workers, "w")->first.quota == 2 * gib);
+  manager_says(resize_session{{1}, {1}, 0.5, 0.5, 3, 2 * gib});
+  BOOST_TEST(take<resize_session>(to_workers, "w").has_value());
+  // Of another epoch, it is not for this worker.
+  manager_says(resize_session{{1}, {2}, 1, 1, 0, gib});
+  BOOST_TEST((*board)->look(0).claim.share == 0.5);
+}
+
+BOOST_AUTO_TEST_CASE(a_pgpus_policy_is_set_and_told) {
+  join();
+  manager_says(order());
+  auto fd = children->starts.at(0).what.descriptors.at(0);
+  auto board = share_board::open(unique_fd{::dup(fd)});
+  BOOST_REQUIRE(board.ok());
+  manager_says(set_policy{"a", 0, "fixed", 5000});
+  auto rules = (*board)->rules();
+  BOOST_CHECK(rules.policy == policy::share_policy::fixed);
+  BOOST_TEST(rules.quantum == 5'000'000);
+  auto told = heard<register_node>();
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->pgpus[0].policy == "fixed");
+  BOOST_TEST(told->pgpus[0].quantum_us == 5000u);
+  BOOST_TEST(told->pgpus[1].policy == "guarantee");
 }
 
 BOOST_AUTO_TEST_CASE(its_end_is_told) {

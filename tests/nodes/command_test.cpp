@@ -8,8 +8,8 @@
 #include "nodes/embedded_cluster.hpp"
 #include "nodes/paths.hpp"
 #include "nodes/run_dir.hpp"
-#include "nodes/sizes.hpp"
 #include "schema/places.hpp"
+#include "schema/sizes.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
@@ -401,6 +401,60 @@ BOOST_AUTO_TEST_CASE(bad_usage_is_told_apart) {
   auto lost = shell("VGPU_MANAGER=ipc://" + dir + "/none vgpu run -- true");
   BOOST_TEST(lost.status == 3);
   BOOST_TEST(lost.out.find("check") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_profile_is_a_named_specification) {
+  up();
+  std::ofstream{dir + "/profiles.toml"} << "[quarter]\n"
+                                           "share = 0.25\n"
+                                           "memory = \"1GiB\"\n"
+                                           "priority = 5\n"
+                                           "[wrong]\n"
+                                           "limit = 1.5\n"
+                                           "[unknown]\n"
+                                           "colour = \"red\"\n"
+                                           "[typed]\n"
+                                           "gpus = [1]\n";
+  std::ofstream{dir + "/broken.toml"} << "[quarter\n";
+  ::setenv("VGPU_PROFILES", (dir + "/profiles.toml").c_str(), 1);
+  auto x = shell("vgpu run --profile quarter --priority 7 -- env");
+  BOOST_TEST(x.status == 0, x.out);
+  for (std::string expected :
+       {"VGPU_SHARE=0.25", "VGPU_MEMORY=1073741824", "VGPU_PRIORITY=7"})
+    BOOST_TEST(x.out.find(expected) != std::string::npos, x.out);
+  auto told = [&](const std::string& name, const std::string& words) {
+    auto got = shell("vgpu run --profile " + name + " -- true");
+    BOOST_TEST(got.status == 2);
+    BOOST_TEST(got.out.find(words) != std::string::npos, got.out);
+  };
+  told("wrong", "profile wrong: limit");
+  told("wrong", "more than 0 and at most 1");
+  told("unknown", "no field");
+  told("typed", "profile typed: gpus");
+  told("third", "no profile \'third\'; it has quarter, typed, unknown, wrong");
+  ::setenv("VGPU_PROFILES", (dir + "/broken.toml").c_str(), 1);
+  told("quarter", "is no TOML");
+  ::setenv("VGPU_PROFILES", (dir + "/none.toml").c_str(), 1);
+  told("quarter", "no profiles at");
+  ::unsetenv("VGPU_PROFILES");
+}
+
+BOOST_AUTO_TEST_CASE(bad_changes_are_wrong_usage) {
+  for (std::string bad :
+       {"set 1 share=2", "set 1 share", "set 1 gpus=2", "set 1 memory=by-share",
+        "set 1 priority=high", "set x share=1", "set 1", "policy a equal",
+        "policy a/0 fair", "policy a/0 quantum=0.1", "policy a/x equal",
+        "policy a/0 equal speed=1", "policy a/0"})
+    BOOST_TEST(shell("vgpu " + bad).status == 2, bad);
+}
+
+BOOST_AUTO_TEST_CASE(policies_and_vgpus_are_changed_by_name) {
+  up();
+  BOOST_TEST(shell("vgpu policy a/0 equal quantum=5").status == 0);
+  BOOST_TEST(shell("vgpu policy z/0 equal").status == 1);
+  auto none = shell("vgpu set 99 share=0.5");
+  BOOST_TEST(none.status == 1);
+  BOOST_TEST(none.out.find("no vGPU 99") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_directory_goes_with_the_last_part) {

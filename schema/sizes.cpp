@@ -1,4 +1,4 @@
-#include "nodes/sizes.hpp"
+#include "schema/sizes.hpp"
 
 #include <array>
 #include <charconv>

@@ -1,0 +1,158 @@
+#include "actors/share_board.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <system_error>
+
+namespace vgpu {
+
+namespace {
+
+result<mapping> map_all(int fd, std::uint64_t bytes) {
+  auto* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED)
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 std::string{"a pGPU's board cannot be mapped: "} +
+                     std::strerror(errno)};
+  return mapping{at, bytes};
+}
+
+void make_lock(pthread_mutex_t& lock) {
+  pthread_mutexattr_t attributes;
+  ::pthread_mutexattr_init(&attributes);
+  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  ::pthread_mutex_init(&lock, &attributes);
+  ::pthread_mutexattr_destroy(&attributes);
+}
+
+} // namespace
+
+// What it changes step by step is an account: whoever died in the middle of it
+// left a number that is a turn old, at worst, and its seat is freed next.
+share_board::guard::guard(layout& of) : of_(of) {
+  auto code = ::pthread_mutex_lock(&of_.lock);
+  if (code == EOWNERDEAD)
+    code = ::pthread_mutex_consistent(&of_.lock);
+  if (code != 0)
+    throw std::system_error{code, std::generic_category(),
+                            "the lock of a pGPU's board"};
+}
+
+share_board::guard::~guard() {
+  ::pthread_mutex_unlock(&of_.lock);
+}
+
+result<std::shared_ptr<share_board>> share_board::create() {
+  auto memory = make_sealed_memory("vgpu-shares", sizeof(layout));
+  if (!memory)
+    return memory.why();
+  auto map = map_all(memory->get(), sizeof(layout));
+  if (!map)
+    return map.why();
+  auto* made = new (map->data()) layout{};
+  make_lock(made->lock);
+  made->magic = layout::the_magic;
+  return std::shared_ptr<share_board>{
+      new share_board{std::move(*memory), std::move(*map)}};
+}
+
+result<std::shared_ptr<share_board>> share_board::open(unique_fd memory) {
+  auto size = sealed_size(memory.get());
+  if (!size)
+    return size.why();
+  if (*size < sizeof(layout))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a pGPU's board is too small: worker and node are of "
+                 "different releases"};
+  auto map = map_all(memory.get(), sizeof(layout));
+  if (!map)
+    return map.why();
+  if (reinterpret_cast<layout*>(map->data())->magic != layout::the_magic)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a pGPU's board is of another release than this worker"};
+  return std::shared_ptr<share_board>{
+      new share_board{std::move(memory), std::move(*map)}};
+}
+
+share_board::~share_board() = default;
+
+// -- the pGPU's side ----------------------------------------------------------
+
+/// Changes who sits there or by which rules, and tells whose turn it is now.
+template <class F>
+auto share_board::change(F f) {
+  auto granted = policy::share_table::nobody;
+  auto out = locked([&](policy::share_table& table) {
+    auto at = now();
+    auto value = f(table, at);
+    map()->contested = policy::contested(table) ? 1 : 0;
+    granted = policy::arbitrate(table, at).granted;
+    return value;
+  });
+  if (granted != policy::share_table::nobody)
+    ring(granted);
+  return out;
+}
+
+std::int32_t share_board::sit(const policy::share_claim& claim) {
+  return change(
+      [&](auto& table, auto at) { return policy::sit(table, claim, at); });
+}
+
+void share_board::stand(std::int32_t seat) {
+  change([&](auto& table, auto) {
+    policy::stand(table, seat);
+    return 0;
+  });
+}
+
+void share_board::set_claim(std::int32_t seat,
+                            const policy::share_claim& claim) {
+  change([&](auto& table, auto at) {
+    policy::set_claim(table, seat, claim, at);
+    return 0;
+  });
+  ring(seat); // what it waits for may have changed
+}
+
+void share_board::set_rules(const policy::share_rules& rules) {
+  change([&](auto& table, auto at) {
+    policy::set_rules(table, rules, at);
+    return 0;
+  });
+  for (auto i = std::int32_t{0}; i < std::int32_t{policy::most_seats}; ++i)
+    ring(i);
+}
+
+policy::share_rules share_board::rules() {
+  return locked([](auto& table) { return table.rules; });
+}
+
+policy::share_seat share_board::look(std::int32_t seat) {
+  return locked(
+      [=](auto& table) { return table.seats[static_cast<std::size_t>(seat)]; });
+}
+
+// -- bells --------------------------------------------------------------------
+
+void share_board::ring(std::int32_t seat) noexcept {
+  auto& bell = map()->bells[static_cast<std::size_t>(seat)].rings;
+  bell.fetch_add(1);
+  wake_all(bell);
+}
+
+std::uint32_t share_board::rings(std::int32_t seat) const noexcept {
+  return map()->bells[static_cast<std::size_t>(seat)].rings.load();
+}
+
+void share_board::await(std::int32_t seat, std::uint32_t seen,
+                        std::chrono::nanoseconds patience) const noexcept {
+  sleep_while(map()->bells[static_cast<std::size_t>(seat)].rings, seen,
+              patience);
+}
+
+} // namespace vgpu

@@ -1,0 +1,280 @@
+#include "actors/share_gate.hpp"
+
+#include "devices/meter.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+#include <unordered_map>
+
+namespace vgpu {
+
+using policy::share_ns;
+using policy::share_table;
+
+namespace {
+
+/// Work is asked for its end after so much of it.
+constexpr share_ns long_batch = 2'000'000;
+constexpr std::size_t large_batch = 64;
+/// What is known of more kinds of work than these is forgotten.
+constexpr std::size_t most_kinds = 4096;
+/// A pause longer than this says little about the next.
+constexpr share_ns longest_pause = 100'000'000;
+/// Work that is not done so long after it should be may wait for work that is
+/// still to come: a host function whose end lies further on in the log, a
+/// kernel that looks for what a later one writes.
+constexpr share_ns overdue_after = 100'000'000;
+constexpr share_ns overdue_factor = 4;
+
+work_key mixed(std::uint64_t a, std::uint64_t b) {
+  auto x = a * 0x9e3779b97f4a7c15 + b;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  return x ^ (x >> 31);
+}
+
+/// Copies of about the same size take about as long.
+work_key copy_key(call::number kind, const call::extent& size) {
+  auto rows = size.height * size.depth;
+  return mixed(static_cast<std::uint64_t>(kind),
+               std::bit_width(size.width * rows) * 64u +
+                   static_cast<unsigned>(std::bit_width(rows)));
+}
+
+} // namespace
+
+work_key key_of(const call::launch& x) {
+  auto blocks = std::uint64_t{x.grid.x} * x.grid.y * x.grid.z;
+  return mixed(mixed(x.module.id.value, x.kernel), blocks);
+}
+work_key key_of(const call::write& x) {
+  return copy_key(call::write::id, x.size);
+}
+work_key key_of(const call::read& x) {
+  return copy_key(call::read::id, x.size);
+}
+work_key key_of(const call::read_host& x) {
+  return copy_key(call::read_host::id, x.size);
+}
+work_key key_of(const call::copy& x) {
+  return copy_key(call::copy::id, x.size);
+}
+work_key key_of(const call::fill& x) {
+  return copy_key(call::fill::id, x.size);
+}
+
+/// Work that is enqueued, up to where its end is asked for.
+struct share_gate::batch {
+  std::vector<work_key> what;
+  share_ns foretold = 0;
+  share_ns began = 0;
+  bool learning = false; // holds something never seen before, alone
+};
+
+/// What is known of the session's work on this device. Shared with the
+/// device's threads, which tell when work is done.
+struct share_gate::account {
+  std::shared_ptr<share_board> board;
+  std::int32_t seat;
+  time_source clock;
+  const device::meter* meter = nullptr; // null: the device has none
+
+  std::mutex lock;                            // before the board's
+  std::unordered_map<work_key, double> takes; // ns
+  std::size_t pending = 0;                    // pieces of work in the device
+  share_ns foretold = 0;                      // how long they take
+  share_ns began = 0;                         // the last of it
+  share_ns done_at = 0;                       // when the last batch ended
+  share_ns worked = 0;                        // what the meter said then
+  share_ns pause = 0; // from the device's idleness to the next work, usually
+  bool paused = false;
+  share_ns next = -1; // how long the work takes that waits; -1: none waits
+
+  /// Whether what is in the device should long be done.
+  bool overdue(share_ns now) const {
+    return pending != 0 && now - std::max(began, done_at) >
+                               overdue_after + overdue_factor * foretold;
+  }
+
+  /// What the device has worked in all, or how late it is.
+  share_ns measure(share_ns now) const {
+    return meter == nullptr ? now : meter->busy().count();
+  }
+
+  bool knows(work_key what) const { return takes.contains(what); }
+  share_ns foretell(work_key what) const {
+    auto i = takes.find(what);
+    return i == takes.end() ? 0 : static_cast<share_ns>(i->second);
+  }
+
+  /// The session has work again, `now` being when it came.
+  void note_pause(share_ns now) {
+    if (!std::exchange(paused, false))
+      return;
+    auto length = std::min(now - done_at, longest_pause);
+    pause = (3 * pause + length) / 4;
+  }
+
+  /// Whether work may begin; ends the turn where it is over and nothing is
+  /// left in the device. With the board's lock.
+  bool may_begin(share_table& table, share_ns now, share_ns length, bool known,
+                 bool& ended) {
+    if (table.holder != seat)
+      return false;
+    auto fresh = pending == 0 && table.idle_since == table.began;
+    auto fits = [&] {
+      auto left = table.until - now - foretold;
+      return known ? length / 2 <= left : pending == 0 && left > 0;
+    };
+    if (fresh || fits() || overdue(now))
+      return true;
+    if (policy::renew(table, seat, now) && fits())
+      return true;
+    if (pending == 0) {
+      policy::end_turn(table, seat);
+      ended = true;
+    }
+    return false;
+  }
+
+  void learn(const batch& of, share_ns took) {
+    if (takes.size() > most_kinds)
+      takes.clear();
+    auto measured = static_cast<double>(std::max<share_ns>(took, 1));
+    if (of.learning) {
+      takes[of.what.front()] = measured;
+      return;
+    }
+    auto ratio =
+        measured / static_cast<double>(std::max<share_ns>(of.foretold, 1));
+    auto factor = 1 + 0.25 * (std::clamp(ratio, 0.1, 10.0) - 1) /
+                          static_cast<double>(of.what.size());
+    for (auto key : of.what)
+      if (auto i = takes.find(key); i != takes.end())
+        i->second *= factor;
+  }
+
+  void done(const batch& of) {
+    auto granted = share_table::nobody;
+    {
+      std::lock_guard guard{lock};
+      auto now = clock();
+      auto took = std::max<share_ns>(now - std::max(of.began, done_at), 0);
+      done_at = now;
+      pending -= of.what.size();
+      foretold -= of.foretold;
+      learn(of, took);
+      // A stream may have waited for its program in the middle of it.
+      auto measured = measure(now);
+      took = std::min(took, measured - std::exchange(worked, measured));
+      granted = board->locked(
+          [&](share_table& table) { return settle(table, took, now); });
+      // Who waits for room hears of it.
+      if (next >= 0 && granted != seat)
+        board->ring(seat);
+    }
+    if (granted != share_table::nobody)
+      board->ring(granted);
+  }
+
+  /// The device is done with a batch: passes the turn on where it is over.
+  std::int32_t settle(share_table& table, share_ns took, share_ns now) {
+    policy::charge(table, seat, took, now);
+    if (pending != 0 || table.holder != seat)
+      return share_table::nobody;
+    policy::end_work(table, seat, now);
+    paused = next < 0;
+    // Who pauses for longer than a turn is left unused gives it up at once.
+    auto over =
+        next >= 0
+            ? table.until - now < next / 2 && !policy::renew(table, seat, now)
+            : now >= table.until || pause > table.rules.idle_after;
+    if (!over)
+      return share_table::nobody;
+    policy::end_turn(table, seat);
+    if (next >= 0)
+      policy::want(table, seat, now);
+    return policy::arbitrate(table, now).granted;
+  }
+};
+
+share_gate::share_gate(std::shared_ptr<share_board> board, std::int32_t seat,
+                       device::device& on, time_source clock)
+    : board_(board), seat_(seat), device_(on),
+      account_(std::make_shared<account>()) {
+  account_->board = std::move(board);
+  account_->seat = seat;
+  account_->clock = std::move(clock);
+  account_->meter = dynamic_cast<const device::meter*>(&on);
+}
+
+bool share_gate::take_turn(work_key what) {
+  auto& of = *account_;
+  auto granted = share_table::nobody;
+  auto may = false;
+  {
+    std::lock_guard guard{of.lock};
+    auto now = of.clock();
+    of.note_pause(now);
+    auto known = of.knows(what);
+    auto length = of.foretell(what);
+    rings_ = board_->rings(seat_);
+    board_->locked([&](share_table& table) {
+      auto ended = false;
+      may = of.may_begin(table, now, length, known, ended);
+      if (!may && table.holder != seat_) {
+        policy::want(table, seat_, now);
+        auto outcome = policy::arbitrate(table, now);
+        granted = outcome.granted;
+        look_again_ = outcome.look_again;
+        may = granted == seat_;
+      } else if (!may) {
+        look_again_ = now + table.rules.stalled_after;
+      }
+      if (may) {
+        policy::want_nothing(table, seat_);
+        policy::begin_work(table, seat_);
+      }
+    });
+    of.next = may ? -1 : length;
+    if (may) {
+      if (!open_) {
+        open_ = std::make_shared<batch>();
+        open_->began = now;
+      }
+      if (of.pending == 0)
+        of.worked = of.measure(now);
+      open_->learning = !known;
+      open_->what.push_back(what);
+      open_->foretold += length;
+      of.foretold += length;
+      of.began = now;
+      ++of.pending;
+      unmarked_ = true;
+    }
+  }
+  if (granted != share_table::nobody && granted != seat_)
+    board_->ring(granted);
+  // Its end must be asked for, or room never comes.
+  if (!may)
+    rest();
+  return may;
+}
+
+void share_gate::look_at_batch(bool all) {
+  if (!all && !open_->learning && open_->foretold < long_batch &&
+      open_->what.size() < large_batch)
+    return;
+  unmarked_ = false;
+  device_.when_done(std::nullopt,
+                    [of = account_, what = std::exchange(open_, nullptr)](
+                        CUresult) { of->done(*what); });
+}
+
+void share_gate::wait(std::chrono::nanoseconds at_most) {
+  auto left = std::chrono::nanoseconds{look_again_ - account_->clock()};
+  if (left.count() > 0)
+    board_->await(seat_, rings_, std::min(left, at_most));
+}
+
+} // namespace vgpu

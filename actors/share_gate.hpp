@@ -1,0 +1,122 @@
+// Where a worker's calls wait for their session's turn on a pGPU.
+#pragma once
+
+#include "actors/share_board.hpp"
+#include "devices/device.hpp"
+#include "schema/calls.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace vgpu {
+
+/// Names work that takes about as long each time.
+using work_key = std::uint64_t;
+
+/// Of a call that brings work to the device; what else there is brings none.
+work_key key_of(const call::launch& x);
+work_key key_of(const call::write& x);
+work_key key_of(const call::read& x);
+work_key key_of(const call::read_host& x);
+work_key key_of(const call::copy& x);
+work_key key_of(const call::fill& x);
+template <class Call>
+concept brings_work = requires(const Call& x) {
+  key_of(x);
+};
+
+/// One session's gate at one pGPU. enter(), submitted(), rest() and wait()
+/// belong to the thread that enqueues on the device, nudge() to any.
+///
+/// While nobody else uses the pGPU it costs one load a call. Else work is let
+/// through only in the session's turn, and so much of it that it ends with the
+/// turn: how long it takes is foretold from what the same work took before,
+/// and what was never seen runs alone. What the device then really took is
+/// charged. A turn is handed on when the device is done with it.
+class share_gate {
+public:
+  using time_source = std::function<policy::share_ns()>;
+
+  /// The device outlives the gate's last call; completions may come later.
+  share_gate(std::shared_ptr<share_board> board, std::int32_t seat,
+             device::device& on, time_source clock = share_board::now);
+
+  /// Whether this may be enqueued now; if so it is, and submitted() follows.
+  bool enter(work_key what) {
+    if (!board_->contested()) [[likely]]
+      return true;
+    return take_turn(what);
+  }
+  void submitted() {
+    if (unmarked_) [[unlikely]]
+      look_at_batch(false);
+  }
+  /// No call is at hand: what was enqueued is all there is.
+  void rest() {
+    if (unmarked_) [[unlikely]]
+      look_at_batch(true);
+  }
+  /// After enter() refused: sleeps until it may be worth trying again.
+  void wait(std::chrono::nanoseconds at_most);
+  /// Ends a wait().
+  void nudge() noexcept { board_->ring(seat_); }
+
+private:
+  struct batch;
+  struct account;
+
+  bool take_turn(work_key what);
+  void look_at_batch(bool all);
+
+  std::shared_ptr<share_board> board_;
+  std::int32_t seat_;
+  device::device& device_;
+  std::shared_ptr<account> account_;
+  std::shared_ptr<batch> open_; // enqueued, and its end not waited for yet
+  bool unmarked_ = false;       // there is such work
+  std::uint32_t rings_ = 0;     // heard when enter() refused
+  policy::share_ns look_again_ = 0;
+};
+
+/// The gates of a session's devices, by ordinal; some may have none.
+class share_gates {
+public:
+  share_gates() = default;
+  explicit share_gates(std::vector<std::unique_ptr<share_gate>> gates)
+      : gates_(std::move(gates)) {}
+
+  bool enter(std::size_t ordinal, work_key what) {
+    if (ordinal >= gates_.size() || !gates_[ordinal])
+      return true;
+    closed_ = gates_[ordinal].get();
+    return closed_->enter(what);
+  }
+  void submitted(std::size_t ordinal) {
+    if (ordinal < gates_.size() && gates_[ordinal])
+      gates_[ordinal]->submitted();
+  }
+  void rest() {
+    for (auto& x : gates_)
+      if (x)
+        x->rest();
+  }
+  /// At the gate that refused last.
+  void wait(std::chrono::nanoseconds at_most) {
+    if (closed_ != nullptr)
+      closed_->wait(at_most);
+  }
+  void nudge() noexcept {
+    for (auto& x : gates_)
+      if (x)
+        x->nudge();
+  }
+
+private:
+  std::vector<std::unique_ptr<share_gate>> gates_;
+  share_gate* closed_ = nullptr;
+};
+
+} // namespace vgpu

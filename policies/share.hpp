@@ -1,0 +1,146 @@
+// Whose turn it is on a pGPU, and for how long: compute shares as turns of
+// device time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace vgpu::policy {
+
+/// Nanoseconds, as a point of the monotonic clock or a span. A plain number:
+/// what is declared here lies in memory that processes share.
+using share_ns = std::int64_t;
+
+enum class share_policy : std::uint32_t {
+  /// No turns: the device shares itself among who use it.
+  best_effort,
+  /// The same for everybody, whatever was asked for.
+  equal,
+  /// What was asked for and no more, although the device may be idle.
+  fixed,
+  /// At least what was asked for; what others leave is given away in the same
+  /// proportions, up to each one's limit.
+  guarantee,
+  /// The highest priority that has work, but nobody waits for longer than
+  /// share_rules::starved_after. Of one priority, as `guarantee`.
+  priority,
+};
+inline constexpr std::array<std::string_view, 5> share_policy_names{
+    "best-effort", "equal", "fixed", "guarantee", "priority"};
+std::optional<share_policy> parse_share_policy(std::string_view name);
+constexpr std::string_view name_of(share_policy x) {
+  return share_policy_names[static_cast<std::size_t>(x)];
+}
+
+struct share_rules {
+  share_policy policy = share_policy::guarantee;
+  /// How long a turn lasts while somebody else waits.
+  share_ns quantum = 20'000'000;
+  /// After so long without a turn, priority counts no more.
+  share_ns starved_after = 1'000'000'000;
+  /// A turn whose work is done, and more does not come, is taken back after
+  /// this,
+  share_ns idle_after = 1'000'000;
+  /// one that was given to who waited for it, and is not used, after this: on a
+  /// busy host it takes a while to wake up.
+  share_ns unused_after = 10'000'000;
+  /// A turn whose work does not end is taken back after this: it may never end,
+  /// or wait for what only the next turn can do (kernels of one program on two
+  /// devices that wait for each other).
+  share_ns stalled_after = 2'000'000'000;
+};
+
+/// What was asked for, of one pGPU's compute.
+struct share_claim {
+  /// In (0, 1]. Less than 1 is a promise; 1 promises nothing and takes an equal
+  /// part of what is promised to nobody.
+  double share = 1;
+  /// In (0, 1]: never more than this, in the long run.
+  double limit = 1;
+  /// Larger goes first, under share_policy::priority.
+  std::int32_t priority = 0;
+  std::uint32_t unused = 0;
+};
+
+/// One session's place at a pGPU.
+struct share_seat {
+  share_claim claim{};
+  std::uint32_t taken = 0;
+  std::uint32_t wants = 0; // has work that waits for a turn
+  share_ns wants_since = 0;
+  double weight = 0;        // of all seats' weights, which add up to 1 at most
+  double virtual_time = 0;  // device time over weight, ns
+  double credit = 0;        // ns left under its limit
+  share_ns credited_at = 0; // when that was right
+  std::uint64_t used = 0;   // ns of device time, ever
+  std::uint64_t turns = 0;  // ever
+};
+
+inline constexpr std::size_t most_seats = 128;
+
+/// A pGPU's seats and the turn. Plain data without addresses. Every function
+/// is told the time, and the caller excludes others.
+struct share_table {
+  static constexpr std::int32_t nobody = -1;
+
+  share_rules rules;
+  std::array<share_seat, most_seats> seats{};
+  double virtual_now = 0;
+  std::int32_t holder = nobody; // whose turn it is
+  std::uint32_t unused = 0;
+  share_ns began = 0;      // the turn
+  share_ns until = 0;      // and its end
+  share_ns idle_since = 0; // the holder has no work in the device; 0: it has
+};
+
+// -- seats --------------------------------------------------------------------
+
+/// Takes a free seat; nobody when there is none. A newcomer begins where the
+/// others are.
+std::int32_t sit(share_table& table, const share_claim& claim, share_ns now);
+/// Frees the seat, and its turn with it.
+void stand(share_table& table, std::int32_t seat);
+void set_claim(share_table& table, std::int32_t seat, const share_claim& claim,
+               share_ns now);
+void set_rules(share_table& table, const share_rules& rules, share_ns now);
+
+/// Whether turns are needed at all: somebody else is there, or somebody is not
+/// to have everything.
+bool contested(const share_table& table);
+
+// -- turns --------------------------------------------------------------------
+
+/// The seat has work that waits. The first call counts.
+void want(share_table& table, std::int32_t seat, share_ns now);
+/// It has none any more.
+void want_nothing(share_table& table, std::int32_t seat);
+
+/// The holder brings work to the device.
+void begin_work(share_table& table, std::int32_t seat);
+/// The device has nothing of the holder's to do any more.
+void end_work(share_table& table, std::int32_t seat, share_ns now);
+
+/// The device worked so long for this seat, whoever's turn it is.
+void charge(share_table& table, std::int32_t seat, share_ns used, share_ns now);
+
+/// Whether the holder may go on after its turn's end: nobody else can have one,
+/// and it is within its limit. Then a new turn has begun.
+bool renew(share_table& table, std::int32_t seat, share_ns now);
+/// Ends the seat's turn, if it has it.
+void end_turn(share_table& table, std::int32_t seat);
+
+struct share_outcome {
+  /// Whose turn has begun just now: it must be told.
+  std::int32_t granted = share_table::nobody;
+  /// When to call again at the latest, if nothing is heard until then.
+  share_ns look_again = 0;
+};
+
+/// Takes back a turn that is not used, and gives a turn where there is none.
+/// To be called when a turn has ended, by who waits for one, and when something
+/// changed.
+share_outcome arbitrate(share_table& table, share_ns now);
+
+} // namespace vgpu::policy

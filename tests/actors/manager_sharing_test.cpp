@@ -1,0 +1,243 @@
+// vGPUs that are resized, placed by wish, or wait in a queue.
+#define BOOST_TEST_MODULE manager_sharing
+#include "manager_fixture.hpp"
+
+using namespace vgpu;
+using namespace vgpu::control;
+using namespace std::chrono_literals;
+using test::cluster;
+using test::gib;
+using test::take;
+
+BOOST_FIXTURE_TEST_SUITE(resizing, cluster)
+
+namespace {
+
+template <class T>
+std::optional<T> to_node(cluster& of, const std::string& node) {
+  auto got = take<T>(of.out, "n-" + node);
+  return got ? std::optional{got->first} : std::nullopt;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_vgpu_changes_while_it_runs) {
+  join("a");
+  auto lease = open("a", {0.25, gib, 1, protection::journal});
+  say("cmd", "command/1", hello{1, 1, "t", role::command});
+  say("cmd", "command/1", set_vgpu{lease.vgpu, 0.5, 0.75, 2 * gib, true, 9}, 4);
+  BOOST_TEST(take<done>(out, "cmd").has_value());
+  auto told = to_node<resize_session>(*this, "a");
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->share == 0.5);
+  BOOST_TEST(told->limit == 0.75);
+  BOOST_TEST(told->priority == 9);
+  BOOST_TEST(told->quota == 2 * gib);
+  // The program may use it when its worker knows.
+  BOOST_TEST(!leased());
+  session_load load{lease.session, lease.epoch, 0, 0, 0, 0, 0, 2 * gib};
+  say("n-a", "node/a", node_beat{"a", 1, {load}});
+  auto more = leased();
+  BOOST_REQUIRE(more);
+  BOOST_TEST(more->quota == 2 * gib);
+  BOOST_CHECK(more->epoch == lease.epoch);
+  BOOST_TEST(status()["vgpus"][0]["priority"] == 9);
+  BOOST_TEST(count("vgpu-resized") == 1u);
+  // What is not named stays; a smaller quota is told at once.
+  say("cmd", "command/1", set_vgpu{lease.vgpu, 0, 0, gib, false, 0}, 4);
+  BOOST_TEST(leased()->quota == gib);
+  auto less = to_node<resize_session>(*this, "a");
+  BOOST_TEST(less->share == 0.5);
+  BOOST_TEST(less->priority == 9);
+}
+
+BOOST_AUTO_TEST_CASE(a_replay_gets_what_was_once_granted) {
+  join("a");
+  join("b");
+  auto lease = open("a", {1, 2 * gib, 1, protection::journal});
+  say("cmd", "command/1", hello{1, 1, "t", role::command});
+  say("cmd", "command/1", set_vgpu{lease.vgpu, 0, 0, gib, false, 0}, 4);
+  BOOST_TEST(leased()->quota == gib);
+  say("n-a", "node/a", shutdown{});
+  auto order = ordered("b");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->quota == 2 * gib);
+  started("b", *order);
+  BOOST_TEST(leased()->quota == gib);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_and_changes_nothing) {
+  join("a");
+  auto lease = open("a", {0.5, gib, 1, protection::journal});
+  connect("d");
+  ask({0.5, 2 * gib, 1, protection::journal}, "d");
+  started("a", *ordered("a"));
+  session_load load{lease.session, lease.epoch, gib / 2, 0, 0, 0, 0, gib};
+  say("n-a", "node/a", node_beat{"a", 1, {load}});
+  say("cmd", "command/1", hello{1, 1, "t", role::command});
+  auto no = [&](set_vgpu what, const std::string& word) {
+    say("cmd", "command/1", what, 4);
+    auto why = refused("cmd");
+    BOOST_TEST(why.find(word) != std::string::npos, why);
+  };
+  auto vgpu = lease.vgpu;
+  no({{99}, 0.5, 0, 0, false, 0}, "no vGPU 99");
+  no({vgpu, 1.5, 0, 0, false, 0}, "share");
+  no({vgpu, 0, -1, 0, false, 0}, "limit");
+  no({vgpu, 0, 0, 0, true, 5000}, "priority");
+  no({vgpu, 0, 0, gib / 4, false, 0}, "has allocated 512 MiB");
+  no({vgpu, 0, 0, 3 * gib, false, 0}, "2048 MiB are promised to others");
+  BOOST_TEST(!to_node<resize_session>(*this, "a"));
+}
+
+BOOST_AUTO_TEST_CASE(a_pgpus_policy_is_checked_and_passed_on) {
+  join("a");
+  say("cmd", "command/1", hello{1, 1, "t", role::command});
+  auto no = [&](set_policy what, const std::string& word) {
+    say("cmd", "command/1", what, 4);
+    auto why = refused("cmd");
+    BOOST_TEST(why.find(word) != std::string::npos, why);
+  };
+  no({"z", 0, "equal", 0}, "no node 'z'");
+  no({"a", 7, "equal", 0}, "no pGPU 7");
+  no({"a", 0, "fair", 0}, "best-effort");
+  no({"a", 0, "", 10}, "quantum");
+  no({"a", 0, "", 2'000'000}, "quantum");
+  BOOST_TEST(!to_node<set_policy>(*this, "a"));
+  say("cmd", "command/1", set_policy{"a", 0, "equal", 5000}, 4);
+  BOOST_TEST(take<done>(out, "cmd").has_value());
+  BOOST_TEST(to_node<set_policy>(*this, "a")->quantum_us == 5000u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(wishes, cluster)
+
+BOOST_AUTO_TEST_CASE(a_place_is_one_that_was_wished_for) {
+  join("a", 2);
+  join("b", 2, "elsewhere");
+  connect();
+  auto place_of = [&](specification spec) {
+    ask(spec);
+    for (std::string node : {"a", "b"})
+      if (auto order = ordered(node))
+        return node + std::to_string(order->pgpus.at(0));
+    return std::string{"none"};
+  };
+  specification spec;
+  spec.node = "b";
+  spec.pgpu = 1;
+  BOOST_TEST(place_of(spec) == "b1");
+  specification beside;
+  beside.beside = {1};
+  BOOST_TEST(place_of(beside) == "b1");
+  specification apart;
+  apart.apart = {1};
+  apart.node = "b";
+  BOOST_TEST(place_of(apart) == "b0");
+  specification local;
+  local.where = locality::local_only;
+  local.node = "b";
+  BOOST_TEST(place_of(local) == "none");
+  specification other;
+  other.backend = "nvidia";
+  BOOST_TEST(place_of(other) == "none");
+  auto waiting = status()["vgpus"];
+  auto why = waiting.back()["sessions"][0]["waiting_because"];
+  BOOST_TEST(why.get<std::string>().find("nvidia") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_goes_by_priority_and_age) {
+  join("a");
+  auto first = open("a", {1, 4 * gib, 1, protection::journal});
+  auto wish = [](std::uint64_t memory, std::int32_t priority) {
+    specification out;
+    out.memory = memory;
+    out.priority = priority;
+    return out;
+  };
+  ask(wish(3 * gib, 0)); // session 2
+  ask(wish(3 * gib, 5)); // session 3
+  ask(wish(3 * gib, 5)); // session 4
+  BOOST_TEST(!ordered("a"));
+  auto next = [&](const lease& gone) {
+    say("c", "client/c", close_session{gone.session, gone.epoch, "exit"});
+    auto order = ordered("a");
+    BOOST_REQUIRE(order);
+    started("a", *order);
+    return *leased("c", 5);
+  };
+  auto second = next(first);
+  BOOST_TEST(second.session.value == 3u);
+  auto third = next(second);
+  BOOST_TEST(third.session.value == 4u);
+  BOOST_TEST(next(third).session.value == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(small_ones_fill_gaps_and_delay_nobody) {
+  join("a", 2);
+  auto ask_for = [&](std::uint64_t memory) {
+    ask({1, memory, 1, protection::journal});
+    auto order = ordered("a");
+    if (order)
+      started("a", *order);
+    return order;
+  };
+  connect();
+  auto large = ask_for(3 * gib); // on one pGPU
+  auto other = ask_for(2 * gib); // on the other
+  BOOST_REQUIRE(large && other);
+  BOOST_TEST(!ask_for(4 * gib)); // waits: the second pGPU lacks least
+  // One that fits where nothing is kept is not held up,
+  auto small = ask_for(gib);
+  BOOST_REQUIRE(small);
+  BOOST_TEST(small->pgpus == large->pgpus);
+  // one that would take what is kept is.
+  BOOST_TEST(!ask_for(gib));
+  say("c", "client/c", close_session{other->session, other->epoch, "exit"});
+  auto kept = ordered("a");
+  BOOST_REQUIRE(kept);
+  BOOST_TEST(kept->session.value == 3u);
+  BOOST_TEST(kept->pgpus == other->pgpus);
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_wait_is_told_at_once) {
+  join("a");
+  connect();
+  specification spec;
+  spec.node = "z";
+  spec.wait_ms = 0;
+  ask(spec);
+  BOOST_TEST(refused("c").find("of node z") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_for_a_while_is_told_then) {
+  join("a");
+  connect();
+  specification spec;
+  spec.node = "z";
+  spec.wait_ms = 300;
+  ask(spec);
+  live(200ms, {"a"});
+  BOOST_TEST(refused("c").empty());
+  live(200ms, {"a"});
+  BOOST_TEST(refused("c").find("within 300 ms") != std::string::npos);
+  live(100ms, {"a"});
+  BOOST_TEST(status()["vgpus"].empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_place_in_time_is_kept) {
+  join("a");
+  connect();
+  specification spec;
+  spec.node = "z";
+  spec.wait_ms = 300;
+  ask(spec);
+  join("z");
+  started("z", *ordered("z"));
+  BOOST_TEST(leased("c", 5).has_value());
+  live(1s, {"a", "z"});
+  BOOST_TEST(refused("c").empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
