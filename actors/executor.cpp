@@ -45,6 +45,8 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
       throw std::runtime_error{ok.why().what};
     states_.emplace_back(window, quota);
     orders_.emplace_back();
+    times_.emplace_back();
+    kept_for_good_.emplace_back();
     texture_units_.push_back(
         dynamic_cast<device::texture_unit*>(devices_[i].get()));
     devices_[i]->set_printer(
@@ -85,10 +87,9 @@ void executor::serve(std::shared_ptr<answer_sink> sink) {
   sink_ = std::move(sink);
 }
 
-void executor::execute(const record& what, std::shared_ptr<const void> owner) {
+status executor::perform(const record& what, std::shared_ptr<const void> owner,
+                         bool& waits) {
   status outcome;
-  bool waits = false;
-  std::string_view name;
   auto decoded = call::decode(
       what.message, [&]<class Call>(const Call& x, std::uint8_t ordinal) {
         waits = Call::kind == call::answer::sync;
@@ -102,9 +103,15 @@ void executor::execute(const record& what, std::shared_ptr<const void> owner) {
           outcome = on.join(x);
         if (outcome)
           outcome = on(x);
+        if (outcome)
+          living_.note(x, ordinal, what.call, what.message);
       });
-  if (!decoded)
-    outcome = decoded;
+  return decoded ? outcome : decoded;
+}
+
+void executor::execute(const record& what, std::shared_ptr<const void> owner) {
+  bool waits = false;
+  auto outcome = perform(what, std::move(owner), waits);
   position_ = what.end;
   calls_.fetch_add(1, std::memory_order_relaxed);
   if (outcome)

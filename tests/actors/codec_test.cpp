@@ -83,6 +83,14 @@ std::vector<body> one_of_each() {
       events{{event{}, event{1, 2.5, "k", "a", {3}, {4}, {5}, "t", 6, 7, 8}}},
       shutdown{},
       done{},
+      suspend_vgpu{{3}, true},
+      resume_vgpu{{4}},
+      migrate_vgpu{{5}, "b", 2},
+      drain_node{"c", true},
+      pause_session{{6}, {7}},
+      paused{{8}, {9}, "no", 10, 11.5},
+      wake_session{{12}},
+      restored{{13}, {14}, 15, 16.5},
   };
 }
 
