@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
   add_run_command(app, todo, program);
   add_cluster_commands(app, todo);
   add_show_commands(app, todo);
+  add_movement_commands(app, todo);
   add_coverage_command(app, todo);
   try {
     app.parse(argc, argv);
