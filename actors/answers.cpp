@@ -25,9 +25,15 @@ result<landing> mapped_answers::land(call::arena_range range,
   return landing{arena.subspan(range.offset, bytes), nullptr};
 }
 
+bool mapped_answers::keeps_digests() const {
+  return area_->header().protection_level.load(std::memory_order_relaxed) !=
+         static_cast<std::uint32_t>(protection::none);
+}
+
 void mapped_answers::deliver(const waiter& who, CUresult result,
-                             std::uint64_t value, const landing&,
-                             std::uint64_t) {
+                             std::uint64_t value, const landing&, std::uint64_t,
+                             std::uint32_t digest) {
+  area_->note_digest(who.call, digest);
   answer(who, result, value);
 }
 
@@ -36,7 +42,9 @@ landing mapped_answers::land_host(device_address address, std::uint64_t bytes) {
 }
 
 void mapped_answers::deliver_host(const waiter& who, CUresult result,
-                                  device_address, const landing&) {
+                                  device_address, const landing&,
+                                  std::uint32_t digest) {
+  area_->note_digest(who.call, digest);
   answer(who, result, 0);
 }
 

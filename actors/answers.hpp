@@ -41,20 +41,27 @@ public:
   virtual void answer(const waiter& who, CUresult result,
                       std::uint64_t value) = 0;
 
+  /// Whether what is delivered is kept as a digest, to be compared when a
+  /// replay brings it again.
+  virtual bool keeps_digests() const = 0;
+
   /// Room for an answer of `bytes` bytes that belongs into this range of the
   /// arena; a fault where the range does not fit the arena.
   virtual result<landing> land(call::arena_range range,
                                std::uint64_t bytes) = 0;
-  /// Answers with what has landed.
+  /// Answers with what has landed; `digest` is of that (answer_digest.hpp).
   virtual void deliver(const waiter& who, CUresult result, std::uint64_t value,
-                       const landing& what, std::uint64_t arena_offset) = 0;
+                       const landing& what, std::uint64_t arena_offset,
+                       std::uint32_t digest) = 0;
 
   /// Room for bytes that belong to this place in the host window, which
   /// the executor has checked.
   virtual landing land_host(device_address address, std::uint64_t bytes) = 0;
-  /// What landed is complete; `who` with slot 0 where more rows follow.
+  /// What landed is complete; `who` with slot 0 where more rows follow, and
+  /// with the last the digest of all.
   virtual void deliver_host(const waiter& who, CUresult result,
-                            device_address address, const landing& what) = 0;
+                            device_address address, const landing& what,
+                            std::uint32_t digest) = 0;
 
   /// A host function has its turn.
   virtual void call_host(const waiter& who) = 0;
@@ -79,11 +86,13 @@ public:
   bool wanted(const waiter& who) const override;
   void answer(const waiter& who, CUresult result, std::uint64_t value) override;
   result<landing> land(call::arena_range range, std::uint64_t bytes) override;
+  bool keeps_digests() const override;
   void deliver(const waiter& who, CUresult result, std::uint64_t value,
-               const landing& what, std::uint64_t arena_offset) override;
+               const landing& what, std::uint64_t arena_offset,
+               std::uint32_t digest) override;
   landing land_host(device_address address, std::uint64_t bytes) override;
   void deliver_host(const waiter& who, CUresult result, device_address address,
-                    const landing& what) override;
+                    const landing& what, std::uint32_t digest) override;
   void call_host(const waiter& who) override;
   void print(console where, std::uint64_t position,
              std::string_view text) override;

@@ -1,6 +1,7 @@
 // One call of a session on its device: audit, device, answer.
 #pragma once
 
+#include "actors/answer_digest.hpp"
 #include "actors/executor.hpp"
 #include "actors/executor_shared.hpp"
 #include "schema/call_codec.hpp"
@@ -20,6 +21,7 @@ struct call_dispatch {
   device::device& dev() { return *self.devices_[ordinal]; }
   vgpu_state& state() { return self.states_[ordinal]; }
   stream_order& order() { return self.orders_[ordinal]; }
+  event_times& times() { return self.times_[ordinal]; }
   waiter who() const { return {what.slot, what.call}; }
 
   /// Before anything is enqueued in a stream.
@@ -48,6 +50,11 @@ struct call_dispatch {
       if (health->note(*sink, result))
         sink->answer(who, result, 0);
     };
+  }
+
+  /// What is kept of an answer, to be compared when a replay brings it again.
+  std::uint32_t digest_of(std::span<const std::byte> answer) const {
+    return self.sink_->keeps_digests() ? fold_digest(row_hash(answer)) : 0;
   }
 
   // -- audit of addresses
@@ -159,8 +166,24 @@ struct call_dispatch {
   status operator()(const call::write& x);
   status operator()(const call::read& x);
   status operator()(const call::read_host& x);
+  status check_read(const call::read& x, std::uint64_t bytes);
+  /// A row of a copy to pinned memory.
+  struct host_row {
+    std::uint64_t number = 0;
+    bool last = false;
+    bool wanted = true; // else it is only compared
+    /// The sum of the rows' hashes; null where no digest is kept.
+    std::shared_ptr<std::atomic<std::uint64_t>> hashes;
+
+    std::uint64_t add(std::span<const std::byte> bytes) const {
+      auto hash = row_hash(bytes, number);
+      return hashes->fetch_add(hash) + hash;
+    }
+  };
   status read_host_row(stream_id stream, device_address to, device_address from,
-                       std::uint64_t bytes, bool last);
+                       std::uint64_t bytes, const host_row& row);
+  status check_host_row(stream_id stream, device_address from,
+                        std::uint64_t bytes, const host_row& row);
   status operator()(const call::copy& x);
   status operator()(const call::fill& x);
 

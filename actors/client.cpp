@@ -141,11 +141,25 @@ void take(self_ptr self, const control::refusal& why, std::uint64_t request) {
   refuse(self, *x, why);
 }
 
+/// An order to take a session's state.
+void take(self_ptr self, const control::pause_session& order) {
+  auto* x = find(self, [&](const client_session& s) {
+    return s.lease && s.lease->session == order.session;
+  });
+  if (x != nullptr)
+    self->send(x->io, std::make_shared<const control::pause_session>(order));
+  else
+    send(self, control::paused{order.session, order.epoch,
+                               "its program is gone", 0, 0});
+}
+
 void take(self_ptr self, const control::envelope& in) {
   if (auto* lease = std::get_if<control::lease>(&in.body))
     take(self, *lease, in.request);
   else if (auto* why = std::get_if<control::refusal>(&in.body))
     take(self, *why, in.request);
+  else if (auto* order = std::get_if<control::pause_session>(&in.body))
+    take(self, *order);
   else if (std::holds_alternative<control::welcome>(in.body)) {
     self->state.up = true;
     for (auto& [key, session] : self->state.sessions)

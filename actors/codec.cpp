@@ -365,6 +365,64 @@ close_session read(wire::CloseSession::Reader x) {
   return {{x.getSession()}, {x.getEpoch()}, text(x.getReason())};
 }
 
+void write(wire::SuspendVgpu::Builder to, const suspend_vgpu& x) {
+  to.setVgpu(x.vgpu.value);
+  to.setHold(x.hold);
+}
+suspend_vgpu read(wire::SuspendVgpu::Reader x) {
+  return {{x.getVgpu()}, x.getHold()};
+}
+
+void write(wire::MigrateVgpu::Builder to, const migrate_vgpu& x) {
+  to.setVgpu(x.vgpu.value);
+  to.setNode(to_kj(x.node));
+  to.setPgpu(x.pgpu);
+}
+migrate_vgpu read(wire::MigrateVgpu::Reader x) {
+  return {{x.getVgpu()}, text(x.getNode()), x.getPgpu()};
+}
+
+void write(wire::DrainNode::Builder to, const drain_node& x) {
+  to.setNode(to_kj(x.node));
+  to.setUndo(x.undo);
+}
+drain_node read(wire::DrainNode::Reader x) {
+  return {text(x.getNode()), x.getUndo()};
+}
+
+void write(wire::PauseSession::Builder to, const pause_session& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+}
+pause_session read(wire::PauseSession::Reader x) {
+  return {{x.getSession()}, {x.getEpoch()}};
+}
+
+void write(wire::Paused::Builder to, const paused& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+  to.setFailure(to_kj(x.failure));
+  to.setBytes(x.bytes);
+  to.setMilliseconds(x.milliseconds);
+}
+paused read(wire::Paused::Reader x) {
+  return {{x.getSession()},
+          {x.getEpoch()},
+          text(x.getFailure()),
+          x.getBytes(),
+          x.getMilliseconds()};
+}
+
+void write(wire::Restored::Builder to, const restored& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+  to.setBytes(x.bytes);
+  to.setMilliseconds(x.milliseconds);
+}
+restored read(wire::Restored::Reader x) {
+  return {{x.getSession()}, {x.getEpoch()}, x.getBytes(), x.getMilliseconds()};
+}
+
 void write(wire::StartWorker::Builder to, const start_worker& x) {
   to.setSession(x.session.value);
   to.setVgpu(x.vgpu.value);
@@ -575,6 +633,14 @@ struct body_writer {
   void operator()(const set_vgpu& x) { write(to.initSetVgpu(), x); }
   void operator()(const set_policy& x) { write(to.initSetPolicy(), x); }
   void operator()(const resize_session& x) { write(to.initResizeSession(), x); }
+  void operator()(const suspend_vgpu& x) { write(to.initSuspendVgpu(), x); }
+  void operator()(const resume_vgpu& x) { to.setResumeVgpu(x.vgpu.value); }
+  void operator()(const migrate_vgpu& x) { write(to.initMigrateVgpu(), x); }
+  void operator()(const drain_node& x) { write(to.initDrainNode(), x); }
+  void operator()(const pause_session& x) { write(to.initPauseSession(), x); }
+  void operator()(const paused& x) { write(to.initPaused(), x); }
+  void operator()(const wake_session& x) { to.setWakeSession(x.session.value); }
+  void operator()(const restored& x) { write(to.initRestored(), x); }
 };
 
 body read_body(wire::Envelope::Reader x) {
@@ -635,6 +701,22 @@ body read_body(wire::Envelope::Reader x) {
     return read(x.getSetPolicy());
   case wire::Envelope::RESIZE_SESSION:
     return read(x.getResizeSession());
+  case wire::Envelope::SUSPEND_VGPU:
+    return read(x.getSuspendVgpu());
+  case wire::Envelope::RESUME_VGPU:
+    return resume_vgpu{{x.getResumeVgpu()}};
+  case wire::Envelope::MIGRATE_VGPU:
+    return read(x.getMigrateVgpu());
+  case wire::Envelope::DRAIN_NODE:
+    return read(x.getDrainNode());
+  case wire::Envelope::PAUSE_SESSION:
+    return read(x.getPauseSession());
+  case wire::Envelope::PAUSED:
+    return read(x.getPaused());
+  case wire::Envelope::WAKE_SESSION:
+    return wake_session{{x.getWakeSession()}};
+  case wire::Envelope::RESTORED:
+    return read(x.getRestored());
   }
   throw bad_value{"a kind of message (" +
                   std::to_string(static_cast<unsigned>(x.which())) +
@@ -645,13 +727,15 @@ body read_body(wire::Envelope::Reader x) {
 
 const char* name_of(const body& what) noexcept {
   static constexpr const char* names[] = {
-      "refusal",     "hello",         "welcome",      "registerNode",
-      "nodeBeat",    "workerStarted", "workerExited", "beatAck",
-      "startWorker", "stopWorker",    "acquire",      "adopt",
-      "suspect",     "closeSession",  "report",       "lease",
-      "workerHello", "workerBeat",    "injectFault",  "statusRequest",
-      "status",      "eventsRequest", "events",       "shutdown",
-      "done",        "setVgpu",       "setPolicy",    "resizeSession"};
+      "refusal",      "hello",         "welcome",      "registerNode",
+      "nodeBeat",     "workerStarted", "workerExited", "beatAck",
+      "startWorker",  "stopWorker",    "acquire",      "adopt",
+      "suspect",      "closeSession",  "report",       "lease",
+      "workerHello",  "workerBeat",    "injectFault",  "statusRequest",
+      "status",       "eventsRequest", "events",       "shutdown",
+      "done",         "setVgpu",       "setPolicy",    "resizeSession",
+      "suspendVgpu",  "resumeVgpu",    "migrateVgpu",  "drainNode",
+      "pauseSession", "paused",        "wakeSession",  "restored"};
   static_assert(std::size(names) == std::variant_size_v<body>);
   return names[what.index()];
 }

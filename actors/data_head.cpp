@@ -22,6 +22,7 @@ void put(builder to, const attach& x) {
   a.setToken(x.token);
   a.setAnswersSeen(x.answers_seen);
   a.setReplayUntil(x.replay_until);
+  a.setRestore(x.restore);
   auto list = a.initWaiting(static_cast<unsigned>(x.waiting.size()));
   for (unsigned i = 0; i < list.size(); ++i) {
     list[i].setCall(x.waiting[i].call.value);
@@ -68,6 +69,7 @@ void put(builder to, const answer& x) {
   a.setSlot(x.slot);
   a.setResult(static_cast<std::uint32_t>(x.result));
   a.setValue(x.value);
+  a.setDigest(x.digest);
   switch (x.where) {
   case answer::place::none:
     a.setNone();
@@ -94,6 +96,37 @@ void put(builder to, const refused& x) {
   to.setRefused(x.why);
 }
 
+void put(builder to, const checkpoint& x) {
+  to.initCheckpoint().setCompress(x.compress);
+}
+void put(builder to, const go_on&) {
+  to.setGoOn();
+}
+void put(builder to, const checkpointed& x) {
+  auto c = to.initCheckpointed();
+  c.setPosition(x.position);
+  c.setBytes(x.bytes);
+  c.setAnswers(x.answers);
+}
+void put(builder to, const not_checkpointed& x) {
+  to.setNotCheckpointed(x.why);
+}
+void put(builder to, const state_wanted& x) {
+  auto range = to.initStateWanted();
+  range.setFrom(x.from);
+  range.setTo(x.to);
+}
+void put(builder to, const state_part& x) {
+  to.setStatePart(x.from);
+}
+void put(builder to, const differs& x) {
+  auto d = to.initDiffers();
+  d.setTotal(x.total);
+  auto list = d.initCalls(static_cast<unsigned>(x.calls.size()));
+  for (unsigned i = 0; i < list.size(); ++i)
+    list.set(i, x.calls[i]);
+}
+
 // -- from the wire
 // ----------------------------------------------------------------
 
@@ -101,7 +134,8 @@ attach get(wire::Attach::Reader x) {
   attach out{.token = x.getToken(),
              .answers_seen = x.getAnswersSeen(),
              .replay_until = x.getReplayUntil(),
-             .waiting = {}};
+             .waiting = {},
+             .restore = x.getRestore()};
   for (auto w : x.getWaiting())
     out.waiting.push_back(
         {{w.getCall()}, static_cast<slot_index>(w.getSlot())});
@@ -124,7 +158,8 @@ answer get(wire::Answer::Reader x) {
              .result = to_result(x.getResult()),
              .value = x.getValue(),
              .where = answer::place::none,
-             .at = 0};
+             .at = 0,
+             .digest = x.getDigest()};
   if (x.isArena()) {
     out.where = answer::place::arena;
     out.at = x.getArena();
@@ -140,6 +175,13 @@ answer get(wire::Answer::Reader x) {
   } else if (x.isHostCall()) {
     out.where = answer::place::host_call;
   }
+  return out;
+}
+
+differs get(wire::Differs::Reader x) {
+  differs out{{}, x.getTotal()};
+  for (auto call : x.getCalls())
+    out.calls.push_back(call);
   return out;
 }
 
@@ -162,6 +204,23 @@ result<body> get(reader x) {
     return body{get(x.getProgress())};
   case wire::DataHead::REFUSED:
     return body{refused{x.getRefused().cStr()}};
+  case wire::DataHead::CHECKPOINT:
+    return body{checkpoint{x.getCheckpoint().getCompress()}};
+  case wire::DataHead::GO_ON:
+    return body{go_on{}};
+  case wire::DataHead::CHECKPOINTED:
+    return body{checkpointed{x.getCheckpointed().getPosition(),
+                             x.getCheckpointed().getBytes(),
+                             x.getCheckpointed().getAnswers()}};
+  case wire::DataHead::NOT_CHECKPOINTED:
+    return body{not_checkpointed{x.getNotCheckpointed().cStr()}};
+  case wire::DataHead::STATE_WANTED:
+    return body{
+        state_wanted{x.getStateWanted().getFrom(), x.getStateWanted().getTo()}};
+  case wire::DataHead::STATE_PART:
+    return body{state_part{x.getStatePart()}};
+  case wire::DataHead::DIFFERS:
+    return body{get(x.getDiffers())};
   }
   return fault{CUDA_ERROR_NOT_SUPPORTED,
                "a data-plane message of a kind unknown here"};

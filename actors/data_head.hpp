@@ -24,6 +24,7 @@ struct attach {
   std::uint64_t answers_seen = 0;
   std::uint64_t replay_until = 0;
   std::vector<data::waiting> waiting;
+  std::uint64_t restore = 0; // bytes of a state to begin with
 };
 /// The payload is the log's bytes [from, to).
 struct calls {
@@ -56,14 +57,45 @@ struct answer {
   CUresult result = CUDA_SUCCESS;
   std::uint64_t value = 0;
   place where = place::none;
-  std::uint64_t at = 0; // arena offset, host address or console position
+  std::uint64_t at = 0;     // arena offset, host address or console position
+  std::uint32_t digest = 0; // of all that the call brings
 };
 struct refused {
   std::string why;
 };
 
+// -- a session that moves
+
+struct checkpoint {
+  bool compress = false;
+};
+struct go_on {};
+struct checkpointed {
+  std::uint64_t position = 0;
+  std::uint64_t bytes = 0;   // of the state's file
+  std::uint64_t answers = 0; // that must have arrived
+};
+struct not_checkpointed {
+  std::string why;
+};
+/// Send the file's bytes [from, to).
+struct state_wanted {
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+};
+/// The payload is the file's bytes from here on.
+struct state_part {
+  std::uint64_t from = 0;
+};
+/// What a replay brought differently.
+struct differs {
+  std::vector<std::uint64_t> calls; // the first few
+  std::uint64_t total = 0;
+};
+
 using body = std::variant<attach, calls, keepalive, detach, progress, attached,
-                          answer, refused>;
+                          answer, refused, checkpoint, go_on, checkpointed,
+                          not_checkpointed, state_wanted, state_part, differs>;
 
 struct head {
   session_id session;

@@ -86,7 +86,7 @@ status call_dispatch::operator()(const call::read_managed& x) {
       [sink = self.sink_, health = self.health_, who = who(), place = *place,
        bytes = x.bytes, offset = x.to.offset](CUresult result) {
         if (health->note(*sink, result))
-          sink->deliver(who, result, bytes, place, offset);
+          sink->deliver(who, result, bytes, place, offset, 0);
       });
 }
 

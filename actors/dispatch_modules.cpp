@@ -43,6 +43,8 @@ status call_dispatch::operator()(const call::module_load& x) {
     spdlog::warn("a module does not load: {}", loaded.why().what);
     return refuse_module(loaded.why(), x.facts);
   }
+  for (auto& variable : loaded->globals)
+    self.keep_for_good(ordinal, variable);
   state().add(x.module.id, {.kernels = loaded->kernels.size(),
                             .facts = encode_facts(*loaded),
                             .globals = loaded->globals});
@@ -59,7 +61,7 @@ status call_dispatch::refuse_module(const fault& why, call::arena_range where) {
   if (!place)
     return why;
   std::copy(words.begin(), words.end(), place->bytes.begin());
-  self.sink_->deliver(who(), why.code, words.size(), *place, where.offset);
+  self.sink_->deliver(who(), why.code, words.size(), *place, where.offset, 0);
   return {};
 }
 
@@ -68,10 +70,14 @@ status call_dispatch::operator()(const call::module_facts& x) {
 }
 
 status call_dispatch::answer_facts(module_id id, call::arena_range where) {
-  if (!self.sink_->wanted(who()))
-    return {};
   auto& facts = state().module(id).facts;
   auto bytes = std::as_bytes(std::span{facts});
+  if (!self.sink_->wanted(who())) {
+    if (what.digest != 0)
+      self.checks_->compare(what.call, what.digest,
+                            fold_digest(row_hash(bytes)));
+    return {};
+  }
   if (bytes.size() > where.bytes) {
     self.sink_->answer(who(), CUDA_SUCCESS, bytes.size());
     return {};
@@ -80,7 +86,8 @@ status call_dispatch::answer_facts(module_id id, call::arena_range where) {
   if (!place)
     return place.why();
   std::copy(bytes.begin(), bytes.end(), place->bytes.begin());
-  self.sink_->deliver(who(), CUDA_SUCCESS, bytes.size(), *place, where.offset);
+  self.sink_->deliver(who(), CUDA_SUCCESS, bytes.size(), *place, where.offset,
+                      digest_of(bytes));
   return {};
 }
 

@@ -18,15 +18,18 @@ status call_dispatch::operator()(const call::stream_destroy& x) {
 
 status call_dispatch::operator()(const call::event_create& x) {
   state().add(x.event.id);
+  times().created(x.event.id, x.timing != 0);
   return dev().create_event(x.event.id, x.timing != 0);
 }
 
 status call_dispatch::operator()(const call::event_destroy& x) {
   state().remove(x.event.id);
+  times().destroyed(x.event.id);
   return dev().destroy_event(x.event.id);
 }
 
 status call_dispatch::operator()(const call::event_record& x) {
+  times().recorded(x.event.id);
   return dev().record_event(x.event.id, x.stream.id);
 }
 
@@ -60,7 +63,7 @@ status call_dispatch::operator()(const call::elapsed& x) {
     if (!*done)
       return fault{CUDA_ERROR_NOT_READY, "an event is not reached yet"};
   }
-  auto time = dev().elapsed(x.from.id, x.to.id);
+  auto time = times().elapsed(dev(), x.from.id, x.to.id);
   if (!time)
     return time.why();
   self.sink_->answer(who(), CUDA_SUCCESS, std::bit_cast<std::uint32_t>(*time));
@@ -68,6 +71,7 @@ status call_dispatch::operator()(const call::elapsed& x) {
 }
 
 status call_dispatch::operator()(const call::host_call& x) {
+  ++self.open_host_calls_;
   return dev().enqueue_host(x.stream.id,
                             [calls = self.host_calls_, sink = self.sink_,
                              who = who()](std::function<void()> go_on) {
@@ -77,6 +81,8 @@ status call_dispatch::operator()(const call::host_call& x) {
 }
 
 status call_dispatch::operator()(const call::host_done& x) {
+  if (self.open_host_calls_ != 0)
+    --self.open_host_calls_;
   self.host_calls_->finish(x.call);
   return {};
 }

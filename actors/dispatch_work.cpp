@@ -60,9 +60,11 @@ status call_dispatch::operator()(const call::write& x) {
 status call_dispatch::operator()(const call::read& x) {
   if (auto ok = audit_box(x.from, x.size); !ok)
     return ok;
-  if (!self.sink_->wanted(who()))
-    return host_behind_stream(x.stream.id);
   auto bytes = x.size.width * rows(x.size);
+  if (!self.sink_->wanted(who())) {
+    auto ok = check_read(x, bytes);
+    return ok ? host_behind_stream(x.stream.id) : ok;
+  }
   auto place = self.sink_->land(x.to, bytes);
   if (!place)
     return place.why();
@@ -71,10 +73,12 @@ status call_dispatch::operator()(const call::read& x) {
     return {};
   }
   auto arrived = [sink = self.sink_, health = self.health_, who = who(),
-                  place = *place, bytes,
-                  offset = x.to.offset](CUresult result) {
+                  place = *place, bytes, offset = x.to.offset,
+                  keep = self.sink_->keeps_digests()](CUresult result) {
+    auto digest =
+        keep && result == CUDA_SUCCESS ? fold_digest(row_hash(place.bytes)) : 0;
     if (health->note(*sink, result))
-      sink->deliver(who, result, bytes, place, offset);
+      sink->deliver(who, result, bytes, place, offset, digest);
   };
   return each_row(x.from, x.size,
                   [&](device_address at, std::uint64_t offset,
@@ -86,6 +90,29 @@ status call_dispatch::operator()(const call::read& x) {
                   });
 }
 
+/// What the program has had already is read again only to be compared.
+status call_dispatch::check_read(const call::read& x, std::uint64_t bytes) {
+  if (what.digest == 0 || bytes == 0)
+    return {};
+  auto room = replay_checks::take(self.checks_, bytes);
+  if (!room)
+    return {};
+  std::span into{room.get(), bytes};
+  auto arrived = [room, into, checks = self.checks_, call = what.call,
+                  before = what.digest](CUresult result) {
+    if (result == CUDA_SUCCESS)
+      checks->compare(call, before, fold_digest(row_hash(into)));
+  };
+  return each_row(x.from, x.size,
+                  [&](device_address at, std::uint64_t offset,
+                      std::uint64_t width, bool last) {
+                    return dev().enqueue_read(
+                        x.stream.id, into.subspan(offset, width), at,
+                        last ? device::completion{arrived}
+                             : device::completion{[room](CUresult) {}});
+                  });
+}
+
 status call_dispatch::operator()(const call::read_host& x) {
   if (auto ok = audit_box(x.from, x.size); !ok)
     return ok;
@@ -93,42 +120,76 @@ status call_dispatch::operator()(const call::read_host& x) {
   if (!span || !in_host(x.to.address, *span))
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "a copy to pinned memory leaves the host window"};
-  if (!self.sink_->wanted(who()))
-    return host_behind_stream(x.stream.id);
+  auto wanted = self.sink_->wanted(who());
+  if (!wanted)
+    if (auto ok = host_behind_stream(x.stream.id); !ok)
+      return ok;
+  if (!wanted && what.digest == 0)
+    return {};
   if (x.size.width == 0 || rows(x.size) == 0) {
-    dev().when_done(x.stream.id, completion());
+    if (wanted)
+      dev().when_done(x.stream.id, completion());
     return {};
   }
+  auto hashes = wanted && !self.sink_->keeps_digests()
+                    ? nullptr
+                    : std::make_shared<std::atomic<std::uint64_t>>(0);
   // Row by row of the source; its rows are the destination's.
   std::uint64_t row = 0;
   auto flat_to = x.size.height == 1 || x.to.pitch == x.size.width;
   auto flat_from = x.size.height == 1 || x.from.pitch == x.size.width;
   if (x.size.depth == 1 && flat_to && flat_from)
     return read_host_row(x.stream.id, x.to.address, x.from.address, *span,
-                         true);
+                         {0, true, wanted, hashes});
   for (std::uint64_t z = 0; z < x.size.depth; ++z)
     for (std::uint64_t y = 0; y < x.size.height; ++y)
       if (auto ok = read_host_row(
               x.stream.id, x.to.address + z * x.to.slice + y * x.to.pitch,
               x.from.address + z * x.from.slice + y * x.from.pitch,
-              x.size.width, ++row == rows(x.size));
+              x.size.width, {row, row + 1 == rows(x.size), wanted, hashes});
           !ok)
         return ok;
+      else
+        ++row;
   return {};
 }
 
 status call_dispatch::read_host_row(stream_id stream, device_address to,
                                     device_address from, std::uint64_t bytes,
-                                    bool last) {
+                                    const host_row& row) {
+  if (!row.wanted)
+    return check_host_row(stream, from, bytes, row);
   auto place = self.sink_->land_host(to, bytes);
   return dev().enqueue_read(
       stream, place.bytes, from,
       [sink = self.sink_, health = self.health_,
-       who = waiter{last ? what.slot : slot_index{0}, what.call}, place,
-       to](CUresult result) {
+       who = waiter{row.last ? what.slot : slot_index{0}, what.call}, place, to,
+       row](CUresult result) {
+        std::uint32_t digest = 0;
+        if (row.hashes && result == CUDA_SUCCESS) {
+          auto all = row.add(place.bytes);
+          digest = row.last ? fold_digest(all) : 0;
+        }
         if (health->note(*sink, result))
-          sink->deliver_host(who, result, to, place);
+          sink->deliver_host(who, result, to, place, digest);
       });
+}
+
+/// As check_read(): the program's memory is left alone.
+status call_dispatch::check_host_row(stream_id stream, device_address from,
+                                     std::uint64_t bytes, const host_row& row) {
+  auto room = replay_checks::take(self.checks_, bytes);
+  if (!room)
+    return {};
+  std::span into{room.get(), bytes};
+  return dev().enqueue_read(stream, into, from,
+                            [room, into, row, checks = self.checks_,
+                             call = what.call,
+                             before = what.digest](CUresult result) {
+                              auto all = row.add(into);
+                              if (row.last && result == CUDA_SUCCESS)
+                                checks->compare(call, before, fold_digest(all));
+                            });
 }
 
 status call_dispatch::operator()(const call::copy& x) {

@@ -47,6 +47,8 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
       throw std::runtime_error{ok.why().what};
     states_.emplace_back(window, quota);
     orders_.emplace_back();
+    times_.emplace_back();
+    kept_for_good_.emplace_back();
     texture_units_.push_back(
         dynamic_cast<device::texture_unit*>(devices_[i].get()));
     memory_units_.push_back(
@@ -89,34 +91,43 @@ void executor::serve(std::shared_ptr<answer_sink> sink) {
   sink_ = std::move(sink);
 }
 
-bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
-  status outcome;
-  bool waits = false;
-  bool refused = false; // it is not our turn
-  std::string_view name;
+executor::performed executor::perform(const record& what,
+                                      std::shared_ptr<const void> owner,
+                                      bool in_turn) {
+  performed out;
   auto decoded = call::decode(
       what.message, [&]<class Call>(const Call& x, std::uint8_t ordinal) {
-        waits = Call::kind == call::answer::sync;
+        out.waits = Call::kind == call::answer::sync;
         if (ordinal >= devices_.size()) {
-          outcome = fault{CUDA_ERROR_INVALID_DEVICE, "no such device"};
+          out.outcome = fault{CUDA_ERROR_INVALID_DEVICE, "no such device"};
           return;
         }
         if constexpr (brings_work<Call>)
-          if (refused = !gates_.enter(ordinal, key_of(x)); refused)
+          if (in_turn && !gates_.enter(ordinal, key_of(x))) {
+            out.held_back = true;
             return;
+          }
         call_dispatch on{*this, what, std::move(owner), ordinal};
-        outcome = audit_handles(on.state(), x);
-        if (outcome)
-          outcome = on.join(x);
-        if (outcome)
-          outcome = on(x);
+        out.outcome = audit_handles(on.state(), x);
+        if (out.outcome)
+          out.outcome = on.join(x);
+        if (out.outcome)
+          out.outcome = on(x);
         if constexpr (brings_work<Call>)
-          gates_.submitted(ordinal);
+          if (in_turn)
+            gates_.submitted(ordinal);
+        if (out.outcome)
+          living_.note(x, ordinal, what.call, what.message);
       });
-  if (refused)
-    return false;
   if (!decoded)
-    outcome = decoded;
+    out.outcome = decoded;
+  return out;
+}
+
+bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
+  auto [outcome, waits, held_back] = perform(what, std::move(owner), true);
+  if (held_back)
+    return false;
   position_ = what.end;
   calls_.fetch_add(1, std::memory_order_relaxed);
   if (outcome)

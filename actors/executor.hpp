@@ -2,6 +2,9 @@
 #pragma once
 
 #include "actors/answers.hpp"
+#include "actors/event_times.hpp"
+#include "actors/living_calls.hpp"
+#include "actors/replay_checks.hpp"
 #include "actors/share_gate.hpp"
 #include "actors/stream_order.hpp"
 #include "actors/vgpu_state.hpp"
@@ -103,12 +106,47 @@ public:
 
   void inject(std::size_t device, device::injected_fault what);
 
+  // -- replay and state (executor_state.cpp)
+  // --------------------------------
+
+  /// What a replay brought differently, since the last call.
+  replay_differences take_differences() { return checks_->take_differences(); }
+
+  /// Whether everything that was begun ends without a further call: no host
+  /// function has its turn still before it.
+  bool may_stop() const noexcept { return open_host_calls_ == 0; }
+  /// Calls `then`, from any thread, when all work enqueued so far is done.
+  void when_idle(std::function<void()> then);
+  /// Writes the session's state (schema/state.capnp) into an empty file: its
+  /// size. Only while all devices are idle and may_stop(). A fault where there
+  /// is something that cannot be described; nothing has changed then.
+  result<std::uint64_t> capture(int file, bool compress);
+  /// Makes what a state describes. Only before any call, and after the host
+  /// window was mapped, or its shadow made. After a fault this executor is of
+  /// no use. The position at which the session goes on.
+  result<std::uint64_t> restore(int file);
+
 private:
   friend struct call_dispatch;
 
   struct host_calls;
   struct consoles;
   struct health;
+  struct unheard;
+  struct capturing;
+  struct restoring;
+
+  struct performed {
+    status outcome;
+    bool waits = false;     // the program waits for it
+    bool held_back = false; // it is not the session's turn; nothing was done
+  };
+  /// `in_turn`: work is brought to the devices in the session's turns alone.
+  performed perform(const record& what, std::shared_ptr<const void> owner,
+                    bool in_turn);
+  status describable() const;
+  /// Memory that stays when the module goes with which it came.
+  void keep_for_good(std::size_t device, const device::global_info& x);
 
   std::vector<std::unique_ptr<device::device>> devices_;
   std::vector<device::texture_unit*> texture_units_; // of each, or null
@@ -118,6 +156,11 @@ private:
   share_gates gates_;
   std::uint64_t quota_ = 0;
   std::function<void(device::device&, std::uint64_t)> tell_quota_;
+  std::vector<event_times> times_;
+  std::vector<std::vector<device::global_info>> kept_for_good_;
+  living_calls living_;
+  std::uint64_t open_host_calls_ = 0;
+  std::shared_ptr<replay_checks> checks_ = std::make_shared<replay_checks>();
   std::shared_ptr<answer_sink> sink_;
   std::shared_ptr<payload_pins> pins_ = std::make_shared<payload_pins>();
   std::shared_ptr<host_calls> host_calls_;

@@ -110,7 +110,8 @@ result<landing> forwarded_answers::land(call::arena_range range,
 
 void forwarded_answers::deliver(const waiter& who, CUresult result,
                                 std::uint64_t value, const landing& what,
-                                std::uint64_t arena_offset) {
+                                std::uint64_t arena_offset,
+                                std::uint32_t digest) {
   if (!wanted(who))
     return;
   add({.call = who.call,
@@ -118,7 +119,8 @@ void forwarded_answers::deliver(const waiter& who, CUresult result,
        .result = result,
        .value = value,
        .where = data::answer::place::arena,
-       .at = arena_offset},
+       .at = arena_offset,
+       .digest = digest},
       result == CUDA_SUCCESS ? what : landing{});
 }
 
@@ -128,7 +130,8 @@ landing forwarded_answers::land_host(device_address, std::uint64_t bytes) {
 
 void forwarded_answers::deliver_host(const waiter& who, CUresult result,
                                      device_address address,
-                                     const landing& what) {
+                                     const landing& what,
+                                     std::uint32_t digest) {
   // Large blocks travel in frames of a size that ZeroMQ moves well.
   auto rest = result == CUDA_SUCCESS ? what.bytes : std::span<std::byte>{};
   while (rest.size() > max_payload) {
@@ -141,7 +144,8 @@ void forwarded_answers::deliver_host(const waiter& who, CUresult result,
        .slot = who.slot,
        .result = result,
        .where = data::answer::place::host,
-       .at = address},
+       .at = address,
+       .digest = digest},
       {rest, what.owner});
 }
 

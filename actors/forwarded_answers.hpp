@@ -52,11 +52,13 @@ public:
   bool wanted(const waiter& who) const override;
   void answer(const waiter& who, CUresult result, std::uint64_t value) override;
   result<landing> land(call::arena_range range, std::uint64_t bytes) override;
+  bool keeps_digests() const override { return true; }
   void deliver(const waiter& who, CUresult result, std::uint64_t value,
-               const landing& what, std::uint64_t arena_offset) override;
+               const landing& what, std::uint64_t arena_offset,
+               std::uint32_t digest) override;
   landing land_host(device_address address, std::uint64_t bytes) override;
   void deliver_host(const waiter& who, CUresult result, device_address address,
-                    const landing& what) override;
+                    const landing& what, std::uint32_t digest) override;
   void call_host(const waiter& who) override;
   void print(console where, std::uint64_t position,
              std::string_view text) override;

@@ -51,7 +51,8 @@ control::program program_from_json(const json& x) {
 }
 
 session_stage stage_from_json(const json& x) {
-  for (auto stage : {session_stage::waiting, session_stage::starting})
+  for (auto stage : {session_stage::waiting, session_stage::starting,
+                     session_stage::suspended})
     if (x == name_of(stage))
       return stage;
   return session_stage::running;
@@ -67,6 +68,8 @@ const char* name_of(session_stage x) noexcept {
     return "placing";
   case session_stage::running:
     return "running";
+  case session_stage::suspended:
+    return "suspended";
   }
   return "?";
 }
@@ -140,7 +143,8 @@ json to_json(const session_record& x) {
           {"largest_quota", x.largest_quota},
           {"client", x.client},
           {"reason", x.reason},
-          {"had_lease", x.had_lease}};
+          {"had_lease", x.had_lease},
+          {"held", x.held}};
 }
 
 session_record session_from_json(const json& x) {
@@ -161,6 +165,7 @@ session_record session_from_json(const json& x) {
   out.client = x.at("client");
   out.reason = x.at("reason");
   out.had_lease = x.at("had_lease");
+  out.held = x.value("held", false);
   return out;
 }
 

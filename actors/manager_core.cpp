@@ -53,7 +53,9 @@ constexpr bool said_by(role as) {
                 std::is_same_v<T, worker_exited>)
     return as == role::node;
   else if constexpr (std::is_same_v<T, acquire> || std::is_same_v<T, adopt> ||
-                     std::is_same_v<T, suspect> ||
+                     std::is_same_v<T, suspect> || std::is_same_v<T, paused> ||
+                     std::is_same_v<T, wake_session> ||
+                     std::is_same_v<T, restored> ||
                      std::is_same_v<T, close_session>)
     return as == role::client;
   else if constexpr (std::is_same_v<T, event>)
@@ -64,8 +66,9 @@ constexpr bool said_by(role as) {
   else if constexpr (std::is_same_v<T, shutdown>)
     return as == role::command || as == role::node;
   else
-    return std::is_same_v<T, inject_fault> ||
-           std::is_same_v<T, status_request> ||
+    return std::is_same_v<T, inject_fault> || std::is_same_v<T, suspend_vgpu> ||
+           std::is_same_v<T, resume_vgpu> || std::is_same_v<T, migrate_vgpu> ||
+           std::is_same_v<T, drain_node> || std::is_same_v<T, status_request> ||
            std::is_same_v<T, events_request>;
 }
 
@@ -88,11 +91,11 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
     auto& x = sessions_[id] = saved;
     x.orphan_until = now_ + options_.restart_grace;
     x.retry_at = now_;
-    if (x.stage != session_stage::running)
+    if (x.stage == session_stage::waiting || x.stage == session_stage::starting)
       x.displaced_at = now_;
     x.start_by = now_ + options_.restart_grace;
     due(*x.orphan_until);
-    if (x.stage == session_stage::waiting || nodes_.contains(x.where.node))
+    if (!x.placed() || nodes_.contains(x.where.node))
       continue;
     auto& node = nodes_[x.where.node];
     node.info.name = x.where.node;
@@ -317,6 +320,7 @@ void manager_core::on_tick(time_point now) {
                                               "nobody claims this session"});
     return true;
   });
+  look_at_movements();
   retry_waiting();
   serve_waiters();
   look_idle();
@@ -356,6 +360,8 @@ void manager_core::find_next_deadline() {
       due(*x.orphan_until);
     if (x.stage == session_stage::starting)
       due(x.start_by);
+    if (x.moving && !x.moving->taken)
+      due(x.moving->until);
     if (x.stage == session_stage::waiting && x.retry_at > now_)
       due(x.retry_at);
     if (x.stage == session_stage::waiting && x.wait_until && !x.had_lease)

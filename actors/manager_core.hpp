@@ -8,6 +8,7 @@
 #include "actors/protocol.hpp"
 #include "actors/records.hpp"
 #include "actors/store.hpp"
+#include "policies/placement.hpp"
 #include "policies/views.hpp"
 
 #include <chrono>
@@ -136,6 +137,37 @@ private:
   bool send_to_node(const std::string& name, control::body what);
   bool alive(const std::string& node) const;
   std::string node_of(const std::string& peer) const;
+
+  // -- manager_movement.cpp ---------------------------------------------------
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::suspend_vgpu& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::resume_vgpu& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::migrate_vgpu& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::drain_node& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::paused& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::wake_session& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::restored& x);
+  session_record* session_of(const std::string& peer,
+                             const control::envelope& from, vgpu_id id);
+  status may_move(const session_record& x) const;
+  result<std::optional<policy::place>>
+  target_of(const session_record& x, const control::migrate_vgpu& what) const;
+  void order_pause(session_record& x, session_movement what);
+  void suspended(session_record& x, const control::paused& how);
+  void wake(session_record& x);
+  void resume(session_record& x, const std::string& reason);
+  std::variant<policy::place, policy::no_place>
+  choose_for(session_record& x, const policy::cluster_view& cluster) const;
+  /// Tells who waits; an empty `failure`: it is done.
+  void finish_movement(session_record& x, const std::string& failure);
+  void movement_met_loss(session_record& x, const std::string& reason);
+  void look_at_movements();
 
   // -- manager_sessions.cpp ---------------------------------------------------
   void handle(const std::string& peer, const control::envelope& from,

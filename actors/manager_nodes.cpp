@@ -95,8 +95,7 @@ void manager_core::take_inventory(node_record& node,
              printable(pgpu.state),
          {x.name, {}, {}, {}});
     for (auto& [id, session] : sessions_)
-      if (session.stage != session_stage::waiting &&
-          session.where.node == x.name &&
+      if (session.placed() && session.where.node == x.name &&
           std::count(session.where.pgpus.begin(), session.where.pgpus.end(),
                      pgpu.ordinal) != 0)
         displace(session, "device lost", false);
@@ -114,7 +113,7 @@ void manager_core::reconcile(const node_record& node,
   std::vector<session_id> missing;
   for (const auto& [id, session] : sessions_)
     if (session.where.node == x.name && !listed.contains(id) &&
-        session.stage != session_stage::waiting)
+        session.placed())
       missing.push_back(id);
   for (auto id : missing)
     displace(sessions_.at(id), "its worker is gone", false);
@@ -209,7 +208,7 @@ void manager_core::handle(const std::string& peer, const control::envelope&,
   auto name = node_of(peer);
   auto i = sessions_.find(x.session);
   if (i == sessions_.end() || i->second.epoch != x.epoch ||
-      i->second.where.node != name || i->second.stage == session_stage::waiting)
+      i->second.where.node != name || !i->second.placed())
     return;
   auto& session = i->second;
   // A worker that ended in order was told so by its client, which closes the
@@ -235,7 +234,7 @@ void manager_core::lose_node(node_record& node, node_record::stage state,
   emit(left ? "node-left" : "node-lost", name + ": " + why, {name, {}, {}, {}});
   std::vector<session_id> moving;
   for (const auto& [id, session] : sessions_)
-    if (session.where.node == name && session.stage != session_stage::waiting)
+    if (session.where.node == name && session.placed())
       moving.push_back(id);
   for (auto id : moving)
     displace(sessions_.at(id), left ? "node left" : "node lost", false);

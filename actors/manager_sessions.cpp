@@ -46,7 +46,7 @@ policy::cluster_view manager_core::view() const {
   }
   for (const auto& [id, x] : sessions_) {
     auto i = index.find(x.where.node);
-    if (x.stage == session_stage::waiting || i == index.end())
+    if (!x.placed() || i == index.end())
       continue;
     for (auto& pgpu : out.nodes[i->second].pgpus)
       if (std::count(x.where.pgpus.begin(), x.where.pgpus.end(),
@@ -209,6 +209,8 @@ void manager_core::handle(const std::string& peer,
   save(*session);
   if (session->stage == session_stage::running)
     give_lease(*session);
+  else if (session->stage == session_stage::suspended)
+    wake(*session);
   else if (session->stage == session_stage::waiting)
     place(*session);
 }
@@ -307,6 +309,8 @@ void manager_core::client_back(const std::string& peer,
       bind_client(x, peer);
       if (x.stage == session_stage::running)
         give_lease(x);
+      else if (x.stage == session_stage::suspended)
+        wake(x);
       else if (x.stage == session_stage::waiting)
         place(x);
     }
@@ -319,7 +323,8 @@ void manager_core::client_back(const std::string& peer,
 policy::cluster_view manager_core::view_for_placement() const {
   auto out = view();
   for (auto& node : out.nodes)
-    node.alive = node.alive && !nodes_.at(node.name).seen.closed;
+    node.alive = node.alive && !nodes_.at(node.name).seen.closed &&
+                 !nodes_.at(node.name).draining;
   return out;
 }
 
@@ -330,7 +335,7 @@ void manager_core::place(session_record& x) {
   auto cluster = view_for_placement();
   for (const auto& where : kept_)
     policy::keep(cluster, where);
-  auto found = policy::choose_place(cluster, demand_of(x));
+  auto found = choose_for(x, cluster);
   if (auto* none = std::get_if<policy::no_place>(&found)) {
     if (x.wait_until && !x.had_lease && now_ >= *x.wait_until)
       return stop_waiting(x, none->why);
@@ -443,6 +448,7 @@ void manager_core::displace(session_record& x, const std::string& reason,
     if (next.give_up || too_often)
       return give_up(x, reason);
   }
+  movement_met_loss(x, reason);
   save(x);
   if (x.retry_at > now_)
     due(x.retry_at);
@@ -450,6 +456,7 @@ void manager_core::displace(session_record& x, const std::string& reason,
 }
 
 void manager_core::give_up(session_record& x, const std::string& why) {
+  finish_movement(x, why);
   auto text = "given up after " + std::to_string(x.history.in_a_row) +
               " failures in a row: " + why;
   if (!x.client_peer.empty())
@@ -485,7 +492,8 @@ void manager_core::end_session(session_id id, const std::string& why) {
   auto x = std::move(i->second);
   sessions_.erase(i);
   directory_.withdraw(vgpu_name(x), x.epoch);
-  if (x.stage != session_stage::waiting)
+  finish_movement(x, "its program ended");
+  if (x.placed())
     send_to_node(x.where.node, control::stop_worker{id, x.epoch, why});
   if (store_)
     store_->forget(id);

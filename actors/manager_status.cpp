@@ -14,7 +14,7 @@ namespace {
 
 bool holds(const session_record& x, const std::string& node,
            std::uint32_t pgpu) {
-  return x.stage != session_stage::waiting && x.where.node == node &&
+  return x.placed() && x.where.node == node &&
          std::count(x.where.pgpus.begin(), x.where.pgpus.end(), pgpu) != 0;
 }
 
@@ -39,11 +39,14 @@ json describe(const control::pgpu& pgpu, const std::string& node,
 }
 
 json describe(const session_record& x) {
-  auto placed = x.stage != session_stage::waiting;
+  auto placed = x.placed();
   return {{"id", x.id.value},
           {"epoch", x.epoch.value},
           {"state", name_of(x.stage)},
           {"waiting_because", placed ? "" : x.waiting_because},
+          {"held", x.held},
+          {"state_bytes", x.state_bytes},
+          {"moving", x.moving.has_value()},
           {"node", placed ? x.where.node : ""},
           {"pgpus", placed ? x.where.pgpus : std::vector<std::uint32_t>{}},
           {"worker_pid", x.pid},
@@ -72,6 +75,7 @@ std::string manager_core::status_json() const {
                      {"host", node.info.host},
                      {"pid", node.info.pid},
                      {"state", name_of(node.state)},
+                     {"draining", node.draining},
                      {"pgpus", std::move(pgpus)}});
   }
   // In first-class order: a vGPU, then the sessions that use it.

@@ -177,6 +177,65 @@ struct close_session {
   bool operator==(const close_session&) const = default;
 };
 
+// -- movement -----------------------------------------------------------------
+
+/// Take this vGPU off its pGPU; `hold`: until it is resumed by name.
+struct suspend_vgpu {
+  vgpu_id vgpu;
+  bool hold = false;
+  bool operator==(const suspend_vgpu&) const = default;
+};
+
+struct resume_vgpu {
+  vgpu_id vgpu;
+  bool operator==(const resume_vgpu&) const = default;
+};
+
+struct migrate_vgpu {
+  vgpu_id vgpu;
+  std::string node;       // empty: anywhere but here
+  std::int32_t pgpu = -1; // -1: any of the node
+  bool operator==(const migrate_vgpu&) const = default;
+};
+
+struct drain_node {
+  std::string node;
+  bool undo = false; // it takes sessions again
+  bool operator==(const drain_node&) const = default;
+};
+
+/// To a client: take the session's state, and let its worker go.
+struct pause_session {
+  session_id session;
+  vgpu::epoch epoch;
+  bool operator==(const pause_session&) const = default;
+};
+
+/// A client's answer to pause_session.
+struct paused {
+  session_id session;
+  vgpu::epoch epoch;
+  std::string failure;     // not empty: it runs on where it was
+  std::uint64_t bytes = 0; // of the state
+  double milliseconds = 0;
+  bool operator==(const paused&) const = default;
+};
+
+/// A suspended session's program has made a call.
+struct wake_session {
+  session_id session;
+  bool operator==(const wake_session&) const = default;
+};
+
+/// A session whose state was taken runs again.
+struct restored {
+  session_id session;
+  vgpu::epoch epoch;
+  std::uint64_t bytes = 0;
+  double milliseconds = 0; // since its worker was asked to stop
+  bool operator==(const restored&) const = default;
+};
+
 // -- workers ------------------------------------------------------------------
 
 struct start_worker {
@@ -318,12 +377,13 @@ struct done {
   bool operator==(const done&) const = default;
 };
 
-using body = std::variant<refusal, hello, welcome, register_node, node_beat,
-                          worker_started, worker_exited, beat_ack, start_worker,
-                          stop_worker, acquire, adopt, suspect, close_session,
-                          event, lease, worker_hello, worker_beat, inject_fault,
-                          status_request, status_text, events_request, events,
-                          shutdown, done, set_vgpu, set_policy, resize_session>;
+using body = std::variant<
+    refusal, hello, welcome, register_node, node_beat, worker_started,
+    worker_exited, beat_ack, start_worker, stop_worker, acquire, adopt, suspect,
+    close_session, event, lease, worker_hello, worker_beat, inject_fault,
+    status_request, status_text, events_request, events, shutdown, done,
+    set_vgpu, set_policy, resize_session, suspend_vgpu, resume_vgpu,
+    migrate_vgpu, drain_node, pause_session, paused, wake_session, restored>;
 
 /// One message.
 struct envelope {

@@ -24,17 +24,35 @@ struct node_record {
   };
 
   control::register_node info;
-  std::string peer; // its connection
+  std::string peer;      // its connection
+  bool draining = false; // takes no sessions
   stage state = stage::expected;
   policy::sightings seen;
   time_point expected_until;
 };
 
 /// Where a session is in its life; README.md draws the states.
-enum class session_stage { waiting, starting, running };
+/// Suspended: its state is with its client, and no worker serves it.
+enum class session_stage { waiting, starting, running, suspended };
 
 const char* name_of(session_stage x) noexcept;
 const char* name_of(node_record::stage x) noexcept;
+
+/// A command that is under way for a session: its state is taken, and perhaps
+/// given to another worker.
+struct session_movement {
+  enum class kind { suspend, resume, migrate };
+  kind what = kind::migrate;
+  bool hold = false;
+  policy::place from{};
+  /// Where it is to go; unset: wherever there is room.
+  std::optional<policy::place> target{};
+  bool taken = false; // its client has the state
+  time_point until{}; // for its client to answer
+  /// Who waits for the outcome.
+  std::string peer{};
+  std::uint64_t request = 0;
+};
 
 struct session_record {
   // -- kept in the store ------------------------------------------------------
@@ -54,6 +72,7 @@ struct session_record {
   std::string client;              // its logical name
   std::string reason = "first";
   bool had_lease = false;
+  bool held = false; // suspended until it is resumed by name
 
   // -- of this manager's life -------------------------------------------------
   std::string client_peer; // its connection; empty while there is none
@@ -69,6 +88,13 @@ struct session_record {
   /// Its client is told the quota when the worker knows it.
   bool quota_untold = false;
   control::session_load load;
+  std::uint64_t state_bytes = 0; // of a suspended one, where that is known
+  std::optional<session_movement> moving;
+
+  /// Whether it has, or is about to have, a worker.
+  bool placed() const noexcept {
+    return stage == session_stage::starting || stage == session_stage::running;
+  }
 
   std::uint64_t token() const {
     auto i = tokens.find(epoch.value);

@@ -2,6 +2,7 @@
 
 #include "actors/fence.hpp"
 #include "actors/guest_codec.hpp"
+#include "actors/session_client_forwarding.hpp"
 #include "schema/call_codec.hpp"
 
 #include <spdlog/spdlog.h>
@@ -30,23 +31,6 @@ constexpr std::uint64_t acknowledge_count = 512;
 
 } // namespace
 
-/// A worker that calls are sent to.
-struct session_client::forwarding {
-  link_socket socket;
-  bool up = false;        // the connection stands
-  bool attaching = false; // the lease was shown
-  bool attached = false;  // and the worker takes calls
-  std::uint64_t sent = 0;
-  std::uint64_t executed = 0;
-  std::uint64_t answers_seen = 0;
-  std::uint64_t acknowledged = 0;
-  std::uint64_t unacknowledged_bytes = 0;
-  clock::time_point heard = clock::now();
-
-  forwarding(zmq::context_t& zmq, const link_options& options)
-      : socket(zmq, options) {}
-};
-
 session_client::session_client(caf::actor_config& cfg, zmq::context_t& zmq,
                                session_client_options options, unique_fd guest,
                                caf::actor owner)
@@ -73,6 +57,7 @@ void session_client::act() {
     if (ready_.messages)
       read_socket();
     forward();
+    look_at_movement();
     keep_alive();
     fail_calls();
   }
@@ -84,6 +69,8 @@ void session_client::act() {
 // ----------------------------------------------------------------------
 
 std::chrono::milliseconds session_client::patience() const {
+  if (movement_)
+    return 5ms;
   if (!forwarding_)
     return -1ms;
   auto rest = next_keepalive_ - clock::now();
@@ -100,8 +87,9 @@ void session_client::wait() {
     forwarding_->socket.add_to(items);
     overlooked = forwarding_->socket.overlooked();
   }
-  auto reads = lost_ || (forwarding_ && forwarding_->attached &&
-                         forwarding_->sent - forwarding_->executed < window);
+  auto reads = lost_ || sleeps_until_called() ||
+               (forwarding_ && forwarding_->attached &&
+                forwarding_->sent - forwarding_->executed < window);
   auto asleep = reads && reader_->fall_asleep();
   if (asleep)
     items.push_back({doorbell_.get(), POLLIN, 0});
@@ -119,6 +107,7 @@ void session_client::read_mailbox() {
   receive_while([this] { return !mailbox().empty(); })(
       [this](lease_ptr& lease) { serve(*lease); },
       [this](refusal_ptr& why) { refuse(*why); },
+      [this](pause_order_ptr& order) { pause(*order); },
       [this](caf::exit_msg& msg) {
         running_ = false;
         fail_state(std::move(msg.reason));
@@ -268,6 +257,8 @@ void session_client::serve(const control::lease& lease) {
   if (lease_)
     former_ = lease_;
   lease_ = lease;
+  movement_.reset();
+  woken_ = true; // a log has one reader
   suspected_ = false;
   if (!fence())
     return suspect("the worker of the former epoch may still run");
@@ -275,15 +266,16 @@ void session_client::serve(const control::lease& lease) {
   forwarding_.reset();
   auto& header = area_->header();
   moved_ = former_ && former_->epoch != lease.epoch;
-  if (moved_ && (header.trimmed.load() != 0 ||
-                 header.protection_level.load() ==
-                     static_cast<std::uint32_t>(protection::none)))
+  if (moved_ && !held_ &&
+      (header.trimmed.load() != 0 ||
+       header.protection_level.load() ==
+           static_cast<std::uint32_t>(protection::none)))
     return lose_session("its worker was lost and it had no protection");
   former_.reset();
   write_ticket();
   header.served_epoch = lease.epoch.value;
   replay_until_ = moved_ ? header.tail.load() : 0;
-  replay_told_ = answer_told_ = !moved_;
+  replay_told_ = answer_told_ = !moved_ || held_;
   replay_began_ = clock::now();
   auto same_host = lease.worker.host == host_;
   if (options_.transport != transport::forwarded && same_host &&
@@ -307,6 +299,9 @@ bool session_client::fence() {
       spdlog::error("session {}: {}", lease_->session.value, ended.why().what);
     return ended.ok();
   }
+  // One that handed over its state and was let go executes nothing.
+  if (let_go_)
+    return true;
   // Elsewhere it stops by itself, a lease's term after it last heard of us. Of
   // a client that died before us we know no better than now.
   constexpr auto margin = 50ms;
@@ -321,6 +316,8 @@ bool session_client::fence() {
 /// now on, as it does when a GPU falls off the bus.
 void session_client::lose_session(const std::string& why) {
   lost_ = true;
+  movement_.reset();
+  held_.reset();
   worker_ = unique_fd{};
   forwarding_.reset();
   auto& header = area_->header();
@@ -353,6 +350,7 @@ data::attach session_client::make_attach(std::uint64_t answers_seen) const {
   x.token = lease_->token;
   x.answers_seen = answers_seen;
   x.replay_until = replay_until_;
+  x.restore = held_ ? held_->bytes : 0;
   for (unsigned i = 1; i < slot_count; ++i) {
     auto index = static_cast<slot_index>(i);
     call_number call{area_->at(index).call.load()};
@@ -409,8 +407,10 @@ bool session_client::attach_mapped() {
   auto socket = connect_abstract(lease_->worker.guest_socket);
   if (!socket)
     return false;
-  int descriptors[] = {area_->control_fd(), area_->log_fd(), area_->host_fd(),
-                       doorbell_.get()};
+  std::vector<int> descriptors{area_->control_fd(), area_->log_fd(),
+                               area_->host_fd(), doorbell_.get()};
+  if (held_)
+    descriptors.push_back(held_->file.get());
   auto sent = send_packet(
       socket->get(),
       data::encode({lease_->session, lease_->epoch, make_attach(0)}),
@@ -439,6 +439,12 @@ void session_client::read_worker() {
     }
     if (auto* x = std::get_if<data::progress>(&head->body))
       report_progress(*x);
+    else if (std::holds_alternative<data::attached>(head->body))
+      restored();
+    else
+      take_movement(*head, (*in)->descriptors.empty()
+                               ? unique_fd{}
+                               : std::move((*in)->descriptors[0]));
   }
 }
 
@@ -512,11 +518,19 @@ void session_client::take(const data::head& head, const parcel_ptr& in) {
     if (forwarding_->attaching)
       return suspect("its worker refused: " + why->why);
     attach();
+  } else if (auto* part = std::get_if<data::state_part>(&head.body)) {
+    on(*part, in);
+  } else if (auto* wanted = std::get_if<data::state_wanted>(&head.body)) {
+    on(*wanted);
+  } else {
+    take_movement(head, unique_fd{});
   }
 }
 
 /// Shows the lease; calls flow when the worker has answered.
 void session_client::attach() {
+  // To the worker this is a client that begins: it goes on.
+  cancel_movement("its connection broke meanwhile");
   forwarding_->attached = false;
   forwarding_->attaching = true;
   send(make_attach(forwarding_->answers_seen));
@@ -535,11 +549,15 @@ void session_client::on(const data::attached& x) {
   forwarding_->answers_seen =
       std::max(forwarding_->answers_seen, x.at.acknowledged);
   reader_->rewind(x.at.received);
+  restored();
   on(x.at);
 }
 
 void session_client::on(const data::progress& x) {
   auto& to = *forwarding_;
+  // Before it is attached, a worker that restores a state has executed none.
+  if (!to.attached)
+    return;
   to.executed = std::min(x.executed, to.sent);
   area_->publish_executed(to.executed);
   report_progress(x);
@@ -601,6 +619,7 @@ void session_client::deliver(const data::answer& x,
     area_->call_host(x.slot, x.call);
     return;
   }
+  area_->note_digest(x.call, x.digest);
   area_->answer(x.slot, x.call, x.result, x.value);
   if (moved_ && x.slot != 0 && replay_told_ && !answer_told_)
     report_progress({.received = replay_until_, .answers = 1});
@@ -635,6 +654,9 @@ void session_client::keep_alive() {
             std::to_string(options_.lease_term.count()) + " ms");
   if (!to.up)
     return;
+  // A worker that takes a state in is only reminded of us.
+  if (held_ && to.attaching && !suspected_)
+    return send(data::keepalive{0, to.answers_seen});
   // Once it is suspected its lease must run out, unless it speaks.
   if (!to.attached && !suspected_)
     return attach();

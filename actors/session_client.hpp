@@ -6,6 +6,7 @@
 #include "actors/link_socket.hpp"
 #include "actors/polling_actor.hpp"
 #include "actors/protocol.hpp"
+#include "actors/state_transfer.hpp"
 #include "actors/unix_socket.hpp"
 #include "schema/call_log.hpp"
 
@@ -26,6 +27,7 @@ struct guest_opened {
 using guest_opened_ptr = std::shared_ptr<const guest_opened>;
 using lease_ptr = std::shared_ptr<const control::lease>;
 using refusal_ptr = std::shared_ptr<const control::refusal>;
+using pause_order_ptr = std::shared_ptr<const control::pause_session>;
 /// Something to tell the manager: control::suspect, control::event.
 using control_body_ptr = std::shared_ptr<const control::body>;
 
@@ -34,6 +36,7 @@ using control_body_ptr = std::shared_ptr<const control::body>;
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::guest_opened_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::lease_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::refusal_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::pause_order_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::control_body_ptr)
 
 namespace vgpu {
@@ -49,6 +52,12 @@ struct session_client_options {
   std::chrono::milliseconds keepalive_every{100};
   /// After so long without a keepalive, a worker has stopped by itself.
   std::chrono::milliseconds lease_term{400};
+  /// How long a worker may take to come to a call's boundary and describe its
+  /// session.
+  std::chrono::milliseconds pause_within{30'000};
+  /// A state of more bytes lies in a file of `state_dir`, not in memory.
+  std::uint64_t state_memory = std::uint64_t{4} << 30;
+  std::string state_dir = "/var/tmp";
 };
 
 /// One thread a session, spawned detached, with the program's connection.
@@ -56,7 +65,7 @@ struct session_client_options {
 /// To its owner it sends guest_opened_ptr once, control_body_ptr for what the
 /// manager should hear, and ends (the owner monitors it) when the program is
 /// gone. From its owner it takes lease_ptr, each with a higher epoch than the
-/// one before, refusal_ptr, and exit messages.
+/// one before, refusal_ptr, pause_order_ptr, and exit messages.
 ///
 /// It serves the program from one epoch at a time: before it hands the log to a
 /// new worker it makes sure that the old one is dead or has stopped.
@@ -115,6 +124,22 @@ private:
   // none
   void fail_calls();
 
+  // a session that moves (session_client_state.cpp)
+  void pause(const control::pause_session& order);
+  void take_movement(const data::head& head, unique_fd file);
+  void on(const data::checkpointed& x, unique_fd file);
+  void on(const data::state_part& x, const parcel_ptr& in);
+  void on(const data::state_wanted& x);
+  void on(const data::differs& x);
+  void look_at_movement();
+  bool waits_before(std::uint64_t position) const;
+  void hold_state();
+  status spill(unique_fd& file, std::uint64_t bytes) const;
+  void cancel_movement(const std::string& why);
+  void tell_worker(data::body what);
+  bool sleeps_until_called() const { return let_go_ && held_ && !woken_; }
+  void restored();
+
   zmq::context_t& zmq_;
   session_client_options options_;
   unique_fd guest_;
@@ -148,6 +173,25 @@ private:
   clock::time_point replay_began_{};
   bool replay_told_ = true;
   bool answer_told_ = true;
+
+  /// The worker was asked for the session's state.
+  struct movement {
+    clock::time_point began;
+    std::optional<data::checkpointed> stopped;
+    std::optional<state_inflow> inflow; // from a worker elsewhere
+    unique_fd file;                     // from one on this host
+  };
+  /// A state that no worker has yet taken over.
+  struct held_state {
+    unique_fd file;
+    std::uint64_t bytes = 0;
+    std::uint64_t position = 0;
+    clock::time_point began; // when its worker was asked to stop
+  };
+  std::optional<movement> movement_;
+  std::optional<held_state> held_;
+  bool let_go_ = false; // the worker that the state is of serves no more
+  bool woken_ = false;  // the manager knows that the program calls
 
   unique_fd worker_; // of a mapped worker
   std::unique_ptr<forwarding> forwarding_;

@@ -1,5 +1,7 @@
 #include "actors/session_server.hpp"
 
+#include "actors/session_server_mapped.hpp"
+
 #include "schema/call_codec.hpp"
 
 #include <spdlog/spdlog.h>
@@ -39,21 +41,6 @@ void set_words(zmq::message_t& frame, const std::vector<std::uint64_t>& words) {
 
 } // namespace
 
-/// A log that this process maps, and the client's end of the socket over which
-/// it came: when that closes, the client is gone.
-struct session_server::mapped {
-  unique_fd client;
-  std::shared_ptr<const session_area> area;
-  unique_fd doorbell;
-  log_reader reader;
-  std::shared_ptr<mapped_answers> answers;
-
-  mapped(session_area memory, unique_fd bell, std::function<void()> first)
-      : area(std::make_shared<const session_area>(std::move(memory))),
-        doorbell(std::move(bell)), reader(*area, doorbell.get(), 0),
-        answers(std::make_shared<mapped_answers>(area, std::move(first))) {}
-};
-
 session_server::session_server(caf::actor_config& cfg,
                                session_server_options options,
                                std::unique_ptr<executor> exec,
@@ -87,8 +74,10 @@ void session_server::act() {
     no_turn_ = false;
     read_log();
     execute_backlog();
+    look_settled();
     exec_->gates().rest();
     send_answers();
+    report_differences();
     if (no_turn_)
       await_turn();
     report(false);
@@ -118,7 +107,8 @@ void session_server::wait() {
   // now and then.
   constexpr unsigned rounds_unpolled = 64;
   ready_ = {};
-  if (guest_here_ && !no_turn_ && ++unpolled_ < rounds_unpolled && spin())
+  if (guest_here_ && !no_turn_ && gait_ == gait::running &&
+      ++unpolled_ < rounds_unpolled && spin())
     return;
   unpolled_ = 0;
   sleep();
@@ -133,14 +123,15 @@ void session_server::sleep() {
   auto socket = items.size();
   socket_->add_to(items);
   auto overlooked = socket_->overlooked() || !put_by_.empty();
-  auto asleep = guest_here_ && mapped_->reader.fall_asleep();
+  auto reads = guest_here_ && takes_calls();
+  auto asleep = reads && mapped_->reader.fall_asleep();
   auto guest = items.size();
   if (guest_here_) {
     items.push_back({mapped_->client.get(), POLLIN, 0});
     items.push_back({mapped_->doorbell.get(), POLLIN, 0});
   }
   auto began = clock::now();
-  sleep_on(items, overlooked || (guest_here_ && !asleep) ? 0ms : patience());
+  sleep_on(items, overlooked || (reads && !asleep) ? 0ms : patience());
   if (asleep) {
     mapped_->reader.awake(items[guest + 1].revents != 0);
     slept(clock::now() - began);
@@ -282,9 +273,14 @@ void session_server::read_guest() {
     return;
   if (in && !(*in)->closed) {
     auto head = data::decode((*in)->words);
-    if (head && allowed(*head) &&
-        std::holds_alternative<data::detach>(head->body))
-      return end("the program ended");
+    if (head && allowed(*head)) {
+      if (std::holds_alternative<data::detach>(head->body))
+        return end("the program ended");
+      if (auto* x = std::get_if<data::checkpoint>(&head->body))
+        return stop(*x);
+      if (std::holds_alternative<data::go_on>(head->body))
+        return go_on();
+    }
   }
   // What the devices still answer goes to the program all the same; further
   // calls wait for a client that shows the lease.
@@ -313,8 +309,13 @@ void session_server::attach_guest(packet& hello, unique_fd socket) {
                   std::to_string(options_.session.value) + " in epoch " +
                   std::to_string(options_.epoch.value) +
                   "; show the lease of that epoch");
-  if (auto ok = adopt_log(hello); !ok)
+  auto restores = x->restore != 0 && !restored_;
+  if (auto ok = adopt_log(hello, restores); !ok)
     return refuse(ok.why().what);
+  if (restores)
+    if (auto ok = restore(hello.descriptors[4].get()); !ok)
+      return refuse(ok.why().what);
+  go_on();
   begin_replay(*x);
   mapped_->reader.rewind(position_);
   client_.clear();
@@ -325,9 +326,11 @@ void session_server::attach_guest(packet& hello, unique_fd socket) {
 }
 
 /// Maps a log that a client hands over, or finds that it is the one at hand.
-status session_server::adopt_log(packet& hello) {
-  if (hello.descriptors.size() != 4)
-    return fault{CUDA_ERROR_INVALID_VALUE, "a log comes as four descriptors"};
+/// `restores`: a state comes along.
+status session_server::adopt_log(packet& hello, bool restores) {
+  if (hello.descriptors.size() < (restores ? 5 : 4))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a log comes as four descriptors, a state as a fifth"};
   if (mapped_) {
     if (!same_file(mapped_->area->control_fd(), hello.descriptors[0].get()))
       return fault{CUDA_ERROR_INVALID_VALUE,
@@ -341,7 +344,7 @@ status session_server::adopt_log(packet& hello) {
     return area.why();
   if (auto ok = area->map_host(); !ok)
     return ok;
-  if (area->header().trimmed.load() > position_)
+  if (!restores && area->header().trimmed.load() > position_)
     return fault{CUDA_ERROR_DEVICE_UNAVAILABLE,
                  "the log begins after the call that is needed next"};
   exec_->host_mapped(area->host_bytes());
@@ -362,7 +365,7 @@ void session_server::begin_replay(const data::attach& by) {
 void session_server::read_log() {
   if (!guest_here_)
     return;
-  for (int i = 0; i < log_quantum; ++i) {
+  for (int i = 0; i < log_quantum && takes_calls(); ++i) {
     auto got = mapped_->reader.next();
     if (!got) {
       spdlog::error("session {}: {}", options_.session.value, got.why().what);
@@ -438,6 +441,14 @@ void session_server::take(const std::string& peer, const data::head& head,
     on(*alive);
   else if (std::holds_alternative<data::detach>(head.body))
     end("the program ended");
+  else if (auto* where = std::get_if<data::checkpoint>(&head.body))
+    stop(*where);
+  else if (std::holds_alternative<data::go_on>(head.body))
+    go_on();
+  else if (auto* wanted = std::get_if<data::state_wanted>(&head.body))
+    on(*wanted);
+  else if (auto* part = std::get_if<data::state_part>(&head.body))
+    on(*part, in);
 }
 
 void session_server::on(const std::string& peer, const data::attach& x) {
@@ -445,6 +456,8 @@ void session_server::on(const std::string& peer, const data::attach& x) {
     return send(peer, data::refused{"the token is not the lease's"});
   if (auto ok = exec_->host_shadow(); !ok)
     return send(peer, data::refused{ok.why().what});
+  if (!broken_.empty())
+    return send(peer, data::refused{broken_});
   client_ = peer;
   guest_here_ = false;
   lapsed_ = told_lapsed_ = false;
@@ -457,11 +470,15 @@ void session_server::on(const std::string& peer, const data::attach& x) {
           ring();
           exec->gates().nudge();
         });
-  begin_replay(x);
+  go_on();
   forwarded_->attached(x);
   forwarded_->acknowledge(x.answers_seen);
   forwarded_->rewind();
   exec_->serve(forwarded_);
+  replay_wanted_ = x;
+  if (x.restore != 0 && !restored_)
+    return begin_inflow(x.restore);
+  begin_replay(x);
   send(client_, data::attached{progress()});
 }
 
@@ -506,7 +523,8 @@ void session_server::execute_backlog() {
   constexpr std::uint64_t tell_every = std::uint64_t{4} << 20;
   if (!backlog_.empty())
     known_ = progress();
-  while (!backlog_.empty() && !lapsed_ && !forwarded_->congested()) {
+  while (!backlog_.empty() && !lapsed_ && !forwarded_->congested() &&
+         takes_calls()) {
     auto& [owner, rest] = backlog_.front();
     auto got = parse_record(rest, position_, scratch_);
     if (!got || !*got) {

@@ -7,6 +7,7 @@
 #include "actors/link_socket.hpp"
 #include "actors/polling_actor.hpp"
 #include "actors/stand_in.hpp"
+#include "actors/state_transfer.hpp"
 #include "actors/unix_socket.hpp"
 
 #include <chrono>
@@ -83,12 +84,26 @@ private:
   void end(const std::string& why, bool clean = true);
   void check_device();
 
+  // standing still (session_server_state.cpp)
+  void stop(const data::checkpoint& x);
+  void go_on();
+  bool takes_calls();
+  void look_settled();
+  void take_state();
+  status restore(int file);
+  void begin_inflow(std::uint64_t bytes);
+  void on(const data::state_wanted& x);
+  void on(const data::state_part& x, const parcel_ptr& in);
+  void ask_for_state();
+  void report_differences();
+  void tell_client(data::body body);
+
   // mapped
   void accept_guest();
   void read_strangers();
   void read_guest();
   void attach_guest(packet& hello, unique_fd socket);
-  status adopt_log(packet& hello);
+  status adopt_log(packet& hello, bool restores);
   void begin_replay(const data::attach& by);
   void read_log();
   bool spin();
@@ -162,6 +177,17 @@ private:
   std::uint64_t replay_until_ = 0;
   bool replay_told_ = true;
   bool answer_told_ = true;
+
+  /// At a call's boundary: whether calls are executed.
+  enum class gait { running, stopping, settling, stopped };
+  gait gait_ = gait::running;
+  bool compress_ = false;
+  std::shared_ptr<std::atomic<bool>> settled_;
+  unique_fd state_; // while stopped
+  std::optional<state_inflow> inflow_;
+  data::attach replay_wanted_; // of the client that the state comes from
+  bool restored_ = false;
+  std::string broken_; // why no state could be made here
 
   // Last: it uses the rest.
   stand_in stand_in_;

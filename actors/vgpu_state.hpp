@@ -104,6 +104,13 @@ public:
 
   const module_state& module(module_id x) const { return modules_.at(x); }
   const std::unordered_set<stream_id>& streams() const { return streams_; }
+  const std::unordered_map<module_id, module_state>& modules() const {
+    return modules_;
+  }
+  /// Address → bytes; arrays too.
+  const std::map<device_address, std::uint64_t>& allocations() const {
+    return allocations_;
+  }
   const std::map<array_id, array_state>& arrays() const { return arrays_; }
   const std::map<texture_id, texture_state>& textures() const {
     return textures_;

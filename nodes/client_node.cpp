@@ -25,7 +25,14 @@ struct options {
   std::string manager;
   std::string transport = "auto";
   std::uint32_t idle_ms = 5000;
+  std::string state_dir = "/var/tmp";
 };
+
+/// What suspended sessions may take of the host's memory, each.
+std::uint64_t memory_for_a_state() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) / 4 *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
 
 std::string own_name() {
   utsname host{};
@@ -82,6 +89,8 @@ int run(const options& given) {
   auto hub = system.spawn(client, own, link->actor, [&] { stop.stop(0); });
   session_client_options guests;
   guests.transport = parse_transport(given.transport);
+  guests.state_memory = memory_for_a_state();
+  guests.state_dir = given.state_dir;
   auto server = system.spawn<guest_server, caf::detached>(
       std::ref(zmq), guests, std::move(*listener), hub);
   auto status = stop.wait();
@@ -115,6 +124,11 @@ int main(int argc, char** argv) {
   app.add_option("--idle-ms", given.idle_ms,
                  "End after so long without a program")
       ->envname("VGPU_CLIENT_IDLE_MS")
+      ->capture_default_str();
+  app.add_option("--state-dir", given.state_dir,
+                 "Where the memory of suspended vGPUs goes that is too large "
+                 "for this host's")
+      ->envname("VGPU_STATE_DIR")
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   try {

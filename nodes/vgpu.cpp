@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
   add_cluster_commands(app, todo);
   add_show_commands(app, todo);
   add_set_commands(app, todo);
+  add_movement_commands(app, todo);
   add_coverage_command(app, todo);
   try {
     app.parse(argc, argv);

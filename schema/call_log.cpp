@@ -220,6 +220,7 @@ parse_record(std::span<const std::byte> bytes, std::uint64_t position,
   auto message_words = header.message_words;
   auto payload_bytes = header.payload_bytes;
   auto slot = header.slot;
+  auto digest = header.digest.load(std::memory_order_relaxed);
   if (message_words == 0 || message_words > max_message_words ||
       payload_bytes > max_payload ||
       record_bytes(message_words, payload_bytes) != size)
@@ -233,6 +234,7 @@ parse_record(std::span<const std::byte> bytes, std::uint64_t position,
       {.call = {position},
        .end = position + size,
        .slot = slot,
+       .digest = digest,
        .message = {scratch.data(), message_words},
        .payload = {message + 8ull * message_words, payload_bytes}}};
 }

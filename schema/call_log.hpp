@@ -27,7 +27,9 @@ struct record_header {
   std::uint16_t message_words;     // 8-byte words of the message
   slot_index slot;                 // 0: nobody waits
   std::uint32_t payload_bytes;
-  std::uint32_t unused;
+  /// Of the bytes that the call brought the program, once they arrived (0: not
+  /// yet, or none): what a replay must bring again.
+  std::atomic<std::uint32_t> digest;
 };
 static_assert(sizeof(record_header) == 16);
 
@@ -123,6 +125,7 @@ struct record {
   call_number call;
   std::uint64_t end = 0; // where the next record begins
   slot_index slot = 0;
+  std::uint32_t digest = 0; // of an answer that the program has had
   std::span<const std::uint64_t> message;
   std::span<const std::byte> payload;
 };

@@ -11,6 +11,7 @@
 #include "schema/memory.hpp"
 #include "schema/texture.hpp"
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -68,6 +69,18 @@ enum class answer : std::uint8_t {
   sync, // carries a slot that gets the result
 };
 
+/// What a call leaves behind when everything before it is done: what a state
+/// (state.capnp) has to keep of it. Every call must decide.
+enum class lasts : std::uint8_t {
+  begins,   // makes an object: kept until that ends
+  alters,   // sets something of an object: kept until that ends, or is set anew
+  ends,     // ends an object, and what was kept of it
+  retires,  // ends an object whose place decides where later ones lie: kept
+  captured, // changes what a state holds by itself: memory, images, times
+  passes,   // leaves nothing
+  opaque,   // cannot be described: a session that made it cannot be moved
+};
+
 // -- field types: they say what the audit must find
 // -----------------------------
 
@@ -122,6 +135,7 @@ struct digest {
 struct mem_alloc {
   static constexpr auto id = number::mem_alloc;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::begins;
   device_address address = 0;
   std::uint64_t bytes = 0;
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
@@ -130,6 +144,7 @@ struct mem_alloc {
 struct mem_free {
   static constexpr auto id = number::mem_free;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::ends;
   device_address address = 0;
   std::uint64_t bytes = 0;
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
@@ -139,6 +154,7 @@ struct mem_free {
 struct host_alloc {
   static constexpr auto id = number::host_alloc;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::begins;
   device_address address = 0;
   std::uint64_t bytes = 0;
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
@@ -147,6 +163,7 @@ struct host_alloc {
 struct host_free {
   static constexpr auto id = number::host_free;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::ends;
   device_address address = 0;
   std::uint64_t bytes = 0;
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
@@ -161,6 +178,7 @@ struct host_free {
 struct read_managed {
   static constexpr auto id = number::read_managed;
   static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
   device_address address = 0;
   std::uint64_t bytes = 0;
   arena_range to{};
@@ -173,6 +191,7 @@ struct read_managed {
 struct write_managed {
   static constexpr auto id = number::write_managed;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::captured;
   device_address address = 0;
   std::uint64_t bytes = 0;
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
@@ -185,6 +204,7 @@ struct write_managed {
 struct memory_create {
   static constexpr auto id = number::memory_create;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::opaque;
   fresh<memory_id> memory{};
   std::uint64_t bytes = 0;
   static auto fields(auto& x) { return std::tie(x.memory, x.bytes); }
@@ -194,6 +214,7 @@ struct memory_create {
 struct memory_destroy {
   static constexpr auto id = number::memory_destroy;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::opaque;
   ended<memory_id> memory{};
   static auto fields(auto& x) { return std::tie(x.memory); }
 };
@@ -202,6 +223,7 @@ struct memory_destroy {
 struct memory_map {
   static constexpr auto id = number::memory_map;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::opaque;
   live<memory_id> memory{};
   device_address address = 0;
   std::uint64_t bytes = 0;
@@ -215,6 +237,7 @@ struct memory_map {
 struct memory_unmap {
   static constexpr auto id = number::memory_unmap;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::opaque;
   device_address address = 0;
   std::uint64_t bytes = 0;
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
@@ -224,6 +247,7 @@ struct memory_unmap {
 struct memory_access {
   static constexpr auto id = number::memory_access;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::opaque;
   device_address address = 0;
   std::uint64_t bytes = 0;
   std::uint32_t access = 0;
@@ -239,6 +263,7 @@ struct memory_access {
 struct image_part {
   static constexpr auto id = number::image_part;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::captured;
   digest image{};
   std::uint64_t offset = 0;
   std::uint64_t total = 0;
@@ -251,6 +276,7 @@ struct image_part {
 struct module_load {
   static constexpr auto id = number::module_load;
   static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::begins;
   fresh<module_id> module{};
   digest image{};
   arena_range facts{};
@@ -260,6 +286,7 @@ struct module_load {
 struct module_facts {
   static constexpr auto id = number::module_facts;
   static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
   live<module_id> module{};
   arena_range facts{};
   static auto fields(auto& x) { return std::tie(x.module, x.facts); }
@@ -268,6 +295,7 @@ struct module_facts {
 struct module_unload {
   static constexpr auto id = number::module_unload;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::retires;
   ended<module_id> module{};
   static auto fields(auto& x) { return std::tie(x.module); }
 };
@@ -276,6 +304,7 @@ struct module_unload {
 struct kernel_attribute {
   static constexpr auto id = number::kernel_attribute;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::alters;
   live<module_id> module{};
   std::uint32_t kernel = 0; // index in the module's facts
   std::uint32_t attribute = 0;
@@ -291,6 +320,7 @@ struct kernel_attribute {
 struct launch {
   static constexpr auto id = number::launch;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::captured;
   static constexpr std::uint32_t cooperative = 1;
   live<stream_id> stream{};
   live<module_id> module{};
@@ -311,6 +341,7 @@ struct launch {
 struct write {
   static constexpr auto id = number::write;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::captured;
   live<stream_id> stream{};
   box to{};
   extent size{};
@@ -321,6 +352,7 @@ struct write {
 struct read {
   static constexpr auto id = number::read;
   static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
   live<stream_id> stream{};
   box from{};
   extent size{};
@@ -336,6 +368,7 @@ struct read {
 struct read_host {
   static constexpr auto id = number::read_host;
   static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
   live<stream_id> stream{};
   box to{}; // in the host window
   box from{};
@@ -348,6 +381,7 @@ struct read_host {
 struct copy {
   static constexpr auto id = number::copy;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::captured;
   live<stream_id> stream{};
   box to{};
   box from{};
@@ -360,6 +394,7 @@ struct copy {
 struct fill {
   static constexpr auto id = number::fill;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::captured;
   live<stream_id> stream{};
   box to{};
   std::uint32_t value = 0;
@@ -376,6 +411,7 @@ struct fill {
 struct stream_create {
   static constexpr auto id = number::stream_create;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::begins;
   fresh<stream_id> stream{};
   std::uint32_t non_blocking = 0;
   std::int32_t priority = 0;
@@ -387,6 +423,7 @@ struct stream_create {
 struct stream_destroy {
   static constexpr auto id = number::stream_destroy;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::ends;
   ended<stream_id> stream{};
   static auto fields(auto& x) { return std::tie(x.stream); }
 };
@@ -394,6 +431,7 @@ struct stream_destroy {
 struct event_create {
   static constexpr auto id = number::event_create;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::begins;
   fresh<event_id> event{};
   std::uint32_t timing = 1;
   static auto fields(auto& x) { return std::tie(x.event, x.timing); }
@@ -402,6 +440,7 @@ struct event_create {
 struct event_destroy {
   static constexpr auto id = number::event_destroy;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::ends;
   ended<event_id> event{};
   static auto fields(auto& x) { return std::tie(x.event); }
 };
@@ -409,6 +448,7 @@ struct event_destroy {
 struct event_record {
   static constexpr auto id = number::event_record;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::captured;
   live<event_id> event{};
   live<stream_id> stream{};
   static auto fields(auto& x) { return std::tie(x.event, x.stream); }
@@ -417,6 +457,7 @@ struct event_record {
 struct stream_wait {
   static constexpr auto id = number::stream_wait;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::passes;
   live<stream_id> stream{};
   live<event_id> event{};
   static auto fields(auto& x) { return std::tie(x.stream, x.event); }
@@ -426,6 +467,7 @@ struct stream_wait {
 struct stream_sync {
   static constexpr auto id = number::stream_sync;
   static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
   live<stream_id> stream{};
   static auto fields(auto& x) { return std::tie(x.stream); }
 };
@@ -434,6 +476,7 @@ struct stream_sync {
 struct device_sync {
   static constexpr auto id = number::device_sync;
   static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
   static auto fields(auto&) { return std::tuple<>(); }
 };
 
@@ -441,6 +484,7 @@ struct device_sync {
 struct event_sync {
   static constexpr auto id = number::event_sync;
   static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
   live<event_id> event{};
   static auto fields(auto& x) { return std::tie(x.event); }
 };
@@ -450,6 +494,7 @@ struct event_sync {
 struct elapsed {
   static constexpr auto id = number::elapsed;
   static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
   live<event_id> from{};
   live<event_id> to{};
   static auto fields(auto& x) { return std::tie(x.from, x.to); }
@@ -460,6 +505,7 @@ struct elapsed {
 struct host_call {
   static constexpr auto id = number::host_call;
   static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
   live<stream_id> stream{};
   static auto fields(auto& x) { return std::tie(x.stream); }
 };
@@ -467,6 +513,7 @@ struct host_call {
 struct host_done {
   static constexpr auto id = number::host_done;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::passes;
   std::uint64_t call = 0; // call number of the host_call
   static auto fields(auto& x) { return std::tie(x.call); }
 };
@@ -481,6 +528,7 @@ struct host_done {
 struct array_create {
   static constexpr auto id = number::array_create;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::begins;
   fresh<array_id> array{};
   device_address address = 0;
   std::uint64_t bytes = 0;
@@ -493,6 +541,7 @@ struct array_create {
 struct array_destroy {
   static constexpr auto id = number::array_destroy;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::ends;
   ended<array_id> array{};
   static auto fields(auto& x) { return std::tie(x.array); }
 };
@@ -502,6 +551,7 @@ struct array_destroy {
 struct texture_create {
   static constexpr auto id = number::texture_create;
   static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::begins;
   fresh<texture_id> texture{};
   texture_spec what{};
   static auto fields(auto& x) { return std::tie(x.texture, x.what); }
@@ -512,6 +562,7 @@ struct texture_create {
 struct texture_known {
   static constexpr auto id = number::texture_known;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::alters;
   live<texture_id> texture{};
   std::uint64_t value = 0;
   static auto fields(auto& x) { return std::tie(x.texture, x.value); }
@@ -520,6 +571,7 @@ struct texture_known {
 struct texture_destroy {
   static constexpr auto id = number::texture_destroy;
   static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::ends;
   ended<texture_id> texture{};
   static auto fields(auto& x) { return std::tie(x.texture); }
 };
@@ -532,5 +584,13 @@ using all = std::tuple<
     event_sync, elapsed, host_call, host_done, array_create, array_destroy,
     texture_create, texture_known, texture_destroy, read_managed, write_managed,
     memory_create, memory_destroy, memory_map, memory_unmap, memory_access>;
+
+template <class Call>
+concept decided = std::same_as<decltype(Call::lasting), const lasts>;
+static_assert(
+    []<class... Calls>(std::tuple<Calls...>*) {
+      return (decided<Calls> && ...);
+    }(static_cast<all*>(nullptr)),
+    "a call does not say what lasts of it");
 
 } // namespace vgpu::call

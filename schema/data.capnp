@@ -61,7 +61,43 @@ struct DataHead {
     # Payload: what was read, if anything.
     progress @8 :Progress;
     refused @9 :Text;
+
+    # a session that moves (actors/README.md, "Moving a session")
+    checkpoint @10 :Checkpoint;
+    # client -> worker: stop at a call, and describe what there is.
+    goOn @11 :Void;
+    # client -> worker: the state is not wanted after all.
+    checkpointed @12 :Checkpointed;
+    # worker -> client: it has stopped. A client on the same host gets the
+    # state's file with this.
+    notCheckpointed @13 :Text;
+    # worker -> client: it goes on, for this reason.
+    stateWanted @14 :Range;
+    # Both ways: send these bytes of the state's file.
+    statePart @15 :UInt64;
+    # Both ways; the payload is the file's bytes from here on.
+    differs @16 :Differs;
+    # worker -> client: what a replay brought differently.
   }
+}
+
+struct Checkpoint {
+  compress @0 :Bool;
+  # The state will travel.
+}
+struct Checkpointed {
+  position @0 :UInt64;
+  # All calls before it are done and answered, none after it was begun.
+  bytes @1 :UInt64;
+  # Of the state's file.
+  answers @2 :UInt64;
+  # Given in this epoch: the state counts once they have all arrived.
+}
+struct Differs {
+  calls @0 :List(UInt64);
+  # Call numbers, the first few.
+  total @1 :UInt64;
+  # Since this worker began.
 }
 
 struct Attach {
@@ -72,6 +108,9 @@ struct Attach {
   # Calls before this number were served by an earlier worker: of these, only
   # the waiting ones want an answer.
   waiting @3 :List(Waiting);
+  restore @4 :UInt64;
+  # Not zero: begin with a state (state.capnp) of so many bytes, which comes as
+  # the fifth descriptor, or for the asking.
 }
 struct Waiting {
   call @0 :UInt64;
@@ -121,4 +160,6 @@ struct Answer {
     hostCall @10 :Void;
     # Not an answer yet: run the host function that waits in this slot.
   }
+  digest @11 :UInt32;
+  # Of all bytes that the call brings, to be kept in the log; 0: none.
 }

@@ -1,5 +1,7 @@
 #include "schema/session_area.hpp"
 
+#include "schema/call_log.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -283,6 +285,25 @@ void session_area::answer(slot_index index, call_number call, CUresult result,
                        std::memory_order_acq_rel);
   if (before == static_cast<std::uint32_t>(slot_state::waiting_asleep))
     wake_all(s.state);
+}
+
+void session_area::note_digest(call_number call,
+                               std::uint32_t digest) const noexcept {
+  auto& header = this->header();
+  auto kept = [&] {
+    return header.protection_level.load(std::memory_order_acquire) !=
+               static_cast<std::uint32_t>(protection::none) &&
+           call.value >= header.trimmed.load(std::memory_order_acquire);
+  };
+  if (digest == 0 || call.value % 8 != 0 || !kept() ||
+      call.value >= header.tail.load(std::memory_order_acquire))
+    return;
+  auto* at = log_data() + (call.value & (log_capacity_ - 1));
+  auto& word = reinterpret_cast<record_header*>(at)->digest;
+  std::uint32_t none = 0;
+  if (word.compare_exchange_strong(none, digest) && !kept())
+    // Trimmed meanwhile: what lies beyond the tail must be zero.
+    word.compare_exchange_strong(digest, 0);
 }
 
 void session_area::call_host(slot_index index,

@@ -184,6 +184,9 @@ public:
   /// Answers the slot if it waits for this call, and wakes its thread.
   void answer(slot_index index, call_number call, CUresult result,
               std::uint64_t value) const noexcept;
+  /// Notes in the log what a call has brought the program; no effect where the
+  /// log no longer holds that call, or it has been noted.
+  void note_digest(call_number call, std::uint32_t digest) const noexcept;
   /// Lets a host function run: waiting → called. No effect a second time.
   void call_host(slot_index index, call_number call) const noexcept;
   /// Appends text that begins at byte `position` of all that the session wrote

@@ -69,6 +69,18 @@ struct Envelope {
 
     # manager -> node -> worker
     resizeSession @30 :ResizeSession;
+
+    # command -> manager
+    suspendVgpu @31 :SuspendVgpu;
+    resumeVgpu @32 :UInt64;
+    migrateVgpu @33 :MigrateVgpu;
+    drainNode @34 :DrainNode;
+
+    # manager -> client, and back
+    pauseSession @35 :PauseSession;
+    paused @36 :Paused;
+    wakeSession @37 :UInt64;
+    restored @38 :Restored;
   }
 }
 
@@ -265,6 +277,49 @@ struct CloseSession {
   session @0 :UInt64;
   epoch @1 :UInt64;
   reason @2 :Text;
+}
+
+# -- movement -------------------------------------------------------------------
+
+struct SuspendVgpu {
+  vgpu @0 :UInt64;
+  hold @1 :Bool;
+  # Until it is resumed by name; else its next call brings it back.
+}
+struct MigrateVgpu {
+  vgpu @0 :UInt64;
+  node @1 :Text;
+  # Empty: wherever there is room but here.
+  pgpu @2 :Int32 = -1;
+  # -1: any of the node.
+}
+struct DrainNode {
+  node @0 :Text;
+  undo @1 :Bool;
+  # Takes sessions again.
+}
+struct PauseSession {
+  # Take the session's state and let its worker go.
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+}
+struct Paused {
+  # The answer to pauseSession.
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+  failure @2 :Text;
+  # Not empty: it runs on where it was, for this reason.
+  bytes @3 :UInt64;
+  # Of the state.
+  milliseconds @4 :Float64;
+}
+struct Restored {
+  # A session whose state was taken runs again.
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+  bytes @2 :UInt64;
+  milliseconds @3 :Float64;
+  # Since its worker was asked to stop.
 }
 
 # -- workers --------------------------------------------------------------------

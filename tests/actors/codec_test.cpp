@@ -89,6 +89,14 @@ std::vector<body> one_of_each() {
       set_vgpu{{1}, 0.5, 0.75, 4, true, -6},
       set_policy{"a", 1, "fixed", 7000},
       resize_session{{1}, {2}, 0.5, 0.75, -5, 6},
+      suspend_vgpu{{3}, true},
+      resume_vgpu{{4}},
+      migrate_vgpu{{5}, "b", 2},
+      drain_node{"c", true},
+      pause_session{{6}, {7}},
+      paused{{8}, {9}, "no", 10, 11.5},
+      wake_session{{12}},
+      restored{{13}, {14}, 15, 16.5},
   };
 }
 

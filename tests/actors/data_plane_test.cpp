@@ -84,6 +84,7 @@ struct world {
   std::vector<caf::actor> actors{hub};
   std::shared_ptr<test::gate> loading = std::make_shared<test::gate>();
   std::chrono::milliseconds longest_call = 60s;
+  std::uint32_t drift = 0; // of workers that are started from now on
   // The session's client would end a worker that runs in this very process.
   std::string other_host = "elsewhere";
 
@@ -120,7 +121,7 @@ struct world {
 
   running_worker start_worker(std::uint64_t epoch, bool same_host) {
     std::vector<std::unique_ptr<device::device>> devices;
-    devices.push_back(std::make_unique<test::plain_device>(loading));
+    devices.push_back(std::make_unique<test::plain_device>(loading, drift));
     auto name = "vgpu-test-" + std::to_string(::getpid()) + "-" +
                 std::to_string(epoch) + "-" + std::to_string(actors.size());
     link_options bind;
@@ -221,6 +222,36 @@ struct world {
         .stream = {legacy_stream}, .module = {{7}}, .bytes = parameters});
   }
 
+  /// Until its thread and its device are gone.
+  void wait_for(const running_worker& worker) {
+    caf::scoped_actor self{system};
+    self->wait_for(worker.actor);
+  }
+
+  /// Kills a worker; another takes the session up.
+  void replace(const running_worker& worker, std::uint64_t next = 2) {
+    caf::anon_send_exit(worker.actor, caf::exit_reason::kill);
+    wait_for(worker);
+    lease(next, start_worker(next, false));
+  }
+
+  /// Asks for the session's state: why there is none, if so.
+  std::string pause(std::uint64_t epoch) {
+    auto order = std::make_shared<control::pause_session>();
+    order->session = {1};
+    order->epoch = {epoch};
+    caf::anon_send(in.io, pause_order_ptr{order});
+    std::string why = "no answer";
+    auto answered = [&] {
+      return in.has<control::paused>([&](auto& x) {
+        why = x.failure;
+        return x.epoch == vgpu::epoch{epoch};
+      });
+    };
+    BOOST_TEST(in.wait(answered));
+    return why;
+  }
+
   std::uint32_t read_counter() {
     auto result = ask(call::read{.stream = {legacy_stream},
                                  .from = {counter, 0, 0},
@@ -309,6 +340,110 @@ BOOST_AUTO_TEST_CASE(another_worker_replays_and_goes_on) {
       return x.kind == "first-result";
     });
   }));
+}
+
+BOOST_AUTO_TEST_CASE(a_replay_that_brings_the_same_is_not_reported) {
+  connect(transport::automatic);
+  auto first = start_worker(1, false);
+  lease(1, first);
+  prepare();
+  add(4);
+  BOOST_TEST(read_counter() == 4u);
+  replace(first);
+  BOOST_TEST(read_counter() == 4u);
+  auto reported = [&] {
+    return in.has<control::event>(
+        [](auto& x) { return x.kind == "replay-differs"; });
+  };
+  BOOST_TEST(!in.wait(reported, 200ms));
+}
+
+BOOST_AUTO_TEST_CASE(a_replay_that_brings_something_else_is_reported) {
+  connect(transport::automatic);
+  auto first = start_worker(1, false);
+  lease(1, first);
+  prepare();
+  add(4);
+  auto read = log.tail();
+  BOOST_TEST(read_counter() == 4u);
+  drift = 1;
+  replace(first);
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(in.wait([&] {
+    return in.has<control::event>([&](auto& x) {
+      return x.kind == "replay-differs" && x.calls == 1 &&
+             x.vgpu == vgpu_id{1} &&
+             x.text.find("number " + std::to_string(read)) != std::string::npos;
+    });
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(a_session_moves_without_a_replay) {
+  connect(transport::forwarded);
+  auto first = start_worker(1, false);
+  lease(1, first);
+  prepare();
+  for (int i = 0; i < 100; ++i)
+    add(3);
+  BOOST_TEST(read_counter() == 300u);
+  BOOST_TEST(pause(1) == "");
+  wait_for(first);
+  // What would be executed again would add this each time.
+  drift = 1000;
+  lease(2, start_worker(2, false));
+  BOOST_TEST(read_counter() == 300u);
+  drift = 0;
+  BOOST_TEST(in.wait([&] {
+    return in.has<control::restored>([](auto& x) {
+      return x.epoch == vgpu::epoch{2} && x.bytes > 0 && x.milliseconds > 0;
+    });
+  }));
+  BOOST_TEST(!in.has<control::event>(
+      [](auto& x) { return x.kind == "session-replayed"; }));
+}
+
+BOOST_AUTO_TEST_CASE(a_call_of_a_suspended_session_is_told_once) {
+  connect(transport::forwarded);
+  auto first = start_worker(1, false);
+  lease(1, first);
+  prepare();
+  BOOST_TEST(pause(1) == "");
+  wait_for(first);
+  auto woken = [&] {
+    return in.has<control::wake_session>([](auto&) { return true; });
+  };
+  BOOST_TEST(!in.wait(woken, 100ms));
+  add(5);
+  BOOST_TEST(in.wait(woken));
+  lease(2, start_worker(2, false));
+  BOOST_TEST(read_counter() == 5u);
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_state_is_made_up_for_by_the_journal) {
+  connect(transport::forwarded);
+  auto first = start_worker(1, false);
+  lease(1, first);
+  prepare();
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(pause(1) == "");
+  wait_for(first);
+  // The state is restored once; the worker that has it dies.
+  auto second = start_worker(2, false);
+  lease(2, second);
+  add(6);
+  BOOST_TEST(read_counter() == 11u);
+  replace(second, 3);
+  BOOST_TEST(read_counter() == 11u);
+}
+
+BOOST_AUTO_TEST_CASE(an_order_of_another_epoch_changes_nothing) {
+  connect(transport::forwarded);
+  lease(1, start_worker(1, false));
+  prepare();
+  BOOST_TEST(pause(7).find("epoch") != std::string::npos);
+  add(2);
+  BOOST_TEST(read_counter() == 2u);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_protected_ends_with_a_cuda_error) {

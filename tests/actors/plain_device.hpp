@@ -1,6 +1,7 @@
 // A device that does everything at once, on host memory: for tests of what
 // stands above devices. Launch (module 1, kernel 0) adds its 32-bit parameter
-// to the 32-bit word at its 64-bit parameter. Loading a module may be held up.
+// to the 32-bit word at its 64-bit parameter, and `drift`, by which a device
+// may give other results than another. Loading a module may be held up.
 #pragma once
 
 #include "devices/device.hpp"
@@ -41,8 +42,9 @@ private:
 class plain_device : public device::device {
 public:
   explicit plain_device(
-      std::shared_ptr<gate> loading = std::make_shared<gate>())
-      : loading_(std::move(loading)) {}
+      std::shared_ptr<gate> loading = std::make_shared<gate>(),
+      std::uint32_t drift = 0)
+      : loading_(std::move(loading)), drift_(drift) {}
 
   const vgpu::device::properties& props() const noexcept override {
     return props_;
@@ -107,7 +109,7 @@ public:
     std::uint32_t add = 0;
     std::memcpy(&at, x.parameters.data(), 8);
     std::memcpy(&add, x.parameters.data() + 8, 4);
-    *reinterpret_cast<std::uint32_t*>(at) += add;
+    *reinterpret_cast<std::uint32_t*>(at) += add + drift_;
     return {};
   }
   status enqueue_write(stream_id, device_address to,
@@ -154,6 +156,7 @@ public:
 private:
   vgpu::device::properties props_;
   std::shared_ptr<gate> loading_;
+  std::uint32_t drift_;
   CUresult error_ = CUDA_SUCCESS;
   device_address base_ = 0;
   std::map<device_address, mapping> memory_;

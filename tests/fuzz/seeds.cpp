@@ -51,7 +51,7 @@ void write_log(const fs::path& dir) {
                          .message_words = static_cast<std::uint16_t>(words),
                          .slot = 1,
                          .payload_bytes = payload,
-                         .unused = 0};
+                         .digest = 0};
     std::memcpy(record.data(), static_cast<const void*>(&header),
                 sizeof(header));
     call::encode(x, 0, std::span{record}.subspan(2, words));

@@ -1,0 +1,388 @@
+// Planned movement: sessions that are suspended, resumed, migrated, and nodes
+// that are drained. The state itself goes from worker to client to worker; here
+// is only decided when and where to.
+#include "actors/manager_core.hpp"
+#include "actors/printable.hpp"
+
+#include <algorithm>
+
+namespace vgpu {
+
+namespace {
+
+/// For a client to stop a worker and take its state.
+constexpr auto pause_within = std::chrono::seconds{40};
+
+std::string name(const session_record& x) {
+  return "vGPU " + std::to_string(x.vgpu.value);
+}
+
+std::string name(const policy::place& x) {
+  std::string out = x.node + " pGPU";
+  for (auto pgpu : x.pgpus)
+    out += " " + std::to_string(pgpu);
+  return out;
+}
+
+std::string mebibytes(std::uint64_t bytes) {
+  return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
+}
+
+/// Leaves of the cluster only `wanted`.
+policy::cluster_view only(policy::cluster_view cluster,
+                          const policy::place& wanted) {
+  for (auto& node : cluster.nodes) {
+    node.alive = node.alive && node.name == wanted.node;
+    for (auto& pgpu : node.pgpus)
+      pgpu.healthy =
+          pgpu.healthy && (wanted.pgpus.empty() ||
+                           std::count(wanted.pgpus.begin(), wanted.pgpus.end(),
+                                      pgpu.ordinal) != 0);
+  }
+  return cluster;
+}
+
+/// Leaves of the cluster all but the pGPUs that a session is on.
+policy::cluster_view without(policy::cluster_view cluster,
+                             const policy::place& here) {
+  for (auto& node : cluster.nodes)
+    if (node.name == here.node)
+      for (auto& pgpu : node.pgpus)
+        pgpu.healthy =
+            pgpu.healthy &&
+            std::count(here.pgpus.begin(), here.pgpus.end(), pgpu.ordinal) == 0;
+  return cluster;
+}
+
+} // namespace
+
+// -- commands -----------------------------------------------------------------
+
+/// The session of a vGPU; otherwise who asks is refused.
+session_record* manager_core::session_of(const std::string& peer,
+                                         const control::envelope& from,
+                                         vgpu_id id) {
+  for (auto& [number, x] : sessions_)
+    if (x.vgpu == id)
+      return &x;
+  refuse(peer, from,
+         {CUDA_ERROR_INVALID_HANDLE,
+          "no vGPU " + std::to_string(id.value) +
+              " has a session; `vgpu status` lists them"});
+  return nullptr;
+}
+
+status manager_core::may_move(const session_record& x) const {
+  if (x.moving)
+    return fault{CUDA_ERROR_NOT_READY,
+                 name(x) + " is being moved already; wait for that to end"};
+  if (x.stage != session_stage::running || x.client_peer.empty())
+    return fault{
+        CUDA_ERROR_NOT_READY,
+        name(x) + " is " + name_of(x.stage) +
+            (x.client_peer.empty() ? ", and its client is not here" : "") +
+            "; only one that runs can be moved"};
+  return {};
+}
+
+void manager_core::handle(const std::string& peer,
+                          const control::envelope& from,
+                          const control::suspend_vgpu& x) {
+  auto* session = session_of(peer, from, x.vgpu);
+  if (session == nullptr)
+    return;
+  if (session->stage == session_stage::suspended && !session->moving) {
+    session->held = session->held || x.hold;
+    save(*session);
+    return answer(peer, from.request, control::done{});
+  }
+  if (auto ok = may_move(*session); !ok)
+    return refuse(peer, from, ok.why());
+  order_pause(*session, {.what = session_movement::kind::suspend,
+                         .hold = x.hold,
+                         .peer = peer,
+                         .request = from.request});
+}
+
+void manager_core::handle(const std::string& peer,
+                          const control::envelope& from,
+                          const control::resume_vgpu& x) {
+  auto* session = session_of(peer, from, x.vgpu);
+  if (session == nullptr)
+    return;
+  if (session->stage == session_stage::running && !session->moving)
+    return answer(peer, from.request, control::done{});
+  if (session->stage != session_stage::suspended || session->moving)
+    return refuse(peer, from,
+                  {CUDA_ERROR_NOT_READY,
+                   name(*session) + " is being moved or placed; wait for that "
+                                    "to end"});
+  session->moving = session_movement{.what = session_movement::kind::resume,
+                                     .from = session->where,
+                                     .taken = true,
+                                     .peer = peer,
+                                     .request = from.request};
+  resume(*session, "resumed");
+}
+
+/// Where a migration is to go, if that is possible now.
+result<std::optional<policy::place>>
+manager_core::target_of(const session_record& x,
+                        const control::migrate_vgpu& what) const {
+  auto refused = [&](const std::string& why) {
+    return fault{CUDA_ERROR_NOT_READY, name(x) + " cannot be migrated: " + why};
+  };
+  std::optional<policy::place> target;
+  auto cluster = view();
+  for (auto& node : cluster.nodes)
+    node.alive = node.alive && !nodes_.at(node.name).draining;
+  if (!what.node.empty()) {
+    auto node = nodes_.find(what.node);
+    if (node == nodes_.end() || !alive(what.node))
+      return refused("no node '" + printable(what.node) +
+                     "' is alive; `vgpu status` lists the nodes");
+    if (node->second.draining)
+      return refused("node " + what.node +
+                     " is drained; `vgpu drain --undo` takes it back");
+    target = policy::place{what.node, {}};
+    if (what.pgpu >= 0)
+      target->pgpus.push_back(static_cast<std::uint32_t>(what.pgpu));
+    cluster = only(std::move(cluster), *target);
+  }
+  auto demand = demand_of(x);
+  demand.failing.clear();
+  auto found = policy::choose_place(without(cluster, x.where), demand);
+  if (auto* none = std::get_if<policy::no_place>(&found))
+    return refused(none->why + ", besides where it is");
+  // Decided now: nothing may have changed by the time its state is taken.
+  return std::optional{std::get<policy::place>(found)};
+}
+
+void manager_core::handle(const std::string& peer,
+                          const control::envelope& from,
+                          const control::migrate_vgpu& x) {
+  auto* session = session_of(peer, from, x.vgpu);
+  if (session == nullptr)
+    return;
+  if (auto ok = may_move(*session); !ok)
+    return refuse(peer, from, ok.why());
+  auto target = target_of(*session, x);
+  if (!target)
+    return refuse(peer, from, target.why());
+  order_pause(*session, {.what = session_movement::kind::migrate,
+                         .target = *target,
+                         .peer = peer,
+                         .request = from.request});
+}
+
+void manager_core::handle(const std::string& peer,
+                          const control::envelope& from,
+                          const control::drain_node& x) {
+  auto node = nodes_.find(x.node);
+  if (node == nodes_.end() || !alive(x.node))
+    return refuse(peer, from,
+                  {CUDA_ERROR_INVALID_VALUE,
+                   "no node '" + printable(x.node) +
+                       "' is alive; `vgpu status` lists the nodes"});
+  if (node->second.draining == !x.undo)
+    ; // again: sessions that could not be moved before are tried anew
+  else if (x.undo)
+    emit("node-undrained", x.node + " takes sessions again",
+         {x.node, {}, {}, {}});
+  else
+    emit("node-drained", x.node + " takes no more sessions",
+         {x.node, {}, {}, {}});
+  node->second.draining = !x.undo;
+  answer(peer, from.request, control::done{});
+  if (x.undo)
+    return retry_waiting();
+  for (auto& [id, session] : sessions_) {
+    if (session.where.node != x.node || !may_move(session))
+      continue;
+    auto target = target_of(session, {session.vgpu, "", -1});
+    if (target)
+      order_pause(session,
+                  {.what = session_movement::kind::migrate, .target = *target});
+    else
+      emit("move-failed", target.why().what, about_session(session));
+  }
+}
+
+void manager_core::order_pause(session_record& x, session_movement what) {
+  what.from = x.where;
+  what.until = now_ + pause_within;
+  due(what.until);
+  x.moving = std::move(what);
+  answer(x.client_peer, 0, control::pause_session{x.id, x.epoch});
+}
+
+// -- what clients say ---------------------------------------------------------
+
+void manager_core::handle(const std::string& peer,
+                          const control::envelope& from,
+                          const control::paused& x) {
+  auto* session = owned(peer, from, x.session);
+  if (session == nullptr)
+    return;
+  // A client that gave a worker up is heard even if nobody waits any more:
+  // there is nothing left where the session was.
+  if (session->epoch != x.epoch || session->stage != session_stage::running)
+    return;
+  if (!x.failure.empty()) {
+    if (session->moving)
+      finish_movement(*session, printable(x.failure));
+    return;
+  }
+  directory_.withdraw("vgpu/" + std::to_string(session->vgpu.value),
+                      session->epoch);
+  session->state_bytes = x.bytes;
+  session->load = {};
+  session->pid = 0;
+  if (session->moving &&
+      session->moving->what == session_movement::kind::suspend)
+    return suspended(*session, x);
+  if (session->moving)
+    session->moving->taken = true;
+  resume(*session, "migrated");
+}
+
+void manager_core::suspended(session_record& x, const control::paused& how) {
+  x.stage = session_stage::suspended;
+  x.held = x.moving->hold;
+  x.waiting_because = x.held ? "until it is resumed" : "until its next call";
+  save(x);
+  control::event out;
+  out.time = options_.wall_time();
+  out.kind = "session-suspended";
+  out.node = x.where.node;
+  out.session = x.id;
+  out.vgpu = x.vgpu;
+  out.epoch = x.epoch;
+  out.bytes = how.bytes;
+  out.milliseconds = how.milliseconds;
+  out.text = name(x) + " left " + name(x.where) + ", " + x.waiting_because +
+             "; its state of " + mebibytes(how.bytes) +
+             " is on its program's "
+             "host";
+  emit(std::move(out));
+  finish_movement(x, "");
+  retry_waiting();
+}
+
+void manager_core::handle(const std::string& peer,
+                          const control::envelope& from,
+                          const control::wake_session& x) {
+  if (auto* session = owned(peer, from, x.session))
+    wake(*session);
+}
+
+/// Its program has called, or its client is new and may have no state.
+void manager_core::wake(session_record& x) {
+  if (x.stage == session_stage::suspended && !x.held && !x.moving)
+    resume(x, "called");
+}
+
+/// A session whose state is with its client gets a worker.
+void manager_core::resume(session_record& x, const std::string& reason) {
+  x.stage = session_stage::waiting;
+  x.held = false;
+  x.waiting_because.clear();
+  x.reason = reason;
+  x.displaced_at = now_;
+  x.retry_at = now_;
+  save(x);
+  place(x);
+}
+
+void manager_core::handle(const std::string& peer,
+                          const control::envelope& from,
+                          const control::restored& x) {
+  auto* session = owned(peer, from, x.session);
+  if (session == nullptr || session->epoch != x.epoch)
+    return;
+  session->state_bytes = 0;
+  // From its journal, after a failure: others tell of that.
+  if (x.bytes == 0 && !session->moving)
+    return;
+  auto moved = session->moving &&
+               session->moving->what == session_movement::kind::migrate;
+  auto back = moved && session->where == session->moving->from;
+  control::event out;
+  out.time = options_.wall_time();
+  out.kind = back    ? "move-failed"
+             : moved ? "session-migrated"
+                     : "session-resumed";
+  out.node = session->where.node;
+  out.session = session->id;
+  out.vgpu = session->vgpu;
+  out.epoch = session->epoch;
+  out.bytes = x.bytes;
+  out.milliseconds = x.milliseconds;
+  auto where = name(session->where);
+  out.text =
+      name(*session) +
+      (back    ? " runs on " + where + " again: nothing else would have it"
+       : moved ? " went from " + name(session->moving->from) + " to " + where
+               : " runs on " + where + " again");
+  auto failure = back ? out.text : std::string{};
+  emit(std::move(out));
+  finish_movement(*session, failure);
+}
+
+// -- placement and loss -------------------------------------------------------
+
+/// A place for a session; where a migration has a target, there.
+std::variant<policy::place, policy::no_place>
+manager_core::choose_for(session_record& x,
+                         const policy::cluster_view& cluster) const {
+  auto demand = demand_of(x);
+  if (!x.moving || !x.moving->taken || !x.moving->target)
+    return policy::choose_place(cluster, demand);
+  auto found = policy::choose_place(only(cluster, *x.moving->target), demand);
+  if (std::holds_alternative<policy::place>(found))
+    return found;
+  // Full, or gone meanwhile: anywhere is better than nowhere.
+  x.moving->target.reset();
+  return policy::choose_place(cluster, demand);
+}
+
+void manager_core::finish_movement(session_record& x,
+                                   const std::string& failure) {
+  if (!x.moving)
+    return;
+  auto done = std::move(*x.moving);
+  x.moving.reset();
+  if (!failure.empty() && !done.taken)
+    emit("move-failed",
+         name(x) + " stays on " + name(done.from) + ": " + failure,
+         about_session(x));
+  if (done.request == 0)
+    return;
+  if (failure.empty())
+    answer(done.peer, done.request, control::done{});
+  else
+    answer(
+        done.peer, done.request,
+        control::refusal{CUDA_ERROR_NOT_READY, name(x) + ": " + failure, {}});
+}
+
+/// Its worker, or the one that was to take its state, is lost.
+void manager_core::movement_met_loss(session_record& x,
+                                     const std::string& reason) {
+  if (!x.moving)
+    return;
+  if (!x.moving->taken)
+    return finish_movement(x, "its worker was lost: " + reason);
+  // Back to where it came from, before it looks elsewhere.
+  x.moving->target.reset();
+  if (x.moving->what == session_movement::kind::migrate)
+    x.where = x.moving->from;
+}
+
+void manager_core::look_at_movements() {
+  for (auto& [id, x] : sessions_)
+    if (x.moving && !x.moving->taken && now_ >= x.moving->until)
+      finish_movement(x, "its client does not answer");
+}
+
+} // namespace vgpu

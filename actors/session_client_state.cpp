@@ -1,0 +1,213 @@
+// A session whose state is taken from one worker and given to another.
+#include "actors/session_client_forwarding.hpp"
+#include "actors/state_file.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace vgpu {
+
+namespace {
+
+double milliseconds_since(std::chrono::steady_clock::time_point when) {
+  using milliseconds = std::chrono::duration<double, std::milli>;
+  return milliseconds{std::chrono::steady_clock::now() - when}.count();
+}
+
+} // namespace
+
+void session_client::tell_worker(data::body what) {
+  if (worker_)
+    (void)send_packet(
+        worker_.get(),
+        data::encode({lease_->session, lease_->epoch, std::move(what)}));
+  else if (forwarding_)
+    send(std::move(what));
+}
+
+void session_client::pause(const control::pause_session& order) {
+  auto refuse = [&](const std::string& why) {
+    tell(control::paused{order.session, order.epoch, why, 0, 0});
+  };
+  if (lost_ || !lease_ || lease_->epoch != order.epoch)
+    return refuse("it is not served in this epoch");
+  if (movement_ || held_)
+    return refuse("it is being moved already");
+  auto attached = worker_ || (forwarding_ && forwarding_->attached);
+  if (!attached || suspected_)
+    return refuse("its worker does not answer");
+  movement_.emplace();
+  movement_->began = clock::now();
+  tell_worker(data::checkpoint{.compress = !worker_});
+}
+
+/// What both kinds of workers say of it.
+void session_client::take_movement(const data::head& head, unique_fd file) {
+  if (auto* x = std::get_if<data::differs>(&head.body))
+    on(*x);
+  else if (auto* stopped = std::get_if<data::checkpointed>(&head.body))
+    on(*stopped, std::move(file));
+  else if (auto* why = std::get_if<data::not_checkpointed>(&head.body))
+    cancel_movement(why->why);
+}
+
+void session_client::on(const data::checkpointed& x, unique_fd file) {
+  // Of an order that was given up: the worker must not stay like this.
+  if (!movement_ || movement_->stopped)
+    return tell_worker(data::go_on{});
+  movement_->stopped = x;
+  if (worker_) {
+    movement_->file = std::move(file);
+    return look_at_movement();
+  }
+  auto inflow = state_inflow::begin(x.bytes);
+  if (!inflow)
+    return cancel_movement(inflow.why().what);
+  movement_->inflow = std::move(*inflow);
+  look_at_movement();
+}
+
+void session_client::on(const data::state_part& x, const parcel_ptr& in) {
+  if (!movement_ || !movement_->inflow)
+    return;
+  if (auto ok = movement_->inflow->take(x.from, in->bulk()); !ok)
+    cancel_movement(ok.why().what);
+}
+
+/// A call that was begun before, and whose answer is still on its way.
+bool session_client::waits_before(std::uint64_t position) const {
+  for (unsigned i = 1; i < slot_count; ++i) {
+    auto index = static_cast<slot_index>(i);
+    call_number call{area_->at(index).call.load()};
+    if (call.value < position && area_->waits(index, call))
+      return true;
+  }
+  return false;
+}
+
+void session_client::look_at_movement() {
+  if (sleeps_until_called() && reader_->ready()) {
+    woken_ = true;
+    tell(control::wake_session{lease_->session});
+  }
+  if (!movement_)
+    return;
+  if (suspected_ || (!worker_ && !(forwarding_ && forwarding_->attached)))
+    return cancel_movement("its worker does not answer any more");
+  if (clock::now() - movement_->began > options_.pause_within)
+    return cancel_movement(
+        "it does not come to rest within " +
+        std::to_string(options_.pause_within.count()) +
+        " ms; a kernel or a host function of the program takes longer");
+  if (!movement_->stopped)
+    return;
+  if (auto& inflow = movement_->inflow; inflow && !inflow->complete()) {
+    while (auto range = inflow->want())
+      tell_worker(*range);
+    return;
+  }
+  if (!waits_before(movement_->stopped->position))
+    hold_state();
+}
+
+/// The session runs on where it is.
+void session_client::cancel_movement(const std::string& why) {
+  if (!movement_)
+    return;
+  movement_.reset();
+  tell_worker(data::go_on{});
+  tell(control::paused{lease_->session, lease_->epoch, why, 0, 0});
+}
+
+/// What is much lies on a disk, without a name: it goes with its descriptor.
+status session_client::spill(unique_fd& file, std::uint64_t bytes) const {
+  if (bytes <= options_.state_memory)
+    return {};
+  auto path = options_.state_dir + "/vgpu-state-" +
+              std::to_string(lease_->session.value) + "-" +
+              std::to_string(lease_->epoch.value) + "-" +
+              std::to_string(::getpid());
+  if (auto ok = vgpu::save_state(file.get(), bytes, path); !ok)
+    return ok;
+  unique_fd saved{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  ::unlink(path.c_str());
+  if (!saved)
+    return fault{CUDA_ERROR_OPERATING_SYSTEM, "cannot open " + path + " again"};
+  file = std::move(saved);
+  return {};
+}
+
+/// All of it is here, and all answers are with the program: the worker may go.
+void session_client::hold_state() {
+  auto& stopped = *movement_->stopped;
+  auto file = movement_->inflow ? movement_->inflow->release()
+                                : std::move(movement_->file);
+  auto state = state_reader::open(file.get());
+  if (!state)
+    return cancel_movement(state.why().what);
+  if (state->index().position != stopped.position)
+    return cancel_movement("its state is of another call");
+  if (auto ok = spill(file, stopped.bytes); !ok)
+    return cancel_movement(ok.why().what);
+  held_ = held_state{std::move(file), stopped.bytes, stopped.position,
+                     movement_->began};
+  movement_.reset();
+  let_go_ = true;
+  woken_ = false;
+  tell_worker(data::detach{});
+  worker_ = unique_fd{};
+  forwarding_.reset();
+  reader_->rewind(held_->position);
+  tell(control::paused{lease_->session, lease_->epoch, "", held_->bytes,
+                       milliseconds_since(held_->began)});
+}
+
+void session_client::on(const data::state_wanted& x) {
+  if (!held_)
+    return;
+  auto part = part_of_state(held_->file.get(), held_->bytes, x);
+  if (!part)
+    return;
+  auto words =
+      data::encode({lease_->session, lease_->epoch, data::state_part{x.from}});
+  dispatch out;
+  out.head.rebuild(words.data(), words.size() * sizeof(std::uint64_t));
+  out.bulk = lend_frame(*part, part);
+  last_contact_ = clock::now();
+  if (forwarding_->socket.send(out) != link_socket::sent::yes)
+    forwarding_->attached = false;
+}
+
+/// A worker serves the session: if it began with a state, that is used up.
+void session_client::restored() {
+  let_go_ = false;
+  if (!held_) {
+    // Somebody may wait for it who had it suspended under another client.
+    if (moved_)
+      tell(control::restored{lease_->session, lease_->epoch, 0, 0});
+    return;
+  }
+  tell(control::restored{lease_->session, lease_->epoch, held_->bytes,
+                         milliseconds_since(held_->began)});
+  held_.reset();
+}
+
+void session_client::on(const data::differs& x) {
+  std::string calls;
+  for (auto call : x.calls)
+    calls += (calls.empty() ? "" : ", ") + std::to_string(call);
+  auto event = make_event(
+      "replay-differs",
+      program_.name + " on vGPU " + std::to_string(lease_->vgpu.value) +
+          ": the replay brought other bytes than the program has had, in call "
+          "number " +
+          calls + (x.total > x.calls.size() ? " and others" : "") + " (" +
+          std::to_string(x.total) +
+          " in all); a kernel of it gives another result each time");
+  event.calls = x.total;
+  tell(std::move(event));
+}
+
+} // namespace vgpu

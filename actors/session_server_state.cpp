@@ -1,0 +1,164 @@
+// A worker that stops at a call, hands over its session's state, or begins with
+// one.
+#include "actors/session_server_mapped.hpp"
+#include "actors/state_file.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <unistd.h>
+
+namespace vgpu {
+
+/// To the client, wherever it is.
+void session_server::tell_client(data::body body) {
+  if (guest_here_)
+    (void)send_packet(
+        mapped_->client.get(),
+        data::encode({options_.session, options_.epoch, std::move(body)}));
+  else if (!client_.empty())
+    send(client_, std::move(body));
+}
+
+void session_server::stop(const data::checkpoint& x) {
+  if (gait_ != gait::running)
+    return;
+  gait_ = gait::stopping;
+  compress_ = x.compress;
+}
+
+void session_server::go_on() {
+  gait_ = gait::running;
+  settled_.reset();
+  state_ = unique_fd{};
+}
+
+/// A host function that has its turn before it needs a later call to end.
+bool session_server::takes_calls() {
+  return inflow_ ? false
+                 : gait_ == gait::running ||
+                       (gait_ == gait::stopping && !exec_->may_stop());
+}
+
+void session_server::look_settled() {
+  if (gait_ == gait::stopping && exec_->may_stop()) {
+    gait_ = gait::settling;
+    settled_ = std::make_shared<std::atomic<bool>>(false);
+    exec_->when_idle([this, done = settled_] {
+      done->store(true);
+      ring();
+    });
+  }
+  if (gait_ == gait::settling && settled_->load())
+    take_state();
+}
+
+void session_server::take_state() {
+  auto refuse = [this](const std::string& why) {
+    spdlog::warn("session {}: no state is taken: {}", options_.session.value,
+                 why);
+    go_on();
+    tell_client(data::not_checkpointed{why});
+  };
+  auto file = make_state_memory();
+  if (!file)
+    return refuse(file.why().what);
+  known_ = progress();
+  stand_in_.leave();
+  auto bytes = exec_->capture(file->get(), compress_);
+  stand_in_.back();
+  if (!bytes)
+    return refuse(bytes.why().what);
+  gait_ = gait::stopped;
+  state_ = std::move(*file);
+  send_answers();
+  data::checkpointed news{.position = position_, .bytes = *bytes};
+  if (!guest_here_)
+    return tell_client(news);
+  int descriptors[] = {state_.get()};
+  (void)send_packet(mapped_->client.get(),
+                    data::encode({options_.session, options_.epoch, news}),
+                    descriptors);
+}
+
+status session_server::restore(int file) {
+  if (!broken_.empty())
+    return fault{CUDA_ERROR_UNKNOWN, broken_};
+  known_ = progress();
+  stand_in_.leave();
+  auto position = exec_->restore(file);
+  stand_in_.back();
+  if (!position) {
+    broken_ =
+        "the session's state cannot be restored here: " + position.why().what;
+    spdlog::error("session {}: {}", options_.session.value, broken_);
+    return fault{position.why().code, broken_};
+  }
+  position_ = *position;
+  received_ = std::max(received_, position_);
+  told_ = position_;
+  restored_ = true;
+  return {};
+}
+
+// -- a state that travels
+// ---------------------------------------------------------
+
+void session_server::on(const data::state_wanted& x) {
+  if (!state_)
+    return;
+  auto size = ::lseek(state_.get(), 0, SEEK_END);
+  auto part = part_of_state(state_.get(), static_cast<std::uint64_t>(size), x);
+  if (!part)
+    return;
+  vgpu::dispatch frames;
+  frames.peer = client_;
+  auto words = data::encode(
+      {options_.session, options_.epoch, data::state_part{x.from}});
+  frames.head.rebuild(words.data(), words.size() * sizeof(std::uint64_t));
+  frames.bulk = lend_frame(*part, part);
+  (void)socket_->send(frames);
+}
+
+void session_server::begin_inflow(std::uint64_t bytes) {
+  // A client that came back goes on where the connection broke.
+  if (inflow_ && inflow_->bytes() == bytes) {
+    inflow_->ask_again();
+  } else {
+    auto begun = state_inflow::begin(bytes);
+    if (!begun)
+      return send(client_, data::refused{begun.why().what});
+    inflow_ = std::move(*begun);
+  }
+  ask_for_state();
+}
+
+void session_server::ask_for_state() {
+  while (auto wanted = inflow_->want())
+    send(client_, *wanted);
+}
+
+void session_server::on(const data::state_part& x, const parcel_ptr& in) {
+  if (!inflow_)
+    return;
+  if (auto ok = inflow_->take(x.from, in->bulk()); !ok)
+    return send(client_, data::refused{ok.why().what});
+  if (!inflow_->complete())
+    return ask_for_state();
+  auto done = restore(inflow_->file());
+  inflow_.reset();
+  if (!done)
+    return send(client_, data::refused{done.why().what});
+  begin_replay(replay_wanted_);
+  send(client_, data::attached{progress()});
+}
+
+// -- replay
+// -----------------------------------------------------------------------
+
+void session_server::report_differences() {
+  auto found = exec_->take_differences();
+  if (found.total != 0)
+    tell_client(data::differs{std::move(found.calls), found.total});
+}
+
+} // namespace vgpu

@@ -1,0 +1,238 @@
+// Suspending, resuming, migrating and draining, as the manager decides it.
+#define BOOST_TEST_MODULE movement
+#include "manager_fixture.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace vgpu;
+using namespace vgpu::control;
+using namespace std::chrono_literals;
+using test::cluster;
+using test::gib;
+using test::take;
+
+namespace {
+
+struct movers : cluster {
+  void command(body what, std::uint64_t request) {
+    say("cmd", "command/1", hello{1, 1, "t", role::command});
+    say("cmd", "command/1", std::move(what), request);
+  }
+  bool done(std::uint64_t request) {
+    auto got = take<control::done>(out, "cmd");
+    return got && got->second == request;
+  }
+  /// What the client was told to do.
+  std::optional<pause_session> pausing() {
+    auto got = take<pause_session>(out, "c");
+    return got ? std::optional{got->first} : std::nullopt;
+  }
+  void gave_state(const lease& x) {
+    say("c", "client/c", paused{x.session, x.epoch, "", 1 << 20, 2.5});
+  }
+  void runs_again(const lease& x) {
+    say("c", "client/c", restored{x.session, x.epoch, 1 << 20, 7.5});
+  }
+  std::string state() { return status()["vgpus"][0]["sessions"][0]["state"]; }
+  std::string node() { return status()["vgpus"][0]["sessions"][0]["node"]; }
+
+  /// Until a session is suspended.
+  lease suspend(bool hold) {
+    join("a");
+    auto x = open("a");
+    command(suspend_vgpu{x.vgpu, hold}, 7);
+    auto order = pausing();
+    BOOST_REQUIRE(order);
+    BOOST_TEST((order->session == x.session && order->epoch == x.epoch));
+    BOOST_TEST(!done(7));
+    gave_state(x);
+    BOOST_TEST(done(7));
+    BOOST_TEST(state() == "suspended");
+    return x;
+  }
+  /// The node starts what it was ordered, and the client makes use of it.
+  lease comes_up(const std::string& where) {
+    auto order = ordered(where);
+    BOOST_REQUIRE(order);
+    started(where, *order);
+    auto got = leased("c");
+    BOOST_REQUIRE(got);
+    return *got;
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(suspended_sessions, movers)
+
+BOOST_AUTO_TEST_CASE(a_call_brings_a_suspended_session_back) {
+  auto x = suspend(false);
+  BOOST_TEST(count("session-suspended") == 1u);
+  BOOST_TEST(status()["nodes"][0]["pgpus"][0]["sessions"].size() == 0u);
+  // Its worker ended in order: nothing is wrong.
+  say("n-a", "node/a", worker_exited{x.session, x.epoch, "exit 0", true});
+  live(2s, {"a"});
+  BOOST_TEST(!ordered("a"));
+  say("c", "client/c", wake_session{x.session});
+  auto again = comes_up("a");
+  BOOST_TEST((again.epoch > x.epoch));
+  runs_again(again);
+  BOOST_TEST(count("session-resumed") == 1u);
+  BOOST_TEST(state() == "running");
+}
+
+BOOST_AUTO_TEST_CASE(a_held_one_waits_for_its_name) {
+  auto x = suspend(true);
+  say("c", "client/c", wake_session{x.session});
+  BOOST_TEST(!ordered("a"));
+  command(resume_vgpu{x.vgpu}, 8);
+  auto again = comes_up("a");
+  BOOST_TEST(!done(8));
+  runs_again(again);
+  BOOST_TEST(done(8));
+}
+
+BOOST_AUTO_TEST_CASE(a_suspended_session_outlives_the_manager) {
+  auto x = suspend(true);
+  restart();
+  join("a");
+  connect();
+  BOOST_TEST(state() == "suspended");
+  say("c", "client/c",
+      adopt{
+          x.session, x.vgpu, x.epoch, x.token, {}, {"prog", 9, "h", "me"}, "a"},
+      9);
+  BOOST_TEST(!ordered("a"));
+  command(resume_vgpu{x.vgpu}, 8);
+  BOOST_TEST(ordered("a").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_cannot_be_described_runs_on) {
+  join("a");
+  auto x = open("a");
+  command(suspend_vgpu{x.vgpu, false}, 7);
+  BOOST_REQUIRE(pausing());
+  say("c", "client/c",
+      paused{x.session, x.epoch, "a host function runs", 0, 0});
+  BOOST_TEST(refused("cmd").find("a host function runs") != std::string::npos);
+  BOOST_TEST(state() == "running");
+  BOOST_TEST(count("move-failed") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_client_that_does_not_answer_is_not_waited_for) {
+  join("a");
+  auto x = open("a");
+  command(suspend_vgpu{x.vgpu, false}, 7);
+  live(41s, {"a"});
+  BOOST_TEST(refused("cmd").find("does not answer") != std::string::npos);
+  command(suspend_vgpu{x.vgpu, false}, 8);
+  BOOST_TEST(pausing().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(nobody_is_moved_twice_at_once) {
+  join("a");
+  join("b");
+  auto x = open("a");
+  command(migrate_vgpu{x.vgpu, "b", -1}, 7);
+  command(suspend_vgpu{x.vgpu, false}, 8);
+  BOOST_TEST(refused("cmd").find("being moved") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(migrations, movers)
+
+BOOST_AUTO_TEST_CASE(a_session_goes_where_it_is_told) {
+  join("a");
+  join("b", 2);
+  auto x = open("a");
+  command(migrate_vgpu{x.vgpu, "b", 1}, 7);
+  gave_state(x);
+  auto order = ordered("b");
+  BOOST_REQUIRE(order);
+  BOOST_TEST((order->pgpus == std::vector<std::uint32_t>{1}));
+  started("b", *order);
+  runs_again(*leased("c"));
+  BOOST_TEST(done(7));
+  BOOST_TEST(node() == "b");
+  auto all = events();
+  auto last = all.back();
+  BOOST_TEST(last.kind == "session-migrated");
+  BOOST_TEST(last.milliseconds == 7.5);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_impossible_is_refused_and_changes_nothing) {
+  join("a");
+  auto x = open("a");
+  command(migrate_vgpu{x.vgpu, "", -1}, 7);
+  BOOST_TEST(refused("cmd").find("cannot be migrated") != std::string::npos);
+  command(migrate_vgpu{x.vgpu, "z", -1}, 8);
+  BOOST_TEST(refused("cmd").find("no node 'z'") != std::string::npos);
+  command(migrate_vgpu{x.vgpu, "a", 0}, 9);
+  BOOST_TEST(!refused("cmd").empty());
+  command(migrate_vgpu{vgpu_id{99}, "a", 0}, 10);
+  BOOST_TEST(refused("cmd").find("no vGPU 99") != std::string::npos);
+  BOOST_TEST(!pausing());
+  BOOST_TEST(state() == "running");
+}
+
+BOOST_AUTO_TEST_CASE(a_target_that_fails_sends_it_back) {
+  join("a");
+  join("b");
+  auto x = open("a");
+  command(migrate_vgpu{x.vgpu, "b", -1}, 7);
+  gave_state(x);
+  auto order = ordered("b");
+  BOOST_REQUIRE(order);
+  started("b", *order, "no memory");
+  live(1s, {"a", "b"});
+  auto again = comes_up("a");
+  runs_again(again);
+  BOOST_TEST(refused("cmd").find("again") != std::string::npos);
+  BOOST_TEST(count("move-failed") == 1u);
+  BOOST_TEST(node() == "a");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_lost_meanwhile_is_replaced_as_ever) {
+  join("a");
+  join("b");
+  auto x = open("a");
+  command(migrate_vgpu{x.vgpu, "b", -1}, 7);
+  BOOST_REQUIRE(pausing());
+  say("n-a", "node/a", worker_exited{x.session, x.epoch, "signal 9", false});
+  BOOST_TEST(refused("cmd").find("lost") != std::string::npos);
+  live(1s, {"a", "b"});
+  comes_up("a");
+  BOOST_TEST(state() == "running");
+}
+
+BOOST_AUTO_TEST_CASE(a_drained_node_is_emptied_and_stays_empty) {
+  join("a");
+  auto x = open("a");
+  join("b");
+  command(drain_node{"a", false}, 7);
+  BOOST_TEST(done(7));
+  BOOST_REQUIRE(pausing());
+  gave_state(x);
+  runs_again(comes_up("b"));
+  BOOST_TEST(node() == "b");
+  ask({}, "c", 6);
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(ordered("b").has_value());
+  BOOST_TEST(status()["nodes"][0]["draining"].get<bool>());
+  command(drain_node{"a", true}, 8);
+  ask({}, "c", 9);
+  BOOST_TEST(ordered("a").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(with_no_place_left_a_drained_nodes_session_stays) {
+  join("a");
+  open("a");
+  command(drain_node{"a", false}, 7);
+  BOOST_TEST(done(7));
+  BOOST_TEST(!pausing());
+  BOOST_TEST(count("move-failed") == 1u);
+  BOOST_TEST(state() == "running");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,262 @@
+#!/usr/bin/env bash
+# Planned movement: a program that holds something of every kind is suspended,
+# resumed, migrated, and drained off its node, and prints what it prints
+# undisturbed, byte for byte.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'EOT'
+usage: movement.sh BUILD CASE mapped|forwarded
+
+  suspend  suspended, and brought back by its next call
+  hold     suspended until it is resumed by name; its GPU is empty meanwhile
+  none     without any protection
+  client   its client dies while it is suspended
+  migrate  to another node and back, to another GPU, and heat as well
+  drain    its node is drained, and takes nothing until that is undone
+  crowd    nowhere to go to: told so, and it runs on
+  failure  the node that it goes to dies: it runs on where there is one
+  replay   a replay is checked: a kernel that gives other results is reported,
+           one that does not is not
+EOT
+}
+case "${1-}" in
+  -h | --help) usage; exit 0 ;;
+esac
+(($# == 3)) || { usage >&2; exit 2; }
+begin "$1"
+export VGPU_TRANSPORT=$3
+mover=$build/tests/e2e/mover
+rounds=16 pause=60
+done_moves=0
+
+on_line() { :; }
+
+move() { # COMMAND ARGUMENT...
+  timeout 60 "$vgpu" "$@" </dev/null >"$work/out/move" 2>&1 ||
+    fail "vgpu $*: $(<"$work/out/move")"
+  done_moves=$((done_moves + 1))
+}
+
+refused_with() { # WORDS COMMAND ARGUMENT...
+  local words=$1
+  shift
+  ! timeout 60 "$vgpu" "$@" </dev/null >"$work/out/move" 2>&1 ||
+    fail "vgpu $* should have been refused"
+  grep -Eq "$words" "$work/out/move" || fail "vgpu $*: $(<"$work/out/move")"
+  done_moves=$((done_moves + 1))
+}
+
+events_of() { # KIND
+  "$vgpu" events --json </dev/null |
+    jq -s "map(select(.kind == \"$1\" and .milliseconds > 0)) | length"
+}
+
+other() { [[ $(session .node) == a ]] && echo b || echo a; }
+
+run_mover() { # MOVES OPTION...
+  local moves=$1
+  shift
+  undisturbed undisturbed "$mover" "$rounds" 0
+  follow_program disturbed 90 "$vgpu" run "$@" -- "$mover" "$rounds" \
+    "$pause"
+  ((program_status == 0)) ||
+    fail "it ended with $program_status: $(<"$work/out/disturbed.err")"
+  same undisturbed disturbed || fail "it printed something else"
+  [[ ! -s $work/out/disturbed.err ]] || fail "$(<"$work/out/disturbed.err")"
+  ((done_moves == moves)) || fail "$done_moves commands of $moves were given"
+  ! has_event '.kind == "session-replayed"' || fail "something was replayed"
+  ! has_event '.kind == "replay-differs"' || fail "a replay differs"
+}
+
+case_suspend() {
+  on_line() {
+    case $1 in
+      4 | 8) move suspend 1 ;;
+      12) move suspend vgpu/1 ;;
+    esac
+  }
+  cluster_up --nodes 1
+  run_mover 3
+  (($(events_of session-resumed) == 3)) || fail "it was not resumed three times"
+}
+
+no_worker() { [[ -z $(daemons vgpu-worker) ]]; }
+
+# The program waits in its next call; this brings it back.
+resume_later() {
+  until_true 60 test -e "$work/tmp/looked"
+  # The program's next call is long due.
+  sleep 0.5
+  timeout 60 "$vgpu" resume 1 </dev/null >"$work/out/late" 2>&1
+}
+
+case_hold() {
+  on_line() {
+    case $1 in
+      4)
+        move suspend 1 --hold
+        status_is '.vgpus[0].sessions[0] | .state == "suspended" and .held' ||
+          fail "status shows: $(status '.vgpus[0].sessions[0]')"
+        [[ $(status '.nodes[0].pgpus[0] | .used, (.sessions | length)') == \
+          $'0\n0' ]] || fail "its GPU is not empty"
+        until_true 5 no_worker || fail "its worker is still there"
+        : >"$work/tmp/looked"
+        ;;
+      5) status_is '.vgpus[0].sessions[0].state == "running"' ||
+        fail "it ran on although it was suspended" ;;
+    esac
+  }
+  cluster_up --nodes 1
+  resume_later &
+  local helper=$!
+  run_mover 1
+  rm -- "$work/tmp/looked"
+  wait "$helper" || fail "vgpu resume: $(<"$work/out/late")"
+  has_event '.kind == "session-resumed" and .milliseconds > 500' ||
+    fail "no event tells of it"
+}
+
+# A migration needs no journal.
+case_none() {
+  on_line() {
+    case $1 in
+      4 | 8) move migrate 1 ;;
+      12) move suspend 1 ;;
+    esac
+  }
+  cluster_up --nodes 2
+  run_mover 3 --protect none
+}
+
+# The state goes with the client that has it; the journal does not.
+case_client() {
+  on_line() {
+    case $1 in
+      4)
+        move suspend 1 --hold
+        kill_hard "$(client_of_session)" || fail "cannot kill the client"
+        await_event '.kind == "session-adopted"' >/dev/null ||
+          fail "no other client took it up"
+        move resume 1
+        ;;
+    esac
+  }
+  cluster_up --nodes 1
+  undisturbed undisturbed "$mover" "$rounds" 0
+  follow_program disturbed 60 "$vgpu" run -- "$mover" loose "$rounds" "$pause"
+  same undisturbed disturbed || fail "it printed something else"
+  has_event '.kind == "session-replayed"' || fail "nothing was replayed"
+  ! has_event '.kind == "replay-differs"' || fail "the replay differs"
+}
+
+case_migrate() {
+  on_line() {
+    case $1 in
+      3) move migrate 1 --to "$(other)" ;;
+      6) move migrate 1 ;;
+      9) move migrate 1 --to "$(other)/0" ;;
+      12) move migrate 1 --to "$(session .node)/1" ;;
+    esac
+  }
+  cluster_up --nodes 2 --gpus-per-node 2
+  run_mover 4
+  (($(events_of session-migrated) == 4)) ||
+    fail "it was not migrated four times"
+  say "pauses in ms: $("$vgpu" events --json |
+    jq -rs 'map(select(.kind == "session-migrated") | .milliseconds | round) |
+            join(" ")')"
+  on_line() {
+    case $1 in
+      4 | 8) move migrate "$(status '.vgpus[0].id')" ;;
+    esac
+  }
+  done_moves=0
+  undisturbed heat0 "$heat" 600 96 50 30
+  follow_program heat1 60 "$vgpu" run -- "$heat" 600 96 50 30
+  same heat0 heat1 || fail "heat printed something else"
+  ((done_moves == 2)) || fail "heat was not migrated twice"
+}
+
+case_drain() {
+  on_line() {
+    case $1 in
+      4)
+        from=$(session .node)
+        move drain "$from"
+        [[ $(session .node) != "$from" ]] || fail "it is still on $from"
+        ;;
+      8)
+        refused_with drained migrate 1 --to "$from"
+        move drain "$from" --undo
+        move migrate 1 --to "$from"
+        ;;
+    esac
+  }
+  cluster_up --nodes 2
+  run_mover 4
+}
+
+case_crowd() {
+  on_line() {
+    case $1 in
+      3) refused_with 'cannot be migrated' migrate 1 ;;
+      5) refused_with 'no vGPU 7' suspend 7 ;;
+      7) refused_with "no node 'x'" migrate 1 --to x ;;
+      9) refused_with 'still has vGPU 1' drain a ;;
+    esac
+  }
+  cluster_up --nodes 1
+  run_mover 4
+}
+
+case_failure() {
+  on_line() {
+    case $1 in
+      5)
+        # Its target stands still: it cannot start a worker in time.
+        local to
+        to=$(other)
+        kill -STOP "$(node_pid "$to")"
+        ! timeout 60 "$vgpu" migrate 1 --to "$to" </dev/null \
+          >"$work/out/move" 2>&1 || fail "that cannot have worked"
+        kill -KILL "$(node_pid "$to")" || true
+        done_moves=$((done_moves + 1))
+        ;;
+    esac
+  }
+  cluster_up --nodes 2
+  run_mover 1
+}
+
+kill_its_worker() {
+  local pid
+  pid=$(session 'select(.state == "running") | .worker_pid')
+  [[ $pid =~ ^[1-9][0-9]*$ ]] && kill_hard "$pid"
+}
+
+case_replay() {
+  on_line() {
+    case $1 in
+      6) until_true 5 kill_its_worker || fail "no worker to kill" ;;
+    esac
+  }
+  cluster_up --nodes 1
+  undisturbed undisturbed "$mover" "$rounds" 0
+  follow_program disturbed 60 "$vgpu" run -- "$mover" loose "$rounds" "$pause"
+  same undisturbed disturbed || fail "it printed something else"
+  has_event '.kind == "session-replayed"' || fail "nothing was replayed"
+  ! has_event '.kind == "replay-differs"' ||
+    fail "a deterministic program is said to differ"
+  follow_program clock 60 "$vgpu" run -- "$mover" clock "$rounds" "$pause"
+  ((program_status == 0)) || fail "it ended with $program_status"
+  await_event '.kind == "replay-differs" and .vgpu == 2 and .calls >= 1' 10 \
+    >"$work/out/event" || fail "no event tells that the replay differs"
+  say "$(jq -r .text "$work/out/event")"
+}
+
+declare -F "case_$2" >/dev/null || { usage >&2; exit 2; }
+"case_$2"
+cluster_down
+check_leaks
+say "$2, $3: done"

@@ -1,0 +1,212 @@
+// A program with something of every kind that a moved session must take along.
+// What it prints depends on all of it.
+//
+//   mover ROUNDS PAUSE    a line a round; PAUSE milliseconds between them
+//   mover loose ROUNDS PAUSE   the same, where events may be recorded anew
+//   mover clock ROUNDS PAUSE   and with results that differ each time
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+static void check(cudaError_t code, const char* what) {
+  if (code == cudaSuccess)
+    return;
+  std::fprintf(stderr, "mover: %s: %s (%s)\n", what, cudaGetErrorString(code),
+               cudaGetErrorName(code));
+  std::exit(9);
+}
+
+constexpr int n = 1 << 16;
+constexpr int side = 64;
+constexpr int dynamic_shared = 60 << 10;
+
+__device__ unsigned rounds_seen;
+__device__ unsigned table[256];
+__constant__ unsigned factor;
+__device__ unsigned* from_heap;
+
+__global__ void prepare() {
+  from_heap = static_cast<unsigned*>(malloc(64 * sizeof(unsigned)));
+  for (int i = 0; i < 64; ++i)
+    from_heap[i] = i * 7;
+  for (int i = 0; i < 256; ++i)
+    table[i] = i * i;
+}
+
+__global__ void mix(unsigned* values) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  values[i] = values[i] * factor + table[i % 256] + rounds_seen;
+}
+
+__global__ void count() {
+  rounds_seen += 1;
+  table[rounds_seen % 256] ^= from_heap[rounds_seen % 64]++;
+}
+
+__global__ void shuffle(unsigned* values) {
+  extern __shared__ unsigned room[];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  room[threadIdx.x] = values[i];
+  __syncthreads();
+  values[i] = room[blockDim.x - 1 - threadIdx.x];
+}
+
+__global__ void paint(cudaTextureObject_t from, cudaSurfaceObject_t to,
+                      unsigned* values) {
+  int x = threadIdx.x, y = blockIdx.x;
+  float v = tex2D<float>(from, x + 0.75f, y + 0.25f);
+  surf2Dwrite(v * 0.75f + (values[y * side + x] & 1023u) / 1024.0f, to, x * 4,
+              y);
+}
+
+__global__ void stamp(unsigned* to) {
+  *to = static_cast<unsigned>(clock64());
+}
+
+static uint64_t hash(const void* data, size_t bytes, uint64_t h) {
+  auto* p = static_cast<const unsigned char*>(data);
+  for (size_t i = 0; i < bytes; ++i)
+    h = (h ^ p[i]) * 1099511628211ull;
+  return h;
+}
+
+struct pictures {
+  cudaArray_t arrays[2];
+  cudaTextureObject_t from[2];
+  cudaSurfaceObject_t to[2];
+
+  pictures() {
+    auto format = cudaCreateChannelDesc<float>();
+    std::vector<float> start(side * side);
+    for (int i = 0; i < side * side; ++i)
+      start[i] = (i % 97) / 97.0f;
+    for (int k = 0; k < 2; ++k) {
+      check(cudaMallocArray(&arrays[k], &format, side, side,
+                            cudaArraySurfaceLoadStore),
+            "cudaMallocArray");
+      check(cudaMemcpy2DToArray(arrays[k], 0, 0, start.data(), side * 4,
+                                side * 4, side, cudaMemcpyHostToDevice),
+            "copy to an array");
+      cudaResourceDesc resource = {};
+      resource.resType = cudaResourceTypeArray;
+      resource.res.array.array = arrays[k];
+      cudaTextureDesc sampling = {};
+      sampling.filterMode = cudaFilterModeLinear;
+      check(cudaCreateTextureObject(&from[k], &resource, &sampling, nullptr),
+            "cudaCreateTextureObject");
+      check(cudaCreateSurfaceObject(&to[k], &resource),
+            "cudaCreateSurfaceObject");
+    }
+  }
+};
+
+/// A round's kernels, as a graph.
+static cudaGraphExec_t make_graph(cudaStream_t stream, unsigned* values) {
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+  mix<<<n / 256, 256, 0, stream>>>(values);
+  count<<<1, 1, 0, stream>>>();
+  shuffle<<<n / 256, 256, dynamic_shared, stream>>>(values);
+  check(cudaStreamEndCapture(stream, &graph), "end of capture");
+  check(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+  return exec;
+}
+
+static float between(cudaEvent_t a, cudaEvent_t b) {
+  float ms = -1;
+  check(cudaEventElapsedTime(&ms, a, b), "cudaEventElapsedTime");
+  return ms;
+}
+
+int main(int argc, char** argv) {
+  bool clocked = argc > 1 && std::string{argv[1]} == "clock";
+  bool loose = clocked || (argc > 1 && std::string{argv[1]} == "loose");
+  int first = loose ? 2 : 1;
+  int rounds = argc > first ? std::atoi(argv[first]) : 10;
+  int pause = argc > first + 1 ? std::atoi(argv[first + 1]) : 0;
+
+  unsigned* values;
+  check(cudaMalloc(&values, n * sizeof(unsigned)), "cudaMalloc");
+  check(cudaMemset(values, 3, n * sizeof(unsigned)), "cudaMemset");
+  unsigned one = 2654435761u;
+  check(cudaMemcpyToSymbol(factor, &one, sizeof one), "cudaMemcpyToSymbol");
+  check(cudaFuncSetAttribute(shuffle,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             dynamic_shared),
+        "cudaFuncSetAttribute");
+  prepare<<<1, 1>>>();
+  unsigned* pinned;
+  check(cudaMallocHost(&pinned, n * sizeof(unsigned)), "cudaMallocHost");
+  cudaStream_t stream;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+  cudaEvent_t begin, end, now;
+  check(cudaEventCreate(&begin), "event");
+  check(cudaEventCreate(&end), "event");
+  check(cudaEventCreate(&now), "event");
+  pictures both;
+  check(cudaDeviceSynchronize(), "first synchronisation");
+  auto graph = make_graph(stream, values);
+  check(cudaEventRecord(begin, stream), "record");
+  check(cudaGraphLaunch(graph, stream), "first launch of the graph");
+  check(cudaEventRecord(end, stream), "record");
+  check(cudaStreamSynchronize(stream), "synchronisation");
+  float at_first = between(begin, end);
+  unsigned* dev_stamp;
+  check(cudaMalloc(&dev_stamp, sizeof(unsigned)), "cudaMalloc");
+
+  float last = 0;
+  for (int round = 1; round <= rounds; ++round) {
+    check(cudaGraphLaunch(graph, stream), "cudaGraphLaunch");
+    int k = round % 2;
+    paint<<<side, side, 0, stream>>>(both.from[k], both.to[1 - k], values);
+    check(cudaEventRecord(now, stream), "record");
+    check(cudaMemcpyAsync(pinned, values, n * sizeof(unsigned),
+                          cudaMemcpyDeviceToHost, stream),
+          "copy to pinned memory");
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    // What the device gets back comes from pinned memory.
+    pinned[round % n] += round;
+    check(cudaMemcpyAsync(values, pinned, n * sizeof(unsigned),
+                          cudaMemcpyHostToDevice, stream),
+          "copy from pinned memory");
+    std::vector<float> picture(side * side);
+    check(cudaMemcpy2DFromArrayAsync(picture.data(), side * 4,
+                                     both.arrays[1 - k], 0, 0, side * 4, side,
+                                     cudaMemcpyDeviceToHost, stream),
+          "copy from an array");
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    auto sum = hash(pinned, n * sizeof(unsigned), 14695981039346656037ull);
+    sum = hash(picture.data(), picture.size() * 4, sum);
+    if (clocked) {
+      unsigned host;
+      stamp<<<1, 1>>>(dev_stamp);
+      check(cudaMemcpy(&host, dev_stamp, sizeof host, cudaMemcpyDeviceToHost),
+            "copy of the clock");
+      std::printf("round %d\n", round);
+    } else {
+      std::printf("round %d %016llx\n", round,
+                  static_cast<unsigned long long>(sum));
+    }
+    // Times do not change afterwards, and do not run backwards.
+    float again = between(begin, end), since = between(begin, now);
+    if (!loose && (again < at_first - 0.001f || again > at_first + 0.001f ||
+                   since < last)) {
+      std::fprintf(stderr, "mover: times: %f then %f, %f then %f\n", at_first,
+                   again, last, since);
+      return 7;
+    }
+    last = since;
+    std::fflush(stdout);
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+  }
+  std::printf("end\n");
+  return 0;
+}
