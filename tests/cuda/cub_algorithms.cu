@@ -115,20 +115,21 @@ struct before {
 };
 
 static void merge_sort() {
+  constexpr int count = n / 8; // comparing takes long
   auto bits = numbers<std::uint32_t>(99);
-  std::vector<word> words(n);
-  for (int i = 0; i < n; ++i) {
+  std::vector<word> words(count);
+  for (int i = 0; i < count; ++i) {
     words[i] = {{}, std::uint16_t(bits[i] % 7)};
     for (int k = 0; k < words[i].length; ++k)
       words[i].letters[k] = char('a' + (bits[i] >> (3 + 4 * k)) % 16);
   }
   buffer<word> d(words);
   run("merge sort", [&](void* scratch, std::size_t& bytes) {
-    return cub::DeviceMergeSort::StableSortKeys(scratch, bytes, d.data, n,
+    return cub::DeviceMergeSort::StableSortKeys(scratch, bytes, d.data, count,
                                                 before());
   });
   std::stable_sort(words.begin(), words.end(), before());
-  expect(d.read(n) == words, "merge sort of words");
+  expect(d.read(count) == words, "merge sort of words");
 }
 
 struct larger {
