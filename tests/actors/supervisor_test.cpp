@@ -94,8 +94,15 @@ struct node : test::deterministic {
 
   static start_worker order(std::uint64_t epoch_number = 1,
                             std::vector<std::uint32_t> pgpus = {0}) {
-    return {{1},    {2}, {epoch_number}, 4711, pgpus, gib, protection::journal,
-            "prog", 1.0};
+    return {{1},
+            {2},
+            {epoch_number},
+            4711,
+            pgpus,
+            gib,
+            control::protection::journal,
+            "prog",
+            1.0};
   }
 
   /// A worker of this epoch that runs; the tag of its process.
