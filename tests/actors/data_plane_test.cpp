@@ -19,6 +19,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <mutex>
 
 using namespace vgpu;
@@ -84,6 +85,8 @@ struct world {
   std::vector<caf::actor> actors{hub};
   std::shared_ptr<test::gate> loading = std::make_shared<test::gate>();
   std::chrono::milliseconds longest_call = 60s;
+  std::uint64_t state_memory = std::uint64_t{1} << 30;
+  std::string state_dir = std::filesystem::temp_directory_path();
   std::uint32_t drift = 0; // of workers that are started from now on
   // The session's client would end a worker that runs in this very process.
   std::string other_host = "elsewhere";
@@ -103,6 +106,8 @@ struct world {
     guest = unique_fd{ends[0]};
     session_client_options options;
     options.transport = how;
+    options.state_memory = state_memory;
+    options.state_dir = state_dir;
     actors.push_back(system.spawn<session_client, caf::detached>(
         std::ref(zmq), options, unique_fd{ends[1]}, hub));
     capnp::MallocMessageBuilder message;
@@ -400,6 +405,35 @@ BOOST_AUTO_TEST_CASE(a_session_moves_without_a_replay) {
   }));
   BOOST_TEST(!in.has<control::event>(
       [](auto& x) { return x.kind == "session-replayed"; }));
+}
+
+BOOST_AUTO_TEST_CASE(a_large_state_lies_on_a_disk_without_a_name) {
+  state_memory = 0;
+  connect(transport::forwarded);
+  auto first = start_worker(1, false);
+  lease(1, first);
+  prepare();
+  add(8);
+  BOOST_TEST(pause(1) == "");
+  wait_for(first);
+  for (auto& file : std::filesystem::directory_iterator{
+           std::filesystem::temp_directory_path()})
+    BOOST_TEST(!file.path().filename().string().starts_with(
+        "vgpu-state-1-1-" + std::to_string(::getpid())));
+  lease(2, start_worker(2, false));
+  BOOST_TEST(read_counter() == 8u);
+}
+
+BOOST_AUTO_TEST_CASE(a_state_with_nowhere_to_go_stays_where_it_is) {
+  state_memory = 0;
+  state_dir = "/nonexistent";
+  connect(transport::forwarded);
+  lease(1, start_worker(1, false));
+  prepare();
+  add(8);
+  BOOST_TEST(pause(1).find("state") != std::string::npos);
+  add(1);
+  BOOST_TEST(read_counter() == 9u);
 }
 
 BOOST_AUTO_TEST_CASE(a_call_of_a_suspended_session_is_told_once) {
