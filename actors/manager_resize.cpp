@@ -3,6 +3,7 @@
 #include "policies/share.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace vgpu {
 
@@ -76,15 +77,18 @@ void manager_core::resize(session_record& x, const control::set_vgpu& to) {
   if (to.memory != 0)
     x.spec.memory = quota = to.memory;
   auto placed = x.stage != session_stage::waiting;
-  auto changed = placed && quota != x.quota;
-  x.quota = quota;
+  // What it had before, its worker knows, unless it has yet to be told of it.
+  auto known = !x.quota_untold && quota <= x.largest_quota;
+  auto changed = placed && quota != std::exchange(x.quota, quota);
   x.largest_quota = std::max(x.largest_quota, quota);
   save(x);
   if (placed)
     send_to_node(x.where.node,
                  control::resize_session{x.id, x.epoch, x.spec.share,
                                          x.spec.limit, x.spec.priority, quota});
-  x.quota_untold = changed;
+  if (changed && known && x.stage == session_stage::running)
+    return give_lease(x);
+  x.quota_untold = x.quota_untold || changed;
   quota_known(x);
 }
 

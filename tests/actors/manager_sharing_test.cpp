@@ -151,10 +151,10 @@ BOOST_AUTO_TEST_CASE(a_queue_goes_by_priority_and_age) {
   join("a");
   auto first = open("a", {1, 4 * gib, 1, protection::journal});
   auto wish = [](std::uint64_t memory, std::int32_t priority) {
-    specification asked;
-    asked.memory = memory;
-    asked.priority = priority;
-    return asked;
+    specification spec;
+    spec.memory = memory;
+    spec.priority = priority;
+    return spec;
   };
   ask(wish(3 * gib, 0)); // session 2
   ask(wish(3 * gib, 5)); // session 3

@@ -60,7 +60,7 @@ measure() { # all|wall
       for (i = 1; i <= n; ++i)
         printf "%.4f ", d[i] / (of == "wall" ? wall / 1000 : sum)
     }')
-  say "$case_name: shares $shares"
+  say "$case_name: shares $shares (device seconds from $before to $after)"
 }
 
 expect_shares() { # SHARE...
