@@ -1,5 +1,6 @@
 // A state as a file: what is written is read, and nothing else is.
 #define BOOST_TEST_MODULE state_file
+#include "actors/answer_digest.hpp"
 #include "actors/living_calls.hpp"
 #include "actors/state_file.hpp"
 #include "actors/state_transfer.hpp"
@@ -244,4 +245,23 @@ BOOST_AUTO_TEST_CASE(only_what_lives_is_kept_of_the_calls) {
                                     load,   other,  set};
   BOOST_TEST(kept == wanted, boost::test_tools::per_element());
   BOOST_TEST(living.opaque() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_long_result_is_known_by_its_ends_and_by_samples) {
+  std::vector<std::byte> bytes(std::size_t{1} << 20);
+  auto before = row_hash(bytes);
+  BOOST_TEST(before != row_hash(bytes, 1));
+  BOOST_TEST(before != row_hash(std::span{bytes}.first(bytes.size() - 1)));
+  for (auto seen : {std::size_t{0}, std::size_t{256} << 10,
+                    (std::size_t{768} << 10) + 1023, bytes.size() - 1}) {
+    bytes[seen] = std::byte{1};
+    BOOST_TEST(row_hash(bytes) != before);
+    bytes[seen] = std::byte{0};
+  }
+  BOOST_TEST(row_hash(bytes) == before);
+  // Of a short one, every byte counts.
+  bytes.resize(std::size_t{256} << 10);
+  before = row_hash(bytes);
+  bytes[100'000] = std::byte{1};
+  BOOST_TEST(row_hash(bytes) != before);
 }
