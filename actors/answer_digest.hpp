@@ -11,21 +11,23 @@
 namespace vgpu {
 
 /// Of one row; the hashes of a call's rows are added up, in any order. A row of
-/// up to 256 KiB counts whole. Of a longer one do its ends and 1 KiB of each
-/// further 256 KiB: read whole, it would take several times as long to hash as
-/// a GPU takes to bring it. A kernel whose results vary rarely varies in so few
-/// places that all of them are missed.
+/// up to 16 KiB counts whole; of a longer one do its end and 32 pieces that are
+/// spread evenly over it. Hashing stands between a result and its program: read
+/// whole, a long one would take several times as long as a GPU takes to bring
+/// it. A kernel whose results vary rarely varies in so few places that all
+/// pieces miss them.
 inline std::uint64_t row_hash(std::span<const std::byte> bytes,
                               std::uint64_t row = 0) noexcept {
-  constexpr std::size_t whole = 256 << 10;
-  constexpr std::size_t sample = 1 << 10;
+  constexpr std::size_t whole = 16 << 10;
+  constexpr std::size_t pieces = 32;
+  constexpr std::size_t piece = whole / pieces;
   if (bytes.size() <= whole)
     return XXH3_64bits_withSeed(bytes.data(), bytes.size(), row);
   auto hash = row + bytes.size();
-  for (std::size_t at = 0; at + sample <= bytes.size(); at += whole)
-    hash = XXH3_64bits_withSeed(bytes.data() + at, sample, hash);
-  return XXH3_64bits_withSeed(bytes.data() + bytes.size() - sample, sample,
-                              hash);
+  for (std::size_t i = 0; i < pieces; ++i)
+    hash = XXH3_64bits_withSeed(bytes.data() + bytes.size() / pieces * i, piece,
+                                hash);
+  return XXH3_64bits_withSeed(bytes.data() + bytes.size() - piece, piece, hash);
 }
 
 /// What fits a record's header. Never 0, which says "none": two different

@@ -252,16 +252,16 @@ BOOST_AUTO_TEST_CASE(a_long_result_is_known_by_its_ends_and_by_samples) {
   auto before = row_hash(bytes);
   BOOST_TEST(before != row_hash(bytes, 1));
   BOOST_TEST(before != row_hash(std::span{bytes}.first(bytes.size() - 1)));
-  for (auto seen : {std::size_t{0}, std::size_t{256} << 10,
-                    (std::size_t{768} << 10) + 1023, bytes.size() - 1}) {
+  for (auto seen : {std::size_t{0}, bytes.size() / 2,
+                    bytes.size() / 32 * 31 + 511, bytes.size() - 1}) {
     bytes[seen] = std::byte{1};
     BOOST_TEST(row_hash(bytes) != before);
     bytes[seen] = std::byte{0};
   }
   BOOST_TEST(row_hash(bytes) == before);
   // Of a short one, every byte counts.
-  bytes.resize(std::size_t{256} << 10);
+  bytes.resize(std::size_t{16} << 10);
   before = row_hash(bytes);
-  bytes[100'000] = std::byte{1};
+  bytes[10'000] = std::byte{1};
   BOOST_TEST(row_hash(bytes) != before);
 }
