@@ -1,11 +1,39 @@
 // Entry points for contexts.
 #include "interposer/entry.hpp"
 
+#include "interposer/peers.hpp"
 #include "interposer/session.hpp"
+
+#include <mutex>
+#include <set>
+#include <utility>
 
 using namespace vgpu::interposer;
 
 namespace {
+
+/// Which context may use which other's memory, as the program asked. Devices
+/// that can reach each other do so anyhow. Thread-safe.
+class peer_list {
+public:
+  bool add(const context& from, const context& to) {
+    std::lock_guard guard{mutex_};
+    return pairs_.emplace(&from, &to).second;
+  }
+  bool remove(const context& from, const context& to) {
+    std::lock_guard guard{mutex_};
+    return pairs_.erase({&from, &to}) != 0;
+  }
+
+private:
+  std::mutex mutex_;
+  std::set<std::pair<const context*, const context*>> pairs_;
+};
+
+peer_list& peers() {
+  static auto& all = *new peer_list;
+  return all;
+}
 
 constexpr unsigned known_flags = CU_CTX_FLAGS_MASK;
 
@@ -399,18 +427,28 @@ CUresult CUDAAPI cuCtxResetPersistingL2Cache(void) {
 
 CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext,
                                        unsigned int flags) {
-  return in_context([&](context&) {
-    if (contexts().find(peerContext) == nullptr)
+  return in_context([&](context& x) {
+    auto* peer = contexts().find(peerContext);
+    if (peer == nullptr)
       return CUDA_ERROR_INVALID_CONTEXT;
-    return flags != 0 ? CUDA_ERROR_INVALID_VALUE
-                      : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    if (flags != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (peer->device == x.device)
+      return CUDA_ERROR_INVALID_DEVICE;
+    const auto& all = process::the_session().devices();
+    if (!can_reach(all[x.device_index()], all[peer->device_index()]))
+      return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    return peers().add(x, *peer) ? CUDA_SUCCESS
+                                 : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
   });
 }
 
 CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peerContext) {
-  return in_context([&](context&) {
-    return contexts().find(peerContext) == nullptr
-               ? CUDA_ERROR_INVALID_CONTEXT
-               : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  return in_context([&](context& x) {
+    auto* peer = contexts().find(peerContext);
+    if (peer == nullptr)
+      return CUDA_ERROR_INVALID_CONTEXT;
+    return peers().remove(x, *peer) ? CUDA_SUCCESS
+                                    : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
   });
 }

@@ -57,9 +57,19 @@ void take_from_host(const end& x) {
     managed().hand_over(x.at.address, x.bytes);
 }
 
-/// The program may look at managed memory right after a call that is not async.
-CUresult finish_managed(stream& in, const end& to, bool async) {
-  return to.managed && !async ? synchronise(in) : CUDA_SUCCESS;
+/// A copy that the program waits for comes behind the work of every device
+/// that it touches (CUDA runtime API, cudaMemcpyPeer).
+CUresult wait_for_owner(const stream& in, const end& x, bool async) {
+  if (async || x.where != place::device || x.device == in.device())
+    return CUDA_SUCCESS;
+  return here().synchronise(x.device);
+}
+
+/// The program, or another device's work, may look at it right after a call
+/// that is not async.
+CUresult finish_seen(stream& in, const end& to, bool async) {
+  auto elsewhere = to.where == place::device && to.device != in.device();
+  return (to.managed || elsewhere) && !async ? synchronise(in) : CUDA_SUCCESS;
 }
 
 CUresult examine(const rows& x, const call::extent& size, side named,
@@ -312,8 +322,11 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
   if (in.is_captured()) [[unlikely]]
     return what.async ? capture_work(in, copy_work{what})
                       : refuse_in_capture(in);
-  take_from_host(to);
-  take_from_host(from);
+  for (const auto* x : {&to, &from}) {
+    take_from_host(*x);
+    if (auto code = wait_for_owner(in, *x, what.async); code != CUDA_SUCCESS)
+      return code;
+  }
   flatten(to, from, size);
   // Pinned memory that is named as device memory is the device's to copy.
   auto to_is_device =
@@ -326,11 +339,11 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
     in.worked(
         here().send(call::copy{{in.wire}, box_of(to.at), box_of(from.at), size},
                     in.device()));
-    return finish_managed(in, to, what.async);
+    return finish_seen(in, to, what.async);
   }
   if (to_is_device) {
     auto code = to_device(in, to, from, size);
-    return code == CUDA_SUCCESS ? finish_managed(in, to, what.async) : code;
+    return code == CUDA_SUCCESS ? finish_seen(in, to, what.async) : code;
   }
   if (!from_is_device)
     return within_host(in, to, from, size);
@@ -363,7 +376,7 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
   in.worked(
       here().send(call::fill{{in.wire}, box_of(to), value, element_bytes, size},
                   in.device()));
-  return finish_managed(in, target, async);
+  return finish_seen(in, target, async);
 }
 
 // -- descriptions

@@ -1,6 +1,7 @@
 // What the program asks of its devices: answered from the lease.
 #include "interposer/entry.hpp"
 
+#include "interposer/peers.hpp"
 #include "interposer/session.hpp"
 
 #include <algorithm>
@@ -191,11 +192,11 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
 
 CUresult CUDAAPI cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev,
                                        CUdevice peerDev) {
-  return with_device(dev, [&](const device_facts&) {
-    return with_device(peerDev, [&](const device_facts&) {
+  return with_device(dev, [&](const device_facts& a) {
+    return with_device(peerDev, [&](const device_facts& b) {
       if (canAccessPeer == nullptr)
         return CUDA_ERROR_INVALID_VALUE;
-      *canAccessPeer = 0;
+      *canAccessPeer = can_reach(a, b) ? 1 : 0;
       return CUDA_SUCCESS;
     });
   });
@@ -205,13 +206,15 @@ CUresult CUDAAPI cuDeviceGetP2PAttribute(int* value,
                                          CUdevice_P2PAttribute attrib,
                                          CUdevice srcDevice,
                                          CUdevice dstDevice) {
-  return with_device(srcDevice, [&](const device_facts&) {
-    return with_device(dstDevice, [&](const device_facts&) {
+  return with_device(srcDevice, [&](const device_facts& a) {
+    return with_device(dstDevice, [&](const device_facts& b) {
       if (value == nullptr || srcDevice == dstDevice || attrib < 1 ||
           attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
         return srcDevice == dstDevice ? CUDA_ERROR_INVALID_DEVICE
                                       : CUDA_ERROR_INVALID_VALUE;
-      *value = 0;
+      auto of_peers = attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+                      attrib == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+      *value = of_peers && can_reach(a, b) ? 1 : 0;
       return CUDA_SUCCESS;
     });
   });

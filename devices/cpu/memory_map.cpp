@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <shared_mutex>
 #include <string>
 
 namespace vgpu::device::cpu {
@@ -13,6 +14,28 @@ namespace {
 
 void* at(device_address x) {
   return reinterpret_cast<void*>(x);
+}
+
+/// The windows in this process: the devices of one session, which reach each
+/// other's memory. Lost only with the process.
+struct window_list {
+  std::shared_mutex mutex;
+  std::vector<const memory_map*> all;
+};
+window_list& windows() {
+  static auto& list = *new window_list;
+  return list;
+}
+
+bool is_of_peer(const memory_map* self, device_address address,
+                std::uint64_t bytes) noexcept {
+  auto& [mutex, all] = windows();
+  auto lock = std::shared_lock{mutex};
+  auto owner = std::find_if(all.begin(), all.end(), [&](auto* x) {
+    auto offset = address - x->base();
+    return x != self && offset < window_bytes && bytes <= window_bytes - offset;
+  });
+  return owner != all.end() && (*owner)->usable(address, bytes);
 }
 
 void set(std::atomic<std::uint8_t>* backed, std::uint64_t offset,
@@ -26,6 +49,10 @@ void set(std::atomic<std::uint8_t>* backed, std::uint64_t offset,
 } // namespace
 
 memory_map::~memory_map() {
+  {
+    auto lock = std::lock_guard{windows().mutex};
+    std::erase(windows().all, this);
+  }
   if (backed_)
     munmap(at(base_), window_bytes);
 }
@@ -51,6 +78,8 @@ status memory_map::reserve(device_address base) {
   backed_ = std::make_unique<std::atomic<std::uint8_t>[]>(granules);
   base_ = base;
   size_ = window_bytes;
+  auto lock = std::lock_guard{windows().mutex};
+  windows().all.push_back(this);
   return {};
 }
 
@@ -123,15 +152,17 @@ bool memory_map::detach(device_address address, std::uint64_t bytes) {
 
 bool memory_map::attached(device_address address,
                           std::uint64_t bytes) const noexcept {
-  auto lock = std::lock_guard{mutex_};
+  auto lock = std::unique_lock{mutex_};
   // Neighbouring ranges may be crossed.
   while (true) {
     auto holds = [&](const range& x) {
       return address >= x.begin && address < x.end;
     };
     auto found = std::find_if(attached_.begin(), attached_.end(), holds);
-    if (found == attached_.end())
-      return false;
+    if (found == attached_.end()) {
+      lock.unlock();
+      return is_of_peer(this, address, bytes);
+    }
     auto here = found->end - address;
     if (bytes <= here)
       return true;

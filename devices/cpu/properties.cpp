@@ -89,8 +89,7 @@ std::map<int, int> attributes_of(const cpu_options& options) {
                              {74, 32768},
                              {77, 32768}})
     out[name] = value;
-  // What we do not have: cluster launches, peers, tensor maps, multicast and
-  // the like.
+  // What we do not have: cluster launches, tensor maps, multicast and the like.
   for (auto i = 1; i <= 147; ++i)
     out.try_emplace(i, 0);
   out[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] =
@@ -104,6 +103,9 @@ std::map<int, int> attributes_of(const cpu_options& options) {
   out[CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED] = 1;
   out[CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH] = 1;
   out[CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
+  // Those of a session lie in one process and reach each other's memory.
+  out[CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD] = 1;
+  out[CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID] = 1;
   out[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 1;
   out[CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED] = 1;
   out[CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM] = 1;
