@@ -1,6 +1,9 @@
 #include "devices/cpu/cpu_device.hpp"
 
+#include "devices/cpu/boxes.hpp"
 #include "devices/cpu/engine.hpp"
+#include "devices/cpu/granule_set.hpp"
+#include "devices/cpu/launch_check.hpp"
 #include "devices/cpu/memory_map.hpp"
 #include "devices/cpu/module_store.hpp"
 #include "devices/cpu/occupancy.hpp"
@@ -41,46 +44,6 @@ completion once(completion done) {
     if (!called->exchange(true) && done)
       done(x);
   };
-}
-
-/// The bytes from the first to behind the last that a box touches, or nothing
-/// when that overflows. Zero for an empty box.
-std::optional<std::uint64_t> span_of(const pitched& at, const extent& size) {
-  if (size.width == 0 || size.height == 0 || size.depth == 0)
-    return std::uint64_t{0};
-  auto out = std::uint64_t{0};
-  auto rows = std::uint64_t{0};
-  auto slices = std::uint64_t{0};
-  if (__builtin_mul_overflow(at.pitch, size.height - 1, &rows) ||
-      __builtin_mul_overflow(at.slice, size.depth - 1, &slices) ||
-      __builtin_add_overflow(rows, slices, &out) ||
-      __builtin_add_overflow(out, size.width, &out))
-    return std::nullopt;
-  return out;
-}
-
-template <class F>
-void each_row(const extent& size, F f) {
-  for (auto z = std::uint64_t{0}; z < size.depth; ++z)
-    for (auto y = std::uint64_t{0}; y < size.height; ++y)
-      f(y, z);
-}
-
-std::byte* row(const pitched& x, std::uint64_t y, std::uint64_t z) {
-  return reinterpret_cast<std::byte*>(x.address + y * x.pitch + z * x.slice);
-}
-
-void fill_row(std::byte* to, std::uint64_t count, std::uint32_t value,
-              std::uint32_t element) {
-  if (element == 1) {
-    std::memset(to, static_cast<int>(value & 255), count);
-    return;
-  }
-  // Doubles what is there: the copies become long at once.
-  auto bytes = count * element;
-  std::memcpy(to, &value, std::min<std::uint64_t>(bytes, element));
-  for (auto have = std::uint64_t{element}; have < bytes; have *= 2)
-    std::memcpy(to + have, to, std::min(have, bytes - have));
 }
 
 class cpu_device final : public device,
@@ -363,7 +326,7 @@ public:
     auto k = modules_.find(what.module, what.kernel);
     if (k == nullptr)
       return no_kernel(what.module, what.kernel);
-    if (auto ok = check(what, *k); !ok)
+    if (auto ok = check_launch(what, *k, engine_.threads()); !ok)
       return ok;
     auto g = std::make_shared<textured_grid>();
     g->of = modules_.find(what.module)->code;
@@ -444,9 +407,7 @@ public:
       return ok;
     return add_copy(stream, *out, [this, to, from, size, n = *out, m = *in] {
       if (usable(to.address, n) && usable(from.address, m))
-        each_row(size, [&](std::uint64_t y, std::uint64_t z) {
-          std::memmove(row(to, y, z), row(from, y, z), size.width);
-        });
+        copy_box(to, from, size);
     });
   }
 
@@ -465,13 +426,11 @@ public:
       return invalid("fill: " + hex(to.address) + " is not aligned");
     if (auto ok = check_range("fill", to.address, *out); !ok)
       return ok;
-    return add_copy(
-        stream, *out, [this, to, value, element_bytes, size, n = *out] {
-          if (n != 0 && usable(to.address, n))
-            each_row(size, [&](std::uint64_t y, std::uint64_t z) {
-              fill_row(row(to, y, z), size.width, value, element_bytes);
-            });
-        });
+    return add_copy(stream, *out,
+                    [this, to, value, element_bytes, size, n = *out] {
+                      if (n != 0 && usable(to.address, n))
+                        fill_box(to, size, value, element_bytes);
+                    });
   }
 
   status enqueue_host(
@@ -513,30 +472,6 @@ public:
   }
 
 private:
-  /// Granules whose memory goes when the work before is done; shared with the
-  /// threads that do so.
-  class granule_set {
-  public:
-    bool contains(device_address x) {
-      auto lock = std::lock_guard{mutex_};
-      return counts_.contains(x);
-    }
-    void insert(device_address x) {
-      auto lock = std::lock_guard{mutex_};
-      ++counts_[x];
-    }
-    void erase(device_address first, std::uint64_t bytes) {
-      auto lock = std::lock_guard{mutex_};
-      for (auto g = first; g != first + bytes; g += granule_bytes)
-        if (auto at = counts_.find(g); at != counts_.end() && --at->second == 0)
-          counts_.erase(at);
-    }
-
-  private:
-    std::mutex mutex_;
-    std::unordered_map<device_address, unsigned> counts_;
-  };
-
   /// A granule of module variables; at once when no work can know it.
   void give_back(device_address granule, bool was_used) {
     if (was_used) {
@@ -629,64 +564,6 @@ private:
       return invalid(std::string{what} + ": " + hex(at) + " and its " +
                      std::to_string(bytes) +
                      " bytes are not memory of this session");
-    return {};
-  }
-
-  status check(const launch& x, const loaded_kernel& k) const {
-    auto name = "kernel " + k.info.name + ": ";
-    auto& a = k.info.attributes;
-    auto threads = std::uint64_t{x.block.x} * x.block.y * x.block.z;
-    if (threads == 0 || x.block.x > 1024 || x.block.y > 1024 || x.block.z > 64)
-      return invalid(name + "a block of that shape does not exist");
-    auto most = static_cast<std::uint64_t>(
-        a.at(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
-    if (threads > most)
-      return invalid(name + std::to_string(threads) +
-                     " threads in a block are more than " +
-                     std::to_string(most));
-    auto& limit = k.what->block_limit;
-    if (k.what->block_exact && (x.block.x != limit[0] ||
-                                x.block.y != limit[1] || x.block.z != limit[2]))
-      return invalid(name + "it requires another block shape (.reqntid)");
-    if (x.grid.x == 0 || x.grid.y == 0 || x.grid.z == 0 ||
-        x.grid.x > 2147483647u || x.grid.y > 65535 || x.grid.z > 65535)
-      return invalid(name + "a grid of that shape does not exist");
-    if (x.dynamic_shared >
-        static_cast<std::uint32_t>(
-            a.at(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)))
-      return invalid(name + std::to_string(x.dynamic_shared) +
-                     " bytes of dynamic shared memory are more than " +
-                     std::to_string(a.at(
-                         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)) +
-                     "; raise its limit first");
-    if (x.parameters.size() < k.what->kernel_parameter_bytes)
-      return invalid(name + "its parameters take " +
-                     std::to_string(k.what->kernel_parameter_bytes) +
-                     " bytes, not " + std::to_string(x.parameters.size()));
-    if (std::uint64_t{x.cluster.x} * x.cluster.y * x.cluster.z > 1)
-      return fault{CUDA_ERROR_NOT_SUPPORTED,
-                   name + "cluster launches are not supported by the cpu "
-                          "device"};
-    return x.cooperative ? check_cooperative(x, k) : status{};
-  }
-
-  /// All its blocks must be begun at once, for they wait for one another.
-  status check_cooperative(const launch& x, const loaded_kernel& k) const {
-    auto& a = k.info.attributes;
-    auto fit = blocks_per_multiprocessor(
-        {x.block.x * x.block.y * x.block.z,
-         static_cast<std::uint32_t>(a.at(CU_FUNC_ATTRIBUTE_NUM_REGS)),
-         x.dynamic_shared + static_cast<std::uint64_t>(
-                                a.at(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))});
-    auto room =
-        static_cast<std::uint64_t>(std::max(fit, 0)) * engine_.threads();
-    auto blocks = std::uint64_t{x.grid.x} * x.grid.y * x.grid.z;
-    if (blocks > room)
-      return fault{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
-                   "kernel " + k.info.name + ": " + std::to_string(blocks) +
-                       " blocks of a cooperative launch do not fit the "
-                       "device, which holds " +
-                       std::to_string(room)};
     return {};
   }
 

@@ -1,0 +1,75 @@
+#include "devices/cpu/launch_check.hpp"
+
+#include "devices/cpu/occupancy.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace vgpu::device::cpu {
+
+namespace {
+
+fault invalid(std::string what) {
+  return {CUDA_ERROR_INVALID_VALUE, std::move(what)};
+}
+
+/// All its blocks must be begun at once, for they wait for one another.
+status check_cooperative(const launch& x, const loaded_kernel& k,
+                         unsigned multiprocessors) {
+  auto& a = k.info.attributes;
+  auto fit = blocks_per_multiprocessor(
+      {x.block.x * x.block.y * x.block.z,
+       static_cast<std::uint32_t>(a.at(CU_FUNC_ATTRIBUTE_NUM_REGS)),
+       x.dynamic_shared + static_cast<std::uint64_t>(
+                              a.at(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))});
+  auto room = static_cast<std::uint64_t>(std::max(fit, 0)) * multiprocessors;
+  auto blocks = std::uint64_t{x.grid.x} * x.grid.y * x.grid.z;
+  if (blocks > room)
+    return fault{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+                 "kernel " + k.info.name + ": " + std::to_string(blocks) +
+                     " blocks of a cooperative launch do not fit the "
+                     "device, which holds " +
+                     std::to_string(room)};
+  return {};
+}
+
+} // namespace
+
+status check_launch(const launch& x, const loaded_kernel& k,
+                    unsigned multiprocessors) {
+  auto name = "kernel " + k.info.name + ": ";
+  auto& a = k.info.attributes;
+  auto threads = std::uint64_t{x.block.x} * x.block.y * x.block.z;
+  if (threads == 0 || x.block.x > 1024 || x.block.y > 1024 || x.block.z > 64)
+    return invalid(name + "a block of that shape does not exist");
+  auto most =
+      static_cast<std::uint64_t>(a.at(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+  if (threads > most)
+    return invalid(name + std::to_string(threads) +
+                   " threads in a block are more than " + std::to_string(most));
+  auto& limit = k.what->block_limit;
+  if (k.what->block_exact &&
+      (x.block.x != limit[0] || x.block.y != limit[1] || x.block.z != limit[2]))
+    return invalid(name + "it requires another block shape (.reqntid)");
+  if (x.grid.x == 0 || x.grid.y == 0 || x.grid.z == 0 ||
+      x.grid.x > 2147483647u || x.grid.y > 65535 || x.grid.z > 65535)
+    return invalid(name + "a grid of that shape does not exist");
+  if (x.dynamic_shared > static_cast<std::uint32_t>(a.at(
+                             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)))
+    return invalid(
+        name + std::to_string(x.dynamic_shared) +
+        " bytes of dynamic shared memory are more than " +
+        std::to_string(a.at(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)) +
+        "; raise its limit first");
+  if (x.parameters.size() < k.what->kernel_parameter_bytes)
+    return invalid(name + "its parameters take " +
+                   std::to_string(k.what->kernel_parameter_bytes) +
+                   " bytes, not " + std::to_string(x.parameters.size()));
+  if (std::uint64_t{x.cluster.x} * x.cluster.y * x.cluster.z > 1)
+    return fault{CUDA_ERROR_NOT_SUPPORTED,
+                 name + "cluster launches are not supported by the cpu "
+                        "device"};
+  return x.cooperative ? check_cooperative(x, k, multiprocessors) : status{};
+}
+
+} // namespace vgpu::device::cpu
