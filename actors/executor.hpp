@@ -145,6 +145,9 @@ private:
   performed perform(const record& what, std::shared_ptr<const void> owner,
                     bool in_turn);
   status describable() const;
+  template <class F>
+  status look_through(std::size_t device, memory_id memory, std::uint64_t bytes,
+                      F f);
   /// Memory that stays when the module goes with which it came.
   void keep_for_good(std::size_t device, const device::global_info& x);
 

@@ -92,11 +92,46 @@ status executor::describable() const {
   if (!may_stop())
     return refuse("a host function has not returned yet");
   for (auto& state : states_)
+    for (auto& [id, memory] : state.memories())
+      if (!memory.named)
+        return refuse("physical memory " + std::to_string(id.value) +
+                      " is mapped, and was released");
+  for (auto& state : states_)
     for (auto& [id, texture] : state.textures())
       if (!state.audit_texture(texture.what))
         return refuse("texture object " + std::to_string(id.value) +
                       " outlives its array");
   return {};
+}
+
+/// Shows physical memory at addresses that the program does not use, part by
+/// part: `f(address, offset, bytes)` may enqueue copies there.
+template <class F>
+status executor::look_through(std::size_t device, memory_id memory,
+                              std::uint64_t bytes, F f) {
+  auto& unit = *memory_units_[device];
+  auto at = states_[device].free_place(std::min(bytes, batch_bytes));
+  if (!at)
+    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                 "no addresses are free to look at physical memory " +
+                     std::to_string(memory.value)};
+  auto ok = status{};
+  for (std::uint64_t offset = 0; ok && offset != bytes;) {
+    auto part = std::min(bytes - offset, batch_bytes);
+    if (ok = unit.map_memory(*at, part, memory, offset); !ok)
+      break;
+    ok = unit.set_access(*at, part, memory_access::read_write);
+    if (ok)
+      ok = f(*at, offset, part);
+    // Also after a fault: what was enqueued before it may still run.
+    auto idle = wait_for(*devices_[device], "copies of physical memory");
+    auto gone = unit.unmap_memory(*at, part);
+    for (auto& x : {idle, gone})
+      if (ok)
+        ok = x;
+    offset += part;
+  }
+  return ok;
 }
 
 // -- describing
@@ -132,14 +167,14 @@ struct executor::capturing {
     return {};
   }
 
-  status write_batch(device::device& from) {
+  status write_batch(device::device& from, std::vector<state_chunk>& into) {
     if (auto ok = wait_for(from, "copies for a state"); !ok)
       return ok;
     for (auto& x : batch) {
       auto chunk = to.add(x.address, x.bytes);
       if (!chunk)
         return chunk.why();
-      index.memory.push_back(*chunk);
+      into.push_back(*chunk);
     }
     batch.clear();
     used = 0;
@@ -150,7 +185,7 @@ struct executor::capturing {
                 std::uint64_t bytes) {
     return each_piece(address, bytes, [&](auto at, auto size) -> status {
       if (used + size > room.size())
-        if (auto ok = write_batch(from); !ok)
+        if (auto ok = write_batch(from, index.memory); !ok)
           return ok;
       auto into = std::span{room}.subspan(used, size);
       used += size;
@@ -177,7 +212,33 @@ struct executor::capturing {
     for (auto& [address, bytes] : variables)
       if (auto ok = memory(from, address, bytes); !ok)
         return ok;
-    return write_batch(from);
+    return write_batch(from, index.memory);
+  }
+
+  /// Each once, whether it is mapped several times or nowhere.
+  status placed_memory(std::size_t d) {
+    auto& from = *self.devices_[d];
+    for (auto& [id, what] : self.states_[d].memories()) {
+      state_placed out{static_cast<std::uint32_t>(d), id, {}};
+      auto all = self.look_through(
+          d, id, what.bytes, [&](auto at, auto offset, auto bytes) -> status {
+            std::vector<state_chunk> chunks;
+            if (auto ok = memory(from, at, bytes); !ok)
+              return ok;
+            if (auto ok = write_batch(from, chunks); !ok)
+              return ok;
+            for (auto& x : chunks) {
+              x.address = x.address - at + offset;
+              if (x.form != chunk_form::zero)
+                out.chunks.push_back(x);
+            }
+            return {};
+          });
+      if (!all)
+        return all;
+      index.placed.push_back(std::move(out));
+    }
+    return {};
   }
 
   /// Pinned memory of a program elsewhere, as kernels see it here. Of one on
@@ -225,6 +286,8 @@ struct executor::capturing {
       for (auto& x : *times)
         index.events.emplace_back(static_cast<std::uint32_t>(d), x);
       ok = device_memory(d);
+      if (ok)
+        ok = placed_memory(d);
     }
     if (ok)
       ok = host_memory();
@@ -367,6 +430,45 @@ struct executor::restoring {
     return {};
   }
 
+  /// Into memory that was just made, and is zero.
+  status placed_memory(const state_placed& x) {
+    if (x.device >= self.states_.size() ||
+        !self.states_[x.device].audit(call::live<memory_id>{x.memory}))
+      return wrong("contents of physical memory that is not there");
+    auto& to = *self.devices_[x.device];
+    auto bytes = self.states_[x.device].memories().at(x.memory).bytes;
+    auto next = x.chunks.begin();
+    auto all = self.look_through(
+        x.device, x.memory, bytes,
+        [&](auto at, auto offset, auto part) -> status {
+          for (; next != x.chunks.end() && next->address < offset + part;
+               ++next) {
+            auto begin = next->address - offset;
+            if (next->address < offset || next->bytes > part - begin)
+              return wrong("a chunk that lies across parts of physical memory");
+            auto contents =
+                std::make_shared<std::vector<std::byte>>(next->bytes);
+            if (auto ok = from.read(*next, *contents); !ok)
+              return ok;
+            if (auto ok = to.enqueue_write(legacy_stream, at + begin, *contents,
+                                           contents);
+                !ok)
+              return ok;
+          }
+          return {};
+        });
+    if (all && next != x.chunks.end())
+      return wrong("contents behind the end of physical memory");
+    return all;
+  }
+
+  status placed_memories() {
+    for (auto& x : index().placed)
+      if (auto ok = placed_memory(x); !ok)
+        return ok;
+    return {};
+  }
+
   status events() {
     for (std::size_t d = 0; d < self.devices_.size(); ++d) {
       std::vector<event_time> past;
@@ -394,6 +496,8 @@ struct executor::restoring {
       ok = variables();
     if (ok)
       ok = memory();
+    if (ok)
+      ok = placed_memories();
     if (ok)
       ok = events();
     if (ok && self.error() != CUDA_SUCCESS)

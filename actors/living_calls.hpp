@@ -50,7 +50,9 @@ private:
     stream,
     event,
     array,
-    texture
+    texture,
+    placed_memory,
+    mapping
   };
   using object = std::tuple<kind, std::uint8_t, std::uint64_t>;
 
@@ -59,17 +61,24 @@ private:
   static constexpr kind kind_of(event_id) { return kind::event; }
   static constexpr kind kind_of(array_id) { return kind::array; }
   static constexpr kind kind_of(texture_id) { return kind::texture; }
+  static constexpr kind kind_of(memory_id) { return kind::placed_memory; }
 
-  /// A call's first argument names its object.
+  /// A call's first argument names its object; but a mapping begins with the
+  /// memory that is mapped, and is named by its address.
   template <class Call>
   static object object_of(const Call& x, std::uint8_t device) {
     using call::number;
-    auto& first = std::get<0>(Call::fields(x));
+    [[maybe_unused]] auto& first = std::get<0>(Call::fields(x));
     if constexpr (Call::id == number::mem_alloc || Call::id == number::mem_free)
       return {kind::memory, device, first};
     else if constexpr (Call::id == number::host_alloc ||
                        Call::id == number::host_free)
       return {kind::host_memory, device, first};
+    else if constexpr (Call::id == number::memory_map)
+      return {kind::mapping, device, x.address};
+    else if constexpr (Call::id == number::memory_unmap ||
+                       Call::id == number::memory_access)
+      return {kind::mapping, device, first};
     else
       return {kind_of(first.id), device, first.id.value};
   }

@@ -143,6 +143,13 @@ void put(wire::State::Builder to, const state_index& x) {
     globals[i].setBytes(x.globals[i].bytes);
   }
   put_chunks(to.initMemory(count(x.memory)), x.memory);
+  auto placed = to.initPlaced(count(x.placed));
+  for (unsigned i = 0; i < placed.size(); ++i) {
+    placed[i].setDevice(x.placed[i].device);
+    placed[i].setMemory(x.placed[i].memory.value);
+    put_chunks(placed[i].initChunks(count(x.placed[i].chunks)),
+               x.placed[i].chunks);
+  }
   auto events = to.initEvents(count(x.events));
   for (unsigned i = 0; i < events.size(); ++i) {
     auto& [device, time] = x.events[i];
@@ -209,6 +216,19 @@ state_image get_image(wire::StateImage::Reader x, std::uint64_t end) {
   return out;
 }
 
+state_placed get_placed(wire::PlacedMemory::Reader x, std::uint64_t end) {
+  state_placed out{.device = x.getDevice(),
+                   .memory = {x.getMemory()},
+                   .chunks = get_chunks(x.getChunks(), end)};
+  std::uint64_t at = 0;
+  for (auto& part : out.chunks) {
+    if (part.address < at)
+      throw bad_index{"chunks of placed memory that are not in order"};
+    at = part.address + part.bytes;
+  }
+  return out;
+}
+
 state_index get(wire::State::Reader x, std::uint64_t end) {
   state_index out;
   out.position = x.getPosition();
@@ -235,6 +255,8 @@ state_index get(wire::State::Reader x, std::uint64_t end) {
                            y.getAddress(),
                            y.getBytes()});
   out.memory = get_chunks(x.getMemory(), end);
+  for (auto y : x.getPlaced())
+    out.placed.push_back(get_placed(y, end));
   for (auto y : x.getEvents())
     out.events.emplace_back(
         y.getDevice(),

@@ -18,7 +18,7 @@
 namespace vgpu {
 
 /// What a reader of this version reads.
-inline constexpr std::uint32_t state_major = 1;
+inline constexpr std::uint32_t state_major = 2;
 inline constexpr std::uint32_t state_minor = 0;
 
 /// Contents are cut into pieces of at most this size.
@@ -49,6 +49,12 @@ struct state_global {
   std::uint64_t bytes = 0;
 };
 
+struct state_placed {
+  std::uint32_t device = 0;
+  memory_id memory;
+  std::vector<state_chunk> chunks; // addresses are offsets, and grow
+};
+
 struct state_index {
   std::uint64_t position = 0;
   std::uint64_t calls = 0;
@@ -60,6 +66,7 @@ struct state_index {
   std::vector<state_global> globals;
   std::vector<state_chunk> memory;
   std::vector<std::pair<std::uint32_t, event_time>> events; // with device
+  std::vector<state_placed> placed;
 };
 
 /// An anonymous file in memory, for a state.

@@ -75,6 +75,15 @@ std::uint64_t vgpu_state::unmap(device_address address) {
   return forget_unused(memory);
 }
 
+/// From the end of the program's part, which programs seldom reach.
+std::optional<device_address>
+vgpu_state::free_place(std::uint64_t bytes) const {
+  for (auto left = device_placed_offset; left >= bytes; left -= bytes)
+    if (auto at = window_ + left - bytes; !overlaps(at, bytes))
+      return at;
+  return std::nullopt;
+}
+
 /// Mappings that follow each other are as good as one.
 bool vgpu_state::maps(device_address address, std::uint64_t bytes) const {
   auto next = mappings_.upper_bound(address);

@@ -162,6 +162,9 @@ public:
   const std::map<device_address, mapping_state>& mappings() const {
     return mappings_;
   }
+  /// Addresses of whole granules at which the program has nothing, for a look
+  /// at memory that has none. Nothing where there is no such place.
+  std::optional<device_address> free_place(std::uint64_t bytes) const;
 
   /// An array that the object shows must exist.
   status audit_texture(const texture_spec& x) const;

@@ -204,7 +204,7 @@ struct write_managed {
 struct memory_create {
   static constexpr auto id = number::memory_create;
   static constexpr auto kind = answer::none;
-  static constexpr auto lasting = lasts::opaque;
+  static constexpr auto lasting = lasts::begins;
   fresh<memory_id> memory{};
   std::uint64_t bytes = 0;
   static auto fields(auto& x) { return std::tie(x.memory, x.bytes); }
@@ -214,7 +214,7 @@ struct memory_create {
 struct memory_destroy {
   static constexpr auto id = number::memory_destroy;
   static constexpr auto kind = answer::none;
-  static constexpr auto lasting = lasts::opaque;
+  static constexpr auto lasting = lasts::ends;
   ended<memory_id> memory{};
   static auto fields(auto& x) { return std::tie(x.memory); }
 };
@@ -223,7 +223,7 @@ struct memory_destroy {
 struct memory_map {
   static constexpr auto id = number::memory_map;
   static constexpr auto kind = answer::none;
-  static constexpr auto lasting = lasts::opaque;
+  static constexpr auto lasting = lasts::begins;
   live<memory_id> memory{};
   device_address address = 0;
   std::uint64_t bytes = 0;
@@ -237,7 +237,7 @@ struct memory_map {
 struct memory_unmap {
   static constexpr auto id = number::memory_unmap;
   static constexpr auto kind = answer::none;
-  static constexpr auto lasting = lasts::opaque;
+  static constexpr auto lasting = lasts::ends;
   device_address address = 0;
   std::uint64_t bytes = 0;
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
@@ -247,7 +247,7 @@ struct memory_unmap {
 struct memory_access {
   static constexpr auto id = number::memory_access;
   static constexpr auto kind = answer::none;
-  static constexpr auto lasting = lasts::opaque;
+  static constexpr auto lasting = lasts::alters;
   device_address address = 0;
   std::uint64_t bytes = 0;
   std::uint32_t access = 0;

@@ -35,6 +35,8 @@ struct State {
   # host memory. What no chunk names is zero.
   events @8 :List(EventTime);
   # Events that were recorded; the others never were.
+  placed @9 :List(PlacedMemory);
+  # Contents of memory that the program places by itself, mapped or not.
 }
 
 struct LivingCall {
@@ -76,6 +78,15 @@ struct StateChunk {
     raw @1;
     zstd @2;
   }
+}
+
+struct PlacedMemory {
+  device @0 :UInt32;
+  memory @1 :UInt64;
+  # As memory_create named it (calls.hpp).
+  chunks @2 :List(StateChunk);
+  # Their addresses are offsets in the memory, and grow. What no chunk names is
+  # zero.
 }
 
 struct EventTime {

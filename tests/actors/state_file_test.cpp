@@ -58,6 +58,10 @@ struct a_state {
                               message(call::stream_create{.stream = {{9}}}));
     index.globals.push_back({0, {3}, "x", 0x77, 8});
     index.events.emplace_back(0, event_time{{8}, 2.5, true});
+    state_placed placed{1, {5}, {}};
+    placed.chunks.push_back(*to.add(0, noise));
+    placed.chunks.push_back(*to.add(granule_bytes, text));
+    index.placed.push_back(placed);
     size = *to.finish(index);
   }
 
@@ -84,6 +88,8 @@ status read_all(int fd) {
   auto chunks = from->index().memory;
   for (auto& image : from->index().images)
     chunks.insert(chunks.end(), image.chunks.begin(), image.chunks.end());
+  for (auto& placed : from->index().placed)
+    chunks.insert(chunks.end(), placed.chunks.begin(), placed.chunks.end());
   for (auto& x : chunks) {
     std::vector<std::byte> into(x.bytes);
     if (auto ok = from->read(x, into); !ok)
@@ -107,6 +113,10 @@ BOOST_AUTO_TEST_CASE(what_was_written_is_read) {
     BOOST_TEST(index.globals[0].name == "x");
     BOOST_TEST(index.events[0].second.milliseconds == 2.5);
     BOOST_TEST((index.images[0].digest == call::digest{1, 2}));
+    BOOST_REQUIRE(index.placed.size() == 1u);
+    BOOST_TEST(index.placed[0].device == 1u);
+    BOOST_TEST(index.placed[0].memory.value == 5u);
+    BOOST_TEST(index.placed[0].chunks.at(1).address == granule_bytes);
     auto forms = compress ? chunk_form::zstd : chunk_form::raw;
     BOOST_TEST((index.memory[0].form == chunk_form::raw)); // noise
     BOOST_TEST((index.memory[1].form == forms));
@@ -264,4 +274,32 @@ BOOST_AUTO_TEST_CASE(a_long_result_is_known_by_its_ends_and_by_samples) {
   before = row_hash(bytes);
   bytes[10'000] = std::byte{1};
   BOOST_TEST(row_hash(bytes) != before);
+}
+
+BOOST_AUTO_TEST_CASE(memory_lives_with_its_mappings_and_without_them) {
+  living_calls living;
+  std::uint64_t at = 0;
+  auto make = [&](const auto& x) {
+    living.note(x, 0, {at += 64}, message(x));
+    return at;
+  };
+  constexpr auto g = granule_bytes;
+  auto memory = make(call::memory_create{{{1}}, 4 * g});
+  auto here = make(call::memory_map{{{1}}, 100 * g, 2 * g, 0});
+  make(call::memory_access{100 * g, 2 * g, 1});
+  auto usable = make(call::memory_access{100 * g, 2 * g, 3});
+  // The same memory elsewhere, and no more.
+  make(call::memory_map{{{1}}, 200 * g, 2 * g, 2 * g});
+  make(call::memory_access{200 * g, 2 * g, 3});
+  make(call::memory_unmap{200 * g, 2 * g});
+  // Memory that is mapped nowhere, and memory that is gone.
+  auto unmapped = make(call::memory_create{{{2}}, g});
+  make(call::memory_create{{{3}}, g});
+  make(call::memory_destroy{{{3}}});
+  std::vector<std::uint64_t> kept;
+  for (auto& [number, words] : living.calls())
+    kept.push_back(number);
+  std::vector<std::uint64_t> wanted{memory, here, usable, unmapped};
+  BOOST_TEST(kept == wanted, boost::test_tools::per_element());
+  BOOST_TEST(living.opaque() == 0u);
 }

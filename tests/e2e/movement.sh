@@ -27,7 +27,7 @@ esac
 begin "$1"
 export VGPU_TRANSPORT=$3
 mover=$build/tests/e2e/mover
-rounds=16 pause=60
+rounds=24 pause=60
 done_moves=0
 
 on_line() { :; }

@@ -1,9 +1,11 @@
+// nvcc: -lcuda
 // A program with something of every kind that a moved session must take along.
 // What it prints depends on all of it.
 //
 //   mover ROUNDS PAUSE    a line a round; PAUSE milliseconds between them
 //   mover loose ROUNDS PAUSE   the same, where events may be recorded anew
 //   mover clock ROUNDS PAUSE   and with results that differ each time
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <chrono>
@@ -70,6 +72,15 @@ __global__ void stamp(unsigned* to) {
   *to = static_cast<unsigned>(clock64());
 }
 
+__global__ void churn(unsigned* whole, unsigned* twin, unsigned* loose,
+                      unsigned* managed, unsigned round) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  loose[i] = loose[i] * 3 + whole[i] + round;
+  whole[i] += loose[i] ^ managed[i];
+  twin[i] += whole[i] * 5;
+  managed[i] += twin[i];
+}
+
 static uint64_t hash(const void* data, size_t bytes, uint64_t h) {
   auto* p = static_cast<const unsigned char*>(data);
   for (size_t i = 0; i < bytes; ++i)
@@ -104,6 +115,74 @@ struct pictures {
       check(cudaCreateSurfaceObject(&to[k], &resource),
             "cudaCreateSurfaceObject");
     }
+  }
+};
+
+static void check(CUresult code, const char* what) {
+  if (code == CUDA_SUCCESS)
+    return;
+  const char* name = nullptr;
+  cuGetErrorName(code, &name);
+  std::fprintf(stderr, "mover: %s: %s\n", what, name);
+  std::exit(9);
+}
+
+/// Memory without an address of its own: some at two places, and some that is
+/// mapped only while it is used. And managed memory.
+struct placed_memory {
+  static constexpr int words = 1 << 12;
+  size_t granule = 0;
+  CUmemAccessDesc access = {};
+  CUmemGenericAllocationHandle both = 0, loose = 0;
+  CUdeviceptr whole = 0, twin = 0, place = 0;
+  unsigned* managed = nullptr;
+
+  placed_memory() {
+    CUmemAllocationProp kind = {};
+    kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.location = kind.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    check(cuMemGetAllocationGranularity(&granule, &kind,
+                                        CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+          "granularity");
+    check(cuMemCreate(&both, 2 * granule, &kind, 0), "cuMemCreate");
+    check(cuMemCreate(&loose, granule, &kind, 0), "cuMemCreate");
+    check(cuMemAddressReserve(&whole, 8 * granule, 0, 0, 0), "addresses");
+    twin = whole + 4 * granule;
+    place = whole + 6 * granule;
+    map(whole, 2 * granule, both, 0);
+    map(twin, granule, both, granule);
+    map(place, granule, loose, 0);
+    check(cuMemsetD32(whole, 17, 2 * granule / 4), "cuMemsetD32");
+    check(cuMemsetD32(place, 23, granule / 4), "cuMemsetD32");
+    check(cuMemUnmap(place, granule), "cuMemUnmap");
+    check(cudaMallocManaged(&managed, words * sizeof(unsigned)),
+          "cudaMallocManaged");
+    for (int i = 0; i < words; ++i)
+      managed[i] = i;
+  }
+
+  void map(CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle what,
+           size_t offset) {
+    check(cuMemMap(at, bytes, offset, what, 0), "cuMemMap");
+    check(cuMemSetAccess(at, bytes, &access, 1), "cuMemSetAccess");
+  }
+
+  uint64_t round(int number, uint64_t sum) {
+    map(place, granule, loose, 0);
+    churn<<<words / 256, 256>>>(
+        reinterpret_cast<unsigned*>(whole), reinterpret_cast<unsigned*>(twin),
+        reinterpret_cast<unsigned*>(place), managed, number);
+    std::vector<unsigned> got(words);
+    for (auto at : {whole, whole + granule, place}) {
+      check(cuMemcpyDtoH(got.data(), at, words * sizeof(unsigned)),
+            "copy of placed memory");
+      sum = hash(got.data(), words * sizeof(unsigned), sum);
+    }
+    check(cuMemUnmap(place, granule), "cuMemUnmap");
+    managed[number % words] += number;
+    return hash(managed, words * sizeof(unsigned), sum);
   }
 };
 
@@ -152,6 +231,7 @@ int main(int argc, char** argv) {
   check(cudaEventCreate(&end), "event");
   check(cudaEventCreate(&now), "event");
   pictures both;
+  placed_memory placed;
   check(cudaDeviceSynchronize(), "first synchronisation");
   auto graph = make_graph(stream, values);
   check(cudaEventRecord(begin, stream), "record");
@@ -185,6 +265,7 @@ int main(int argc, char** argv) {
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     auto sum = hash(pinned, n * sizeof(unsigned), 14695981039346656037ull);
     sum = hash(picture.data(), picture.size() * 4, sum);
+    sum = placed.round(round, sum);
     if (clocked) {
       unsigned host;
       stamp<<<1, 1>>>(dev_stamp);
