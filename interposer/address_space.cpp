@@ -104,7 +104,8 @@ void address_space::unreserve(device_address address, std::uint64_t bytes,
 
 bool address_space::charge(std::uint64_t bytes) {
   std::unique_lock guard{mutex_};
-  if (bytes > quota_ - used_)
+  auto most = quota();
+  if (used_ > most || bytes > most - used_)
     return false;
   used_ += bytes;
   return true;

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <atomic>
 #include <map>
 #include <random>
 
@@ -55,6 +56,17 @@ BOOST_AUTO_TEST_CASE(the_quota_is_exact) {
   BOOST_TEST(get(1) != 0U);
   BOOST_TEST(space.used() == space.quota());
   BOOST_TEST(get(1) == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_later_quota_holds_for_bytes_without_addresses_too) {
+  std::atomic<std::uint64_t> later{0};
+  address_space resized{first_window, window, 100, 512, &later};
+  BOOST_TEST(resized.charge(60));
+  BOOST_TEST(!resized.charge(60));
+  later = 200;
+  BOOST_TEST(resized.charge(60));
+  later = 50; // less than is used
+  BOOST_TEST(!resized.charge(1));
 }
 
 BOOST_AUTO_TEST_CASE(a_freed_range_is_used_again_when_its_work_is_done) {
