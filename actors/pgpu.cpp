@@ -65,6 +65,11 @@ void set_rules(pgpu_state& st, const pgpu_rules& x) {
   note_rules(st);
 }
 
+/// What a pGPU shares by until `vgpu policy` says otherwise. Turns are exact
+/// where the host lets who has one run; on an overloaded one shares may be off
+/// by some ten percentage points, and what is not sure is not promised unasked.
+constexpr auto default_policy = policy::share_policy::best_effort;
+
 void make_board(pgpu_state& st) {
   auto made = share_board::create();
   if (!made) {
@@ -73,6 +78,9 @@ void make_board(pgpu_state& st) {
     return;
   }
   st.board = std::move(*made);
+  auto rules = st.board->rules();
+  rules.policy = default_policy;
+  st.board->set_rules(rules);
   note_rules(st);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <mutex>
 #include <unordered_map>
 
@@ -17,6 +18,13 @@ namespace {
 /// Work is asked for its end after so much of it.
 constexpr share_ns long_batch = 2'000'000;
 constexpr std::size_t large_batch = 64;
+/// So much may be in the device at once, whatever is foretold of it: enough to
+/// keep it busy with the shortest of kernels while it tells what is done.
+constexpr std::size_t most_pending = 4 * large_batch;
+/// Nothing is foretold to take less.
+constexpr double least_length = 1'000;
+/// What is foretold follows what was measured so far at once, at most.
+constexpr double largest_error = 4;
 /// What is known of more kinds of work than these is forgotten.
 constexpr std::size_t most_kinds = 4096;
 /// A pause longer than this says little about the next.
@@ -68,7 +76,7 @@ struct share_gate::batch {
   std::vector<work_key> what;
   share_ns foretold = 0;
   share_ns began = 0;
-  bool learning = false; // holds something never seen before, alone
+  bool learning = false; // one thing, never seen before, alone in the device
 };
 
 /// What is known of the session's work on this device. Shared with the
@@ -81,8 +89,12 @@ struct share_gate::account {
 
   std::mutex lock;                            // before the board's
   std::unordered_map<work_key, double> takes; // ns
+  std::vector<work_key> done_since;           // it was last learned from
+  share_ns done_foretold = 0;                 // how long that should take
+  share_ns done_took = 0;                     // and did
   std::size_t pending = 0;                    // pieces of work in the device
   share_ns foretold = 0;                      // how long they take
+  share_ns busy_since = 0;                    // the first of it
   share_ns began = 0;                         // the last of it
   share_ns done_at = 0;                       // when the last batch ended
   share_ns worked = 0;                        // what the meter said then
@@ -94,6 +106,15 @@ struct share_gate::account {
   bool overdue(share_ns now) const {
     return pending != 0 && now - std::max(began, done_at) >
                                overdue_after + overdue_factor * foretold;
+  }
+
+  /// Whether enough is in the device until it tells that some of it is done.
+  /// What was foretold may be wrong, and work in the device cannot be taken
+  /// back.
+  bool crowded(const share_table& table, share_ns now) const {
+    return pending >= most_pending ||
+           (pending != 0 &&
+            now - std::max(busy_since, done_at) > table.rules.quantum);
   }
 
   /// What the device has worked in all, or how late it is.
@@ -121,12 +142,16 @@ struct share_gate::account {
                  bool& ended) {
     if (table.holder != seat)
       return false;
+    if (overdue(now))
+      return true;
+    if (crowded(table, now))
+      return false;
     auto fresh = pending == 0 && table.idle_since == table.began;
     auto fits = [&] {
       auto left = table.until - now - foretold;
       return known ? length / 2 <= left : pending == 0 && left > 0;
     };
-    if (fresh || fits() || overdue(now))
+    if (fresh || fits())
       return true;
     if (policy::renew(table, seat, now) && fits())
       return true;
@@ -137,21 +162,38 @@ struct share_gate::account {
     return false;
   }
 
-  void learn(const batch& of, share_ns took) {
-    if (takes.size() > most_kinds)
-      takes.clear();
-    auto measured = static_cast<double>(std::max<share_ns>(took, 1));
+  void note_done(const batch& of, share_ns took) {
     if (of.learning) {
-      takes[of.what.front()] = measured;
+      if (takes.size() > most_kinds)
+        takes.clear();
+      takes[of.what.front()] =
+          std::max(static_cast<double>(took), least_length);
       return;
     }
-    auto ratio =
-        measured / static_cast<double>(std::max<share_ns>(of.foretold, 1));
-    auto factor = 1 + 0.25 * (std::clamp(ratio, 0.1, 10.0) - 1) /
-                          static_cast<double>(of.what.size());
-    for (auto key : of.what)
-      if (auto i = takes.find(key); i != takes.end())
-        i->second *= factor;
+    done_since.insert(done_since.end(), of.what.begin(), of.what.end());
+    done_foretold += of.foretold;
+    done_took += took;
+    if (pending == 0 || done_since.size() >= most_pending)
+      learn();
+  }
+
+  /// From all that was done while the device was busy, not from each batch: on
+  /// a busy host several ends are told at once, and who looked at each by
+  /// itself would see one batch that took the time of all and many that took
+  /// none.
+  void learn() {
+    auto ratio = static_cast<double>(done_took) /
+                 static_cast<double>(std::max<share_ns>(done_foretold, 1));
+    // Half of the way, in both directions alike.
+    auto factor =
+        std::sqrt(std::clamp(ratio, 1 / largest_error, largest_error));
+    std::sort(done_since.begin(), done_since.end());
+    auto end = std::unique(done_since.begin(), done_since.end());
+    for (auto key = done_since.begin(); key != end; ++key)
+      if (auto i = takes.find(*key); i != takes.end())
+        i->second = std::max(i->second * factor, least_length);
+    done_since.clear();
+    done_foretold = done_took = 0;
   }
 
   void done(const batch& of) {
@@ -163,10 +205,10 @@ struct share_gate::account {
       done_at = now;
       pending -= of.what.size();
       foretold -= of.foretold;
-      learn(of, took);
       // A stream may have waited for its program in the middle of it.
       auto measured = measure(now);
       took = std::min(took, measured - std::exchange(worked, measured));
+      note_done(of, took);
       granted = board->locked(
           [&](share_table& table) { return settle(table, took, now); });
       // Who waits for room hears of it.
@@ -242,9 +284,11 @@ bool share_gate::take_turn(work_key what) {
         open_ = std::make_shared<batch>();
         open_->began = now;
       }
-      if (of.pending == 0)
+      if (of.pending == 0) {
+        of.busy_since = now;
         of.worked = of.measure(now);
-      open_->learning = !known;
+        open_->learning = !known;
+      }
       open_->what.push_back(what);
       open_->foretold += length;
       of.foretold += length;

@@ -19,6 +19,8 @@ constexpr double most_credit = 2;
 constexpr double enough_credit = 0.5;
 /// In turns: how far one who had no work may lag behind the others.
 constexpr double most_lag = 2;
+/// In quanta: a turn that lasted longer counts as one of this length there.
+constexpr share_ns longest_turn = 10;
 
 double quantum_of(const share_table& table) {
   return static_cast<double>(table.rules.quantum);
@@ -75,9 +77,26 @@ void reweigh(share_table& table) {
           scale * (x.claim.share < 1 && !equal ? x.claim.share : rest / others);
 }
 
-/// Nobody saves up what he did not ask for while others used it.
+/// Turns last longer than they should where work cannot be stopped: long
+/// kernels, or a device whose threads a busy host lets wait.
+share_ns turn_lately(const share_table& table) {
+  return std::max(table.rules.quantum, share_ns{table.lately_us} * 1000);
+}
+
+void note_turn(share_table& table, share_ns now) {
+  if (table.began == 0) // the first
+    return;
+  auto last = std::clamp<share_ns>(now - table.began, 0,
+                                   longest_turn * table.rules.quantum);
+  auto faded = share_ns{table.lately_us} * 1000 / 8 * 7;
+  table.lately_us = static_cast<std::uint32_t>(std::max(last, faded) / 1000);
+}
+
+/// Nobody saves up what he did not ask for while others used it. But who only
+/// missed a turn, having no work at hand just then, is owed all of it.
 void limit_lag(const share_table& table, share_seat& x) {
-  auto floor = table.virtual_now - most_lag * quantum_of(table) / x.weight;
+  auto floor = table.virtual_now -
+               most_lag * static_cast<double>(turn_lately(table)) / x.weight;
   x.virtual_time = std::max(x.virtual_time, floor);
 }
 
@@ -134,6 +153,7 @@ share_ns turn_length(const share_table& table, const share_seat& x) {
 
 void begin_turn(share_table& table, std::int32_t seat, share_ns now) {
   auto& x = at(table, seat);
+  note_turn(table, now);
   table.holder = seat;
   table.began = now;
   table.until = now + turn_length(table, x);

@@ -43,9 +43,11 @@ struct share_rules {
   /// A turn whose work is done, and more does not come, is taken back after
   /// this,
   share_ns idle_after = 1'000'000;
-  /// one that was given to who waited for it, and is not used, after this: on a
-  /// busy host it takes a while to wake up.
-  share_ns unused_after = 10'000'000;
+  /// one that was given to who waited for it, and is not used, after this. Who
+  /// waited has work, and wakes up as soon as a busy host lets it: were its
+  /// turn given away sooner, it would lose its share to whoever wakes up
+  /// faster.
+  share_ns unused_after = 250'000'000;
   /// A turn whose work does not end is taken back after this: it may never end,
   /// or wait for what only the next turn can do (kernels of one program on two
   /// devices that wait for each other).
@@ -89,9 +91,9 @@ struct share_table {
   std::array<share_seat, most_seats> seats{};
   double virtual_now = 0;
   std::int32_t holder = nobody; // whose turn it is
-  std::uint32_t unused = 0;
-  share_ns began = 0;      // the turn
-  share_ns until = 0;      // and its end
+  std::uint32_t lately_us = 0;  // how long turns lasted lately
+  share_ns began = 0;           // the turn
+  share_ns until = 0;           // and its end
   share_ns idle_since = 0; // the holder has no work in the device; 0: it has
 };
 

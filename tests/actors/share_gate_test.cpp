@@ -2,6 +2,7 @@
 #define BOOST_TEST_MODULE share_gate
 #include "actors/share_gate.hpp"
 
+#include "devices/meter.hpp"
 #include "plain_device.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -26,16 +27,19 @@ constexpr share_ns s = 1'000'000'000;
 struct simulated_gpu {
   share_ns now = 1 * s;
   share_ns free_at = 0; // when all that is enqueued will be done
+  share_ns longest = 0; // from the beginning of an enqueue to its end
 
   /// When work that is enqueued now will be done.
   share_ns enqueue(share_ns length) {
     free_at = std::max(free_at, now) + length;
+    longest = std::max(longest, free_at - now);
     return free_at;
   }
 };
 
 /// One session's part of it. What is done is told when somebody looks.
-class simulated_device final : public test::plain_device {
+class simulated_device final : public test::plain_device,
+                               public vgpu::device::meter {
 public:
   explicit simulated_device(simulated_gpu& gpu) : gpu_(gpu) {}
 
@@ -47,6 +51,10 @@ public:
                  vgpu::device::completion done) override {
     waiting.emplace_back(hangs ? std::numeric_limits<share_ns>::max() : last_,
                          std::move(done));
+  }
+  std::chrono::nanoseconds busy() const override {
+    return std::chrono::nanoseconds{
+        used - std::clamp(last_ - gpu_.now, share_ns{0}, used)};
   }
   void tell() {
     while (!waiting.empty() && waiting.front().first <= gpu_.now) {
@@ -116,7 +124,58 @@ struct fixture {
         finish(all[i]);
       }
   }
+
+  /// As run(), on a busy host: ends are told together, `told_every`, and who
+  /// waits runs `late[i]` after it was woken.
+  void run_busy(std::vector<session>& all, const std::vector<share_ns>& kernels,
+                const std::vector<share_ns>& late, share_ns told_every,
+                share_ns span) {
+    constexpr auto patience = 20 * ms;
+    struct sleeper {
+      std::uint32_t rings = 0;
+      share_ns since = 0; // 0: awake
+      share_ns woken = 0;
+    };
+    std::vector<sleeper> sleepers(all.size());
+    auto awake = [&](std::size_t i) {
+      auto& x = sleepers[i];
+      if (x.since != 0 && x.woken == 0 &&
+          (board->rings(all[i].seat) != x.rings ||
+           gpu.now >= x.since + patience))
+        x.woken = gpu.now;
+      if (x.since != 0 && (x.woken == 0 || gpu.now < x.woken + late[i]))
+        return false;
+      x = {};
+      return true;
+    };
+    for (auto end = gpu.now + span; gpu.now < end; gpu.now += 100 * us)
+      for (auto i = 0u; i < all.size(); ++i) {
+        if (gpu.now % told_every == 0)
+          finish(all[i]);
+        if (!awake(i))
+          continue;
+        auto rings = board->rings(all[i].seat);
+        while (launch(all[i], kernels[i]))
+          ;
+        sleepers[i] = {rings, gpu.now, 0};
+      }
+  }
 };
+
+/// What each of them used while `f` ran, as a part of what all did.
+template <class F>
+std::vector<double> shares_of(const std::vector<session>& all, F f) {
+  std::vector<double> out;
+  for (auto& x : all)
+    out.push_back(-static_cast<double>(x.device->used));
+  f();
+  auto sum = 0.0;
+  for (auto i = 0u; i < all.size(); ++i)
+    sum += out[i] += static_cast<double>(all[i].device->used);
+  for (auto& x : out)
+    x /= sum;
+  return out;
+}
 
 double jain(const std::vector<session>& all) {
   auto sum = 0.0;
@@ -258,6 +317,42 @@ BOOST_AUTO_TEST_CASE(shares_follow_promises) {
     BOOST_TEST(std::abs(static_cast<double>(all[i].device->used - before[i]) /
                             (2 * s) -
                         share) < 0.02);
+}
+
+BOOST_AUTO_TEST_CASE(ends_that_are_told_together_mislead_nobody) {
+  for (auto kernel : {50 * us, 200 * us, 3 * ms})
+    for (auto together : {12 * ms, 33 * ms, 70 * ms}) {
+      BOOST_TEST_CONTEXT("kernels of " << kernel << " ns, told each "
+                                       << together) {
+        std::vector<session> all;
+        for (auto share : {0.8, 0.2})
+          all.push_back(
+              join({.share = share, .limit = 1, .priority = 0, .unused = 0}));
+        auto busy = [&](share_ns span) {
+          run_busy(all, {kernel, kernel}, {0, 0}, together, span);
+        };
+        busy(4 * s); // settles
+        gpu.longest = 0;
+        auto shares = shares_of(all, [&] { busy(8 * s); });
+        BOOST_TEST(std::abs(shares[0] - 0.8) < 0.04);
+        BOOST_TEST(gpu.longest <= 40 * ms); // two turns
+        for (auto& x : all)
+          board->stand(x.seat);
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(who_wakes_up_late_keeps_its_share) {
+  std::vector<session> all;
+  for (auto share : {0.8, 0.2})
+    all.push_back(
+        join({.share = share, .limit = 1, .priority = 0, .unused = 0}));
+  auto busy = [&](share_ns span) {
+    run_busy(all, {3 * ms, 3 * ms}, {30 * ms, 0}, 100 * us, span);
+  };
+  busy(2 * s); // settles
+  auto shares = shares_of(all, [&] { busy(8 * s); });
+  BOOST_TEST(std::abs(shares[0] - 0.8) < 0.03);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

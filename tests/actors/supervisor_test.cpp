@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(a_pgpus_policy_is_set_and_told) {
   BOOST_REQUIRE(told);
   BOOST_TEST(told->pgpus[0].policy == "fixed");
   BOOST_TEST(told->pgpus[0].quantum_us == 5000u);
-  BOOST_TEST(told->pgpus[1].policy == "guarantee");
+  BOOST_TEST(told->pgpus[1].policy == "best-effort");
 }
 
 BOOST_AUTO_TEST_CASE(its_end_is_told) {

@@ -383,11 +383,14 @@ BOOST_AUTO_TEST_CASE(a_turn_that_is_not_used_is_taken_back) {
   auto waiting = arbitrate(table, ms);
   BOOST_TEST(waiting.granted == share_table::nobody);
   BOOST_TEST(waiting.look_again <= ms + table.rules.unused_after);
-  BOOST_TEST(arbitrate(table, waiting.look_again).granted == b);
+  auto late = ms + table.rules.unused_after;
+  // Who waited for it may be late on a busy host.
+  BOOST_TEST(arbitrate(table, late - 1).granted == share_table::nobody);
+  BOOST_TEST(arbitrate(table, late).granted == b);
   // It is not given to the first again before that one asks for it.
   begin_work(table, b);
-  end_work(table, b, 10 * ms);
-  BOOST_TEST(arbitrate(table, 20 * ms).granted == share_table::nobody);
+  end_work(table, b, late + 10 * ms);
+  BOOST_TEST(arbitrate(table, late + 20 * ms).granted == share_table::nobody);
 }
 
 BOOST_AUTO_TEST_CASE(a_kernel_that_never_ends_stops_nobody_for_ever) {
