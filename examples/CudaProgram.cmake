@@ -4,9 +4,13 @@
 # program needs beyond that stands in its first source, in a line
 #   // nvcc: OPTION...
 # which the native runner of tests/truth reads as well. The target is not part
-# of `all` in a sanitizer build: sanitizers are about our own processes.
+# of `all` in a sanitizer build: sanitizers are about our own processes. With
+# LIBRARY it is no part of `all` anywhere, but of
+# `cuda_library_programs`, as a program that includes Thrust or CUB takes longer
+# to compile than many that do not.
 function(cuda_program target)
-  set(sources ${ARGN})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LIBRARY" "" "")
+  set(sources ${arg_UNPARSED_ARGUMENTS})
   list(GET sources 0 main)
   cmake_path(GET main STEM name)
   set(program ${CMAKE_CURRENT_BINARY_DIR}/${name})
@@ -39,7 +43,13 @@ function(cuda_program target)
     COMMAND ${NVCC} ${options} -o ${program} ${objects}
     DEPENDS ${objects}
     COMMENT "Linking ${name}" VERBATIM)
-  if(VGPU_SANITIZE)
+  if(arg_LIBRARY)
+    add_custom_target(${target} DEPENDS ${program})
+    if(NOT TARGET cuda_library_programs)
+      add_custom_target(cuda_library_programs)
+    endif()
+    add_dependencies(cuda_library_programs ${target})
+  elseif(VGPU_SANITIZE)
     add_custom_target(${target} DEPENDS ${program})
   else()
     add_custom_target(${target} ALL DEPENDS ${program})

@@ -1,6 +1,7 @@
 #include "devices/cpu/lowering.hpp"
 
 #include "devices/cpu/function_lowering.hpp"
+#include "devices/cpu/simplify.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -417,12 +418,15 @@ void function_lowering::run() {
   now_ = nullptr;
   place_labels(fn_.body.size());
   emit(fn_.entry ? "exit" : "ret", {}).ends = true;
+  drop_unread_results(code_, values_);
+  auto kept = hoist_launch_constants(code_, values_, label_at_, out_);
   for (auto i = std::size_t{0}; i < code_.size(); ++i)
     if (code_[i].target >= 0)
       code_[i].what.imm =
           std::int64_t{label_at_[std::size_t(code_[i].target)]} -
           std::int64_t(i);
   place_registers(code_, values_, label_at_, out_);
+  out_.max_live -= std::min(out_.max_live, kept);
   if (out_.frame_bytes > max_frame_bytes)
     fail("it has too many registers alive at once");
   out_.first = std::uint32_t(module_.out.instrs.size());

@@ -133,12 +133,15 @@ const instr* warp::reschedule(const instr* at) {
 }
 
 const instr* warp::enter(unsigned which) {
-  auto g = groups_[which];
-  groups_[which] = groups_[--waiting_];
+  // Field by field: a wide copy of what was just written in parts stalls.
+  auto& g = groups_[which];
+  auto at = g.at;
   in_ = g.in;
   regs = in_->regs;
   mask = g.mask;
-  return g.at;
+  if (which != --waiting_)
+    g = groups_[waiting_];
+  return at;
 }
 
 const instr* warp::pick() {

@@ -45,7 +45,8 @@ device_bench=$build/bin/cpu_device_bench
 algorithms=$build/tests/bench/algorithms
 command -v jq >/dev/null || die "jq is missing; tests/setup.sh installs it"
 for program in "$vgpu" "$bench" "$device_bench" "$algorithms"; do
-  [[ -x $program ]] || die "no $program; build the default preset first"
+  [[ -x $program ]] || die "no $program; build the default preset" \
+    "and its target cuda_library_programs first"
 done
 if ((short)); then
   repetitions=7 min_time=0.05 failovers=1 first_calls=3

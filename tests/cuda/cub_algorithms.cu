@@ -68,26 +68,28 @@ static std::vector<T> numbers(std::uint64_t x) {
   return out;
 }
 
-template <class T>
-static void radix_sorts(const char* what) {
-  auto keys = numbers<T>(88172645463325252ull);
+static void radix_sorts() {
+  auto keys = numbers<std::uint32_t>(88172645463325252ull);
   std::vector<int> order(n);
   std::iota(order.begin(), order.end(), 0);
-  buffer<T> in(keys), out(n);
+  buffer<std::uint32_t> in(keys), out(n);
   buffer<int> values(order), sorted_values(n);
-  run(what, [&](void* scratch, std::size_t& bytes) {
+  run("radix sort of pairs", [&](void* scratch, std::size_t& bytes) {
     return cub::DeviceRadixSort::SortPairs(scratch, bytes, in.data, out.data,
                                            values.data, sorted_values.data, n);
   });
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return keys[a] < keys[b]; });
-  expect(sorted_values.read(n) == order, what);
-  run(what, [&](void* scratch, std::size_t& bytes) {
-    return cub::DeviceRadixSort::SortKeysDescending(scratch, bytes, in.data,
-                                                    out.data, n);
+  expect(sorted_values.read(n) == order, "radix sort of pairs, 32-bit keys");
+
+  auto wide = numbers<std::int64_t>(88172645463325252ull);
+  buffer<std::int64_t> wide_in(wide), wide_out(n);
+  run("descending radix sort", [&](void* scratch, std::size_t& bytes) {
+    return cub::DeviceRadixSort::SortKeysDescending(
+        scratch, bytes, wide_in.data, wide_out.data, n);
   });
-  std::sort(keys.begin(), keys.end(), std::greater<>());
-  expect(out.read(n) == keys, what);
+  std::sort(wide.begin(), wide.end(), std::greater<>());
+  expect(wide_out.read(n) == wide, "descending radix sort of 64-bit keys");
 }
 
 // A user's type: longer words come first, then the alphabet.
@@ -280,8 +282,7 @@ static void blocks() {
 }
 
 int main() {
-  radix_sorts<std::uint32_t>("radix sort of 32-bit keys");
-  radix_sorts<std::int64_t>("radix sort of 64-bit keys");
+  radix_sorts();
   merge_sort();
   folds();
   runs_and_bins();

@@ -10,6 +10,7 @@ Runs each fuzz target (or those named) for SECONDS (60), from its corpus in
 corpus/TARGET on. What it learns is kept in build/fuzz/corpus; an input that
 fails is left as build/fuzz/found/TARGET-*. Ends with 1 when there is one: make
 it part of corpus/TARGET, and the test fuzz.TARGET fails until it is repaired.
+Ends with 77 when there is no clang.
 USAGE
 }
 
@@ -24,7 +25,7 @@ build=$root/build/fuzz
 targets=("${@:2}")
 ((${#targets[@]})) || targets=(call_log data_head envelope guest ptx image)
 command -v clang++ >/dev/null ||
-  { echo "run.sh: clang++ is missing: apt-get install clang" >&2; exit 1; }
+  { echo "run.sh: clang++ is missing: apt-get install clang" >&2; exit 77; }
 
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \

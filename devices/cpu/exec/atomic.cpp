@@ -112,6 +112,35 @@ struct do_extreme_halves {
   }
 };
 
+// All lanes, at addresses that need no further check; p is that of address 0.
+template <class T, class Op, bool Plain, class A>
+void modify_all(std::byte* p, const A* a, A offset, const T* b, const T* c,
+                T* d) {
+  if constexpr (std::is_same_v<Op, do_add> && std::is_integral_v<T>) {
+    auto differ = A{0};
+    auto sum = T{0};
+    for (auto l = 0u; l < lanes; ++l) {
+      differ |= A(a[l] ^ a[0]);
+      sum = T(sum + b[l]);
+    }
+    if (differ == 0) { // one after the other, with nobody between
+      auto old = Op::template run<Plain, T>(p + A(a[0] + offset), sum, sum);
+      for (auto l = 0u; l < lanes && d != nullptr; ++l) {
+        auto mine = b[l]; // d may be b
+        d[l] = old;
+        old = T(old + mine);
+      }
+      return;
+    }
+  }
+  // d may be a as well, which is as far as its lane has come.
+  for (auto l = 0u; l < lanes; ++l) {
+    auto old = Op::template run<Plain, T>(p + A(a[l] + offset), b[l], c[l]);
+    if (d != nullptr)
+      d[l] = old;
+  }
+}
+
 template <class T, class Op, class S, bool Plain, bool Two>
 const instr* atomic(warp& w, const instr* in) {
   using A = typename S::address;
@@ -119,7 +148,17 @@ const instr* atomic(warp& w, const instr* in) {
   auto b = reg<T>(w, in, fb);
   auto c = Two ? reg<T>(w, in, fc) : b;
   auto d = in->o[fd] >= 0 ? reg<T>(w, in, fd) : nullptr;
-  w.may_spin();
+  // Who asks for nothing watches nothing.
+  if (d != nullptr)
+    w.may_spin();
+  if (w.mask == all_lanes && S::near(w, a, u64(in->imm), sizeof(T)))
+      [[likely]] {
+    auto offset = A(u64(in->imm));
+    auto first = u64(A(a[0] + offset));
+    modify_all<T, Op, Plain>(S::run(w, first, sizeof(T)) - first, a, offset, b,
+                             c, d);
+    return in + 1;
+  }
   for (auto m = w.mask; m != 0; m &= m - 1) {
     auto l = u32(__builtin_ctz(m));
     auto x = u64(A(a[l] + A(u64(in->imm))));

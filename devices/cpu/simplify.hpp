@@ -1,0 +1,27 @@
+// Makes less work of lowered functions, before their registers have places.
+#pragma once
+
+#include "devices/cpu/registers.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace vgpu::device::cpu {
+
+/// Results that nobody reads, of operations that may do without: an atomic
+/// whose result is not asked for watches nothing and stores less.
+void drop_unread_results(std::vector<pending>& instrs,
+                         const std::vector<value>& values);
+
+/// Moves what a warp of a kernel computes from nothing but the launch and its
+/// place in the block (parameters, %tid, %ntid, and simple arithmetic on
+/// those) to the kernel's beginning, where it is done by the first block that
+/// a frame serves; later blocks find the results in their registers. Returns
+/// the 32-bit registers that the results take: a GPU has most of them in its
+/// constant bank.
+std::uint32_t hoist_launch_constants(std::vector<pending>& instrs,
+                                     std::vector<value>& values,
+                                     std::vector<std::uint32_t>& label_at,
+                                     const code& of);
+
+} // namespace vgpu::device::cpu
