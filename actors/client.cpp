@@ -123,6 +123,7 @@ void take(self_ptr self, const control::lease& lease, std::uint64_t request) {
                  lease.quota != x->lease->quota;
   if (x->lease && lease.epoch <= x->lease->epoch && !resized)
     return;
+  x->wakes = x->wakes && resized;
   x->lease = lease;
   self->send(x->io, std::make_shared<const control::lease>(lease));
 }
@@ -162,8 +163,11 @@ void take(self_ptr self, const control::envelope& in) {
     take(self, *order);
   else if (std::holds_alternative<control::welcome>(in.body)) {
     self->state.up = true;
-    for (auto& [key, session] : self->state.sessions)
+    for (auto& [key, session] : self->state.sessions) {
       ask(self, session);
+      if (session.wakes)
+        send(self, control::wake_session{session.lease->session});
+    }
   } else
     spdlog::warn("the manager sent a message that no client takes");
 }
@@ -179,6 +183,11 @@ void take(self_ptr self, const link_event& change) {
 /// hear is settled when it is back: the session is adopted, and suspected
 /// again.
 void tell(self_ptr self, const control::body& what) {
+  if (auto* wake = std::get_if<control::wake_session>(&what))
+    if (auto* x = find(self, [&](const client_session& s) {
+          return s.lease && s.lease->session == wake->session;
+        }))
+      x->wakes = true;
   if (self->state.up)
     send(self, what);
 }

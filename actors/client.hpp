@@ -37,6 +37,9 @@ struct client_session {
   control::specification specification;
   std::optional<control::adopt> resumed;
   std::optional<control::lease> lease;
+  /// Its program called while it was suspended: the manager is told until it
+  /// grants a lease anew.
+  bool wakes = false;
   std::uint64_t request = 0; // the acquire or adopt that waits for its answer
 };
 

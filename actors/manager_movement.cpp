@@ -192,6 +192,8 @@ void manager_core::handle(const std::string& peer,
   else
     emit("node-drained", x.node + " takes no more sessions",
          {x.node, {}, {}, {}});
+  if (store_ && node->second.draining == x.undo)
+    store_->save_drained(x.node, !x.undo);
   node->second.draining = !x.undo;
   answer(peer, from.request, control::done{});
   if (x.undo)
@@ -276,7 +278,8 @@ void manager_core::handle(const std::string& peer,
     wake(*session);
 }
 
-/// Its program has called, or its client is new and may have no state.
+/// Its program has called, or its client is new and has no state of it, so that
+/// it would not notice a call.
 void manager_core::wake(session_record& x) {
   if (x.stage == session_stage::suspended && !x.held && !x.moving)
     resume(x, "called");

@@ -66,6 +66,8 @@ void manager_core::handle(const std::string& peer,
   node.peer = peer;
   node.seen = {now_, {}};
   node.state = node_record::stage::alive;
+  if (store_)
+    node.draining = store_->state().drained.contains(x.name);
   due(policy::lost_at(node.seen, options_.liveness));
   if (!was_alive)
     emit("node-joined",

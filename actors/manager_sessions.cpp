@@ -197,6 +197,7 @@ void manager_core::handle(const std::string& peer,
     return refuse(peer, from, good.why());
   }
   bind_client(*session, peer);
+  auto same_client = session->client == from.from;
   session->client = from.from;
   session->request = from.request;
   if (x.epoch > session->epoch) {
@@ -209,7 +210,7 @@ void manager_core::handle(const std::string& peer,
   save(*session);
   if (session->stage == session_stage::running)
     give_lease(*session);
-  else if (session->stage == session_stage::suspended)
+  else if (session->stage == session_stage::suspended && !same_client)
     wake(*session);
   else if (session->stage == session_stage::waiting)
     place(*session);
@@ -309,8 +310,6 @@ void manager_core::client_back(const std::string& peer,
       bind_client(x, peer);
       if (x.stage == session_stage::running)
         give_lease(x);
-      else if (x.stage == session_stage::suspended)
-        wake(x);
       else if (x.stage == session_stage::waiting)
         place(x);
     }

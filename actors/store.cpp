@@ -45,6 +45,14 @@ fault trouble(const std::string& path, const char* what) {
               "; check the path and its permissions"};
 }
 
+void note_drained(std::set<std::string>& in, const std::string& node,
+                  bool drained) {
+  if (drained)
+    in.insert(node);
+  else
+    in.erase(node);
+}
+
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     auto n = ::write(fd, bytes.data(), bytes.size());
@@ -108,6 +116,9 @@ void store::apply(const std::string& line) {
       state_.events.push_back(event_from_json(what["event"]));
       if (state_.events.size() > event_log::capacity)
         state_.events.pop_front();
+    } else if (what.contains("drained")) {
+      note_drained(state_.drained, what["drained"].at(0),
+                   what["drained"].at(1));
     } else if (what.contains("last")) {
       state_.last_session =
           std::max<std::uint64_t>(state_.last_session, what["last"].at(0));
@@ -129,6 +140,8 @@ status store::rewrite() {
       line_of({{"last", {state_.last_session, state_.last_vgpu}}});
   for (const auto& [id, record] : state_.sessions)
     all += line_of({{"session", to_json(record)}});
+  for (const auto& node : state_.drained)
+    all += line_of({{"drained", {node, true}}});
   for (const auto& event : state_.events)
     all += line_of({{"event", to_json(event)}});
   if (!write_all(fd, all) || ::fdatasync(fd) != 0 ||
@@ -175,6 +188,11 @@ void store::save(const control::event& x) {
   if (state_.events.size() > event_log::capacity)
     state_.events.pop_front();
   append(line_of({{"event", to_json(x)}}));
+}
+
+void store::save_drained(const std::string& node, bool drained) {
+  note_drained(state_.drained, node, drained);
+  append(line_of({{"drained", {node, drained}}}));
 }
 
 } // namespace vgpu

@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 namespace vgpu {
@@ -18,6 +19,8 @@ struct saved_state {
   std::uint64_t last_vgpu = 0;
   std::map<session_id, session_record> sessions;
   std::deque<control::event> events;
+  /// Nodes that take no sessions.
+  std::set<std::string> drained;
   /// Lines that were damaged and left out.
   std::size_t damaged = 0;
 };
@@ -43,6 +46,8 @@ public:
   void save(const session_record& x);
   void forget(session_id x);
   void save(const control::event& x);
+  /// A node was drained, or taken back.
+  void save_drained(const std::string& node, bool drained);
 
 private:
   explicit store(std::string path) : path_(std::move(path)) {}

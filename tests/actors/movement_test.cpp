@@ -107,6 +107,35 @@ BOOST_AUTO_TEST_CASE(a_suspended_session_outlives_the_manager) {
   BOOST_TEST(ordered("a").has_value());
 }
 
+BOOST_AUTO_TEST_CASE(its_clients_return_does_not_wake_a_suspended_session) {
+  auto x = suspend(false);
+  restart();
+  join("a");
+  auto adopts = [&](const std::string& client) {
+    connect(client);
+    say(client, "client/" + client,
+        adopt{x.session,
+              x.vgpu,
+              x.epoch,
+              x.token,
+              {},
+              {"prog", 9, "h", "me"},
+              "a"},
+        9);
+  };
+  adopts("c");
+  live(2s, {"a"});
+  BOOST_TEST(state() == "suspended");
+  BOOST_TEST(!ordered("a"));
+  // The connection alone broke.
+  tell(chief, test::gone("c"));
+  say("c2", "client/c", hello{1, 1, "t", role::client});
+  BOOST_TEST(state() == "suspended");
+  // Another client has nothing of it, and would not notice a call.
+  adopts("d");
+  BOOST_TEST(ordered("a").has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_session_that_cannot_be_described_runs_on) {
   join("a");
   auto x = open("a");
@@ -223,6 +252,27 @@ BOOST_AUTO_TEST_CASE(a_drained_node_is_emptied_and_stays_empty) {
   command(drain_node{"a", true}, 8);
   ask({}, "c", 9);
   BOOST_TEST(ordered("a").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_drained_node_stays_so_when_the_manager_is_restarted) {
+  join("a");
+  join("b");
+  command(drain_node{"a", false}, 7);
+  restart();
+  join("a");
+  join("b");
+  BOOST_TEST(status()["nodes"][0]["draining"].get<bool>());
+  BOOST_TEST(!status()["nodes"][1]["draining"].get<bool>());
+  connect();
+  ask();
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(ordered("b").has_value());
+  command(drain_node{"a", true}, 8);
+  // A store is written anew at each opening: twice, it is not forgotten.
+  restart();
+  restart();
+  join("a");
+  BOOST_TEST(!status()["nodes"][0]["draining"].get<bool>());
 }
 
 BOOST_AUTO_TEST_CASE(with_no_place_left_a_drained_nodes_session_stays) {

@@ -78,6 +78,9 @@ BOOST_AUTO_TEST_CASE(what_was_saved_is_there_again) {
     x->save(session(3));
     x->forget({3});
     x->save(event(1));
+    x->save_drained("a", true);
+    x->save_drained("b", true);
+    x->save_drained("b", false);
   }
   auto y = open();
   const auto& state = y->state();
@@ -93,6 +96,7 @@ BOOST_AUTO_TEST_CASE(what_was_saved_is_there_again) {
   BOOST_TEST(got.client == "client/c");
   BOOST_REQUIRE(state.events.size() == 1u);
   BOOST_CHECK(state.events[0] == event(1));
+  BOOST_CHECK(state.drained == std::set<std::string>{"a"});
 }
 
 BOOST_AUTO_TEST_CASE(a_truncated_tail_costs_one_line_at_every_length) {
