@@ -131,6 +131,15 @@ void set(const char* name, const std::string& value) {
 
 /// What was given, and what differs from what a program gets that names
 /// nothing.
+/// Programs that count a host's GPUs in other ways than the driver's, as
+/// PyTorch does by NVML, keep to this variable too, and so count the vGPU's.
+void show_own_devices(std::uint32_t gpus) {
+  std::string all;
+  for (std::uint32_t i = 0; i < gpus; ++i)
+    all += (i == 0 ? "" : ",") + std::to_string(i);
+  ::setenv("CUDA_VISIBLE_DEVICES", all.c_str(), 0);
+}
+
 void set_environment(const run_options& x, const std::string& endpoint) {
   const control::specification usual;
   const auto table = control::specification_fields();
@@ -141,6 +150,7 @@ void set_environment(const run_options& x, const std::string& endpoint) {
     else
       ::unsetenv(table[i].variable);
   set("VGPU_MANAGER", endpoint);
+  show_own_devices(x.wish.gpus);
   auto* path = std::getenv("LD_LIBRARY_PATH");
   set("LD_LIBRARY_PATH", path != nullptr && *path != '\0'
                              ? library_dir() + ":" + path
