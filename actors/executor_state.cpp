@@ -101,6 +101,13 @@ status executor::describable() const {
       if (!state.audit_texture(texture.what))
         return refuse("texture object " + std::to_string(id.value) +
                       " outlives its array");
+  for (std::size_t d = 0; d < states_.size(); ++d)
+    for (auto& [id, module] : states_[d].modules())
+      for (auto& x : module.globals)
+        if (x.address - (first_window + d * window_bytes) >= window_bytes)
+          return refuse("variable " + x.name + " lies at " + hex(x.address) +
+                        ", where its GPU's driver chose to put it, and would "
+                        "lie elsewhere on another");
   return {};
 }
 
