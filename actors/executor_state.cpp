@@ -105,9 +105,9 @@ status executor::describable() const {
     for (auto& [id, module] : states_[d].modules())
       for (auto& x : module.globals)
         if (x.address - (first_window + d * window_bytes) >= window_bytes)
-          return refuse("variable " + x.name + " lies at " + hex(x.address) +
-                        ", where its GPU's driver chose to put it, and would "
-                        "lie elsewhere on another");
+          return refuse("its GPU's driver chose where its variables lie, and "
+                        "would choose other places: " +
+                        x.name + " at " + hex(x.address));
   return {};
 }
 
