@@ -1,26 +1,10 @@
 // Graphs: captured from streams that fork and join, built by hand, updated,
 // cloned and launched many times.
+#include "check.hpp"
+
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t got = (call);                                                  \
-    if (got != cudaSuccess) {                                                  \
-      std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call,                \
-                  cudaGetErrorName(got));                                      \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
-
-#define EXPECT(what)                                                           \
-  do {                                                                         \
-    if (!(what)) {                                                             \
-      std::printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #what);           \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
 
 constexpr int n = 1 << 12;
 

@@ -1,6 +1,8 @@
 // nvcc: -lcuda
 // Managed memory as programs use it: touched by the host, by kernels and by
 // copies in turn, in pieces and as linked nodes, and what can be asked of it.
+#include "check.hpp"
+
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -10,24 +12,6 @@
 #include <numeric>
 #include <thread>
 #include <vector>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t got = (call);                                                  \
-    if (got != cudaSuccess) {                                                  \
-      std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call,                \
-                  cudaGetErrorName(got));                                      \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
-
-#define EXPECT(what)                                                           \
-  do {                                                                         \
-    if (!(what)) {                                                             \
-      std::printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #what);           \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
 
 __global__ void add(int* x, int n, int by) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,5 +1,7 @@
 // A program with a SIGSEGV handler of its own, set before and after its first
 // managed memory: it gets its own faults, and none of managed memory's.
+#include "check.hpp"
+
 #include <cuda_runtime.h>
 
 #include <csetjmp>
@@ -10,24 +12,6 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t got = (call);                                                  \
-    if (got != cudaSuccess) {                                                  \
-      std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call,                \
-                  cudaGetErrorName(got));                                      \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
-
-#define EXPECT(what)                                                           \
-  do {                                                                         \
-    if (!(what)) {                                                             \
-      std::printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #what);           \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
 
 __global__ void add(int* x, int by) {
   x[threadIdx.x] += by;

@@ -1,27 +1,11 @@
 // __managed__ variables: read and written by name on both sides, the host first
 // and the device first, and beside ordinary variables of the device.
+#include "check.hpp"
+
 #include <cuda_runtime.h>
 
 #include <cstdio>
 #include <cstdlib>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t got = (call);                                                  \
-    if (got != cudaSuccess) {                                                  \
-      std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call,                \
-                  cudaGetErrorName(got));                                      \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
-
-#define EXPECT(what)                                                           \
-  do {                                                                         \
-    if (!(what)) {                                                             \
-      std::printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #what);           \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
 
 __managed__ int counter = 41;
 __device__ int hidden = 5;

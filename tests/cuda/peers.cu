@@ -1,28 +1,12 @@
 // Two devices of one program: copies between them, in all forms, and kernels of
 // one on the other's memory where they are peers. With one device there is
 // nothing to do.
+#include "check.hpp"
+
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
 #include <vector>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t got = (call);                                                  \
-    if (got != cudaSuccess) {                                                  \
-      std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call,                \
-                  cudaGetErrorName(got));                                      \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
-
-#define EXPECT(what)                                                           \
-  do {                                                                         \
-    if (!(what)) {                                                             \
-      std::printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #what);           \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
 
 constexpr int n = 1 << 16;
 constexpr size_t bytes = n * sizeof(int);

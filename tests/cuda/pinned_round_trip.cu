@@ -1,15 +1,8 @@
 // Data goes up from and comes back into page-locked memory.
+#include "check.hpp"
+
 #include <cstdio>
 #include <cstdlib>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t err = (call);                                                  \
-    if (err != cudaSuccess) {                                                  \
-      printf("%s:%d %s\n", __FILE__, __LINE__, cudaGetErrorString(err));       \
-      exit(1);                                                                 \
-    }                                                                          \
-  } while (0)
 
 __global__ void invert(unsigned* data, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

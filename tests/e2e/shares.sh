@@ -127,7 +127,8 @@ resize)
   expect 0 "$vgpu" set 1 share=0.3
   expect 0 "$vgpu" set 2 share=0.7
   has_event '.kind == "vgpu-resized" and .vgpu == 2' || fail "no event tells it"
-  sleep 0.5
+  until_true 15 status_is '[.vgpus[].share] == [0.3, 0.7]' ||
+    fail "status does not show the new shares"
   expect_shares all 0.3 0.7
   ;;
 killed)
