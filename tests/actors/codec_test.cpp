@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE control_codec
 #include "actors/codec.hpp"
 #include "actors/printable.hpp"
 

@@ -1,6 +1,5 @@
 // A program's log, its client's thread and its worker's, in one process; the
 // manager is the test.
-#define BOOST_TEST_MODULE data_plane
 #include "actors/executor.hpp"
 #include "actors/fence.hpp"
 #include "actors/guest_codec.hpp"

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE link
 #include "actors/link.hpp"
 
 #include "actors/link_socket.hpp"

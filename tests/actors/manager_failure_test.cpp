@@ -1,5 +1,4 @@
 // Whoever dies, comes back, or does not.
-#define BOOST_TEST_MODULE manager_failure
 #include "manager_fixture.hpp"
 
 using namespace vgpu;

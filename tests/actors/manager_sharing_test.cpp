@@ -1,5 +1,4 @@
 // vGPUs that are resized, placed by wish, or wait in a queue.
-#define BOOST_TEST_MODULE manager_sharing
 #include "manager_fixture.hpp"
 
 using namespace vgpu;

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE manager
 #include "manager_fixture.hpp"
 
 using namespace vgpu;

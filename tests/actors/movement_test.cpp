@@ -1,5 +1,4 @@
 // Suspending, resuming, migrating and draining, as the manager decides it.
-#define BOOST_TEST_MODULE movement
 #include "manager_fixture.hpp"
 
 #include <boost/test/unit_test.hpp>

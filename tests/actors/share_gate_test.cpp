@@ -1,5 +1,4 @@
 // Gates of several sessions at one board, on a simulated pGPU, in virtual time.
-#define BOOST_TEST_MODULE share_gate
 #include "actors/share_gate.hpp"
 
 #include "devices/meter.hpp"

@@ -1,5 +1,4 @@
 // A state as a file: what is written is read, and nothing else is.
-#define BOOST_TEST_MODULE state_file
 #include "actors/answer_digest.hpp"
 #include "actors/living_calls.hpp"
 #include "actors/state_file.hpp"

@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE store
 #include "actors/directory.hpp"
 #include "actors/store.hpp"
 

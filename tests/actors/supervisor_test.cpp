@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE supervisor
 #include "actors/supervisor.hpp"
 
 #include "tests/actors/deterministic.hpp"

@@ -1,0 +1,11 @@
+// A template of libfmt's that every file which logs would compile anew, for
+// seconds: the library has it already. Part of the precompiled headers; nothing
+// else needs to include it, and all is the same without it but the time that a
+// build takes.
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+extern template void fmt::detail::vformat_to<char>(
+    fmt::detail::buffer<char>&, fmt::basic_string_view<char>,
+    fmt::basic_format_args<fmt::buffer_context<char>>, fmt::detail::locale_ref);
