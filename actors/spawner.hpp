@@ -17,6 +17,10 @@ struct child_spec {
   /// keeps them open until then.
   std::vector<int> descriptors;
   std::shared_ptr<const void> keeps;
+  /// Every such child has its memory in the same places, and not in those where
+  /// other programs have theirs. Where the host does not allow it, it is as
+  /// any.
+  bool same_addresses = false;
 };
 
 /// A child began, or could not.

@@ -175,7 +175,11 @@ child_spec command_of(const supervisor_options& opts,
           // In argv, every user of the host could read it.
           std::to_string(x.token) + "\n",
           {},
-          {}};
+          {},
+          // NVIDIA's driver puts modules' variables, and managed memory, where
+          // its process has room. They must lie there again after a recovery,
+          // and be free in the program.
+          device == "nvidia"};
 }
 
 void spawn_process(self_ptr self, worker& x) {

@@ -172,9 +172,11 @@ CUresult virtual_memory::map(CUdeviceptr at, std::uint64_t bytes,
   if (known == memories_.end() || known->second.handles == 0)
     return CUDA_ERROR_INVALID_VALUE;
   auto& x = known->second;
-  if (bytes == 0 || !is_whole(bytes) || !is_whole(at) || !is_whole(offset) ||
-      bytes > x.bytes || offset > x.bytes - bytes)
+  if (bytes == 0 || !is_whole(bytes) || !is_whole(at))
     return CUDA_ERROR_INVALID_VALUE;
+  // As the driver: whole memory or none (seen with driver 580).
+  if (bytes != x.bytes || offset != 0)
+    return CUDA_ERROR_NOT_SUPPORTED;
   auto* place = reserved(at, bytes);
   if (place == nullptr)
     return CUDA_ERROR_INVALID_VALUE;

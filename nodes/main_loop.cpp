@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -32,8 +33,8 @@ sigset_t handled_signals() {
 }
 
 /// In the child, between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become(char* const* argv, int input,
-                         const std::vector<int>& kept, pid_t parent) {
+[[noreturn]] void become(char* const* argv, int input, const child_spec& what,
+                         pid_t parent) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -45,8 +46,10 @@ sigset_t handled_signals() {
   if (::getppid() != parent)
     ::_exit(127);
   ::dup2(input, STDIN_FILENO);
-  for (auto fd : kept)
+  for (auto fd : what.descriptors)
     ::fcntl(fd, F_SETFD, 0);
+  if (what.same_addresses)
+    ::personality(ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT);
   ::execv(argv[0], argv);
   ::_exit(127);
 }
@@ -98,7 +101,7 @@ private:
     auto parent = ::getpid();
     auto pid = ::fork();
     if (pid == 0)
-      become(argv.data(), input[0], what.descriptors, parent);
+      become(argv.data(), input[0], what, parent);
     ::close(input[0]);
     // Far fewer bytes than a pipe holds: this cannot block.
     if (pid > 0) [[maybe_unused]]

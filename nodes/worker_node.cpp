@@ -75,7 +75,8 @@ std::unique_ptr<device::device> open_device(const options& given,
     throw std::runtime_error{"device '" + given.device +
                              "' is not built into this worker; use cpu or "
                              "nvidia"};
-  auto opened = device::open_nvidia_device(ordinal);
+  auto opened = device::open_nvidia_device(
+      ordinal, {given.pgpus.begin(), given.pgpus.end()});
   if (!opened)
     throw std::runtime_error{opened.why().what};
   return std::move(*opened);

@@ -24,6 +24,7 @@ namespace vgpu::device::nvidia {
   call(cuDeviceGetUuid)                             \
   call(cuDeviceTotalMem)                            \
   call(cuDeviceGetAttribute)                        \
+  call(cuDeviceCanAccessPeer)                       \
   call(cuDevicePrimaryCtxRetain)                    \
   call(cuCtxSetCurrent)                             \
   call(cuCtxSynchronize)                            \

@@ -51,9 +51,9 @@ class nvidia_device final : public device,
                             public memory_unit {
 public:
   nvidia_device(driver_ptr api, CUdevice handle, CUcontext context,
-                properties props)
+                properties props, const std::vector<CUdevice>& reached_by)
       : api_(std::move(api)), context_(context), props_(std::move(props)),
-        text_(kernel_text::instance()), window_(api_, handle),
+        text_(kernel_text::instance()), window_(api_, handle, reached_by),
         physical_(api_, handle, window_), arrays_(api_), modules_(api_),
         waits_(api_, context,
                {[this](CUevent x, CUresult how) { settled(x, how); }}),
@@ -477,9 +477,25 @@ private:
   copies copies_;
 };
 
+/// Those of the session's other devices that reach this one's memory.
+std::vector<CUdevice> reach(const driver& api, CUdevice here,
+                            const std::vector<int>& session) {
+  std::vector<CUdevice> out;
+  for (auto ordinal : session) {
+    CUdevice other = 0;
+    int can = 0;
+    if (api.cuDeviceGet(&other, ordinal) == CUDA_SUCCESS && other != here &&
+        api.cuDeviceCanAccessPeer(&can, other, here) == CUDA_SUCCESS &&
+        can != 0)
+      out.push_back(other);
+  }
+  return out;
+}
+
 } // namespace
 
-result<std::unique_ptr<device>> open_nvidia_device(int ordinal) {
+result<std::unique_ptr<device>>
+open_nvidia_device(int ordinal, const std::vector<int>& session) {
   auto api = started_driver();
   if (!api)
     return api.why();
@@ -498,7 +514,7 @@ result<std::unique_ptr<device>> open_nvidia_device(int ordinal) {
   if (auto code = call.cuCtxSetCurrent(context); code != CUDA_SUCCESS)
     return call.failed(code, "cuCtxSetCurrent");
   return std::unique_ptr<device>{std::make_unique<nvidia_device>(
-      *api, handle, context, std::move(*props))};
+      *api, handle, context, std::move(*props), reach(call, handle, session))};
 }
 
 } // namespace vgpu::device

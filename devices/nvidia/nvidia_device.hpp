@@ -18,8 +18,11 @@ result<std::vector<properties>> nvidia_properties();
 
 /// Opens a session's part of the device with this ordinal, in the device's
 /// primary context, which is then this process's until it ends. The quota is
-/// its caller's to keep. One device of an ordinal a process.
-result<std::unique_ptr<device>> open_nvidia_device(int ordinal);
+/// its caller's to keep. One device of an ordinal a process. Those of
+/// `session`, ordinals too, that can reach this one's memory (by NVLink or
+/// PCIe) may be the place of copies to and from it.
+result<std::unique_ptr<device>>
+open_nvidia_device(int ordinal, const std::vector<int>& session = {});
 
 /// Properties as text that read_properties() understands, for a process that
 /// must not open the driver itself.

@@ -49,11 +49,8 @@ status physical_memory::unmap(device_address address, std::uint64_t bytes) {
 
 status physical_memory::set_access(device_address address, std::uint64_t bytes,
                                    memory_access access) {
-  CUmemAccessDesc wanted{};
-  wanted.location = properties_.location;
-  wanted.flags = static_cast<CUmemAccess_flags>(access);
-  return api_->check(api_->cuMemSetAccess(address, bytes, &wanted, 1),
-                     "cuMemSetAccess");
+  return into_.set_access(address, bytes,
+                          static_cast<CUmemAccess_flags>(access));
 }
 
 } // namespace vgpu::device::nvidia

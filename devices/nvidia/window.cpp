@@ -16,11 +16,26 @@ std::string hex(std::uint64_t x) {
 
 } // namespace
 
-window::window(driver_ptr api, CUdevice device) : api_(std::move(api)) {
+window::window(driver_ptr api, CUdevice device,
+               const std::vector<CUdevice>& reached_by)
+    : api_(std::move(api)) {
   properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties_.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-  access_.location = properties_.location;
-  access_.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  access_.push_back({properties_.location, {}});
+  for (auto other : reached_by)
+    access_.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {other}}, {}});
+}
+
+status window::set_access(device_address address, std::uint64_t bytes,
+                          CUmemAccess_flags flags) {
+  auto wanted = access_;
+  for (auto& x : wanted)
+    x.flags = flags;
+  auto code =
+      api_->cuMemSetAccess(address, bytes, wanted.data(), wanted.size());
+  if (code == CUDA_SUCCESS)
+    return {};
+  return api_->failed(code, "cannot give access to memory at " + hex(address));
 }
 
 status window::reserve(device_address base) {
@@ -150,13 +165,13 @@ status window::create(device_address address, std::uint64_t bytes) {
       drop(find(address));
       return ok;
     }
-  auto code = api_->cuMemSetAccess(address, bytes, &access_, 1);
-  if (code == CUDA_SUCCESS)
-    return {};
+  auto ok = set_access(address, bytes, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  if (ok)
+    return ok;
   if (first != bytes)
     drop(find(address + first));
   drop(find(address));
-  return api_->failed(code, "cannot give access to memory at " + hex(address));
+  return ok;
 }
 
 status window::create_block(device_address address, std::uint64_t bytes) {

@@ -19,7 +19,13 @@ public:
   /// Given back, still mapped, at most.
   static constexpr std::uint64_t kept_bytes = std::uint64_t{64} << 20;
 
-  window(driver_ptr api, CUdevice device);
+  /// `reached_by`: other devices of the session, which copy to and from here.
+  explicit window(driver_ptr api, CUdevice device,
+                  const std::vector<CUdevice>& reached_by = {});
+
+  /// Gives those that reach it this access to a mapped range.
+  status set_access(device_address address, std::uint64_t bytes,
+                    CUmemAccess_flags flags);
 
   /// Takes the addresses; a fault when they are not free.
   status reserve(device_address base);
@@ -74,7 +80,7 @@ private:
 
   driver_ptr api_;
   CUmemAllocationProp properties_{};
-  CUmemAccessDesc access_{};
+  std::vector<CUmemAccessDesc> access_;
   device_address base_ = 0;
   mutable std::mutex mutex_;
   block_map blocks_;

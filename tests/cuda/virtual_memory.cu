@@ -102,19 +102,17 @@ void moving() {
   CHECK(cuMemSetAccess(a, 2 * granule, &both_ways, 1));
   CHECK(cuMemsetD32(a, 11, granule / 4));
   CHECK(cuMemsetD32(a + granule, 22, granule / 4));
-  // Its second half at another address as well.
-  CHECK(cuMemMap(b + granule, granule, granule, memory, 0));
-  CHECK(cuMemSetAccess(b + granule, granule, &both_ways, 1));
+  // At another address as well.
+  CHECK(cuMemMap(b + granule, 2 * granule, 0, memory, 0));
+  CHECK(cuMemSetAccess(b + granule, 2 * granule, &both_ways, 1));
   int value = 0;
-  CHECK(cuMemcpyDtoH(&value, b + granule, 4));
+  CHECK(cuMemcpyDtoH(&value, b + 2 * granule, 4));
   EXPECT(value == 22);
-  CHECK(cuMemsetD32(b + granule, 33, 1));
+  CHECK(cuMemsetD32(b + 2 * granule, 33, 1));
   CHECK(cuMemcpyDtoH(&value, a + granule, 4));
   EXPECT(value == 33);
   CHECK(cuMemUnmap(a, 2 * granule));
-  CHECK(cuMemMap(b + 2 * granule, granule, 0, memory, 0));
-  CHECK(cuMemSetAccess(b + 2 * granule, granule, &both_ways, 1));
-  CHECK(cuMemcpyDtoH(&value, b + 2 * granule, 4));
+  CHECK(cuMemcpyDtoH(&value, b + granule, 4));
   EXPECT(value == 11);
 
   CUmemGenericAllocationHandle again = 0;
@@ -127,7 +125,7 @@ void moving() {
          what.location.id == memory_of_device.location.id);
   CHECK(cuMemRelease(again));
   CHECK(cuMemRelease(memory));
-  CHECK(cuMemcpyDtoH(&value, b + granule, 4));
+  CHECK(cuMemcpyDtoH(&value, b + 2 * granule, 4));
   EXPECT(value == 33);
   CHECK(cuMemUnmap(b + granule, 2 * granule));
   EXPECT(cuMemRelease(memory) != CUDA_SUCCESS);
@@ -139,8 +137,11 @@ void refused() {
   CUdeviceptr a = 0;
   CUmemGenericAllocationHandle memory = create(granule);
   CHECK(cuMemAddressReserve(&a, granule, 0, 0, 0));
-  EXPECT(cuMemMap(a, granule, 0, 12345, 0) == CUDA_ERROR_INVALID_VALUE);
-  EXPECT(cuMemMap(a, 2 * granule, 0, memory, 0) == CUDA_ERROR_INVALID_VALUE);
+  // Whole memory alone (a bad handle ends the program, natively).
+  CUmemGenericAllocationHandle longer = create(2 * granule);
+  EXPECT(cuMemMap(a, granule, 0, longer, 0) == CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT(cuMemMap(a, granule, granule, longer, 0) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(cuMemRelease(longer));
   EXPECT(cuMemMap(a + 4096, granule, 0, memory, 0) == CUDA_ERROR_INVALID_VALUE);
   EXPECT(cuMemUnmap(a, granule) == CUDA_ERROR_INVALID_VALUE);
   CHECK(cuMemMap(a, granule, 0, memory, 0));

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,7 @@ std::uint64_t free_memory = std::uint64_t{1} << 40;
 std::uint64_t created = 0; // bytes that exist
 std::map<CUmemGenericAllocationHandle, std::uint64_t> allocations;
 std::map<CUdeviceptr, std::uint64_t> mappings;
+std::map<CUdeviceptr, std::set<int>> accesses; // devices, by address
 CUmemGenericAllocationHandle last_allocation = 0;
 
 /// An array of one level, in a layout of its own.
@@ -144,6 +146,20 @@ CUresult map(CUdeviceptr at, std::size_t bytes, std::size_t,
     if (at < begin + size && begin < at + bytes)
       return CUDA_ERROR_INVALID_VALUE;
   mappings[at] = bytes;
+  return CUDA_SUCCESS;
+}
+CUresult can_access(int* out, CUdevice from, CUdevice to) {
+  return *out = from != to, CUDA_SUCCESS;
+}
+CUresult set_access(CUdeviceptr at, std::size_t, const CUmemAccessDesc* x,
+                    std::size_t count) {
+  std::lock_guard guard{lock};
+  auto& allowed = accesses[at];
+  for (const auto& each : std::span{x, count})
+    if (each.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+      allowed.insert(each.location.id);
+    else
+      allowed.erase(each.location.id);
   return CUDA_SUCCESS;
 }
 /// As the driver: only what was mapped in one piece.
@@ -359,6 +375,8 @@ void* find(std::string_view name) {
       {"cuMemCreate", as(&create)},
       {"cuMemRelease", as(&release)},
       {"cuMemMap", as(&map)},
+      {"cuMemSetAccess", as(&set_access)},
+      {"cuDeviceCanAccessPeer", as(&can_access)},
       {"cuMemUnmap", as(&unmap)},
       {"cuStreamCreateWithPriority", as(&stream_create)},
       {"cuStreamQuery", as(&stream_query)},
@@ -446,6 +464,11 @@ std::uint64_t fake_linked(std::uint64_t* bytes) {
   for (auto x : linked)
     *bytes += x;
   return linked.size();
+}
+/// Whether the device may use what was mapped at the address.
+int fake_access(CUdeviceptr at, int device) {
+  std::lock_guard guard{lock};
+  return accesses[at].contains(device);
 }
 std::uint64_t fake_created() {
   std::lock_guard guard{lock};

@@ -57,6 +57,19 @@ BOOST_AUTO_TEST_CASE(only_whole_granules_of_the_window_are_backed) {
   BOOST_TEST(here() == g);
 }
 
+BOOST_AUTO_TEST_CASE(other_devices_of_the_session_reach_it) {
+  auto may_use = [](device_address at, int device) {
+    return call<int(CUdeviceptr, int)>("fake_access")(at, device) != 0;
+  };
+  BOOST_REQUIRE(memory.map(base, g).ok());
+  BOOST_TEST((may_use(base, 0) && !may_use(base, 2)));
+  nvidia::window shared{api, 1, {0, 2}};
+  BOOST_REQUIRE(shared.reserve(base + window_bytes).ok());
+  BOOST_REQUIRE(shared.map(base + window_bytes, 2 * g).ok());
+  for (auto device : {0, 1, 2})
+    BOOST_TEST(may_use(base + window_bytes, device));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_given_back_is_kept_and_used_again) {
   BOOST_REQUIRE(memory.map(base, 4 * g).ok());
   BOOST_REQUIRE(memory.retire(base, 4 * g).ok());
