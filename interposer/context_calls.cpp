@@ -4,36 +4,9 @@
 #include "interposer/peers.hpp"
 #include "interposer/session.hpp"
 
-#include <mutex>
-#include <set>
-#include <utility>
-
 using namespace vgpu::interposer;
 
 namespace {
-
-/// Which context may use which other's memory, as the program asked. Devices
-/// that can reach each other do so anyhow. Thread-safe.
-class peer_list {
-public:
-  bool add(const context& from, const context& to) {
-    std::lock_guard guard{mutex_};
-    return pairs_.emplace(&from, &to).second;
-  }
-  bool remove(const context& from, const context& to) {
-    std::lock_guard guard{mutex_};
-    return pairs_.erase({&from, &to}) != 0;
-  }
-
-private:
-  std::mutex mutex_;
-  std::set<std::pair<const context*, const context*>> pairs_;
-};
-
-peer_list& peers() {
-  static auto& all = *new peer_list;
-  return all;
-}
 
 constexpr unsigned known_flags = CU_CTX_FLAGS_MASK;
 

@@ -4,6 +4,7 @@
 #include "interposer/capture.hpp"
 #include "interposer/host_call.hpp"
 #include "interposer/managed.hpp"
+#include "interposer/peers.hpp"
 #include "interposer/pinned_writes.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
@@ -368,6 +369,10 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
   if (auto code = examine(to, in_bytes, side::device, target);
       code != CUDA_SUCCESS)
     return code;
+  // Other than a copy (seen with driver 580).
+  if (target.where == place::device && target.device != in.device() &&
+      !peers().allow(in.device(), target.device)) [[unlikely]]
+    return CUDA_ERROR_INVALID_VALUE;
   if (in.is_captured()) [[unlikely]]
     return capture_work(in,
                         fill_work{{to.address, to.pitch, value, element_bytes,

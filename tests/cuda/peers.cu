@@ -52,7 +52,8 @@ int main() {
   // From a third place: the current device is not the memory's.
   CHECK(cudaSetDevice(0));
   expect_all(b, 11);
-  CHECK(cudaMemset(b, 0, bytes));
+  EXPECT(cudaMemset(b, 0, bytes) == cudaErrorInvalidValue);
+  (void)cudaGetLastError();
   CHECK(cudaMemcpy(b, a, bytes, cudaMemcpyDefault));
   expect_all(b, 1);
   cudaStream_t s;
@@ -73,6 +74,7 @@ int main() {
     add<<<n / 256, 256, 0, s>>>(b, 7); // device 0, on the memory of device 1
     CHECK(cudaStreamSynchronize(s));
     expect_all(b, 7);
+    CHECK(cudaMemset(b, 0, bytes));
     CHECK(cudaDeviceDisablePeerAccess(1));
     EXPECT(cudaDeviceDisablePeerAccess(1) == cudaErrorPeerAccessNotEnabled);
     (void)cudaGetLastError();
