@@ -406,8 +406,8 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext,
       return CUDA_ERROR_INVALID_CONTEXT;
     if (flags != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    if (peer->device == x.device)
-      return CUDA_ERROR_INVALID_DEVICE;
+    if (peer == &x)
+      return CUDA_ERROR_INVALID_CONTEXT;
     const auto& all = process::the_session().devices();
     if (!can_reach(all[x.device_index()], all[peer->device_index()]))
       return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;

@@ -227,8 +227,16 @@ CUresult virtual_memory::unmap(CUdeviceptr at, std::uint64_t bytes) {
   (void)here().synchronise(*device);
   std::unique_lock guard{mutex_};
   auto [first, last] = whole_mappings(at, bytes);
-  if (first == last)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (first == last) {
+    // Where nothing is, nothing is to be done (seen with driver 580).
+    auto next = mappings_.lower_bound(at);
+    auto empty = mapping_at(at) == mappings_.end() &&
+                 (next == mappings_.end() || next->first >= at + bytes);
+    return empty && bytes != 0 && is_whole(at) && is_whole(bytes) &&
+                   reserved(at, bytes) != nullptr
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+  }
   while (first != last) {
     auto handle = first->second.memory;
     here().send(call::memory_unmap{first->first, first->second.bytes}, *device);

@@ -143,6 +143,9 @@ void refused() {
   EXPECT(cuMemMap(a, granule, granule, longer, 0) == CUDA_ERROR_NOT_SUPPORTED);
   CHECK(cuMemRelease(longer));
   EXPECT(cuMemMap(a + 4096, granule, 0, memory, 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemUnmap(a, granule)); // nothing is there
+  EXPECT(cuMemUnmap(a + 4096, granule) == CUDA_ERROR_INVALID_VALUE);
+  EXPECT(cuMemUnmap(a, 0) == CUDA_ERROR_INVALID_VALUE);
   CHECK(cuMemMap(a, granule, 0, memory, 0));
   EXPECT(cuMemMap(a, granule, 0, memory, 0) == CUDA_ERROR_INVALID_VALUE);
   // Mapped, and nobody may use it.
