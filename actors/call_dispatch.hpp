@@ -29,9 +29,11 @@ struct call_dispatch {
   status join(const Call& x) {
     if constexpr (requires { x.stream.id; } &&
                   Call::id != call::number::stream_create &&
-                  Call::id != call::number::stream_destroy)
+                  Call::id != call::number::stream_destroy) {
+      if (self.replayed_waits_.any()) [[unlikely]]
+        follow_waits(x.stream.id);
       return order().join(dev(), x.stream.id, state().streams());
-    else
+    } else
       return {};
   }
 
@@ -200,9 +202,22 @@ struct call_dispatch {
   status operator()(const call::event_sync& x);
   status operator()(const call::elapsed& x);
 
-  // -- host functions
+  // -- host functions, and waits for values
 
+  /// What streams have to come behind they do now, not when they are next used:
+  /// then it would include what waits for the program from now on, and what the
+  /// program does may be what they bring.
+  status catch_up();
+  /// The stream stops until the program has appended host_done.
+  status call_program(stream_id stream);
   status operator()(const call::host_call& x);
+  status operator()(const call::wait_value& x);
+  /// What the stream waits for by CUDA's rules, now that it is used, may be
+  /// behind a wait that is replayed.
+  void follow_waits(stream_id stream);
+  bool waits_in_replay(stream_id stream) const {
+    return self.replayed_waits_.holds({ordinal, stream});
+  }
   status operator()(const call::host_done& x);
 };
 

@@ -1,18 +1,22 @@
 // Streams, events and host functions.
 #include "actors/call_dispatch.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace vgpu {
 
 status call_dispatch::operator()(const call::stream_create& x) {
   state().add(x.stream.id);
+  if (x.non_blocking == 0)
+    self.blocking_[ordinal].insert(x.stream.id);
   return dev().create_stream(x.stream.id, x.non_blocking != 0, x.priority);
 }
 
 status call_dispatch::operator()(const call::stream_destroy& x) {
   state().remove(x.stream.id);
   order().forget(x.stream.id);
+  self.blocking_[ordinal].erase(x.stream.id);
   return dev().destroy_stream(x.stream.id);
 }
 
@@ -30,10 +34,14 @@ status call_dispatch::operator()(const call::event_destroy& x) {
 
 status call_dispatch::operator()(const call::event_record& x) {
   times().recorded(x.event.id);
+  if (self.replayed_waits_.any()) [[unlikely]]
+    self.replayed_waits_.recorded(ordinal, x.event.id, x.stream.id);
   return dev().record_event(x.event.id, x.stream.id);
 }
 
 status call_dispatch::operator()(const call::stream_wait& x) {
+  if (self.replayed_waits_.any()) [[unlikely]]
+    self.replayed_waits_.waits(dev(), {ordinal, x.stream.id}, x.event.id);
   return dev().wait_event(x.stream.id, x.event.id);
 }
 
@@ -71,8 +79,24 @@ status call_dispatch::operator()(const call::elapsed& x) {
 }
 
 status call_dispatch::operator()(const call::host_call& x) {
+  return call_program(x.stream.id);
+}
+
+status call_dispatch::catch_up() {
+  for (std::size_t d = 0; d < self.devices_.size(); ++d)
+    for (auto stream : self.states_[d].streams())
+      if (auto ok = self.orders_[d].join(*self.devices_[d], stream,
+                                         self.states_[d].streams());
+          !ok)
+        return ok;
+  return {};
+}
+
+status call_dispatch::call_program(stream_id stream) {
+  if (auto ok = catch_up(); !ok)
+    return ok;
   ++self.open_host_calls_;
-  return dev().enqueue_host(x.stream.id,
+  return dev().enqueue_host(stream,
                             [calls = self.host_calls_, sink = self.sink_,
                              who = who()](std::function<void()> go_on) {
                               calls->begin(who.call, std::move(go_on));
@@ -83,8 +107,56 @@ status call_dispatch::operator()(const call::host_call& x) {
 status call_dispatch::operator()(const call::host_done& x) {
   if (self.open_host_calls_ != 0)
     --self.open_host_calls_;
+  if (self.replayed_waits_.any()) [[unlikely]] {
+    std::vector<replayed_waits::streams_of> all;
+    for (std::size_t d = 0; d < self.devices_.size(); ++d) {
+      const auto& streams = self.states_[d].streams();
+      all.push_back({self.devices_[d].get(), {streams.begin(), streams.end()}});
+    }
+    if (self.replayed_waits_.end(call_number{x.call}, all))
+      return {};
+  }
   self.host_calls_->finish(x.call);
   return {};
+}
+
+status call_dispatch::operator()(const call::wait_value& x) {
+  awaited_value wanted{x.address, x.value, x.bytes,
+                       static_cast<value_test>(x.test)};
+  auto is_memory = [&](auto& state) { return state.holds(x.address, x.bytes); };
+  if (!wanted.is_sound() ||
+      std::none_of(self.states_.begin(), self.states_.end(), is_memory))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a wait for a value of " + std::to_string(x.bytes) +
+                     " bytes at " + std::to_string(x.address) +
+                     ", where no such word was allocated"};
+  auto* unit = self.value_units_[ordinal];
+  if (unit == nullptr)
+    return fault{CUDA_ERROR_NOT_SUPPORTED,
+                 "this device's streams cannot wait for values"};
+  if (auto ok = catch_up(); !ok)
+    return ok;
+  if (is_answered()) {
+    ++self.open_host_calls_;
+    return self.replayed_waits_.begin(dev(), {ordinal, x.stream.id}, what.call);
+  }
+  if (auto ok = unit->enqueue_wait(x.stream.id, wanted); !ok)
+    return ok;
+  return call_program(x.stream.id);
+}
+
+void call_dispatch::follow_waits(stream_id stream) {
+  auto& waits = self.replayed_waits_;
+  replayed_waits::place in{ordinal, stream};
+  const auto& blocking = self.blocking_[ordinal];
+  if (order().awaits_all(stream))
+    for (auto other : state().streams())
+      waits.waits(dev(), in, other);
+  else if (order().awaits_legacy(stream) || blocking.contains(stream))
+    waits.waits(dev(), in, legacy_stream);
+  if (stream == legacy_stream)
+    for (auto other : blocking)
+      waits.waits(dev(), in, other);
 }
 
 } // namespace vgpu

@@ -47,12 +47,15 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
       throw std::runtime_error{ok.why().what};
     states_.emplace_back(window, quota);
     orders_.emplace_back();
+    blocking_.emplace_back();
     times_.emplace_back();
     kept_for_good_.emplace_back();
     texture_units_.push_back(
         dynamic_cast<device::texture_unit*>(devices_[i].get()));
     memory_units_.push_back(
         dynamic_cast<device::memory_unit*>(devices_[i].get()));
+    value_units_.push_back(
+        dynamic_cast<device::value_unit*>(devices_[i].get()));
     devices_[i]->set_printer(
         [to = consoles_](console where, std::string_view text) {
           to->print(where, text);

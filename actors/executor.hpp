@@ -5,12 +5,14 @@
 #include "actors/event_times.hpp"
 #include "actors/living_calls.hpp"
 #include "actors/replay_checks.hpp"
+#include "actors/replayed_waits.hpp"
 #include "actors/share_gate.hpp"
 #include "actors/stream_order.hpp"
 #include "actors/vgpu_state.hpp"
 #include "devices/device.hpp"
 #include "devices/memory_unit.hpp"
 #include "devices/texture_unit.hpp"
+#include "devices/value_unit.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -21,6 +23,7 @@
 #include <mutex>
 #include <set>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 namespace vgpu {
@@ -154,8 +157,12 @@ private:
   std::vector<std::unique_ptr<device::device>> devices_;
   std::vector<device::texture_unit*> texture_units_; // of each, or null
   std::vector<device::memory_unit*> memory_units_;   // likewise
+  std::vector<device::value_unit*> value_units_;     // likewise
   std::vector<vgpu_state> states_;
   std::vector<stream_order> orders_;
+  replayed_waits replayed_waits_;
+  /// Streams that the legacy stream waits for, and that wait for it.
+  std::vector<std::unordered_set<stream_id>> blocking_;
   share_gates gates_;
   std::uint64_t quota_ = 0;
   std::function<void(device::device&, std::uint64_t)> tell_quota_;

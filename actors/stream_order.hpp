@@ -39,8 +39,16 @@ public:
 
   void forget(stream_id stream) { seen_.erase(stream); }
 
+  /// What join() would make the stream wait for.
+  bool awaits_all(stream_id stream) const { return since(stream) < all_; }
+  bool awaits_legacy(stream_id stream) const { return since(stream) < legacy_; }
+
 private:
   status wait_for(device::device& on, stream_id stream, stream_id other);
+  std::uint64_t since(stream_id stream) const {
+    auto found = seen_.find(stream);
+    return found == seen_.end() ? 0 : found->second;
+  }
 
   std::uint64_t now_ = 0;
   std::uint64_t legacy_ = 0;

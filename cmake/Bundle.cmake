@@ -1,7 +1,8 @@
 # Makes the portable bundle: cmake -DBUILD=... -DSOURCE=... -P Bundle.cmake
 #
 #   bin/        the programs; they look for libraries in ../lib/host alone
-#   lib/        libcuda.so.1, what programs load instead of the driver
+#   lib/        libcuda.so.1 and libnvidia-ml.so.1, what programs load instead
+#               of the driver's
 #   lib/host/   what our programs need, but glibc and NVIDIA's driver
 #   lib/guest/  what libcuda.so.1 needs. Not libstdc++: a program's own is
 #               newer than ours, or it could not be loaded beside it.
@@ -41,7 +42,9 @@ foreach(name IN LISTS programs)
   file(COPY ${BUILD}/bin/${name} DESTINATION ${stage}/bin)
   list(APPEND executables ${BUILD}/bin/${name})
 endforeach()
-file(COPY_FILE ${BUILD}/lib/libcuda.so.1 ${stage}/lib/libcuda.so.1)
+foreach(name libcuda.so.1 libnvidia-ml.so.1)
+  file(COPY_FILE ${BUILD}/lib/${name} ${stage}/lib/${name})
+endforeach()
 file(COPY ${SOURCE}/README.md ${SOURCE}/LICENSE DESTINATION ${stage})
 copy_needed(EXECUTABLES "${executables}" ${stage}/lib/host "^$")
 copy_needed(LIBRARIES ${BUILD}/lib/libcuda.so.1 ${stage}/lib/guest

@@ -169,7 +169,7 @@ void scatter(std::span<const std::byte> bytes, const rows& to,
 CUresult to_device(stream& in, const end& to, const end& from,
                    const call::extent& size) {
   if (from.where == place::pinned) {
-    host_calls().wait_for_all();
+    host_calls().wait_for_writers(from.at.address, from.bytes);
     writes_under_way().wait_for(from.at.address, from.bytes);
   }
   return each_part(

@@ -4,6 +4,7 @@
 
 #include "interposer/integrity.hpp"
 #include "interposer/module.hpp"
+#include "interposer/nvml_bridge.hpp"
 #include "interposer/session.hpp"
 
 #include <array>
@@ -319,6 +320,8 @@ const auto& offers() {
 } // namespace
 
 const void* export_table(const CUuuid& id) noexcept {
+  if (std::memcmp(nvml_bridge_id.data(), id.bytes, nvml_bridge_id.size()) == 0)
+    return &nvml_bridge_table();
   for (const auto& x : offers())
     if (std::memcmp(x.id.data(), id.bytes, x.id.size()) == 0)
       return x.address;

@@ -125,19 +125,35 @@ const std::vector<graph_node*>& graph::in_order() const {
 }
 
 std::vector<graph_node*> graph::sorted() const {
-  // Most graphs stand in order already: one round does.
+  // Most graphs stand in order already: one round does. What waits for a value
+  // comes when nothing else can: the value may be another branch's to write.
   std::vector<graph_node*> out;
   std::set<const graph_node*> done;
   out.reserve(nodes_.size());
+  auto is_ready = [&](const graph_node& x) {
+    return !done.contains(&x) &&
+           std::all_of(x.after.begin(), x.after.end(),
+                       [&](graph_node* y) { return done.contains(y); });
+  };
+  auto take = [&](graph_node& x) {
+    done.insert(&x);
+    out.push_back(&x);
+  };
   for (auto grown = true; grown && out.size() < nodes_.size();) {
     grown = false;
+    graph_node* waiting = nullptr;
     for (auto& x : nodes_) {
-      auto ready = [&](graph_node* y) { return done.contains(y); };
-      if (done.contains(x.get()) ||
-          !std::all_of(x->after.begin(), x->after.end(), ready))
+      if (!is_ready(*x))
         continue;
-      done.insert(x.get());
-      out.push_back(x.get());
+      if (waits_for_values(x->what)) {
+        waiting = waiting == nullptr ? x.get() : waiting;
+        continue;
+      }
+      take(*x);
+      grown = true;
+    }
+    if (!grown && waiting != nullptr) {
+      take(*waiting);
       grown = true;
     }
   }

@@ -58,6 +58,62 @@ inline bool are_plain(const CUgraphEdgeData* edges, std::size_t count) {
   return true;
 }
 
+/// Adds a node with what `make` fills in.
+template <class Work, class Make>
+CUresult add_node(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
+                  std::size_t count, const Make& make) noexcept {
+  return with_graph(in, [&](graph& x) -> CUresult {
+    std::vector<graph_node*> before;
+    if (out == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (auto code = find_nodes(x, after, count, before); code != CUDA_SUCCESS)
+      return code;
+    Work what;
+    if (auto code = make(what); code != CUDA_SUCCESS)
+      return code;
+    *out = x.add(std::move(what), before).handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+/// As guarded, with the instantiated graph that the handle names.
+template <class Body>
+CUresult with_exec(CUgraphExec handle, const Body& body) noexcept {
+  return guarded([&]() -> CUresult {
+    auto* x = graph_execs().find(handle);
+    return x == nullptr ? CUDA_ERROR_INVALID_VALUE : body(*x);
+  });
+}
+
+/// With what a node of the graph that was instantiated is in the copy.
+template <class Body>
+CUresult with_node_of(CUgraphExec handle, CUgraphNode node,
+                      const Body& body) noexcept {
+  return with_exec(handle, [&](graph_exec& x) -> CUresult {
+    auto* original = find_node(node);
+    auto* mine = original == nullptr ? nullptr : x.what->with_id(original->id);
+    return mine == nullptr ? CUDA_ERROR_INVALID_VALUE : body(x, *mine);
+  });
+}
+
+/// Replaces the work of what a node is in the copy by what `make` fills in,
+/// where it is of that kind.
+template <class Work, class Make>
+CUresult set_exec_work(CUgraphExec exec, CUgraphNode node,
+                       const Make& make) noexcept {
+  return with_node_of(exec, node,
+                      [&](graph_exec& x, graph_node& mine) -> CUresult {
+                        auto* w = std::get_if<Work>(&mine.what);
+                        if (w == nullptr)
+                          return CUDA_ERROR_INVALID_VALUE;
+                        Work fresh;
+                        auto code = make(x, *w, fresh);
+                        if (code == CUDA_SUCCESS)
+                          *w = std::move(fresh);
+                        return code;
+                      });
+}
+
 /// Work as the general node structs describe it; CUDA_ERROR_NOT_SUPPORTED for
 /// kinds that nothing here does.
 CUresult describe(const CUgraphNodeParams& from, work& out);

@@ -12,45 +12,10 @@ constexpr std::uint64_t known_flags =
     CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
     CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
 
-template <class Body>
-CUresult with_exec(CUgraphExec handle, const Body& body) noexcept {
-  return guarded([&]() -> CUresult {
-    auto* x = graph_execs().find(handle);
-    return x == nullptr ? CUDA_ERROR_INVALID_VALUE : body(*x);
-  });
-}
-
-/// With what a node of the graph that was instantiated is in the copy.
-template <class Body>
-CUresult with_node_of(CUgraphExec handle, CUgraphNode node,
-                      const Body& body) noexcept {
-  return with_exec(handle, [&](graph_exec& x) -> CUresult {
-    auto* original = find_node(node);
-    auto* mine = original == nullptr ? nullptr : x.what->with_id(original->id);
-    return mine == nullptr ? CUDA_ERROR_INVALID_VALUE : body(x, *mine);
-  });
-}
-
-template <class Work, class Make>
-CUresult set_work(CUgraphExec exec, CUgraphNode node,
-                  const Make& make) noexcept {
-  return with_node_of(exec, node,
-                      [&](graph_exec& x, graph_node& mine) -> CUresult {
-                        auto* w = std::get_if<Work>(&mine.what);
-                        if (w == nullptr)
-                          return CUDA_ERROR_INVALID_VALUE;
-                        Work fresh;
-                        auto code = make(x, *w, fresh);
-                        if (code == CUDA_SUCCESS)
-                          *w = std::move(fresh);
-                        return code;
-                      });
-}
-
 template <class Work, class Params>
 CUresult set_described(CUgraphExec exec, CUgraphNode node,
                        const Params* params) noexcept {
-  return set_work<Work>(exec, node, [&](auto&, auto&, Work& fresh) {
+  return set_exec_work<Work>(exec, node, [&](auto&, auto&, Work& fresh) {
     return params == nullptr ? CUDA_ERROR_INVALID_VALUE
                              : describe(*params, fresh);
   });
@@ -58,7 +23,7 @@ CUresult set_described(CUgraphExec exec, CUgraphNode node,
 
 template <class Work>
 CUresult set_event(CUgraphExec exec, CUgraphNode node, CUevent event) noexcept {
-  return set_work<Work>(exec, node, [&](auto&, auto&, Work& fresh) {
+  return set_exec_work<Work>(exec, node, [&](auto&, auto&, Work& fresh) {
     fresh.event = event;
     return events().find(event) == nullptr ? CUDA_ERROR_INVALID_VALUE
                                            : CUDA_SUCCESS;
@@ -67,7 +32,7 @@ CUresult set_event(CUgraphExec exec, CUgraphNode node, CUevent event) noexcept {
 
 CUresult set_kernel(CUgraphExec exec, CUgraphNode node,
                     const CUDA_KERNEL_NODE_PARAMS* params) noexcept {
-  return set_work<kernel_work>(
+  return set_exec_work<kernel_work>(
       exec, node, [&](graph_exec& x, kernel_work& old, kernel_work& fresh) {
         if (params == nullptr)
           return CUDA_ERROR_INVALID_VALUE;
@@ -223,14 +188,14 @@ CUresult CUDAAPI cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec,
 CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec,
                                                     CUgraphNode hNode,
                                                     CUgraph childGraph) {
-  return set_work<child_work>(hGraphExec, hNode,
-                              [&](auto&, auto&, child_work& fresh) {
-                                auto* child = find_graph(childGraph);
-                                if (child == nullptr)
-                                  return CUDA_ERROR_INVALID_VALUE;
-                                fresh.what = child->clone();
-                                return CUDA_SUCCESS;
-                              });
+  return set_exec_work<child_work>(hGraphExec, hNode,
+                                   [&](auto&, auto&, child_work& fresh) {
+                                     auto* child = find_graph(childGraph);
+                                     if (child == nullptr)
+                                       return CUDA_ERROR_INVALID_VALUE;
+                                     fresh.what = child->clone();
+                                     return CUDA_SUCCESS;
+                                   });
 }
 
 CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec hGraphExec,

@@ -9,24 +9,6 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// Adds a node with what `make` fills in.
-template <class Work, class Make>
-CUresult add_node(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
-                  std::size_t count, const Make& make) noexcept {
-  return with_graph(in, [&](graph& x) -> CUresult {
-    std::vector<graph_node*> before;
-    if (out == nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (auto code = find_nodes(x, after, count, before); code != CUDA_SUCCESS)
-      return code;
-    Work what;
-    if (auto code = make(what); code != CUDA_SUCCESS)
-      return code;
-    *out = x.add(std::move(what), before).handle;
-    return CUDA_SUCCESS;
-  });
-}
-
 /// From the driver API's struct, which may be missing.
 template <class Work, class Params>
 CUresult add_described(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
@@ -149,6 +131,12 @@ CUresult describe(const CUgraphNodeParams& from, work& out) {
     return events().find(from.eventWait.event) == nullptr
                ? CUDA_ERROR_INVALID_VALUE
                : CUDA_SUCCESS;
+  case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
+    const auto& m = from.memOp;
+    return describe_as<operations_work>(
+        CUDA_BATCH_MEM_OP_NODE_PARAMS{m.ctx, m.count, m.paramArray, m.flags},
+        out);
+  }
   default:
     return CUDA_ERROR_NOT_SUPPORTED;
   }

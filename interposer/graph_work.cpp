@@ -3,6 +3,9 @@
 #include "interposer/array.hpp"
 #include "interposer/graph.hpp"
 #include "interposer/host_call.hpp"
+#include "interposer/stream_value.hpp"
+
+#include <algorithm>
 
 namespace vgpu::interposer {
 
@@ -60,6 +63,12 @@ void locate_in_array(device_address address, CUarray& handle, std::size_t& x,
   x = offset % in->place.row_bytes;
 }
 
+/// Memory may have been freed since.
+CUresult issue_checked(const operations_work& x, stream& in) {
+  auto code = check_operations(in.owner, x.what);
+  return code == CUDA_SUCCESS ? issue_operations(in, x.what) : code;
+}
+
 CUresult issue_child(const child_work& x, stream& in) {
   for (auto* node : x.what->in_order())
     if (auto code = issue(node->what, in); code != CUDA_SUCCESS)
@@ -81,8 +90,19 @@ CUgraphNodeType type_of(const work& x) noexcept {
             return CU_GRAPH_NODE_TYPE_EVENT_RECORD;
           },
           [](const event_wait_work&) { return CU_GRAPH_NODE_TYPE_WAIT_EVENT; },
+          [](const operations_work&) {
+            return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+          },
           [](const child_work&) { return CU_GRAPH_NODE_TYPE_GRAPH; }},
       x);
+}
+
+bool waits_for_values(const work& x) noexcept {
+  if (auto* child = std::get_if<child_work>(&x); child != nullptr)
+    return std::any_of(child->what->nodes().begin(), child->what->nodes().end(),
+                       [](auto& node) { return waits_for_values(node->what); });
+  auto* own = std::get_if<operations_work>(&x);
+  return own != nullptr && any_waits(own->what);
 }
 
 work clone(const work& x) {
@@ -105,6 +125,7 @@ CUresult issue(const work& x, stream& in) {
           },
           [&](const event_record_work& w) { return issue_record(w, in); },
           [&](const event_wait_work& w) { return issue_wait(w, in); },
+          [&](const operations_work& w) { return issue_checked(w, in); },
           [&](const child_work& w) { return issue_child(w, in); }},
       x);
 }

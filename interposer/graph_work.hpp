@@ -44,16 +44,26 @@ struct event_wait_work {
   CUevent event = nullptr;
 };
 
+/// Words of memory that are written and waited for.
+struct operations_work {
+  std::vector<CUstreamBatchMemOpParams> what;
+  CUcontext context = nullptr; ///< null where it was captured
+};
+
 /// A graph of the node's own.
 struct child_work {
   std::unique_ptr<graph> what;
 };
 
-using work =
-    std::variant<empty_work, kernel_work, copy_work, fill_work, host_work,
-                 event_record_work, event_wait_work, child_work>;
+using work = std::variant<empty_work, kernel_work, copy_work, fill_work,
+                          host_work, event_record_work, event_wait_work,
+                          operations_work, child_work>;
 
 CUgraphNodeType type_of(const work& x) noexcept;
+
+/// Whether it waits for what other work may have to bring: of work that may
+/// come in any order it is to be the last.
+bool waits_for_values(const work& x) noexcept;
 
 /// A copy, child graphs and all.
 work clone(const work& x);
@@ -71,6 +81,8 @@ CUresult describe(const CUDA_KERNEL_NODE_PARAMS& from, context& in,
 CUresult describe(const CUDA_MEMCPY3D& from, copy_work& out);
 CUresult describe(const CUDA_MEMSET_NODE_PARAMS& from, fill_work& out);
 CUresult describe(const CUDA_HOST_NODE_PARAMS& from, host_work& out);
+CUresult describe(const CUDA_BATCH_MEM_OP_NODE_PARAMS& from,
+                  operations_work& out);
 
 // -- and back
 // -----------------------------------------------------------------------------

@@ -27,15 +27,42 @@ thread_local bool runs_host_functions = false;
 } // namespace
 
 CUresult host_caller::add(stream& in, CUhostFn function, void* data) {
-  return enqueue(in, {.function = function, .data = data});
+  return enqueue(in,
+                 {.what = kind::function, .function = function, .data = data},
+                 call::host_call{{in.wire}});
 }
 
 CUresult host_caller::add(stream& in, CUstream handle,
                           CUstreamCallback function, void* data) {
-  return enqueue(in, {.callback = function, .handle = handle, .data = data});
+  return enqueue(in,
+                 {.what = kind::callback,
+                  .callback = function,
+                  .handle = handle,
+                  .data = data},
+                 call::host_call{{in.wire}});
 }
 
-CUresult host_caller::enqueue(stream& in, entry what) {
+CUresult host_caller::add_host_wait(stream& in, const awaited_value& what) {
+  return enqueue(in, {.what = kind::host_wait, .word = what},
+                 call::host_call{{in.wire}});
+}
+
+CUresult host_caller::add_device_wait(stream& in, const awaited_value& what) {
+  return enqueue(in, {.what = kind::device_wait, .word = what},
+                 call::wait_value{{in.wire},
+                                  what.address,
+                                  what.value,
+                                  what.bytes,
+                                  static_cast<std::uint32_t>(what.test)});
+}
+
+CUresult host_caller::add_store(stream& in, const awaited_value& what) {
+  return enqueue(in, {.what = kind::store, .word = what},
+                 call::host_call{{in.wire}});
+}
+
+template <class Call>
+CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
   {
     std::lock_guard guard{mutex_};
     start();
@@ -43,12 +70,20 @@ CUresult host_caller::enqueue(stream& in, entry what) {
   pending_.fetch_add(1);
   // Not under the lock, which the thread that frees slots needs.
   what.device = in.device();
-  what.asked = here().begin(call::host_call{{in.wire}}, in.device());
+  what.asked = here().begin(call, in.device());
+  auto number = what.asked.call.value;
+  written may_write;
+  if (what.what == kind::function || what.what == kind::callback)
+    may_write = {0, ~std::uint64_t{0}};
+  else if (what.what == kind::store)
+    may_write = {what.word.address, what.word.address + what.word.bytes};
   {
     std::lock_guard guard{mutex_};
+    pending_calls_.emplace(number, may_write);
     waiting_.push_back(what);
     added_.notify_one();
   }
+  in.wait_behind(number);
   in.worked(what.asked.call);
   return CUDA_SUCCESS;
 }
@@ -76,88 +111,137 @@ void host_caller::start() {
   started_ = true;
 }
 
-bool host_caller::next(entry& out, CUresult& status) {
-  auto ready = std::find_if(waiting_.begin(), waiting_.end(), [&](entry& x) {
-    auto state = static_cast<slot_state>(
-        here().area().at(x.asked.slot).state.load(std::memory_order_acquire));
-    status = CUDA_SUCCESS;
-    if (state == slot_state::called)
-      return true;
-    auto got = here().slots().poll(x.asked);
-    if (!got)
-      return false;
-    // Answered instead of called: the stream ended in an error before.
-    status = got->result == CUDA_SUCCESS ? CUDA_ERROR_UNKNOWN : got->result;
+bool host_caller::has_turn(const entry& x, CUresult& status) {
+  auto state = static_cast<slot_state>(
+      here().area().at(x.asked.slot).state.load(std::memory_order_acquire));
+  status = CUDA_SUCCESS;
+  if (state == slot_state::called)
     return true;
-  });
-  if (ready == waiting_.end())
+  auto got = here().slots().poll(x.asked);
+  if (!got)
     return false;
-  out = *ready;
-  waiting_.erase(ready);
+  // Answered instead of called: the stream ended in an error before.
+  status = got->result == CUDA_SUCCESS ? CUDA_ERROR_UNKNOWN : got->result;
   return true;
 }
 
+host_caller::found host_caller::next(entry& out, CUresult& status) {
+  auto looks = false;
+  auto ready = std::find_if(waiting_.begin(), waiting_.end(), [&](entry& x) {
+    if (!has_turn(x, status))
+      return false;
+    if (x.what != kind::host_wait || status != CUDA_SUCCESS ||
+        x.word.address == 0 || x.word.met_by(x.word.read()))
+      return true;
+    looks = true;
+    return false;
+  });
+  if (ready == waiting_.end())
+    return looks ? found::waits : found::nothing;
+  out = *ready;
+  waiting_.erase(ready);
+  return found::one;
+}
+
+void host_caller::end_waits_in(std::uint64_t at, std::uint64_t bytes) {
+  std::lock_guard guard{mutex_};
+  for (auto& x : waiting_)
+    if (x.what == kind::host_wait && x.word.address - at < bytes)
+      x.word.address = 0;
+}
+
 void host_caller::run(const entry& x, CUresult status) {
-  if (x.callback != nullptr)
+  if (x.what == kind::callback)
     x.callback(x.handle, status, x.data);
-  else if (status == CUDA_SUCCESS)
+  else if (x.what == kind::function && status == CUDA_SUCCESS)
     x.function(x.data);
+  else if (x.what == kind::store && status == CUDA_SUCCESS)
+    x.word.write();
   if (status == CUDA_SUCCESS)
     here().send(call::host_done{x.asked.call.value}, x.device);
   here().slots().give(x.asked.slot);
-  if (pending_.fetch_sub(1) == 1)
-    behind_ = 0;
+  pending_.fetch_sub(1);
   std::lock_guard guard{mutex_};
+  pending_calls_.erase(x.asked.call.value);
   ended_.notify_all();
 }
 
 void host_caller::serve() {
   runs_host_functions = true;
+  constexpr auto soonest = 20us, latest = 1000us;
+  auto pause = soonest;
   auto& upcalls = here().area().header().upcalls;
   for (;;) {
     auto seen = upcalls.load(std::memory_order_acquire);
     entry x;
     auto status = CUDA_SUCCESS;
-    bool found = false;
+    auto what = found::nothing;
     {
       std::unique_lock guard{mutex_};
       added_.wait(guard, [&] { return !waiting_.empty(); });
-      found = next(x, status);
+      what = next(x, status);
     }
     // At exit the program's memory is being taken down.
     if (process::now() != phase::running)
       for (;;)
         ::pause();
     try {
-      if (found)
+      if (what == found::one)
         run(x, status);
       else
-        sleep_while(upcalls, seen, 100ms);
+        sleep_while(upcalls, seen, what == found::waits ? pause : 100ms);
     } catch (const std::exception& e) {
       report_exception(e.what());
     }
+    pause = what == found::waits ? std::min(2 * pause, latest) : soonest;
   }
 }
 
-void host_caller::hold_back() {
-  // A GPU's channel takes about a thousand commands, and what is appended may
-  // become two of them.
-  constexpr std::size_t most = 500;
-  if (behind_.fetch_add(1) >= most)
-    wait_for_all();
+bool host_caller::is_held(const stream& x) const {
+  auto open = [&](const std::atomic<std::uint64_t>& call) {
+    return pending_calls_.contains(call.load(std::memory_order_relaxed));
+  };
+  return open(x.behind) ||
+         (!x.non_blocking() && x.owner.legacy && open(x.owner.legacy->behind));
 }
 
-void host_caller::wait_for_all() {
-  if (runs_host_functions || pending_.load(std::memory_order_acquire) == 0)
+void host_caller::hold_back(stream& in) {
+  // A GPU's channel takes about a thousand commands, and what is appended may
+  // become two of them.
+  constexpr std::uint32_t most = 500;
+  // The legacy stream waits for all blocking ones.
+  if (in.is_legacy())
+    in.wait_behind(in.blocking_behind.load(std::memory_order_relaxed));
+  if (in.since_held.fetch_add(1, std::memory_order_relaxed) < most ||
+      runs_host_functions)
     return;
   std::unique_lock guard{mutex_};
-  while (pending_.load() != 0) {
+  wait_while(guard, [&] { return is_held(in); });
+  in.since_held.store(0, std::memory_order_relaxed);
+}
+
+template <class Condition>
+void host_caller::wait_while(std::unique_lock<std::mutex>& guard,
+                             const Condition& so) {
+  while (so()) {
     if (ended_.wait_for(guard, 100ms) == std::cv_status::timeout) {
       guard.unlock();
       here().idle()();
       guard.lock();
     }
   }
+}
+
+void host_caller::wait_for_writers(std::uint64_t at, std::uint64_t bytes) {
+  if (runs_host_functions || pending_.load(std::memory_order_acquire) == 0)
+    return;
+  std::unique_lock guard{mutex_};
+  wait_while(guard, [&] {
+    return std::any_of(
+        pending_calls_.begin(), pending_calls_.end(), [&](auto& x) {
+          return x.second.begin < at + bytes && at < x.second.end;
+        });
+  });
 }
 
 host_caller& host_calls() {

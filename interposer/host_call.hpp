@@ -1,13 +1,16 @@
-// Functions of the program that have their turn in a stream.
+// What the program itself does in a stream's turn: its functions, and what
+// streams write into its memory or wait for there.
 #pragma once
 
 #include "interposer/reply_slots.hpp"
 #include "interposer/stream_event.hpp"
+#include "schema/awaited_value.hpp"
 
 #include <cuda.h>
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -15,6 +18,10 @@ namespace vgpu::interposer {
 
 /// Runs host functions, in the order in which the worker says that their turn
 /// has come, on one thread that is started with the first of them. Thread-safe.
+///
+/// Words of host memory are looked at and written here too, not by the device:
+/// a replay then does neither a second time, and a worker on another host needs
+/// no sight of them.
 class host_caller {
 public:
   /// cuLaunchHostFunc.
@@ -23,43 +30,79 @@ public:
   CUresult add(stream& in, CUstream handle, CUstreamCallback function,
                void* data);
 
-  /// Waits until none is pending: host memory may be what they write. At once
-  /// on the thread that runs them.
-  void wait_for_all();
+  /// The stream waits until a word of the program's memory is as it must be.
+  CUresult add_host_wait(stream& in, const awaited_value& what);
+  /// The same with a word of device memory, which the device looks at.
+  CUresult add_device_wait(stream& in, const awaited_value& what);
+  /// The stream writes `what.value` into a word of the program's memory.
+  CUresult add_store(stream& in, const awaited_value& what);
+  /// Waits for words in this range end: it is memory no longer.
+  void end_waits_in(std::uint64_t at, std::uint64_t bytes);
 
-  /// Something was appended to a stream. Behind a pending function there is
+  /// Waits until nothing is pending that may write there. At once on the thread
+  /// that runs it.
+  void wait_for_writers(std::uint64_t at, std::uint64_t bytes);
+
+  /// Something was appended to a stream. Behind what is pending in it there is
   /// room for so much work and no more: a driver's queue is finite, and a
-  /// worker that is held up by it would not read on to where the function's end
-  /// is told. Waits like the driver when its queue is full.
-  void work_appended() {
+  /// worker that is held up by it would not read on to where the end is told.
+  /// Waits like the driver when its queue is full. Streams that wait for
+  /// nothing pending never do.
+  void work_appended(stream& in) {
     if (pending_.load(std::memory_order_relaxed) != 0)
-      hold_back();
+      hold_back(in);
   }
 
 private:
+  enum class kind : std::uint8_t {
+    function,
+    callback,
+    host_wait,
+    device_wait,
+    store,
+  };
   struct entry {
+    kind what = kind::function;
     ticket asked{};
     std::uint8_t device = 0;
     CUhostFn function = nullptr;
     CUstreamCallback callback = nullptr;
     CUstream handle = nullptr;
     void* data = nullptr;
+    awaited_value word{};
+  };
+  /// What the program's memory may be written at: [begin, end).
+  struct written {
+    std::uint64_t begin = 0, end = 0;
+  };
+  enum class found : std::uint8_t {
+    nothing,
+    waits, // some wait for a word, that is to be looked at again
+    one,
   };
 
-  CUresult enqueue(stream& in, entry what);
+  template <class Call>
+  CUresult enqueue(stream& in, entry what, const Call& call);
   void start();
   [[noreturn]] void serve();
-  void hold_back();
+  void hold_back(stream& in);
+  /// Precondition: the lock is held.
+  bool is_held(const stream& x) const;
+  template <class Condition>
+  void wait_while(std::unique_lock<std::mutex>& guard, const Condition& so);
   /// One that may run now, taken out of the list of those that wait.
-  bool next(entry& out, CUresult& status);
+  found next(entry& out, CUresult& status);
+  /// Whether its turn has come, or its stream has ended in an error.
+  bool has_turn(const entry& x, CUresult& status);
   void run(const entry& x, CUresult status);
 
   std::mutex mutex_;
   std::condition_variable added_;
   std::condition_variable ended_;
   std::vector<entry> waiting_;
+  /// All that is not done, by call number.
+  std::map<std::uint64_t, written> pending_calls_;
   std::atomic<std::size_t> pending_{0};
-  std::atomic<std::size_t> behind_{0}; // what was appended since one is pending
   bool started_ = false;
 };
 

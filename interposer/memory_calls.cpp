@@ -1,6 +1,7 @@
 // Entry points for device and host memory.
 #include "interposer/waiting.hpp"
 
+#include "interposer/host_call.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/session.hpp"
 
@@ -166,6 +167,11 @@ CUresult mem_host_register_v1(void* p, size_t bytesize, unsigned int flags) {
 
 CUresult CUDAAPI cuMemHostUnregister(void* p) {
   return in_context([&](context&) {
-    return p == nullptr ? CUDA_ERROR_INVALID_VALUE : registered().remove(p);
+    if (p == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (auto range = registered().find(p); range)
+      host_calls().end_waits_in(reinterpret_cast<std::uintptr_t>(p),
+                                range->bytes);
+    return registered().remove(p);
   });
 }

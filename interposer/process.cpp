@@ -43,28 +43,28 @@ CUresult process::code_of(phase x) noexcept {
                            : CUDA_ERROR_NOT_INITIALIZED;
 }
 
-CUresult process::initialise() noexcept {
-  if (auto now = phase_.load(); now == phase::running)
+/// Precondition: the lock is held.
+CUresult process::open_locked() {
+  if (session_ != nullptr)
     return CUDA_SUCCESS;
-  else if (now != phase::fresh)
-    return code_of(now);
-  try {
-    std::lock_guard guard{initialising()};
-    if (phase_.load() == phase::running)
-      return CUDA_SUCCESS;
-    auto opened = session::open();
-    if (!opened) {
-      log_line(log_level::error, "no vGPU: " + opened.why().what);
-      return opened.why().code == CUDA_ERROR_INVALID_DEVICE
-                 ? CUDA_ERROR_INVALID_DEVICE
-                 : CUDA_ERROR_NO_DEVICE;
-    }
-    session_ = std::move(*opened).release();
+  auto opened = session::open();
+  if (!opened) {
+    log_line(log_level::error, "no vGPU: " + opened.why().what);
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  session_ = std::move(*opened).release();
+  static std::once_flag registered;
+  std::call_once(registered, [] {
     ::pthread_atfork(nullptr, nullptr, [] {
-      if (phase_.load() == phase::running) {
-        phase_.store(phase::forked);
-        session_->abandon_in_child();
-      }
+      if (session_ == nullptr)
+        return;
+      session_->abandon_in_child();
+      auto running = phase::running;
+      // One that was only asked what devices there are is open to the child,
+      // which gets a session of its own; what was the parent's stays mapped.
+      if (!phase_.compare_exchange_strong(running, phase::forked) &&
+          running == phase::fresh)
+        session_ = nullptr;
     });
     // What the runtime registered before runs after this: its unloading of
     // modules then finds a driver that has shut down, as with the real one.
@@ -74,6 +74,42 @@ CUresult process::initialise() noexcept {
         session_->finish();
       }
     });
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult process::open_session() noexcept {
+  // In a forked child what was granted to the parent can still be told.
+  if (auto now = phase_.load(); now == phase::ended)
+    return code_of(now);
+  else if (now != phase::fresh)
+    return CUDA_SUCCESS;
+  try {
+    std::lock_guard guard{initialising()};
+    return open_locked();
+  } catch (const std::exception& e) {
+    report_exception(e.what());
+    return CUDA_ERROR_NO_DEVICE;
+  }
+}
+
+CUresult process::initialise() noexcept {
+  if (auto now = phase_.load(); now == phase::running)
+    return CUDA_SUCCESS;
+  else if (now != phase::fresh)
+    return code_of(now);
+  try {
+    std::lock_guard guard{initialising()};
+    if (phase_.load() == phase::running)
+      return CUDA_SUCCESS;
+    if (auto code = open_locked(); code != CUDA_SUCCESS)
+      return code;
+    if (auto ok = session_->use_devices(); !ok) {
+      log_line(log_level::error, "no vGPU: " + ok.why().what);
+      return ok.why().code == CUDA_ERROR_INVALID_DEVICE
+                 ? CUDA_ERROR_INVALID_DEVICE
+                 : CUDA_ERROR_NO_DEVICE;
+    }
     phase_.store(phase::running, std::memory_order_release);
     return CUDA_SUCCESS;
   } catch (const std::exception& e) {

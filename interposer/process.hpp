@@ -31,6 +31,10 @@ public:
   /// can be had.
   static CUresult initialise() noexcept;
 
+  /// Opens the session where there is none yet, and does nothing that a child
+  /// of a fork could not do again for itself: for what is asked before cuInit.
+  static CUresult open_session() noexcept;
+
   /// What an entry point must return instead of doing its work, or
   /// CUDA_SUCCESS.
   static CUresult phase_error() noexcept {
@@ -40,7 +44,7 @@ public:
 
   static phase now() noexcept { return phase_.load(std::memory_order_acquire); }
 
-  /// Only while running (or later).
+  /// Only while running (or later), or after open_session().
   static session& the_session() noexcept { return *session_; }
 
   /// Every device's work and memory as the driver reports it: 13.0.
@@ -48,6 +52,7 @@ public:
 
 private:
   static CUresult code_of(phase x) noexcept;
+  static CUresult open_locked();
 
   static std::atomic<phase> phase_;
   static session* session_;

@@ -88,11 +88,27 @@ result<std::unique_ptr<session>> session::open() {
   self->grant_ = std::move(*granted);
   if (self->grant_.quota == 0)
     self->grant_.quota = self->grant_.devices.front().total_memory;
-  if (auto ok = self->choose_devices(); !ok)
-    return ok.why();
-  if (auto ok = self->reserve_windows(); !ok)
-    return ok.why();
   return self;
+}
+
+status session::use_devices() {
+  auto ok = choose_devices();
+  if (ok)
+    ok = reserve_windows();
+  if (!ok) {
+    wire_.clear();
+    devices_.clear();
+    spaces_.clear();
+    windows_.clear();
+  }
+  return ok;
+}
+
+std::uint64_t session::used_of_leased(std::size_t index) const {
+  auto seen = std::find(wire_.begin(), wire_.end(), index);
+  return seen == wire_.end()
+             ? 0
+             : spaces_[static_cast<std::size_t>(seen - wire_.begin())]->used();
 }
 
 status session::choose_devices() {
@@ -111,8 +127,10 @@ status session::choose_devices() {
 }
 
 status session::reserve_windows() {
-  if (auto ok = area_.map_host(); !ok)
-    return ok;
+  if (!host_mapped_)
+    if (auto ok = area_.map_host(); !ok)
+      return ok;
+  host_mapped_ = true;
   for (std::size_t d = 0; d < devices().size(); ++d) {
     auto base = first_window + wire_[d] * window_bytes;
     auto* wanted = reinterpret_cast<void*>(base);

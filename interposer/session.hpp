@@ -41,6 +41,18 @@ public:
   /// hide some of the lease's and order the rest. All device numbers of this
   /// library but those in the log are indices into this.
   const std::vector<device_facts>& devices() const noexcept { return devices_; }
+
+  /// Chooses the devices that the program sees, by CUDA_VISIBLE_DEVICES as it
+  /// is now, and reserves their addresses: once, before all that follows. Until
+  /// then a session is a lease and no more. After a fault it may be tried
+  /// again.
+  status use_devices();
+  /// All devices of the session, whether the program sees them or not.
+  const std::vector<device_facts>& leased_devices() const noexcept {
+    return grant_.devices;
+  }
+  /// Bytes that it has allocated on such a device. After use_devices().
+  std::uint64_t used_of_leased(std::size_t index) const;
   /// Bytes a device; may change while the program runs.
   std::uint64_t quota() const noexcept {
     auto now = area_.header().quota.load(std::memory_order_relaxed);
@@ -177,6 +189,7 @@ private:
   std::vector<mapping> windows_;
   std::vector<std::unique_ptr<address_space>> spaces_;
   std::unique_ptr<address_space> host_space_;
+  bool host_mapped_ = false;
   std::array<std::atomic<std::uint64_t>, 256> done_{};
   /// The log's tail after the last device_sync of each device.
   std::array<std::atomic<std::uint64_t>, 256> clean_{};

@@ -123,7 +123,13 @@ void stream::worked(call_number call) {
   // Who waits for the legacy stream waits for the blocking ones too.
   if (!is_legacy() && !non_blocking())
     raise(owner.legacy->last_work, call.value + 1);
-  host_calls().work_appended();
+  host_calls().work_appended(*this);
+}
+
+void stream::wait_behind(std::uint64_t call) noexcept {
+  raise(behind, call);
+  if (!is_legacy() && !non_blocking())
+    raise(owner.legacy->blocking_behind, call);
 }
 
 event::event(context& in, event_id wire_id, unsigned with_flags)
@@ -218,6 +224,8 @@ CUresult record(event& x, stream& in) {
     return CUDA_ERROR_INVALID_HANDLE;
   auto call = here().send(call::event_record{{x.wire}, {in.wire}}, x.device());
   in.worked(call);
+  x.behind.store(in.behind.load(std::memory_order_relaxed),
+                 std::memory_order_relaxed);
   std::lock_guard guard{x.query.mutex};
   drop_query(x.query);
   // Two threads that record it at once: the later in the log counts.
@@ -229,8 +237,10 @@ CUresult record(event& x, stream& in) {
 }
 
 CUresult wait(stream& in, event& x) {
-  if (x.recorded.load() != 0)
+  if (x.recorded.load() != 0) {
+    in.wait_behind(x.behind.load(std::memory_order_relaxed));
     in.worked(here().send(call::stream_wait{{in.wire}, {x.wire}}, in.device()));
+  }
   return CUDA_SUCCESS;
 }
 

@@ -42,6 +42,13 @@ struct stream {
   const progress done_until = std::make_shared<progress::element_type>(0);
   pending_query query;
   std::atomic<capture*> captured_by{nullptr};
+  /// Call number of the latest host function, or wait for a value, that its
+  /// work is behind (host_call.hpp); it may be done.
+  std::atomic<std::uint64_t> behind{0};
+  /// The legacy stream: of the blocking ones.
+  std::atomic<std::uint64_t> blocking_behind{0};
+  /// What was appended to it while such a one was pending anywhere.
+  std::atomic<std::uint32_t> since_held{0};
 
   std::uint8_t device() const noexcept { return owner.device_index(); }
   bool is_captured() const noexcept {
@@ -53,6 +60,8 @@ struct stream {
   }
   /// Work was appended to it. Waits where too much is behind a host function.
   void worked(call_number call);
+  /// Its work comes behind that call of the program from now on.
+  void wait_behind(std::uint64_t call) noexcept;
 };
 
 /// An event.
@@ -66,6 +75,8 @@ struct event {
   std::atomic<std::uint64_t> recorded{0};
   /// Records up to this call number are known to be done.
   std::atomic<std::uint64_t> done_until{0};
+  /// stream::behind, at its latest record.
+  std::atomic<std::uint64_t> behind{0};
   pending_query query;
   /// Of the stream of its latest record; guarded by the query's mutex.
   progress recorded_in;

@@ -60,6 +60,7 @@ enum class number : std::uint16_t {
   memory_map = 49,
   memory_unmap = 50,
   memory_access = 51,
+  wait_value = 52,
 };
 
 /// How the program is answered (design: five ways; `local` and `refused`
@@ -518,6 +519,24 @@ struct host_done {
   static auto fields(auto& x) { return std::tie(x.call); }
 };
 
+/// The stream waits until a word of device memory holds a value (schema/
+/// awaited_value.hpp), and then for the program: as with host_call, the slot
+/// goes from waiting to called, and the program appends host_done. So the log
+/// tells a replay that the value was there once; it may have gone since.
+struct wait_value {
+  static constexpr auto id = number::wait_value;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
+  live<stream_id> stream{};
+  device_address address = 0;
+  std::uint64_t value = 0;
+  std::uint32_t bytes = 4;
+  std::uint32_t test = 0; // a vgpu::value_test
+  static auto fields(auto& x) {
+    return std::tie(x.stream, x.address, x.value, x.bytes, x.test);
+  }
+};
+
 // -- arrays, textures and surfaces
 // ------------------------------------------------------------
 
@@ -576,14 +595,16 @@ struct texture_destroy {
   static auto fields(auto& x) { return std::tie(x.texture); }
 };
 
-using all = std::tuple<
-    mem_alloc, mem_free, host_alloc, host_free, image_part, module_load,
-    module_facts, module_unload, kernel_attribute, launch, write, read,
-    read_host, copy, fill, stream_create, stream_destroy, event_create,
-    event_destroy, event_record, stream_wait, stream_sync, device_sync,
-    event_sync, elapsed, host_call, host_done, array_create, array_destroy,
-    texture_create, texture_known, texture_destroy, read_managed, write_managed,
-    memory_create, memory_destroy, memory_map, memory_unmap, memory_access>;
+using all =
+    std::tuple<mem_alloc, mem_free, host_alloc, host_free, image_part,
+               module_load, module_facts, module_unload, kernel_attribute,
+               launch, write, read, read_host, copy, fill, stream_create,
+               stream_destroy, event_create, event_destroy, event_record,
+               stream_wait, stream_sync, device_sync, event_sync, elapsed,
+               host_call, host_done, array_create, array_destroy,
+               texture_create, texture_known, texture_destroy, read_managed,
+               write_managed, memory_create, memory_destroy, memory_map,
+               memory_unmap, memory_access, wait_value>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

@@ -12,9 +12,11 @@
 #include "devices/cpu/probe.hpp"
 #include "devices/cpu/scheduler.hpp"
 #include "devices/cpu/texture_store.hpp"
+#include "devices/cpu/value_watch.hpp"
 #include "devices/memory_unit.hpp"
 #include "devices/meter.hpp"
 #include "devices/texture_unit.hpp"
+#include "devices/value_unit.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -49,6 +51,7 @@ completion once(completion done) {
 class cpu_device final : public device,
                          public texture_unit,
                          public memory_unit,
+                         public value_unit,
                          public meter {
 public:
   cpu_device(const cpu_options& options, std::uint64_t quota)
@@ -68,6 +71,7 @@ public:
     engine_.stop();
     copier_.stop();
     notifier_.stop();
+    watch_.stop();
     scheduler_->abandon_all();
   }
 
@@ -445,6 +449,23 @@ public:
     return scheduler_->add(stream, std::move(t));
   }
 
+  status enqueue_wait(stream_id stream, const awaited_value& what) override {
+    if (auto ok = check_range("wait", what.address, what.bytes); !ok)
+      return ok;
+    auto t = std::make_shared<task>();
+    t->start = [this, what](auto finish) {
+      auto over = [this, what] {
+        return failed() || !usable(what.address, what.bytes) ||
+               what.met_by(what.read());
+      };
+      if (over())
+        finish();
+      else
+        watch_.add(over, finish);
+    };
+    return scheduler_->add(stream, std::move(t));
+  }
+
   void set_printer(printer to) override {
     auto lock = std::lock_guard{print_mutex_};
     printer_ = std::move(to);
@@ -467,7 +488,7 @@ public:
       engine_.freeze();
       copier_.freeze();
       notifier_.freeze();
-      break;
+      break; // what values let go is not begun any more
     }
   }
 
@@ -635,6 +656,7 @@ private:
   std::shared_ptr<scheduler> scheduler_;
   job_thread copier_;
   job_thread notifier_;
+  value_watch watch_;
   engine engine_;
 };
 

@@ -43,7 +43,8 @@ std::map<int, int> attributes_of(const cpu_options& options) {
       {78, 1},         {79, 1},      {80, 1},          {81, 233472},
       {82, 65536},     {84, 0},      {86, 0},          {87, 2},
       {90, 1},         {97, 232448}, {98, 0},          {106, 32},
-      {111, 1024},     {115, 1},     {131, -1},
+      {111, 1024},     {115, 1},     {122, 1},         {123, 1},
+      {131, -1},
   };
   // Dimensions of textures, for programs that ask although none are served.
   for (auto [name, value] : {std::pair{21, 131072},

@@ -63,6 +63,7 @@ namespace vgpu::device::nvidia {
   call(cuStreamQuery)                               \
   call(cuStreamWaitEvent)                           \
   call(cuStreamWaitValue32)                         \
+  call(cuStreamWaitValue64)                         \
   call(cuStreamWriteValue32)                        \
   call(cuEventCreate)                               \
   call(cuEventDestroy)                              \

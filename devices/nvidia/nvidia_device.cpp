@@ -11,6 +11,7 @@
 #include "devices/nvidia/streams.hpp"
 #include "devices/nvidia/window.hpp"
 #include "devices/texture_unit.hpp"
+#include "devices/value_unit.hpp"
 
 namespace vgpu::device {
 
@@ -48,7 +49,8 @@ bool is_sticky(CUresult x) {
 
 class nvidia_device final : public device,
                             public texture_unit,
-                            public memory_unit {
+                            public memory_unit,
+                            public value_unit {
 public:
   nvidia_device(driver_ptr api, CUdevice handle, CUcontext context,
                 properties props, const std::vector<CUdevice>& reached_by)
@@ -338,6 +340,12 @@ public:
     if (auto ok = ready(); !ok)
       return ok;
     return noted(streams_.host_call(stream, std::move(start)));
+  }
+
+  status enqueue_wait(stream_id stream, const awaited_value& what) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(streams_.wait(stream, what));
   }
 
   void set_printer(printer to) override {

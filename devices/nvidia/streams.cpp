@@ -227,6 +227,22 @@ status streams::wait(stream_id in, event_id id) {
                      "cuStreamWaitEvent");
 }
 
+status streams::wait(stream_id in, const awaited_value& what) {
+  auto* x = find(in);
+  if (x == nullptr)
+    return unknown("stream", in);
+  worked(*x);
+  auto how = static_cast<unsigned>(what.test);
+  if (what.bytes == 8)
+    return api_->check(
+        api_->cuStreamWaitValue64(x->handle, what.address, what.value, how),
+        "cuStreamWaitValue64");
+  return api_->check(
+      api_->cuStreamWaitValue32(x->handle, what.address,
+                                static_cast<cuuint32_t>(what.value), how),
+      "cuStreamWaitValue32");
+}
+
 result<bool> streams::query(event_id id) {
   auto* e = find(id);
   if (e == nullptr)

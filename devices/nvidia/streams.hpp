@@ -2,6 +2,7 @@
 #pragma once
 
 #include "devices/nvidia/completions.hpp"
+#include "schema/awaited_value.hpp"
 #include "schema/ids.hpp"
 
 #include <span>
@@ -34,6 +35,8 @@ public:
   status destroy_event(event_id id);
   status record(event_id id, stream_id in);
   status wait(stream_id in, event_id id);
+  /// The stream waits until a word of memory holds a value.
+  status wait(stream_id in, const awaited_value& what);
   result<bool> query(event_id id);
   result<float> elapsed(event_id from, event_id to);
 

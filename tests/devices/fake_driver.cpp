@@ -199,14 +199,25 @@ CUresult write_value(CUstream in, CUdeviceptr at, cuuint32_t value, unsigned) {
   });
 }
 /// What waits holds its stream; fake_let_go() looks again.
-CUresult wait_value(CUstream in, CUdeviceptr at, cuuint32_t value, unsigned) {
+template <class Word>
+CUresult wait_for_word(CUstream in, CUdeviceptr at, Word value, unsigned how) {
   return add(in, [=] {
-    auto* word = reinterpret_cast<std::atomic<std::uint32_t>*>(at);
+    auto now = reinterpret_cast<std::atomic<Word>*>(at)->load();
     auto& stream = of(in);
-    if (static_cast<std::int32_t>(word->load() - value) >= 0)
+    if (how == CU_STREAM_WAIT_VALUE_EQ
+            ? now == value
+            : static_cast<std::make_signed_t<Word>>(now - value) >= 0)
       return;
     stream.held = true;
   });
+}
+CUresult wait_value(CUstream in, CUdeviceptr at, cuuint32_t value,
+                    unsigned how) {
+  return wait_for_word<std::uint32_t>(in, at, value, how);
+}
+CUresult wait_value_64(CUstream in, CUdeviceptr at, cuuint64_t value,
+                       unsigned how) {
+  return wait_for_word<std::uint64_t>(in, at, value, how);
 }
 CUresult event_create(CUevent* out, unsigned) {
   std::lock_guard guard{lock};
@@ -382,6 +393,7 @@ void* find(std::string_view name) {
       {"cuStreamQuery", as(&stream_query)},
       {"cuStreamWriteValue32", as(&write_value)},
       {"cuStreamWaitValue32", as(&wait_value)},
+      {"cuStreamWaitValue64", as(&wait_value_64)},
       {"cuEventCreate", as(&event_create)},
       {"cuEventRecord", as(&event_record)},
       {"cuEventQuery", as(&event_query)},

@@ -3,10 +3,11 @@
 # undisturbed, byte for byte. Of `textures` the data lie in arrays, and kernels
 # know textures and surfaces by values in device memory; of `unified` they lie
 # in managed memory, which host and kernels write in turn, and in memory that
-# the program maps at addresses of its own.
+# the program maps at addresses of its own; of `flags` the order of work is made
+# by words of memory, which are taken back when they were seen.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-usage() { echo "usage: memories.sh BUILD textures|unified mapped|forwarded"; }
+usage() { echo "usage: memories.sh BUILD textures|unified|flags mapped|forwarded"; }
 case "${1-}" in
   -h | --help) usage; exit 0 ;;
 esac
@@ -14,7 +15,7 @@ esac
 begin "$1"
 case $2 in
   textures) program=("$guest" textures) ;;
-  unified) program=("$(dirname "$guest")/unified") ;;
+  unified | flags) program=("$(dirname "$guest")/$2") ;;
   *) usage >&2; exit 2 ;;
 esac
 export VGPU_TRANSPORT=$3

@@ -1,0 +1,146 @@
+#include "actors/replayed_waits.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+namespace vgpu {
+
+/// Reached once; tells who waits for that.
+struct replayed_waits::point {
+  void reach() {
+    std::vector<std::function<void()>> told;
+    {
+      std::lock_guard guard{lock};
+      reached = true;
+      told.swap(waiting);
+    }
+    for (auto& f : told)
+      f();
+  }
+  void when_reached(std::function<void()> f) {
+    {
+      std::lock_guard guard{lock};
+      if (!reached) {
+        waiting.push_back(std::move(f));
+        return;
+      }
+    }
+    f();
+  }
+
+  std::mutex lock;
+  bool reached = false;
+  std::vector<std::function<void()>> waiting;
+};
+
+/// Where the stream stops: it goes on when it has come here and was let go.
+struct replayed_waits::gate {
+  place in;
+  point arrived;
+  std::function<void()> go_on; // set before `arrived` is reached
+
+  void open(const std::shared_ptr<gate>& self) {
+    arrived.when_reached([self] { self->go_on(); });
+  }
+};
+
+status replayed_waits::begin(device::device& on, place in, call_number call) {
+  auto made = std::make_shared<gate>();
+  auto before = std::make_shared<point>();
+  made->in = in;
+  auto ok =
+      on.enqueue_host(in.stream, [made, before](std::function<void()> go_on) {
+        made->go_on = std::move(go_on);
+        before->reach();
+        made->arrived.reach();
+      });
+  if (!ok)
+    return ok;
+  gates_.emplace(call.value, std::move(made));
+  held_[in].push_back({call, std::move(before)});
+  return {};
+}
+
+bool replayed_waits::end(call_number call, std::span<const streams_of> all) {
+  auto found = gates_.extract(call.value);
+  if (found.empty())
+    return false;
+  auto its = std::move(found.mapped());
+
+  // What waits for it is not to be waited for, but what comes before that is.
+  struct counter {
+    std::atomic<std::size_t> missing{1};
+    std::shared_ptr<gate> opens;
+    void one() {
+      if (missing.fetch_sub(1) == 1)
+        opens->open(opens);
+    }
+  };
+  auto rest = std::make_shared<counter>();
+  rest->opens = its;
+  for (std::size_t d = 0; d < all.size(); ++d)
+    for (auto stream : all[d].streams) {
+      if (place{d, stream} == its->in)
+        continue;
+      ++rest->missing;
+      if (auto held = held_.find({d, stream}); held != held_.end())
+        held->second.front().before->when_reached([rest] { rest->one(); });
+      else
+        all[d].on->when_done(stream, [rest](CUresult) { rest->one(); });
+    }
+
+  for (auto& [where, obstacles] : held_)
+    std::erase_if(obstacles, [&](auto& x) { return x.call == call; });
+  std::erase_if(held_, [](auto& x) { return x.second.empty(); });
+  for (auto& [event, calls] : events_)
+    std::erase(calls, call);
+  std::erase_if(events_, [](auto& x) { return x.second.empty(); });
+  rest->one();
+  return true;
+}
+
+std::vector<call_number> replayed_waits::calls_at(place in) const {
+  std::vector<call_number> out;
+  if (auto held = held_.find(in); held != held_.end())
+    for (auto& x : held->second)
+      out.push_back(x.call);
+  return out;
+}
+
+void replayed_waits::inherit(device::device& on, place in,
+                             const std::vector<call_number>& calls) {
+  if (calls.empty())
+    return;
+  auto known = calls_at(in);
+  auto is_known = [&](auto& x) {
+    return std::find(known.begin(), known.end(), x) != known.end();
+  };
+  if (std::all_of(calls.begin(), calls.end(), is_known))
+    return;
+  auto before = std::make_shared<point>();
+  on.when_done(in.stream, [before](CUresult) { before->reach(); });
+  for (auto& x : calls)
+    if (!is_known(x))
+      held_[in].push_back({x, before});
+}
+
+void replayed_waits::recorded(std::size_t ordinal, event_id event,
+                              stream_id in) {
+  auto calls = calls_at({ordinal, in});
+  if (calls.empty())
+    events_.erase({ordinal, event});
+  else
+    events_[{ordinal, event}] = std::move(calls);
+}
+
+void replayed_waits::waits(device::device& on, place in, event_id event) {
+  if (auto its = events_.find({in.ordinal, event}); its != events_.end())
+    inherit(on, in, its->second);
+}
+
+void replayed_waits::waits(device::device& on, place in, stream_id other) {
+  inherit(on, in, calls_at({in.ordinal, other}));
+}
+
+} // namespace vgpu

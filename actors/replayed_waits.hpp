@@ -1,0 +1,80 @@
+// Waits for values that an earlier worker saw end, when they are replayed.
+#pragma once
+
+#include "devices/device.hpp"
+#include "schema/ids.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace vgpu {
+
+/// A wait for a value (call::wait_value) that has ended once must end in a
+/// replay, whatever is in memory by then: a replay does not stop where the
+/// program did, so that the value may be overwritten before anybody looks. The
+/// log says where it had ended (host_done): there the stream is let go on, as
+/// soon as all that was enqueued before, and does not itself wait for this, is
+/// done. So what made the value, and all before it in its stream, comes before
+/// what waited for it.
+///
+/// Of one session; called by the executor's thread.
+class replayed_waits {
+public:
+  /// Where a stream is: a device's ordinal and a stream of it.
+  struct place {
+    std::size_t ordinal = 0;
+    stream_id stream;
+    friend auto operator<=>(const place&, const place&) = default;
+  };
+
+  /// Whether one is open: all else is of no use otherwise.
+  bool any() const noexcept { return !gates_.empty(); }
+  /// Whether something in the stream waits for an open one.
+  bool holds(place in) const { return held_.contains(in); }
+  bool holds(std::size_t ordinal, event_id event) const {
+    return events_.contains({ordinal, event});
+  }
+
+  /// The stream stops here until end().
+  status begin(device::device& on, place in, call_number call);
+
+  /// A device's streams.
+  struct streams_of {
+    device::device* on = nullptr;
+    std::vector<stream_id> streams;
+  };
+  /// The call ended here, in the order of the log; false where it is none of
+  /// these. `all` is of each device.
+  bool end(call_number call, std::span<const streams_of> all);
+
+  // What comes to wait for an open one by other means. Before it is enqueued:
+
+  void recorded(std::size_t ordinal, event_id event, stream_id in);
+  void waits(device::device& on, place in, event_id event);
+  /// Its next work comes behind all that is in `other`.
+  void waits(device::device& on, place in, stream_id other);
+
+private:
+  struct gate;
+  struct point;
+  /// Something in a stream that waits for the end of a call.
+  struct obstacle {
+    call_number call;
+    std::shared_ptr<point> before; // all before it in the stream is done
+  };
+  using event_place = std::pair<std::size_t, event_id>;
+
+  void inherit(device::device& on, place in,
+               const std::vector<call_number>& calls);
+  std::vector<call_number> calls_at(place in) const;
+
+  std::map<std::uint64_t, std::shared_ptr<gate>> gates_; // by call number
+  std::map<place, std::vector<obstacle>> held_;          // in stream order
+  std::map<event_place, std::vector<call_number>> events_;
+};
+
+} // namespace vgpu

@@ -1,0 +1,97 @@
+// What is used of nvml.h, which toolkits need not have: the types and numbers
+// of the library's binary interface (NVML API Reference).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace vgpu::nvml {
+
+/// nvmlReturn_t.
+enum class code : int {
+  success = 0,
+  uninitialized = 1,
+  invalid_argument = 2,
+  not_supported = 3,
+  no_permission = 4,
+  already_initialized = 5,
+  not_found = 6,
+  insufficient_size = 7,
+  insufficient_power = 8,
+  driver_not_loaded = 9,
+  timeout = 10,
+  irq_issue = 11,
+  library_not_found = 12,
+  function_not_found = 13,
+  corrupted_inforom = 14,
+  gpu_is_lost = 15,
+  reset_required = 16,
+  operating_system = 17,
+  lib_rm_version_mismatch = 18,
+  in_use = 19,
+  memory = 20,
+  no_data = 21,
+  vgpu_ecc_not_supported = 22,
+  insufficient_resources = 23,
+  freq_not_supported = 24,
+  argument_version_mismatch = 25,
+  deprecated = 26,
+  not_ready = 27,
+  gpu_not_found = 28,
+  invalid_state = 29,
+  unknown = 999,
+};
+
+/// nvmlDevice_t.
+struct device;
+
+/// nvmlMemory_t: bytes.
+struct memory {
+  unsigned long long total, free, used;
+};
+/// nvmlMemory_v2_t.
+struct memory_v2 {
+  unsigned version;
+  unsigned long long total, reserved, free, used;
+};
+/// Structs that carry a version have their size in its lower bytes
+/// (NVML_STRUCT_VERSION).
+constexpr unsigned version_of(std::size_t bytes, unsigned version) {
+  return static_cast<unsigned>(bytes) | version << 24;
+}
+
+/// nvmlPciInfo_t, since version 2 of the calls that fill it.
+struct pci_info {
+  char legacy_id[16];
+  unsigned domain, bus, device;
+  unsigned device_id, subsystem_id;
+  char id[32];
+};
+/// nvmlPciInfo_v2_t, which begins as the first version did.
+struct pci_info_v2 {
+  char id[16];
+  unsigned domain, bus, device;
+  unsigned device_id, subsystem_id;
+  unsigned reserved[4];
+};
+/// nvmlProcessInfo_v1_t.
+struct process_info_v1 {
+  unsigned pid;
+  unsigned long long used_bytes;
+};
+/// nvmlProcessInfo_v2_t, and nvmlProcessInfo_t since the calls' version 2.
+struct process_info {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance, compute_instance;
+};
+/// What the instances are where a device is not partitioned.
+inline constexpr unsigned no_instance = 0xffffffff;
+
+inline constexpr int cuda_13_0 = 13000;
+
+} // namespace vgpu::nvml
+
+/// An exported function: C, visible, and nothing thrown leaves it.
+#define VGPU_NVML(name)                                                        \
+  extern "C" __attribute__((visibility("default"))) vgpu::nvml::code name

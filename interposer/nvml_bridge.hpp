@@ -1,0 +1,44 @@
+// What libnvidia-ml.so.1 asks libcuda.so.1 for: both answer for one session,
+// and so with one set of devices. Asked for as cudart asks for its tables
+// (cuGetExportTable), under an id of our own.
+#pragma once
+
+#include <cuda.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace vgpu::interposer {
+
+inline constexpr std::array<std::uint8_t, 16> nvml_bridge_id = {
+    0x76, 0x67, 0x70, 0x75, 0x2d, 0x6e, 0x76, 0x6d,
+    0x6c, 0x2d, 0x62, 0x72, 0x69, 0x64, 0x67, 0x65};
+
+/// A device of the session, whether the program sees it or not
+/// (CUDA_VISIBLE_DEVICES is no matter of NVML's).
+struct nvml_device_facts {
+  char name[96];
+  std::uint8_t uuid[16];
+  std::uint64_t total; ///< bytes: the quota
+  std::uint64_t used;  ///< bytes that this process has allocated there
+  int pci_domain, pci_bus, pci_device;
+  int major, minor; ///< compute capability
+  int multiprocessors;
+};
+
+/// Slot 0 is the size in bytes, as in all such tables.
+struct nvml_bridge {
+  std::size_t bytes;
+  /// Opens the process's session where there is none yet, without what cuInit
+  /// does besides: a child that is forked then can still use CUDA. Fills in how
+  /// many devices there are.
+  CUresult (*open)(unsigned* count);
+  /// Precondition: opened.
+  CUresult (*device)(unsigned index, nvml_device_facts* out);
+};
+
+/// The table itself.
+const nvml_bridge& nvml_bridge_table() noexcept;
+
+} // namespace vgpu::interposer

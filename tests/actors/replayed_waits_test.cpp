@@ -1,0 +1,155 @@
+// In which order work is done that waited for a value once, when it is
+// replayed and the value is not there any more.
+#include "actors/replayed_waits.hpp"
+#include "devices/cpu/cpu_device.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+
+using namespace vgpu;
+
+namespace {
+
+constexpr stream_id a{10}, b{11}, c{12};
+
+struct replay {
+  // Before the device, whose threads write it.
+  std::mutex lock;
+  std::condition_variable changed;
+  std::string order;
+  std::map<char, std::function<void()>> held;
+  std::unique_ptr<device::device> dev = device::open_cpu_device({}, 1 << 20);
+  replayed_waits waits;
+
+  replay() {
+    for (auto stream : {a, b, c})
+      BOOST_REQUIRE(dev->create_stream(stream, true, 0).ok());
+  }
+  ~replay() {
+    for (auto& [name, go_on] : held)
+      go_on();
+  }
+
+  /// Work that takes no time.
+  void work(stream_id in, char name) {
+    auto ok = dev->enqueue_host(in, [this, name](auto go_on) {
+      note(name);
+      go_on();
+    });
+    BOOST_REQUIRE(ok.ok());
+  }
+  /// Work that is not done before finish().
+  void long_work(stream_id in, char name) {
+    auto ok = dev->enqueue_host(in, [this, name](auto go_on) {
+      std::lock_guard guard{lock};
+      held[name] = go_on;
+      changed.notify_all();
+    });
+    BOOST_REQUIRE(ok.ok());
+  }
+  void finish(char name) {
+    std::unique_lock guard{lock};
+    changed.wait(guard, [&] { return held.contains(name); });
+    auto go_on = held.extract(name).mapped();
+    order += name;
+    guard.unlock();
+    go_on();
+  }
+  void note(char name) {
+    std::lock_guard guard{lock};
+    order += name;
+    changed.notify_all();
+  }
+  bool is_done(char name) {
+    std::lock_guard guard{lock};
+    return order.find(name) != std::string::npos;
+  }
+  std::string when_done(std::size_t count) {
+    std::unique_lock guard{lock};
+    changed.wait(guard, [&] { return order.size() == count; });
+    return order;
+  }
+  void begin(stream_id in, std::uint64_t call) {
+    BOOST_REQUIRE(waits.begin(*dev, {0, in}, call_number{call}).ok());
+  }
+  bool end(std::uint64_t call) {
+    replayed_waits::streams_of all{dev.get(), {legacy_stream, a, b, c}};
+    return waits.end(call_number{call}, {&all, 1});
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(waits_in_a_replay, replay)
+
+BOOST_AUTO_TEST_CASE(other_calls_are_none_of_these) {
+  BOOST_TEST(!waits.any());
+  BOOST_TEST(!end(7));
+  begin(a, 1);
+  BOOST_TEST(waits.any());
+  BOOST_TEST(waits.holds({0, a}));
+  BOOST_TEST(!waits.holds({0, b}));
+  BOOST_TEST(end(1));
+  BOOST_TEST(!waits.any());
+  BOOST_TEST(!end(1));
+}
+
+BOOST_AUTO_TEST_CASE(it_ends_behind_what_came_before_its_end) {
+  begin(a, 1);
+  work(a, 'A');
+  long_work(b, 'b');
+  work(b, 'B');
+  BOOST_TEST(end(1));
+  BOOST_TEST(!is_done('A'));
+  finish('b');
+  BOOST_TEST(when_done(3) == "bBA");
+}
+
+BOOST_AUTO_TEST_CASE(two_streams_hand_over_to_one_another) {
+  // b: wait 1, work, wait 3; a: wait 2, work. a's ends before b's second.
+  begin(b, 1);
+  long_work(b, 'b');
+  begin(b, 3);
+  work(b, 'C');
+  begin(a, 2);
+  work(a, 'A');
+  BOOST_TEST(end(1));
+  BOOST_TEST(end(2));
+  BOOST_TEST(!is_done('A'));
+  finish('b');
+  BOOST_TEST(when_done(2) == "bA");
+  BOOST_TEST(end(3));
+  BOOST_TEST(when_done(3) == "bAC");
+}
+
+BOOST_AUTO_TEST_CASE(what_waits_for_it_is_not_waited_for) {
+  begin(a, 1);
+  event_id event{5};
+  BOOST_REQUIRE(dev->create_event(event, false).ok());
+  waits.recorded(0, event, a);
+  BOOST_REQUIRE(dev->record_event(event, a).ok());
+  BOOST_TEST(waits.holds(0, event));
+  long_work(b, 'b'); // before the event, and so before the end
+  waits.waits(*dev, {0, b}, event);
+  BOOST_REQUIRE(dev->wait_event(b, event).ok());
+  work(b, 'B');
+  work(a, 'A');
+  BOOST_TEST(end(1));
+  BOOST_TEST(!is_done('A'));
+  finish('b');
+  auto done = when_done(3);
+  BOOST_TEST((done == "bAB" || done == "bBA"));
+}
+
+BOOST_AUTO_TEST_CASE(a_stream_behind_another_is_held_with_it) {
+  begin(a, 1);
+  waits.waits(*dev, {0, legacy_stream}, a);
+  BOOST_TEST(waits.holds({0, legacy_stream}));
+  BOOST_TEST(end(1));
+  BOOST_TEST(!waits.holds({0, legacy_stream}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
