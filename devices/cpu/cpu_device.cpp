@@ -2,8 +2,8 @@
 
 #include "devices/cpu/boxes.hpp"
 #include "devices/cpu/engine.hpp"
-#include "devices/cpu/granule_set.hpp"
 #include "devices/cpu/launch_check.hpp"
+#include "devices/cpu/leaving_granules.hpp"
 #include "devices/cpu/memory_map.hpp"
 #include "devices/cpu/module_store.hpp"
 #include "devices/cpu/occupancy.hpp"
@@ -92,15 +92,12 @@ public:
     if (!memory_.in_window(address, bytes))
       return invalid("map: " + hex(address) + " and its " + hex(bytes) +
                      " bytes are not whole granules of the window");
-    auto pending = false;
-    for (auto g = address; g != address + bytes; g += granule_bytes) {
+    for (auto g = address; g != address + bytes; g += granule_bytes)
       if (mapped_.contains(g))
         return invalid("map: " + hex(g) + " is mapped already");
-      pending = pending || leaving_->contains(g);
-    }
     if (auto ok = check_quota("map", bytes); !ok)
       return ok;
-    if (pending) {
+    if (auto before = leaving_.of(address, bytes); !before.empty()) {
       // Earlier work may still use what was there: the new memory comes when
       // that is done, and before whatever is enqueued from now on.
       auto t = std::make_shared<task>();
@@ -110,7 +107,7 @@ public:
           set_error(CUDA_ERROR_OUT_OF_MEMORY);
         finish();
       };
-      scheduler_->fence(std::move(t));
+      scheduler_->fence(std::move(t), before);
     } else if (auto ok = memory_.back(address, bytes); !ok) {
       return ok;
     }
@@ -127,18 +124,17 @@ public:
     for (auto g = address; g != address + bytes; g += granule_bytes)
       if (!mapped_.contains(g))
         return invalid("unmap: " + hex(g) + " is not mapped");
-    for (auto g = address; g != address + bytes; g += granule_bytes) {
+    for (auto g = address; g != address + bytes; g += granule_bytes)
       mapped_.erase(g);
-      leaving_->insert(g);
-    }
     used_ -= bytes;
     auto t = std::make_shared<task>();
     t->always = true;
-    t->start = [this, address, bytes](auto finish) {
+    t->start = [this, address, bytes, self = t.get()](auto finish) {
       memory_.release(address, bytes);
-      leaving_->erase(address, bytes);
+      leaving_.erase(address, bytes, self);
       finish();
     };
+    leaving_.insert(address, bytes, t);
     scheduler_->after(std::nullopt, std::move(t));
     return {};
   }
@@ -623,7 +619,7 @@ private:
   memory_map memory_;
   physical_store physical_{memory_};
   std::set<device_address> mapped_; // granules, as the caller sees them
-  std::shared_ptr<granule_set> leaving_ = std::make_shared<granule_set>();
+  leaving_granules leaving_;
   module_store modules_;
   texture_store textures_;
   std::uint64_t launches_ = 0;
