@@ -324,11 +324,16 @@ public:
       return no_kernel(what.module, what.kernel);
     if (auto ok = check_launch(what, *k, engine_.threads()); !ok)
       return ok;
+    auto clusters = clusters_of(what, *k);
+    if (!clusters)
+      return clusters.why();
     auto g = std::make_shared<textured_grid>();
     g->of = modules_.find(what.module)->code;
     g->entry = k->what;
     g->blocks = what.grid;
     g->threads = what.block;
+    g->cluster = clusters->blocks;
+    g->explicit_cluster = clusters->asked;
     g->block_count = std::uint64_t{what.grid.x} * what.grid.y * what.grid.z;
     g->dynamic_shared = what.dynamic_shared;
     g->parameters.assign(what.parameters.begin(),
