@@ -96,6 +96,9 @@ public:
   lane_mask at_cluster = 0;   // lanes that arrived at the cluster's barrier
   std::uint64_t executed = 0; // instructions, by the warp
   stop why = stop::none;
+  /// Where instructions read consecutive memory the last time; two of one
+  /// kernel may share an entry.
+  std::array<std::uint64_t, 16> last_read{};
 
   frame* in_frame() const noexcept { return in_; }
 
