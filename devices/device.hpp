@@ -68,7 +68,7 @@ struct launch {
   std::uint32_t kernel = 0;         // index into module_info::kernels
   dim3 grid;                        // blocks
   dim3 block;                       // threads
-  dim3 cluster;                     // blocks; {1,1,1} when there is none
+  dim3 cluster;                     // blocks; {0,0,0} when none is asked for
   std::uint32_t dynamic_shared = 0; // bytes
   bool cooperative = false;
   /// The parameter block: each parameter at its offset.

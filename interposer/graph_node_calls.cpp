@@ -505,6 +505,18 @@ cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
     CUlaunchConfig config{};
     config.attrs = &one;
     config.numAttrs = 1;
-    return apply_attributes(w.shape, config);
+    auto fresh = w.shape;
+    if (auto code = apply_attributes(fresh, config); code != CUDA_SUCCESS)
+      return code;
+    auto* current = current_context();
+    auto why = CUDA_SUCCESS;
+    auto* f =
+        current == nullptr ? nullptr : find_function(w.function, *current, why);
+    vgpu::call::dim3 clusters;
+    if (f != nullptr)
+      why = clusters_of(fresh, *f, clusters);
+    if (why == CUDA_SUCCESS)
+      w.shape = fresh;
+    return why;
   });
 }

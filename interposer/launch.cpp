@@ -73,14 +73,12 @@ CUresult check_shape(const launch_shape& x, const function& f,
                fixed + static_cast<std::uint64_t>(std::max(opted, 0)));
   if (fixed + x.shared_bytes > allowed)
     return CUDA_ERROR_INVALID_VALUE;
-  const auto& c = x.cluster;
-  if (c.x * c.y * c.z > 1 &&
-      (c.x == 0 || c.y == 0 || c.z == 0 || g.x % c.x != 0 || g.y % c.y != 0 ||
-       g.z % c.z != 0))
-    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  call::dim3 c;
+  if (auto code = clusters_of(x, f, c); code != CUDA_SUCCESS)
+    return code;
   // Clusters of one block are grids as any.
-  return c.x * c.y * c.z > 1 && !limit.clusters ? CUDA_ERROR_NOT_SUPPORTED
-                                                : CUDA_SUCCESS;
+  return !limit.clusters && (c.x | c.y | c.z) > 1 ? CUDA_ERROR_NOT_SUPPORTED
+                                                  : CUDA_SUCCESS;
 }
 
 /// Finds the parameter block, or makes it in `room`.
@@ -152,7 +150,37 @@ CUresult check_cooperative(const launch_shape& x, const function& f) {
   return wanted > room ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 
+bool is_none(const call::dim3& x) {
+  return (x.x | x.y | x.z) == 0;
+}
+
+bool divides(std::uint32_t part, std::uint32_t whole) {
+  return part != 0 && whole % part == 0;
+}
+
 } // namespace
+
+CUresult clusters_of(const launch_shape& x, const function& f,
+                     call::dim3& out) {
+  auto of = [&](int key) {
+    return static_cast<std::uint32_t>(f.attribute(key));
+  };
+  call::dim3 required{of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
+                      of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
+                      of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
+  out = is_none(x.cluster) ? required : x.cluster;
+  if (is_none(out)) [[likely]]
+    return CUDA_SUCCESS;
+  if (!is_none(required) &&
+      (required.x != out.x || required.y != out.y || required.z != out.z))
+    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  auto wide = of(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0;
+  auto most = wide ? largest_cluster : portable_cluster;
+  auto fits = divides(out.x, x.grid.x) && divides(out.y, x.grid.y) &&
+              divides(out.z, x.grid.z) && out.x <= most && out.y <= most &&
+              out.z <= most && out.x * out.y * out.z <= most;
+  return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
+}
 
 CUresult prepare(context& in, const launch_request& what, std::byte* room,
                  prepared_launch& out) {

@@ -300,10 +300,17 @@ CUresult set_attribute(function& x, int attribute, int value) {
     if (value < -1 || value > 100)
       return CUDA_ERROR_INVALID_VALUE;
     break;
+  case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+    value = value != 0 ? 1 : 0;
+    break;
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-  case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+    // What the kernel was compiled with stays.
+    if (value < 0 ||
+        x.attribute(CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET) != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    break;
   case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
     if (value < 0)
       return CUDA_ERROR_INVALID_VALUE;

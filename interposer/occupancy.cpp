@@ -2,6 +2,7 @@
 
 #include "interposer/occupancy.hpp"
 
+#include "interposer/launch.hpp"
 #include "interposer/session.hpp"
 
 #include <cuda_occupancy.h>
@@ -152,22 +153,53 @@ CUresult choose_block(int* grid, int* block, CUfunction handle,
   });
 }
 
-/// The blocks of a cluster, from the launch's attributes or the kernel's own.
-int cluster_size(const function& f, const CUlaunchConfig& config) {
-  for (unsigned i = 0; i < config.numAttrs; ++i)
-    if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-      const auto& d = config.attrs[i].value.clusterDim;
-      return static_cast<int>(d.x * d.y * d.z);
-    }
-  auto size = f.attribute(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH) *
-              f.attribute(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT) *
-              f.attribute(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH);
-  return std::max(size, 1);
+/// A cluster lies within one group of multiprocessors. How large the groups
+/// are is not told; Hopper's have 16 or 18. A device with fewer than one group
+/// is a software one, each of whose multiprocessors runs a cluster by itself.
+constexpr int group_multiprocessors = 16;
+
+int active_clusters(int multiprocessors, int blocks, int size) {
+  if (blocks == 0)
+    return 0;
+  auto groups = multiprocessors / group_multiprocessors;
+  return groups != 0 ? groups * (blocks * group_multiprocessors / size)
+                     : multiprocessors * std::max(1, blocks / size);
 }
 
-/// A cluster lies within one group of multiprocessors. How large the groups
-/// are is not told; Hopper's have 16 or 18.
-constexpr int group_multiprocessors = 16;
+/// What a question about clusters is about.
+struct cluster_question {
+  int blocks = 0; // that a multiprocessor holds, clusters aside
+  int size = 0;   // of a cluster; 0 without
+  int most = 0;   // that the kernel may have it
+  int multiprocessors = 0;
+};
+
+CUresult ask(CUfunction handle, const CUlaunchConfig* config,
+             cluster_question& out, const void* answer) {
+  return with_function(handle, [&](function& f) -> CUresult {
+    if (answer == nullptr || config == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    launch_shape shape;
+    shape.grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
+    if (auto code = apply_attributes(shape, *config); code != CUDA_SUCCESS)
+      return code;
+    auto wide =
+        f.attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0;
+    out.most = static_cast<int>(wide ? largest_cluster : portable_cluster);
+    vgpu::call::dim3 c;
+    auto code = clusters_of(shape, f, c);
+    auto too_large = std::uint64_t{c.x} * c.y * c.z > largest_cluster;
+    // Where any size is allowed, too large a one is no error: none fits.
+    if (code != CUDA_SUCCESS && !(wide && too_large))
+      return code;
+    out.size = too_large ? 0 : static_cast<int>(c.x * c.y * c.z);
+    auto threads = config->blockDimX * config->blockDimY * config->blockDimZ;
+    out.blocks =
+        active_blocks(f, static_cast<int>(threads), config->sharedMemBytes);
+    out.multiprocessors = multiprocessors(f);
+    return CUDA_SUCCESS;
+  });
+}
 
 } // namespace
 
@@ -212,27 +244,19 @@ CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(
 
 CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(
     int* clusterSize, CUfunction func, const CUlaunchConfig* config) {
-  return with_function(func, [&](function& f) {
-    if (clusterSize == nullptr || config == nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
-    auto wide =
-        f.attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0;
-    *clusterSize = wide ? 16 : 8;
-    return CUDA_SUCCESS;
-  });
+  cluster_question x;
+  auto code = ask(func, config, x, clusterSize);
+  if (code == CUDA_SUCCESS)
+    *clusterSize = x.blocks == 0 ? 0 : x.most;
+  return code;
 }
 
 CUresult CUDAAPI cuOccupancyMaxActiveClusters(int* numClusters, CUfunction func,
                                               const CUlaunchConfig* config) {
-  return with_function(func, [&](function& f) {
-    if (numClusters == nullptr || config == nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
-    auto threads = config->blockDimX * config->blockDimY * config->blockDimZ;
-    auto blocks =
-        active_blocks(f, static_cast<int>(threads), config->sharedMemBytes);
-    auto size = cluster_size(f, *config);
-    auto groups = std::max(1, multiprocessors(f) / group_multiprocessors);
-    *numClusters = groups * (blocks * group_multiprocessors / size);
-    return CUDA_SUCCESS;
-  });
+  cluster_question x;
+  auto code = ask(func, config, x, numClusters);
+  if (code == CUDA_SUCCESS)
+    *numClusters =
+        x.size == 0 ? 0 : active_clusters(x.multiprocessors, x.blocks, x.size);
+  return code;
 }

@@ -1,7 +1,8 @@
 #include "devices/cpu/block.hpp"
 
-#include <bit>
-#include <cstring>
+#include "devices/cpu/cluster.hpp"
+
+#include <algorithm>
 
 namespace vgpu::device::cpu {
 
@@ -14,9 +15,17 @@ std::uint32_t thread_count(const dim3& x) {
   return x.x * x.y * x.z;
 }
 
+/// The place of the block of that rank (x fastest).
+dim3 place_in(const dim3& of, unsigned rank) {
+  return {rank % of.x, rank / of.x % of.y, rank / of.x / of.y};
+}
+
 } // namespace
 
-block::block(const grid& of, unsigned on) : in{of}, processor{on} {
+block::block(const grid& of, unsigned on, cluster& part_of, unsigned number)
+    : in{of}, processor{on}, unit{part_of}, rank{number},
+      in_cluster{place_in(of.cluster, number)},
+      own_shared_{of.cluster_blocks() == 1 ? 0 : shared_of(number)} {
   shared_bytes_ = of.entry->static_shared + std::uint64_t{of.dynamic_shared};
   if (of.of->reserved_shared != 0) {
     shared_bytes_ = (shared_bytes_ + 15) / 16 * 16;
@@ -41,10 +50,8 @@ block::block(const grid& of, unsigned on) : in{of}, processor{on} {
   }
 }
 
-void block::start(std::uint64_t number) {
-  index = {static_cast<std::uint32_t>(number % in.blocks.x),
-           static_cast<std::uint32_t>(number / in.blocks.x % in.blocks.y),
-           static_cast<std::uint32_t>(number / in.blocks.x / in.blocks.y)};
+void block::start(const dim3& where) {
+  index = where;
   live = thread_count(in.threads);
   barriers.fill({});
   next_warp_ = 0;
@@ -77,19 +84,21 @@ block::state block::run() {
     }
     if (live == 0)
       return state::done;
-    if (!ran) {
-      fail(CUDA_ERROR_LAUNCH_TIMEOUT,
-           "kernel " + in.entry->name + ": block (" + std::to_string(index.x) +
-               "," + std::to_string(index.y) + "," + std::to_string(index.z) +
-               ") waits at a barrier that can never be met: " +
-               std::to_string(live) +
-               " threads are left and not all of them come to it");
-      return state::failed;
-    }
+    if (!ran)
+      return state::stuck;
     if (idle)
       return state::idle;
   }
   return state::going;
+}
+
+void block::fail_as_stuck() {
+  fail(CUDA_ERROR_LAUNCH_TIMEOUT,
+       "kernel " + in.entry->name + ": block (" + std::to_string(index.x) +
+           "," + std::to_string(index.y) + "," + std::to_string(index.z) +
+           ") waits at a barrier that can never be met: " +
+           std::to_string(live) +
+           " threads are left and not all of them come to it");
 }
 
 void block::count_executed() {
@@ -124,12 +133,20 @@ void block::complete(unsigned which) {
     w->release(which);
 }
 
-void block::threads_exited(std::uint32_t count) {
+void block::threads_exited(std::uint32_t count, std::uint32_t at_cluster) {
   live -= count;
   for (auto i = 0u; i < barriers.size(); ++i)
     if (barriers[i].arrived != 0 && barriers[i].expected == 0 &&
         barriers[i].arrived >= live)
       complete(i);
+  unit.threads_exited(count, at_cluster);
+}
+
+void block::cluster_met() {
+  for (auto& w : warps_) {
+    w->at_cluster = 0;
+    w->release(cluster_barrier);
+  }
 }
 
 void block::fail(CUresult code, std::string why) {
@@ -139,14 +156,39 @@ void block::fail(CUresult code, std::string why) {
   why_ = std::move(why);
 }
 
+std::uint64_t block::shared_of(std::uint32_t which) const noexcept {
+  // Without clusters there is only this block, at the place that is quickest.
+  if (which == 0 && in.cluster_blocks() == 1)
+    return 0;
+  constexpr auto none = (aperture_bytes >> rank_shift) - 1;
+  return std::min<std::uint64_t>(std::uint64_t{which} + 1, none) << rank_shift;
+}
+
+std::uint32_t block::rank_of(std::uint64_t offset) const noexcept {
+  auto high = static_cast<std::uint32_t>(offset >> rank_shift);
+  return high == 0 ? rank : high - 1;
+}
+
+std::byte* block::shared_at(std::uint64_t offset, std::uint64_t bytes) const {
+  auto of = this;
+  if (auto high = offset >> rank_shift; high != 0) {
+    of = unit.running(high - 1);
+    offset &= in_rank;
+  }
+  return of != nullptr && offset < shared_bytes_ &&
+                 bytes <= shared_bytes_ - offset
+             ? of->shared_ + offset
+             : nullptr;
+}
+
 std::byte* block::resolve(warp& w, unsigned lane, std::uint64_t address,
                           std::uint64_t bytes) const {
   auto inside = [&](std::uint64_t aperture, std::uint64_t size) {
     auto offset = address - aperture;
     return offset < size && bytes <= size - offset;
   };
-  if (inside(shared_aperture, shared_bytes_))
-    return shared_ + (address - shared_aperture);
+  if (inside(shared_aperture, aperture_bytes))
+    return shared_at(address - shared_aperture, bytes);
   if (inside(local_aperture, w.local_bytes))
     return w.local + lane * w.local_bytes + (address - local_aperture);
   if (inside(param_aperture, in.parameters.size()))

@@ -15,6 +15,7 @@
 
 namespace vgpu::device::cpu {
 
+class cluster;
 class heap;
 
 /// What all blocks of one launch share. Read by all threads that run its
@@ -24,6 +25,8 @@ struct grid {
   const code* entry = nullptr;
   dim3 blocks;
   dim3 threads;
+  dim3 cluster;                  // in blocks; the grid is a multiple of it
+  bool explicit_cluster = false; // and somebody asked for it
   std::uint64_t block_count = 1;
   std::uint32_t dynamic_shared = 0;
   std::vector<std::byte> parameters;
@@ -36,6 +39,12 @@ struct grid {
   alignas(64) std::array<std::uint32_t, workspace_bytes / 4> meeting{};
   device_address workspace() const noexcept {
     return cooperative ? reinterpret_cast<device_address>(meeting.data()) : 0;
+  }
+  unsigned cluster_blocks() const noexcept {
+    return cluster.x * cluster.y * cluster.z;
+  }
+  std::uint64_t clusters() const noexcept {
+    return block_count / cluster_blocks();
   }
   std::uint64_t number = 0; // %gridid
   unsigned processors = 1;  // %nsmid
@@ -50,19 +59,22 @@ struct grid {
 class block {
 public:
   /// Host memory is taken once and serves block after block of the launch.
-  block(const grid& of, unsigned processor);
+  block(const grid& of, unsigned processor, cluster& unit, unsigned rank);
 
-  /// Begins the block of that index in the grid (x fastest).
-  void start(std::uint64_t index);
+  /// Begins the block of that index in the grid.
+  void start(const dim3& index);
 
   enum class state : std::uint8_t {
     going,  // its slice is over
     idle,   // as going, but all that ran only waited for other blocks
+    stuck,  // all its warps wait, for each other or for the cluster
     done,   // all threads have exited
     failed, // error() and why() say how
   };
   /// Runs each warp for a few quanta.
   state run();
+  /// Nobody will let its warps go on.
+  void fail_as_stuck();
 
   /// Adds what its warps executed to the grid's count.
   void count_executed();
@@ -82,17 +94,38 @@ public:
   };
 
   const grid& in;
-  const unsigned processor;           // %smid
-  std::uint32_t reserved_shared = 0;  // where the system's shared memory begins
-  dim3 index;                         // %ctaid
-  std::array<barrier, 17> barriers{}; // the last is the lowering's own
-  std::uint32_t live = 0;             // threads that have not exited
+  const unsigned processor;          // %smid
+  cpu::cluster& unit;                // it is a part of
+  const unsigned rank;               // %cluster_ctarank
+  const dim3 in_cluster;             // %cluster_ctaid
+  std::uint32_t reserved_shared = 0; // where the system's shared memory begins
+  dim3 index;                        // %ctaid
+  static constexpr unsigned own_barriers = 16;
+  /// The number under which lanes wait for the whole cluster.
+  static constexpr unsigned cluster_barrier = own_barriers;
+  std::array<barrier, own_barriers> barriers{};
+  std::uint32_t live = 0; // threads that have not exited
 
   /// Threads arrive; when they are the last, everybody waiting goes on.
   /// Returns whether the phase completed.
   bool arrive(unsigned which, std::uint32_t threads, std::uint32_t expected);
-  void threads_exited(std::uint32_t count);
+  void threads_exited(std::uint32_t count, std::uint32_t at_cluster);
+  /// The cluster's barrier is met: its lanes go on.
+  void cluster_met();
   void fail(CUresult code, std::string why);
+
+  /// In the window of shared memory, a block sees its own at 0, and that of the
+  /// cluster's block of rank r, its own too, at (r + 1) << rank_shift.
+  static constexpr unsigned rank_shift = 24;
+  static constexpr std::uint64_t in_rank = (1u << rank_shift) - 1;
+  /// Where the block of that rank is seen; where nothing is if there is none.
+  std::uint64_t shared_of(std::uint32_t rank) const noexcept;
+  /// Which block sees its own memory at that offset.
+  std::uint32_t rank_of(std::uint64_t offset) const noexcept;
+  /// What others are told of its own memory: without clusters that is plain.
+  std::uint64_t own_shared() const noexcept { return own_shared_; }
+  /// Host memory behind an offset in the window, or null.
+  std::byte* shared_at(std::uint64_t offset, std::uint64_t bytes) const;
 
   /// Host memory behind a generic address as one lane sees it, or null.
   std::byte* resolve(warp& w, unsigned lane, std::uint64_t address,
@@ -104,6 +137,7 @@ private:
   std::vector<std::byte> shared_storage_;
   std::byte* shared_ = nullptr;
   std::uint64_t shared_bytes_ = 0;
+  std::uint64_t own_shared_ = 0;
   std::vector<std::unique_ptr<warp>> warps_;
   unsigned next_warp_ = 0;
   CUresult error_ = CUDA_SUCCESS;

@@ -2,8 +2,8 @@
 
 #include "devices/cpu/boxes.hpp"
 #include "devices/cpu/engine.hpp"
-#include "devices/cpu/granule_set.hpp"
 #include "devices/cpu/launch_check.hpp"
+#include "devices/cpu/leaving_granules.hpp"
 #include "devices/cpu/memory_map.hpp"
 #include "devices/cpu/module_store.hpp"
 #include "devices/cpu/occupancy.hpp"
@@ -96,15 +96,12 @@ public:
     if (!memory_.in_window(address, bytes))
       return invalid("map: " + hex(address) + " and its " + hex(bytes) +
                      " bytes are not whole granules of the window");
-    auto pending = false;
-    for (auto g = address; g != address + bytes; g += granule_bytes) {
+    for (auto g = address; g != address + bytes; g += granule_bytes)
       if (mapped_.contains(g))
         return invalid("map: " + hex(g) + " is mapped already");
-      pending = pending || leaving_->contains(g);
-    }
     if (auto ok = check_quota("map", bytes); !ok)
       return ok;
-    if (pending) {
+    if (auto before = leaving_.of(address, bytes); !before.empty()) {
       // Earlier work may still use what was there: the new memory comes when
       // that is done, and before whatever is enqueued from now on.
       auto t = std::make_shared<task>();
@@ -114,7 +111,7 @@ public:
           set_error(CUDA_ERROR_OUT_OF_MEMORY);
         finish();
       };
-      scheduler_->fence(std::move(t));
+      scheduler_->fence(std::move(t), before);
     } else if (auto ok = memory_.back(address, bytes); !ok) {
       return ok;
     }
@@ -131,18 +128,17 @@ public:
     for (auto g = address; g != address + bytes; g += granule_bytes)
       if (!mapped_.contains(g))
         return invalid("unmap: " + hex(g) + " is not mapped");
-    for (auto g = address; g != address + bytes; g += granule_bytes) {
+    for (auto g = address; g != address + bytes; g += granule_bytes)
       mapped_.erase(g);
-      leaving_->insert(g);
-    }
     used_ -= bytes;
     auto t = std::make_shared<task>();
     t->always = true;
-    t->start = [this, address, bytes](auto finish) {
+    t->start = [this, address, bytes, self = t.get()](auto finish) {
       memory_.release(address, bytes);
-      leaving_->erase(address, bytes);
+      leaving_.erase(address, bytes, self);
       finish();
     };
+    leaving_.insert(address, bytes, t);
     scheduler_->after(std::nullopt, std::move(t));
     return {};
   }
@@ -332,11 +328,16 @@ public:
       return no_kernel(what.module, what.kernel);
     if (auto ok = check_launch(what, *k, engine_.threads()); !ok)
       return ok;
+    auto clusters = clusters_of(what, *k);
+    if (!clusters)
+      return clusters.why();
     auto g = std::make_shared<textured_grid>();
     g->of = modules_.find(what.module)->code;
     g->entry = k->what;
     g->blocks = what.grid;
     g->threads = what.block;
+    g->cluster = clusters->blocks;
+    g->explicit_cluster = clusters->asked;
     g->block_count = std::uint64_t{what.grid.x} * what.grid.y * what.grid.z;
     g->dynamic_shared = what.dynamic_shared;
     g->parameters.assign(what.parameters.begin(),
@@ -644,7 +645,7 @@ private:
   memory_map memory_;
   physical_store physical_{memory_};
   std::set<device_address> mapped_; // granules, as the caller sees them
-  std::shared_ptr<granule_set> leaving_ = std::make_shared<granule_set>();
+  leaving_granules leaving_;
   module_store modules_;
   texture_store textures_;
   std::uint64_t launches_ = 0;

@@ -13,14 +13,14 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// How long a block runs before the thread looks at the others it has.
+// How long a cluster runs before the thread looks at the others it has.
 constexpr auto slice = std::chrono::milliseconds{1};
-// Slices of a busy block until the thread begins another beside it, which may
+// Slices of a busy cluster until the thread begins another beside it, which may
 // be one that it waits for in ways that do not look like it.
 constexpr unsigned patience = 8;
-// Blocks that a thread has begun: what a multiprocessor holds.
+// Clusters that a thread has begun: what a multiprocessor holds.
 constexpr std::size_t max_resident = 32;
-// Blocks of one grid that a thread runs before it looks for other grids.
+// Clusters of one grid that a thread runs before it looks for other grids.
 constexpr int streak = 64;
 constexpr int thread_nice = 5;
 
@@ -29,19 +29,19 @@ constexpr int thread_nice = 5;
 struct engine::running {
   std::shared_ptr<grid> what;
   finished done;
-  std::atomic<std::uint64_t> next = 0; // block to start
-  std::atomic<std::uint64_t> left = 0; // blocks not ended
+  std::atomic<std::uint64_t> next = 0; // cluster to start
+  std::atomic<std::uint64_t> left = 0; // clusters not ended
   CUresult error = CUDA_SUCCESS;       // guarded by mutex_
   std::string why;
 
-  bool has_blocks() const {
-    return next.load(std::memory_order_relaxed) < what->block_count;
+  bool has_more() const {
+    return next.load(std::memory_order_relaxed) < what->clusters();
   }
 };
 
 struct engine::resident {
   std::shared_ptr<running> of;
-  std::unique_ptr<block> what;
+  std::unique_ptr<cluster> what;
   unsigned turns = 0; // slices that were too short for it
 };
 
@@ -65,7 +65,7 @@ void engine::stop() {
 
 void engine::submit(std::shared_ptr<grid> what, finished done) {
   auto x = std::make_shared<running>();
-  x->left = what->block_count;
+  x->left = what->clusters();
   x->what = std::move(what);
   x->done = std::move(done);
   {
@@ -95,7 +95,7 @@ std::shared_ptr<engine::running> engine::choose(const running* rather_not) {
   auto second = std::shared_ptr<running>{};
   for (auto i = std::size_t{0}; i < grids_.size(); ++i) {
     auto& x = grids_[(turn_ + i) % grids_.size()];
-    if (!x->has_blocks())
+    if (!x->has_more())
       continue;
     if (x.get() != rather_not) {
       turn_ = (turn_ + i + 1) % grids_.size();
@@ -106,8 +106,8 @@ std::shared_ptr<engine::running> engine::choose(const running* rather_not) {
   return second;
 }
 
-void engine::retire(const std::shared_ptr<running>& x, std::uint64_t blocks) {
-  if (x->left.fetch_sub(blocks) != blocks)
+void engine::retire(const std::shared_ptr<running>& x, std::uint64_t clusters) {
+  if (x->left.fetch_sub(clusters) != clusters)
     return;
   {
     auto lock = std::lock_guard{mutex_};
@@ -118,7 +118,8 @@ void engine::retire(const std::shared_ptr<running>& x, std::uint64_t blocks) {
   done(x->error, x->why);
 }
 
-void engine::block_ended(const std::shared_ptr<running>& of, const block& b) {
+void engine::cluster_ended(const std::shared_ptr<running>& of,
+                           const cluster& b) {
   auto never = std::uint64_t{0};
   if (b.error() != CUDA_SUCCESS) {
     auto lock = std::lock_guard{mutex_};
@@ -130,30 +131,30 @@ void engine::block_ended(const std::shared_ptr<running>& of, const block& b) {
       of->why = b.why();
     }
     cancel(*of);
-    auto count = of->what->block_count;
+    auto count = of->what->clusters();
     auto begun = of->next.exchange(count);
     never = begun < count ? count - begun : 0;
   }
   retire(of, 1 + never);
 }
 
-/// Blocks of other grids do not count against a cooperative one.
+/// Clusters of other grids do not count against a cooperative one.
 bool engine::may_begin_more(const std::deque<resident>& mine,
                             const std::shared_ptr<running>& current) const {
   return mine.size() < max_resident ||
-         (current && current->what->cooperative && current->has_blocks());
+         (current && current->what->cooperative && current->has_more());
 }
 
 void engine::work(unsigned index) {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), thread_nice);
   auto mine = std::deque<resident>{};
-  auto current = std::shared_ptr<running>{}; // grid to start blocks of
-  auto spare = std::unique_ptr<block>{};     // fits `current`
+  auto current = std::shared_ptr<running>{}; // grid to start clusters of
+  auto spare = std::unique_ptr<cluster>{};   // fits `current`
   auto taken = 0;
   auto busy = false; // counted as such
-  // A new block, when there is one to start.
+  // A new cluster, when there is one to start.
   auto begin = [&]() -> bool {
-    if (!current || !current->has_blocks() || ++taken > streak) {
+    if (!current || !current->has_more() || ++taken > streak) {
       auto lock = std::lock_guard{mutex_};
       auto next = choose(taken > streak ? current.get() : nullptr);
       taken = 0;
@@ -164,10 +165,10 @@ void engine::work(unsigned index) {
     if (!current)
       return false;
     auto number = current->next.fetch_add(1);
-    if (number >= current->what->block_count)
+    if (number >= current->what->clusters())
       return false;
     if (!spare)
-      spare = std::make_unique<block>(*current->what, index);
+      spare = std::make_unique<cluster>(*current->what, index);
     spare->start(number);
     mine.push_front({current, std::move(spare)});
     return true;
@@ -180,10 +181,9 @@ void engine::work(unsigned index) {
         busy_.leave();
       auto lock = std::unique_lock{mutex_};
       wake_.wait(lock, [&] {
-        return stopping_ || (!frozen_ && std::any_of(grids_.begin(),
-                                                     grids_.end(), [](auto& x) {
-                                                       return x->has_blocks();
-                                                     }));
+        return stopping_ ||
+               (!frozen_ && std::any_of(grids_.begin(), grids_.end(),
+                                        [](auto& x) { return x->has_more(); }));
       });
       continue;
     }
@@ -203,10 +203,10 @@ void engine::work(unsigned index) {
            !now.of->what->cooperative && clock::now() < until)
       state = now.what->run();
     if (state == block::state::going || state == block::state::idle) {
-      // The others get their turn. A new block would wait with a block that
+      // The others get their turn. A new cluster would wait with one that
       // waits for others; one that is busy need not be joined soon.
       auto join = state == block::state::idle || now.of->what->cooperative ||
-                  now.of != current || !current->has_blocks() ||
+                  now.of != current || !current->has_more() ||
                   ++now.turns % patience == 0;
       mine.push_back(std::move(now));
       if (join && !paused() && may_begin_more(mine, current))
@@ -217,11 +217,11 @@ void engine::work(unsigned index) {
     auto of = std::move(now.of);
     auto ended = std::move(now.what);
     auto reuse =
-        of == current && ended->error() == CUDA_SUCCESS && of->has_blocks();
+        of == current && ended->error() == CUDA_SUCCESS && of->has_more();
     auto result = ended.get();
     if (reuse)
       spare = std::move(ended);
-    block_ended(of, *result);
+    cluster_ended(of, *result);
   }
 }
 

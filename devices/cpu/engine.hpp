@@ -1,8 +1,8 @@
 // Host threads that execute the blocks of grids.
 #pragma once
 
-#include "devices/cpu/block.hpp"
 #include "devices/cpu/busy_time.hpp"
+#include "devices/cpu/cluster.hpp"
 
 #include <condition_variable>
 #include <deque>
@@ -14,10 +14,11 @@
 
 namespace vgpu::device::cpu {
 
-/// A pool of threads, each a "multiprocessor". A thread keeps several blocks
-/// resident and gives each a slice in turn, so that blocks which wait for one
-/// another (through memory) all get on, and grids of different streams share
-/// the pool. The threads run at lower priority than the rest of the process.
+/// A pool of threads, each a "multiprocessor". A thread keeps several clusters
+/// (of one block, mostly) resident and gives each a slice in turn, so that
+/// blocks which wait for one another (through memory) all get on, and grids of
+/// different streams share the pool. The threads run at lower priority than the
+/// rest of the process.
 class engine {
 public:
   /// `busy` counts the threads that have blocks, and outlives this.
@@ -51,9 +52,9 @@ private:
   bool may_begin_more(const std::deque<resident>& mine,
                       const std::shared_ptr<running>& current) const;
   std::shared_ptr<running> choose(const running* but_rather_not);
-  void block_ended(const std::shared_ptr<running>& of, const block& b);
+  void cluster_ended(const std::shared_ptr<running>& of, const cluster& b);
   void cancel(running& x);
-  void retire(const std::shared_ptr<running>& x, std::uint64_t blocks);
+  void retire(const std::shared_ptr<running>& x, std::uint64_t clusters);
   bool paused() const noexcept {
     return stopping_.load(std::memory_order_relaxed) ||
            frozen_.load(std::memory_order_relaxed);
@@ -62,7 +63,7 @@ private:
   busy_time& busy_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<std::shared_ptr<running>> grids_; // with blocks to start or end
+  std::vector<std::shared_ptr<running>> grids_; // with clusters to start or end
   std::size_t turn_ = 0;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> frozen_ = false;

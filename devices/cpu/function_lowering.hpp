@@ -130,6 +130,8 @@ private:
   place param_place(const op& base, std::int64_t offset);
   void load();
   void store();
+  bool reports();
+  void report(std::uint64_t bytes);
   void atomic(bool returns);
   void atomic_element(const std::string& what, const std::string& type,
                       const ptx::type& t, ptx::space where, const op* result,

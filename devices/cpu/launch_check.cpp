@@ -33,7 +33,68 @@ status check_cooperative(const launch& x, const loaded_kernel& k,
   return {};
 }
 
+/// Blocks of a cluster on every device that has clusters, and on one whose
+/// kernel allows more (cudaFuncAttributeNonPortableClusterSizeAllowed).
+constexpr std::uint64_t portable_cluster = 8;
+constexpr std::uint64_t largest_cluster = 16;
+
+std::string text_of(const dim3& x) {
+  return std::to_string(x.x) + " x " + std::to_string(x.y) + " x " +
+         std::to_string(x.z);
+}
+
+std::uint64_t volume(const dim3& x) {
+  // No launch has as many; nothing overflows.
+  constexpr std::uint32_t most = 1u << 16;
+  return std::uint64_t{std::min(x.x, most)} * std::min(x.y, most) *
+         std::min(x.z, most);
+}
+
+dim3 required_cluster(const loaded_kernel& k) {
+  auto of = [&](int key) {
+    return static_cast<std::uint32_t>(k.info.attributes.at(key));
+  };
+  return {of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
+          of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
+          of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
+}
+
+bool is_none(const dim3& x) {
+  return (x.x | x.y | x.z) == 0;
+}
+
+bool equal(const dim3& a, const dim3& b) {
+  return a.x == b.x && a.y == b.y && a.z == b.z;
+}
+
 } // namespace
+
+result<cluster_shape> clusters_of(const launch& x, const loaded_kernel& k) {
+  auto bad = [&](std::string what) {
+    return fault{CUDA_ERROR_INVALID_CLUSTER_SIZE,
+                 "kernel " + k.info.name + ": " + std::move(what)};
+  };
+  auto required = required_cluster(k);
+  if (is_none(required) && is_none(x.cluster))
+    return cluster_shape{};
+  if (!is_none(required) && !is_none(x.cluster) && !equal(required, x.cluster))
+    return bad("it requires clusters of " + text_of(required) +
+               " blocks, and is launched with " + text_of(x.cluster));
+  auto& c = is_none(x.cluster) ? required : x.cluster;
+  auto size = volume(c);
+  auto wide = k.info.attributes.at(
+                  CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0;
+  auto most = wide ? largest_cluster : portable_cluster;
+  if (auto own = k.what->max_cluster_rank; own != 0)
+    most = std::min<std::uint64_t>(most, own);
+  if (size == 0 || size > most)
+    return bad("clusters of " + text_of(c) + " blocks; it may have up to " +
+               std::to_string(most));
+  if (x.grid.x % c.x != 0 || x.grid.y % c.y != 0 || x.grid.z % c.z != 0)
+    return bad("a grid of " + text_of(x.grid) +
+               " blocks is not made of clusters of " + text_of(c));
+  return cluster_shape{c, true};
+}
 
 status check_launch(const launch& x, const loaded_kernel& k,
                     unsigned multiprocessors) {
@@ -65,10 +126,6 @@ status check_launch(const launch& x, const loaded_kernel& k,
     return invalid(name + "its parameters take " +
                    std::to_string(k.what->kernel_parameter_bytes) +
                    " bytes, not " + std::to_string(x.parameters.size()));
-  if (std::uint64_t{x.cluster.x} * x.cluster.y * x.cluster.z > 1)
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 name + "cluster launches are not supported by the cpu "
-                        "device"};
   return x.cooperative ? check_cooperative(x, k, multiprocessors) : status{};
 }
 

@@ -6,6 +6,18 @@
 
 namespace vgpu::device::cpu {
 
+/// How a launch is cut into clusters.
+struct cluster_shape {
+  dim3 blocks;        // of one cluster
+  bool asked = false; // by the launch or by the kernel: %is_explicit_cluster
+};
+
+/// The launch's own clusters or those that its kernel requires.
+/// CUDA_ERROR_INVALID_CLUSTER_SIZE where the two differ, where the grid is no
+/// multiple of them, and where they are larger than the device or the kernel
+/// has them (CUDA C++ Programming Guide, "Thread Block Clusters").
+result<cluster_shape> clusters_of(const launch& x, const loaded_kernel& k);
+
 /// What cuLaunchKernel refuses at once: shapes and sizes beyond the device's or
 /// the kernel's own limits, a short parameter block, a cooperative grid that
 /// does not fit all at once.

@@ -131,9 +131,11 @@ void function_lowering::copy_arrives() {
 
 void function_lowering::copy_bulk() {
   static constexpr std::string_view hints[] = {
-      "async",          "bulk",  "bulk_group", "mbarrier::complete_tx::bytes",
-      "L2::cache_hint", "noftz", "weak",       "read",
-      "reduce"};
+      "async",          "bulk",
+      "bulk_group",     "mbarrier::complete_tx::bytes",
+      "L2::cache_hint", "noftz",
+      "weak",           "read",
+      "reduce",         "multicast::cluster"};
   static constexpr std::pair<std::string_view, bulk_op> op_names[] = {
       {"add", bulk_op::add},   {"min", bulk_op::min},
       {"max", bulk_op::max},   {"inc", bulk_op::inc},
@@ -165,7 +167,7 @@ void function_lowering::copy_bulk() {
       spaces.push_back(space::global);
     else if (std::find(std::begin(hints), std::end(hints), m) ==
              std::end(hints))
-      unsupported(); // tensors, multicast, masks
+      unsupported(); // tensors, masks of bytes
   }
   auto reduces = has("reduce");
   auto reports = has("mbarrier::complete_tx::bytes");
@@ -175,7 +177,11 @@ void function_lowering::copy_bulk() {
       (real && what != bulk_op::add && what != bulk_op::min &&
        what != bulk_op::max))
     unsupported();
-  auto operands = reports ? 4u : 3u;
+  // To several blocks, and their own barriers, by a mask of their ranks.
+  auto spread = has("multicast::cluster");
+  if (spread && (reduces || !reports))
+    unsupported();
+  auto operands = (reports ? 4u : 3u) + (spread ? 1u : 0u);
   if (now_->operands.size() != operands &&
       !(now_->operands.size() == operands + 1 && has("L2::cache_hint")))
     fail(now_->text() + " wants " + std::to_string(operands) + " operands");
@@ -183,7 +189,8 @@ void function_lowering::copy_bulk() {
   auto imm = reduces ? std::int64_t(what) | std::int64_t(*type) << 4 : 0;
   emit("cp.bulk",
        {-1, generic_address(arg(0), spaces[0]),
-        generic_address(arg(1), spaces[1]), source(arg(2), '4'), barrier},
+        generic_address(arg(1), spaces[1]), source(arg(2), '4'), barrier,
+        spread ? source(arg(4), '2') : -1},
        imm);
 }
 

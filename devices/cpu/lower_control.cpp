@@ -50,13 +50,10 @@ void function_lowering::branch_indexed() {
 
 void function_lowering::barrier() {
   if (has("cluster")) {
-    // A cluster is one block. To arrive is done with waiting: whoever arrives
-    // waits next.
     need(0);
-    if (has("wait"))
-      emit("bar.sync", {-1, constant('4', 16)});
-    else if (!has("arrive"))
+    if (has("arrive") == has("wait"))
       unsupported();
+    emit(has("wait") ? "barrier.cluster.wait" : "barrier.cluster.arrive", {});
     return;
   }
   if (has("warp")) {

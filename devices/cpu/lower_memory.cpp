@@ -13,7 +13,7 @@ using ptx::space;
 std::optional<space> space_named(std::string_view x) {
   if (auto at = x.find("::"); at != x.npos) {
     auto part = x.substr(at + 2);
-    // A cluster is one block here.
+    // Another block of the cluster is known by the address.
     if (part != "cta" && part != "entry" && part != "func" &&
         (part != "cluster" || x.substr(0, at) != "shared"))
       return std::nullopt;
@@ -34,12 +34,14 @@ std::optional<space> space_named(std::string_view x) {
 
 namespace {
 
+constexpr auto reporting = std::string_view{"mbarrier::complete_tx::bytes"};
+
 /// Says how others see an access, which every access here satisfies, or how
-/// caches treat it.
+/// caches treat it. What is asynchronous is done at once.
 bool is_hint(std::string_view x) {
   static constexpr std::string_view known[] = {
-      "weak", "ca", "cg",  "cs",  "lu",  "cv",      "wb",
-      "wt",   "nc", "cta", "gpu", "sys", "cluster", "unified"};
+      "weak", "ca",  "cg",  "cs",  "lu",      "cv",      "wb",    "wt",
+      "nc",   "cta", "gpu", "sys", "cluster", "unified", "async", reporting};
   return std::find(std::begin(known), std::end(known), x) != std::end(known) ||
          x.starts_with("L1::") || x.starts_with("L2::") ||
          x.starts_with("level::");
@@ -202,13 +204,31 @@ void function_lowering::load() {
   }
 }
 
-void function_lowering::store() {
-  if (has("async") || has("bulk"))
+/// Whether the instruction has one operand more, an mbarrier that hears of the
+/// bytes which st.async and red.async write.
+bool function_lowering::reports() {
+  if (has("async") != has(reporting))
     unsupported();
-  if (now_->operands.size() != 2 &&
+  return has("async");
+}
+
+/// The last operand is told of bytes that were written.
+void function_lowering::report(std::uint64_t bytes) {
+  emit("mbarrier.complete",
+       {-1, generic_address(now_->operands.back(), space::shared),
+        constant('4', bytes)});
+}
+
+void function_lowering::store() {
+  if (has("bulk"))
+    unsupported();
+  auto reported = reports();
+  if (now_->operands.size() != (reported ? 3 : 2) &&
       !(now_->operands.size() == 3 && has("L2::cache_hint")))
     fail(now_->text() + " wants 2 operands");
   auto x = parse_access();
+  if (reported && x.where != space::shared)
+    unsupported();
   if (x.t.bytes == 16) {
     if (x.count != 1 || x.where == space::param || x.where == space::constant)
       unsupported();
@@ -248,6 +268,8 @@ void function_lowering::store() {
     fail(now_->text() + " writes memory that is constant");
   emit("st." + to.space + size + "." + count,
        {-1, to.base, ids[0], ids[1], ids[2], ids[3]}, to.offset);
+  if (reported)
+    report(std::uint64_t{x.t.bytes} * x.count);
 }
 
 void function_lowering::atomic(bool returns) {
@@ -273,7 +295,8 @@ void function_lowering::atomic(bool returns) {
   }
   auto two = what == "cas";
   auto first = returns ? 1u : 0u;
-  auto operands = first + (two ? 3u : 2u);
+  auto reported = reports();
+  auto operands = first + (two ? 3u : 2u) + (reported ? 1u : 0u);
   if (now_->operands.size() != operands &&
       !(now_->operands.size() == operands + 1 && has("L2::cache_hint")))
     fail(now_->text() + " wants " + std::to_string(operands) + " operands");
@@ -296,6 +319,8 @@ void function_lowering::atomic(bool returns) {
     atomic_element(what, type, *t, where, returns ? &results[i] : nullptr,
                    arg(first), values[i], two ? &arg(first + 2) : nullptr,
                    std::int64_t{i} * t->bytes);
+  if (reported)
+    report(std::uint64_t{n} * t->bytes);
 }
 
 void function_lowering::atomic_element(const std::string& what,
@@ -341,10 +366,12 @@ void function_lowering::to_generic() {
     unsupported();
   auto d = destination(arg(0), '8');
   auto a = source(arg(1), '8');
+  if (*where == space::shared) {
+    emit(to ? "cvta.to.shared" : "cvta.shared", {d, a});
+    return;
+  }
   auto base = std::uint64_t{0};
-  if (*where == space::shared)
-    base = shared_aperture;
-  else if (*where == space::local)
+  if (*where == space::local)
     base = local_aperture;
   else if (*where == space::param)
     base = param_aperture;
@@ -367,7 +394,8 @@ void function_lowering::isspacep() {
     emit("mov.pred", {p, constant('p', 0)});
     return;
   }
-  auto name = *where == space::shared  ? "shared"
+  auto name = *where == space::shared
+                  ? (has("shared::cluster") ? "cluster" : "shared")
               : *where == space::local ? "local"
               : *where == space::param ? "param"
                                        : "global";
@@ -422,17 +450,24 @@ void function_lowering::copy() {
     copy_async();
 }
 
-/// mapa and getctarank: a cluster is one block, whose rank is 0.
+/// mapa and getctarank, of generic addresses or of those in shared memory.
 void function_lowering::map_to_block() {
-  auto rank = now_->name == "getctarank";
-  auto wide = now_->modifiers.empty() || now_->modifiers.back() == "u64";
-  auto w = wide ? '8' : '4';
-  need(rank ? 2 : 3);
+  auto finds = now_->name == "getctarank";
+  if (now_->modifiers.empty() || (!has("u32") && !has("u64")))
+    unsupported();
+  auto w = has("u64") ? '8' : '4';
+  auto generic = !has("shared::cluster");
+  if (generic && w == '4')
+    unsupported();
+  need(finds ? 2 : 3);
   auto a = source(arg(1), w);
-  if (rank)
-    emit("mov.b32", {destination(arg(0), '4'), constant('4', 0)});
+  auto base = std::int64_t{generic ? std::int64_t(shared_aperture) : 0};
+  auto size = std::string{w};
+  if (finds)
+    emit("getctarank." + size, {destination(arg(0), '4'), a}, base);
   else
-    emit(wide ? "mov.b64" : "mov.b32", {destination(arg(0), w), a});
+    emit("mapa." + size, {destination(arg(0), w), a, source(arg(2), '4')},
+         base);
 }
 
 void function_lowering::stack() {

@@ -306,8 +306,15 @@ int function_lowering::predicate(const op& x) {
   // A constant predicate is a mask of all lanes.
   if (x.is == kind::integer)
     return constant('p', (x.bits != 0) != x.negated ? all_lanes : 0);
-  if (x.is == kind::special && x.name == "%is_explicit_cluster")
-    return constant('p', x.negated ? all_lanes : 0);
+  if (x.is == kind::special && x.name == "%is_explicit_cluster") {
+    auto asked = temp('p');
+    emit("is.explicit.cluster", {asked});
+    if (!x.negated)
+      return asked;
+    auto out = temp('p');
+    emit("not.pred", {out, asked});
+    return out;
+  }
   if (x.is != kind::reg || width_of(x.number) != 'p' || !x.name.empty())
     fail(now_->text() + " wants a predicate");
   if (!x.negated)
@@ -491,6 +498,10 @@ void describe_entry(const ptx::function& f, code& to) {
   auto& limit = f.required_threads[0] != 0 ? f.required_threads : f.max_threads;
   std::copy(std::begin(limit), std::end(limit), to.block_limit);
   to.block_exact = f.required_threads[0] != 0;
+  std::copy(std::begin(f.cluster_blocks), std::end(f.cluster_blocks),
+            to.cluster_blocks);
+  to.max_cluster_rank = f.max_cluster_rank;
+  to.explicit_cluster = f.explicit_cluster;
 }
 
 } // namespace

@@ -123,10 +123,13 @@ kernel_info describe(const program& of, const code& k) {
   a[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] =
       std::max(0, default_dynamic_shared - fixed);
   a[CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT] = -1;
-  a[CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET] = 0;
-  a[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = 0;
-  a[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT] = 0;
-  a[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH] = 0;
+  a[CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET] = k.explicit_cluster ? 1 : 0;
+  a[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] =
+      static_cast<int>(k.cluster_blocks[0]);
+  a[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT] =
+      static_cast<int>(k.cluster_blocks[1]);
+  a[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH] =
+      static_cast<int>(k.cluster_blocks[2]);
   a[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED] = 0;
   a[CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE] = 0;
   return out;

@@ -89,6 +89,9 @@ struct code {
   std::vector<param_slot> results, parameters; // of a .func
   std::uint32_t block_limit[3] = {0, 0, 0};    // .maxntid/.reqntid
   bool block_exact = false;
+  std::uint32_t cluster_blocks[3] = {0, 0, 0}; // .reqnctapercluster
+  std::uint32_t max_cluster_rank = 0;          // .maxclusterrank; 0: not given
+  bool explicit_cluster = false;               // .explicitcluster
   bool calls = false;
   /// Kernel parameters.
   struct parameter {

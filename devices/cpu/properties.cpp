@@ -90,7 +90,7 @@ std::map<int, int> attributes_of(const cpu_options& options) {
                              {74, 32768},
                              {77, 32768}})
     out[name] = value;
-  // What we do not have: cluster launches, tensor maps, multicast and the like.
+  // What we do not have: tensor maps, multicast and the like.
   for (auto i = 1; i <= 147; ++i)
     out.try_emplace(i, 0);
   out[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] =
@@ -103,6 +103,7 @@ std::map<int, int> attributes_of(const cpu_options& options) {
   out[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID] = 1 + options.ordinal;
   out[CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED] = 1;
   out[CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH] = 1;
+  out[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH] = 1;
   out[CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
   // Those of a session lie in one process and reach each other's memory.
   out[CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD] = 1;

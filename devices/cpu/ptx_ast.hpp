@@ -132,6 +132,9 @@ struct function {
   std::vector<std::uint32_t> scope_parent;       // scope 0 is its own parent
   std::uint32_t max_threads[3] = {0, 0, 0};      // .maxntid; 0: not given
   std::uint32_t required_threads[3] = {0, 0, 0}; // .reqntid
+  std::uint32_t cluster_blocks[3] = {0, 0, 0};   // .reqnctapercluster
+  std::uint32_t max_cluster_rank = 0;            // .maxclusterrank
+  bool explicit_cluster = false;                 // .explicitcluster
   std::uint32_t line = 0;
 };
 

@@ -120,8 +120,10 @@ void parser::symbol() {
 void parser::tuning(function& out) {
   while (now_.is == token::kind::dotted) {
     auto name = now_.text;
-    if (name == "maxntid" || name == "reqntid") {
-      auto& shape = name == "maxntid" ? out.max_threads : out.required_threads;
+    if (name == "maxntid" || name == "reqntid" || name == "reqnctapercluster") {
+      auto& shape = name == "maxntid"   ? out.max_threads
+                    : name == "reqntid" ? out.required_threads
+                                        : out.cluster_blocks;
       advance();
       shape[0] = shape[1] = shape[2] = 1;
       for (auto i = 0; i < 3; ++i) {
@@ -130,11 +132,18 @@ void parser::tuning(function& out) {
         if (!take(','))
           break;
       }
+    } else if (name == "maxclusterrank") {
+      advance();
+      out.max_cluster_rank = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(integer(), 1u << 20));
+    } else if (name == "explicitcluster") {
+      advance();
+      out.explicit_cluster = true;
     } else if (name == "minnctapersm" || name == "maxnctapersm" ||
                name == "maxnreg") {
       advance();
       integer();
-    } else if (name == "noreturn" || name == "blocksareclusters") {
+    } else if (name == "noreturn") {
       advance();
     } else if (name == "pragma") {
       skip_to_semicolon();

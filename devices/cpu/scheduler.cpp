@@ -213,10 +213,12 @@ void scheduler::after_event(event_id id, task_ptr what) {
   dispatch(std::move(what));
 }
 
-void scheduler::fence(task_ptr what) {
+void scheduler::fence(task_ptr what, const std::vector<task_ptr>& others) {
   {
     auto lock = std::lock_guard{mutex_};
     depend_on_all(what);
+    for (auto& x : others)
+      depend(what, x);
     fence_ = what;
     enter(what);
     if (what->waits_for != 0)

@@ -88,8 +88,8 @@ public:
   /// work does not wait for it.
   void after(std::optional<stream_id> stream, task_ptr what);
   void after_event(event_id id, task_ptr what);
-  /// As after all streams, and all later work waits for it.
-  void fence(task_ptr what);
+  /// As after all streams and after `others`; all later work waits for it.
+  void fence(task_ptr what, const std::vector<task_ptr>& others);
 
   /// Starts nothing any more.
   void freeze();

@@ -1,6 +1,6 @@
 #include "devices/cpu/warp.hpp"
 
-#include "devices/cpu/block.hpp"
+#include "devices/cpu/cluster.hpp"
 
 #include <bit>
 #include <cstring>
@@ -49,6 +49,7 @@ void warp::reset(const code& entry, lane_mask threads) {
   fair_left_ = 0;
   carry = 0;
   live = threads;
+  at_cluster = 0;
   runnable_ = true;
   auto first = make_frame(entry);
   first->inside = threads;
@@ -200,13 +201,15 @@ void warp::leave_behind(lane_mask some, const instr* at) {
 
 const instr* warp::exit_lanes() {
   auto gone = mask;
+  auto at_cluster_gone = gone & at_cluster;
   live &= ~gone;
+  at_cluster &= ~gone;
   mask = 0;
   // Whoever waits for the lanes that left need not any more.
   for (auto i = 0u; i < waiting_; ++i)
     if (groups_[i].is == group::state::sync)
       groups_[i].is = group::state::ready;
-  blk.threads_exited(count(gone));
+  blk.threads_exited(count(gone), count(at_cluster_gone));
   return pick();
 }
 
@@ -250,6 +253,13 @@ const instr* warp::wait_at_barrier(unsigned which, std::uint32_t threads,
                                    std::uint32_t expected, const instr* next) {
   park(next, group::state::barrier, which);
   blk.arrive(which, threads, expected);
+  return pick();
+}
+
+const instr* warp::wait_for_cluster(const instr* next) {
+  if ((mask & at_cluster) == 0)
+    return next;
+  park(next, group::state::barrier, block::cluster_barrier);
   return pick();
 }
 

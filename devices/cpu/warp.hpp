@@ -35,7 +35,7 @@ struct group {
   enum class state : std::uint8_t {
     ready,
     sync,    // waits for other lanes of its warp, at `at`
-    barrier, // waits at the block's barrier `barrier`
+    barrier, // waits at the barrier `barrier` of its block or cluster
   };
   const instr* at = nullptr;
   frame* in = nullptr;
@@ -93,8 +93,12 @@ public:
   const unsigned index; // in its block
   std::array<std::uint32_t, lanes> tid[3];
   lane_mask live = 0;         // lanes that have not exited
+  lane_mask at_cluster = 0;   // lanes that arrived at the cluster's barrier
   std::uint64_t executed = 0; // instructions, by the warp
   stop why = stop::none;
+  /// Where instructions read consecutive memory the last time; two of one
+  /// kernel may share an entry.
+  std::array<std::uint64_t, 16> last_read{};
 
   frame* in_frame() const noexcept { return in_; }
 
@@ -133,6 +137,9 @@ public:
   /// The running lanes wait at a barrier of the block and go on at `next`.
   const instr* wait_at_barrier(unsigned barrier, std::uint32_t threads,
                                std::uint32_t expected, const instr* next);
+  /// The running lanes wait until the cluster's barrier is met, unless it was
+  /// since they arrived there.
+  const instr* wait_for_cluster(const instr* next);
   /// Lets lanes that wait at a barrier go on.
   void release(unsigned barrier);
 

@@ -41,6 +41,7 @@ public:
   void launch(std::string_view name, device::dim3 grid, device::dim3 block,
               const Args& args) {
     auto x = device::launch{};
+    x.cluster = {0, 0, 0};
     x.module = {1};
     for (auto i = 0u; i < info.kernels.size(); ++i)
       if (info.kernels[i].name == name)

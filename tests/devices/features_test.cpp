@@ -17,6 +17,7 @@ struct features : device_fixture {
   status launch_cooperative(std::string_view name, device::dim3 grid,
                             device::dim3 block, const arguments& args) {
     auto x = device::launch{};
+    x.cluster = {0, 0, 0};
     x.module = module;
     x.kernel = kernel(name);
     x.grid = grid;

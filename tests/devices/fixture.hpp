@@ -159,6 +159,7 @@ struct device_fixture {
     x.kernel = kernel(name);
     x.grid = grid;
     x.block = block;
+    x.cluster = {0, 0, 0};
     x.dynamic_shared = shared;
     x.parameters = args.bytes();
     return dev->enqueue_launch(stream, x);

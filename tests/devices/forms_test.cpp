@@ -501,6 +501,7 @@ struct forms : device_fixture {
                                      std::as_bytes(std::span{*copy}), copy)
                       .ok());
     auto x = device::launch{};
+    x.cluster = {0, 0, 0};
     x.module = module;
     x.kernel = kernel("k");
     x.grid = {std::uint32_t(n / 32)};

@@ -2,6 +2,7 @@
 #include "tests/devices/fixture.hpp"
 
 #include <future>
+#include <thread>
 
 namespace vgpu::test {
 
@@ -133,6 +134,34 @@ BOOST_AUTO_TEST_CASE(a_stream_waits_for_the_host) {
   go_on();
   BOOST_TEST(synchronize() == CUDA_SUCCESS);
   BOOST_TEST(*reinterpret_cast<int*>(word) == 9);
+}
+
+// The work before is over, but what takes the memory away has yet to run when
+// the memory is mapped again.
+BOOST_AUTO_TEST_CASE(memory_mapped_again_waits_for_its_removal) {
+  auto held = std::promise<std::function<void()>>{};
+  auto reached = std::promise<void>{};
+  auto mapped = std::promise<void>{};
+  auto word = memory(4);
+  BOOST_TEST(dev->enqueue_host(first,
+                               [&](std::function<void()> go_on) {
+                                 held.set_value(std::move(go_on));
+                               })
+                 .ok());
+  // Runs between the end of that work and the removal.
+  dev->when_done(first, [&](CUresult) {
+    reached.set_value();
+    mapped.get_future().wait();
+  });
+  BOOST_TEST(dev->unmap(word, granule_bytes).ok());
+  auto host = std::thread{held.get_future().get()};
+  reached.get_future().wait();
+  BOOST_TEST(dev->map(word, granule_bytes).ok());
+  mapped.set_value();
+  host.join();
+  set(first, word, 6);
+  BOOST_TEST(synchronize() == CUDA_SUCCESS);
+  BOOST_TEST(download<int>(word, 1)[0] == 6);
 }
 
 BOOST_AUTO_TEST_CASE(copies_and_fills_with_pitch) {

@@ -60,6 +60,57 @@ BOOST_AUTO_TEST_CASE(a_barrier_that_is_never_met_ends_the_kernel) {
              CUDA_ERROR_LAUNCH_TIMEOUT);
 }
 
+namespace {
+
+// Block 0 waits for its cluster; block 1 never gets there, or gets there if
+// `well` is not 0.
+constexpr auto waits_for_a_cluster = R"(
+.version 8.5
+.target sm_90
+.address_size 64
+.visible .entry waits(.param .u32 well)
+.maxclusterrank 4
+{
+  .reg .pred %p;
+  .reg .b32 %r<3>;
+  ld.param.u32 %r1, [well];
+  mov.u32 %r2, %cluster_ctarank;
+  setp.eq.u32 %p, %r2, 0;
+  @%p bra together;
+  setp.ne.u32 %p, %r1, 0;
+  @%p bra together;
+  bar.sync 1, 64;
+together:
+  barrier.cluster.arrive;
+  barrier.cluster.wait;
+  ret;
+}
+)";
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_cluster_that_never_meets_ends_the_kernel) {
+  load_ptx(waits_for_a_cluster);
+  auto code = [&](device::dim3 grid, device::dim3 cluster, int well) {
+    auto parameters = arguments{well};
+    auto x = device::launch{};
+    x.module = module;
+    x.grid = grid;
+    x.cluster = cluster;
+    x.parameters = parameters.bytes();
+    return dev->enqueue_launch(legacy_stream, x).code();
+  };
+  auto bad = CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  BOOST_TEST(code({8}, {3, 1, 1}, 1) == bad);
+  BOOST_TEST(code({8}, {8, 1, 1}, 1) == bad); // .maxclusterrank
+  BOOST_TEST(code({8}, {2, 0, 1}, 1) == bad);
+  BOOST_TEST(code({8}, {0x80000000u, 0x80000000u, 0xffffffffu}, 1) == bad);
+  BOOST_TEST(code({8}, {4, 1, 1}, 1) == CUDA_SUCCESS);
+  BOOST_TEST(synchronize() == CUDA_SUCCESS);
+  BOOST_TEST(code({8}, {2, 1, 1}, 0) == CUDA_SUCCESS);
+  BOOST_TEST(synchronize() == CUDA_ERROR_LAUNCH_TIMEOUT);
+}
+
 BOOST_AUTO_TEST_CASE(launches_that_cannot_be) {
   auto out = memory(4096);
   auto code = [&](device::dim3 grid, device::dim3 block, unsigned shared = 0) {

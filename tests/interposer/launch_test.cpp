@@ -148,6 +148,40 @@ BOOST_AUTO_TEST_CASE(attributes_of_a_launch) {
              CUDA_ERROR_INVALID_CLUSTER_SIZE);
 }
 
+BOOST_AUTO_TEST_CASE(clusters_that_a_kernel_may_have) {
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  CUlaunchConfig config{};
+  config.gridDimX = config.gridDimY = 32;
+  config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  auto code = [&](unsigned x, unsigned y) {
+    attribute.value.clusterDim = {x, y, 1};
+    return cuLaunchKernelEx(&config, none, nullptr, nullptr);
+  };
+  REQUIRE_OK(code(4, 2));
+  CHECK_CODE(code(0, 1), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  CHECK_CODE(code(4, 4), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  CHECK_CODE(code(1u << 31, 2), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  REQUIRE_OK(cuFuncSetAttribute(
+      none, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+  REQUIRE_OK(code(4, 4));
+  CHECK_CODE(code(8, 4), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  // What the kernel itself requires.
+  for (auto key : {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
+                   CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+                   CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH})
+    REQUIRE_OK(cuFuncSetAttribute(
+        none, key, key == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH ? 2 : 1));
+  REQUIRE_OK(code(2, 1));
+  CHECK_CODE(code(4, 4), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  CHECK_CODE(shape(3, 1, 1, 1, 1, 1), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  REQUIRE_OK(shape(4, 1, 1, 1, 1, 1));
+  BOOST_TEST(last().call.cluster.x == 0U); // the launch asks for none
+}
+
 BOOST_AUTO_TEST_CASE(a_cooperative_launch_fits_the_device_or_is_refused) {
   REQUIRE_OK(cuLaunchCooperativeKernel(none, 132 * 4, 1, 1, 512, 1, 1, 0,
                                        nullptr, nullptr));

@@ -167,12 +167,46 @@ inline void combine_as(bulk_op op, bulk_type t, std::byte* to,
   }
 }
 
-// fa: to, fb: from, fc: bytes, [fe: an mbarrier that hears of them]. imm 0
-// copies; else what is done with the old values, see bulk.hpp.
+// The place in shared memory that the block of that rank knows by this address.
+inline u64 of_rank(const warp& w, u64 address, u32 rank) {
+  return shared_aperture + w.blk.shared_of(rank) +
+         ((address - shared_aperture) & block::in_rank);
+}
+
+// A lane's copy to one place, and the barrier that hears of it, if `at` is one.
+inline const instr* copy_for(warp& w, const instr* in, unsigned l, u64 to,
+                             u64 from, u64 bytes, u64 at) {
+  auto p = to % 16 == 0 ? w.blk.resolve(w, l, to, bytes) : nullptr;
+  if (p == nullptr)
+    return bad_address(w, in, to, 16);
+  auto q = from % 16 == 0 ? w.blk.resolve(w, l, from, bytes) : nullptr;
+  if (q == nullptr)
+    return bad_address(w, in, from, 16);
+  if (in->imm == 0)
+    std::memmove(p, q, bytes);
+  else
+    combine_as(bulk_op(in->imm & 15), bulk_type(in->imm >> 4), p, q, bytes);
+  if (in->o[fe] < 0)
+    return in + 1;
+  auto b = barrier_at(w, l, at);
+  if (b == nullptr)
+    return bad_address(w, in, at, 8);
+  auto x = memory_barrier::of(peek<u64>(b));
+  x.bytes -= s64(bytes);
+  x.settle();
+  poke<u64>(b, x.bits());
+  return in + 1;
+}
+
+// fa: to, fb: from, fc: bytes, [fe: an mbarrier that hears of them], [ff: the
+// ranks of the blocks to which, each time the same place]. imm 0 copies; else
+// what is done with the old values, see bulk.hpp.
 inline const instr* bulk_copy(warp& w, const instr* in) {
   auto to = reg<u64>(w, in, fa);
   auto from = reg<u64>(w, in, fb);
   auto count = reg<u32>(w, in, fc);
+  auto tell = in->o[fe] >= 0 ? reg<u64>(w, in, fe) : nullptr;
+  auto masks = in->o[ff] >= 0 ? reg<u16>(w, in, ff) : nullptr;
   for (auto m = w.mask; m != 0; m &= m - 1) {
     auto l = u32(__builtin_ctz(m));
     auto bytes = u64{count[l]};
@@ -181,26 +215,18 @@ inline const instr* bulk_copy(warp& w, const instr* in) {
     if (bytes % 16 != 0)
       return w.fail(CUDA_ERROR_ILLEGAL_INSTRUCTION, in,
                     "a bulk copy's size is not a multiple of 16");
-    auto p = to[l] % 16 == 0 ? w.blk.resolve(w, l, to[l], bytes) : nullptr;
-    if (p == nullptr)
-      return bad_address(w, in, to[l], 16);
-    auto q = from[l] % 16 == 0 ? w.blk.resolve(w, l, from[l], bytes) : nullptr;
-    if (q == nullptr)
-      return bad_address(w, in, from[l], 16);
-    if (in->imm == 0)
-      std::memmove(p, q, bytes);
-    else
-      combine_as(bulk_op(in->imm & 15), bulk_type(in->imm >> 4), p, q, bytes);
-    if (in->o[fe] < 0)
+    auto at = tell != nullptr ? tell[l] : 0;
+    if (masks == nullptr) {
+      if (copy_for(w, in, l, to[l], from[l], bytes, at) == nullptr)
+        return nullptr;
       continue;
-    auto at = reg<u64>(w, in, fe)[l];
-    auto b = barrier_at(w, l, at);
-    if (b == nullptr)
-      return bad_address(w, in, at, 8);
-    auto x = memory_barrier::of(peek<u64>(b));
-    x.bytes -= s64(bytes);
-    x.settle();
-    poke<u64>(b, x.bits());
+    }
+    for (auto ranks = u32{masks[l]}; ranks != 0; ranks &= ranks - 1) {
+      auto r = u32(__builtin_ctz(ranks));
+      if (copy_for(w, in, l, of_rank(w, to[l], r), from[l], bytes,
+                   of_rank(w, at, r)) == nullptr)
+        return nullptr;
+    }
   }
   return in + 1;
 }
@@ -237,7 +263,7 @@ static const op_entry ops[] = {
     op_entry{"mbarrier.try", &phase_over<false, true>, "P88"},
     op_entry{"mbarrier.try.parity", &phase_over<true, true>, "P84"},
     op_entry{"mbarrier.pending", &pending_count, "D8"},
-    op_entry{"cp.bulk", &bulk_copy, ".884?8"},
+    op_entry{"cp.bulk", &bulk_copy, ".884?8?2"},
 };
 // clang-format on
 

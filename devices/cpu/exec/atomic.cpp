@@ -164,7 +164,7 @@ const instr* atomic(warp& w, const instr* in) {
     auto x = u64(A(a[l] + A(u64(in->imm))));
     auto p = x % sizeof(T) == 0 ? S::lane(w, l, x, sizeof(T)) : nullptr;
     if (p == nullptr)
-      return bad_address(w, in, x, sizeof(T));
+      return bad_address(w, in, S::generic(x), sizeof(T));
     auto old = Op::template run<Plain, T>(p, b[l], c[l]);
     if (d != nullptr)
       d[l] = old;

@@ -121,8 +121,7 @@ template <bool Waits>
 const instr* block_barrier(warp& w, const instr* in) {
   auto which = leading(w, in, fa);
   auto expected = in->o[fb] >= 0 ? leading(w, in, fb) : 0u;
-  // The lowering uses barrier 16 for clusters.
-  if (which > 16)
+  if (which >= block::own_barriers)
     return w.fail(CUDA_ERROR_ILLEGAL_INSTRUCTION, in,
                   "a barrier's number must be below 16");
   // Explicit counts are in whole warps, also where the last is not full.
@@ -156,6 +155,20 @@ inline const instr* barrier_and(warp& w, const instr* in) {
 inline const instr* barrier_or(warp& w, const instr* in) {
   auto& b = w.blk.barriers[leading(w, in, fa)];
   set_pred(w, in, fd, b.result != 0 ? all_lanes : 0u);
+  return in + 1;
+}
+
+inline const instr* cluster_arrive(warp& w, const instr* in) {
+  w.blk.unit.arrive(w);
+  return in + 1;
+}
+
+inline const instr* cluster_wait(warp& w, const instr* in) {
+  return w.wait_for_cluster(in + 1);
+}
+
+inline const instr* explicit_cluster(warp& w, const instr* in) {
+  set_pred(w, in, fd, w.blk.in.explicit_cluster ? all_lanes : 0u);
   return in + 1;
 }
 
@@ -200,6 +213,9 @@ static const op_entry ops[] = {
   op_entry{"nanosleep", &nanosleep, ""},
   op_entry{"bar.sync", &block_barrier<true>, ".4?4?p"},
   op_entry{"bar.arrive", &block_barrier<false>, ".4?4"},
+  op_entry{"barrier.cluster.arrive", &cluster_arrive, ""},
+  op_entry{"barrier.cluster.wait", &cluster_wait, ""},
+  op_entry{"is.explicit.cluster", &explicit_cluster, "P"},
   op_entry{"bar.result.popc", &barrier_popc, "D4"},
   op_entry{"bar.result.and", &barrier_and, "P4"},
   op_entry{"bar.result.or", &barrier_or, "P4"},
@@ -236,19 +252,22 @@ static const op_entry ops[] = {
   SPECIAL("total_smem_size",
           w.blk.in.entry->static_shared + w.blk.in.dynamic_shared)
   SPECIAL("aggr_smem_size", w.shared_bytes)
-  SPECIAL("clusterid.x", w.blk.index.x)
-  SPECIAL("clusterid.y", w.blk.index.y)
-  SPECIAL("clusterid.z", w.blk.index.z)
-  SPECIAL("nclusterid.x", w.blk.in.blocks.x)
-  SPECIAL("nclusterid.y", w.blk.in.blocks.y)
-  SPECIAL("nclusterid.z", w.blk.in.blocks.z)
-  SPECIAL("cluster_ctaid.x", 0)
-  SPECIAL("cluster_ctaid.y", 0)
-  SPECIAL("cluster_ctaid.z", 0)
-  SPECIAL("cluster_nctaid.x", 1)
-  SPECIAL("cluster_nctaid.y", 1)
-  SPECIAL("cluster_nctaid.z", 1)
+  SPECIAL("clusterid.x", w.blk.unit.index.x)
+  SPECIAL("clusterid.y", w.blk.unit.index.y)
+  SPECIAL("clusterid.z", w.blk.unit.index.z)
+  SPECIAL("nclusterid.x", w.blk.in.blocks.x / w.blk.in.cluster.x)
+  SPECIAL("nclusterid.y", w.blk.in.blocks.y / w.blk.in.cluster.y)
+  SPECIAL("nclusterid.z", w.blk.in.blocks.z / w.blk.in.cluster.z)
+  SPECIAL("cluster_ctaid.x", w.blk.in_cluster.x)
+  SPECIAL("cluster_ctaid.y", w.blk.in_cluster.y)
+  SPECIAL("cluster_ctaid.z", w.blk.in_cluster.z)
+  SPECIAL("cluster_nctaid.x", w.blk.in.cluster.x)
+  SPECIAL("cluster_nctaid.y", w.blk.in.cluster.y)
+  SPECIAL("cluster_nctaid.z", w.blk.in.cluster.z)
+  SPECIAL("clusterid.w", 0)
+  SPECIAL("nclusterid.w", 1)
   SPECIAL("cluster_ctaid.w", 0)
+  SPECIAL("cluster_nctaid.w", 1)
   SPECIAL("tid.w", 0)
   SPECIAL("ntid.w", 1)
   SPECIAL("ctaid.w", 0)
@@ -263,8 +282,8 @@ static const op_entry ops[] = {
   SPECIAL("pm1", 0)
   SPECIAL("pm2", 0)
   SPECIAL("pm3", 0)
-  SPECIAL("cluster_ctarank", 0)
-  SPECIAL("cluster_nctarank", 1)
+  SPECIAL("cluster_ctarank", w.blk.rank)
+  SPECIAL("cluster_nctarank", w.blk.unit.size())
   SPECIAL64("clock64", __builtin_ia32_rdtsc())
   SPECIAL64("globaltimer", nanoseconds())
   SPECIAL64("gridid", w.blk.in.number)

@@ -4,6 +4,7 @@
 
 #include "devices/cpu/block.hpp"
 #include "devices/cpu/bulk.hpp"
+#include "devices/cpu/cluster.hpp"
 #include "devices/cpu/float_format.hpp"
 #include "devices/cpu/matrix.hpp"
 #include "devices/cpu/ops.hpp"

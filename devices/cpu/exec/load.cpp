@@ -6,6 +6,23 @@
 
 #include "devices/cpu/exec/access.inl"
 
+// A warp that goes through memory in long steps, each of which begins another
+// page, is on its own: processors guess the next line within a page only.
+inline void read_ahead(warp& w, const instr* in, u64 at) {
+  constexpr auto far = u64{2048};
+  constexpr auto steps = u64{4};
+  constexpr auto line = u64{64};
+  auto& last =
+      w.last_read[(reinterpret_cast<u64>(in) / 16) % w.last_read.size()];
+  auto step = at - last;
+  last = at;
+  if (step + far > 2 * far) {
+    auto next = reinterpret_cast<const char*>(at + steps * step);
+    __builtin_prefetch(next);
+    __builtin_prefetch(next + line);
+  }
+}
+
 template <class T, unsigned N, class S>
 const instr* load(warp& w, const instr* in) {
   using A = typename S::address;
@@ -20,6 +37,8 @@ const instr* load(warp& w, const instr* in) {
     auto how = first % bytes == 0 ? pattern_of(a, bytes) : pattern::other;
     if (how == pattern::coalesced) {
       if (auto p = S::run(w, first, bytes * lanes)) {
+        if constexpr (std::is_base_of_v<global_space, S> && sizeof(T) >= 4)
+          read_ahead(w, in, first);
         if constexpr (N == 1) {
           std::memcpy(d[0], p, bytes * lanes);
         } else {
@@ -54,7 +73,7 @@ const instr* load(warp& w, const instr* in) {
     auto x = u64(A(a[l] + A(offset)));
     auto p = x % bytes == 0 ? S::lane(w, l, x, bytes) : nullptr;
     if (p == nullptr)
-      return bad_address(w, in, x, bytes);
+      return bad_address(w, in, S::generic(x), bytes);
     for (auto i = 0u; i < N; ++i)
       d[i][l] = peek<T>(p + i * sizeof(T));
   }

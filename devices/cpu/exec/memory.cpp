@@ -98,6 +98,59 @@ const instr* is_space(warp& w, const instr* in) {
   return in + 1;
 }
 
+// As above, but of the block's own shared memory only.
+inline const instr* is_own_shared(warp& w, const instr* in) {
+  auto a = reg<u64>(w, in, fa);
+  auto out = lane_mask{0};
+  for (auto l = 0u; l < lanes; ++l) {
+    auto x = a[l] - shared_aperture;
+    out |= x < aperture_bytes && w.blk.rank_of(x) == w.blk.rank ? lane_bits[l]
+                                                                : 0u;
+  }
+  set_pred(w, in, fd, out);
+  return in + 1;
+}
+
+// Between an offset in the window of shared memory and a generic address that
+// means the same to every block of the cluster.
+inline const instr* shared_to_generic(warp& w, const instr* in) {
+  auto a = reg<u64>(w, in, fa);
+  auto own = w.blk.own_shared();
+  return fill<u64>(w, in, [=](unsigned l) {
+    auto x = a[l];
+    return shared_aperture + (x >> block::rank_shift == 0 ? x + own : x);
+  });
+}
+
+inline const instr* generic_to_shared(warp& w, const instr* in) {
+  auto a = reg<u64>(w, in, fa);
+  auto own = w.blk.own_shared();
+  return fill<u64>(w, in, [=](unsigned l) {
+    auto x = a[l] - shared_aperture;
+    return (x & ~block::in_rank) == own ? x & block::in_rank : x;
+  });
+}
+
+// imm: what the window begins at, in these addresses.
+template <class A>
+const instr* map_to_rank(warp& w, const instr* in) {
+  auto a = reg<A>(w, in, fa);
+  auto rank = reg<u32>(w, in, fb);
+  auto base = u64(in->imm);
+  return fill<A>(w, in, [&](unsigned l) {
+    return A(base + w.blk.shared_of(rank[l]) +
+             ((a[l] - base) & block::in_rank));
+  });
+}
+
+template <class A>
+const instr* rank_of(warp& w, const instr* in) {
+  auto a = reg<A>(w, in, fa);
+  auto base = u64(in->imm);
+  return fill<u32>(w, in,
+                   [&](unsigned l) { return w.blk.rank_of(a[l] - base); });
+}
+
 inline const instr* is_global(warp& w, const instr* in) {
   auto a = reg<u64>(w, in, fa);
   auto out = lane_mask{0};
@@ -160,7 +213,14 @@ static const op_entry ops[] = {
   op_entry{"alloca", &allocate_local, "H8"},
   op_entry{"stack.save", &save_stack, "H"},
   op_entry{"stack.restore", &restore_stack, ".8"},
-  op_entry{"isspacep.shared", &is_space<shared_aperture>, "P8"},
+  op_entry{"isspacep.shared", &is_own_shared, "P8"},
+  op_entry{"isspacep.cluster", &is_space<shared_aperture>, "P8"},
+  op_entry{"cvta.shared", &shared_to_generic, "H8"},
+  op_entry{"cvta.to.shared", &generic_to_shared, "H8"},
+  op_entry{"mapa.4", &map_to_rank<u32>, "D44"},
+  op_entry{"mapa.8", &map_to_rank<u64>, "H84"},
+  op_entry{"getctarank.4", &rank_of<u32>, "D4"},
+  op_entry{"getctarank.8", &rank_of<u64>, "D8"},
   op_entry{"isspacep.local", &is_space<local_aperture>, "P8"},
   op_entry{"isspacep.param", &is_space<param_aperture>, "P8"},
   op_entry{"isspacep.global", &is_global, "P8"},

@@ -1,24 +1,37 @@
 // The memories that an instruction may address.
 
+// Another block's shared memory is there only as long as that block runs.
+inline bool of_other_block(u64 offset) {
+  return offset < aperture_bytes && (offset >> block::rank_shift) != 0;
+}
+
 inline const instr* bad_address(warp& w, const instr* in, u64 address,
                                 u64 bytes) {
-  char text[96];
+  char text[128];
+  auto code = CUDA_ERROR_ILLEGAL_ADDRESS;
+  auto x = static_cast<unsigned long long>(address);
+  auto n = static_cast<unsigned long long>(bytes);
   if (address % bytes != 0) {
+    code = CUDA_ERROR_MISALIGNED_ADDRESS;
+    std::snprintf(text, sizeof text, "address 0x%llx is not a multiple of %llu",
+                  x, n);
+  } else if (of_other_block(address - shared_aperture)) {
+    code = CUDA_ERROR_LAUNCH_FAILED;
     std::snprintf(text, sizeof text,
-                  "address 0x%llx is not a multiple of %llu",
-                  static_cast<unsigned long long>(address),
-                  static_cast<unsigned long long>(bytes));
-    return w.fail(CUDA_ERROR_MISALIGNED_ADDRESS, in, text);
+                  "address 0x%llx (%llu bytes) is of no block of the cluster "
+                  "that still runs",
+                  x, n);
+  } else {
+    std::snprintf(text, sizeof text, "illegal address 0x%llx (%llu bytes)", x,
+                  n);
   }
-  std::snprintf(text, sizeof text, "illegal address 0x%llx (%llu bytes)",
-                static_cast<unsigned long long>(address),
-                static_cast<unsigned long long>(bytes));
-  return w.fail(CUDA_ERROR_ILLEGAL_ADDRESS, in, text);
+  return w.fail(code, in, text);
 }
 
 // A space turns addresses into host memory:
 //   run(w, address, bytes)  of consecutive memory, the same for all lanes
 //   lane(w, l, address, bytes)  of one lane
+//   generic(address)  as messages call it
 //   near(w, a, offset, bytes)  whether all 32 may be touched, with no further
 //     check, at run's address of a[0] plus their distance from it
 
@@ -32,6 +45,7 @@ struct global_space {
   static std::byte* lane(warp& w, unsigned, u64 a, u64 bytes) {
     return run(w, a, bytes);
   }
+  static u64 generic(u64 a) { return a; }
   static bool near(warp& w, const u64* a, u64 offset, u64 bytes) {
     auto first = a[0] + offset;
     auto spread = u64{0};
@@ -53,6 +67,7 @@ struct generic_space : global_space {
   }
 };
 
+// The fast ways are the block's own memory.
 template <class A>
 struct shared_space {
   using address = A;
@@ -61,7 +76,12 @@ struct shared_space {
                                                              : nullptr;
   }
   static std::byte* lane(warp& w, unsigned, u64 a, u64 bytes) {
-    return run(w, a, bytes);
+    auto own = run(w, a, bytes);
+    return own == nullptr && of_other_block(a) ? w.blk.shared_at(a, bytes)
+                                               : own;
+  }
+  static u64 generic(u64 a) {
+    return of_other_block(a) ? shared_aperture + a : a;
   }
   static bool near(warp& w, const A* a, u64 offset, u64 bytes) {
     auto highest = A{0};
@@ -84,6 +104,7 @@ struct local_space {
              ? w.local + l * w.local_bytes + a
              : nullptr;
   }
+  static u64 generic(u64 a) { return a; }
   static bool near(warp&, const A*, u64, u64) { return false; }
 };
 
@@ -100,6 +121,7 @@ struct param_space {
   static std::byte* lane(warp& w, unsigned, u64 a, u64 bytes) {
     return run(w, a, bytes);
   }
+  static u64 generic(u64 a) { return a; }
   static bool near(warp&, const A*, u64, u64) { return false; }
 };
 

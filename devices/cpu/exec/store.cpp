@@ -42,7 +42,7 @@ const instr* store(warp& w, const instr* in) {
     auto x = u64(A(a[l] + A(offset)));
     auto p = x % bytes == 0 ? S::lane(w, l, x, bytes) : nullptr;
     if (p == nullptr)
-      return bad_address(w, in, x, bytes);
+      return bad_address(w, in, S::generic(x), bytes);
     for (auto i = 0u; i < N; ++i)
       poke<T>(p + i * sizeof(T), s[i][l]);
   }
