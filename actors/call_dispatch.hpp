@@ -212,8 +212,9 @@ struct call_dispatch {
   status call_program(stream_id stream);
   status operator()(const call::host_call& x);
   status operator()(const call::wait_value& x);
-  /// What the stream waits for by CUDA's rules, now that it is used, may be
-  /// behind a wait that is replayed.
+  /// What a stream is to catch up with may be behind a wait that is replayed.
+  void follow_order(std::size_t device, stream_id stream);
+  /// Likewise what it waits for by CUDA's rules, now that it is used.
   void follow_waits(stream_id stream);
   bool waits_in_replay(stream_id stream) const {
     return self.replayed_waits_.holds({ordinal, stream});

@@ -84,11 +84,14 @@ status call_dispatch::operator()(const call::host_call& x) {
 
 status call_dispatch::catch_up() {
   for (std::size_t d = 0; d < self.devices_.size(); ++d)
-    for (auto stream : self.states_[d].streams())
+    for (auto stream : self.states_[d].streams()) {
+      if (self.replayed_waits_.any()) [[unlikely]]
+        follow_order(d, stream);
       if (auto ok = self.orders_[d].join(*self.devices_[d], stream,
                                          self.states_[d].streams());
           !ok)
         return ok;
+    }
   return {};
 }
 
@@ -138,25 +141,39 @@ status call_dispatch::operator()(const call::wait_value& x) {
     return ok;
   if (is_answered()) {
     ++self.open_host_calls_;
-    return self.replayed_waits_.begin(dev(), {ordinal, x.stream.id}, what.call);
+    return self.replayed_waits_.begin(
+        dev(), {ordinal, x.stream.id}, what.call,
+        self.blocking_[ordinal].contains(x.stream.id));
   }
   if (auto ok = unit->enqueue_wait(x.stream.id, wanted); !ok)
     return ok;
   return call_program(x.stream.id);
 }
 
+void call_dispatch::follow_order(std::size_t device, stream_id stream) {
+  auto& waits = self.replayed_waits_;
+  auto& on = *self.devices_[device];
+  replayed_waits::place in{device, stream};
+  if (self.orders_[device].awaits_all(stream))
+    for (auto other : self.states_[device].streams())
+      waits.waits(on, in, other);
+  else if (self.orders_[device].awaits_legacy(stream))
+    waits.waits(on, in, legacy_stream);
+}
+
 void call_dispatch::follow_waits(stream_id stream) {
   auto& waits = self.replayed_waits_;
-  replayed_waits::place in{ordinal, stream};
   const auto& blocking = self.blocking_[ordinal];
-  if (order().awaits_all(stream))
-    for (auto other : state().streams())
-      waits.waits(dev(), in, other);
-  else if (order().awaits_legacy(stream) || blocking.contains(stream))
-    waits.waits(dev(), in, legacy_stream);
-  if (stream == legacy_stream)
-    for (auto other : blocking)
-      waits.waits(dev(), in, other);
+  follow_order(ordinal, stream);
+  if (blocking.contains(stream))
+    waits.waits(dev(), {ordinal, stream}, legacy_stream);
+  if (stream != legacy_stream)
+    return;
+  for (auto other : blocking)
+    waits.waits(dev(), {ordinal, legacy_stream}, other);
+  // All that comes in these streams from now on waits for what comes here.
+  for (auto other : blocking)
+    waits.waits(dev(), {ordinal, other}, legacy_stream);
 }
 
 } // namespace vgpu

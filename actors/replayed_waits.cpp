@@ -37,6 +37,7 @@ struct replayed_waits::point {
 /// Where the stream stops: it goes on when it has come here and was let go.
 struct replayed_waits::gate {
   place in;
+  std::shared_ptr<point> legacy_before; // of a blocking stream
   point arrived;
   std::function<void()> go_on; // set before `arrived` is reached
 
@@ -45,10 +46,31 @@ struct replayed_waits::gate {
   }
 };
 
-status replayed_waits::begin(device::device& on, place in, call_number call) {
+std::shared_ptr<replayed_waits::point>
+replayed_waits::now_in(device::device& on, place in) const {
+  if (in.stream == legacy_stream)
+    if (auto known = legacy_before(in.ordinal); known)
+      return known;
+  auto out = std::make_shared<point>();
+  on.when_done(in.stream, [out](CUresult) { out->reach(); });
+  return out;
+}
+
+std::shared_ptr<replayed_waits::point>
+replayed_waits::legacy_before(std::size_t ordinal) const {
+  for (auto& [call, x] : gates_)
+    if (x->in.ordinal == ordinal && x->legacy_before)
+      return x->legacy_before;
+  return nullptr;
+}
+
+status replayed_waits::begin(device::device& on, place in, call_number call,
+                             bool blocking) {
   auto made = std::make_shared<gate>();
   auto before = std::make_shared<point>();
   made->in = in;
+  if (blocking && in.stream != legacy_stream)
+    made->legacy_before = now_in(on, {in.ordinal, legacy_stream});
   auto ok =
       on.enqueue_host(in.stream, [made, before](std::function<void()> go_on) {
         made->go_on = std::move(go_on);
@@ -63,10 +85,10 @@ status replayed_waits::begin(device::device& on, place in, call_number call) {
 }
 
 bool replayed_waits::end(call_number call, std::span<const streams_of> all) {
-  auto found = gates_.extract(call.value);
-  if (found.empty())
+  auto found = gates_.find(call.value);
+  if (found == gates_.end())
     return false;
-  auto its = std::move(found.mapped());
+  auto its = found->second;
 
   // What waits for it is not to be waited for, but what comes before that is.
   struct counter {
@@ -84,12 +106,13 @@ bool replayed_waits::end(call_number call, std::span<const streams_of> all) {
       if (place{d, stream} == its->in)
         continue;
       ++rest->missing;
-      if (auto held = held_.find({d, stream}); held != held_.end())
-        held->second.front().before->when_reached([rest] { rest->one(); });
-      else
-        all[d].on->when_done(stream, [rest](CUresult) { rest->one(); });
+      auto held = held_.find({d, stream});
+      auto before = held != held_.end() ? held->second.front().before
+                                        : now_in(*all[d].on, {d, stream});
+      before->when_reached([rest] { rest->one(); });
     }
 
+  gates_.erase(found);
   for (auto& [where, obstacles] : held_)
     std::erase_if(obstacles, [&](auto& x) { return x.call == call; });
   std::erase_if(held_, [](auto& x) { return x.second.empty(); });
@@ -118,8 +141,7 @@ void replayed_waits::inherit(device::device& on, place in,
   };
   if (std::all_of(calls.begin(), calls.end(), is_known))
     return;
-  auto before = std::make_shared<point>();
-  on.when_done(in.stream, [before](CUresult) { before->reach(); });
+  auto before = now_in(on, in);
   for (auto& x : calls)
     if (!is_known(x))
       held_[in].push_back({x, before});

@@ -39,8 +39,10 @@ public:
     return events_.contains({ordinal, event});
   }
 
-  /// The stream stops here until end().
-  status begin(device::device& on, place in, call_number call);
+  /// The stream stops here until end(). `blocking`: the legacy stream waits for
+  /// it, and on a GPU whatever is enqueued there from now on, a question
+  /// whether it is done as well.
+  status begin(device::device& on, place in, call_number call, bool blocking);
 
   /// A device's streams.
   struct streams_of {
@@ -71,6 +73,11 @@ private:
   void inherit(device::device& on, place in,
                const std::vector<call_number>& calls);
   std::vector<call_number> calls_at(place in) const;
+  /// Reached when all that is in the stream now is done.
+  std::shared_ptr<point> now_in(device::device& on, place in) const;
+  /// What the legacy stream had before the first of the open ones in a blocking
+  /// stream; null where there is none.
+  std::shared_ptr<point> legacy_before(std::size_t ordinal) const;
 
   std::map<std::uint64_t, std::shared_ptr<gate>> gates_; // by call number
   std::map<place, std::vector<obstacle>> held_;          // in stream order

@@ -72,8 +72,8 @@ struct replay {
     changed.wait(guard, [&] { return order.size() == count; });
     return order;
   }
-  void begin(stream_id in, std::uint64_t call) {
-    BOOST_REQUIRE(waits.begin(*dev, {0, in}, call_number{call}).ok());
+  void begin(stream_id in, std::uint64_t call, bool blocking = false) {
+    BOOST_REQUIRE(waits.begin(*dev, {0, in}, call_number{call}, blocking).ok());
   }
   bool end(std::uint64_t call) {
     replayed_waits::streams_of all{dev.get(), {legacy_stream, a, b, c}};
@@ -150,6 +150,22 @@ BOOST_AUTO_TEST_CASE(a_stream_behind_another_is_held_with_it) {
   BOOST_TEST(waits.holds({0, legacy_stream}));
   BOOST_TEST(end(1));
   BOOST_TEST(!waits.holds({0, legacy_stream}));
+}
+
+BOOST_AUTO_TEST_CASE(the_legacy_stream_is_asked_before_it_would_wait) {
+  // A device may let the question wait for the blocking stream, as a GPU does.
+  stream_id blocking{13};
+  BOOST_REQUIRE(dev->create_stream(blocking, false, 0).ok());
+  long_work(legacy_stream, 'l');
+  begin(blocking, 1, true);
+  work(blocking, 'A');
+  BOOST_TEST(!waits.holds({0, legacy_stream}));
+  waits.waits(*dev, {0, legacy_stream}, blocking);
+  work(legacy_stream, 'L'); // behind the blocking one, and not waited for
+  BOOST_TEST(end(1));
+  BOOST_TEST(!is_done('A'));
+  finish('l');
+  BOOST_TEST(when_done(3) == "lAL");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
