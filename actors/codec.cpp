@@ -81,13 +81,14 @@ protection read_protection(wire::Protection x) {
     return protection::none;
   case wire::Protection::JOURNAL:
     return protection::journal;
+  case wire::Protection::SNAPSHOT:
+    return protection::snapshot;
   }
   throw bad_value{"an unknown protection level"};
 }
 
 wire::Protection to_wire(protection x) {
-  return x == protection::none ? wire::Protection::NONE
-                               : wire::Protection::JOURNAL;
+  return static_cast<wire::Protection>(x);
 }
 
 // -- one pair for each message ------------------------------------------------
@@ -257,6 +258,7 @@ void write(wire::Specification::Builder to, const specification& x) {
   to.setBeside(x.beside.value);
   to.setApart(x.apart.value);
   to.setWaitMs(x.wait_ms);
+  to.setSnapshotMs(x.snapshot_ms);
 }
 specification read(wire::Specification::Reader x) {
   auto where = static_cast<std::uint16_t>(x.getLocality());
@@ -276,6 +278,7 @@ specification read(wire::Specification::Reader x) {
   out.beside = {x.getBeside()};
   out.apart = {x.getApart()};
   out.wait_ms = x.getWaitMs();
+  out.snapshot_ms = x.getSnapshotMs();
   return out;
 }
 

@@ -97,7 +97,11 @@ void put(builder to, const refused& x) {
 }
 
 void put(builder to, const checkpoint& x) {
-  to.initCheckpoint().setCompress(x.compress);
+  auto c = to.initCheckpoint();
+  c.setCompress(x.compress);
+  c.setGoOn(x.go_on);
+  c.setOrder(x.order);
+  c.setInMemory(x.in_memory);
 }
 void put(builder to, const go_on&) {
   to.setGoOn();
@@ -107,6 +111,9 @@ void put(builder to, const checkpointed& x) {
   c.setPosition(x.position);
   c.setBytes(x.bytes);
   c.setAnswers(x.answers);
+  c.setPauseNs(x.pause_ns);
+  c.setOrder(x.order);
+  c.setOnDisk(x.on_disk);
 }
 void put(builder to, const not_checkpointed& x) {
   to.setNotCheckpointed(x.why);
@@ -178,6 +185,22 @@ answer get(wire::Answer::Reader x) {
   return out;
 }
 
+checkpoint get(wire::Checkpoint::Reader x) {
+  return {.compress = x.getCompress(),
+          .go_on = x.getGoOn(),
+          .order = x.getOrder(),
+          .in_memory = x.getInMemory()};
+}
+
+checkpointed get(wire::Checkpointed::Reader x) {
+  return {.position = x.getPosition(),
+          .bytes = x.getBytes(),
+          .answers = x.getAnswers(),
+          .pause_ns = x.getPauseNs(),
+          .order = x.getOrder(),
+          .on_disk = x.getOnDisk()};
+}
+
 differs get(wire::Differs::Reader x) {
   differs out{{}, x.getTotal()};
   for (auto call : x.getCalls())
@@ -205,13 +228,11 @@ result<body> get(reader x) {
   case wire::DataHead::REFUSED:
     return body{refused{x.getRefused().cStr()}};
   case wire::DataHead::CHECKPOINT:
-    return body{checkpoint{x.getCheckpoint().getCompress()}};
+    return body{get(x.getCheckpoint())};
   case wire::DataHead::GO_ON:
     return body{go_on{}};
   case wire::DataHead::CHECKPOINTED:
-    return body{checkpointed{x.getCheckpointed().getPosition(),
-                             x.getCheckpointed().getBytes(),
-                             x.getCheckpointed().getAnswers()}};
+    return body{get(x.getCheckpointed())};
   case wire::DataHead::NOT_CHECKPOINTED:
     return body{not_checkpointed{x.getNotCheckpointed().cStr()}};
   case wire::DataHead::STATE_WANTED:

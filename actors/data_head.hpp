@@ -68,12 +68,18 @@ struct refused {
 
 struct checkpoint {
   bool compress = false;
+  bool go_on = false; // a snapshot: the worker only pauses
+  std::uint64_t order = 0;
+  std::uint64_t in_memory = 0; // with more device memory: on the disk
 };
 struct go_on {};
 struct checkpointed {
   std::uint64_t position = 0;
   std::uint64_t bytes = 0;   // of the state's file
   std::uint64_t answers = 0; // that must have arrived
+  std::uint64_t pause_ns = 0;
+  std::uint64_t order = 0; // the checkpoint's
+  bool on_disk = false;
 };
 struct not_checkpointed {
   std::string why;

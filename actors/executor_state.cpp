@@ -335,8 +335,25 @@ struct executor::restoring {
     return {};
   }
 
+  /// A state may have lain where its program can write: it is made of what a
+  /// state is made of, and of no other work.
+  static status check_kept(std::uint64_t number,
+                           std::span<const std::uint64_t> words) {
+    auto kept = false;
+    auto look = [&]<class Call>(const Call&, std::uint8_t) {
+      kept = living_calls::keeps<Call>();
+    };
+    if (auto ok = call::decode(words, look); !ok)
+      return ok;
+    if (!kept)
+      return wrong("call " + std::to_string(number) + " leaves nothing behind");
+    return {};
+  }
+
   status objects() {
     for (auto& [number, words] : index().living) {
+      if (auto ok = check_kept(number, words); !ok)
+        return ok;
       record what{.call = {number},
                   .end = number,
                   .slot = 0,

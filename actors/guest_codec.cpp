@@ -6,6 +6,7 @@
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -62,10 +63,12 @@ result<hello> decode_hello(std::span<const std::uint64_t> words) {
         out.specification.share = wish.getShare();
         out.specification.memory = wish.getMemory();
         out.specification.gpus = wish.getGpus();
+        auto protection = static_cast<unsigned>(wish.getProtection());
+        if (protection > static_cast<unsigned>(control::protection::snapshot))
+          return fault{CUDA_ERROR_INVALID_VALUE,
+                       "a program wants an unknown kind of protection"};
         out.specification.protection =
-            wish.getProtection() == wire::Protection::NONE
-                ? control::protection::none
-                : control::protection::journal;
+            static_cast<control::protection>(protection);
         out.specification.limit = wish.getLimit();
         out.specification.priority = wish.getPriority();
         out.specification.node = wish.getNode().cStr();
@@ -79,6 +82,8 @@ result<hello> decode_hello(std::span<const std::uint64_t> words) {
         out.specification.beside = {wish.getBeside()};
         out.specification.apart = {wish.getApart()};
         out.specification.wait_ms = wish.getWaitMs();
+        out.specification.snapshot_ms =
+            std::max(wish.getSnapshotMs(), control::shortest_snapshot_ms);
         out.resumed = in.getResumed();
         return out;
       });
@@ -88,9 +93,9 @@ result<std::uint64_t> decode_notice(std::span<const std::uint64_t> words) {
   return read<wire::GuestNotice>(
       words, "notice of a program",
       [](wire::GuestNotice::Reader in) -> result<std::uint64_t> {
-        if (!in.isProtectionLowered())
+        if (!in.isJournalFills())
           return fault{CUDA_ERROR_NOT_SUPPORTED, "a notice of unknown kind"};
-        return in.getProtectionLowered();
+        return in.getJournalFills();
       });
 }
 

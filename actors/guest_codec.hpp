@@ -21,8 +21,8 @@ struct hello {
 /// What a program says first. A fault where it is malformed.
 result<hello> decode_hello(std::span<const std::uint64_t> words);
 
-/// The bytes at which the program's log lost its protection; a fault where the
-/// notice is malformed or of an unknown kind.
+/// The bytes of the program's log, which fills; a fault where the notice is
+/// malformed or of an unknown kind.
 result<std::uint64_t> decode_notice(std::span<const std::uint64_t> words);
 
 std::vector<std::uint64_t> encode_welcome(const control::lease& lease);

@@ -19,7 +19,8 @@ json to_json(const control::specification& x) {
           {"where", static_cast<unsigned>(x.where)},
           {"beside", x.beside.value},
           {"apart", x.apart.value},
-          {"wait_ms", x.wait_ms}};
+          {"wait_ms", x.wait_ms},
+          {"snapshot_ms", x.snapshot_ms}};
 }
 
 /// What a former release did not write has its default.
@@ -28,8 +29,9 @@ control::specification spec_from_json(const json& x) {
   out.share = x.at("share");
   out.memory = x.at("memory");
   out.gpus = x.at("gpus");
-  out.protection = x.at("protection") == 0u ? control::protection::none
-                                            : control::protection::journal;
+  auto protection = x.at("protection").get<unsigned>();
+  if (protection <= static_cast<unsigned>(control::protection::snapshot))
+    out.protection = static_cast<control::protection>(protection);
   out.limit = x.value("limit", out.limit);
   out.priority = x.value("priority", out.priority);
   out.node = x.value("wanted_node", out.node);
@@ -39,6 +41,7 @@ control::specification spec_from_json(const json& x) {
   out.beside = {x.value("beside", std::uint64_t{0})};
   out.apart = {x.value("apart", std::uint64_t{0})};
   out.wait_ms = x.value("wait_ms", out.wait_ms);
+  out.snapshot_ms = x.value("snapshot_ms", out.snapshot_ms);
   return out;
 }
 

@@ -18,6 +18,14 @@ namespace vgpu {
 /// nothing behind (call::lasts).
 class living_calls {
 public:
+  /// Whether such a call may be among those that are kept.
+  template <class Call>
+  static constexpr bool keeps() noexcept {
+    using call::lasts;
+    return Call::lasting == lasts::begins || Call::lasting == lasts::alters ||
+           Call::lasting == lasts::retires;
+  }
+
   /// An executed call and its message.
   template <class Call>
   void note(const Call& x, std::uint8_t device, call_number at,

@@ -324,7 +324,9 @@ void manager_core::handle(const std::string& peer,
   auto where = name(session->where);
   out.text =
       name(*session) +
-      (back    ? " runs on " + where + " again: nothing else would have it"
+      (back ? " runs on " + where + " again: " +
+                  (session->moving->met.empty() ? "nothing else would have it"
+                                                : session->moving->met)
        : moved ? " went from " + name(session->moving->from) + " to " + where
                : " runs on " + where + " again");
   auto failure = back ? out.text : std::string{};
@@ -377,6 +379,8 @@ void manager_core::movement_met_loss(session_record& x,
   if (!x.moving->taken)
     return finish_movement(x, "its worker was lost: " + reason);
   // Back to where it came from, before it looks elsewhere.
+  if (x.moving->met.empty())
+    x.moving->met = reason;
   x.moving->target.reset();
   if (x.moving->what == session_movement::kind::migrate)
     x.where = x.moving->from;

@@ -89,9 +89,7 @@ std::string manager_core::status_json() const {
                {"priority", x.spec.priority},
                {"memory", x.spec.memory},
                {"gpus", x.spec.gpus},
-               {"protection", x.spec.protection == control::protection::none
-                                  ? "none"
-                                  : "journal"},
+               {"protection", name_of(x.spec.protection)},
                {"sessions", json::array()}};
     entry["sessions"].push_back(describe(x));
   }

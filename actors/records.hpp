@@ -48,6 +48,7 @@ struct session_movement {
   /// Where it is to go; unset: wherever there is room.
   std::optional<policy::place> target{};
   bool taken = false; // its client has the state
+  std::string met{};  // why a worker that was to go on from it did not
   time_point until{}; // for its client to answer
   /// Who waits for the outcome.
   std::string peer{};

@@ -58,6 +58,7 @@ void session_client::act() {
       read_socket();
     forward();
     look_at_movement();
+    look_at_snapshots();
     keep_alive();
     fail_calls();
   }
@@ -72,9 +73,11 @@ std::chrono::milliseconds session_client::patience() const {
   if (movement_)
     return 5ms;
   if (!forwarding_)
-    return -1ms;
+    return until_snapshot();
   auto rest = next_keepalive_ - clock::now();
-  return std::max(std::chrono::ceil<std::chrono::milliseconds>(rest), 1ms);
+  auto beat = std::max(std::chrono::ceil<std::chrono::milliseconds>(rest), 1ms);
+  auto snapshot = until_snapshot();
+  return snapshot < 0ms ? beat : std::min(beat, snapshot);
 }
 
 void session_client::wait() {
@@ -151,21 +154,17 @@ void session_client::read_guest() {
     return end("the program ended");
   if (!area_)
     return greet(**in);
-  auto bytes = guest::decode_notice((*in)->words);
-  if (!bytes)
-    return;
-  tell(make_event("protection-lowered",
-                  "the call log of " + program_.name + " reached " +
-                      std::to_string(*bytes) +
-                      " bytes; from now on its session is not protected"));
+  if (guest::decode_notice((*in)->words))
+    note_filling();
 }
 
 void session_client::greet(packet& in) {
   auto hello = guest::decode_hello(in.words);
   if (!hello)
     return end(hello.why().what);
-  if (in.descriptors.size() != 4)
-    return end("a program hands over four descriptors");
+  if (in.descriptors.size() < 4)
+    return end("a program hands over four descriptors, and places for "
+               "snapshots");
   auto area = session_area::open(std::move(in.descriptors[0]),
                                  std::move(in.descriptors[1]),
                                  std::move(in.descriptors[2]));
@@ -173,6 +172,7 @@ void session_client::greet(packet& in) {
     return end(area.why().what);
   area_ = std::make_shared<session_area>(std::move(*area));
   doorbell_ = std::move(in.descriptors[3]);
+  places_ = state_places::take(in.descriptors, 4);
   reader_.emplace(*area_, doorbell_.get(), 0);
   program_ = hello->program;
   program_.host = host_id_once();
@@ -257,6 +257,7 @@ void session_client::serve(const control::lease& lease) {
   if (lease_)
     former_ = lease_;
   lease_ = lease;
+  postponed_.reset();
   movement_.reset();
   woken_ = true; // a log has one reader
   suspected_ = false;
@@ -266,16 +267,20 @@ void session_client::serve(const control::lease& lease) {
   forwarding_.reset();
   auto& header = area_->header();
   moved_ = former_ && former_->epoch != lease.epoch;
-  if (moved_ && !held_ &&
-      (header.trimmed.load() != 0 ||
-       header.protection_level.load() ==
-           static_cast<std::uint32_t>(protection::none)))
+  if (moved_)
+    choose_beginning();
+  look_at_filling();
+  next_snapshot_ =
+      clock::now() + std::chrono::milliseconds{specification_.snapshot_ms};
+  if (moved_ && !held_ && (header.trimmed.load() != 0 || !is_protected()))
     return lose_session("its worker was lost and it had no protection");
   former_.reset();
   write_ticket();
   header.served_epoch = lease.epoch.value;
   replay_until_ = moved_ ? header.tail.load() : 0;
-  replay_told_ = answer_told_ = !moved_ || held_;
+  replay_from_ = held_ && held_->snapshot ? held_->position : 0;
+  auto replays = moved_ && (!held_ || held_->snapshot);
+  replay_told_ = answer_told_ = !replays;
   replay_began_ = clock::now();
   auto same_host = lease.worker.host == host_;
   if (options_.transport != transport::forwarded && same_host &&
@@ -316,6 +321,7 @@ bool session_client::fence() {
 /// now on, as it does when a GPU falls off the bus.
 void session_client::lose_session(const std::string& why) {
   lost_ = true;
+  postponed_.reset();
   movement_.reset();
   held_.reset();
   worker_ = unique_fd{};
@@ -364,6 +370,7 @@ void session_client::suspect(const std::string& why) {
   if (suspected_ || !lease_ || lost_)
     return;
   suspected_ = true;
+  last_suspicion_ = why;
   spdlog::warn("session {}: epoch {} on {}: {}", lease_->session.value,
                lease_->epoch.value, lease_->node, why);
   tell(control::suspect{lease_->session, lease_->epoch, why});
@@ -381,11 +388,14 @@ void session_client::report_progress(const data::progress& x) {
   auto since = milliseconds{clock::now() - replay_began_}.count();
   if (!replay_told_ && x.received >= replay_until_) {
     replay_told_ = true;
-    auto event = make_event("session-replayed",
-                            program_.name + ": " + std::to_string(x.calls) +
-                                " calls were replayed on " + lease_->node);
-    event.calls = x.calls;
-    event.bytes = replay_until_;
+    auto calls = x.calls - std::min(x.calls, calls_before_);
+    auto event = make_event(
+        "session-replayed",
+        program_.name + ": " + std::to_string(calls) +
+            " calls were replayed on " + lease_->node +
+            (replay_from_ == 0 ? "" : ", those since its last snapshot"));
+    event.calls = calls;
+    event.bytes = replay_until_ - replay_from_;
     event.milliseconds = since;
     tell(std::move(event));
   }

@@ -9,7 +9,9 @@
 #include "actors/state_transfer.hpp"
 #include "actors/unix_socket.hpp"
 #include "schema/call_log.hpp"
+#include "schema/state_places.hpp"
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -55,7 +57,8 @@ struct session_client_options {
   /// How long a worker may take to come to a call's boundary and describe its
   /// session.
   std::chrono::milliseconds pause_within{30'000};
-  /// A state of more bytes lies in a file of `state_dir`, not in memory.
+  /// A state of more bytes lies on a disk, not in memory: one that is suspended
+  /// in `state_dir`, a snapshot where the program made room for it.
   std::uint64_t state_memory = std::uint64_t{4} << 30;
   std::string state_dir = "/var/tmp";
 };
@@ -140,6 +143,28 @@ private:
   bool sleeps_until_called() const { return let_go_ && held_ && !woken_; }
   void restored();
 
+  // snapshots (session_client_snapshots.cpp)
+  bool is_protected() const;
+  bool may_snapshot() const;
+  bool wants_snapshots() const;
+  std::chrono::milliseconds until_snapshot() const;
+  void look_at_snapshots();
+  std::uint64_t uncovered() const;
+  void look_at_filling();
+  void note_filling();
+  void begin_movement(bool snapshot);
+  void begin_snapshot();
+  std::uint64_t written() const;
+  std::chrono::milliseconds stops_within() const;
+  status receive_snapshot(data::checkpointed& x);
+  void keep_snapshot();
+  void report_snapshot(std::uint64_t bytes, std::chrono::nanoseconds pause);
+  /// `lasting`: no state can be described, as far as one can tell.
+  void give_up_snapshot(const std::string& why, bool lasting);
+  void end_snapshot();
+  void choose_beginning();
+  bool recover_snapshot();
+
   zmq::context_t& zmq_;
   session_client_options options_;
   unique_fd guest_;
@@ -160,6 +185,7 @@ private:
   control::specification specification_;
   std::shared_ptr<session_area> area_;
   unique_fd doorbell_;
+  state_places places_;
   std::optional<log_reader> reader_;
 
   std::optional<control::lease> lease_;
@@ -167,9 +193,12 @@ private:
   bool resumed_ = false;
   bool lost_ = false;
   bool suspected_ = false;
+  std::string last_suspicion_;
   bool greeted_ = false;
   bool moved_ = false; // this epoch's worker replays a former one's calls
+  std::uint64_t replay_from_ = 0;
   std::uint64_t replay_until_ = 0;
+  std::uint64_t calls_before_ = 0; // of the session, that the snapshot covers
   clock::time_point replay_began_{};
   bool replay_told_ = true;
   bool answer_told_ = true;
@@ -177,9 +206,14 @@ private:
   /// The worker was asked for the session's state.
   struct movement {
     clock::time_point began;
+    std::uint64_t order = 0;
     std::optional<data::checkpointed> stopped;
     std::optional<state_inflow> inflow; // from a worker elsewhere
     unique_fd file;                     // from one on this host
+    bool snapshot = false;              // the worker goes on where it is
+    // Of a snapshot: where it goes, in memory or on the disk.
+    std::array<std::size_t, 2> places{};
+    std::uint64_t written_before = 0; // what lay there
   };
   /// A state that no worker has yet taken over.
   struct held_state {
@@ -187,11 +221,25 @@ private:
     std::uint64_t bytes = 0;
     std::uint64_t position = 0;
     clock::time_point began; // when its worker was asked to stop
+    bool snapshot = false;   // calls were made since
+    unsigned tries = 0;      // workers that were to make it again
   };
   std::optional<movement> movement_;
   std::optional<held_state> held_;
   bool let_go_ = false; // the worker that the state is of serves no more
   bool woken_ = false;  // the manager knows that the program calls
+
+  clock::time_point next_snapshot_{};
+  std::chrono::milliseconds retry_after_{200};
+  bool fills_ = false;            // the journal is to be trimmed
+  bool snapshot_useless_ = false; // no worker could make it again
+  std::string snapshot_trouble_;  // that was told
+  std::optional<control::pause_session> postponed_; // until a snapshot is there
+  struct {
+    std::uint64_t count = 0;
+    std::chrono::nanoseconds longest{0};
+  } snapshots_; // since the last event that told of them
+  clock::time_point snapshots_told_{};
 
   unique_fd worker_; // of a mapped worker
   std::unique_ptr<forwarding> forwarding_;

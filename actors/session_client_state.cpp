@@ -33,14 +33,19 @@ void session_client::pause(const control::pause_session& order) {
   };
   if (lost_ || !lease_ || lease_->epoch != order.epoch)
     return refuse("it is not served in this epoch");
+  // A snapshot is soon done.
+  if (movement_ && movement_->snapshot) {
+    postponed_ = order;
+    return;
+  }
   if (movement_ || held_)
     return refuse("it is being moved already");
   auto attached = worker_ || (forwarding_ && forwarding_->attached);
   if (!attached || suspected_)
     return refuse("its worker does not answer");
-  movement_.emplace();
-  movement_->began = clock::now();
-  tell_worker(data::checkpoint{.compress = !worker_});
+  begin_movement(false);
+  tell_worker(
+      data::checkpoint{.compress = !worker_, .order = movement_->order});
 }
 
 /// What both kinds of workers say of it.
@@ -50,16 +55,25 @@ void session_client::take_movement(const data::head& head, unique_fd file) {
   else if (auto* stopped = std::get_if<data::checkpointed>(&head.body))
     on(*stopped, std::move(file));
   else if (auto* why = std::get_if<data::not_checkpointed>(&head.body))
-    cancel_movement(why->why);
+    movement_ && movement_->snapshot ? give_up_snapshot(why->why, true)
+                                     : cancel_movement(why->why);
 }
 
 void session_client::on(const data::checkpointed& x, unique_fd file) {
   // Of an order that was given up: the worker must not stay like this.
-  if (!movement_ || movement_->stopped)
+  if (!movement_)
     return tell_worker(data::go_on{});
+  if (movement_->stopped || x.order != movement_->order)
+    return;
   movement_->stopped = x;
   if (worker_) {
-    movement_->file = std::move(file);
+    if (!movement_->snapshot)
+      movement_->file = std::move(file);
+    return look_at_movement();
+  }
+  if (movement_->snapshot) {
+    if (auto ok = receive_snapshot(*movement_->stopped); !ok)
+      return give_up_snapshot(ok.why().what, false);
     return look_at_movement();
   }
   auto inflow = state_inflow::begin(x.bytes);
@@ -96,11 +110,16 @@ void session_client::look_at_movement() {
     return;
   if (suspected_ || (!worker_ && !(forwarding_ && forwarding_->attached)))
     return cancel_movement("its worker does not answer any more");
-  if (clock::now() - movement_->began > options_.pause_within)
-    return cancel_movement(
-        "it does not come to rest within " +
-        std::to_string(options_.pause_within.count()) +
-        " ms; a kernel or a host function of the program takes longer");
+  // The worker of a snapshot goes on: what is left takes what it takes.
+  auto goes_on = movement_->snapshot && movement_->stopped;
+  auto limit = stops_within();
+  if (!goes_on && clock::now() - movement_->began > limit) {
+    auto why = "it does not come to rest within " +
+               std::to_string(limit.count()) +
+               " ms; a kernel or a host function of the program takes longer";
+    return movement_->snapshot ? give_up_snapshot(why, true)
+                               : cancel_movement(why);
+  }
   if (!movement_->stopped)
     return;
   if (auto& inflow = movement_->inflow; inflow && !inflow->complete()) {
@@ -108,14 +127,18 @@ void session_client::look_at_movement() {
       tell_worker(*range);
     return;
   }
-  if (!waits_before(movement_->stopped->position))
-    hold_state();
+  if (waits_before(movement_->stopped->position) ||
+      (forwarding_ && forwarding_->answers_seen < movement_->stopped->answers))
+    return;
+  movement_->snapshot ? keep_snapshot() : hold_state();
 }
 
 /// The session runs on where it is.
 void session_client::cancel_movement(const std::string& why) {
   if (!movement_)
     return;
+  if (movement_->snapshot)
+    return give_up_snapshot(why, false);
   movement_.reset();
   tell_worker(data::go_on{});
   tell(control::paused{lease_->session, lease_->epoch, why, 0, 0});
@@ -151,8 +174,11 @@ void session_client::hold_state() {
     return cancel_movement("its state is of another call");
   if (auto ok = spill(file, stopped.bytes); !ok)
     return cancel_movement(ok.why().what);
-  held_ = held_state{std::move(file), stopped.bytes, stopped.position,
-                     movement_->began};
+  held_.emplace();
+  held_->file = std::move(file);
+  held_->bytes = stopped.bytes;
+  held_->position = stopped.position;
+  held_->began = movement_->began;
   movement_.reset();
   let_go_ = true;
   woken_ = false;
@@ -189,7 +215,9 @@ void session_client::restored() {
       tell(control::restored{lease_->session, lease_->epoch, 0, 0});
     return;
   }
-  tell(control::restored{lease_->session, lease_->epoch, held_->bytes,
+  // After a failure the replay is what is told of.
+  auto bytes = held_->snapshot ? 0 : held_->bytes;
+  tell(control::restored{lease_->session, lease_->epoch, bytes,
                          milliseconds_since(held_->began)});
   held_.reset();
 }

@@ -88,6 +88,9 @@ void session_server::act() {
   // The devices' threads may answer until the executor is gone.
   exec_.reset();
   mapped_.reset();
+  // Whoever looks for this worker finds nobody, also while somebody holds it.
+  listener_ = unique_fd{};
+  strangers_.clear();
 }
 
 // -- waiting
@@ -277,7 +280,7 @@ void session_server::read_guest() {
       if (std::holds_alternative<data::detach>(head->body))
         return end("the program ended");
       if (auto* x = std::get_if<data::checkpoint>(&head->body))
-        return stop(*x);
+        return stop(*x, std::move((*in)->descriptors));
       if (std::holds_alternative<data::go_on>(head->body))
         return go_on();
     }
@@ -323,6 +326,7 @@ void session_server::attach_guest(packet& hello, unique_fd socket) {
   send_back(data::attached{progress()});
   mapped_->client = std::move(socket);
   guest_here_ = true;
+  look_replayed();
 }
 
 /// Maps a log that a client hands over, or finds that it is the one at hand.
@@ -355,11 +359,17 @@ status session_server::adopt_log(packet& hello, bool restores) {
 }
 
 void session_server::begin_replay(const data::attach& by) {
-  if (by.replay_until <= position_)
+  if (by.replay_until == 0)
     return;
   replay_until_ = by.replay_until;
   replay_told_ = false;
   answer_told_ = false;
+}
+
+/// After a snapshot there may be nothing to replay.
+void session_server::look_replayed() {
+  if (!replay_told_ && position_ >= replay_until_)
+    report(true);
 }
 
 void session_server::read_log() {
@@ -380,8 +390,7 @@ void session_server::read_log() {
       break;
     }
     position_ = (*got)->end;
-    if (!replay_told_ && position_ >= replay_until_)
-      report(true);
+    look_replayed();
   }
 }
 
@@ -442,7 +451,7 @@ void session_server::take(const std::string& peer, const data::head& head,
   else if (std::holds_alternative<data::detach>(head.body))
     end("the program ended");
   else if (auto* where = std::get_if<data::checkpoint>(&head.body))
-    stop(*where);
+    stop(*where, {});
   else if (std::holds_alternative<data::go_on>(head.body))
     go_on();
   else if (auto* wanted = std::get_if<data::state_wanted>(&head.body))
@@ -480,6 +489,7 @@ void session_server::on(const std::string& peer, const data::attach& x) {
     return begin_inflow(x.restore);
   begin_replay(x);
   send(client_, data::attached{progress()});
+  look_replayed();
 }
 
 void session_server::on(const data::keepalive& x) {
@@ -541,8 +551,7 @@ void session_server::execute_backlog() {
     position_ = (*got)->end;
     if (rest.empty())
       backlog_.pop_front();
-    if (!replay_told_ && position_ >= replay_until_)
-      report(true);
+    look_replayed();
     if (position_ - told_ >= tell_every) {
       told_ = position_;
       known_ = progress();

@@ -85,11 +85,12 @@ private:
   void check_device();
 
   // standing still (session_server_state.cpp)
-  void stop(const data::checkpoint& x);
+  void stop(const data::checkpoint& x, std::vector<unique_fd> files);
   void go_on();
   bool takes_calls();
   void look_settled();
   void take_state();
+  status choose_file();
   status restore(int file);
   void begin_inflow(std::uint64_t bytes);
   void on(const data::state_wanted& x);
@@ -105,6 +106,7 @@ private:
   void attach_guest(packet& hello, unique_fd socket);
   status adopt_log(packet& hello, bool restores);
   void begin_replay(const data::attach& by);
+  void look_replayed();
   void read_log();
   bool spin();
 
@@ -181,9 +183,11 @@ private:
   /// At a call's boundary: whether calls are executed.
   enum class gait { running, stopping, settling, stopped };
   gait gait_ = gait::running;
-  bool compress_ = false;
+  data::checkpoint wanted_;       // while it stops or stands
+  std::vector<unique_fd> places_; // of the client's, where it wants the state
+  bool on_disk_ = false;          // it goes to the second of them
   std::shared_ptr<std::atomic<bool>> settled_;
-  unique_fd state_; // while stopped
+  unique_fd state_; // to be asked for, until the client says go on
   std::optional<state_inflow> inflow_;
   data::attach replay_wanted_; // of the client that the state comes from
   bool restored_ = false;

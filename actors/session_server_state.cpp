@@ -7,6 +7,9 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+
 namespace vgpu {
 
 /// To the client, wherever it is.
@@ -19,16 +22,21 @@ void session_server::tell_client(data::body body) {
     send(client_, std::move(body));
 }
 
-void session_server::stop(const data::checkpoint& x) {
+/// `files`: where a client on this host wants the state, in memory and perhaps
+/// on a disk; none: in a file of ours.
+void session_server::stop(const data::checkpoint& x,
+                          std::vector<unique_fd> files) {
   if (gait_ != gait::running)
     return;
   gait_ = gait::stopping;
-  compress_ = x.compress;
+  wanted_ = x;
+  places_ = std::move(files);
 }
 
 void session_server::go_on() {
   gait_ = gait::running;
   settled_.reset();
+  places_.clear();
   state_ = unique_fd{};
 }
 
@@ -52,6 +60,25 @@ void session_server::look_settled() {
     take_state();
 }
 
+/// An empty file for the state. The one that a client names is emptied here,
+/// not there: an order that was given up may have been writing it until now.
+status session_server::choose_file() {
+  on_disk_ = places_.size() > 1 && exec_->used_bytes() > wanted_.in_memory;
+  if (places_.empty()) {
+    auto file = make_state_memory();
+    if (!file)
+      return file.why();
+    state_ = std::move(*file);
+    return {};
+  }
+  state_ = std::move(places_[on_disk_ ? 1 : 0]);
+  if (::ftruncate(state_.get(), 0) != 0)
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 std::string{"the program's room for a snapshot is gone: "} +
+                     std::strerror(errno)};
+  return {};
+}
+
 void session_server::take_state() {
   auto refuse = [this](const std::string& why) {
     spdlog::warn("session {}: no state is taken: {}", options_.session.value,
@@ -59,25 +86,35 @@ void session_server::take_state() {
     go_on();
     tell_client(data::not_checkpointed{why});
   };
-  auto file = make_state_memory();
-  if (!file)
-    return refuse(file.why().what);
+  auto began = clock::now();
+  if (auto ok = choose_file(); !ok)
+    return refuse(ok.why().what);
   known_ = progress();
   stand_in_.leave();
-  auto bytes = exec_->capture(file->get(), compress_);
+  auto bytes = exec_->capture(state_.get(), wanted_.compress);
   stand_in_.back();
   if (!bytes)
     return refuse(bytes.why().what);
-  gait_ = gait::stopped;
-  state_ = std::move(*file);
   send_answers();
-  data::checkpointed news{.position = position_, .bytes = *bytes};
+  std::chrono::nanoseconds pause = clock::now() - began;
+  data::checkpointed news{.position = position_,
+                          .bytes = *bytes,
+                          .answers = forwarded_ ? forwarded_->count() : 0,
+                          .pause_ns = static_cast<std::uint64_t>(pause.count()),
+                          .order = wanted_.order,
+                          .on_disk = on_disk_};
+  settled_.reset();
+  places_.clear();
+  gait_ = wanted_.go_on ? gait::running : gait::stopped;
   if (!guest_here_)
     return tell_client(news);
   int descriptors[] = {state_.get()};
   (void)send_packet(mapped_->client.get(),
                     data::encode({options_.session, options_.epoch, news}),
                     descriptors);
+  // The client has it now.
+  if (wanted_.go_on)
+    state_ = unique_fd{};
 }
 
 status session_server::restore(int file) {
@@ -150,6 +187,7 @@ void session_server::on(const data::state_part& x, const parcel_ptr& in) {
     return send(client_, data::refused{done.why().what});
   begin_replay(replay_wanted_);
   send(client_, data::attached{progress()});
+  look_replayed();
 }
 
 // -- replay

@@ -238,6 +238,8 @@ state_index get(wire::State::Reader x, std::uint64_t end) {
        i < std::min<std::size_t>(consoles.size(), out.consoles.size()); ++i)
     out.consoles[i] = consoles[i];
   out.devices = x.getDevices();
+  if (out.position % sizeof(std::uint64_t) != 0)
+    throw bad_index{"it stands where no call begins"};
   for (auto image : x.getImages())
     out.images.push_back(get_image(image, end));
   std::uint64_t last = 0;
@@ -390,6 +392,7 @@ result<state_reader> state_reader::open(int fd) {
   state_reader out;
   out.fd_ = fd;
   out.chunks_end_ = header->index_offset;
+  out.bytes_ = header->file_bytes;
   try {
     capnp::ReaderOptions limits;
     limits.traversalLimitInWords = 4 * words.size() + 64;

@@ -104,6 +104,8 @@ public:
   static result<state_reader> open(int fd);
 
   const state_index& index() const noexcept { return index_; }
+  /// Of the file.
+  std::uint64_t bytes() const noexcept { return bytes_; }
 
   /// The contents of a chunk of the index, into `bytes` bytes.
   status read(const state_chunk& what, std::span<std::byte> into);
@@ -111,6 +113,7 @@ public:
 private:
   int fd_ = -1;
   std::uint64_t chunks_end_ = 0;
+  std::uint64_t bytes_ = 0;
   state_index index_;
   std::vector<std::byte> scratch_;
 };

@@ -21,14 +21,18 @@ constexpr std::uint64_t largest_state = std::uint64_t{1} << 42;
 } // namespace
 
 result<state_inflow> state_inflow::begin(std::uint64_t bytes) {
-  if (bytes == 0 || bytes > largest_state)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "a state of " + std::to_string(bytes) + " bytes"};
   auto file = make_state_memory();
   if (!file)
     return file.why();
+  return begin(bytes, std::move(*file));
+}
+
+result<state_inflow> state_inflow::begin(std::uint64_t bytes, unique_fd file) {
+  if (bytes == 0 || bytes > largest_state)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a state of " + std::to_string(bytes) + " bytes"};
   state_inflow out;
-  out.file_ = std::move(*file);
+  out.file_ = std::move(file);
   out.bytes_ = bytes;
   return out;
 }

@@ -20,6 +20,8 @@ class state_inflow {
 public:
   /// Makes room for so many bytes; a fault where no state is that large.
   static result<state_inflow> begin(std::uint64_t bytes);
+  /// The same, into an empty file.
+  static result<state_inflow> begin(std::uint64_t bytes, unique_fd file);
 
   /// What to ask for now, if anything. Call until there is nothing.
   std::optional<data::state_wanted> want();

@@ -30,6 +30,8 @@ using namespace std::chrono_literals;
 
 /// How long a client that was just started may take to listen.
 constexpr auto start_patience = 10s;
+/// The areas, the doorbell and the places for snapshots.
+constexpr std::size_t most_descriptors = 8;
 constexpr std::size_t packet_limit = std::size_t{1} << 20;
 
 std::string environment(const char* name, const std::string& otherwise) {
@@ -124,6 +126,7 @@ void fill(wire::GuestHello::Builder hello, const control::specification& wish,
   wanted.setBeside(wish.beside.value);
   wanted.setApart(wish.apart.value);
   wanted.setWaitMs(wish.wait_ms);
+  wanted.setSnapshotMs(wish.snapshot_ms);
 }
 
 status send_packet(int fd, capnp::MessageBuilder& message,
@@ -131,7 +134,8 @@ status send_packet(int fd, capnp::MessageBuilder& message,
   auto words = capnp::messageToFlatArray(message);
   auto bytes = words.asBytes();
   iovec part{bytes.begin(), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(most_descriptors * sizeof(int))>
+      control{};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
@@ -205,7 +209,7 @@ result<grant> receive_welcome(int fd) {
 } // namespace
 
 result<grant> guest_channel::greet(const session_area& area, int doorbell,
-                                   bool resumed) {
+                                   std::span<const int> states, bool resumed) {
   control::specification wish;
   if (auto good = control::set_from_environment(wish); !good)
     return good.why();
@@ -214,8 +218,9 @@ result<grant> guest_channel::greet(const session_area& area, int doorbell,
     return fd.why();
   capnp::MallocMessageBuilder message;
   fill(message.initRoot<wire::GuestHello>(), wish, resumed);
-  std::array descriptors{area.control_fd(), area.log_fd(), area.host_fd(),
-                         doorbell};
+  std::vector<int> descriptors{area.control_fd(), area.log_fd(), area.host_fd(),
+                               doorbell};
+  descriptors.insert(descriptors.end(), states.begin(), states.end());
   if (auto ok = send_packet(fd->get(), message, descriptors); !ok)
     return ok.why();
   auto answer = receive_welcome(fd->get());
@@ -230,10 +235,10 @@ bool guest_channel::hung_up() const noexcept {
          (one.revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL)) != 0;
 }
 
-void guest_channel::report_lowered(std::uint64_t bytes) noexcept {
+void guest_channel::report_filling(std::uint64_t bytes) noexcept {
   try {
     capnp::MallocMessageBuilder message;
-    message.initRoot<wire::GuestNotice>().setProtectionLowered(bytes);
+    message.initRoot<wire::GuestNotice>().setJournalFills(bytes);
     if (auto ok = send_packet(socket_.get(), message, {}); !ok)
       log_line(log_level::warn, ok.why().what);
   } catch (const std::exception& e) {

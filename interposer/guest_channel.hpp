@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,16 +45,17 @@ struct grant {
 /// none listens. Not thread-safe: the session guards it.
 class guest_channel {
 public:
-  /// Connects, hands over the areas and the doorbell, and waits until the
-  /// client grants or refuses. `resumed` says that the areas hold a session
-  /// that runs already.
-  result<grant> greet(const session_area& area, int doorbell, bool resumed);
+  /// Connects, hands over the areas, the doorbell and the places for snapshots,
+  /// and waits until the client grants or refuses. `resumed` says that the
+  /// areas hold a session that runs already.
+  result<grant> greet(const session_area& area, int doorbell,
+                      std::span<const int> states, bool resumed);
 
   /// Whether the client is gone. Costs one system call.
   bool hung_up() const noexcept;
 
-  /// Tells the client that the journal reached its cap. Does not wait.
-  void report_lowered(std::uint64_t bytes) noexcept;
+  /// Tells the client that the journal fills. Does not wait.
+  void report_filling(std::uint64_t bytes) noexcept;
 
   /// Closes this process's copy; async-signal-safe.
   void close() noexcept;

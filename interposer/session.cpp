@@ -59,10 +59,11 @@ session::session(session_area area, unique_fd doorbell)
     : area_(std::move(area)), doorbell_(std::move(doorbell)),
       log_(area_, doorbell_.get(),
            [this](std::uint64_t bytes) {
-             log_line(log_level::warn,
-                      "the journal reached " + std::to_string(bytes) +
-                          " bytes; this session is no longer protected");
-             channel_.report_lowered(bytes);
+             log_line(log_level::info, "the journal reached " +
+                                           std::to_string(bytes) +
+                                           " bytes; a snapshot is to cover it");
+             std::lock_guard guard{channel_mutex_};
+             channel_.report_filling(bytes);
            }),
       slots_(area_), arena_(area_), idle_([this] { check_client(); }) {}
 
@@ -77,12 +78,13 @@ result<std::unique_ptr<session>> session::open() {
     return system_fault("cannot make a doorbell");
   std::unique_ptr<session> self{
       new session(std::move(*area), std::move(doorbell))};
+  self->states_ = state_places::create(state_folder());
   const auto* protect = std::getenv("VGPU_PROTECT");
   if (protect != nullptr && std::string_view{protect} == "none")
     self->area_.header().protection_level.store(
         static_cast<std::uint32_t>(protection::none));
-  auto granted =
-      self->channel_.greet(self->area_, self->doorbell_.get(), false);
+  auto granted = self->channel_.greet(self->area_, self->doorbell_.get(),
+                                      self->states_.descriptors(), false);
   if (!granted)
     return granted.why();
   self->grant_ = std::move(*granted);
@@ -224,7 +226,8 @@ void session::check_client() {
     return;
   log_line(log_level::warn, "the client is gone; handing the log to another");
   if (lost_.load() == 0) {
-    auto again = channel_.greet(area_, doorbell_.get(), true);
+    auto again =
+        channel_.greet(area_, doorbell_.get(), states_.descriptors(), true);
     if (again) {
       log_.ring();
       return;

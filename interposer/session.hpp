@@ -6,6 +6,7 @@
 #include "interposer/reply_slots.hpp"
 #include "schema/call_codec.hpp"
 #include "schema/call_log.hpp"
+#include "schema/state_places.hpp"
 
 #include <atomic>
 #include <functional>
@@ -178,6 +179,7 @@ private:
 
   session_area area_;
   unique_fd doorbell_;
+  state_places states_;
   guest_channel channel_;
   log_writer log_;
   reply_slots slots_;

@@ -20,6 +20,9 @@ fault damaged(std::uint64_t position, const std::string& what) {
                                         "; the program's session ends"};
 }
 
+/// While there is room, more than is written in the same time.
+constexpr std::uint64_t trimmed_at_once = 8 * segment_bytes;
+
 /// A fault where no honest writer could have written this size.
 status check_size(std::uint64_t position, std::uint32_t size) {
   if (size < record_bytes(1, 0) || size > max_record || size % 8 != 0)
@@ -42,8 +45,8 @@ std::span<std::byte> reservation::payload() const noexcept {
 }
 
 log_writer::log_writer(session_area& area, int doorbell,
-                       std::function<void(std::uint64_t)> lowered)
-    : area_(area), doorbell_(doorbell), lowered_(std::move(lowered)) {}
+                       std::function<void(std::uint64_t)> fills)
+    : area_(area), doorbell_(doorbell), fills_(std::move(fills)) {}
 
 reservation log_writer::reserve(std::uint32_t message_words,
                                 std::uint32_t payload_bytes,
@@ -146,23 +149,38 @@ void log_writer::make_room(std::uint64_t end,
   auto used = [&] {
     return end - std::min(end, header.trimmed.load(std::memory_order_relaxed));
   };
-  auto journal = static_cast<std::uint32_t>(protection::journal);
-  auto none = static_cast<std::uint32_t>(protection::none);
-  if (used() > area_.log_capacity() / 4 * 3 &&
-      header.protection_level.compare_exchange_strong(journal, none))
-    lowered_(used());
-  trim();
+  trim(trimmed_at_once);
+  tell_filling(end, false);
   while (used() > area_.log_capacity()) {
     header.room_wanted.store(1, std::memory_order_seq_cst);
-    trim();
+    trim(area_.log_capacity());
     if (used() <= area_.log_capacity())
       break;
     ring();
     sleep_while(header.room_wanted, 1, std::chrono::milliseconds{100});
-    trim();
-    if (used() > area_.log_capacity() && stalled)
+    trim(area_.log_capacity());
+    if (used() <= area_.log_capacity())
+      break;
+    tell_filling(end, true);
+    if (stalled)
       stalled();
   }
+}
+
+bool log_writer::protects() const noexcept {
+  return area_.header().protection_level.load(std::memory_order_acquire) !=
+         static_cast<std::uint32_t>(protection::none);
+}
+
+/// Once for each snapshot; `again`: somebody waits for one.
+void log_writer::tell_filling(std::uint64_t end, bool again) {
+  auto covered = area_.header().covered.load(std::memory_order_acquire);
+  auto uncovered = end - std::min(end, covered);
+  if (!protects() || uncovered <= area_.log_capacity() / 2 ||
+      (told_at_ == covered && !again))
+    return;
+  told_at_ = covered;
+  fills_(uncovered);
 }
 
 /// Takes memory for the pieces of the log that [position, end) is the first to
@@ -179,14 +197,14 @@ void log_writer::populate(std::uint64_t position, std::uint64_t end) noexcept {
     ::madvise(at, bytes, MADV_POPULATE_WRITE);
 }
 
-void log_writer::trim() noexcept {
+/// Gives back at most so many bytes: this is a call of the program's.
+void log_writer::trim(std::uint64_t most) noexcept {
   auto& header = area_.header();
-  if (header.protection_level.load(std::memory_order_acquire) !=
-      static_cast<std::uint32_t>(protection::none))
-    return;
   auto begin = header.trimmed.load(std::memory_order_relaxed);
-  auto end = std::min(header.executed.load(std::memory_order_seq_cst),
-                      header.tail.load(std::memory_order_relaxed)) /
+  auto unneeded = protects() ? header.covered.load(std::memory_order_seq_cst)
+                             : header.executed.load(std::memory_order_seq_cst);
+  auto end = std::min({unneeded, begin + most,
+                       header.tail.load(std::memory_order_relaxed)}) /
              segment_bytes * segment_bytes;
   auto capacity = area_.log_capacity();
   for (auto at = begin; at < end; at += segment_bytes) {

@@ -74,13 +74,15 @@ private:
 /// The program's end of a log. Thread-safe: any number of threads append.
 class log_writer {
 public:
-  /// `area` and `doorbell` (an eventfd) must outlive it. `lowered` is called,
-  /// once, by the thread whose call makes the journal exceed its cap.
+  /// `area` and `doorbell` (an eventfd) must outlive it. `fills` is called by
+  /// a thread whose call finds that more than half of the journal is covered by
+  /// no snapshot: once for each snapshot, and every 100 ms while a thread waits
+  /// for room. Whoever reads the log should take one, or lower the protection.
   log_writer(session_area& area, int doorbell,
-             std::function<void(std::uint64_t bytes)> lowered);
+             std::function<void(std::uint64_t bytes)> fills);
 
-  /// Takes the next place. Blocks only while a log that is trimmed as it is
-  /// executed (protection none) is full of calls that were not executed yet;
+  /// Takes the next place. Blocks only while the log is full: of calls that
+  /// were not executed yet (protection none), or that no snapshot covers yet;
   /// `stalled` is then called every 100 ms and may throw to give up the
   /// session. Preconditions: message_words <= max_message_words,
   /// payload_bytes <= max_payload.
@@ -111,11 +113,14 @@ private:
                    const std::function<void()>& stalled);
   void make_room(std::uint64_t end, const std::function<void()>& stalled);
   void populate(std::uint64_t position, std::uint64_t end) noexcept;
-  void trim() noexcept;
+  void trim(std::uint64_t most) noexcept;
+  bool protects() const noexcept;
+  void tell_filling(std::uint64_t end, bool again);
 
   session_area& area_;
   int doorbell_;
-  std::function<void(std::uint64_t)> lowered_;
+  std::function<void(std::uint64_t)> fills_;
+  std::uint64_t told_at_ = ~std::uint64_t{0}; // `covered`, when told last
   std::mutex trimming_;
 };
 

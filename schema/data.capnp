@@ -84,6 +84,14 @@ struct DataHead {
 struct Checkpoint {
   compress @0 :Bool;
   # The state will travel.
+  goOn @1 :Bool;
+  # A snapshot: go on as soon as the state is described. A client on the same
+  # host sends the file for it along, and perhaps one on a disk.
+  order @2 :UInt64;
+  # Grows with each order of a client; what was made for one that was given up
+  # is known by it.
+  inMemory @3 :UInt64;
+  # A session with more bytes of device memory is described on the disk.
 }
 struct Checkpointed {
   position @0 :UInt64;
@@ -92,6 +100,12 @@ struct Checkpointed {
   # Of the state's file.
   answers @2 :UInt64;
   # Given in this epoch: the state counts once they have all arrived.
+  pauseNs @3 :UInt64;
+  # How long its devices stood still for it.
+  order @4 :UInt64;
+  # That it is made for.
+  onDisk @5 :Bool;
+  # In the second file that came with the order.
 }
 struct Differs {
   calls @0 :List(UInt64);

@@ -1,7 +1,8 @@
 @0x86c4fa479b943193;
 # Between the interposer (in the program's process) and vgpu-client, over a
-# Unix SEQPACKET socket: one message a packet. The guest's hello carries four
-# file descriptors: control area, log, host memory, doorbell (an eventfd).
+# Unix SEQPACKET socket: one message a packet. The guest's hello carries file
+# descriptors: control area, log, host memory, doorbell (an eventfd), and the
+# places for snapshots (state_places.hpp): two in memory, two on a disk.
 # After the welcome everything goes through shared memory; the socket stays
 # open, and its closing is how each side learns of the other's death.
 
@@ -37,8 +38,8 @@ struct Granted {
 struct GuestNotice {
   # guest -> client, any time after the welcome.
   union {
-    protectionLowered @0 :UInt64;
-    # The log reached this many bytes; it is trimmed as it is executed now.
+    journalFills @0 :UInt64;
+    # The log reached this many bytes: it needs to be trimmed.
     unused @1 :Void;
   }
 }

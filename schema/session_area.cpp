@@ -260,6 +260,23 @@ std::span<std::byte> session_area::arena() const noexcept {
 void session_area::publish_executed(std::uint64_t position) const noexcept {
   auto& header = this->header();
   header.executed.store(position, std::memory_order_seq_cst);
+  wake_writers();
+}
+
+void session_area::publish_covered(std::uint64_t position) const noexcept {
+  header().covered.store(position, std::memory_order_seq_cst);
+  wake_writers();
+}
+
+bool session_area::lower_protection() const noexcept {
+  auto before = header().protection_level.exchange(
+      static_cast<std::uint32_t>(protection::none));
+  wake_writers();
+  return before != static_cast<std::uint32_t>(protection::none);
+}
+
+void session_area::wake_writers() const noexcept {
+  auto& header = this->header();
   if (header.room_wanted.load(std::memory_order_seq_cst) != 0 &&
       header.room_wanted.exchange(0) != 0)
     wake_all(header.room_wanted);

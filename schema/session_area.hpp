@@ -111,7 +111,7 @@ enum class protection : std::uint32_t { none = 0, journal = 1 };
 /// at each call lies apart from what the other side reads at each call: a
 /// shared line costs both sides a cache miss a call.
 struct control_header {
-  static constexpr std::uint64_t the_magic = 0x32304c4c41435547; // "GUCALL02"
+  static constexpr std::uint64_t the_magic = 0x33304c4c41435547; // "GUCALL03"
   std::uint64_t magic;
   std::uint64_t log_capacity; // bytes, a power of two
 
@@ -122,7 +122,8 @@ struct control_header {
   std::atomic<std::uint32_t> protection_level;
   // bytes of text taken
   std::array<std::atomic<std::uint64_t>, console_count> console_read;
-  std::atomic<std::uint32_t> room_wanted; // a writer waits for `executed`
+  // a writer waits for `executed`, or for `covered`
+  std::atomic<std::uint32_t> room_wanted;
 
   // Written by whoever reads the log: when it goes to sleep,
   alignas(64) std::atomic<std::uint32_t> reader_asleep;
@@ -140,6 +141,10 @@ struct control_header {
   alignas(64) std::atomic<std::uint32_t> ticket_size;
   std::atomic<std::uint64_t> quota; // bytes a device; 0: as granted at first
   std::array<std::byte, ticket_bytes> ticket;
+  // and what it has of snapshots: the place (state_places.hpp) of the newest
+  // complete one, counted from 1, or 0; calls before `covered` are in it.
+  std::atomic<std::uint32_t> newest;
+  std::atomic<std::uint64_t> covered;
 };
 static_assert(sizeof(control_header) <= 4096);
 
@@ -178,6 +183,10 @@ public:
 
   /// Tells the program that nothing before `position` is needed any more.
   void publish_executed(std::uint64_t position) const noexcept;
+  /// Tells it that a snapshot covers all calls before `position`.
+  void publish_covered(std::uint64_t position) const noexcept;
+  /// From now on the log is trimmed as it is executed. False if it was so.
+  bool lower_protection() const noexcept;
 
   /// Whether this slot still waits for this call.
   bool waits(slot_index index, call_number call) const noexcept;
@@ -202,6 +211,7 @@ public:
 private:
   session_area() = default;
   status map_all();
+  void wake_writers() const noexcept;
   std::byte* ring(console where) const noexcept;
 
   unique_fd control_, log_, host_;

@@ -17,6 +17,9 @@ constexpr std::int32_t last_pgpu = 1023;
 constexpr std::size_t longest_name = 32;
 /// A wait is given in seconds and kept in milliseconds.
 constexpr double longest_wait = 1'000'000;
+/// Between snapshots, in milliseconds.
+constexpr double shortest_period = shortest_snapshot_ms;
+constexpr double longest_period = 86'400'000;
 
 template <class T>
 bool read(const std::string& text, T& to) {
@@ -99,6 +102,23 @@ bool read_wait(const std::string& text, std::uint32_t& to) {
   return true;
 }
 
+/// Seconds, or a number with its unit.
+bool read_period(const std::string& text, std::uint32_t& to) {
+  auto digits = text;
+  double scale = 1000;
+  if (digits.ends_with("ms")) {
+    digits.resize(digits.size() - 2);
+    scale = 1;
+  } else if (digits.ends_with("s")) {
+    digits.pop_back();
+  }
+  double value = 0;
+  if (!read(digits, value, shortest_period / scale, longest_period / scale))
+    return false;
+  to = static_cast<std::uint32_t>(std::lround(value * scale));
+  return true;
+}
+
 /// One of some words, by its place among them.
 template <class Enum, std::size_t n>
 bool read_word(const std::string& text, const std::string_view (&words)[n],
@@ -111,7 +131,7 @@ bool read_word(const std::string& text, const std::string_view (&words)[n],
   return false;
 }
 
-constexpr std::string_view protections[] = {"none", "journal"};
+constexpr std::string_view protections[] = {"none", "journal", "snapshot"};
 constexpr std::string_view localities[] = {"local-first", "local-only", "any"};
 
 using spec = specification;
@@ -142,12 +162,19 @@ constexpr specification_field fields[] = {
        return read(x, to.priority, -largest_priority, largest_priority);
      },
      [](const spec& x) { return std::to_string(x.priority); }},
-    {"protect", "VGPU_PROTECT", "none or journal",
+    {"protect", "VGPU_PROTECT", "none, journal or snapshot",
      "none: a lost GPU is an error; journal: it is replaced and the work done "
-     "again",
+     "again; snapshot: only the work since the last snapshot",
      [](spec& to, text x) { return read_word(x, protections, to.protection); },
      [](const spec& x) {
        return std::string{protections[static_cast<unsigned>(x.protection)]};
+     }},
+    {"snapshot-every", "VGPU_SNAPSHOT_EVERY",
+     "seconds from 0.05 to 86400, as 10, 10s or 500ms",
+     "how often a snapshot is taken, under protect snapshot",
+     [](spec& to, text x) { return read_period(x, to.snapshot_ms); },
+     [](const spec& x) {
+       return show(static_cast<double>(x.snapshot_ms) / 1000) + "s";
      }},
     {"node", "VGPU_NODE", "a name of 1 to 32 letters, digits, - or _",
      "only on this node",
@@ -201,6 +228,10 @@ fault wrong(const std::string& name, const std::string& value,
 }
 
 } // namespace
+
+const char* name_of(protection x) noexcept {
+  return protections[static_cast<unsigned>(x)].data();
+}
 
 std::span<const specification_field> specification_fields() {
   return fields;

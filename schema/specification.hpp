@@ -12,13 +12,19 @@
 
 namespace vgpu::control {
 
-enum class protection : std::uint16_t { none, journal };
+enum class protection : std::uint16_t { none, journal, snapshot };
+
+/// As users know it.
+const char* name_of(protection x) noexcept;
 
 /// Where the program's own host comes in when a place is chosen.
 enum class locality : std::uint16_t { local_first, local_only, any };
 
 inline constexpr std::uint32_t wait_for_ever =
     std::numeric_limits<std::uint32_t>::max();
+
+/// No snapshots are taken more often.
+inline constexpr std::uint32_t shortest_snapshot_ms = 50;
 
 /// What is asked of a vGPU.
 struct specification {
@@ -36,6 +42,9 @@ struct specification {
   vgpu_id apart{};  // not on its pGPUs
   /// How long to wait for a place; 0: fail at once.
   std::uint32_t wait_ms = wait_for_ever;
+  /// Under protection::snapshot: how often a state is taken while calls are
+  /// made.
+  std::uint32_t snapshot_ms = 10'000;
   bool operator==(const specification&) const = default;
 };
 

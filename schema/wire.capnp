@@ -186,6 +186,7 @@ struct BeatAck {
 enum Protection {
   none @0;
   journal @1;
+  snapshot @2;
 }
 struct Specification {
   # What is asked of a vGPU.
@@ -211,6 +212,8 @@ struct Specification {
   # Not on the pGPU of that vGPU; zero: of none.
   waitMs @12 :UInt32 = 4294967295;
   # How long to wait for a place; zero: fail at once; the default: for ever.
+  snapshotMs @13 :UInt32 = 10000;
+  # Under protection snapshot: how often a state is taken.
 }
 enum Locality {
   # Where the program's host comes in.

@@ -45,7 +45,7 @@ struct a_state {
 
   explicit a_state(bool compress = true) {
     state_writer to{file.get(), compress};
-    index.position = 4711;
+    index.position = 4712;
     index.calls = 17;
     index.consoles = {5, 6};
     for (auto* x : {&noise, &text, &nothing})
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(what_was_written_is_read) {
     auto from = state_reader::open(x.file.get());
     BOOST_REQUIRE(from.ok());
     auto& index = from->index();
-    BOOST_TEST(index.position == 4711u);
+    BOOST_TEST(index.position == 4712u);
     BOOST_TEST(index.calls == 17u);
     BOOST_TEST(index.consoles[1] == 6u);
     BOOST_TEST((index.living == x.index.living));

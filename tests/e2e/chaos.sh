@@ -5,12 +5,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
   cat <<'EOT'
-usage: chaos.sh BUILD TRANSPORT [RUNS [FIRST-SEED]]
+usage: chaos.sh BUILD TRANSPORT [RUNS [FIRST-SEED [OPTION...]]]
 
 TRANSPORT is mapped or forwarded. A seed chooses whom to kill (the worker, the
 node or the client), at which line of the program's output, and whether a
 second one follows: at a later line, or as soon as something happens because
-of the first. One run of seed 7:
+of the first. The options are those of `vgpu run`. One run of seed 7:
 
   tests/e2e/chaos.sh build/default mapped 1 7
 EOT
@@ -22,6 +22,8 @@ esac
 (($# >= 2)) || { usage >&2; exit 2; }
 begin "$1"
 transport=$2 runs=${3:-10} first_seed=${4:-1}
+shift $(($# < 4 ? $# : 4))
+options=("$@")
 export VGPU_TRANSPORT=$transport
 # It pauses after each line, long enough to be killed twice before its end.
 arguments=(600 96 20 40)
@@ -126,7 +128,8 @@ one_run() { # SEED
   kills=0 kills_wanted=1
   [[ $second == none ]] || kills_wanted=2
   cluster_up --nodes "$nodes"
-  follow_program disturbed 30 "$vgpu" run -- "$heat" "${arguments[@]}"
+  follow_program disturbed 30 "$vgpu" run "${options[@]}" -- \
+    "$heat" "${arguments[@]}"
   ((program_status == 0)) || {
     cat "$work/out/disturbed.err" >&2
     return 1
@@ -161,6 +164,6 @@ undisturbed undisturbed "$heat" "${arguments[@]}"
 check_leaks
 for ((seed = first_seed; seed < first_seed + runs; ++seed)); do
   one_run "$seed" || fail "seed $seed ($plan); again with:" \
-    "${BASH_SOURCE[0]} $build $transport 1 $seed"
+    "${BASH_SOURCE[0]} $build $transport 1 $seed ${options[*]}"
 done
 say "$runs runs, all bit-identical, nothing left behind"

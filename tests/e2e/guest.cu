@@ -46,9 +46,26 @@ static void pause_for(int milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
 }
 
+/// A texture object that outlives its array: no state can be made of that.
+static void make_orphan() {
+  auto format = cudaCreateChannelDesc<float>();
+  cudaArray_t array;
+  check(cudaMallocArray(&array, &format, 8, 8), "cudaMallocArray");
+  cudaResourceDesc resource = {};
+  resource.resType = cudaResourceTypeArray;
+  resource.res.array.array = array;
+  cudaTextureDesc sampling = {};
+  cudaTextureObject_t orphan;
+  check(cudaCreateTextureObject(&orphan, &resource, &sampling, nullptr),
+        "cudaCreateTextureObject");
+  check(cudaFreeArray(array), "cudaFreeArray");
+}
+
 /// Copies `rounds` different arrays of 1 MiB to the device and adds them up
 /// there.
-static int copies(unsigned rounds, int pause) {
+static int copies(unsigned rounds, int pause, bool orphan) {
+  if (orphan)
+    make_orphan();
   constexpr unsigned n = 1 << 18;
   std::vector<unsigned> values(n), sums(n), expected(n);
   unsigned *dev_values, *dev_sums;
@@ -250,7 +267,7 @@ int main(int argc, char** argv) {
   if (mode == "textures")
     return textures(number(2, 10), number(3, 0));
   if (mode == "copies")
-    return copies(number(2, 10), number(3, 0));
+    return copies(number(2, 10), number(3, 0), number(4, 0) != 0);
   std::fprintf(stderr, "usage: guest MODE [NUMBER...]\n");
   return 2;
 }

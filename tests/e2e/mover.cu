@@ -5,6 +5,7 @@
 //   mover ROUNDS PAUSE    a line a round; PAUSE milliseconds between them
 //   mover loose ROUNDS PAUSE   the same, where events may be recorded anew
 //   mover clock ROUNDS PAUSE   and with results that differ each time
+//   mover ... MIB         with so much memory besides, and all of it in use
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -199,6 +200,34 @@ static cudaGraphExec_t make_graph(cudaStream_t stream, unsigned* values) {
   return exec;
 }
 
+__global__ void fill(unsigned* to, unsigned seed) {
+  size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x;
+  to[i] = (static_cast<unsigned>(i) + seed) * 2654435761u;
+}
+
+/// Memory that is only there; a round looks at one place of it.
+struct ballast {
+  unsigned* at = nullptr;
+  size_t words = 0;
+
+  explicit ballast(size_t mebibytes) : words(mebibytes << 18) {
+    if (words == 0)
+      return;
+    check(cudaMalloc(&at, words * 4), "cudaMalloc");
+    fill<<<static_cast<unsigned>(words / 256), 256>>>(at, 1);
+  }
+
+  uint64_t round(int number, uint64_t sum) {
+    if (words == 0)
+      return sum;
+    unsigned got[64];
+    auto* from = at + (number * size_t{1299709}) % (words - 64);
+    check(cudaMemcpy(got, from, sizeof got, cudaMemcpyDeviceToHost),
+          "copy of ballast");
+    return hash(got, sizeof got, sum);
+  }
+};
+
 static float between(cudaEvent_t a, cudaEvent_t b) {
   float ms = -1;
   check(cudaEventElapsedTime(&ms, a, b), "cudaEventElapsedTime");
@@ -232,6 +261,7 @@ int main(int argc, char** argv) {
   check(cudaEventCreate(&now), "event");
   pictures both;
   placed_memory placed;
+  ballast heavy(argc > first + 2 ? std::atoi(argv[first + 2]) : 0);
   check(cudaDeviceSynchronize(), "first synchronisation");
   auto graph = make_graph(stream, values);
   check(cudaEventRecord(begin, stream), "record");
@@ -265,7 +295,7 @@ int main(int argc, char** argv) {
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     auto sum = hash(pinned, n * sizeof(unsigned), 14695981039346656037ull);
     sum = hash(picture.data(), picture.size() * 4, sum);
-    sum = placed.round(round, sum);
+    sum = heavy.round(round, placed.round(round, sum));
     if (clocked) {
       unsigned host;
       stamp<<<1, 1>>>(dev_stamp);

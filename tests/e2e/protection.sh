@@ -6,8 +6,11 @@ usage() {
   cat <<'EOT'
 usage: protection.sh BUILD CASE
 
-  full       the journal reaches its cap: the session goes on unprotected
-  full_kill  the same, and then the node dies: the program is told
+  full       the journal reaches its cap: a snapshot covers it
+  full_kill  the same, and then the node dies: the program never notices
+  stuck      the same, of a session that cannot be described: it goes on
+             unprotected
+  stuck_kill the same, and then the node dies: the program is told
   none       --protect none, and the node dies
   none_calm  --protect none, and nobody dies
 EOT
@@ -28,12 +31,16 @@ kill_its_node() {
   kill_hard "$(node_pid "$(session .node)")" || fail "cannot kill the node"
 }
 
-run_copies() { # ROUNDS PAUSE OPTION...
-  local rounds=$1 pause=$2
+run_copies() { # ROUNDS PAUSE [orphan] OPTION...
+  local rounds=$1 pause=$2 orphan=0
   shift 2
+  if [[ ${1-} == orphan ]]; then
+    orphan=1
+    shift
+  fi
   cluster_up --nodes 2
   follow_program copies 60 "$vgpu" run "$@" -- "$guest" copies "$rounds" \
-    "$pause"
+    "$pause" "$orphan"
 }
 
 ended_right() {
@@ -52,36 +59,68 @@ ended_with_error() {
   say "the program sees: $(<"$work/out/copies.err")"
 }
 
-case_full() {
+# With either transport, on a cluster that is gone afterwards.
+with_both() { # COMMAND...
   local transport
   for transport in mapped forwarded; do
     export VGPU_TRANSPORT=$transport
-    run_copies "$enough" 0
-    ended_right
-    has_event '.kind == "protection-lowered"' || fail "no event tells of it"
+    "$@"
     cluster_down
     check_leaks
   done
 }
 
-case_full_kill() {
-  local transport
-  for transport in mapped forwarded; do
-    export VGPU_TRANSPORT=$transport
-    on_line() {
-      [[ $2 == "round $enough" ]] || return 0
-      await_event '.kind == "protection-lowered"' 10 >/dev/null ||
-        fail "no event tells that the protection is lowered"
-      kill_its_node
-    }
-    run_copies "$rounds" 10
-    ended_with_error
-    # The program after it is served by the node that is left.
-    expect 0 "$vgpu" run -- "$guest" exit 0
-    cluster_down
-    check_leaks
-  done
+full() {
+  run_copies "$enough" 0
+  ended_right
+  has_event '.kind == "session-snapshot"' || fail "no event tells of it"
+  ! has_event '.kind == "protection-lowered"' || fail "it is not protected"
 }
+
+case_full() { with_both full; }
+
+full_kill() {
+  on_line() {
+    [[ $2 == "round $enough" ]] || return 0
+    await_event '.kind == "session-snapshot"' 10 >/dev/null ||
+      fail "no event tells of a snapshot"
+    kill_its_node
+  }
+  run_copies "$rounds" 10
+  ended_right
+  await_event '.kind == "session-replayed"' 10 >"$work/out/event" ||
+    fail "nothing was replayed"
+  say "$(jq -r .text "$work/out/event")"
+  # 100 MiB had been copied by then.
+  jq -e '.bytes < 67108864' "$work/out/event" >/dev/null ||
+    fail "all of it was replayed"
+}
+
+case_full_kill() { with_both full_kill; }
+
+stuck() {
+  run_copies "$enough" 0 orphan
+  ended_right
+  has_event '.kind == "snapshot-failed"' || fail "no event tells why"
+  has_event '.kind == "protection-lowered"' || fail "no event tells of it"
+}
+
+case_stuck() { with_both stuck; }
+
+stuck_kill() {
+  on_line() {
+    [[ $2 == "round $enough" ]] || return 0
+    await_event '.kind == "protection-lowered"' 10 >/dev/null ||
+      fail "no event tells that the protection is lowered"
+    kill_its_node
+  }
+  run_copies "$rounds" 10 orphan
+  ended_with_error
+  # The program after it is served by the node that is left.
+  expect 0 "$vgpu" run -- "$guest" exit 0
+}
+
+case_stuck_kill() { with_both stuck_kill; }
 
 case_none() {
   on_line() {

@@ -179,7 +179,7 @@ bool fake_client::welcome(int socket) {
   next->socket = unique_fd{socket};
   std::vector<capnp::word> buffer(8192);
   iovec part{buffer.data(), buffer.size() * sizeof(capnp::word)};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(8 * sizeof(int))> control{};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
@@ -187,10 +187,14 @@ bool fake_client::welcome(int socket) {
   header.msg_controllen = control.size();
   auto n = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
   auto* c = CMSG_FIRSTHDR(&header);
-  if (n <= 0 || c == nullptr || c->cmsg_len != CMSG_LEN(4 * sizeof(int)))
+  if (n <= 0 || c == nullptr || c->cmsg_len < CMSG_LEN(4 * sizeof(int)))
     return false;
-  std::array<int, 4> fds{};
-  std::memcpy(fds.data(), CMSG_DATA(c), sizeof(fds));
+  std::array<int, 8> fds{};
+  fds.fill(-1);
+  std::memcpy(fds.data(), CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+  std::vector<unique_fd> states; // not used here
+  for (std::size_t i = 4; i < fds.size(); ++i)
+    states.emplace_back(fds[i]);
   unique_fd control_fd{fds[0]}, log_fd{fds[1]}, host_fd{fds[2]};
   next->doorbell = unique_fd{fds[3]};
   capnp::FlatArrayMessageReader reader{

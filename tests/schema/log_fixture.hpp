@@ -15,9 +15,9 @@ struct log_fixture {
   session_area program;
   session_area server;
   unique_fd doorbell{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
-  std::uint64_t lowered_at = 0;
+  std::uint64_t fills_at = 0;
   log_writer writer{program, doorbell.get(),
-                    [this](std::uint64_t bytes) { lowered_at = bytes; }};
+                    [this](std::uint64_t bytes) { fills_at = bytes; }};
 
   explicit log_fixture(std::uint64_t capacity = minimum_log)
       : program(std::move(*session_area::create(capacity, granule_bytes))),

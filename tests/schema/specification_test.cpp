@@ -27,7 +27,7 @@ const std::map<std::string, values> examples{
      {{"by-share", "1", "512MiB", "1.5G"}, {"0", "-1", "much", "9999999999T"}}},
     {"gpus", {{"1", "64"}, {"0", "65", "-1", "two", "1.5"}}},
     {"priority", {{"-1000", "0", "1000"}, {"-1001", "1001", "high", "0.5"}}},
-    {"protect", {{"none", "journal"}, {"", "always", "Journal"}}},
+    {"protect", {{"none", "journal", "snapshot"}, {"", "always", "Journal"}}},
     {"node",
      {{"a", "gpu-host_7", longest}, {"", "a b", "../x", longest + "n"}}},
     {"pgpu", {{"0", "1023"}, {"-1", "1024", "first"}}},
@@ -35,6 +35,9 @@ const std::map<std::string, values> examples{
     {"where", {{"local-first", "local-only", "any"}, {"", "here"}}},
     {"beside", {{"1", "18446744073709551615"}, {"0", "-1", "x"}}},
     {"apart", {{"1", "77"}, {"0", "-3", ""}}},
+    {"snapshot-every",
+     {{"0.05", "50ms", "10", "2.5s", "86400s"},
+      {"", "0", "49ms", "86401", "-1", "10min", "nan", "s"}}},
     {"wait",
      {{"0", "no", "1.5", "1000000", "forever"}, {"-1", "1000001", "never"}}},
 };

@@ -1,0 +1,330 @@
+// Snapshots: a session's state, taken while its worker goes on, so that what
+// lies before it in the log is never replayed and can be given back.
+//
+// They lie where the program holds them (schema/state_places.hpp) and are named
+// in the control area once they are complete: a client that dies leaves the
+// newest to the next, and with the program they are gone. The program can write
+// all of it: what is found there is checked as if a stranger had made it.
+#include "actors/session_client_forwarding.hpp"
+#include "actors/state_file.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace vgpu {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Snapshots come too often for an event each.
+constexpr auto told_every = 60s;
+/// How soon one that failed is tried again while the journal fills, at first
+/// and at last.
+constexpr std::chrono::milliseconds soonest_retry = 200ms;
+constexpr std::chrono::milliseconds latest_retry = 10s;
+/// For one part of the time that snapshots take the devices, they have so many
+/// parts for the program.
+constexpr int work_per_pause = 9;
+/// For a worker to come to a call's boundary, so that nobody else of the
+/// program's waits for long, and then to write what there is.
+constexpr std::chrono::milliseconds rest_within = 5s;
+constexpr std::chrono::milliseconds written_within = 10min;
+/// Workers that try to make a state again before something else is tried.
+constexpr unsigned most_tries = 2;
+
+unique_fd duplicate(int fd) {
+  return unique_fd{::fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+}
+
+} // namespace
+
+// -- when
+// -------------------------------------------------------------------------
+
+bool session_client::is_protected() const {
+  return area_->header().protection_level.load() !=
+         static_cast<std::uint32_t>(protection::none);
+}
+
+bool session_client::may_snapshot() const {
+  return area_ && lease_ && !lost_ && !movement_ && !held_ && !suspected_ &&
+         places_.in_memory() && !snapshot_useless_ && replay_told_ &&
+         (worker_ || (forwarding_ && forwarding_->attached)) && is_protected();
+}
+
+bool session_client::wants_snapshots() const {
+  return fills_ || specification_.protection == control::protection::snapshot;
+}
+
+/// How long to sleep at most; negative: there is nothing to wake up for.
+std::chrono::milliseconds session_client::until_snapshot() const {
+  if (!may_snapshot() || !wants_snapshots())
+    return -1ms;
+  auto rest = next_snapshot_ - clock::now();
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(rest), 1ms);
+}
+
+void session_client::look_at_snapshots() {
+  if (!may_snapshot() || !wants_snapshots() || clock::now() < next_snapshot_)
+    return;
+  auto& header = area_->header();
+  // Nothing was called since.
+  if (header.tail.load() != header.covered.load())
+    return begin_snapshot();
+  next_snapshot_ =
+      clock::now() + std::chrono::milliseconds{specification_.snapshot_ms};
+}
+
+/// Bytes of calls that no snapshot covers. The program's words: any number.
+std::uint64_t session_client::uncovered() const {
+  auto& header = area_->header();
+  auto tail = header.tail.load();
+  return tail - std::min(tail, header.covered.load());
+}
+
+/// Whatever was told, and to whom: this client may be new.
+void session_client::look_at_filling() {
+  fills_ = is_protected() && uncovered() > area_->log_capacity() / 2;
+}
+
+/// The program says so; while it waits for room, again and again.
+void session_client::note_filling() {
+  look_at_filling();
+  if (!fills_ || movement_)
+    return;
+  spdlog::info("session {}: its journal has {} bytes",
+               lease_ ? lease_->session.value : 0, uncovered());
+  next_snapshot_ = clock::now();
+  if (!places_.in_memory())
+    give_up_snapshot("its program has no room for one", true);
+  else if (snapshot_useless_)
+    give_up_snapshot("no worker could take up the last", true);
+}
+
+// -- taking one
+// -------------------------------------------------------------------
+
+void session_client::begin_movement(bool snapshot) {
+  movement_.emplace();
+  movement_->began = clock::now();
+  movement_->order =
+      static_cast<std::uint64_t>(movement_->began.time_since_epoch().count());
+  movement_->snapshot = snapshot;
+}
+
+void session_client::begin_snapshot() {
+  begin_movement(true);
+  auto newest = area_->header().newest.load();
+  auto taken = newest == 0 ? 1 : newest - 1;
+  movement_->places = {state_places::other(taken, false),
+                       state_places::other(taken, true)};
+  movement_->written_before = written();
+  data::checkpoint order{.compress = false,
+                         .go_on = true,
+                         .order = movement_->order,
+                         .in_memory = options_.state_memory};
+  if (!worker_)
+    return send(order);
+  std::vector<int> descriptors{places_.at(movement_->places[0])};
+  if (places_.on_disk())
+    descriptors.push_back(places_.at(movement_->places[1]));
+  (void)send_packet(
+      worker_.get(),
+      data::encode({lease_->session, lease_->epoch, std::move(order)}),
+      descriptors);
+}
+
+/// How much there is in the places that the worker may write to.
+std::uint64_t session_client::written() const {
+  std::uint64_t bytes = 0;
+  for (auto place : movement_->places)
+    if (struct stat info{}; ::fstat(places_.at(place), &info) == 0)
+      bytes += static_cast<std::uint64_t>(info.st_size);
+  return bytes;
+}
+
+/// How long the worker may take until it says that it has stopped.
+std::chrono::milliseconds session_client::stops_within() const {
+  if (!movement_->snapshot || !worker_)
+    return options_.pause_within;
+  return written() == movement_->written_before
+             ? std::min(rest_within, options_.pause_within)
+             : written_within;
+}
+
+/// Of a worker elsewhere, part by part, while it works on.
+status session_client::receive_snapshot(data::checkpointed& x) {
+  x.on_disk = x.bytes > options_.state_memory && places_.on_disk();
+  auto place = places_.at(movement_->places[x.on_disk ? 1 : 0]);
+  if (::ftruncate(place, 0) != 0)
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 "its program's room for snapshots is gone"};
+  auto inflow = state_inflow::begin(x.bytes, duplicate(place));
+  if (!inflow)
+    return inflow.why();
+  movement_->inflow = std::move(*inflow);
+  return {};
+}
+
+/// All of it is here, and all answers before it are with the program.
+void session_client::keep_snapshot() {
+  auto& header = area_->header();
+  auto what = *movement_->stopped;
+  auto place = movement_->places[what.on_disk ? 1 : 0];
+  auto state = state_reader::open(places_.at(place));
+  if (!state)
+    return give_up_snapshot(state.why().what, false);
+  if (state->index().position != what.position ||
+      what.position > header.tail.load())
+    return give_up_snapshot("its state is of another call", false);
+  // From here on it is the one; what it replaces is given back.
+  header.newest.store(static_cast<std::uint32_t>(place + 1));
+  area_->publish_covered(what.position);
+  for (std::size_t i = 0; i < state_places::count; ++i)
+    if (i != place && places_.at(i) >= 0)
+      (void)::ftruncate(places_.at(i), 0);
+  std::chrono::nanoseconds pause{what.pause_ns};
+  next_snapshot_ = std::max(
+      movement_->began + std::chrono::milliseconds{specification_.snapshot_ms},
+      clock::now() + work_per_pause *
+                         std::clamp<std::chrono::nanoseconds>(pause, 0s, 60s));
+  look_at_filling();
+  snapshot_trouble_.clear();
+  retry_after_ = soonest_retry;
+  report_snapshot(what.bytes, pause);
+  if (!worker_)
+    tell_worker(data::go_on{});
+  end_snapshot();
+}
+
+/// The first, and from time to time what came since.
+void session_client::report_snapshot(std::uint64_t bytes,
+                                     std::chrono::nanoseconds pause) {
+  ++snapshots_.count;
+  snapshots_.longest = std::max(snapshots_.longest, pause);
+  auto now = clock::now();
+  if (snapshots_told_ != clock::time_point{} &&
+      now - snapshots_told_ < told_every)
+    return;
+  snapshots_told_ = now;
+  auto event = make_event(
+      "session-snapshot",
+      program_.name + ": " + std::to_string(snapshots_.count) +
+          (snapshots_.count == 1 ? " snapshot was" : " snapshots were") +
+          " taken, the last of " + std::to_string(bytes) +
+          " bytes; the time is that of the longest pause");
+  event.bytes = bytes;
+  event.calls = snapshots_.count;
+  event.milliseconds =
+      std::chrono::duration<double, std::milli>{snapshots_.longest}.count();
+  tell(std::move(event));
+  snapshots_ = {};
+}
+
+/// The session runs on, under the snapshot before, if there is one.
+void session_client::give_up_snapshot(const std::string& why, bool lasting) {
+  auto now = clock::now();
+  auto took = movement_ ? now - movement_->began : 0s;
+  if (movement_)
+    tell_worker(data::go_on{});
+  if (std::exchange(snapshot_trouble_, why) != why) {
+    spdlog::warn("session {}: no snapshot: {}",
+                 lease_ ? lease_->session.value : 0, why);
+    if (lasting)
+      tell(make_event("snapshot-failed", program_.name +
+                                             ": no snapshot is taken: " + why +
+                                             "; its journal grows on"));
+  }
+  next_snapshot_ =
+      now + (fills_ ? retry_after_
+                    : std::max<clock::duration>(
+                          std::chrono::milliseconds{specification_.snapshot_ms},
+                          work_per_pause * took));
+  retry_after_ = std::min(2 * retry_after_, latest_retry);
+  // Before the program stands still for ever.
+  if (lasting && fills_ && uncovered() > area_->log_capacity() / 4 * 3 &&
+      area_->lower_protection()) {
+    fills_ = false;
+    tell(make_event("protection-lowered",
+                    "the call log of " + program_.name +
+                        " is full, and no snapshot can be taken: " + why +
+                        "; from now on its session is not protected"));
+  }
+  end_snapshot();
+}
+
+/// An order that came meanwhile has its turn.
+void session_client::end_snapshot() {
+  movement_.reset();
+  if (auto order = std::exchange(postponed_, std::nullopt))
+    pause(*order);
+}
+
+// -- using one
+// --------------------------------------------------------------------
+
+/// What a worker begins with that follows another: the state that is held, the
+/// newest snapshot, or the whole journal. A state that could not be made again
+/// (a driver may put variables elsewhere when fewer modules were loaded before
+/// them) is given up as soon as something else would do.
+void session_client::choose_beginning() {
+  calls_before_ = 0;
+  auto whole_journal = is_protected() && area_->header().trimmed.load() == 0;
+  if (held_ && held_->tries >= most_tries && is_protected()) {
+    auto refused = std::exchange(held_, std::nullopt);
+    if ((refused->snapshot || !recover_snapshot()) && !whole_journal) {
+      held_ = std::move(refused); // nothing else is left
+    } else {
+      snapshot_useless_ = refused->snapshot;
+      tell(make_event(
+          "state-refused",
+          program_.name + " could not be taken up from its " +
+              (refused->snapshot ? "snapshot" : "state") + ": " +
+              last_suspicion_ + "; it is recovered from its " +
+              (held_ ? "snapshot and the calls since" : "whole journal")));
+    }
+  } else if (!held_ && !(snapshot_useless_ && whole_journal)) {
+    recover_snapshot();
+  }
+  if (held_)
+    ++held_->tries;
+  reader_->rewind(held_ ? held_->position : 0);
+}
+
+/// Holds the newest snapshot, if there is one that fits the log. A session
+/// whose protection was lowered has no journal behind it.
+bool session_client::recover_snapshot() {
+  auto& header = area_->header();
+  auto newest = header.newest.load();
+  if (newest == 0 || !is_protected())
+    return false;
+  auto place = places_.at(newest - 1);
+  auto state = state_reader::open(place);
+  auto refuse = [&](const std::string& why) {
+    spdlog::error("session {}: its snapshot cannot be used: {}",
+                  lease_->session.value, why);
+    return false;
+  };
+  if (!state)
+    return refuse(state.why().what);
+  auto position = state->index().position;
+  if (position < header.trimmed.load() || position > header.tail.load())
+    return refuse("it is of a call that the log does not hold");
+  calls_before_ = state->index().calls;
+  held_.emplace();
+  held_->file = duplicate(place);
+  held_->bytes = state->bytes();
+  held_->position = position;
+  held_->began = clock::now();
+  held_->snapshot = true;
+  return true;
+}
+
+} // namespace vgpu

@@ -1,0 +1,232 @@
+#!/usr/bin/env bash
+# Snapshots: what a loss costs does not grow with how long a program has run,
+# and no death during or after one is noticed by the program.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'EOT'
+usage: snapshots.sh BUILD CASE mapped|forwarded
+
+  bounded  ten times the rounds: recovered in about the same time
+  worker   the worker dies, again and again, during and after snapshots
+  during   worker, client and both die while a snapshot is written
+  node     its node dies
+  client   the client dies after the log was trimmed, and then the worker
+  both     client and worker die at once
+  move     migrated, suspended and resumed with a trimmed log, and killed
+  heat     heat's result is the same, bit for bit
+EOT
+}
+case "${1-}" in
+  -h | --help) usage; exit 0 ;;
+esac
+(($# == 3)) || { usage >&2; exit 2; }
+begin "$1"
+export VGPU_TRANSPORT=$3
+mover=$build/tests/e2e/mover
+often=(--protect snapshot --snapshot-every 100ms)
+
+on_line() { :; }
+
+kill_its_worker() {
+  local pid
+  pid=$(session 'select(.state == "running") | .worker_pid')
+  [[ $pid =~ ^[1-9][0-9]*$ ]] && kill_hard "$pid"
+}
+
+first_snapshot() {
+  await_event '.kind == "session-snapshot"' 20 >"$work/out/snapshot" ||
+    fail "no event tells of a snapshot"
+}
+
+replays() {
+  "$vgpu" events --json </dev/null |
+    jq -s 'map(select(.kind == "session-replayed")) | length'
+}
+
+ballast=0
+
+run_mover() { # ROUNDS OPTION...
+  local rounds=$1
+  shift
+  undisturbed undisturbed "$mover" "$rounds" 0 "$ballast"
+  follow_program disturbed 100 "$vgpu" run "$@" -- \
+    "$mover" loose "$rounds" 40 "$ballast"
+  ((program_status == 0)) ||
+    fail "it ended with $program_status: $(<"$work/out/disturbed.err")"
+  same undisturbed disturbed || fail "it printed something else"
+  [[ ! -s $work/out/disturbed.err ]] || fail "$(<"$work/out/disturbed.err")"
+  ! has_event '.kind == "replay-differs"' || fail "a replay differs"
+  ! has_event '.kind == "session-lost"' || fail "it was lost"
+}
+
+more_replays() { # THAN
+  (($(replays) > $1))
+}
+
+# The program goes on by itself: after a kill it is as far as it is.
+kill_and_wait() {
+  local before
+  before=$(replays)
+  until_true 10 kill_its_worker || fail "no worker to kill"
+  until_true 20 more_replays "$before" || fail "nothing was replayed"
+}
+
+# What a worker's death costs when so many rounds have been: the median, in
+# milliseconds, of five times from the new worker's lease to the replay's end.
+measure() { # ROUNDS OPTION...
+  local at=$1 before
+  shift
+  before=$(last_event)
+  on_line() {
+    (($1 == at)) || return 0
+    local i
+    for i in 1 2 3 4 5; do kill_and_wait; done
+  }
+  run_mover $((at + 150)) "$@"
+  "$vgpu" events --json </dev/null |
+    jq -s "map(select(.kind == \"session-replayed\" and .number > $before))" \
+      >"$work/out/replays"
+  median=$(jq 'map(.milliseconds) | sort | .[2]' "$work/out/replays")
+  say "from round $at on, ${*}: replayed in" \
+    "$(jq -r 'map(.milliseconds | round) | join(" ")' "$work/out/replays") ms," \
+    "$(jq -r 'map(.bytes / 1e6 * 10 | round / 10) | join(" ")' \
+      "$work/out/replays") MB"
+}
+
+case_bounded() {
+  local short
+  cluster_up --nodes 1
+  measure 30 --protect journal
+  measure 300 --protect journal
+  measure 30 "${often[@]}"
+  short=$median
+  measure 300 "${often[@]}"
+  # Clocks of a busy host are not exact to some milliseconds.
+  jq -n -e "$median < $short * 1.2 + 15" >/dev/null ||
+    fail "after 30 rounds $short ms, after 300 $median ms"
+  # A round appends some 300 KiB: 300 of them are 90 MB.
+  jq -e 'all(.[]; .bytes < 8388608)' "$work/out/replays" >/dev/null ||
+    fail "more was replayed than was called since the last snapshot"
+}
+
+case_worker() {
+  on_line() {
+    (($1 % 7 == 0)) || return 0
+    until_true 10 kill_its_worker || fail "no worker to kill"
+  }
+  cluster_up --nodes 1
+  run_mover 40 "${often[@]}"
+}
+
+# A worker that describes its session has a file for it; a large session takes
+# a while.
+writes() { # PID
+  [[ -n $(find "/proc/$1/fd" -lname '/memfd:vgpu-s[nt]*' -print -quit) ]]
+}
+
+kill_while_it_writes() { # worker|client|both
+  local worker client
+  worker=$(session 'select(.state == "running") | .worker_pid')
+  client=$(client_of_session)
+  until_true 20 writes "$worker" || fail "no snapshot is written"
+  [[ $1 == worker ]] || kill_hard "$client" || fail "cannot kill the client"
+  [[ $1 == client ]] || kill_hard "$worker" || fail "cannot kill the worker"
+  say "killed while a snapshot was written: $1"
+}
+
+case_during() {
+  ballast=256
+  on_line() {
+    (($1 == 5)) || return 0
+    kill_while_it_writes worker
+    until_true 30 more_replays 0 || fail "nothing was replayed"
+    kill_while_it_writes client
+    await_event '.kind == "session-adopted"' >"$work/out/adopted" ||
+      fail "no other client took it up"
+    kill_while_it_writes both
+    until_true 30 more_replays 1 || fail "nothing was replayed"
+  }
+  cluster_up --nodes 1
+  # A large one comes every few seconds.
+  run_mover 500 "${often[@]}"
+  (($(replays) == 2)) || fail "not two replays"
+}
+
+case_node() {
+  on_line() {
+    (($1 == 12)) || return 0
+    first_snapshot
+    kill_hard "$(node_pid "$(session .node)")" || fail "cannot kill the node"
+  }
+  cluster_up --nodes 2
+  run_mover 24 "${often[@]}"
+}
+
+case_client() {
+  on_line() {
+    case $1 in
+      12)
+        first_snapshot
+        kill_hard "$(client_of_session)" || fail "cannot kill the client"
+        await_event '.kind == "session-adopted"' >/dev/null ||
+          fail "no other client took it up"
+        until_true 10 kill_its_worker || fail "no worker to kill"
+        ;;
+    esac
+  }
+  cluster_up --nodes 1
+  run_mover 24 "${often[@]}"
+  (($(replays) >= 1)) || fail "nothing was replayed"
+}
+
+case_both() {
+  on_line() {
+    (($1 == 12)) || return 0
+    first_snapshot
+    kill_hard "$(client_of_session)" || fail "cannot kill the client"
+    until_true 10 kill_its_worker || fail "no worker to kill"
+  }
+  cluster_up --nodes 1
+  run_mover 24 "${often[@]}"
+}
+
+# What has a trimmed log can be moved all the same, and is protected there.
+case_move() {
+  move() { # COMMAND
+    until_true 30 "$vgpu" "$1" 1 </dev/null >"$work/out/move" 2>&1 ||
+      fail "vgpu $1: $(<"$work/out/move")"
+  }
+  on_line() {
+    (($1 == 8)) || return 0
+    first_snapshot
+    move migrate
+    move suspend
+    await_event '.kind == "session-resumed"' >"$work/out/resumed" ||
+      fail "it was not resumed"
+    kill_and_wait
+    move migrate
+  }
+  cluster_up --nodes 2
+  run_mover 150 "${often[@]}"
+  (($(replays) == 1)) || fail "not one replay"
+}
+
+case_heat() {
+  on_line() {
+    case $1 in
+      5 | 10 | 15) until_true 10 kill_its_worker || fail "no worker to kill" ;;
+    esac
+  }
+  cluster_up --nodes 2
+  undisturbed heat0 "$heat" 600 96 50 30
+  follow_program heat1 100 "$vgpu" run "${often[@]}" -- "$heat" 600 96 50 30
+  ((program_status == 0)) || fail "heat ended with $program_status"
+  same heat0 heat1 || fail "heat printed something else"
+}
+
+declare -F "case_$2" >/dev/null || { usage >&2; exit 2; }
+"case_$2"
+cluster_down
+check_leaks
+say "$2, $3: done"
