@@ -19,7 +19,8 @@ json to_json(const control::specification& x) {
           {"where", static_cast<unsigned>(x.where)},
           {"beside", x.beside.value},
           {"apart", x.apart.value},
-          {"wait_ms", x.wait_ms}};
+          {"wait_ms", x.wait_ms},
+          {"idle_after_ms", x.idle_after_ms}};
 }
 
 /// What a former release did not write has its default.
@@ -39,6 +40,7 @@ control::specification spec_from_json(const json& x) {
   out.beside = {x.value("beside", std::uint64_t{0})};
   out.apart = {x.value("apart", std::uint64_t{0})};
   out.wait_ms = x.value("wait_ms", out.wait_ms);
+  out.idle_after_ms = x.value("idle_after_ms", out.idle_after_ms);
   return out;
 }
 

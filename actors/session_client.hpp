@@ -170,6 +170,7 @@ private:
   bool greeted_ = false;
   bool moved_ = false; // this epoch's worker replays a former one's calls
   std::uint64_t replay_until_ = 0;
+  std::uint64_t charged_before_ = 0; // by workers of former epochs
   clock::time_point replay_began_{};
   bool replay_told_ = true;
   bool answer_told_ = true;

@@ -64,7 +64,9 @@ void session_server::take_state() {
     return refuse(file.why().what);
   known_ = progress();
   stand_in_.leave();
+  auto before = exec_->device_time();
   auto bytes = exec_->capture(file->get(), compress_);
+  exec_->charge_apart(exec_->device_time() - before);
   stand_in_.back();
   if (!bytes)
     return refuse(bytes.why().what);
@@ -85,6 +87,7 @@ status session_server::restore(int file) {
     return fault{CUDA_ERROR_UNKNOWN, broken_};
   known_ = progress();
   stand_in_.leave();
+  exec_->begin_recovery();
   auto position = exec_->restore(file);
   stand_in_.back();
   if (!position) {

@@ -124,6 +124,7 @@ void fill(wire::GuestHello::Builder hello, const control::specification& wish,
   wanted.setBeside(wish.beside.value);
   wanted.setApart(wish.apart.value);
   wanted.setWaitMs(wish.wait_ms);
+  wanted.setIdleAfterMs(wish.idle_after_ms);
 }
 
 status send_packet(int fd, capnp::MessageBuilder& message,

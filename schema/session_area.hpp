@@ -129,6 +129,7 @@ struct control_header {
   // at each call,
   alignas(
       64) std::atomic<std::uint64_t> executed; // nothing before it is needed
+  std::atomic<std::uint64_t> charged; // before it, all is in an account
   // and now and then.
   alignas(64) std::atomic<std::uint32_t> sticky_error; // CUresult
   std::array<std::atomic<std::uint64_t>, console_count> console_written;
@@ -178,6 +179,13 @@ public:
 
   /// Tells the program that nothing before `position` is needed any more.
   void publish_executed(std::uint64_t position) const noexcept;
+  /// What the calls before this one used is in the session's account. Never
+  /// goes back: a replay charges nothing that was charged.
+  void note_charged(std::uint64_t position) const noexcept {
+    auto& charged = header().charged;
+    if (position > charged.load(std::memory_order_relaxed))
+      charged.store(position, std::memory_order_relaxed);
+  }
 
   /// Whether this slot still waits for this call.
   bool waits(slot_index index, call_number call) const noexcept;

@@ -19,6 +19,8 @@ enum class locality : std::uint16_t { local_first, local_only, any };
 
 inline constexpr std::uint32_t wait_for_ever =
     std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::uint32_t keep_when_idle =
+    std::numeric_limits<std::uint32_t>::max();
 
 /// What is asked of a vGPU.
 struct specification {
@@ -36,6 +38,8 @@ struct specification {
   vgpu_id apart{};  // not on its pGPUs
   /// How long to wait for a place; 0: fail at once.
   std::uint32_t wait_ms = wait_for_ever;
+  /// Without a call for so long it is suspended, until its next one.
+  std::uint32_t idle_after_ms = keep_when_idle;
   bool operator==(const specification&) const = default;
 };
 

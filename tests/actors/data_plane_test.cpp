@@ -257,6 +257,17 @@ struct world {
     return why;
   }
 
+  /// Waits until all that was appended is in the session's account.
+  bool charged() {
+    auto all = [this] {
+      return area.header().charged.load() == area.header().tail.load();
+    };
+    for (auto until = std::chrono::steady_clock::now() + 10s;
+         !all() && std::chrono::steady_clock::now() < until;)
+      std::this_thread::sleep_for(1ms);
+    return all();
+  }
+
   std::uint32_t read_counter() {
     auto result = ask(call::read{.stream = {legacy_stream},
                                  .from = {counter, 0, 0},
@@ -345,6 +356,37 @@ BOOST_AUTO_TEST_CASE(another_worker_replays_and_goes_on) {
       return x.kind == "first-result";
     });
   }));
+}
+
+BOOST_AUTO_TEST_CASE(a_replay_is_charged_apart) {
+  connect(transport::forwarded);
+  auto first = start_worker(1, false);
+  lease(1, first);
+  prepare();
+  for (int i = 0; i < 100; ++i)
+    add(1);
+  BOOST_TEST(read_counter() == 100u);
+  BOOST_TEST(read_counter() == 100u);
+  BOOST_TEST(charged());
+  caf::anon_send_exit(first.actor, caf::exit_reason::kill);
+  wait_for(first);
+  auto second = start_worker(2, false);
+  lease(2, second);
+  add(1);
+  BOOST_TEST(read_counter() == 101u);
+  BOOST_TEST(charged());
+  caf::anon_send_exit(second.actor, caf::exit_reason::kill);
+  wait_for(second);
+  auto before = first.gauges->account.used();
+  auto after = second.gauges->account.used();
+  BOOST_TEST(before.from_device == 8u);
+  BOOST_TEST(before.replay_bytes == 0u);
+  BOOST_TEST(before.device_ns > 0u);
+  BOOST_TEST(before.replay_ns == 0u);
+  BOOST_TEST(after.from_device == 4u);
+  BOOST_TEST(after.replay_bytes == 8u);
+  BOOST_TEST(after.replay_ns > 0u);
+  BOOST_TEST(after.device_ns > 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_replay_that_brings_the_same_is_not_reported) {
