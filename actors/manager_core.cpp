@@ -329,6 +329,7 @@ void manager_core::on_tick(time_point now) {
   if (save_usage_at_ && now_ >= *save_usage_at_)
     save_usage();
   look_at_movements();
+  reclaim_idle();
   retry_waiting();
   serve_waiters();
   look_idle();
@@ -381,6 +382,8 @@ void manager_core::find_next_deadline() {
     due(*until);
   if (save_usage_at_)
     due(*save_usage_at_);
+  if (auto when = idle_ones().look_again)
+    due(*when);
 }
 
 // -- answers and events -------------------------------------------------------

@@ -9,6 +9,7 @@
 #include "actors/records.hpp"
 #include "actors/store.hpp"
 #include "policies/placement.hpp"
+#include "policies/reclaim.hpp"
 #include "policies/views.hpp"
 
 #include <chrono>
@@ -26,6 +27,7 @@ struct manager_options {
   std::chrono::milliseconds beat_every{100};
   policy::liveness_options liveness;
   policy::restart_options restart;
+  policy::reclaim_options reclaim;
   /// How long a client may be without a connection before its sessions close.
   std::chrono::milliseconds client_grace{5'000};
   /// After a restart: how long sessions wait for their client, and nodes for
@@ -218,6 +220,12 @@ private:
   status check_resize(const session_record& x, const control::set_vgpu& to);
   void resize(session_record& x, const control::set_vgpu& to);
   void quota_known(session_record& x);
+
+  // -- manager_reclaim.cpp ----------------------------------------------------
+  void note_activity(session_record& x);
+  policy::reclaim_decision idle_ones() const;
+  void reclaim_idle();
+  void reclaim_refused(session_record& x);
 
   // -- manager_usage.cpp ------------------------------------------------------
   void handle(const std::string& peer, const control::envelope& from,

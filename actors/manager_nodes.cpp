@@ -179,6 +179,7 @@ void manager_core::handle(const std::string& peer,
     if (s == sessions_.end() || load.epoch != s->second.epoch)
       continue;
     s->second.load = load;
+    note_activity(s->second);
     quota_known(s->second);
   }
   answer(peer, from.request, control::beat_ack{x.number, incarnation_});
