@@ -45,10 +45,18 @@ struct call_dispatch {
       order().after_legacy();
   }
 
+  /// Whoever is told that this stream's work is done (none: all streams') may
+  /// know that the device is idle.
+  work_meter::done_mark idle_after(std::optional<stream_id> stream) {
+    auto& meter = self.work_meters_[ordinal];
+    return meter ? meter->proof(stream) : work_meter::done_mark{};
+  }
+
   /// Answers this call when the device is done with what it waits for.
-  device::completion completion() const {
-    return [sink = self.sink_, health = self.health_,
-            who = who()](CUresult result) {
+  device::completion completion(work_meter::done_mark idle = {}) const {
+    return [sink = self.sink_, health = self.health_, who = who(),
+            idle](CUresult result) {
+      idle();
       if (health->note(*sink, result))
         sink->answer(who, result, 0);
     };

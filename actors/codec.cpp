@@ -208,6 +208,19 @@ register_node read(wire::RegisterNode::Reader x) {
   return out;
 }
 
+void write(wire::Usage::Builder to, const usage& x) {
+  to.setDeviceNs(x.device_ns);
+  to.setReplayNs(x.replay_ns);
+  to.setToDevice(x.to_device);
+  to.setFromDevice(x.from_device);
+  to.setReplayBytes(x.replay_bytes);
+  to.setMemoryKibMs(x.memory_kib_ms);
+}
+usage read(wire::Usage::Reader x) {
+  return {x.getDeviceNs(),   x.getReplayNs(),    x.getToDevice(),
+          x.getFromDevice(), x.getReplayBytes(), x.getMemoryKibMs()};
+}
+
 void write(wire::SessionLoad::Builder to, const session_load& x) {
   to.setSession(x.session.value);
   to.setEpoch(x.epoch.value);
@@ -217,22 +230,29 @@ void write(wire::SessionLoad::Builder to, const session_load& x) {
   to.setDeviceNs(x.device_ns);
   to.setTurns(x.turns);
   to.setQuota(x.quota);
+  write(to.initUsage(), x.usage);
+  to.setIdleMs(x.idle_ms);
 }
 session_load read(wire::SessionLoad::Reader x) {
-  return {{x.getSession()},  {x.getEpoch()},  x.getMemoryBytes(), x.getCalls(),
-          x.getCallNumber(), x.getDeviceNs(), x.getTurns(),       x.getQuota()};
+  return {{x.getSession()},   {x.getEpoch()},  x.getMemoryBytes(), x.getCalls(),
+          x.getCallNumber(),  x.getDeviceNs(), x.getTurns(),       x.getQuota(),
+          read(x.getUsage()), x.getIdleMs()};
 }
 
 void write(wire::NodeBeat::Builder to, const node_beat& x) {
   to.setName(to_kj(x.name));
   to.setNumber(x.number);
   write_list(to.initSessions(count(x.sessions)), x.sessions);
+  write_list(to.initEnded(count(x.ended)), x.ended);
 }
 node_beat read(wire::NodeBeat::Reader x) {
-  node_beat out{text(x.getName()), x.getNumber(), {}};
+  node_beat out{text(x.getName()), x.getNumber(), {}, {}};
   check_length(x.getSessions());
   for (auto each : x.getSessions())
     out.sessions.push_back(read(each));
+  check_length(x.getEnded());
+  for (auto each : x.getEnded())
+    out.ended.push_back(read(each));
   return out;
 }
 
@@ -258,6 +278,7 @@ void write(wire::Specification::Builder to, const specification& x) {
   to.setBeside(x.beside.value);
   to.setApart(x.apart.value);
   to.setWaitMs(x.wait_ms);
+  to.setIdleAfterMs(x.idle_after_ms);
   to.setSnapshotMs(x.snapshot_ms);
 }
 specification read(wire::Specification::Reader x) {
@@ -278,6 +299,7 @@ specification read(wire::Specification::Reader x) {
   out.beside = {x.getBeside()};
   out.apart = {x.getApart()};
   out.wait_ms = x.getWaitMs();
+  out.idle_after_ms = x.getIdleAfterMs();
   out.snapshot_ms = x.getSnapshotMs();
   return out;
 }
@@ -583,6 +605,14 @@ event read(wire::Event::Reader x) {
   return out;
 }
 
+void write(wire::UsageRequest::Builder to, const usage_request& x) {
+  to.setSince(x.since);
+  to.setBy(to_kj(x.by));
+}
+usage_request read(wire::UsageRequest::Reader x) {
+  return {x.getSince(), text(x.getBy())};
+}
+
 void write(wire::EventsRequest::Builder to, const events_request& x) {
   to.setAfter(x.after);
   to.setWaitMs(x.wait_ms);
@@ -644,6 +674,8 @@ struct body_writer {
   void operator()(const paused& x) { write(to.initPaused(), x); }
   void operator()(const wake_session& x) { to.setWakeSession(x.session.value); }
   void operator()(const restored& x) { write(to.initRestored(), x); }
+  void operator()(const usage_request& x) { write(to.initUsageRequest(), x); }
+  void operator()(const set_balance& x) { to.setSetBalance(x.on); }
 };
 
 body read_body(wire::Envelope::Reader x) {
@@ -720,6 +752,10 @@ body read_body(wire::Envelope::Reader x) {
     return wake_session{{x.getWakeSession()}};
   case wire::Envelope::RESTORED:
     return read(x.getRestored());
+  case wire::Envelope::USAGE_REQUEST:
+    return read(x.getUsageRequest());
+  case wire::Envelope::SET_BALANCE:
+    return set_balance{x.getSetBalance()};
   }
   throw bad_value{"a kind of message (" +
                   std::to_string(static_cast<unsigned>(x.which())) +
@@ -738,7 +774,8 @@ const char* name_of(const body& what) noexcept {
       "status",       "eventsRequest", "events",       "shutdown",
       "done",         "setVgpu",       "setPolicy",    "resizeSession",
       "suspendVgpu",  "resumeVgpu",    "migrateVgpu",  "drainNode",
-      "pauseSession", "paused",        "wakeSession",  "restored"};
+      "pauseSession", "paused",        "wakeSession",  "restored",
+      "usageRequest", "setBalance"};
   static_assert(std::size(names) == std::variant_size_v<body>);
   return names[what.index()];
 }

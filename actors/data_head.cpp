@@ -23,6 +23,7 @@ void put(builder to, const attach& x) {
   a.setAnswersSeen(x.answers_seen);
   a.setReplayUntil(x.replay_until);
   a.setRestore(x.restore);
+  a.setCharged(x.charged);
   auto list = a.initWaiting(static_cast<unsigned>(x.waiting.size()));
   for (unsigned i = 0; i < list.size(); ++i) {
     list[i].setCall(x.waiting[i].call.value);
@@ -53,6 +54,7 @@ void fill(wire::Progress::Builder to, const progress& x) {
   to.setCalls(x.calls);
   to.setAnswers(x.answers);
   to.setAcknowledged(x.acknowledged);
+  to.setCharged(x.charged);
 }
 
 void put(builder to, const progress& x) {
@@ -142,7 +144,8 @@ attach get(wire::Attach::Reader x) {
              .answers_seen = x.getAnswersSeen(),
              .replay_until = x.getReplayUntil(),
              .waiting = {},
-             .restore = x.getRestore()};
+             .restore = x.getRestore(),
+             .charged = x.getCharged()};
   for (auto w : x.getWaiting())
     out.waiting.push_back(
         {{w.getCall()}, static_cast<slot_index>(w.getSlot())});
@@ -155,7 +158,8 @@ progress get(wire::Progress::Reader x) {
           .sticky = to_result(x.getStickyError()),
           .calls = x.getCalls(),
           .answers = x.getAnswers(),
-          .acknowledged = x.getAcknowledged()};
+          .acknowledged = x.getAcknowledged(),
+          .charged = x.getCharged()};
 }
 
 answer get(wire::Answer::Reader x) {

@@ -25,6 +25,7 @@ struct attach {
   std::uint64_t replay_until = 0;
   std::vector<data::waiting> waiting;
   std::uint64_t restore = 0; // bytes of a state to begin with
+  std::uint64_t charged = 0; // calls before it are in the account already
 };
 /// The payload is the log's bytes [from, to).
 struct calls {
@@ -44,6 +45,7 @@ struct progress {
   std::uint64_t calls = 0;
   std::uint64_t answers = 0;
   std::uint64_t acknowledged = 0; // answers that will not be sent again
+  std::uint64_t charged = 0;      // calls before it are in the account
 };
 struct attached {
   progress at;

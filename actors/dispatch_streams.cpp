@@ -47,13 +47,13 @@ status call_dispatch::operator()(const call::stream_wait& x) {
 
 status call_dispatch::operator()(const call::stream_sync& x) {
   auto known = is_answered();
-  dev().when_done(x.stream.id, completion());
+  dev().when_done(x.stream.id, completion(idle_after(x.stream.id)));
   return known ? host_behind_stream(x.stream.id) : status{};
 }
 
 status call_dispatch::operator()(const call::device_sync&) {
   auto known = is_answered();
-  dev().when_done(std::nullopt, completion());
+  dev().when_done(std::nullopt, completion(idle_after(std::nullopt)));
   return known ? host_behind_all() : status{};
 }
 

@@ -74,7 +74,9 @@ status call_dispatch::operator()(const call::read& x) {
   }
   auto arrived = [sink = self.sink_, health = self.health_, who = who(),
                   place = *place, bytes, offset = x.to.offset,
-                  keep = self.sink_->keeps_digests()](CUresult result) {
+                  keep = self.sink_->keeps_digests(),
+                  idle = idle_after(x.stream.id)](CUresult result) {
+    idle();
     auto digest =
         keep && result == CUDA_SUCCESS ? fold_digest(row_hash(place.bytes)) : 0;
     if (health->note(*sink, result))
@@ -164,7 +166,9 @@ status call_dispatch::read_host_row(stream_id stream, device_address to,
       stream, place.bytes, from,
       [sink = self.sink_, health = self.health_,
        who = waiter{row.last ? what.slot : slot_index{0}, what.call}, place, to,
-       row](CUresult result) {
+       row, idle = row.last ? idle_after(stream) : work_meter::done_mark{}](
+          CUresult result) {
+        idle();
         std::uint32_t digest = 0;
         if (row.hashes && result == CUDA_SUCCESS) {
           auto all = row.add(place.bytes);

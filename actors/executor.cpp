@@ -3,7 +3,6 @@
 #include "actors/audit.hpp"
 #include "actors/call_dispatch.hpp"
 #include "actors/executor_shared.hpp"
-#include "devices/meter.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -39,6 +38,7 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
                    std::uint64_t quota)
     : devices_(std::move(devices)), host_calls_(std::make_shared<host_calls>()),
       consoles_(std::make_shared<consoles>()),
+      recovery_(std::make_shared<recovery>()),
       health_(std::make_shared<health>()) {
   quota_ = quota;
   for (std::size_t i = 0; i < devices_.size(); ++i) {
@@ -50,6 +50,10 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
     blocking_.emplace_back();
     times_.emplace_back();
     kept_for_good_.emplace_back();
+    auto* own = dynamic_cast<const device::meter*>(devices_[i].get());
+    work_meters_.push_back(own == nullptr ? std::make_unique<work_meter>()
+                                          : nullptr);
+    meters_.push_back(own == nullptr ? work_meters_.back().get() : own);
     texture_units_.push_back(
         dynamic_cast<device::texture_unit*>(devices_[i].get()));
     memory_units_.push_back(
@@ -114,11 +118,17 @@ executor::performed executor::perform(const record& what,
         out.outcome = audit_handles(on.state(), x);
         if (out.outcome)
           out.outcome = on.join(x);
+        if constexpr (brings_work<Call>)
+          if (out.outcome && work_meters_[ordinal])
+            work_meters_[ordinal]->enqueued(x.stream.id);
         if (out.outcome)
           out.outcome = on(x);
         if constexpr (brings_work<Call>)
           if (in_turn)
             gates_.submitted(ordinal);
+        if constexpr (moves_bytes<Call>)
+          if (out.outcome)
+            count(traffic_of(x));
         if (out.outcome)
           living_.note(x, ordinal, what.call, what.message);
       });
@@ -158,14 +168,6 @@ void executor::allow(std::uint64_t quota) {
   if (tell_quota_)
     for (auto& x : devices_)
       tell_quota_(*x, quota);
-}
-
-std::chrono::nanoseconds executor::device_time() const {
-  std::chrono::nanoseconds out{0};
-  for (auto& x : devices_)
-    if (auto* meter = dynamic_cast<const device::meter*>(x.get()))
-      out += meter->busy();
-  return out;
 }
 
 std::uint64_t executor::executed() const {

@@ -2,13 +2,16 @@
 #pragma once
 
 #include "actors/answers.hpp"
+#include "actors/call_traffic.hpp"
 #include "actors/event_times.hpp"
 #include "actors/living_calls.hpp"
+#include "actors/protocol.hpp"
 #include "actors/replay_checks.hpp"
 #include "actors/replayed_waits.hpp"
 #include "actors/share_gate.hpp"
 #include "actors/stream_order.hpp"
 #include "actors/vgpu_state.hpp"
+#include "actors/work_meter.hpp"
 #include "devices/device.hpp"
 #include "devices/memory_unit.hpp"
 #include "devices/texture_unit.hpp"
@@ -81,8 +84,25 @@ public:
   /// exceeds the present one.
   void allow(std::uint64_t quota);
   std::uint64_t quota() const noexcept { return quota_; }
-  /// How long the devices that keep account of it worked, in all.
+
+  // -- accounts (executor_usage.cpp) ------------------------------------------
+
+  /// What was used so far, memory aside. Thread-safe.
+  control::usage used() const;
+  /// Of that, the bytes that calls moved.
+  control::usage traffic() const;
+  /// What was done before is done again from now on: it is charged apart,
+  void begin_recovery();
+  /// until now. Work that is enqueued already still counts as such.
+  void end_recovery();
+  /// So much of the devices' time was ours, not the program's.
+  void charge_apart(std::chrono::nanoseconds time);
+  /// How long the devices worked for the session, in all. Thread-safe.
   std::chrono::nanoseconds device_time() const;
+  /// No call is at hand: devices without a meter of their own are asked to
+  /// tell when they are idle.
+  void rest();
+
   /// How a device is told.
   void when_allowed(std::function<void(device::device&, std::uint64_t)> tell) {
     tell_quota_ = std::move(tell);
@@ -138,6 +158,7 @@ private:
   struct unheard;
   struct capturing;
   struct restoring;
+  struct recovery;
 
   struct performed {
     status outcome;
@@ -147,6 +168,7 @@ private:
   /// `in_turn`: work is brought to the devices in the session's turns alone.
   performed perform(const record& what, std::shared_ptr<const void> owner,
                     bool in_turn);
+  void count(const call_traffic& x);
   status describable() const;
   template <class F>
   status look_through(std::size_t device, memory_id memory, std::uint64_t bytes,
@@ -157,7 +179,10 @@ private:
   std::vector<std::unique_ptr<device::device>> devices_;
   std::vector<device::texture_unit*> texture_units_; // of each, or null
   std::vector<device::memory_unit*> memory_units_;   // likewise
-  std::vector<device::value_unit*> value_units_;     // likewise
+  /// Of each; `work_meters_` where the device has none of its own, or null.
+  std::vector<const device::meter*> meters_;
+  std::vector<std::unique_ptr<work_meter>> work_meters_;
+  std::vector<device::value_unit*> value_units_; // likewise
   std::vector<vgpu_state> states_;
   std::vector<stream_order> orders_;
   replayed_waits replayed_waits_;
@@ -181,6 +206,12 @@ private:
   std::uint64_t position_ = 0;
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> used_{0};
+  /// Bytes, which one thread counts.
+  std::atomic<std::uint64_t> to_device_{0};
+  std::atomic<std::uint64_t> from_device_{0};
+  std::atomic<std::uint64_t> replayed_{0};
+  bool recovers_ = false;
+  std::shared_ptr<recovery> recovery_;
   std::shared_ptr<health> health_;
 };
 

@@ -49,6 +49,13 @@ struct executor::host_calls {
   }
 };
 
+/// The part of the devices' time that is not charged to the program.
+struct executor::recovery {
+  std::atomic<std::uint64_t> apart{0}; // ns
+  /// All of the time so far is; in devices, or not ended.
+  std::atomic<std::size_t> going{0};
+};
+
 /// Gives a kernel's text its place among all the session's text.
 struct executor::consoles {
   std::mutex lock;

@@ -82,6 +82,7 @@ result<hello> decode_hello(std::span<const std::uint64_t> words) {
         out.specification.beside = {wish.getBeside()};
         out.specification.apart = {wish.getApart()};
         out.specification.wait_ms = wish.getWaitMs();
+        out.specification.idle_after_ms = wish.getIdleAfterMs();
         out.specification.snapshot_ms =
             std::max(wish.getSnapshotMs(), control::shortest_snapshot_ms);
         out.resumed = in.getResumed();

@@ -20,6 +20,7 @@ json to_json(const control::specification& x) {
           {"beside", x.beside.value},
           {"apart", x.apart.value},
           {"wait_ms", x.wait_ms},
+          {"idle_after_ms", x.idle_after_ms},
           {"snapshot_ms", x.snapshot_ms}};
 }
 
@@ -41,6 +42,7 @@ control::specification spec_from_json(const json& x) {
   out.beside = {x.value("beside", std::uint64_t{0})};
   out.apart = {x.value("apart", std::uint64_t{0})};
   out.wait_ms = x.value("wait_ms", out.wait_ms);
+  out.idle_after_ms = x.value("idle_after_ms", out.idle_after_ms);
   out.snapshot_ms = x.value("snapshot_ms", out.snapshot_ms);
   return out;
 }

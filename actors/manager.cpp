@@ -56,8 +56,8 @@ caf::behavior manager(self_ptr self, manager_options options,
       },
       [self](const metrics_ask&) -> metrics_ptr {
         auto& core = *self->state.core;
-        return std::make_shared<const metrics_snapshot>(
-            metrics_snapshot{core.status_json(), core.tallies()});
+        return std::make_shared<const metrics_snapshot>(metrics_snapshot{
+            core.status_json(), core.tallies(), core.usage_json()});
       },
       [self](caf::tick_atom) {
         auto& st = self->state;

@@ -69,7 +69,8 @@ constexpr bool said_by(role as) {
     return std::is_same_v<T, inject_fault> || std::is_same_v<T, suspend_vgpu> ||
            std::is_same_v<T, resume_vgpu> || std::is_same_v<T, migrate_vgpu> ||
            std::is_same_v<T, drain_node> || std::is_same_v<T, status_request> ||
-           std::is_same_v<T, events_request>;
+           std::is_same_v<T, events_request> ||
+           std::is_same_v<T, usage_request>;
 }
 
 } // namespace
@@ -87,6 +88,7 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
   last_session_ = past.last_session;
   last_vgpu_ = past.last_vgpu;
   events_.restore(past.events);
+  usage_ = past.usage;
   for (const auto& [id, saved] : past.sessions) {
     auto& x = sessions_[id] = saved;
     x.orphan_until = now_ + options_.restart_grace;
@@ -107,6 +109,10 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
          "the manager is back with " + std::to_string(sessions_.size()) +
              " sessions from its store",
          {});
+}
+
+manager_core::~manager_core() {
+  save_usage();
 }
 
 // -- messages -----------------------------------------------------------------
@@ -320,7 +326,10 @@ void manager_core::on_tick(time_point now) {
                                               "nobody claims this session"});
     return true;
   });
+  if (save_usage_at_ && now_ >= *save_usage_at_)
+    save_usage();
   look_at_movements();
+  reclaim_idle();
   retry_waiting();
   serve_waiters();
   look_idle();
@@ -371,6 +380,10 @@ void manager_core::find_next_deadline() {
     due(x.until);
   if (auto until = events_.next_deadline())
     due(*until);
+  if (save_usage_at_)
+    due(*save_usage_at_);
+  if (auto when = idle_ones().look_again)
+    due(*when);
 }
 
 // -- answers and events -------------------------------------------------------

@@ -9,6 +9,7 @@
 #include "actors/records.hpp"
 #include "actors/store.hpp"
 #include "policies/placement.hpp"
+#include "policies/reclaim.hpp"
 #include "policies/views.hpp"
 
 #include <chrono>
@@ -26,6 +27,7 @@ struct manager_options {
   std::chrono::milliseconds beat_every{100};
   policy::liveness_options liveness;
   policy::restart_options restart;
+  policy::reclaim_options reclaim;
   /// How long a client may be without a connection before its sessions close.
   std::chrono::milliseconds client_grace{5'000};
   /// After a restart: how long sessions wait for their client, and nodes for
@@ -53,6 +55,10 @@ public:
   /// `kept` may be null: then nothing outlives this manager.
   manager_core(manager_options options, std::shared_ptr<store> kept,
                sender send, time_point now);
+  /// Writes down what was used.
+  ~manager_core();
+  manager_core(const manager_core&) = delete;
+  manager_core& operator=(const manager_core&) = delete;
 
   void on_message(const std::string& peer, const control::envelope& what,
                   time_point now);
@@ -68,6 +74,8 @@ public:
   std::uint64_t incarnation() const noexcept { return incarnation_; }
   /// As `vgpu status --json` prints it.
   std::string status_json() const;
+  /// What users used in all: usage_book::summary() by user, as a text.
+  std::string usage_json() const;
   /// Events since this manager began.
   const event_tally& tallies() const noexcept { return tallies_; }
 
@@ -213,6 +221,21 @@ private:
   void resize(session_record& x, const control::set_vgpu& to);
   void quota_known(session_record& x);
 
+  // -- manager_reclaim.cpp ----------------------------------------------------
+  void note_activity(session_record& x);
+  policy::reclaim_decision idle_ones() const;
+  void reclaim_idle();
+  void reclaim_refused(session_record& x);
+
+  // -- manager_usage.cpp ------------------------------------------------------
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::usage_request& x);
+  void open_account(const session_record& x);
+  void note_use(const control::session_load& x);
+  void take_last_words(const std::vector<control::session_load>& ended);
+  void save_usage();
+  void save_usage(session_id only);
+
   template <class T>
   void handle(const std::string& peer, const control::envelope& from,
               const T& x);
@@ -239,6 +262,8 @@ private:
   directory directory_;
   event_log events_;
   event_tally tallies_;
+  usage_book usage_;
+  std::optional<time_point> save_usage_at_;
 };
 
 } // namespace vgpu

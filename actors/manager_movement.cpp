@@ -250,12 +250,16 @@ void manager_core::handle(const std::string& peer,
 
 void manager_core::suspended(session_record& x, const control::paused& how) {
   x.stage = session_stage::suspended;
+  auto idle = x.moving->idle;
   x.held = x.moving->hold;
-  x.waiting_because = x.held ? "until it is resumed" : "until its next call";
+  x.refusals = 0;
+  x.waiting_because = x.held ? "until it is resumed"
+                      : idle ? "idle, until its next call"
+                             : "until its next call";
   save(x);
   control::event out;
   out.time = options_.wall_time();
-  out.kind = "session-suspended";
+  out.kind = idle ? "session-reclaimed" : "session-suspended";
   out.node = x.where.node;
   out.session = x.id;
   out.vgpu = x.vgpu;
@@ -268,6 +272,7 @@ void manager_core::suspended(session_record& x, const control::paused& how) {
              "host";
   emit(std::move(out));
   finish_movement(x, "");
+  reclaim_idle();
   retry_waiting();
 }
 
@@ -357,6 +362,8 @@ void manager_core::finish_movement(session_record& x,
     return;
   auto done = std::move(*x.moving);
   x.moving.reset();
+  if (!failure.empty() && done.idle)
+    reclaim_refused(x);
   if (!failure.empty() && !done.taken)
     emit("move-failed",
          name(x) + " stays on " + name(done.from) + ": " + failure,

@@ -165,6 +165,7 @@ void manager_core::handle(const std::string& peer,
                           const control::node_beat& x) {
   auto name = node_of(peer);
   auto i = nodes_.find(name);
+  take_last_words(x.ended);
   if (i == nodes_.end() || i->second.peer != peer ||
       i->second.state != node_record::stage::alive) {
     // It has been given up, or never registered: it must do so (again).
@@ -173,10 +174,12 @@ void manager_core::handle(const std::string& peer,
   }
   i->second.seen = {now_, {}};
   for (const auto& load : x.sessions) {
+    note_use(load);
     auto s = sessions_.find(load.session);
     if (s == sessions_.end() || load.epoch != s->second.epoch)
       continue;
     s->second.load = load;
+    note_activity(s->second);
     quota_known(s->second);
   }
   answer(peer, from.request, control::beat_ack{x.number, incarnation_});

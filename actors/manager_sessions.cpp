@@ -361,6 +361,7 @@ void manager_core::start(session_record& x, policy::place where) {
   due(x.start_by);
   x.quota = quota_of(x);
   x.largest_quota = std::max(x.largest_quota, x.quota);
+  open_account(x);
   // First the store, then the world: a manager that dies in between must not
   // give this epoch again.
   save(x);
@@ -494,6 +495,8 @@ void manager_core::end_session(session_id id, const std::string& why) {
   finish_movement(x, "its program ended");
   if (x.placed())
     send_to_node(x.where.node, control::stop_worker{id, x.epoch, why});
+  usage_.close(id);
+  save_usage(id);
   if (store_)
     store_->forget(id);
   emit("session-closed", why, about_session(x));

@@ -38,29 +38,32 @@ json describe(const control::pgpu& pgpu, const std::string& node,
           {"sessions", std::move(ids)}};
 }
 
-json describe(const session_record& x) {
+json describe(const session_record& x, const control::usage& used) {
   auto placed = x.placed();
-  return {{"id", x.id.value},
-          {"epoch", x.epoch.value},
-          {"state", name_of(x.stage)},
-          {"waiting_because", placed ? "" : x.waiting_because},
-          {"held", x.held},
-          {"state_bytes", x.state_bytes},
-          {"moving", x.moving.has_value()},
-          {"node", placed ? x.where.node : ""},
-          {"pgpus", placed ? x.where.pgpus : std::vector<std::uint32_t>{}},
-          {"worker_pid", x.pid},
-          {"program", x.program.name},
-          {"pid", x.program.pid},
-          {"host", x.program.host},
-          {"user", x.program.user},
-          {"client", x.client},
-          {"connected", !x.client_peer.empty()},
-          {"memory", x.load.memory_bytes},
-          {"quota", x.quota},
-          {"calls", x.load.calls},
-          {"device_seconds", static_cast<double>(x.load.device_ns) / 1e9},
-          {"turns", x.load.turns}};
+  return {
+      {"id", x.id.value},
+      {"epoch", x.epoch.value},
+      {"state", name_of(x.stage)},
+      {"waiting_because", placed ? "" : x.waiting_because},
+      {"held", x.held},
+      {"state_bytes", x.state_bytes},
+      {"moving", x.moving.has_value()},
+      {"node", placed ? x.where.node : ""},
+      {"pgpus", placed ? x.where.pgpus : std::vector<std::uint32_t>{}},
+      {"worker_pid", x.pid},
+      {"program", x.program.name},
+      {"pid", x.program.pid},
+      {"host", x.program.host},
+      {"user", x.program.user},
+      {"client", x.client},
+      {"connected", !x.client_peer.empty()},
+      {"memory", x.load.memory_bytes},
+      {"quota", x.quota},
+      {"calls", x.load.calls},
+      {"device_seconds", static_cast<double>(x.load.device_ns) / 1e9},
+      {"turns", x.load.turns},
+      {"idle_seconds", placed ? static_cast<double>(x.load.idle_ms) / 1e3 : 0},
+      {"usage", bill_of(used)}};
 }
 
 } // namespace
@@ -91,7 +94,7 @@ std::string manager_core::status_json() const {
                {"gpus", x.spec.gpus},
                {"protection", name_of(x.spec.protection)},
                {"sessions", json::array()}};
-    entry["sessions"].push_back(describe(x));
+    entry["sessions"].push_back(describe(x, usage_.of(id)));
   }
   auto list = json::array();
   for (auto& [id, entry] : vgpus)

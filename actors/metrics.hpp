@@ -18,6 +18,9 @@ struct metrics_snapshot {
   /// As `vgpu status --json`; a node's own has itself alone in `nodes`.
   std::string status;
   event_tally events;
+  /// What users used in all (usage_book::summary()); empty: a node does not
+  /// know.
+  std::string usage{};
 };
 
 using metrics_ptr = std::shared_ptr<const metrics_snapshot>;

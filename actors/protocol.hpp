@@ -96,6 +96,18 @@ struct register_node {
   bool operator==(const register_node&) const = default;
 };
 
+/// What a session's worker used since it began. Totals that only grow, so that
+/// a report that is lost or comes twice changes nothing.
+struct usage {
+  std::uint64_t device_ns = 0;     // work that was done for the first time
+  std::uint64_t replay_ns = 0;     // replays, and states that move
+  std::uint64_t to_device = 0;     // bytes, from the program
+  std::uint64_t from_device = 0;   // bytes, to the program
+  std::uint64_t replay_bytes = 0;  // both ways, in replays
+  std::uint64_t memory_kib_ms = 0; // device memory held, times how long
+  bool operator==(const usage&) const = default;
+};
+
 struct session_load {
   session_id session;
   vgpu::epoch epoch;
@@ -105,6 +117,8 @@ struct session_load {
   std::uint64_t device_ns = 0; // charged in turns
   std::uint64_t turns = 0;
   std::uint64_t quota = 0; // bytes a device, as the worker knows it
+  control::usage usage{};
+  std::uint64_t idle_ms = 0; // since it had a call, or work in the device
   bool operator==(const session_load&) const = default;
 };
 
@@ -112,11 +126,13 @@ struct node_beat {
   std::string name;
   std::uint64_t number = 0;
   std::vector<session_load> sessions;
+  /// The last word on workers that are no more, until it is acknowledged.
+  std::vector<session_load> ended{};
   bool operator==(const node_beat&) const = default;
 };
 
 struct beat_ack {
-  std::uint64_t number = 0;
+  std::uint64_t number = 0; // of the beat, whose `ended` is written down
   std::uint64_t incarnation = 0;
   bool operator==(const beat_ack&) const = default;
 };
@@ -331,6 +347,21 @@ struct resize_session {
   bool operator==(const resize_session&) const = default;
 };
 
+// -- accounts and balance -----------------------------------------------------
+
+/// Who used how much; answered with status_text.
+struct usage_request {
+  double since = 0; // seconds since 1970; 0: since ever
+  std::string by;   // "vm", "user", "program" or "vgpu"
+  bool operator==(const usage_request&) const = default;
+};
+
+/// Whether vGPUs are moved off crowded pGPUs unasked.
+struct set_balance {
+  bool on = false;
+  bool operator==(const set_balance&) const = default;
+};
+
 // -- events and commands ------------------------------------------------------
 
 struct event {
@@ -377,13 +408,15 @@ struct done {
   bool operator==(const done&) const = default;
 };
 
-using body = std::variant<
-    refusal, hello, welcome, register_node, node_beat, worker_started,
-    worker_exited, beat_ack, start_worker, stop_worker, acquire, adopt, suspect,
-    close_session, event, lease, worker_hello, worker_beat, inject_fault,
-    status_request, status_text, events_request, events, shutdown, done,
-    set_vgpu, set_policy, resize_session, suspend_vgpu, resume_vgpu,
-    migrate_vgpu, drain_node, pause_session, paused, wake_session, restored>;
+using body =
+    std::variant<refusal, hello, welcome, register_node, node_beat,
+                 worker_started, worker_exited, beat_ack, start_worker,
+                 stop_worker, acquire, adopt, suspect, close_session, event,
+                 lease, worker_hello, worker_beat, inject_fault, status_request,
+                 status_text, events_request, events, shutdown, done, set_vgpu,
+                 set_policy, resize_session, suspend_vgpu, resume_vgpu,
+                 migrate_vgpu, drain_node, pause_session, paused, wake_session,
+                 restored, usage_request, set_balance>;
 
 /// One message.
 struct envelope {

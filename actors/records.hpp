@@ -44,6 +44,7 @@ struct session_movement {
   enum class kind { suspend, resume, migrate };
   kind what = kind::migrate;
   bool hold = false;
+  bool idle = false; // to make room, while it does nothing
   policy::place from{};
   /// Where it is to go; unset: wherever there is room.
   std::optional<policy::place> target{};
@@ -89,6 +90,9 @@ struct session_record {
   /// Its client is told the quota when the worker knows it.
   bool quota_untold = false;
   control::session_load load;
+  time_point active_at;          // its last call, or work, that is known of
+  time_point rests_until;        // it could not be suspended
+  unsigned refusals = 0;         // so often in a row
   std::uint64_t state_bytes = 0; // of a suspended one, where that is known
   std::optional<session_movement> moving;
 

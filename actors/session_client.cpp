@@ -278,6 +278,7 @@ void session_client::serve(const control::lease& lease) {
   write_ticket();
   header.served_epoch = lease.epoch.value;
   replay_until_ = moved_ ? header.tail.load() : 0;
+  charged_before_ = header.charged.load();
   replay_from_ = held_ && held_->snapshot ? held_->position : 0;
   auto replays = moved_ && (!held_ || held_->snapshot);
   replay_told_ = answer_told_ = !replays;
@@ -357,6 +358,7 @@ data::attach session_client::make_attach(std::uint64_t answers_seen) const {
   x.answers_seen = answers_seen;
   x.replay_until = replay_until_;
   x.restore = held_ ? held_->bytes : 0;
+  x.charged = charged_before_;
   for (unsigned i = 1; i < slot_count; ++i) {
     auto index = static_cast<slot_index>(i);
     call_number call{area_->at(index).call.load()};
@@ -570,6 +572,7 @@ void session_client::on(const data::progress& x) {
     return;
   to.executed = std::min(x.executed, to.sent);
   area_->publish_executed(to.executed);
+  area_->note_charged(std::min(x.charged, to.sent));
   report_progress(x);
 }
 

@@ -198,7 +198,8 @@ private:
   bool moved_ = false; // this epoch's worker replays a former one's calls
   std::uint64_t replay_from_ = 0;
   std::uint64_t replay_until_ = 0;
-  std::uint64_t calls_before_ = 0; // of the session, that the snapshot covers
+  std::uint64_t charged_before_ = 0; // by workers of former epochs
+  std::uint64_t calls_before_ = 0;   // of the session, that the snapshot covers
   clock::time_point replay_began_{};
   bool replay_told_ = true;
   bool answer_told_ = true;

@@ -51,9 +51,17 @@ session_server::session_server(caf::actor_config& cfg,
     : polling_actor(cfg), options_(options), exec_(std::move(exec)),
       socket_(std::move(socket)), listener_(std::move(listener)),
       gauges_(std::move(gauges)), done_(std::move(done)),
-      stand_in_(look_every, [this](auto away) { look_after(away); }) {}
+      stand_in_(look_every, [this](auto away) { look_after(away); }) {
+  gauges_->account.watch([exec = exec_.get()] {
+    return usage_meter::reading{exec->used(), exec->used_bytes(),
+                                exec->calls()};
+  });
+}
 
-session_server::~session_server() = default;
+session_server::~session_server() {
+  // Where act() ended, that was done.
+  gauges_->account.forget();
+}
 
 void session_server::act() {
   while (running_) {
@@ -85,6 +93,7 @@ void session_server::act() {
     publish();
     check_abandoned();
   }
+  gauges_->account.forget();
   // The devices' threads may answer until the executor is gone.
   exec_.reset();
   mapped_.reset();
@@ -118,7 +127,8 @@ void session_server::wait() {
 }
 
 void session_server::sleep() {
-  gauges_->device_ns = static_cast<std::uint64_t>(exec_->device_time().count());
+  exec_->rest();
+  gauges_->account.look();
   std::vector<pollfd> items;
   items.push_back({listener_.get(), POLLIN, 0});
   for (auto& x : strangers_)
@@ -204,6 +214,9 @@ void session_server::check_abandoned() {
 
 void session_server::end(const std::string& why, bool clean) {
   running_ = false;
+  // The process may end as soon as that is known.
+  (void)charge();
+  gauges_->account.look();
   done_(why, clean);
 }
 
@@ -219,14 +232,25 @@ void session_server::check_device() {
 void session_server::publish() {
   gauges_->calls = exec_->calls();
   gauges_->position = position_;
-  gauges_->memory = exec_->used_bytes();
+  if (gauges_->memory.exchange(exec_->used_bytes()) != exec_->used_bytes())
+    gauges_->account.look();
   gauges_->quota = exec_->quota();
   gauges_->error = static_cast<std::uint32_t>(exec_->error());
-  if (mapped_)
-    mapped_->area->publish_executed(exec_->executed());
+  if (!mapped_)
+    return;
+  mapped_->area->publish_executed(exec_->executed());
+  if (guest_here_)
+    mapped_->area->note_charged(charge());
 }
 
-data::progress session_server::progress() const {
+/// Puts what calls moved into the account, together with how far that is: if
+/// this worker is killed, another charges what comes after.
+std::uint64_t session_server::charge() {
+  gauges_->account.charge(exec_->traffic());
+  return known_.charged = position_;
+}
+
+data::progress session_server::progress() {
   return {.received = std::max(received_, position_),
           .executed = exec_->executed(),
           .sticky = exec_->error(),
@@ -234,7 +258,8 @@ data::progress session_server::progress() const {
           .answers = guest_here_  ? mapped_->answers->count()
                      : forwarded_ ? forwarded_->count()
                                   : 0,
-          .acknowledged = forwarded_ ? forwarded_->acknowledged() : 0};
+          .acknowledged = forwarded_ ? forwarded_->acknowledged() : 0,
+          .charged = known_.charged};
 }
 
 bool session_server::allowed(const data::head& head) const {
@@ -359,11 +384,22 @@ status session_server::adopt_log(packet& hello, bool restores) {
 }
 
 void session_server::begin_replay(const data::attach& by) {
+  charged_until_ = std::min(by.charged, by.replay_until);
+  if (charged_until_ > position_)
+    exec_->begin_recovery();
+  reached(position_);
   if (by.replay_until == 0)
     return;
   replay_until_ = by.replay_until;
   replay_told_ = false;
   answer_told_ = false;
+}
+
+/// All calls before this were executed.
+void session_server::reached(std::uint64_t position) {
+  position_ = position;
+  if (position_ >= charged_until_)
+    exec_->end_recovery();
 }
 
 /// After a snapshot there may be nothing to replay.
@@ -389,7 +425,7 @@ void session_server::read_log() {
       no_turn_ = true;
       break;
     }
-    position_ = (*got)->end;
+    reached((*got)->end);
     look_replayed();
   }
 }
@@ -495,6 +531,7 @@ void session_server::on(const std::string& peer, const data::attach& x) {
 void session_server::on(const data::keepalive& x) {
   forwarded_->acknowledge(x.answers_seen);
   told_ = position_;
+  (void)charge();
   // Messages of one connection keep their order: what was sent before this and
   // did not come was lost with a connection.
   if (x.sent > received_)
@@ -548,12 +585,13 @@ void session_server::execute_backlog() {
       break;
     }
     rest = rest.subspan((*got)->end - position_);
-    position_ = (*got)->end;
+    reached((*got)->end);
     if (rest.empty())
       backlog_.pop_front();
     look_replayed();
     if (position_ - told_ >= tell_every) {
       told_ = position_;
+      (void)charge();
       known_ = progress();
       send(client_, known_);
     }

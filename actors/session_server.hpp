@@ -9,6 +9,7 @@
 #include "actors/stand_in.hpp"
 #include "actors/state_transfer.hpp"
 #include "actors/unix_socket.hpp"
+#include "actors/usage_meter.hpp"
 
 #include <chrono>
 #include <deque>
@@ -39,9 +40,12 @@ struct session_gauges {
   std::atomic<std::uint64_t> calls{0};
   std::atomic<std::uint64_t> position{0};
   std::atomic<std::uint64_t> memory{0};
-  std::atomic<std::uint64_t> quota{0};     // bytes a device
-  std::atomic<std::uint64_t> device_ns{0}; // where the devices know
+  std::atomic<std::uint64_t> quota{0}; // bytes a device
   std::atomic<std::uint32_t> error{0};
+  usage_meter account;
+
+  explicit session_gauges(std::shared_ptr<usage_page> page = nullptr)
+      : account(std::move(page)) {}
 };
 
 /// Told to the server's owner when it ends, with the reason; `clean` where the
@@ -106,6 +110,7 @@ private:
   void attach_guest(packet& hello, unique_fd socket);
   status adopt_log(packet& hello, bool restores);
   void begin_replay(const data::attach& by);
+  void reached(std::uint64_t position);
   void look_replayed();
   void read_log();
   bool spin();
@@ -127,7 +132,8 @@ private:
   void send(const std::string& peer, data::body body);
   void report(bool always);
 
-  data::progress progress() const;
+  data::progress progress();
+  std::uint64_t charge();
   bool allowed(const data::head& head) const;
 
   session_server_options options_;
@@ -177,6 +183,7 @@ private:
 
   std::uint64_t position_ = 0; // all calls before it were executed
   std::uint64_t replay_until_ = 0;
+  std::uint64_t charged_until_ = 0; // what is done before it was done before
   bool replay_told_ = true;
   bool answer_told_ = true;
 

@@ -91,7 +91,9 @@ void session_server::take_state() {
     return refuse(ok.why().what);
   known_ = progress();
   stand_in_.leave();
+  auto before = exec_->device_time();
   auto bytes = exec_->capture(state_.get(), wanted_.compress);
+  exec_->charge_apart(exec_->device_time() - before);
   stand_in_.back();
   if (!bytes)
     return refuse(bytes.why().what);
@@ -122,6 +124,7 @@ status session_server::restore(int file) {
     return fault{CUDA_ERROR_UNKNOWN, broken_};
   known_ = progress();
   stand_in_.leave();
+  exec_->begin_recovery();
   auto position = exec_->restore(file);
   stand_in_.back();
   if (!position) {

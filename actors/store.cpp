@@ -119,6 +119,8 @@ void store::apply(const std::string& line) {
     } else if (what.contains("drained")) {
       note_drained(state_.drained, what["drained"].at(0),
                    what["drained"].at(1));
+    } else if (what.contains("usage")) {
+      state_.usage.take(what);
     } else if (what.contains("last")) {
       state_.last_session =
           std::max<std::uint64_t>(state_.last_session, what["last"].at(0));
@@ -142,6 +144,8 @@ status store::rewrite() {
     all += line_of({{"session", to_json(record)}});
   for (const auto& node : state_.drained)
     all += line_of({{"drained", {node, true}}});
+  for (const auto& line : state_.usage.lines())
+    all += line_of(line);
   for (const auto& event : state_.events)
     all += line_of({{"event", to_json(event)}});
   if (!write_all(fd, all) || ::fdatasync(fd) != 0 ||
@@ -188,6 +192,17 @@ void store::save(const control::event& x) {
   if (state_.events.size() > event_log::capacity)
     state_.events.pop_front();
   append(line_of({{"event", to_json(x)}}));
+}
+
+void store::save_usage(const json& line) {
+  state_.usage.take(line);
+  append(line_of(line));
+}
+
+void store::save_usage(const usage_book& all) {
+  state_.usage = all;
+  if (auto done = rewrite(); !done)
+    spdlog::error("{}", done.why().what);
 }
 
 void store::save_drained(const std::string& node, bool drained) {

@@ -3,6 +3,7 @@
 
 #include "actors/protocol.hpp"
 #include "actors/records.hpp"
+#include "actors/usage_book.hpp"
 #include "schema/fault.hpp"
 
 #include <deque>
@@ -21,6 +22,7 @@ struct saved_state {
   std::deque<control::event> events;
   /// Nodes that take no sessions.
   std::set<std::string> drained;
+  usage_book usage;
   /// Lines that were damaged and left out.
   std::size_t damaged = 0;
 };
@@ -48,6 +50,11 @@ public:
   void save(const control::event& x);
   /// A node was drained, or taken back.
   void save_drained(const std::string& node, bool drained);
+
+  /// One of the book's lines.
+  void save_usage(const nlohmann::json& line);
+  /// All of the book, in place of what was.
+  void save_usage(const usage_book& all);
 
 private:
   explicit store(std::string path) : path_(std::move(path)) {}

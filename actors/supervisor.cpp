@@ -2,6 +2,7 @@
 
 #include "actors/metrics.hpp"
 #include "actors/node_status.hpp"
+#include "actors/node_usage.hpp"
 #include "actors/printable.hpp"
 
 #include <spdlog/spdlog.h>
@@ -189,6 +190,7 @@ void spawn_process(self_ptr self, worker& x) {
   x.due = self->clock().now() + st.opts.hello_within;
   auto command = command_of(st.opts, x.order);
   add_seats(command, x);
+  add_account(command, x);
   st.children->start(x.tag, std::move(command),
                      caf::actor_cast<caf::actor>(self));
 }
@@ -431,6 +433,7 @@ void on_child_started(self_ptr self, const child_started& x) {
 }
 
 void finish_stopping(self_ptr self);
+void beat(self_ptr self);
 
 void on_child_exited(self_ptr self, const child_exited& gone) {
   auto& st = self->state;
@@ -439,6 +442,7 @@ void on_child_exited(self_ptr self, const child_exited& gone) {
     return;
   auto x = std::move(i->second);
   st.workers.erase(i);
+  note_ended(st, x);
   release(self, x);
   spdlog::info("worker of {} ended: {}", describe(x), gone.how);
   remove_socket(st.opts, x.order);
@@ -449,6 +453,7 @@ void on_child_exited(self_ptr self, const child_exited& gone) {
                                               gone.how, gone.clean});
   if (x.next && !st.stopping)
     begin(self, *x.next);
+  beat(self);
   finish_stopping(self);
 }
 
@@ -497,8 +502,10 @@ void on_manager(self_ptr self, const control::envelope& in) {
         std::chrono::milliseconds{std::clamp(x->beat_every_ms, 10u, 60'000u)};
     register_here(self);
   } else if (auto* ack = std::get_if<control::beat_ack>(&body)) {
-    if (ack->incarnation != st.incarnation)
+    heard_last_words(st, ack->number);
+    if (ack->incarnation != st.incarnation && !st.stopping)
       register_here(self);
+    finish_stopping(self);
   } else if (std::holds_alternative<control::done>(body)) {
     if (in.request == registration)
       on_registered(self);
@@ -543,28 +550,15 @@ void on_worker(self_ptr self, const std::string& peer,
   }
 }
 
-/// What the worker told, and, where its device keeps no account of its time,
-/// what its turns took.
-control::session_load load_of(const worker& x) {
-  auto out = x.load;
-  auto told = out.device_ns != 0;
-  for (const auto& [ordinal, grant] : x.grants)
-    if (grant.board && grant.seat != policy::share_table::nobody) {
-      auto seat = grant.board->look(grant.seat);
-      out.device_ns += told ? 0 : seat.used;
-      out.turns += seat.turns;
-    }
-  return out;
-}
-
 void beat(self_ptr self) {
   auto& st = self->state;
   if (!st.registered)
     return;
-  control::node_beat out{st.opts.name, ++st.beats, {}};
+  control::node_beat out{st.opts.name, ++st.beats, {}, {}};
   for (const auto& [id, x] : st.workers)
     if (x.stage == stage::running && x.load.session)
       out.sessions.push_back(load_of(x));
+  out.ended = last_words(st);
   tell_manager(self, std::move(out));
 }
 
@@ -589,7 +583,8 @@ void finish_stopping(self_ptr self) {
   auto& st = self->state;
   if (!st.stopping || !st.workers.empty())
     return;
-  if (st.connected && !st.goodbye_heard && self->clock().now() < st.stop_by)
+  auto told = st.goodbye_heard && st.ended.empty();
+  if (st.connected && !told && self->clock().now() < st.stop_by)
     return;
   self->quit(caf::exit_reason::user_shutdown);
 }
@@ -642,7 +637,7 @@ caf::behavior supervisor(self_ptr self, supervisor_options options,
       [self](const supervisor_stop&) { begin_stopping(self); },
       [self](const metrics_ask&) -> metrics_ptr {
         return std::make_shared<const metrics_snapshot>(
-            metrics_snapshot{node_status_json(self->state), {}});
+            metrics_snapshot{node_status_json(self->state), {}, {}});
       },
       [self](caf::tick_atom) {
         beat(self);

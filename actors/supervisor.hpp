@@ -6,10 +6,12 @@
 #include "actors/pgpu.hpp"
 #include "actors/protocol.hpp"
 #include "actors/spawner.hpp"
+#include "actors/usage_page.hpp"
 
 #include <caf/all.hpp>
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -57,6 +59,8 @@ struct supervisor_state {
     std::string peer; // its connection
     control::worker_endpoints where;
     control::session_load load;
+    /// What it used, as it writes itself; null where there was no memory.
+    std::shared_ptr<usage_page> account;
     std::size_t grants_missing = 0;
     std::map<std::uint32_t, pgpu_answer> grants; // by pGPU
     /// Told to the worker as soon as it can be.
@@ -74,6 +78,14 @@ struct supervisor_state {
   std::shared_ptr<spawner> children;
   std::map<std::uint32_t, caf::actor> pgpus;
   std::map<session_id, worker> workers;
+  /// The last word on workers that are no more, and in which beat it was said
+  /// first (0: in none). The manager has not acknowledged it.
+  struct last_word {
+    control::session_load load;
+    std::uint64_t beat = 0;
+  };
+  static constexpr std::size_t most_last_words = 16'384;
+  std::deque<last_word> ended;
   std::uint64_t last_tag = 0;
 
   bool connected = false;

@@ -19,14 +19,18 @@ void send(self_ptr self, control::body what) {
 void beat(self_ptr self) {
   auto& st = self->state;
   auto& g = *st.gauges;
+  g.account.look();
+  auto used = g.account.used();
   control::worker_beat x;
   x.load = {.session = st.options.session,
             .epoch = st.options.epoch,
             .memory_bytes = g.memory,
             .calls = g.calls,
             .call = g.position,
-            .device_ns = g.device_ns,
-            .quota = g.quota};
+            .device_ns = used.device_ns + used.replay_ns,
+            .quota = g.quota,
+            .usage = used,
+            .idle_ms = static_cast<std::uint64_t>(g.account.idle().count())};
   x.error = static_cast<CUresult>(g.error.load());
   send(self, std::move(x));
   self->delayed_send(self, st.options.beat_every, caf::tick_atom_v);
@@ -72,8 +76,7 @@ void take(self_ptr self, const link_event& change) {
 } // namespace
 
 caf::behavior worker(self_ptr self, worker_options options, caf::actor link,
-                     caf::actor server,
-                     std::shared_ptr<const session_gauges> gauges,
+                     caf::actor server, std::shared_ptr<session_gauges> gauges,
                      std::function<void()> node_gone) {
   auto& st = self->state;
   st.options = std::move(options);

@@ -28,7 +28,7 @@ struct worker_state {
   worker_options options;
   caf::actor link;
   caf::actor server;
-  std::shared_ptr<const session_gauges> gauges;
+  std::shared_ptr<session_gauges> gauges;
   std::function<void()> node_gone;
   bool connected = false;
 };
@@ -38,7 +38,7 @@ struct worker_state {
 /// more.
 caf::behavior worker(caf::stateful_actor<worker_state>* self,
                      worker_options options, caf::actor link, caf::actor server,
-                     std::shared_ptr<const session_gauges> gauges,
+                     std::shared_ptr<session_gauges> gauges,
                      std::function<void()> node_gone);
 
 } // namespace vgpu

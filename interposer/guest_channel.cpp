@@ -126,6 +126,7 @@ void fill(wire::GuestHello::Builder hello, const control::specification& wish,
   wanted.setBeside(wish.beside.value);
   wanted.setApart(wish.apart.value);
   wanted.setWaitMs(wish.wait_ms);
+  wanted.setIdleAfterMs(wish.idle_after_ms);
   wanted.setSnapshotMs(wish.snapshot_ms);
 }
 

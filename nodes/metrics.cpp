@@ -62,6 +62,34 @@ void describe_pgpu(families& to, const std::string& node, const json& x) {
            x.at("state") == "healthy" ? 1 : 0);
 }
 
+/// `what` is whose: "session" or "user".
+void describe_usage(families& to, const std::string& what, const labels& of,
+                    const json& used) {
+  auto count = [&](const char* name, const char* help, const char* member,
+                   double factor, const labels& with) {
+    to.counter(("vgpu_" + what + name).c_str(), help, with,
+               used.at(member).get<double>() * factor);
+  };
+  auto directed = [&](const char* direction) {
+    auto out = of;
+    out.push_back({"direction", direction});
+    return out;
+  };
+  constexpr double mib = 1 << 20;
+  count("_device_seconds_total",
+        "Time that devices worked, replays and moves aside.", "device_seconds",
+        1, of);
+  count("_replay_seconds_total",
+        "Time that devices worked for replays and moves.", "replay_seconds", 1,
+        of);
+  count("_copied_bytes_total", "Bytes between program and device.",
+        "bytes_to_device", 1, directed("to_device"));
+  count("_copied_bytes_total", "Bytes between program and device.",
+        "bytes_from_device", 1, directed("from_device"));
+  count("_memory_byte_seconds_total", "Device memory held, times how long.",
+        "memory_mib_seconds", mib, of);
+}
+
 void describe_session(families& to, const json& vgpu, const json& x) {
   auto of = labels{{"vgpu", std::to_string(vgpu.at("id").get<std::uint64_t>())},
                    {"session", std::to_string(x.at("id").get<std::uint64_t>())},
@@ -75,6 +103,8 @@ void describe_session(families& to, const json& vgpu, const json& x) {
   to.counter("vgpu_session_calls_total",
              "Driver calls executed by the session's present worker.", of,
              x.at("calls").get<double>());
+  if (auto used = x.find("usage"); used != x.end())
+    describe_usage(to, "session", of, *used);
   to.gauge("vgpu_session_epoch", "How often it was placed.", of,
            x.at("epoch").get<double>());
 }
@@ -169,6 +199,11 @@ void describe_metrics(CLI::App& app, std::string& address) {
 std::vector<MetricFamily> families_of(const metrics_snapshot& x) {
   families out;
   describe_status(out, json::parse(x.status));
+  if (!x.usage.empty()) {
+    auto used = json::parse(x.usage);
+    for (const auto& each : used.at("entries"))
+      describe_usage(out, "user", {{"user", each.at("user")}}, each);
+  }
   describe_events(out, x.events);
   return out.take();
 }

@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   add_show_commands(app, todo);
   add_set_commands(app, todo);
   add_movement_commands(app, todo);
+  add_usage_command(app, todo);
   add_coverage_command(app, todo);
   try {
     app.parse(argc, argv);

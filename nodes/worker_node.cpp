@@ -36,6 +36,7 @@ struct options {
   std::string bind;
   std::string host;
   std::vector<std::string> seats;
+  int usage = -1;
 };
 
 /// The secret comes on standard input: arguments can be read by everybody.
@@ -109,6 +110,16 @@ std::unique_ptr<share_gate> open_gate(const std::string& where,
   return std::make_unique<share_gate>(std::move(*board), seat, on);
 }
 
+/// Where the node finds what was used.
+std::shared_ptr<usage_page> open_account(const options& given) {
+  if (given.usage < 0)
+    return nullptr;
+  auto page = usage_page::open(unique_fd{given.usage});
+  if (!page)
+    throw std::runtime_error{page.why().what};
+  return std::move(*page);
+}
+
 share_gates open_gates(const options& given, executor& exec) {
   std::vector<std::unique_ptr<share_gate>> gates;
   for (auto i = 0u; i < given.seats.size() && i < given.pgpus.size(); ++i)
@@ -157,7 +168,7 @@ int run(const options& given) {
   exec->gates() = open_gates(given, *exec);
   if (given.device == "cpu")
     exec->when_allowed(device::allow_cpu_device);
-  auto gauges = std::make_shared<session_gauges>();
+  auto gauges = std::make_shared<session_gauges>(open_account(given));
   session_server_options serving;
   serving.session = own.session;
   serving.epoch = own.epoch;
@@ -204,6 +215,7 @@ int main(int argc, char** argv) {
   app.add_option("--host-id", given.host, "Of the node")->required();
   app.add_option("--seats", given.seats, "At the pGPUs' boards")
       ->delimiter(',');
+  app.add_option("--usage", given.usage, "Descriptor of its account");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(given);

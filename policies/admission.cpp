@@ -16,7 +16,23 @@ fault invalid(std::string what) {
 
 } // namespace
 
+cluster_extent extent_of(const cluster_view& cluster) {
+  cluster_extent out;
+  for (const auto& node : cluster.nodes) {
+    if (!node.alive)
+      continue;
+    out.most_pgpus = std::max(out.most_pgpus, node.pgpus.size());
+    for (const auto& pgpu : node.pgpus)
+      out.most_memory = std::max(out.most_memory, pgpu.memory);
+  }
+  return out;
+}
+
 status admit(const cluster_view& cluster, const demand& what) {
+  return admit_within(extent_of(cluster), what);
+}
+
+status admit_within(const cluster_extent& cluster, const demand& what) {
   // Written so that NaN is refused as well.
   if (!(what.share > 0 && what.share <= 1))
     return invalid("a share of " + std::to_string(what.share) +
@@ -27,15 +43,7 @@ status admit(const cluster_view& cluster, const demand& what) {
   if (what.gpus == 0 || what.gpus > most_gpus)
     return invalid(std::to_string(what.gpus) + " GPUs: give 1 to " +
                    std::to_string(most_gpus));
-  auto most_memory = std::uint64_t{0};
-  auto most_pgpus = std::size_t{0};
-  for (const auto& node : cluster.nodes) {
-    if (!node.alive)
-      continue;
-    most_pgpus = std::max(most_pgpus, node.pgpus.size());
-    for (const auto& pgpu : node.pgpus)
-      most_memory = std::max(most_memory, pgpu.memory);
-  }
+  auto [most_memory, most_pgpus] = cluster;
   if (most_pgpus == 0)
     return fault{CUDA_ERROR_NO_DEVICE,
                  "no node with a GPU has joined the cluster: start one with "

@@ -55,22 +55,31 @@ std::string wishes(const demand& what) {
 struct rated_pgpu {
   bool failing = false;
   bool elsewhere = true;
-  double shares = 0;
-  std::uint32_t sessions = 0;
-  std::uint64_t not_free = 0; // grows as free memory shrinks
+  bool over = false;
+  placement_key key;
   std::uint32_t ordinal = 0;
   auto operator<=>(const rated_pgpu&) const = default;
 };
 
-std::vector<rated_pgpu> candidates(const node_view& node, const demand& what) {
+std::uint64_t free_of(const pgpu_view& x) {
+  return x.memory - std::min(x.reserved, x.memory);
+}
+
+std::vector<rated_pgpu> candidates(const node_view& node, const demand& what,
+                                   placement_strategy how) {
+  std::uint64_t sessions = 0;
+  for (const auto& pgpu : node.pgpus)
+    sessions += pgpu.sessions;
   std::vector<rated_pgpu> out;
   for (const auto& pgpu : node.pgpus) {
-    auto free = pgpu.memory - std::min(pgpu.reserved, pgpu.memory);
-    if (!pgpu.healthy || what.memory > free || !is_wished(node, pgpu, what))
+    if (!may_take(node, pgpu, what))
       continue;
-    auto failing = is_among(what.failing, node.name, pgpu.ordinal);
-    out.push_back({failing, !holds(what.previous, node.name, pgpu.ordinal),
-                   pgpu.shares, pgpu.sessions, ~free, pgpu.ordinal});
+    auto over = is_over(how, pgpu, what);
+    out.push_back(
+        {is_among(what.failing, node.name, pgpu.ordinal),
+         !holds(what.previous, node.name, pgpu.ordinal), over,
+         key_of(over ? placement_strategy::least_loaded : how, sessions, pgpu),
+         pgpu.ordinal});
   }
   std::sort(out.begin(), out.end());
   return out;
@@ -81,9 +90,8 @@ struct rated_node {
   std::size_t failing = 0;
   std::size_t elsewhere = 0;
   bool remote = true;
-  double shares = 0;
-  std::uint64_t sessions = 0;
-  std::uint64_t not_free = 0;
+  std::size_t over = 0;
+  placement_key key; // sums, and the least free memory
   std::string name;
   std::vector<std::uint32_t> pgpus;
   auto operator<=>(const rated_node&) const = default;
@@ -97,9 +105,11 @@ rated_node rate(const node_view& node, const demand& what,
   for (auto i = 0u; i < what.gpus; ++i) {
     out.failing += static_cast<std::size_t>(best[i].failing);
     out.elsewhere += static_cast<std::size_t>(best[i].elsewhere);
-    out.shares += best[i].shares;
-    out.sessions += best[i].sessions;
-    out.not_free = std::max(out.not_free, best[i].not_free);
+    out.over += static_cast<std::size_t>(best[i].over);
+    out.key.rank += best[i].key.rank;
+    out.key.shares += best[i].key.shares;
+    out.key.sessions += best[i].key.sessions;
+    out.key.not_free = std::max(out.key.not_free, best[i].key.not_free);
     out.pgpus.push_back(best[i].ordinal);
   }
   std::sort(out.pgpus.begin(), out.pgpus.end());
@@ -108,15 +118,39 @@ rated_node rate(const node_view& node, const demand& what,
 
 } // namespace
 
+placement_key key_of(placement_strategy how, std::uint64_t sessions_of_node,
+                     const pgpu_view& pgpu) {
+  placement_key out{0, pgpu.shares, pgpu.sessions, ~free_of(pgpu)};
+  if (how == placement_strategy::bin_pack)
+    out.rank = -pgpu.shares;
+  if (how == placement_strategy::spread)
+    out.rank = static_cast<double>(sessions_of_node);
+  return out;
+}
+
+bool is_over(placement_strategy how, const pgpu_view& pgpu,
+             const demand& what) {
+  constexpr double rounding = 1e-9;
+  return how == placement_strategy::bin_pack &&
+         pgpu.shares + what.share > 1 + rounding;
+}
+
+bool may_take(const node_view& node, const pgpu_view& pgpu,
+              const demand& what) {
+  return node.alive && pgpu.healthy && what.memory <= free_of(pgpu) &&
+         is_wished(node, pgpu, what);
+}
+
 std::variant<place, no_place> choose_place(const cluster_view& cluster,
-                                           const demand& what) {
+                                           const demand& what,
+                                           placement_strategy how) {
   auto alive = std::size_t{0};
   std::optional<rated_node> best;
   for (const auto& node : cluster.nodes) {
     if (!node.alive)
       continue;
     ++alive;
-    auto fitting = candidates(node, what);
+    auto fitting = candidates(node, what, how);
     if (fitting.size() < what.gpus || what.gpus == 0)
       continue;
     auto rated = rate(node, what, fitting);
@@ -142,14 +176,14 @@ std::optional<place> place_to_keep(const cluster_view& cluster,
     auto emptied = node;
     for (auto& pgpu : emptied.pgpus)
       pgpu.reserved = 0;
-    auto possible = candidates(emptied, what);
+    auto possible = candidates(emptied, what, placement_strategy::least_loaded);
     if (what.gpus == 0 || possible.size() < what.gpus)
       continue;
     std::vector<std::pair<std::uint64_t, std::uint32_t>> lacks;
     for (const auto& x : possible)
       for (const auto& pgpu : node.pgpus)
         if (pgpu.ordinal == x.ordinal) {
-          auto free = pgpu.memory - std::min(pgpu.reserved, pgpu.memory);
+          auto free = free_of(pgpu);
           lacks.emplace_back(what.memory - std::min(what.memory, free),
                              pgpu.ordinal);
         }

@@ -125,6 +125,9 @@ struct Attach {
   restore @4 :UInt64;
   # Not zero: begin with a state (state.capnp) of so many bytes, which comes as
   # the fifth descriptor, or for the asking.
+  charged @5 :UInt64;
+  # Calls before this number are in the session's account already: what they
+  # take now is not charged.
 }
 struct Waiting {
   call @0 :UInt64;
@@ -150,6 +153,8 @@ struct Progress {
   acknowledged @5 :UInt64;
   # Answers up to this number arrived at some client of this epoch, and are
   # not sent again: a client that follows another goes on from here.
+  charged @6 :UInt64;
+  # Calls before this number are in the session's account.
 }
 struct Answer {
   number @0 :UInt64;

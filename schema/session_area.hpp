@@ -130,6 +130,7 @@ struct control_header {
   // at each call,
   alignas(
       64) std::atomic<std::uint64_t> executed; // nothing before it is needed
+  std::atomic<std::uint64_t> charged; // before it, all is in an account
   // and now and then.
   alignas(64) std::atomic<std::uint32_t> sticky_error; // CUresult
   std::array<std::atomic<std::uint64_t>, console_count> console_written;
@@ -183,6 +184,13 @@ public:
 
   /// Tells the program that nothing before `position` is needed any more.
   void publish_executed(std::uint64_t position) const noexcept;
+  /// What the calls before this one used is in the session's account. Never
+  /// goes back: a replay charges nothing that was charged.
+  void note_charged(std::uint64_t position) const noexcept {
+    auto& charged = header().charged;
+    if (position > charged.load(std::memory_order_relaxed))
+      charged.store(position, std::memory_order_relaxed);
+  }
   /// Tells it that a snapshot covers all calls before `position`.
   void publish_covered(std::uint64_t position) const noexcept;
   /// From now on the log is trimmed as it is executed. False if it was so.

@@ -102,6 +102,18 @@ bool read_wait(const std::string& text, std::uint32_t& to) {
   return true;
 }
 
+bool read_idle_after(const std::string& text, std::uint32_t& to) {
+  if (text == "keep") {
+    to = keep_when_idle;
+    return true;
+  }
+  double seconds = 0;
+  if (!read(text, seconds, 0.1, longest_wait))
+    return false;
+  to = static_cast<std::uint32_t>(std::lround(seconds * 1000));
+  return true;
+}
+
 /// Seconds, or a number with its unit.
 bool read_period(const std::string& text, std::uint32_t& to) {
   auto digits = text;
@@ -218,6 +230,14 @@ constexpr specification_field fields[] = {
        return x.wait_ms == wait_for_ever
                   ? std::string{"forever"}
                   : show(static_cast<double>(x.wait_ms) / 1000);
+     }},
+    {"idle-after", "VGPU_IDLE_AFTER", "seconds from 0.1 to 1000000, or keep",
+     "without a call, after which others may have its GPU until its next one",
+     [](spec& to, text x) { return read_idle_after(x, to.idle_after_ms); },
+     [](const spec& x) {
+       return x.idle_after_ms == keep_when_idle
+                  ? std::string{"keep"}
+                  : show(static_cast<double>(x.idle_after_ms) / 1000);
      }},
 };
 

@@ -22,6 +22,8 @@ enum class locality : std::uint16_t { local_first, local_only, any };
 
 inline constexpr std::uint32_t wait_for_ever =
     std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::uint32_t keep_when_idle =
+    std::numeric_limits<std::uint32_t>::max();
 
 /// No snapshots are taken more often.
 inline constexpr std::uint32_t shortest_snapshot_ms = 50;
@@ -42,6 +44,8 @@ struct specification {
   vgpu_id apart{};  // not on its pGPUs
   /// How long to wait for a place; 0: fail at once.
   std::uint32_t wait_ms = wait_for_ever;
+  /// Without a call for so long it is suspended, until its next one.
+  std::uint32_t idle_after_ms = keep_when_idle;
   /// Under protection::snapshot: how often a state is taken while calls are
   /// made.
   std::uint32_t snapshot_ms = 10'000;

@@ -81,6 +81,11 @@ struct Envelope {
     paused @36 :Paused;
     wakeSession @37 :UInt64;
     restored @38 :Restored;
+
+    # command -> manager
+    usageRequest @39 :UsageRequest;
+    # Answered with status: JSON, as `vgpu usage --json` prints it.
+    setBalance @40 :Bool;
   }
 }
 
@@ -161,6 +166,8 @@ struct NodeBeat {
   name @0 :Text;
   number @1 :UInt64;
   sessions @2 :List(SessionLoad);
+  ended @3 :List(SessionLoad);
+  # The last word on workers that are no more: said until it is acknowledged.
 }
 struct SessionLoad {
   session @0 :UInt64;
@@ -175,9 +182,29 @@ struct SessionLoad {
   turns @6 :UInt64;
   quota @7 :UInt64;
   # Bytes a device, as its worker knows it.
+  usage @8 :Usage;
+  # Of this epoch.
+  idleMs @9 :UInt64;
+  # Since it last had a call or work in the device.
+}
+struct Usage {
+  # What a worker used since it began. Totals, which only grow: a report that
+  # is lost or comes twice changes nothing.
+  deviceNs @0 :UInt64;
+  # Time that its devices worked for calls executed for the first time.
+  replayNs @1 :UInt64;
+  # The same for what was done before: replays, and states that move.
+  toDevice @2 :UInt64;
+  fromDevice @3 :UInt64;
+  # Bytes between program and device.
+  replayBytes @4 :UInt64;
+  # The same for replays, both ways.
+  memoryKibMs @5 :UInt64;
+  # Device memory that it held, times how long: KiB x milliseconds.
 }
 struct BeatAck {
   number @0 :UInt64;
+  # Of the beat; what had ended in it is written down.
   incarnation @1 :UInt64;
 }
 
@@ -214,6 +241,8 @@ struct Specification {
   # How long to wait for a place; zero: fail at once; the default: for ever.
   snapshotMs @13 :UInt32 = 10000;
   # Under protection snapshot: how often a state is taken.
+  idleAfterMs @14 :UInt32 = 4294967295;
+  # Without a call for so long, it is suspended; the default: never.
 }
 enum Locality {
   # Where the program's host comes in.
@@ -408,6 +437,15 @@ struct ResizeSession {
   priority @4 :Int32;
   quota @5 :UInt64;
   # Bytes a device.
+}
+
+# -- accounts -------------------------------------------------------------------
+
+struct UsageRequest {
+  since @0 :Float64;
+  # Seconds since 1970; zero: since ever.
+  by @1 :Text;
+  # "vm", "user", "program" or "vgpu"
 }
 
 # -- events ---------------------------------------------------------------------

@@ -48,12 +48,13 @@ lease some_lease() {
 
 /// One of each kind, with no field at its default.
 std::vector<body> one_of_each() {
-  specification spec{0.5, 1 << 20, 2,     protection::none, 0.75, -3,
-                     "b", 2,       "cpu", locality::any,    {8},  {9},
-                     1500};
+  specification spec{0.5,  1 << 20, 2,     protection::none, 0.75, -3,
+                     "b",  2,       "cpu", locality::any,    {8},  {9},
+                     1500, 2500};
   program prog{"a.out", 42, "host", "me"};
   worker_endpoints where{"ipc://x", "guest", "host"};
-  session_load load{{1}, {2}, 3, 4, 5, 6, 7, 8};
+  session_load load{{1}, {2}, 3, 4, 5, 6, 7, 8, {11, 12, 13, 14, 15, 16}, 17};
+  session_load last{{18}, {19}, 3, 4, 5, 6, 7, 8, {20, 21, 22, 23, 24, 25}, 0};
   return {
       refusal{CUDA_ERROR_OUT_OF_MEMORY, "no", {9}},
       hello{1, 2, "x 1.0", role::worker},
@@ -63,7 +64,7 @@ std::vector<body> one_of_each() {
                     12,
                     {{1, "cpu", facts(), "lost", "equal", 5000}},
                     {{{1}, {2}, {3}, {0, 1}, where, 99}}},
-      node_beat{"a", 3, {load}},
+      node_beat{"a", 3, {load}, {last}},
       worker_started{{1}, {2}, where, 5, "failed"},
       worker_exited{{1}, {2}, "signal 9", true},
       beat_ack{4, 5},
@@ -96,6 +97,8 @@ std::vector<body> one_of_each() {
       paused{{8}, {9}, "no", 10, 11.5},
       wake_session{{12}},
       restored{{13}, {14}, 15, 16.5},
+      usage_request{1.5, "user"},
+      set_balance{true},
   };
 }
 

@@ -304,6 +304,17 @@ struct world {
     return why;
   }
 
+  /// Waits until all that was appended is in the session's account.
+  bool charged() {
+    auto all = [this] {
+      return area.header().charged.load() == area.header().tail.load();
+    };
+    for (auto until = std::chrono::steady_clock::now() + 10s;
+         !all() && std::chrono::steady_clock::now() < until;)
+      std::this_thread::sleep_for(1ms);
+    return all();
+  }
+
   std::uint32_t read_counter() {
     auto result = ask(call::read{.stream = {legacy_stream},
                                  .from = {counter, 0, 0},

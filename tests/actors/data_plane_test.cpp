@@ -81,6 +81,37 @@ BOOST_AUTO_TEST_CASE(another_worker_replays_and_goes_on) {
   }));
 }
 
+BOOST_AUTO_TEST_CASE(a_replay_is_charged_apart) {
+  connect(transport::forwarded);
+  auto first = start_worker(1, false);
+  lease(1, first);
+  prepare();
+  for (int i = 0; i < 100; ++i)
+    add(1);
+  BOOST_TEST(read_counter() == 100u);
+  BOOST_TEST(read_counter() == 100u);
+  BOOST_TEST(charged());
+  caf::anon_send_exit(first.actor, caf::exit_reason::kill);
+  wait_for(first);
+  auto second = start_worker(2, false);
+  lease(2, second);
+  add(1);
+  BOOST_TEST(read_counter() == 101u);
+  BOOST_TEST(charged());
+  caf::anon_send_exit(second.actor, caf::exit_reason::kill);
+  wait_for(second);
+  auto before = first.gauges->account.used();
+  auto after = second.gauges->account.used();
+  BOOST_TEST(before.from_device == 8u);
+  BOOST_TEST(before.replay_bytes == 0u);
+  BOOST_TEST(before.device_ns > 0u);
+  BOOST_TEST(before.replay_ns == 0u);
+  BOOST_TEST(after.from_device == 4u);
+  BOOST_TEST(after.replay_bytes == 8u);
+  BOOST_TEST(after.replay_ns > 0u);
+  BOOST_TEST(after.device_ns > 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_replay_that_brings_the_same_is_not_reported) {
   connect(transport::automatic);
   auto first = start_worker(1, false);

@@ -191,7 +191,43 @@ BOOST_AUTO_TEST_CASE(a_worker_gets_its_orders_and_its_token_in_private) {
              "/bin/worker --node-endpoint ipc://node --session 1 --vgpu 2 "
              "--epoch 1 --device cpu --pgpu 0 --memory-of-pgpu 4294967296 "
              "--quota 1073741824 --bind ipc://worker-1-1 --host-id h --seats " +
-                 std::to_string(what.descriptors.at(0)) + ":0 ");
+                 std::to_string(what.descriptors.at(0)) + ":0 --usage " +
+                 std::to_string(what.descriptors.at(1)) + " ");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_killed_worker_used_is_said_until_it_is_heard) {
+  join();
+  auto tag = start();
+  auto fd = children->starts.at(0).what.descriptors.at(1);
+  auto page = usage_page::open(unique_fd{::dup(fd)});
+  BOOST_REQUIRE(page.ok());
+  usage used{.device_ns = 5, .memory_kib_ms = 8};
+  (*page)->write(used);
+  (*page)->write_traffic({.to_device = 9});
+  used.to_device = 9;
+  to_manager.clear();
+  ends(tag, "signal 9");
+  auto said = [&] {
+    auto beat = heard<node_beat>();
+    to_manager.clear();
+    return beat ? *beat : node_beat{};
+  };
+  auto first = said();
+  BOOST_REQUIRE(first.ended.size() == 1u);
+  BOOST_CHECK(first.ended[0].usage == used);
+  BOOST_TEST(first.ended[0].session.value == 1u);
+  BOOST_TEST(first.ended[0].epoch.value == 1u);
+  BOOST_TEST(first.sessions.empty());
+  // Nobody has heard of it: a beat from before is acknowledged.
+  manager_says(beat_ack{first.number - 1, 77});
+  advance(100ms);
+  auto next = said();
+  BOOST_REQUIRE(next.ended.size() == 1u);
+  BOOST_CHECK(next.ended[0].usage == used);
+  manager_says(beat_ack{next.number, 77});
+  to_manager.clear();
+  advance(100ms);
+  BOOST_TEST(said().ended.empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_takes_turns_at_its_pgpus_and_gives_them_up) {
@@ -199,7 +235,7 @@ BOOST_AUTO_TEST_CASE(a_worker_takes_turns_at_its_pgpus_and_gives_them_up) {
   manager_says(order(1, {0, 1}));
   BOOST_REQUIRE(children->starts.size() == 1u);
   auto& what = children->starts[0].what;
-  BOOST_REQUIRE(what.descriptors.size() == 2u);
+  BOOST_REQUIRE(what.descriptors.size() == 3u);
   // The board is there as long as the process is not.
   auto board = share_board::open(unique_fd{::dup(what.descriptors[0])});
   BOOST_REQUIRE(board.ok());

@@ -26,13 +26,18 @@ constexpr const char* status_text = R"({
   "vgpus": [{"id": 3, "share": 0.25, "sessions": [
     {"id": 7, "epoch": 2, "state": "running", "node": "a",
      "program": "say \"hi\"\n", "user": "u", "memory": 1024, "quota": 2048,
-     "calls": 99},
+     "calls": 99, "usage": {"device_seconds": 1.5, "replay_seconds": 0.5,
+       "bytes_to_device": 10, "bytes_from_device": 20, "bytes_replayed": 5,
+       "memory_mib_seconds": 2}},
     {"id": 8, "epoch": 0, "state": "waiting", "node": "", "program": "b",
      "user": "u", "memory": 0, "quota": 0, "calls": 0}]}]})";
 
 metrics_snapshot example() {
   metrics_snapshot out;
   out.status = status_text;
+  out.usage = R"({"entries": [{"user": "u", "device_seconds": 7.5,
+    "replay_seconds": 0, "bytes_to_device": 30, "bytes_from_device": 40,
+    "bytes_replayed": 0, "memory_mib_seconds": 0.5}]})";
   for (auto took : {0.5, 40.0, 60'000.0}) {
     control::event x;
     x.kind = "session-replaced";
@@ -103,6 +108,17 @@ BOOST_AUTO_TEST_CASE(a_status_becomes_gauges_with_labels) {
   auto& calls = family(all, "vgpu_session_calls_total");
   BOOST_TEST(calls.metric[0].counter.value == 99);
   BOOST_TEST(label(calls.metric[0], "vgpu") == "3");
+  BOOST_TEST(family(all, "vgpu_session_device_seconds_total")
+                 .metric[0]
+                 .counter.value == 1.5);
+  auto& copied = family(all, "vgpu_user_copied_bytes_total");
+  BOOST_REQUIRE(copied.metric.size() == 2u);
+  BOOST_TEST(copied.metric[1].counter.value == 40);
+  BOOST_TEST(label(copied.metric[1], "user") == "u");
+  BOOST_TEST(label(copied.metric[1], "direction") == "from_device");
+  BOOST_TEST(family(all, "vgpu_user_memory_byte_seconds_total")
+                 .metric[0]
+                 .counter.value == 1 << 19);
   auto& sessions = family(all, "vgpu_sessions");
   BOOST_REQUIRE(sessions.metric.size() == 2u);
   BOOST_TEST(label(sessions.metric[1], "state") == "waiting");

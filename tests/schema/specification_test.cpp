@@ -40,6 +40,8 @@ const std::map<std::string, values> examples{
       {"", "0", "49ms", "86401", "-1", "10min", "nan", "s"}}},
     {"wait",
      {{"0", "no", "1.5", "1000000", "forever"}, {"-1", "1000001", "never"}}},
+    {"idle-after",
+     {{"keep", "0.1", "1000000", "2.5"}, {"0", "0.09", "1000001", "never"}}},
 };
 
 } // namespace

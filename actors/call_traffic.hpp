@@ -1,0 +1,48 @@
+// How many bytes a call moves between program and device.
+#pragma once
+
+#include "schema/calls.hpp"
+#include "schema/ids.hpp"
+
+#include <cstdint>
+
+namespace vgpu {
+
+struct call_traffic {
+  std::uint64_t to_device = 0;
+  std::uint64_t from_device = 0;
+};
+
+inline std::uint64_t bytes_of(const call::extent& x) {
+  return x.width * x.height * x.depth;
+}
+
+inline call_traffic traffic_of(const call::write& x) {
+  return {bytes_of(x.size), 0};
+}
+inline call_traffic traffic_of(const call::read& x) {
+  return {0, bytes_of(x.size)};
+}
+inline call_traffic traffic_of(const call::read_host& x) {
+  return {0, bytes_of(x.size)};
+}
+/// Pinned memory on one side; on neither, or on both, nothing crosses.
+inline call_traffic traffic_of(const call::copy& x) {
+  auto from_host = x.from.address >= host_window;
+  auto to_host = x.to.address >= host_window;
+  return {from_host && !to_host ? bytes_of(x.size) : 0,
+          to_host && !from_host ? bytes_of(x.size) : 0};
+}
+inline call_traffic traffic_of(const call::read_managed& x) {
+  return {0, x.bytes};
+}
+inline call_traffic traffic_of(const call::write_managed& x) {
+  return {x.bytes, 0};
+}
+
+template <class Call>
+concept moves_bytes = requires(const Call& x) {
+  traffic_of(x);
+};
+
+} // namespace vgpu

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "policies/views.hpp"
+#include "schema/ids.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace vgpu::policy {
+
+struct reclaim_options {
+  /// So many are suspended at a time: each has its memory copied.
+  std::size_t at_once = 4;
+  /// One that could not be suspended is left alone for so long, the second time
+  /// twice that, and so on.
+  duration first_rest = std::chrono::seconds{30};
+  duration longest_rest = std::chrono::hours{1};
+};
+
+/// A session that may be suspended when it does nothing.
+struct idle_session {
+  session_id id;
+  /// Its last call, or the end of its last work.
+  time_point active;
+  /// Without either for so long, it is idle.
+  duration after{0};
+  /// It could not be suspended, and is left alone until then.
+  time_point rests_until{};
+};
+
+struct reclaim_decision {
+  std::vector<session_id> now; // to be suspended, the longest idle first
+  /// When to look again, if nothing is heard until then.
+  std::optional<time_point> look_again;
+};
+
+/// Who is to give way: `under_way` are being suspended already. While there are
+/// as many as may be, there is nothing to look again for: whoever is done asks
+/// anew.
+reclaim_decision choose_idle(std::span<const idle_session> all,
+                             std::size_t under_way, time_point now,
+                             const reclaim_options& options);
+
+/// Until when one is left alone that could not be suspended, so often in a row.
+time_point rest_after(unsigned refusals, time_point now,
+                      const reclaim_options& options);
+
+} // namespace vgpu::policy

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Idle vGPUs give way, and are back with their next call.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'EOT'
+usage: idle.sh BUILD CASE [mapped|forwarded]
+
+  return  one vGPU is reclaimed again and again; how long its calls took then
+  keep    without --idle-after nothing is reclaimed
+  many    many mostly idle vGPUs on two pGPUs that have memory for a few
+EOT
+}
+case "${1-}" in
+  -h | --help) usage; exit 0 ;;
+esac
+(($# == 2 || $# == 3)) || { usage >&2; exit 2; }
+begin "$1"
+[[ -z ${3-} ]] || export VGPU_TRANSPORT=$3
+idler=$build/tests/e2e/idler
+
+reclaimed() {
+  "$vgpu" events --json </dev/null |
+    jq -s 'map(select(.kind == "session-reclaimed")) | length'
+}
+
+# Of numbers, one a line: how many, the median and the largest.
+median() {
+  sort -g | awk '{ x[NR] = $1 } END {
+    printf "%d first calls, median %.1f ms, longest %.1f ms\n",
+      NR, x[int((NR + 1) / 2)], x[NR] }'
+}
+
+case_return() {
+  cluster_up --nodes 1
+  expect 0 "$vgpu" run --idle-after 0.3 -- "$idler" 6 1000 16
+  (($(reclaimed) >= 6)) || fail "it was reclaimed only $(reclaimed) times"
+  has_event '.kind == "session-resumed"' || fail "no event tells of its return"
+  say "after a reclaim, with 16 MiB: $(median <"$work/out/stdout")"
+}
+
+gpu_is_empty() {
+  status_is '.nodes[0].pgpus[0] | .used == 0 and (.sessions | length) == 0'
+}
+
+case_keep() {
+  cluster_up --nodes 1
+  # The environment says it as well, and a profile.
+  VGPU_IDLE_AFTER=0.2 "$vgpu" run --idle-after keep -- "$idler" 2 1500 1 \
+    >"$work/out/kept" 2>&1 || fail "$(<"$work/out/kept")"
+  (($(reclaimed) == 0)) || fail "it was reclaimed although it is kept"
+  mkdir -p "$work/xdg/profiles"
+  printf '[lazy]\nidle-after = 0.2\n' >"$work/xdg/profiles/p.toml"
+  VGPU_PROFILES=$work/xdg/profiles/p.toml timeout 30 "$vgpu" run \
+    --profile lazy -- "$idler" 1 2000 1 </dev/null >"$work/out/lazy" 2>&1 &
+  local program=$!
+  until_true 10 has_event '.kind == "session-reclaimed"' ||
+    fail "it was not reclaimed"
+  gpu_is_empty || fail "its GPU is not empty: $(status '.nodes[0]')"
+  status_is '.vgpus[0].sessions[0].waiting_because | test("idle")' ||
+    fail "status does not say why: $(status '.vgpus[0]')"
+  wait "$program" || fail "$(<"$work/out/lazy")"
+  expect 2 "$vgpu" run --idle-after 0 -- "$guest" exit 0
+  told "--idle-after '0': give seconds from 0.1 to 1000000, or keep"
+}
+
+case_many() {
+  local vgpus=${VGPU_E2E_IDLE:-24} i pids=() began
+  # Two pGPUs of 4 GiB, of which each vGPU is promised one: room for eight.
+  cluster_up --nodes 2 --memory 4GiB
+  began=$(milliseconds)
+  for ((i = 0; i < vgpus; ++i)); do
+    timeout 100 "$vgpu" run --memory 1GiB --idle-after 0.2 -- \
+      "$idler" 3 3000 2 </dev/null >"$work/out/idler$i" \
+      2>"$work/out/idler$i.err" &
+    pids+=($!)
+  done
+  for ((i = 0; i < vgpus; ++i)); do
+    wait "${pids[i]}" || fail "vGPU $i: $(<"$work/out/idler$i.err")"
+  done
+  (($(reclaimed) > vgpus)) || fail "only $(reclaimed) reclaims"
+  say "$vgpus vGPUs in $(($(milliseconds) - began)) ms:" \
+    "$(cat "$work"/out/idler*[0-9] | median)"
+}
+
+declare -F "case_$2" >/dev/null || { usage >&2; exit 2; }
+"case_$2"
+cluster_down
+check_leaks
+say "$2: done"

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# What a program used is charged exactly once, whatever becomes of its workers,
+# nodes and manager.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'EOT'
+usage: usage.sh BUILD CASE mapped|forwarded
+
+  kill     its workers are killed, and what they did is done again
+  move     it is suspended, and migrated
+  manager  its manager is killed and started again, and a worker meanwhile
+EOT
+}
+case "${1-}" in
+  -h | --help) usage; exit 0 ;;
+esac
+(($# == 3)) || { usage >&2; exit 2; }
+begin "$1"
+export VGPU_TRANSPORT=$3 USER=tester
+rounds=24 pause=60
+mib=$((1 << 20))
+
+kill_worker() { kill_hard "$(session .worker_pid)" || fail "no worker to kill"; }
+
+order() { # COMMAND...
+  timeout 60 "$vgpu" "$@" </dev/null >"$work/out/order" 2>&1 ||
+    fail "vgpu $*: $(<"$work/out/order")"
+}
+
+used() { # JQ-FILTER OPTION...
+  local filter=$1
+  shift
+  timeout 10 "$vgpu" usage --json "$@" </dev/null 2>/dev/null |
+    jq -r ".entries[0] | $filter"
+}
+
+# The worker's last word comes with its node's next beat.
+all_told() {
+  [[ $(used '"\(.bytes_to_device) \(.bytes_from_device)"') == \
+    "$((rounds * mib)) $mib" ]]
+}
+
+run_copies() {
+  cluster_up --nodes 2
+  follow_program copies 90 "$vgpu" run -- "$guest" copies "$rounds" "$pause"
+  ((program_status == 0)) || fail "it ended with $program_status"
+  grep -qx right "$work/out/copies" || fail "it computed something else"
+  until_true 10 all_told || fail "$rounds MiB to the device and 1 from it" \
+    "were charged as $(used '"\(.bytes_to_device) \(.bytes_from_device)"')"
+  say "charged: $(used tojson)"
+  (($(used '(.device_seconds > 0) and (.memory_mib_seconds > 0)
+    | if . then 1 else 0 end') == 1)) || fail "no time was charged"
+}
+
+replayed() { # WHETHER
+  [[ $(used ".bytes_replayed > 0 and .replay_seconds > 0") == "$1" ]] ||
+    fail "replays are $(used .bytes_replayed) bytes"
+}
+
+case_kill() {
+  on_line() { (($1 == 6 || $1 == 14)) && kill_worker || true; }
+  run_copies
+  replayed true
+  # Whose it was, in every form.
+  [[ $(used .user --by user) == tester ]] || fail "by user"
+  [[ $(used .program --by program) == guest ]] || fail "by program"
+  [[ $(used .vm --by vm) == "$(uname -n)" ]] || fail "by vm"
+  [[ $(used .vgpu --since 1h) == 1 ]] || fail "since an hour ago"
+  "$vgpu" usage --csv --by user >"$work/out/csv"
+  grep -Eqx "tester,[0-9.e+-]+,[0-9.e+-]+,$((rounds * mib)),$mib,[0-9]+,[0-9.e+-]+" \
+    "$work/out/csv" || fail "as CSV: $(<"$work/out/csv")"
+  "$vgpu" usage >"$work/out/table"
+  grep -Eq "^1 .* tester .* 24.0 MiB +1.0 MiB" "$work/out/table" ||
+    fail "as a table: $(<"$work/out/table")"
+  expect 2 "$vgpu" usage --since yesterday
+  told "--since 'yesterday': give how long ago"
+}
+
+case_move() {
+  on_line() {
+    case $1 in
+      5) order suspend 1 ;;
+      10 | 15) order migrate 1 ;;
+    esac
+  }
+  run_copies
+  # A state that moves costs the devices time, and the program nothing.
+  [[ $(used .bytes_replayed) == 0 ]] || fail "something was replayed"
+}
+
+dead() { ! alive "$1"; }
+
+case_manager() {
+  local manager
+  on_line() {
+    case $1 in
+      6)
+        manager=$(status .manager.pid)
+        kill_hard "$manager" && until_true 5 dead "$manager"
+        ;;
+      12) order restart-manager --run-dir "$run_dir" ;;
+      18) kill_worker ;;
+    esac
+  }
+  run_copies
+  replayed true
+  # What is in the store is there for the next one.
+  manager=$(status .manager.pid)
+  kill_hard "$manager" && until_true 5 dead "$manager"
+  order restart-manager --run-dir "$run_dir"
+  all_told || fail "after a restart: $(used tojson)"
+}
+
+declare -F "case_$2" >/dev/null || { usage >&2; exit 2; }
+"case_$2"
+cluster_down
+check_leaks
+say "case $2, $3: ok"
