@@ -152,9 +152,10 @@ struct placed_memory {
     check(cuMemAddressReserve(&whole, 8 * granule, 0, 0, 0), "addresses");
     twin = whole + 4 * granule;
     place = whole + 6 * granule;
-    map(whole, 2 * granule, both, 0);
-    map(twin, granule, both, granule);
-    map(place, granule, loose, 0);
+    map(whole, 2 * granule, both);
+    map(twin, 2 * granule, both);
+    twin += granule; // its second half
+    map(place, granule, loose);
     check(cuMemsetD32(whole, 17, 2 * granule / 4), "cuMemsetD32");
     check(cuMemsetD32(place, 23, granule / 4), "cuMemsetD32");
     check(cuMemUnmap(place, granule), "cuMemUnmap");
@@ -164,14 +165,13 @@ struct placed_memory {
       managed[i] = i;
   }
 
-  void map(CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle what,
-           size_t offset) {
-    check(cuMemMap(at, bytes, offset, what, 0), "cuMemMap");
+  void map(CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle what) {
+    check(cuMemMap(at, bytes, 0, what, 0), "cuMemMap");
     check(cuMemSetAccess(at, bytes, &access, 1), "cuMemSetAccess");
   }
 
   uint64_t round(int number, uint64_t sum) {
-    map(place, granule, loose, 0);
+    map(place, granule, loose);
     churn<<<words / 256, 256>>>(
         reinterpret_cast<unsigned*>(whole), reinterpret_cast<unsigned*>(twin),
         reinterpret_cast<unsigned*>(place), managed, number);
