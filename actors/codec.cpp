@@ -675,7 +675,6 @@ struct body_writer {
   void operator()(const wake_session& x) { to.setWakeSession(x.session.value); }
   void operator()(const restored& x) { write(to.initRestored(), x); }
   void operator()(const usage_request& x) { write(to.initUsageRequest(), x); }
-  void operator()(const set_balance& x) { to.setSetBalance(x.on); }
 };
 
 body read_body(wire::Envelope::Reader x) {
@@ -754,8 +753,6 @@ body read_body(wire::Envelope::Reader x) {
     return read(x.getRestored());
   case wire::Envelope::USAGE_REQUEST:
     return read(x.getUsageRequest());
-  case wire::Envelope::SET_BALANCE:
-    return set_balance{x.getSetBalance()};
   }
   throw bad_value{"a kind of message (" +
                   std::to_string(static_cast<unsigned>(x.which())) +
@@ -775,7 +772,7 @@ const char* name_of(const body& what) noexcept {
       "done",         "setVgpu",       "setPolicy",    "resizeSession",
       "suspendVgpu",  "resumeVgpu",    "migrateVgpu",  "drainNode",
       "pauseSession", "paused",        "wakeSession",  "restored",
-      "usageRequest", "setBalance"};
+      "usageRequest"};
   static_assert(std::size(names) == std::variant_size_v<body>);
   return names[what.index()];
 }

@@ -347,19 +347,13 @@ struct resize_session {
   bool operator==(const resize_session&) const = default;
 };
 
-// -- accounts and balance -----------------------------------------------------
+// -- accounts -----------------------------------------------------------------
 
 /// Who used how much; answered with status_text.
 struct usage_request {
   double since = 0; // seconds since 1970; 0: since ever
   std::string by;   // "vm", "user", "program" or "vgpu"
   bool operator==(const usage_request&) const = default;
-};
-
-/// Whether vGPUs are moved off crowded pGPUs unasked.
-struct set_balance {
-  bool on = false;
-  bool operator==(const set_balance&) const = default;
 };
 
 // -- events and commands ------------------------------------------------------
@@ -416,7 +410,7 @@ using body =
                  status_text, events_request, events, shutdown, done, set_vgpu,
                  set_policy, resize_session, suspend_vgpu, resume_vgpu,
                  migrate_vgpu, drain_node, pause_session, paused, wake_session,
-                 restored, usage_request, set_balance>;
+                 restored, usage_request>;
 
 /// One message.
 struct envelope {

@@ -85,7 +85,6 @@ struct Envelope {
     # command -> manager
     usageRequest @39 :UsageRequest;
     # Answered with status: JSON, as `vgpu usage --json` prints it.
-    setBalance @40 :Bool;
   }
 }
 

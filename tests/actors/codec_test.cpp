@@ -98,7 +98,6 @@ std::vector<body> one_of_each() {
       wake_session{{12}},
       restored{{13}, {14}, 15, 16.5},
       usage_request{1.5, "user"},
-      set_balance{true},
   };
 }
 
