@@ -187,6 +187,8 @@ void session_server::read_mailbox() {
       },
       [this](std::uint64_t quota) { exec_->allow(quota); },
       [this](caf::exit_msg& msg) {
+        if (msg.reason == caf::exit_reason::user_shutdown)
+          end("it was stopped", true);
         running_ = false;
         fail_state(std::move(msg.reason));
       },

@@ -38,4 +38,9 @@ int stop_signal::wait() {
   return items[1].revents != 0 ? status_.load() : 0;
 }
 
+void stop_signal::await_stop(std::chrono::milliseconds at_most) {
+  pollfd rung{bell_.fd(), POLLIN, 0};
+  (void)::poll(&rung, 1, static_cast<int>(at_most.count()));
+}
+
 } // namespace vgpu

@@ -4,6 +4,7 @@
 #include "actors/doorbell.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <string>
 
 namespace vgpu {
@@ -22,6 +23,8 @@ public:
 
   /// Sleeps until a signal came (0) or stop() was called.
   int wait();
+  /// The same, but for stop() alone and at most so long.
+  void await_stop(std::chrono::milliseconds at_most);
 
 private:
   int signals_;

@@ -66,6 +66,9 @@ std::string guest_socket_name(const options& given) {
          std::to_string(given.epoch) + "-" + std::to_string(salt);
 }
 
+/// For what it has to say before its process ends.
+constexpr std::chrono::milliseconds last_words{200};
+
 std::unique_ptr<device::device> open_device(const options& given,
                                             std::uint32_t pgpu) {
   auto ordinal = static_cast<int>(pgpu);
@@ -190,6 +193,9 @@ int run(const options& given) {
     throw std::runtime_error{link.why().what};
   system.spawn(worker, own, link->actor, server, gauges, [&] { stop.stop(1); });
   auto status = stop.wait();
+  // What it did last belongs into the account. It may be deep in a call.
+  caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
+  stop.await_stop(last_words);
   // Everything of a worker is its own: the kernel takes it back at once.
   ::_exit(status);
 }

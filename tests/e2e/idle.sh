@@ -49,9 +49,8 @@ case_keep() {
   VGPU_IDLE_AFTER=0.2 "$vgpu" run --idle-after keep -- "$idler" 2 1500 1 \
     >"$work/out/kept" 2>&1 || fail "$(<"$work/out/kept")"
   (($(reclaimed) == 0)) || fail "it was reclaimed although it is kept"
-  mkdir -p "$work/xdg/profiles"
-  printf '[lazy]\nidle-after = 0.2\n' >"$work/xdg/profiles/p.toml"
-  VGPU_PROFILES=$work/xdg/profiles/p.toml timeout 30 "$vgpu" run \
+  printf '[lazy]\nidle-after = 0.2\n' >"$work/out/p.toml"
+  VGPU_PROFILES=$work/out/p.toml timeout 30 "$vgpu" run \
     --profile lazy -- "$idler" 1 2000 1 </dev/null >"$work/out/lazy" 2>&1 &
   local program=$!
   until_true 10 has_event '.kind == "session-reclaimed"' ||
