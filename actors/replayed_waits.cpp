@@ -41,8 +41,9 @@ struct replayed_waits::gate {
   point arrived;
   std::function<void()> go_on; // set before `arrived` is reached
 
-  void open(const std::shared_ptr<gate>& self) {
-    arrived.when_reached([self] { self->go_on(); });
+  /// What is kept until then is this gate's own, and must not keep it.
+  void open() {
+    arrived.when_reached([this] { go_on(); });
   }
 };
 
@@ -96,7 +97,7 @@ bool replayed_waits::end(call_number call, std::span<const streams_of> all) {
     std::shared_ptr<gate> opens;
     void one() {
       if (missing.fetch_sub(1) == 1)
-        opens->open(opens);
+        opens->open();
     }
   };
   auto rest = std::make_shared<counter>();
