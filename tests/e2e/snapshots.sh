@@ -102,8 +102,9 @@ case_bounded() {
   measure 30 "${often[@]}"
   short=$median
   measure 300 "${often[@]}"
-  # Clocks of a busy host are not exact to some milliseconds.
-  jq -n -e "$median < $short * 1.2 + 15" >/dev/null ||
+  # A busy host adds some tens of milliseconds here and there; what grows with
+  # the run, as the journal does, adds hundreds.
+  jq -n -e "$median < $short * 1.2 + 40" >/dev/null ||
     fail "after 30 rounds $short ms, after 300 $median ms"
   # A round appends some 300 KiB: 300 of them are 90 MB.
   jq -e 'all(.[]; .bytes < 8388608)' "$work/out/replays" >/dev/null ||
