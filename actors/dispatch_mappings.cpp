@@ -30,9 +30,7 @@ status call_dispatch::operator()(const call::memory_destroy& x) {
 status call_dispatch::operator()(const call::memory_map& x) {
   if (auto ok = state().audit_map(x); !ok)
     return ok;
-  if (auto ok =
-          memories()->map_memory(x.address, x.bytes, x.memory.id, x.offset);
-      !ok)
+  if (auto ok = memories()->map_memory(x.address, x.bytes, x.memory.id); !ok)
     return ok;
   state().map(x);
   return {};

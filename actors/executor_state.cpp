@@ -111,34 +111,32 @@ status executor::describable() const {
   return {};
 }
 
-/// Shows physical memory at addresses that the program does not use, part by
-/// part: `f(address, offset, bytes)` may enqueue copies there.
+/// Shows physical memory at addresses that the program does not use, and
+/// calls `f(address, offset, bytes)` for one part of it after the other: it may
+/// enqueue copies there.
 template <class F>
 status executor::look_through(std::size_t device, memory_id memory,
                               std::uint64_t bytes, F f) {
   auto& unit = *memory_units_[device];
-  auto at = states_[device].free_place(std::min(bytes, batch_bytes));
+  auto at = states_[device].free_place(bytes);
   if (!at)
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
                  "no addresses are free to look at physical memory " +
                      std::to_string(memory.value)};
-  auto ok = status{};
+  if (auto ok = unit.map_memory(*at, bytes, memory); !ok)
+    return ok;
+  auto ok = unit.set_access(*at, bytes, memory_access::read_write);
   for (std::uint64_t offset = 0; ok && offset != bytes;) {
     auto part = std::min(bytes - offset, batch_bytes);
-    if (ok = unit.map_memory(*at, part, memory, offset); !ok)
-      break;
-    ok = unit.set_access(*at, part, memory_access::read_write);
-    if (ok)
-      ok = f(*at, offset, part);
+    ok = f(*at + offset, offset, part);
     // Also after a fault: what was enqueued before it may still run.
     auto idle = wait_for(*devices_[device], "copies of physical memory");
-    auto gone = unit.unmap_memory(*at, part);
-    for (auto& x : {idle, gone})
-      if (ok)
-        ok = x;
+    if (ok)
+      ok = idle;
     offset += part;
   }
-  return ok;
+  auto gone = unit.unmap_memory(*at, bytes);
+  return ok ? gone : ok;
 }
 
 // -- describing

@@ -47,15 +47,15 @@ std::uint64_t vgpu_state::forget_unused(memory_id x) {
 
 status vgpu_state::audit_map(const call::memory_map& x) const {
   auto& memory = memories_.at(x.memory.id);
-  if (!is_whole(x.address) || !is_whole(x.bytes) || !is_whole(x.offset))
+  if (!is_whole(x.address))
     return broken("memory is mapped by whole granules of 2 MiB");
-  if (x.bytes > memory.bytes || x.offset > memory.bytes - x.bytes)
-    return broken("a mapping leaves its memory");
+  if (x.bytes != memory.bytes)
+    return broken("memory is mapped as a whole");
   return audit_place(x.address, x.bytes);
 }
 
 void vgpu_state::map(const call::memory_map& x) {
-  mappings_.emplace(x.address, mapping_state{x.bytes, x.memory.id, x.offset});
+  mappings_.emplace(x.address, mapping_state{x.bytes, x.memory.id});
   ++memories_.at(x.memory.id).mappings;
 }
 

@@ -51,7 +51,6 @@ struct memory_state {
 struct mapping_state {
   std::uint64_t bytes = 0;
   memory_id memory;
-  std::uint64_t offset = 0; // into the memory
   memory_access access = memory_access::none;
 };
 

@@ -22,10 +22,11 @@ public:
   /// The handle is gone; the memory goes when it is mapped nowhere.
   virtual status destroy_memory(memory_id id) = 0;
 
-  /// Maps [offset, offset + bytes) of the memory, without access to it. The
-  /// same memory may be mapped at several places.
+  /// Maps the memory, which has so many bytes, without access to it. The same
+  /// memory may be mapped at several places. Never a part of it: NVIDIA's
+  /// driver refuses that.
   virtual status map_memory(device_address address, std::uint64_t bytes,
-                            memory_id id, std::uint64_t offset) = 0;
+                            memory_id id) = 0;
   /// Takes away what one map_memory() made. The caller has waited for the work
   /// that uses it.
   virtual status unmap_memory(device_address address, std::uint64_t bytes) = 0;

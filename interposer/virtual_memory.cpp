@@ -187,7 +187,7 @@ CUresult virtual_memory::map(CUdeviceptr at, std::uint64_t bytes,
   if ((next != mappings_.end() && next->first < at + bytes) ||
       mapping_at(at) != mappings_.end())
     return CUDA_ERROR_INVALID_VALUE;
-  here().send(call::memory_map{{memory_id{handle}}, at, bytes, offset},
+  here().send(call::memory_map{{memory_id{handle}}, at, bytes},
               x.device);
   mappings_.emplace(at, mapping{bytes, handle, next_serial(), {}});
   ++x.mappings;

@@ -220,7 +220,7 @@ struct memory_destroy {
   static auto fields(auto& x) { return std::tie(x.memory); }
 };
 
-/// cuMemMap: whole granules, at addresses where nothing is. No access yet.
+/// cuMemMap: the whole memory, at addresses where nothing is. No access yet.
 struct memory_map {
   static constexpr auto id = number::memory_map;
   static constexpr auto kind = answer::none;
@@ -228,10 +228,7 @@ struct memory_map {
   live<memory_id> memory{};
   device_address address = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t offset = 0; // into the memory
-  static auto fields(auto& x) {
-    return std::tie(x.memory, x.address, x.bytes, x.offset);
-  }
+  static auto fields(auto& x) { return std::tie(x.memory, x.address, x.bytes); }
 };
 
 /// cuMemUnmap of one mapping, as it was made. Behind all work before it.

@@ -171,9 +171,9 @@ public:
   status destroy_memory(memory_id id) override {
     return less_used(physical_.destroy(id));
   }
-  status map_memory(device_address address, std::uint64_t bytes, memory_id id,
-                    std::uint64_t offset) override {
-    return physical_.map(address, bytes, id, offset);
+  status map_memory(device_address address, std::uint64_t bytes,
+                    memory_id id) override {
+    return physical_.map(address, bytes, id);
   }
   status unmap_memory(device_address address, std::uint64_t bytes) override {
     see(address, bytes, false);

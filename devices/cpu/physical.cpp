@@ -48,15 +48,13 @@ result<std::uint64_t> physical_store::destroy(memory_id id) {
 }
 
 status physical_store::map(device_address address, std::uint64_t bytes,
-                           memory_id id, std::uint64_t offset) {
+                           memory_id id) {
   auto known = memories_.find(id);
-  if (known == memories_.end() || bytes > known->second->bytes ||
-      offset > known->second->bytes - bytes || !into_.in_window(address, bytes))
+  if (known == memories_.end() || bytes != known->second->bytes ||
+      !into_.in_window(address, bytes))
     return fault{CUDA_ERROR_INVALID_VALUE,
-                 "a mapping leaves its memory or the window"};
-  if (auto ok = into_.show(address, bytes,
-                           static_cast<std::byte*>(known->second->at) + offset);
-      !ok)
+                 "a mapping is not the whole memory or leaves the window"};
+  if (auto ok = into_.show(address, bytes, known->second->at); !ok)
     return ok;
   mapped_.insert_or_assign(address, mapped{bytes, known->second});
   return {};

@@ -24,8 +24,7 @@ public:
   result<std::uint64_t> destroy(memory_id id);
 
   /// Without access.
-  status map(device_address address, std::uint64_t bytes, memory_id id,
-             std::uint64_t offset);
+  status map(device_address address, std::uint64_t bytes, memory_id id);
   /// Of exactly what map() made. Bytes that nobody can reach any more.
   result<std::uint64_t> unmap(device_address address, std::uint64_t bytes);
   status set_access(device_address address, std::uint64_t bytes, bool usable);

@@ -122,11 +122,11 @@ public:
     enter();
     return noted(physical_.destroy(id));
   }
-  status map_memory(device_address address, std::uint64_t bytes, memory_id id,
-                    std::uint64_t offset) override {
+  status map_memory(device_address address, std::uint64_t bytes,
+                    memory_id id) override {
     if (auto ok = ready(); !ok)
       return ok;
-    return noted(physical_.map(address, bytes, id, offset));
+    return noted(physical_.map(address, bytes, id));
   }
   status unmap_memory(device_address address, std::uint64_t bytes) override {
     enter();

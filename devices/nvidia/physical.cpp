@@ -32,14 +32,14 @@ status physical_memory::destroy(memory_id id) {
 }
 
 status physical_memory::map(device_address address, std::uint64_t bytes,
-                            memory_id id, std::uint64_t offset) {
+                            memory_id id) {
   auto known = memories_.find(id);
   if (known == memories_.end() || !into_.holds(address))
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "physical memory is mapped nowhere but in the window"};
   if (auto ok = into_.vacate(address, bytes); !ok)
     return ok;
-  return api_->check(api_->cuMemMap(address, bytes, offset, known->second, 0),
+  return api_->check(api_->cuMemMap(address, bytes, 0, known->second, 0),
                      "cuMemMap");
 }
 

@@ -19,8 +19,7 @@ public:
   status create(memory_id id, std::uint64_t bytes);
   /// The driver keeps what is mapped.
   status destroy(memory_id id);
-  status map(device_address address, std::uint64_t bytes, memory_id id,
-             std::uint64_t offset);
+  status map(device_address address, std::uint64_t bytes, memory_id id);
   status unmap(device_address address, std::uint64_t bytes);
   status set_access(device_address address, std::uint64_t bytes,
                     memory_access access);

@@ -283,12 +283,12 @@ BOOST_AUTO_TEST_CASE(memory_lives_with_its_mappings_and_without_them) {
     return at;
   };
   constexpr auto g = granule_bytes;
-  auto memory = make(call::memory_create{{{1}}, 4 * g});
-  auto here = make(call::memory_map{{{1}}, 100 * g, 2 * g, 0});
+  auto memory = make(call::memory_create{{{1}}, 2 * g});
+  auto here = make(call::memory_map{{{1}}, 100 * g, 2 * g});
   make(call::memory_access{100 * g, 2 * g, 1});
   auto usable = make(call::memory_access{100 * g, 2 * g, 3});
   // The same memory elsewhere, and no more.
-  make(call::memory_map{{{1}}, 200 * g, 2 * g, 2 * g});
+  make(call::memory_map{{{1}}, 200 * g, 2 * g});
   make(call::memory_access{200 * g, 2 * g, 3});
   make(call::memory_unmap{200 * g, 2 * g});
   // Memory that is mapped nowhere, and memory that is gone.

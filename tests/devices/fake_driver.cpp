@@ -139,9 +139,12 @@ CUresult release(CUmemGenericAllocationHandle x) {
   allocations.erase(x);
   return CUDA_SUCCESS;
 }
-CUresult map(CUdeviceptr at, std::size_t bytes, std::size_t,
-             CUmemGenericAllocationHandle, unsigned long long) {
+/// As the driver: whole memory or none.
+CUresult map(CUdeviceptr at, std::size_t bytes, std::size_t offset,
+             CUmemGenericAllocationHandle of, unsigned long long) {
   std::lock_guard guard{lock};
+  if (offset != 0 || allocations.at(of) != bytes)
+    return CUDA_ERROR_NOT_SUPPORTED;
   for (auto& [begin, size] : mappings)
     if (at < begin + size && begin < at + bytes)
       return CUDA_ERROR_INVALID_VALUE;

@@ -14,16 +14,18 @@ BOOST_AUTO_TEST_CASE(it_is_the_drivers_and_lies_where_the_program_wants_it) {
   auto before = created();
   BOOST_REQUIRE(unit.create_memory(memory_id{1}, 4 * g).ok());
   BOOST_TEST(created() - before == 4 * g);
-  BOOST_TEST(unit.map_memory(base + 8 * g, 2 * g, memory_id{1}, 2 * g).ok());
-  BOOST_TEST(unit.map_memory(base + 9 * g, g, memory_id{1}, 0).code() ==
+  BOOST_TEST(unit.map_memory(base + 8 * g, 4 * g, memory_id{1}).ok());
+  BOOST_TEST(unit.map_memory(base + 9 * g, 4 * g, memory_id{1}).code() ==
              CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(unit.map_memory(base + 16 * g, 2 * g, memory_id{1}).code() ==
+             CUDA_ERROR_NOT_SUPPORTED);
   BOOST_TEST(
-      unit.set_access(base + 8 * g, 2 * g, memory_access::read_write).ok());
-  BOOST_TEST(unit.unmap_memory(base + 8 * g, 2 * g).ok());
+      unit.set_access(base + 8 * g, 4 * g, memory_access::read_write).ok());
+  BOOST_TEST(unit.unmap_memory(base + 8 * g, 4 * g).ok());
   BOOST_TEST(unit.destroy_memory(memory_id{1}).ok());
   BOOST_TEST(created() == before);
   BOOST_TEST(!unit.destroy_memory(memory_id{1}).ok());
-  BOOST_TEST(!unit.map_memory(base + 8 * g, g, memory_id{1}, 0).ok());
+  BOOST_TEST(!unit.map_memory(base + 8 * g, 4 * g, memory_id{1}).ok());
 }
 
 BOOST_AUTO_TEST_CASE(what_was_kept_at_these_addresses_goes) {
@@ -31,12 +33,12 @@ BOOST_AUTO_TEST_CASE(what_was_kept_at_these_addresses_goes) {
   BOOST_REQUIRE(dev->map(base, 4 * g).ok());
   BOOST_REQUIRE(unit.create_memory(memory_id{1}, 2 * g).ok());
   // In use: nothing is taken from under it.
-  BOOST_TEST(!unit.map_memory(base, 2 * g, memory_id{1}, 0).ok());
+  BOOST_TEST(!unit.map_memory(base, 2 * g, memory_id{1}).ok());
   BOOST_REQUIRE(dev->unmap(base, 4 * g).ok());
   outcome done;
   dev->when_done(std::nullopt, done.tell());
   BOOST_REQUIRE_EQUAL(done.wait(), CUDA_SUCCESS);
-  BOOST_TEST(unit.map_memory(base, 2 * g, memory_id{1}, 0).ok());
+  BOOST_TEST(unit.map_memory(base, 2 * g, memory_id{1}).ok());
   BOOST_TEST(unit.unmap_memory(base, 2 * g).ok());
   BOOST_TEST(unit.destroy_memory(memory_id{1}).ok());
 }
