@@ -174,6 +174,10 @@ session_record session_from_json(const json& x) {
   return out;
 }
 
+std::string text_of(const json& x) {
+  return x.is_string() ? x.get<std::string>() : x.dump();
+}
+
 std::string to_line(const json& x) {
   return x.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -12,10 +12,6 @@ namespace vgpu::interposer {
 
 namespace {
 
-session& here() {
-  return process::the_session();
-}
-
 array_id next_array() noexcept {
   static std::atomic<std::uint64_t> last{0};
   return {last.fetch_add(1, std::memory_order_relaxed) + 1};

@@ -22,10 +22,6 @@ namespace {
 
 using side = transfer::side;
 
-session& here() {
-  return process::the_session();
-}
-
 /// Bytes from the first to behind the last; nothing where that overflows.
 std::optional<std::uint64_t> span_of(const rows& x,
                                      const call::extent& size) noexcept {

@@ -18,10 +18,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-session& here() {
-  return process::the_session();
-}
-
 thread_local bool runs_host_functions = false;
 
 } // namespace

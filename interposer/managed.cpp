@@ -23,10 +23,6 @@ constexpr std::size_t longest_run = 32;
 /// Of the file, for what lies outside the windows.
 constexpr std::uint64_t beyond_bytes = std::uint64_t{4} << 30;
 
-session& here() {
-  return process::the_session();
-}
-
 void* as_pointer(device_address x) {
   return reinterpret_cast<void*>(x); // NOLINT: addresses of the program's
 }

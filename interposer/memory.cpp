@@ -15,10 +15,6 @@ namespace vgpu::interposer {
 
 namespace {
 
-session& here() {
-  return process::the_session();
-}
-
 /// Tries again after what was freed is settled.
 CUresult allocate_in(address_space& space, context& in, allocation& what) {
   auto refusal = space.allocate(what);

@@ -12,10 +12,6 @@ namespace vgpu::interposer {
 
 namespace {
 
-session& here() {
-  return process::the_session();
-}
-
 device_address address_of(std::span<const std::byte> x) noexcept {
   return reinterpret_cast<std::uintptr_t>(x.data());
 }

@@ -58,6 +58,11 @@ private:
   static session* session_;
 };
 
+/// process::the_session(), as most of the library calls it.
+inline session& here() noexcept {
+  return process::the_session();
+}
+
 /// How much is written to stderr, from VGPU_LOG: nothing when it is unset.
 enum class log_level : std::uint8_t { off, error, warn, info, debug };
 

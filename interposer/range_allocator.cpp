@@ -1,16 +1,10 @@
 #include "interposer/range_allocator.hpp"
 
+#include "schema/round_up.hpp"
+
 #include <iterator>
 
 namespace vgpu::interposer {
-
-namespace {
-
-std::uint64_t align_up(std::uint64_t x, std::uint64_t alignment) {
-  return (x + alignment - 1) & ~(alignment - 1);
-}
-
-} // namespace
 
 range_allocator::range_allocator(std::uint64_t bytes) {
   if (bytes != 0)
@@ -23,7 +17,7 @@ range_allocator::allocate(std::uint64_t bytes, std::uint64_t alignment) {
   // looked at in vain, as alignments are few.
   for (auto i = by_size_.lower_bound({bytes, 0}); i != by_size_.end(); ++i) {
     auto [size, offset] = *i;
-    auto at = align_up(offset, alignment);
+    auto at = round_up(offset, alignment);
     if (at - offset > size - bytes)
       continue;
     erase(by_offset_.find(offset));

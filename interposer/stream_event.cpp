@@ -18,10 +18,6 @@ using namespace std::chrono_literals;
 /// that is done already.
 constexpr auto query_patience = 500us;
 
-session& here() {
-  return process::the_session();
-}
-
 std::uint64_t next_id() noexcept {
   // 1 is the legacy stream's.
   static std::atomic<std::uint64_t> last{1};

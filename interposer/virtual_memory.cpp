@@ -10,10 +10,6 @@ namespace vgpu::interposer {
 
 namespace {
 
-session& here() {
-  return process::the_session();
-}
-
 bool is_whole(std::uint64_t x) {
   return x % granule_bytes == 0;
 }
@@ -187,8 +183,7 @@ CUresult virtual_memory::map(CUdeviceptr at, std::uint64_t bytes,
   if ((next != mappings_.end() && next->first < at + bytes) ||
       mapping_at(at) != mappings_.end())
     return CUDA_ERROR_INVALID_VALUE;
-  here().send(call::memory_map{{memory_id{handle}}, at, bytes},
-              x.device);
+  here().send(call::memory_map{{memory_id{handle}}, at, bytes}, x.device);
   mappings_.emplace(at, mapping{bytes, handle, next_serial(), {}});
   ++x.mappings;
   return CUDA_SUCCESS;

@@ -19,8 +19,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr auto patience = milliseconds{5'000};
-
 // -- up and down --------------------------------------------------------------
 
 int up(const cluster_options& x) {

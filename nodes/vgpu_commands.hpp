@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ enum exit_code : int {
   cannot_run = 126,
   not_found = 127,
 };
+
+/// How long a command waits for the manager.
+constexpr auto patience = std::chrono::milliseconds{5'000};
 
 /// Prints `vgpu NAME: WHAT` to stderr.
 int complain(const std::string& name, const std::string& what,

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 namespace {
 
 /// As long as the manager waits for a worker to come to rest, and then some.
-constexpr auto patience = milliseconds{120'000};
+constexpr auto movement_patience = milliseconds{120'000};
 constexpr auto look_every = milliseconds{50};
 
 /// `17` or `vgpu/17`.
@@ -57,7 +57,7 @@ int ask(const std::string& me, const target& where, control::body what) {
   auto manager = command_client::connect(where.endpoint(), milliseconds{5'000});
   if (!manager)
     return complain(me, manager.why());
-  auto got = (*manager)->ask(std::move(what), patience);
+  auto got = (*manager)->ask(std::move(what), movement_patience);
   return got ? succeeded : complain(me, got.why());
 }
 
@@ -116,12 +116,13 @@ int drain(const movement_options& x) {
       command_client::connect(x.where.endpoint(), milliseconds{5'000});
   if (!manager)
     return complain("drain", manager.why());
-  auto got = (*manager)->ask(control::drain_node{x.name, x.flag}, patience);
+  auto got =
+      (*manager)->ask(control::drain_node{x.name, x.flag}, movement_patience);
   if (!got)
     return complain("drain", got.why());
-  auto until = std::chrono::steady_clock::now() + patience;
+  auto until = std::chrono::steady_clock::now() + movement_patience;
   while (!x.flag) {
-    auto status = (*manager)->ask(control::status_request{}, patience);
+    auto status = (*manager)->ask(control::status_request{}, movement_patience);
     if (!status)
       return complain("drain", status.why());
     auto left =

@@ -35,8 +35,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-const std::string me = "run";
-constexpr auto patience = milliseconds{3'000};
+const std::string run_name = "run";
+constexpr auto run_patience = milliseconds{3'000};
 
 struct run_options {
   /// One text for each field of a specification; empty: not given.
@@ -112,10 +112,10 @@ policy::cluster_view view_of(const json& status) {
 /// Asks the manager whether it could ever serve this.
 std::optional<failure> check_with_manager(const std::string& endpoint,
                                           const policy::demand& what) {
-  auto manager = command_client::connect(endpoint, patience);
+  auto manager = command_client::connect(endpoint, run_patience);
   if (!manager)
     return failure{manager.why().what, no_manager};
-  auto status = (*manager)->ask(control::status_request{}, patience);
+  auto status = (*manager)->ask(control::status_request{}, run_patience);
   if (!status)
     return failure{status.why().what, no_manager};
   auto all = json::parse(std::get<control::status_text>(*status).json);
@@ -164,7 +164,8 @@ void set_environment(const run_options& x, const std::string& endpoint) {
     argv.push_back(x.data());
   argv.push_back(nullptr);
   ::execv(path.c_str(), argv.data());
-  ::_exit(complain(me, "cannot run '" + path + "': " + std::strerror(errno),
+  ::_exit(complain(run_name,
+                   "cannot run '" + path + "': " + std::strerror(errno),
                    cannot_run));
 }
 
@@ -237,8 +238,9 @@ int run_embedded(run_options& x, const std::string& path) {
   auto memory = x.wish.memory;
   auto host = memory_of_host();
   if (memory > host)
-    return complain(me, "cannot give " + show_size(memory) +
-                            " of GPU memory: this host has " + show_size(host));
+    return complain(run_name, "cannot give " + show_size(memory) +
+                                  " of GPU memory: this host has " +
+                                  show_size(host));
   cluster_options shape;
   shape.gpus_per_node = x.wish.gpus;
   shape.device = x.device;
@@ -251,11 +253,11 @@ int run_embedded(run_options& x, const std::string& path) {
   auto signals = ::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
   auto cluster = embedded_cluster::start(shape);
   if (!cluster)
-    return complain(me, cluster.why());
+    return complain(run_name, cluster.why());
   set_environment(x, (*cluster)->endpoint());
   auto program = fork_program(path, x.command, before);
   if (program < 0)
-    return complain(me, std::string{"fork: "} + std::strerror(errno));
+    return complain(run_name, std::string{"fork: "} + std::strerror(errno));
   auto how = wait_program(signals, program);
   cluster->reset();
   ::close(signals);
@@ -287,10 +289,10 @@ vgpu::status take_wish(run_options& x) {
 int run(run_options& x) {
   auto found = find_program(x.command.front());
   if (auto* none = std::get_if<failure>(&found))
-    return complain(me, none->what, none->code);
+    return complain(run_name, none->what, none->code);
   auto& path = std::get<std::string>(found);
   if (auto good = take_wish(x); !good)
-    return complain(me, good.why().what, wrong_usage);
+    return complain(run_name, good.why().what, wrong_usage);
   policy::demand what;
   what.share = x.wish.share;
   what.limit = x.wish.limit;
@@ -302,13 +304,13 @@ int run(run_options& x) {
     named = variable;
   if (!named.empty())
     if (auto good = check_endpoint(named); !good)
-      return complain(me, good.why().what, wrong_usage);
+      return complain(run_name, good.why().what, wrong_usage);
   if (named.empty() && somebody_listens(endpoint_in(x.run_dir)))
     named = endpoint_in(x.run_dir);
   if (named.empty())
     return run_embedded(x, path);
   if (auto no = check_with_manager(named, what))
-    return complain(me, no->what, no->code);
+    return complain(run_name, no->what, no->code);
   set_environment(x, named);
   exec_program(path, x.command);
 }

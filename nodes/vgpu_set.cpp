@@ -15,8 +15,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr auto patience = milliseconds{5'000};
-
 int ask(const std::string& me, const target& where, control::body what) {
   auto manager = command_client::connect(where.endpoint(), patience);
   if (!manager)

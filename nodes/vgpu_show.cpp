@@ -16,7 +16,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr auto patience = milliseconds{5'000};
 /// How long one request for further events waits.
 constexpr std::uint32_t wait_ms = 30'000;
 
@@ -31,19 +30,15 @@ struct show_options {
 
 // -- status -------------------------------------------------------------------
 
-std::string text(const json& x) {
-  return x.is_string() ? x.get<std::string>() : x.dump();
-}
-
 void print_node(const json& node) {
-  std::cout << "node " << text(node["name"]) << "  " << text(node["state"])
-            << "  process " << node["pid"] << "\n";
+  std::cout << "node " << text_of(node["name"]) << "  "
+            << text_of(node["state"]) << "  process " << node["pid"] << "\n";
   for (const auto& pgpu : node["pgpus"])
-    std::cout << "  pGPU " << pgpu["ordinal"] << "  " << text(pgpu["name"])
-              << "  " << text(pgpu["state"]) << "  " << show_size(pgpu["used"])
-              << " of " << show_size(pgpu["memory"]) << " used  "
-              << pgpu["sessions"].size() << " session(s)  "
-              << text(pgpu["policy"]) << ", quantum " << pgpu["quantum_ms"]
+    std::cout << "  pGPU " << pgpu["ordinal"] << "  " << text_of(pgpu["name"])
+              << "  " << text_of(pgpu["state"]) << "  "
+              << show_size(pgpu["used"]) << " of " << show_size(pgpu["memory"])
+              << " used  " << pgpu["sessions"].size() << " session(s)  "
+              << text_of(pgpu["policy"]) << ", quantum " << pgpu["quantum_ms"]
               << " ms\n";
 }
 
@@ -52,16 +47,16 @@ void print_vgpu(const json& vgpu) {
             << "  limit " << vgpu["limit"] << "  priority " << vgpu["priority"]
             << "  memory "
             << (vgpu["memory"] == 0u ? "by share" : show_size(vgpu["memory"]))
-            << "  protection " << text(vgpu["protection"]) << "\n";
+            << "  protection " << text_of(vgpu["protection"]) << "\n";
   for (const auto& session : vgpu["sessions"]) {
-    std::cout << "  session " << session["id"] << "  " << text(session["state"])
-              << "  epoch " << session["epoch"];
-    if (!text(session["node"]).empty())
-      std::cout << "  on " << text(session["node"]) << " pGPU "
+    std::cout << "  session " << session["id"] << "  "
+              << text_of(session["state"]) << "  epoch " << session["epoch"];
+    if (!text_of(session["node"]).empty())
+      std::cout << "  on " << text_of(session["node"]) << " pGPU "
                 << session["pgpus"].dump();
-    if (!text(session["waiting_because"]).empty())
-      std::cout << " (" << text(session["waiting_because"]) << ")";
-    std::cout << "  " << text(session["program"]) << " [" << session["pid"]
+    if (!text_of(session["waiting_because"]).empty())
+      std::cout << " (" << text_of(session["waiting_because"]) << ")";
+    std::cout << "  " << text_of(session["program"]) << " [" << session["pid"]
               << "]  " << show_size(session["memory"]) << "  "
               << session["calls"] << " calls\n";
   }
@@ -80,8 +75,8 @@ int status(const show_options& x) {
     return succeeded;
   }
   auto all = json::parse(answer);
-  std::cout << "manager at " << text(all["manager"]["endpoint"]) << "  process "
-            << all["manager"]["pid"] << "  up "
+  std::cout << "manager at " << text_of(all["manager"]["endpoint"])
+            << "  process " << all["manager"]["pid"] << "  up "
             << static_cast<std::uint64_t>(
                    all["manager"]["uptime"].get<double>())
             << " s\n";

@@ -19,8 +19,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr auto patience = milliseconds{5'000};
-constexpr const char* me = "usage";
+constexpr const char* usage_name = "usage";
 
 struct usage_options {
   target where;
@@ -93,10 +92,6 @@ std::vector<std::string> names_of(const std::string& by) {
   return {by};
 }
 
-std::string text(const json& x) {
-  return x.is_string() ? x.get<std::string>() : x.dump();
-}
-
 /// A field of CSV (RFC 4180): quoted where it has to be.
 std::string csv(const std::string& x) {
   if (x.find_first_of(",\"\r\n") == std::string::npos)
@@ -125,7 +120,7 @@ void print_csv(const json& all, const std::string& by) {
   for (const auto& entry : all.at("entries")) {
     std::string line;
     for (const auto& name : names_of(by))
-      line += csv(text(entry.at(name))) + ",";
+      line += csv(text_of(entry.at(name))) + ",";
     for (const auto* name : numbers)
       line += entry.at(name).dump() + ",";
     line.pop_back();
@@ -148,7 +143,7 @@ void print_table(const json& all, const std::string& by) {
     auto& row = rows.emplace_back();
     for (const auto& name : names)
       // Of sessions that were folded into one row there is no number.
-      row.push_back(entry.at(name) == 0u ? "-" : text(entry.at(name)));
+      row.push_back(entry.at(name) == 0u ? "-" : text_of(entry.at(name)));
     row.push_back(seconds(entry.at("device_seconds")));
     row.push_back(seconds(entry.at("replay_seconds")));
     row.push_back(show_size(entry.at("bytes_to_device")));
@@ -173,13 +168,13 @@ void print_table(const json& all, const std::string& by) {
 int usage(const usage_options& x) {
   auto since = read_since(x.since);
   if (!since)
-    return complain(me, since.why().what, wrong_usage);
+    return complain(usage_name, since.why().what, wrong_usage);
   auto manager = command_client::connect(x.where.endpoint(), patience);
   if (!manager)
-    return complain(me, manager.why());
+    return complain(usage_name, manager.why());
   auto got = (*manager)->ask(control::usage_request{*since, x.by}, patience);
   if (!got)
-    return complain(me, got.why());
+    return complain(usage_name, got.why());
   const auto& answer = std::get<control::status_text>(*got).json;
   if (x.as_json)
     std::cout << answer << "\n";

@@ -1,5 +1,7 @@
 #include "schema/call_log.hpp"
 
+#include "schema/round_up.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -186,11 +188,8 @@ void log_writer::tell_filling(std::uint64_t end, bool again) {
 /// Takes memory for the pieces of the log that [position, end) is the first to
 /// enter. Where the kernel does not know how, pages come one by one.
 void log_writer::populate(std::uint64_t position, std::uint64_t end) noexcept {
-  auto round_up = [](std::uint64_t x) {
-    return (x + populate_bytes - 1) / populate_bytes * populate_bytes;
-  };
-  auto begin = round_up(position);
-  auto bytes = round_up(end) - begin;
+  auto begin = round_up(position, populate_bytes);
+  auto bytes = round_up(end, populate_bytes) - begin;
   // Once round there is memory already, or a longer record than the log.
   auto* at = area_.log_data() + (begin & (area_.log_capacity() - 1));
   if (bytes <= area_.log_capacity())

@@ -4,6 +4,7 @@
 #include "devices/cpu/ptx_link.hpp"
 #include "devices/cpu/ptx_parser.hpp"
 #include "devices/fatbin.hpp"
+#include "schema/round_up.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -57,13 +58,10 @@ device_address place(compiled& x, device_address next, bool managed) {
 /// device's as a whole.
 void place(compiled& x, device_address next) {
   constexpr std::uint64_t page = 4096;
-  auto round_up = [](device_address at) {
-    return (at + page - 1) / page * page;
-  };
   x.end = place(x, next, false);
-  auto first = round_up(x.end);
+  auto first = round_up(x.end, page);
   if (auto last = place(x, first, true); last != first)
-    x.end = round_up(last);
+    x.end = round_up(last, page);
 }
 
 /// Writes the initial values; the memory is there, and zero.
@@ -160,10 +158,6 @@ bool wants_heap(const ptx::module& x) {
   return std::any_of(x.functions.begin(), x.functions.end(), [](auto& f) {
     return !f.defined && (f.name == "malloc" || f.name == "free");
   });
-}
-
-device_address round_up(device_address x, std::uint64_t to) {
-  return (x + to - 1) / to * to;
 }
 
 } // namespace

@@ -1,5 +1,7 @@
 #include "devices/cpu/occupancy.hpp"
 
+#include "schema/round_up.hpp"
+
 #include <algorithm>
 
 namespace vgpu::device::cpu {
@@ -14,10 +16,6 @@ constexpr std::uint64_t register_unit = 256; // per warp
 constexpr std::uint64_t shared = 233472;
 constexpr std::uint64_t shared_unit = 128;
 constexpr std::uint64_t shared_reserved = 1024; // per block
-
-std::uint64_t round_up(std::uint64_t x, std::uint64_t to) {
-  return (x + to - 1) / to * to;
-}
 
 } // namespace
 

@@ -67,7 +67,7 @@ fault no_event(event_id id) {
           "event " + std::to_string(id.value) + " does not exist"};
 }
 
-bool pending(const task_ptr& x) {
+bool is_pending(const task_ptr& x) {
   return x && !x->done;
 }
 
@@ -91,7 +91,7 @@ status scheduler::destroy_stream(stream_id id) {
   auto found = streams_.find(id);
   if (found == streams_.end() || id == legacy_stream)
     return no_stream(id);
-  if (pending(found->second.last))
+  if (is_pending(found->second.last))
     orphans_.push_back(found->second.last);
   prune();
   streams_.erase(found);
@@ -99,7 +99,7 @@ status scheduler::destroy_stream(stream_id id) {
 }
 
 void scheduler::prune() {
-  std::erase_if(orphans_, [](auto& x) { return !pending(x); });
+  std::erase_if(orphans_, [](auto& x) { return !is_pending(x); });
 }
 
 bool scheduler::has_stream(stream_id id) {
@@ -110,7 +110,7 @@ bool scheduler::has_stream(stream_id id) {
 bool scheduler::idle(stream_id id) {
   auto lock = std::lock_guard{mutex_};
   auto found = streams_.find(id);
-  return found == streams_.end() || !pending(found->second.last);
+  return found == streams_.end() || !is_pending(found->second.last);
 }
 
 status scheduler::create_event(event_id id, bool timing) {
@@ -129,7 +129,7 @@ status scheduler::destroy_event(event_id id) {
 }
 
 void scheduler::depend(const task_ptr& what, const task_ptr& on) {
-  if (!pending(on) || on == what)
+  if (!is_pending(on) || on == what)
     return;
   on->next.push_back(what);
   ++what->waits_for;
@@ -254,7 +254,7 @@ status scheduler::wait(stream_id on, event_id id) {
     auto found = events_.find(id);
     if (found == events_.end())
       return no_event(id);
-    if (!pending(found->second.record))
+    if (!is_pending(found->second.record))
       return streams_.contains(on) ? status{} : status{no_stream(on)};
     auto record = found->second.record;
     if (auto ok = add_locked(on, what, true); !ok)
@@ -273,7 +273,7 @@ result<bool> scheduler::query(event_id id) {
   auto found = events_.find(id);
   if (found == events_.end())
     return no_event(id);
-  return !pending(found->second.record);
+  return !is_pending(found->second.record);
 }
 
 result<float> scheduler::elapsed(event_id from, event_id to) {
@@ -289,7 +289,7 @@ result<float> scheduler::elapsed(event_id from, event_id to) {
       return fault{CUDA_ERROR_INVALID_HANDLE,
                    "event " + std::to_string(id.value) +
                        (e.timing ? " was never recorded" : " keeps no time")};
-  if (pending(a->second.record) || pending(b->second.record))
+  if (is_pending(a->second.record) || is_pending(b->second.record))
     return fault{CUDA_ERROR_NOT_READY, "the events are not done yet"};
   auto span = b->second.record->ended - a->second.record->ended;
   return std::chrono::duration<float, std::milli>{span}.count();
