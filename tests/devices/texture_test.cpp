@@ -140,8 +140,8 @@ struct weight {
 };
 weight weight_of(double x) {
   auto steps = std::floor((x - 0.5) * 256 + 0.5);
-  auto first = std::floor(steps / 256);
-  return {int(first), steps / 256 - first};
+  auto below = std::floor(steps / 256);
+  return {int(below), steps / 256 - below};
 }
 
 } // namespace
