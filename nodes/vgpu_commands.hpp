@@ -1,10 +1,12 @@
 // The subcommands of `vgpu`.
 #pragma once
 
+#include "actors/protocol.hpp"
 #include "schema/fault.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -35,6 +37,14 @@ struct target {
   void add_to(CLI::App& app);
   std::string endpoint() const;
 };
+
+/// How long a manager is waited for, and for what it does at once.
+inline constexpr std::chrono::milliseconds patience{5'000};
+
+/// Has the manager do `what`, and waits until it is done, for as long as
+/// `within`. Complains where it is not; `me` is the subcommand's name.
+int order(const std::string& me, const target& where, control::body what,
+          std::chrono::milliseconds within = patience);
 
 /// Each adds one or more subcommands; the callback of the one that was chosen
 /// sets `todo`, which does the work and returns the exit code.

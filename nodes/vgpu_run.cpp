@@ -31,12 +31,10 @@
 namespace vgpu::command {
 
 using nlohmann::json;
-using std::chrono::milliseconds;
 
 namespace {
 
 const std::string me = "run";
-constexpr auto patience = milliseconds{3'000};
 
 struct run_options {
   /// One text for each field of a specification; empty: not given.

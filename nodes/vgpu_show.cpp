@@ -16,7 +16,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr auto patience = milliseconds{5'000};
 /// How long one request for further events waits.
 constexpr std::uint32_t wait_ms = 30'000;
 

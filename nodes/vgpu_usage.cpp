@@ -15,11 +15,9 @@
 namespace vgpu::command {
 
 using nlohmann::json;
-using std::chrono::milliseconds;
 
 namespace {
 
-constexpr auto patience = milliseconds{5'000};
 constexpr const char* me = "usage";
 
 struct usage_options {
