@@ -188,6 +188,15 @@ struct world {
     caf::anon_send(in.io, lease_ptr{x});
   }
 
+  /// A program that has called prepare(), and the first worker of its session.
+  running_worker begin(transport how, bool same_host) {
+    connect(how);
+    auto worker = start_worker(1, same_host);
+    lease(1, worker);
+    prepare();
+    return worker;
+  }
+
   template <class Call>
   call_number append(const Call& x, slot_index slot = 0) {
     return call::append(log, x, 0, slot, 0, [](auto) {}, {});
