@@ -21,15 +21,10 @@ struct snapshots : world {
   control_header& header() { return area.header(); }
 
   /// Until a snapshot covers every call that was made so far.
-  bool covered(std::chrono::milliseconds at_most = 10s) {
+  auto covered() {
     auto wanted = header().tail.load();
-    auto until = std::chrono::steady_clock::now() + at_most;
-    while (header().covered.load() < wanted) {
-      if (std::chrono::steady_clock::now() > until)
-        return false;
-      std::this_thread::sleep_for(1ms);
-    }
-    return true;
+    return await("a snapshot covers every call",
+                 [&] { return header().covered.load() >= wanted; });
   }
 
   /// A log that waits where it is full; a call of 1 MiB.
@@ -110,11 +105,8 @@ BOOST_DATA_TEST_CASE_F(snapshots, one_is_enough_and_the_former_is_given_back,
     BOOST_REQUIRE((newest == 1 || newest == 2));
     BOOST_TEST(place_bytes(newest - 1) > 0u);
     // `covered` comes before the other is given back.
-    auto empty = [&] { return place_bytes(2 - newest) == 0; };
-    for (auto until = std::chrono::steady_clock::now() + 10s;
-         !empty() && std::chrono::steady_clock::now() < until;)
-      std::this_thread::sleep_for(1ms);
-    BOOST_TEST(empty());
+    BOOST_TEST(await("the other place is empty",
+                     [&] { return place_bytes(2 - newest) == 0; }));
   }
 }
 

@@ -73,11 +73,15 @@ case_suspend() {
 
 no_worker() { [[ -z $(daemons vgpu-worker) ]]; }
 
+# For longer than the program pauses between its calls.
+long_suspended() {
+  has_event '.kind == "session-suspended" and now - .time > 0.55'
+}
+
 # The program waits in its next call; this brings it back.
 resume_later() {
-  until_true 60 test -e "$work/tmp/looked"
-  # The program's next call is long due.
-  sleep 0.5
+  until_true 60 test -e "$work/tmp/looked" && until_true 60 long_suspended ||
+    return
   timeout 60 "$vgpu" resume 1 </dev/null >"$work/out/late" 2>&1
 }
 
