@@ -1,95 +1,20 @@
 #include "actors/codec.hpp"
 
-#include "schema/wire.capnp.h"
+#include "actors/wire_values.hpp"
 
 #include <kj/exception.h>
 
-#include <algorithm>
-#include <cstring>
-#include <limits>
-#include <stdexcept>
+#include <exception>
+#include <iterator>
 
 namespace vgpu::control {
 
 namespace {
 
-/// A value that no peer of this version sends.
-struct bad_value : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// Longest list that is read; what is longer is refused.
-constexpr unsigned longest_list = 65'536;
-/// Longest text, but for the JSON of a status.
-constexpr std::size_t longest_text = 16'384;
-
-kj::StringPtr to_kj(const std::string& x) {
-  return {x.c_str(), x.size()};
-}
-
-std::string text(capnp::Text::Reader x, std::size_t longest = longest_text) {
-  if (x.size() > longest)
-    throw bad_value{"a text of " + std::to_string(x.size()) + " bytes"};
-  return {x.begin(), x.size()};
-}
-
-template <class List>
-void check_length(const List& list) {
-  if (list.size() > longest_list)
-    throw bad_value{"a list of " + std::to_string(list.size()) + " entries"};
-}
-
-template <class Values>
-unsigned count(const Values& values) {
-  return static_cast<unsigned>(std::min<std::size_t>(
-      values.size(), std::numeric_limits<std::int32_t>::max()));
-}
-
-// Declared ahead for the lists of them.
-void write(wire::DeviceFacts::Builder to, const device_facts& x);
-void write(wire::PGpu::Builder to, const pgpu& x);
-void write(wire::RunningSession::Builder to, const running_session& x);
-void write(wire::SessionLoad::Builder to, const session_load& x);
-void write(wire::Event::Builder to, const event& x);
-
-/// Writes each of `values` with the write() of its type.
-template <class Builder, class Values>
-void write_list(Builder to, const Values& values) {
-  auto i = 0u;
-  for (const auto& x : values)
-    write(to[i++], x);
-}
-
-std::vector<std::uint32_t>
-read_numbers(capnp::List<std::uint32_t>::Reader from) {
-  check_length(from);
-  std::vector<std::uint32_t> out;
-  for (auto x : from)
-    out.push_back(x);
-  return out;
-}
-
-template <class Builder>
-void write_numbers(Builder to, const std::vector<std::uint32_t>& from) {
-  for (auto i = 0u; i < from.size(); ++i)
-    to.set(i, from[i]);
-}
-
-protection read_protection(wire::Protection x) {
-  switch (x) {
-  case wire::Protection::NONE:
-    return protection::none;
-  case wire::Protection::JOURNAL:
-    return protection::journal;
-  case wire::Protection::SNAPSHOT:
-    return protection::snapshot;
-  }
-  throw bad_value{"an unknown protection level"};
-}
-
-wire::Protection to_wire(protection x) {
-  return static_cast<wire::Protection>(x);
-}
+using namespace wire_values;
+// What stands below would hide these.
+using wire_values::read;
+using wire_values::write;
 
 // -- one pair for each message ------------------------------------------------
 
@@ -128,132 +53,27 @@ welcome read(wire::Welcome::Reader x) {
           x.getBeatEveryMs(), x.getLostAfterMs()};
 }
 
-void write(wire::DeviceFacts::Builder to, const device_facts& x) {
-  to.setName(to_kj(x.name));
-  to.setUuid({reinterpret_cast<const kj::byte*>(x.uuid.data()), x.uuid.size()});
-  to.setTotalMemory(x.total_memory);
-  auto list = to.initAttributes(count(x.attributes));
-  auto i = 0u;
-  for (auto [key, value] : x.attributes) {
-    list[i].setKey(key);
-    list[i++].setValue(value);
-  }
-}
-device_facts read(wire::DeviceFacts::Reader x) {
-  device_facts out;
-  out.name = text(x.getName());
-  auto uuid = x.getUuid();
-  if (uuid.size() != out.uuid.size() && uuid.size() != 0)
-    throw bad_value{"a UUID of " + std::to_string(uuid.size()) + " bytes"};
-  std::copy_n(reinterpret_cast<const std::byte*>(uuid.begin()), uuid.size(),
-              out.uuid.begin());
-  out.total_memory = x.getTotalMemory();
-  auto list = x.getAttributes();
-  check_length(list);
-  for (auto attribute : list)
-    out.attributes[attribute.getKey()] = attribute.getValue();
-  return out;
-}
-
-void write(wire::PGpu::Builder to, const pgpu& x) {
-  to.setOrdinal(x.ordinal);
-  to.setBackend(to_kj(x.backend));
-  write(to.initFacts(), x.facts);
-  to.setState(to_kj(x.state));
-  to.setPolicy(to_kj(x.policy));
-  to.setQuantumUs(x.quantum_us);
-}
-pgpu read(wire::PGpu::Reader x) {
-  return {x.getOrdinal(),     text(x.getBackend()), read(x.getFacts()),
-          text(x.getState()), text(x.getPolicy()),  x.getQuantumUs()};
-}
-
-void write(wire::WorkerEndpoints::Builder to, const worker_endpoints& x) {
-  to.setEndpoint(to_kj(x.endpoint));
-  to.setGuestSocket(to_kj(x.guest_socket));
-  to.setHost(to_kj(x.host));
-}
-worker_endpoints read(wire::WorkerEndpoints::Reader x) {
-  return {text(x.getEndpoint()), text(x.getGuestSocket()), text(x.getHost())};
-}
-
-void write(wire::RunningSession::Builder to, const running_session& x) {
-  to.setSession(x.session.value);
-  to.setEpoch(x.epoch.value);
-  to.setVgpu(x.vgpu.value);
-  write_numbers(to.initPgpus(count(x.pgpus)), x.pgpus);
-  write(to.initWorker(), x.worker);
-  to.setPid(x.pid);
-}
-running_session read(wire::RunningSession::Reader x) {
-  return {{x.getSession()},           {x.getEpoch()},      {x.getVgpu()},
-          read_numbers(x.getPgpus()), read(x.getWorker()), x.getPid()};
-}
-
 void write(wire::RegisterNode::Builder to, const register_node& x) {
   to.setName(to_kj(x.name));
   to.setHost(to_kj(x.host));
   to.setPid(x.pid);
-  write_list(to.initPgpus(count(x.pgpus)), x.pgpus);
-  write_list(to.initSessions(count(x.sessions)), x.sessions);
+  write_list(to.initPgpus(count(x.pgpus.size())), x.pgpus);
+  write_list(to.initSessions(count(x.sessions.size())), x.sessions);
 }
 register_node read(wire::RegisterNode::Reader x) {
-  register_node out{text(x.getName()), text(x.getHost()), x.getPid(), {}, {}};
-  check_length(x.getPgpus());
-  for (auto each : x.getPgpus())
-    out.pgpus.push_back(read(each));
-  check_length(x.getSessions());
-  for (auto each : x.getSessions())
-    out.sessions.push_back(read(each));
-  return out;
-}
-
-void write(wire::Usage::Builder to, const usage& x) {
-  to.setDeviceNs(x.device_ns);
-  to.setReplayNs(x.replay_ns);
-  to.setToDevice(x.to_device);
-  to.setFromDevice(x.from_device);
-  to.setReplayBytes(x.replay_bytes);
-  to.setMemoryKibMs(x.memory_kib_ms);
-}
-usage read(wire::Usage::Reader x) {
-  return {x.getDeviceNs(),   x.getReplayNs(),    x.getToDevice(),
-          x.getFromDevice(), x.getReplayBytes(), x.getMemoryKibMs()};
-}
-
-void write(wire::SessionLoad::Builder to, const session_load& x) {
-  to.setSession(x.session.value);
-  to.setEpoch(x.epoch.value);
-  to.setMemoryBytes(x.memory_bytes);
-  to.setCalls(x.calls);
-  to.setCallNumber(x.call);
-  to.setDeviceNs(x.device_ns);
-  to.setTurns(x.turns);
-  to.setQuota(x.quota);
-  write(to.initUsage(), x.usage);
-  to.setIdleMs(x.idle_ms);
-}
-session_load read(wire::SessionLoad::Reader x) {
-  return {{x.getSession()},   {x.getEpoch()},  x.getMemoryBytes(), x.getCalls(),
-          x.getCallNumber(),  x.getDeviceNs(), x.getTurns(),       x.getQuota(),
-          read(x.getUsage()), x.getIdleMs()};
+  return {text(x.getName()), text(x.getHost()), x.getPid(),
+          read_list(x.getPgpus()), read_list(x.getSessions())};
 }
 
 void write(wire::NodeBeat::Builder to, const node_beat& x) {
   to.setName(to_kj(x.name));
   to.setNumber(x.number);
-  write_list(to.initSessions(count(x.sessions)), x.sessions);
-  write_list(to.initEnded(count(x.ended)), x.ended);
+  write_list(to.initSessions(count(x.sessions.size())), x.sessions);
+  write_list(to.initEnded(count(x.ended.size())), x.ended);
 }
 node_beat read(wire::NodeBeat::Reader x) {
-  node_beat out{text(x.getName()), x.getNumber(), {}, {}};
-  check_length(x.getSessions());
-  for (auto each : x.getSessions())
-    out.sessions.push_back(read(each));
-  check_length(x.getEnded());
-  for (auto each : x.getEnded())
-    out.ended.push_back(read(each));
-  return out;
+  return {text(x.getName()), x.getNumber(), read_list(x.getSessions()),
+          read_list(x.getEnded())};
 }
 
 void write(wire::BeatAck::Builder to, const beat_ack& x) {
@@ -264,56 +84,6 @@ beat_ack read(wire::BeatAck::Reader x) {
   return {x.getNumber(), x.getIncarnation()};
 }
 
-void write(wire::Specification::Builder to, const specification& x) {
-  to.setShare(x.share);
-  to.setMemory(x.memory);
-  to.setGpus(x.gpus);
-  to.setProtection(to_wire(x.protection));
-  to.setLimit(x.limit);
-  to.setPriority(x.priority);
-  to.setNode(to_kj(x.node));
-  to.setPgpu(x.pgpu);
-  to.setBackend(to_kj(x.backend));
-  to.setLocality(static_cast<wire::Locality>(x.where));
-  to.setBeside(x.beside.value);
-  to.setApart(x.apart.value);
-  to.setWaitMs(x.wait_ms);
-  to.setIdleAfterMs(x.idle_after_ms);
-  to.setSnapshotMs(x.snapshot_ms);
-}
-specification read(wire::Specification::Reader x) {
-  auto where = static_cast<std::uint16_t>(x.getLocality());
-  if (where > static_cast<std::uint16_t>(locality::any))
-    throw bad_value{"an unknown locality"};
-  specification out;
-  out.share = x.getShare();
-  out.memory = x.getMemory();
-  out.gpus = x.getGpus();
-  out.protection = read_protection(x.getProtection());
-  out.limit = x.getLimit();
-  out.priority = x.getPriority();
-  out.node = text(x.getNode());
-  out.pgpu = x.getPgpu();
-  out.backend = text(x.getBackend());
-  out.where = static_cast<locality>(where);
-  out.beside = {x.getBeside()};
-  out.apart = {x.getApart()};
-  out.wait_ms = x.getWaitMs();
-  out.idle_after_ms = x.getIdleAfterMs();
-  out.snapshot_ms = x.getSnapshotMs();
-  return out;
-}
-
-void write(wire::Program::Builder to, const program& x) {
-  to.setName(to_kj(x.name));
-  to.setPid(x.pid);
-  to.setHost(to_kj(x.host));
-  to.setUser(to_kj(x.user));
-}
-program read(wire::Program::Reader x) {
-  return {text(x.getName()), x.getPid(), text(x.getHost()), text(x.getUser())};
-}
-
 void write(wire::Lease::Builder to, const lease& x) {
   to.setSession(x.session.value);
   to.setVgpu(x.vgpu.value);
@@ -322,8 +92,8 @@ void write(wire::Lease::Builder to, const lease& x) {
   write(to.initWorker(), x.worker);
   to.setToken(x.token);
   to.setQuota(x.quota);
-  write_list(to.initDevices(count(x.devices)), x.devices);
-  write_numbers(to.initPgpus(count(x.pgpus)), x.pgpus);
+  write_list(to.initDevices(count(x.devices.size())), x.devices);
+  write(to.initPgpus(count(x.pgpus.size())), x.pgpus);
   to.setProtection(to_wire(x.protection));
   to.setReason(to_kj(x.reason));
 }
@@ -336,11 +106,9 @@ lease read(wire::Lease::Reader x) {
   out.worker = read(x.getWorker());
   out.token = x.getToken();
   out.quota = x.getQuota();
-  check_length(x.getDevices());
-  for (auto each : x.getDevices())
-    out.devices.push_back(read(each));
-  out.pgpus = read_numbers(x.getPgpus());
-  out.protection = read_protection(x.getProtection());
+  out.devices = read_list(x.getDevices());
+  out.pgpus = read(x.getPgpus());
+  out.protection = read(x.getProtection());
   out.reason = text(x.getReason());
   return out;
 }
@@ -453,7 +221,7 @@ void write(wire::StartWorker::Builder to, const start_worker& x) {
   to.setVgpu(x.vgpu.value);
   to.setEpoch(x.epoch.value);
   to.setToken(x.token);
-  write_numbers(to.initPgpus(count(x.pgpus)), x.pgpus);
+  write(to.initPgpus(count(x.pgpus.size())), x.pgpus);
   to.setQuota(x.quota);
   to.setProtection(to_wire(x.protection));
   to.setProgram(to_kj(x.program));
@@ -466,9 +234,9 @@ start_worker read(wire::StartWorker::Reader x) {
           {x.getVgpu()},
           {x.getEpoch()},
           x.getToken(),
-          read_numbers(x.getPgpus()),
+          read(x.getPgpus()),
           x.getQuota(),
-          read_protection(x.getProtection()),
+          read(x.getProtection()),
           text(x.getProgram()),
           x.getShare(),
           x.getLimit(),
@@ -576,35 +344,6 @@ resize_session read(wire::ResizeSession::Reader x) {
           x.getLimit(),     x.getPriority(), x.getQuota()};
 }
 
-void write(wire::Event::Builder to, const event& x) {
-  to.setNumber(x.number);
-  to.setTime(x.time);
-  to.setKind(to_kj(x.kind));
-  to.setNode(to_kj(x.node));
-  to.setSession(x.session.value);
-  to.setVgpu(x.vgpu.value);
-  to.setEpoch(x.epoch.value);
-  to.setText(to_kj(x.text));
-  to.setCalls(x.calls);
-  to.setBytes(x.bytes);
-  to.setMilliseconds(x.milliseconds);
-}
-event read(wire::Event::Reader x) {
-  event out;
-  out.number = x.getNumber();
-  out.time = x.getTime();
-  out.kind = text(x.getKind());
-  out.node = text(x.getNode());
-  out.session = {x.getSession()};
-  out.vgpu = {x.getVgpu()};
-  out.epoch = {x.getEpoch()};
-  out.text = text(x.getText());
-  out.calls = x.getCalls();
-  out.bytes = x.getBytes();
-  out.milliseconds = x.getMilliseconds();
-  return out;
-}
-
 void write(wire::UsageRequest::Builder to, const usage_request& x) {
   to.setSince(x.since);
   to.setBy(to_kj(x.by));
@@ -622,14 +361,10 @@ events_request read(wire::EventsRequest::Reader x) {
 }
 
 void write(wire::Events::Builder to, const events& x) {
-  write_list(to.initEvents(count(x.list)), x.list);
+  write_list(to.initEvents(count(x.list.size())), x.list);
 }
 events read(wire::Events::Reader x) {
-  events out;
-  check_length(x.getEvents());
-  for (auto each : x.getEvents())
-    out.list.push_back(read(each));
-  return out;
+  return {read_list(x.getEvents())};
 }
 
 // -- the envelope -------------------------------------------------------------

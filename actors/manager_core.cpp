@@ -218,22 +218,32 @@ void manager_core::handle(const std::string& peer,
     answer(peer, from.request, control::done{});
 }
 
+status manager_core::check_node(const std::string& name) const {
+  if (alive(name))
+    return {};
+  return fault{CUDA_ERROR_INVALID_VALUE,
+               "no node '" + printable(name) +
+                   "' is alive; `vgpu status` lists the nodes"};
+}
+
+/// Whether a command may name this pGPU.
+status manager_core::check_pgpu(const std::string& node,
+                                std::uint32_t ordinal) const {
+  if (auto ok = check_node(node); !ok)
+    return ok;
+  const auto& pgpus = nodes_.at(node).info.pgpus;
+  if (std::none_of(pgpus.begin(), pgpus.end(),
+                   [&](const auto& x) { return x.ordinal == ordinal; }))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "node " + node + " has no pGPU " + std::to_string(ordinal)};
+  return {};
+}
+
 void manager_core::handle(const std::string& peer,
                           const control::envelope& from,
                           const control::inject_fault& x) {
-  auto i = nodes_.find(x.node);
-  if (i == nodes_.end() || i->second.state != node_record::stage::alive)
-    return refuse(
-        peer, from,
-        {CUDA_ERROR_INVALID_VALUE,
-         "no node '" + x.node + "' is alive; `vgpu status` lists the nodes"});
-  const auto& pgpus = i->second.info.pgpus;
-  if (std::none_of(pgpus.begin(), pgpus.end(),
-                   [&](const auto& y) { return y.ordinal == x.pgpu; }))
-    return refuse(
-        peer, from,
-        {CUDA_ERROR_INVALID_VALUE,
-         "node " + x.node + " has no pGPU " + std::to_string(x.pgpu)});
+  if (auto ok = check_pgpu(x.node, x.pgpu); !ok)
+    return refuse(peer, from, ok.why());
   if (x.kind != "lost" && x.kind != "hang" && x.kind != "ecc")
     return refuse(peer, from,
                   {CUDA_ERROR_INVALID_VALUE,

@@ -117,6 +117,8 @@ private:
               control::body what);
   void refuse(const std::string& peer, const control::envelope& what,
               fault why);
+  status check_node(const std::string& name) const;
+  status check_pgpu(const std::string& node, std::uint32_t ordinal) const;
   void emit(std::string kind, std::string text, about what);
   void emit(control::event what);
   void serve_waiters();

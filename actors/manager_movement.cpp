@@ -137,11 +137,9 @@ manager_core::target_of(const session_record& x,
   for (auto& node : cluster.nodes)
     node.alive = node.alive && !nodes_.at(node.name).draining;
   if (!what.node.empty()) {
-    auto node = nodes_.find(what.node);
-    if (node == nodes_.end() || !alive(what.node))
-      return refused("no node '" + printable(what.node) +
-                     "' is alive; `vgpu status` lists the nodes");
-    if (node->second.draining)
+    if (auto ok = check_node(what.node); !ok)
+      return refused(ok.why().what);
+    if (nodes_.at(what.node).draining)
       return refused("node " + what.node +
                      " is drained; `vgpu drain --undo` takes it back");
     target = policy::place{what.node, {}};
@@ -178,13 +176,10 @@ void manager_core::handle(const std::string& peer,
 void manager_core::handle(const std::string& peer,
                           const control::envelope& from,
                           const control::drain_node& x) {
-  auto node = nodes_.find(x.node);
-  if (node == nodes_.end() || !alive(x.node))
-    return refuse(peer, from,
-                  {CUDA_ERROR_INVALID_VALUE,
-                   "no node '" + printable(x.node) +
-                       "' is alive; `vgpu status` lists the nodes"});
-  if (node->second.draining == !x.undo)
+  if (auto ok = check_node(x.node); !ok)
+    return refuse(peer, from, ok.why());
+  auto& node = nodes_.at(x.node);
+  if (node.draining == !x.undo)
     ; // again: sessions that could not be moved before are tried anew
   else if (x.undo)
     emit("node-undrained", x.node + " takes sessions again",
@@ -192,9 +187,9 @@ void manager_core::handle(const std::string& peer,
   else
     emit("node-drained", x.node + " takes no more sessions",
          {x.node, {}, {}, {}});
-  if (store_ && node->second.draining == x.undo)
+  if (store_ && node.draining == x.undo)
     store_->save_drained(x.node, !x.undo);
-  node->second.draining = !x.undo;
+  node.draining = !x.undo;
   answer(peer, from.request, control::done{});
   if (x.undo)
     return retry_waiting();

@@ -135,19 +135,8 @@ void manager_core::handle(const std::string& peer,
 void manager_core::handle(const std::string& peer,
                           const control::envelope& from,
                           const control::set_policy& x) {
-  auto node = nodes_.find(x.node);
-  if (node == nodes_.end() || node->second.state != node_record::stage::alive)
-    return refuse(
-        peer, from,
-        {CUDA_ERROR_INVALID_VALUE,
-         "no node '" + x.node + "' is alive; `vgpu status` lists the nodes"});
-  const auto& pgpus = node->second.info.pgpus;
-  if (std::none_of(pgpus.begin(), pgpus.end(),
-                   [&](const auto& y) { return y.ordinal == x.pgpu; }))
-    return refuse(
-        peer, from,
-        {CUDA_ERROR_INVALID_VALUE,
-         "node " + x.node + " has no pGPU " + std::to_string(x.pgpu)});
+  if (auto ok = check_pgpu(x.node, x.pgpu); !ok)
+    return refuse(peer, from, ok.why());
   if (!x.policy.empty() && !policy::parse_share_policy(x.policy))
     return refuse(peer, from,
                   wrong("policy", "'" + x.policy + "'",

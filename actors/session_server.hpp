@@ -100,8 +100,16 @@ private:
   void on(const data::state_wanted& x);
   void on(const data::state_part& x, const parcel_ptr& in);
   void ask_for_state();
-  void report_differences();
   void tell_client(data::body body);
+
+  // how far it is (session_server_progress.cpp)
+  void begin_replay(const data::attach& by);
+  void reached(std::uint64_t position);
+  void look_replayed();
+  data::progress progress();
+  std::uint64_t charge();
+  void report(bool replayed);
+  void report_differences();
 
   // mapped
   void accept_guest();
@@ -109,9 +117,6 @@ private:
   void read_guest();
   void attach_guest(packet& hello, unique_fd socket);
   status adopt_log(packet& hello, bool restores);
-  void begin_replay(const data::attach& by);
-  void reached(std::uint64_t position);
-  void look_replayed();
   void read_log();
   bool spin();
 
@@ -130,10 +135,7 @@ private:
   bool keep_alive(const parcel_ptr& in);
   void send_answers();
   void send(const std::string& peer, data::body body);
-  void report(bool always);
 
-  data::progress progress();
-  std::uint64_t charge();
   bool allowed(const data::head& head) const;
 
   session_server_options options_;

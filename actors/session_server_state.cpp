@@ -193,13 +193,4 @@ void session_server::on(const data::state_part& x, const parcel_ptr& in) {
   look_replayed();
 }
 
-// -- replay
-// -----------------------------------------------------------------------
-
-void session_server::report_differences() {
-  auto found = exec_->take_differences();
-  if (found.total != 0)
-    tell_client(data::differs{std::move(found.calls), found.total});
-}
-
 } // namespace vgpu

@@ -1,18 +1,43 @@
 include_guard(GLOBAL)
 
-# A Boost.Test suite of one file: FOLDER/NAME_test.cpp, run as FOLDER.NAME.
-function(vgpu_suite name)
-  cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
+# The names of the suites in a file of tests. A case outside of them would not
+# be run, and is an error.
+function(suites_of file out)
+  file(STRINGS ${file} lines REGEX "^BOOST_[A-Z]+_TEST_(SUITE|CASE)")
+  set(suites)
+  set(inside FALSE)
+  foreach(line IN LISTS lines)
+    if(line MATCHES "_TEST_SUITE_END")
+      set(inside FALSE)
+    elseif(line MATCHES "_TEST_SUITE\\(([a-z0-9_]+)")
+      list(APPEND suites ${CMAKE_MATCH_1})
+      set(inside TRUE)
+    elseif(NOT inside)
+      message(FATAL_ERROR "${file}: a case lies outside of any suite: ${line}")
+    endif()
+  endforeach()
+  set(${out} ${suites} PARENT_SCOPE)
+endfunction()
+
+# vgpu_suites(TARGET NAME... LINK LIBRARY...): one program of Boost.Test suites,
+# from the files NAME_test.cpp. Each file is a test of its own, FOLDER.NAME, and
+# its cases lie in suites.
+function(vgpu_suites target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK")
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
-  set(target ${folder}_${name}_test)
-  add_executable(${target} ${name}_test.cpp)
-  target_compile_definitions(${target} PRIVATE BOOST_TEST_DYN_LINK)
+  add_executable(${target})
   # A suite is compiled far more often than it is run.
   target_compile_options(${target} PRIVATE -O1)
-  target_link_libraries(${target} PRIVATE strict ${arg_LINK}
-    Boost::unit_test_framework)
+  target_link_libraries(${target} PRIVATE strict suite_main ${arg_LINK})
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  add_test(NAME ${folder}.${name} COMMAND ${target})
-  set_tests_properties(${folder}.${name} PROPERTIES TIMEOUT 120)
+  foreach(name IN LISTS arg_UNPARSED_ARGUMENTS)
+    set(file ${CMAKE_CURRENT_SOURCE_DIR}/${name}_test.cpp)
+    target_sources(${target} PRIVATE ${file})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    suites_of(${file} suites)
+    list(TRANSFORM suites PREPEND "--run_test=")
+    add_test(NAME ${folder}.${name} COMMAND ${target} ${suites})
+    set_tests_properties(${folder}.${name} PROPERTIES TIMEOUT 120)
+  endforeach()
 endfunction()

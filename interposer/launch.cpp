@@ -5,6 +5,7 @@
 #include "interposer/occupancy.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
+#include "schema/clusters.hpp"
 
 #include <array>
 #include <cstring>
@@ -150,14 +151,6 @@ CUresult check_cooperative(const launch_shape& x, const function& f) {
   return wanted > room ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 
-bool is_none(const call::dim3& x) {
-  return (x.x | x.y | x.z) == 0;
-}
-
-bool divides(std::uint32_t part, std::uint32_t whole) {
-  return part != 0 && whole % part == 0;
-}
-
 } // namespace
 
 CUresult clusters_of(const launch_shape& x, const function& f,
@@ -168,18 +161,11 @@ CUresult clusters_of(const launch_shape& x, const function& f,
   call::dim3 required{of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
                       of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
                       of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
-  out = is_none(x.cluster) ? required : x.cluster;
-  if (is_none(out)) [[likely]]
-    return CUDA_SUCCESS;
-  if (!is_none(required) &&
-      (required.x != out.x || required.y != out.y || required.z != out.z))
-    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   auto wide = of(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0;
-  auto most = wide ? largest_cluster : portable_cluster;
-  auto fits = divides(out.x, x.grid.x) && divides(out.y, x.grid.y) &&
-              divides(out.z, x.grid.z) && out.x <= most && out.y <= most &&
-              out.z <= most && out.x * out.y * out.z <= most;
-  return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  auto wrong = cut_into_clusters(x.grid, x.cluster, required,
+                                 most_of_cluster(wide), out);
+  return wrong == cluster_fault::none ? CUDA_SUCCESS
+                                      : CUDA_ERROR_INVALID_CLUSTER_SIZE;
 }
 
 CUresult prepare(context& in, const launch_request& what, std::byte* room,

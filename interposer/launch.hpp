@@ -16,11 +16,6 @@ namespace vgpu::interposer {
 /// "__global__ function parameters").
 constexpr std::size_t most_parameters = 32768;
 
-/// Blocks of a cluster that every device with clusters has, and those that a
-/// kernel may be allowed beyond (CU_FUNC_ATTRIBUTE_NON_PORTABLE_...).
-constexpr std::uint32_t portable_cluster = 8;
-constexpr std::uint32_t largest_cluster = 16;
-
 struct launch_shape {
   call::dim3 grid{};
   call::dim3 block{};
@@ -43,11 +38,8 @@ struct prepared_launch {
   std::span<const std::byte> parameters; ///< the parameter block
 };
 
-/// The clusters of a launch: those it asks for or those that its kernel
-/// requires; {0, 0, 0} without. CUDA_ERROR_INVALID_CLUSTER_SIZE where the two
-/// differ, where the grid is no multiple of them, and where they are larger
-/// than the kernel may have them (CUDA C++ Programming Guide, "Thread Block
-/// Clusters"; what a driver answered is in tests/cuda/cluster_errors.cu).
+/// The clusters of a launch by schema/clusters.hpp; {0, 0, 0} without.
+/// CUDA_ERROR_INVALID_CLUSTER_SIZE where something is wrong with them.
 CUresult clusters_of(const launch_shape& x, const function& f, call::dim3& out);
 
 /// Checks all that the driver would reject at once. `room`, of most_parameters

@@ -291,37 +291,36 @@ void fill_place(auto& out, const nvml_device_facts& x) noexcept {
   out.device_id = 0; // of the vendor's, not known
 }
 
-} // namespace
-
-VGPU_NVML(nvmlDeviceGetPciInfo_v3)(device* of, pci_info* out) {
+/// Where a device is; `fill` writes what the versions of the struct have each.
+code give_place(device* of, auto* out, auto fill) noexcept {
   return with_device(of, [&](auto& x) {
     if (out == nullptr)
       return code::invalid_argument;
-    *out = {};
-    fill_bus_id(out->legacy_id, sizeof out->legacy_id, short_bus_id, x);
-    fill_bus_id(out->id, sizeof out->id, long_bus_id, x);
+    fill(x);
     fill_place(*out, x);
     return code::success;
   });
 }
+
+} // namespace
+
+VGPU_NVML(nvmlDeviceGetPciInfo_v3)(device* of, pci_info* out) {
+  return give_place(of, out, [&](auto& x) {
+    *out = {};
+    fill_bus_id(out->legacy_id, sizeof out->legacy_id, short_bus_id, x);
+    fill_bus_id(out->id, sizeof out->id, long_bus_id, x);
+  });
+}
 VGPU_NVML(nvmlDeviceGetPciInfo_v2)(device* of, pci_info_v2* out) {
-  return with_device(of, [&](auto& x) {
-    if (out == nullptr)
-      return code::invalid_argument;
+  return give_place(of, out, [&](auto& x) {
     *out = {};
     fill_bus_id(out->id, sizeof out->id, short_bus_id, x);
-    fill_place(*out, x);
-    return code::success;
   });
 }
 /// Only what the struct has had from the beginning.
 VGPU_NVML(nvmlDeviceGetPciInfo)(device* of, pci_info_v2* out) {
-  return with_device(of, [&](auto& x) {
-    if (out == nullptr)
-      return code::invalid_argument;
+  return give_place(of, out, [&](auto& x) {
     fill_bus_id(out->id, sizeof out->id, short_bus_id, x);
-    fill_place(*out, x);
-    return code::success;
   });
 }
 

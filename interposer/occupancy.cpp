@@ -4,6 +4,7 @@
 
 #include "interposer/launch.hpp"
 #include "interposer/session.hpp"
+#include "schema/clusters.hpp"
 
 #include <cuda_occupancy.h>
 
@@ -185,10 +186,10 @@ CUresult ask(CUfunction handle, const CUlaunchConfig* config,
       return code;
     auto wide =
         f.attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0;
-    out.most = static_cast<int>(wide ? largest_cluster : portable_cluster);
+    out.most = static_cast<int>(vgpu::most_of_cluster(wide));
     vgpu::call::dim3 c;
     auto code = clusters_of(shape, f, c);
-    auto too_large = std::uint64_t{c.x} * c.y * c.z > largest_cluster;
+    auto too_large = std::uint64_t{c.x} * c.y * c.z > vgpu::largest_cluster;
     // Where any size is allowed, too large a one is no error: none fits.
     if (code != CUDA_SUCCESS && !(wide && too_large))
       return code;

@@ -1,5 +1,6 @@
 // vgpu: the command.
 #include "actors/log.hpp"
+#include "nodes/command_client.hpp"
 #include "nodes/paths.hpp"
 #include "nodes/vgpu_commands.hpp"
 #include "schema/places.hpp"
@@ -34,6 +35,15 @@ void target::add_to(CLI::App& app) {
 
 std::string target::endpoint() const {
   return manager.empty() ? default_endpoint(run_dir) : manager;
+}
+
+int order(const std::string& me, const target& where, control::body what,
+          std::chrono::milliseconds within) {
+  auto manager = command_client::connect(where.endpoint(), patience);
+  if (!manager)
+    return complain(me, manager.why());
+  auto got = (*manager)->ask(std::move(what), within);
+  return got ? succeeded : complain(me, got.why());
 }
 
 } // namespace vgpu::command

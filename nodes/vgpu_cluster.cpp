@@ -15,7 +15,6 @@
 namespace vgpu::command {
 
 using nlohmann::json;
-using std::chrono::milliseconds;
 
 namespace {
 
@@ -220,11 +219,7 @@ int kill_worker(const target& where, std::uint64_t number) {
 }
 
 int inject(const target& where, const control::inject_fault& what) {
-  auto manager = command_client::connect(where.endpoint(), patience);
-  if (!manager)
-    return complain("inject", manager.why());
-  auto got = (*manager)->ask(what, patience);
-  return got ? succeeded : complain("inject", got.why());
+  return order("inject", where, what);
 }
 
 void add_kill_node(CLI::App& app, job& todo) {

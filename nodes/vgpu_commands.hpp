@@ -1,6 +1,7 @@
 // The subcommands of `vgpu`.
 #pragma once
 
+#include "actors/protocol.hpp"
 #include "schema/fault.hpp"
 
 #include <CLI/CLI.hpp>
@@ -22,9 +23,6 @@ enum exit_code : int {
   not_found = 127,
 };
 
-/// How long a command waits for the manager.
-constexpr auto patience = std::chrono::milliseconds{5'000};
-
 /// Prints `vgpu NAME: WHAT` to stderr.
 int complain(const std::string& name, const std::string& what,
              int code = failed);
@@ -39,6 +37,14 @@ struct target {
   void add_to(CLI::App& app);
   std::string endpoint() const;
 };
+
+/// How long a manager is waited for, and for what it does at once.
+inline constexpr std::chrono::milliseconds patience{5'000};
+
+/// Has the manager do `what`, and waits until it is done, for as long as
+/// `within`. Complains where it is not; `me` is the subcommand's name.
+int order(const std::string& me, const target& where, control::body what,
+          std::chrono::milliseconds within = patience);
 
 /// Each adds one or more subcommands; the callback of the one that was chosen
 /// sets `todo`, which does the work and returns the exit code.

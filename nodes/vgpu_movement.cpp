@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 namespace {
 
 /// As long as the manager waits for a worker to come to rest, and then some.
-constexpr auto movement_patience = milliseconds{120'000};
+constexpr auto longest_move = milliseconds{120'000};
 constexpr auto look_every = milliseconds{50};
 
 /// `17` or `vgpu/17`.
@@ -53,14 +53,6 @@ result<control::migrate_vgpu> parse_target(vgpu_id what,
   return out;
 }
 
-int ask(const std::string& me, const target& where, control::body what) {
-  auto manager = command_client::connect(where.endpoint(), milliseconds{5'000});
-  if (!manager)
-    return complain(me, manager.why());
-  auto got = (*manager)->ask(std::move(what), movement_patience);
-  return got ? succeeded : complain(me, got.why());
-}
-
 struct movement_options {
   target where;
   std::string name; // of a vGPU or node
@@ -72,14 +64,15 @@ int suspend(const movement_options& x) {
   auto vgpu = parse_vgpu(x.name);
   if (!vgpu)
     return complain("suspend", vgpu.why().what, wrong_usage);
-  return ask("suspend", x.where, control::suspend_vgpu{*vgpu, x.flag});
+  return order("suspend", x.where, control::suspend_vgpu{*vgpu, x.flag},
+               longest_move);
 }
 
 int resume(const movement_options& x) {
   auto vgpu = parse_vgpu(x.name);
   if (!vgpu)
     return complain("resume", vgpu.why().what, wrong_usage);
-  return ask("resume", x.where, control::resume_vgpu{*vgpu});
+  return order("resume", x.where, control::resume_vgpu{*vgpu}, longest_move);
 }
 
 int migrate(const movement_options& x) {
@@ -89,7 +82,7 @@ int migrate(const movement_options& x) {
   auto what = parse_target(*vgpu, x.to);
   if (!what)
     return complain("migrate", what.why().what, wrong_usage);
-  return ask("migrate", x.where, *what);
+  return order("migrate", x.where, *what, longest_move);
 }
 
 /// The sessions that a node still has, and whether any is on its way.
@@ -112,17 +105,15 @@ left_there look(const json& status, const std::string& node) {
 }
 
 int drain(const movement_options& x) {
-  auto manager =
-      command_client::connect(x.where.endpoint(), milliseconds{5'000});
+  auto manager = command_client::connect(x.where.endpoint(), patience);
   if (!manager)
     return complain("drain", manager.why());
-  auto got =
-      (*manager)->ask(control::drain_node{x.name, x.flag}, movement_patience);
+  auto got = (*manager)->ask(control::drain_node{x.name, x.flag}, longest_move);
   if (!got)
     return complain("drain", got.why());
-  auto until = std::chrono::steady_clock::now() + movement_patience;
+  auto until = std::chrono::steady_clock::now() + longest_move;
   while (!x.flag) {
-    auto status = (*manager)->ask(control::status_request{}, movement_patience);
+    auto status = (*manager)->ask(control::status_request{}, longest_move);
     if (!status)
       return complain("drain", status.why());
     auto left =

@@ -31,12 +31,10 @@
 namespace vgpu::command {
 
 using nlohmann::json;
-using std::chrono::milliseconds;
 
 namespace {
 
 const std::string run_name = "run";
-constexpr auto run_patience = milliseconds{3'000};
 
 struct run_options {
   /// One text for each field of a specification; empty: not given.
@@ -112,10 +110,10 @@ policy::cluster_view view_of(const json& status) {
 /// Asks the manager whether it could ever serve this.
 std::optional<failure> check_with_manager(const std::string& endpoint,
                                           const policy::demand& what) {
-  auto manager = command_client::connect(endpoint, run_patience);
+  auto manager = command_client::connect(endpoint, patience);
   if (!manager)
     return failure{manager.why().what, no_manager};
-  auto status = (*manager)->ask(control::status_request{}, run_patience);
+  auto status = (*manager)->ask(control::status_request{}, patience);
   if (!status)
     return failure{status.why().what, no_manager};
   auto all = json::parse(std::get<control::status_text>(*status).json);

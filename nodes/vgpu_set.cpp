@@ -1,5 +1,5 @@
 // vgpu set and policy: vGPUs and pGPUs that change while programs run.
-#include "nodes/command_client.hpp"
+#include "actors/protocol.hpp"
 #include "nodes/vgpu_commands.hpp"
 #include "policies/share.hpp"
 #include "schema/specification.hpp"
@@ -11,17 +11,7 @@
 
 namespace vgpu::command {
 
-using std::chrono::milliseconds;
-
 namespace {
-
-int ask(const std::string& me, const target& where, control::body what) {
-  auto manager = command_client::connect(where.endpoint(), patience);
-  if (!manager)
-    return complain(me, manager.why());
-  auto got = (*manager)->ask(std::move(what), patience);
-  return got ? succeeded : complain(me, got.why());
-}
 
 using assignment = std::pair<std::string, std::string>;
 
@@ -122,7 +112,7 @@ int set(const target& where, std::uint64_t vgpu,
   for (const auto& x : fields)
     if (auto good = assign(what, x); !good)
       return complain("set", good.why().what, wrong_usage);
-  return ask("set", where, what);
+  return order("set", where, what);
 }
 
 int set_policy(const target& where, const std::string& pgpu,
@@ -134,7 +124,7 @@ int set_policy(const target& where, const std::string& pgpu,
       good = read_rule(x, what);
   if (!good)
     return complain("policy", good.why().what, wrong_usage);
-  return ask("policy", where, what);
+  return order("policy", where, what);
 }
 
 } // namespace

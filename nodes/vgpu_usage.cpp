@@ -15,7 +15,6 @@
 namespace vgpu::command {
 
 using nlohmann::json;
-using std::chrono::milliseconds;
 
 namespace {
 

@@ -61,10 +61,6 @@ struct rated_pgpu {
   auto operator<=>(const rated_pgpu&) const = default;
 };
 
-std::uint64_t free_of(const pgpu_view& x) {
-  return x.memory - std::min(x.reserved, x.memory);
-}
-
 std::vector<rated_pgpu> candidates(const node_view& node, const demand& what,
                                    placement_strategy how) {
   std::uint64_t sessions = 0;
@@ -117,6 +113,10 @@ rated_node rate(const node_view& node, const demand& what,
 }
 
 } // namespace
+
+std::uint64_t free_of(const pgpu_view& x) {
+  return x.memory - std::min(x.reserved, x.memory);
+}
 
 placement_key key_of(placement_strategy how, std::uint64_t sessions_of_node,
                      const pgpu_view& pgpu) {

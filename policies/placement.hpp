@@ -30,6 +30,9 @@ enum class placement_strategy {
 inline constexpr std::array<std::string_view, 3> placement_strategy_names{
     "least-loaded", "bin-pack", "spread"};
 
+/// Bytes that are promised to nobody.
+std::uint64_t free_of(const pgpu_view& x);
+
 /// The order of preference; the smaller, the better.
 struct placement_key {
   double rank = 0;

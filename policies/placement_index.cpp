@@ -6,14 +6,6 @@
 
 namespace vgpu::policy {
 
-namespace {
-
-std::uint64_t free_of(const pgpu_view& x) {
-  return x.memory - std::min(x.reserved, x.memory);
-}
-
-} // namespace
-
 placement_index::placement_index(cluster_view cluster, placement_strategy how)
     : cluster_(std::move(cluster)), sessions_(cluster_.nodes.size(), 0) {
   shelves_.push_back({how, {}});

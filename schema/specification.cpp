@@ -86,31 +86,26 @@ bool read_name(const std::string& text, std::string& to) {
   return true;
 }
 
-bool read_wait(const std::string& text, std::uint32_t& to) {
-  if (text == "forever") {
-    to = wait_for_ever;
-    return true;
-  }
-  if (text == "no") {
-    to = 0;
-    return true;
-  }
+/// Seconds as milliseconds.
+bool read_seconds(const std::string& text, double least, std::uint32_t& to) {
   double seconds = 0;
-  if (!read(text, seconds, 0.0, longest_wait))
+  if (!read(text, seconds, least, longest_wait))
     return false;
   to = static_cast<std::uint32_t>(std::lround(seconds * 1000));
   return true;
 }
 
+bool read_wait(const std::string& text, std::uint32_t& to) {
+  if (text != "forever" && text != "no")
+    return read_seconds(text, 0, to);
+  to = text == "no" ? 0 : wait_for_ever;
+  return true;
+}
+
 bool read_idle_after(const std::string& text, std::uint32_t& to) {
-  if (text == "keep") {
-    to = keep_when_idle;
-    return true;
-  }
-  double seconds = 0;
-  if (!read(text, seconds, 0.1, longest_wait))
-    return false;
-  to = static_cast<std::uint32_t>(std::lround(seconds * 1000));
+  if (text != "keep")
+    return read_seconds(text, 0.1, to);
+  to = keep_when_idle;
   return true;
 }
 

@@ -131,7 +131,8 @@ private:
   void load();
   void store();
   bool reports();
-  void report(std::uint64_t bytes);
+  void check_reported(const ptx::type& t, ptx::space where);
+  void report(std::uint64_t bytes, ptx::space where);
   void atomic(bool returns);
   void atomic_element(const std::string& what, const std::string& type,
                       const ptx::type& t, ptx::space where, const op* result,

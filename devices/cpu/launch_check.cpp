@@ -1,6 +1,7 @@
 #include "devices/cpu/launch_check.hpp"
 
 #include "devices/cpu/occupancy.hpp"
+#include "schema/clusters.hpp"
 
 #include <algorithm>
 #include <string>
@@ -33,21 +34,9 @@ status check_cooperative(const launch& x, const loaded_kernel& k,
   return {};
 }
 
-/// Blocks of a cluster on every device that has clusters, and on one whose
-/// kernel allows more (cudaFuncAttributeNonPortableClusterSizeAllowed).
-constexpr std::uint64_t portable_cluster = 8;
-constexpr std::uint64_t largest_cluster = 16;
-
 std::string text_of(const dim3& x) {
   return std::to_string(x.x) + " x " + std::to_string(x.y) + " x " +
          std::to_string(x.z);
-}
-
-std::uint64_t volume(const dim3& x) {
-  // No launch has as many; nothing overflows.
-  constexpr std::uint32_t most = 1u << 16;
-  return std::uint64_t{std::min(x.x, most)} * std::min(x.y, most) *
-         std::min(x.z, most);
 }
 
 dim3 required_cluster(const loaded_kernel& k) {
@@ -59,14 +48,6 @@ dim3 required_cluster(const loaded_kernel& k) {
           of(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
 }
 
-bool is_none(const dim3& x) {
-  return (x.x | x.y | x.z) == 0;
-}
-
-bool equal(const dim3& a, const dim3& b) {
-  return a.x == b.x && a.y == b.y && a.z == b.z;
-}
-
 } // namespace
 
 result<cluster_shape> clusters_of(const launch& x, const loaded_kernel& k) {
@@ -75,25 +56,26 @@ result<cluster_shape> clusters_of(const launch& x, const loaded_kernel& k) {
                  "kernel " + k.info.name + ": " + std::move(what)};
   };
   auto required = required_cluster(k);
-  if (is_none(required) && is_none(x.cluster))
-    return cluster_shape{};
-  if (!is_none(required) && !is_none(x.cluster) && !equal(required, x.cluster))
+  auto most = most_of_cluster(
+      k.info.attributes.at(
+          CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0);
+  if (auto own = k.what->max_cluster_rank; own != 0)
+    most = std::min(most, own);
+  dim3 c;
+  switch (cut_into_clusters(x.grid, x.cluster, required, most, c)) {
+  case cluster_fault::none:
+    return is_none(c) ? cluster_shape{} : cluster_shape{c, true};
+  case cluster_fault::not_the_required:
     return bad("it requires clusters of " + text_of(required) +
                " blocks, and is launched with " + text_of(x.cluster));
-  auto& c = is_none(x.cluster) ? required : x.cluster;
-  auto size = volume(c);
-  auto wide = k.info.attributes.at(
-                  CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0;
-  auto most = wide ? largest_cluster : portable_cluster;
-  if (auto own = k.what->max_cluster_rank; own != 0)
-    most = std::min<std::uint64_t>(most, own);
-  if (size == 0 || size > most)
+  case cluster_fault::size:
     return bad("clusters of " + text_of(c) + " blocks; it may have up to " +
                std::to_string(most));
-  if (x.grid.x % c.x != 0 || x.grid.y % c.y != 0 || x.grid.z % c.z != 0)
-    return bad("a grid of " + text_of(x.grid) +
-               " blocks is not made of clusters of " + text_of(c));
-  return cluster_shape{c, true};
+  case cluster_fault::grid:
+    break;
+  }
+  return bad("a grid of " + text_of(x.grid) +
+             " blocks is not made of clusters of " + text_of(c));
 }
 
 status check_launch(const launch& x, const loaded_kernel& k,

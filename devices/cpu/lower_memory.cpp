@@ -37,14 +37,20 @@ namespace {
 constexpr auto reporting = std::string_view{"mbarrier::complete_tx::bytes"};
 
 /// Says how others see an access, which every access here satisfies, or how
-/// caches treat it. What is asynchronous is done at once.
+/// caches treat it.
 bool is_hint(std::string_view x) {
   static constexpr std::string_view known[] = {
-      "weak", "ca",  "cg",  "cs",  "lu",      "cv",      "wb",    "wt",
-      "nc",   "cta", "gpu", "sys", "cluster", "unified", "async", reporting};
+      "weak", "ca", "cg",  "cs",  "lu",  "cv",      "wb",
+      "wt",   "nc", "cta", "gpu", "sys", "cluster", "unified"};
   return std::find(std::begin(known), std::end(known), x) != std::end(known) ||
          x.starts_with("L1::") || x.starts_with("L2::") ||
          x.starts_with("level::");
+}
+
+/// Of st.async and red.async, which are done at once: whoever takes it asks
+/// reports() whether the instruction may have it.
+bool is_reported(std::string_view x) {
+  return x == "async" || x == reporting;
 }
 
 bool is_order(std::string_view x) {
@@ -70,7 +76,7 @@ function_lowering::access function_lowering::parse_access() {
       out.count = m[i] == "v2" ? 2 : 4;
     else if (is_order(m[i]))
       out.watched = true;
-    else if (!is_hint(m[i]))
+    else if (!is_hint(m[i]) && !is_reported(m[i]))
       unsupported();
   }
   return out;
@@ -146,6 +152,8 @@ function_lowering::place function_lowering::parse_place(const op& x,
 }
 
 void function_lowering::load() {
+  if (reports())
+    unsupported(); // no load is asynchronous
   if (now_->operands.size() != 2 &&
       !(now_->operands.size() == 3 && has("L2::cache_hint")))
     fail(now_->text() + " wants 2 operands");
@@ -205,18 +213,26 @@ void function_lowering::load() {
 }
 
 /// Whether the instruction has one operand more, an mbarrier that hears of the
-/// bytes which st.async and red.async write.
+/// bytes which st.async and red.async write. Those that write global memory
+/// have none, and are not supported.
 bool function_lowering::reports() {
   if (has("async") != has(reporting))
     unsupported();
   return has("async");
 }
 
-/// The last operand is told of bytes that were written.
-void function_lowering::report(std::uint64_t bytes) {
-  emit("mbarrier.complete",
-       {-1, generic_address(now_->operands.back(), space::shared),
-        constant('4', bytes)});
+/// Words that are written to shared memory, by the PTX ISA.
+void function_lowering::check_reported(const ptx::type& t, space where) {
+  if ((where != space::shared && where != space::generic) ||
+      (t.bytes != 4 && t.bytes != 8))
+    unsupported();
+}
+
+/// The last operand, which lies where the access does, is told of bytes that
+/// were written.
+void function_lowering::report(std::uint64_t bytes, space where) {
+  emit("mbarrier.complete", {-1, generic_address(now_->operands.back(), where),
+                             constant('4', bytes)});
 }
 
 void function_lowering::store() {
@@ -227,8 +243,8 @@ void function_lowering::store() {
       !(now_->operands.size() == 3 && has("L2::cache_hint")))
     fail(now_->text() + " wants 2 operands");
   auto x = parse_access();
-  if (reported && x.where != space::shared)
-    unsupported();
+  if (reported)
+    check_reported(x.t, x.where);
   if (x.t.bytes == 16) {
     if (x.count != 1 || x.where == space::param || x.where == space::constant)
       unsupported();
@@ -269,7 +285,7 @@ void function_lowering::store() {
   emit("st." + to.space + size + "." + count,
        {-1, to.base, ids[0], ids[1], ids[2], ids[3]}, to.offset);
   if (reported)
-    report(std::uint64_t{x.t.bytes} * x.count);
+    report(std::uint64_t{x.t.bytes} * x.count, x.where);
 }
 
 void function_lowering::atomic(bool returns) {
@@ -286,7 +302,8 @@ void function_lowering::atomic(bool returns) {
       where = *s;
     else if (m[i] == "v2" || m[i] == "v4" || m[i] == "v8")
       count = unsigned(m[i][1] - '0');
-    else if (is_order(m[i]) || is_hint(m[i]) || m[i] == "noftz")
+    else if (is_order(m[i]) || is_hint(m[i]) || is_reported(m[i]) ||
+             m[i] == "noftz")
       continue;
     else if (what.empty())
       what = m[i];
@@ -296,6 +313,11 @@ void function_lowering::atomic(bool returns) {
   auto two = what == "cas";
   auto first = returns ? 1u : 0u;
   auto reported = reports();
+  // Sums, extremes and logic of integers, one at a time.
+  if (reported && (returns || count != 0 || is_float(*t)))
+    unsupported();
+  if (reported)
+    check_reported(*t, where);
   auto operands = first + (two ? 3u : 2u) + (reported ? 1u : 0u);
   if (now_->operands.size() != operands &&
       !(now_->operands.size() == operands + 1 && has("L2::cache_hint")))
@@ -320,7 +342,7 @@ void function_lowering::atomic(bool returns) {
                    arg(first), values[i], two ? &arg(first + 2) : nullptr,
                    std::int64_t{i} * t->bytes);
   if (reported)
-    report(std::uint64_t{n} * t->bytes);
+    report(t->bytes, where);
 }
 
 void function_lowering::atomic_element(const std::string& what,

@@ -103,6 +103,8 @@ std::vector<body> one_of_each() {
 
 } // namespace
 
+BOOST_AUTO_TEST_SUITE(messages)
+
 BOOST_AUTO_TEST_CASE(every_message_comes_back_as_it_was) {
   auto all = one_of_each();
   BOOST_REQUIRE(all.size() == std::variant_size_v<body>);
@@ -218,3 +220,5 @@ BOOST_AUTO_TEST_CASE(names_in_the_log_are_printable) {
   BOOST_TEST(printable(std::string("a\n\x1b[2J\0b", 8)) == "a??[2J?b");
   BOOST_TEST(printable(std::string(500, 'x')).size() == 83u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -188,6 +188,15 @@ struct world {
     caf::anon_send(in.io, lease_ptr{x});
   }
 
+  /// A program that has called prepare(), and the first worker of its session.
+  running_worker begin(transport how, bool same_host) {
+    connect(how);
+    auto worker = start_worker(1, same_host);
+    lease(1, worker);
+    prepare();
+    return worker;
+  }
+
   template <class Call>
   call_number append(const Call& x, slot_index slot = 0) {
     return call::append(log, x, 0, slot, 0, [](auto) {}, {});
@@ -304,15 +313,32 @@ struct world {
     return why;
   }
 
+  /// Waits until something is so that the client or a worker writes to memory
+  /// or a file; where it never is, says what. Sleeps as the log's writer does,
+  /// which they wake at each step; what follows the last step is seen by a
+  /// look that nobody asks for.
+  boost::test_tools::assertion_result await(const char* what, auto condition) {
+    constexpr auto longest = 10s;
+    constexpr auto unasked = 20ms;
+    auto& wanted = area.header().room_wanted;
+    for (auto until = std::chrono::steady_clock::now() + longest;
+         std::chrono::steady_clock::now() < until;) {
+      wanted = 1;
+      if (condition())
+        return true;
+      sleep_while(wanted, 1, unasked);
+    }
+    boost::test_tools::assertion_result late{condition()};
+    late.message() << "waited for 10 s, and it is not so that " << what;
+    return late;
+  }
+
   /// Waits until all that was appended is in the session's account.
-  bool charged() {
-    auto all = [this] {
-      return area.header().charged.load() == area.header().tail.load();
-    };
-    for (auto until = std::chrono::steady_clock::now() + 10s;
-         !all() && std::chrono::steady_clock::now() < until;)
-      std::this_thread::sleep_for(1ms);
-    return all();
+  auto charged() {
+    auto& header = area.header();
+    return await("all that was called is in the account", [&header] {
+      return header.charged.load() == header.tail.load();
+    });
   }
 
   std::uint32_t read_counter() {

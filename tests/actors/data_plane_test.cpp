@@ -8,18 +8,14 @@ using namespace std::chrono_literals;
 BOOST_FIXTURE_TEST_SUITE(data_plane, world)
 
 BOOST_AUTO_TEST_CASE(a_mapped_log_is_served) {
-  connect(transport::automatic);
-  lease(1, start_worker(1, true));
-  prepare();
+  begin(transport::automatic, true);
   for (int i = 0; i < 1000; ++i)
     add(3);
   BOOST_TEST(read_counter() == 3000u);
 }
 
 BOOST_AUTO_TEST_CASE(a_forwarded_log_is_served) {
-  connect(transport::forwarded);
-  lease(1, start_worker(1, true));
-  prepare();
+  begin(transport::forwarded, true);
   for (int i = 0; i < 1000; ++i)
     add(3);
   BOOST_TEST(read_counter() == 3000u);
@@ -55,10 +51,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_stuck_in_a_call_is_suspected) {
 }
 
 BOOST_AUTO_TEST_CASE(another_worker_replays_and_goes_on) {
-  connect(transport::automatic);
-  auto first = start_worker(1, false);
-  lease(1, first);
-  prepare();
+  auto first = begin(transport::automatic, false);
   for (std::uint32_t i = 1; i <= 100; ++i) {
     add(i);
     if (i % 10 == 0)
@@ -82,10 +75,7 @@ BOOST_AUTO_TEST_CASE(another_worker_replays_and_goes_on) {
 }
 
 BOOST_AUTO_TEST_CASE(a_replay_is_charged_apart) {
-  connect(transport::forwarded);
-  auto first = start_worker(1, false);
-  lease(1, first);
-  prepare();
+  auto first = begin(transport::forwarded, false);
   for (int i = 0; i < 100; ++i)
     add(1);
   BOOST_TEST(read_counter() == 100u);
@@ -113,10 +103,7 @@ BOOST_AUTO_TEST_CASE(a_replay_is_charged_apart) {
 }
 
 BOOST_AUTO_TEST_CASE(a_replay_that_brings_the_same_is_not_reported) {
-  connect(transport::automatic);
-  auto first = start_worker(1, false);
-  lease(1, first);
-  prepare();
+  auto first = begin(transport::automatic, false);
   add(4);
   BOOST_TEST(read_counter() == 4u);
   replace(first);
@@ -129,10 +116,7 @@ BOOST_AUTO_TEST_CASE(a_replay_that_brings_the_same_is_not_reported) {
 }
 
 BOOST_AUTO_TEST_CASE(a_replay_that_brings_something_else_is_reported) {
-  connect(transport::automatic);
-  auto first = start_worker(1, false);
-  lease(1, first);
-  prepare();
+  auto first = begin(transport::automatic, false);
   add(4);
   auto read = log.tail();
   BOOST_TEST(read_counter() == 4u);
@@ -149,10 +133,7 @@ BOOST_AUTO_TEST_CASE(a_replay_that_brings_something_else_is_reported) {
 }
 
 BOOST_AUTO_TEST_CASE(a_session_moves_without_a_replay) {
-  connect(transport::forwarded);
-  auto first = start_worker(1, false);
-  lease(1, first);
-  prepare();
+  auto first = begin(transport::forwarded, false);
   for (int i = 0; i < 100; ++i)
     add(3);
   BOOST_TEST(read_counter() == 300u);
@@ -174,10 +155,7 @@ BOOST_AUTO_TEST_CASE(a_session_moves_without_a_replay) {
 
 BOOST_AUTO_TEST_CASE(a_large_state_lies_on_a_disk_without_a_name) {
   state_memory = 0;
-  connect(transport::forwarded);
-  auto first = start_worker(1, false);
-  lease(1, first);
-  prepare();
+  auto first = begin(transport::forwarded, false);
   add(8);
   BOOST_TEST(pause(1) == "");
   wait_for(first);
@@ -192,9 +170,7 @@ BOOST_AUTO_TEST_CASE(a_large_state_lies_on_a_disk_without_a_name) {
 BOOST_AUTO_TEST_CASE(a_state_with_nowhere_to_go_stays_where_it_is) {
   state_memory = 0;
   state_dir = "/nonexistent";
-  connect(transport::forwarded);
-  lease(1, start_worker(1, false));
-  prepare();
+  begin(transport::forwarded, false);
   add(8);
   BOOST_TEST(pause(1).find("state") != std::string::npos);
   add(1);
@@ -202,10 +178,7 @@ BOOST_AUTO_TEST_CASE(a_state_with_nowhere_to_go_stays_where_it_is) {
 }
 
 BOOST_AUTO_TEST_CASE(a_call_of_a_suspended_session_is_told_once) {
-  connect(transport::forwarded);
-  auto first = start_worker(1, false);
-  lease(1, first);
-  prepare();
+  auto first = begin(transport::forwarded, false);
   BOOST_TEST(pause(1) == "");
   wait_for(first);
   auto woken = [&] {
@@ -219,10 +192,7 @@ BOOST_AUTO_TEST_CASE(a_call_of_a_suspended_session_is_told_once) {
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_state_is_made_up_for_by_the_journal) {
-  connect(transport::forwarded);
-  auto first = start_worker(1, false);
-  lease(1, first);
-  prepare();
+  auto first = begin(transport::forwarded, false);
   add(5);
   BOOST_TEST(read_counter() == 5u);
   BOOST_TEST(pause(1) == "");
@@ -237,9 +207,7 @@ BOOST_AUTO_TEST_CASE(a_lost_state_is_made_up_for_by_the_journal) {
 }
 
 BOOST_AUTO_TEST_CASE(an_order_of_another_epoch_changes_nothing) {
-  connect(transport::forwarded);
-  lease(1, start_worker(1, false));
-  prepare();
+  begin(transport::forwarded, false);
   BOOST_TEST(pause(7).find("epoch") != std::string::npos);
   add(2);
   BOOST_TEST(read_counter() == 2u);
@@ -247,10 +215,7 @@ BOOST_AUTO_TEST_CASE(an_order_of_another_epoch_changes_nothing) {
 
 BOOST_AUTO_TEST_CASE(what_is_not_protected_ends_with_a_cuda_error) {
   area.header().protection_level = static_cast<std::uint32_t>(protection::none);
-  connect(transport::forwarded);
-  auto first = start_worker(1, false);
-  lease(1, first);
-  prepare();
+  auto first = begin(transport::forwarded, false);
   caf::anon_send_exit(first.actor, caf::exit_reason::kill);
   append(call::device_sync{}, 2);
   lease(2, start_worker(2, false));
@@ -276,9 +241,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_token_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(a_bad_handle_is_the_calls_error_and_nobody_elses) {
-  connect(transport::automatic);
-  lease(1, start_worker(1, true));
-  prepare();
+  begin(transport::automatic, true);
   BOOST_TEST((ask(call::stream_sync{.stream = {{4711}}}) ==
               CUDA_ERROR_INVALID_HANDLE));
   BOOST_TEST((ask(call::read{.stream = {legacy_stream},

@@ -21,15 +21,10 @@ struct snapshots : world {
   control_header& header() { return area.header(); }
 
   /// Until a snapshot covers every call that was made so far.
-  bool covered(std::chrono::milliseconds at_most = 10s) {
+  auto covered() {
     auto wanted = header().tail.load();
-    auto until = std::chrono::steady_clock::now() + at_most;
-    while (header().covered.load() < wanted) {
-      if (std::chrono::steady_clock::now() > until)
-        return false;
-      std::this_thread::sleep_for(1ms);
-    }
-    return true;
+    return await("a snapshot covers every call",
+                 [&] { return header().covered.load() >= wanted; });
   }
 
   /// A log that waits where it is full; a call of 1 MiB.
@@ -46,6 +41,13 @@ struct snapshots : world {
         [] {});
   }
   static constexpr device_address big = first_window + (1 << 21);
+
+  /// Three times the log's capacity, all to one place.
+  void overfill() {
+    append(call::mem_alloc{.address = big, .bytes = 1 << 20});
+    for (std::uint32_t i = 0; i < 192; ++i)
+      write(i);
+  }
 
   std::uint64_t place_bytes(std::size_t place) {
     return static_cast<std::uint64_t>(::lseek(places.at(place), 0, SEEK_END));
@@ -71,12 +73,11 @@ const a_place both[] = {{"mapped", true}, {"forwarded", false}};
 
 } // namespace
 
+BOOST_AUTO_TEST_SUITE(journals_with_snapshots)
+
 BOOST_DATA_TEST_CASE_F(snapshots, calls_in_a_snapshot_are_not_made_again,
                        data_of::make(both), where) {
-  connect(transport::automatic);
-  auto first = start_worker(1, where.same_host);
-  lease(1, first);
-  prepare();
+  auto first = begin(transport::automatic, where.same_host);
   for (int i = 0; i < 100; ++i)
     add(3);
   BOOST_TEST(read_counter() == 300u);
@@ -97,9 +98,7 @@ BOOST_DATA_TEST_CASE_F(snapshots, calls_in_a_snapshot_are_not_made_again,
 
 BOOST_DATA_TEST_CASE_F(snapshots, one_is_enough_and_the_former_is_given_back,
                        data_of::make(both), where) {
-  connect(transport::automatic);
-  lease(1, start_worker(1, where.same_host));
-  prepare();
+  begin(transport::automatic, where.same_host);
   for (std::uint32_t round = 1; round <= 5; ++round) {
     add(1);
     BOOST_TEST(read_counter() == round);
@@ -108,21 +107,15 @@ BOOST_DATA_TEST_CASE_F(snapshots, one_is_enough_and_the_former_is_given_back,
     BOOST_REQUIRE((newest == 1 || newest == 2));
     BOOST_TEST(place_bytes(newest - 1) > 0u);
     // `covered` comes before the other is given back.
-    auto empty = [&] { return place_bytes(2 - newest) == 0; };
-    for (auto until = std::chrono::steady_clock::now() + 10s;
-         !empty() && std::chrono::steady_clock::now() < until;)
-      std::this_thread::sleep_for(1ms);
-    BOOST_TEST(empty());
+    BOOST_TEST(await("the other place is empty",
+                     [&] { return place_bytes(2 - newest) == 0; }));
   }
 }
 
 BOOST_DATA_TEST_CASE_F(snapshots, a_large_one_lies_on_the_disk,
                        data_of::make(both), where) {
   state_memory = 0;
-  connect(transport::automatic);
-  auto first = start_worker(1, where.same_host);
-  lease(1, first);
-  prepare();
+  auto first = begin(transport::automatic, where.same_host);
   add(8);
   BOOST_TEST(read_counter() == 8u);
   BOOST_TEST(covered());
@@ -137,14 +130,8 @@ BOOST_DATA_TEST_CASE_F(snapshots, a_large_one_lies_on_the_disk,
 BOOST_DATA_TEST_CASE_F(snapshots, a_journal_that_fills_is_covered,
                        data_of::make(both), where) {
   protect = control::protection::journal;
-  connect(transport::automatic);
-  auto first = start_worker(1, where.same_host);
-  lease(1, first);
-  prepare();
-  append(call::mem_alloc{.address = big, .bytes = 1 << 20});
-  // Three times the log's capacity.
-  for (std::uint32_t i = 0; i < 192; ++i)
-    write(i);
+  auto first = begin(transport::automatic, where.same_host);
+  overfill();
   add(5);
   BOOST_TEST(read_counter() == 5u);
   BOOST_TEST(header().covered.load() > std::uint64_t{100} << 20);
@@ -167,13 +154,8 @@ BOOST_AUTO_TEST_CASE(
     no_room_for_a_snapshot_ends_the_protection_not_the_program) {
   snapshots it;
   it.places = state_places{};
-  it.connect(transport::automatic);
-  auto first = it.start_worker(1, false);
-  it.lease(1, first);
-  it.prepare();
-  it.append(call::mem_alloc{.address = it.big, .bytes = 1 << 20});
-  for (std::uint32_t i = 0; i < 192; ++i)
-    it.write(i);
+  auto first = it.begin(transport::automatic, false);
+  it.overfill();
   it.add(5);
   BOOST_TEST(it.read_counter() == 5u);
   BOOST_TEST(it.told("protection-lowered"));
@@ -184,10 +166,7 @@ BOOST_AUTO_TEST_CASE(
 
 BOOST_DATA_TEST_CASE_F(snapshots, a_clients_death_takes_none_along,
                        data_of::make(both), where) {
-  connect(transport::automatic);
-  auto first = start_worker(1, where.same_host);
-  lease(1, first);
-  prepare();
+  auto first = begin(transport::automatic, where.same_host);
   add(7);
   BOOST_TEST(read_counter() == 7u);
   BOOST_TEST(covered());
@@ -203,10 +182,7 @@ BOOST_DATA_TEST_CASE_F(snapshots, a_clients_death_takes_none_along,
 
 BOOST_AUTO_TEST_CASE(a_client_that_follows_another_goes_on_taking_them) {
   snapshots it;
-  it.connect(transport::forwarded);
-  auto first = it.start_worker(1, false);
-  it.lease(1, first);
-  it.prepare();
+  auto first = it.begin(transport::forwarded, false);
   BOOST_TEST(it.covered());
   it.kill_client();
   it.connect(transport::forwarded, true);
@@ -259,10 +235,7 @@ BOOST_DATA_TEST_CASE(what_a_program_says_of_snapshots_is_checked,
                      data_of::make(lies), lie) {
   snapshots it;
   it.protect = control::protection::journal;
-  it.connect(transport::forwarded);
-  auto first = it.start_worker(1, false);
-  it.lease(1, first);
-  it.prepare();
+  auto first = it.begin(transport::forwarded, false);
   it.add(6);
   BOOST_TEST(it.read_counter() == 6u);
   lie.tell(it);
@@ -276,10 +249,7 @@ BOOST_DATA_TEST_CASE(what_a_program_says_of_snapshots_is_checked,
 BOOST_AUTO_TEST_CASE(a_forged_state_makes_nothing_but_objects) {
   snapshots it;
   it.protect = control::protection::journal;
-  it.connect(transport::forwarded);
-  auto first = it.start_worker(1, false);
-  it.lease(1, first);
-  it.prepare();
+  auto first = it.begin(transport::forwarded, false);
   call::read read{.stream = {legacy_stream},
                   .from = {world::counter, 0, 0},
                   .size = {4, 1, 1},
@@ -304,10 +274,7 @@ BOOST_AUTO_TEST_CASE(a_forged_state_makes_nothing_but_objects) {
 BOOST_DATA_TEST_CASE_F(snapshots, a_state_that_nobody_can_make_is_given_up,
                        data_of::make({false, true}), suspended) {
   protect = control::protection::journal;
-  connect(transport::forwarded);
-  auto worker = start_worker(1, false);
-  lease(1, worker);
-  prepare();
+  auto worker = begin(transport::forwarded, false);
   add(9);
   BOOST_TEST(read_counter() == 9u);
   if (suspended) {
@@ -335,13 +302,8 @@ BOOST_DATA_TEST_CASE_F(snapshots, a_state_that_nobody_can_make_is_given_up,
 
 BOOST_DATA_TEST_CASE_F(snapshots, a_session_with_a_trimmed_log_moves,
                        data_of::make(both), where) {
-  connect(transport::automatic);
-  auto first = start_worker(1, where.same_host);
-  lease(1, first);
-  prepare();
-  append(call::mem_alloc{.address = big, .bytes = 1 << 20});
-  for (std::uint32_t i = 0; i < 192; ++i)
-    write(i);
+  auto first = begin(transport::automatic, where.same_host);
+  overfill();
   add(5);
   BOOST_TEST(read_counter() == 5u);
   BOOST_TEST(header().trimmed.load() > 0u);
@@ -356,3 +318,5 @@ BOOST_DATA_TEST_CASE_F(snapshots, a_session_with_a_trimmed_log_moves,
   replace(second, 3);
   BOOST_TEST(read_counter() == 5u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

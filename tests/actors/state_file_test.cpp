@@ -99,6 +99,8 @@ status read_all(int fd) {
 
 } // namespace
 
+BOOST_AUTO_TEST_SUITE(states)
+
 BOOST_AUTO_TEST_CASE(what_was_written_is_read) {
   for (auto compress : {false, true}) {
     a_state x{compress};
@@ -302,3 +304,5 @@ BOOST_AUTO_TEST_CASE(memory_lives_with_its_mappings_and_without_them) {
   BOOST_TEST(kept == wanted, boost::test_tools::per_element());
   BOOST_TEST(living.opaque() == 0u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

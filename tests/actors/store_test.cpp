@@ -156,6 +156,8 @@ BOOST_AUTO_TEST_CASE(a_path_that_cannot_be_written_is_named) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
+BOOST_AUTO_TEST_SUITE(directories)
+
 BOOST_AUTO_TEST_CASE(a_directory_takes_no_old_news) {
   directory x;
   BOOST_TEST(x.publish("vgpu/1", {"tcp://a", {1}}));
@@ -166,3 +168,5 @@ BOOST_AUTO_TEST_CASE(a_directory_takes_no_old_news) {
   BOOST_TEST(x.withdraw("vgpu/1", {2}));
   BOOST_CHECK(x.find("vgpu/1") == nullptr);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

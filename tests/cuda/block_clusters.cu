@@ -162,6 +162,36 @@ static void check_ring() {
     }
 }
 
+// The address in the window of shared memory of what another block of the
+// cluster has at this one.
+__device__ unsigned at_block(unsigned here, unsigned rank) {
+  unsigned there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;"
+      : "=r"(there)
+      : "r"(here), "r"(rank));
+  return there;
+}
+
+// A barrier in memory whose first phase is over when so many bytes have come.
+__device__ void expect_bytes(unsigned barrier, unsigned bytes) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier));
+  asm volatile("fence.mbarrier_init.release.cluster;");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+      "r"(bytes));
+}
+
+__device__ void await_bytes(unsigned barrier) {
+  unsigned done = 0;
+  while (!done)
+    asm volatile("{ .reg .pred p;\n"
+                 "  mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\n"
+                 "  selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done)
+                 : "r"(barrier)
+                 : "memory");
+}
+
 // The addresses themselves: of the window of shared memory, and generic ones
 // that a block hands to another without further ado.
 __global__ void addresses(unsigned* out) {
@@ -175,15 +205,10 @@ __global__ void addresses(unsigned* out) {
   for (unsigned r = 0; r < size; ++r)
     group.map_shared_rank(of_others, r)[rank] = &value;
   group.sync();
-  unsigned here = __cvta_generic_to_shared(&value), there, of_there, back;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;"
-      : "=r"(there)
-      : "r"(here), "r"(peer));
+  unsigned here = __cvta_generic_to_shared(&value), of_there;
+  unsigned there = at_block(here, peer), back = at_block(there, rank);
   asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(got) : "r"(there));
   asm("getctarank.shared::cluster.u32 %0, %1;" : "=r"(of_there) : "r"(there));
-  asm("mapa.shared::cluster.u32 %0, %1, %2;"
-      : "=r"(back)
-      : "r"(there), "r"(rank));
   asm("getctarank.shared::cluster.u32 %0, %1;" : "=r"(ranks) : "r"(back));
   ranks += 10 * of_there + 100 * group.query_shared_rank(of_others[peer]) +
            1000 * group.query_shared_rank(&value);
@@ -195,10 +220,7 @@ __global__ void addresses(unsigned* out) {
       "  selp.u32 %0, 1, 0, p; }"
       : "=r"(any)
       : "l"(of_others[peer]));
-  unsigned sum_here = __cvta_generic_to_shared(&sum), sum_there;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;"
-      : "=r"(sum_there)
-      : "r"(sum_here), "r"(peer));
+  unsigned sum_there = at_block(__cvta_generic_to_shared(&sum), peer);
   asm volatile("atom.shared::cluster.add.u32 %0, [%1], %2;"
                : "=r"(old)
                : "r"(sum_there), "r"(rank + 1)
@@ -275,37 +297,22 @@ __global__ void send(int* out) {
   auto group = cg::this_cluster();
   unsigned at = __cvta_generic_to_shared(&bar);
   if (threadIdx.x == 0) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at));
-    asm volatile("fence.mbarrier_init.release.cluster;");
-    asm volatile(
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at),
-        "r"(512));
+    expect_bytes(at, 512);
   }
   mine[threadIdx.x] = blockIdx.x * 1000 + threadIdx.x;
   asm volatile("fence.proxy.async.shared::cta;");
   group.sync();
   if (threadIdx.x == 0) {
-    unsigned peer = group.block_rank() ^ 1, to, bar_there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;"
-        : "=r"(to)
-        : "r"(unsigned(__cvta_generic_to_shared(theirs))), "r"(peer));
-    asm("mapa.shared::cluster.u32 %0, %1, %2;"
-        : "=r"(bar_there)
-        : "r"(at), "r"(peer));
+    unsigned peer = group.block_rank() ^ 1;
+    unsigned to = at_block(__cvta_generic_to_shared(theirs), peer);
+    unsigned bar_there = at_block(at, peer);
     asm volatile(
         "cp.async.bulk.shared::cluster.shared::cta"
         ".mbarrier::complete_tx::bytes [%0], [%1], 512, [%2];" ::"r"(to),
         "r"(unsigned(__cvta_generic_to_shared(mine))), "r"(bar_there)
         : "memory");
   }
-  unsigned done = 0;
-  while (!done)
-    asm volatile("{ .reg .pred p;\n"
-                 "  mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\n"
-                 "  selp.u32 %0, 1, 0, p; }"
-                 : "=r"(done)
-                 : "r"(at)
-                 : "memory");
+  await_bytes(at);
   out[blockIdx.x * blockDim.x + threadIdx.x] = theirs[threadIdx.x];
   group.sync();
 }
@@ -331,11 +338,7 @@ __global__ void spread(const int* in, int* out) {
   unsigned at = __cvta_generic_to_shared(&bar);
   if (threadIdx.x == 0) {
     word = 0;
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at));
-    asm volatile("fence.mbarrier_init.release.cluster;");
-    asm volatile(
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at),
-        "r"(int(sizeof row) + 8 + 4));
+    expect_bytes(at, int(sizeof row) + 8 + 4);
   }
   group.sync();
   if (group.thread_rank() == 0)
@@ -345,14 +348,9 @@ __global__ void spread(const int* in, int* out) {
                  "l"(in), "r"(at), "h"((unsigned short)((1 << size) - 1))
                  : "memory");
   if (threadIdx.x == 0) {
-    unsigned to, bar_there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;"
-        : "=r"(to)
-        : "r"(unsigned(__cvta_generic_to_shared(&word))),
-          "r"((rank + 1) % size));
-    asm("mapa.shared::cluster.u32 %0, %1, %2;"
-        : "=r"(bar_there)
-        : "r"(at), "r"((rank + 1) % size));
+    unsigned next = (rank + 1) % size;
+    unsigned to = at_block(__cvta_generic_to_shared(&word), next);
+    unsigned bar_there = at_block(at, next);
     asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 "
                  "[%0], %1, [%2];" ::"r"(to),
                  "l"(1000ll * (rank + 1)), "r"(bar_there)
@@ -363,14 +361,7 @@ __global__ void spread(const int* in, int* out) {
         "r"(7), "r"(bar_there)
         : "memory");
   }
-  unsigned done = 0;
-  while (!done)
-    asm volatile("{ .reg .pred p;\n"
-                 "  mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\n"
-                 "  selp.u32 %0, 1, 0, p; }"
-                 : "=r"(done)
-                 : "r"(at)
-                 : "memory");
+  await_bytes(at);
   out[blockIdx.x * 64 + threadIdx.x] = row[threadIdx.x] + int(word);
   group.sync();
 }

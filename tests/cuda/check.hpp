@@ -1,18 +1,29 @@
-// Stopping at an error of the CUDA runtime, or at what is not as it should be.
+// Stopping at an error of the CUDA runtime or driver, or at what is not as it
+// should be.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
 #include <cstdlib>
 
+inline const char* error_name(cudaError_t x) {
+  return cudaGetErrorName(x);
+}
+/// Whoever checks a call of the driver is linked with it.
+inline const char* error_name(CUresult x) {
+  const char* name = nullptr;
+  return cuGetErrorName(x, &name) == CUDA_SUCCESS ? name : "an unknown error";
+}
+
 /// Ends the program with 1 where a call fails.
 #define CHECK(call)                                                            \
   do {                                                                         \
-    cudaError_t check_result = (call);                                         \
-    if (check_result != cudaSuccess) {                                         \
+    auto check_result = (call);                                                \
+    if (check_result != decltype(check_result){}) {                            \
       std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call,                \
-                  cudaGetErrorName(check_result));                             \
+                  error_name(check_result));                                   \
       std::exit(1);                                                            \
     }                                                                          \
   } while (0)

@@ -1,8 +1,7 @@
 // nvcc: -lcuda
 // PTX that was compiled apart, linked by the program while it runs: functions
 // and variables across parts, files, what the logs say, and what is refused.
-#include <cuda.h>
-#include <cuda_runtime.h>
+#include "check.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -11,23 +10,6 @@
 #include <vector>
 
 #include <unistd.h>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    auto got = static_cast<int>(call);                                         \
-    if (got != 0) {                                                            \
-      std::printf("%s:%d: %s: %d\n", __FILE__, __LINE__, #call, got);          \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
-
-#define EXPECT(what)                                                           \
-  do {                                                                         \
-    if (!(what)) {                                                             \
-      std::printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #what);           \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
 
 const std::string head = ".version 7.8\n.target sm_75\n.address_size 64\n";
 

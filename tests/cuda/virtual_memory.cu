@@ -2,29 +2,11 @@
 // Virtual memory management as allocators use it: one long range of addresses
 // that grows by pieces of memory, a tensor over several pieces, memory that
 // moves to another address or shows at two, and what is refused.
-#include <cuda.h>
-#include <cuda_runtime.h>
+#include "check.hpp"
 
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    auto got = static_cast<int>(call);                                         \
-    if (got != 0) {                                                            \
-      std::printf("%s:%d: %s: %d\n", __FILE__, __LINE__, #call, got);          \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
-
-#define EXPECT(what)                                                           \
-  do {                                                                         \
-    if (!(what)) {                                                             \
-      std::printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #what);           \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
 
 __global__ void count_up(int* x, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

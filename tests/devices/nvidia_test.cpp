@@ -1,5 +1,4 @@
 // The nvidia device's own logic, on a stand-in for the driver.
-#define BOOST_TEST_MODULE nvidia
 #include "devices/nvidia/image_names.hpp"
 #include "nvidia_fixture.hpp"
 

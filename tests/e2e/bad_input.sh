@@ -15,11 +15,7 @@ usage: bad_input.sh BUILD CASE
 EOT
 }
 
-case "${1-}" in
-  -h | --help) usage; exit 0 ;;
-esac
-(($# == 2)) || { usage >&2; exit 2; }
-begin "$1"
+begin_case 2 "$@"
 
 # A message is a line or some, not a dump.
 told_briefly() { # REGEX
@@ -308,6 +304,4 @@ case_noise_ipc() {
   run_in_noise
 }
 
-declare -F "case_$2" >/dev/null || { usage >&2; exit 2; }
-"case_$2"
-check_leaks
+run_case "$@"

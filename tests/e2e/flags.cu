@@ -35,6 +35,20 @@ CUdeviceptr address(const void* p) {
   return reinterpret_cast<CUdeviceptr>(p);
 }
 
+/// Looks at a word until a stream has written this to it: nobody is told of
+/// that. A lost worker is replaced within the time.
+void await(const unsigned long long* word, unsigned value) {
+  constexpr auto longest = std::chrono::seconds{30};
+  auto began = std::chrono::steady_clock::now();
+  while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) {
+    if (std::chrono::steady_clock::now() - began > longest) {
+      std::printf("the word that says so was not written in round %u\n", value);
+      std::exit(1);
+    }
+    std::this_thread::yield();
+  }
+}
+
 int main(int argc, char** argv) {
   auto rounds = static_cast<unsigned>(argc > 1 ? std::atoi(argv[1]) : 12);
   auto pause = std::chrono::milliseconds(argc > 2 ? std::atoi(argv[2]) : 0);
@@ -70,8 +84,7 @@ int main(int argc, char** argv) {
     CHECK(cudaMemcpyAsync(result, data, n * sizeof(unsigned),
                           cudaMemcpyDeviceToHost, a));
     __atomic_store_n(go, round, __ATOMIC_RELEASE);
-    while (__atomic_load_n(seen, __ATOMIC_ACQUIRE) != round)
-      std::this_thread::sleep_for(std::chrono::microseconds{100});
+    await(seen, round);
     // Whoever looks for it again finds nothing.
     __atomic_store_n(go, 0u, __ATOMIC_RELEASE);
     CHECK(cudaStreamSynchronize(a));
@@ -82,6 +95,8 @@ int main(int argc, char** argv) {
       sum = sum * 31 + result[i];
     std::printf("round %u sum %016llx\n", round, sum);
     std::fflush(stdout);
+    // Nothing is awaited: this is how long a run takes, so that there is time
+    // to take its worker away.
     std::this_thread::sleep_for(pause);
   }
   CHECK(cudaDeviceSynchronize());

@@ -11,12 +11,7 @@ usage: idle.sh BUILD CASE [mapped|forwarded]
   many    many mostly idle vGPUs on two pGPUs that have memory for a few
 EOT
 }
-case "${1-}" in
-  -h | --help) usage; exit 0 ;;
-esac
-(($# == 2 || $# == 3)) || { usage >&2; exit 2; }
-begin "$1"
-[[ -z ${3-} ]] || export VGPU_TRANSPORT=$3
+begin_case $(($# == 3 ? 3 : 2)) "$@"
 idler=$build/tests/e2e/idler
 
 reclaimed() {
@@ -82,8 +77,4 @@ case_many() {
     "$(cat "$work"/out/idler*[0-9] | median)"
 }
 
-declare -F "case_$2" >/dev/null || { usage >&2; exit 2; }
-"case_$2"
-cluster_down
-check_leaks
-say "$2: done"
+run_case "$@"

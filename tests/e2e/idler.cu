@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   check(cudaMalloc(&words, n * 4ul));
   check(cudaMemcpy(words, expected.data(), n * 4ul, cudaMemcpyHostToDevice));
   for (unsigned round = 1; round <= rounds; ++round) {
+    // The idleness itself; nothing is awaited.
     std::this_thread::sleep_for(pause);
     auto began = std::chrono::steady_clock::now();
     advance<<<16, 128>>>(words, n, round);

@@ -3,6 +3,12 @@
 #   source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 #   begin BUILD
 #
+# or, if it has cases (`usage` tells which, `case_NAME` is one), with
+#
+#   begin_case HOW-MANY "$@"
+#   ...
+#   run_case "$@"
+#
 # and gets $vgpu, $heat, $guest, a private folder $work (also TMPDIR and
 # XDG_RUNTIME_DIR), and a clean-up at its end. Every process that it starts
 # carries VGPU_E2E=$work in its environment, and is found by it.
@@ -43,6 +49,28 @@ begin() { # BUILD
   trap end EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
+}
+
+# Reads the command line: BUILD CASE, and a transport where three are wanted.
+begin_case() { # HOW-MANY ARGUMENT...
+  local wanted=$1
+  shift
+  case "${1-}" in
+    -h | --help) usage; exit 0 ;;
+  esac
+  (($# == wanted)) || { usage >&2; exit 2; }
+  begin "$1"
+  ((wanted < 3)) || export VGPU_TRANSPORT=$3
+}
+
+run_case() { # BUILD CASE [TRANSPORT]
+  shift
+  declare -F "case_$1" >/dev/null || { usage >&2; exit 2; }
+  "case_$1"
+  # Some cases are about that, too.
+  [[ -z ${VGPU_MANAGER-} ]] || cluster_down
+  check_leaks
+  say "$*: done"
 }
 
 # shellcheck disable=SC2317 # called by the trap
@@ -108,6 +136,8 @@ alive() { # PID
   { read -r -d '' _ <"/proc/$1/cmdline"; } 2>/dev/null
 }
 
+dead() { ! alive "$1"; }
+
 # SIGKILL for a process of this test, and for no other that got its number.
 kill_hard() { # PID
   grep -qzsxF "VGPU_E2E=$work" "/proc/$1/environ" || return 1
@@ -147,6 +177,12 @@ cluster_down() {
   unset VGPU_MANAGER
 }
 
+# A command that must do what it is told.
+order() { # COMMAND ARGUMENT...
+  timeout 60 "$vgpu" "$@" </dev/null >"$work/out/order" 2>&1 ||
+    fail "vgpu $*: $(<"$work/out/order")"
+}
+
 status() { # JQ-FILTER
   timeout 10 "${at_manager[@]}" "$vgpu" status --json </dev/null 2>/dev/null |
     jq -r "$1"
@@ -166,6 +202,13 @@ client_of_session() { session '.client | split("-") | last'; }
 
 node_pid() { # NAME
   status ".nodes[] | select(.name == \"$1\") | .pid"
+}
+
+# Kills the worker of the only session, if it has one.
+kill_its_worker() {
+  local pid
+  pid=$(session 'select(.state == "running") | .worker_pid')
+  [[ $pid =~ ^[1-9][0-9]*$ ]] && kill_hard "$pid"
 }
 
 # Waits until there is an event, and prints the first that fits.
@@ -233,6 +276,16 @@ same() { # NAME NAME
     diff "$work/out/$1" "$work/out/$2" | head -n 20 >&2
     return 1
   }
+}
+
+# To be called after `undisturbed undisturbed` and `follow_program disturbed`:
+# the program did not notice what was done to it.
+not_noticed() {
+  ((program_status == 0)) ||
+    fail "it ended with $program_status: $(<"$work/out/disturbed.err")"
+  same undisturbed disturbed || fail "it printed something else"
+  [[ ! -s $work/out/disturbed.err ]] || fail "$(<"$work/out/disturbed.err")"
+  ! has_event '.kind == "replay-differs"' || fail "a replay differs"
 }
 
 # Runs a command that must end in a certain way. Its output is in

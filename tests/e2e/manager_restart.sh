@@ -12,11 +12,7 @@ usage: manager_restart.sh BUILD CASE
 EOT
 }
 
-case "${1-}" in
-  -h | --help) usage; exit 0 ;;
-esac
-(($# == 2)) || { usage >&2; exit 2; }
-begin "$1"
+begin_case 2 "$@"
 arguments=(1000 96 20 20)
 killed_at=10 restarted_at=20
 
@@ -34,8 +30,6 @@ kill_manager() {
   kill_hard "$pid" || fail "cannot kill the manager"
   until_true 5 dead "$pid"
 }
-
-dead() { ! alive "$1"; }
 
 right_again() { [[ $(picture) == "$before" ]]; }
 

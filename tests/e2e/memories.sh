@@ -8,17 +8,12 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() { echo "usage: memories.sh BUILD textures|unified|flags mapped|forwarded"; }
-case "${1-}" in
-  -h | --help) usage; exit 0 ;;
-esac
-(($# == 3)) || { usage >&2; exit 2; }
-begin "$1"
+begin_case 3 "$@"
 case $2 in
   textures) program=("$guest" textures) ;;
   unified | flags) program=("$(dirname "$guest")/$2") ;;
   *) usage >&2; exit 2 ;;
 esac
-export VGPU_TRANSPORT=$3
 rounds=12 pause=50
 kills=0
 

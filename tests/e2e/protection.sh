@@ -16,11 +16,7 @@ usage: protection.sh BUILD CASE
 EOT
 }
 
-case "${1-}" in
-  -h | --help) usage; exit 0 ;;
-esac
-(($# == 2)) || { usage >&2; exit 2; }
-begin "$1"
+begin_case 2 "$@"
 # The least that is taken; 1 MiB goes into it with every round of `copies`.
 export VGPU_JOURNAL=$((64 << 20))
 enough=100 rounds=160
@@ -139,6 +135,4 @@ case_none_calm() {
   cluster_down
 }
 
-declare -F "case_$2" >/dev/null || { usage >&2; exit 2; }
-"case_$2"
-check_leaks
+run_case "$@"

@@ -17,22 +17,11 @@ usage: snapshots.sh BUILD CASE mapped|forwarded
   heat     heat's result is the same, bit for bit
 EOT
 }
-case "${1-}" in
-  -h | --help) usage; exit 0 ;;
-esac
-(($# == 3)) || { usage >&2; exit 2; }
-begin "$1"
-export VGPU_TRANSPORT=$3
+begin_case 3 "$@"
 mover=$build/tests/e2e/mover
 often=(--protect snapshot --snapshot-every 100ms)
 
 on_line() { :; }
-
-kill_its_worker() {
-  local pid
-  pid=$(session 'select(.state == "running") | .worker_pid')
-  [[ $pid =~ ^[1-9][0-9]*$ ]] && kill_hard "$pid"
-}
 
 first_snapshot() {
   await_event '.kind == "session-snapshot"' 20 >"$work/out/snapshot" ||
@@ -52,11 +41,7 @@ run_mover() { # ROUNDS OPTION...
   undisturbed undisturbed "$mover" "$rounds" 0 "$ballast"
   follow_program disturbed 100 "$vgpu" run "$@" -- \
     "$mover" loose "$rounds" 40 "$ballast"
-  ((program_status == 0)) ||
-    fail "it ended with $program_status: $(<"$work/out/disturbed.err")"
-  same undisturbed disturbed || fail "it printed something else"
-  [[ ! -s $work/out/disturbed.err ]] || fail "$(<"$work/out/disturbed.err")"
-  ! has_event '.kind == "replay-differs"' || fail "a replay differs"
+  not_noticed
   ! has_event '.kind == "session-lost"' || fail "it was lost"
 }
 
@@ -226,8 +211,4 @@ case_heat() {
   same heat0 heat1 || fail "heat printed something else"
 }
 
-declare -F "case_$2" >/dev/null || { usage >&2; exit 2; }
-"case_$2"
-cluster_down
-check_leaks
-say "$2, $3: done"
+run_case "$@"

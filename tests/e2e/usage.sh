@@ -12,21 +12,12 @@ usage: usage.sh BUILD CASE mapped|forwarded
   manager  its manager is killed and started again, and a worker meanwhile
 EOT
 }
-case "${1-}" in
-  -h | --help) usage; exit 0 ;;
-esac
-(($# == 3)) || { usage >&2; exit 2; }
-begin "$1"
-export VGPU_TRANSPORT=$3 USER=tester
+begin_case 3 "$@"
+export USER=tester
 rounds=24 pause=60
 mib=$((1 << 20))
 
 kill_worker() { kill_hard "$(session .worker_pid)" || fail "no worker to kill"; }
-
-order() { # COMMAND...
-  timeout 60 "$vgpu" "$@" </dev/null >"$work/out/order" 2>&1 ||
-    fail "vgpu $*: $(<"$work/out/order")"
-}
 
 used() { # JQ-FILTER OPTION...
   local filter=$1
@@ -89,8 +80,6 @@ case_move() {
   [[ $(used .bytes_replayed) == 0 ]] || fail "something was replayed"
 }
 
-dead() { ! alive "$1"; }
-
 case_manager() {
   local manager
   on_line() {
@@ -112,8 +101,4 @@ case_manager() {
   all_told || fail "after a restart: $(used tojson)"
 }
 
-declare -F "case_$2" >/dev/null || { usage >&2; exit 2; }
-"case_$2"
-cluster_down
-check_leaks
-say "case $2, $3: ok"
+run_case "$@"

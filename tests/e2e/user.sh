@@ -17,11 +17,7 @@ usage: user.sh BUILD CASE
 EOT
 }
 
-case "${1-}" in
-  -h | --help) usage; exit 0 ;;
-esac
-(($# == 2)) || { usage >&2; exit 2; }
-begin "$1"
+begin_case 2 "$@"
 
 every_byte() {
   local i
@@ -251,6 +247,4 @@ case_idle() {
   cluster_down
 }
 
-declare -F "case_$2" >/dev/null || { usage >&2; exit 2; }
-"case_$2"
-check_leaks
+run_case "$@"

@@ -1,6 +1,5 @@
 // The command, the daemons and the launcher as real processes. Every wait is
 // for a condition; workers are stand-ins (fake_worker.cpp).
-#define BOOST_TEST_MODULE command
 #include "actors/link.hpp"
 #include "actors/system.hpp"
 #include "nodes/cluster_launcher.hpp"
@@ -492,6 +491,8 @@ BOOST_AUTO_TEST_CASE(an_embedded_cluster_lives_as_long_as_its_object) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
+BOOST_AUTO_TEST_SUITE(what_people_write)
+
 BOOST_AUTO_TEST_CASE(sizes_are_read_as_people_write_them) {
   struct row {
     const char* text;
@@ -531,3 +532,5 @@ BOOST_AUTO_TEST_CASE(endpoints_are_checked) {
                    "tcp://h:65536", "ipc://", "http://h:1"})
     BOOST_TEST(!check_endpoint(bad).ok(), bad);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

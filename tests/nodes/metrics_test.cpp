@@ -2,7 +2,6 @@
 
 #include "actors/system.hpp"
 
-#define BOOST_TEST_MODULE metrics
 #include <boost/test/unit_test.hpp>
 
 #include <arpa/inet.h>
@@ -95,6 +94,8 @@ std::string get(const std::string& url) {
 }
 
 } // namespace
+
+BOOST_AUTO_TEST_SUITE(what_is_measured)
 
 BOOST_AUTO_TEST_CASE(a_status_becomes_gauges_with_labels) {
   auto all = families_of(example());
@@ -195,3 +196,5 @@ BOOST_AUTO_TEST_CASE(the_dashboard_asks_for_metrics_that_exist) {
   }
   BOOST_TEST(asked >= 8);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,4 @@
 // The index answers as a look at every node does.
-#define BOOST_TEST_MODULE placement_index
 #include "policies/placement_index.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -85,6 +84,8 @@ void compare(placement_strategy how) {
 
 } // namespace
 
+BOOST_AUTO_TEST_SUITE(indices)
+
 BOOST_AUTO_TEST_CASE(it_answers_the_same_by_every_strategy) {
   compare(placement_strategy::least_loaded);
   compare(placement_strategy::bin_pack);
@@ -127,3 +128,5 @@ BOOST_AUTO_TEST_CASE(bin_pack_fills_one_before_it_begins_another) {
   }
   BOOST_TEST(text(packed.choose(whole)) == "a/1");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

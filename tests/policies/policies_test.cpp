@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE policies
 #include "policies/admission.hpp"
 #include "policies/liveness.hpp"
 #include "policies/placement.hpp"

@@ -1,5 +1,4 @@
 // Idle vGPUs give way: in virtual time.
-#define BOOST_TEST_MODULE reclaim
 #include "policies/reclaim.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -31,6 +30,8 @@ std::vector<std::uint64_t> chosen(const std::vector<idle_session>& all,
 using ids = std::vector<std::uint64_t>;
 
 } // namespace
+
+BOOST_AUTO_TEST_SUITE(reclaiming)
 
 BOOST_AUTO_TEST_CASE(who_was_idle_for_its_time_gives_way) {
   std::vector<idle_session> all{session(1, 0s, 5s), session(2, 1s, 2s)};
@@ -113,3 +114,5 @@ BOOST_AUTO_TEST_CASE(many_idle_ones_share_what_few_could_have) {
   BOOST_TEST(calls > 2000u);
   BOOST_TEST((longest <= 2s));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

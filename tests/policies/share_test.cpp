@@ -1,5 +1,4 @@
 // Turns on a simulated device, in virtual time.
-#define BOOST_TEST_MODULE share
 #include "policies/share.hpp"
 
 #include <boost/test/unit_test.hpp>
