@@ -1,7 +1,7 @@
 // A template of libfmt's that every file which logs would compile anew, for
-// seconds: the library has it already. Part of the precompiled headers; nothing
-// else needs to include it, and all is the same without it but the time that a
-// build takes.
+// seconds: the library has it already. What CMake has the compiler read first;
+// nothing else needs to include it, and all is the same without it but the time
+// that a build takes.
 #pragma once
 
 #include <spdlog/spdlog.h>

@@ -5,11 +5,10 @@
 #   // nvcc: OPTION...
 # which the native runner of tests/truth reads as well. The target is not part
 # of `all` in a sanitizer build: sanitizers are about our own processes. With
-# LIBRARY it is no part of `all` anywhere, but of
-# `cuda_library_programs`, as a program that includes Thrust or CUB takes longer
-# to compile than many that do not.
+# GROUP it is no part of `all` anywhere, but of that target, which tests build
+# that need it.
 function(cuda_program target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "LIBRARY" "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "GROUP" "")
   set(sources ${arg_UNPARSED_ARGUMENTS})
   list(GET sources 0 main)
   cmake_path(GET main STEM name)
@@ -43,12 +42,12 @@ function(cuda_program target)
     COMMAND ${NVCC} ${options} -o ${program} ${objects}
     DEPENDS ${objects}
     COMMENT "Linking ${name}" VERBATIM)
-  if(arg_LIBRARY)
+  if(arg_GROUP)
     add_custom_target(${target} DEPENDS ${program})
-    if(NOT TARGET cuda_library_programs)
-      add_custom_target(cuda_library_programs)
+    if(NOT TARGET ${arg_GROUP})
+      add_custom_target(${arg_GROUP})
     endif()
-    add_dependencies(cuda_library_programs ${target})
+    add_dependencies(${arg_GROUP} ${target})
   elseif(VGPU_SANITIZE)
     add_custom_target(${target} DEPENDS ${program})
   else()

@@ -44,7 +44,7 @@ struct thread_state {
 // that the loader keeps for libraries like this one.
 #define VGPU_STATIC_TLS __attribute__((tls_model("initial-exec")))
 thread_local context* current VGPU_STATIC_TLS = nullptr;
-thread_local thread_state* rest VGPU_STATIC_TLS = nullptr;
+thread_local thread_state* rest_of_state VGPU_STATIC_TLS = nullptr;
 
 /// Not a C++ destructor of a thread_local: that would run on the main thread
 /// before the program's atexit handlers, which may still call the driver.
@@ -52,7 +52,7 @@ pthread_key_t cleanup_key() {
   static auto key = [] {
     pthread_key_t made{};
     ::pthread_key_create(&made, [](void* x) {
-      rest = nullptr;
+      rest_of_state = nullptr;
       try {
         delete static_cast<thread_state*>(x);
       } catch (const std::exception& e) {
@@ -65,11 +65,11 @@ pthread_key_t cleanup_key() {
 }
 
 thread_state& this_thread() {
-  if (rest == nullptr) {
-    rest = new thread_state;
-    ::pthread_setspecific(cleanup_key(), rest);
+  if (rest_of_state == nullptr) {
+    rest_of_state = new thread_state;
+    ::pthread_setspecific(cleanup_key(), rest_of_state);
   }
-  return *rest;
+  return *rest_of_state;
 }
 
 std::uint64_t next_context_id() noexcept {
@@ -217,7 +217,7 @@ context* pop_context() noexcept {
   auto* gone = current;
   if (gone == nullptr)
     return nullptr;
-  auto& stack = rest->stack;
+  auto& stack = rest_of_state->stack;
   stack.pop_back();
   current = stack.empty() ? nullptr : stack.back();
   return gone;

@@ -1,12 +1,8 @@
-// What every file with exported entry points includes, before anything else.
+// What every file with exported entry points includes.
 #pragma once
 
-// The library hides all symbols but these: the functions that cuda.h declares.
-#pragma GCC visibility push(default)
-#include <cuda.h>
-#pragma GCC visibility pop
-
 #include "interposer/context.hpp"
+#include "interposer/driver_api.hpp"
 #include "interposer/process.hpp"
 
 #include <exception>

@@ -16,7 +16,6 @@ namespace vgpu::interposer {
 namespace {
 
 constexpr std::uint32_t wrapper_magic = 0x466243B1;
-constexpr std::uint32_t container_magic = 0xBA55ED50;
 constexpr std::uint32_t elf_magic = 0x464C457F;
 constexpr std::uint64_t page = 4096;
 /// No image is larger.

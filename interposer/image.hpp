@@ -13,6 +13,9 @@
 
 namespace vgpu::interposer {
 
+/// What a fatbin container begins with.
+inline constexpr std::uint32_t container_magic = 0xBA55ED50;
+
 enum class image_kind : std::uint8_t { fatbin, cubin, ptx };
 
 /// In front of what cuLinkComplete gave: the containers of the linked parts

@@ -1,10 +1,6 @@
 // Before everything else: initialisation, the version, the profiler.
 #include "interposer/entry.hpp"
 
-#pragma GCC visibility push(default)
-#include <cudaProfiler.h>
-#pragma GCC visibility pop
-
 using namespace vgpu::interposer;
 
 CUresult CUDAAPI cuInit(unsigned int Flags) {

@@ -16,8 +16,6 @@ namespace vgpu::interposer {
 
 namespace {
 
-constexpr std::uint32_t container_magic = 0xBA55ED50;
-
 /// A fatbin container's header, and the header of an entry in it (see the
 /// layout that devices/fatbin.cpp reads).
 struct container_header {

@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(an_older_order_is_fenced) {
   manager_says(order(2));
   BOOST_TEST(children->starts.size() == 1u);
   BOOST_TEST(children->signals.empty());
-  BOOST_TEST(heard<event>()->kind == "fenced");
+  BOOST_TEST(heard<control::event>()->kind == "fenced");
   // The same one again is answered again.
   manager_says(order(3));
   BOOST_TEST(heard<worker_started>()->epoch.value == 3u);

@@ -59,7 +59,7 @@ private:
   std::thread reader_;
 };
 
-constexpr int batch = 1000;
+constexpr int log_batch = 1000;
 
 void log_append_launch(benchmark::State& state) {
   drained_log to;
@@ -67,10 +67,10 @@ void log_append_launch(benchmark::State& state) {
   call::launch what;
   what.bytes = parameters;
   auto append = [&] {
-    for (int i = 0; i < batch; ++i)
+    for (int i = 0; i < log_batch; ++i)
       call::append(to.log, what, 0, 0, 0, [](auto) {}, {});
   };
-  measure(state, batch, append, [&] {
+  measure(state, log_batch, append, [&] {
     while (!to.drained())
       std::this_thread::yield();
   });

@@ -25,7 +25,7 @@ slots table(const char* hex) {
 }
 
 template <class F>
-F* slot(slots t, std::size_t i) {
+F* entry_of(slots t, std::size_t i) {
   return reinterpret_cast<F*>(const_cast<void*>(t[i]));
 }
 
@@ -38,7 +38,7 @@ constexpr auto integrity = "d4082055bde6704b8d34ba123c66e1f2";
 constexpr auto tools_context = "21318c60971432488ca641ff7324c8f2";
 constexpr auto tools_module = "6e163fbeb958444d835ce182aff1991e";
 
-std::vector<void*> destroyed;
+std::vector<void*> removed_keys;
 
 } // namespace
 
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(each_table_tells_its_size_and_has_no_hole) {
 
 BOOST_AUTO_TEST_CASE(the_runtimes_tables_work) {
   CUcontext x = nullptr;
-  auto primary_of = slot<CUresult(CUcontext*, CUdevice)>(table(runtime), 2);
+  auto primary_of = entry_of<CUresult(CUcontext*, CUdevice)>(table(runtime), 2);
   REQUIRE_OK(primary_of(&x, 0));
   BOOST_TEST(x == primary);
   REQUIRE_OK(primary_of(&x, 1));
@@ -75,28 +75,28 @@ BOOST_AUTO_TEST_CASE(the_runtimes_tables_work) {
   BOOST_TEST(active == 0);
   std::uint32_t* words = nullptr;
   std::size_t n = 0;
-  slot<void(std::uint32_t**, std::size_t*)>(table(hooks), 2)(&words, &n);
+  entry_of<void(std::uint32_t**, std::size_t*)>(table(hooks), 2)(&words, &n);
   BOOST_TEST(n >= 523U);
   BOOST_TEST(words[522] == 0U);
-  slot<void(std::uint32_t**, std::size_t*)>(table(hooks), 6)(&words, &n);
+  entry_of<void(std::uint32_t**, std::size_t*)>(table(hooks), 6)(&words, &n);
   BOOST_TEST(n >= 14U);
   CUcontext current = nullptr;
-  REQUIRE_OK(slot<CUresult(CUcontext*)>(table(thread_state), 2)(&current));
+  REQUIRE_OK(entry_of<CUresult(CUcontext*)>(table(thread_state), 2)(&current));
   BOOST_TEST(current == primary);
   std::uint32_t flag = 7;
   CUcontext other = nullptr;
-  REQUIRE_OK((slot<CUresult(CUcontext, std::uint32_t*, CUcontext*)>(
+  REQUIRE_OK((entry_of<CUresult(CUcontext, std::uint32_t*, CUcontext*)>(
       table(checks), 2)(primary, &flag, &other)));
   BOOST_TEST(flag == 0U);
-  BOOST_TEST(slot<std::uint32_t()>(table(checks), 3)() == 0U);
+  BOOST_TEST(entry_of<std::uint32_t()>(table(checks), 3)() == 0U);
   std::uint64_t id = 0;
   unsigned long long same = 1;
-  REQUIRE_OK((slot<CUresult(CUcontext, std::uint64_t*)>(table(tools_context),
-                                                        4)(primary, &id)));
+  REQUIRE_OK((entry_of<CUresult(CUcontext, std::uint64_t*)>(
+      table(tools_context), 4)(primary, &id)));
   REQUIRE_OK(cuCtxGetId(primary, &same));
   BOOST_TEST(id == same);
   std::array<std::uint8_t, 16> proof{};
-  auto prove = slot<CUresult(std::uint32_t, std::uint64_t, std::uint8_t*)>(
+  auto prove = entry_of<CUresult(std::uint32_t, std::uint64_t, std::uint8_t*)>(
       table(integrity), 1);
   REQUIRE_OK(prove(13000, 1, proof.data()));
   BOOST_TEST(proof[0] == 0x5c);
@@ -104,23 +104,23 @@ BOOST_AUTO_TEST_CASE(the_runtimes_tables_work) {
 
 BOOST_AUTO_TEST_CASE(the_context_keeps_values_until_it_is_reset) {
   using destructor = void (*)(CUcontext, void*, void*);
-  auto put =
-      slot<CUresult(CUcontext, void*, void*, destructor)>(table(storage), 0);
-  auto remove = slot<CUresult(CUcontext, void*)>(table(storage), 1);
-  auto get = slot<CUresult(void**, CUcontext, void*)>(table(storage), 2);
+  auto put = entry_of<CUresult(CUcontext, void*, void*, destructor)>(
+      table(storage), 0);
+  auto remove = entry_of<CUresult(CUcontext, void*)>(table(storage), 1);
+  auto get = entry_of<CUresult(void**, CUcontext, void*)>(table(storage), 2);
   int key = 0, other = 0;
   void* value = nullptr;
   CHECK_CODE(get(&value, primary, &key), CUDA_ERROR_INVALID_HANDLE);
   REQUIRE_OK(put(nullptr, &key, &key,
-                 [](CUcontext, void*, void* x) { destroyed.push_back(x); }));
+                 [](CUcontext, void*, void* x) { removed_keys.push_back(x); }));
   REQUIRE_OK(get(&value, nullptr, &key));
   BOOST_TEST(value == &key);
   REQUIRE_OK(put(primary, &other, &other, nullptr));
   REQUIRE_OK(remove(primary, &other));
   CHECK_CODE(remove(primary, &other), CUDA_ERROR_INVALID_HANDLE);
   REQUIRE_OK(cuDevicePrimaryCtxReset(0));
-  BOOST_REQUIRE(destroyed.size() == 1U);
-  BOOST_TEST(destroyed[0] == &key);
+  BOOST_REQUIRE(removed_keys.size() == 1U);
+  BOOST_TEST(removed_keys[0] == &key);
   CHECK_CODE(get(&value, primary, &key), CUDA_ERROR_INVALID_HANDLE);
   REQUIRE_OK(cuCtxSetCurrent(nullptr));
   CHECK_CODE(get(&value, nullptr, &key), CUDA_ERROR_INVALID_CONTEXT);
@@ -132,8 +132,8 @@ BOOST_AUTO_TEST_CASE(a_modules_functions_are_visited) {
   REQUIRE_OK(cuModuleLoadData(&m, ".version 8.0\n"));
   std::vector<CUfunction> seen;
   auto visit =
-      slot<unsigned(CUcontext, CUmodule, void (*)(void*, CUfunction), void*)>(
-          table(tools_module), 7);
+      entry_of<unsigned(CUcontext, CUmodule, void (*)(void*, CUfunction),
+                        void*)>(table(tools_module), 7);
   auto n = visit(
       primary, m,
       [](void* to, CUfunction f) {

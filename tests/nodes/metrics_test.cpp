@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_server_answers_what_its_source_says) {
   caf::actor_system system{config};
   auto source = system.spawn(answers);
   auto server = metrics_server::start(system, source, "127.0.0.1:0");
-  BOOST_REQUIRE(server);
+  BOOST_REQUIRE_MESSAGE(server, (server ? "" : server.why().what));
   auto page = get((*server)->url());
   BOOST_TEST(page.starts_with("HTTP/1.1 200"));
   BOOST_TEST(page.find("vgpu_pgpu_used_bytes{node=\"a\",pgpu=\"0\","

@@ -1,5 +1,6 @@
 // The index answers as a look at every node does.
 #include "policies/placement_index.hpp"
+#include "units.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -10,8 +11,6 @@ using namespace vgpu;
 using namespace vgpu::policy;
 
 namespace {
-
-constexpr auto gib = std::uint64_t{1} << 30;
 
 std::mt19937 dice{5};
 

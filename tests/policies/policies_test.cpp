@@ -2,6 +2,7 @@
 #include "policies/liveness.hpp"
 #include "policies/placement.hpp"
 #include "policies/restart.hpp"
+#include "units.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -12,8 +13,6 @@ using namespace vgpu::policy;
 using namespace std::chrono_literals;
 
 namespace {
-
-constexpr auto gib = std::uint64_t{1} << 30;
 
 node_view node(std::string name, std::vector<pgpu_view> pgpus,
                std::string host = "h") {

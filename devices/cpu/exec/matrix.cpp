@@ -3,6 +3,8 @@
 // bring them there, the operation works there, and "matrix.get" instructions
 // bring the results back. Nothing comes between: the warp's lanes were
 // gathered before the first of them.
+#include <memory>
+
 #include "devices/cpu/exec/begin.hpp"
 #include "devices/cpu/exec/numbers.inl"
 #include "devices/cpu/exec/spaces.inl"
@@ -183,9 +185,18 @@ void gather(warp& w, const matrix_shape& x, matrices<T>& to, F read) {
   }
 }
 
+/// Room for the matrices of one warp at a time. Not in the thread's own
+/// storage: that would be taken from the stack of every thread of the process,
+/// also of libraries that ask for small ones.
+template <class T>
+matrices<T>& matrices_of_thread() {
+  static thread_local auto of = std::make_unique<matrices<T>>();
+  return *of;
+}
+
 template <class L>
 void multiply_reals(warp& w, const matrix_shape& x) {
-  static thread_local matrices<f64> of;
+  auto& of = matrices_of_thread<f64>();
   gather<L>(w, x, of, real_of);
   auto row = 0u;
   auto col = 0u;
@@ -211,7 +222,7 @@ void multiply_reals(warp& w, const matrix_shape& x) {
 
 template <class L>
 void multiply_integers(warp& w, const matrix_shape& x) {
-  static thread_local matrices<s32> of;
+  auto& of = matrices_of_thread<s32>();
   gather<L>(w, x, of,
             [](element t, u64 bits) { return s32(integer_of(t, bits)); });
   auto row = 0u;
