@@ -91,6 +91,26 @@ bool is_to_link(std::span<const std::span<const std::byte>> containers) {
   return containers.size() > 1 && containers.front().size() == header;
 }
 
+/// A container with several forms of the same code, of which the driver knows
+/// the best, as it is; else what is in it. Of a container that holds nothing
+/// but text, driver 580 dies.
+CUresult add_part(const driver& api, CUlinkState state,
+                  std::span<const std::byte> part) {
+  auto add = [&](CUjitInputType type, const void* data, std::size_t size) {
+    return api.cuLinkAddData(state, type, const_cast<void*>(data), size,
+                             nullptr, 0, nullptr, nullptr);
+  };
+  auto forms = parts_of(part);
+  if (!forms || forms->size() != 1)
+    return add(CU_JIT_INPUT_FATBINARY, part.data(), part.size());
+  auto& only = forms->front();
+  if (only.kind == image_part::form::elf)
+    return add(CU_JIT_INPUT_CUBIN, only.code.data(), only.code.size());
+  // Text counts with its NUL.
+  auto end = std::strlen(only.code.c_str());
+  return add(CU_JIT_INPUT_PTX, only.code.c_str(), end + 1);
+}
+
 } // namespace
 
 status modules::link(loaded& to,
@@ -102,9 +122,7 @@ status modules::link(loaded& to,
   if (code != CUDA_SUCCESS)
     return api_->failed(code, "parts cannot be linked");
   for (auto i = parts.begin(); code == CUDA_SUCCESS && i != parts.end(); ++i)
-    code = api_->cuLinkAddData(state, CU_JIT_INPUT_FATBINARY,
-                               const_cast<std::byte*>(i->data()), i->size(),
-                               nullptr, 0, nullptr, nullptr);
+    code = add_part(*api_, state, *i);
   void* linked = nullptr;
   std::size_t bytes = 0;
   if (code == CUDA_SUCCESS)

@@ -12,6 +12,7 @@
 #include "devices/nvidia/window.hpp"
 #include "devices/texture_unit.hpp"
 #include "devices/value_unit.hpp"
+#include "schema/clusters.hpp"
 
 namespace vgpu::device {
 
@@ -437,7 +438,8 @@ private:
                      const_cast<std::byte*>(x.parameters.data()),
                      CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
     auto** block = size == 0 ? nullptr : extra;
-    auto clustered = x.cluster.x * x.cluster.y * x.cluster.z > 1;
+    // Also clusters of one block, where they are asked for: kernels can tell.
+    auto clustered = !is_none(x.cluster);
     if (!clustered && !x.cooperative)
       return api_->cuLaunchKernel(f, x.grid.x, x.grid.y, x.grid.z, x.block.x,
                                   x.block.y, x.block.z, x.dynamic_shared, in,

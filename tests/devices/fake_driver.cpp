@@ -177,10 +177,19 @@ CUresult unmap(CUdeviceptr at, std::size_t bytes) {
 
 // The sizes of what was to be linked.
 std::vector<std::size_t> linked;
+// The texts among it.
+std::uint64_t linked_texts = 0;
 
-CUresult link_add(CUlinkState, CUjitInputType type, void*, std::size_t bytes,
-                  const char*, unsigned, CUjit_option*, void**) {
+CUresult link_add(CUlinkState, CUjitInputType type, void* data,
+                  std::size_t bytes, const char*, unsigned, CUjit_option*,
+                  void**) {
   std::lock_guard guard{lock};
+  if (type == CU_JIT_INPUT_PTX) {
+    auto text = static_cast<const char*>(data);
+    if (bytes == 0 || text[bytes - 1] != '\0')
+      return CUDA_ERROR_INVALID_VALUE;
+    ++linked_texts;
+  }
   linked.push_back(type == CU_JIT_INPUT_FATBINARY ? bytes : 0);
   return CUDA_SUCCESS;
 }
@@ -479,6 +488,10 @@ std::uint64_t fake_linked(std::uint64_t* bytes) {
   for (auto x : linked)
     *bytes += x;
   return linked.size();
+}
+std::uint64_t fake_linked_texts() {
+  std::lock_guard guard{lock};
+  return linked_texts;
 }
 /// Whether the device may use what was mapped at the address.
 int fake_access(CUdeviceptr at, int device) {

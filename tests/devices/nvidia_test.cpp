@@ -44,6 +44,27 @@ BOOST_AUTO_TEST_CASE(parts_behind_an_empty_container_go_to_the_linker) {
              std::string::npos);
 }
 
+/// A container that holds nothing but a text, as programs' parts come.
+std::vector<std::byte> container_of(std::string_view text) {
+  std::uint64_t entry[8] = {0x0000'0040'0101'0001, text.size()};
+  std::uint64_t head[] = {0x0010'0001'BA55'ED50, sizeof entry + text.size()};
+  auto out = containers({16});
+  auto add = [&out](std::span<const std::byte> x) {
+    out.insert(out.end(), x.begin(), x.end());
+  };
+  add(std::as_bytes(std::span{head}));
+  add(std::as_bytes(std::span{entry}));
+  add(std::as_bytes(std::span{text}));
+  return out;
+}
+
+BOOST_AUTO_TEST_CASE(a_part_that_is_only_text_goes_there_as_text) {
+  auto texts = call<std::uint64_t()>("fake_linked_texts");
+  auto before = texts();
+  (void)dev->load_module(module_id{1}, container_of(".version 8.0 "));
+  BOOST_TEST(texts() - before == 1);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 // -- finding the driver -------------------------------------------------------
