@@ -26,8 +26,6 @@ function(vgpu_suites target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK")
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   add_executable(${target})
-  # A suite is compiled far more often than it is run.
-  target_compile_options(${target} PRIVATE -O1)
   target_link_libraries(${target} PRIVATE strict suite_main ${arg_LINK})
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
