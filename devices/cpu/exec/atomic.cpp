@@ -133,11 +133,16 @@ void modify_all(std::byte* p, const A* a, A offset, const T* b, const T* c,
       return;
     }
   }
+  if (d == nullptr) {
+#pragma GCC unroll 8
+    for (auto l = 0u; l < lanes; ++l)
+      Op::template run<Plain, T>(p + A(a[l] + offset), b[l], c[l]);
+    return;
+  }
   // d may be a as well, which is as far as its lane has come.
   for (auto l = 0u; l < lanes; ++l) {
     auto old = Op::template run<Plain, T>(p + A(a[l] + offset), b[l], c[l]);
-    if (d != nullptr)
-      d[l] = old;
+    d[l] = old;
   }
 }
 
