@@ -268,7 +268,7 @@ on_line() { # NUMBER LINE
 run_in_noise() { # CLUSTER-OPTION...
   local arguments=(2000 96 50 250)
   noise_seed=${E2E_SEED:-1} noise_made=0
-  undisturbed undisturbed "$heat" "${arguments[@]}"
+  undisturbed_heat undisturbed "${arguments[@]}"
   cluster_up --nodes 2 "$@"
   follow_program disturbed 90 "$vgpu" run -- "$heat" "${arguments[@]}"
   ((program_status == 0)) || fail "heat ended with $program_status"

@@ -158,7 +158,7 @@ one_run() { # SEED
   say "seed $1: $plan: $(($(milliseconds) - began)) ms"
 }
 
-undisturbed undisturbed "$heat" "${arguments[@]}"
+undisturbed_heat undisturbed "${arguments[@]}"
 (($(wc -l <"$work/out/undisturbed") == lines_of_heat + 1)) ||
   fail "heat prints other lines than expected"
 check_leaks

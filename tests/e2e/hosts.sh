@@ -123,7 +123,7 @@ stop_hosts() {
 
 run_heat() {
   moved=
-  undisturbed undisturbed "$heat" "${arguments[@]}"
+  undisturbed_heat undisturbed "${arguments[@]}"
   make_network
   start_hosts
   follow_program disturbed 60 env "XDG_RUNTIME_DIR=$work/program" \

@@ -271,6 +271,12 @@ undisturbed() { # NAME COMMAND...
     fail "the undisturbed $* ended with $?"
 }
 
+# Nobody has to meet it on its way: without the pauses that the last argument
+# asks for, which change nothing that it prints.
+undisturbed_heat() { # NAME STEPS SIZE EVERY PAUSE
+  undisturbed "$1" "$heat" "${@:2:3}"
+}
+
 same() { # NAME NAME
   cmp -s "$work/out/$1" "$work/out/$2" || {
     diff "$work/out/$1" "$work/out/$2" | head -n 20 >&2

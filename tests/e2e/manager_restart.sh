@@ -79,7 +79,7 @@ node_on_line() {
 }
 
 run_heat() {
-  undisturbed undisturbed "$heat" "${arguments[@]}"
+  undisturbed_heat undisturbed "${arguments[@]}"
   cluster_up --nodes 2
   follow_program disturbed 60 "$vgpu" run -- "$heat" "${arguments[@]}"
   ((program_status == 0)) || fail "heat ended with $program_status"

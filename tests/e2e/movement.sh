@@ -166,7 +166,7 @@ case_migrate() {
     esac
   }
   done_moves=0
-  undisturbed heat0 "$heat" 600 96 50 30
+  undisturbed_heat heat0 600 96 50 30
   follow_program heat1 60 "$vgpu" run -- "$heat" 600 96 50 30
   same heat0 heat1 || fail "heat printed something else"
   ((done_moves == 2)) || fail "heat was not migrated twice"

@@ -205,7 +205,7 @@ case_heat() {
     esac
   }
   cluster_up --nodes 2
-  undisturbed heat0 "$heat" 600 96 50 30
+  undisturbed_heat heat0 600 96 50 30
   follow_program heat1 100 "$vgpu" run "${often[@]}" -- "$heat" 600 96 50 30
   ((program_status == 0)) || fail "heat ended with $program_status"
   same heat0 heat1 || fail "heat printed something else"

@@ -31,7 +31,7 @@ on_line() { # NUMBER LINE
   strays=$((strays + 1))
 }
 
-undisturbed undisturbed "$heat" "${arguments[@]}"
+undisturbed_heat undisturbed "${arguments[@]}"
 cluster_up --nodes 1 --gpus-per-node 1
 follow_program disturbed 60 "$vgpu" run --share 0.3 -- "$heat" \
   "${arguments[@]}"

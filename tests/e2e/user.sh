@@ -102,7 +102,7 @@ case_library() {
 
 # A cluster of the client's own, which goes when nobody needs it any more.
 case_alone() {
-  undisturbed undisturbed "$heat" 600 96 20 15
+  undisturbed_heat undisturbed 600 96 20 15
   export LD_LIBRARY_PATH=$build/lib
   expect 0 "$guest" fork
   VGPU_GPUS=2 expect 0 "$guest" devices
