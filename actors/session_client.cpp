@@ -162,17 +162,16 @@ void session_client::greet(packet& in) {
   auto hello = guest::decode_hello(in.words);
   if (!hello)
     return end(hello.why().what);
-  if (in.descriptors.size() < 4)
-    return end("a program hands over four descriptors, and places for "
-               "snapshots");
-  auto area = session_area::open(std::move(in.descriptors[0]),
-                                 std::move(in.descriptors[1]),
-                                 std::move(in.descriptors[2]));
+  constexpr auto memory = session_area::descriptor_count;
+  if (in.descriptors.size() < memory + 1)
+    return end("a program hands over its session's memory, a doorbell, and "
+               "places for snapshots");
+  auto area = session_area::open(in.descriptors);
   if (!area)
     return end(area.why().what);
   area_ = std::make_shared<session_area>(std::move(*area));
-  doorbell_ = std::move(in.descriptors[3]);
-  places_ = state_places::take(in.descriptors, 4);
+  doorbell_ = std::move(in.descriptors[memory]);
+  places_ = state_places::take(in.descriptors, memory + 1);
   reader_.emplace(*area_, doorbell_.get(), 0);
   program_ = hello->program;
   program_.host = host_id_once();
@@ -419,8 +418,9 @@ bool session_client::attach_mapped() {
   auto socket = connect_abstract(lease_->worker.guest_socket);
   if (!socket)
     return false;
-  std::vector<int> descriptors{area_->control_fd(), area_->log_fd(),
-                               area_->host_fd(), doorbell_.get()};
+  auto memory = area_->descriptors();
+  std::vector<int> descriptors{memory.begin(), memory.end()};
+  descriptors.push_back(doorbell_.get());
   if (held_)
     descriptors.push_back(held_->file.get());
   auto sent = send_packet(

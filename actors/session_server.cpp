@@ -324,7 +324,9 @@ void session_server::attach_guest(packet& hello, unique_fd socket) {
   if (auto ok = adopt_log(hello, restores); !ok)
     return refuse(ok.why().what);
   if (restores)
-    if (auto ok = restore(hello.descriptors[4].get()); !ok)
+    if (auto ok = restore(
+            hello.descriptors[session_area::descriptor_count + 1].get());
+        !ok)
       return refuse(ok.why().what);
   go_on();
   begin_replay(*x);
@@ -340,18 +342,18 @@ void session_server::attach_guest(packet& hello, unique_fd socket) {
 /// Maps a log that a client hands over, or finds that it is the one at hand.
 /// `restores`: a state comes along.
 status session_server::adopt_log(packet& hello, bool restores) {
-  if (hello.descriptors.size() < (restores ? 5 : 4))
+  constexpr auto memory = session_area::descriptor_count;
+  if (hello.descriptors.size() < memory + (restores ? 2 : 1))
     return fault{CUDA_ERROR_INVALID_VALUE,
-                 "a log comes as four descriptors, a state as a fifth"};
+                 "a session's memory comes with a doorbell, and with a state "
+                 "where one is to be restored"};
   if (mapped_) {
     if (!same_file(mapped_->area->control_fd(), hello.descriptors[0].get()))
       return fault{CUDA_ERROR_INVALID_VALUE,
                    "this is not the log of the session's program"};
     return {};
   }
-  auto area = session_area::open(std::move(hello.descriptors[0]),
-                                 std::move(hello.descriptors[1]),
-                                 std::move(hello.descriptors[2]));
+  auto area = session_area::open(hello.descriptors);
   if (!area)
     return area.why();
   if (auto ok = area->map_host(); !ok)
@@ -360,8 +362,9 @@ status session_server::adopt_log(packet& hello, bool restores) {
     return fault{CUDA_ERROR_DEVICE_UNAVAILABLE,
                  "the log begins after the call that is needed next"};
   exec_->host_mapped(area->host_bytes());
-  mapped_ = std::make_unique<mapped>(
-      std::move(*area), std::move(hello.descriptors[3]), [this] { ring(); });
+  mapped_ = std::make_unique<mapped>(std::move(*area),
+                                     std::move(hello.descriptors[memory]),
+                                     [this] { ring(); });
   exec_->answers_into(mapped_->area->arena());
   return {};
 }

@@ -160,13 +160,43 @@ void scatter(std::span<const std::byte> bytes, const rows& to,
 // -- the four directions
 // -------------------------------------------------------
 
+/// Of a long row, as much as several threads are worth waking for: how many
+/// bytes that was.
+std::uint64_t long_row_to_device(stream& in, const end& to, const end& from,
+                                 std::uint64_t bytes) {
+  auto part = [&](std::uint64_t offset) {
+    return call::write{
+        {in.wire}, box_of(moved(to.at, offset, 0, 0)), {max_payload, 1, 1}};
+  };
+  auto longest = here().longest_payload(part(0));
+  std::uint64_t done = 0;
+  for (;;) {
+    auto next = std::min<std::uint64_t>(
+        (bytes - done) / max_payload * max_payload, longest);
+    if (next < 2 * max_payload)
+      return done;
+    const auto* source = reinterpret_cast<const std::byte*>(from.at.address);
+    in.worked(here().send_parts(
+        [&](std::uint64_t offset) { return part(done + offset); }, in.device(),
+        {source + done, next}));
+    done += next;
+  }
+}
+
 /// The bytes go into the log now: whatever the program does with its memory
 /// later, a replay finds what was there at the time of the call.
-CUresult to_device(stream& in, const end& to, const end& from,
-                   const call::extent& size) {
+CUresult to_device(stream& in, end to, end from, call::extent size) {
   if (from.where == place::pinned) {
     host_calls().wait_for_writers(from.at.address, from.bytes);
     writes_under_way().wait_for(from.at.address, from.bytes);
+  }
+  if (size.height == 1 && size.depth == 1) {
+    auto done = long_row_to_device(in, to, from, size.width);
+    if (done == size.width)
+      return CUDA_SUCCESS;
+    to.at = moved(to.at, done, 0, 0);
+    from.at = moved(from.at, done, 0, 0);
+    size.width -= done;
   }
   return each_part(
       size, max_payload,

@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 /// How long a client that was just started may take to listen.
 constexpr auto start_patience = 10s;
 /// The areas, the doorbell and the places for snapshots.
-constexpr std::size_t most_descriptors = 8;
+constexpr std::size_t most_descriptors = 16;
 constexpr std::size_t packet_limit = std::size_t{1} << 20;
 
 std::string environment(const char* name, const std::string& otherwise) {
@@ -219,8 +219,9 @@ result<grant> guest_channel::greet(const session_area& area, int doorbell,
     return fd.why();
   capnp::MallocMessageBuilder message;
   fill(message.initRoot<wire::GuestHello>(), wish, resumed);
-  std::vector<int> descriptors{area.control_fd(), area.log_fd(), area.host_fd(),
-                               doorbell};
+  auto memory = area.descriptors();
+  std::vector<int> descriptors{memory.begin(), memory.end()};
+  descriptors.push_back(doorbell);
   descriptors.insert(descriptors.end(), states.begin(), states.end());
   if (auto ok = send_packet(fd->get(), message, descriptors); !ok)
     return ok.why();

@@ -1,15 +1,14 @@
 #include "interposer/host_call.hpp"
 
+#include "interposer/own_thread.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <exception>
 #include <stdexcept>
 
-#include <pthread.h>
 #include <unistd.h>
 
 namespace vgpu::interposer {
@@ -87,23 +86,8 @@ CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
 void host_caller::start() {
   if (started_)
     return;
-  // The program's signals are the program's threads' business, but for what a
-  // host function raises by itself, by touching managed memory for example.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  for (auto own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})
-    ::sigdelset(&all, own);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread{};
-  auto failed = ::pthread_create(
-      &thread, nullptr,
-      [](void* self) -> void* { static_cast<host_caller*>(self)->serve(); },
-      this);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed != 0)
+  if (!start_own_thread([this] { serve(); }))
     throw std::runtime_error{"cannot start a thread for host functions"};
-  // It lives as long as the process, whose exit it must not hold up.
-  ::pthread_detach(thread);
   started_ = true;
 }
 

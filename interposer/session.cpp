@@ -1,5 +1,6 @@
 #include "interposer/session.hpp"
 
+#include "interposer/crew.hpp"
 #include "interposer/process.hpp"
 #include "interposer/visible_devices.hpp"
 
@@ -201,6 +202,19 @@ void session::deliver_console() {
     std::fwrite(text.data(), 1, text.size(), to);
     std::fflush(to);
   }
+}
+
+/// A thread for each of the log's files: more would wait for each other.
+void session::write_parts(std::span<const reservation> places,
+                          std::span<const std::byte> payload) {
+  log_writers().share(log_files, [&](std::size_t file) {
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (log_.file_of(places[i]) != file)
+        continue;
+      log_.write(places[i], payload.subspan(i * max_payload, max_payload));
+      log_.commit(places[i], 0);
+    }
+  });
 }
 
 call::digest session::publish_image(std::span<const std::byte> image) {

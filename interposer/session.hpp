@@ -93,6 +93,24 @@ public:
     return call::append(log_, x, wire_[device], 0, payload, idle_);
   }
 
+  /// Appends calls `part(offset)` that carry max_payload bytes each of a long
+  /// payload, which several threads write. Precondition: it is a multiple of
+  /// that, and longest_payload() at most. The number of the last one.
+  template <class Part>
+  call_number send_parts(const Part& part, std::uint8_t device,
+                         std::span<const std::byte> payload) {
+    auto places = log_.reserve_run(call::message_words(part(0)), max_payload,
+                                   payload.size() / max_payload, idle_);
+    for (std::size_t i = 0; i < places.size(); ++i)
+      call::encode(part(i * max_payload), wire_[device], places[i].message());
+    write_parts(places, payload);
+    return places.back().call();
+  }
+  template <class Call>
+  std::size_t longest_payload(const Call& x) const noexcept {
+    return log_.longest_run(call::message_words(x), max_payload) * max_payload;
+  }
+
   /// Appends a call that will be answered.
   template <class Call>
   ticket begin(const Call& x, std::uint8_t device) {
@@ -176,6 +194,8 @@ private:
   status choose_devices();
   status reserve_windows();
   void check_client();
+  void write_parts(std::span<const reservation> places,
+                   std::span<const std::byte> payload);
 
   session_area area_;
   unique_fd doorbell_;

@@ -23,7 +23,9 @@ fault damaged(std::uint64_t position, const std::string& what) {
 }
 
 /// While there is room, more than is written in the same time.
-constexpr std::uint64_t trimmed_at_once = 8 * segment_bytes;
+constexpr std::uint64_t trimmed_for(std::uint64_t written) {
+  return std::max(8 * segment_bytes, 2 * written);
+}
 
 /// A fault where no honest writer could have written this size.
 status check_size(std::uint64_t position, std::uint32_t size) {
@@ -53,39 +55,68 @@ log_writer::log_writer(session_area& area, int doorbell,
 reservation log_writer::reserve(std::uint32_t message_words,
                                 std::uint32_t payload_bytes,
                                 const std::function<void()>& stalled) {
-  auto place = take(message_words, payload_bytes, stalled);
-  auto end = place.position_ + record_bytes(message_words, payload_bytes);
-  if (place.position_ / populate_bytes != end / populate_bytes) [[unlikely]]
-    populate(place.position_, end);
-  return place;
+  auto bytes = record_bytes(message_words, payload_bytes);
+  auto begin = take(bytes, stalled);
+  auto end = begin + bytes;
+  if (begin / populate_bytes != end / populate_bytes) [[unlikely]]
+    populate(begin, end);
+  return place_at(begin, message_words, payload_bytes);
 }
 
 reservation log_writer::reserve_written(std::uint32_t message_words,
                                         std::uint32_t payload_bytes,
                                         const std::function<void()>& stalled) {
-  auto place = take(message_words, payload_bytes, stalled);
-  auto payload = place.position_ + record_bytes(message_words, 0);
-  if (place.position_ / populate_bytes != payload / populate_bytes)
-    populate(place.position_, payload);
+  auto place =
+      place_at(take(record_bytes(message_words, payload_bytes), stalled),
+               message_words, payload_bytes);
+  populate_head(place);
   return place;
+}
+
+std::vector<reservation>
+log_writer::reserve_run(std::uint32_t message_words,
+                        std::uint32_t payload_bytes, std::size_t count,
+                        const std::function<void()>& stalled) {
+  auto bytes = record_bytes(message_words, payload_bytes);
+  // At once: who waits for room must not hold a place that the reader needs.
+  auto begin = take(count * bytes, stalled);
+  std::vector<reservation> places;
+  places.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    places.push_back(place_at(begin + i * bytes, message_words, payload_bytes));
+    populate_head(places.back());
+  }
+  return places;
+}
+
+std::size_t
+log_writer::longest_run(std::uint32_t message_words,
+                        std::uint32_t payload_bytes) const noexcept {
+  // Of a small log it leaves some to others, and to the reader.
+  constexpr std::uint64_t most = std::uint64_t{64} << 20;
+  return std::min(most, area_.log_capacity() / 4) /
+         record_bytes(message_words, payload_bytes);
+}
+
+std::size_t log_writer::file_of(const reservation& place) const noexcept {
+  return area_.log_at(place.position_ + place.payload_bytes_ / 2).file;
 }
 
 void log_writer::write(const reservation& place,
                        std::span<const std::byte> payload) noexcept {
   auto begin = place.position_ + record_bytes(place.message_words_, 0);
-  auto offset = begin & (area_.log_capacity() - 1);
   std::size_t done = 0;
-  // What goes round the log's end is copied; so is what the kernel cannot read,
-  // for the program to get its fault, or to make the memory readable.
-  if (payload.size() <= area_.log_capacity() - offset)
-    while (done < payload.size()) {
-      auto n =
-          ::pwrite(area_.log_fd(), payload.data() + done, payload.size() - done,
-                   static_cast<off_t>(offset + done));
-      if (n <= 0)
-        break;
-      done += static_cast<std::size_t>(n);
-    }
+  while (done < payload.size()) {
+    auto part = area_.log_at(begin + done);
+    auto n = ::pwrite(part.fd, payload.data() + done,
+                      std::min(payload.size() - done, part.bytes),
+                      static_cast<off_t>(part.offset));
+    if (n <= 0)
+      break;
+    done += static_cast<std::size_t>(n);
+  }
+  // What the kernel cannot read is copied, for the program to get its fault, or
+  // to make the memory readable.
   std::memcpy(place.payload().data() + done, payload.data() + done,
               payload.size() - done);
   auto end = begin + payload.size();
@@ -93,17 +124,22 @@ void log_writer::write(const reservation& place,
     populate(end / populate_bytes * populate_bytes - 1, end);
 }
 
-reservation log_writer::take(std::uint32_t message_words,
-                             std::uint32_t payload_bytes,
-                             const std::function<void()>& stalled) {
+/// The next so many bytes: where they begin.
+std::uint64_t log_writer::take(std::uint64_t bytes,
+                               const std::function<void()>& stalled) {
   auto& header = area_.header();
-  auto bytes = record_bytes(message_words, payload_bytes);
   auto position = header.tail.fetch_add(bytes, std::memory_order_acq_rel);
   auto end = position + bytes;
   if (position / segment_bytes != end / segment_bytes ||
       end - header.trimmed.load(std::memory_order_acquire) >
           area_.log_capacity()) [[unlikely]]
-    make_room(end, stalled);
+    make_room(end, bytes, stalled);
+  return position;
+}
+
+reservation log_writer::place_at(std::uint64_t position,
+                                 std::uint32_t message_words,
+                                 std::uint32_t payload_bytes) const noexcept {
   reservation place;
   auto* at = area_.log_data() + (position & (area_.log_capacity() - 1));
   place.at_ = reinterpret_cast<record_header*>(at);
@@ -144,14 +180,14 @@ void log_writer::ring() noexcept {
   [[maybe_unused]] auto n = ::write(doorbell_, &one, sizeof(one));
 }
 
-void log_writer::make_room(std::uint64_t end,
+void log_writer::make_room(std::uint64_t end, std::uint64_t bytes,
                            const std::function<void()>& stalled) {
   std::lock_guard guard{trimming_};
   auto& header = area_.header();
   auto used = [&] {
     return end - std::min(end, header.trimmed.load(std::memory_order_relaxed));
   };
-  trim(trimmed_at_once);
+  trim(trimmed_for(bytes));
   tell_filling(end, false);
   while (used() > area_.log_capacity()) {
     header.room_wanted.store(1, std::memory_order_seq_cst);
@@ -185,6 +221,12 @@ void log_writer::tell_filling(std::uint64_t end, bool again) {
   fills_(uncovered);
 }
 
+void log_writer::populate_head(const reservation& place) noexcept {
+  auto payload = place.position_ + record_bytes(place.message_words_, 0);
+  if (place.position_ / populate_bytes != payload / populate_bytes)
+    populate(place.position_, payload);
+}
+
 /// Takes memory for the pieces of the log that [position, end) is the first to
 /// enter. Where the kernel does not know how, pages come one by one.
 void log_writer::populate(std::uint64_t position, std::uint64_t end) noexcept {
@@ -205,12 +247,12 @@ void log_writer::trim(std::uint64_t most) noexcept {
   auto end = std::min({unneeded, begin + most,
                        header.tail.load(std::memory_order_relaxed)}) /
              segment_bytes * segment_bytes;
-  auto capacity = area_.log_capacity();
   for (auto at = begin; at < end; at += segment_bytes) {
     // Punching zeroes, which is what marks the place as not committed when the
     // log comes round to it again.
-    ::fallocate(area_.log_fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                static_cast<off_t>(at & (capacity - 1)),
+    auto place = area_.log_at(at);
+    ::fallocate(place.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                static_cast<off_t>(place.offset),
                 static_cast<off_t>(segment_bytes));
   }
   if (end > begin)

@@ -48,6 +48,7 @@ inline constexpr std::uint64_t populate_bytes = std::uint64_t{64} << 10;
 /// that it need not clear before.
 inline constexpr std::uint64_t written_from = std::uint64_t{256} << 10;
 static_assert(segment_bytes % populate_bytes == 0);
+static_assert(minimum_stripe % segment_bytes == 0);
 
 constexpr std::uint64_t record_bytes(std::uint64_t message_words,
                                      std::uint64_t payload_bytes) noexcept {
@@ -93,6 +94,18 @@ public:
   reservation reserve_written(std::uint32_t message_words,
                               std::uint32_t payload_bytes,
                               const std::function<void()>& stalled);
+  /// As reserve_written(), for `count` records of one shape in a row, which
+  /// several threads may write and commit: what is in the log does not depend
+  /// on it. Precondition: 0 < count <= longest_run() for that shape.
+  std::vector<reservation> reserve_run(std::uint32_t message_words,
+                                       std::uint32_t payload_bytes,
+                                       std::size_t count,
+                                       const std::function<void()>& stalled);
+  std::size_t longest_run(std::uint32_t message_words,
+                          std::uint32_t payload_bytes) const noexcept;
+  /// In which of the log's files most of the payload lies: threads that write
+  /// to different ones do not wait for each other.
+  std::size_t file_of(const reservation& place) const noexcept;
   /// The payload, whole.
   void write(const reservation& place,
              std::span<const std::byte> payload) noexcept;
@@ -109,9 +122,12 @@ public:
   void ring() noexcept;
 
 private:
-  reservation take(std::uint32_t message_words, std::uint32_t payload_bytes,
-                   const std::function<void()>& stalled);
-  void make_room(std::uint64_t end, const std::function<void()>& stalled);
+  std::uint64_t take(std::uint64_t bytes, const std::function<void()>& stalled);
+  reservation place_at(std::uint64_t position, std::uint32_t message_words,
+                       std::uint32_t payload_bytes) const noexcept;
+  void populate_head(const reservation& place) noexcept;
+  void make_room(std::uint64_t end, std::uint64_t bytes,
+                 const std::function<void()>& stalled);
   void populate(std::uint64_t position, std::uint64_t end) noexcept;
   void trim(std::uint64_t most) noexcept;
   bool protects() const noexcept;

@@ -39,17 +39,27 @@ result<mapping> map_shared(int fd, std::uint64_t bytes) {
   return mapping{at, bytes};
 }
 
-/// Maps the file twice, one right behind the other.
-result<mapping> map_mirrored(int fd, std::uint64_t bytes) {
+constexpr std::uint64_t stripe_of(std::uint64_t log_capacity) {
+  return std::max(minimum_stripe, log_capacity / 1024);
+}
+
+/// Maps the files' stripes in turns, all of them twice, one right behind the
+/// other.
+result<mapping> map_mirrored(const std::array<unique_fd, log_files>& files,
+                             std::uint64_t bytes) {
   auto* at = ::mmap(nullptr, 2 * bytes, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED)
     return from_errno("cannot reserve address space for a call log");
   mapping whole{at, 2 * bytes};
-  for (auto offset : {std::uint64_t{0}, bytes}) {
-    auto* half = ::mmap(whole.data() + offset, bytes, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
-    if (half == MAP_FAILED)
+  auto stripe = stripe_of(bytes);
+  for (std::uint64_t offset = 0; offset < 2 * bytes; offset += stripe) {
+    auto index = offset % bytes / stripe;
+    auto* part = ::mmap(whole.data() + offset, stripe, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+                        files[index % log_files].get(),
+                        static_cast<off_t>(index / log_files * stripe));
+    if (part == MAP_FAILED)
       return from_errno("cannot map a call log");
   }
   return whole;
@@ -57,6 +67,25 @@ result<mapping> map_mirrored(int fd, std::uint64_t bytes) {
 
 bool is_power_of_two(std::uint64_t x) {
   return x != 0 && (x & (x - 1)) == 0;
+}
+
+/// Of all its files, which are of one size.
+result<std::uint64_t>
+sealed_log_size(const std::array<unique_fd, log_files>& files) {
+  std::uint64_t whole = 0;
+  for (auto& file : files) {
+    auto size = sealed_size(file.get());
+    if (!size)
+      return size.why();
+    if (!is_power_of_two(*size) || *size < minimum_log / log_files ||
+        *size > maximum_log / log_files ||
+        (whole != 0 && whole != *size * log_files))
+      return fault{CUDA_ERROR_INVALID_VALUE,
+                   "a session's log has a file of an impossible size of " +
+                       std::to_string(*size) + " bytes"};
+    whole = *size * log_files;
+  }
+  return whole;
 }
 
 } // namespace
@@ -154,8 +183,9 @@ result<session_area> session_area::create(std::uint64_t log_capacity,
   };
   if (auto ok = make(area.control_, "vgpu-control", control_bytes); !ok)
     return ok.why();
-  if (auto ok = make(area.log_, "vgpu-log", log_capacity); !ok)
-    return ok.why();
+  for (auto& file : area.log_)
+    if (auto ok = make(file, "vgpu-log", log_capacity / log_files); !ok)
+      return ok.why();
   if (auto ok = make(area.host_, "vgpu-host", host_bytes); !ok)
     return ok.why();
   if (auto ok = area.map_all(); !ok)
@@ -167,12 +197,17 @@ result<session_area> session_area::create(std::uint64_t log_capacity,
   return area;
 }
 
-result<session_area> session_area::open(unique_fd control, unique_fd log,
-                                        unique_fd host) {
+result<session_area> session_area::open(std::span<unique_fd> handed) {
+  if (handed.size() < descriptor_count)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a session's memory comes as " +
+                     std::to_string(descriptor_count) + " descriptors, not " +
+                     std::to_string(handed.size())};
   session_area area;
-  area.control_ = std::move(control);
-  area.log_ = std::move(log);
-  area.host_ = std::move(host);
+  area.control_ = std::move(handed[0]);
+  area.host_ = std::move(handed[1]);
+  std::move(handed.begin() + 2, handed.begin() + descriptor_count,
+            area.log_.begin());
   if (auto ok = area.map_all(); !ok)
     return ok.why();
   if (area.header().magic != control_header::the_magic)
@@ -191,13 +226,9 @@ status session_area::map_all() {
                  "a session's control area has " + std::to_string(*control) +
                      " bytes instead of " + std::to_string(control_bytes) +
                      "; the program's libcuda is of another version"};
-  auto log = sealed_size(log_.get());
+  auto log = sealed_log_size(log_);
   if (!log)
     return log.why();
-  if (!is_power_of_two(*log) || *log < minimum_log || *log > maximum_log)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "a session's log has an impossible size of " +
-                     std::to_string(*log) + " bytes"};
   auto host = sealed_size(host_.get());
   if (!host)
     return host.why();
@@ -206,12 +237,13 @@ status session_area::map_all() {
                  "a session's host memory has an impossible size of " +
                      std::to_string(*host) + " bytes"};
   log_capacity_ = *log;
+  stripe_ = stripe_of(*log);
   host_bytes_ = *host;
   auto control_map = map_shared(control_.get(), control_bytes);
   if (!control_map)
     return control_map.why();
   control_map_ = std::move(*control_map);
-  auto log_map = map_mirrored(log_.get(), log_capacity_);
+  auto log_map = map_mirrored(log_, log_capacity_);
   if (!log_map)
     return log_map.why();
   log_map_ = std::move(*log_map);
@@ -248,6 +280,23 @@ control_header& session_area::header() const noexcept {
 slot& session_area::at(slot_index index) const noexcept {
   return reinterpret_cast<slot*>(control_map_.data() +
                                  slots_offset)[index % slot_count];
+}
+
+std::array<int, session_area::descriptor_count>
+session_area::descriptors() const noexcept {
+  std::array<int, descriptor_count> out{control_.get(), host_.get()};
+  std::transform(log_.begin(), log_.end(), out.begin() + 2,
+                 [](const unique_fd& x) { return x.get(); });
+  return out;
+}
+
+log_place session_area::log_at(std::uint64_t position) const noexcept {
+  auto at = position & (log_capacity_ - 1);
+  auto index = at / stripe_;
+  auto within = at % stripe_;
+  auto file = index % log_files;
+  return {file, log_[file].get(), index / log_files * stripe_ + within,
+          stripe_ - within};
 }
 
 std::span<std::byte> session_area::arena() const noexcept {

@@ -101,6 +101,13 @@ inline constexpr std::size_t slot_count = 4096;
 inline constexpr std::uint64_t console_bytes = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t arena_bytes = std::uint64_t{64} << 20;
 inline constexpr std::size_t ticket_bytes = 960;
+/// The kernel lets one thread at a time write to a file: a log lies in so many,
+/// a stripe in each in turns, and large payloads are written by as many
+/// threads.
+inline constexpr std::size_t log_files = 4;
+/// No stripe is shorter. Longer ones in long logs, of which there are 1024:
+/// each is two mappings in each process.
+inline constexpr std::uint64_t minimum_stripe = std::uint64_t{4} << 20;
 /// A log holds at least so many bytes, and at most maximum_log.
 inline constexpr std::uint64_t minimum_log = std::uint64_t{16} << 20;
 inline constexpr std::uint64_t maximum_log = std::uint64_t{1} << 40;
@@ -111,7 +118,7 @@ enum class protection : std::uint32_t { none = 0, journal = 1 };
 /// at each call lies apart from what the other side reads at each call: a
 /// shared line costs both sides a cache miss a call.
 struct control_header {
-  static constexpr std::uint64_t the_magic = 0x33304c4c41435547; // "GUCALL03"
+  static constexpr std::uint64_t the_magic = 0x34304c4c41435547; // "GUCALL04"
   std::uint64_t magic;
   std::uint64_t log_capacity; // bytes, a power of two
 
@@ -149,6 +156,14 @@ struct control_header {
 };
 static_assert(sizeof(control_header) <= 4096);
 
+/// Where in which of its files a part of the log lies.
+struct log_place {
+  std::size_t file; // from 0
+  int fd;
+  std::uint64_t offset;
+  std::uint64_t bytes; // that follow it there, in the same stripe
+};
+
 /// Both sides' view of the control area and the host memory. Thread-safe as
 /// its atomics are.
 class session_area {
@@ -158,8 +173,13 @@ public:
   static result<session_area> create(std::uint64_t log_capacity,
                                      std::uint64_t host_bytes);
   /// The reader's side: maps what came from a program, checking everything.
-  static result<session_area> open(unique_fd control, unique_fd log,
-                                   unique_fd host);
+  /// Takes the first descriptor_count of what was handed over, which are those
+  /// of descriptors(); a fault where there are fewer.
+  static result<session_area> open(std::span<unique_fd> handed);
+
+  static constexpr std::size_t descriptor_count = 2 + log_files;
+  /// To be handed over.
+  std::array<int, descriptor_count> descriptors() const noexcept;
 
   control_header& header() const noexcept;
   /// Precondition: 0 < index < slot_count.
@@ -170,8 +190,9 @@ public:
   std::uint64_t log_capacity() const noexcept { return log_capacity_; }
   std::uint64_t host_bytes() const noexcept { return host_bytes_; }
 
+  log_place log_at(std::uint64_t position) const noexcept;
+
   int control_fd() const noexcept { return control_.get(); }
-  int log_fd() const noexcept { return log_.get(); }
   int host_fd() const noexcept { return host_.get(); }
 
   /// Maps the host memory at vgpu::host_window. A fault when that is taken.
@@ -222,9 +243,11 @@ private:
   void wake_writers() const noexcept;
   std::byte* ring(console where) const noexcept;
 
-  unique_fd control_, log_, host_;
+  unique_fd control_, host_;
+  std::array<unique_fd, log_files> log_;
   mapping control_map_, log_map_, host_map_;
   std::uint64_t log_capacity_ = 0;
+  std::uint64_t stripe_ = 0;
   std::uint64_t host_bytes_ = 0;
 };
 

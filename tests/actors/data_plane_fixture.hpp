@@ -135,8 +135,9 @@ struct world {
     wish.setProtection(static_cast<wire::Protection>(protect));
     wish.setSnapshotMs(control::shortest_snapshot_ms);
     auto flat = capnp::messageToFlatArray(message);
-    std::vector<int> fds{area.control_fd(), area.log_fd(), area.host_fd(),
-                         doorbell.get()};
+    auto memory = area.descriptors();
+    std::vector<int> fds{memory.begin(), memory.end()};
+    fds.push_back(doorbell.get());
     for (auto fd : places.descriptors())
       fds.push_back(fd);
     in.opened = nullptr;

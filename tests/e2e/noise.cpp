@@ -323,8 +323,8 @@ void speak_packets(const std::string& name, dice& random) {
   for (auto packets = random.below(4); packets > 0; --packets) {
     auto what = random.below(2) == 0 ? damaged(some_guest_hello(random), random)
                                      : random.some(random.below(20'000));
-    // Four is what a guest sends.
-    auto files = random.below(2) == 0 ? 4 : random.below(16);
+    // Eleven is what a guest sends.
+    auto files = random.below(2) == 0 ? 11 : random.below(16);
     send_packet(fd.get(), std::move(what), files, random);
     if (random.below(4) == 0) {
       std::array<char, 256> answer;

@@ -179,7 +179,8 @@ bool fake_client::welcome(int socket) {
   next->socket = unique_fd{socket};
   std::vector<capnp::word> buffer(8192);
   iovec part{buffer.data(), buffer.size() * sizeof(capnp::word)};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(8 * sizeof(int))> control{};
+  constexpr auto memory = session_area::descriptor_count;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(16 * sizeof(int))> control{};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
@@ -187,16 +188,17 @@ bool fake_client::welcome(int socket) {
   header.msg_controllen = control.size();
   auto n = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
   auto* c = CMSG_FIRSTHDR(&header);
-  if (n <= 0 || c == nullptr || c->cmsg_len < CMSG_LEN(4 * sizeof(int)))
+  if (n <= 0 || c == nullptr ||
+      c->cmsg_len < CMSG_LEN((memory + 1) * sizeof(int)))
     return false;
-  std::array<int, 8> fds{};
+  std::array<int, 16> fds{};
   fds.fill(-1);
   std::memcpy(fds.data(), CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
-  std::vector<unique_fd> states; // not used here
-  for (std::size_t i = 4; i < fds.size(); ++i)
-    states.emplace_back(fds[i]);
-  unique_fd control_fd{fds[0]}, log_fd{fds[1]}, host_fd{fds[2]};
-  next->doorbell = unique_fd{fds[3]};
+  // Those of snapshots are not used here.
+  std::vector<unique_fd> handed;
+  for (auto fd : fds)
+    handed.emplace_back(fd);
+  next->doorbell = std::move(handed[memory]);
   capnp::FlatArrayMessageReader reader{
       {buffer.data(), static_cast<std::size_t>(n) / sizeof(capnp::word)}};
   auto hello = reader.getRoot<wire::GuestHello>();
@@ -213,8 +215,7 @@ bool fake_client::welcome(int socket) {
     auto devices = granted.initDevices(static_cast<unsigned>(options_.devices));
     for (auto d : devices)
       describe(d, options_.quota);
-    auto area = session_area::open(std::move(control_fd), std::move(log_fd),
-                                   std::move(host_fd));
+    auto area = session_area::open(handed);
     if (!area)
       return false;
     next->area.emplace(std::move(*area));

@@ -3,9 +3,11 @@
 #include <boost/test/unit_test.hpp>
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -171,6 +173,95 @@ BOOST_AUTO_TEST_CASE(large_payloads_arrive_whole_round_the_logs_end_too) {
     BOOST_TEST(reader.next()->has_value());
     server.publish_executed(reader.position());
   }
+}
+
+BOOST_AUTO_TEST_CASE(each_byte_of_the_log_lies_in_one_file_once) {
+  std::set<std::pair<std::size_t, std::uint64_t>> stripes;
+  auto capacity = program.log_capacity();
+  for (std::uint64_t at = 0; at < capacity;) {
+    auto place = program.log_at(at);
+    BOOST_TEST(place.bytes == minimum_stripe);
+    BOOST_TEST(place.offset + place.bytes <= capacity / log_files);
+    BOOST_TEST(stripes.emplace(place.file, place.offset).second);
+    // What is mapped there is what is written there.
+    auto byte = std::byte(at / minimum_stripe + 1);
+    BOOST_REQUIRE(::pwrite(place.fd, &byte, 1,
+                           static_cast<off_t>(place.offset + 7)) == 1);
+    BOOST_TEST((program.log_data()[at + 7] == byte));
+    BOOST_TEST((server.log_data()[at + 7 + capacity] == byte));
+    BOOST_TEST(program.log_at(at + 7).bytes == place.bytes - 7);
+    BOOST_TEST(program.log_at(at + capacity).offset == place.offset);
+    at += place.bytes;
+  }
+  BOOST_TEST(stripes.size() == log_files);
+}
+
+/// What the byte of a run is to be.
+std::byte byte_of(std::uint64_t round, std::uint64_t at) {
+  return std::byte((round * 31 + at * 7 + (at >> 12)) & 0xff);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_is_written_by_several_threads_and_read_in_order) {
+  server.lower_protection();
+  call::write what;
+  auto words = call::message_words(what);
+  constexpr std::uint32_t bytes = 300'001;
+  auto most = writer.longest_run(words, bytes);
+  BOOST_TEST(most >= 4u);
+  BOOST_TEST(most * bytes <= program.log_capacity() / 4);
+  log_reader reader{server, doorbell.get(), 0};
+  // Several times round the log.
+  for (std::uint64_t round = 0; round < 40; ++round) {
+    auto count = 1 + round % most;
+    std::vector<std::byte> payload(count * bytes);
+    for (std::uint64_t i = 0; i < payload.size(); ++i)
+      payload[i] = byte_of(round, i);
+    auto places = writer.reserve_run(words, bytes, count, {});
+    BOOST_REQUIRE(places.size() == count);
+    auto write = [&](std::size_t first) {
+      for (auto i = first; i < count; i += 2) {
+        call::encode(what, 0, places[i].message());
+        writer.write(places[i], std::span{payload}.subspan(i * bytes, bytes));
+        writer.commit(places[i], 0);
+      }
+    };
+    std::thread other{write, 1};
+    write(0);
+    other.join();
+    for (std::uint64_t i = 0; i < count; ++i) {
+      auto got = reader.next();
+      BOOST_REQUIRE((got.ok() && got->has_value()));
+      BOOST_TEST(((*got)->call == places[i].call()));
+      BOOST_REQUIRE((*got)->payload.size() == bytes);
+      auto same = std::equal((*got)->payload.begin(), (*got)->payload.end(),
+                             payload.begin() + static_cast<long>(i * bytes));
+      BOOST_TEST(same);
+      server.publish_executed(reader.position());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_finds_no_room_holds_no_place_meanwhile) {
+  server.lower_protection();
+  auto words = call::message_words(call::write{});
+  auto most = writer.longest_run(words, max_payload / 8);
+  auto bytes = most * record_bytes(words, max_payload / 8);
+  log_reader reader{server, doorbell.get(), 0};
+  auto stalls = 0;
+  for (std::uint64_t filled = 0; stalls == 0; filled += bytes) {
+    BOOST_REQUIRE(filled <= program.log_capacity());
+    auto places = writer.reserve_run(words, max_payload / 8, most, [&] {
+      // All that came before it is there to be read, and makes room.
+      ++stalls;
+      while (*reader.next())
+        server.publish_executed(reader.position());
+    });
+    for (auto& place : places) {
+      call::encode(call::write{}, 0, place.message());
+      writer.commit(place, 0);
+    }
+  }
+  BOOST_TEST(stalls == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_full_log_waits_for_its_reader_and_says_that_it_stalls) {

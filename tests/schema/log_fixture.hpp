@@ -21,11 +21,19 @@ struct log_fixture {
 
   explicit log_fixture(std::uint64_t capacity = minimum_log)
       : program(std::move(*session_area::create(capacity, granule_bytes))),
-        server(std::move(*session_area::open(duplicate(program.control_fd()),
-                                             duplicate(program.log_fd()),
-                                             duplicate(program.host_fd())))) {}
+        server(opened()) {}
 
-  static unique_fd duplicate(int fd) { return unique_fd{::dup(fd)}; }
+  session_area opened() const {
+    auto handed = handed_over();
+    return std::move(*session_area::open(handed));
+  }
+
+  std::vector<unique_fd> handed_over() const {
+    std::vector<unique_fd> out;
+    for (auto fd : program.descriptors())
+      out.emplace_back(::dup(fd));
+    return out;
+  }
 
   template <class Call>
   call_number append(const Call& x, slot_index slot = 0,

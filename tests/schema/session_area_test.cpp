@@ -98,23 +98,35 @@ BOOST_AUTO_TEST_CASE(memory_that_could_be_cut_is_refused) {
   unique_fd loose{::memfd_create("loose", MFD_CLOEXEC)};
   BOOST_REQUIRE(::ftruncate(loose.get(), 1 << 24) == 0);
   BOOST_TEST(!sealed_size(loose.get()).ok());
-  auto made = session_area::open(std::move(loose), duplicate(program.log_fd()),
-                                 duplicate(program.host_fd()));
-  BOOST_TEST(!made.ok());
+  for (std::size_t i = 0; i < session_area::descriptor_count; ++i) {
+    auto handed = handed_over();
+    handed[i] = unique_fd{::dup(loose.get())};
+    BOOST_TEST(!session_area::open(handed).ok());
+  }
+  auto few = handed_over();
+  few.pop_back();
+  BOOST_TEST(!session_area::open(few).ok());
 }
 
 BOOST_AUTO_TEST_CASE(areas_of_wrong_sizes_are_refused) {
-  auto open = [&](std::uint64_t control, std::uint64_t log,
-                  std::uint64_t host) {
-    auto make = [](std::uint64_t bytes) {
-      return std::move(*make_sealed_memory("test", bytes));
+  auto open = [&](std::uint64_t control, std::uint64_t log, std::uint64_t host,
+                  std::uint64_t last = 0) {
+    std::vector<unique_fd> handed;
+    auto add = [&](std::uint64_t bytes) {
+      handed.push_back(std::move(*make_sealed_memory("test", bytes)));
     };
-    return session_area::open(make(control), make(log), make(host)).ok();
+    add(control);
+    add(host);
+    for (std::size_t i = 1; i < log_files; ++i)
+      add(log / log_files);
+    add(last != 0 ? last : log / log_files);
+    return session_area::open(handed).ok();
   };
   auto control = *sealed_size(program.control_fd());
   BOOST_TEST(!open(control, minimum_log, granule_bytes)); // no header
   BOOST_TEST(!open(control - 4096, minimum_log, granule_bytes));
-  BOOST_TEST(!open(control, minimum_log + 4096, granule_bytes));
+  BOOST_TEST(!open(control, minimum_log + 4 * 4096, granule_bytes));
+  BOOST_TEST(!open(control, minimum_log, granule_bytes, minimum_log));
   BOOST_TEST(!open(control, minimum_log, granule_bytes + 1));
   BOOST_TEST(!session_area::create(minimum_log / 2, granule_bytes).ok());
 }

@@ -1,0 +1,75 @@
+#include "interposer/crew.hpp"
+
+#include "interposer/own_thread.hpp"
+
+#include <algorithm>
+
+#include <sched.h>
+
+namespace vgpu::interposer {
+
+namespace {
+
+std::size_t processors() noexcept {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+    return 1;
+  return static_cast<std::size_t>(CPU_COUNT(&allowed));
+}
+
+} // namespace
+
+void crew::share(std::size_t parts,
+                 const std::function<void(std::size_t)>& job) {
+  std::unique_lock busy{busy_, std::try_to_lock};
+  if (busy)
+    hire(parts);
+  if (!busy || helpers_ == 0) {
+    for (std::size_t part = 0; part < parts; ++part)
+      job(part);
+    return;
+  }
+  std::unique_lock guard{mutex_};
+  work_ = &job;
+  parts_ = left_ = parts;
+  next_ = 0;
+  wanted_.notify_all();
+  take_part(guard);
+  done_.wait(guard, [this] { return left_ == 0; });
+}
+
+void crew::hire(std::size_t parts) {
+  if (hired_)
+    return;
+  hired_ = true;
+  for (auto wanted = std::min(parts, processors()); wanted > 1; --wanted)
+    if (start_own_thread([this] { serve(); }))
+      ++helpers_;
+}
+
+void crew::serve() {
+  std::unique_lock guard{mutex_};
+  for (;;) {
+    wanted_.wait(guard, [this] { return next_ < parts_; });
+    take_part(guard);
+  }
+}
+
+void crew::take_part(std::unique_lock<std::mutex>& guard) {
+  while (next_ < parts_) {
+    auto part = next_++;
+    guard.unlock();
+    (*work_)(part);
+    guard.lock();
+    if (--left_ == 0)
+      done_.notify_one();
+  }
+}
+
+crew& log_writers() {
+  static auto& them = *new crew;
+  return them;
+}
+
+} // namespace vgpu::interposer

@@ -1,0 +1,15 @@
+// Threads of the library's own, in a process that is the program's.
+#pragma once
+
+#include <functional>
+
+namespace vgpu::interposer {
+
+/// Runs `body` on a thread of its own, which lives as long as the process and
+/// does not hold up its exit: what it uses must never be destroyed. It gets
+/// none of the program's signals, but for those that it raises by itself, by
+/// touching managed memory for example. False where there can be no more
+/// threads.
+bool start_own_thread(std::function<void()> body);
+
+} // namespace vgpu::interposer
