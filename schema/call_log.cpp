@@ -232,10 +232,8 @@ void log_writer::populate_head(const reservation& place) noexcept {
 void log_writer::populate(std::uint64_t position, std::uint64_t end) noexcept {
   auto begin = round_up(position, populate_bytes);
   auto bytes = round_up(end, populate_bytes) - begin;
-  // Once round there is memory already, or a longer record than the log.
   auto* at = area_.log_data() + (begin & (area_.log_capacity() - 1));
-  if (bytes <= area_.log_capacity())
-    ::madvise(at, bytes, MADV_POPULATE_WRITE);
+  ::madvise(at, bytes, MADV_POPULATE_WRITE);
 }
 
 /// Gives back at most so many bytes: this is a call of the program's.
@@ -304,9 +302,9 @@ log_reader::log_reader(const session_area& area, int doorbell,
 
 result<std::optional<record>> log_reader::next() {
   auto at = position_ & (area_.log_capacity() - 1);
-  // The mirror makes a whole capacity readable from any place.
-  auto got = parse_record({area_.log_data() + at, area_.log_capacity()},
-                          position_, scratch_);
+  // The mirror makes a whole record readable from any place.
+  auto got =
+      parse_record({area_.log_data() + at, mirror_bytes}, position_, scratch_);
   if (got && *got)
     position_ = (*got)->end;
   return got;
@@ -314,7 +312,7 @@ result<std::optional<record>> log_reader::next() {
 
 result<std::span<const std::byte>> log_reader::next_range(std::uint64_t limit) {
   auto* begin = area_.log_data() + (position_ & (area_.log_capacity() - 1));
-  limit = std::min(limit, area_.log_capacity());
+  limit = std::min(limit, mirror_bytes);
   std::uint64_t bytes = 0;
   for (;;) {
     auto& header = *reinterpret_cast<const record_header*>(begin + bytes);

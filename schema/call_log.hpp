@@ -48,7 +48,9 @@ inline constexpr std::uint64_t populate_bytes = std::uint64_t{64} << 10;
 /// that it need not clear before.
 inline constexpr std::uint64_t written_from = std::uint64_t{256} << 10;
 static_assert(segment_bytes % populate_bytes == 0);
-static_assert(minimum_stripe % segment_bytes == 0);
+static_assert(log_stripe(minimum_log) % segment_bytes == 0);
+
+static_assert(max_record + populate_bytes <= mirror_bytes);
 
 constexpr std::uint64_t record_bytes(std::uint64_t message_words,
                                      std::uint64_t payload_bytes) noexcept {

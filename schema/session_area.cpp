@@ -39,26 +39,23 @@ result<mapping> map_shared(int fd, std::uint64_t bytes) {
   return mapping{at, bytes};
 }
 
-constexpr std::uint64_t stripe_of(std::uint64_t log_capacity) {
-  return std::max(minimum_stripe, log_capacity / 1024);
-}
-
-/// Maps the files' stripes in turns, all of them twice, one right behind the
-/// other.
+/// Maps the files' stripes in turns, and the first of them behind the last.
 result<mapping> map_mirrored(const std::array<unique_fd, log_files>& files,
                              std::uint64_t bytes) {
-  auto* at = ::mmap(nullptr, 2 * bytes, PROT_NONE,
+  auto all = bytes + mirror_bytes;
+  auto* at = ::mmap(nullptr, all, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED)
     return from_errno("cannot reserve address space for a call log");
-  mapping whole{at, 2 * bytes};
-  auto stripe = stripe_of(bytes);
-  for (std::uint64_t offset = 0; offset < 2 * bytes; offset += stripe) {
+  mapping whole{at, all};
+  auto stripe = log_stripe(bytes);
+  for (std::uint64_t offset = 0; offset < all; offset += stripe) {
     auto index = offset % bytes / stripe;
-    auto* part = ::mmap(whole.data() + offset, stripe, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-                        files[index % log_files].get(),
-                        static_cast<off_t>(index / log_files * stripe));
+    auto* part =
+        ::mmap(whole.data() + offset, std::min(stripe, all - offset),
+               PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+               files[index % log_files].get(),
+               static_cast<off_t>(index / log_files * stripe));
     if (part == MAP_FAILED)
       return from_errno("cannot map a call log");
   }
@@ -237,7 +234,7 @@ status session_area::map_all() {
                  "a session's host memory has an impossible size of " +
                      std::to_string(*host) + " bytes"};
   log_capacity_ = *log;
-  stripe_ = stripe_of(*log);
+  stripe_ = log_stripe(*log);
   host_bytes_ = *host;
   auto control_map = map_shared(control_.get(), control_bytes);
   if (!control_map)

@@ -10,6 +10,7 @@
 #include "schema/fault.hpp"
 #include "schema/ids.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -105,12 +106,18 @@ inline constexpr std::size_t ticket_bytes = 960;
 /// a stripe in each in turns, and large payloads are written by as many
 /// threads.
 inline constexpr std::size_t log_files = 4;
-/// No stripe is shorter. Longer ones in long logs, of which there are 1024:
-/// each is two mappings in each process.
-inline constexpr std::uint64_t minimum_stripe = std::uint64_t{4} << 20;
+/// How long a stripe is. Each is a mapping in each process, which takes some
+/// microseconds, and a fork of the program as many: in a long log they are
+/// longer.
+constexpr std::uint64_t log_stripe(std::uint64_t capacity) noexcept {
+  return std::max(std::min(std::uint64_t{16} << 20, capacity / log_files),
+                  capacity / 1024);
+}
 /// A log holds at least so many bytes, and at most maximum_log.
 inline constexpr std::uint64_t minimum_log = std::uint64_t{16} << 20;
 inline constexpr std::uint64_t maximum_log = std::uint64_t{1} << 40;
+/// So much of a log's beginning is mapped behind its end as well.
+inline constexpr std::uint64_t mirror_bytes = minimum_log;
 
 enum class protection : std::uint32_t { none = 0, journal = 1 };
 
@@ -185,7 +192,8 @@ public:
   /// Precondition: 0 < index < slot_count.
   slot& at(slot_index index) const noexcept;
   std::span<std::byte> arena() const noexcept;
-  /// `capacity` bytes, mapped twice in a row: a record is never cut.
+  /// `capacity` bytes, and the first mirror_bytes of them once more: nothing up
+  /// to that size is cut.
   std::byte* log_data() const noexcept { return log_map_.data(); }
   std::uint64_t log_capacity() const noexcept { return log_capacity_; }
   std::uint64_t host_bytes() const noexcept { return host_bytes_; }

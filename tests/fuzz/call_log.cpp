@@ -56,7 +56,7 @@ void read_log(std::span<const std::byte> bytes) {
   std::span whole{at, area.log_capacity()};
   log_reader reader{area, memory.doorbell.get(), from};
   for (auto got = reader.next(); got && *got; got = reader.next())
-    look_at(**got, {area.log_data(), 2 * area.log_capacity()});
+    look_at(**got, {area.log_data(), area.log_capacity() + mirror_bytes});
   reader.rewind(from);
   for (auto got = reader.next_range(4096); got && !got->empty();
        got = reader.next_range(4096))

@@ -180,11 +180,11 @@ BOOST_AUTO_TEST_CASE(each_byte_of_the_log_lies_in_one_file_once) {
   auto capacity = program.log_capacity();
   for (std::uint64_t at = 0; at < capacity;) {
     auto place = program.log_at(at);
-    BOOST_TEST(place.bytes == minimum_stripe);
+    BOOST_TEST(place.bytes == log_stripe(capacity));
     BOOST_TEST(place.offset + place.bytes <= capacity / log_files);
     BOOST_TEST(stripes.emplace(place.file, place.offset).second);
     // What is mapped there is what is written there.
-    auto byte = std::byte(at / minimum_stripe + 1);
+    auto byte = std::byte(at / log_stripe(capacity) + 1);
     BOOST_REQUIRE(::pwrite(place.fd, &byte, 1,
                            static_cast<off_t>(place.offset + 7)) == 1);
     BOOST_TEST((program.log_data()[at + 7] == byte));
