@@ -20,11 +20,13 @@ struct graph_memory_list {
   /// Of one device, in bytes that are backed.
   struct usage {
     std::uint64_t now = 0;
+    std::uint64_t idle = 0; ///< of that, not in use
     std::uint64_t used_high = 0;
     std::uint64_t reserved_high = 0;
 
     void add(std::uint64_t bytes) {
       now += bytes;
+      idle += bytes;
       used_high = std::max(used_high, now);
       reserved_high = std::max(reserved_high, now);
     }
@@ -96,7 +98,9 @@ graph_memory::graph_memory(device_address at, request asked)
 
 CUresult graph_memory::make(request what, std::shared_ptr<graph_memory>& out) {
   auto& space = here().space(what.device);
-  if (what.bytes > space.quota())
+  // What a driver takes here, and finds too large when it is launched, is twice
+  // what there is.
+  if (what.bytes / 2 > space.quota())
     return CUDA_ERROR_OUT_OF_MEMORY;
   auto at = take_addresses(what.device, what.bytes);
   if (!at)
@@ -166,6 +170,7 @@ CUresult graph_memory::free() {
 
 void graph_memory::begin_use() {
   in_use_ = true;
+  memory_list().usage_of.at(what.device).idle -= what.bytes;
   memory_list().in_use.emplace(address, shared_from_this());
   // Not the context's: see discard_graph_memory().
   here()
@@ -177,6 +182,7 @@ void graph_memory::begin_use() {
 
 void graph_memory::end_use() {
   in_use_ = false;
+  memory_list().usage_of.at(what.device).idle += what.bytes;
   (void)here().space(what.device).take(address);
 }
 
@@ -194,7 +200,9 @@ bool graph_memory::back() {
 void graph_memory::give_back() {
   if (!std::exchange(backed_, false))
     return;
-  memory_list().usage_of.at(what.device).now -= what.bytes;
+  auto& usage = memory_list().usage_of.at(what.device);
+  usage.now -= what.bytes;
+  usage.idle -= what.bytes;
   // In the log before its room is another's. Work that still uses it comes
   // before what is allocated at these addresses later.
   here().send(call::mem_free{address, what.bytes}, what.device);
@@ -219,12 +227,9 @@ void graph_memory_list::trim(std::uint8_t device) {
 
 std::int64_t graph_memory_list::room(std::uint8_t device) const {
   auto& space = here().space(device);
-  auto out = static_cast<std::int64_t>(space.quota()) -
-             static_cast<std::int64_t>(space.used());
-  for (auto& [at, x] : all)
-    if (x->what.device == device && x->backed_ && !x->in_use_)
-      out += static_cast<std::int64_t>(x->what.bytes);
-  return out;
+  return static_cast<std::int64_t>(space.quota()) -
+         static_cast<std::int64_t>(space.used()) +
+         static_cast<std::int64_t>(usage_of.at(device).idle);
 }
 
 void graph_memory_list::discard(

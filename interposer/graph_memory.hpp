@@ -36,7 +36,8 @@ public:
     std::vector<CUmemAccessDesc> access;
   };
 
-  /// Takes addresses. CUDA_ERROR_OUT_OF_MEMORY for more than the device has.
+  /// Takes addresses. CUDA_ERROR_OUT_OF_MEMORY for more than twice what the
+  /// device has: less than that is a launch's to refuse, as a driver does it.
   static CUresult make(request what, std::shared_ptr<graph_memory>& out);
   graph_memory(device_address at, request asked);
   graph_memory(const graph_memory&) = delete;

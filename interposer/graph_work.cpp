@@ -68,7 +68,7 @@ void locate_in_array(device_address address, CUarray& handle, std::size_t& x,
 
 /// Memory may have been freed since.
 CUresult issue_checked(const operations_work& x, stream& in) {
-  auto code = check_operations(in.owner, x.what);
+  auto code = check_operations(in.owner, x.what, false);
   return code == CUDA_SUCCESS ? issue_operations(in, x.what) : code;
 }
 

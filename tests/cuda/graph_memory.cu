@@ -136,7 +136,21 @@ void by_hand() {
   void* add_other[] = {&q, &sum};
   filled =
       add_kernel(f.graph, filled, reinterpret_cast<void*>(add_to), add_other);
-  add_free(f.graph, filled, q);
+  // Copies and fills may name what is not there yet.
+  int word = 1, *pinned;
+  CHECK(cudaMallocHost(&pinned, sizeof(int)));
+  cudaGraphNode_t copied;
+  CHECK(cudaGraphAddMemcpyNode1D(&copied, f.graph, &filled, 1, pinned, q + 5,
+                                 sizeof(int), cudaMemcpyDeviceToHost));
+  cudaMemsetParams zeros{};
+  zeros.dst = q;
+  zeros.elementSize = 4;
+  zeros.width = n;
+  zeros.height = 1;
+  CHECK(cudaGraphAddMemsetNode(&filled, f.graph, &copied, 1, &zeros));
+  CHECK(cudaGraphAddMemcpyNode1D(&copied, f.graph, &filled, 1, &word, q + 5,
+                                 sizeof(int), cudaMemcpyDeviceToHost));
+  add_free(f.graph, copied, q);
 
   cudaMemAllocNodeParams got{};
   CHECK(cudaGraphMemAllocNodeGetParams(f.allocation, &got));
@@ -152,8 +166,10 @@ void by_hand() {
   for (int i = 0; i < 5; ++i)
     launch(x);
   expect_ramp(sum, 3, 10);
+  EXPECT(*pinned == 8 && word == 0);
   EXPECT_ERROR(cudaFree(f.p), cudaErrorInvalidValue);
   drop(x, f.graph);
+  CHECK(cudaFreeHost(pinned));
   CHECK(cudaFree(sum));
 }
 
@@ -363,7 +379,7 @@ void beyond_what_there_is() {
   auto part = free_now / 10 * 6;
   auto g = new_graph();
   cudaGraphNode_t node = nullptr;
-  auto too_large = wanted(total * 2);
+  auto too_large = wanted(total * 4);
   EXPECT_ERROR(cudaGraphAddMemAllocNode(&node, g, nullptr, 0, &too_large),
                cudaErrorMemoryAllocation);
   node = nullptr;

@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(parameters_of_memory_nodes) {
   x = wanted(64);
   x.accessDescCount = 1;
   refused(x, "CUDA_ERROR_INVALID_VALUE");
-  refused(wanted(total_bytes() + 1), "CUDA_ERROR_OUT_OF_MEMORY");
+  refused(wanted(total_bytes() * 2 + 2), "CUDA_ERROR_OUT_OF_MEMORY");
   CHECK_CODE(cuGraphAddMemAllocNode(&made, graph, nullptr, 0, nullptr),
              CUDA_ERROR_INVALID_VALUE);
 
@@ -373,7 +373,14 @@ BOOST_AUTO_TEST_CASE(captured_allocations_become_nodes) {
 }
 
 BOOST_AUTO_TEST_CASE(what_the_quota_allows_at_one_time) {
-  auto total = total_bytes();
+  // All but a little is somebody else's.
+  CUmemAllocationProp plain{};
+  plain.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  plain.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemGenericAllocationHandle rest = 0;
+  REQUIRE_OK(cuMemCreate(
+      &rest, free_bytes() / granule_bytes * granule_bytes - 10 * granule_bytes,
+      &plain, 0));
   auto part = free_bytes() / 10 * 6;
   // One after the other: each has the room of what the other freed.
   CUgraphNode node = nullptr;
@@ -385,7 +392,7 @@ BOOST_AUTO_TEST_CASE(what_the_quota_allows_at_one_time) {
   REQUIRE_OK(cuGraphUpload(exec, stream));
   for (int i = 0; i < 2; ++i)
     REQUIRE_OK(cuGraphLaunch(exec, stream));
-  BOOST_TEST(attribute(CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) <= total);
+  BOOST_TEST(attribute(CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) == part);
 
   // Both at one time: told before anything is done.
   CUgraph both = nullptr;
@@ -402,6 +409,32 @@ BOOST_AUTO_TEST_CASE(what_the_quota_allows_at_one_time) {
   REQUIRE_OK(cuGraphExecDestroy(too_much));
   REQUIRE_OK(cuGraphDestroy(both));
   REQUIRE_OK(cuGraphLaunch(exec, stream));
+  REQUIRE_OK(cuMemRelease(rest));
+}
+
+BOOST_AUTO_TEST_CASE(more_than_there_is_may_be_described) {
+  auto p = add(graph, total_bytes() + 1);
+  exec = instantiate(graph);
+  CHECK_CODE(cuGraphLaunch(exec, stream), CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_CODE(cuMemFree(p), CUDA_ERROR_INVALID_VALUE);
+}
+
+BOOST_AUTO_TEST_CASE(words_of_memory_that_is_planned) {
+  CUdeviceptr p = 0;
+  CUgraph made = nullptr;
+  CHECK_CODE(cuStreamWriteValue32(stream, add(graph, 64), 5, 0),
+             CUDA_ERROR_INVALID_VALUE);
+  REQUIRE_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  REQUIRE_OK(cuMemAllocAsync(&p, 64, stream));
+  REQUIRE_OK(cuStreamWriteValue32(stream, p, 5, 0));
+  REQUIRE_OK(cuStreamEndCapture(stream, &made));
+  exec = instantiate(made);
+  REQUIRE_OK(cuGraphLaunch(exec, stream));
+  int got = 0;
+  REQUIRE_OK(cuMemcpyDtoH(&got, p, sizeof(got)));
+  BOOST_TEST(got == 5);
+  REQUIRE_OK(cuMemFree(p));
+  REQUIRE_OK(cuGraphDestroy(made));
 }
 
 BOOST_AUTO_TEST_CASE(a_launch_that_fails_leaves_nothing_in_use) {
@@ -421,6 +454,29 @@ BOOST_AUTO_TEST_CASE(a_launch_that_fails_leaves_nothing_in_use) {
   CHECK_CODE(cuGraphLaunch(exec, stream), CUDA_ERROR_INVALID_HANDLE);
   CHECK_CODE(cuMemFree(p), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuGraphLaunch(exec, stream), CUDA_ERROR_INVALID_HANDLE);
+}
+
+BOOST_AUTO_TEST_CASE(memory_of_another_device) {
+  auto params = wanted(mib);
+  params.poolProps.location.id = 1;
+  CUgraphNode node = nullptr;
+  REQUIRE_OK(cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &params));
+  exec = instantiate(graph);
+  REQUIRE_OK(cuGraphLaunch(exec, stream));
+  int device = -1;
+  REQUIRE_OK(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                   params.dptr));
+  BOOST_TEST(device == 1);
+  cuuint64_t there = 0;
+  REQUIRE_OK(cuDeviceGetGraphMemAttribute(1, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
+                                          &there));
+  BOOST_TEST(there == mib);
+  BOOST_TEST(attribute(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT) == 0U);
+  REQUIRE_OK(cuMemFree(params.dptr));
+  REQUIRE_OK(cuDeviceGraphMemTrim(1));
+  REQUIRE_OK(cuDeviceGetGraphMemAttribute(1, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
+                                          &there));
+  BOOST_TEST(there == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(a_reset_takes_all_of_it) {
