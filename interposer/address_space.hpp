@@ -23,6 +23,7 @@ enum class memory_kind : std::uint8_t {
   array,   ///< an array's elements: only copies and textures reach them
   managed, ///< cuMemAllocManaged
   mapped,  ///< cuMemMap: see virtual_memory.hpp
+  graph,   ///< a graph's own, in use: see graph_memory.hpp
 };
 
 /// One allocation. A value.

@@ -239,6 +239,44 @@ CUresult capture_launch(stream& in, const launch_request& what) {
   return capture_work(in, std::move(made));
 }
 
+namespace {
+
+/// Makes work for the graph that the stream is captured into, and adds it.
+template <class Work, class Make>
+CUresult capture_made(stream& in, Work& what, const Make& make) {
+  std::lock_guard guard{lock()};
+  auto* x = of(in);
+  if (x == nullptr)
+    return CUDA_ERROR_ILLEGAL_STATE;
+  if (x->broken)
+    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  auto code = make(*x->into);
+  return code == CUDA_SUCCESS ? add(in, what) : code;
+}
+
+} // namespace
+
+CUresult capture_allocation(stream& in, int device, std::uint64_t bytes,
+                            CUdeviceptr& out) {
+  CUDA_MEM_ALLOC_NODE_PARAMS wanted{};
+  wanted.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  wanted.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  wanted.bytesize = bytes;
+  allocation_work made;
+  auto code = capture_made(in, made, [&](graph& into) {
+    return describe(wanted, in.owner, into, made);
+  });
+  if (code == CUDA_SUCCESS)
+    out = made.what->address;
+  return code;
+}
+
+CUresult capture_free(stream& in, CUdeviceptr at) {
+  free_work made;
+  return capture_made(
+      in, made, [&](graph& into) { return describe_free(at, into, made); });
+}
+
 CUresult capture_record(event& x, stream& in, bool external) {
   if (&x.owner != &in.owner)
     return CUDA_ERROR_INVALID_HANDLE;

@@ -58,6 +58,11 @@ void forget_captured(event& x);
 /// Adds a node behind what the stream did before.
 CUresult capture_work(stream& in, work what);
 CUresult capture_launch(stream& in, const launch_request& what);
+/// cuMemAllocAsync and cuMemFreeAsync: nodes that do it. What may not be freed
+/// does not break the capture.
+CUresult capture_allocation(stream& in, int device, std::uint64_t bytes,
+                            CUdeviceptr& out);
+CUresult capture_free(stream& in, CUdeviceptr at);
 CUresult capture_record(event& x, stream& in, bool external);
 /// What may not happen to a captured stream: breaks the capture.
 CUresult refuse_in_capture(stream& in);

@@ -69,12 +69,12 @@ CUresult finish_seen(stream& in, const end& to, bool async) {
   return (to.managed || elsewhere) && !async ? synchronise(in) : CUDA_SUCCESS;
 }
 
-CUresult examine(const rows& x, const call::extent& size, side named,
-                 end& out) {
+CUresult examine(const stream& in, const rows& x, const call::extent& size,
+                 side named, end& out) {
   auto bytes = span_of(x, size);
   if (x.address == 0 || !bytes || x.address + *bytes < x.address)
     return CUDA_ERROR_INVALID_VALUE;
-  auto found = locate(x.address);
+  auto found = in.is_captured() ? locate_planned(x.address) : locate(x.address);
   out = {found.where, found.device, x, *bytes};
   if (found.where == place::pageable)
     return named == side::device ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -340,10 +340,10 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
   if (size.width == 0 || size.height == 0 || size.depth == 0)
     return CUDA_SUCCESS;
   end to, from;
-  if (auto code = examine(what.to, size, what.to_side, to);
+  if (auto code = examine(in, what.to, size, what.to_side, to);
       code != CUDA_SUCCESS)
     return code;
-  if (auto code = examine(what.from, size, what.from_side, from);
+  if (auto code = examine(in, what.from, size, what.from_side, from);
       code != CUDA_SUCCESS)
     return code;
   if (in.is_captured()) [[unlikely]]
@@ -392,7 +392,7 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
   if (size.width == 0 || size.height == 0)
     return CUDA_SUCCESS;
   end target;
-  if (auto code = examine(to, in_bytes, side::device, target);
+  if (auto code = examine(in, to, in_bytes, side::device, target);
       code != CUDA_SUCCESS)
     return code;
   // Other than a copy (seen with driver 580).

@@ -85,6 +85,7 @@ graph_node& graph::add(work what, std::span<graph_node* const> after) {
       made->after.push_back(x);
   made->handle = to_handle<CUgraphNode>(graph_nodes().add(
       std::make_unique<node_reference>(node_reference{made.get()})));
+  has_memory_ = has_memory_ || interposer::has_memory(made->what);
   nodes_.push_back(std::move(made));
   order_.clear();
   return *nodes_.back();
@@ -168,8 +169,19 @@ std::vector<graph_node*> graph::dependents(const graph_node& x) const {
   return out;
 }
 
+void graph::add_memory_steps(std::vector<memory_step>& out) const {
+  for (auto* x : in_order())
+    interposer::add_memory_steps(x->what, out);
+}
+
+void graph::set_work(graph_node& x, work what) {
+  x.what = std::move(what);
+  has_memory_ = has_memory_ || interposer::has_memory(x.what);
+}
+
 std::unique_ptr<graph> graph::clone() const {
   auto out = std::make_unique<graph>();
+  out->held_by = held_by;
   std::map<const graph_node*, graph_node*> twin;
   for (auto& x : nodes_) {
     auto& made = out->add(interposer::clone(x->what), {});
@@ -226,21 +238,20 @@ CUgraph give_to_program(std::unique_ptr<graph> x) {
   auto& to = of_program();
   std::lock_guard guard{to.mutex};
   auto* raw = x.get();
+  raw->held_by = graph::holder::program;
   to.all[raw] = std::move(x);
   return raw->handle;
 }
 
+std::unique_ptr<graph> take_from_program(CUgraph handle) {
+  auto& from = of_program();
+  std::lock_guard guard{from.mutex};
+  auto entry = from.all.extract(find_graph(handle));
+  return entry.empty() ? nullptr : std::move(entry.mapped());
+}
+
 CUresult destroy_graph(CUgraph handle) {
-  std::unique_ptr<graph> gone;
-  {
-    auto& from = of_program();
-    std::lock_guard guard{from.mutex};
-    auto entry = from.all.extract(find_graph(handle));
-    if (entry.empty())
-      return CUDA_ERROR_INVALID_VALUE;
-    gone = std::move(entry.mapped());
-  }
-  return CUDA_SUCCESS;
+  return take_from_program(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 graph_node* find_node(CUgraphNode handle) noexcept {
@@ -251,15 +262,47 @@ graph_node* find_node(CUgraphNode handle) noexcept {
 // -- launching
 // -----------------------------------------------------------------------------
 
-graph_exec::graph_exec(context& in, const graph& of, std::uint64_t with_flags)
-    : owner(in), flags(with_flags), what(of.clone()) {}
+graph_exec::graph_exec(context& in, graph& of, std::uint64_t with_flags)
+    : owner(in), flags(with_flags), what(of.clone()),
+      instance(std::make_shared<char>()) {
+  if (of.has_memory())
+    of.instance = instance;
+}
 
-CUresult launch(graph_exec& x, stream& in) {
+namespace {
+
+CUresult issue_all(const graph_exec& x, stream& in) {
   for (auto* node : x.what->in_order())
     if (node->enabled)
       if (auto code = issue(node->what, in); code != CUDA_SUCCESS)
         return code;
   return CUDA_SUCCESS;
+}
+
+std::vector<memory_step> memory_steps(const graph_exec& x) {
+  std::vector<memory_step> out;
+  x.what->add_memory_steps(out);
+  return out;
+}
+
+} // namespace
+
+CUresult launch(graph_exec& x, stream& in) {
+  if (!x.what->has_memory()) [[likely]]
+    return issue_all(x, in);
+  auto steps = memory_steps(x);
+  auto free_first =
+      (x.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
+  if (auto code = begin_launch(steps, free_first); code != CUDA_SUCCESS)
+    return code;
+  auto code = issue_all(x, in);
+  if (code != CUDA_SUCCESS)
+    abandon_launch(steps);
+  return code;
+}
+
+CUresult upload(const graph_exec& x) {
+  return x.what->has_memory() ? upload_memory(memory_steps(x)) : CUDA_SUCCESS;
 }
 
 namespace {
@@ -283,8 +326,13 @@ CUresult differ(CUgraphExecUpdateResultInfo& info, CUgraphExecUpdateResult why,
 
 } // namespace
 
-CUresult update(graph_exec& x, const graph& from,
-                CUgraphExecUpdateResultInfo& info) {
+CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info) {
+  auto other = from.instance.lock();
+  if (from.held_by == graph::holder::moved ||
+      (other != nullptr && other != x.instance)) {
+    info = {};
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   const auto& mine = x.what->nodes();
   const auto& theirs = from.nodes();
   if (mine.size() != theirs.size())
@@ -297,7 +345,9 @@ CUresult update(graph_exec& x, const graph& from,
       return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &node);
   }
   for (std::size_t i = 0; i < mine.size(); ++i)
-    mine[i]->what = interposer::clone(theirs[i]->what);
+    x.what->set_work(*mine[i], interposer::clone(theirs[i]->what));
+  if (from.has_memory())
+    from.instance = x.instance;
   info.result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
   info.errorNode = info.errorFromNode = nullptr;
   return CUDA_SUCCESS;

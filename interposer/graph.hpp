@@ -74,6 +74,16 @@ public:
   bool has_cycle() const { return in_order().size() != nodes_.size(); }
   std::vector<graph_node*> dependents(const graph_node& x) const;
 
+  /// Whether a node, or one of a child graph, allocates or frees memory. Nodes
+  /// and edges of such a graph stay, it cannot be cloned, and only one graph
+  /// that can be launched is made of it at a time: what allocates must be one.
+  bool has_memory() const noexcept { return has_memory_; }
+  /// What a launch does to memory, in its order.
+  void add_memory_steps(std::vector<memory_step>& out) const;
+
+  /// Gives a node of this graph other work.
+  void set_work(graph_node& x, work what);
+
   std::unique_ptr<graph> clone() const;
 
   /// Takes `count` of the object's references over.
@@ -82,21 +92,34 @@ public:
 
   CUgraph handle = nullptr;
 
+  enum class holder : std::uint8_t {
+    program,
+    node,  ///< a child node's, made by cloning
+    moved, ///< a child node's, and the program's before
+  };
+  holder held_by = holder::program;
+  /// Alive as long as a graph that can be launched is made of this one, where
+  /// has_memory().
+  std::weak_ptr<const void> instance;
+
 private:
   std::vector<graph_node*> sorted() const;
 
   std::vector<std::unique_ptr<graph_node>> nodes_;
   mutable std::vector<graph_node*> order_; // empty where it is not known
   std::map<CUuserObject, std::uint64_t> kept_;
+  bool has_memory_ = false;
 };
 
 /// A graph that can be launched: a copy.
 struct graph_exec {
-  graph_exec(context& in, const graph& of, std::uint64_t with_flags);
+  graph_exec(context& in, graph& of, std::uint64_t with_flags);
 
   context& owner;
   const std::uint64_t flags;
   std::unique_ptr<graph> what;
+  /// What graph::instance knows of.
+  const std::shared_ptr<const void> instance;
 };
 
 struct node_reference {
@@ -110,6 +133,8 @@ handle_table<graph_exec>& graph_execs();
 CUgraph give_to_program(std::unique_ptr<graph> x);
 /// CUDA_ERROR_INVALID_VALUE for what is not the program's: a child node's.
 CUresult destroy_graph(CUgraph handle);
+/// Null for what is not the program's.
+std::unique_ptr<graph> take_from_program(CUgraph handle);
 
 /// Null when the handle names nothing.
 graph* find_graph(CUgraph handle) noexcept;
@@ -118,9 +143,12 @@ graph_node* find_node(CUgraphNode handle) noexcept;
 /// Appends the work of all nodes that are enabled.
 CUresult launch(graph_exec& x, stream& in);
 
+/// cuGraphUpload: what a launch needs, ahead of it.
+CUresult upload(const graph_exec& x);
+
 /// Makes `x` do what `from` says, where the two have the same shape. What
-/// differed first goes to `info`.
-CUresult update(graph_exec& x, const graph& from,
-                CUgraphExecUpdateResultInfo& info);
+/// differed first goes to `info`. CUDA_ERROR_NOT_SUPPORTED for a graph that was
+/// moved into a node, and for one with memory that something else was made of.
+CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info);
 
 } // namespace vgpu::interposer

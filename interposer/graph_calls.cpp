@@ -62,7 +62,7 @@ CUresult change_edges(CUgraph handle, const CUgraphNode* from,
       return code;
     if (auto code = find_nodes(x, to, count, ends); code != CUDA_SUCCESS)
       return code;
-    if (!are_plain(data, count))
+    if (!are_plain(data, count) || (!add && x.has_memory()))
       return CUDA_ERROR_NOT_SUPPORTED;
     for (std::size_t i = 0; i < count; ++i)
       if (auto code = add ? x.connect(*begins[i], *ends[i])
@@ -106,6 +106,8 @@ CUresult CUDAAPI cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
   return with_graph(originalGraph, [&](graph& x) {
     if (phGraphClone == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
+    if (x.has_memory())
+      return CUDA_ERROR_NOT_SUPPORTED;
     *phGraphClone = give_to_program(x.clone());
     return CUDA_SUCCESS;
   });

@@ -58,10 +58,10 @@ inline bool are_plain(const CUgraphEdgeData* edges, std::size_t count) {
   return true;
 }
 
-/// Adds a node with what `make` fills in.
+/// Adds a node with what `make` fills in, of the graph that it is to be in.
 template <class Work, class Make>
-CUresult add_node(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
-                  std::size_t count, const Make& make) noexcept {
+CUresult add_node_of(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
+                     std::size_t count, const Make& make) noexcept {
   return with_graph(in, [&](graph& x) -> CUresult {
     std::vector<graph_node*> before;
     if (out == nullptr)
@@ -69,11 +69,19 @@ CUresult add_node(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
     if (auto code = find_nodes(x, after, count, before); code != CUDA_SUCCESS)
       return code;
     Work what;
-    if (auto code = make(what); code != CUDA_SUCCESS)
+    if (auto code = make(x, what); code != CUDA_SUCCESS)
       return code;
     *out = x.add(std::move(what), before).handle;
     return CUDA_SUCCESS;
   });
+}
+
+/// Adds a node with what `make` fills in.
+template <class Work, class Make>
+CUresult add_node(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
+                  std::size_t count, const Make& make) noexcept {
+  return add_node_of<Work>(out, in, after, count,
+                           [&](graph&, Work& what) { return make(what); });
 }
 
 /// As guarded, with the instantiated graph that the handle names.
@@ -117,6 +125,16 @@ CUresult set_exec_work(CUgraphExec exec, CUgraphNode node,
 /// Work as the general node structs describe it; CUDA_ERROR_NOT_SUPPORTED for
 /// kinds that nothing here does.
 CUresult describe(const CUgraphNodeParams& from, work& out);
+
+/// A copy of the graph, as a child node's own. CUDA_ERROR_NOT_SUPPORTED for one
+/// that cannot be copied.
+CUresult copy_child(const graph& from, child_work& out);
+
+/// As describe(), for a node that is to be in `into`: the graph of a child node
+/// may be moved there, and memory gets its addresses, which `from` then tells.
+CUresult describe_in(graph& into, CUgraphNodeParams& from, work& out);
+CUresult describe_allocation(graph& into, CUDA_MEM_ALLOC_NODE_PARAMS& from,
+                             allocation_work& out);
 
 /// cuGraphInstantiateWithFlags.
 CUresult instantiate(CUgraphExec* out, CUgraph handle, std::uint64_t flags);

@@ -30,6 +30,12 @@ CUresult set_event(CUgraphExec exec, CUgraphNode node, CUevent event) noexcept {
   });
 }
 
+bool can_be_disabled(const graph_node& x) {
+  auto type = type_of(x.what);
+  return type == CU_GRAPH_NODE_TYPE_KERNEL ||
+         type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET;
+}
+
 CUresult set_kernel(CUgraphExec exec, CUgraphNode node,
                     const CUDA_KERNEL_NODE_PARAMS* params) noexcept {
   return set_exec_work<kernel_work>(
@@ -57,6 +63,8 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, std::uint64_t flags) {
       return CUDA_ERROR_NOT_SUPPORTED;
     if ((flags & ~known_flags) != 0 || x->has_cycle())
       return CUDA_ERROR_INVALID_VALUE;
+    if (x->held_by == graph::holder::moved || !x->instance.expired())
+      return CUDA_ERROR_NOT_SUPPORTED;
     *out = to_handle<CUgraphExec>(
         graph_execs().add(std::make_unique<graph_exec>(in, *x, flags)));
     return CUDA_SUCCESS;
@@ -193,8 +201,7 @@ CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec,
                                      auto* child = find_graph(childGraph);
                                      if (child == nullptr)
                                        return CUDA_ERROR_INVALID_VALUE;
-                                     fresh.what = child->clone();
-                                     return CUDA_SUCCESS;
+                                     return copy_child(*child, fresh);
                                    });
 }
 
@@ -216,9 +223,7 @@ CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec hGraphExec,
                                        CUgraphNode hNode,
                                        unsigned int isEnabled) {
   return with_node_of(hGraphExec, hNode, [&](graph_exec&, graph_node& mine) {
-    auto type = type_of(mine.what);
-    if (type != CU_GRAPH_NODE_TYPE_KERNEL &&
-        type != CU_GRAPH_NODE_TYPE_MEMCPY && type != CU_GRAPH_NODE_TYPE_MEMSET)
+    if (!can_be_disabled(mine))
       return CUDA_ERROR_INVALID_VALUE;
     mine.enabled = isEnabled != 0;
     return CUDA_SUCCESS;
@@ -229,35 +234,9 @@ CUresult CUDAAPI cuGraphNodeGetEnabled(CUgraphExec hGraphExec,
                                        CUgraphNode hNode,
                                        unsigned int* isEnabled) {
   return with_node_of(hGraphExec, hNode, [&](graph_exec&, graph_node& mine) {
-    if (isEnabled == nullptr)
+    if (isEnabled == nullptr || !can_be_disabled(mine))
       return CUDA_ERROR_INVALID_VALUE;
     *isEnabled = mine.enabled ? 1 : 0;
     return CUDA_SUCCESS;
   });
-}
-
-// -- memory of graphs: none
-// -----------------------------------------------------------------------------
-
-CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice,
-                                              CUgraphMem_attribute attr,
-                                              void* value) {
-  return guarded([&] {
-    if (value == nullptr || attr < CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT ||
-        attr > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
-      return CUDA_ERROR_INVALID_VALUE;
-    *static_cast<cuuint64_t*>(value) = 0;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice, CUgraphMem_attribute,
-                                              void* value) {
-  return guarded([&] {
-    return value == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice) {
-  return guarded([] { return CUDA_SUCCESS; });
 }

@@ -52,10 +52,10 @@ CUresult add_event_node(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
 CUresult add_any(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
                  const CUgraphEdgeData* edges, std::size_t count,
                  CUgraphNodeParams* params) noexcept {
-  return add_node<work>(out, in, after, count, [&](work& what) {
+  return add_node_of<work>(out, in, after, count, [&](graph& x, work& what) {
     if (params == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    return are_plain(edges, count) ? describe(*params, what)
+    return are_plain(edges, count) ? describe_in(x, *params, what)
                                    : CUDA_ERROR_NOT_SUPPORTED;
   });
 }
@@ -118,8 +118,10 @@ CUresult describe(const CUgraphNodeParams& from, work& out) {
     auto* child = find_graph(from.graph.graph);
     if (child == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    out = child_work{child->clone()};
-    return CUDA_SUCCESS;
+    child_work what;
+    auto code = copy_child(*child, what);
+    out = std::move(what);
+    return code;
   }
   case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     out = event_record_work{from.eventRecord.event};
@@ -198,8 +200,7 @@ CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode* phGraphNode,
                                 auto* child = find_graph(childGraph);
                                 if (child == nullptr)
                                   return CUDA_ERROR_INVALID_VALUE;
-                                what.what = child->clone();
-                                return CUDA_SUCCESS;
+                                return copy_child(*child, what);
                               });
 }
 
@@ -266,6 +267,8 @@ CUresult graph_add_node_v1(CUgraphNode* out, CUgraph in,
 
 CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode hNode) {
   return with_node(hNode, [](graph_node& x) {
+    if (x.in->has_memory())
+      return CUDA_ERROR_NOT_SUPPORTED;
     x.in->remove(x);
     return CUDA_SUCCESS;
   });

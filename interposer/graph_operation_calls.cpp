@@ -37,7 +37,7 @@ CUresult describe(const CUDA_BATCH_MEM_OP_NODE_PARAMS& from,
       (from.count != 0 && from.paramArray == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
   value_operations what{from.paramArray, from.count};
-  if (auto code = check_operations(*in, what); code != CUDA_SUCCESS)
+  if (auto code = check_operations(*in, what, true); code != CUDA_SUCCESS)
     return code;
   out.what.assign(what.begin(), what.end());
   out.context = in->handle;

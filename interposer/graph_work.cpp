@@ -3,6 +3,9 @@
 #include "interposer/array.hpp"
 #include "interposer/graph.hpp"
 #include "interposer/host_call.hpp"
+#include "interposer/peers.hpp"
+#include "interposer/process.hpp"
+#include "interposer/session.hpp"
 #include "interposer/stream_value.hpp"
 
 #include <algorithm>
@@ -65,8 +68,15 @@ void locate_in_array(device_address address, CUarray& handle, std::size_t& x,
 
 /// Memory may have been freed since.
 CUresult issue_checked(const operations_work& x, stream& in) {
-  auto code = check_operations(in.owner, x.what);
+  auto code = check_operations(in.owner, x.what, false);
   return code == CUDA_SUCCESS ? issue_operations(in, x.what) : code;
+}
+
+/// Whether it may was asked before the launch; edges may allow to come to it
+/// before what allocates it, and then there is nothing to do.
+CUresult issue_free(const free_work& x) {
+  (void)x.what->free();
+  return CUDA_SUCCESS;
 }
 
 CUresult issue_child(const child_work& x, stream& in) {
@@ -93,7 +103,9 @@ CUgraphNodeType type_of(const work& x) noexcept {
           [](const operations_work&) {
             return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
           },
-          [](const child_work&) { return CU_GRAPH_NODE_TYPE_GRAPH; }},
+          [](const child_work&) { return CU_GRAPH_NODE_TYPE_GRAPH; },
+          [](const allocation_work&) { return CU_GRAPH_NODE_TYPE_MEM_ALLOC; },
+          [](const free_work&) { return CU_GRAPH_NODE_TYPE_MEM_FREE; }},
       x);
 }
 
@@ -103,6 +115,22 @@ bool waits_for_values(const work& x) noexcept {
                        [](auto& node) { return waits_for_values(node->what); });
   auto* own = std::get_if<operations_work>(&x);
   return own != nullptr && any_waits(own->what);
+}
+
+bool has_memory(const work& x) noexcept {
+  if (auto* child = std::get_if<child_work>(&x); child != nullptr)
+    return child->what->has_memory();
+  return std::holds_alternative<allocation_work>(x) ||
+         std::holds_alternative<free_work>(x);
+}
+
+void add_memory_steps(const work& x, std::vector<memory_step>& out) {
+  if (auto* child = std::get_if<child_work>(&x); child != nullptr)
+    child->what->add_memory_steps(out);
+  else if (auto* made = std::get_if<allocation_work>(&x); made != nullptr)
+    out.push_back({made->what, true});
+  else if (auto* gone = std::get_if<free_work>(&x); gone != nullptr)
+    out.push_back({gone->what, false});
 }
 
 work clone(const work& x) {
@@ -126,7 +154,9 @@ CUresult issue(const work& x, stream& in) {
           [&](const event_record_work& w) { return issue_record(w, in); },
           [&](const event_wait_work& w) { return issue_wait(w, in); },
           [&](const operations_work& w) { return issue_checked(w, in); },
-          [&](const child_work& w) { return issue_child(w, in); }},
+          [&](const child_work& w) { return issue_child(w, in); },
+          [](const allocation_work& w) { return w.what->allocate(); },
+          [](const free_work& w) { return issue_free(w); }},
       x);
 }
 
@@ -175,6 +205,69 @@ CUresult describe(const CUDA_HOST_NODE_PARAMS& from, host_work& out) {
     return CUDA_ERROR_INVALID_VALUE;
   out.what = from;
   return CUDA_SUCCESS;
+}
+
+namespace {
+
+/// Who else is to use it must be able to.
+CUresult check_access(const CUDA_MEM_ALLOC_NODE_PARAMS& x) {
+  const auto& devices = here().devices();
+  if (x.accessDescCount > devices.size() ||
+      (x.accessDescCount != 0 && x.accessDescs == nullptr))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto owner = static_cast<std::size_t>(x.poolProps.location.id);
+  for (std::size_t i = 0; i < x.accessDescCount; ++i) {
+    const auto& by = x.accessDescs[i].location;
+    auto who = static_cast<std::size_t>(by.id);
+    if (by.type != CU_MEM_LOCATION_TYPE_DEVICE || by.id < 0 ||
+        who >= devices.size())
+      return CUDA_ERROR_INVALID_VALUE;
+    if (who != owner && !can_reach(devices[who], devices[owner]))
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+/// In the order in which a driver says so (580 on an H100).
+CUresult check_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS& x) {
+  const auto& pool = x.poolProps;
+  const auto& at = pool.location;
+  if (x.bytesize == 0 || pool.allocType == CU_MEM_ALLOCATION_TYPE_INVALID ||
+      at.type == CU_MEM_LOCATION_TYPE_INVALID)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (pool.handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
+      pool.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      at.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (at.id < 0 || static_cast<std::size_t>(at.id) >= here().devices().size())
+    return CUDA_ERROR_INVALID_VALUE;
+  return check_access(x);
+}
+
+} // namespace
+
+CUresult describe(const CUDA_MEM_ALLOC_NODE_PARAMS& from, const context& in,
+                  const graph& into, allocation_work& out) {
+  if (into.held_by != graph::holder::program)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (auto code = check_allocation(from); code != CUDA_SUCCESS)
+    return code;
+  return graph_memory::make(
+      {.owner = into.handle,
+       .device = static_cast<std::uint8_t>(from.poolProps.location.id),
+       .context = in.id.load(),
+       .bytes = from.bytesize,
+       .pool = from.poolProps,
+       .access = {from.accessDescs, from.accessDescs + from.accessDescCount}},
+      out.what);
+}
+
+CUresult describe_free(CUdeviceptr at, const graph& into, free_work& out) {
+  if (into.held_by != graph::holder::program)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  out.what = find_graph_memory(at);
+  return out.what == nullptr ? CUDA_ERROR_INVALID_VALUE
+                             : out.what->claim_free(into.handle);
 }
 
 CUDA_KERNEL_NODE_PARAMS kernel_params(const kernel_work& x,

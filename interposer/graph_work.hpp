@@ -2,6 +2,7 @@
 #pragma once
 
 #include "interposer/copies.hpp"
+#include "interposer/graph_memory.hpp"
 #include "interposer/launch.hpp"
 #include "interposer/stream_event.hpp"
 
@@ -55,9 +56,18 @@ struct child_work {
   std::unique_ptr<graph> what;
 };
 
-using work = std::variant<empty_work, kernel_work, copy_work, fill_work,
-                          host_work, event_record_work, event_wait_work,
-                          operations_work, child_work>;
+struct allocation_work {
+  std::shared_ptr<graph_memory> what;
+};
+
+struct free_work {
+  std::shared_ptr<graph_memory> what;
+};
+
+using work =
+    std::variant<empty_work, kernel_work, copy_work, fill_work, host_work,
+                 event_record_work, event_wait_work, operations_work,
+                 child_work, allocation_work, free_work>;
 
 CUgraphNodeType type_of(const work& x) noexcept;
 
@@ -65,8 +75,15 @@ CUgraphNodeType type_of(const work& x) noexcept;
 /// come in any order it is to be the last.
 bool waits_for_values(const work& x) noexcept;
 
-/// A copy, child graphs and all.
+/// Whether it allocates or frees memory: see graph::has_memory().
+bool has_memory(const work& x) noexcept;
+
+/// A copy, child graphs and all. Memory is the same: a graph that has any is
+/// not to be copied but to be launched.
 work clone(const work& x);
+
+/// Adds what it does to memory.
+void add_memory_steps(const work& x, std::vector<memory_step>& out);
 
 /// Appends the calls that do it, in the stream's order. What it refers to may
 /// have gone since: then the code says so.
@@ -83,6 +100,14 @@ CUresult describe(const CUDA_MEMSET_NODE_PARAMS& from, fill_work& out);
 CUresult describe(const CUDA_HOST_NODE_PARAMS& from, host_work& out);
 CUresult describe(const CUDA_BATCH_MEM_OP_NODE_PARAMS& from,
                   operations_work& out);
+/// For a node of `into`, on the device that they name.
+/// CUDA_ERROR_NOT_SUPPORTED for other memory than the device's own, and where
+/// `into` is a node's.
+CUresult describe(const CUDA_MEM_ALLOC_NODE_PARAMS& from, const context& in,
+                  const graph& into, allocation_work& out);
+/// CUDA_ERROR_INVALID_VALUE for what no graph allocates, and for what another
+/// node frees already.
+CUresult describe_free(CUdeviceptr at, const graph& into, free_work& out);
 
 // -- and back
 // -----------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 #include "interposer/memory.hpp"
 
+#include "interposer/graph_memory.hpp"
 #include "interposer/managed.hpp"
 #include "interposer/managed_advice.hpp"
 #include "interposer/pinned_writes.hpp"
@@ -119,6 +120,8 @@ CUresult free_device(device_address at) {
   if (!known || known->address != at || known->kind == memory_kind::global ||
       known->kind == memory_kind::array)
     return CUDA_ERROR_INVALID_VALUE;
+  if (known->kind == memory_kind::graph)
+    return free_graph_memory(at);
   auto what = space.take(at);
   if (!what)
     return CUDA_ERROR_INVALID_VALUE;
@@ -160,11 +163,19 @@ void free_all(context& of) {
   auto id = of.id.load();
   for (auto& x : s.space(of.device_index()).take_all(id))
     release_device(x, of.device_index());
+  discard_graph_memory(id);
   auto pinned = s.host_space().take_all(id);
   if (!pinned.empty())
     wait_for_devices();
   for (auto& x : pinned)
     release_pinned(x, of.device_index());
+}
+
+located locate_planned(device_address at) {
+  auto found = locate(at);
+  if (found.where == place::device && !found.in)
+    found.in = planned_allocation(at);
+  return found;
 }
 
 located locate(device_address at) {

@@ -50,6 +50,9 @@ struct located {
   std::optional<allocation> in;
 };
 located locate(device_address at);
+/// Likewise, for work that is only described: what a graph will have allocated
+/// when it comes to the work is there.
+located locate_planned(device_address at);
 /// Whether [at, at + bytes) lies in one allocation of managed memory, or in one
 /// managed variable.
 bool is_managed(device_address at, std::uint64_t bytes);

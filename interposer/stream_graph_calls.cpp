@@ -185,8 +185,8 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
 
 CUresult CUDAAPI cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
   return in_stream(hStream, [&](stream&) {
-    return graph_execs().find(hGraphExec) == nullptr ? CUDA_ERROR_INVALID_VALUE
-                                                     : CUDA_SUCCESS;
+    auto* x = graph_execs().find(hGraphExec);
+    return x == nullptr ? CUDA_ERROR_INVALID_VALUE : upload(*x);
   });
 }
 

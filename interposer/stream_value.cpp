@@ -27,8 +27,8 @@ bool promises(const context& in, CUdevice_attribute what) {
 /// Whose word it is: the device's, or the program's own.
 enum class owner : std::uint8_t { nobody, device, program };
 
-owner owner_of(device_address at, std::uint64_t bytes) {
-  auto found = locate(at);
+owner owner_of(device_address at, std::uint64_t bytes, bool planned = false) {
+  auto found = planned ? locate_planned(at) : locate(at);
   switch (found.where) {
   case place::pinned:
     return found.in && found.in->holds(at, bytes) ? owner::program
@@ -70,9 +70,11 @@ awaited_value word_of(const CUstreamBatchMemOpParams& x) {
   return out;
 }
 
-CUresult check_word(const context& in, const CUstreamBatchMemOpParams& x) {
+CUresult check_word(const context& in, const CUstreamBatchMemOpParams& x,
+                    bool planned) {
   auto word = word_of(x);
-  if (!word.is_sound() || owner_of(word.address, word.bytes) == owner::nobody)
+  if (!word.is_sound() ||
+      owner_of(word.address, word.bytes, planned) == owner::nobody)
     return CUDA_ERROR_INVALID_VALUE;
   if (word.bytes == 8 &&
       !promises(in, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS))
@@ -86,12 +88,13 @@ CUresult check_flush(const context& in) {
              : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult check_wait(const context& in, const CUstreamBatchMemOpParams& x) {
+CUresult check_wait(const context& in, const CUstreamBatchMemOpParams& x,
+                    bool planned) {
   auto flags = x.waitValue.flags;
   auto flush = static_cast<unsigned>(CU_STREAM_WAIT_VALUE_FLUSH);
   if ((flags & ~(wait_tests | flush)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (auto code = check_word(in, x); code != CUDA_SUCCESS)
+  if (auto code = check_word(in, x, planned); code != CUDA_SUCCESS)
     return code;
   if ((flags & wait_tests) == CU_STREAM_WAIT_VALUE_NOR &&
       !promises(in, CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR))
@@ -99,18 +102,19 @@ CUresult check_wait(const context& in, const CUstreamBatchMemOpParams& x) {
   return (flags & flush) != 0 ? check_flush(in) : CUDA_SUCCESS;
 }
 
-CUresult check_operation(const context& in, const CUstreamBatchMemOpParams& x) {
+CUresult check_operation(const context& in, const CUstreamBatchMemOpParams& x,
+                         bool planned) {
   switch (x.operation) {
   case CU_STREAM_MEM_OP_WAIT_VALUE_32:
   case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-    return check_wait(in, x);
+    return check_wait(in, x, planned);
   case CU_STREAM_MEM_OP_WRITE_VALUE_32:
   case CU_STREAM_MEM_OP_WRITE_VALUE_64:
     return (x.writeValue.flags &
             ~static_cast<unsigned>(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)) !=
                    0
                ? CUDA_ERROR_INVALID_VALUE
-               : check_word(in, x);
+               : check_word(in, x, planned);
   case CU_STREAM_MEM_OP_BARRIER:
     return x.memoryBarrier.flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU
                ? CUDA_ERROR_INVALID_VALUE
@@ -151,9 +155,10 @@ CUresult issue_write(stream& in, const awaited_value& word) {
 
 } // namespace
 
-CUresult check_operations(const context& in, value_operations what) {
+CUresult check_operations(const context& in, value_operations what,
+                          bool planned) {
   for (const auto& x : what)
-    if (auto code = check_operation(in, x); code != CUDA_SUCCESS)
+    if (auto code = check_operation(in, x, planned); code != CUDA_SUCCESS)
       return code;
   return CUDA_SUCCESS;
 }
@@ -175,7 +180,8 @@ CUresult issue_operations(stream& in, value_operations what) {
 }
 
 CUresult do_operations(stream& in, value_operations what) {
-  if (auto code = check_operations(in.owner, what); code != CUDA_SUCCESS)
+  if (auto code = check_operations(in.owner, what, in.is_captured());
+      code != CUDA_SUCCESS)
     return code;
   if (in.is_captured())
     return capture_work(in, operations_work{{what.begin(), what.end()}});

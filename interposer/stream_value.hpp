@@ -18,8 +18,10 @@ using value_operations = std::span<const CUstreamBatchMemOpParams>;
 /// What the driver checks of them at once: CUDA_ERROR_INVALID_VALUE for an
 /// address that is no memory of the program's or not aligned, and for unknown
 /// operations and flags; CUDA_ERROR_NOT_SUPPORTED for what the device's
-/// attributes do not promise.
-CUresult check_operations(const context& in, value_operations what);
+/// attributes do not promise. Where they are `planned`, what a graph will have
+/// allocated is memory of the program's too.
+CUresult check_operations(const context& in, value_operations what,
+                          bool planned);
 
 /// Appends them, in order. Words of device memory are the device's affair;
 /// those of pinned and registered memory are the program's own (host_call.hpp).

@@ -93,15 +93,27 @@ CUresult CUDAAPI cuStreamAddCallback(CUstream hStream,
 // -- stream-ordered memory
 // -----------------------------------------------------------
 
+namespace {
+
+/// Nothing is a null pointer, which may be freed.
+CUresult allocate_in_order(stream& s, pool& from, std::size_t bytes,
+                           CUdeviceptr* out) {
+  if (out == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == 0) {
+    *out = 0;
+    return CUDA_SUCCESS;
+  }
+  return s.is_captured() ? capture_allocation(s, from.device, bytes, *out)
+                         : allocate_from(s.owner, from, bytes, *out);
+}
+
+} // namespace
+
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize,
                                  CUstream hStream) {
   return in_stream(hStream, [&](stream& s) {
-    if (dptr == nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (s.is_captured())
-      return refuse_in_capture(s);
-    return allocate_from(s.owner, current_pool(s.owner.device), bytesize,
-                         *dptr);
+    return allocate_in_order(s, current_pool(s.owner.device), bytesize, dptr);
   });
 }
 
@@ -110,17 +122,16 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize,
                                          CUstream hStream) {
   return in_stream(hStream, [&](stream& s) {
     auto* from = pools().find(pool_handle);
-    if (dptr == nullptr || from == nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (s.is_captured())
-      return refuse_in_capture(s);
-    return allocate_from(s.owner, *from, bytesize, *dptr);
+    return from == nullptr ? CUDA_ERROR_INVALID_VALUE
+                           : allocate_in_order(s, *from, bytesize, dptr);
   });
 }
 
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   return in_stream(hStream, [&](stream& s) {
-    return s.is_captured() ? refuse_in_capture(s) : free_to_pool(dptr);
+    if (dptr == 0)
+      return CUDA_SUCCESS;
+    return s.is_captured() ? capture_free(s, dptr) : free_to_pool(dptr);
   });
 }
 

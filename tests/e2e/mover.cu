@@ -200,6 +200,53 @@ static cudaGraphExec_t make_graph(cudaStream_t stream, unsigned* values) {
   return exec;
 }
 
+/// Memory that a graph allocates: some that it frees itself, and some that is
+/// there from one round to the next, or is gone and trimmed.
+struct graph_memory {
+  unsigned *kept = nullptr, *passing = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  bool is_there = false;
+
+  graph_memory(cudaStream_t stream, const unsigned* values) {
+    cudaGraph_t graph;
+    auto bytes = n * sizeof(unsigned);
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal),
+          "capture");
+    check(cudaMallocAsync(&passing, bytes, stream), "captured allocation");
+    check(cudaMemcpyAsync(passing, values, bytes, cudaMemcpyDeviceToDevice,
+                          stream),
+          "captured copy");
+    check(cudaMallocAsync(&kept, bytes, stream), "captured allocation");
+    mix<<<n / 256, 256, 0, stream>>>(passing);
+    check(
+        cudaMemcpyAsync(kept, passing, bytes, cudaMemcpyDeviceToDevice, stream),
+        "captured copy");
+    check(cudaFreeAsync(passing, stream), "captured free");
+    check(cudaStreamEndCapture(stream, &graph), "end of capture");
+    check(cudaGraphInstantiate(&exec, graph,
+                               cudaGraphInstantiateFlagAutoFreeOnLaunch),
+          "cudaGraphInstantiate");
+  }
+
+  uint64_t round(cudaStream_t stream, int number, uint64_t sum) {
+    if (is_there) {
+      std::vector<unsigned> got(n);
+      check(cudaMemcpyAsync(got.data(), kept, n * sizeof(unsigned),
+                            cudaMemcpyDeviceToHost, stream),
+            "copy of a graph's memory");
+      check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+      sum = hash(got.data(), n * sizeof(unsigned), sum);
+    }
+    check(cudaGraphLaunch(exec, stream), "launch of a graph with memory");
+    is_there = number % 3 != 0;
+    if (!is_there) {
+      check(cudaFreeAsync(kept, stream), "free of a graph's memory");
+      check(cudaDeviceGraphMemTrim(0), "cudaDeviceGraphMemTrim");
+    }
+    return sum;
+  }
+};
+
 __global__ void fill(unsigned* to, unsigned seed) {
   size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x;
   to[i] = (static_cast<unsigned>(i) + seed) * 2654435761u;
@@ -264,6 +311,7 @@ int main(int argc, char** argv) {
   ballast heavy(argc > first + 2 ? std::atoi(argv[first + 2]) : 0);
   check(cudaDeviceSynchronize(), "first synchronisation");
   auto graph = make_graph(stream, values);
+  graph_memory passing(stream, values);
   check(cudaEventRecord(begin, stream), "record");
   check(cudaGraphLaunch(graph, stream), "first launch of the graph");
   check(cudaEventRecord(end, stream), "record");
@@ -296,6 +344,7 @@ int main(int argc, char** argv) {
     auto sum = hash(pinned, n * sizeof(unsigned), 14695981039346656037ull);
     sum = hash(picture.data(), picture.size() * 4, sum);
     sum = heavy.round(round, placed.round(round, sum));
+    sum = passing.round(stream, round, sum);
     if (clocked) {
       unsigned host;
       stamp<<<1, 1>>>(dev_stamp);
