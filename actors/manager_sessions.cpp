@@ -42,7 +42,8 @@ policy::cluster_view manager_core::view() const {
     to.alive = node.state == node_record::stage::alive;
     for (const auto& pgpu : node.info.pgpus)
       to.pgpus.push_back({pgpu.ordinal, pgpu.facts.total_memory, 0, 0, 0,
-                          pgpu.state == "healthy", pgpu.backend});
+                          pgpu.state == "healthy", pgpu.backend,
+                          pgpu.facts.name});
   }
   for (const auto& [id, x] : sessions_) {
     auto i = index.find(x.where.node);
@@ -52,6 +53,7 @@ policy::cluster_view manager_core::view() const {
       if (std::count(x.where.pgpus.begin(), x.where.pgpus.end(),
                      pgpu.ordinal) != 0) {
         pgpu.reserved += x.spec.memory;
+        pgpu.held += std::max(x.spec.memory, x.load.memory_bytes);
         pgpu.shares += x.spec.share;
         ++pgpu.sessions;
       }
@@ -77,6 +79,8 @@ policy::demand manager_core::demand_of(const session_record& x) const {
                   ? policy::demand::locality::local_only
                   : policy::demand::locality::local_first;
   out.beside_somebody = static_cast<bool>(x.spec.beside);
+  if (!x.spec.beside && !x.spec.apart)
+    return out;
   for (const auto& [id, other] : sessions_) {
     if (other.stage == session_stage::waiting || id == x.id)
       continue;
