@@ -12,8 +12,8 @@ namespace vgpu::policy {
 
 namespace {
 
-/// A pGPU that had less time left than this may have made somebody wait.
-constexpr double busy_from = 0.9;
+/// A pGPU that was busier than this may have made somebody wait.
+constexpr double busy_from = 0.7;
 constexpr double rounding = 1e-9;
 
 /// A pGPU, and what its vGPUs come to.
@@ -160,10 +160,11 @@ bool gains(const balanced_pgpu& from, const balanced_pgpu& to,
 double load_of(double used, double used_by_all, std::size_t users,
                double limit) {
   used = std::clamp(used, 0.0, 1.0);
-  if (used_by_all < busy_from || users < 2)
+  if (used_by_all <= busy_from || users < 2)
     return used;
-  auto alone = used * std::max(1.0, static_cast<double>(users) / used_by_all);
-  return std::min({alone, std::max(limit, used), 1.0});
+  auto crowded = std::min(1.0, (used_by_all - busy_from) / (1 - busy_from));
+  auto more = std::max(0.0, static_cast<double>(users) / used_by_all - 1);
+  return std::min({used + used * more * crowded, std::max(limit, used), 1.0});
 }
 
 double imbalance_of(const balance_view& view) {

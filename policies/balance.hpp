@@ -55,7 +55,8 @@ struct balance_view {
 /// were at it, `users` of which used it at all. On a pGPU that had time left,
 /// nobody waited: everybody used what he wanted. On one that had none, what
 /// each used is what was left to him by others, unless it worked for several at
-/// a time. `limit`, in (0, 1], is what it may use.
+/// a time; in between, it is in between. `limit`, in (0, 1], is what it may
+/// use.
 double load_of(double used, double used_by_all, std::size_t users,
                double limit);
 

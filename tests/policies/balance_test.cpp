@@ -224,6 +224,8 @@ BOOST_AUTO_TEST_CASE(a_load_is_what_one_would_use_alone) {
   // Time was left: nobody waited.
   BOOST_TEST(load_of(0.3, 0.6, 2, 1) == 0.3);
   BOOST_TEST(load_of(1, 1, 1, 1) == 1);
+  // Almost none was: it is in between.
+  BOOST_TEST((load_of(0.4, 0.8, 2, 1) > 0.5 && load_of(0.4, 0.8, 2, 1) < 0.7));
   // Eight that take turns would each use all.
   BOOST_TEST(load_of(0.125, 1, 8, 1) == 1);
   // A device that works for all at once says so itself.
