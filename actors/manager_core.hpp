@@ -206,6 +206,7 @@ private:
   void client_gone(const std::string& peer);
   void client_back(const std::string& peer, const std::string& name);
   void place(session_record& x);
+  void wait_for_place(session_record& x, std::string why);
   void start(session_record& x, policy::place where);
   void displace(session_record& x, const std::string& reason, bool failed);
   void give_up(session_record& x, const std::string& why);

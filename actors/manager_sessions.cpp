@@ -339,19 +339,31 @@ void manager_core::place(session_record& x) {
   for (const auto& where : kept_)
     policy::keep(cluster, where);
   auto found = choose_for(x, cluster);
-  if (auto* none = std::get_if<policy::no_place>(&found)) {
-    if (x.wait_until && !x.had_lease && now_ >= *x.wait_until)
-      return stop_waiting(x, none->why);
-    if (x.wait_until && !x.had_lease)
-      due(*x.wait_until);
-    if (x.waiting_because != none->why) {
-      x.waiting_because = none->why;
-      emit("session-waiting", "no place now: " + none->why, about_session(x));
-      save(x);
-    }
-    return;
-  }
+  if (auto* none = std::get_if<policy::no_place>(&found))
+    return wait_for_place(x, none->why);
   start(x, std::get<policy::place>(std::move(found)));
+}
+
+/// Why it waits is always right in the status; it is told once.
+void manager_core::wait_for_place(session_record& x, std::string why) {
+  auto lacks = policy::why_waiting(view_for_placement(), kept_, demand_of(x));
+  if (!lacks.empty())
+    why += ": " + lacks;
+  if (x.wait_until && !x.had_lease && now_ >= *x.wait_until)
+    return stop_waiting(x, why);
+  if (x.wait_until && !x.had_lease)
+    due(*x.wait_until);
+  auto known = !std::exchange(x.waiting_because, why).empty();
+  if (known)
+    return;
+  emit("session-waiting", "no place now: " + why, about_session(x));
+  save(x);
+  control::event told;
+  told.kind = "session-waiting";
+  told.session = x.id;
+  told.vgpu = x.vgpu;
+  told.text = std::move(why);
+  answer(x.client_peer, x.request, std::move(told));
 }
 
 void manager_core::start(session_record& x, policy::place where) {
