@@ -1,5 +1,7 @@
 #include "actors/client.hpp"
 
+#include "actors/printable.hpp"
+
 #include <spdlog/spdlog.h>
 
 #include <variant>
@@ -154,6 +156,20 @@ void take(self_ptr self, const control::pause_session& order) {
                                "its program is gone", 0, 0});
 }
 
+/// News of a session, which changes nothing.
+void take(self_ptr self, const control::event& what, std::uint64_t request) {
+  auto* x = find(self, [&](const client_session& s) {
+    return request != 0 ? s.request == request
+                        : s.lease && s.lease->session == what.session;
+  });
+  if (x == nullptr)
+    return;
+  spdlog::info("{} (process {}) waits for a GPU: {}",
+               printable(x->program.name), x->program.pid,
+               printable(what.text));
+  self->send(x->io, std::make_shared<const control::event>(what));
+}
+
 void take(self_ptr self, const control::envelope& in) {
   if (auto* lease = std::get_if<control::lease>(&in.body))
     take(self, *lease, in.request);
@@ -161,6 +177,8 @@ void take(self_ptr self, const control::envelope& in) {
     take(self, *why, in.request);
   else if (auto* order = std::get_if<control::pause_session>(&in.body))
     take(self, *order);
+  else if (auto* news = std::get_if<control::event>(&in.body))
+    take(self, *news, in.request);
   else if (std::holds_alternative<control::welcome>(in.body)) {
     self->state.up = true;
     for (auto& [key, session] : self->state.sessions) {

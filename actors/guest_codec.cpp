@@ -86,6 +86,7 @@ result<hello> decode_hello(std::span<const std::uint64_t> words) {
         out.specification.snapshot_ms =
             std::max(wish.getSnapshotMs(), control::shortest_snapshot_ms);
         out.resumed = in.getResumed();
+        out.hears_waiting = in.getHearsWaiting();
         return out;
       });
 }
@@ -131,6 +132,12 @@ std::vector<std::uint64_t> encode_refusal(const control::refusal& why) {
   auto refused = message.initRoot<wire::GuestWelcome>().initRefused();
   refused.setCode(static_cast<std::uint32_t>(why.code));
   refused.setReason(why.reason);
+  return flat(message);
+}
+
+std::vector<std::uint64_t> encode_waiting(const std::string& why) {
+  capnp::MallocMessageBuilder message;
+  message.initRoot<wire::GuestWelcome>().setWaiting(why);
   return flat(message);
 }
 

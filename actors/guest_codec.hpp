@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace vgpu::guest {
@@ -16,6 +17,7 @@ struct hello {
   control::program program;
   control::specification specification;
   bool resumed = false;
+  bool hears_waiting = false; // takes what encode_waiting() makes
 };
 
 /// What a program says first. A fault where it is malformed.
@@ -27,6 +29,8 @@ result<std::uint64_t> decode_notice(std::span<const std::uint64_t> words);
 
 std::vector<std::uint64_t> encode_welcome(const control::lease& lease);
 std::vector<std::uint64_t> encode_refusal(const control::refusal& why);
+/// Why there is no place yet; a welcome or a refusal follows.
+std::vector<std::uint64_t> encode_waiting(const std::string& why);
 
 struct ticket {
   control::lease lease; // without its devices

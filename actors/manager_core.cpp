@@ -341,6 +341,7 @@ void manager_core::on_tick(time_point now) {
   look_at_movements();
   reclaim_idle();
   retry_waiting();
+  look_at_balance();
   serve_waiters();
   look_idle();
   find_next_deadline();
@@ -392,6 +393,8 @@ void manager_core::find_next_deadline() {
     due(*until);
   if (save_usage_at_)
     due(*save_usage_at_);
+  if (balance_at_)
+    due(*balance_at_);
   if (auto when = idle_ones().look_again)
     due(*when);
 }

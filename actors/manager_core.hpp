@@ -8,6 +8,7 @@
 #include "actors/protocol.hpp"
 #include "actors/records.hpp"
 #include "actors/store.hpp"
+#include "policies/balance.hpp"
 #include "policies/placement.hpp"
 #include "policies/reclaim.hpp"
 #include "policies/views.hpp"
@@ -28,6 +29,11 @@ struct manager_options {
   policy::liveness_options liveness;
   policy::restart_options restart;
   policy::reclaim_options reclaim;
+  /// How often it looks for pGPUs that have too much to do; unset, never.
+  std::optional<std::chrono::milliseconds> balance_every{1'000};
+  /// In so many looks in a row one must have been too hot.
+  unsigned balance_looks = 3;
+  policy::balance_options balance;
   /// How long a client may be without a connection before its sessions close.
   std::chrono::milliseconds client_grace{5'000};
   /// After a restart: how long sessions wait for their client, and nodes for
@@ -200,6 +206,7 @@ private:
   void client_gone(const std::string& peer);
   void client_back(const std::string& peer, const std::string& name);
   void place(session_record& x);
+  void wait_for_place(session_record& x, std::string why);
   void start(session_record& x, policy::place where);
   void displace(session_record& x, const std::string& reason, bool failed);
   void give_up(session_record& x, const std::string& why);
@@ -228,6 +235,12 @@ private:
   policy::reclaim_decision idle_ones() const;
   void reclaim_idle();
   void reclaim_refused(session_record& x);
+
+  // -- manager_balance.cpp ----------------------------------------------------
+  void measure(session_record& x);
+  void measure_loads();
+  policy::balance_view view_for_balance() const;
+  void look_at_balance();
 
   // -- manager_usage.cpp ------------------------------------------------------
   void handle(const std::string& peer, const control::envelope& from,
@@ -266,6 +279,12 @@ private:
   event_tally tallies_;
   usage_book usage_;
   std::optional<time_point> save_usage_at_;
+  std::optional<time_point> balance_at_; // the next look
+  struct hot_spot {
+    policy::place where{};
+    unsigned looks = 0; // in a row
+  };
+  hot_spot hot_;
 };
 
 } // namespace vgpu

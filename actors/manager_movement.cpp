@@ -312,9 +312,11 @@ void manager_core::handle(const std::string& peer,
   auto back = moved && session->where == session->moving->from;
   control::event out;
   out.time = options_.wall_time();
-  out.kind = back    ? "move-failed"
-             : moved ? "session-migrated"
-                     : "session-resumed";
+  auto balanced = moved && !session->moving->why.empty();
+  out.kind = back       ? "move-failed"
+             : balanced ? "session-balanced"
+             : moved    ? "session-migrated"
+                        : "session-resumed";
   out.node = session->where.node;
   out.session = session->id;
   out.vgpu = session->vgpu;
@@ -327,8 +329,15 @@ void manager_core::handle(const std::string& peer,
       (back ? " runs on " + where + " again: " +
                   (session->moving->met.empty() ? "nothing else would have it"
                                                 : session->moving->met)
-       : moved ? " went from " + name(session->moving->from) + " to " + where
+       : moved ? " went from " + name(session->moving->from) + " to " + where +
+                     (balanced ? ": " + session->moving->why : "")
                : " runs on " + where + " again");
+  if (moved && !back) {
+    session->refusals = 0;
+    // A drained node's would be at home again when it is not drained any more.
+    if (balanced || session->moving->request != 0)
+      session->moved_at = now_;
+  }
   auto failure = back ? out.text : std::string{};
   emit(std::move(out));
   finish_movement(*session, failure);
@@ -357,11 +366,12 @@ void manager_core::finish_movement(session_record& x,
     return;
   auto done = std::move(*x.moving);
   x.moving.reset();
-  if (!failure.empty() && done.idle)
+  if (!failure.empty() && (done.idle || !done.why.empty()))
     reclaim_refused(x);
   if (!failure.empty() && !done.taken)
     emit("move-failed",
-         name(x) + " stays on " + name(done.from) + ": " + failure,
+         name(x) + " stays on " + name(done.from) + ": " + failure +
+             (done.why.empty() ? "" : " (it was to go, as " + done.why + ")"),
          about_session(x));
   if (done.request == 0)
     return;

@@ -42,7 +42,8 @@ policy::cluster_view manager_core::view() const {
     to.alive = node.state == node_record::stage::alive;
     for (const auto& pgpu : node.info.pgpus)
       to.pgpus.push_back({pgpu.ordinal, pgpu.facts.total_memory, 0, 0, 0,
-                          pgpu.state == "healthy", pgpu.backend});
+                          pgpu.state == "healthy", pgpu.backend,
+                          pgpu.facts.name});
   }
   for (const auto& [id, x] : sessions_) {
     auto i = index.find(x.where.node);
@@ -52,6 +53,7 @@ policy::cluster_view manager_core::view() const {
       if (std::count(x.where.pgpus.begin(), x.where.pgpus.end(),
                      pgpu.ordinal) != 0) {
         pgpu.reserved += x.spec.memory;
+        pgpu.held += std::max(x.spec.memory, x.load.memory_bytes);
         pgpu.shares += x.spec.share;
         ++pgpu.sessions;
       }
@@ -77,6 +79,8 @@ policy::demand manager_core::demand_of(const session_record& x) const {
                   ? policy::demand::locality::local_only
                   : policy::demand::locality::local_first;
   out.beside_somebody = static_cast<bool>(x.spec.beside);
+  if (!x.spec.beside && !x.spec.apart)
+    return out;
   for (const auto& [id, other] : sessions_) {
     if (other.stage == session_stage::waiting || id == x.id)
       continue;
@@ -335,19 +339,31 @@ void manager_core::place(session_record& x) {
   for (const auto& where : kept_)
     policy::keep(cluster, where);
   auto found = choose_for(x, cluster);
-  if (auto* none = std::get_if<policy::no_place>(&found)) {
-    if (x.wait_until && !x.had_lease && now_ >= *x.wait_until)
-      return stop_waiting(x, none->why);
-    if (x.wait_until && !x.had_lease)
-      due(*x.wait_until);
-    if (x.waiting_because != none->why) {
-      x.waiting_because = none->why;
-      emit("session-waiting", "no place now: " + none->why, about_session(x));
-      save(x);
-    }
-    return;
-  }
+  if (auto* none = std::get_if<policy::no_place>(&found))
+    return wait_for_place(x, none->why);
   start(x, std::get<policy::place>(std::move(found)));
+}
+
+/// Why it waits is always right in the status; it is told once.
+void manager_core::wait_for_place(session_record& x, std::string why) {
+  auto lacks = policy::why_waiting(view_for_placement(), kept_, demand_of(x));
+  if (!lacks.empty())
+    why += ": " + lacks;
+  if (x.wait_until && !x.had_lease && now_ >= *x.wait_until)
+    return stop_waiting(x, why);
+  if (x.wait_until && !x.had_lease)
+    due(*x.wait_until);
+  auto known = !std::exchange(x.waiting_because, why).empty();
+  if (known)
+    return;
+  emit("session-waiting", "no place now: " + why, about_session(x));
+  save(x);
+  control::event told;
+  told.kind = "session-waiting";
+  told.session = x.id;
+  told.vgpu = x.vgpu;
+  told.text = std::move(why);
+  answer(x.client_peer, x.request, std::move(told));
 }
 
 void manager_core::start(session_record& x, policy::place where) {

@@ -22,16 +22,19 @@ json describe(const control::pgpu& pgpu, const std::string& node,
               const std::map<session_id, session_record>& sessions) {
   auto ids = json::array();
   auto used = std::uint64_t{0};
+  auto load = 0.0;
   for (const auto& [id, x] : sessions)
     if (holds(x, node, pgpu.ordinal)) {
       ids.push_back(id.value);
       used += x.load.memory_bytes;
+      load += x.measured.load.value_or(0);
     }
   return {{"ordinal", pgpu.ordinal},
           {"backend", pgpu.backend},
           {"name", pgpu.facts.name},
           {"memory", pgpu.facts.total_memory},
           {"used", used},
+          {"load", load},
           {"state", pgpu.state},
           {"policy", pgpu.policy},
           {"quantum_ms", pgpu.quantum_us / 1000.0},

@@ -48,12 +48,21 @@ struct session_movement {
   policy::place from{};
   /// Where it is to go; unset: wherever there is room.
   std::optional<policy::place> target{};
+  std::string why{};  // not for a command, but to have less to do there
   bool taken = false; // its client has the state
   std::string met{};  // why a worker that was to go on from it did not
   time_point until{}; // for its client to answer
   /// Who waits for the outcome.
   std::string peer{};
   std::uint64_t request = 0;
+};
+
+/// How much a session works, as looks at it tell.
+struct measured_load {
+  std::optional<time_point> since; // the last look; unset: it did not run then
+  std::uint64_t device_ns = 0;     // what devices had worked for it by then
+  std::optional<double> used;      // the part of the time since the one before
+  std::optional<double> load;      // policy::load_of(), of the last few looks
 };
 
 struct session_record {
@@ -90,10 +99,12 @@ struct session_record {
   /// Its client is told the quota when the worker knows it.
   bool quota_untold = false;
   control::session_load load;
-  time_point active_at;          // its last call, or work, that is known of
-  time_point rests_until;        // it could not be suspended
-  unsigned refusals = 0;         // so often in a row
-  std::uint64_t state_bytes = 0; // of a suspended one, where that is known
+  time_point active_at;   // its last call, or work, that is known of
+  time_point rests_until; // it could not be taken off its place
+  measured_load measured;
+  std::optional<time_point> moved_at; // on purpose, last
+  unsigned refusals = 0;              // so often in a row
+  std::uint64_t state_bytes = 0;      // of a suspended one, where that is known
   std::optional<session_movement> moving;
 
   /// Whether it has, or is about to have, a worker.

@@ -66,8 +66,7 @@ void session_client::act() {
   owner_ = nullptr;
 }
 
-// -- waiting
-// ----------------------------------------------------------------------
+// -- waiting ------------------------------------------------------------------
 
 std::chrono::milliseconds session_client::patience() const {
   if (movement_)
@@ -110,6 +109,7 @@ void session_client::read_mailbox() {
   receive_while([this] { return !mailbox().empty(); })(
       [this](lease_ptr& lease) { serve(*lease); },
       [this](refusal_ptr& why) { refuse(*why); },
+      [this](news_ptr& what) { tell_waiting(what->text); },
       [this](pause_order_ptr& order) { pause(*order); },
       [this](caf::exit_msg& msg) {
         running_ = false;
@@ -141,8 +141,7 @@ control::event session_client::make_event(std::string kind,
   return x;
 }
 
-// -- the program
-// --------------------------------------------------------------------
+// -- the program --------------------------------------------------------------
 
 void session_client::read_guest() {
   auto in = receive_packet(guest_.get());
@@ -176,6 +175,7 @@ void session_client::greet(packet& in) {
   program_ = hello->program;
   program_.host = host_id_once();
   specification_ = hello->specification;
+  hears_waiting_ = hello->hears_waiting;
   auto opened = std::make_shared<guest_opened>();
   opened->program = program_;
   opened->specification = specification_;
@@ -202,6 +202,13 @@ void session_client::refuse(const control::refusal& why) {
     return lose_session(why.reason);
   (void)send_packet(guest_.get(), guest::encode_refusal(why));
   end("refused: " + why.reason);
+}
+
+/// There is no place yet. Later, when it has lost one, a program is not told:
+/// it sees a call that takes its time.
+void session_client::tell_waiting(const std::string& why) {
+  if (hears_waiting_ && !lease_ && !resumed_)
+    (void)send_packet(guest_.get(), guest::encode_waiting(why));
 }
 
 void session_client::welcome() {
@@ -236,8 +243,7 @@ void session_client::end(const std::string& why) {
     send(data::detach{});
 }
 
-// -- leases
-// -------------------------------------------------------------------------
+// -- leases -------------------------------------------------------------------
 
 /// The same place, but more or less of it.
 void session_client::resize(const control::lease& lease) {
@@ -411,8 +417,7 @@ void session_client::report_progress(const data::progress& x) {
   }
 }
 
-// -- a worker on this host
-// ------------------------------------------------------------
+// -- a worker on this host ----------------------------------------------------
 
 bool session_client::attach_mapped() {
   auto socket = connect_abstract(lease_->worker.guest_socket);
@@ -460,8 +465,7 @@ void session_client::read_worker() {
   }
 }
 
-// -- a worker elsewhere
-// ---------------------------------------------------------------
+// -- a worker elsewhere -------------------------------------------------------
 
 void session_client::attach_forwarded() {
   link_options options;

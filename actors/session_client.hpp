@@ -29,6 +29,8 @@ struct guest_opened {
 using guest_opened_ptr = std::shared_ptr<const guest_opened>;
 using lease_ptr = std::shared_ptr<const control::lease>;
 using refusal_ptr = std::shared_ptr<const control::refusal>;
+/// News of it from the manager.
+using news_ptr = std::shared_ptr<const control::event>;
 using pause_order_ptr = std::shared_ptr<const control::pause_session>;
 /// Something to tell the manager: control::suspect, control::event.
 using control_body_ptr = std::shared_ptr<const control::body>;
@@ -38,6 +40,7 @@ using control_body_ptr = std::shared_ptr<const control::body>;
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::guest_opened_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::lease_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::refusal_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::news_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::pause_order_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::control_body_ptr)
 
@@ -68,7 +71,7 @@ struct session_client_options {
 /// To its owner it sends guest_opened_ptr once, control_body_ptr for what the
 /// manager should hear, and ends (the owner monitors it) when the program is
 /// gone. From its owner it takes lease_ptr, each with a higher epoch than the
-/// one before, refusal_ptr, pause_order_ptr, and exit messages.
+/// one before, refusal_ptr, news_ptr, pause_order_ptr, and exit messages.
 ///
 /// It serves the program from one epoch at a time: before it hands the log to a
 /// new worker it makes sure that the old one is dead or has stopped.
@@ -93,6 +96,7 @@ private:
   void read_guest();
   void greet(packet& hello);
   void refuse(const control::refusal& why);
+  void tell_waiting(const std::string& why);
   void write_ticket();
   void welcome();
   void end(const std::string& why);
@@ -183,6 +187,7 @@ private:
 
   control::program program_;
   control::specification specification_;
+  bool hears_waiting_ = false;
   std::shared_ptr<session_area> area_;
   unique_fd doorbell_;
   state_places places_;

@@ -107,6 +107,7 @@ void fill(wire::GuestHello::Builder hello, const control::specification& wish,
           bool resumed) {
   hello.setVersion(1);
   hello.setResumed(resumed);
+  hello.setHearsWaiting(true);
   auto program = hello.initProgram();
   program.setName(program_name());
   program.setPid(static_cast<std::uint32_t>(::getpid()));
@@ -171,9 +172,16 @@ device_facts read_facts(wire::DeviceFacts::Reader from) {
   return out;
 }
 
-result<grant> read_welcome(kj::ArrayPtr<const capnp::word> words) {
+/// Nothing while the vGPU has to wait: then there is another one.
+result<std::optional<grant>>
+read_welcome(kj::ArrayPtr<const capnp::word> words) {
   capnp::FlatArrayMessageReader reader{words};
   auto welcome = reader.getRoot<wire::GuestWelcome>();
+  if (welcome.isWaiting()) {
+    log_line(log_level::info,
+             std::string{"waits for a GPU: "} + welcome.getWaiting().cStr());
+    return std::optional<grant>{};
+  }
   if (welcome.isRefused()) {
     auto why = welcome.getRefused();
     return fault{CUDA_ERROR_NO_DEVICE, why.getReason().cStr()};
@@ -184,11 +192,10 @@ result<grant> read_welcome(kj::ArrayPtr<const capnp::word> words) {
     out.devices.push_back(read_facts(x));
   if (out.devices.empty())
     return fault{CUDA_ERROR_NO_DEVICE, "the lease holds no device"};
-  return out;
+  return std::optional{std::move(out)};
 }
 
-/// Waits as long as the client lives: a vGPU may have to wait for its turn.
-result<grant> receive_welcome(int fd) {
+result<std::optional<grant>> receive_one_welcome(int fd) {
   auto buffer = kj::heapArray<capnp::word>(packet_limit / sizeof(capnp::word));
   ssize_t n = 0;
   while ((n = ::recv(fd, buffer.begin(), packet_limit, 0)) < 0)
@@ -204,6 +211,17 @@ result<grant> receive_welcome(int fd) {
     return fault{CUDA_ERROR_NO_DEVICE,
                  std::string{"vgpu-client's welcome is malformed: "} +
                      e.getDescription().cStr()};
+  }
+}
+
+/// Waits as long as the client lives: a vGPU may have to wait for its turn.
+result<grant> receive_welcome(int fd) {
+  for (;;) {
+    auto got = receive_one_welcome(fd);
+    if (!got)
+      return got.why();
+    if (*got)
+      return std::move(**got);
   }
 }
 

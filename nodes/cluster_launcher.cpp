@@ -284,6 +284,8 @@ std::vector<std::string> manager_command(const cluster_options& x) {
   if (x.client_grace_ms != 0)
     out.insert(out.end(),
                {"--client-grace", std::to_string(x.client_grace_ms)});
+  if (!x.balance.empty())
+    out.insert(out.end(), {"--balance", x.balance});
   return out;
 }
 

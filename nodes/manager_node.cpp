@@ -2,6 +2,7 @@
 #include "actors/log.hpp"
 #include "actors/manager.hpp"
 #include "actors/system.hpp"
+#include "nodes/balance_option.hpp"
 #include "nodes/daemon.hpp"
 #include "nodes/metrics.hpp"
 #include "nodes/paths.hpp"
@@ -25,6 +26,7 @@ struct options {
   std::int64_t restart_grace_ms = 10'000;
   std::optional<std::int64_t> idle_ms;
   std::string metrics;
+  std::string balance;
   daemon_ties ties;
 };
 
@@ -62,6 +64,7 @@ void describe(CLI::App& app, options& x) {
                  "milliseconds without a program after which it ends "
                  "(default: never)")
       ->check(CLI::Range(0, 86'400'000));
+  describe_balance(app, x.balance);
   describe_metrics(app, x.metrics);
   describe(app, x.ties);
   app.footer("Example, for nodes on other hosts:\n"
@@ -81,6 +84,8 @@ manager_options options_of(const options& x, const std::string& endpoint) {
   out.restart_grace = milliseconds{x.restart_grace_ms};
   if (x.idle_ms)
     out.end_when_idle = milliseconds{*x.idle_ms};
+  if (!x.balance.empty())
+    out.balance_every = balance_every(x.balance);
   out.random = random_number;
   out.wall_time = wall_time;
   return out;

@@ -56,6 +56,10 @@ void describe_pgpu(families& to, const std::string& node, const json& x) {
            x.at("memory").get<double>());
   to.gauge("vgpu_pgpu_used_bytes", "Memory that its sessions hold.", of,
            x.at("used").get<double>());
+  if (auto load = x.find("load"); load != x.end())
+    to.gauge("vgpu_pgpu_load",
+             "Work that its sessions have, in GPUs; above 1, somebody waits.",
+             of, load->get<double>());
   to.gauge("vgpu_pgpu_sessions", "Sessions placed on it.", of,
            static_cast<double>(x.at("sessions").size()));
   to.gauge("vgpu_pgpu_healthy", "1 while it can be used, else 0.", of,

@@ -1,5 +1,6 @@
 // vgpu up, down, and what breaks a cluster on purpose.
 #include "actors/host.hpp"
+#include "nodes/balance_option.hpp"
 #include "nodes/cluster_launcher.hpp"
 #include "nodes/command_client.hpp"
 #include "nodes/paths.hpp"
@@ -66,6 +67,7 @@ void add_up(CLI::App& app, job& todo) {
   sub->add_option("--lost-after", x->lost_after_ms,
                   "milliseconds of silence that make a node lost")
       ->check(CLI::Range(20, 3'600'000));
+  describe_balance(*sub, x->balance);
   sub->add_option("--client-grace", x->client_grace_ms)->group("");
   sub->add_option("--worker", x->worker)->group("");
   sub->footer("Returns when all nodes have joined. Examples:\n"

@@ -4,6 +4,7 @@
 #include "nodes/vgpu_commands.hpp"
 #include "schema/sizes.hpp"
 
+#include <cmath>
 #include <ctime>
 #include <iostream>
 #include <memory>
@@ -37,7 +38,8 @@ void print_node(const json& node) {
     std::cout << "  pGPU " << pgpu["ordinal"] << "  " << text_of(pgpu["name"])
               << "  " << text_of(pgpu["state"]) << "  "
               << show_size(pgpu["used"]) << " of " << show_size(pgpu["memory"])
-              << " used  " << pgpu["sessions"].size() << " session(s)  "
+              << " used  " << pgpu["sessions"].size() << " session(s)  load "
+              << std::round(pgpu["load"].get<double>() * 10) / 10 << "  "
               << text_of(pgpu["policy"]) << ", quantum " << pgpu["quantum_ms"]
               << " ms\n";
 }

@@ -1,6 +1,10 @@
 #include "policies/admission.hpp"
 
+#include "policies/placement.hpp"
+
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace vgpu::policy {
 
@@ -14,7 +18,67 @@ fault invalid(std::string what) {
   return {CUDA_ERROR_INVALID_VALUE, std::move(what)};
 }
 
+/// Why one pGPU is not to be had; the smaller, the closer to it.
+struct obstacle {
+  bool broken = false;
+  bool kept = false;
+  std::uint64_t lacks = 0; // bytes
+  std::string where;
+  std::uint64_t reserved = 0;
+  std::uint64_t memory = 0;
+
+  auto rank() const { return std::tie(broken, kept, lacks, where); }
+
+  std::string text() const {
+    if (broken)
+      return where + " does not work";
+    if (kept)
+      return where + " is kept for one that waits before";
+    if (lacks == 0)
+      return where + " has room, but more than one is needed";
+    return where + " lacks " + mib(lacks) + " (" + mib(reserved) + " of " +
+           mib(memory) + " are promised)";
+  }
+};
+
+std::vector<obstacle> obstacles(const cluster_view& cluster,
+                                const std::vector<place>& kept,
+                                const demand& what) {
+  auto anything = what;
+  anything.memory = 0;
+  std::vector<obstacle> out;
+  for (const auto& node : cluster.nodes)
+    for (auto pgpu : node.pgpus) {
+      auto broken = !std::exchange(pgpu.healthy, true);
+      if (!may_take(node, pgpu, anything))
+        continue;
+      auto free = free_of(pgpu);
+      auto is_kept = std::any_of(kept.begin(), kept.end(), [&](const auto& x) {
+        return x.node == node.name &&
+               std::count(x.pgpus.begin(), x.pgpus.end(), pgpu.ordinal) != 0;
+      });
+      out.push_back({broken, is_kept, what.memory - std::min(what.memory, free),
+                     node.name + " pGPU " + std::to_string(pgpu.ordinal),
+                     pgpu.reserved, pgpu.memory});
+    }
+  std::sort(out.begin(), out.end(),
+            [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
+  return out;
+}
+
 } // namespace
+
+std::string why_waiting(const cluster_view& cluster,
+                        const std::vector<place>& kept, const demand& what) {
+  constexpr std::size_t named = 3;
+  auto all = obstacles(cluster, kept, what);
+  std::string out;
+  for (std::size_t i = 0; i < std::min(named, all.size()); ++i)
+    out += (i == 0 ? "" : ", ") + all[i].text();
+  if (all.size() > named)
+    out += ", and " + std::to_string(all.size() - named) + " more";
+  return out;
+}
 
 cluster_extent extent_of(const cluster_view& cluster) {
   cluster_extent out;

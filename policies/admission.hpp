@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace vgpu::policy {
 
@@ -27,5 +29,12 @@ cluster_extent extent_of(const cluster_view& cluster);
 /// down (share.hpp).
 status admit_within(const cluster_extent& cluster, const demand& what);
 status admit(const cluster_view& cluster, const demand& what);
+
+/// Why who has been admitted waits, for a person: what each pGPU lacks that it
+/// could have, those that lack least first, a few by name. `kept` is kept for
+/// those before it in the queue (place_to_keep()): who may go ahead of them
+/// delays nobody. Empty where its wishes leave no pGPU at all.
+std::string why_waiting(const cluster_view& cluster,
+                        const std::vector<place>& kept, const demand& what);
 
 } // namespace vgpu::policy

@@ -20,6 +20,8 @@ struct pgpu_view {
   std::uint32_t sessions = 0;
   bool healthy = true;
   std::string backend{};
+  std::string model{};    // by name; pGPUs of two models differ to a program
+  std::uint64_t held = 0; // bytes promised to sessions, or held beyond that
 };
 
 struct node_view {
@@ -27,6 +29,7 @@ struct node_view {
   std::string host;
   bool alive = true;
   std::vector<pgpu_view> pgpus;
+  bool draining = false; // is to be emptied; not alive for who wants a place
 };
 
 struct cluster_view {

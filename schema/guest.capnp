@@ -17,6 +17,8 @@ struct GuestHello {
   resumed @3 :Bool;
   # The areas hold a session that runs already: its client died. The ticket in
   # the control area tells which.
+  hearsWaiting @4 :Bool;
+  # It takes welcomes that say `waiting`.
 }
 
 struct GuestWelcome {
@@ -24,6 +26,8 @@ struct GuestWelcome {
   union {
     refused @1 :Wire.Refusal;
     granted @2 :Granted;
+    waiting @3 :Text;
+    # Why there is no place yet; another welcome follows.
   }
 }
 

@@ -23,6 +23,8 @@ struct cluster : deterministic {
   std::string dir;
   std::uint64_t secret = 1000;
   std::optional<std::chrono::milliseconds> end_when_idle;
+  std::optional<std::chrono::milliseconds> balance_every =
+      manager_options{}.balance_every;
   caf::actor chief;
 
   explicit cluster(bool begin = true) {
@@ -39,6 +41,7 @@ struct cluster : deterministic {
     x.wall_time = [] { return 1.5; };
     x.restart.first_delay = 50ms;
     x.end_when_idle = end_when_idle;
+    x.balance_every = balance_every;
     return x;
   }
 

@@ -187,12 +187,26 @@ BOOST_AUTO_TEST_CASE(small_ones_fill_gaps_and_delay_nobody) {
   auto other = ask_for(2 * gib); // on the other
   BOOST_REQUIRE(large && other);
   BOOST_TEST(!ask_for(4 * gib)); // waits: the second pGPU lacks least
+  auto told = test::take<event>(out, "c");
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->second == 5u); // as to the question that waits
+  BOOST_TEST(told->first.text.find("a pGPU 1 lacks 2048 MiB (2048 MiB of 4096 "
+                                   "MiB are promised), a pGPU 0 lacks 3072") !=
+             std::string::npos);
   // One that fits where nothing is kept is not held up,
   auto small = ask_for(gib);
   BOOST_REQUIRE(small);
   BOOST_TEST(small->pgpus == large->pgpus);
   // one that would take what is kept is.
   BOOST_TEST(!ask_for(gib));
+  auto why = [&](std::size_t vgpu) {
+    return status()["vgpus"][vgpu]["sessions"][0]["waiting_because"]
+        .get<std::string>();
+  };
+  BOOST_TEST(why(2).find("a pGPU 0 lacks 4096 MiB") != std::string::npos);
+  BOOST_TEST(why(4).find("a pGPU 1 is kept for one that waits before") !=
+             std::string::npos);
+  BOOST_TEST(count("session-waiting") == 2u); // each once
   say("c", "client/c", close_session{other->session, other->epoch, "exit"});
   auto kept = ordered("a");
   BOOST_REQUIRE(kept);

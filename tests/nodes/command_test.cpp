@@ -224,6 +224,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_start_says_why) {
   BOOST_TEST(!std::filesystem::exists(run_dir()));
   BOOST_TEST(shell("vgpu up --memory 3Q").status == 2);
   BOOST_TEST(shell("vgpu up --nodes 0").status == 2);
+  for (auto bad : {"0", "0.09", "4000", "nan", "1s", "on", "''"})
+    BOOST_TEST(shell(std::string{"vgpu up --balance "} + bad).status == 2);
   BOOST_TEST(shell("vgpu up --listen nowhere").status == 2);
   BOOST_TEST(shell("vgpu").status == 2);
   BOOST_TEST(shell("vgpu nonsense").status == 2);

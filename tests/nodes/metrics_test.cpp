@@ -19,7 +19,7 @@ constexpr const char* status_text = R"({
   "manager": {"uptime": 12.5},
   "nodes": [{"name": "a", "state": "alive", "pgpus": [
     {"ordinal": 0, "backend": "cpu", "name": "soft", "memory": 4096,
-     "used": 1024, "state": "healthy", "sessions": [7]},
+     "used": 1024, "load": 1.5, "state": "healthy", "sessions": [7]},
     {"ordinal": 1, "backend": "cpu", "name": "soft", "memory": 4096,
      "used": 0, "state": "lost", "sessions": []}]}],
   "vgpus": [{"id": 3, "share": 0.25, "sessions": [
@@ -103,6 +103,9 @@ BOOST_AUTO_TEST_CASE(a_status_becomes_gauges_with_labels) {
   BOOST_REQUIRE(used.metric.size() == 2u);
   BOOST_TEST(used.metric[0].gauge.value == 1024);
   BOOST_TEST(label(used.metric[1], "pgpu") == "1");
+  auto& load = family(all, "vgpu_pgpu_load");
+  BOOST_REQUIRE(load.metric.size() == 1u);
+  BOOST_TEST(load.metric[0].gauge.value == 1.5);
   auto& healthy = family(all, "vgpu_pgpu_healthy");
   BOOST_TEST(healthy.metric[0].gauge.value == 1);
   BOOST_TEST(healthy.metric[1].gauge.value == 0);

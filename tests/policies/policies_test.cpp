@@ -162,6 +162,30 @@ BOOST_AUTO_TEST_CASE(what_is_busy_now_is_admitted) {
   BOOST_TEST(admit(cluster, ask(4 * gib)).ok());
 }
 
+BOOST_AUTO_TEST_CASE(who_waits_is_told_which_gpu_lacks_what) {
+  cluster_view cluster{{node("a", {gpu(0, 1, 3 * gib), gpu(1, 1, 2 * gib)}),
+                        node("b", {gpu(0, 1, gib), gpu(1), gpu(2)})}};
+  cluster.nodes[1].pgpus[2].healthy = false;
+  auto what = ask(4 * gib);
+  BOOST_TEST(why_waiting(cluster, {{"b", {1}}}, what) ==
+             "b pGPU 0 lacks 1024 MiB (1024 MiB of 4096 MiB are promised), "
+             "a pGPU 1 lacks 2048 MiB (2048 MiB of 4096 MiB are promised), "
+             "a pGPU 0 lacks 3072 MiB (3072 MiB of 4096 MiB are promised), "
+             "and 2 more");
+  what.node = "b";
+  BOOST_TEST(why_waiting(cluster, {{"b", {1}}}, what) ==
+             "b pGPU 0 lacks 1024 MiB (1024 MiB of 4096 MiB are promised), "
+             "b pGPU 1 is kept for one that waits before, "
+             "b pGPU 2 does not work");
+  what.gpus = 2;
+  what.memory = 4 * gib;
+  BOOST_TEST(why_waiting(cluster, {}, what)
+                 .starts_with("b pGPU 1 has room, but more than one is needed, "
+                              "b pGPU 0 lacks"));
+  what.node = "z";
+  BOOST_TEST(why_waiting(cluster, {}, what).empty());
+}
+
 BOOST_AUTO_TEST_CASE(an_empty_cluster_says_so) {
   BOOST_TEST(admit({}, ask()).code() == CUDA_ERROR_NO_DEVICE);
   auto dead = two_nodes();

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Busy vGPUs that lie on one GPU move to another, and their programs do not
+# notice.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+case "${1-}" in
+  -h | --help) echo "usage: balance.sh BUILD"; exit 0 ;;
+esac
+begin "$1"
+steady=$build/tests/e2e/steady
+vgpus=8
+second_node=
+
+after_end() { [[ -z $second_node ]] || kill "$second_node" 2>/dev/null; }
+
+begin_programs() {
+  local i
+  pids=()
+  for ((i = 0; i < vgpus; ++i)); do
+    timeout -k 5 60 "$vgpu" run -- "$steady" "$work/tmp/stop" </dev/null \
+      >"$work/out/steady$i" 2>"$work/out/steady$i.err" &
+    pids+=($!)
+  done
+  until_true 20 status_is \
+    "[.vgpus[].sessions[] | select(.state == \"running\" and .calls > 0)]
+      | length == $vgpus" || fail "not all programs run: $(status .vgpus)"
+}
+
+end_programs() {
+  local i
+  : >"$work/tmp/stop"
+  for ((i = 0; i < vgpus; ++i)); do
+    wait "${pids[i]}" || fail "program $i: $(<"$work/out/steady$i.err")"
+    grep -q ' rounds$' "$work/out/steady$i" || fail "program $i says nothing"
+  done
+  rm -- "$work/tmp/stop"
+}
+
+join_node() { # NAME
+  "$build/bin/vgpu-node" --name "$1" --manager "$VGPU_MANAGER" --device cpu \
+    --run-dir "$run_dir" </dev/null >"$work/out/node-$1" 2>&1 &
+  second_node=$!
+  until_true 10 status_is \
+    ".nodes[] | select(.name == \"$1\") | .state == \"alive\"" ||
+    fail "node $1 did not join: $(<"$work/out/node-$1")"
+}
+
+# In order: its sessions are gone by then.
+leave_node() {
+  kill -TERM "$second_node"
+  wait "$second_node" || fail "the node that joined ended with $?"
+  second_node=
+}
+
+spread() { status '[.nodes[].pgpus[].sessions | length] | join(" ")'; }
+
+balanced() {
+  "$vgpu" events --json </dev/null |
+    jq -s 'map(select(.kind == "session-balanced")) | length'
+}
+
+is_even() { [[ $(spread) == "4 4" ]] && (($(balanced) == 4)); }
+
+cures_a_hot_spot() {
+  local began
+  join_node b
+  began=$(milliseconds)
+  until_true 10 is_even || fail "not even after 10 s: $(spread)"
+  say "$vgpus vGPUs are even $(($(milliseconds) - began)) ms after the" \
+    "second node joined"
+  end_programs
+  has_event '.kind == "session-balanced" and
+    (.text | test("went from a .* to b .*: there was work for"))' ||
+    fail "no event tells why"
+  ! has_event '.kind == "move-failed" or .kind == "replay-differs" or
+    .kind == "session-replaced" and (.text | test("migrated") | not)' ||
+    fail "something failed"
+  leave_node
+}
+
+cluster_up --nodes 1
+begin_programs
+cures_a_hot_spot
+cluster_down
+check_leaks

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# A program that has to wait for a GPU is told why, once, and gets it when there
+# is room; a small one goes ahead where that delays nobody.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+case "${1-}" in
+  -h | --help) echo "usage: queue.sh BUILD"; exit 0 ;;
+esac
+begin "$1"
+steady=$build/tests/e2e/steady
+
+start() { # NAME MEMORY
+  VGPU_LOG=info timeout -k 5 40 "$vgpu" run --memory "$2" -- \
+    "$steady" "$work/tmp/stop-$1" </dev/null >"$work/out/$1" \
+    2>"$work/out/$1.err" &
+  pid[$1]=$!
+}
+
+finish() { # NAME
+  : >"$work/tmp/stop-$1"
+  wait "${pid[$1]}" || fail "$1: $(<"$work/out/$1.err")"
+  grep -q ' rounds$' "$work/out/$1" || fail "$1 says nothing"
+  rm -- "$work/tmp/stop-$1"
+}
+
+runs() { # VGPU
+  status_is ".vgpus[] | select(.id == $1).sessions[0].state == \"running\""
+}
+
+declare -A pid
+cluster_up --nodes 2 --memory 1GiB
+start first 768MiB
+until_true 10 runs 1 || fail "the first does not run"
+start second 896MiB
+until_true 10 runs 2 || fail "the second does not run"
+start large 1GiB
+until_true 10 grep -q 'waits for a GPU: .* pGPU 0 lacks 768 MiB' \
+  "$work/out/large.err" || fail "it is not told: $(<"$work/out/large.err")"
+status_is '.vgpus[2].sessions[0] | .state == "waiting" and
+  (.waiting_because | test("pGPU 0 lacks 768 MiB \\(768 MiB of 1024 MiB"))' ||
+  fail "status does not tell why: $(status '.vgpus[2]')"
+# What lacks least is kept for it, the rest is not.
+start small 128MiB
+until_true 10 runs 4 || fail "the small one is held up"
+finish small
+start middle 256MiB
+until_true 10 grep -q 'is kept for one that waits before' \
+  "$work/out/middle.err" || fail "it is not told: $(<"$work/out/middle.err")"
+finish first
+until_true 10 runs 3 || fail "the large one does not get what was kept for it"
+finish large
+finish middle
+finish second
+(($(grep -c '^vgpu\[.*waits for a GPU' "$work/out/large.err") == 1)) ||
+  fail "it was told several times: $(<"$work/out/large.err")"
+cluster_down
+check_leaks

@@ -1,0 +1,64 @@
+// Keeps its GPU busy until a file appears, and then looks whether every step
+// was made once.
+//
+//   steady FILE
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+constexpr unsigned factor = 1664525u, summand = 1013904223u;
+constexpr unsigned blocks = 8, threads = 128, steps = 200'000;
+
+__global__ void advance(unsigned* words) {
+  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  unsigned x = words[i];
+  for (unsigned k = 0; k < steps; ++k)
+    x = x * factor + summand;
+  words[i] = x;
+}
+
+void check(cudaError_t x) {
+  if (x == cudaSuccess)
+    return;
+  std::fprintf(stderr, "steady: %s\n", cudaGetErrorString(x));
+  std::exit(1);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2)
+    return 2;
+  std::vector<unsigned> expected(blocks * threads), got(blocks * threads);
+  for (unsigned i = 0; i < expected.size(); ++i)
+    expected[i] = i * 2654435761u;
+  auto bytes = expected.size() * sizeof(unsigned);
+  unsigned* words = nullptr;
+  check(cudaMalloc(&words, bytes));
+  check(cudaMemcpy(words, expected.data(), bytes, cudaMemcpyHostToDevice));
+  // All steps of a round as one, x * c + d, and all so far: x * a + b.
+  unsigned a = 1, b = 0, c = 1, d = 0, rounds = 0;
+  for (unsigned k = 0; k < steps; ++k) {
+    c *= factor;
+    d = d * factor + summand;
+  }
+  do {
+    advance<<<blocks, threads>>>(words);
+    check(cudaDeviceSynchronize());
+    a *= c;
+    b = b * c + d;
+    ++rounds;
+  } while (access(argv[1], F_OK) != 0);
+  check(cudaMemcpy(got.data(), words, bytes, cudaMemcpyDeviceToHost));
+  for (auto& x : expected)
+    x = x * a + b;
+  if (got != expected) {
+    std::fprintf(stderr, "steady: WRONG after %u rounds\n", rounds);
+    return 1;
+  }
+  std::printf("%u rounds\n", rounds);
+  return 0;
+}
