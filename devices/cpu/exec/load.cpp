@@ -5,6 +5,7 @@
 #include "devices/cpu/exec/spaces.inl"
 
 #include "devices/cpu/exec/access.inl"
+#include "devices/cpu/exec/whole.inl"
 
 // A warp that goes through memory in long steps, each of which begins another
 // page, is on its own: processors guess the next line within a page only.
@@ -23,10 +24,19 @@ inline void read_ahead(warp& w, const instr* in, u64 at) {
   }
 }
 
+template <unsigned N, unsigned Bytes, bool Watched>
+void fetch_vector(std::byte* to, const std::byte* from) {
+  if constexpr (N > 1 && Watched)
+    fetch_whole<Bytes>(to, from);
+  else
+    std::memcpy(to, from, Bytes);
+}
+
 template <class T, unsigned N, class S>
 const instr* load(warp& w, const instr* in) {
   using A = typename S::address;
-  constexpr auto bytes = u64{sizeof(T) * N};
+  constexpr auto bytes = unsigned{sizeof(T) * N};
+  constexpr auto watched = std::is_base_of_v<global_space, S>;
   auto a = reg<A>(w, in, fa);
   auto offset = u64(in->imm);
   T* d[N];
@@ -42,16 +52,22 @@ const instr* load(warp& w, const instr* in) {
         if constexpr (N == 1) {
           std::memcpy(d[0], p, bytes * lanes);
         } else {
+          alignas(16) std::byte all[bytes * lanes];
+          if constexpr (watched)
+            fetch_row<bytes>(all, p);
+          const auto* from = watched ? all : p;
           for (auto l = 0u; l < lanes; ++l)
             for (auto i = 0u; i < N; ++i)
-              d[i][l] = peek<T>(p + l * bytes + i * sizeof(T));
+              d[i][l] = peek<T>(from + l * bytes + i * sizeof(T));
         }
         return in + 1;
       }
     } else if (how == pattern::same) {
       if (auto p = S::run(w, first, bytes)) {
+        alignas(16) std::byte one[bytes];
+        fetch_vector<N, bytes, watched>(one, p);
         for (auto i = 0u; i < N; ++i) {
-          auto x = peek<T>(p + i * sizeof(T));
+          auto x = peek<T>(one + i * sizeof(T));
           for (auto l = 0u; l < lanes; ++l)
             d[i][l] = x;
         }
@@ -60,9 +76,12 @@ const instr* load(warp& w, const instr* in) {
     } else if (S::near(w, a, offset, bytes)) {
       auto p = S::run(w, first, bytes) - first;
       T out[N][lanes];
-      for (auto l = 0u; l < lanes; ++l)
+      for (auto l = 0u; l < lanes; ++l) {
+        alignas(16) std::byte one[bytes];
+        fetch_vector<N, bytes, watched>(one, p + u64(A(a[l] + A(offset))));
         for (auto i = 0u; i < N; ++i)
-          out[i][l] = peek<T>(p + u64(A(a[l] + A(offset))) + i * sizeof(T));
+          out[i][l] = peek<T>(one + i * sizeof(T));
+      }
       for (auto i = 0u; i < N; ++i)
         std::memcpy(d[i], out[i], sizeof out[i]);
       return in + 1;
@@ -74,8 +93,10 @@ const instr* load(warp& w, const instr* in) {
     auto p = x % bytes == 0 ? S::lane(w, l, x, bytes) : nullptr;
     if (p == nullptr)
       return bad_address(w, in, S::generic(x), bytes);
+    alignas(16) std::byte one[bytes];
+    fetch_vector<N, bytes, watched>(one, p);
     for (auto i = 0u; i < N; ++i)
-      d[i][l] = peek<T>(p + i * sizeof(T));
+      d[i][l] = peek<T>(one + i * sizeof(T));
   }
   return in + 1;
 }

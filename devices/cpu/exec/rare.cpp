@@ -2,6 +2,7 @@
 #include "devices/cpu/exec/begin.hpp"
 #include "devices/cpu/exec/numbers.inl"
 #include "devices/cpu/exec/spaces.inl"
+#include "devices/cpu/exec/whole.inl"
 
 // -- conversions --------------------------------------------------------------
 
@@ -172,17 +173,17 @@ const instr* each_wide(warp& w, const instr* in, F f) {
 
 inline const instr* load_wide(warp& w, const instr* in) {
   return each_wide(w, in, [&](unsigned l, std::byte* p) {
-    wides(w, in, fd)[l] = peek<wide>(p);
+    fetch_whole<16>(reinterpret_cast<std::byte*>(&wides(w, in, fd)[l]), p);
   });
 }
 
 inline const instr* store_wide(warp& w, const instr* in) {
   return each_wide(w, in, [&](unsigned l, std::byte* p) {
-    poke<wide>(p, wides(w, in, fb)[l]);
+    put_whole<16>(p, reinterpret_cast<std::byte*>(&wides(w, in, fb)[l]));
   });
 }
 
-// One lock for all of them: nothing else is atomic to 128 bits here.
+// One lock for all of them; loads and stores see what was before or after.
 template <bool Swap>
 const instr* atomic_wide(warp& w, const instr* in) {
   static std::mutex one_at_a_time;
@@ -191,10 +192,8 @@ const instr* atomic_wide(warp& w, const instr* in) {
   return each_wide(w, in, [&](unsigned l, std::byte* p) {
     auto old = peek<wide>(p);
     auto b = wides(w, in, fb)[l];
-    if (Swap)
-      poke<wide>(p, old == b ? wides(w, in, fc)[l] : old);
-    else
-      poke<wide>(p, b);
+    auto next = !Swap ? b : old == b ? wides(w, in, fc)[l] : old;
+    put_whole<16>(p, reinterpret_cast<std::byte*>(&next));
     if (in->o[fd] >= 0)
       wides(w, in, fd)[l] = old;
   });

@@ -5,11 +5,25 @@
 #include "devices/cpu/exec/spaces.inl"
 
 #include "devices/cpu/exec/access.inl"
+#include "devices/cpu/exec/whole.inl"
+
+// Of one lane.
+template <class T, unsigned N, bool Watched>
+void put_vector(std::byte* to, const T* const* s, unsigned l) {
+  alignas(16) std::byte one[sizeof(T) * N];
+  for (auto i = 0u; i < N; ++i)
+    poke<T>(one + i * sizeof(T), s[i][l]);
+  if constexpr (N > 1 && Watched)
+    put_whole<sizeof(T) * N>(to, one);
+  else
+    std::memcpy(to, one, sizeof one);
+}
 
 template <class T, unsigned N, class S>
 const instr* store(warp& w, const instr* in) {
   using A = typename S::address;
-  constexpr auto bytes = u64{sizeof(T) * N};
+  constexpr auto bytes = unsigned{sizeof(T) * N};
+  constexpr auto watched = std::is_base_of_v<global_space, S>;
   auto a = reg<A>(w, in, fa);
   auto offset = u64(in->imm);
   const T* s[N];
@@ -23,17 +37,20 @@ const instr* store(warp& w, const instr* in) {
         if constexpr (N == 1) {
           std::memcpy(p, s[0], bytes * lanes);
         } else {
+          alignas(16) std::byte all[bytes * lanes];
+          auto* to = watched ? all : p;
           for (auto l = 0u; l < lanes; ++l)
             for (auto i = 0u; i < N; ++i)
-              poke<T>(p + l * bytes + i * sizeof(T), s[i][l]);
+              poke<T>(to + l * bytes + i * sizeof(T), s[i][l]);
+          if constexpr (watched)
+            put_row<bytes>(p, all);
         }
         return in + 1;
       }
     } else if (how == pattern::other && S::near(w, a, offset, bytes)) {
       auto p = S::run(w, first, bytes) - first;
       for (auto l = 0u; l < lanes; ++l)
-        for (auto i = 0u; i < N; ++i)
-          poke<T>(p + u64(A(a[l] + A(offset))) + i * sizeof(T), s[i][l]);
+        put_vector<T, N, watched>(p + u64(A(a[l] + A(offset))), s, l);
       return in + 1;
     }
   }
@@ -43,8 +60,7 @@ const instr* store(warp& w, const instr* in) {
     auto p = x % bytes == 0 ? S::lane(w, l, x, bytes) : nullptr;
     if (p == nullptr)
       return bad_address(w, in, S::generic(x), bytes);
-    for (auto i = 0u; i < N; ++i)
-      poke<T>(p + i * sizeof(T), s[i][l]);
+    put_vector<T, N, watched>(p, s, l);
   }
   return in + 1;
 }
