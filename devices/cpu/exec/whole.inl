@@ -3,6 +3,13 @@
 // one), where the PTX ISA promises it of each element alone. Another host
 // thread may write it meanwhile.
 
+// What there is with AVX does not mix well with what there was before it.
+#ifdef __AVX__
+#define VGPU_MOVE "vmovdq"
+#else
+#define VGPU_MOVE "movdq"
+#endif
+
 // A lane's own memory need not lie here as it does on a GPU; nobody else sees it.
 inline bool is_aligned(const std::byte* p) {
   return reinterpret_cast<u64>(p) % 16 == 0;
@@ -18,7 +25,7 @@ void fetch_whole(std::byte* to, const std::byte* from) {
       return;
     }
     __m128i x;
-    asm volatile("%vmovdqa %1, %0"
+    asm volatile(VGPU_MOVE "a %1, %0"
                  : "=x"(x)
                  : "m"(*reinterpret_cast<const __m128i*>(from)));
     std::memcpy(to, &x, sizeof x);
@@ -50,7 +57,7 @@ void put_whole(std::byte* to, const std::byte* from) {
     }
     __m128i x;
     std::memcpy(&x, from, sizeof x);
-    asm volatile("%vmovdqa %1, %0"
+    asm volatile(VGPU_MOVE "a %1, %0"
                  : "=m"(*reinterpret_cast<__m128i*>(to))
                  : "x"(x));
   } else if constexpr (Bytes == 8) {
@@ -81,7 +88,7 @@ void fetch_row(std::byte* to, const std::byte* from) {
       fetch_whole<16>(to + at, from + at);
     } else {
       __m128i x;
-      asm volatile("%vmovdqu %1, %0"
+      asm volatile(VGPU_MOVE "u %1, %0"
                    : "=x"(x)
                    : "m"(*reinterpret_cast<const __m128i_u*>(from + at)));
       std::memcpy(to + at, &x, sizeof x);
@@ -97,9 +104,11 @@ void put_row(std::byte* to, const std::byte* from) {
     } else {
       __m128i x;
       std::memcpy(&x, from + at, sizeof x);
-      asm volatile("%vmovdqu %1, %0"
+      asm volatile(VGPU_MOVE "u %1, %0"
                    : "=m"(*reinterpret_cast<__m128i_u*>(to + at))
                    : "x"(x));
     }
   }
 }
+
+#undef VGPU_MOVE
