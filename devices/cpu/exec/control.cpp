@@ -172,27 +172,34 @@ inline const instr* explicit_cluster(warp& w, const instr* in) {
   return in + 1;
 }
 
+// Of each lane.
 template <auto F>
-const instr* special(warp& w, const instr* in) {
+const instr* special_of_lane(warp& w, const instr* in) {
   return fill<u32>(w, in, [&](unsigned l) { return u32(F(w, l)); });
 }
 
-template <auto F>
-const instr* special64(warp& w, const instr* in) {
-  auto x = u64(F(w));
-  return fill<u64>(w, in, [=](unsigned) { return x; });
+// The same for all lanes: read once, as all of a warp's see one clock.
+template <class T, auto F>
+const instr* special(warp& w, const instr* in) {
+  auto x = T(F(w));
+  return fill<T>(w, in, [=](unsigned) { return x; });
 }
 
 // A table, and laid out as one.
 // clang-format off
+#define SPECIAL_OF_LANE(name, expr)                                            \
+  op_entry{"special." name,                                                    \
+           &special_of_lane<[]([[maybe_unused]] warp& w,                       \
+                               unsigned l) { return (expr); }>,                \
+           "D"},
 #define SPECIAL(name, expr)                                                    \
   op_entry{"special." name,                                                    \
-           &special<[]([[maybe_unused]] warp& w,                               \
-                       [[maybe_unused]] unsigned l) { return (expr); }>,         \
+           &special<u32, []([[maybe_unused]] warp& w) { return (expr); }>,     \
            "D"},
 #define SPECIAL64(name, expr)                                                  \
   op_entry{"special." name,                                                    \
-           &special64<[]([[maybe_unused]] warp& w) { return (expr); }>, "H"},
+           &special<u64, []([[maybe_unused]] warp& w) { return (expr); }>,     \
+           "H"},
 
 static const op_entry ops[] = {
   op_entry{"bra", &branch, ""},
@@ -219,9 +226,9 @@ static const op_entry ops[] = {
   op_entry{"bar.result.popc", &barrier_popc, "D4"},
   op_entry{"bar.result.and", &barrier_and, "P4"},
   op_entry{"bar.result.or", &barrier_or, "P4"},
-  SPECIAL("tid.x", w.tid[0][l])
-  SPECIAL("tid.y", w.tid[1][l])
-  SPECIAL("tid.z", w.tid[2][l])
+  SPECIAL_OF_LANE("tid.x", w.tid[0][l])
+  SPECIAL_OF_LANE("tid.y", w.tid[1][l])
+  SPECIAL_OF_LANE("tid.z", w.tid[2][l])
   SPECIAL("ntid.x", w.blk.in.threads.x)
   SPECIAL("ntid.y", w.blk.in.threads.y)
   SPECIAL("ntid.z", w.blk.in.threads.z)
@@ -231,16 +238,16 @@ static const op_entry ops[] = {
   SPECIAL("nctaid.x", w.blk.in.blocks.x)
   SPECIAL("nctaid.y", w.blk.in.blocks.y)
   SPECIAL("nctaid.z", w.blk.in.blocks.z)
-  SPECIAL("laneid", l)
+  SPECIAL_OF_LANE("laneid", l)
   SPECIAL("warpid", w.index)
   SPECIAL("nwarpid", 64)
   SPECIAL("smid", w.blk.processor)
   SPECIAL("nsmid", std::max(1u, w.blk.in.processors))
-  SPECIAL("lanemask_eq", 1u << l)
-  SPECIAL("lanemask_lt", (1u << l) - 1)
-  SPECIAL("lanemask_le", (2u << l) - 1)
-  SPECIAL("lanemask_gt", ~((2u << l) - 1))
-  SPECIAL("lanemask_ge", ~((1u << l) - 1))
+  SPECIAL_OF_LANE("lanemask_eq", 1u << l)
+  SPECIAL_OF_LANE("lanemask_lt", (1u << l) - 1)
+  SPECIAL_OF_LANE("lanemask_le", (2u << l) - 1)
+  SPECIAL_OF_LANE("lanemask_gt", ~((2u << l) - 1))
+  SPECIAL_OF_LANE("lanemask_ge", ~((1u << l) - 1))
   SPECIAL("clock", __builtin_ia32_rdtsc())
   SPECIAL("clock_hi", __builtin_ia32_rdtsc() >> 32)
   SPECIAL("globaltimer_lo", nanoseconds())
