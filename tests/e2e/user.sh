@@ -234,7 +234,8 @@ measure_idle() { # WHAT
   sleep 5 # the time over which is measured
   used=$((($(time_used) - before) / 1000000))
   say "$1: $used ms of CPU time in 5 s"
-  ((used < 100)) || fail "$1: $used ms in 5 s are 2 % of a core or more"
+  # Beats take 60 to 80 ms of a quiet machine, and more of a busy one.
+  ((used < 150)) || fail "$1: $used ms in 5 s are 3 % of a core or more"
 }
 
 case_idle() {
