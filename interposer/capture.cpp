@@ -182,15 +182,24 @@ CUresult facts_of_capture(stream& in, capture_facts& out) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+/// Whether there is a capture that work can be added to.
+CUresult check_whole(const capture* x) {
+  return x == nullptr ? CUDA_ERROR_ILLEGAL_STATE
+         : x->broken  ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                      : CUDA_SUCCESS;
+}
+
+} // namespace
+
 CUresult set_capture_dependencies(stream& in,
                                   std::span<graph_node* const> after,
                                   bool add) {
   std::lock_guard guard{lock()};
   auto* x = of(in);
-  if (x == nullptr)
-    return CUDA_ERROR_ILLEGAL_STATE;
-  if (x->broken)
-    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (auto code = check_whole(x); code != CUDA_SUCCESS)
+    return code;
   auto foreign = [&](auto* node) { return node->in != x->into; };
   if (std::any_of(after.begin(), after.end(), foreign))
     return CUDA_ERROR_INVALID_VALUE;
@@ -246,10 +255,8 @@ template <class Work, class Make>
 CUresult capture_made(stream& in, Work& what, const Make& make) {
   std::lock_guard guard{lock()};
   auto* x = of(in);
-  if (x == nullptr)
-    return CUDA_ERROR_ILLEGAL_STATE;
-  if (x->broken)
-    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (auto code = check_whole(x); code != CUDA_SUCCESS)
+    return code;
   auto code = make(*x->into);
   return code == CUDA_SUCCESS ? add(in, what) : code;
 }

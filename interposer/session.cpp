@@ -1,7 +1,7 @@
 #include "interposer/session.hpp"
 
-#include "interposer/crew.hpp"
 #include "interposer/process.hpp"
+#include "interposer/thread_pool.hpp"
 #include "interposer/visible_devices.hpp"
 
 #include <xxhash.h>
@@ -207,7 +207,7 @@ void session::deliver_console() {
 /// A thread for each of the log's files: more would wait for each other.
 void session::write_parts(std::span<const reservation> places,
                           std::span<const std::byte> payload) {
-  log_writers().share(log_files, [&](std::size_t file) {
+  log_pool().run(log_files, [&](std::size_t file) {
     for (std::size_t i = 0; i < places.size(); ++i) {
       if (log_.file_of(places[i]) != file)
         continue;

@@ -64,8 +64,8 @@ std::vector<balanced_pgpu> weigh(const balance_view& view) {
   return out;
 }
 
-/// Where it is, for now: what was moved for its load stays, but not on a node
-/// that is drained.
+/// Whether it is left alone: a try failed, or it was moved lately and its node
+/// is not drained.
 bool rests(const balanced_vgpu& x, const balanced_pgpu& on, time_point now,
            const balance_options& options) {
   return now < x.rests_until ||

@@ -15,8 +15,12 @@ inline bool is_aligned(const std::byte* p) {
   return reinterpret_cast<u64>(p) % 16 == 0;
 }
 
-// One access of the processor's: those that have AVX do 16 aligned bytes at
-// once, as their makers say, and others were not seen to do otherwise.
+template <unsigned Bytes>
+using word_of = std::conditional_t<
+    Bytes == 2, u16, std::conditional_t<Bytes == 4, u32, u64>>;
+
+// One access of the processor's. The makers of those that have AVX say that 16
+// aligned bytes come at once; of others nobody does.
 template <unsigned Bytes>
 void fetch_whole(std::byte* to, const std::byte* from) {
   if constexpr (Bytes == 16) {
@@ -29,16 +33,8 @@ void fetch_whole(std::byte* to, const std::byte* from) {
                  : "=x"(x)
                  : "m"(*reinterpret_cast<const __m128i*>(from)));
     std::memcpy(to, &x, sizeof x);
-  } else if constexpr (Bytes == 8) {
-    auto x = __atomic_load_n(reinterpret_cast<const u64*>(from),
-                             __ATOMIC_RELAXED);
-    std::memcpy(to, &x, sizeof x);
-  } else if constexpr (Bytes == 4) {
-    auto x = __atomic_load_n(reinterpret_cast<const u32*>(from),
-                             __ATOMIC_RELAXED);
-    std::memcpy(to, &x, sizeof x);
-  } else if constexpr (Bytes == 2) {
-    auto x = __atomic_load_n(reinterpret_cast<const u16*>(from),
+  } else if constexpr (Bytes < 16) {
+    auto x = __atomic_load_n(reinterpret_cast<const word_of<Bytes>*>(from),
                              __ATOMIC_RELAXED);
     std::memcpy(to, &x, sizeof x);
   } else {
@@ -60,18 +56,11 @@ void put_whole(std::byte* to, const std::byte* from) {
     asm volatile(VGPU_MOVE "a %1, %0"
                  : "=m"(*reinterpret_cast<__m128i*>(to))
                  : "x"(x));
-  } else if constexpr (Bytes == 8) {
-    u64 x;
+  } else if constexpr (Bytes < 16) {
+    word_of<Bytes> x;
     std::memcpy(&x, from, sizeof x);
-    __atomic_store_n(reinterpret_cast<u64*>(to), x, __ATOMIC_RELAXED);
-  } else if constexpr (Bytes == 4) {
-    u32 x;
-    std::memcpy(&x, from, sizeof x);
-    __atomic_store_n(reinterpret_cast<u32*>(to), x, __ATOMIC_RELAXED);
-  } else if constexpr (Bytes == 2) {
-    u16 x;
-    std::memcpy(&x, from, sizeof x);
-    __atomic_store_n(reinterpret_cast<u16*>(to), x, __ATOMIC_RELAXED);
+    __atomic_store_n(reinterpret_cast<word_of<Bytes>*>(to), x,
+                     __ATOMIC_RELAXED);
   } else {
     static_assert(Bytes == 32);
     put_whole<16>(to, from);

@@ -11,22 +11,22 @@ namespace vgpu::interposer {
 /// Threads that help a caller: at most as many as the process has processors
 /// to itself, the caller's counted. They are started when they are needed
 /// first. Never destroyed. Thread-safe.
-class crew {
+class thread_pool {
 public:
   /// Calls `job(part)` for each part from 0 to `parts`, on several threads at
-  /// once, and returns when all are done. While the crew helps somebody else,
+  /// once, and returns when all are done. While the pool helps somebody else,
   /// the caller does all parts by itself. `job` must not throw.
-  void share(std::size_t parts, const std::function<void(std::size_t)>& job);
+  void run(std::size_t parts, const std::function<void(std::size_t)>& job);
 
 private:
-  void hire(std::size_t parts);
+  void start(std::size_t parts);
   void serve();
   /// Takes parts until there is none left.
-  void take_part(std::unique_lock<std::mutex>& guard);
+  void run_parts(std::unique_lock<std::mutex>& guard);
 
   std::mutex busy_;
   std::size_t helpers_ = 0;
-  bool hired_ = false;
+  bool started_ = false;
 
   std::mutex mutex_;
   std::condition_variable wanted_, done_;
@@ -37,6 +37,6 @@ private:
 };
 
 /// Those that write large payloads into the log.
-crew& log_writers();
+thread_pool& log_pool();
 
 } // namespace vgpu::interposer

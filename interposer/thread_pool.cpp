@@ -1,4 +1,4 @@
-#include "interposer/crew.hpp"
+#include "interposer/thread_pool.hpp"
 
 #include "interposer/own_thread.hpp"
 
@@ -20,11 +20,11 @@ std::size_t processors() noexcept {
 
 } // namespace
 
-void crew::share(std::size_t parts,
-                 const std::function<void(std::size_t)>& job) {
+void thread_pool::run(std::size_t parts,
+                      const std::function<void(std::size_t)>& job) {
   std::unique_lock busy{busy_, std::try_to_lock};
   if (busy)
-    hire(parts);
+    start(parts);
   if (!busy || helpers_ == 0) {
     for (std::size_t part = 0; part < parts; ++part)
       job(part);
@@ -35,28 +35,28 @@ void crew::share(std::size_t parts,
   parts_ = left_ = parts;
   next_ = 0;
   wanted_.notify_all();
-  take_part(guard);
+  run_parts(guard);
   done_.wait(guard, [this] { return left_ == 0; });
 }
 
-void crew::hire(std::size_t parts) {
-  if (hired_)
+void thread_pool::start(std::size_t parts) {
+  if (started_)
     return;
-  hired_ = true;
+  started_ = true;
   for (auto wanted = std::min(parts, processors()); wanted > 1; --wanted)
     if (start_own_thread([this] { serve(); }))
       ++helpers_;
 }
 
-void crew::serve() {
+void thread_pool::serve() {
   std::unique_lock guard{mutex_};
   for (;;) {
     wanted_.wait(guard, [this] { return next_ < parts_; });
-    take_part(guard);
+    run_parts(guard);
   }
 }
 
-void crew::take_part(std::unique_lock<std::mutex>& guard) {
+void thread_pool::run_parts(std::unique_lock<std::mutex>& guard) {
   while (next_ < parts_) {
     auto part = next_++;
     guard.unlock();
@@ -67,8 +67,8 @@ void crew::take_part(std::unique_lock<std::mutex>& guard) {
   }
 }
 
-crew& log_writers() {
-  static auto& them = *new crew;
+thread_pool& log_pool() {
+  static auto& them = *new thread_pool;
   return them;
 }
 
