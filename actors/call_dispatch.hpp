@@ -173,6 +173,7 @@ struct call_dispatch {
   // -- work
 
   status operator()(const call::launch& x);
+  status operator()(const call::active_clusters& x);
   status operator()(const call::write& x);
   status operator()(const call::read& x);
   status operator()(const call::read_host& x);

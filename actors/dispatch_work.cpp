@@ -3,6 +3,14 @@
 
 namespace vgpu {
 
+namespace {
+
+device::dim3 dim(const call::dim3& x) {
+  return {x.x, x.y, x.z};
+}
+
+} // namespace
+
 status call_dispatch::audit_box(const call::box& box,
                                 const call::extent& size) {
   auto bytes = span_of(box, size);
@@ -26,10 +34,25 @@ bool call_dispatch::in_host(device_address address, std::uint64_t bytes) const {
          address - host_window <= self.host_bytes_ - bytes;
 }
 
+status call_dispatch::operator()(const call::active_clusters& x) {
+  if (x.kernel >= state().module(x.module.id).kernels)
+    return no_such_kernel(x.kernel);
+  auto count = dev().active_clusters({.module = x.module.id,
+                                      .kernel = x.kernel,
+                                      .grid = dim(x.grid),
+                                      .block = dim(x.block),
+                                      .cluster = dim(x.cluster),
+                                      .dynamic_shared = x.dynamic_shared,
+                                      .parameters = {}});
+  if (!count)
+    return count.why();
+  self.sink_->answer(who(), CUDA_SUCCESS, *count);
+  return {};
+}
+
 status call_dispatch::operator()(const call::launch& x) {
   if (x.kernel >= state().module(x.module.id).kernels)
     return no_such_kernel(x.kernel);
-  auto dim = [](const call::dim3& d) { return device::dim3{d.x, d.y, d.z}; };
   return dev().enqueue_launch(
       x.stream.id, {.module = x.module.id,
                     .kernel = x.kernel,

@@ -160,10 +160,9 @@ public:
   virtual status set_kernel_attribute(module_id id, std::uint32_t kernel,
                                       int attribute, int value) = 0;
 
-  /// How many blocks of this shape fit a multiprocessor.
-  virtual result<int> max_active_blocks(module_id id, std::uint32_t kernel,
-                                        std::uint32_t block_threads,
-                                        std::uint64_t dynamic_shared) = 0;
+  /// How many clusters of a launch of this shape run at once; its parameters
+  /// do not matter.
+  virtual result<std::uint32_t> active_clusters(const launch& shape) = 0;
 
   // -- streams and events -----------------------------------------------------
 

@@ -99,9 +99,11 @@ context::context(int device_ordinal, bool is_primary)
   limits[CU_LIMIT_STACK_SIZE] = 1024;
   limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752;
   limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8388608;
-  limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
+  limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2; // of older devices
   limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
   limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
+  limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 11796480;
+  limits[CU_LIMIT_SHMEM_SIZE] = 232448;
 }
 
 context::~context() = default;

@@ -1,6 +1,7 @@
 // Entry points for contexts.
 #include "interposer/entry.hpp"
 
+#include "interposer/device_resource.hpp"
 #include "interposer/peers.hpp"
 #include "interposer/session.hpp"
 
@@ -13,6 +14,18 @@ constexpr unsigned known_flags = CU_CTX_FLAGS_MASK;
 bool is_device(CUdevice dev) {
   return dev >= 0 && static_cast<std::size_t>(dev) <
                          process::the_session().devices().size();
+}
+
+const device_facts& facts_of(const context& x) {
+  return here().devices().at(static_cast<std::size_t>(x.device));
+}
+
+/// What devices since Hopper, or contexts without graphics, do not have.
+bool is_unsupported(CUlimit limit, const context& x) {
+  return limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED ||
+         (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH &&
+          facts_of(x).value_of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >=
+              9);
 }
 
 template <class Body>
@@ -323,6 +336,8 @@ CUresult CUDAAPI cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
   return in_context([&](context& x) {
     if (pvalue == nullptr || limit < 0 || limit >= CU_LIMIT_MAX)
       return CUDA_ERROR_INVALID_VALUE;
+    if (is_unsupported(limit, x))
+      return CUDA_ERROR_UNSUPPORTED_LIMIT;
     *pvalue = x.limits[limit].load();
     return CUDA_SUCCESS;
   });
@@ -335,8 +350,17 @@ CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
     if (limit < 0 || limit >= CU_LIMIT_MAX ||
         (limit == CU_LIMIT_STACK_SIZE && value > most_stack))
       return CUDA_ERROR_INVALID_VALUE;
+    if (is_unsupported(limit, x))
+      return CUDA_ERROR_UNSUPPORTED_LIMIT;
     x.limits[limit] = value;
     return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuCtxGetDevResource(CUcontext hCtx, CUdevResource* resource,
+                                     CUdevResourceType type) {
+  return with_context(hCtx, [&](context& x) {
+    return whole_resource(facts_of(x), type, resource);
   });
 }
 

@@ -1,6 +1,7 @@
 // What the program asks of its devices: answered from the lease.
 #include "interposer/entry.hpp"
 
+#include "interposer/device_resource.hpp"
 #include "interposer/peers.hpp"
 #include "interposer/session.hpp"
 
@@ -260,6 +261,14 @@ CUresult CUDAAPI cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType,
       return CUDA_ERROR_INVALID_VALUE;
     *pi = 0;
     return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device,
+                                        CUdevResource* resource,
+                                        CUdevResourceType type) {
+  return with_device(device, [&](const device_facts& d) {
+    return whole_resource(d, type, resource);
   });
 }
 

@@ -16,14 +16,18 @@
 namespace vgpu::interposer {
 
 /// Runs the body of an entry point: nothing thrown leaves it, as the caller is
-/// C. Not CUDA_SUCCESS before cuInit, in the child of a fork and at exit.
+/// C. With VGPU_LOG=debug each call that fails is named. Not CUDA_SUCCESS
+/// before cuInit, in the child of a fork and at exit.
 template <class Body>
 CUresult guarded(const Body& body) noexcept {
   if (auto refused = process::phase_error(); refused != CUDA_SUCCESS)
       [[unlikely]]
     return refused;
   try {
-    return body();
+    auto code = body();
+    if (code != CUDA_SUCCESS && logs(log_level::debug)) [[unlikely]]
+      log_failed_call(__PRETTY_FUNCTION__, code);
+    return code;
   } catch (const std::bad_alloc&) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   } catch (const std::exception& e) {

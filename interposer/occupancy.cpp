@@ -154,25 +154,13 @@ CUresult choose_block(int* grid, int* block, CUfunction handle,
   });
 }
 
-/// A cluster lies within one group of multiprocessors. How large the groups
-/// are is not told; Hopper's have 16 or 18. A device with fewer than one group
-/// is a software one, each of whose multiprocessors runs a cluster by itself.
-constexpr int group_multiprocessors = 16;
-
-int active_clusters(int multiprocessors, int blocks, int size) {
-  if (blocks == 0)
-    return 0;
-  auto groups = multiprocessors / group_multiprocessors;
-  return groups != 0 ? groups * (blocks * group_multiprocessors / size)
-                     : multiprocessors * std::max(1, blocks / size);
-}
-
-/// What a question about clusters is about.
+/// A question about clusters, and what is known here of the answer.
 struct cluster_question {
-  int blocks = 0; // that a multiprocessor holds, clusters aside
-  int size = 0;   // of a cluster; 0 without
-  int most = 0;   // that the kernel may have it
-  int multiprocessors = 0;
+  int blocks = 0;    // that a multiprocessor holds, clusters aside
+  int most = 0;      // blocks that the kernel's clusters may have
+  bool fits = false; // whether clusters of the size that is asked for exist
+  vgpu::call::active_clusters call;
+  std::uint8_t device = 0;
 };
 
 CUresult ask(CUfunction handle, const CUlaunchConfig* config,
@@ -193,11 +181,18 @@ CUresult ask(CUfunction handle, const CUlaunchConfig* config,
     // Where any size is allowed, too large a one is no error: none fits.
     if (code != CUDA_SUCCESS && !(wide && too_large))
       return code;
-    out.size = too_large ? 0 : static_cast<int>(c.x * c.y * c.z);
+    out.fits = !too_large;
     auto threads = config->blockDimX * config->blockDimY * config->blockDimZ;
     out.blocks =
         active_blocks(f, static_cast<int>(threads), config->sharedMemBytes);
-    out.multiprocessors = multiprocessors(f);
+    out.call = {
+        .module = {f.in->wire},
+        .kernel = f.index,
+        .grid = shape.grid,
+        .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+        .cluster = c,
+        .dynamic_shared = config->sharedMemBytes};
+    out.device = static_cast<std::uint8_t>(f.in->owner.device);
     return CUDA_SUCCESS;
   });
 }
@@ -256,8 +251,15 @@ CUresult CUDAAPI cuOccupancyMaxActiveClusters(int* numClusters, CUfunction func,
                                               const CUlaunchConfig* config) {
   cluster_question x;
   auto code = ask(func, config, x, numClusters);
-  if (code == CUDA_SUCCESS)
-    *numClusters =
-        x.size == 0 ? 0 : active_clusters(x.multiprocessors, x.blocks, x.size);
-  return code;
+  if (code != CUDA_SUCCESS)
+    return code;
+  *numClusters = 0;
+  if (!x.fits || x.blocks == 0)
+    return code;
+  return guarded([&] {
+    auto got = here().ask(x.call, x.device);
+    if (got.result == CUDA_SUCCESS)
+      *numClusters = static_cast<int>(got.value);
+    return got.result;
+  });
 }

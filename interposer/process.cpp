@@ -1,7 +1,9 @@
 #include "interposer/process.hpp"
 
+#include "interposer/errors.hpp"
 #include "interposer/session.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
@@ -138,6 +140,24 @@ void log_line(log_level level, std::string_view text) noexcept {
 
 void report_exception(const char* what) noexcept {
   log_line(log_level::error, what);
+}
+
+void log_failed_call(std::string_view body, CUresult code) noexcept {
+  // Entry points alone begin with cu and a capital letter.
+  auto begin = std::string_view::npos;
+  do
+    begin = body.find("cu", begin + 1);
+  while (begin != std::string_view::npos &&
+         (begin + 2 >= body.size() || body[begin + 2] < 'A' ||
+          body[begin + 2] > 'Z'));
+  try {
+    auto name = body.substr(std::min(begin, body.size()));
+    name = name.substr(0, name.find('('));
+    log_line(log_level::debug, std::string{name.empty() ? "a call" : name} +
+                                   " gives " + error_name(code));
+  } catch (const std::exception&) {
+    // A line of the log is the least loss.
+  }
 }
 
 CUresult code_of_exception(const std::exception& thrown) noexcept {

@@ -61,6 +61,7 @@ enum class number : std::uint16_t {
   memory_unmap = 50,
   memory_access = 51,
   wait_value = 52,
+  active_clusters = 58,
 };
 
 /// How the program is answered (design: five ways; `local` and `refused`
@@ -335,6 +336,25 @@ struct launch {
   }
 };
 
+/// cuOccupancyMaxActiveClusters: `value` of the answer is how many clusters of
+/// a launch like this the device holds at once. Devices' groups of
+/// multiprocessors differ from one to the next, and only the device knows them.
+struct active_clusters {
+  static constexpr auto id = number::active_clusters;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
+  live<module_id> module{};
+  std::uint32_t kernel = 0; // index in the module's facts
+  dim3 grid{};
+  dim3 block{};
+  dim3 cluster{};
+  std::uint32_t dynamic_shared = 0;
+  static auto fields(auto& x) {
+    return std::tie(x.module, x.kernel, x.grid, x.block, x.cluster,
+                    x.dynamic_shared);
+  }
+};
+
 /// Host to device; the payload is the rows without gaps.
 struct write {
   static constexpr auto id = number::write;
@@ -595,10 +615,10 @@ struct texture_destroy {
 using all =
     std::tuple<mem_alloc, mem_free, host_alloc, host_free, image_part,
                module_load, module_facts, module_unload, kernel_attribute,
-               launch, write, read, read_host, copy, fill, stream_create,
-               stream_destroy, event_create, event_destroy, event_record,
-               stream_wait, stream_sync, device_sync, event_sync, elapsed,
-               host_call, host_done, array_create, array_destroy,
+               launch, active_clusters, write, read, read_host, copy, fill,
+               stream_create, stream_destroy, event_create, event_destroy,
+               event_record, stream_wait, stream_sync, device_sync, event_sync,
+               elapsed, host_call, host_done, array_create, array_destroy,
                texture_create, texture_known, texture_destroy, read_managed,
                write_managed, memory_create, memory_destroy, memory_map,
                memory_unmap, memory_access, wait_value>;

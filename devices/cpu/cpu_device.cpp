@@ -260,23 +260,30 @@ public:
     return {};
   }
 
-  result<int> max_active_blocks(module_id id, std::uint32_t kernel,
-                                std::uint32_t block_threads,
-                                std::uint64_t dynamic_shared) override {
-    auto k = modules_.find(id, kernel);
+  result<std::uint32_t> active_clusters(const launch& shape) override {
+    auto k = modules_.find(shape.module, shape.kernel);
     if (k == nullptr)
-      return no_kernel(id, kernel);
-    if (block_threads == 0)
-      return invalid("occupancy: a block has at least one thread");
+      return no_kernel(shape.module, shape.kernel);
+    auto clusters = clusters_of(shape, *k);
+    if (!clusters)
+      return clusters.why();
+    if (!clusters->asked)
+      return 0U;
     auto& a = k->info.attributes;
-    if (block_threads > static_cast<std::uint32_t>(
-                            a.at(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)))
-      return 0;
-    return blocks_per_multiprocessor(
-        {block_threads,
+    auto threads = std::uint64_t{shape.block.x} * shape.block.y * shape.block.z;
+    if (threads == 0 || threads > static_cast<std::uint64_t>(a.at(
+                                      CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)))
+      return 0U;
+    auto blocks = blocks_per_multiprocessor(
+        {static_cast<std::uint32_t>(threads),
          static_cast<std::uint32_t>(a.at(CU_FUNC_ATTRIBUTE_NUM_REGS)),
-         dynamic_shared + static_cast<std::uint64_t>(
-                              a.at(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))});
+         std::uint64_t{shape.dynamic_shared} +
+             static_cast<std::uint64_t>(
+                 a.at(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))});
+    return clusters_at_once(
+        props_.attributes.at(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), blocks,
+        static_cast<int>(clusters->blocks.x * clusters->blocks.y *
+                         clusters->blocks.z));
   }
 
   // -- streams and events -----------------------------------------------------

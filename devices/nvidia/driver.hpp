@@ -55,7 +55,7 @@ namespace vgpu::device::nvidia {
   call(cuFuncGetParamInfo)                          \
   call(cuFuncGetAttribute)                          \
   call(cuFuncSetAttribute)                          \
-  call(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
+  call(cuOccupancyMaxActiveClusters)                \
   call(cuLaunchKernel)                              \
   call(cuLaunchKernelEx)                            \
   call(cuStreamCreateWithPriority)                  \

@@ -48,6 +48,37 @@ bool is_sticky(CUresult x) {
   }
 }
 
+/// A launch's shape as the driver takes it. Points into itself.
+struct launch_config {
+  launch_config(const launch& x, CUstream in) {
+    shape.gridDimX = x.grid.x;
+    shape.gridDimY = x.grid.y;
+    shape.gridDimZ = x.grid.z;
+    shape.blockDimX = x.block.x;
+    shape.blockDimY = x.block.y;
+    shape.blockDimZ = x.block.z;
+    shape.sharedMemBytes = x.dynamic_shared;
+    shape.hStream = in;
+    shape.attrs = attributes.data();
+    // Also clusters of one block, where they are asked for: kernels can tell.
+    if (!is_none(x.cluster)) {
+      auto& a = attributes[shape.numAttrs++];
+      a.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+      a.value.clusterDim = {x.cluster.x, x.cluster.y, x.cluster.z};
+    }
+    if (x.cooperative) {
+      auto& a = attributes[shape.numAttrs++];
+      a.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+      a.value.cooperative = 1;
+    }
+  }
+  launch_config(const launch_config&) = delete;
+  launch_config& operator=(const launch_config&) = delete;
+
+  CUlaunchConfig shape = {};
+  std::array<CUlaunchAttribute, 2> attributes = {};
+};
+
 class nvidia_device final : public device,
                             public texture_unit,
                             public memory_unit,
@@ -221,20 +252,18 @@ public:
         "cuFuncSetAttribute"));
   }
 
-  result<int> max_active_blocks(module_id id, std::uint32_t kernel,
-                                std::uint32_t block_threads,
-                                std::uint64_t dynamic_shared) override {
-    auto f = kernel_of(id, kernel);
+  result<std::uint32_t> active_clusters(const launch& shape) override {
+    auto f = kernel_of(shape.module, shape.kernel);
     if (!f)
       return f.why();
-    auto out = 0;
+    launch_config config{shape, nullptr};
+    auto count = 0;
     if (auto ok = noted(api_->check(
-            api_->cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                &out, *f, static_cast<int>(block_threads), dynamic_shared),
-            "cuOccupancyMaxActiveBlocksPerMultiprocessor"));
+            api_->cuOccupancyMaxActiveClusters(&count, *f, &config.shape),
+            "cuOccupancyMaxActiveClusters"));
         !ok)
       return ok.why();
-    return out;
+    return static_cast<std::uint32_t>(count);
   }
 
   // -- streams and events -----------------------------------------------------
@@ -438,34 +467,12 @@ private:
                      const_cast<std::byte*>(x.parameters.data()),
                      CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
     auto** block = size == 0 ? nullptr : extra;
-    // Also clusters of one block, where they are asked for: kernels can tell.
-    auto clustered = !is_none(x.cluster);
-    if (!clustered && !x.cooperative)
+    if (is_none(x.cluster) && !x.cooperative)
       return api_->cuLaunchKernel(f, x.grid.x, x.grid.y, x.grid.z, x.block.x,
                                   x.block.y, x.block.z, x.dynamic_shared, in,
                                   nullptr, block);
-    CUlaunchAttribute attributes[2] = {};
-    CUlaunchConfig shape = {};
-    shape.gridDimX = x.grid.x;
-    shape.gridDimY = x.grid.y;
-    shape.gridDimZ = x.grid.z;
-    shape.blockDimX = x.block.x;
-    shape.blockDimY = x.block.y;
-    shape.blockDimZ = x.block.z;
-    shape.sharedMemBytes = x.dynamic_shared;
-    shape.hStream = in;
-    shape.attrs = attributes;
-    if (clustered) {
-      auto& a = attributes[shape.numAttrs++];
-      a.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-      a.value.clusterDim = {x.cluster.x, x.cluster.y, x.cluster.z};
-    }
-    if (x.cooperative) {
-      auto& a = attributes[shape.numAttrs++];
-      a.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-      a.value.cooperative = 1;
-    }
-    return api_->cuLaunchKernelEx(&shape, f, nullptr, block);
+    launch_config config{x, in};
+    return api_->cuLaunchKernelEx(&config.shape, f, nullptr, block);
   }
 
   driver_ptr api_;

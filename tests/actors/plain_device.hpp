@@ -82,9 +82,8 @@ public:
   status set_kernel_attribute(module_id, std::uint32_t, int, int) override {
     return {};
   }
-  result<int> max_active_blocks(module_id, std::uint32_t, std::uint32_t,
-                                std::uint64_t) override {
-    return 1;
+  result<std::uint32_t> active_clusters(const vgpu::device::launch&) override {
+    return 1U;
   }
 
   status create_stream(stream_id, bool, int) override { return {}; }

@@ -132,10 +132,21 @@ BOOST_AUTO_TEST_CASE(kernels_are_described) {
   auto& b = info.kernels[kernel("by_value")];
   BOOST_TEST(b.parameters[0].size == 88u);
   BOOST_TEST(b.parameters[2].offset == 96u);
-  auto blocks = dev->max_active_blocks(module, kernel("vector_add"), 256, 0);
-  BOOST_TEST(*blocks == 8);
-  BOOST_TEST(
-      *dev->max_active_blocks(module, kernel("vector_add"), 256, 100000) == 2);
+  auto clusters = [&](std::uint32_t size, std::uint32_t shared) {
+    vgpu::device::launch shape;
+    shape.module = module;
+    shape.kernel = kernel("vector_add");
+    shape.grid = {16, 1, 1};
+    shape.block = {256, 1, 1};
+    shape.cluster = {size, 1, 1};
+    shape.dynamic_shared = shared;
+    return *dev->active_clusters(shape);
+  };
+  auto multiprocessors = static_cast<std::uint32_t>(
+      dev->props().attributes.at(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  BOOST_TEST(clusters(1, 0) == 8 * multiprocessors);
+  BOOST_TEST(clusters(2, 0) == 4 * multiprocessors);
+  BOOST_TEST(clusters(1, 100000) == 2 * multiprocessors);
 }
 
 BOOST_AUTO_TEST_CASE(globals_lie_where_only_devices_place) {

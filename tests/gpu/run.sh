@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs programs natively and on a vGPU, side by side, on a machine with an
-# NVIDIA GPU. Needs bash, awk, tar and xz; no compiler.
+# NVIDIA GPU. Needs bash, awk, tar and xz; no compiler. With a Python that has
+# PyTorch, its workloads too.
 set -euo pipefail
 
 usage() {
@@ -14,10 +15,14 @@ ratio, and whether output and exit code are the same.
 
   BUNDLE         vgpu-bundle.tar.xz, or the folder that it was unpacked to
   --json FILE    the numbers, as JSON
+  --transport T  mapped or forwarded alone
   --logs DIR     where outputs and the cluster's logs are kept
-  --only REGEX   only the programs whose name matches
+  --only REGEX   only the programs and workloads whose name matches
   --calls-only   only what single calls cost
-  --no-calls     only the programs
+  --no-calls     only the programs and workloads
+  --no-pytorch   no PyTorch workloads
+  --pytorch-only nothing else
+  --gpus N       vGPUs for each workload of PyTorch (1)
   --limit SEC    a program that takes longer has failed (120)
 Ends with 1 when a result is not the same.
 USAGE
@@ -29,15 +34,21 @@ die() {
 }
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-json='' logs='' only=. bundle='' calls=true programs=true limit=120
+json='' logs='' only=. bundle='' calls=true programs=true pytorch=true
+limit=120 gpus=1
+transports=(mapped forwarded)
 while (($#)); do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --json) json=${2:?--json needs a file}; shift ;;
     --logs) logs=${2:?--logs needs a folder}; shift ;;
     --only) only=${2:?--only needs a regular expression}; shift ;;
-    --calls-only) programs=false ;;
+    --calls-only) programs=false pytorch=false ;;
     --no-calls) calls=false ;;
+    --no-pytorch) pytorch=false ;;
+    --pytorch-only) programs=false calls=false ;;
+    --transport) transports=("${2:?--transport needs a name}"); shift ;;
+    --gpus) gpus=${2:?--gpus needs a number}; shift ;;
     --limit) limit=${2:?--limit needs seconds}; shift ;;
     -*) echo "run.sh: no such option: $1" >&2; usage >&2; exit 2 ;;
     *) bundle=$1 ;;
@@ -57,6 +68,7 @@ clean_up() {
 trap clean_up EXIT
 logs=${logs:-$work/logs}
 mkdir -p "$logs"
+logs=$(cd "$logs" && pwd)
 if [[ -d $bundle ]]; then
   vgpu=$(cd "$bundle" && pwd)/bin/vgpu
 else
@@ -85,8 +97,23 @@ for program in "$here"/cuda/* "$here"/examples/* "$here"/driver_truth; do
   [[ -x $program && $(basename "$program") =~ $only ]] && list+=("$program")
 done
 
+workloads=()
+if $pytorch && ! python3 -c 'import torch' 2>/dev/null; then
+  echo "run.sh: skipped: PyTorch's workloads (python3 has no torch)" >&2
+  pytorch=false
+fi
+if $pytorch; then
+  for name in $(python3 "$here/pytorch/run.py" --list); do
+    [[ $name =~ $only ]] && workloads+=("$name")
+  done
+fi
+
 run_all() { # MODE
-  local program
+  local program name
+  for name in "${workloads[@]}"; do
+    run_one "$1" "$name" python3 "$here/pytorch/run.py" \
+      --times "$logs/$1/$name.calls" "$name"
+  done
   if $programs; then
     for program in "${list[@]}"; do
       run_one "$1" "$(basename "$program")" "$program"
@@ -99,7 +126,7 @@ run_all() { # MODE
 
 runner=()
 run_all native
-for transport in mapped forwarded; do
+for transport in "${transports[@]}"; do
   # Not the former one's name: its client lives on for a while.
   cluster=$work/$transport
   mkdir -m 700 "$cluster"
@@ -110,7 +137,7 @@ for transport in mapped forwarded; do
     die "the cluster does not come up"
   }
   export VGPU_MANAGER=ipc://$cluster/manager.sock VGPU_TRANSPORT=$transport
-  runner=("$vgpu" run --)
+  runner=("$vgpu" run --gpus "$gpus" --)
   run_all "$transport"
   unset VGPU_MANAGER VGPU_TRANSPORT
   for log in "$cluster"/*.log; do
@@ -122,32 +149,46 @@ done
 
 # One line a program and transport, one a call and transport.
 results=$work/results
-if $programs; then
-  for program in "${list[@]}"; do
-    name=$(basename "$program")
-    read -r native native_code <"$logs/native/$name.time"
-    for transport in mapped forwarded; do
-      read -r ours code <"$logs/$transport/$name.time"
-      same=no
-      if [[ $code == "$native_code" ]]; then
-        same=yes
-        cmp -s "$logs/native/$name.out" "$logs/$transport/$name.out" ||
-          same=code # the same verdict, other text: times, addresses
-      fi
-      echo "program $name $transport $ours $native ns $same"
-    done
-  done >>"$results"
-fi
-if $calls; then
-  for transport in mapped forwarded; do
+: >"$results"
+compare() { # NAME IF-ONLY-THE-CODE-IS-THE-SAME
+  local native native_code ours code same transport
+  read -r native native_code <"$logs/native/$1.time"
+  for transport in "${transports[@]}"; do
+    read -r ours code <"$logs/$transport/$1.time"
+    same=no
+    if [[ $code == "$native_code" ]]; then
+      same=yes
+      cmp -s "$logs/native/$1.out" "$logs/$transport/$1.out" || same=$2
+    fi
+    echo "program $1 $transport $ours $native ns $same" >>"$results"
+  done
+}
+compare_calls() { # LINES-FILE
+  local transport
+  for transport in "${transports[@]}"; do
+    [[ -s $logs/native/$1 && -s $logs/$transport/$1 ]] || continue
     awk -v transport="$transport" '
       NR == FNR { native[$1] = $2; next }
       $1 in native {
         print "call", $1, transport, $2, native[$1], $3, "-"
-      }' "$logs/native/calls.out" "$logs/$transport/calls.out"
+      }' "$logs/native/$1" "$logs/$transport/$1" >>"$results"
+  done
+}
+for name in "${workloads[@]}"; do
+  compare "$name" no # their text is all result
+  compare_calls "$name.calls"
+done
+if $programs; then
+  for program in "${list[@]}"; do
+    compare "$(basename "$program")" code # their text may be times, addresses
+  done
+fi
+if $calls; then
+  compare_calls calls.out
+  for transport in "${transports[@]}"; do
     read -r _ code <"$logs/$transport/calls.time"
-    ((code == 0)) || echo "program calls $transport 0 0 ns no"
-  done >>"$results"
+    ((code == 0)) || echo "program calls $transport 0 0 ns no" >>"$results"
+  done
 fi
 awk -v json="$json" -f "$here/table.awk" "$results"
 ! grep -q ' no$' "$results"
