@@ -20,6 +20,8 @@ constexpr std::size_t question_words = 6;
 
 /// Longer than callers who say nothing keep others from being heard.
 constexpr std::chrono::seconds borrow_within{5};
+/// Where a caller cannot be let in, as no descriptor is left: milliseconds.
+constexpr int deaf_for = 50;
 
 fault not_lent(const std::string& why) {
   return {CUDA_ERROR_INVALID_VALUE,
@@ -79,31 +81,34 @@ void share_broker::withdraw(const share_key& what) {
 
 void share_broker::run() {
   std::vector<pollfd> all;
+  auto deaf = false; // for a moment, not to ask again and again
   while (true) {
     all.assign({{stop_.fd(), POLLIN, 0}});
-    auto longest = -1;
+    auto longest = deaf ? deaf_for : -1;
     for (auto& x : callers_) {
       all.push_back({x.socket.get(), POLLIN, 0});
       auto rest = milliseconds_until(x.until);
       longest = longest < 0 ? rest : std::min(longest, rest);
     }
     // Who comes when all places are taken waits in the kernel.
-    if (callers_.size() < most_callers)
+    auto hears = !deaf && callers_.size() < most_callers;
+    if (hears)
       all.push_back({listener_.get(), POLLIN, 0});
     if (::poll(all.data(), all.size(), longest) < 0)
       continue;
     if (all.front().revents != 0)
       return;
     std::erase_if(callers_, [this](const caller& x) { return serve(x); });
-    accept();
+    deaf = hears && all.back().revents != 0 && !accept();
   }
 }
 
-void share_broker::accept() {
-  if (callers_.size() >= most_callers)
-    return;
-  if (auto socket = accept_own(listener_.get()))
-    callers_.push_back({std::move(socket), share_clock::now() + patience});
+bool share_broker::accept() {
+  auto socket = accept_own(listener_.get());
+  if (!socket)
+    return false;
+  callers_.push_back({std::move(socket), share_clock::now() + patience});
+  return true;
 }
 
 bool share_broker::serve(const caller& x) {

@@ -78,7 +78,8 @@ private:
 
   share_broker(const share_secret& secret, unique_fd listener);
   void run();
-  void accept();
+  /// False where one who called cannot be let in now.
+  bool accept();
   /// Whether the caller has been served, or will not be.
   bool serve(const caller& x);
   void answer(int socket, std::span<const std::uint64_t> question);

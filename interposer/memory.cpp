@@ -46,9 +46,12 @@ void release_device(const allocation& what, std::uint8_t device) {
     managed().remove(what.address);
     given_advice().forget(what.address, what.bytes);
   }
-  sharing().forget(what.address);
+  auto was_lent = sharing().forget(what.address);
   auto call = s.send(call::mem_free{what.address, what.bytes}, device);
   s.space(device).retire(what, call.value);
+  // Another process must not open it any more when this returns.
+  if (was_lent) [[unlikely]]
+    (void)s.synchronise(device);
 }
 
 /// Only after wait_for_devices().

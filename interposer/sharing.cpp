@@ -121,11 +121,11 @@ CUresult shared_things::handle_of(device_address at, CUipcMemHandle& out) {
   return CUDA_SUCCESS;
 }
 
-void shared_things::forget(device_address at) noexcept {
+bool shared_things::forget(device_address at) noexcept {
   if (!lends_.load(std::memory_order_acquire)) [[likely]]
-    return;
+    return false;
   std::lock_guard guard{mutex_};
-  lent_.erase(at);
+  return lent_.erase(at) != 0;
 }
 
 shared_things::opened_map::iterator shared_things::find(const share_name& what,

@@ -31,8 +31,9 @@ public:
   CUresult close(device_address at);
   /// All that this context opened: it ends.
   void close_all(std::uint64_t context);
-  /// The allocation is freed: its handle names nothing from now on.
-  void forget(device_address at) noexcept;
+  /// The allocation is freed: its handle names nothing from now on. Whether it
+  /// had one.
+  bool forget(device_address at) noexcept;
 
   /// CUDA_ERROR_INVALID_HANDLE for an event that was not made to be shared.
   CUresult handle_of(event& x, CUipcEventHandle& out);

@@ -1,5 +1,6 @@
 // Two processes that share memory, and stop after each step until somebody
-// writes a line to a pipe: `sharer PIPE`. Prints what it has done.
+// writes a line to a pipe: `sharer PIPE`. Prints what it has done. `sharer NODE
+// NODE` runs the two on these nodes, and prints how opening ends.
 #include "../cuda/two_processes.hpp"
 
 #include <cstring>
@@ -111,9 +112,39 @@ void borrow(line other) {
   other.meet();
 }
 
+bool share_from_to(const char* here, const char* there) {
+  return run_two(
+      [here](line other) {
+        setenv("VGPU_NODE", here, 1);
+        void* x = nullptr;
+        CHECK(cudaMalloc(&x, 4096));
+        other.send(handle_of(x));
+        cudaEvent_t event;
+        CHECK(cudaEventCreateWithFlags(&event, cudaEventInterprocess |
+                                                   cudaEventDisableTiming));
+        cudaIpcEventHandle_t name;
+        CHECK(cudaIpcGetEventHandle(&name, event));
+        other.send(name);
+        other.meet();
+      },
+      [there](line other) {
+        setenv("VGPU_NODE", there, 1);
+        auto memory = other.receive<handle>();
+        auto name = other.receive<cudaIpcEventHandle_t>();
+        std::printf("memory %s\n", outcome_of_opening(memory));
+        cudaEvent_t event;
+        std::printf("event %s\n",
+                    cudaGetErrorName(cudaIpcOpenEventHandle(&event, name)));
+        (void)cudaGetLastError();
+        other.meet();
+      });
+}
+
 } // namespace
 
 int main(int count, char** arguments) {
+  if (count == 3)
+    return share_from_to(arguments[1], arguments[2]) ? 0 : 1;
   EXPECT(count == 2);
   std::ifstream orders{arguments[1]};
   EXPECT(orders.good());
