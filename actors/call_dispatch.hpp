@@ -143,6 +143,20 @@ struct call_dispatch {
   status operator()(const call::memory_unmap& x);
   status operator()(const call::memory_access& x);
 
+  // -- what sessions share
+
+  /// A fault where the device shares nothing.
+  result<device::sharing_unit*> sharing();
+  /// Where others ask for what this session lends.
+  result<share_broker*> broker(const share_secret& secret);
+  status operator()(const call::memory_share& x);
+  status operator()(const call::memory_import& x);
+  /// Maps memory where the program may read and write it.
+  status show(memory_id memory, device_address address, std::uint64_t bytes);
+  status operator()(const call::event_share& x);
+  status operator()(const call::event_import& x);
+  status operator()(const call::event_query& x);
+
   // -- arrays, textures and surfaces
 
   /// Null where the device has none; then the call was refused.

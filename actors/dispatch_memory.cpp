@@ -57,6 +57,8 @@ status call_dispatch::operator()(const call::mem_free& x) {
   // What is allocated next may lie at the same addresses: it must not be
   // touched before the work that used them is done, whatever its stream.
   order().after_all();
+  if (self.broker_) [[unlikely]]
+    self.broker_->withdraw({share_kind::memory, x.address});
   if (auto ok = unmap_memory(x.address, x.bytes); !ok)
     return ok;
   self.used_ -= x.bytes;

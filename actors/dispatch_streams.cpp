@@ -27,6 +27,8 @@ status call_dispatch::operator()(const call::event_create& x) {
 }
 
 status call_dispatch::operator()(const call::event_destroy& x) {
+  if (self.broker_) [[unlikely]]
+    self.broker_->withdraw({share_kind::event, x.event.id.value});
   state().remove(x.event.id);
   times().destroyed(x.event.id);
   return dev().destroy_event(x.event.id);

@@ -60,6 +60,8 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
         dynamic_cast<device::memory_unit*>(devices_[i].get()));
     value_units_.push_back(
         dynamic_cast<device::value_unit*>(devices_[i].get()));
+    sharing_units_.push_back(
+        dynamic_cast<device::sharing_unit*>(devices_[i].get()));
     devices_[i]->set_printer(
         [to = consoles_](console where, std::string_view text) {
           to->print(where, text);

@@ -8,12 +8,14 @@
 #include "actors/protocol.hpp"
 #include "actors/replay_checks.hpp"
 #include "actors/replayed_waits.hpp"
+#include "actors/share_broker.hpp"
 #include "actors/share_gate.hpp"
 #include "actors/stream_order.hpp"
 #include "actors/vgpu_state.hpp"
 #include "actors/work_meter.hpp"
 #include "devices/device.hpp"
 #include "devices/memory_unit.hpp"
+#include "devices/sharing_unit.hpp"
 #include "devices/texture_unit.hpp"
 #include "devices/value_unit.hpp"
 
@@ -182,7 +184,8 @@ private:
   /// Of each; `work_meters_` where the device has none of its own, or null.
   std::vector<const device::meter*> meters_;
   std::vector<std::unique_ptr<work_meter>> work_meters_;
-  std::vector<device::value_unit*> value_units_; // likewise
+  std::vector<device::value_unit*> value_units_;     // likewise
+  std::vector<device::sharing_unit*> sharing_units_; // likewise
   std::vector<vgpu_state> states_;
   std::vector<stream_order> orders_;
   replayed_waits replayed_waits_;
@@ -213,6 +216,8 @@ private:
   bool recovers_ = false;
   std::shared_ptr<recovery> recovery_;
   std::shared_ptr<health> health_;
+  /// Null until the session shares something.
+  std::unique_ptr<share_broker> broker_;
 };
 
 } // namespace vgpu

@@ -86,6 +86,8 @@ status executor::describable() const {
     return refuse("its work ended in CUDA error " + std::to_string(error));
   if (lost() != CUDA_SUCCESS)
     return refuse("its device is lost");
+  if (living_.shares())
+    return refuse("it shares GPU memory or events with another process");
   if (living_.opaque() != 0)
     return refuse("it made call " + std::to_string(living_.opaque()) +
                   ", of which no state can be described");

@@ -85,19 +85,22 @@ result<hello> decode_hello(std::span<const std::uint64_t> words) {
         out.specification.idle_after_ms = wish.getIdleAfterMs();
         out.specification.snapshot_ms =
             std::max(wish.getSnapshotMs(), control::shortest_snapshot_ms);
+        out.specification.group = wish.getGroup();
         out.resumed = in.getResumed();
         out.hears_waiting = in.getHearsWaiting();
         return out;
       });
 }
 
-result<std::uint64_t> decode_notice(std::span<const std::uint64_t> words) {
+result<notice> decode_notice(std::span<const std::uint64_t> words) {
   return read<wire::GuestNotice>(
       words, "notice of a program",
-      [](wire::GuestNotice::Reader in) -> result<std::uint64_t> {
-        if (!in.isJournalFills())
-          return fault{CUDA_ERROR_NOT_SUPPORTED, "a notice of unknown kind"};
-        return in.getJournalFills();
+      [](wire::GuestNotice::Reader in) -> result<notice> {
+        if (in.isJournalFills())
+          return notice::journal_fills;
+        if (in.isShares())
+          return notice::shares;
+        return fault{CUDA_ERROR_NOT_SUPPORTED, "a notice of unknown kind"};
       });
 }
 

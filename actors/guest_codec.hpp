@@ -23,9 +23,14 @@ struct hello {
 /// What a program says first. A fault where it is malformed.
 result<hello> decode_hello(std::span<const std::uint64_t> words);
 
-/// The bytes of the program's log, which fills; a fault where the notice is
-/// malformed or of an unknown kind.
-result<std::uint64_t> decode_notice(std::span<const std::uint64_t> words);
+/// What a program says without waiting for an answer.
+enum class notice : std::uint8_t {
+  journal_fills, // its log needs to be trimmed
+  shares,        // it shares with another process, and is not protected now
+};
+
+/// A fault where the notice is malformed or of an unknown kind.
+result<notice> decode_notice(std::span<const std::uint64_t> words);
 
 std::vector<std::uint64_t> encode_welcome(const control::lease& lease);
 std::vector<std::uint64_t> encode_refusal(const control::refusal& why);

@@ -21,7 +21,8 @@ json to_json(const control::specification& x) {
           {"apart", x.apart.value},
           {"wait_ms", x.wait_ms},
           {"idle_after_ms", x.idle_after_ms},
-          {"snapshot_ms", x.snapshot_ms}};
+          {"snapshot_ms", x.snapshot_ms},
+          {"group", x.group}};
 }
 
 /// What a former release did not write has its default.
@@ -44,6 +45,7 @@ control::specification spec_from_json(const json& x) {
   out.wait_ms = x.value("wait_ms", out.wait_ms);
   out.idle_after_ms = x.value("idle_after_ms", out.idle_after_ms);
   out.snapshot_ms = x.value("snapshot_ms", out.snapshot_ms);
+  out.group = x.value("group", out.group);
   return out;
 }
 

@@ -101,6 +101,7 @@ policy::balance_view manager_core::view_for_balance() const {
     // Memory that somebody waits for is not taken by who has some.
     to.movable = may_move(x) && x.measured.load && x.load.session &&
                  !kept_company.contains(x.vgpu) &&
+                 to.wishes.company.empty() && // who may be about to share
                  (x.spec.memory == 0 || !somebody_waits);
     to.moved = x.moved_at;
     to.rests_until = x.rests_until;

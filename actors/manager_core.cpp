@@ -90,7 +90,7 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
   events_.restore(past.events);
   usage_ = past.usage;
   for (const auto& [id, saved] : past.sessions) {
-    auto& x = sessions_[id] = saved;
+    auto& x = add_session(saved);
     x.orphan_until = now_ + options_.restart_grace;
     x.retry_at = now_;
     if (x.stage == session_stage::waiting || x.stage == session_stage::starting)

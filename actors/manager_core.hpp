@@ -18,7 +18,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
 namespace vgpu {
 
@@ -218,6 +220,7 @@ private:
   void save(const session_record& x);
   std::uint64_t quota_of(const session_record& x) const;
   policy::cluster_view view() const;
+  session_record& add_session(session_record x);
   policy::demand demand_of(const session_record& x) const;
   about about_session(const session_record& x) const;
 
@@ -268,6 +271,7 @@ private:
   std::map<std::string, peer_record> peers_;
   std::map<std::string, node_record> nodes_;
   std::map<session_id, session_record> sessions_;
+  std::set<std::pair<std::uint64_t, session_id>> groups_; // who is in one
   std::map<session_id, unclaimed_worker> unclaimed_;
   /// Kept for who waits at the head of the queue, while those behind it are
   /// looked at.

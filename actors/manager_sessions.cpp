@@ -61,6 +61,12 @@ policy::cluster_view manager_core::view() const {
   return out;
 }
 
+session_record& manager_core::add_session(session_record x) {
+  if (x.spec.group != 0)
+    groups_.emplace(x.spec.group, x.id);
+  return sessions_[x.id] = std::move(x);
+}
+
 policy::demand manager_core::demand_of(const session_record& x) const {
   policy::demand out;
   out.share = x.spec.share;
@@ -79,6 +85,14 @@ policy::demand manager_core::demand_of(const session_record& x) const {
                   ? policy::demand::locality::local_only
                   : policy::demand::locality::local_first;
   out.beside_somebody = static_cast<bool>(x.spec.beside);
+  // Of one host: a group is processes that were begun together.
+  if (x.spec.group != 0)
+    for (auto i = groups_.lower_bound({x.spec.group, {}});
+         i != groups_.end() && i->first == x.spec.group; ++i)
+      if (const auto& other = sessions_.at(i->second);
+          other.id != x.id && other.placed() &&
+          other.program.host == x.program.host)
+        out.company.push_back(other.where);
   if (!x.spec.beside && !x.spec.apart)
     return out;
   for (const auto& [id, other] : sessions_) {
@@ -129,7 +143,7 @@ void manager_core::handle(const std::string& peer,
   if (fresh.spec.wait_ms != control::wait_for_ever)
     fresh.wait_until = now_ + std::chrono::milliseconds{fresh.spec.wait_ms};
   // Behind those that wait already.
-  sessions_[fresh.id] = std::move(fresh);
+  add_session(std::move(fresh));
   retry_waiting();
 }
 
@@ -262,7 +276,7 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
   fresh.reason = "adopted";
   last_session_ = std::max(last_session_, x.session.value);
   last_vgpu_ = std::max(last_vgpu_, x.vgpu.value);
-  auto& session = sessions_[x.session] = std::move(fresh);
+  auto& session = add_session(std::move(fresh));
   if (runs) {
     take_running(session, worker->second.node, worker->second.running);
     unclaimed_.erase(worker);
@@ -507,6 +521,7 @@ void manager_core::end_session(session_id id, const std::string& why) {
     return;
   auto x = std::move(i->second);
   sessions_.erase(i);
+  groups_.erase({x.spec.group, x.id});
   directory_.withdraw(vgpu_name(x), x.epoch);
   finish_movement(x, "its program ended");
   if (x.placed())

@@ -153,8 +153,7 @@ void session_client::read_guest() {
     return end("the program ended");
   if (!area_)
     return greet(**in);
-  if (guest::decode_notice((*in)->words))
-    note_filling();
+  take_notice((*in)->words);
 }
 
 void session_client::greet(packet& in) {

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace vgpu {
@@ -155,7 +156,9 @@ private:
   void look_at_snapshots();
   std::uint64_t uncovered() const;
   void look_at_filling();
+  void take_notice(std::span<const std::uint64_t> words);
   void note_filling();
+  void note_sharing();
   void begin_movement(bool snapshot);
   void begin_snapshot();
   std::uint64_t written() const;
@@ -239,6 +242,7 @@ private:
   std::chrono::milliseconds retry_after_{200};
   bool fills_ = false;            // the journal is to be trimmed
   bool snapshot_useless_ = false; // no worker could make it again
+  bool shares_ = false;           // with another process; it was told
   std::string snapshot_trouble_;  // that was told
   std::optional<control::pause_session> postponed_; // until a snapshot is there
   struct {

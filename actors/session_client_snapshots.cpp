@@ -5,6 +5,7 @@
 // in the control area once they are complete: a client that dies leaves the
 // newest to the next, and with the program they are gone. The program can write
 // all of it: what is found there is checked as if a stranger had made it.
+#include "actors/guest_codec.hpp"
 #include "actors/session_client_forwarding.hpp"
 #include "actors/state_file.hpp"
 
@@ -92,6 +93,31 @@ std::uint64_t session_client::uncovered() const {
 /// Whatever was told, and to whom: this client may be new.
 void session_client::look_at_filling() {
   fills_ = is_protected() && uncovered() > area_->log_capacity() / 2;
+}
+
+void session_client::take_notice(std::span<const std::uint64_t> words) {
+  auto what = guest::decode_notice(words);
+  if (!what)
+    return spdlog::warn("session {}: {}", lease_ ? lease_->session.value : 0,
+                        what.why().what);
+  if (*what == guest::notice::shares)
+    note_sharing();
+  else
+    note_filling();
+}
+
+/// The program has lowered its protection by itself, before it had what it
+/// shares: not even for a moment is there a journal that says too much.
+void session_client::note_sharing() {
+  (void)area_->lower_protection();
+  if (std::exchange(shares_, true))
+    return;
+  fills_ = false;
+  tell(make_event("protection-lowered",
+                  program_.name +
+                      " shares GPU memory or events with another process, and "
+                      "what two do to one memory cannot be done again in "
+                      "order; from now on its session is not protected"));
 }
 
 /// The program says so; while it waits for room, again and again.

@@ -12,7 +12,7 @@ namespace vgpu {
 namespace {
 
 constexpr std::size_t largest_packet = 64 << 10;
-constexpr std::size_t most_descriptors = 16;
+constexpr std::size_t most_descriptors = 64;
 
 fault from_errno(const std::string& what) {
   return {CUDA_ERROR_OPERATING_SYSTEM, what + ": " + std::strerror(errno)};

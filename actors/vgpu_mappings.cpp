@@ -30,6 +30,16 @@ void vgpu_state::add(memory_id x, std::uint64_t bytes) {
   used_ += bytes;
 }
 
+status vgpu_state::audit_foreign(std::uint64_t bytes) {
+  if (bytes == 0 || !is_whole(bytes) || bytes > window_bytes)
+    return broken("memory is shared in whole granules of 2 MiB");
+  return {};
+}
+
+void vgpu_state::add_foreign(memory_id x, std::uint64_t bytes) {
+  memories_.emplace(x, memory_state{.bytes = bytes, .foreign = true});
+}
+
 std::uint64_t vgpu_state::release(memory_id x) {
   memories_.at(x).named = false;
   return forget_unused(x);
@@ -39,7 +49,7 @@ std::uint64_t vgpu_state::forget_unused(memory_id x) {
   auto known = memories_.find(x);
   if (known->second.named || known->second.mappings != 0)
     return 0;
-  auto bytes = known->second.bytes;
+  auto bytes = known->second.foreign ? 0 : known->second.bytes;
   used_ -= bytes;
   memories_.erase(known);
   return bytes;

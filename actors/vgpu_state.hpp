@@ -44,7 +44,8 @@ struct texture_state {
 struct memory_state {
   std::uint64_t bytes = 0;
   std::size_t mappings = 0;
-  bool named = true; // its handle is not released
+  bool named = true;    // its handle is not released
+  bool foreign = false; // another session's: it counts there
 };
 
 /// Such memory at addresses.
@@ -143,6 +144,9 @@ public:
   /// Whole granules, within the quota.
   status audit_memory(std::uint64_t bytes) const;
   void add(memory_id x, std::uint64_t bytes);
+  /// Whole granules of another session, which count there.
+  static status audit_foreign(std::uint64_t bytes);
+  void add_foreign(memory_id x, std::uint64_t bytes);
   /// The handle is gone. Bytes that count no more.
   std::uint64_t release(memory_id x);
   /// Checks sizes, and that nothing is at these addresses.

@@ -171,6 +171,7 @@ void write(wire::Specification::Builder to, const specification& x) {
   to.setWaitMs(x.wait_ms);
   to.setIdleAfterMs(x.idle_after_ms);
   to.setSnapshotMs(x.snapshot_ms);
+  to.setGroup(x.group);
 }
 specification read(wire::Specification::Reader x) {
   auto where = static_cast<std::uint16_t>(x.getLocality());
@@ -192,6 +193,7 @@ specification read(wire::Specification::Reader x) {
   out.wait_ms = x.getWaitMs();
   out.idle_after_ms = x.getIdleAfterMs();
   out.snapshot_ms = x.getSnapshotMs();
+  out.group = x.getGroup();
   return out;
 }
 

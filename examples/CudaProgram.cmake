@@ -23,7 +23,8 @@ function(cuda_program target)
   list(FILTER compile_options EXCLUDE REGEX "^-l")
 
   set(headers ${PROJECT_SOURCE_DIR}/examples/example.hpp
-    ${PROJECT_SOURCE_DIR}/tests/cuda/check.hpp)
+    ${PROJECT_SOURCE_DIR}/tests/cuda/check.hpp
+    ${PROJECT_SOURCE_DIR}/tests/cuda/two_processes.hpp)
   set(objects)
   foreach(source IN LISTS sources)
     cmake_path(GET source STEM stem)

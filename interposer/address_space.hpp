@@ -16,14 +16,15 @@ namespace vgpu::interposer {
 
 /// How an allocation came to be: says how it may be freed.
 enum class memory_kind : std::uint8_t {
-  device,  ///< cuMemAlloc and its kin
-  pooled,  ///< cuMemAllocAsync: may also be freed in stream order
-  global,  ///< a module's variable: not freed by itself
-  pinned,  ///< cuMemHostAlloc
-  array,   ///< an array's elements: only copies and textures reach them
-  managed, ///< cuMemAllocManaged
-  mapped,  ///< cuMemMap: see virtual_memory.hpp
-  graph,   ///< a graph's own, in use: see graph_memory.hpp
+  device,   ///< cuMemAlloc and its kin
+  pooled,   ///< cuMemAllocAsync: may also be freed in stream order
+  global,   ///< a module's variable: not freed by itself
+  pinned,   ///< cuMemHostAlloc
+  array,    ///< an array's elements: only copies and textures reach them
+  managed,  ///< cuMemAllocManaged
+  mapped,   ///< cuMemMap: see virtual_memory.hpp
+  graph,    ///< a graph's own, in use: see graph_memory.hpp
+  imported, ///< another process's: see sharing.hpp
 };
 
 /// One allocation. A value.

@@ -129,6 +129,7 @@ void fill(wire::GuestHello::Builder hello, const control::specification& wish,
   wanted.setWaitMs(wish.wait_ms);
   wanted.setIdleAfterMs(wish.idle_after_ms);
   wanted.setSnapshotMs(wish.snapshot_ms);
+  wanted.setGroup(wish.group);
 }
 
 status send_packet(int fd, capnp::MessageBuilder& message,
@@ -255,15 +256,24 @@ bool guest_channel::hung_up() const noexcept {
          (one.revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL)) != 0;
 }
 
-void guest_channel::report_filling(std::uint64_t bytes) noexcept {
+template <class Fill>
+void guest_channel::notify(const Fill& fill) noexcept {
   try {
     capnp::MallocMessageBuilder message;
-    message.initRoot<wire::GuestNotice>().setJournalFills(bytes);
+    fill(message.initRoot<wire::GuestNotice>());
     if (auto ok = send_packet(socket_.get(), message, {}); !ok)
       log_line(log_level::warn, ok.why().what);
   } catch (const std::exception& e) {
     report_exception(e.what());
   }
+}
+
+void guest_channel::report_filling(std::uint64_t bytes) noexcept {
+  notify([&](auto notice) { notice.setJournalFills(bytes); });
+}
+
+void guest_channel::report_sharing() noexcept {
+  notify([](auto notice) { notice.setShares(); });
 }
 
 void guest_channel::close() noexcept {

@@ -56,11 +56,16 @@ public:
 
   /// Tells the client that the journal fills. Does not wait.
   void report_filling(std::uint64_t bytes) noexcept;
+  /// Tells it that the session shares with another, and is not protected.
+  void report_sharing() noexcept;
 
   /// Closes this process's copy; async-signal-safe.
   void close() noexcept;
 
 private:
+  template <class Fill>
+  void notify(const Fill& fill) noexcept;
+
   unique_fd socket_;
 };
 

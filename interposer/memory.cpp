@@ -6,6 +6,7 @@
 #include "interposer/pinned_writes.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
+#include "interposer/sharing.hpp"
 #include "interposer/virtual_memory.hpp"
 
 #include <algorithm>
@@ -45,8 +46,12 @@ void release_device(const allocation& what, std::uint8_t device) {
     managed().remove(what.address);
     given_advice().forget(what.address, what.bytes);
   }
+  auto was_lent = sharing().forget(what.address);
   auto call = s.send(call::mem_free{what.address, what.bytes}, device);
   s.space(device).retire(what, call.value);
+  // Another process must not open it any more when this returns.
+  if (was_lent) [[unlikely]]
+    (void)s.synchronise(device);
 }
 
 /// Only after wait_for_devices().
@@ -118,7 +123,7 @@ CUresult free_device(device_address at) {
   auto& space = s.space(*device);
   auto known = space.find(at);
   if (!known || known->address != at || known->kind == memory_kind::global ||
-      known->kind == memory_kind::array)
+      known->kind == memory_kind::array || known->kind == memory_kind::imported)
     return CUDA_ERROR_INVALID_VALUE;
   if (known->kind == memory_kind::graph)
     return free_graph_memory(at);
@@ -161,6 +166,7 @@ CUresult free_pinned(const void* at) {
 void free_all(context& of) {
   auto& s = here();
   auto id = of.id.load();
+  sharing().close_all(id);
   for (auto& x : s.space(of.device_index()).take_all(id))
     release_device(x, of.device_index());
   discard_graph_memory(id);

@@ -49,8 +49,9 @@ CUresult allocated(CUpointer_attribute which, const located& x, CUdeviceptr ptr,
     return give(data, 1U);
   case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     return give(data, x.in->managed ? 1U : 0U);
-  case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
   case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    return give(data, x.in->kind == memory_kind::device ? 1U : 0U);
+  case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
   case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
   case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
     return give(data, 0U);

@@ -171,6 +171,16 @@ void session::forget_pages(device_address at, std::uint64_t bytes) noexcept {
   ::madvise(reinterpret_cast<void*>(at), whole, MADV_REMOVE);
 }
 
+void session::begin_sharing() {
+  if (shares_.exchange(true))
+    return;
+  (void)area_.lower_protection();
+  log_line(log_level::info, "memory or events are shared with another "
+                            "process: the session is not protected any more");
+  std::lock_guard guard{channel_mutex_};
+  channel_.report_sharing();
+}
+
 CUresult session::synchronise(std::uint8_t device) {
   if (auto clean = clean_[device].load(std::memory_order_acquire);
       clean != 0 && clean == tail())

@@ -168,6 +168,10 @@ public:
   /// Gives the pages of freed pinned memory back.
   void forget_pages(device_address at, std::uint64_t bytes) noexcept;
 
+  /// What this session does has to do with another's from now on: it is not
+  /// protected any more. Before the program learns of what it shares.
+  void begin_sharing();
+
   // -- images
   // ------------------------------------------------------------------
 
@@ -216,6 +220,7 @@ private:
   /// The log's tail after the last device_sync of each device.
   std::array<std::atomic<std::uint64_t>, 256> clean_{};
   std::atomic<std::uint32_t> lost_{0};
+  std::atomic<bool> shares_{false};
   std::mutex channel_mutex_;
   std::mutex console_mutex_;
   std::mutex images_mutex_;

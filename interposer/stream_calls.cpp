@@ -81,8 +81,6 @@ CUresult CUDAAPI cuEventCreate(CUevent* phEvent, unsigned int Flags) {
         ((Flags & CU_EVENT_INTERPROCESS) != 0 &&
          (Flags & CU_EVENT_DISABLE_TIMING) == 0))
       return CUDA_ERROR_INVALID_VALUE;
-    if ((Flags & CU_EVENT_INTERPROCESS) != 0)
-      return CUDA_ERROR_NOT_SUPPORTED;
     auto made = make_event(x, Flags);
     auto& it = *made;
     it.handle = to_handle<CUevent>(events().add(std::move(made)));

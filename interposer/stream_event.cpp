@@ -100,6 +100,15 @@ bool is_awaited(event& x) {
   return x.query.asked && !here().slots().poll(x.query.asked);
 }
 
+/// Of an event that is shared: where it stands now. That the worker has come
+/// to this means that it has executed all that was appended before, and other
+/// processes may go by it.
+CUresult ask_worker(const event& x) {
+  auto got = here().ask(call::event_query{{x.wire}}, x.device());
+  auto failed = here().sticky();
+  return failed == CUDA_SUCCESS ? got.result : failed;
+}
+
 /// Precondition: the query's mutex is held.
 void drop_query(pending_query& x) {
   if (x.asked)
@@ -170,6 +179,19 @@ std::unique_ptr<event> make_event(context& in, unsigned flags) {
   return made;
 }
 
+CUresult import_event(context& in, const share_name& what, std::uint32_t host,
+                      std::unique_ptr<event>& out) {
+  auto made =
+      std::make_unique<event>(in, event_id{next_id()}, CU_EVENT_DISABLE_TIMING);
+  auto got = here().ask(call::event_import{{made->wire}, what, host},
+                        in.device_index());
+  if (got.result != CUDA_SUCCESS)
+    return got.result;
+  made->shared.store(true);
+  out = std::move(made);
+  return CUDA_SUCCESS;
+}
+
 void retire_stream(stream& x) {
   if (any_capture())
     forget_captured(x);
@@ -222,6 +244,8 @@ CUresult record(event& x, stream& in) {
   in.worked(call);
   x.behind.store(in.behind.load(std::memory_order_relaxed),
                  std::memory_order_relaxed);
+  if (x.shared.load())
+    (void)ask_worker(x);
   std::lock_guard guard{x.query.mutex};
   drop_query(x.query);
   // Two threads that record it at once: the later in the log counts.
@@ -233,6 +257,13 @@ CUresult record(event& x, stream& in) {
 }
 
 CUresult wait(stream& in, event& x) {
+  if (x.shared.load()) {
+    in.worked(here().send(call::stream_wait{{in.wire}, {x.wire}}, in.device()));
+    // It is for the latest record as of now, not for one that another process
+    // makes when this call has returned.
+    auto now = ask_worker(x);
+    return now == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : now;
+  }
   if (x.recorded.load() != 0) {
     in.wait_behind(x.behind.load(std::memory_order_relaxed));
     in.worked(here().send(call::stream_wait{{in.wire}, {x.wire}}, in.device()));
@@ -242,7 +273,7 @@ CUresult wait(stream& in, event& x) {
 
 CUresult synchronise(event& x) {
   auto& s = here();
-  {
+  if (!x.shared.load()) {
     std::lock_guard guard{x.query.mutex};
     if (is_done(x))
       return s.sticky();
@@ -258,6 +289,8 @@ CUresult synchronise(event& x) {
 }
 
 CUresult query(event& x) {
+  if (x.shared.load())
+    return ask_worker(x);
   return poll_or_ask(
       x, [&] { return here().begin(call::event_sync{{x.wire}}, x.device()); });
 }

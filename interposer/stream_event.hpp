@@ -5,6 +5,7 @@
 #include "interposer/handle_table.hpp"
 #include "interposer/reply_slots.hpp"
 #include "schema/ids.hpp"
+#include "schema/sharing.hpp"
 
 #include <cuda.h>
 
@@ -81,6 +82,8 @@ struct event {
   /// Of the stream of its latest record; guarded by the query's mutex.
   progress recorded_in;
   CUevent handle = nullptr;
+  /// Other processes may record it too: only the worker knows what is latest.
+  std::atomic<bool> shared{false};
   /// Its latest record was under capture.
   std::atomic<capture*> captured_by{nullptr};
 
@@ -102,6 +105,9 @@ stream* find_stream(context& in, CUstream handle, bool per_thread);
 /// Makes a stream that belongs to nobody's table.
 std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority);
 std::unique_ptr<event> make_event(context& in, unsigned flags);
+/// An event that is another process's too.
+CUresult import_event(context& in, const share_name& what, std::uint32_t host,
+                      std::unique_ptr<event>& out);
 /// Tells the worker that the stream is gone, and lets go of its query.
 void retire_stream(stream& x);
 void retire_event(event& x);

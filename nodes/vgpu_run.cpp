@@ -26,6 +26,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <random>
 #include <sstream>
 
 namespace vgpu::command {
@@ -281,6 +282,9 @@ vgpu::status take_wish(run_options& x) {
       if (auto good = control::set_field(x.wish, table[i].name, x.fields[i]);
           !good)
         return fault{good.code(), "--" + good.why().what};
+  // What a program begins belongs together, unless it says otherwise.
+  if (x.wish.group == 0)
+    x.wish.group = std::random_device{}() | std::uint64_t{1} << 32;
   return {};
 }
 

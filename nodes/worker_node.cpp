@@ -13,8 +13,10 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <string>
@@ -142,7 +144,19 @@ int list_nvidia() {
   ::_exit(0);
 }
 
+/// What is shared with other processes is a descriptor each, and some systems
+/// begin with a thousand.
+void allow_many_descriptors() {
+  constexpr rlim_t wanted = 65'536;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+    return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int run(const options& given) {
+  allow_many_descriptors();
   stop_signal stop;
   start_log("vgpu-worker/" + std::to_string(given.session), "info", log_file());
   auto token = read_token();

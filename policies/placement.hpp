@@ -53,9 +53,10 @@ bool may_take(const node_view& node, const pgpu_view& pgpu, const demand& what);
 
 /// Where to run `what`: pGPUs of one node that is alive, each healthy and with
 /// the memory to reserve. Of those, in this order: not where it failed of
-/// late, where it was before, on its program's host, by the strategy, and then
-/// by name, so that the same cluster always gives the same answer. Where it
-/// failed is still taken when there is nothing else.
+/// late, where it was before, beside others of its group, on its program's
+/// host, by the strategy, and then by name, so that the same cluster always
+/// gives the same answer. Where it failed is still taken when there is nothing
+/// else.
 std::variant<place, no_place>
 choose_place(const cluster_view& cluster, const demand& what,
              placement_strategy how = placement_strategy::least_loaded);

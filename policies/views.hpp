@@ -62,6 +62,9 @@ struct demand {
   bool beside_somebody = false;
   std::vector<place> beside; // then, only there
   std::vector<place> apart;  // never there
+
+  // -- a wish that is met where there is room ---------------------------------
+  std::vector<place> company; // where others of its group are
 };
 
 } // namespace vgpu::policy

@@ -9,6 +9,7 @@
 
 #include "schema/ids.hpp"
 #include "schema/memory.hpp"
+#include "schema/sharing.hpp"
 #include "schema/texture.hpp"
 
 #include <concepts>
@@ -61,6 +62,11 @@ enum class number : std::uint16_t {
   memory_unmap = 50,
   memory_access = 51,
   wait_value = 52,
+  memory_share = 53,
+  memory_import = 54,
+  event_share = 55,
+  event_import = 56,
+  event_query = 57,
   active_clusters = 58,
 };
 
@@ -554,6 +560,79 @@ struct wait_value {
   }
 };
 
+// -- what sessions share
+// ------------------------------------------------------------
+//
+// No state describes these, and no journal: a replay cannot order its writes
+// with those of the other session. Who shares loses its protection.
+
+/// cuIpcGetMemHandle of an allocation: from now on who knows the secret may map
+/// it. `value` of the answer is a share_layout. A second time it is the same.
+struct memory_share {
+  static constexpr auto id = number::memory_share;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::opaque;
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  share_secret session{};
+  std::uint64_t serial = 0;
+  static auto fields(auto& x) {
+    return std::tie(x.address, x.bytes, x.session, x.serial);
+  }
+};
+
+/// cuIpcOpenMemHandle: the whole granules of what another session shares are
+/// mapped, and may be read and written. It counts against the other's quota.
+/// memory_unmap and memory_destroy end it.
+struct memory_import {
+  static constexpr auto id = number::memory_import;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::opaque;
+  fresh<memory_id> memory{};
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  share_name what{};
+  std::uint32_t host = 0; // share_layout::host
+  static auto fields(auto& x) {
+    return std::tie(x.memory, x.address, x.bytes, x.what, x.host);
+  }
+};
+
+/// cuIpcGetEventHandle. `value` of the answer is a share_layout that has a host
+/// alone.
+struct event_share {
+  static constexpr auto id = number::event_share;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::opaque;
+  live<event_id> event{};
+  share_secret session{};
+  std::uint64_t serial = 0;
+  static auto fields(auto& x) { return std::tie(x.event, x.session, x.serial); }
+};
+
+/// cuIpcOpenEventHandle: an event that is another session's too. event_destroy
+/// ends it here.
+struct event_import {
+  static constexpr auto id = number::event_import;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::opaque;
+  fresh<event_id> event{};
+  share_name what{};
+  std::uint32_t host = 0;
+  static auto fields(auto& x) { return std::tie(x.event, x.what, x.host); }
+};
+
+/// Answered at once: CUDA_SUCCESS where the event's latest record is done, else
+/// CUDA_ERROR_NOT_READY. With it a program also learns that what it appended
+/// before has been executed, so that another process can go by it.
+struct event_query {
+  static constexpr auto id = number::event_query;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
+  live<event_id> event{};
+  static auto fields(auto& x) { return std::tie(x.event); }
+};
+
 // -- arrays, textures and surfaces
 // ------------------------------------------------------------
 
@@ -621,7 +700,8 @@ using all =
                elapsed, host_call, host_done, array_create, array_destroy,
                texture_create, texture_known, texture_destroy, read_managed,
                write_managed, memory_create, memory_destroy, memory_map,
-               memory_unmap, memory_access, wait_value>;
+               memory_unmap, memory_access, wait_value, memory_share,
+               memory_import, event_share, event_import, event_query>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

@@ -45,5 +45,8 @@ struct GuestNotice {
     journalFills @0 :UInt64;
     # The log reached this many bytes: it needs to be trimmed.
     unused @1 :Void;
+    shares @2 :Void;
+    # It shares memory or events with another process, and has lowered its
+    # protection: two logs cannot be replayed in one order.
   }
 }

@@ -15,6 +15,7 @@ constexpr std::uint32_t most_gpus = 64;
 constexpr std::int32_t largest_priority = 1000;
 constexpr std::int32_t last_pgpu = 1023;
 constexpr std::size_t longest_name = 32;
+constexpr auto last_group = std::uint64_t{1} << 63;
 /// A wait is given in seconds and kept in milliseconds.
 constexpr double longest_wait = 1'000'000;
 /// Between snapshots, in milliseconds.
@@ -233,6 +234,14 @@ constexpr specification_field fields[] = {
        return x.idle_after_ms == keep_when_idle
                   ? std::string{"keep"}
                   : show(static_cast<double>(x.idle_after_ms) / 1000);
+     }},
+    {"group", "VGPU_GROUP", "a number from 1 to 2^63",
+     "its processes go to the same GPUs as others of that group, if they fit",
+     [](spec& to, text x) {
+       return read(x, to.group, std::uint64_t{1}, last_group);
+     },
+     [](const spec& x) {
+       return x.group == 0 ? std::string{} : std::to_string(x.group);
      }},
 };
 

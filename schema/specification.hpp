@@ -49,6 +49,9 @@ struct specification {
   /// Under protection::snapshot: how often a state is taken while calls are
   /// made.
   std::uint32_t snapshot_ms = 10'000;
+  /// Processes of one group are placed together where they fit, so that they
+  /// can share memory; 0: of none.
+  std::uint64_t group = 0;
   bool operator==(const specification&) const = default;
 };
 

@@ -242,6 +242,8 @@ struct Specification {
   # Under protection snapshot: how often a state is taken.
   idleAfterMs @14 :UInt32 = 4294967295;
   # Without a call for so long, it is suspended; the default: never.
+  group @15 :UInt64;
+  # Processes of one group are placed together where they fit; zero: of none.
 }
 enum Locality {
   # Where the program's host comes in.

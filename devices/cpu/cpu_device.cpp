@@ -11,10 +11,12 @@
 #include "devices/cpu/physical.hpp"
 #include "devices/cpu/probe.hpp"
 #include "devices/cpu/scheduler.hpp"
+#include "devices/cpu/shared_memory.hpp"
 #include "devices/cpu/texture_store.hpp"
 #include "devices/cpu/value_watch.hpp"
 #include "devices/memory_unit.hpp"
 #include "devices/meter.hpp"
+#include "devices/sharing_unit.hpp"
 #include "devices/texture_unit.hpp"
 #include "devices/value_unit.hpp"
 
@@ -52,6 +54,7 @@ class cpu_device final : public device,
                          public texture_unit,
                          public memory_unit,
                          public value_unit,
+                         public sharing_unit,
                          public meter {
 public:
   cpu_device(const cpu_options& options, std::uint64_t quota)
@@ -64,7 +67,11 @@ public:
         copier_{0}, notifier_{0},
         engine_{static_cast<unsigned>(props_.attributes.at(
                     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)),
-                busy_} {}
+                busy_} {
+    scheduler_->watch_by([this](auto so, auto then) {
+      watch_.add(std::move(so), std::move(then));
+    });
+  }
 
   ~cpu_device() override {
     scheduler_->freeze();
@@ -130,6 +137,7 @@ public:
         return invalid("unmap: " + hex(g) + " is not mapped");
     for (auto g = address; g != address + bytes; g += granule_bytes)
       mapped_.erase(g);
+    shared_.forget(address, bytes);
     used_ -= bytes;
     auto t = std::make_shared<task>();
     t->always = true;
@@ -188,6 +196,26 @@ public:
     return ok;
   }
 
+  // -- what other processes have too ------------------------------------------
+
+  bool shares_at_rest() const noexcept override { return true; }
+  result<shared_granules> share_memory(device_address address,
+                                       std::uint64_t bytes) override {
+    if (auto ok = check_range("share", address, bytes); !ok)
+      return ok.why();
+    return shared_.share(address, bytes);
+  }
+  status import_memory(memory_id id, std::uint64_t bytes,
+                       const shared_object& from) override {
+    return physical_.import(id, bytes, from);
+  }
+  result<shared_object> share_event(event_id id) override {
+    return scheduler_->share(id);
+  }
+  status import_event(event_id id, const shared_object& from) override {
+    return scheduler_->import(id, from);
+  }
+
   // -- arrays, textures and surfaces ------------------------------------------
 
   bool arrays_in_memory() const noexcept override { return true; }
@@ -230,33 +258,9 @@ public:
     auto k = modules_.find(id, kernel);
     if (k == nullptr)
       return no_kernel(id, kernel);
-    auto& a = k->info.attributes;
-    switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
-      auto most = props_.attributes.at(
-                      CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) -
-                  a.at(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
-      if (value < 0 || value > most)
-        return invalid("kernel " + k->info.name + ": " + std::to_string(value) +
-                       " bytes of dynamic shared memory are more than " +
-                       std::to_string(most));
-      break;
-    }
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-      if (value < -1 || value > 100)
-        return invalid("a carveout is -1 or 0 to 100 percent");
-      break;
-    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-      break;
-    default:
-      return invalid("function attribute " + std::to_string(attribute) +
-                     " cannot be set");
-    }
-    a[attribute] = value;
+    if (auto ok = check_attribute(props_, k->info, attribute, value); !ok)
+      return ok;
+    k->info.attributes[attribute] = value;
     return {};
   }
 
@@ -651,6 +655,7 @@ private:
   std::atomic<bool> lost_ = false;
   memory_map memory_;
   physical_store physical_{memory_};
+  shared_memory shared_{memory_};
   std::set<device_address> mapped_; // granules, as the caller sees them
   leaving_granules leaving_;
   module_store modules_;

@@ -111,4 +111,33 @@ status check_launch(const launch& x, const loaded_kernel& k,
   return x.cooperative ? check_cooperative(x, k, multiprocessors) : status{};
 }
 
+status check_attribute(const properties& of, const kernel_info& kernel,
+                       int attribute, int value) {
+  switch (attribute) {
+  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
+    auto most = of.attributes.at(
+                    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) -
+                kernel.attributes.at(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+    if (value < 0 || value > most)
+      return invalid("kernel " + kernel.name + ": " + std::to_string(value) +
+                     " bytes of dynamic shared memory are more than " +
+                     std::to_string(most));
+    return {};
+  }
+  case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    if (value < -1 || value > 100)
+      return invalid("a carveout is -1 or 0 to 100 percent");
+    return {};
+  case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+  case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+    return {};
+  default:
+    return invalid("function attribute " + std::to_string(attribute) +
+                   " cannot be set");
+  }
+}
+
 } // namespace vgpu::device::cpu

@@ -24,4 +24,8 @@ result<cluster_shape> clusters_of(const launch& x, const loaded_kernel& k);
 status check_launch(const launch& x, const loaded_kernel& k,
                     unsigned multiprocessors);
 
+/// Whether a kernel's attribute may have this value.
+status check_attribute(const properties& of, const kernel_info& kernel,
+                       int attribute, int value);
+
 } // namespace vgpu::device::cpu

@@ -133,6 +133,17 @@ status memory_map::open(device_address address, std::uint64_t bytes,
   return {};
 }
 
+status memory_map::replace(device_address address, std::uint64_t bytes,
+                           int file) {
+  auto got = mmap(at(address), bytes, PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, 0);
+  if (got == MAP_FAILED)
+    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                 std::string{"window: the host maps no shared memory: "} +
+                     std::strerror(errno)};
+  return {};
+}
+
 void memory_map::attach(device_address address, std::uint64_t bytes) {
   auto lock = std::lock_guard{mutex_};
   attached_.push_back({address, address + bytes});

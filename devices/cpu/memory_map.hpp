@@ -42,6 +42,10 @@ public:
   /// Gives access to what show() placed, or takes it.
   status open(device_address address, std::uint64_t bytes, bool usable);
 
+  /// Puts a file's memory in place of what backs the range. The caller has
+  /// copied the contents, and nothing uses them.
+  status replace(device_address address, std::uint64_t bytes, int file);
+
   void attach(device_address address, std::uint64_t bytes);
   bool detach(device_address address, std::uint64_t bytes);
 

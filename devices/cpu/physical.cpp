@@ -2,18 +2,23 @@
 
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <string>
 
 #include <sys/mman.h>
 
 namespace vgpu::device::cpu {
 
-/// Shared and anonymous: such pages can be mapped anew from where they are.
+/// Shared: such pages can be mapped anew from where they are, each part of them
+/// that is one mapping.
 struct physical_store::pages {
   void* at = nullptr;
   std::uint64_t bytes = 0;
+  std::uint64_t counted = 0; // against this process's quota
+  std::vector<std::uint64_t> parts;
 
-  pages(void* where, std::uint64_t size) : at(where), bytes(size) {}
+  pages(void* where, std::uint64_t size)
+      : at(where), bytes(size), counted(size), parts{size} {}
   pages(const pages&) = delete;
   pages& operator=(const pages&) = delete;
   ~pages() { munmap(at, bytes); }
@@ -26,7 +31,50 @@ status physical_store::create(memory_id id, std::uint64_t bytes) {
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
                  std::string{"physical memory: the host gives none: "} +
                      std::strerror(errno)};
+  return add(id, std::make_shared<pages>(at, bytes));
+}
+
+/// That a part's file is as long as it says, and stays so, is the kernel's
+/// word: who touches memory behind a file's end gets a signal.
+status physical_store::import(memory_id id, std::uint64_t bytes,
+                              const shared_object& from) {
+  auto& parts = from.words;
+  auto fits = !parts.empty() && parts.size() <= shared_object::most &&
+              parts.size() == from.descriptors.size() && bytes <= window_bytes;
+  for (std::size_t i = 0; fits && i < parts.size(); ++i) {
+    auto size = sealed_size(from.descriptors[i]->get());
+    fits = parts[i] != 0 && parts[i] % granule_bytes == 0 && size &&
+           *size == parts[i] && parts[i] <= bytes;
+  }
+  if (!fits ||
+      std::accumulate(parts.begin(), parts.end(), std::uint64_t{0}) != bytes)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "what another process shares is not " + std::to_string(bytes) +
+                     " bytes of memory"};
+  auto refused = [] {
+    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                 std::string{"shared memory: the host maps none: "} +
+                     std::strerror(errno)};
+  };
+  auto* at = mmap(nullptr, bytes, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED)
+    return refused();
   auto made = std::make_shared<pages>(at, bytes);
+  made->counted = 0;
+  made->parts = parts;
+  auto* next = static_cast<std::byte*>(at);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (mmap(next, parts[i], PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_NORESERVE | MAP_FIXED, from.descriptors[i]->get(),
+             0) == MAP_FAILED)
+      return refused();
+    next += parts[i];
+  }
+  return add(id, std::move(made));
+}
+
+status physical_store::add(memory_id id, std::shared_ptr<pages> made) {
   if (!memories_.emplace(id, std::move(made)).second)
     return fault{CUDA_ERROR_INVALID_VALUE, "physical memory " +
                                                std::to_string(id.value) +
@@ -35,7 +83,7 @@ status physical_store::create(memory_id id, std::uint64_t bytes) {
 }
 
 std::uint64_t physical_store::let_go(std::shared_ptr<pages> x) {
-  return x.use_count() == 1 ? x->bytes : 0;
+  return x.use_count() == 1 ? x->counted : 0;
 }
 
 result<std::uint64_t> physical_store::destroy(memory_id id) {
@@ -54,8 +102,16 @@ status physical_store::map(device_address address, std::uint64_t bytes,
       !into_.in_window(address, bytes))
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "a mapping is not the whole memory or leaves the window"};
-  if (auto ok = into_.show(address, bytes, known->second->at); !ok)
-    return ok;
+  auto* from = static_cast<std::byte*>(known->second->at);
+  auto at = address;
+  for (auto part : known->second->parts) {
+    if (auto ok = into_.show(at, part, from); !ok) {
+      into_.release(address, bytes);
+      return ok;
+    }
+    at += part;
+    from += part;
+  }
   mapped_.insert_or_assign(address, mapped{bytes, known->second});
   return {};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "devices/cpu/memory_map.hpp"
+#include "devices/sharing_unit.hpp"
 #include "schema/fault.hpp"
 #include "schema/memory.hpp"
 
@@ -20,6 +21,8 @@ public:
   explicit physical_store(memory_map& into) : into_(into) {}
 
   status create(memory_id id, std::uint64_t bytes);
+  /// Pages of another process; they count as none here.
+  status import(memory_id id, std::uint64_t bytes, const shared_object& from);
   /// Bytes that nobody can reach any more.
   result<std::uint64_t> destroy(memory_id id);
 
@@ -37,6 +40,7 @@ private:
   };
 
   result<mapped*> find(device_address address, std::uint64_t bytes);
+  status add(memory_id id, std::shared_ptr<pages> made);
   static std::uint64_t let_go(std::shared_ptr<pages> x);
 
   memory_map& into_;

@@ -204,7 +204,10 @@ void scheduler::after(std::optional<stream_id> id, task_ptr what) {
 void scheduler::after_event(event_id id, task_ptr what) {
   {
     auto lock = std::lock_guard{mutex_};
-    if (auto found = events_.find(id); found != events_.end())
+    auto found = events_.find(id);
+    if (found != events_.end() && is_elsewhere(found->second))
+      await_elsewhere(what, found->second);
+    else if (found != events_.end())
       depend(what, found->second.record);
     enter(what);
     if (what->waits_for != 0)
@@ -237,6 +240,8 @@ status scheduler::record(event_id id, stream_id on) {
       return no_event(id);
     if (auto ok = add_locked(on, what, true); !ok)
       return ok;
+    if (found->second.shared)
+      tick_off(found->second, what);
     found->second.record = what;
     enter(what);
     if (what->waits_for != 0)
@@ -254,12 +259,16 @@ status scheduler::wait(stream_id on, event_id id) {
     auto found = events_.find(id);
     if (found == events_.end())
       return no_event(id);
-    if (!is_pending(found->second.record))
+    auto elsewhere = is_elsewhere(found->second);
+    if (!elsewhere && !is_pending(found->second.record))
       return streams_.contains(on) ? status{} : status{no_stream(on)};
     auto record = found->second.record;
     if (auto ok = add_locked(on, what, true); !ok)
       return ok;
-    depend(what, record);
+    if (elsewhere)
+      await_elsewhere(what, found->second);
+    else
+      depend(what, record);
     enter(what);
     if (what->waits_for != 0)
       return {};
@@ -273,6 +282,8 @@ result<bool> scheduler::query(event_id id) {
   auto found = events_.find(id);
   if (found == events_.end())
     return no_event(id);
+  if (is_elsewhere(found->second))
+    return false;
   return !is_pending(found->second.record);
 }
 
@@ -293,6 +304,82 @@ result<float> scheduler::elapsed(event_id from, event_id to) {
     return fault{CUDA_ERROR_NOT_READY, "the events are not done yet"};
   auto span = b->second.record->ended - a->second.record->ended;
   return std::chrono::duration<float, std::milli>{span}.count();
+}
+
+// -- events of several processes
+
+/// Whoever waits in another process is let go also where the work is abandoned.
+void scheduler::tick_off(event& of, const task_ptr& by) {
+  of.number = of.shared->begin_record();
+  by->abandon = [page = of.shared, number = of.number] { page->reach(number); };
+  by->start = [done = by->abandon](auto finish) {
+    done();
+    finish();
+  };
+}
+
+/// Whether another process made the latest record, and it is not done.
+bool scheduler::is_elsewhere(const event& x) const {
+  if (!x.shared)
+    return false;
+  auto latest = x.shared->recorded();
+  return latest != x.number && !x.shared->reached(latest);
+}
+
+/// What the task does, it does when the record that is now the latest is done.
+void scheduler::await_elsewhere(const task_ptr& what, const event& x) {
+  what->start = [this, page = x.shared, latest = x.shared->recorded(),
+                 then = std::move(what->start)](auto finish) {
+    auto over = [this, page, latest] {
+      return failed_() || page->reached(latest);
+    };
+    auto go_on = [then, finish] { then ? then(finish) : finish(); };
+    over() ? go_on() : watch_(over, go_on);
+  };
+}
+
+result<shared_object> scheduler::share(event_id id) {
+  auto lock = std::lock_guard{mutex_};
+  auto found = events_.find(id);
+  if (found == events_.end())
+    return no_event(id);
+  auto& x = found->second;
+  if (x.timing)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "event " + std::to_string(id.value) +
+                     " keeps times, and cannot be shared"};
+  if (x.shared)
+    return x.shared->object();
+  auto made = shared_event::create();
+  if (!made)
+    return made.why();
+  x.shared = std::move(*made);
+  if (x.record) {
+    x.number = x.shared->begin_record();
+    auto seen = std::make_shared<task>();
+    seen->always = true;
+    depend(seen, x.record);
+    seen->start = [page = x.shared, number = x.number](auto finish) {
+      page->reach(number);
+      finish();
+    };
+    if (seen->waits_for != 0)
+      enter(seen);
+    else
+      x.shared->reach(x.number);
+  }
+  return x.shared->object();
+}
+
+status scheduler::import(event_id id, const shared_object& from) {
+  auto page = shared_event::open(from);
+  if (!page)
+    return page.why();
+  if (auto ok = create_event(id, false); !ok)
+    return ok;
+  auto lock = std::lock_guard{mutex_};
+  events_.at(id).shared = std::move(*page);
+  return {};
 }
 
 void scheduler::dispatch(task_ptr first) {

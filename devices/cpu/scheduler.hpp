@@ -1,6 +1,7 @@
 // Streams and events: in which order the work of a session is done.
 #pragma once
 
+#include "devices/cpu/shared_event.hpp"
 #include "schema/fault.hpp"
 #include "schema/ids.hpp"
 
@@ -70,6 +71,12 @@ public:
   /// `failed` tells whether work is to be skipped.
   explicit scheduler(std::function<bool()> failed);
 
+  /// Calls the second when the first says true; value_watch::add().
+  using watcher =
+      std::function<void(std::function<bool()>, std::function<void()>)>;
+  /// By whom other processes' records are awaited; before any is.
+  void watch_by(watcher by) { watch_ = std::move(by); }
+
   status create_stream(stream_id id, bool non_blocking);
   status destroy_stream(stream_id id);
   bool has_stream(stream_id id);
@@ -81,6 +88,11 @@ public:
   status wait(stream_id stream, event_id id);
   result<bool> query(event_id id);
   result<float> elapsed(event_id from, event_id to);
+
+  /// The event is several processes' from now on, and its latest record too.
+  result<shared_object> share(event_id id);
+  /// One that is another process's.
+  status import(event_id id, const shared_object& from);
 
   /// The stream must exist.
   status add(stream_id stream, task_ptr what);
@@ -103,18 +115,24 @@ private:
   };
   struct event {
     bool timing = true;
-    task_ptr record;
+    task_ptr record{}; // the latest of this process
+    std::shared_ptr<shared_event> shared{};
+    std::uint64_t number = 0; // of that record, where the event is shared
   };
 
   status add_locked(stream_id id, const task_ptr& what, bool in_stream);
   void depend(const task_ptr& what, const task_ptr& on);
   void depend_on_all(const task_ptr& what);
+  void tick_off(event& of, const task_ptr& by);
+  bool is_elsewhere(const event& x) const;
+  void await_elsewhere(const task_ptr& what, const event& x);
   void enter(const task_ptr& what);
   void dispatch(task_ptr first);
   void finished(const task_ptr& what);
   void prune();
 
   std::function<bool()> failed_;
+  watcher watch_;
   std::mutex mutex_;
   std::unordered_map<stream_id, stream> streams_;
   std::unordered_map<event_id, event> events_;

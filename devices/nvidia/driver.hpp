@@ -35,6 +35,8 @@ namespace vgpu::device::nvidia {
   call(cuMemMap)                                    \
   call(cuMemUnmap)                                  \
   call(cuMemSetAccess)                              \
+  call(cuMemExportToShareableHandle)                \
+  call(cuMemImportFromShareableHandle)              \
   call(cuMemHostRegister)                           \
   call(cuMemHostUnregister)                         \
   call(cuPointerGetAttribute)                       \
@@ -71,6 +73,8 @@ namespace vgpu::device::nvidia {
   call(cuEventQuery)                                \
   call(cuEventSynchronize)                          \
   call(cuEventElapsedTime)                          \
+  call(cuIpcGetEventHandle)                         \
+  call(cuIpcOpenEventHandle)                        \
   call(cuMemcpyAsync)                               \
   call(cuMemcpyHtoDAsync)                           \
   call(cuMemcpy2DAsync)                             \

@@ -10,6 +10,7 @@
 #include "devices/nvidia/properties.hpp"
 #include "devices/nvidia/streams.hpp"
 #include "devices/nvidia/window.hpp"
+#include "devices/sharing_unit.hpp"
 #include "devices/texture_unit.hpp"
 #include "devices/value_unit.hpp"
 #include "schema/clusters.hpp"
@@ -82,7 +83,8 @@ struct launch_config {
 class nvidia_device final : public device,
                             public texture_unit,
                             public memory_unit,
-                            public value_unit {
+                            public value_unit,
+                            public sharing_unit {
 public:
   nvidia_device(driver_ptr api, CUdevice handle, CUcontext context,
                 properties props, const std::vector<CUdevice>& reached_by)
@@ -169,6 +171,32 @@ public:
     if (auto ok = ready(); !ok)
       return ok;
     return noted(physical_.set_access(address, bytes, access));
+  }
+
+  // -- what other processes have too ------------------------------------------
+
+  bool shares_at_rest() const noexcept override { return false; }
+  result<shared_granules> share_memory(device_address address,
+                                       std::uint64_t bytes) override {
+    if (auto ok = ready(); !ok)
+      return ok.why();
+    return noted(window_.share(address, bytes));
+  }
+  status import_memory(memory_id id, std::uint64_t bytes,
+                       const shared_object& from) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(physical_.import(id, bytes, from));
+  }
+  result<shared_object> share_event(event_id id) override {
+    if (auto ok = ready(); !ok)
+      return ok.why();
+    return noted(streams_.share(id));
+  }
+  status import_event(event_id id, const shared_object& from) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(streams_.import(id, from));
   }
 
   // -- arrays, textures and surfaces ------------------------------------------
@@ -283,6 +311,7 @@ public:
     return noted(streams_.create_event(id, timing));
   }
   status destroy_event(event_id id) override {
+    enter();
     return streams_.destroy_event(id);
   }
   status record_event(event_id id, stream_id stream) override {
@@ -427,6 +456,13 @@ private:
   status noted(status x) {
     if (!x) [[unlikely]]
       note(x.code());
+    return x;
+  }
+
+  template <class T>
+  result<T> noted(result<T> x) {
+    if (!x) [[unlikely]]
+      note(x.why().code);
     return x;
   }
 

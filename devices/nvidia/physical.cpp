@@ -1,5 +1,6 @@
 #include "devices/nvidia/physical.hpp"
 
+#include <numeric>
 #include <string>
 
 namespace vgpu::device::nvidia {
@@ -18,8 +19,49 @@ status physical_memory::create(memory_id id, std::uint64_t bytes) {
   if (code != CUDA_SUCCESS)
     return api_->failed(code, "cannot create " + std::to_string(bytes) +
                                   " bytes of device memory");
-  memories_.insert_or_assign(id, made);
+  memories_.insert_or_assign(id, std::vector<piece>{{made, bytes}});
   return {};
+}
+
+/// How many bytes a descriptor's memory has, the driver does not tell; it maps
+/// no piece of another size.
+status physical_memory::import(memory_id id, std::uint64_t bytes,
+                               const shared_object& from) {
+  auto& parts = from.words;
+  auto whole = !parts.empty() && parts.size() <= shared_object::most &&
+               parts.size() == from.descriptors.size() && bytes <= window_bytes;
+  for (std::size_t i = 0; whole && i < parts.size(); ++i)
+    whole = parts[i] != 0 && parts[i] % granule_bytes == 0 && parts[i] <= bytes;
+  if (!whole ||
+      std::accumulate(parts.begin(), parts.end(), std::uint64_t{0}) != bytes)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "what another process shares is not " + std::to_string(bytes) +
+                     " bytes of memory"};
+  std::vector<piece> made;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    piece x{0, parts[i]};
+    // The driver takes the descriptor's number for a pointer.
+    auto* file = reinterpret_cast<void*>(
+        static_cast<std::intptr_t>(from.descriptors[i]->get()));
+    if (auto code = api_->cuMemImportFromShareableHandle(
+            &x.handle, file, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        code != CUDA_SUCCESS) {
+      (void)release(made);
+      return api_->failed(code, "cannot import another process's memory");
+    }
+    made.push_back(x);
+  }
+  memories_.insert_or_assign(id, std::move(made));
+  return {};
+}
+
+status physical_memory::release(const std::vector<piece>& pieces) {
+  status first;
+  for (auto& x : pieces)
+    if (auto ok = api_->check(api_->cuMemRelease(x.handle), "cuMemRelease");
+        first)
+      first = ok;
+  return first;
 }
 
 status physical_memory::destroy(memory_id id) {
@@ -28,7 +70,7 @@ status physical_memory::destroy(memory_id id) {
     return fault{CUDA_ERROR_INVALID_VALUE, "physical memory " +
                                                std::to_string(id.value) +
                                                " does not exist"};
-  return api_->check(api_->cuMemRelease(known.mapped()), "cuMemRelease");
+  return release(known.mapped());
 }
 
 status physical_memory::map(device_address address, std::uint64_t bytes,
@@ -39,11 +81,41 @@ status physical_memory::map(device_address address, std::uint64_t bytes,
                  "physical memory is mapped nowhere but in the window"};
   if (auto ok = into_.vacate(address, bytes); !ok)
     return ok;
-  return api_->check(api_->cuMemMap(address, bytes, 0, known->second, 0),
-                     "cuMemMap");
+  auto& pieces = known->second;
+  if (pieces.size() == 1)
+    return api_->check(
+        api_->cuMemMap(address, bytes, 0, pieces.front().handle, 0),
+        "cuMemMap");
+  auto at = address;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (auto code = api_->cuMemMap(at, pieces[i].bytes, 0, pieces[i].handle, 0);
+        code != CUDA_SUCCESS) {
+      (void)unmap_pieces(address, pieces, i);
+      return api_->failed(code, "cuMemMap");
+    }
+    at += pieces[i].bytes;
+  }
+  in_pieces_.insert_or_assign(address, pieces);
+  return {};
+}
+
+status physical_memory::unmap_pieces(device_address address,
+                                     const std::vector<piece>& pieces,
+                                     std::size_t count) {
+  status first;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (auto ok = api_->check(api_->cuMemUnmap(address, pieces[i].bytes),
+                              "cuMemUnmap");
+        first)
+      first = ok;
+    address += pieces[i].bytes;
+  }
+  return first;
 }
 
 status physical_memory::unmap(device_address address, std::uint64_t bytes) {
+  if (auto known = in_pieces_.extract(address); !known.empty())
+    return unmap_pieces(address, known.mapped(), known.mapped().size());
   return api_->check(api_->cuMemUnmap(address, bytes), "cuMemUnmap");
 }
 

@@ -1,6 +1,7 @@
 #include "devices/nvidia/streams.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace vgpu::device::nvidia {
 
@@ -179,7 +180,7 @@ status streams::create_event(event_id id, bool timing) {
   auto taken = pool_.take(timing);
   if (!taken)
     return taken.why();
-  events_[id] = {timing, std::move(*taken), {}, nullptr, 0};
+  events_[id] = {timing, std::move(*taken), {}, nullptr, 0, nullptr};
   return {};
 }
 
@@ -196,8 +197,9 @@ status streams::record(event_id id, stream_id in) {
     return unknown("event", id);
   if (x == nullptr)
     return unknown("stream", in);
-  // Who waits for the former record must not wait for this one.
-  if (e->handle.use_count() > 1) {
+  // Who waits for the former record must not wait for this one. In a shared
+  // one nobody does but the driver, which tells records apart.
+  if (!e->watch && e->handle.use_count() > 1) {
     auto taken = pool_.take(e->timing);
     if (!taken)
       return taken.why();
@@ -220,7 +222,7 @@ status streams::wait(stream_id in, event_id id) {
     return unknown("event", id);
   if (x == nullptr)
     return unknown("stream", in);
-  if (!e->in || e->in->done >= e->number)
+  if (!e->watch && (!e->in || e->in->done >= e->number))
     return {};
   worked(*x);
   return api_->check(api_->cuStreamWaitEvent(x->handle, e->handle.get(), 0),
@@ -247,14 +249,15 @@ result<bool> streams::query(event_id id) {
   auto* e = find(id);
   if (e == nullptr)
     return unknown("event", id);
-  if (!e->in || e->in->done >= e->number)
+  if (!e->watch && (!e->in || e->in->done >= e->number))
     return true;
   auto code = api_->cuEventQuery(e->handle.get());
   if (code == CUDA_ERROR_NOT_READY)
     return false;
   if (code != CUDA_SUCCESS)
     return api_->failed(code, "cuEventQuery");
-  e->in->raise(e->number);
+  if (!e->watch)
+    e->in->raise(e->number);
   return true;
 }
 
@@ -275,12 +278,102 @@ void streams::when_recorded(event_id id, CUresult so_far, completion tell) {
   auto* e = find(id);
   if (e == nullptr)
     return tell(CUDA_ERROR_INVALID_HANDLE);
+  if (e->watch) {
+    auto& own = *e->watch;
+    own.last = ++number_;
+    if (auto code = api_->cuStreamWaitEvent(own.handle, e->handle.get(), 0);
+        code != CUDA_SUCCESS)
+      return tell(code);
+    return wait_for(own, own.last, std::move(tell));
+  }
   if (!e->in || e->in->done >= e->number)
     return tell(so_far);
   // Where nothing came behind it, the quicker kind of mark says the same.
   if (auto* x = find(e->of); x != nullptr && x->last == e->number)
     return wait_for(*x, e->number, std::move(tell));
   waits_.add(e->in, {e->number, {e->handle, 0}, std::move(tell)});
+}
+
+// -- events of several processes
+// -------------------------------------------------
+
+result<std::shared_ptr<streams::stream>> streams::make_watch() {
+  CUstream handle = nullptr;
+  if (auto code =
+          api_->cuStreamCreateWithPriority(&handle, CU_STREAM_NON_BLOCKING, 0);
+      code != CUDA_SUCCESS)
+    return api_->failed(code, "cuStreamCreateWithPriority");
+  auto made = fresh_stream(handle, false);
+  if (!made) {
+    (void)api_->cuStreamDestroy(handle);
+    return made.why();
+  }
+  return std::shared_ptr<stream>{new stream(std::move(*made)),
+                                 [api = api_](stream* x) {
+                                   (void)api->cuStreamDestroy(x->handle);
+                                   delete x;
+                                 }};
+}
+
+/// The driver wants to be told when an event is made that it will be shared,
+/// and most are not. So another one takes its place; where work is under way,
+/// it is recorded behind that.
+result<shared_object> streams::share(event_id id) {
+  auto* e = find(id);
+  if (e == nullptr)
+    return unknown("event", id);
+  if (e->timing)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "event " + std::to_string(id.value) +
+                     " keeps times, and cannot be shared"};
+  if (!e->watch) {
+    auto watch = make_watch();
+    if (!watch)
+      return watch.why();
+    CUevent raw = nullptr;
+    if (auto code = api_->cuEventCreate(&raw, CU_EVENT_INTERPROCESS |
+                                                  CU_EVENT_DISABLE_TIMING);
+        code != CUDA_SUCCESS)
+      return api_->failed(code, "cuEventCreate for several processes");
+    event_ref made{raw,
+                   [api = api_](CUevent x) { (void)api->cuEventDestroy(x); }};
+    if (e->in && e->in->done < e->number) {
+      auto code = api_->cuStreamWaitEvent((*watch)->handle, e->handle.get(), 0);
+      if (code == CUDA_SUCCESS)
+        code = api_->cuEventRecord(raw, (*watch)->handle);
+      if (code != CUDA_SUCCESS)
+        return api_->failed(code, "cuEventRecord for several processes");
+    }
+    e->handle = std::move(made);
+    e->watch = std::move(*watch);
+  }
+  CUipcEventHandle name{};
+  if (auto code = api_->cuIpcGetEventHandle(&name, e->handle.get());
+      code != CUDA_SUCCESS)
+    return api_->failed(code, "cuIpcGetEventHandle");
+  shared_object out;
+  out.words.resize(sizeof(name) / sizeof(std::uint64_t));
+  std::memcpy(out.words.data(), &name, sizeof(name));
+  return out;
+}
+
+status streams::import(event_id id, const shared_object& from) {
+  CUipcEventHandle name{};
+  if (from.words.size() * sizeof(std::uint64_t) != sizeof(name) ||
+      !from.descriptors.empty())
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "what another process shares is not an event of a GPU"};
+  std::memcpy(&name, from.words.data(), sizeof(name));
+  auto watch = make_watch();
+  if (!watch)
+    return watch.why();
+  CUevent raw = nullptr;
+  if (auto code = api_->cuIpcOpenEventHandle(&raw, name); code != CUDA_SUCCESS)
+    return api_->failed(code, "cuIpcOpenEventHandle");
+  event_ref made{raw,
+                 [api = api_](CUevent x) { (void)api->cuEventDestroy(x); }};
+  events_[id] = {false, std::move(made), {}, nullptr, 0, std::move(*watch)};
+  return {};
 }
 
 // -- host functions

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "devices/nvidia/completions.hpp"
+#include "devices/sharing_unit.hpp"
 #include "schema/awaited_value.hpp"
 #include "schema/ids.hpp"
 
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -40,6 +42,10 @@ public:
   result<bool> query(event_id id);
   result<float> elapsed(event_id from, event_id to);
 
+  /// The event is another process's too from now on, with its latest record.
+  result<shared_object> share(event_id id);
+  status import(event_id id, const shared_object& from);
+
   bool idle(stream_id id);
   /// `tell` runs when the stream's work so far is done; at once, with
   /// `so_far`, where it is known to be.
@@ -72,6 +78,10 @@ private:
     stream_id of;             // of its latest record
     std::shared_ptr<lane> in; // of that stream; null: never recorded
     std::uint64_t number = 0;
+    /// Of an event that other processes may record: a stream in which nothing
+    /// is done but to wait for it, so that nobody else waits. What is done of
+    /// it only the driver knows.
+    std::shared_ptr<stream> watch{};
   };
 
   struct ending {
@@ -84,6 +94,7 @@ private:
   event* find(event_id id);
   void worked(stream& x);
   result<stream> fresh_stream(CUstream handle, bool blocking);
+  result<std::shared_ptr<stream>> make_watch();
   result<lane::mark> mark(stream& x);
   void wait_for(stream& x, std::uint64_t until, completion tell);
 

@@ -21,6 +21,13 @@ window::window(driver_ptr api, CUdevice device,
     : api_(std::move(api)) {
   properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties_.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  auto files = 0;
+  if (api_->cuDeviceGetAttribute(
+          &files,
+          CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+          device) == CUDA_SUCCESS &&
+      files != 0)
+    properties_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   access_.push_back({properties_.location, {}});
   for (auto other : reached_by)
     access_.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {other}}, {}});
@@ -142,7 +149,7 @@ void window::settle(device_address address, device_address end) {
     at = i->first + i->second.bytes;
     if (!idle(i->second))
       continue;
-    if (i->second.bytes > kept_bytes / 2) {
+    if (i->second.bytes > kept_bytes / 2 || i->second.shared) {
       drop(i);
       continue;
     }
@@ -175,7 +182,7 @@ status window::create(device_address address, std::uint64_t bytes) {
 }
 
 status window::create_block(device_address address, std::uint64_t bytes) {
-  block fresh{bytes, 0, std::vector<granule>(bytes / granule_bytes)};
+  block fresh{bytes, 0, std::vector<granule>(bytes / granule_bytes), false};
   auto code = api_->cuMemCreate(&fresh.memory, bytes, &properties_, 0);
   if (code == CUDA_ERROR_OUT_OF_MEMORY && idle_bytes_ != 0) {
     drop_idle(0);
@@ -216,6 +223,46 @@ void window::release(device_address address, std::uint64_t bytes) {
   for (auto at = address; at != end; at += granule_bytes)
     --granule_at(find(at), at).leaving;
   settle(address, end);
+}
+
+result<shared_descriptor> window::export_block(const block& x) const {
+  auto file = -1;
+  if (auto code = api_->cuMemExportToShareableHandle(
+          &file, x.memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+      code != CUDA_SUCCESS)
+    return api_->failed(code, "cannot share device memory");
+  return shared_descriptor{std::make_shared<unique_fd>(file)};
+}
+
+result<shared_granules> window::share(device_address address,
+                                      std::uint64_t bytes) {
+  if (properties_.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE)
+    return fault{CUDA_ERROR_NOT_SUPPORTED,
+                 "this device's memory cannot be shared by file descriptors"};
+  std::lock_guard guard{mutex_};
+  shared_granules out;
+  auto& [what, lead, all] = out;
+  for (auto at = address; at < address + bytes;) {
+    auto i = find(at);
+    if (i == blocks_.end() || !granule_at(i, at).used)
+      return fault{CUDA_ERROR_INVALID_VALUE,
+                   "share: " + hex(at) + " is not mapped"};
+    if (what.words.size() == shared_object::most)
+      return fault{CUDA_ERROR_OUT_OF_MEMORY, "share: what lies at " +
+                                                 hex(address) +
+                                                 " is made of too many pieces"};
+    auto file = export_block(i->second);
+    if (!file)
+      return file.why();
+    if (what.words.empty())
+      lead = address / granule_bytes * granule_bytes - i->first;
+    i->second.shared = true;
+    what.words.push_back(i->second.bytes);
+    what.descriptors.push_back(std::move(*file));
+    all += i->second.bytes;
+    at = i->first + i->second.bytes;
+  }
+  return out;
 }
 
 status window::vacate(device_address address, std::uint64_t bytes) {

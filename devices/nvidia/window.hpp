@@ -2,6 +2,7 @@
 #pragma once
 
 #include "devices/nvidia/driver.hpp"
+#include "devices/sharing_unit.hpp"
 #include "schema/ids.hpp"
 
 #include <deque>
@@ -43,6 +44,11 @@ public:
   status retire(device_address address, std::uint64_t bytes);
   void release(device_address address, std::uint64_t bytes);
 
+  /// Whole blocks around a mapped range, as descriptors that another process
+  /// can import. They are not kept when they are given back: what comes to
+  /// these addresses later is no business of that process.
+  result<shared_granules> share(device_address address, std::uint64_t bytes);
+
   /// Nothing is mapped in this range afterwards: what was kept there goes. A
   /// fault where something is in use.
   status vacate(device_address address, std::uint64_t bytes);
@@ -62,6 +68,7 @@ private:
     std::uint64_t bytes = 0;
     CUmemGenericAllocationHandle memory = 0;
     std::vector<granule> granules;
+    bool shared = false;
   };
   using block_map = std::map<device_address, block>;
 
@@ -77,6 +84,7 @@ private:
   void drop(block_map::iterator which);
   void drop_idle(std::uint64_t down_to);
   static bool idle(const block& x);
+  result<shared_descriptor> export_block(const block& x) const;
 
   driver_ptr api_;
   CUmemAllocationProp properties_{};

@@ -146,6 +146,42 @@ BOOST_AUTO_TEST_CASE(a_place_is_one_that_was_wished_for) {
   BOOST_TEST(why.get<std::string>().find("nvidia") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(a_group_goes_where_it_is) {
+  join("a", 2);
+  join("b", 2);
+  connect();
+  std::map<std::string, std::vector<running_session>> there;
+  auto place_of = [&](std::uint64_t group) {
+    specification spec;
+    spec.group = group;
+    ask(spec);
+    for (std::string node : {"a", "b"})
+      if (auto order = ordered(node)) {
+        started(node, *order);
+        there[node].push_back(running(node, *order));
+        return node + std::to_string(order->pgpus.at(0));
+      }
+    return std::string{"none"};
+  };
+  BOOST_TEST(place_of(0) == "a0");
+  BOOST_TEST(place_of(7) == "a1");
+  BOOST_TEST(place_of(0) == "b0");
+  BOOST_TEST(place_of(7) == "a1");
+  BOOST_TEST(place_of(8) == "b1");
+  BOOST_TEST(place_of(7) == "a1");
+  BOOST_TEST(place_of(8) == "b1");
+  // The manager's death parts nobody.
+  restart();
+  for (auto& [node, sessions] : there) {
+    auto x = inventory(node, 2);
+    x.sessions = sessions;
+    join(x);
+  }
+  connect();
+  BOOST_TEST(place_of(8) == "b1");
+  BOOST_TEST(place_of(7) == "a1");
+}
+
 BOOST_AUTO_TEST_CASE(a_queue_goes_by_priority_and_age) {
   join("a");
   auto first = open("a", {1, 4 * gib, 1, protection::journal});

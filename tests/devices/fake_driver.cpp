@@ -18,7 +18,11 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace {
 
@@ -29,6 +33,7 @@ CUresult sticky = CUDA_SUCCESS;
 std::uint64_t free_memory = std::uint64_t{1} << 40;
 std::uint64_t created = 0; // bytes that exist
 std::map<CUmemGenericAllocationHandle, std::uint64_t> allocations;
+std::map<CUmemGenericAllocationHandle, int> imports; // besides its maker
 std::map<CUdeviceptr, std::uint64_t> mappings;
 std::map<CUdeviceptr, std::set<int>> accesses; // devices, by address
 CUmemGenericAllocationHandle last_allocation = 0;
@@ -54,6 +59,7 @@ struct fake_stream {
 };
 struct fake_event {
   std::atomic<int> pending{0};
+  std::vector<fake_stream*> waited_for_in{};
 };
 fake_stream legacy;
 // Never given back: some work may still name them.
@@ -135,6 +141,8 @@ CUresult create(CUmemGenericAllocationHandle* out, std::size_t bytes,
 }
 CUresult release(CUmemGenericAllocationHandle x) {
   std::lock_guard guard{lock};
+  if (imports[x] > 0)
+    return --imports[x], CUDA_SUCCESS;
   created -= allocations[x];
   allocations.erase(x);
   return CUDA_SUCCESS;
@@ -149,6 +157,27 @@ CUresult map(CUdeviceptr at, std::size_t bytes, std::size_t offset,
     if (at < begin + size && begin < at + bytes)
       return CUDA_ERROR_INVALID_VALUE;
   mappings[at] = bytes;
+  return CUDA_SUCCESS;
+}
+/// The descriptor's file holds the number of the allocation.
+CUresult export_memory(void* out, CUmemGenericAllocationHandle x,
+                       CUmemAllocationHandleType type, unsigned long long) {
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  auto file = ::memfd_create("fake", MFD_CLOEXEC);
+  if (::pwrite(file, &x, sizeof(x), 0) != sizeof(x))
+    std::abort();
+  std::memcpy(out, &file, sizeof(file));
+  return CUDA_SUCCESS;
+}
+CUresult import_memory(CUmemGenericAllocationHandle* out, void* file,
+                       CUmemAllocationHandleType) {
+  std::lock_guard guard{lock};
+  if (::pread(static_cast<int>(reinterpret_cast<std::intptr_t>(file)), out,
+              sizeof(*out), 0) != sizeof(*out) ||
+      !allocations.contains(*out))
+    return CUDA_ERROR_INVALID_VALUE;
+  ++imports[*out];
   return CUDA_SUCCESS;
 }
 CUresult can_access(int* out, CUdevice from, CUdevice to) {
@@ -239,7 +268,37 @@ CUresult event_create(CUevent* out, unsigned) {
 CUresult event_record(CUevent x, CUstream in) {
   auto* e = reinterpret_cast<fake_event*>(x);
   ++e->pending;
-  return add(in, [e] { --e->pending; });
+  return add(in, [e] {
+    if (--e->pending != 0)
+      return;
+    for (auto* waits : std::exchange(e->waited_for_in, {})) {
+      waits->held = false;
+      run(*waits);
+    }
+  });
+}
+CUresult wait_event(CUstream in, CUevent x, unsigned) {
+  auto* e = reinterpret_cast<fake_event*>(x);
+  return add(in, [e, in] {
+    if (e->pending == 0)
+      return;
+    of(in).held = true;
+    e->waited_for_in.push_back(&of(in));
+  });
+}
+/// Its address is as good as its name: there is one process.
+CUresult event_name(CUipcEventHandle* out, CUevent x) {
+  std::memset(out, 0, sizeof(*out));
+  std::memcpy(out, &x, sizeof(x));
+  return CUDA_SUCCESS;
+}
+CUresult event_by_name(CUevent* out, CUipcEventHandle name) {
+  std::lock_guard guard{lock};
+  std::memcpy(out, &name, sizeof(*out));
+  for (auto& x : events)
+    if (*out == reinterpret_cast<CUevent>(&x))
+      return CUDA_SUCCESS;
+  return CUDA_ERROR_INVALID_VALUE;
 }
 CUresult event_query(CUevent x) {
   std::lock_guard guard{lock};
@@ -399,6 +458,8 @@ void* find(std::string_view name) {
       {"cuMemRelease", as(&release)},
       {"cuMemMap", as(&map)},
       {"cuMemSetAccess", as(&set_access)},
+      {"cuMemExportToShareableHandle", as(&export_memory)},
+      {"cuMemImportFromShareableHandle", as(&import_memory)},
       {"cuDeviceCanAccessPeer", as(&can_access)},
       {"cuMemUnmap", as(&unmap)},
       {"cuStreamCreateWithPriority", as(&stream_create)},
@@ -409,6 +470,9 @@ void* find(std::string_view name) {
       {"cuEventCreate", as(&event_create)},
       {"cuEventRecord", as(&event_record)},
       {"cuEventQuery", as(&event_query)},
+      {"cuStreamWaitEvent", as(&wait_event)},
+      {"cuIpcGetEventHandle", as(&event_name)},
+      {"cuIpcOpenEventHandle", as(&event_by_name)},
       {"cuMemcpyAsync", as(&copy)},
       {"cuMemcpy3DAsync", as(&copy_3d)},
       {"cuArray3DCreate", as(&array_create)},
@@ -447,6 +511,7 @@ void fake_reset() {
   free_memory = std::uint64_t{1} << 40;
   created = 0;
   allocations.clear();
+  imports.clear();
   mappings.clear();
   objects.clear();
   first_object = 1;

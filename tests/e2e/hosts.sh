@@ -16,6 +16,8 @@ usage: hosts.sh BUILD CASE
           fenced
   blink   the link is cut for a moment, too short for anything to move
   manager the manager is killed and started again
+  sharing two processes, each with its vGPU on a host of its own, cannot share
+          memory; on one host they can
 EOT
 }
 
@@ -252,6 +254,24 @@ case_manager() {
       ;;
   esac
 }
+
+shares() { # NODE NODE OUTCOME
+  expect 0 env "XDG_RUNTIME_DIR=$work/program" ip netns exec "$net-program" \
+    "$vgpu" run -- "$build/tests/e2e/sharer" "$1" "$2"
+  [[ $(<"$work/out/stdout") == "memory $3"$'\n'"event $3" ]] ||
+    fail "between $1 and $2: $(<"$work/out/stdout")"
+}
+
+if [[ $case_name == sharing ]]; then
+  make_network
+  start_hosts
+  shares a a cudaSuccess
+  shares a b cudaErrorMapBufferObjectFailed
+  grep -q 'another host' "$work/out/node-b" || fail "no log says why"
+  stop_hosts
+  check_leaks
+  exit
+fi
 
 on_line() { "case_$case_name" "$@"; }
 declare -F "case_$case_name" >/dev/null || { usage >&2; exit 2; }

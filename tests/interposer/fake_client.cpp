@@ -262,6 +262,11 @@ void fake_client::answer(const record& r, CUresult code, std::uint64_t value) {
   open_->area->answer(r.slot, r.call, code, value);
 }
 
+bool fake_client::is_protected() const {
+  return open_->area->header().protection_level.load() !=
+         static_cast<std::uint32_t>(protection::none);
+}
+
 std::byte* fake_client::at(device_address address, std::uint64_t bytes) {
   if (open_->area->in_host(address, bytes)) {
     // Fails where the program is this very process: then it is mapped already.
@@ -351,6 +356,13 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
   } else if constexpr (std::is_same_v<Call, call::texture_create>) {
     answer(r, failure_ != CUDA_SUCCESS ? failure_ : CUDA_SUCCESS,
            1000 + x.texture.id.value);
+  } else if constexpr (std::is_same_v<Call, call::memory_share>) {
+    auto first = x.address / granule_bytes;
+    auto last = (x.address + x.bytes - 1) / granule_bytes;
+    answer(r, CUDA_SUCCESS, share_layout{1, last - first + 2, 99}.pack());
+  } else if constexpr (std::is_same_v<Call, call::memory_import>) {
+    memory_.emplace(x.address, std::vector<std::byte>(x.bytes));
+    answer(r, CUDA_SUCCESS);
   } else if constexpr (std::is_same_v<Call, call::elapsed>) {
     answer(r, CUDA_SUCCESS, std::bit_cast<std::uint32_t>(1.5F));
   } else if constexpr (std::is_same_v<Call, call::host_call>) {

@@ -55,6 +55,8 @@ public:
   std::vector<seen_launch> launches();
   /// How many records there were of each call number.
   std::map<std::uint16_t, int> counts();
+  /// Whether its program's calls would be replayed.
+  bool is_protected() const;
   int greetings() const noexcept { return greetings_.load(); }
   std::uint64_t log_bytes() const noexcept { return executed_.load(); }
 

@@ -114,6 +114,32 @@ BOOST_AUTO_TEST_CASE(where_it_was_comes_before_all_but_where_it_failed) {
   BOOST_TEST(chosen(alone, again) == "b1");
 }
 
+BOOST_AUTO_TEST_CASE(a_group_stays_together_where_it_fits) {
+  auto cluster = two_nodes();
+  cluster.nodes[0].pgpus = {gpu(0), gpu(1, 1)};
+  auto next = ask();
+  next.company = {{"a", {1}}};
+  BOOST_TEST(chosen(cluster, next) == "a1");
+  // Also off its program's host: the others are there.
+  next.company = {{"b", {1}}};
+  BOOST_TEST(chosen(cluster, next) == "b1");
+  // All of the same pGPUs, if it wants several.
+  auto both = ask(0, 2);
+  both.company = {{"b", {0, 1}}};
+  BOOST_TEST(chosen(cluster, both) == "b01");
+  // A wish of its own comes first, and where it failed is no company.
+  next.node = "a";
+  BOOST_TEST(chosen(cluster, next) == "a0");
+  next.node = "";
+  next.failing = {{"b", {1}}};
+  BOOST_TEST(chosen(cluster, next) == "a0");
+  // It is no condition.
+  cluster.nodes[1].pgpus = {gpu(0), gpu(1, 1, 4 * gib)};
+  next = ask(gib);
+  next.company = {{"b", {1}}};
+  BOOST_TEST(chosen(cluster, next) == "a0");
+}
+
 BOOST_AUTO_TEST_CASE(ten_thousand_nodes_take_no_time) {
   cluster_view cluster;
   for (auto i = 0; i < 10'000; ++i)

@@ -1,0 +1,178 @@
+// What sessions share: memory and events of one that another has too.
+#include "actors/call_dispatch.hpp"
+#include "actors/device_wait.hpp"
+#include "actors/host.hpp"
+
+#include <spdlog/spdlog.h>
+#include <xxhash.h>
+
+namespace vgpu {
+
+namespace {
+
+/// 24 bits, so that who cannot be reached can be told from who is elsewhere.
+std::uint32_t host_digest() {
+  static const auto digest = [] {
+    auto name = host_id();
+    return static_cast<std::uint32_t>(XXH3_64bits(name.data(), name.size()) >>
+                                      40);
+  }();
+  return digest;
+}
+
+fault on_another_host() {
+  return {CUDA_ERROR_MAP_FAILED,
+          "the process that shares this has its vGPU on another host: give "
+          "both one group (vgpu run --group) or one node (--node)"};
+}
+
+/// What another session lends, on this host.
+result<device::shared_object>
+borrow_here(share_kind kind, const share_name& what, std::uint32_t host) {
+  if (host != host_digest())
+    return on_another_host();
+  return borrow(kind, what);
+}
+
+/// The program is told a code alone.
+template <class T>
+T told(T outcome) {
+  if (!outcome)
+    spdlog::warn("sharing with another process: {}", outcome.why().what);
+  return outcome;
+}
+
+} // namespace
+
+result<device::sharing_unit*> call_dispatch::sharing() {
+  if (auto* unit = self.sharing_units_[ordinal]; unit != nullptr)
+    return unit;
+  return fault{CUDA_ERROR_NOT_SUPPORTED,
+               "this device shares nothing with other processes"};
+}
+
+result<share_broker*> call_dispatch::broker(const share_secret& secret) {
+  if (!self.broker_) {
+    auto opened = share_broker::open(secret);
+    if (!opened)
+      return opened.why();
+    self.broker_ = std::move(*opened);
+  }
+  if (self.broker_->secret() != secret)
+    return fault{CUDA_ERROR_INVALID_VALUE, "a session shares under one secret"};
+  return self.broker_.get();
+}
+
+status call_dispatch::operator()(const call::memory_share& x) {
+  if (auto ok = state().audit_free(x.address, x.bytes); !ok)
+    return ok;
+  auto unit = sharing();
+  if (!unit)
+    return unit.why();
+  // Other devices of the session reach this one's memory.
+  if ((*unit)->shares_at_rest())
+    for (auto& each : self.devices_)
+      if (auto ok = wait_for(*each, "work before memory is shared"); !ok)
+        return ok;
+  auto made = told((*unit)->share_memory(x.address, x.bytes));
+  if (!made)
+    return made.why();
+  share_layout layout{made->lead / granule_bytes, made->bytes / granule_bytes,
+                      host_digest()};
+  auto to = told(broker(x.session));
+  if (!to)
+    return to.why();
+  if (auto ok = told((*to)->lend({share_kind::memory, x.address}, x.serial,
+                                 std::move(made->what)));
+      !ok)
+    return ok;
+  self.sink_->answer(who(), CUDA_SUCCESS, layout.pack());
+  return {};
+}
+
+/// All or nothing: what fails half-way leaves nothing mapped.
+status call_dispatch::operator()(const call::memory_import& x) {
+  auto unit = sharing();
+  if (!unit)
+    return unit.why();
+  if (memories() == nullptr)
+    return no_memories();
+  if (auto ok = vgpu_state::audit_foreign(x.bytes); !ok)
+    return ok;
+  auto got = told(borrow_here(share_kind::memory, x.what, x.host));
+  if (!got)
+    return got.why();
+  if (auto ok = told((*unit)->import_memory(x.memory.id, x.bytes, *got)); !ok)
+    return ok;
+  state().add_foreign(x.memory.id, x.bytes);
+  auto ok = show(x.memory.id, x.address, x.bytes);
+  if (!ok) {
+    (void)memories()->destroy_memory(x.memory.id);
+    (void)state().release(x.memory.id);
+    return told(ok);
+  }
+  self.sink_->answer(who(), CUDA_SUCCESS, 0);
+  return {};
+}
+
+status call_dispatch::show(memory_id memory, device_address address,
+                           std::uint64_t bytes) {
+  call::memory_map place{{memory}, address, bytes};
+  if (auto ok = state().audit_map(place); !ok)
+    return ok;
+  if (auto ok = memories()->map_memory(address, bytes, memory); !ok)
+    return ok;
+  if (auto ok =
+          memories()->set_access(address, bytes, memory_access::read_write);
+      !ok) {
+    (void)memories()->unmap_memory(address, bytes);
+    return ok;
+  }
+  state().map(place);
+  state().set_access(address, memory_access::read_write);
+  return {};
+}
+
+status call_dispatch::operator()(const call::event_share& x) {
+  auto unit = sharing();
+  if (!unit)
+    return unit.why();
+  auto made = told((*unit)->share_event(x.event.id));
+  if (!made)
+    return made.why();
+  auto to = told(broker(x.session));
+  if (!to)
+    return to.why();
+  if (auto ok = told((*to)->lend({share_kind::event, x.event.id.value},
+                                 x.serial, std::move(*made)));
+      !ok)
+    return ok;
+  share_layout where{.host = host_digest()};
+  self.sink_->answer(who(), CUDA_SUCCESS, where.pack());
+  return {};
+}
+
+status call_dispatch::operator()(const call::event_import& x) {
+  auto unit = sharing();
+  if (!unit)
+    return unit.why();
+  auto got = told(borrow_here(share_kind::event, x.what, x.host));
+  if (!got)
+    return got.why();
+  if (auto ok = told((*unit)->import_event(x.event.id, *got)); !ok)
+    return ok;
+  state().add(x.event.id);
+  times().created(x.event.id, false);
+  self.sink_->answer(who(), CUDA_SUCCESS, 0);
+  return {};
+}
+
+status call_dispatch::operator()(const call::event_query& x) {
+  auto done = dev().query_event(x.event.id);
+  if (!done)
+    return done.why();
+  self.sink_->answer(who(), *done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY, 0);
+  return {};
+}
+
+} // namespace vgpu

@@ -1,0 +1,68 @@
+// Memory and events that two processes have at once: what a device can do
+// besides device.hpp.
+#pragma once
+
+#include "schema/fault.hpp"
+#include "schema/ids.hpp"
+#include "schema/memory.hpp"
+#include "schema/session_area.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace vgpu::device {
+
+/// A descriptor that several hold; closed with the last of them.
+using shared_descriptor = std::shared_ptr<const unique_fd>;
+
+/// What one process hands to another so that both have the same thing. Memory:
+/// a descriptor for each part, and a word with that part's bytes; parts follow
+/// one another. An event: whatever the backend that made it understands.
+struct shared_object {
+  /// Of neither there are more.
+  static constexpr std::size_t most = 64;
+
+  std::vector<std::uint64_t> words{};
+  std::vector<shared_descriptor> descriptors{};
+};
+
+/// Whole granules around an allocation.
+struct shared_granules {
+  shared_object what{};
+  std::uint64_t lead = 0;  // bytes before the granule of its first byte
+  std::uint64_t bytes = 0; // in all
+};
+
+/// A device whose memory and events can be another process's too is one of
+/// these as well. Called as the device is: by one thread. What is imported
+/// comes from a worker of this host, and is checked like a stranger's word.
+class sharing_unit {
+public:
+  virtual ~sharing_unit() = default;
+
+  /// Whether nothing may be using the session's memory while share_memory()
+  /// makes it shareable.
+  virtual bool shares_at_rest() const noexcept = 0;
+  /// Makes what map() put behind [address, address + bytes) shareable; its
+  /// contents and addresses stay. What else lies in these granules is shared
+  /// with it. The same answer each time. CUDA_ERROR_NOT_SUPPORTED where the
+  /// hardware cannot.
+  virtual result<shared_granules> share_memory(device_address address,
+                                               std::uint64_t bytes) = 0;
+  /// Memory without an address, as if create_memory() had made it, but its
+  /// pages are another process's: what memory_unit does with memory, it does
+  /// with this. It uses no quota. CUDA_ERROR_INVALID_VALUE where the parts do
+  /// not make up these bytes.
+  virtual status import_memory(memory_id id, std::uint64_t bytes,
+                               const shared_object& from) = 0;
+
+  /// Of an event without timing. Its latest record holds in the other process
+  /// too.
+  virtual result<shared_object> share_event(event_id id) = 0;
+  /// An event that is another process's: recorded here or there, it is waited
+  /// for here and there. destroy_event() ends it here alone.
+  virtual status import_event(event_id id, const shared_object& from) = 0;
+};
+
+} // namespace vgpu::device

@@ -1,0 +1,154 @@
+// Two processes that share memory, and stop after each step until somebody
+// writes a line to a pipe: `sharer PIPE`. Prints what it has done. `sharer NODE
+// NODE` runs the two on these nodes, and prints how opening ends.
+#include "../cuda/two_processes.hpp"
+
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr size_t bytes = 64 << 20;
+constexpr int times = 200;
+constexpr auto flags = cudaIpcMemLazyEnablePeerAccess;
+
+/// 64 bytes, of which some may be changed.
+using handle = cudaIpcMemHandle_t;
+
+handle handle_of(void* x) {
+  handle out;
+  CHECK(cudaIpcGetMemHandle(&out, x));
+  return out;
+}
+
+const char* outcome_of_opening(const handle& x) {
+  void* at = nullptr;
+  auto code = cudaIpcOpenMemHandle(&at, x, flags);
+  if (code == cudaSuccess)
+    CHECK(cudaIpcCloseMemHandle(at));
+  (void)cudaGetLastError();
+  return cudaGetErrorName(code);
+}
+
+void lend(line other, std::ifstream& orders) {
+  auto step = [&](const char* done) {
+    std::printf("%s\n", done);
+    std::fflush(stdout);
+    std::string go_on;
+    EXPECT(static_cast<bool>(std::getline(orders, go_on)));
+  };
+  void *large = nullptr, *freed = nullptr;
+  CHECK(cudaMalloc(&large, bytes));
+  CHECK(cudaMemset(large, 7, bytes));
+  other.send(handle_of(large));
+  other.meet();
+  step("shared");
+
+  CHECK(cudaMalloc(&freed, bytes));
+  auto stale = handle_of(freed);
+  CHECK(cudaFree(freed));
+  other.send(stale);
+  CHECK(cudaMalloc(&freed, bytes)); // at the same address, or elsewhere
+  other.meet();
+  std::printf("own %s\n", outcome_of_opening(handle_of(freed)));
+  CHECK(cudaFree(freed));
+  step("refused");
+
+  // What comes and goes leaves nothing.
+  for (int i = 0; i < times; ++i) {
+    CHECK(cudaMalloc(&freed, 3 << 20));
+    other.send(handle_of(freed));
+    other.meet();
+    CHECK(cudaFree(freed));
+  }
+  step("cycled");
+
+  // Who lends goes first.
+  CHECK(cudaFree(large));
+  CHECK(cudaDeviceSynchronize());
+  other.meet();
+  step("freed");
+  other.meet();
+  other.meet();
+  step("closed");
+}
+
+void borrow(line other) {
+  void* large = nullptr;
+  CHECK(cudaIpcOpenMemHandle(&large, other.receive<handle>(), flags));
+  std::vector<unsigned char> h(bytes);
+  CHECK(cudaMemcpy(h.data(), large, bytes, cudaMemcpyDefault));
+  EXPECT(h.front() == 7 && h.back() == 7);
+  size_t free = 0, total = 0;
+  CHECK(cudaMemGetInfo(&free, &total));
+  EXPECT(free == total); // it counts where it was allocated
+  other.meet();
+
+  auto stale = other.receive<handle>();
+  other.meet();
+  std::printf("stale %s\n", outcome_of_opening(stale));
+  for (size_t i = 0; i < sizeof(handle); i += 4) {
+    auto forged = stale;
+    forged.reserved[i] = static_cast<char>(forged.reserved[i] ^ 0x10);
+    std::printf("forged %zu %s\n", i, outcome_of_opening(forged));
+  }
+  std::fflush(stdout);
+
+  for (int i = 0; i < times; ++i) {
+    void* x = nullptr;
+    CHECK(cudaIpcOpenMemHandle(&x, other.receive<handle>(), flags));
+    CHECK(cudaMemset(x, i, 3 << 20));
+    CHECK(cudaIpcCloseMemHandle(x));
+    other.meet();
+  }
+
+  other.meet();
+  CHECK(cudaMemset(large, 8, bytes)); // nobody else has it any more
+  other.meet();
+  CHECK(cudaIpcCloseMemHandle(large));
+  CHECK(cudaDeviceSynchronize());
+  other.meet();
+}
+
+bool share_from_to(const char* here, const char* there) {
+  return run_two(
+      [here](line other) {
+        setenv("VGPU_NODE", here, 1);
+        void* x = nullptr;
+        CHECK(cudaMalloc(&x, 4096));
+        other.send(handle_of(x));
+        cudaEvent_t event;
+        CHECK(cudaEventCreateWithFlags(&event, cudaEventInterprocess |
+                                                   cudaEventDisableTiming));
+        cudaIpcEventHandle_t name;
+        CHECK(cudaIpcGetEventHandle(&name, event));
+        other.send(name);
+        other.meet();
+      },
+      [there](line other) {
+        setenv("VGPU_NODE", there, 1);
+        auto memory = other.receive<handle>();
+        auto name = other.receive<cudaIpcEventHandle_t>();
+        std::printf("memory %s\n", outcome_of_opening(memory));
+        cudaEvent_t event;
+        std::printf("event %s\n",
+                    cudaGetErrorName(cudaIpcOpenEventHandle(&event, name)));
+        (void)cudaGetLastError();
+        other.meet();
+      });
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+  if (count == 3)
+    return share_from_to(arguments[1], arguments[2]) ? 0 : 1;
+  EXPECT(count == 2);
+  std::ifstream orders{arguments[1]};
+  EXPECT(orders.good());
+  if (!run_two([&](line other) { lend(other, orders); }, borrow))
+    return 1;
+  std::printf("ok\n");
+}
