@@ -360,6 +360,8 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
     auto first = x.address / granule_bytes;
     auto last = (x.address + x.bytes - 1) / granule_bytes;
     answer(r, CUDA_SUCCESS, share_layout{1, last - first + 2, 99}.pack());
+  } else if constexpr (std::is_same_v<Call, call::memory_unmap>) {
+    memory_.erase(x.address);
   } else if constexpr (std::is_same_v<Call, call::memory_import>) {
     memory_.emplace(x.address, std::vector<std::byte>(x.bytes));
     answer(r, CUDA_SUCCESS);
