@@ -6,8 +6,10 @@
 #include "interposer/module.hpp"
 #include "interposer/nvml_bridge.hpp"
 #include "interposer/session.hpp"
+#include "interposer/stream_event.hpp"
 
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -231,6 +233,31 @@ CUresult context_number(CUcontext handle, std::uint64_t* out) {
   return code;
 }
 
+/// A stream's handle, also one of the default streams' names, as an object;
+/// with flag 1, the legacy stream's name means the thread's own.
+CUresult stream_object(CUcontext handle, CUstream name, const void** out,
+                       std::uint32_t flags) {
+  return guarded([&] {
+    auto* x = chosen_context(handle);
+    if (x == nullptr)
+      return CUDA_ERROR_INVALID_CONTEXT;
+    auto* s = find_stream(*x, name, (flags & 1U) != 0);
+    if (s == nullptr || out == nullptr)
+      return CUDA_ERROR_INVALID_HANDLE;
+    *out = s;
+    return CUDA_SUCCESS;
+  });
+}
+
+/// The number of such an object. No two streams have the same: cuBLAS finds by
+/// it the part of its workspace that a stream uses, and fails without.
+CUresult stream_number(CUcontext, const void* object, std::uint64_t* out) {
+  if (object == nullptr || out == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *out = static_cast<const stream*>(object)->id;
+  return CUDA_SUCCESS;
+}
+
 unsigned each_function(CUcontext, CUmodule handle,
                        void (*visit)(void* user, CUfunction f), void* user) {
   auto* m = modules().find(handle);
@@ -303,7 +330,11 @@ const auto& offers() {
        integrity_table().slots.data()},
       {{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff,
         0x73, 0x24, 0xc8, 0xf2},
-       (new table<context_id, 95>)->set(4, &context_number).slots.data()},
+       (new table<context_id, 95>)
+           ->set(4, &context_number)
+           .set(39, &stream_number)
+           .set(51, &stream_object)
+           .slots.data()},
       {{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82,
         0xaf, 0xf1, 0x99, 0x1e},
        (new table<module_table_id, 16>)->set(7, &each_function).slots.data()},
@@ -318,6 +349,20 @@ const auto& offers() {
 }
 
 } // namespace
+
+void say_unknown_table(const CUuuid* id) noexcept {
+  std::array<char, 33> text{};
+  for (std::size_t i = 0; id != nullptr && i < sizeof(id->bytes); ++i)
+    std::snprintf(
+        &text[2 * i], 3, "%02x",
+        static_cast<unsigned>(static_cast<std::uint8_t>(id->bytes[i])));
+  try {
+    log_line(log_level::debug,
+             std::string{"asked for the unknown export table "} + text.data());
+  } catch (const std::exception&) {
+    // A line of the log is the least loss.
+  }
+}
 
 const void* export_table(const CUuuid& id) noexcept {
   if (std::memcmp(nvml_bridge_id.data(), id.bytes, nvml_bridge_id.size()) == 0)
@@ -337,5 +382,9 @@ CUresult CUDAAPI cuGetExportTable(const void** ppExportTable,
   *ppExportTable = pExportTableId == nullptr
                        ? nullptr
                        : vgpu::interposer::export_table(*pExportTableId);
-  return *ppExportTable == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (*ppExportTable != nullptr)
+    return CUDA_SUCCESS;
+  if (vgpu::interposer::logs(vgpu::interposer::log_level::debug))
+    vgpu::interposer::say_unknown_table(pExportTableId);
+  return CUDA_ERROR_INVALID_VALUE;
 }

@@ -1,6 +1,5 @@
 #include "interposer/jit_options.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -9,8 +8,7 @@ namespace vgpu::interposer {
 void jit_log::write(std::string_view text) const noexcept {
   if (text_ == nullptr || room_ == 0)
     return;
-  auto bytes = std::min(text.size(), room_ - 1);
-  std::memcpy(text_, text.data(), bytes);
+  auto bytes = text.copy(text_, room_ - 1);
   text_[bytes] = '\0';
   // By value in the pointer's place, as the driver API has it.
   if (written_ != nullptr)

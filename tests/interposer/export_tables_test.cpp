@@ -102,6 +102,35 @@ BOOST_AUTO_TEST_CASE(the_runtimes_tables_work) {
   BOOST_TEST(proof[0] == 0x5c);
 }
 
+// As cuBLAS 13 asks before it gives a stream a part of its workspace.
+BOOST_AUTO_TEST_CASE(streams_have_numbers_of_their_own) {
+  auto object_of =
+      entry_of<CUresult(CUcontext, CUstream, void**, std::uint32_t)>(
+          table(tools_context), 51);
+  auto number_of = entry_of<CUresult(CUcontext, void*, std::uint64_t*)>(
+      table(tools_context), 39);
+  CUstream made = nullptr;
+  REQUIRE_OK(cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
+  CUcontext current = nullptr;
+  REQUIRE_OK(cuCtxGetCurrent(&current));
+  auto number = [&](CUstream of) {
+    void* object = nullptr;
+    std::uint64_t out = 0;
+    REQUIRE_OK(object_of(current, of, &object, of == CU_STREAM_PER_THREAD));
+    REQUIRE_OK(number_of(current, object, &out));
+    unsigned long long same = 0;
+    REQUIRE_OK(cuStreamGetId(of, &same));
+    BOOST_TEST(out == same);
+    return out;
+  };
+  BOOST_TEST(number(nullptr) == number(CU_STREAM_LEGACY));
+  BOOST_TEST(number(nullptr) != number(made));
+  BOOST_TEST(number(nullptr) != number(CU_STREAM_PER_THREAD));
+  void* object = nullptr;
+  REQUIRE_OK(cuStreamDestroy(made));
+  CHECK_CODE(object_of(current, made, &object, 0), CUDA_ERROR_INVALID_HANDLE);
+}
+
 BOOST_AUTO_TEST_CASE(the_context_keeps_values_until_it_is_reset) {
   using destructor = void (*)(CUcontext, void*, void*);
   auto put = entry_of<CUresult(CUcontext, void*, void*, destructor)>(
