@@ -4,6 +4,7 @@
 #include "interposer/managed.hpp"
 #include "interposer/managed_advice.hpp"
 #include "interposer/pinned_writes.hpp"
+#include "interposer/pool.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
 #include "interposer/sharing.hpp"
@@ -46,6 +47,8 @@ void release_device(const allocation& what, std::uint8_t device) {
     managed().remove(what.address);
     given_advice().forget(what.address, what.bytes);
   }
+  if (what.pool != 0)
+    left_pool(what);
   auto was_lent = sharing().forget(what.address);
   auto call = s.send(call::mem_free{what.address, what.bytes}, device);
   s.space(device).retire(what, call.value);

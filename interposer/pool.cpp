@@ -57,12 +57,9 @@ CUresult allocate_from(context& in, pool& from, std::size_t bytes,
   return CUDA_SUCCESS;
 }
 
-CUresult free_to_pool(CUdeviceptr at) {
-  auto found = locate(at);
-  if (found.in && found.in->pool != 0)
-    if (auto* owner = pools().find(found.in->pool); owner != nullptr)
-      owner->used.fetch_sub(found.in->bytes);
-  return free_device(at);
+void left_pool(const allocation& what) {
+  if (auto* owner = pools().find(what.pool); owner != nullptr)
+    owner->used.fetch_sub(what.bytes);
 }
 
 } // namespace vgpu::interposer

@@ -2,6 +2,7 @@
 // allocation costs no round trip with or without a pool.
 #pragma once
 
+#include "interposer/address_space.hpp"
 #include "interposer/context.hpp"
 #include "interposer/handle_table.hpp"
 
@@ -37,7 +38,7 @@ void set_current_pool(int device, pool& to);
 /// Allocates from the pool.
 CUresult allocate_from(context& in, pool& from, std::size_t bytes,
                        CUdeviceptr& out);
-/// cuMemFreeAsync: the log orders it behind the stream's work.
-CUresult free_to_pool(CUdeviceptr at);
+/// What was allocated from a pool is freed, in whichever way.
+void left_pool(const allocation& what);
 
 } // namespace vgpu::interposer

@@ -2,6 +2,7 @@
 #include "interposer/flavour.hpp"
 
 #include "interposer/host_call.hpp"
+#include "interposer/memory.hpp"
 #include "interposer/pool.hpp"
 #include "interposer/session.hpp"
 
@@ -131,7 +132,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   return in_stream(hStream, [&](stream& s) {
     if (dptr == 0)
       return CUDA_SUCCESS;
-    return s.is_captured() ? capture_free(s, dptr) : free_to_pool(dptr);
+    return s.is_captured() ? capture_free(s, dptr) : free_device(dptr);
   });
 }
 

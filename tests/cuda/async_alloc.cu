@@ -56,6 +56,13 @@ int main() {
   TRY(cudaFree(other));
   cudaMemPool_t pool;
   TRY(cudaDeviceGetDefaultMemPool(&pool, 0));
+  // However it was freed, the pool has it no more.
+  unsigned long long used = 1;
+  TRY(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+  if (used != 0) {
+    printf("%llu bytes in use\n", used);
+    return 1;
+  }
   TRY(cudaMemPoolTrimTo(pool, 0));
   TRY(cudaStreamDestroy(s));
   printf("ok\n");
