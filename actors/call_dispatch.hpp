@@ -148,7 +148,9 @@ struct call_dispatch {
   /// A fault where the device shares nothing.
   result<device::sharing_unit*> sharing();
   /// Where others ask for what this session lends.
-  result<share_broker*> broker(const share_secret& secret);
+  status lend(const share_secret& secret, const share_key& key,
+              std::uint64_t serial, device::shared_object object);
+  bool at_rest() const;
   status operator()(const call::memory_share& x);
   status operator()(const call::memory_import& x);
   /// Maps memory where the program may read and write it.

@@ -51,16 +51,29 @@ result<device::sharing_unit*> call_dispatch::sharing() {
                "this device shares nothing with other processes"};
 }
 
-result<share_broker*> call_dispatch::broker(const share_secret& secret) {
+status call_dispatch::lend(const share_secret& secret, const share_key& key,
+                           std::uint64_t serial, device::shared_object object) {
   if (!self.broker_) {
-    auto opened = share_broker::open(secret);
+    auto opened = told(share_broker::open(secret));
     if (!opened)
       return opened.why();
     self.broker_ = std::move(*opened);
   }
   if (self.broker_->secret() != secret)
-    return fault{CUDA_ERROR_INVALID_VALUE, "a session shares under one secret"};
-  return self.broker_.get();
+    return told(status{
+        fault{CUDA_ERROR_INVALID_VALUE, "a session shares under one secret"}});
+  return told(self.broker_->lend(key, serial, std::move(object)));
+}
+
+/// Of all devices, for they reach each other's memory. A program that is not
+/// told waits for its work itself: only it knows what a host function waits
+/// for.
+bool call_dispatch::at_rest() const {
+  using namespace std::chrono_literals;
+  return std::all_of(
+      self.devices_.begin(), self.devices_.end(), [](const auto& each) -> bool {
+        return wait_for(*each, "work before memory is shared", 100ms).ok();
+      });
 }
 
 status call_dispatch::operator()(const call::memory_share& x) {
@@ -69,21 +82,17 @@ status call_dispatch::operator()(const call::memory_share& x) {
   auto unit = sharing();
   if (!unit)
     return unit.why();
-  // Other devices of the session reach this one's memory.
-  if ((*unit)->shares_at_rest())
-    for (auto& each : self.devices_)
-      if (auto ok = wait_for(*each, "work before memory is shared"); !ok)
-        return ok;
+  if ((*unit)->shares_at_rest() && !at_rest()) {
+    self.sink_->answer(who(), CUDA_ERROR_NOT_READY, 0);
+    return {};
+  }
   auto made = told((*unit)->share_memory(x.address, x.bytes));
   if (!made)
     return made.why();
   share_layout layout{made->lead / granule_bytes, made->bytes / granule_bytes,
                       host_digest()};
-  auto to = told(broker(x.session));
-  if (!to)
-    return to.why();
-  if (auto ok = told((*to)->lend({share_kind::memory, x.address}, x.serial,
-                                 std::move(made->what)));
+  if (auto ok = lend(x.session, {share_kind::memory, x.address}, x.serial,
+                     std::move(made->what));
       !ok)
     return ok;
   self.sink_->answer(who(), CUDA_SUCCESS, layout.pack());
@@ -140,11 +149,8 @@ status call_dispatch::operator()(const call::event_share& x) {
   auto made = told((*unit)->share_event(x.event.id));
   if (!made)
     return made.why();
-  auto to = told(broker(x.session));
-  if (!to)
-    return to.why();
-  if (auto ok = told((*to)->lend({share_kind::event, x.event.id.value},
-                                 x.serial, std::move(*made)));
+  if (auto ok = lend(x.session, {share_kind::event, x.event.id.value}, x.serial,
+                     std::move(*made));
       !ok)
     return ok;
   share_layout where{.host = host_digest()};

@@ -88,9 +88,6 @@ status executor::describable() const {
     return refuse("its device is lost");
   if (living_.shares())
     return refuse("it shares GPU memory or events with another process");
-  if (living_.opaque() != 0)
-    return refuse("it made call " + std::to_string(living_.opaque()) +
-                  ", of which no state can be described");
   if (!may_stop())
     return refuse("a host function has not returned yet");
   for (auto& state : states_)

@@ -26,14 +26,6 @@ void living_calls::keep(const object& of, call_number at,
       at.value, std::vector<std::uint64_t>{message.begin(), message.end()});
 }
 
-void living_calls::note_opaque(call::number which) noexcept {
-  using call::number;
-  opaque_ = static_cast<std::uint16_t>(which);
-  shares_ = shares_ || which == number::memory_share ||
-            which == number::memory_import || which == number::event_share ||
-            which == number::event_import;
-}
-
 void living_calls::drop(const object& of) {
   auto gone = of_.extract(of);
   if (gone)

@@ -39,16 +39,14 @@ public:
       drop(object_of(x, device));
     else if constexpr (Call::lasting == lasts::retires)
       retire(object_of(x, device), at, message);
-    else if constexpr (Call::lasting == lasts::opaque)
-      note_opaque(Call::id);
+    else if constexpr (Call::lasting == lasts::shared)
+      shares_ = true;
   }
 
   /// In the order of the log, by call number.
   const std::map<std::uint64_t, std::vector<std::uint64_t>>& calls() const {
     return calls_;
   }
-  /// The number of a call that cannot be described, or 0.
-  std::uint16_t opaque() const noexcept { return opaque_; }
   /// Whether another session's calls have to do with this one's.
   bool shares() const noexcept { return shares_; }
 
@@ -96,13 +94,11 @@ private:
   void keep(const object& of, call_number at,
             std::span<const std::uint64_t> message, bool replaces);
   void drop(const object& of);
-  void note_opaque(call::number which) noexcept;
   void retire(const object& of, call_number at,
               std::span<const std::uint64_t> message);
 
   std::map<std::uint64_t, std::vector<std::uint64_t>> calls_;
   std::map<object, std::vector<std::uint64_t>> of_; // numbers, in order
-  std::uint16_t opaque_ = 0;
   bool shares_ = false;
 };
 

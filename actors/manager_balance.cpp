@@ -76,13 +76,13 @@ policy::balance_view manager_core::view_for_balance() const {
   for (auto& node : out.cluster.nodes)
     node.draining = nodes_.at(node.name).draining && this->alive(node.name);
   // A wish that names a vGPU binds that one as well.
-  std::set<vgpu_id> kept_company;
+  std::set<vgpu_id> kept_beside;
   std::multimap<vgpu_id, policy::place> kept_apart;
   auto somebody_waits = false;
   for (const auto& [id, x] : sessions_) {
     somebody_waits = somebody_waits || x.stage == session_stage::waiting;
     if (x.spec.beside)
-      kept_company.insert(x.spec.beside);
+      kept_beside.insert(x.spec.beside);
     if (x.spec.apart && x.placed())
       kept_apart.emplace(x.spec.apart, x.where);
   }
@@ -100,8 +100,8 @@ policy::balance_view manager_core::view_for_balance() const {
     to.load = x.measured.load.value_or(guessed_load(x));
     // Memory that somebody waits for is not taken by who has some.
     to.movable = may_move(x) && x.measured.load && x.load.session &&
-                 !kept_company.contains(x.vgpu) &&
-                 to.wishes.company.empty() && // who may be about to share
+                 !kept_beside.contains(x.vgpu) &&
+                 to.wishes.affinity.empty() && // who may be about to share
                  (x.spec.memory == 0 || !somebody_waits);
     to.moved = x.moved_at;
     to.rests_until = x.rests_until;

@@ -92,7 +92,7 @@ policy::demand manager_core::demand_of(const session_record& x) const {
       if (const auto& other = sessions_.at(i->second);
           other.id != x.id && other.placed() &&
           other.program.host == x.program.host)
-        out.company.push_back(other.where);
+        out.affinity.push_back(other.where);
   if (!x.spec.beside && !x.spec.apart)
     return out;
   for (const auto& [id, other] : sessions_) {

@@ -21,7 +21,7 @@ constexpr std::size_t question_words = 6;
 /// Longer than callers who say nothing keep others from being heard.
 constexpr std::chrono::seconds borrow_within{5};
 /// Where a caller cannot be let in, as no descriptor is left: milliseconds.
-constexpr int deaf_for = 50;
+constexpr int pause_milliseconds = 50;
 
 fault not_lent(const std::string& why) {
   return {CUDA_ERROR_INVALID_VALUE,
@@ -81,25 +81,25 @@ void share_broker::withdraw(const share_key& what) {
 
 void share_broker::run() {
   std::vector<pollfd> all;
-  auto deaf = false; // for a moment, not to ask again and again
+  auto paused = false; // for a moment, not to ask again and again
   while (true) {
     all.assign({{stop_.fd(), POLLIN, 0}});
-    auto longest = deaf ? deaf_for : -1;
+    auto longest = paused ? pause_milliseconds : -1;
     for (auto& x : callers_) {
       all.push_back({x.socket.get(), POLLIN, 0});
       auto rest = milliseconds_until(x.until);
       longest = longest < 0 ? rest : std::min(longest, rest);
     }
     // Who comes when all places are taken waits in the kernel.
-    auto hears = !deaf && callers_.size() < most_callers;
-    if (hears)
+    auto listens = !paused && callers_.size() < most_callers;
+    if (listens)
       all.push_back({listener_.get(), POLLIN, 0});
     if (::poll(all.data(), all.size(), longest) < 0)
       continue;
     if (all.front().revents != 0)
       return;
     std::erase_if(callers_, [this](const caller& x) { return serve(x); });
-    deaf = hears && all.back().revents != 0 && !accept();
+    paused = listens && all.back().revents != 0 && !accept();
   }
 }
 

@@ -27,6 +27,10 @@ struct shared_object {
   std::vector<shared_descriptor> descriptors{};
 };
 
+/// Whether the parts of memory are what they should be for `bytes` in all:
+/// whole granules, a descriptor each. CUDA_ERROR_INVALID_VALUE if not.
+status check_parts(const shared_object& from, std::uint64_t bytes);
+
 /// Whole granules around an allocation.
 struct shared_granules {
   shared_object what{};

@@ -103,7 +103,6 @@ context::context(int device_ordinal, bool is_primary)
   limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
   limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
   limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 11796480;
-  limits[CU_LIMIT_SHMEM_SIZE] = 232448;
 }
 
 context::~context() = default;

@@ -28,6 +28,15 @@ bool is_unsupported(CUlimit limit, const context& x) {
               9);
 }
 
+/// As set, or as the device has it.
+std::size_t value_of(CUlimit limit, const context& x) {
+  auto set = x.limits[limit].load();
+  if (set != 0 || limit != CU_LIMIT_SHMEM_SIZE)
+    return set;
+  return static_cast<std::size_t>(facts_of(x).value_of(
+      CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+}
+
 template <class Body>
 CUresult with_primary(CUdevice dev, const Body& body) noexcept {
   return guarded([&]() -> CUresult {
@@ -338,7 +347,7 @@ CUresult CUDAAPI cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
       return CUDA_ERROR_INVALID_VALUE;
     if (is_unsupported(limit, x))
       return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    *pvalue = x.limits[limit].load();
+    *pvalue = value_of(limit, x);
     return CUDA_SUCCESS;
   });
 }

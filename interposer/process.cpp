@@ -143,18 +143,23 @@ void report_exception(const char* what) noexcept {
 }
 
 void log_failed_call(std::string_view body, CUresult code) noexcept {
+  if (code == CUDA_ERROR_NOT_READY)
+    return;
   // Entry points alone begin with cu and a capital letter.
-  auto begin = std::string_view::npos;
-  do
-    begin = body.find("cu", begin + 1);
-  while (begin != std::string_view::npos &&
-         (begin + 2 >= body.size() || body[begin + 2] < 'A' ||
-          body[begin + 2] > 'Z'));
+  auto begins = [&](std::size_t at) {
+    return body[at] == 'c' && body[at + 1] == 'u' && body[at + 2] >= 'A' &&
+           body[at + 2] <= 'Z';
+  };
+  std::size_t begin = 0;
+  while (begin + 2 < body.size() && !begins(begin))
+    ++begin;
+  if (begin + 2 >= body.size())
+    return;
   try {
-    auto name = body.substr(std::min(begin, body.size()));
+    auto name = body.substr(begin);
     name = name.substr(0, name.find('('));
-    log_line(log_level::debug, std::string{name.empty() ? "a call" : name} +
-                                   " gives " + error_name(code));
+    log_line(log_level::debug,
+             std::string{name} + " gives " + error_name(code));
   } catch (const std::exception&) {
     // A line of the log is the least loss.
   }

@@ -99,15 +99,19 @@ CUresult shared_things::handle_of(device_address at, CUipcMemHandle& out) {
     out = before->second.handle;
     return CUDA_SUCCESS;
   }
-  // A device may have to stand still while it makes memory shareable.
-  for (std::size_t d = 0; d < s.devices().size(); ++d)
-    if (auto code = s.synchronise(static_cast<std::uint8_t>(d));
-        code != CUDA_SUCCESS)
-      return code;
   share_name name{secret(), known->address, known->serial};
-  auto got = s.ask(call::memory_share{known->address, known->bytes,
-                                      name.session, name.serial},
-                   *device);
+  auto ask = [&] {
+    return s.ask(call::memory_share{known->address, known->bytes, name.session,
+                                    name.serial},
+                 *device);
+  };
+  auto got = ask();
+  // Some devices have to stand still while they make memory shareable.
+  for (; got.result == CUDA_ERROR_NOT_READY; got = ask())
+    for (std::size_t d = 0; d < s.devices().size(); ++d)
+      if (auto code = s.synchronise(static_cast<std::uint8_t>(d));
+          code != CUDA_SUCCESS)
+        return code;
   if (got.result != CUDA_SUCCESS)
     return got.result;
   s.begin_sharing();

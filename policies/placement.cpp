@@ -55,7 +55,7 @@ std::string wishes(const demand& what) {
 struct rated_pgpu {
   bool failing = false;
   bool elsewhere = true;
-  bool alone = false; // others of its group are on other ones
+  bool off_affinity = false; // others of its group are on other ones
   bool over = false;
   placement_key key;
   std::uint32_t ordinal = 0;
@@ -75,8 +75,8 @@ std::vector<rated_pgpu> candidates(const node_view& node, const demand& what,
     out.push_back(
         {is_among(what.failing, node.name, pgpu.ordinal),
          !holds(what.previous, node.name, pgpu.ordinal),
-         !what.company.empty() &&
-             !is_among(what.company, node.name, pgpu.ordinal),
+         !what.affinity.empty() &&
+             !is_among(what.affinity, node.name, pgpu.ordinal),
          over,
          key_of(over ? placement_strategy::least_loaded : how, sessions, pgpu),
          pgpu.ordinal});
@@ -89,7 +89,7 @@ std::vector<rated_pgpu> candidates(const node_view& node, const demand& what,
 struct rated_node {
   std::size_t failing = 0;
   std::size_t elsewhere = 0;
-  std::size_t alone = 0;
+  std::size_t off_affinity = 0;
   bool remote = true;
   std::size_t over = 0;
   placement_key key; // sums, and the least free memory
@@ -106,7 +106,7 @@ rated_node rate(const node_view& node, const demand& what,
   for (auto i = 0u; i < what.gpus; ++i) {
     out.failing += static_cast<std::size_t>(best[i].failing);
     out.elsewhere += static_cast<std::size_t>(best[i].elsewhere);
-    out.alone += static_cast<std::size_t>(best[i].alone);
+    out.off_affinity += static_cast<std::size_t>(best[i].off_affinity);
     out.over += static_cast<std::size_t>(best[i].over);
     out.key.rank += best[i].key.rank;
     out.key.shares += best[i].key.shares;

@@ -87,7 +87,7 @@ void placement_index::give(const place& where, const demand& what) {
 bool placement_index::is_simple(const demand& what) {
   return what.gpus == 1 && what.previous.node.empty() && what.failing.empty() &&
          what.node.empty() && what.pgpu < 0 && what.backend.empty() &&
-         !what.beside_somebody && what.apart.empty() && what.company.empty() &&
+         !what.beside_somebody && what.apart.empty() && what.affinity.empty() &&
          what.where != demand::locality::local_only;
 }
 

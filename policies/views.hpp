@@ -64,7 +64,7 @@ struct demand {
   std::vector<place> apart;  // never there
 
   // -- a wish that is met where there is room ---------------------------------
-  std::vector<place> company; // where others of its group are
+  std::vector<place> affinity; // where others of its group are
 };
 
 } // namespace vgpu::policy

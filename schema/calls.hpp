@@ -7,6 +7,7 @@
 // naming it in `all`, and saying in the worker's executor what it does.
 #pragma once
 
+#include "schema/call_fields.hpp"
 #include "schema/ids.hpp"
 #include "schema/memory.hpp"
 #include "schema/sharing.hpp"
@@ -68,72 +69,6 @@ enum class number : std::uint16_t {
   event_import = 56,
   event_query = 57,
   active_clusters = 58,
-};
-
-/// How the program is answered (design: five ways; `local` and `refused`
-/// calls do not come here).
-enum class answer : std::uint8_t {
-  none, // async and create: no slot
-  sync, // carries a slot that gets the result
-};
-
-/// What a call leaves behind when everything before it is done: what a state
-/// (state.capnp) has to keep of it. Every call must decide.
-enum class lasts : std::uint8_t {
-  begins,   // makes an object: kept until that ends
-  alters,   // sets something of an object: kept until that ends, or is set anew
-  ends,     // ends an object, and what was kept of it
-  retires,  // ends an object whose place decides where later ones lie: kept
-  captured, // changes what a state holds by itself: memory, images, times
-  passes,   // leaves nothing
-  opaque,   // cannot be described: a session that made it cannot be moved
-};
-
-// -- field types: they say what the audit must find
-// -----------------------------
-
-/// A handle that this call makes: must not exist yet.
-template <class Id>
-struct fresh {
-  Id id{};
-};
-/// A handle that must exist.
-template <class Id>
-struct live {
-  Id id{};
-};
-/// A handle that must exist and does not afterwards.
-template <class Id>
-struct ended {
-  Id id{};
-};
-
-/// Where rows begin: a device (or host-window) address, bytes from row to row
-/// and from slice to slice.
-struct box {
-  device_address address = 0;
-  std::uint64_t pitch = 0;
-  std::uint64_t slice = 0;
-};
-/// Bytes a row, rows a slice, slices.
-struct extent {
-  std::uint64_t width = 0;
-  std::uint64_t height = 1;
-  std::uint64_t depth = 1;
-};
-/// Where in the reply arena (session_area.hpp) an answer's bytes go.
-struct arena_range {
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-};
-struct dim3 {
-  std::uint32_t x = 1, y = 1, z = 1;
-};
-/// XXH3 of an image's bytes, 128 bits.
-struct digest {
-  std::uint64_t low = 0, high = 0;
-  friend bool operator==(const digest&, const digest&) = default;
-  friend auto operator<=>(const digest&, const digest&) = default;
 };
 
 // -- memory
@@ -343,8 +278,8 @@ struct launch {
 };
 
 /// cuOccupancyMaxActiveClusters: `value` of the answer is how many clusters of
-/// a launch like this the device holds at once. Devices' groups of
-/// multiprocessors differ from one to the next, and only the device knows them.
+/// a launch like this the device holds at once. How many multiprocessors its
+/// groups have only the device knows.
 struct active_clusters {
   static constexpr auto id = number::active_clusters;
   static constexpr auto kind = answer::sync;
@@ -571,7 +506,7 @@ struct wait_value {
 struct memory_share {
   static constexpr auto id = number::memory_share;
   static constexpr auto kind = answer::sync;
-  static constexpr auto lasting = lasts::opaque;
+  static constexpr auto lasting = lasts::shared;
   device_address address = 0;
   std::uint64_t bytes = 0;
   share_secret session{};
@@ -587,7 +522,7 @@ struct memory_share {
 struct memory_import {
   static constexpr auto id = number::memory_import;
   static constexpr auto kind = answer::sync;
-  static constexpr auto lasting = lasts::opaque;
+  static constexpr auto lasting = lasts::shared;
   fresh<memory_id> memory{};
   device_address address = 0;
   std::uint64_t bytes = 0;
@@ -603,7 +538,7 @@ struct memory_import {
 struct event_share {
   static constexpr auto id = number::event_share;
   static constexpr auto kind = answer::sync;
-  static constexpr auto lasting = lasts::opaque;
+  static constexpr auto lasting = lasts::shared;
   live<event_id> event{};
   share_secret session{};
   std::uint64_t serial = 0;
@@ -615,7 +550,7 @@ struct event_share {
 struct event_import {
   static constexpr auto id = number::event_import;
   static constexpr auto kind = answer::sync;
-  static constexpr auto lasting = lasts::opaque;
+  static constexpr auto lasting = lasts::shared;
   fresh<event_id> event{};
   share_name what{};
   std::uint32_t host = 0;

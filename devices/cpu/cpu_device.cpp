@@ -6,7 +6,6 @@
 #include "devices/cpu/leaving_granules.hpp"
 #include "devices/cpu/memory_map.hpp"
 #include "devices/cpu/module_store.hpp"
-#include "devices/cpu/occupancy.hpp"
 #include "devices/cpu/ops.hpp"
 #include "devices/cpu/physical.hpp"
 #include "devices/cpu/probe.hpp"
@@ -268,26 +267,9 @@ public:
     auto k = modules_.find(shape.module, shape.kernel);
     if (k == nullptr)
       return no_kernel(shape.module, shape.kernel);
-    auto clusters = clusters_of(shape, *k);
-    if (!clusters)
-      return clusters.why();
-    if (!clusters->asked)
-      return 0U;
-    auto& a = k->info.attributes;
-    auto threads = std::uint64_t{shape.block.x} * shape.block.y * shape.block.z;
-    if (threads == 0 || threads > static_cast<std::uint64_t>(a.at(
-                                      CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)))
-      return 0U;
-    auto blocks = blocks_per_multiprocessor(
-        {static_cast<std::uint32_t>(threads),
-         static_cast<std::uint32_t>(a.at(CU_FUNC_ATTRIBUTE_NUM_REGS)),
-         std::uint64_t{shape.dynamic_shared} +
-             static_cast<std::uint64_t>(
-                 a.at(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))});
-    return clusters_at_once(
-        props_.attributes.at(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), blocks,
-        static_cast<int>(clusters->blocks.x * clusters->blocks.y *
-                         clusters->blocks.z));
+    return cpu::active_clusters(
+        shape, *k,
+        props_.attributes.at(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   }
 
   // -- streams and events -----------------------------------------------------

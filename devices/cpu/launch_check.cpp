@@ -14,16 +14,25 @@ fault invalid(std::string what) {
   return {CUDA_ERROR_INVALID_VALUE, std::move(what)};
 }
 
+/// How many blocks of a launch a multiprocessor holds.
+int blocks_that_fit(const launch& x, const loaded_kernel& k) {
+  auto of = [&](int key) {
+    return static_cast<std::uint32_t>(k.info.attributes.at(key));
+  };
+  auto threads = std::uint64_t{x.block.x} * x.block.y * x.block.z;
+  if (threads > of(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
+    return 0;
+  return blocks_per_multiprocessor(
+      {static_cast<std::uint32_t>(threads), of(CU_FUNC_ATTRIBUTE_NUM_REGS),
+       std::uint64_t{x.dynamic_shared} +
+           of(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)});
+}
+
 /// All its blocks must be begun at once, for they wait for one another.
 status check_cooperative(const launch& x, const loaded_kernel& k,
                          unsigned multiprocessors) {
-  auto& a = k.info.attributes;
-  auto fit = blocks_per_multiprocessor(
-      {x.block.x * x.block.y * x.block.z,
-       static_cast<std::uint32_t>(a.at(CU_FUNC_ATTRIBUTE_NUM_REGS)),
-       x.dynamic_shared + static_cast<std::uint64_t>(
-                              a.at(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))});
-  auto room = static_cast<std::uint64_t>(std::max(fit, 0)) * multiprocessors;
+  auto room =
+      static_cast<std::uint64_t>(blocks_that_fit(x, k)) * multiprocessors;
   auto blocks = std::uint64_t{x.grid.x} * x.grid.y * x.grid.z;
   if (blocks > room)
     return fault{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
@@ -76,6 +85,19 @@ result<cluster_shape> clusters_of(const launch& x, const loaded_kernel& k) {
   }
   return bad("a grid of " + text_of(x.grid) +
              " blocks is not made of clusters of " + text_of(c));
+}
+
+result<std::uint32_t> active_clusters(const launch& x, const loaded_kernel& k,
+                                      int multiprocessors) {
+  auto clusters = clusters_of(x, k);
+  if (!clusters)
+    return clusters.why();
+  auto blocks = blocks_that_fit(x, k);
+  if (!clusters->asked || blocks == 0)
+    return 0U;
+  auto& c = clusters->blocks;
+  auto each = std::max(1, blocks / static_cast<int>(c.x * c.y * c.z));
+  return static_cast<std::uint32_t>(multiprocessors * each);
 }
 
 status check_launch(const launch& x, const loaded_kernel& k,

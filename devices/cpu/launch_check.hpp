@@ -18,6 +18,12 @@ struct cluster_shape {
 /// has them (CUDA C++ Programming Guide, "Thread Block Clusters").
 result<cluster_shape> clusters_of(const launch& x, const loaded_kernel& k);
 
+/// How many clusters of a launch run at once; 0 where it is none of clusters,
+/// or where a block is too large. Here clusters need no group of
+/// multiprocessors: each runs on one.
+result<std::uint32_t> active_clusters(const launch& x, const loaded_kernel& k,
+                                      int multiprocessors);
+
 /// What cuLaunchKernel refuses at once: shapes and sizes beyond the device's or
 /// the kernel's own limits, a short parameter block, a cooperative grid that
 /// does not fit all at once.

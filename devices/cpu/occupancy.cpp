@@ -34,11 +34,4 @@ int blocks_per_multiprocessor(const block_needs& x) {
       std::min({by_warps, by_registers, by_shared, max_blocks}));
 }
 
-std::uint32_t clusters_at_once(int multiprocessors, int blocks, int size) {
-  if (blocks == 0)
-    return 0;
-  return static_cast<std::uint32_t>(multiprocessors *
-                                    std::max(1, blocks / size));
-}
-
 } // namespace vgpu::device::cpu

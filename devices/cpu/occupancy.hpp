@@ -17,9 +17,4 @@ struct block_needs {
 /// does not fit.
 int blocks_per_multiprocessor(const block_needs& x);
 
-/// How many clusters of `size` blocks run at once where a multiprocessor holds
-/// `blocks` of them. Here clusters need no group of multiprocessors: each runs
-/// on one.
-std::uint32_t clusters_at_once(int multiprocessors, int blocks, int size);
-
 } // namespace vgpu::device::cpu

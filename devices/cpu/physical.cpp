@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <numeric>
 #include <string>
 
 #include <sys/mman.h>
@@ -38,19 +37,15 @@ status physical_store::create(memory_id id, std::uint64_t bytes) {
 /// word: who touches memory behind a file's end gets a signal.
 status physical_store::import(memory_id id, std::uint64_t bytes,
                               const shared_object& from) {
+  if (auto ok = check_parts(from, bytes); !ok)
+    return ok;
   auto& parts = from.words;
-  auto fits = !parts.empty() && parts.size() <= shared_object::most &&
-              parts.size() == from.descriptors.size() && bytes <= window_bytes;
-  for (std::size_t i = 0; fits && i < parts.size(); ++i) {
-    auto size = sealed_size(from.descriptors[i]->get());
-    fits = parts[i] != 0 && parts[i] % granule_bytes == 0 && size &&
-           *size == parts[i] && parts[i] <= bytes;
-  }
-  if (!fits ||
-      std::accumulate(parts.begin(), parts.end(), std::uint64_t{0}) != bytes)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "what another process shares is not " + std::to_string(bytes) +
-                     " bytes of memory"};
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (auto size = sealed_size(from.descriptors[i]->get());
+        !size || *size != parts[i])
+      return fault{CUDA_ERROR_INVALID_VALUE,
+                   "a file that another process shares is not sealed at " +
+                       std::to_string(parts[i]) + " bytes"};
   auto refused = [] {
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
                  std::string{"shared memory: the host maps none: "} +

@@ -1,6 +1,5 @@
 #include "devices/nvidia/physical.hpp"
 
-#include <numeric>
 #include <string>
 
 namespace vgpu::device::nvidia {
@@ -27,16 +26,9 @@ status physical_memory::create(memory_id id, std::uint64_t bytes) {
 /// no piece of another size.
 status physical_memory::import(memory_id id, std::uint64_t bytes,
                                const shared_object& from) {
+  if (auto ok = check_parts(from, bytes); !ok)
+    return ok;
   auto& parts = from.words;
-  auto whole = !parts.empty() && parts.size() <= shared_object::most &&
-               parts.size() == from.descriptors.size() && bytes <= window_bytes;
-  for (std::size_t i = 0; whole && i < parts.size(); ++i)
-    whole = parts[i] != 0 && parts[i] % granule_bytes == 0 && parts[i] <= bytes;
-  if (!whole ||
-      std::accumulate(parts.begin(), parts.end(), std::uint64_t{0}) != bytes)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "what another process shares is not " + std::to_string(bytes) +
-                     " bytes of memory"};
   std::vector<piece> made;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     piece x{0, parts[i]};

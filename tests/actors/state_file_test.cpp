@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(only_what_lives_is_kept_of_the_calls) {
   std::vector<std::uint64_t> wanted{stream, memory, gone, unload,
                                     load,   other,  set};
   BOOST_TEST(kept == wanted, boost::test_tools::per_element());
-  BOOST_TEST(living.opaque() == 0u);
+  BOOST_TEST(!living.shares());
 }
 
 BOOST_AUTO_TEST_CASE(a_long_result_is_known_by_its_ends_and_by_samples) {
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(memory_lives_with_its_mappings_and_without_them) {
     kept.push_back(number);
   std::vector<std::uint64_t> wanted{memory, here, usable, unmapped};
   BOOST_TEST(kept == wanted, boost::test_tools::per_element());
-  BOOST_TEST(living.opaque() == 0u);
+  BOOST_TEST(!living.shares());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -19,9 +19,9 @@ ratio, and whether output and exit code are the same.
   --logs DIR     where outputs and the cluster's logs are kept
   --only REGEX   only the programs and workloads whose name matches
   --calls-only   only what single calls cost
-  --no-calls     only the programs and workloads
-  --no-pytorch   no PyTorch workloads
-  --pytorch-only nothing else
+  --pytorch-only only PyTorch's workloads
+  --no-calls     all but what single calls cost
+  --no-pytorch   all but PyTorch's workloads
   --gpus N       vGPUs for each workload of PyTorch (1)
   --limit SEC    a program that takes longer has failed (120)
 Ends with 1 when a result is not the same.

@@ -110,24 +110,24 @@ BOOST_AUTO_TEST_CASE(where_it_was_comes_before_all_but_where_it_failed) {
   again.failing = {{"b", {1}}, {"a", {0}}};
   BOOST_TEST(chosen(cluster, again) == "a1");
   // With nothing else, where it failed is better than nowhere.
-  cluster_view alone{{node("b", {gpu(1)})}};
-  BOOST_TEST(chosen(alone, again) == "b1");
+  cluster_view rest{{node("b", {gpu(1)})}};
+  BOOST_TEST(chosen(rest, again) == "b1");
 }
 
 BOOST_AUTO_TEST_CASE(a_group_stays_together_where_it_fits) {
   auto cluster = two_nodes();
   cluster.nodes[0].pgpus = {gpu(0), gpu(1, 1)};
   auto next = ask();
-  next.company = {{"a", {1}}};
+  next.affinity = {{"a", {1}}};
   BOOST_TEST(chosen(cluster, next) == "a1");
   // Also off its program's host: the others are there.
-  next.company = {{"b", {1}}};
+  next.affinity = {{"b", {1}}};
   BOOST_TEST(chosen(cluster, next) == "b1");
   // All of the same pGPUs, if it wants several.
   auto both = ask(0, 2);
-  both.company = {{"b", {0, 1}}};
+  both.affinity = {{"b", {0, 1}}};
   BOOST_TEST(chosen(cluster, both) == "b01");
-  // A wish of its own comes first, and where it failed is no company.
+  // A wish of its own comes first, and where it failed draws nobody.
   next.node = "a";
   BOOST_TEST(chosen(cluster, next) == "a0");
   next.node = "";
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_group_stays_together_where_it_fits) {
   // It is no condition.
   cluster.nodes[1].pgpus = {gpu(0), gpu(1, 1, 4 * gib)};
   next = ask(gib);
-  next.company = {{"b", {1}}};
+  next.affinity = {{"b", {1}}};
   BOOST_TEST(chosen(cluster, next) == "a0");
 }
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from models import cnn
-from training import images, trainer
+from training import images
 from workload import Skipped, device, reproducible, say, timed, workload
 
 

@@ -41,9 +41,7 @@ def digest(*tensors):
     state = hashlib.sha256()
     for x in tensors:
         x = x.detach().resolve_conj().contiguous().cpu()
-        state.update(x.view(torch.uint8).numpy().tobytes()
-                     if x.dim() else x.reshape(1).view(torch.uint8)
-                     .numpy().tobytes())
+        state.update(x.reshape(-1).view(torch.uint8).numpy().tobytes())
     return state.hexdigest()[:16]
 
 
