@@ -156,9 +156,8 @@ CUresult choose_block(int* grid, int* block, CUfunction handle,
 
 /// A question about clusters, and what is known here of the answer.
 struct cluster_question {
-  int blocks = 0;    // that a multiprocessor holds, clusters aside
-  int most = 0;      // blocks that the kernel's clusters may have
-  bool fits = false; // whether clusters of the size that is asked for exist
+  int blocks = 0; // that a multiprocessor holds, clusters aside
+  int most = 0;   // blocks that the kernel's clusters may have
   vgpu::call::active_clusters call;
   std::uint8_t device = 0;
 };
@@ -178,10 +177,10 @@ CUresult ask(CUfunction handle, const CUlaunchConfig* config,
     vgpu::call::dim3 c;
     auto code = clusters_of(shape, f, c);
     auto too_large = std::uint64_t{c.x} * c.y * c.z > vgpu::largest_cluster;
-    // Where any size is allowed, too large a one is no error: none fits.
+    // Where any size is allowed, too large a one is no error: it is how
+    // libraries learn how many multiprocessors a group has. Some have 18.
     if (code != CUDA_SUCCESS && !(wide && too_large))
       return code;
-    out.fits = !too_large;
     auto threads = config->blockDimX * config->blockDimY * config->blockDimZ;
     out.blocks =
         active_blocks(f, static_cast<int>(threads), config->sharedMemBytes);
@@ -254,7 +253,7 @@ CUresult CUDAAPI cuOccupancyMaxActiveClusters(int* numClusters, CUfunction func,
   if (code != CUDA_SUCCESS)
     return code;
   *numClusters = 0;
-  if (!x.fits || x.blocks == 0)
+  if (x.blocks == 0)
     return code;
   return guarded([&] {
     auto got = here().ask(x.call, x.device);

@@ -89,6 +89,9 @@ result<cluster_shape> clusters_of(const launch& x, const loaded_kernel& k) {
 
 result<std::uint32_t> active_clusters(const launch& x, const loaded_kernel& k,
                                       int multiprocessors) {
+  auto& wanted = x.cluster;
+  if (std::uint64_t{wanted.x} * wanted.y * wanted.z > largest_cluster)
+    return 0U;
   auto clusters = clusters_of(x, k);
   if (!clusters)
     return clusters.why();

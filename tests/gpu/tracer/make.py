@@ -7,6 +7,10 @@ import subprocess
 # These hand out addresses of other entry points: tracer.c has them.
 OWN = ("cuGetProcAddress", "cuGetProcAddress_v2", "cuGetExportTable")
 TABLES, SLOTS = 24, 128
+# What these answer is written down too; they take no more words than a slot's
+# stub hands on.
+ASKING = ("cuOccupancy", "cuFuncGet", "cuKernelGet", "cuDeviceGet", "cuCtxGet",
+          "cuPointerGet", "cuMemGet", "cuStreamGet")
 
 # Keeps what arguments may lie in, asks trace_enter() where to go, goes there.
 STUB = """
@@ -43,8 +47,8 @@ STUB = """
 """
 
 SLOT = """
-.type slot_{number},@function
-slot_{number}:
+.type {label},@function
+{label}:
  mov eax, {number}
  jmp slot_call
 """
@@ -107,6 +111,13 @@ def label(name):
     return f"traced_{name}" if name in OWN else name
 
 
+def stub(name, number):
+    if name.startswith(ASKING):
+        return f".globl {name}\n" + SLOT.format(label=name,
+                                               number=TABLES * SLOTS + number)
+    return STUB.format(label=label(name), number=number)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=pathlib.Path, help="where it is put")
@@ -119,8 +130,8 @@ def main():
     stubs = asked.folder / "stubs.S"
     stubs.write_text("".join([
         ".intel_syntax noprefix\n.text\n",
-        *(STUB.format(label=label(x), number=i) for i, x in enumerate(names)),
-        *(SLOT.format(number=i) for i in slots), SLOT_CALL,
+        *(stub(x, i) for i, x in enumerate(names)),
+        *(SLOT.format(label=f"slot_{i}", number=i) for i in slots), SLOT_CALL,
         ".section .data.rel.local,\"aw\"\n.globl trace_slots\ntrace_slots:\n",
         *(f" .quad slot_{i}\n" for i in slots),
         ".section .note.GNU-stack,\"\",@progbits\n"]))

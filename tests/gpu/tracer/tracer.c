@@ -78,6 +78,18 @@ struct config {
   unsigned count;
 };
 
+static int describe(char* to, int most, const struct config* x) {
+  int n = snprintf(to, (size_t)most, "grid %u %u %u block %u %u %u shared %u",
+                   x->grid[0], x->grid[1], x->grid[2], x->block[0], x->block[1],
+                   x->block[2], x->shared);
+  for (unsigned i = 0; i < x->count && i < 8; ++i) {
+    const unsigned* a = x->attributes + 18 * i;
+    n += snprintf(to + n, (size_t)(most - n), " [%u: %u %u %u]", a[0], a[2],
+                  a[3], a[4]);
+  }
+  return n;
+}
+
 // Words of registers lie behind one another, the first argument's last.
 void* trace_enter(int which, const uint64_t* words, const uint64_t* stack) {
   begin();
@@ -88,16 +100,9 @@ void* trace_enter(int which, const uint64_t* words, const uint64_t* stack) {
   char line[1024];
   int n;
   if (strncmp(name, "cuLaunchKernelEx", 16) == 0) {
-    const struct config* x = (const struct config*)words[5];
-    n = snprintf(line, sizeof(line),
-                 "launch %.200s grid %u %u %u block %u %u %u shared %u",
-                 name_of((void*)words[4]), x->grid[0], x->grid[1], x->grid[2],
-                 x->block[0], x->block[1], x->block[2], x->shared);
-    for (unsigned i = 0; i < x->count && i < 8; ++i) {
-      const unsigned* a = x->attributes + 18 * i;
-      n += snprintf(line + n, sizeof(line) - (size_t)n, " [%u: %u %u %u]", a[0],
-                    a[2], a[3], a[4]);
-    }
+    n = snprintf(line, sizeof(line), "launch %.200s ",
+                 name_of((void*)words[4]));
+    n += describe(line + n, 512, (const struct config*)words[5]);
     line[n++] = '\n';
   } else if (strncmp(name, "cuLaunchKernel", 14) == 0) {
     n = snprintf(line, sizeof(line),
@@ -215,6 +220,9 @@ int cuGetExportTable(void** table, const unsigned char* uuid) {
 }
 
 void* trace_slot(int which) {
+  begin();
+  if (which >= TABLES * SLOTS)
+    return calls[which - TABLES * SLOTS].real;
   return ((void**)tables[which / SLOTS].real)[which % SLOTS];
 }
 
@@ -225,7 +233,33 @@ static int peek(void* to, uint64_t from, size_t bytes) {
          process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (long)bytes;
 }
 
+// A call that answers through its first word.
+static void tell_answer(const char* name, const uint64_t* words,
+                        uint64_t code) {
+  if (inside)
+    return;
+  inside = 1;
+  char line[1024];
+  uint64_t answer = 0;
+  int there = peek(&answer, words[0], sizeof(answer));
+  int n = snprintf(line, 512, "%s %lx %lx %lx = %u", name, words[1], words[2],
+                   words[3], (unsigned)code);
+  if (there)
+    n += snprintf(line + n, 32, " -> %lx", answer);
+  if (strstr(name, "Cluster") != NULL && words[2] != 0) {
+    n += snprintf(line + n, 256, " of %.200s ", name_of((void*)words[1]));
+    n += describe(line + n, 512, (const struct config*)words[2]);
+  }
+  line[n++] = '\n';
+  say(line, n);
+  inside = 0;
+}
+
 void trace_slot_done(int which, const uint64_t* words, uint64_t code) {
+  if (which >= TABLES * SLOTS) {
+    tell_answer(calls[which - TABLES * SLOTS].name, words, code);
+    return;
+  }
   char line[2048];
   int n = snprintf(line, 512, "slot %s[%d] (%lx %lx %lx %lx) = %lx",
                    tables[which / SLOTS].id, which % SLOTS, words[0], words[1],
