@@ -3,6 +3,8 @@
 #include "devices/cpu/cluster.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 namespace vgpu::device::cpu {
 
@@ -53,7 +55,9 @@ block::block(const grid& of, unsigned on, cluster& part_of, unsigned number)
 void block::start(const dim3& where) {
   index = where;
   live = thread_count(in.threads);
-  barriers.fill({});
+  waited_at_ = 0;
+  if (std::exchange(barriers_were_used_, false))
+    barriers.fill({});
   next_warp_ = 0;
   auto left = live;
   for (auto& w : warps_) {
@@ -115,6 +119,8 @@ bool block::arrive(unsigned which, std::uint32_t threads,
   auto& b = barriers[which];
   b.arrived += threads;
   b.expected = expected;
+  waited_at_ |= 1u << which;
+  barriers_were_used_ = true;
   if (b.arrived < (expected != 0 ? expected : live))
     return false;
   complete(which);
@@ -129,16 +135,18 @@ void block::complete(unsigned which) {
   b.votes = 0;
   b.arrived = 0;
   b.expected = 0;
+  waited_at_ &= ~(1u << which);
   for (auto& w : warps_)
     w->release(which);
 }
 
 void block::threads_exited(std::uint32_t count, std::uint32_t at_cluster) {
   live -= count;
-  for (auto i = 0u; i < barriers.size(); ++i)
-    if (barriers[i].arrived != 0 && barriers[i].expected == 0 &&
-        barriers[i].arrived >= live)
-      complete(i);
+  for (auto m = waited_at_; m != 0; m &= m - 1) {
+    auto which = static_cast<unsigned>(std::countr_zero(m));
+    if (barriers[which].expected == 0 && barriers[which].arrived >= live)
+      complete(which);
+  }
   unit.threads_exited(count, at_cluster);
 }
 

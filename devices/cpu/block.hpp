@@ -103,8 +103,8 @@ public:
   static constexpr unsigned own_barriers = 16;
   /// The number under which lanes wait for the whole cluster.
   static constexpr unsigned cluster_barrier = own_barriers;
-  std::array<barrier, own_barriers> barriers{};
-  std::uint32_t live = 0; // threads that have not exited
+  std::array<barrier, own_barriers> barriers{}; // votes before they arrive
+  std::uint32_t live = 0;                       // threads that have not exited
 
   /// Threads arrive; when they are the last, everybody waiting goes on.
   /// Returns whether the phase completed.
@@ -134,6 +134,8 @@ public:
 private:
   void complete(unsigned which);
 
+  std::uint32_t waited_at_ = 0;     // barriers, a bit each
+  bool barriers_were_used_ = false; // since they were cleared
   std::vector<std::byte> shared_storage_;
   std::byte* shared_ = nullptr;
   std::uint64_t shared_bytes_ = 0;

@@ -196,12 +196,13 @@ void engine::work(unsigned index) {
     }
     auto now = std::move(mine.front());
     mine.pop_front();
-    auto until = clock::now() + slice;
     auto state = now.what->run();
     // Blocks that wait for one another have short turns.
-    while (state == block::state::going && !paused() &&
-           !now.of->what->cooperative && clock::now() < until)
-      state = now.what->run();
+    if (state == block::state::going && !now.of->what->cooperative) {
+      auto until = clock::now() + slice;
+      while (state == block::state::going && !paused() && clock::now() < until)
+        state = now.what->run();
+    }
     if (state == block::state::going || state == block::state::idle) {
       // The others get their turn. A new cluster would wait with one that
       // waits for others; one that is busy need not be joined soon.

@@ -426,6 +426,8 @@ void function_lowering::run() {
   place_labels(fn_.body.size());
   emit(fn_.entry ? "exit" : "ret", {}).ends = true;
   drop_unread_results(code_, values_);
+  write_specials_in_place(code_, values_, label_at_);
+  use_indices(code_, values_, label_at_);
   auto kept = hoist_launch_constants(code_, values_, label_at_, out_);
   for (auto i = std::size_t{0}; i < code_.size(); ++i)
     if (code_[i].target >= 0)

@@ -88,13 +88,6 @@ public:
   }
 
 private:
-  template <class F>
-  void each_operand(const pending& x, F f) const {
-    for (auto i = 0; i < field_count; ++i)
-      if (x.what.o[i] >= 0)
-        f(x.what.o[i], ((x.written >> i) & 1) != 0);
-  }
-
   std::int32_t take(char width) {
     auto bytes = bytes_of(width);
     // Predicates are packed; everything else is aligned for vectors.

@@ -26,6 +26,14 @@ struct pending {
   bool ends = false;        // nothing falls through
 };
 
+/// Calls f(value, written) for each operand.
+template <class F>
+void each_operand(const pending& x, F f) {
+  for (auto i = 0; i < field_count; ++i)
+    if (x.what.o[i] >= 0)
+      f(static_cast<std::size_t>(x.what.o[i]), ((x.written >> i) & 1) != 0);
+}
+
 /// Chooses offsets: values that are never alive together share one. Replaces
 /// the operands' indices by offsets, and fills in the size of the frame and
 /// its constants. `label_at` gives each label's instruction.

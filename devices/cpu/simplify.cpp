@@ -54,15 +54,16 @@ std::unordered_set<handler> find_optional_results() {
   return out;
 }
 
-std::uint32_t registers_of(const value& x) {
-  return x.width == '@' ? 4 : x.width == '8' ? 2 : 1;
+std::unordered_set<handler> find_specials() {
+  auto out = std::unordered_set<handler>{};
+  for (auto key : op_keys())
+    if (key.starts_with("special."))
+      out.insert(find_op(key)->fn);
+  return out;
 }
 
-template <class F>
-void each_operand(const pending& x, F f) {
-  for (auto i = 0; i < field_count; ++i)
-    if (x.what.o[i] >= 0)
-      f(static_cast<std::size_t>(x.what.o[i]), ((x.written >> i) & 1) != 0);
+std::uint32_t registers_of(const value& x) {
+  return x.width == '@' ? 4 : x.width == '8' ? 2 : 1;
 }
 
 class hoisting {
@@ -198,6 +199,54 @@ private:
 };
 
 } // namespace
+
+void leave_out(const std::vector<bool>& which, std::vector<pending>& instrs,
+               std::vector<std::uint32_t>& label_at) {
+  auto moved = std::vector<std::uint32_t>(instrs.size() + 1);
+  auto out = std::vector<pending>{};
+  for (auto i = std::size_t{0}; i < instrs.size(); ++i) {
+    moved[i] = static_cast<std::uint32_t>(out.size());
+    if (!which[i])
+      out.push_back(instrs[i]);
+  }
+  moved.back() = static_cast<std::uint32_t>(out.size());
+  for (auto& at : label_at)
+    at = moved[at];
+  instrs = std::move(out);
+}
+
+void write_specials_in_place(std::vector<pending>& instrs,
+                             const std::vector<value>& values,
+                             std::vector<std::uint32_t>& label_at) {
+  static const auto specials = find_specials();
+  static const handler moves[] = {find_op("mov.b32")->fn,
+                                  find_op("mov.b64")->fn};
+  auto uses = std::vector<std::uint32_t>(values.size());
+  for (auto& x : instrs)
+    each_operand(x, [&](std::size_t id, bool) { ++uses[id]; });
+  auto is_label = std::vector<bool>(instrs.size() + 1);
+  for (auto at : label_at)
+    is_label[at] = true;
+  auto gone = std::vector<bool>(instrs.size());
+  for (auto i = std::size_t{0}; i + 1 < instrs.size(); ++i) {
+    auto& to = instrs[i].what.o[fd];
+    auto& next = instrs[i + 1];
+    if (!specials.contains(instrs[i].what.fn) || is_label[i + 1] ||
+        std::find(std::begin(moves), std::end(moves), next.what.fn) ==
+            std::end(moves) ||
+        instrs[i].guarded || next.guarded || next.what.o[fa] != to)
+      continue;
+    auto from = static_cast<std::size_t>(to);
+    auto wanted = next.what.o[fd];
+    // Once here, and once there.
+    if (uses[from] != 2 ||
+        values[from].width != values[static_cast<std::size_t>(wanted)].width)
+      continue;
+    to = wanted;
+    gone[i + 1] = true;
+  }
+  leave_out(gone, instrs, label_at);
+}
 
 void drop_unread_results(std::vector<pending>& instrs,
                          const std::vector<value>& values) {

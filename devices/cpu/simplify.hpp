@@ -8,10 +8,27 @@
 
 namespace vgpu::device::cpu {
 
+/// Leaves out some instructions, of which none is guarded; labels go on leading
+/// where they led.
+void leave_out(const std::vector<bool>& which, std::vector<pending>& instrs,
+               std::vector<std::uint32_t>& label_at);
+
 /// Results that nobody reads, of operations that may do without: an atomic
 /// whose result is not asked for watches nothing and stores less.
 void drop_unread_results(std::vector<pending>& instrs,
                          const std::vector<value>& values);
+
+/// Special registers go where they are wanted, without a move.
+void write_specials_in_place(std::vector<pending>& instrs,
+                             const std::vector<value>& values,
+                             std::vector<std::uint32_t>& label_at);
+
+/// Loads and stores of global memory whose address is a base that all lanes
+/// have alike and an index times a constant take both themselves: no lane's
+/// address is computed where neighbours access neighbours. What nobody reads
+/// any more is left out.
+void use_indices(std::vector<pending>& instrs, const std::vector<value>& values,
+                 std::vector<std::uint32_t>& label_at);
 
 /// Moves what a warp of a kernel computes from nothing but the launch and its
 /// place in the block (parameters, %tid, %ntid, and simple arithmetic on

@@ -22,7 +22,8 @@ constexpr std::uint32_t max_depth = 512;
 constexpr std::size_t max_frame_bytes = 64 << 20;
 
 std::uint32_t count(lane_mask x) {
-  return static_cast<std::uint32_t>(std::popcount(x));
+  // A call, where the processor is not known to have it.
+  return x == all_lanes ? lanes : static_cast<std::uint32_t>(std::popcount(x));
 }
 
 } // namespace

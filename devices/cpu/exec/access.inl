@@ -17,6 +17,36 @@ pattern pattern_of(const A* a, unsigned step) {
                           : pattern::other;
 }
 
+// The addresses of an access to global memory: a base, the same for all lanes,
+// and an index times a size for each, as kernels reach the elements of arrays.
+template <class I>
+struct indexed {
+  const I* index;
+  u64 base; // of the first lane that takes part
+  s64 scale;
+
+  indexed(warp& w, const instr* in)
+      : index{reg<I>(w, in, fa)},
+        base{reg<u64>(w, in, ff)[__builtin_ctz(w.mask)] + u64(in->imm)},
+        scale{s32(in->extra)} {}
+
+  u64 first() const { return base + u64(index[0] * scale); }
+  pattern pattern_of(unsigned bytes) const {
+    if (first() % bytes != 0)
+      return pattern::other;
+    auto how = cpu::VGPU_LEVEL::pattern_of(index, 1);
+    // Neighbours' indices may also go over the largest one.
+    if (how == pattern::coalesced &&
+        (scale != bytes || index[lanes - 1] < index[0]))
+      return pattern::other;
+    return how;
+  }
+  void fill(u64* out) const {
+    for (auto l = 0u; l < lanes; ++l)
+      out[l] = base + u64(s64(index[l]) * scale);
+  }
+};
+
 inline constexpr field vector_to[] = {fd, fb, fc, fe};
 inline constexpr field vector_from[] = {fb, fc, fe, ff};
 
@@ -38,6 +68,27 @@ inline constexpr auto store_text = [] {
     out[i + 2] = read_letter<T>;
   return out;
 }();
+// As those of loads and stores, with the base behind: ff.
+template <class T, unsigned N>
+inline constexpr auto index_load_text = [] {
+  auto out = std::array<char, 8>{write_letter<T>, '4', '.', '.', '.', '8'};
+  for (auto i = 1u; i < N; ++i)
+    out[i + 1] = write_letter<T>;
+  return out;
+}();
+template <class T, unsigned N>
+inline constexpr auto index_store_text = [] {
+  auto out = std::array<char, 8>{'.', '4', '.', '.', '.', '8'};
+  for (auto i = 0u; i < N; ++i)
+    out[i + 2] = read_letter<T>;
+  return out;
+}();
+template <class T, unsigned N>
+inline constexpr const char* index_load_signature =
+    index_load_text<T, N>.data();
+template <class T, unsigned N>
+inline constexpr const char* index_store_signature =
+    index_store_text<T, N>.data();
 template <class T, unsigned N, char A>
 inline constexpr const char* load_signature = load_text<T, N, A>.data();
 template <class T, unsigned N, char A>

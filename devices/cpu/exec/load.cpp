@@ -32,60 +32,80 @@ void fetch_vector(std::byte* to, const std::byte* from) {
     std::memcpy(to, from, Bytes);
 }
 
+// Where an instruction puts what it loads.
+template <class T, unsigned N>
+struct destinations {
+  T* of[N];
+
+  destinations(warp& w, const instr* in) {
+    for (auto i = 0u; i < N; ++i)
+      of[i] = reg<T>(w, in, vector_to[i]);
+  }
+};
+
+// Of all lanes, neighbouring elements. False where they may not be touched.
 template <class T, unsigned N, class S>
-const instr* load(warp& w, const instr* in) {
-  using A = typename S::address;
+[[gnu::always_inline]] inline bool load_row(warp& w, const instr* in, u64 first,
+                                            const destinations<T, N>& d) {
   constexpr auto bytes = unsigned{sizeof(T) * N};
   constexpr auto watched = std::is_base_of_v<global_space, S>;
-  auto a = reg<A>(w, in, fa);
-  auto offset = u64(in->imm);
-  T* d[N];
-  for (auto i = 0u; i < N; ++i)
-    d[i] = reg<T>(w, in, vector_to[i]);
-  if (w.mask == all_lanes) [[likely]] {
-    auto first = u64(A(a[0] + A(offset)));
-    auto how = first % bytes == 0 ? pattern_of(a, bytes) : pattern::other;
-    if (how == pattern::coalesced) {
-      if (auto p = S::run(w, first, bytes * lanes)) {
-        if constexpr (std::is_base_of_v<global_space, S> && sizeof(T) >= 4)
-          read_ahead(w, in, first);
-        if constexpr (N == 1) {
-          std::memcpy(d[0], p, bytes * lanes);
-        } else {
-          alignas(16) std::byte all[bytes * lanes];
-          if constexpr (watched)
-            fetch_row<bytes>(all, p);
-          const auto* from = watched ? all : p;
-          for (auto l = 0u; l < lanes; ++l)
-            for (auto i = 0u; i < N; ++i)
-              d[i][l] = peek<T>(from + l * bytes + i * sizeof(T));
-        }
-        return in + 1;
-      }
-    } else if (how == pattern::same) {
-      if (auto p = S::run(w, first, bytes)) {
-        alignas(16) std::byte one[bytes];
-        fetch_vector<N, bytes, watched>(one, p);
-        for (auto i = 0u; i < N; ++i) {
-          auto x = peek<T>(one + i * sizeof(T));
-          for (auto l = 0u; l < lanes; ++l)
-            d[i][l] = x;
-        }
-        return in + 1;
-      }
-    } else if (S::near(w, a, offset, bytes)) {
-      auto p = S::run(w, first, bytes) - first;
-      T out[N][lanes];
-      for (auto l = 0u; l < lanes; ++l) {
-        alignas(16) std::byte one[bytes];
-        fetch_vector<N, bytes, watched>(one, p + u64(A(a[l] + A(offset))));
-        for (auto i = 0u; i < N; ++i)
-          out[i][l] = peek<T>(one + i * sizeof(T));
-      }
+  auto p = S::run(w, first, bytes * lanes);
+  if (p == nullptr)
+    return false;
+  if constexpr (watched && sizeof(T) >= 4)
+    read_ahead(w, in, first);
+  if constexpr (N == 1) {
+    std::memcpy(d.of[0], p, bytes * lanes);
+  } else {
+    alignas(16) std::byte all[bytes * lanes];
+    if constexpr (watched)
+      fetch_row<bytes>(all, p);
+    const auto* from = watched ? all : p;
+    for (auto l = 0u; l < lanes; ++l)
       for (auto i = 0u; i < N; ++i)
-        std::memcpy(d[i], out[i], sizeof out[i]);
-      return in + 1;
+        d.of[i][l] = peek<T>(from + l * bytes + i * sizeof(T));
+  }
+  return true;
+}
+
+// Of all lanes, one address.
+template <class T, unsigned N, class S>
+[[gnu::always_inline]] inline bool load_point(warp& w, u64 at,
+                                              const destinations<T, N>& d) {
+  constexpr auto bytes = unsigned{sizeof(T) * N};
+  auto p = S::run(w, at, bytes);
+  if (p == nullptr)
+    return false;
+  alignas(16) std::byte one[bytes];
+  fetch_vector<N, bytes, std::is_base_of_v<global_space, S>>(one, p);
+  for (auto i = 0u; i < N; ++i) {
+    auto x = peek<T>(one + i * sizeof(T));
+    for (auto l = 0u; l < lanes; ++l)
+      d.of[i][l] = x;
+  }
+  return true;
+}
+
+// Of any lanes, any addresses.
+template <class T, unsigned N, class S, class A>
+[[gnu::always_inline]] inline const instr*
+load_lanes(warp& w, const instr* in, const A* a, u64 offset,
+           const destinations<T, N>& d) {
+  constexpr auto bytes = unsigned{sizeof(T) * N};
+  constexpr auto watched = std::is_base_of_v<global_space, S>;
+  if (w.mask == all_lanes && S::near(w, a, offset, bytes)) {
+    auto first = u64(A(a[0] + A(offset)));
+    auto p = S::run(w, first, bytes) - first;
+    T out[N][lanes];
+    for (auto l = 0u; l < lanes; ++l) {
+      alignas(16) std::byte one[bytes];
+      fetch_vector<N, bytes, watched>(one, p + u64(A(a[l] + A(offset))));
+      for (auto i = 0u; i < N; ++i)
+        out[i][l] = peek<T>(one + i * sizeof(T));
     }
+    for (auto i = 0u; i < N; ++i)
+      std::memcpy(d.of[i], out[i], sizeof out[i]);
+    return in + 1;
   }
   for (auto m = w.mask; m != 0; m &= m - 1) {
     auto l = u32(__builtin_ctz(m));
@@ -96,9 +116,44 @@ const instr* load(warp& w, const instr* in) {
     alignas(16) std::byte one[bytes];
     fetch_vector<N, bytes, watched>(one, p);
     for (auto i = 0u; i < N; ++i)
-      d[i][l] = peek<T>(one + i * sizeof(T));
+      d.of[i][l] = peek<T>(one + i * sizeof(T));
   }
   return in + 1;
+}
+
+template <class T, unsigned N, class S>
+const instr* load(warp& w, const instr* in) {
+  using A = typename S::address;
+  constexpr auto bytes = unsigned{sizeof(T) * N};
+  auto a = reg<A>(w, in, fa);
+  auto offset = u64(in->imm);
+  auto d = destinations<T, N>{w, in};
+  if (w.mask == all_lanes) [[likely]] {
+    auto first = u64(A(a[0] + A(offset)));
+    auto how = first % bytes == 0 ? pattern_of(a, bytes) : pattern::other;
+    if ((how == pattern::coalesced && load_row<T, N, S>(w, in, first, d)) ||
+        (how == pattern::same && load_point<T, N, S>(w, first, d)))
+      return in + 1;
+  }
+  return load_lanes<T, N, S>(w, in, a, offset, d);
+}
+
+// As load, with an address that is made of a base and an index of elements.
+template <class T, unsigned N, class I>
+const instr* load_indexed(warp& w, const instr* in) {
+  auto at = indexed<I>{w, in};
+  auto d = destinations<T, N>{w, in};
+  if (w.mask == all_lanes) [[likely]] {
+    auto how = at.pattern_of(sizeof(T) * N);
+    if ((how == pattern::coalesced &&
+         load_row<T, N, global_space>(w, in, at.first(), d)) ||
+        (how == pattern::same &&
+         load_point<T, N, global_space>(w, at.first(), d)))
+      return in + 1;
+  }
+  alignas(64) u64 a[lanes];
+  at.fill(a);
+  return load_lanes<T, N, global_space>(w, in, a, 0, d);
 }
 
 // A table, and laid out as one.
@@ -119,7 +174,20 @@ const instr* load(warp& w, const instr* in) {
   ACCESS(u64, 8, 2, space, S, aw)                                              \
   ACCESS(u64, 8, 4, space, S, aw)
 
+#define INDEXED(T, n, N)                                                       \
+  op_entry{"ld.index.s32." #n "." #N, &load_indexed<T, N, s32>,                \
+           index_load_signature<T, N>},                                        \
+  op_entry{"ld.index.u32." #n "." #N, &load_indexed<T, N, u32>,                \
+           index_load_signature<T, N>},
+
 static const op_entry ops[] = {
+  INDEXED(u8, 1, 1)
+  INDEXED(u16, 2, 1)
+  INDEXED(u32, 4, 1)
+  INDEXED(u32, 4, 2)
+  INDEXED(u32, 4, 4)
+  INDEXED(u64, 8, 1)
+  INDEXED(u64, 8, 2)
   ACCESS_ALL("global.a8.", global_space, '8')
   ACCESS_ALL("generic.a8.", generic_space, '8')
   ACCESS_ALL("shared.a4.", shared_space<u32>, '4')

@@ -19,40 +19,54 @@ void put_vector(std::byte* to, const T* const* s, unsigned l) {
     std::memcpy(to, one, sizeof one);
 }
 
+// Where an instruction finds what it stores.
+template <class T, unsigned N>
+struct sources {
+  const T* of[N];
+
+  sources(warp& w, const instr* in) {
+    for (auto i = 0u; i < N; ++i)
+      of[i] = reg<T>(w, in, vector_from[i]);
+  }
+};
+
+// Of all lanes, neighbouring elements. False where they may not be touched.
 template <class T, unsigned N, class S>
-const instr* store(warp& w, const instr* in) {
-  using A = typename S::address;
+[[gnu::always_inline]] inline bool store_row(warp& w, u64 first,
+                                             const sources<T, N>& s) {
   constexpr auto bytes = unsigned{sizeof(T) * N};
   constexpr auto watched = std::is_base_of_v<global_space, S>;
-  auto a = reg<A>(w, in, fa);
-  auto offset = u64(in->imm);
-  const T* s[N];
-  for (auto i = 0u; i < N; ++i)
-    s[i] = reg<T>(w, in, vector_from[i]);
-  if (w.mask == all_lanes) [[likely]] {
+  auto p = S::run(w, first, bytes * lanes);
+  if (p == nullptr)
+    return false;
+  if constexpr (N == 1) {
+    std::memcpy(p, s.of[0], bytes * lanes);
+  } else {
+    alignas(16) std::byte all[bytes * lanes];
+    auto* to = watched ? all : p;
+    for (auto l = 0u; l < lanes; ++l)
+      for (auto i = 0u; i < N; ++i)
+        poke<T>(to + l * bytes + i * sizeof(T), s.of[i][l]);
+    if constexpr (watched)
+      put_row<bytes>(p, all);
+  }
+  return true;
+}
+
+// Of any lanes, any addresses; the last lane's element stays where several
+// write one.
+template <class T, unsigned N, class S, class A>
+[[gnu::always_inline]] inline const instr* store_lanes(warp& w, const instr* in,
+                                                       const A* a, u64 offset,
+                                                       const sources<T, N>& s) {
+  constexpr auto bytes = unsigned{sizeof(T) * N};
+  constexpr auto watched = std::is_base_of_v<global_space, S>;
+  if (w.mask == all_lanes && S::near(w, a, offset, bytes)) {
     auto first = u64(A(a[0] + A(offset)));
-    auto how = first % bytes == 0 ? pattern_of(a, bytes) : pattern::other;
-    if (how == pattern::coalesced) {
-      if (auto p = S::run(w, first, bytes * lanes)) {
-        if constexpr (N == 1) {
-          std::memcpy(p, s[0], bytes * lanes);
-        } else {
-          alignas(16) std::byte all[bytes * lanes];
-          auto* to = watched ? all : p;
-          for (auto l = 0u; l < lanes; ++l)
-            for (auto i = 0u; i < N; ++i)
-              poke<T>(to + l * bytes + i * sizeof(T), s[i][l]);
-          if constexpr (watched)
-            put_row<bytes>(p, all);
-        }
-        return in + 1;
-      }
-    } else if (how == pattern::other && S::near(w, a, offset, bytes)) {
-      auto p = S::run(w, first, bytes) - first;
-      for (auto l = 0u; l < lanes; ++l)
-        put_vector<T, N, watched>(p + u64(A(a[l] + A(offset))), s, l);
-      return in + 1;
-    }
+    auto p = S::run(w, first, bytes) - first;
+    for (auto l = 0u; l < lanes; ++l)
+      put_vector<T, N, watched>(p + u64(A(a[l] + A(offset))), s.of, l);
+    return in + 1;
   }
   for (auto m = w.mask; m != 0; m &= m - 1) {
     auto l = u32(__builtin_ctz(m));
@@ -60,9 +74,39 @@ const instr* store(warp& w, const instr* in) {
     auto p = x % bytes == 0 ? S::lane(w, l, x, bytes) : nullptr;
     if (p == nullptr)
       return bad_address(w, in, S::generic(x), bytes);
-    put_vector<T, N, watched>(p, s, l);
+    put_vector<T, N, watched>(p, s.of, l);
   }
   return in + 1;
+}
+
+template <class T, unsigned N, class S>
+const instr* store(warp& w, const instr* in) {
+  using A = typename S::address;
+  constexpr auto bytes = unsigned{sizeof(T) * N};
+  auto a = reg<A>(w, in, fa);
+  auto offset = u64(in->imm);
+  auto s = sources<T, N>{w, in};
+  if (w.mask == all_lanes) [[likely]] {
+    auto first = u64(A(a[0] + A(offset)));
+    if (first % bytes == 0 && pattern_of(a, bytes) == pattern::coalesced &&
+        store_row<T, N, S>(w, first, s))
+      return in + 1;
+  }
+  return store_lanes<T, N, S>(w, in, a, offset, s);
+}
+
+// As store, with an address that is made of a base and an index of elements.
+template <class T, unsigned N, class I>
+const instr* store_indexed(warp& w, const instr* in) {
+  auto at = indexed<I>{w, in};
+  auto s = sources<T, N>{w, in};
+  if (w.mask == all_lanes &&
+      at.pattern_of(sizeof(T) * N) == pattern::coalesced &&
+      store_row<T, N, global_space>(w, at.first(), s)) [[likely]]
+    return in + 1;
+  alignas(64) u64 a[lanes];
+  at.fill(a);
+  return store_lanes<T, N, global_space>(w, in, a, 0, s);
 }
 
 // A table, and laid out as one.
@@ -83,7 +127,19 @@ const instr* store(warp& w, const instr* in) {
   ACCESS(u64, 8, 2, space, S, aw)                                              \
   ACCESS(u64, 8, 4, space, S, aw)
 
+#define INDEXED(T, n, N)                                                       \
+  op_entry{"st.index.s32." #n "." #N, &store_indexed<T, N, s32>,               \
+           index_store_signature<T, N>},                                       \
+  op_entry{"st.index.u32." #n "." #N, &store_indexed<T, N, u32>,               \
+           index_store_signature<T, N>},
+
 static const op_entry ops[] = {
+  INDEXED(u8, 1, 1)
+  INDEXED(u16, 2, 1)
+  INDEXED(u32, 4, 1)
+  INDEXED(u32, 4, 2)
+  INDEXED(u64, 8, 1)
+  INDEXED(u64, 8, 2)
   ACCESS_ALL("global.a8.", global_space, '8')
   ACCESS_ALL("generic.a8.", generic_space, '8')
   ACCESS_ALL("shared.a4.", shared_space<u32>, '4')
