@@ -45,6 +45,17 @@ enum class code : int {
 /// nvmlDevice_t.
 struct device;
 
+/// nvmlGpuP2PCapsIndex_t: what one device may do with another's memory.
+enum class p2p_caps : unsigned {
+  read = 0,
+  write = 1,
+  nvlink = 2,
+  atomics = 3,
+  pci = 4,
+};
+/// nvmlGpuP2PStatus_t.
+enum class p2p_status : unsigned { ok = 0, not_supported = 5 };
+
 /// nvmlMemory_t: bytes.
 struct memory {
   unsigned long long total, free, used;

@@ -1,5 +1,6 @@
 #include "interposer/nvml_bridge.hpp"
 
+#include "interposer/peers.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
 
@@ -56,6 +57,8 @@ CUresult device_for_nvml(unsigned index, nvml_device_facts* out) noexcept {
     out->minor = from.value_of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     out->multiprocessors =
         from.value_of(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    for (std::size_t i = 0; i < all.size() && i < 64; ++i)
+      out->reaches |= std::uint64_t{can_reach(from, all[i])} << i;
     return CUDA_SUCCESS;
   });
 }

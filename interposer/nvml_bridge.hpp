@@ -25,6 +25,7 @@ struct nvml_device_facts {
   int pci_domain, pci_bus, pci_device;
   int major, minor; ///< compute capability
   int multiprocessors;
+  std::uint64_t reaches; ///< devices whose memory its kernels reach, a bit each
 };
 
 /// Slot 0 is the size in bytes, as in all such tables.

@@ -268,6 +268,19 @@ VGPU_NVML(nvmlDeviceGetCudaComputeCapability)
     return code::success;
   });
 }
+VGPU_NVML(nvmlDeviceGetP2PStatus)
+(device* from, device* to, unsigned of, p2p_status* out) {
+  return with_device(from, [&](auto& x) {
+    return with_device(to, [&](auto&) {
+      if (of > static_cast<unsigned>(p2p_caps::pci))
+        return code::invalid_argument;
+      auto links = of == static_cast<unsigned>(p2p_caps::nvlink) ||
+                   of == static_cast<unsigned>(p2p_caps::pci);
+      auto reached = from == to || (!links && (x.reaches >> index_of(to) & 1));
+      return give(out, reached ? p2p_status::ok : p2p_status::not_supported);
+    });
+  });
+}
 VGPU_NVML(nvmlDeviceGetArchitecture)(device* of, unsigned* out) {
   // NVML_DEVICE_ARCH_*, by compute capability.
   return with_device(of, [&](auto& x) {

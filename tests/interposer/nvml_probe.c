@@ -136,10 +136,30 @@ static void ask_a_device(unsigned index, unsigned long long bytes) {
          SUCCESS);
   EXPECT(m2.total == bytes && m2.free == bytes && m2.used == 0);
 
+  for (unsigned of = 0; of < 6; ++of) {
+    number = 99;
+    EXPECT(NVML(nvmlDeviceGetP2PStatus, (device, device, unsigned, unsigned*),
+                it, it, of, &number) == (of < 5 ? SUCCESS : INVALID_ARGUMENT));
+    EXPECT(number == (of < 5 ? 0 : 99));
+  }
   EXPECT(NVML(nvmlDeviceGetTemperature, (device, int, unsigned*), it, 0,
               &number) == NOT_SUPPORTED);
   EXPECT(NVML(nvmlDeviceGetPowerUsage, (device, unsigned*), it, &number) ==
          NOT_SUPPORTED);
+}
+
+/* The same as the driver says of the same two devices: reading alone. */
+static void ask_peers(unsigned count) {
+  for (unsigned i = 0; i < count; ++i)
+    for (unsigned k = 0; k < count; ++k) {
+      unsigned status = 99;
+      int reaches = -1;
+      EXPECT(NVML(nvmlDeviceGetP2PStatus, (device, device, unsigned, unsigned*),
+                  by_index(i), by_index(k), 0, &status) == SUCCESS);
+      EXPECT(CUDA(cuDeviceCanAccessPeer, (int*, int, int), &reaches, (int)i,
+                  (int)k) == 0);
+      EXPECT(status == (i == k || reaches != 0 ? 0 : 5));
+    }
 }
 
 static void ask_wrongly(void) {
@@ -178,6 +198,7 @@ static void ask_both(unsigned count) {
                 sizeof uuid) == SUCCESS);
     EXPECT(strcmp(uuid, expected) == 0);
   }
+  ask_peers(count);
   void* context = NULL;
   unsigned long long at = 0;
   size_t total = 0;
