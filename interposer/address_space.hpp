@@ -37,6 +37,7 @@ struct allocation {
   std::uint64_t serial = 0;  ///< CU_POINTER_ATTRIBUTE_BUFFER_ID
   std::uint64_t pool = 0;    ///< handle of the memory pool, or 0
   bool managed = false;      ///< the program may touch it too
+  std::uint8_t device = 0;   ///< that was current; of pinned memory
 
   bool holds(device_address at, std::uint64_t count) const noexcept {
     return at >= address && count <= bytes && at - address <= bytes - count;

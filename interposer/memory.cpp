@@ -58,10 +58,10 @@ void release_device(const allocation& what, std::uint8_t device) {
 }
 
 /// Only after wait_for_devices().
-void release_pinned(const allocation& what, std::uint8_t device) {
+void release_pinned(const allocation& what) {
   auto& s = here();
   writes_under_way().wait_for(what.address, what.bytes);
-  auto call = s.send(call::host_free{what.address, what.bytes}, device);
+  auto call = s.send(call::host_free{what.address, what.bytes}, what.device);
   s.forget_pages(what.address, what.bytes);
   s.host_space().retire(what, call.value);
   s.host_space().settle(call.value);
@@ -146,11 +146,12 @@ CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
   allocation what{.bytes = bytes,
                   .kind = memory_kind::pinned,
                   .context = in.id.load(),
-                  .flags = flags};
+                  .flags = flags,
+                  .device = in.device_index()};
   auto code = allocate_in(here().host_space(), in, what);
   if (code != CUDA_SUCCESS)
     return code;
-  here().send(call::host_alloc{what.address, bytes}, in.device_index());
+  here().send(call::host_alloc{what.address, bytes}, what.device);
   out = reinterpret_cast<void*>(what.address); // NOLINT: the fixed window
   return CUDA_SUCCESS;
 }
@@ -162,7 +163,7 @@ CUresult free_pinned(const void* at) {
   if (!what)
     return CUDA_ERROR_INVALID_VALUE;
   wait_for_devices();
-  release_pinned(*what, 0);
+  release_pinned(*what);
   return CUDA_SUCCESS;
 }
 
@@ -177,7 +178,7 @@ void free_all(context& of) {
   if (!pinned.empty())
     wait_for_devices();
   for (auto& x : pinned)
-    release_pinned(x, of.device_index());
+    release_pinned(x);
 }
 
 located locate_planned(device_address at) {

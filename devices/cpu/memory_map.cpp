@@ -27,10 +27,15 @@ window_list& windows() {
   return list;
 }
 
+/// Host memory that one device was told of is there for all.
 bool is_of_peer(const memory_map* self, device_address address,
                 std::uint64_t bytes) noexcept {
   auto& [mutex, all] = windows();
   auto lock = std::shared_lock{mutex};
+  if (std::any_of(all.begin(), all.end(), [&](auto* x) {
+        return x != self && x->is_attached(address, bytes);
+      }))
+    return true;
   auto owner = std::find_if(all.begin(), all.end(), [&](auto* x) {
     auto offset = address - x->base();
     return x != self && offset < window_bytes && bytes <= window_bytes - offset;
@@ -161,19 +166,22 @@ bool memory_map::detach(device_address address, std::uint64_t bytes) {
   return true;
 }
 
-bool memory_map::attached(device_address address,
-                          std::uint64_t bytes) const noexcept {
-  auto lock = std::unique_lock{mutex_};
+bool memory_map::usable_elsewhere(device_address address,
+                                  std::uint64_t bytes) const noexcept {
+  return is_attached(address, bytes) || is_of_peer(this, address, bytes);
+}
+
+bool memory_map::is_attached(device_address address,
+                             std::uint64_t bytes) const noexcept {
+  auto lock = std::lock_guard{mutex_};
   // Neighbouring ranges may be crossed.
   while (true) {
     auto holds = [&](const range& x) {
       return address >= x.begin && address < x.end;
     };
     auto found = std::find_if(attached_.begin(), attached_.end(), holds);
-    if (found == attached_.end()) {
-      lock.unlock();
-      return is_of_peer(this, address, bytes);
-    }
+    if (found == attached_.end())
+      return false;
     auto here = found->end - address;
     if (bytes <= here)
       return true;

@@ -49,6 +49,9 @@ public:
   void attach(device_address address, std::uint64_t bytes);
   bool detach(device_address address, std::uint64_t bytes);
 
+  /// Whether attach() was told of all of it, here.
+  bool is_attached(device_address address, std::uint64_t bytes) const noexcept;
+
   /// Whether a kernel may touch [address, address + bytes); bytes >= 1.
   bool usable(device_address address, std::uint64_t bytes) const noexcept {
     auto offset = address - base_;
@@ -59,7 +62,7 @@ public:
           return false;
       return true;
     }
-    return attached(address, bytes);
+    return usable_elsewhere(address, bytes);
   }
 
   /// Whether the whole granule around that address is memory of the window.
@@ -74,7 +77,8 @@ private:
     device_address begin = 0, end = 0;
   };
 
-  bool attached(device_address address, std::uint64_t bytes) const noexcept;
+  bool usable_elsewhere(device_address address,
+                        std::uint64_t bytes) const noexcept;
 
   device_address base_ = 0;
   std::uint64_t size_ = 0; // 0 until the window is reserved

@@ -26,6 +26,28 @@ void expect_all(const int* x, int first) {
     EXPECT(h[i] == first + i);
 }
 
+/// Pinned memory is every device's, whichever was current when it was made and
+/// when it goes.
+void pinned_memory() {
+  int* x = nullptr;
+  CHECK(cudaSetDevice(1));
+  CHECK(cudaHostAlloc(&x, bytes, cudaHostAllocDefault));
+  std::iota(x, x + n, 0);
+  for (int device : {0, 1}) {
+    CHECK(cudaSetDevice(device));
+    add<<<n / 256, 256>>>(x, 3);
+    CHECK(cudaDeviceSynchronize());
+  }
+  for (int i = 0; i < n; ++i)
+    EXPECT(x[i] == i + 6);
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaFreeHost(x));
+  for (int device : {0, 1}) {
+    CHECK(cudaSetDevice(device));
+    CHECK(cudaDeviceSynchronize());
+  }
+}
+
 int main() {
   int count = 0;
   CHECK(cudaGetDeviceCount(&count));
@@ -86,5 +108,6 @@ int main() {
   (void)cudaGetLastError();
   CHECK(cudaFree(a));
   CHECK(cudaFree(b));
+  pinned_memory();
   std::printf("ok\n");
 }
