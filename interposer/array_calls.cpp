@@ -17,7 +17,7 @@ array_shape shape_of(const CUDA_ARRAY3D_DESCRIPTOR& x) noexcept {
 /// Calls `f` with the array.
 template <class F>
 CUresult with_array(CUarray handle, const F& f) noexcept {
-  return in_context([&](context&) -> CUresult {
+  return by_handle([&]() -> CUresult {
     auto* x = arrays().find(handle);
     return x == nullptr ? CUDA_ERROR_INVALID_HANDLE : f(*x);
   });
@@ -25,7 +25,7 @@ CUresult with_array(CUarray handle, const F& f) noexcept {
 
 template <class F>
 CUresult with_mipmap(CUmipmappedArray handle, const F& f) noexcept {
-  return in_context([&](context&) -> CUresult {
+  return by_handle([&]() -> CUresult {
     auto* x = mipmaps().find(handle);
     return x == nullptr ? CUDA_ERROR_INVALID_HANDLE : f(*x);
   });
@@ -60,7 +60,7 @@ CUresult CUDAAPI cuArray3DCreate(
 }
 
 CUresult CUDAAPI cuArrayDestroy(CUarray hArray) {
-  return in_waiting_context([&](context&) { return destroy_array(hArray); });
+  return waiting_by_handle([&] { return destroy_array(hArray); });
 }
 
 CUresult CUDAAPI cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR* pArrayDescriptor,
@@ -128,8 +128,7 @@ cuMipmappedArrayCreate(CUmipmappedArray* pHandle,
 }
 
 CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
-  return in_waiting_context(
-      [&](context&) { return destroy_mipmap(hMipmappedArray); });
+  return waiting_by_handle([&] { return destroy_mipmap(hMipmappedArray); });
 }
 
 CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray* pLevelArray,

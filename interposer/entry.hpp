@@ -47,4 +47,14 @@ CUresult in_context(const Body& body) noexcept {
   });
 }
 
+/// As guarded, for what is named by a handle: it is of some context, and none
+/// need be current. CUDA_SUCCESS is needed of the session alone.
+template <class Body>
+CUresult by_handle(const Body& body) noexcept {
+  return guarded([&]() -> CUresult {
+    auto failed = process::session_error();
+    return failed != CUDA_SUCCESS ? failed : body();
+  });
+}
+
 } // namespace vgpu::interposer

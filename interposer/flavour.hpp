@@ -29,15 +29,17 @@ constexpr bool per_thread = true;
 constexpr bool per_thread = false;
 #endif
 
-/// As in_context, with the stream that the argument names in this flavour.
+/// As guarded, with the stream that the argument names in this flavour, in a
+/// context that can be used.
 template <class Body>
 CUresult in_stream(CUstream handle, const Body& body) noexcept {
-  return in_context([&](context& x) -> CUresult {
-    auto* s = find_stream(x, handle, per_thread);
-    if (s == nullptr) [[unlikely]]
-      return CUDA_ERROR_INVALID_HANDLE;
+  return guarded([&]() -> CUresult {
+    stream* s = nullptr;
+    if (auto code = find_usable_stream(handle, per_thread, s);
+        code != CUDA_SUCCESS) [[unlikely]]
+      return code;
     if (any_capture() && s->is_legacy()) [[unlikely]]
-      if (auto code = check_legacy_work(x); code != CUDA_SUCCESS)
+      if (auto code = check_legacy_work(s->owner); code != CUDA_SUCCESS)
         return code;
     return body(*s);
   });

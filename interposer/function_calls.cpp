@@ -10,9 +10,14 @@ namespace {
 
 template <class Body>
 CUresult with_function(CUfunction handle, const Body& body) noexcept {
-  return in_context([&](context& x) -> CUresult {
-    auto why = CUDA_SUCCESS;
-    auto* f = find_function(handle, x, why);
+  return by_handle([&]() -> CUresult {
+    if (auto* known = functions().find(handle); known != nullptr)
+      return body(*known->to);
+    // A kernel is a function of the current context.
+    auto* current = current_context();
+    auto why = usable(current);
+    auto* f =
+        why == CUDA_SUCCESS ? find_function(handle, *current, why) : nullptr;
     return f == nullptr ? why : body(*f);
   });
 }

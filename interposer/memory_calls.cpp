@@ -84,8 +84,8 @@ CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch,
 }
 
 CUresult CUDAAPI cuMemFree(CUdeviceptr dptr) {
-  return in_waiting_context(
-      [&](context&) { return dptr == 0 ? CUDA_SUCCESS : free_device(dptr); });
+  return waiting_by_handle(
+      [&] { return dptr == 0 ? CUDA_SUCCESS : free_device(dptr); });
 }
 
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* pbase, size_t* psize,
@@ -115,9 +115,8 @@ CUresult CUDAAPI cuMemAllocHost(void** pp, size_t bytesize) {
 }
 
 CUresult CUDAAPI cuMemFreeHost(void* p) {
-  return in_waiting_context([&](context&) {
-    return p == nullptr ? CUDA_ERROR_INVALID_VALUE : free_pinned(p);
-  });
+  return waiting_by_handle(
+      [&] { return p == nullptr ? CUDA_ERROR_INVALID_VALUE : free_pinned(p); });
 }
 
 CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* pdptr, void* p,
@@ -166,7 +165,7 @@ CUresult mem_host_register_v1(void* p, size_t bytesize, unsigned int flags) {
 }
 
 CUresult CUDAAPI cuMemHostUnregister(void* p) {
-  return in_context([&](context&) {
+  return by_handle([&] {
     if (p == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     if (auto range = registered().find(p); range)

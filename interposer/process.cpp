@@ -95,6 +95,10 @@ CUresult process::open_session() noexcept {
   }
 }
 
+CUresult process::session_error() noexcept {
+  return the_session().sticky();
+}
+
 CUresult process::initialise() noexcept {
   if (auto now = phase_.load(); now == phase::running)
     return CUDA_SUCCESS;

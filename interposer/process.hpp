@@ -42,6 +42,10 @@ public:
     return now == phase::running ? CUDA_SUCCESS : code_of(now);
   }
 
+  /// What every call returns once the session has failed, or CUDA_SUCCESS.
+  /// Precondition: phase_error() is CUDA_SUCCESS.
+  static CUresult session_error() noexcept;
+
   static phase now() noexcept { return phase_.load(std::memory_order_acquire); }
 
   /// Only while running (or later), or after open_session().

@@ -26,7 +26,7 @@ CUresult create_stream(CUstream* out, unsigned flags, int priority) noexcept {
 }
 
 CUresult destroy_stream(CUstream handle) noexcept {
-  return in_context([&](context&) {
+  return by_handle([&] {
     auto gone = streams().remove(handle);
     if (!gone)
       return CUDA_ERROR_INVALID_HANDLE;
@@ -36,7 +36,7 @@ CUresult destroy_stream(CUstream handle) noexcept {
 }
 
 CUresult destroy_event(CUevent handle) noexcept {
-  return in_context([&](context&) {
+  return by_handle([&] {
     auto gone = events().remove(handle);
     if (!gone)
       return CUDA_ERROR_INVALID_HANDLE;
@@ -47,7 +47,7 @@ CUresult destroy_event(CUevent handle) noexcept {
 
 template <class Body>
 CUresult with_event(CUevent handle, const Body& body) noexcept {
-  return in_context([&](context&) -> CUresult {
+  return by_handle([&]() -> CUresult {
     auto* x = events().find(handle);
     return x == nullptr ? CUDA_ERROR_INVALID_HANDLE : body(*x);
   });

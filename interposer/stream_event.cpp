@@ -160,6 +160,18 @@ stream* find_stream(context& in, CUstream handle, bool per_thread) {
   return streams().find(handle);
 }
 
+CUresult find_usable_stream(CUstream handle, bool per_thread, stream*& out) {
+  if (auto* named = streams().find(handle); named != nullptr) [[likely]] {
+    out = named;
+    return usable(&named->owner);
+  }
+  auto* current = current_context();
+  if (auto why = usable(current); why != CUDA_SUCCESS)
+    return why;
+  out = find_stream(*current, handle, per_thread);
+  return out == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
 std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority) {
   auto made =
       std::make_unique<stream>(in, stream_id{next_id()}, flags, priority);

@@ -101,6 +101,10 @@ handle_table<event>& events();
 /// which is the calling thread's own for the `per_thread` entry points. Null
 /// when it names nothing.
 stream* find_stream(context& in, CUstream handle, bool per_thread);
+/// Likewise, in the calling thread's context. That is asked for default streams
+/// alone: others are known by their handles, whatever is current. What is wrong
+/// with the context or the handle, or CUDA_SUCCESS.
+CUresult find_usable_stream(CUstream handle, bool per_thread, stream*& out);
 
 /// Makes a stream that belongs to nobody's table.
 std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority);

@@ -24,12 +24,10 @@ CUresult tell_capture(CUstream handle, CUstreamCaptureStatus* status,
                       const CUgraphNode** after, const CUgraphEdgeData** edges,
                       std::size_t* count) noexcept {
   return guarded([&]() -> CUresult {
-    auto* current = current_context();
-    if (auto why = usable(current); why != CUDA_SUCCESS)
+    stream* s = nullptr;
+    if (auto why = find_usable_stream(handle, per_thread, s);
+        why != CUDA_SUCCESS)
       return why;
-    auto* s = find_stream(*current, handle, per_thread);
-    if (s == nullptr)
-      return CUDA_ERROR_INVALID_HANDLE;
     if (status == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     capture_facts facts;

@@ -7,15 +7,27 @@
 
 namespace vgpu::interposer {
 
-/// As in_context; refused while a thread captures in a mode that forbids calls
-/// which may wait (CUDA driver API, cuThreadExchangeStreamCaptureMode).
+/// Refuses calls which may wait while a thread captures in a mode that forbids
+/// them (CUDA driver API, cuThreadExchangeStreamCaptureMode).
+inline CUresult may_wait() {
+  return any_capture() ? check_unsafe_call() : CUDA_SUCCESS;
+}
+
+/// As in_context, for what may wait.
 template <class Body>
 CUresult in_waiting_context(const Body& body) noexcept {
   return in_context([&](context& x) -> CUresult {
-    if (any_capture()) [[unlikely]]
-      if (auto code = check_unsafe_call(); code != CUDA_SUCCESS)
-        return code;
-    return body(x);
+    auto refused = may_wait();
+    return refused != CUDA_SUCCESS ? refused : body(x);
+  });
+}
+
+/// As by_handle, for what may wait.
+template <class Body>
+CUresult waiting_by_handle(const Body& body) noexcept {
+  return by_handle([&]() -> CUresult {
+    auto refused = may_wait();
+    return refused != CUDA_SUCCESS ? refused : body();
   });
 }
 
