@@ -200,4 +200,13 @@ std::optional<balance_move> choose_move(const balance_view& view,
   return std::nullopt;
 }
 
+bool hot_spot::stays(const std::optional<balance_move>& proposed,
+                     unsigned looks) {
+  if (!proposed || proposed->from != where_) {
+    where_ = proposed ? proposed->from : place{};
+    looks_ = 0;
+  }
+  return proposed && ++looks_ >= looks;
+}
+
 } // namespace vgpu::policy

@@ -94,4 +94,15 @@ std::optional<balance_move> choose_move(const balance_view& view,
                                         time_point now,
                                         const balance_options& options);
 
+/// Waits whether a hot spot stays one.
+class hot_spot {
+public:
+  /// Whether looks have proposed a move off the same pGPU so often in a row.
+  bool stays(const std::optional<balance_move>& proposed, unsigned looks);
+
+private:
+  place where_;
+  unsigned looks_ = 0;
+};
+
 } // namespace vgpu::policy

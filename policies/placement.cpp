@@ -1,6 +1,7 @@
 #include "policies/placement.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <tuple>
@@ -120,6 +121,11 @@ rated_node rate(const node_view& node, const demand& what,
 
 } // namespace
 
+double counted_share(double share) {
+  constexpr double unit = 1LL << 40;
+  return std::nearbyint(share * unit) / unit;
+}
+
 std::uint64_t free_of(const pgpu_view& x) {
   return x.memory - std::min(x.reserved, x.memory);
 }
@@ -147,29 +153,41 @@ bool may_take(const node_view& node, const pgpu_view& pgpu,
          is_wished(node, pgpu, what);
 }
 
-std::variant<place, no_place> choose_place(const cluster_view& cluster,
-                                           const demand& what,
-                                           placement_strategy how) {
-  auto alive = std::size_t{0};
+std::optional<place> best_place(std::span<const node_view* const> among,
+                                const demand& what, placement_strategy how) {
   std::optional<rated_node> best;
-  for (const auto& node : cluster.nodes) {
-    if (!node.alive)
+  for (const auto* node : among) {
+    if (!node->alive)
       continue;
-    ++alive;
-    auto fitting = candidates(node, what, how);
+    auto fitting = candidates(*node, what, how);
     if (fitting.size() < what.gpus || what.gpus == 0)
       continue;
-    auto rated = rate(node, what, fitting);
+    auto rated = rate(*node, what, fitting);
     if (!best || rated < *best)
       best = std::move(rated);
   }
-  if (best)
-    return place{best->name, best->pgpus};
+  return best ? std::optional{place{best->name, best->pgpus}} : std::nullopt;
+}
+
+std::variant<place, no_place> choose_place(const cluster_view& cluster,
+                                           const demand& what,
+                                           placement_strategy how) {
+  std::vector<const node_view*> all;
+  std::size_t alive = 0;
+  for (const auto& node : cluster.nodes) {
+    all.push_back(&node);
+    alive += node.alive ? 1 : 0;
+  }
+  if (auto best = best_place(all, what, how))
+    return std::move(*best);
+  return why_none(what, alive);
+}
+
+no_place why_none(const demand& what, std::size_t alive) {
   if (alive == 0)
-    return no_place{"no node is alive"};
-  return no_place{"no node has " + std::to_string(what.gpus) +
-                  " healthy GPU(s) with " + std::to_string(what.memory >> 20) +
-                  " MiB free" + wishes(what)};
+    return {"no node is alive"};
+  return {"no node has " + std::to_string(what.gpus) + " healthy GPU(s) with " +
+          std::to_string(what.memory >> 20) + " MiB free" + wishes(what)};
 }
 
 std::optional<place> place_to_keep(const cluster_view& cluster,

@@ -4,7 +4,9 @@
 
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -29,6 +31,10 @@ enum class placement_strategy {
 };
 inline constexpr std::array<std::string_view, 3> placement_strategy_names{
     "least-loaded", "bin-pack", "spread"};
+
+/// A share as pGPUs' sums count it: rounded so that a sum does not depend on
+/// its order, and what goes leaves nothing behind.
+double counted_share(double share);
 
 /// Bytes that are promised to nobody.
 std::uint64_t free_of(const pgpu_view& x);
@@ -60,6 +66,12 @@ bool may_take(const node_view& node, const pgpu_view& pgpu, const demand& what);
 std::variant<place, no_place>
 choose_place(const cluster_view& cluster, const demand& what,
              placement_strategy how = placement_strategy::least_loaded);
+
+/// The same among some nodes alone.
+std::optional<place> best_place(std::span<const node_view* const> among,
+                                const demand& what, placement_strategy how);
+/// What choose_place() says where nothing fits.
+no_place why_none(const demand& what, std::size_t nodes_alive);
 
 /// The pGPUs to keep for `what`, which has no place now: of those that it could
 /// have if nobody had reserved memory there, the ones that lack least. Nothing

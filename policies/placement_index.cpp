@@ -2,22 +2,56 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 #include <limits>
 
 namespace vgpu::policy {
 
-placement_index::placement_index(cluster_view cluster, placement_strategy how)
-    : cluster_(std::move(cluster)), sessions_(cluster_.nodes.size(), 0) {
+namespace {
+
+/// What is wrong with an answer, for a person; empty: nothing.
+std::string fault_of(const node_view* node, const place& where,
+                     const demand& what) {
+  if (node == nullptr)
+    return "there is no such node";
+  if (!node->alive)
+    return "that node takes no sessions now";
+  auto distinct =
+      std::set<std::uint32_t>{where.pgpus.begin(), where.pgpus.end()};
+  if (distinct.size() != where.pgpus.size() || distinct.size() != what.gpus)
+    return "it was asked for " + std::to_string(what.gpus) + " different GPUs";
+  for (auto ordinal : distinct) {
+    auto is_it = [&](const auto& x) { return x.ordinal == ordinal; };
+    auto i = std::find_if(node->pgpus.begin(), node->pgpus.end(), is_it);
+    auto name = "pGPU " + std::to_string(ordinal);
+    if (i == node->pgpus.end())
+      return "that node has no " + name;
+    if (!may_take(*node, *i, what))
+      return name + " is not healthy, has not the memory, or is not wished";
+  }
+  return {};
+}
+
+} // namespace
+
+placement_index::placement_index(cluster_view cluster, placement_strategy how,
+                                 std::shared_ptr<placement_policy> own)
+    : cluster_(std::move(cluster)), own_(std::move(own)),
+      sessions_(cluster_.nodes.size(), 0) {
   shelves_.push_back({how, {}});
   if (how == placement_strategy::bin_pack)
     shelves_.push_back({placement_strategy::least_loaded, {}});
   for (std::size_t n = 0; n < cluster_.nodes.size(); ++n) {
     const auto& x = cluster_.nodes[n];
+    alive_ += x.alive ? 1 : 0;
     by_name_[x.name] = n;
     by_host_[x.host].push_back(n);
     for (const auto& each : x.pgpus)
       sessions_[n] += each.sessions;
     for_each(n, nullptr, [](auto& to, const key& at) { to.insert(at); });
+    for (std::size_t p = 0; p < x.pgpus.size(); ++p)
+      if (is_offered({n, p}))
+        by_free_.insert(free_key({n, p}));
   }
 }
 
@@ -32,6 +66,14 @@ placement_index::key placement_index::key_at(const shelf& in,
                                              const spot& x) const {
   return {key_of(in.how, sessions_[x.first], pgpu(x)), node(x).name,
           pgpu(x).ordinal, x};
+}
+
+/// The more is free, the smaller.
+std::pair<std::uint64_t, placement_index::spot>
+placement_index::free_key(const spot& x) const {
+  auto kept = kept_.find(x);
+  auto more = kept == kept_.end() ? 0 : kept->second;
+  return {~(free_of(pgpu(x)) + more), x};
 }
 
 template <class F>
@@ -52,43 +94,147 @@ void placement_index::for_each(std::size_t n,
 }
 
 template <class F>
+void placement_index::for_spots(const place& where, F f) const {
+  auto i = by_name_.find(where.node);
+  if (i == by_name_.end())
+    return;
+  const auto& pgpus = cluster_.nodes[i->second].pgpus;
+  for (std::size_t p = 0; p < pgpus.size(); ++p)
+    if (std::find(where.pgpus.begin(), where.pgpus.end(), pgpus[p].ordinal) !=
+        where.pgpus.end())
+      f(spot{i->second, p});
+}
+
+template <class F>
 void placement_index::change(const place& where, F f) {
   auto i = by_name_.find(where.node);
   if (i == by_name_.end())
     return;
   for_each(i->second, &where.pgpus,
            [](auto& from, const key& x) { from.erase(x); });
-  for (auto& each : cluster_.nodes[i->second].pgpus)
-    if (std::find(where.pgpus.begin(), where.pgpus.end(), each.ordinal) !=
-        where.pgpus.end())
-      f(each, sessions_[i->second]);
+  for_spots(where, [&](const spot& x) {
+    f(cluster_.nodes[x.first].pgpus[x.second], x);
+  });
   for_each(i->second, &where.pgpus,
            [](auto& to, const key& x) { to.insert(x); });
 }
 
+template <class F>
+void placement_index::refile(const place& where, F f) {
+  for_spots(where, [&](const spot& x) { by_free_.erase(free_key(x)); });
+  change(where, f);
+  for_spots(where, [&](const spot& x) {
+    if (is_offered(x))
+      by_free_.insert(free_key(x));
+  });
+}
+
 void placement_index::take(const place& where, const demand& what) {
-  change(where, [&](pgpu_view& x, std::uint64_t& sessions) {
+  refile(where, [&](pgpu_view& x, const spot& at) {
     x.reserved += what.memory;
-    x.shares += what.share;
+    x.shares += counted_share(what.share);
     ++x.sessions;
-    ++sessions;
+    ++sessions_[at.first];
   });
 }
 
 void placement_index::give(const place& where, const demand& what) {
-  change(where, [&](pgpu_view& x, std::uint64_t& sessions) {
+  refile(where, [&](pgpu_view& x, const spot& at) {
     x.reserved -= what.memory;
-    x.shares -= what.share;
+    x.shares -= counted_share(what.share);
     --x.sessions;
-    --sessions;
+    --sessions_[at.first];
   });
 }
 
-bool placement_index::is_simple(const demand& what) {
-  return what.gpus == 1 && what.previous.node.empty() && what.failing.empty() &&
-         what.node.empty() && what.pgpu < 0 && what.backend.empty() &&
-         !what.beside_somebody && what.apart.empty() && what.affinity.empty() &&
-         what.where != demand::locality::local_only;
+// -- what is kept -------------------------------------------------------------
+
+void placement_index::keep(const place& where) {
+  change(where, [&](pgpu_view& x, const spot& at) {
+    auto more = free_of(x);
+    kept_[at] += more;
+    x.reserved += more;
+  });
+}
+
+void placement_index::let_go() {
+  for (const auto& [at, bytes] : kept_) {
+    // Clang's lambdas take no structured binding.
+    auto more = bytes;
+    change({node(at).name, {pgpu(at).ordinal}},
+           [more](pgpu_view& x, const spot&) { x.reserved -= more; });
+  }
+  kept_.clear();
+}
+
+std::optional<place> placement_index::place_to_keep(const demand& what) {
+  if (what.gpus != 1) {
+    auto kept = kept_;
+    let_go();
+    auto out = policy::place_to_keep(cluster_, what);
+    for (const auto& [at, bytes] : kept)
+      keep({node(at).name, {pgpu(at).ordinal}});
+    return out;
+  }
+  auto anywhere = what;
+  anywhere.memory = 0;
+  std::optional<spot> best;
+  for (const auto& [not_free, x] : by_free_) {
+    auto fits = ~not_free >= what.memory;
+    // Those that have room lack nothing: the first of them by name. If there is
+    // none, the one that lacks least.
+    if (best && !fits)
+      break;
+    if (what.memory > pgpu(x).memory || !may_take(node(x), pgpu(x), anywhere))
+      continue;
+    best = best ? std::min(*best, x) : x;
+    if (!fits)
+      break;
+  }
+  if (!best)
+    return std::nullopt;
+  return place{node(*best).name, {pgpu(*best).ordinal}};
+}
+
+// -- choosing -----------------------------------------------------------------
+
+std::vector<const node_view*>
+placement_index::nodes_of(const std::vector<place>& x) const {
+  std::vector<const node_view*> out;
+  for (const auto& each : x)
+    if (auto i = by_name_.find(each.node); i != by_name_.end())
+      out.push_back(&cluster_.nodes[i->second]);
+  return out;
+}
+
+std::optional<std::vector<const node_view*>>
+placement_index::named_by(const demand& what) const {
+  if (!what.node.empty())
+    return nodes_of({place{what.node, {}}});
+  if (what.beside_somebody)
+    return nodes_of(what.beside);
+  if (what.where != demand::locality::local_only)
+    return std::nullopt;
+  std::vector<const node_view*> out;
+  if (auto i = by_host_.find(what.host); i != by_host_.end())
+    for (auto n : i->second)
+      out.push_back(&cluster_.nodes[n]);
+  return out;
+}
+
+/// The best place, if it is one of those; they are preferred to all others.
+placement_index::maybe placement_index::near(const std::vector<place>& those,
+                                             const demand& what) const {
+  if (those.empty())
+    return std::nullopt;
+  auto got = best_place(nodes_of(those), what, shelves_.front().how);
+  auto is_there = [&](const place& x) {
+    return x.node == got->node &&
+           std::count(x.pgpus.begin(), x.pgpus.end(), got->pgpus.front()) != 0;
+  };
+  return got && std::any_of(those.begin(), those.end(), is_there)
+             ? got
+             : std::nullopt;
 }
 
 placement_index::found placement_index::best_on_host(const demand& what) const {
@@ -126,8 +272,8 @@ placement_index::found placement_index::first_fit(const std::set<key>& among,
     i = among.lower_bound(from);
   }
   for (; i != among.end(); ++i) {
-    const auto& each = pgpu(std::get<spot>(*i));
-    if (what.memory <= free_of(each) && !is_over(in.how, each, what))
+    const auto& at = std::get<spot>(*i);
+    if (may_take(node(at), pgpu(at), what) && !is_over(in.how, pgpu(at), what))
       return *i;
   }
   return std::nullopt;
@@ -146,18 +292,67 @@ placement_index::found placement_index::best_in(const shelf& in,
   return best;
 }
 
-std::variant<place, no_place>
-placement_index::choose(const demand& what) const {
-  if (!is_simple(what))
-    return choose_place(cluster_, what, shelves_.front().how);
+placement_index::maybe placement_index::choose_one(const demand& what) const {
+  if (!what.failing.empty()) {
+    // Elsewhere, if at all possible; otherwise all of them have failed.
+    auto elsewhere = what;
+    elsewhere.apart.insert(elsewhere.apart.end(), what.failing.begin(),
+                           what.failing.end());
+    elsewhere.failing.clear();
+    if (auto got = choose_one(elsewhere))
+      return got;
+    elsewhere.apart = what.apart;
+    return choose_one(elsewhere);
+  }
+  if (!what.previous.node.empty())
+    if (auto got = near({what.previous}, what))
+      return got;
+  if (auto got = near(what.affinity, what))
+    return got;
   auto best = best_on_host(what);
   for (auto in = shelves_.begin(); !best && in != shelves_.end(); ++in)
     best = best_in(*in, what);
-  // It says why there is none.
   if (!best)
-    return choose_place(cluster_, what, shelves_.front().how);
+    return std::nullopt;
   auto where = std::get<spot>(*best);
   return place{node(where).name, {pgpu(where).ordinal}};
+}
+
+std::variant<place, no_place>
+placement_index::choose(const demand& what) const {
+  if (own_)
+    return ask_own(what);
+  auto how = shelves_.front().how;
+  maybe got;
+  if (auto named = named_by(what))
+    got = best_place(*named, what, how);
+  else if (what.gpus == 1)
+    got = choose_one(what);
+  else
+    return choose_place(cluster_, what, how);
+  if (got)
+    return std::move(*got);
+  return why_none(what, alive_);
+}
+
+std::variant<place, no_place>
+placement_index::ask_own(const demand& what) const {
+  try {
+    auto got = own_->choose(cluster_, what);
+    if (!got)
+      return why_none(what, alive_);
+    auto i = by_name_.find(got->node);
+    auto wrong = fault_of(
+        i == by_name_.end() ? nullptr : &cluster_.nodes[i->second], *got, what);
+    if (wrong.empty())
+      return std::move(*got);
+    return no_place{"the placement policy named node '" + got->node +
+                    "': " + wrong};
+  } catch (const std::exception& e) {
+    return no_place{std::string{"the placement policy failed: "} + e.what()};
+  } catch (...) {
+    return no_place{"the placement policy failed with no std::exception"};
+  }
 }
 
 } // namespace vgpu::policy

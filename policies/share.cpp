@@ -1,7 +1,9 @@
 #include "policies/share.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <map>
 
 namespace vgpu::policy {
 
@@ -30,14 +32,42 @@ share_seat& at(share_table& table, std::int32_t seat) {
   return table.seats[static_cast<std::size_t>(seat)];
 }
 
-/// The part of the device's time that the seat may not exceed.
-double cap_of(const share_rules& rules, const share_claim& claim) {
-  if (rules.policy == share_policy::best_effort)
+/// The part of the device's time that it may not exceed.
+double cap_of(share_policy policy, const share_claim& claim) {
+  if (policy == share_policy::best_effort)
     return 1;
-  if (rules.policy == share_policy::fixed)
+  if (policy == share_policy::fixed)
     return std::min(claim.share, claim.limit);
   return claim.limit;
 }
+double cap_of(const share_rules& rules, const share_claim& claim) {
+  return cap_of(rules.policy, claim);
+}
+
+/// Who was promised a part gets it; the others share what is left. What is
+/// promised beyond the whole is scaled down.
+class weighing {
+public:
+  explicit weighing(share_policy policy)
+      : equal_(policy == share_policy::equal) {}
+
+  void add(const share_claim& x) {
+    (promises(x) ? promised_ : others_) += promises(x) ? x.share : 1;
+  }
+  /// Of one that was added, when all have been.
+  double weight_of(const share_claim& x) const {
+    auto rest = others_ == 0 ? 0 : std::max(1 - promised_, least_rest);
+    auto scale = promised_ + rest > 1 ? 1 / (promised_ + rest) : 1;
+    return scale * (promises(x) ? x.share : rest / others_);
+  }
+
+private:
+  bool promises(const share_claim& x) const { return x.share < 1 && !equal_; }
+
+  bool equal_;
+  double promised_ = 0;
+  double others_ = 0;
+};
 
 /// Brings the credit up to date.
 void refill(const share_table& table, share_seat& x, share_ns now) {
@@ -59,22 +89,14 @@ share_ns credit_at(const share_table& table, const share_seat& x) {
   return x.credited_at + static_cast<share_ns>(missing / cap) + 1;
 }
 
-/// Who was promised a part gets it; the others share what is left. What is
-/// promised beyond the whole is scaled down.
 void reweigh(share_table& table) {
-  auto promised = 0.0;
-  auto others = 0.0;
-  auto equal = table.rules.policy == share_policy::equal;
+  weighing all{table.rules.policy};
   for (auto& x : table.seats)
     if (x.taken != 0)
-      (x.claim.share < 1 && !equal ? promised : others) +=
-          x.claim.share < 1 && !equal ? x.claim.share : 1;
-  auto rest = others == 0 ? 0 : std::max(1 - promised, least_rest);
-  auto scale = promised + rest > 1 ? 1 / (promised + rest) : 1;
+      all.add(x.claim);
   for (auto& x : table.seats)
     if (x.taken != 0)
-      x.weight =
-          scale * (x.claim.share < 1 && !equal ? x.claim.share : rest / others);
+      x.weight = all.weight_of(x.claim);
 }
 
 /// Turns last longer than they should where work cannot be stopped: long
@@ -306,6 +328,66 @@ share_outcome arbitrate(share_table& table, share_ns now) {
     return {share_table::nobody, std::max(look, now)};
   begin_turn(table, next.seat, now);
   return {next.seat, now + idle_look};
+}
+
+// -- in the long run ----------------------------------------------------------
+
+namespace {
+
+/// One of those who share what is left of a device.
+struct grantee {
+  double weight = 0;
+  double most = 0; // what it can use
+  double* granted = nullptr;
+};
+
+/// Gives each its part by weight, and what one cannot use to the others;
+/// returns what nobody could.
+double fill(std::vector<grantee> all, double left) {
+  while (!all.empty() && left > 0) {
+    auto weights = 0.0;
+    for (const auto& x : all)
+      weights += x.weight;
+    auto level = left / weights;
+    auto sated = std::partition(all.begin(), all.end(), [&](const auto& x) {
+      return x.most > x.weight * level;
+    });
+    if (sated == all.end()) {
+      for (const auto& x : all)
+        *x.granted = x.weight * level;
+      return 0;
+    }
+    for (auto i = sated; i != all.end(); ++i) {
+      *i->granted = i->most;
+      left -= i->most;
+    }
+    all.erase(sated, all.end());
+  }
+  return std::max(left, 0.0);
+}
+
+} // namespace
+
+std::vector<double> grants_of(share_policy policy,
+                              std::span<const share_user> users) {
+  // Who asks for no turns gets what the device makes of it: as much as others.
+  weighing weights{policy == share_policy::best_effort ? share_policy::equal
+                                                       : policy};
+  for (const auto& x : users)
+    weights.add(x.claim);
+  std::vector<double> out(users.size(), 0.0);
+  std::map<std::int32_t, std::vector<grantee>, std::greater<>> levels;
+  for (std::size_t i = 0; i < users.size(); ++i) {
+    const auto& [claim, wants] = users[i];
+    if (wants > 0)
+      levels[policy == share_policy::priority ? claim.priority : 0].push_back(
+          {weights.weight_of(claim), std::min(wants, cap_of(policy, claim)),
+           &out[i]});
+  }
+  auto left = 1.0;
+  for (auto& [priority, all] : levels)
+    left = fill(std::move(all), left);
+  return out;
 }
 
 } // namespace vgpu::policy

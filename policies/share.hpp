@@ -5,7 +5,9 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace vgpu::policy {
 
@@ -144,5 +146,19 @@ struct share_outcome {
 /// To be called when a turn has ended, by who waits for one, and when something
 /// changed.
 share_outcome arbitrate(share_table& table, share_ns now);
+
+// -- in the long run ----------------------------------------------------------
+
+struct share_user {
+  share_claim claim{};
+  /// What it would use if it were alone, in [0, 1]; 0: it has no work now.
+  double wants = 1;
+};
+
+/// What each gets of the device's time, as a part of it, where all go on as
+/// they do: what turns come to when one does not look at each. Under `priority`
+/// without the turn each second of those who would starve.
+std::vector<double> grants_of(share_policy policy,
+                              std::span<const share_user> users);
 
 } // namespace vgpu::policy

@@ -357,6 +357,50 @@ BOOST_AUTO_TEST_CASE(the_same_priority_shares) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
+BOOST_AUTO_TEST_SUITE(the_long_run)
+
+BOOST_AUTO_TEST_CASE(grants_are_what_turns_come_to) {
+  const std::vector<std::vector<share_claim>> crowds{
+      {{.share = 0.25}, {.share = 1}, {.share = 0.5}},
+      {{.share = 0.5, .limit = 0.3}, {.share = 0.2}, {.share = 1}},
+      {{.share = 0.9}, {.share = 0.8}, {.share = 1}},
+      {{.share = 0.2}, {.share = 0.3}},
+      {{}, {.limit = 0.1}, {}}};
+  for (auto policy :
+       {share_policy::equal, share_policy::fixed, share_policy::guarantee})
+    for (const auto& claims : crowds) {
+      simulation sim{rules(policy)};
+      std::vector<share_user> users;
+      for (const auto& x : claims) {
+        sim.add({.claim = x});
+        users.push_back({x, 1});
+      }
+      sim.run(20 * s);
+      auto granted = grants_of(policy, users);
+      for (auto i = 0u; i < claims.size(); ++i)
+        BOOST_TEST(std::abs(sim.used(i, 2 * s, 20 * s) / (18 * s) -
+                            granted[i]) < two_points);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_one_does_not_want_others_get) {
+  auto got = grants_of(share_policy::best_effort,
+                       std::vector<share_user>{
+                           {{.limit = 0.1}, 0.2}, {{}, 1}, {{}, 0}, {{}, 1}});
+  BOOST_TEST(std::abs(got[0] - 0.2) < 1e-9);
+  BOOST_TEST(std::abs(got[1] - 0.4) < 1e-9);
+  BOOST_TEST(got[2] == 0.0);
+  BOOST_TEST(std::abs(got[3] - 0.4) < 1e-9);
+  got = grants_of(
+      share_policy::priority,
+      std::vector<share_user>{{{.priority = 1}, 1}, {{.priority = 9}, 0.75}});
+  BOOST_TEST(std::abs(got[0] - 0.25) < 1e-9);
+  BOOST_TEST(std::abs(got[1] - 0.75) < 1e-9);
+  BOOST_TEST(grants_of(share_policy::equal, {}).empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
 BOOST_AUTO_TEST_SUITE(trouble)
 
 BOOST_AUTO_TEST_CASE(who_stands_up_frees_its_turn) {

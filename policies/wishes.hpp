@@ -1,0 +1,28 @@
+#pragma once
+
+#include "policies/views.hpp"
+#include "schema/specification.hpp"
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+namespace vgpu::policy {
+
+/// What a specification asks of a place, for a program on `host`. What depends
+/// on where others are, and on its own past, is for the caller to add.
+demand demand_of(const control::specification& x, const std::string& host);
+
+/// The order in which those who wait are looked at; the smaller, the earlier:
+/// who ran already, then by priority, then by age.
+struct queue_rank {
+  queue_rank(bool ran, std::int32_t priority, std::uint64_t number)
+      : fresh(!ran), behind(-priority), age(number) {}
+
+  bool fresh;
+  std::int32_t behind;
+  std::uint64_t age;
+  auto operator<=>(const queue_rank&) const = default;
+};
+
+} // namespace vgpu::policy
