@@ -62,6 +62,13 @@ std::size_t placement_index::class_of(std::uint64_t free) {
   return power * 4 + static_cast<std::size_t>((free >> (power - 2)) & 3);
 }
 
+std::uint64_t placement_index::end_of_class(std::uint64_t free) {
+  if (free < 4)
+    return free + 1;
+  auto step = std::bit_width(free) - 3; // a quarter of its power of two
+  return ((free >> step) + 1) << step;
+}
+
 placement_index::key placement_index::key_at(const shelf& in,
                                              const spot& x) const {
   return {key_of(in.how, sessions_[x.first], pgpu(x)), node(x).name,
@@ -258,10 +265,12 @@ placement_index::found placement_index::best_on_host(const demand& what) const {
   return std::nullopt;
 }
 
-/// The first that has room, of a class of free memory.
+/// The first that has room, of a class of free memory, if it comes before
+/// `best`.
 placement_index::found placement_index::first_fit(const std::set<key>& among,
                                                   const shelf& in,
-                                                  const demand& what) const {
+                                                  const demand& what,
+                                                  const found& best) const {
   auto i = among.begin();
   if (in.how == placement_strategy::bin_pack) {
     // All before have too much to do for this.
@@ -271,12 +280,35 @@ placement_index::found placement_index::first_fit(const std::set<key>& among,
     std::get<0>(from).shares = -std::numeric_limits<double>::infinity();
     i = among.lower_bound(from);
   }
-  for (; i != among.end(); ++i) {
+  for (; i != among.end() && (!best || *i < *best); ++i) {
     const auto& at = std::get<spot>(*i);
     if (may_take(node(at), pgpu(at), what) && !is_over(in.how, pgpu(at), what))
       return *i;
   }
   return std::nullopt;
+}
+
+/// The best of those of the last class that have the memory; `all`: they were
+/// so few that it is found by looking at them, rather than at all that may come
+/// before.
+placement_index::found placement_index::few_in_last(const shelf& in,
+                                                    const demand& what,
+                                                    bool& all) const {
+  constexpr auto most = 32;
+  found best;
+  auto from = by_free_.lower_bound({~(end_of_class(what.memory) - 1), {}});
+  for (auto looked = 0; from != by_free_.end() && ~from->first >= what.memory;
+       ++from, ++looked) {
+    if (looked == most)
+      return std::nullopt;
+    const auto& at = from->second;
+    if (!may_take(node(at), pgpu(at), what) || is_over(in.how, pgpu(at), what))
+      continue;
+    if (auto rated = key_at(in, at); !best || rated < *best)
+      best = rated;
+  }
+  all = true;
+  return best;
 }
 
 placement_index::found placement_index::best_in(const shelf& in,
@@ -285,10 +317,18 @@ placement_index::found placement_index::best_in(const shelf& in,
   // From above: those have the memory for sure, and the last class, where not
   // all do, is looked through only as far as it is better.
   auto least = class_of(what.memory);
-  for (auto c = classes; c-- > least;)
-    if (auto got = first_fit(in.by_free[c], in, what);
-        got && (!best || *got < *best))
+  for (auto c = classes; c-- > least + 1;)
+    if (auto got = first_fit(in.by_free[c], in, what, best))
       best = got;
+  bool all = false;
+  found few;
+  // Whoever asks for none may have what is kept, too.
+  if (what.memory != 0)
+    few = few_in_last(in, what, all);
+  if (!all)
+    few = first_fit(in.by_free[least], in, what, best);
+  if (few && (!best || *few < *best))
+    best = few;
   return best;
 }
 

@@ -62,6 +62,8 @@ private:
   using maybe = std::optional<place>;
 
   static std::size_t class_of(std::uint64_t free);
+  /// The least free memory that is in a class above this one's.
+  static std::uint64_t end_of_class(std::uint64_t free);
   key key_at(const shelf& in, const spot& x) const;
   std::pair<std::uint64_t, spot> free_key(const spot& x) const;
   /// Calls `f(set, key)` for those pGPUs of the node that are offered, in each
@@ -87,8 +89,9 @@ private:
   std::vector<const node_view*> nodes_of(const std::vector<place>& x) const;
   found best_on_host(const demand& what) const;
   found best_in(const shelf& in, const demand& what) const;
+  found few_in_last(const shelf& in, const demand& what, bool& all) const;
   found first_fit(const std::set<key>& among, const shelf& in,
-                  const demand& what) const;
+                  const demand& what, const found& best) const;
   const node_view& node(const spot& x) const { return cluster_.nodes[x.first]; }
   const pgpu_view& pgpu(const spot& x) const {
     return cluster_.nodes[x.first].pgpus[x.second];

@@ -1,0 +1,80 @@
+// Who waits, so that a look at very many of them is short.
+#pragma once
+
+#include "policies/wishes.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <set>
+
+namespace vgpu::simulator {
+
+/// The queue in order of rank, in lanes: where one of a lane finds nothing,
+/// those of higher lanes, who ask for more, find nothing either. Lane 0 is for
+/// those of whom that cannot be said.
+class waiting_queue {
+public:
+  using rank = policy::queue_rank;
+  using lane = std::uint32_t;
+  static constexpr auto last_lane = std::numeric_limits<lane>::max();
+
+  void insert(const rank& x, lane in) {
+    lanes_[in].insert(x);
+    ++size_;
+  }
+  void erase(const rank& x, lane in) {
+    auto i = lanes_.find(in);
+    if (i != lanes_.end())
+      size_ -= i->second.erase(x);
+  }
+  std::size_t size() const noexcept { return size_; }
+  /// Whether all that wait go before this one.
+  bool is_last(const rank& x) const {
+    for (const auto& [number, all] : lanes_)
+      if (!all.empty() && x < *all.rbegin())
+        return false;
+    return true;
+  }
+
+  struct verdict {
+    bool placed = false;   // it waits no more
+    lane open = last_lane; // lanes above this one are not looked at any more
+  };
+  /// Calls `f(rank) -> verdict` for each, in order. It must not change the
+  /// queue.
+  template <class F>
+  void serve(F f) {
+    struct cursor {
+      lane number;
+      std::set<rank>* all;
+      std::set<rank>::iterator at;
+    };
+    std::map<rank, cursor> heads;
+    for (auto& [number, all] : lanes_)
+      if (!all.empty())
+        heads.emplace(*all.begin(), cursor{number, &all, all.begin()});
+    auto open = last_lane;
+    while (!heads.empty()) {
+      auto x = heads.begin()->second;
+      heads.erase(heads.begin());
+      if (x.number > open)
+        continue;
+      auto got = f(*x.at);
+      open = std::min(open, got.open);
+      size_ -= got.placed ? 1 : 0;
+      x.at = got.placed ? x.all->erase(x.at) : std::next(x.at);
+      if (x.at != x.all->end())
+        heads.emplace(*x.at, x);
+    }
+  }
+
+private:
+  std::map<lane, std::set<rank>> lanes_;
+  std::size_t size_ = 0;
+};
+
+} // namespace vgpu::simulator
