@@ -125,9 +125,7 @@ void manager_core::look_at_balance() {
       }))
     return;
   auto move = policy::choose_move(view_for_balance(), now_, options_.balance);
-  if (!move || move->from != hot_.where)
-    hot_ = {move ? move->from : policy::place{}, 0};
-  if (!move || ++hot_.looks < options_.balance_looks)
+  if (!hot_.stays(move, options_.balance_looks))
     return;
   for (auto& [id, x] : sessions_)
     if (x.vgpu == move->vgpu && may_move(x))

@@ -297,6 +297,7 @@ void manager_core::on_gone(const std::string& peer, time_point now) {
   for (auto& [name, node] : nodes_)
     if (node.peer == peer && node.state == node_record::stage::alive) {
       node.seen.closed = now_;
+      cluster_changed();
       due(policy::lost_at(node.seen, options_.liveness));
     }
 }

@@ -8,8 +8,10 @@
 #include "actors/protocol.hpp"
 #include "actors/records.hpp"
 #include "actors/store.hpp"
+#include "policies/admission.hpp"
 #include "policies/balance.hpp"
 #include "policies/placement.hpp"
+#include "policies/placement_index.hpp"
 #include "policies/reclaim.hpp"
 #include "policies/views.hpp"
 
@@ -36,6 +38,11 @@ struct manager_options {
   /// In so many looks in a row one must have been too hot.
   unsigned balance_looks = 3;
   policy::balance_options balance;
+  /// Where a vGPU goes that has no place. One's own policy, where it is set,
+  /// decides alone; moves by command or for balance follow their own rules.
+  policy::placement_strategy placement =
+      policy::placement_strategy::least_loaded;
+  std::shared_ptr<policy::placement_policy> own_placement;
   /// How long a client may be without a connection before its sessions close.
   std::chrono::milliseconds client_grace{5'000};
   /// After a restart: how long sessions wait for their client, and nodes for
@@ -86,6 +93,9 @@ public:
   std::string usage_json() const;
   /// Events since this manager began.
   const event_tally& tallies() const noexcept { return tallies_; }
+  /// What placements go by is kept up to date while things change; where it
+  /// differs from what is so, for a test. Empty: nowhere.
+  std::string index_difference() const;
 
 private:
   struct peer_record {
@@ -180,8 +190,7 @@ private:
   void suspended(session_record& x, const control::paused& how);
   void wake(session_record& x);
   void resume(session_record& x, const std::string& reason);
-  std::variant<policy::place, policy::no_place>
-  choose_for(session_record& x, const policy::cluster_view& cluster) const;
+  std::variant<policy::place, policy::no_place> choose_for(session_record& x);
   /// Tells who waits; an empty `failure`: it is done.
   void finish_movement(session_record& x, const std::string& failure);
   void movement_met_loss(session_record& x, const std::string& reason);
@@ -216,13 +225,21 @@ private:
   void stop_waiting(session_record& x, const std::string& why);
   void end_session(session_id id, const std::string& why);
   void retry_waiting();
-  policy::cluster_view view_for_placement() const;
   void save(const session_record& x);
   std::uint64_t quota_of(const session_record& x) const;
-  policy::cluster_view view() const;
   session_record& add_session(session_record x);
   policy::demand demand_of(const session_record& x) const;
   about about_session(const session_record& x) const;
+
+  // -- manager_placement.cpp --------------------------------------------------
+  policy::cluster_view view() const;
+  policy::cluster_view view_for_placement() const;
+  policy::placement_index& index();
+  void cluster_changed();
+  static std::optional<counted_place> place_to_count(const session_record& x);
+  void recount(session_record& x);
+  void strike_out(session_record& x);
+  const policy::cluster_extent& extent();
 
   // -- manager_resize.cpp -----------------------------------------------------
   void handle(const std::string& peer, const control::envelope& from,
@@ -276,6 +293,8 @@ private:
   /// Kept for who waits at the head of the queue, while those behind it are
   /// looked at.
   std::vector<policy::place> kept_;
+  std::unique_ptr<policy::placement_index> index_; // null: to be made anew
+  std::optional<policy::cluster_extent> extent_;
   std::uint64_t last_session_ = 0;
   std::uint64_t last_vgpu_ = 0;
   directory directory_;
@@ -284,11 +303,7 @@ private:
   usage_book usage_;
   std::optional<time_point> save_usage_at_;
   std::optional<time_point> balance_at_; // the next look
-  struct hot_spot {
-    policy::place where{};
-    unsigned looks = 0; // in a row
-  };
-  hot_spot hot_;
+  policy::hot_spot hot_;
 };
 
 } // namespace vgpu

@@ -149,7 +149,8 @@ manager_core::target_of(const session_record& x,
   }
   auto demand = demand_of(x);
   demand.failing.clear();
-  auto found = policy::choose_place(without(cluster, x.where), demand);
+  auto found = policy::choose_place(without(cluster, x.where), demand,
+                                    options_.placement);
   if (auto* none = std::get_if<policy::no_place>(&found))
     return refused(none->why + ", besides where it is");
   // Decided now: nothing may have changed by the time its state is taken.
@@ -190,6 +191,7 @@ void manager_core::handle(const std::string& peer,
   if (store_ && node.draining == x.undo)
     store_->save_drained(x.node, !x.undo);
   node.draining = !x.undo;
+  cluster_changed();
   answer(peer, from.request, control::done{});
   if (x.undo)
     return retry_waiting();
@@ -245,6 +247,7 @@ void manager_core::handle(const std::string& peer,
 
 void manager_core::suspended(session_record& x, const control::paused& how) {
   x.stage = session_stage::suspended;
+  recount(x);
   auto idle = x.moving->idle;
   x.held = x.moving->hold;
   x.refusals = 0;
@@ -288,6 +291,7 @@ void manager_core::wake(session_record& x) {
 /// A session whose state is with its client gets a worker.
 void manager_core::resume(session_record& x, const std::string& reason) {
   x.stage = session_stage::waiting;
+  recount(x);
   x.held = false;
   x.waiting_because.clear();
   x.reason = reason;
@@ -347,17 +351,17 @@ void manager_core::handle(const std::string& peer,
 
 /// A place for a session; where a migration has a target, there.
 std::variant<policy::place, policy::no_place>
-manager_core::choose_for(session_record& x,
-                         const policy::cluster_view& cluster) const {
+manager_core::choose_for(session_record& x) {
   auto demand = demand_of(x);
   if (!x.moving || !x.moving->taken || !x.moving->target)
-    return policy::choose_place(cluster, demand);
-  auto found = policy::choose_place(only(cluster, *x.moving->target), demand);
+    return index().choose(demand);
+  auto found =
+      policy::choose_place(only(index().cluster(), *x.moving->target), demand);
   if (std::holds_alternative<policy::place>(found))
     return found;
   // Full, or gone meanwhile: anywhere is better than nowhere.
   x.moving->target.reset();
-  return policy::choose_place(cluster, demand);
+  return index().choose(demand);
 }
 
 void manager_core::finish_movement(session_record& x,

@@ -68,6 +68,7 @@ void manager_core::handle(const std::string& peer,
   node.state = node_record::stage::alive;
   if (store_)
     node.draining = store_->state().drained.contains(x.name);
+  cluster_changed();
   due(policy::lost_at(node.seen, options_.liveness));
   if (!was_alive)
     emit("node-joined",
@@ -85,6 +86,7 @@ void manager_core::take_inventory(node_record& node,
                                   const control::register_node& x) {
   auto before = std::exchange(node.info, x);
   node.info.sessions.clear();
+  cluster_changed();
   for (const auto& pgpu : x.pgpus) {
     auto old =
         std::find_if(before.pgpus.begin(), before.pgpus.end(),
@@ -172,6 +174,8 @@ void manager_core::handle(const std::string& peer,
     answer(peer, from.request, control::beat_ack{x.number, 0});
     return;
   }
+  if (i->second.seen.closed)
+    cluster_changed();
   i->second.seen = {now_, {}};
   for (const auto& load : x.sessions) {
     note_use(load);
@@ -236,6 +240,7 @@ void manager_core::lose_node(node_record& node, node_record::stage state,
   const auto& name = node.info.name;
   auto left = state == node_record::stage::left;
   node.state = state;
+  cluster_changed();
   emit(left ? "node-left" : "node-lost", name + ": " + why, {name, {}, {}, {}});
   std::vector<session_id> moving;
   for (const auto& [id, session] : sessions_)

@@ -76,6 +76,7 @@ void manager_core::resize(session_record& x, const control::set_vgpu& to) {
   auto quota = x.quota;
   if (to.memory != 0)
     x.spec.memory = quota = to.memory;
+  recount(x);
   auto placed = x.stage != session_stage::waiting;
   // What it had before, its worker knows, unless it has yet to be told of it.
   auto known = !x.quota_untold && quota <= x.largest_quota;

@@ -4,6 +4,7 @@
 #include "actors/printable.hpp"
 #include "policies/admission.hpp"
 #include "policies/placement.hpp"
+#include "policies/wishes.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -29,38 +30,6 @@ std::string vgpu_name(const session_record& x) {
 
 } // namespace
 
-// -- what decisions see -------------------------------------------------------
-
-policy::cluster_view manager_core::view() const {
-  policy::cluster_view out;
-  std::map<std::string, std::size_t> index;
-  for (const auto& [name, node] : nodes_) {
-    index[name] = out.nodes.size();
-    auto& to = out.nodes.emplace_back();
-    to.name = name;
-    to.host = node.info.host;
-    to.alive = node.state == node_record::stage::alive;
-    for (const auto& pgpu : node.info.pgpus)
-      to.pgpus.push_back({pgpu.ordinal, pgpu.facts.total_memory, 0, 0, 0,
-                          pgpu.state == "healthy", pgpu.backend,
-                          pgpu.facts.name});
-  }
-  for (const auto& [id, x] : sessions_) {
-    auto i = index.find(x.where.node);
-    if (!x.placed() || i == index.end())
-      continue;
-    for (auto& pgpu : out.nodes[i->second].pgpus)
-      if (std::count(x.where.pgpus.begin(), x.where.pgpus.end(),
-                     pgpu.ordinal) != 0) {
-        pgpu.reserved += x.spec.memory;
-        pgpu.held += std::max(x.spec.memory, x.load.memory_bytes);
-        pgpu.shares += x.spec.share;
-        ++pgpu.sessions;
-      }
-  }
-  return out;
-}
-
 session_record& manager_core::add_session(session_record x) {
   if (x.spec.group != 0)
     groups_.emplace(x.spec.group, x.id);
@@ -68,23 +37,9 @@ session_record& manager_core::add_session(session_record x) {
 }
 
 policy::demand manager_core::demand_of(const session_record& x) const {
-  policy::demand out;
-  out.share = x.spec.share;
-  out.memory = x.spec.memory;
-  out.gpus = x.spec.gpus;
-  out.host = x.program.host;
+  auto out = policy::demand_of(x.spec, x.program.host);
   out.previous = x.where;
   out.failing = x.failing;
-  out.limit = x.spec.limit;
-  out.node = x.spec.node;
-  out.pgpu = x.spec.pgpu;
-  out.backend = x.spec.backend;
-  out.where = x.spec.where == control::locality::any
-                  ? policy::demand::locality::any
-              : x.spec.where == control::locality::local_only
-                  ? policy::demand::locality::local_only
-                  : policy::demand::locality::local_first;
-  out.beside_somebody = static_cast<bool>(x.spec.beside);
   // Of one host: a group is processes that were begun together.
   if (x.spec.group != 0)
     for (auto i = groups_.lower_bound({x.spec.group, {}});
@@ -125,7 +80,7 @@ void manager_core::handle(const std::string& peer,
   fresh.program = x.program;
   auto admitted =
       sessions_.size() < most_sessions
-          ? policy::admit(view(), demand_of(fresh))
+          ? policy::admit_within(extent(), demand_of(fresh))
           : status{fault{CUDA_ERROR_OUT_OF_MEMORY,
                          "the cluster has " + std::to_string(most_sessions) +
                              " sessions, and takes no more"}};
@@ -284,6 +239,7 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
     // Its node will be back, and bring the worker along.
     session.stage = session_stage::starting;
     session.where.node = x.node;
+    recount(session);
     session.start_by =
         std::min(now_ + options_.node_grace, started_ + options_.restart_grace);
     due(session.start_by);
@@ -298,6 +254,7 @@ void manager_core::take_running(session_record& x, const std::string& node,
   x.stage = session_stage::running;
   x.epoch = running.epoch;
   x.where = {node, running.pgpus};
+  recount(x);
   x.worker = running.worker;
   x.pid = running.pid;
   x.load = {};
@@ -335,24 +292,11 @@ void manager_core::client_back(const std::string& peer,
 
 // -- placement ----------------------------------------------------------------
 
-/// A node whose connection has just ended is most likely dead; if it is not,
-/// it will be back in a moment.
-policy::cluster_view manager_core::view_for_placement() const {
-  auto out = view();
-  for (auto& node : out.nodes)
-    node.alive = node.alive && !nodes_.at(node.name).seen.closed &&
-                 !nodes_.at(node.name).draining;
-  return out;
-}
-
 /// Finds a waiting session a place, or notes why there is none.
 void manager_core::place(session_record& x) {
   if (x.client_peer.empty() || now_ < x.retry_at)
     return;
-  auto cluster = view_for_placement();
-  for (const auto& where : kept_)
-    policy::keep(cluster, where);
-  auto found = choose_for(x, cluster);
+  auto found = choose_for(x);
   if (auto* none = std::get_if<policy::no_place>(&found))
     return wait_for_place(x, none->why);
   start(x, std::get<policy::place>(std::move(found)));
@@ -360,7 +304,7 @@ void manager_core::place(session_record& x) {
 
 /// Why it waits is always right in the status; it is told once.
 void manager_core::wait_for_place(session_record& x, std::string why) {
-  auto lacks = policy::why_waiting(view_for_placement(), kept_, demand_of(x));
+  auto lacks = policy::why_waiting(index().cluster(), kept_, demand_of(x));
   if (!lacks.empty())
     why += ": " + lacks;
   if (x.wait_until && !x.had_lease && now_ >= *x.wait_until)
@@ -383,6 +327,7 @@ void manager_core::wait_for_place(session_record& x, std::string why) {
 void manager_core::start(session_record& x, policy::place where) {
   x.stage = session_stage::starting;
   x.where = std::move(where);
+  recount(x);
   ++x.epoch.value;
   x.tokens[x.epoch.value] = options_.random();
   while (x.tokens.size() > tokens_kept)
@@ -460,6 +405,7 @@ void manager_core::displace(session_record& x, const std::string& reason,
   send_to_node(x.where.node, control::stop_worker{x.id, x.epoch, reason});
   directory_.withdraw(vgpu_name(x), x.epoch);
   x.stage = session_stage::waiting;
+  recount(x);
   x.reason = x.had_lease ? reason : "first";
   x.displaced_at = x.displaced_at == time_point{} ? now_ : x.displaced_at;
   x.retry_at = now_;
@@ -521,6 +467,7 @@ void manager_core::end_session(session_id id, const std::string& why) {
     return;
   auto x = std::move(i->second);
   sessions_.erase(i);
+  strike_out(x);
   groups_.erase({x.spec.group, x.id});
   directory_.withdraw(vgpu_name(x), x.epoch);
   finish_movement(x, "its program ended");
@@ -538,11 +485,10 @@ void manager_core::end_session(session_id id, const std::string& why) {
 /// place has the pGPUs kept that it will get soonest: those behind it may take
 /// what is left, and never make it wait longer.
 void manager_core::retry_waiting() {
-  using rank = std::tuple<bool, std::int32_t, std::uint64_t>;
-  std::vector<std::pair<rank, session_id>> waiting;
+  std::vector<std::pair<policy::queue_rank, session_id>> waiting;
   for (const auto& [id, x] : sessions_)
     if (x.stage == session_stage::waiting)
-      waiting.push_back({{!x.had_lease, -x.spec.priority, id.value}, id});
+      waiting.push_back({{x.had_lease, x.spec.priority, id.value}, id});
   std::sort(waiting.begin(), waiting.end());
   for (const auto& [unused, id] : waiting) {
     auto i = sessions_.find(id);
@@ -553,10 +499,13 @@ void manager_core::retry_waiting() {
     if (x.stage != session_stage::waiting || x.client_peer.empty() ||
         x.spec.memory == 0)
       continue;
-    auto what = demand_of(x);
-    if (auto where = policy::place_to_keep(view_for_placement(), what))
+    if (auto where = index().place_to_keep(demand_of(x))) {
+      index().keep(*where);
       kept_.push_back(std::move(*where));
+    }
   }
+  if (!kept_.empty())
+    index().let_go();
   kept_.clear();
 }
 

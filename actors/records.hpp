@@ -65,6 +65,14 @@ struct measured_load {
   std::optional<double> load;      // policy::load_of(), of the last few looks
 };
 
+/// A session as placements count it.
+struct counted_place {
+  policy::place where;
+  std::uint64_t memory = 0;
+  double share = 0;
+  bool operator==(const counted_place&) const = default;
+};
+
 struct session_record {
   // -- kept in the store ------------------------------------------------------
   session_id id;
@@ -106,6 +114,7 @@ struct session_record {
   unsigned refusals = 0;              // so often in a row
   std::uint64_t state_bytes = 0;      // of a suspended one, where that is known
   std::optional<session_movement> moving;
+  std::optional<counted_place> counted; // by the manager's index
 
   /// Whether it has, or is about to have, a worker.
   bool placed() const noexcept {

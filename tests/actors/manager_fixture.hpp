@@ -67,6 +67,15 @@ struct cluster : deterministic {
   void say(const std::string& peer, const std::string& from, body what,
            std::uint64_t request = 0) {
     tell(chief, test::letter(peer, from, std::move(what), request));
+    check_index();
+  }
+
+  /// What the manager keeps up to date is what it would see now.
+  void check_index() {
+    auto* held = caf::actor_cast<caf::abstract_actor*>(chief);
+    auto* it = dynamic_cast<caf::stateful_actor<manager_state>*>(held);
+    if (it != nullptr && !dead(chief) && it->state.core)
+      BOOST_TEST(it->state.core->index_difference() == "");
   }
 
   // -- nodes ------------------------------------------------------------------
@@ -99,6 +108,7 @@ struct cluster : deterministic {
       for (auto& x : nodes)
         say("n-" + x, "node/" + x, node_beat{x, 1, {}});
       advance(50ms);
+      check_index();
     }
   }
 

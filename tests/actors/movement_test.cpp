@@ -347,8 +347,8 @@ BOOST_AUTO_TEST_CASE(who_calls_stays_and_so_does_who_is_to_be_kept) {
 
 BOOST_AUTO_TEST_CASE(what_it_held_is_for_others) {
   join("a"); // 4 GiB
-  auto x = open("a", lazy(3 * gib));
-  ask(lazy(3 * gib), "c", 6);
+  auto x = open("a", lazy(3 * test::gib));
+  ask(lazy(3 * test::gib), "c", 6);
   BOOST_TEST(!ordered("a"));
   idle(x, 1s, 100ms);
   BOOST_REQUIRE(pausing());
