@@ -43,6 +43,7 @@ struct manager_options {
   policy::placement_strategy placement =
       policy::placement_strategy::least_loaded;
   std::shared_ptr<policy::placement_policy> own_placement;
+  std::string placement_name = "least-loaded"; // for the status
   /// How long a client may be without a connection before its sessions close.
   std::chrono::milliseconds client_grace{5'000};
   /// After a restart: how long sessions wait for their client, and nodes for

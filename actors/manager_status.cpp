@@ -105,6 +105,7 @@ std::string manager_core::status_json() const {
   auto uptime = std::chrono::duration<double>(now_ - started_).count();
   return to_line({{"manager",
                    {{"endpoint", options_.endpoint},
+                    {"placement", options_.placement_name},
                     {"incarnation", incarnation_},
                     {"pid", ::getpid()},
                     {"uptime", uptime},

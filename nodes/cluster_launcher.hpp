@@ -23,7 +23,8 @@ struct cluster_options {
   std::string programs;
   std::uint32_t end_when_idle_ms = 0; // 0: it does not end by itself
   std::string worker;                 // another worker program, for tests
-  std::string balance; // vgpu-manager's --balance; empty: its default
+  std::string balance;   // vgpu-manager's --balance; empty: its default
+  std::string placement; // and its --placement-policy
 };
 
 /// A process that was started. `birth` tells it from a later one that got the

@@ -6,6 +6,7 @@
 #include "nodes/daemon.hpp"
 #include "nodes/metrics.hpp"
 #include "nodes/paths.hpp"
+#include "nodes/placement_option.hpp"
 #include "nodes/run_dir.hpp"
 
 #include <CLI/CLI.hpp>
@@ -27,6 +28,7 @@ struct options {
   std::optional<std::int64_t> idle_ms;
   std::string metrics;
   std::string balance;
+  std::string placement;
   daemon_ties ties;
 };
 
@@ -65,6 +67,7 @@ void describe(CLI::App& app, options& x) {
                  "(default: never)")
       ->check(CLI::Range(0, 86'400'000));
   describe_balance(app, x.balance);
+  describe_placement(app, x.placement);
   describe_metrics(app, x.metrics);
   describe(app, x.ties);
   app.footer("Example, for nodes on other hosts:\n"
@@ -73,7 +76,8 @@ void describe(CLI::App& app, options& x) {
              "It ends, in order, at SIGTERM or SIGINT.");
 }
 
-manager_options options_of(const options& x, const std::string& endpoint) {
+manager_options options_of(const options& x, const std::string& endpoint,
+                           const placement_choice& placement) {
   manager_options out;
   out.endpoint = endpoint;
   out.liveness.lost_after = milliseconds{x.lost_after_ms};
@@ -86,6 +90,9 @@ manager_options options_of(const options& x, const std::string& endpoint) {
     out.end_when_idle = milliseconds{*x.idle_ms};
   if (!x.balance.empty())
     out.balance_every = balance_every(x.balance);
+  out.placement = placement.how;
+  out.own_placement = placement.own;
+  out.placement_name = placement.name;
   out.random = random_number;
   out.wall_time = wall_time;
   return out;
@@ -109,6 +116,10 @@ int serve(options x) {
   if (somebody_listens(x.listen))
     return complain("somebody listens on " + x.listen +
                     " already; `vgpu status` tells who");
+  auto placement = read_placement(x.placement.empty() ? placement_choice{}.name
+                                                      : x.placement);
+  if (!placement)
+    return complain(placement.why().what);
   if (x.store_path.empty())
     x.store_path = x.run_dir + "/manager.store";
   auto kept = store::open(x.store_path);
@@ -125,7 +136,7 @@ int serve(options x) {
   if (!link)
     return complain(link.why().what);
   auto brain =
-      system.spawn(manager, options_of(x, link->endpoint),
+      system.spawn(manager, options_of(x, link->endpoint, *placement),
                    std::shared_ptr<store>{std::move(*kept)}, link->actor);
   caf::anon_send(link->actor, brain);
   // Held: nobody else does, and CAF ends what nobody can reach.
@@ -154,7 +165,11 @@ int main(int argc, char** argv) {
   options x;
   CLI::App app;
   describe(app, x);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
   start_log("vgpu-manager");
   try {
     return serve(std::move(x));

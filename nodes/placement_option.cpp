@@ -62,7 +62,7 @@ result<placement_choice> load(const std::string& path) {
     if (!made)
       return no_policy(path, "vgpu_make_placement_policy gave none");
     placement_choice out;
-    out.name = path;
+    out.name = file.lexically_normal();
     out.own = {made.release(), [loaded](policy::placement_policy* x) {
                  std::default_delete<policy::placement_policy>{}(x);
                }};
@@ -80,6 +80,19 @@ std::string placement_range() {
     out += std::string{name} + ", ";
   out.resize(out.size() - 2);
   return out + " or a shared object as ./libmine.so";
+}
+
+void describe_placement(CLI::App& app, std::string& to) {
+  app.add_option("--placement-policy", to,
+                 "where vGPUs go: " + placement_range() +
+                     " (default: least-loaded)")
+      // As a process that runs elsewhere finds it.
+      ->transform([](std::string text) {
+        auto good = read_placement(text);
+        if (!good)
+          throw CLI::ValidationError{good.why().what};
+        return good->name;
+      });
 }
 
 result<placement_choice> read_placement(const std::string& text) {

@@ -24,6 +24,10 @@ struct placement_choice {
 /// The fault names what was given and what is wrong with it.
 result<placement_choice> read_placement(const std::string& text);
 
+/// Adds --placement-policy: what read_placement() takes, as the name that it
+/// has afterwards; loaded once to see that it can be.
+void describe_placement(CLI::App& app, std::string& to);
+
 /// least-loaded, bin-pack, spread or FILE.so
 std::string placement_range();
 

@@ -4,6 +4,7 @@
 #include "nodes/cluster_launcher.hpp"
 #include "nodes/command_client.hpp"
 #include "nodes/paths.hpp"
+#include "nodes/placement_option.hpp"
 #include "nodes/vgpu_commands.hpp"
 #include "schema/places.hpp"
 #include "schema/sizes.hpp"
@@ -68,6 +69,7 @@ void add_up(CLI::App& app, job& todo) {
                   "milliseconds of silence that make a node lost")
       ->check(CLI::Range(20, 3'600'000));
   describe_balance(*sub, x->balance);
+  describe_placement(*sub, x->placement);
   sub->add_option("--client-grace", x->client_grace_ms)->group("");
   sub->add_option("--worker", x->worker)->group("");
   sub->footer("Returns when all nodes have joined. Examples:\n"

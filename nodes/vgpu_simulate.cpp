@@ -129,6 +129,7 @@ result<std::vector<placement_choice>> read_policies(const std::string& text) {
     auto one = read_placement(name);
     if (!one)
       return fault{one.why().code, "--placement: " + one.why().what};
+    one->name = name; // as it was given
     out.push_back(std::move(*one));
   }
   if (out.empty())

@@ -25,6 +25,7 @@ struct cluster : deterministic {
   std::optional<std::chrono::milliseconds> end_when_idle;
   std::optional<std::chrono::milliseconds> balance_every =
       manager_options{}.balance_every;
+  std::shared_ptr<policy::placement_policy> own_placement;
   caf::actor chief;
 
   explicit cluster(bool begin = true) {
@@ -42,6 +43,7 @@ struct cluster : deterministic {
     x.restart.first_delay = 50ms;
     x.end_when_idle = end_when_idle;
     x.balance_every = balance_every;
+    x.own_placement = own_placement;
     return x;
   }
 

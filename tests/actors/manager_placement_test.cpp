@@ -127,9 +127,48 @@ struct turmoil : cluster {
   }
 };
 
+/// Names what it is told to.
+struct stubborn : policy::placement_policy {
+  std::optional<policy::place> answer;
+  std::optional<policy::place> choose(const policy::cluster_view&,
+                                      const policy::demand&) override {
+    return answer;
+  }
+};
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(manager_places)
+
+BOOST_AUTO_TEST_CASE(ones_own_policy_decides_and_is_checked) {
+  cluster c{false};
+  auto own = std::make_shared<stubborn>();
+  c.own_placement = own;
+  c.start();
+  c.join("a", 2);
+  c.join("b", 2);
+  own->answer = policy::place{"b", {1}};
+  c.connect();
+  c.ask();
+  auto order = c.ordered("b");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->pgpus == std::vector<std::uint32_t>{1});
+  c.started("b", *order);
+  BOOST_TEST(c.leased("c", 5)->node == "b");
+  // What cannot be is not done, and the program is told.
+  own->answer = policy::place{"nowhere", {0}};
+  c.ask({}, "c", 6);
+  BOOST_TEST(!c.ordered("a"));
+  BOOST_TEST(!c.ordered("b"));
+  auto all = c.events();
+  BOOST_TEST(all.back().kind == "session-waiting");
+  BOOST_TEST(all.back().text.find("the placement policy named node 'nowhere': "
+                                  "there is no such node") !=
+             std::string::npos);
+  own->answer = policy::place{"a", {0}};
+  c.join("d");
+  BOOST_TEST(c.ordered("a").has_value());
+}
 
 BOOST_FIXTURE_TEST_CASE(what_is_kept_up_to_date_is_what_is_so, turmoil) {
   nodes = {{"n0", 3}, {"n1", 3}};
