@@ -245,10 +245,20 @@ constexpr specification_field fields[] = {
      }},
 };
 
+/// A value as an error shows it: one line, and not a long one.
+std::string shown(const std::string& value) {
+  constexpr std::size_t longest = 60;
+  auto out = value.size() <= longest ? value : value.substr(0, longest) + "...";
+  for (auto& c : out)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
+      c = '?';
+  return out;
+}
+
 fault wrong(const std::string& name, const std::string& value,
             const specification_field& field) {
   return {CUDA_ERROR_INVALID_VALUE,
-          name + " '" + value + "': give " + field.range};
+          name + " '" + shown(value) + "': give " + field.range};
 }
 
 } // namespace
@@ -270,7 +280,7 @@ status set_field(specification& to, const std::string& name,
   for (auto& x : fields)
     all += (all.empty() ? "" : ", ") + std::string{x.name};
   return fault{CUDA_ERROR_INVALID_VALUE,
-               "a vGPU has no field '" + name + "'; there are " + all};
+               "a vGPU has no field '" + shown(name) + "'; there are " + all};
 }
 
 status set_from_environment(specification& to) {

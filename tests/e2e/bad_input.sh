@@ -7,6 +7,7 @@ usage() {
 usage: bad_input.sh BUILD CASE
 
   words      wrong options, programs and numbers
+  fields     each field of a specification out of its range, however given
   endpoints  malformed and silent ones
   places     folders and files in which nothing can be made
   images     truncated and damaged GPU code
@@ -107,6 +108,119 @@ case_words() {
   done
   unset LD_LIBRARY_PATH
   expect 0 "$vgpu" run -- "$guest" exit 0
+  cluster_down
+}
+
+# -- fields -------------------------------------------------------------------
+
+# Of every field of a specification what is out of its range, with | between.
+# An option of `vgpu run` that is neither here nor among `other_options` fails
+# the test.
+declare -A bad_values=(
+  [share]='0|-0.1|1.01|nan|inf|-inf|x|1x|0,5|1e999|0x1| 1|1 '
+  [limit]='0|-1|2|1.0000001|nan|half|1%'
+  [memory]='0|-1|much|9999999999T|5XB|1e999|nan|512 MiB|MiB|1GiBB'
+  [gpus]='0|65|-1|two|1.5|4294967297|1e1|+1'
+  [priority]='-1001|1001|high|0.5|99999999999|--5|+5'
+  [protect]='always|Journal|none,journal|0|no'
+  [snapshot-every]='0|0.049|49ms|86401|86400001ms|-1|10min|nan|s|ms|1h|inf'
+  [node]='a b|../x|a/b|a.b|nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn|ü|*'
+  [pgpu]='-1|1024|first|0.5|4294967296|1,2'
+  [backend]='amd|CPU|cpu,nvidia|cpu |cuda'
+  [where]='here|Any|local|local-first,any'
+  [beside]='0|-1|x|1.5|18446744073709551616'
+  [apart]='0|-3|y|2 3|18446744073709551616'
+  [wait]='-1|1000001|never|nan|inf|1s|Forever'
+  [idle-after]='0|0.09|1000001|never|nan|-5|Keep'
+  [group]='0|-1|x|9223372036854775809|1.5'
+)
+other_options=(help profile run-dir manager device)
+
+# The line of `vgpu run --help` about an option.
+help_on() { # NAME
+  grep -E "^ +--$1 " "$work/out/help"
+}
+
+# stderr names what is wrong, its value, and the range that the help gives.
+names_range() { # FIELD NAME VALUE
+  local line range
+  line=$(grep -F -- "$2 '$3': give " "$work/out/stderr") ||
+    fail "stderr does not tell of $2 '$3': $(<"$work/out/stderr")"
+  range=${line##*\': give }
+  [[ -n $range && $(help_on "$1") == *": $range"* ]] ||
+    fail "the help on $1 has no range '$range'"
+  told_briefly .
+}
+
+try_field() { # NAME VALUE
+  local field=$1 value=$2 variable
+  variable=VGPU_$(tr a-z- A-Z_ <<<"$field")
+  expect 2 "$vgpu" run "--$field=$value" -- true
+  names_range "$field" "--$field" "$value"
+  expect 2 env "$variable=$value" "$vgpu" run -- true
+  names_range "$field" "$variable" "$value"
+  printf '[p]\n%s = "%s"\n' "$field" "$value" >"$work/out/profiles.toml"
+  VGPU_PROFILES=$work/out/profiles.toml expect 2 "$vgpu" run --profile p -- true
+  names_range "$field" "$work/out/profiles.toml, profile p: $field" "$value"
+  expect 2 "$vgpu" set 1 "$field=$value"
+  case $field in
+    share | limit | memory | priority) names_range "$field" "$field" "$value" ;;
+    *) told_briefly "'$field' cannot be changed" ;;
+  esac
+}
+
+# What TOML has besides texts and numbers.
+try_kinds() { # NAME
+  local value
+  for value in true '[1]' '{ a = 1 }' 1979-05-27 '[]'; do
+    printf '[p]\n%s = %s\n' "$1" "$value" >"$work/out/profiles.toml"
+    VGPU_PROFILES=$work/out/profiles.toml \
+      expect 2 "$vgpu" run --profile p -- true
+    told_briefly "$work/out/profiles.toml, profile p: $1 '.*': give "
+  done
+}
+
+case_fields() {
+  local field value values
+  expect 0 "$vgpu" run --help
+  cp "$work/out/stdout" "$work/out/help"
+  local fields=()
+  while read -r field; do
+    [[ " ${other_options[*]} " == *" $field "* ]] || fields+=("$field")
+  done < <(grep -oE '^ +(-h,)?--[a-z-]+' "$work/out/help" | sed 's/.*--//')
+  ((${#fields[@]} >= 16)) || fail "only ${#fields[@]} fields in the help"
+  for field in "${fields[@]}"; do
+    [[ -n ${bad_values[$field]-} ]] ||
+      fail "no bad values of --$field: add them to bad_values"
+    IFS='|' read -ra values <<<"${bad_values[$field]}"
+    for value in "${values[@]}"; do
+      try_field "$field" "$value"
+    done
+    expect 2 "$vgpu" run "--$field=" -- true
+    told_briefly "$field"
+    expect 2 "$vgpu" run "--$field"
+    told_briefly "$field|PROGRAM"
+    try_kinds "$field"
+  done
+  ((${#fields[@]} == ${#bad_values[@]})) || fail "a field is in no help"
+  expect 2 "$vgpu" run --device quantum -- true
+  told_briefly device
+  printf '[p]\nshares = 1\n' >"$work/out/profiles.toml"
+  VGPU_PROFILES=$work/out/profiles.toml expect 2 "$vgpu" run --profile p -- true
+  told_briefly "no field 'shares'"
+  VGPU_PROFILES=$work/out/profiles.toml expect 2 "$vgpu" run --profile q -- true
+  told_briefly "no profile 'q'"
+  printf '[p\n' >"$work/out/profiles.toml"
+  VGPU_PROFILES=$work/out/profiles.toml expect 2 "$vgpu" run --profile p -- true
+  told_briefly "no TOML"
+  # Past `vgpu run`, too: the program gets an error, and nobody waits.
+  cluster_up --nodes 1
+  for field in "${fields[@]}"; do
+    expect 9 env "LD_LIBRARY_PATH=$build/lib" \
+      "VGPU_$(tr a-z- A-Z_ <<<"$field")=${bad_values[$field]%%|*}" \
+      "$guest" exit 0
+    told cudaError
+  done
   cluster_down
 }
 

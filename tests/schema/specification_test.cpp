@@ -75,6 +75,24 @@ BOOST_AUTO_TEST_CASE(every_field_has_a_range_that_holds) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_value_of_any_length_and_bytes_is_told_in_a_line) {
+  std::string noise = "x\n\x1b[2J";
+  for (const auto& field : specification_fields())
+    for (const auto& value : {noise, noise + std::string(100'000, 'y')}) {
+      specification to;
+      auto got = set_field(to, field.name, value);
+      BOOST_REQUIRE(!got.ok());
+      const auto& why = got.why().what;
+      BOOST_TEST(why.size() < 250u);
+      BOOST_TEST(why.find('\n') == std::string::npos);
+      BOOST_TEST(why.find('\x1b') == std::string::npos);
+      BOOST_TEST(why.find("'x??[2J") != std::string::npos, why);
+    }
+  specification to;
+  BOOST_TEST(set_field(to, std::string(100'000, 'f'), "1").why().what.size() <
+             400u);
+}
+
 BOOST_AUTO_TEST_CASE(a_field_that_does_not_exist_is_told_with_those_that_do) {
   specification to;
   auto got = set_field(to, "shares", "1");
