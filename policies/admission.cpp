@@ -23,13 +23,15 @@ struct obstacle {
   bool broken = false;
   bool kept = false;
   std::uint64_t lacks = 0; // bytes
-  std::string where;
+  const std::string* node = nullptr;
+  std::uint32_t ordinal = 0;
   std::uint64_t reserved = 0;
   std::uint64_t memory = 0;
 
-  auto rank() const { return std::tie(broken, kept, lacks, where); }
+  auto rank() const { return std::tie(broken, kept, lacks, *node, ordinal); }
 
   std::string text() const {
+    auto where = *node + " pGPU " + std::to_string(ordinal);
     if (broken)
       return where + " does not work";
     if (kept)
@@ -48,21 +50,18 @@ std::vector<obstacle> obstacles(const cluster_view& cluster,
   anything.memory = 0;
   std::vector<obstacle> out;
   for (const auto& node : cluster.nodes)
-    for (auto pgpu : node.pgpus) {
-      auto broken = !std::exchange(pgpu.healthy, true);
-      if (!may_take(node, pgpu, anything))
+    for (const auto& pgpu : node.pgpus) {
+      if (!may_take_healthy(node, pgpu, anything))
         continue;
       auto free = free_of(pgpu);
       auto is_kept = std::any_of(kept.begin(), kept.end(), [&](const auto& x) {
         return x.node == node.name &&
                std::count(x.pgpus.begin(), x.pgpus.end(), pgpu.ordinal) != 0;
       });
-      out.push_back({broken, is_kept, what.memory - std::min(what.memory, free),
-                     node.name + " pGPU " + std::to_string(pgpu.ordinal),
-                     pgpu.reserved, pgpu.memory});
+      out.push_back({!pgpu.healthy, is_kept,
+                     what.memory - std::min(what.memory, free), &node.name,
+                     pgpu.ordinal, pgpu.reserved, pgpu.memory});
     }
-  std::sort(out.begin(), out.end(),
-            [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
   return out;
 }
 
@@ -72,6 +71,12 @@ std::string why_waiting(const cluster_view& cluster,
                         const std::vector<place>& kept, const demand& what) {
   constexpr std::size_t named = 3;
   auto all = obstacles(cluster, kept, what);
+  // Thousands, in a large cluster, of which few are named.
+  auto end =
+      all.begin() + static_cast<std::ptrdiff_t>(std::min(named, all.size()));
+  std::partial_sort(
+      all.begin(), end, all.end(),
+      [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
   std::string out;
   for (std::size_t i = 0; i < std::min(named, all.size()); ++i)
     out += (i == 0 ? "" : ", ") + all[i].text();

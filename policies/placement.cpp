@@ -149,7 +149,12 @@ bool is_over(placement_strategy how, const pgpu_view& pgpu,
 
 bool may_take(const node_view& node, const pgpu_view& pgpu,
               const demand& what) {
-  return node.alive && pgpu.healthy && what.memory <= free_of(pgpu) &&
+  return pgpu.healthy && may_take_healthy(node, pgpu, what);
+}
+
+bool may_take_healthy(const node_view& node, const pgpu_view& pgpu,
+                      const demand& what) {
+  return node.alive && what.memory <= free_of(pgpu) &&
          is_wished(node, pgpu, what);
 }
 

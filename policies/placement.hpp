@@ -56,6 +56,9 @@ bool is_over(placement_strategy how, const pgpu_view& pgpu, const demand& what);
 /// Whether one of the pGPUs that are asked for may be this one: it is healthy,
 /// has the memory, and every wish is met.
 bool may_take(const node_view& node, const pgpu_view& pgpu, const demand& what);
+/// The same if it were healthy.
+bool may_take_healthy(const node_view& node, const pgpu_view& pgpu,
+                      const demand& what);
 
 /// Where to run `what`: pGPUs of one node that is alive, each healthy and with
 /// the memory to reserve. Of those, in this order: not where it failed of
