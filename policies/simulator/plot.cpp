@@ -1,6 +1,6 @@
 // Pictures as SVG text. Nothing in Debian writes them from C++ without bringing
 // a program along; three panels need not much.
-#include "simulator/report.hpp"
+#include "policies/simulator/report.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,11 @@
-#include "simulator/simulation.hpp"
+#include "policies/simulator/simulation.hpp"
 
 #include "policies/admission.hpp"
 #include "policies/placement_index.hpp"
 #include "policies/wishes.hpp"
-#include "simulator/devices.hpp"
-#include "simulator/guests.hpp"
-#include "simulator/waiting_queue.hpp"
+#include "policies/simulator/devices.hpp"
+#include "policies/simulator/guests.hpp"
+#include "policies/simulator/waiting_queue.hpp"
 
 #include <algorithm>
 #include <bit>

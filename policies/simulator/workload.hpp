@@ -2,7 +2,7 @@
 #pragma once
 
 #include "schema/fault.hpp"
-#include "simulator/trace.hpp"
+#include "policies/simulator/trace.hpp"
 
 #include <cstdint>
 #include <string>

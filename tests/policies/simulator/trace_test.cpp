@@ -1,5 +1,5 @@
-#include "simulator/trace.hpp"
-#include "simulator/workload.hpp"
+#include "policies/simulator/trace.hpp"
+#include "policies/simulator/workload.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -6,9 +6,9 @@
 #include "policies/placement_plugin.hpp"
 #include "policies/reclaim.hpp"
 #include "policies/share.hpp"
-#include "simulator/timeline.hpp"
-#include "simulator/trace.hpp"
-#include "simulator/workload.hpp"
+#include "policies/simulator/timeline.hpp"
+#include "policies/simulator/trace.hpp"
+#include "policies/simulator/workload.hpp"
 
 #include <cstddef>
 #include <memory>

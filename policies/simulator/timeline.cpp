@@ -1,4 +1,4 @@
-#include "simulator/timeline.hpp"
+#include "policies/simulator/timeline.hpp"
 
 #include <algorithm>
 

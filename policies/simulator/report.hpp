@@ -1,7 +1,7 @@
 // What simulations came to, for people and for programs.
 #pragma once
 
-#include "simulator/simulation.hpp"
+#include "policies/simulator/simulation.hpp"
 
 #include <span>
 #include <string>

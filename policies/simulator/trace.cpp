@@ -1,4 +1,4 @@
-#include "simulator/trace.hpp"
+#include "policies/simulator/trace.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // Small clusters of which everything can be said beforehand, and what holds of
 // any.
-#include "simulator/report.hpp"
-#include "simulator/simulation.hpp"
+#include "policies/simulator/report.hpp"
+#include "policies/simulator/simulation.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,4 @@
-#include "simulator/devices.hpp"
+#include "policies/simulator/devices.hpp"
 
 #include <algorithm>
 #include <utility>

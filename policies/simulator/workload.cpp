@@ -1,4 +1,4 @@
-#include "simulator/workload.hpp"
+#include "policies/simulator/workload.hpp"
 
 #include <algorithm>
 #include <charconv>

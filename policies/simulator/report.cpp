@@ -1,4 +1,4 @@
-#include "simulator/report.hpp"
+#include "policies/simulator/report.hpp"
 
 #include <nlohmann/json.hpp>
 
