@@ -21,8 +21,9 @@ public:
   /// From when this returns, changes are noticed anew: the mark by which they
   /// are asked for, larger than all before, never 0. Work goes on meanwhile.
   /// Whoever copies memory afterwards, and finds at rest that it did not change
-  /// since, has it as it is. Earlier marks stay good. Called as the device is:
-  /// by one thread. CUDA_ERROR_NOT_SUPPORTED where there is too much memory for
+  /// since, has it as it is. Earlier marks stay good. From any thread, one at a
+  /// time: it may take a while, and work waits for none of it for long.
+  /// CUDA_ERROR_NOT_SUPPORTED where there is too much memory for
   /// that, or the host does not allow it.
   virtual result<std::uint64_t> mark() = 0;
 

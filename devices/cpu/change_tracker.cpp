@@ -20,6 +20,9 @@ namespace {
 constexpr std::uint64_t granules_of_window = window_bytes / granule_bytes;
 /// Each may become a mapping of its own, and a process has 65530 of those.
 constexpr std::uint64_t most_watched = 16'384;
+/// The kernel changes the rights of a granule's pages in 60 us, and nobody of
+/// the process gets past a fault meanwhile.
+constexpr std::uint64_t granules_at_once = 8;
 /// Devices of a session, all in one process.
 constexpr std::size_t most_trackers = 64;
 
@@ -123,8 +126,8 @@ void change_tracker::remove(device_address address,
   set(address, bytes, 0);
 }
 
-bool change_tracker::protect(std::uint64_t first, std::uint64_t end,
-                             bool writable) noexcept {
+bool change_tracker::allow(std::uint64_t first, std::uint64_t end,
+                           bool writable) noexcept {
   return mprotect(reinterpret_cast<void*>(base_ + first * granule_bytes),
                   (end - first) * granule_bytes,
                   writable ? PROT_READ | PROT_WRITE : PROT_READ) == 0;
@@ -148,7 +151,7 @@ status change_tracker::watch() {
 }
 
 result<std::uint64_t> change_tracker::mark() {
-  auto lock = std::lock_guard{mutex_};
+  auto lock = std::unique_lock{mutex_};
   if (granules_ > most_watched)
     return fault{CUDA_ERROR_NOT_SUPPORTED,
                  "changes of memory: " + std::to_string(granules_) +
@@ -163,18 +166,32 @@ result<std::uint64_t> change_tracker::mark() {
   // First the mark: a handler that gave a granule back under the former one
   // sees that when it looks again.
   latest_ = before + 1;
-  for (std::uint64_t i = 0; i < end_; ++i) {
-    if (words()[i] != before)
-      continue;
-    auto first = i;
-    while (i < end_ && words()[i] == before)
-      ++i;
-    // What cannot be watched counts as written.
-    if (!protect(first, i, false))
-      for (auto k = first; k != i; ++k)
-        (void)reopen(k);
+  // What comes meanwhile counts as written after the mark.
+  auto end = end_;
+  for (std::uint64_t first = 0; first < end; first += granules_at_once) {
+    protect(first, std::min(first + granules_at_once, end), before);
+    // Whoever maps memory, or meets a fault, has a turn.
+    lock.unlock();
+    lock.lock();
   }
   return before + 1;
+}
+
+/// Takes the right to write from those of the granules that were last written
+/// after the mark `written`.
+void change_tracker::protect(std::uint64_t first, std::uint64_t end,
+                             std::uint32_t written) noexcept {
+  for (auto i = first; i < end; ++i) {
+    if (words()[i] != written)
+      continue;
+    auto from = i;
+    while (i < end && words()[i] == written)
+      ++i;
+    // What cannot be watched counts as written.
+    if (!allow(from, i, false))
+      for (auto k = from; k != i; ++k)
+        (void)reopen(k);
+  }
 }
 
 /// Whoever comes first; others do the same again, to no harm. A mark that was
@@ -184,7 +201,7 @@ bool change_tracker::reopen(std::uint64_t granule) noexcept {
   for (;;) {
     auto latest = latest_.load();
     words()[granule] = latest;
-    if (!protect(granule, granule + 1, true))
+    if (!allow(granule, granule + 1, true))
       return false;
     if (latest_ == latest)
       return true;

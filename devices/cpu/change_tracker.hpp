@@ -19,7 +19,7 @@ namespace vgpu::device::cpu {
 /// at any time, and so may nobody else: a system call that is to write there
 /// fails (EFAULT).
 ///
-/// add() and remove() may come from any thread, the rest of the calls from one.
+/// Thread-safe but for reserve(); one mark is made at a time.
 class change_tracker {
 public:
   change_tracker() = default;
@@ -38,10 +38,10 @@ public:
 
   /// change_unit::mark().
   result<std::uint64_t> mark();
-  /// change_unit::changed_since(). Thread-safe.
+  /// change_unit::changed_since().
   bool changed_since(device_address address, std::uint64_t mark) const noexcept;
 
-  /// change_unit::peek(). Thread-safe.
+  /// change_unit::peek().
   status peek(std::span<std::byte> into, device_address from) const;
 
   /// A thread's write at this address met a fault: true if it may go on. Safe
@@ -61,7 +61,9 @@ private:
            std::uint32_t to) noexcept;
   status watch();
   bool reopen(std::uint64_t granule) noexcept;
-  bool protect(std::uint64_t first, std::uint64_t end, bool writable) noexcept;
+  void protect(std::uint64_t first, std::uint64_t end,
+               std::uint32_t written) noexcept;
+  bool allow(std::uint64_t first, std::uint64_t end, bool writable) noexcept;
 
   device_address base_ = 0;
   mapping words_;
