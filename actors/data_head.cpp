@@ -24,6 +24,7 @@ void put(builder to, const attach& x) {
   a.setReplayUntil(x.replay_until);
   a.setRestore(x.restore);
   a.setCharged(x.charged);
+  a.setAdopt(x.adopt);
   auto list = a.initWaiting(static_cast<unsigned>(x.waiting.size()));
   for (unsigned i = 0; i < list.size(); ++i) {
     list[i].setCall(x.waiting[i].call.value);
@@ -108,6 +109,11 @@ void put(builder to, const checkpoint& x) {
 void put(builder to, const go_on&) {
   to.setGoOn();
 }
+void put(builder to, const checkpointing& x) {
+  auto c = to.initCheckpointing();
+  c.setOrder(x.order);
+  c.setPhase(static_cast<wire::Checkpointing::Phase>(x.now));
+}
 void put(builder to, const checkpointed& x) {
   auto c = to.initCheckpointed();
   c.setPosition(x.position);
@@ -145,7 +151,8 @@ attach get(wire::Attach::Reader x) {
              .replay_until = x.getReplayUntil(),
              .waiting = {},
              .restore = x.getRestore(),
-             .charged = x.getCharged()};
+             .charged = x.getCharged(),
+             .adopt = x.getAdopt()};
   for (auto w : x.getWaiting())
     out.waiting.push_back(
         {{w.getCall()}, static_cast<slot_index>(w.getSlot())});
@@ -246,6 +253,10 @@ result<body> get(reader x) {
     return body{state_part{x.getStatePart()}};
   case wire::DataHead::DIFFERS:
     return body{get(x.getDiffers())};
+  case wire::DataHead::CHECKPOINTING:
+    return body{checkpointing{
+        x.getCheckpointing().getOrder(),
+        static_cast<checkpointing::phase>(x.getCheckpointing().getPhase())}};
   }
   return fault{CUDA_ERROR_NOT_SUPPORTED,
                "a data-plane message of a kind unknown here"};

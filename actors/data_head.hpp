@@ -26,6 +26,7 @@ struct attach {
   std::vector<data::waiting> waiting;
   std::uint64_t restore = 0; // bytes of a state to begin with
   std::uint64_t charged = 0; // calls before it are in the account already
+  bool adopt = false;        // the state's file is the worker's
 };
 /// The payload is the log's bytes [from, to).
 struct calls {
@@ -75,6 +76,12 @@ struct checkpoint {
   std::uint64_t in_memory = 0; // with more device memory: on the disk
 };
 struct go_on {};
+/// How far a worker is with a checkpoint.
+struct checkpointing {
+  enum class phase : std::uint16_t { copying, stopping, resting };
+  std::uint64_t order = 0; // the checkpoint's
+  phase now = phase::copying;
+};
 struct checkpointed {
   std::uint64_t position = 0;
   std::uint64_t bytes = 0;   // of the state's file
@@ -101,9 +108,10 @@ struct differs {
   std::uint64_t total = 0;
 };
 
-using body = std::variant<attach, calls, keepalive, detach, progress, attached,
-                          answer, refused, checkpoint, go_on, checkpointed,
-                          not_checkpointed, state_wanted, state_part, differs>;
+using body =
+    std::variant<attach, calls, keepalive, detach, progress, attached, answer,
+                 refused, checkpoint, go_on, checkpointed, not_checkpointed,
+                 state_wanted, state_part, differs, checkpointing>;
 
 struct head {
   session_id session;

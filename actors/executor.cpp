@@ -62,6 +62,9 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
         dynamic_cast<device::value_unit*>(devices_[i].get()));
     sharing_units_.push_back(
         dynamic_cast<device::sharing_unit*>(devices_[i].get()));
+    change_units_.push_back(
+        dynamic_cast<device::change_unit*>(devices_[i].get()));
+    file_units_.push_back(dynamic_cast<device::file_unit*>(devices_[i].get()));
     devices_[i]->set_printer(
         [to = consoles_](console where, std::string_view text) {
           to->print(where, text);
@@ -70,7 +73,9 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
 }
 
 executor::~executor() {
-  // Devices first: their threads complete into what the rest owns.
+  // What looks at their memory, and then devices: their threads complete into
+  // what the rest owns.
+  copying_.reset();
   devices_.clear();
 }
 

@@ -13,7 +13,9 @@
 #include "actors/stream_order.hpp"
 #include "actors/vgpu_state.hpp"
 #include "actors/work_meter.hpp"
+#include "devices/change_unit.hpp"
 #include "devices/device.hpp"
+#include "devices/file_unit.hpp"
 #include "devices/memory_unit.hpp"
 #include "devices/sharing_unit.hpp"
 #include "devices/texture_unit.hpp"
@@ -32,6 +34,8 @@
 #include <vector>
 
 namespace vgpu {
+
+class kept_contents;
 
 /// Tells how far a log is no longer needed, while payloads are still being
 /// copied out of it. Thread-safe.
@@ -142,14 +146,36 @@ public:
   bool may_stop() const noexcept { return open_host_calls_ == 0; }
   /// Calls `then`, from any thread, when all work enqueued so far is done.
   void when_idle(std::function<void()> then);
-  /// Writes the session's state (schema/state.capnp) into an empty file: its
-  /// size. Only while all devices are idle and may_stop(). A fault where there
-  /// is something that cannot be described; nothing has changed then.
+  /// Writes the session's state (schema/state.capnp) into a file, in place of
+  /// what it holds: its size. Only while all devices are idle and may_stop(). A
+  /// fault where there is something that cannot be described; nothing has
+  /// changed then.
   result<std::uint64_t> capture(int file, bool compress);
   /// Makes what a state describes. Only before any call, and after the host
   /// window was mapped, or its shadow made. After a fault this executor is of
-  /// no use. The position at which the session goes on.
-  result<std::uint64_t> restore(int file);
+  /// no use. `adopt`: nobody else needs the file any more, and memory may
+  /// become what lies in it, unchecked. The position at which the session goes
+  /// on.
+  result<std::uint64_t> restore(int file, bool adopt = false);
+
+  // -- a state that is copied ahead (executor_capture.cpp)
+  // --------------------------------
+
+  /// Whether memory can be copied while calls are executed, and what changed
+  /// since is noticed.
+  bool copies_ahead() const;
+  /// Begins a state in this file, for finish_copy() in place of capture(), not
+  /// compressed. Where it is a file of which the contents were kept, what did
+  /// not change since stays; any other is emptied. `keep`: it will be kept up
+  /// again. copy_on() is called now, and whenever `ring` was, from any thread.
+  status begin_copy(int file, bool keep, std::function<void()> ring);
+  /// True when what changes is so little, or so much, that the session should
+  /// stand still for the rest. After a fault the copy is to be abandoned.
+  result<bool> copy_on();
+  /// As capture(), of what is left.
+  result<std::uint64_t> finish_copy();
+  void abandon_copy() noexcept { copying_.reset(); }
+  bool copies() const noexcept { return copying_ != nullptr; }
 
 private:
   friend struct call_dispatch;
@@ -159,6 +185,7 @@ private:
   struct health;
   struct unheard;
   struct capturing;
+  struct copying;
   struct restoring;
   struct recovery;
 
@@ -172,6 +199,7 @@ private:
                     bool in_turn);
   void count(const call_traffic& x);
   status describable() const;
+  std::map<device_address, std::uint64_t> contents_of(std::size_t device) const;
   template <class F>
   status look_through(std::size_t device, memory_id memory, std::uint64_t bytes,
                       F f);
@@ -186,6 +214,8 @@ private:
   std::vector<std::unique_ptr<work_meter>> work_meters_;
   std::vector<device::value_unit*> value_units_;     // likewise
   std::vector<device::sharing_unit*> sharing_units_; // likewise
+  std::vector<device::change_unit*> change_units_;   // likewise
+  std::vector<device::file_unit*> file_units_;       // likewise
   std::vector<vgpu_state> states_;
   std::vector<stream_order> orders_;
   replayed_waits replayed_waits_;
@@ -215,6 +245,9 @@ private:
   std::atomic<std::uint64_t> replayed_{0};
   bool recovers_ = false;
   std::shared_ptr<recovery> recovery_;
+  /// Of the files that are kept up, the latest last.
+  std::vector<std::shared_ptr<kept_contents>> kept_;
+  std::shared_ptr<copying> copying_;
   std::shared_ptr<health> health_;
   /// Null until the session shares something.
   std::unique_ptr<share_broker> broker_;

@@ -1,15 +1,19 @@
 // What an executor shares with what it enqueued: it outlives the call.
 #pragma once
 
+#include "actors/device_wait.hpp"
 #include "actors/executor.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <string_view>
 
 namespace vgpu {
@@ -97,5 +101,42 @@ struct executor::health {
     return lost.load() == 0;
   }
 };
+
+/// Contents under way between devices and a state, at most.
+inline constexpr std::uint64_t state_batch_bytes = std::uint64_t{32} << 20;
+
+inline std::string hex_of(std::uint64_t x) {
+  char out[32];
+  std::snprintf(out, sizeof(out), "0x%llx", static_cast<unsigned long long>(x));
+  return out;
+}
+
+/// Shows physical memory at addresses that the program does not use, and
+/// calls `f(address, offset, bytes)` for one part of it after the other: it may
+/// enqueue copies there.
+template <class F>
+status executor::look_through(std::size_t device, memory_id memory,
+                              std::uint64_t bytes, F f) {
+  auto& unit = *memory_units_[device];
+  auto at = states_[device].free_place(bytes);
+  if (!at)
+    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                 "no addresses are free to look at physical memory " +
+                     std::to_string(memory.value)};
+  if (auto ok = unit.map_memory(*at, bytes, memory); !ok)
+    return ok;
+  auto ok = unit.set_access(*at, bytes, memory_access::read_write);
+  for (std::uint64_t offset = 0; ok && offset != bytes;) {
+    auto part = std::min(bytes - offset, state_batch_bytes);
+    ok = f(*at + offset, offset, part);
+    // Also after a fault: what was enqueued before it may still run.
+    auto idle = wait_for(*devices_[device], "copies of physical memory");
+    if (ok)
+      ok = idle;
+    offset += part;
+  }
+  auto gone = unit.unmap_memory(*at, bytes);
+  return ok ? gone : ok;
+}
 
 } // namespace vgpu

@@ -1,4 +1,4 @@
-// A session's state: described, and made again (schema/state.capnp).
+// A session's state, made again (schema/state.capnp).
 #include "actors/device_wait.hpp"
 #include "actors/executor.hpp"
 #include "actors/executor_shared.hpp"
@@ -12,28 +12,6 @@
 namespace vgpu {
 
 namespace {
-
-/// Contents under way between device and file, at most.
-constexpr std::uint64_t batch_bytes = std::uint64_t{32} << 20;
-
-std::string hex(std::uint64_t x) {
-  char out[32];
-  std::snprintf(out, sizeof(out), "0x%llx", static_cast<unsigned long long>(x));
-  return out;
-}
-
-/// Calls `f(address, bytes)` for each piece of a range.
-template <class F>
-status each_piece(std::uint64_t address, std::uint64_t bytes, F f) {
-  while (bytes != 0) {
-    auto piece = std::min(bytes, state_chunk_bytes);
-    if (auto ok = f(address, piece); !ok)
-      return ok;
-    address += piece;
-    bytes -= piece;
-  }
-  return {};
-}
 
 fault wrong(const std::string& what) {
   return {CUDA_ERROR_INVALID_VALUE,
@@ -76,245 +54,16 @@ void executor::when_idle(std::function<void()> then) {
     });
 }
 
-/// Whether all there is can be described.
-status executor::describable() const {
-  auto refuse = [](const std::string& what) {
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 "the session cannot be moved: " + what};
-  };
-  if (auto error = health_->error.load(); error != 0)
-    return refuse("its work ended in CUDA error " + std::to_string(error));
-  if (lost() != CUDA_SUCCESS)
-    return refuse("its device is lost");
-  if (living_.shares())
-    return refuse("it shares GPU memory or events with another process");
-  if (!may_stop())
-    return refuse("a host function has not returned yet");
-  for (auto& state : states_)
-    for (auto& [id, memory] : state.memories())
-      if (!memory.named)
-        return refuse("physical memory " + std::to_string(id.value) +
-                      " is mapped, and was released");
-  for (auto& state : states_)
-    for (auto& [id, texture] : state.textures())
-      if (!state.audit_texture(texture.what))
-        return refuse("texture object " + std::to_string(id.value) +
-                      " outlives its array");
-  for (std::size_t d = 0; d < states_.size(); ++d)
-    for (auto& [id, module] : states_[d].modules())
-      for (auto& x : module.globals)
-        if (x.address - (first_window + d * window_bytes) >= window_bytes)
-          return refuse("its GPU's driver chose where its variables lie, and "
-                        "would choose other places: " +
-                        x.name + " at " + hex(x.address));
-  return {};
-}
-
-/// Shows physical memory at addresses that the program does not use, and
-/// calls `f(address, offset, bytes)` for one part of it after the other: it may
-/// enqueue copies there.
-template <class F>
-status executor::look_through(std::size_t device, memory_id memory,
-                              std::uint64_t bytes, F f) {
-  auto& unit = *memory_units_[device];
-  auto at = states_[device].free_place(bytes);
-  if (!at)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 "no addresses are free to look at physical memory " +
-                     std::to_string(memory.value)};
-  if (auto ok = unit.map_memory(*at, bytes, memory); !ok)
-    return ok;
-  auto ok = unit.set_access(*at, bytes, memory_access::read_write);
-  for (std::uint64_t offset = 0; ok && offset != bytes;) {
-    auto part = std::min(bytes - offset, batch_bytes);
-    ok = f(*at + offset, offset, part);
-    // Also after a fault: what was enqueued before it may still run.
-    auto idle = wait_for(*devices_[device], "copies of physical memory");
-    if (ok)
-      ok = idle;
-    offset += part;
-  }
-  auto gone = unit.unmap_memory(*at, bytes);
-  return ok ? gone : ok;
-}
-
-// -- describing
-// -------------------------------------------------------------------
-
-/// One capture.
-struct executor::capturing {
-  executor& self;
-  state_writer to;
-  state_index index{};
-  std::vector<std::byte> room{};
-  struct piece {
-    std::uint64_t address;
-    std::span<std::byte> bytes;
-  };
-  std::vector<piece> batch{};
-  std::size_t used = 0;
-
-  status images() {
-    for (auto& [digest, bytes] : self.images_) {
-      state_image out{digest, bytes.size(), {}};
-      auto ok = each_piece(0, bytes.size(), [&](auto at, auto size) -> status {
-        auto chunk = to.add(at, std::span{bytes}.subspan(at, size));
-        if (!chunk)
-          return chunk.why();
-        out.chunks.push_back(*chunk);
-        return {};
-      });
-      if (!ok)
-        return ok;
-      index.images.push_back(std::move(out));
-    }
-    return {};
-  }
-
-  status write_batch(device::device& from, std::vector<state_chunk>& into) {
-    if (auto ok = wait_for(from, "copies for a state"); !ok)
-      return ok;
-    for (auto& x : batch) {
-      auto chunk = to.add(x.address, x.bytes);
-      if (!chunk)
-        return chunk.why();
-      into.push_back(*chunk);
-    }
-    batch.clear();
-    used = 0;
-    return {};
-  }
-
-  status memory(device::device& from, std::uint64_t address,
-                std::uint64_t bytes) {
-    return each_piece(address, bytes, [&](auto at, auto size) -> status {
-      if (used + size > room.size())
-        if (auto ok = write_batch(from, index.memory); !ok)
-          return ok;
-      auto into = std::span{room}.subspan(used, size);
-      used += size;
-      batch.push_back({at, into});
-      return from.enqueue_read(legacy_stream, into, at, [](CUresult) {});
-    });
-  }
-
-  status device_memory(std::size_t d) {
-    auto& from = *self.devices_[d];
-    auto& state = self.states_[d];
-    for (auto& [address, bytes] : state.allocations())
-      if (auto ok = memory(from, address, bytes); !ok)
-        return ok;
-    std::map<device_address, std::uint64_t> variables;
-    for (auto& [id, module] : state.modules())
-      for (auto& x : module.globals) {
-        variables[x.address] = x.bytes;
-        index.globals.push_back(
-            {static_cast<std::uint32_t>(d), id, x.name, x.address, x.bytes});
-      }
-    for (auto& x : self.kept_for_good_[d])
-      variables[x.address] = x.bytes;
-    for (auto& [address, bytes] : variables)
-      if (auto ok = memory(from, address, bytes); !ok)
-        return ok;
-    return write_batch(from, index.memory);
-  }
-
-  /// Each once, whether it is mapped several times or nowhere.
-  status placed_memory(std::size_t d) {
-    auto& from = *self.devices_[d];
-    for (auto& [id, what] : self.states_[d].memories()) {
-      state_placed out{static_cast<std::uint32_t>(d), id, {}};
-      auto all = self.look_through(
-          d, id, what.bytes, [&](auto at, auto offset, auto bytes) -> status {
-            std::vector<state_chunk> chunks;
-            if (auto ok = memory(from, at, bytes); !ok)
-              return ok;
-            if (auto ok = write_batch(from, chunks); !ok)
-              return ok;
-            for (auto& x : chunks) {
-              x.address = x.address - at + offset;
-              if (x.form != chunk_form::zero)
-                out.chunks.push_back(x);
-            }
-            return {};
-          });
-      if (!all)
-        return all;
-      index.placed.push_back(std::move(out));
-    }
-    return {};
-  }
-
-  /// Pinned memory of a program elsewhere, as kernels see it here. Of one on
-  /// this host it is the program's own.
-  status host_memory() {
-    if (self.host_shadow_.size() == 0)
-      return {};
-    for (auto& [number, words] : self.living_.calls()) {
-      auto ok = status{};
-      auto add = [&]<class Call>(const Call& x, std::uint8_t) {
-        if constexpr (Call::id == call::number::host_alloc)
-          ok = each_piece(x.address, x.bytes, [&](auto at, auto size) {
-            auto chunk =
-                to.add(at, {reinterpret_cast<const std::byte*>(at), size});
-            if (!chunk)
-              return status{chunk.why()};
-            index.memory.push_back(*chunk);
-            return status{};
-          });
-      };
-      if (auto decoded = call::decode(words, add); !decoded)
-        return decoded;
-      if (!ok)
-        return ok;
-    }
-    return {};
-  }
-
-  result<std::uint64_t> run() {
-    index.position = self.position_;
-    index.calls = self.calls();
-    {
-      std::lock_guard guard{self.consoles_->lock};
-      index.consoles = self.consoles_->positions;
-    }
-    index.devices = static_cast<std::uint32_t>(self.devices_.size());
-    index.living.assign(self.living_.calls().begin(),
-                        self.living_.calls().end());
-    room.resize(batch_bytes);
-    auto ok = images();
-    for (std::size_t d = 0; ok && d < self.devices_.size(); ++d) {
-      auto times = self.times_[d].capture(*self.devices_[d]);
-      if (!times)
-        return times.why();
-      for (auto& x : *times)
-        index.events.emplace_back(static_cast<std::uint32_t>(d), x);
-      ok = device_memory(d);
-      if (ok)
-        ok = placed_memory(d);
-    }
-    if (ok)
-      ok = host_memory();
-    if (!ok)
-      return ok.why();
-    return to.finish(index);
-  }
-};
-
-result<std::uint64_t> executor::capture(int file, bool compress) {
-  if (auto ok = describable(); !ok)
-    return ok.why();
-  capturing it{.self = *this, .to{file, compress}};
-  return it.run();
-}
-
 // -- making
 // -----------------------------------------------------------------------
 
 struct executor::restoring {
   executor& self;
   state_reader from;
+  /// Memory may become what lies in this file; -1 where it may not.
+  int adopted = -1;
   std::uint64_t under_way = 0;
+  std::vector<state_chunk> to_adopt{};
 
   const state_index& index() const { return from.index(); }
 
@@ -377,7 +126,7 @@ struct executor::restoring {
       if (found == there.end())
         return fault{CUDA_ERROR_NOT_SUPPORTED,
                      "variable " + x.name + " of the program lies at " +
-                         hex(x.address) +
+                         hex_of(x.address) +
                          ", and this device puts it elsewhere; restore the "
                          "session on a device of the former kind"};
     }
@@ -426,29 +175,69 @@ struct executor::restoring {
       return host_chunk(x);
     auto where = find(x);
     if (!where)
-      return wrong("contents at " + hex(x.address) +
+      return wrong("contents at " + hex_of(x.address) +
                    ", where nothing is allocated");
     if (where->fresh && x.form == chunk_form::zero)
       return {};
+    if (may_adopt(x, where->device)) {
+      to_adopt.push_back(x);
+      return {};
+    }
+    return write(x, where->device);
+  }
+
+  status write(const state_chunk& x, std::size_t device) {
     auto bytes = std::make_shared<std::vector<std::byte>>(x.bytes);
     if (auto ok = from.read(x, *bytes); !ok)
       return ok;
-    auto& to = *self.devices_[where->device];
+    auto& to = *self.devices_[device];
     if (auto ok = to.enqueue_write(legacy_stream, x.address, *bytes, bytes);
         !ok)
       return ok;
     under_way += x.bytes;
-    if (under_way < batch_bytes)
+    if (under_way < state_batch_bytes)
       return {};
     under_way = 0;
     return wait_for(to, "copies of a state");
+  }
+
+  bool may_adopt(const state_chunk& x, std::size_t device) const {
+    constexpr std::uint64_t page = 4096;
+    return adopted >= 0 && self.file_units_[device] != nullptr &&
+           x.form == chunk_form::raw && x.bytes == granule_bytes &&
+           x.address % granule_bytes == 0 && x.offset % page == 0;
+  }
+
+  /// The state's file becomes memory, in as few pieces as it lies there.
+  status adopt() {
+    if (!to_adopt.empty())
+      for (auto& device : self.devices_)
+        if (auto ok = wait_for(*device, "copies of a state"); !ok)
+          return ok;
+    for (auto first = to_adopt.begin(); first != to_adopt.end();) {
+      auto end = std::next(first);
+      while (end != to_adopt.end() &&
+             end->address - first->address == end->offset - first->offset &&
+             end->address == std::prev(end)->address + granule_bytes)
+        ++end;
+      auto device = (first->address - first_window) / window_bytes;
+      auto bytes = static_cast<std::uint64_t>(end - first) * granule_bytes;
+      auto ok = self.file_units_[device]->adopt(first->address, bytes, adopted,
+                                                first->offset);
+      // Then it is copied, as any other.
+      for (; !ok && first != end; ++first)
+        if (auto written = write(*first, device); !written)
+          return written;
+      first = end;
+    }
+    return {};
   }
 
   status memory() {
     for (auto& x : index().memory)
       if (auto ok = chunk(x); !ok)
         return ok;
-    return {};
+    return adopt();
   }
 
   /// Into memory that was just made, and is zero.
@@ -527,12 +316,14 @@ struct executor::restoring {
   }
 };
 
-result<std::uint64_t> executor::restore(int file) {
+result<std::uint64_t> executor::restore(int file, bool adopt) {
   auto from = state_reader::open(file);
   if (!from)
     return from.why();
   auto before = std::exchange(sink_, std::make_shared<unheard>());
-  restoring it{.self = *this, .from = std::move(*from)};
+  restoring it{.self = *this,
+               .from = std::move(*from),
+               .adopted = adopt && lies_in_memory(file) ? file : -1};
   auto ok = it.run();
   sink_ = std::move(before);
   if (!ok)

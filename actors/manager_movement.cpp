@@ -10,8 +10,8 @@ namespace vgpu {
 
 namespace {
 
-/// For a client to stop a worker and take its state.
-constexpr auto pause_within = std::chrono::seconds{40};
+/// For a client to have the memory copied, stop the worker and take its state.
+constexpr auto pause_within = std::chrono::minutes{21};
 
 std::string name(const session_record& x) {
   return "vGPU " + std::to_string(x.vgpu.value);

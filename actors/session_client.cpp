@@ -1,7 +1,7 @@
 #include "actors/session_client.hpp"
 
-#include "actors/fence.hpp"
 #include "actors/guest_codec.hpp"
+#include "actors/host.hpp"
 #include "actors/session_client_forwarding.hpp"
 #include "schema/call_codec.hpp"
 
@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 namespace vgpu {
 
@@ -267,6 +266,7 @@ void session_client::serve(const control::lease& lease) {
   suspected_ = false;
   if (!fence())
     return suspect("the worker of the former epoch may still run");
+  look_at_former();
   worker_ = unique_fd{};
   forwarding_.reset();
   auto& header = area_->header();
@@ -297,29 +297,6 @@ void session_client::serve(const control::lease& lease) {
   }
   if (!std::exchange(greeted_, true))
     welcome();
-}
-
-/// Ends the worker of the former epoch, or waits until its lease has run out.
-bool session_client::fence() {
-  if (!former_ || former_->epoch == lease_->epoch)
-    return true;
-  if (former_->worker.host == host_) {
-    auto ended = end_worker(former_->worker.guest_socket, 5000ms);
-    if (!ended)
-      spdlog::error("session {}: {}", lease_->session.value, ended.why().what);
-    return ended.ok();
-  }
-  // One that handed over its state and was let go executes nothing.
-  if (let_go_)
-    return true;
-  // Elsewhere it stops by itself, a lease's term after it last heard of us. Of
-  // a client that died before us we know no better than now.
-  constexpr auto margin = 50ms;
-  auto last =
-      last_contact_ == clock::time_point{} ? clock::now() : last_contact_;
-  // What is waited for is nothing but time.
-  std::this_thread::sleep_until(last + options_.lease_term + margin);
-  return true;
 }
 
 /// There is nothing left to serve the program from: it gets a CUDA error from
@@ -427,10 +404,12 @@ bool session_client::attach_mapped() {
   descriptors.push_back(doorbell_.get());
   if (held_)
     descriptors.push_back(held_->file.get());
-  auto sent = send_packet(
-      socket->get(),
-      data::encode({lease_->session, lease_->epoch, make_attach(0)}),
-      descriptors);
+  auto hello = make_attach(0);
+  // A snapshot stays the newest until the next.
+  hello.adopt = held_ && !held_->snapshot;
+  auto sent = send_packet(socket->get(),
+                          data::encode({lease_->session, lease_->epoch, hello}),
+                          descriptors);
   if (!sent)
     return false;
   worker_ = std::move(*socket);

@@ -58,8 +58,7 @@ struct session_client_options {
   std::chrono::milliseconds keepalive_every{100};
   /// After so long without a keepalive, a worker has stopped by itself.
   std::chrono::milliseconds lease_term{400};
-  /// How long a worker may take to come to a call's boundary and describe its
-  /// session.
+  /// How long a worker may take to come to a call's boundary.
   std::chrono::milliseconds pause_within{30'000};
   /// A state of more bytes lies on a disk, not in memory: one that is suspended
   /// in `state_dir`, a snapshot where the program made room for it.
@@ -135,6 +134,7 @@ private:
   // a session that moves (session_client_state.cpp)
   void pause(const control::pause_session& order);
   void take_movement(const data::head& head, unique_fd file);
+  void on(const data::checkpointing& x);
   void on(const data::checkpointed& x, unique_fd file);
   void on(const data::state_part& x, const parcel_ptr& in);
   void on(const data::state_wanted& x);
@@ -142,6 +142,7 @@ private:
   void look_at_movement();
   bool waits_before(std::uint64_t position) const;
   void hold_state();
+  void look_at_former();
   status spill(unique_fd& file, std::uint64_t bytes) const;
   void cancel_movement(const std::string& why);
   void tell_worker(data::body what);
@@ -161,8 +162,7 @@ private:
   void note_sharing();
   void begin_movement(bool snapshot);
   void begin_snapshot();
-  std::uint64_t written() const;
-  std::chrono::milliseconds stops_within() const;
+  std::chrono::milliseconds phase_within() const;
   status receive_snapshot(data::checkpointed& x);
   void keep_snapshot();
   void report_snapshot(std::uint64_t bytes, std::chrono::nanoseconds pause);
@@ -216,26 +216,31 @@ private:
   struct movement {
     clock::time_point began;
     std::uint64_t order = 0;
+    /// What its worker is at, and since when; nothing until it says so.
+    std::optional<data::checkpointing::phase> phase{};
+    clock::time_point since;
+    clock::time_point stands;  // since when calls are not executed
+    bool copied_ahead = false; // and its worker will keep its file up
     std::optional<data::checkpointed> stopped;
     std::optional<state_inflow> inflow; // from a worker elsewhere
     unique_fd file;                     // from one on this host
     bool snapshot = false;              // the worker goes on where it is
     // Of a snapshot: where it goes, in memory or on the disk.
     std::array<std::size_t, 2> places{};
-    std::uint64_t written_before = 0; // what lay there
   };
   /// A state that no worker has yet taken over.
   struct held_state {
     unique_fd file;
     std::uint64_t bytes = 0;
     std::uint64_t position = 0;
-    clock::time_point began; // when its worker was asked to stop
+    clock::time_point began; // when its worker stopped
     bool snapshot = false;   // calls were made since
     unsigned tries = 0;      // workers that were to make it again
   };
   std::optional<movement> movement_;
   std::optional<held_state> held_;
-  bool let_go_ = false; // the worker that the state is of serves no more
+  bool let_go_ = false; // the worker that the state is of serves no more:
+  epoch gave_way_;      // that of this epoch
   bool woken_ = false;  // the manager knows that the program calls
 
   clock::time_point next_snapshot_{};

@@ -12,7 +12,6 @@
 #include <spdlog/spdlog.h>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,12 +30,8 @@ constexpr auto told_every = 60s;
 constexpr std::chrono::milliseconds soonest_retry = 200ms;
 constexpr std::chrono::milliseconds latest_retry = 10s;
 /// For one part of the time that snapshots take the devices, they have so many
-/// parts for the program.
+/// parts for the program. Its host has as long as one takes in all.
 constexpr int work_per_pause = 9;
-/// For a worker to come to a call's boundary, so that nobody else of the
-/// program's waits for long, and then to write what there is.
-constexpr std::chrono::milliseconds rest_within = 5s;
-constexpr std::chrono::milliseconds written_within = 10min;
 /// Workers that try to make a state again before something else is tried.
 constexpr unsigned most_tries = 2;
 
@@ -139,7 +134,7 @@ void session_client::note_filling() {
 
 void session_client::begin_movement(bool snapshot) {
   movement_.emplace();
-  movement_->began = clock::now();
+  movement_->began = movement_->since = movement_->stands = clock::now();
   movement_->order =
       static_cast<std::uint64_t>(movement_->began.time_since_epoch().count());
   movement_->snapshot = snapshot;
@@ -151,7 +146,6 @@ void session_client::begin_snapshot() {
   auto taken = newest == 0 ? 1 : newest - 1;
   movement_->places = {state_places::other(taken, false),
                        state_places::other(taken, true)};
-  movement_->written_before = written();
   data::checkpoint order{.compress = false,
                          .go_on = true,
                          .order = movement_->order,
@@ -165,24 +159,6 @@ void session_client::begin_snapshot() {
       worker_.get(),
       data::encode({lease_->session, lease_->epoch, std::move(order)}),
       descriptors);
-}
-
-/// How much there is in the places that the worker may write to.
-std::uint64_t session_client::written() const {
-  std::uint64_t bytes = 0;
-  for (auto place : movement_->places)
-    if (struct stat info{}; ::fstat(places_.at(place), &info) == 0)
-      bytes += static_cast<std::uint64_t>(info.st_size);
-  return bytes;
-}
-
-/// How long the worker may take until it says that it has stopped.
-std::chrono::milliseconds session_client::stops_within() const {
-  if (!movement_->snapshot || !worker_)
-    return options_.pause_within;
-  return written() == movement_->written_before
-             ? std::min(rest_within, options_.pause_within)
-             : written_within;
 }
 
 /// Of a worker elsewhere, part by part, while it works on.
@@ -210,17 +186,22 @@ void session_client::keep_snapshot() {
   if (state->index().position != what.position ||
       what.position > header.tail.load())
     return give_up_snapshot("its state is of another call", false);
-  // From here on it is the one; what it replaces is given back.
+  // From here on it is the one; what it replaces is given back, unless the next
+  // will be written there soon, and what did not change need not be.
   header.newest.store(static_cast<std::uint32_t>(place + 1));
   area_->publish_covered(what.position);
+  auto kept = worker_ && movement_->copied_ahead &&
+              specification_.protection == control::protection::snapshot;
   for (std::size_t i = 0; i < state_places::count; ++i)
-    if (i != place && places_.at(i) >= 0)
+    if (i != place && places_.at(i) >= 0 &&
+        !(kept && i == state_places::other(place, what.on_disk)))
       (void)::ftruncate(places_.at(i), 0);
   std::chrono::nanoseconds pause{what.pause_ns};
+  auto now = clock::now();
+  auto at_rest = std::clamp<std::chrono::nanoseconds>(pause, 0s, 60s);
   next_snapshot_ = std::max(
-      movement_->began + std::chrono::milliseconds{specification_.snapshot_ms},
-      clock::now() + work_per_pause *
-                         std::clamp<std::chrono::nanoseconds>(pause, 0s, 60s));
+      {movement_->began + std::chrono::milliseconds{specification_.snapshot_ms},
+       now + work_per_pause * at_rest, now + (now - movement_->began)});
   look_at_filling();
   snapshot_trouble_.clear();
   retry_after_ = soonest_retry;
@@ -257,7 +238,10 @@ void session_client::report_snapshot(std::uint64_t bytes,
 /// The session runs on, under the snapshot before, if there is one.
 void session_client::give_up_snapshot(const std::string& why, bool lasting) {
   auto now = clock::now();
+  auto copies =
+      movement_ && movement_->phase == data::checkpointing::phase::copying;
   auto took = movement_ ? now - movement_->began : 0s;
+  auto stood = movement_ && !copies ? now - movement_->stands : 0s;
   if (movement_)
     tell_worker(data::go_on{});
   if (std::exchange(snapshot_trouble_, why) != why) {
@@ -269,10 +253,11 @@ void session_client::give_up_snapshot(const std::string& why, bool lasting) {
                                              "; its journal grows on"));
   }
   next_snapshot_ =
-      now + (fills_ ? retry_after_
-                    : std::max<clock::duration>(
-                          std::chrono::milliseconds{specification_.snapshot_ms},
-                          work_per_pause * took));
+      now + (fills_
+                 ? retry_after_
+                 : std::max<clock::duration>(
+                       {std::chrono::milliseconds{specification_.snapshot_ms},
+                        took, work_per_pause * stood}));
   retry_after_ = std::min(2 * retry_after_, latest_retry);
   // Before the program stands still for ever.
   if (lasting && fills_ && uncovered() > area_->log_capacity() / 4 * 3 &&

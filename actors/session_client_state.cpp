@@ -1,4 +1,5 @@
 // A session whose state is taken from one worker and given to another.
+#include "actors/fence.hpp"
 #include "actors/session_client_forwarding.hpp"
 #include "actors/state_file.hpp"
 
@@ -7,9 +8,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <thread>
+
 namespace vgpu {
 
 namespace {
+
+using namespace std::chrono_literals;
 
 double milliseconds_since(std::chrono::steady_clock::time_point when) {
   using milliseconds = std::chrono::duration<double, std::milli>;
@@ -52,11 +57,37 @@ void session_client::pause(const control::pause_session& order) {
 void session_client::take_movement(const data::head& head, unique_fd file) {
   if (auto* x = std::get_if<data::differs>(&head.body))
     on(*x);
+  else if (auto* phase = std::get_if<data::checkpointing>(&head.body))
+    on(*phase);
   else if (auto* stopped = std::get_if<data::checkpointed>(&head.body))
     on(*stopped, std::move(file));
   else if (auto* why = std::get_if<data::not_checkpointed>(&head.body))
     movement_ && movement_->snapshot ? give_up_snapshot(why->why, true)
                                      : cancel_movement(why->why);
+}
+
+void session_client::on(const data::checkpointing& x) {
+  if (!movement_ || x.order != movement_->order)
+    return;
+  movement_->phase = x.now;
+  movement_->since = clock::now();
+  if (x.now == data::checkpointing::phase::copying)
+    movement_->copied_ahead = true;
+  if (x.now == data::checkpointing::phase::stopping)
+    movement_->stands = movement_->since;
+}
+
+/// How long the worker may take for what it is at: not long while the program
+/// waits.
+std::chrono::milliseconds session_client::phase_within() const {
+  using phase = data::checkpointing::phase;
+  constexpr std::chrono::milliseconds written_within = 10min;
+  constexpr std::chrono::milliseconds rest_within = 5s;
+  if (movement_->phase == phase::copying || movement_->phase == phase::resting)
+    return written_within;
+  return movement_->snapshot && worker_
+             ? std::min(rest_within, options_.pause_within)
+             : options_.pause_within;
 }
 
 void session_client::on(const data::checkpointed& x, unique_fd file) {
@@ -112,11 +143,12 @@ void session_client::look_at_movement() {
     return cancel_movement("its worker does not answer any more");
   // The worker of a snapshot goes on: what is left takes what it takes.
   auto goes_on = movement_->snapshot && movement_->stopped;
-  auto limit = stops_within();
-  if (!goes_on && clock::now() - movement_->began > limit) {
+  auto limit = phase_within();
+  if (!goes_on && clock::now() - movement_->since > limit) {
     auto why = "it does not come to rest within " +
                std::to_string(limit.count()) +
-               " ms; a kernel or a host function of the program takes longer";
+               " ms; a kernel or a host function of the program takes longer, "
+               "or there is too much memory";
     return movement_->snapshot ? give_up_snapshot(why, true)
                                : cancel_movement(why);
   }
@@ -178,9 +210,10 @@ void session_client::hold_state() {
   held_->file = std::move(file);
   held_->bytes = stopped.bytes;
   held_->position = stopped.position;
-  held_->began = movement_->began;
+  held_->began = movement_->stands;
   movement_.reset();
   let_go_ = true;
+  gave_way_ = lease_->epoch;
   woken_ = false;
   tell_worker(data::detach{});
   worker_ = unique_fd{};
@@ -204,6 +237,49 @@ void session_client::on(const data::state_wanted& x) {
   last_contact_ = clock::now();
   if (forwarding_->socket.send(out) != link_socket::sent::yes)
     forwarding_->attached = false;
+}
+
+/// Ends the worker of the former epoch, or waits until its lease has run out.
+bool session_client::fence() {
+  if (!former_ || former_->epoch == lease_->epoch)
+    return true;
+  // One that handed over its state and was let go executes nothing, however
+  // long it takes to give its memory back.
+  if (let_go_ && former_->epoch == gave_way_)
+    return true;
+  if (former_->worker.host == host_) {
+    auto ended = end_worker(former_->worker.guest_socket, 5000ms);
+    if (!ended)
+      spdlog::error("session {}: {}", lease_->session.value, ended.why().what);
+    return ended.ok();
+  }
+  // Nothing was sent to those that were to follow it.
+  if (let_go_)
+    return true;
+  // Elsewhere it stops by itself, a lease's term after it last heard of us. Of
+  // a client that died before us we know no better than now.
+  constexpr auto margin = 50ms;
+  auto last =
+      last_contact_ == clock::time_point{} ? clock::now() : last_contact_;
+  // What is waited for is nothing but time.
+  std::this_thread::sleep_until(last + options_.lease_term + margin);
+  return true;
+}
+
+/// The last that a worker said which is gone now: if it began with the state
+/// that is held, what it was given may have become its memory, and is no state
+/// any more.
+void session_client::look_at_former() {
+  while (worker_ && held_ && !held_->snapshot) {
+    auto in = receive_packet(worker_.get());
+    if (!in || !*in || (*in)->closed)
+      return;
+    auto head = data::decode((*in)->words);
+    if (!head || !std::holds_alternative<data::attached>(head->body))
+      continue;
+    held_.reset();
+    let_go_ = false;
+  }
 }
 
 /// A worker serves the session: if it began with a state, that is used up.

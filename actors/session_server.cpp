@@ -119,8 +119,9 @@ void session_server::wait() {
   // now and then.
   constexpr unsigned rounds_unpolled = 64;
   ready_ = {};
-  if (guest_here_ && !no_turn_ && gait_ == gait::running &&
-      ++unpolled_ < rounds_unpolled && spin())
+  auto runs = gait_ == gait::running || gait_ == gait::copying;
+  if (guest_here_ && !no_turn_ && runs && ++unpolled_ < rounds_unpolled &&
+      spin())
     return;
   unpolled_ = 0;
   sleep();
@@ -324,8 +325,9 @@ void session_server::attach_guest(packet& hello, unique_fd socket) {
   if (auto ok = adopt_log(hello, restores); !ok)
     return refuse(ok.why().what);
   if (restores)
-    if (auto ok = restore(
-            hello.descriptors[session_area::descriptor_count + 1].get());
+    if (auto ok =
+            restore(hello.descriptors[session_area::descriptor_count + 1].get(),
+                    x->adopt);
         !ok)
       return refuse(ok.why().what);
   go_on();

@@ -92,10 +92,15 @@ private:
   void stop(const data::checkpoint& x, std::vector<unique_fd> files);
   void go_on();
   bool takes_calls();
+  status begin_copying();
+  void copy_on();
+  void stop_calls();
+  void tell_phase(data::checkpointing::phase now);
   void look_settled();
   void take_state();
+  result<std::uint64_t> write_state();
   status choose_file();
-  status restore(int file);
+  status restore(int file, bool adopt);
   void begin_inflow(std::uint64_t bytes);
   void on(const data::state_wanted& x);
   void on(const data::state_part& x, const parcel_ptr& in);
@@ -190,9 +195,9 @@ private:
   bool answer_told_ = true;
 
   /// At a call's boundary: whether calls are executed.
-  enum class gait { running, stopping, settling, stopped };
+  enum class gait { running, copying, stopping, settling, stopped };
   gait gait_ = gait::running;
-  data::checkpoint wanted_;       // while it stops or stands
+  data::checkpoint wanted_;       // while it does not run
   std::vector<unique_fd> places_; // of the client's, where it wants the state
   bool on_disk_ = false;          // it goes to the second of them
   std::shared_ptr<std::atomic<bool>> settled_;

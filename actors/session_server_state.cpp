@@ -7,9 +7,6 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-
 namespace vgpu {
 
 /// To the client, wherever it is.
@@ -28,13 +25,25 @@ void session_server::stop(const data::checkpoint& x,
                           std::vector<unique_fd> files) {
   if (gait_ != gait::running)
     return;
-  gait_ = gait::stopping;
   wanted_ = x;
   places_ = std::move(files);
+  state_ = unique_fd{};
+  // What is to be compressed has no place that it could keep.
+  if (x.compress || !exec_->copies_ahead())
+    return stop_calls();
+  if (auto ok = begin_copying(); !ok) {
+    spdlog::info("session {}: nothing is copied ahead: {}",
+                 options_.session.value, ok.why().what);
+    exec_->abandon_copy();
+    return stop_calls();
+  }
+  gait_ = gait::copying;
+  tell_phase(data::checkpointing::phase::copying);
 }
 
 void session_server::go_on() {
   gait_ = gait::running;
+  exec_->abandon_copy();
   settled_.reset();
   places_.clear();
   state_ = unique_fd{};
@@ -42,12 +51,44 @@ void session_server::go_on() {
 
 /// A host function that has its turn before it needs a later call to end.
 bool session_server::takes_calls() {
-  return inflow_ ? false
-                 : gait_ == gait::running ||
-                       (gait_ == gait::stopping && !exec_->may_stop());
+  if (inflow_)
+    return false;
+  return gait_ == gait::running || gait_ == gait::copying ||
+         (gait_ == gait::stopping && !exec_->may_stop());
+}
+
+void session_server::tell_phase(data::checkpointing::phase now) {
+  tell_client(data::checkpointing{wanted_.order, now});
+}
+
+/// A snapshot's file is written again by the one after the next.
+status session_server::begin_copying() {
+  auto again = wanted_.go_on && !places_.empty();
+  if (auto ok = choose_file(); !ok)
+    return ok;
+  return exec_->begin_copy(state_.get(), again, [this] { ring(); });
+}
+
+void session_server::copy_on() {
+  auto ready = exec_->copy_on();
+  if (ready && !*ready)
+    return;
+  if (!ready) {
+    spdlog::warn("session {}: its memory cannot be copied ahead: {}",
+                 options_.session.value, ready.why().what);
+    exec_->abandon_copy();
+  }
+  stop_calls();
+}
+
+void session_server::stop_calls() {
+  gait_ = gait::stopping;
+  tell_phase(data::checkpointing::phase::stopping);
 }
 
 void session_server::look_settled() {
+  if (gait_ == gait::copying)
+    copy_on();
   if (gait_ == gait::stopping && exec_->may_stop()) {
     gait_ = gait::settling;
     settled_ = std::make_shared<std::atomic<bool>>(false);
@@ -60,23 +101,33 @@ void session_server::look_settled() {
     take_state();
 }
 
-/// An empty file for the state. The one that a client names is emptied here,
-/// not there: an order that was given up may have been writing it until now.
+/// The state's file, if there is none yet.
 status session_server::choose_file() {
+  if (state_)
+    return {};
   on_disk_ = places_.size() > 1 && exec_->used_bytes() > wanted_.in_memory;
-  if (places_.empty()) {
-    auto file = make_state_memory();
-    if (!file)
-      return file.why();
-    state_ = std::move(*file);
+  if (!places_.empty()) {
+    state_ = std::move(places_[on_disk_ ? 1 : 0]);
     return {};
   }
-  state_ = std::move(places_[on_disk_ ? 1 : 0]);
-  if (::ftruncate(state_.get(), 0) != 0)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 std::string{"the program's room for a snapshot is gone: "} +
-                     std::strerror(errno)};
+  auto file = make_state_memory();
+  if (!file)
+    return file.why();
+  state_ = std::move(*file);
   return {};
+}
+
+/// What was copied ahead is completed. Where that does not work, as on a host
+/// that lets nobody look at memory, all is copied now.
+result<std::uint64_t> session_server::write_state() {
+  if (exec_->copies()) {
+    auto bytes = exec_->finish_copy();
+    if (bytes)
+      return bytes;
+    spdlog::info("session {}: its copied state cannot be completed: {}",
+                 options_.session.value, bytes.why().what);
+  }
+  return exec_->capture(state_.get(), wanted_.compress);
 }
 
 void session_server::take_state() {
@@ -87,12 +138,13 @@ void session_server::take_state() {
     tell_client(data::not_checkpointed{why});
   };
   auto began = clock::now();
+  tell_phase(data::checkpointing::phase::resting);
   if (auto ok = choose_file(); !ok)
     return refuse(ok.why().what);
   known_ = progress();
   stand_in_.leave();
   auto before = exec_->device_time();
-  auto bytes = exec_->capture(state_.get(), wanted_.compress);
+  auto bytes = write_state();
   exec_->charge_apart(exec_->device_time() - before);
   stand_in_.back();
   if (!bytes)
@@ -119,13 +171,13 @@ void session_server::take_state() {
     state_ = unique_fd{};
 }
 
-status session_server::restore(int file) {
+status session_server::restore(int file, bool adopt) {
   if (!broken_.empty())
     return fault{CUDA_ERROR_UNKNOWN, broken_};
   known_ = progress();
   stand_in_.leave();
   exec_->begin_recovery();
-  auto position = exec_->restore(file);
+  auto position = exec_->restore(file, adopt);
   stand_in_.back();
   if (!position) {
     broken_ =
@@ -184,7 +236,7 @@ void session_server::on(const data::state_part& x, const parcel_ptr& in) {
     return send(client_, data::refused{ok.why().what});
   if (!inflow_->complete())
     return ask_for_state();
-  auto done = restore(inflow_->file());
+  auto done = restore(inflow_->file(), false);
   inflow_.reset();
   if (!done)
     return send(client_, data::refused{done.why().what});

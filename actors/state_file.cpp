@@ -310,9 +310,39 @@ result<unique_fd> make_state_memory() {
   return fd;
 }
 
-state_writer::state_writer(int fd, bool compress)
+bool lies_in_memory(int fd) {
+  // Others have no seals.
+  return ::fcntl(fd, F_GET_SEALS) >= 0;
+}
+
+status begin_state(int fd, std::uint64_t bytes) {
+  constexpr std::array<std::byte, sizeof(file_header)> none{};
+  if (auto ok = write_at(fd, 0, none); !ok)
+    return ok;
+  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
+    return trouble("begin it anew");
+  return {};
+}
+
+status store_contents(int fd, state_chunk& what,
+                      std::span<const std::byte> bytes) {
+  auto before = what.form;
+  what.hash = XXH3_64bits(bytes.data(), bytes.size());
+  what.form = all_zero(bytes) ? chunk_form::zero : chunk_form::raw;
+  what.stored = what.form == chunk_form::zero ? 0 : what.bytes;
+  if (what.form == chunk_form::raw)
+    return write_at(fd, what.offset, bytes);
+  // A disk that knows of no holes keeps the bytes: nobody reads them.
+  if (before == chunk_form::raw)
+    (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                      static_cast<off_t>(what.offset),
+                      static_cast<off_t>(bytes.size()));
+  return {};
+}
+
+state_writer::state_writer(int fd, bool compress, std::uint64_t from)
     : fd_(fd), compressor_(compress ? ZSTD_createCCtx() : nullptr),
-      end_(sizeof(file_header)) {
+      end_(std::max<std::uint64_t>(from, sizeof(file_header))) {
   if (compress)
     scratch_.resize(ZSTD_compressBound(state_chunk_bytes));
 }

@@ -71,13 +71,26 @@ struct state_index {
 
 /// An anonymous file in memory, for a state.
 result<unique_fd> make_state_memory();
+/// Whether a file is one in memory, whose pages can be mapped for good.
+bool lies_in_memory(int fd);
 
-/// Writes a state into an empty file. One thread.
+/// Makes a file one that is no state, and that has `bytes` bytes, of which
+/// those behind the header stay as they are.
+status begin_state(int fd, std::uint64_t bytes);
+
+/// Writes contents to the place in the file that `what` names; where they are
+/// zero, the file gives its pages there back. What else it says of them (form,
+/// hash) becomes theirs.
+status store_contents(int fd, state_chunk& what,
+                      std::span<const std::byte> bytes);
+
+/// Writes a state into an empty file, or into one with contents up to a place.
+/// One thread.
 class state_writer {
 public:
   /// The file must outlive it. `compress`: chunks are stored compressed where
-  /// that makes them a good deal smaller.
-  state_writer(int fd, bool compress);
+  /// that makes them a good deal smaller. `from`: what is written goes behind.
+  state_writer(int fd, bool compress, std::uint64_t from = 0);
   ~state_writer();
   state_writer(const state_writer&) = delete;
   state_writer& operator=(const state_writer&) = delete;

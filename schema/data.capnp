@@ -78,6 +78,8 @@ struct DataHead {
     # Both ways; the payload is the file's bytes from here on.
     differs @16 :Differs;
     # worker -> client: what a replay brought differently.
+    checkpointing @17 :Checkpointing;
+    # worker -> client: how far it is with a checkpoint.
   }
 }
 
@@ -92,6 +94,20 @@ struct Checkpoint {
   # is known by it.
   inMemory @3 :UInt64;
   # A session with more bytes of device memory is described on the disk.
+}
+struct Checkpointing {
+  order @0 :UInt64;
+  # The checkpoint's.
+  phase @1 :Phase;
+
+  enum Phase {
+    copying @0;
+    # Memory is copied, calls are executed.
+    stopping @1;
+    # No further call is executed.
+    resting @2;
+    # Its devices stand still, and what is left is written.
+  }
 }
 struct Checkpointed {
   position @0 :UInt64;
@@ -128,6 +144,8 @@ struct Attach {
   charged @5 :UInt64;
   # Calls before this number are in the session's account already: what they
   # take now is not charged.
+  adopt @6 :Bool;
+  # The state's file is the worker's from the answer on, and may be its memory.
 }
 struct Waiting {
   call @0 :UInt64;

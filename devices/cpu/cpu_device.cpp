@@ -1,6 +1,9 @@
 #include "devices/cpu/cpu_device.hpp"
 
+#include "devices/change_unit.hpp"
+#include "devices/cpu/adopted_files.hpp"
 #include "devices/cpu/boxes.hpp"
+#include "devices/cpu/change_tracker.hpp"
 #include "devices/cpu/engine.hpp"
 #include "devices/cpu/launch_check.hpp"
 #include "devices/cpu/leaving_granules.hpp"
@@ -13,11 +16,13 @@
 #include "devices/cpu/shared_memory.hpp"
 #include "devices/cpu/texture_store.hpp"
 #include "devices/cpu/value_watch.hpp"
+#include "devices/file_unit.hpp"
 #include "devices/memory_unit.hpp"
 #include "devices/meter.hpp"
 #include "devices/sharing_unit.hpp"
 #include "devices/texture_unit.hpp"
 #include "devices/value_unit.hpp"
+#include "schema/round_up.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -54,6 +59,8 @@ class cpu_device final : public device,
                          public memory_unit,
                          public value_unit,
                          public sharing_unit,
+                         public change_unit,
+                         public file_unit,
                          public meter {
 public:
   cpu_device(const cpu_options& options, std::uint64_t quota)
@@ -93,7 +100,7 @@ public:
     if (auto ok = memory_.reserve(base); !ok)
       return ok;
     modules_.place_from(base + device_placed_offset);
-    return {};
+    return changes_.reserve(base);
   }
 
   status map(device_address address, std::uint64_t bytes) override {
@@ -113,12 +120,12 @@ public:
       auto t = std::make_shared<task>();
       t->always = true;
       t->start = [this, address, bytes](auto finish) {
-        if (!memory_.back(address, bytes))
+        if (!back(address, bytes))
           set_error(CUDA_ERROR_OUT_OF_MEMORY);
         finish();
       };
       scheduler_->fence(std::move(t), before);
-    } else if (auto ok = memory_.back(address, bytes); !ok) {
+    } else if (auto ok = back(address, bytes); !ok) {
       return ok;
     }
     for (auto g = address; g != address + bytes; g += granule_bytes)
@@ -140,7 +147,10 @@ public:
     used_ -= bytes;
     auto t = std::make_shared<task>();
     t->always = true;
-    t->start = [this, address, bytes, self = t.get()](auto finish) {
+    t->start = [this, address, bytes, self = t.get(),
+                adopted = adopted_.take(address, bytes)](auto finish) {
+      changes_.remove(address, bytes);
+      adopted_files::empty(adopted);
       memory_.release(address, bytes);
       leaving_.erase(address, bytes, self);
       finish();
@@ -202,6 +212,8 @@ public:
                                        std::uint64_t bytes) override {
     if (auto ok = check_range("share", address, bytes); !ok)
       return ok.why();
+    auto first = address / granule_bytes * granule_bytes;
+    changes_.remove(first, round_up(address + bytes, granule_bytes) - first);
     return shared_.share(address, bytes);
   }
   status import_memory(memory_id id, std::uint64_t bytes,
@@ -213,6 +225,29 @@ public:
   }
   status import_event(event_id id, const shared_object& from) override {
     return scheduler_->import(id, from);
+  }
+
+  // -- contents that are kept elsewhere ---------------------------------------
+
+  result<std::uint64_t> mark() override { return changes_.mark(); }
+  bool changed_since(device_address address,
+                     std::uint64_t mark) const noexcept override {
+    return changes_.changed_since(address, mark);
+  }
+  status peek(std::span<std::byte> into, device_address from) const override {
+    return changes_.peek(into, from);
+  }
+  status adopt(device_address address, std::uint64_t bytes, int file,
+               std::uint64_t offset) override {
+    if (!memory_.in_window(address, bytes))
+      return invalid("adopt: " + hex(address) +
+                     " and its bytes are not whole granules of the window");
+    if (auto ok = check_range("adopt", address, bytes); !ok)
+      return ok;
+    if (auto ok = adopted_.map(address, bytes, file, offset); !ok)
+      return ok;
+    changes_.add(address, bytes);
+    return {};
   }
 
   // -- arrays, textures and surfaces ------------------------------------------
@@ -487,12 +522,20 @@ public:
   }
 
 private:
+  status back(device_address address, std::uint64_t bytes) {
+    auto ok = memory_.back(address, bytes);
+    if (ok)
+      changes_.add(address, bytes);
+    return ok;
+  }
+
   /// A granule of module variables; at once when no work can know it.
   void give_back(device_address granule, bool was_used) {
     if (was_used) {
       (void)unmap(granule, granule_bytes);
       return;
     }
+    changes_.remove(granule, granule_bytes);
     memory_.release(granule, granule_bytes);
     mapped_.erase(granule);
     used_ -= granule_bytes;
@@ -636,6 +679,8 @@ private:
   std::atomic<CUresult> error_ = CUDA_SUCCESS;
   std::atomic<bool> lost_ = false;
   memory_map memory_;
+  change_tracker changes_;
+  adopted_files adopted_;
   physical_store physical_{memory_};
   shared_memory shared_{memory_};
   std::set<device_address> mapped_; // granules, as the caller sees them

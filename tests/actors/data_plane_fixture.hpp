@@ -93,6 +93,8 @@ struct world {
   // Of workers that are started from now on:
   std::uint32_t drift = 0;
   std::size_t device_count = 1;
+  bool watches = false; // its devices notice changes,
+  bool blind = false;   // and cannot be looked at
   // The session's client would end a worker that runs in this very process.
   std::string other_host = "elsewhere";
 
@@ -150,10 +152,16 @@ struct world {
     BOOST_REQUIRE(in.wait([&] { return in.opened != nullptr; }));
   }
 
+  std::unique_ptr<device::device> make_device() const {
+    if (watches)
+      return std::make_unique<test::watching_device>(loading, drift, blind);
+    return std::make_unique<test::plain_device>(loading, drift);
+  }
+
   running_worker start_worker(std::uint64_t epoch, bool same_host) {
     std::vector<std::unique_ptr<device::device>> devices;
     for (std::size_t i = 0; i < device_count; ++i)
-      devices.push_back(std::make_unique<test::plain_device>(loading, drift));
+      devices.push_back(make_device());
     auto name = "vgpu-test-" + std::to_string(::getpid()) + "-" +
                 std::to_string(epoch) + "-" + std::to_string(actors.size());
     link_options bind;

@@ -153,6 +153,26 @@ BOOST_AUTO_TEST_CASE(a_session_moves_without_a_replay) {
       [](auto& x) { return x.kind == "session-replayed"; }));
 }
 
+// Mapped: what is forwarded is compressed, and nothing of it is copied ahead.
+BOOST_AUTO_TEST_CASE(a_session_is_copied_ahead_or_at_rest) {
+  for (auto sight : {false, true}) {
+    world it;
+    it.watches = true;
+    it.blind = !sight;
+    auto first = it.begin(transport::automatic, true);
+    for (int i = 0; i < 100; ++i)
+      it.add(3);
+    BOOST_TEST(it.read_counter() == 300u);
+    BOOST_TEST(it.pause(1) == "");
+    wait_for(first);
+    it.drift = 1000;
+    it.lease(2, it.start_worker(2, true));
+    BOOST_TEST(it.read_counter() == 300u);
+    BOOST_TEST(!it.in.has<control::event>(
+        [](auto& x) { return x.kind == "session-replayed"; }));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_large_state_lies_on_a_disk_without_a_name) {
   state_memory = 0;
   auto first = begin(transport::forwarded, false);

@@ -4,6 +4,7 @@
 // may give other results than another. Loading a module may be held up.
 #pragma once
 
+#include "devices/change_unit.hpp"
 #include "devices/device.hpp"
 
 #include <sys/mman.h>
@@ -160,6 +161,31 @@ private:
   device_address base_ = 0;
   std::map<device_address, mapping> memory_;
   vgpu::device::printer printer_;
+};
+
+/// A plain device that notices changes, or that says so and lets nobody look at
+/// its memory. It tells of each granule that it may have changed.
+class watching_device final : public plain_device,
+                              public vgpu::device::change_unit {
+public:
+  watching_device(std::shared_ptr<gate> loading, std::uint32_t drift,
+                  bool blind)
+      : plain_device(std::move(loading), drift), blind_(blind) {}
+
+  result<std::uint64_t> mark() override { return ++marks_; }
+  bool changed_since(device_address, std::uint64_t) const noexcept override {
+    return true;
+  }
+  status peek(std::span<std::byte> into, device_address from) const override {
+    if (blind_)
+      return fault{CUDA_ERROR_OPERATING_SYSTEM, "nobody may look"};
+    std::memcpy(into.data(), reinterpret_cast<const void*>(from), into.size());
+    return {};
+  }
+
+private:
+  bool blind_;
+  std::uint64_t marks_ = 0;
 };
 
 } // namespace vgpu::test

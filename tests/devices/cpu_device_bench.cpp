@@ -1,9 +1,11 @@
 // How fast the cpu device executes: lane-instructions per second and core.
+#include "devices/change_unit.hpp"
 #include "devices/cpu/cpu_device.hpp"
 #include "devices/cpu/probe.hpp"
 
 #include <benchmark/benchmark.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <fstream>
@@ -24,11 +26,11 @@ void check(const status& x) {
 
 class bench_device {
 public:
-  explicit bench_device(unsigned threads)
-      : dev{device::open_cpu_device({0, std::uint64_t{1} << 30, threads},
-                                    std::uint64_t{1} << 30)} {
+  explicit bench_device(unsigned threads,
+                        std::uint64_t bytes = std::uint64_t{64} << 20)
+      : dev{device::open_cpu_device({0, 2 * bytes, threads}, 2 * bytes)} {
     check(dev->reserve_window(base));
-    check(dev->map(base, std::uint64_t{64} << 20));
+    check(dev->map(base, bytes));
     auto in = std::ifstream{DEVICE_CODE "/kernels.ptx", std::ios::binary};
     auto text = std::string{std::istreambuf_iterator<char>{in}, {}};
     auto got = dev->load_module({1}, std::as_bytes(std::span{text}));
@@ -133,6 +135,31 @@ void launch_and_wait(benchmark::State& state) {
   }
 }
 BENCHMARK(launch_and_wait)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+// What it costs to watch 4 GiB: a mark after all of it was written, or the
+// writes to each of its granules after a mark.
+void watching(benchmark::State& state, bool marks) {
+  constexpr auto bytes = std::uint64_t{4} << 30;
+  auto d = bench_device{1, bytes};
+  auto& changes = dynamic_cast<device::change_unit&>(*d.dev);
+  std::memset(reinterpret_cast<void*>(base), 1, bytes);
+  for (auto _ : state) {
+    auto began = std::chrono::steady_clock::now();
+    benchmark::DoNotOptimize(changes.mark());
+    auto marked = std::chrono::steady_clock::now();
+    for (std::uint64_t at = 0; at < bytes; at += granule_bytes)
+      *reinterpret_cast<volatile int*>(base + at) = 1;
+    auto written = std::chrono::steady_clock::now();
+    auto took = marks ? marked - began : written - marked;
+    state.SetIterationTime(std::chrono::duration<double>{took}.count());
+  }
+}
+BENCHMARK_CAPTURE(watching, mark, true)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(watching, first_writes, false)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
 
 } // namespace
 
