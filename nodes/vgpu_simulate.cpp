@@ -2,11 +2,11 @@
 #include "nodes/balance_option.hpp"
 #include "nodes/placement_option.hpp"
 #include "nodes/vgpu_commands.hpp"
-#include "schema/sizes.hpp"
 #include "policies/simulator/report.hpp"
 #include "policies/simulator/simulation.hpp"
 #include "policies/simulator/trace.hpp"
 #include "policies/simulator/workload.hpp"
+#include "schema/sizes.hpp"
 
 #include <cerrno>
 #include <cstring>

@@ -2,10 +2,10 @@
 
 #include "policies/admission.hpp"
 #include "policies/placement_index.hpp"
-#include "policies/wishes.hpp"
 #include "policies/simulator/devices.hpp"
 #include "policies/simulator/guests.hpp"
 #include "policies/simulator/waiting_queue.hpp"
+#include "policies/wishes.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,8 +1,8 @@
 // Traces that nobody recorded.
 #pragma once
 
-#include "schema/fault.hpp"
 #include "policies/simulator/trace.hpp"
+#include "schema/fault.hpp"
 
 #include <cstdint>
 #include <string>
