@@ -150,6 +150,16 @@ handle_table<event>& events() {
   return table;
 }
 
+namespace {
+
+/// Whether a handle means a stream of whichever context is current.
+bool is_default(CUstream handle) {
+  return handle == nullptr || handle == CU_STREAM_LEGACY ||
+         handle == CU_STREAM_PER_THREAD;
+}
+
+} // namespace
+
 stream* find_stream(context& in, CUstream handle, bool per_thread) {
   if (handle == nullptr)
     return per_thread ? &own_stream(in) : in.legacy.get();
@@ -161,15 +171,15 @@ stream* find_stream(context& in, CUstream handle, bool per_thread) {
 }
 
 CUresult find_usable_stream(CUstream handle, bool per_thread, stream*& out) {
-  if (auto* named = streams().find(handle); named != nullptr) [[likely]] {
-    out = named;
-    return usable(&named->owner);
+  if (!is_default(handle)) {
+    out = streams().find(handle);
+    return out == nullptr ? CUDA_ERROR_INVALID_HANDLE : usable(&out->owner);
   }
   auto* current = current_context();
-  if (auto why = usable(current); why != CUDA_SUCCESS)
-    return why;
-  out = find_stream(*current, handle, per_thread);
-  return out == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  auto why = usable(current);
+  if (why == CUDA_SUCCESS) [[likely]]
+    out = find_stream(*current, handle, per_thread);
+  return why;
 }
 
 std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority) {
