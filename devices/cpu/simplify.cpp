@@ -169,18 +169,13 @@ private:
     out.back().what.o[fa] = truth;
     out.push_back(operation("join", 0));
 
-    auto moved = std::vector<std::uint32_t>(instrs_.size() + 1);
+    leave_out(chosen, instrs_, label_at_);
     auto beginning = static_cast<std::uint32_t>(out.size());
-    for (auto i = std::size_t{0}; i < instrs_.size(); ++i) {
-      moved[i] = static_cast<std::uint32_t>(out.size());
-      if (!chosen[i])
-        out.push_back(instrs_[i]);
-    }
-    moved.back() = static_cast<std::uint32_t>(out.size());
     for (auto& at : label_at_)
-      at = moved[at];
+      at += beginning;
     label_at_.push_back(0);
     label_at_.push_back(beginning);
+    out.insert(out.end(), instrs_.begin(), instrs_.end());
     // For liveness: whoever leaves the kernel comes back to its beginning with
     // the next block. So the results, and only they, keep their places.
     for (auto& x : out)
@@ -199,6 +194,14 @@ private:
 };
 
 } // namespace
+
+std::vector<bool> labelled(const std::vector<pending>& instrs,
+                           const std::vector<std::uint32_t>& label_at) {
+  auto out = std::vector<bool>(instrs.size() + 1);
+  for (auto at : label_at)
+    out[at] = true;
+  return out;
+}
 
 void leave_out(const std::vector<bool>& which, std::vector<pending>& instrs,
                std::vector<std::uint32_t>& label_at) {
@@ -224,9 +227,7 @@ void write_specials_in_place(std::vector<pending>& instrs,
   auto uses = std::vector<std::uint32_t>(values.size());
   for (auto& x : instrs)
     each_operand(x, [&](std::size_t id, bool) { ++uses[id]; });
-  auto is_label = std::vector<bool>(instrs.size() + 1);
-  for (auto at : label_at)
-    is_label[at] = true;
+  const auto is_label = labelled(instrs, label_at);
   auto gone = std::vector<bool>(instrs.size());
   for (auto i = std::size_t{0}; i + 1 < instrs.size(); ++i) {
     auto& to = instrs[i].what.o[fd];

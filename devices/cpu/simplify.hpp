@@ -8,6 +8,10 @@
 
 namespace vgpu::device::cpu {
 
+/// For each instruction, and for the end, whether a label leads there.
+std::vector<bool> labelled(const std::vector<pending>& instrs,
+                           const std::vector<std::uint32_t>& label_at);
+
 /// Leaves out some instructions, of which none is guarded; labels go on leading
 /// where they led.
 void leave_out(const std::vector<bool>& which, std::vector<pending>& instrs,

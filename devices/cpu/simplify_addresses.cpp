@@ -68,12 +68,10 @@ public:
 
   void run() {
     count_writes();
-    auto label = std::vector<bool>(instrs_.size() + 1);
-    for (auto at : label_at_)
-      label[at] = true;
+    const auto is_label = labelled(instrs_, label_at_);
     auto changed = false;
     for (auto i = std::size_t{0}; i < instrs_.size(); ++i) {
-      stretch_ += label[i] ? 1 : 0;
+      stretch_ += is_label[i] ? 1 : 0;
       changed = visit(instrs_[i]) || changed;
     }
     if (changed)

@@ -17,10 +17,34 @@ pattern pattern_of(const A* a, unsigned step) {
                           : pattern::other;
 }
 
+// The addresses of an access: one in a register of each lane, and an offset.
+template <class S>
+struct direct {
+  using space = S;
+  using A = typename S::address;
+  const A* address;
+  u64 offset;
+
+  direct(warp& w, const instr* in)
+      : address{reg<A>(w, in, fa)}, offset{u64(in->imm)} {}
+
+  u64 first() const { return u64(A(address[0] + A(offset))); }
+  pattern pattern_of(unsigned bytes) const {
+    return first() % bytes == 0 ? cpu::VGPU_LEVEL::pattern_of(address, bytes)
+                                : pattern::other;
+  }
+  /// Calls what takes every lane's address and an offset from all of them.
+  template <class F>
+  const instr* apply(F f) const {
+    return f(address, offset);
+  }
+};
+
 // The addresses of an access to global memory: a base, the same for all lanes,
 // and an index times a size for each, as kernels reach the elements of arrays.
 template <class I>
 struct indexed {
+  using space = global_space;
   const I* index;
   u64 base; // of the first lane that takes part
   s64 scale;
@@ -41,9 +65,12 @@ struct indexed {
       return pattern::other;
     return how;
   }
-  void fill(u64* out) const {
+  template <class F>
+  const instr* apply(F f) const {
+    alignas(64) u64 all[lanes];
     for (auto l = 0u; l < lanes; ++l)
-      out[l] = base + u64(s64(index[l]) * scale);
+      all[l] = base + u64(s64(index[l]) * scale);
+    return f(all, u64{0});
   }
 };
 

@@ -121,45 +121,28 @@ load_lanes(warp& w, const instr* in, const A* a, u64 offset,
   return in + 1;
 }
 
-template <class T, unsigned N, class S>
+template <class T, unsigned N, class At>
 const instr* load(warp& w, const instr* in) {
-  using A = typename S::address;
-  constexpr auto bytes = unsigned{sizeof(T) * N};
-  auto a = reg<A>(w, in, fa);
-  auto offset = u64(in->imm);
-  auto d = destinations<T, N>{w, in};
-  if (w.mask == all_lanes) [[likely]] {
-    auto first = u64(A(a[0] + A(offset)));
-    auto how = first % bytes == 0 ? pattern_of(a, bytes) : pattern::other;
-    if ((how == pattern::coalesced && load_row<T, N, S>(w, in, first, d)) ||
-        (how == pattern::same && load_point<T, N, S>(w, first, d)))
-      return in + 1;
-  }
-  return load_lanes<T, N, S>(w, in, a, offset, d);
-}
-
-// As load, with an address that is made of a base and an index of elements.
-template <class T, unsigned N, class I>
-const instr* load_indexed(warp& w, const instr* in) {
-  auto at = indexed<I>{w, in};
+  using S = typename At::space;
+  auto at = At{w, in};
   auto d = destinations<T, N>{w, in};
   if (w.mask == all_lanes) [[likely]] {
     auto how = at.pattern_of(sizeof(T) * N);
     if ((how == pattern::coalesced &&
-         load_row<T, N, global_space>(w, in, at.first(), d)) ||
-        (how == pattern::same &&
-         load_point<T, N, global_space>(w, at.first(), d)))
+         load_row<T, N, S>(w, in, at.first(), d)) ||
+        (how == pattern::same && load_point<T, N, S>(w, at.first(), d)))
       return in + 1;
   }
-  alignas(64) u64 a[lanes];
-  at.fill(a);
-  return load_lanes<T, N, global_space>(w, in, a, 0, d);
+  return at.apply([&](auto a, u64 offset) {
+    return load_lanes<T, N, S>(w, in, a, offset, d);
+  });
 }
 
 // A table, and laid out as one.
 // clang-format off
 #define ACCESS(T, n, N, space, S, aw)                                          \
-  op_entry{"ld." space #n "." #N, &load<T, N, S>, load_signature<T, N, aw>},
+  op_entry{"ld." space #n "." #N, &load<T, N, direct<S>>,                      \
+           load_signature<T, N, aw>},
 #define ACCESS_ALL(space, S, aw)                                               \
   ACCESS(u8, 1, 1, space, S, aw)                                               \
   ACCESS(u8, 1, 2, space, S, aw)                                               \
@@ -175,9 +158,9 @@ const instr* load_indexed(warp& w, const instr* in) {
   ACCESS(u64, 8, 4, space, S, aw)
 
 #define INDEXED(T, n, N)                                                       \
-  op_entry{"ld.index.s32." #n "." #N, &load_indexed<T, N, s32>,                \
+  op_entry{"ld.index.s32." #n "." #N, &load<T, N, indexed<s32>>,               \
            index_load_signature<T, N>},                                        \
-  op_entry{"ld.index.u32." #n "." #N, &load_indexed<T, N, u32>,                \
+  op_entry{"ld.index.u32." #n "." #N, &load<T, N, indexed<u32>>,               \
            index_load_signature<T, N>},
 
 static const op_entry ops[] = {

@@ -79,40 +79,25 @@ template <class T, unsigned N, class S, class A>
   return in + 1;
 }
 
-template <class T, unsigned N, class S>
+template <class T, unsigned N, class At>
 const instr* store(warp& w, const instr* in) {
-  using A = typename S::address;
-  constexpr auto bytes = unsigned{sizeof(T) * N};
-  auto a = reg<A>(w, in, fa);
-  auto offset = u64(in->imm);
-  auto s = sources<T, N>{w, in};
-  if (w.mask == all_lanes) [[likely]] {
-    auto first = u64(A(a[0] + A(offset)));
-    if (first % bytes == 0 && pattern_of(a, bytes) == pattern::coalesced &&
-        store_row<T, N, S>(w, first, s))
-      return in + 1;
-  }
-  return store_lanes<T, N, S>(w, in, a, offset, s);
-}
-
-// As store, with an address that is made of a base and an index of elements.
-template <class T, unsigned N, class I>
-const instr* store_indexed(warp& w, const instr* in) {
-  auto at = indexed<I>{w, in};
+  using S = typename At::space;
+  auto at = At{w, in};
   auto s = sources<T, N>{w, in};
   if (w.mask == all_lanes &&
       at.pattern_of(sizeof(T) * N) == pattern::coalesced &&
-      store_row<T, N, global_space>(w, at.first(), s)) [[likely]]
+      store_row<T, N, S>(w, at.first(), s)) [[likely]]
     return in + 1;
-  alignas(64) u64 a[lanes];
-  at.fill(a);
-  return store_lanes<T, N, global_space>(w, in, a, 0, s);
+  return at.apply([&](auto a, u64 offset) {
+    return store_lanes<T, N, S>(w, in, a, offset, s);
+  });
 }
 
 // A table, and laid out as one.
 // clang-format off
 #define ACCESS(T, n, N, space, S, aw)                                          \
-  op_entry{"st." space #n "." #N, &store<T, N, S>, store_signature<T, N, aw>},
+  op_entry{"st." space #n "." #N, &store<T, N, direct<S>>,                     \
+           store_signature<T, N, aw>},
 #define ACCESS_ALL(space, S, aw)                                               \
   ACCESS(u8, 1, 1, space, S, aw)                                               \
   ACCESS(u8, 1, 2, space, S, aw)                                               \
@@ -128,9 +113,9 @@ const instr* store_indexed(warp& w, const instr* in) {
   ACCESS(u64, 8, 4, space, S, aw)
 
 #define INDEXED(T, n, N)                                                       \
-  op_entry{"st.index.s32." #n "." #N, &store_indexed<T, N, s32>,               \
+  op_entry{"st.index.s32." #n "." #N, &store<T, N, indexed<s32>>,              \
            index_store_signature<T, N>},                                       \
-  op_entry{"st.index.u32." #n "." #N, &store_indexed<T, N, u32>,               \
+  op_entry{"st.index.u32." #n "." #N, &store<T, N, indexed<u32>>,              \
            index_store_signature<T, N>},
 
 static const op_entry ops[] = {
