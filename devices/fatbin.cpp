@@ -15,7 +15,7 @@ namespace vgpu::device {
 
 namespace {
 
-using bytes = std::span<const std::byte>;
+using byte_span = std::span<const std::byte>;
 
 constexpr std::uint32_t container_magic = 0xBA55ED50;
 constexpr std::uint16_t kind_ptx = 1;
@@ -36,7 +36,7 @@ struct entry {
   std::uint32_t arch = 0;
   std::uint64_t flags = 0;
   std::uint64_t plain_size = 0; // 0: stored as it is
-  bytes payload;
+  byte_span payload;
 };
 
 result<std::string> unpack(const entry& x) {
@@ -62,7 +62,7 @@ result<std::string> unpack(const entry& x) {
   return out;
 }
 
-result<entry> parse_entry(bytes rest) {
+result<entry> parse_entry(byte_span rest) {
   auto kind = read<std::uint16_t>(rest, 0);
   auto header = read<std::uint32_t>(rest, 4);
   auto stored = read<std::uint64_t>(rest, 8);
@@ -80,7 +80,7 @@ result<entry> parse_entry(bytes rest) {
 }
 
 /// Whether an ELF cubin has code: a device-link cubin has none.
-bool has_code(bytes elf) {
+bool has_code(byte_span elf) {
   auto section_offset = read<std::uint64_t>(elf, 0x28);
   auto section_size = read<std::uint16_t>(elf, 0x3a);
   auto section_count = read<std::uint16_t>(elf, 0x3c);
@@ -104,7 +104,7 @@ bool has_code(bytes elf) {
   return false;
 }
 
-bool is_elf(bytes image) {
+bool is_elf(byte_span image) {
   auto magic = read<std::uint32_t>(image, 0);
   return magic && *magic == 0x464c457f;
 }
@@ -128,7 +128,7 @@ std::uint32_t rank(const entry& x, unsigned arch) {
 
 /// Calls `f` with each entry until it returns a fault.
 template <class F>
-status each_entry(bytes image, F f) {
+status each_entry(byte_span image, F f) {
   auto header = read<std::uint16_t>(image, 6);
   auto size = read<std::uint64_t>(image, 8);
   if (!size || *header < 16 || *header > image.size() ||
@@ -156,7 +156,7 @@ struct content {
   bool device_runtime = false;
 };
 
-result<content> read_container(bytes image, unsigned arch) {
+result<content> read_container(byte_span image, unsigned arch) {
   auto best = std::optional<entry>{};
   auto out = content{};
   auto ok = each_entry(image, [&](const entry& next) -> status {
@@ -184,7 +184,8 @@ result<content> read_container(bytes image, unsigned arch) {
 }
 
 /// Of the whole, or of the parts that it was linked from.
-result<std::vector<std::string>> ptx_of_containers(bytes image, unsigned arch) {
+result<std::vector<std::string>> ptx_of_containers(byte_span image,
+                                                   unsigned arch) {
   auto whole = read_container(image, arch);
   if (!whole)
     return whole.why();
@@ -243,7 +244,7 @@ bool looks_like_ptx(std::string_view text) {
 
 } // namespace
 
-result<std::vector<std::string>> ptx_of(bytes image, unsigned arch) {
+result<std::vector<std::string>> ptx_of(byte_span image, unsigned arch) {
   auto magic = read<std::uint32_t>(image, 0);
   if (magic && *magic == container_magic)
     return ptx_of_containers(image, arch);
@@ -261,8 +262,8 @@ result<std::vector<std::string>> ptx_of(bytes image, unsigned arch) {
   return out;
 }
 
-std::vector<bytes> containers_of(bytes image) {
-  auto out = std::vector<bytes>{};
+std::vector<byte_span> containers_of(byte_span image) {
+  auto out = std::vector<byte_span>{};
   for (auto rest = image;;) {
     auto magic = read<std::uint32_t>(rest, 0);
     auto header = read<std::uint16_t>(rest, 6);
@@ -277,7 +278,7 @@ std::vector<bytes> containers_of(bytes image) {
   }
 }
 
-result<std::vector<image_part>> parts_of(bytes image) {
+result<std::vector<image_part>> parts_of(byte_span image) {
   using form = image_part::form;
   auto out = std::vector<image_part>{};
   auto magic = read<std::uint32_t>(image, 0);

@@ -5,6 +5,7 @@
 #include "devices/cpu/boxes.hpp"
 #include "devices/cpu/change_tracker.hpp"
 #include "devices/cpu/engine.hpp"
+#include "devices/cpu/granule_account.hpp"
 #include "devices/cpu/launch_check.hpp"
 #include "devices/cpu/leaving_granules.hpp"
 #include "devices/cpu/memory_map.hpp"
@@ -27,7 +28,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <set>
 
 namespace vgpu::device {
 
@@ -64,7 +64,7 @@ class cpu_device final : public device,
                          public meter {
 public:
   cpu_device(const cpu_options& options, std::uint64_t quota)
-      : props_{cpu_properties(options)}, quota_{quota},
+      : props_{cpu_properties(options)}, account_{quota},
         modules_{[this](device_address a) { return map(a, granule_bytes); },
                  [this](device_address a, bool was_used) {
                    give_back(a, was_used);
@@ -91,7 +91,7 @@ public:
   const properties& props() const noexcept override { return props_; }
   CUresult error() const noexcept override { return error_; }
   std::uint64_t executed() const noexcept { return executed_; }
-  void allow(std::uint64_t quota) noexcept { quota_ = quota; }
+  void allow(std::uint64_t quota) noexcept { account_.allow(quota); }
   std::chrono::nanoseconds busy() const override { return busy_.total(); }
 
   // -- memory -----------------------------------------------------------------
@@ -110,9 +110,9 @@ public:
       return invalid("map: " + hex(address) + " and its " + hex(bytes) +
                      " bytes are not whole granules of the window");
     for (auto g = address; g != address + bytes; g += granule_bytes)
-      if (mapped_.contains(g))
+      if (account_.contains(g))
         return invalid("map: " + hex(g) + " is mapped already");
-    if (auto ok = check_quota("map", bytes); !ok)
+    if (auto ok = account_.check_quota("map", bytes); !ok)
       return ok;
     if (auto before = leaving_.of(address, bytes); !before.empty()) {
       // Earlier work may still use what was there: the new memory comes when
@@ -128,9 +128,8 @@ public:
     } else if (auto ok = back(address, bytes); !ok) {
       return ok;
     }
-    for (auto g = address; g != address + bytes; g += granule_bytes)
-      mapped_.insert(g);
-    used_ += bytes;
+    account_.insert(address, bytes);
+    account_.use(bytes);
     return {};
   }
 
@@ -139,12 +138,11 @@ public:
       return invalid("unmap: " + hex(address) +
                      " and its bytes are not whole granules of the window");
     for (auto g = address; g != address + bytes; g += granule_bytes)
-      if (!mapped_.contains(g))
+      if (!account_.contains(g))
         return invalid("unmap: " + hex(g) + " is not mapped");
-    for (auto g = address; g != address + bytes; g += granule_bytes)
-      mapped_.erase(g);
+    account_.erase(address, bytes);
+    account_.unuse(bytes);
     shared_.forget(address, bytes);
-    used_ -= bytes;
     auto t = std::make_shared<task>();
     t->always = true;
     t->start = [this, address, bytes, self = t.get(),
@@ -178,11 +176,11 @@ public:
   status create_memory(memory_id id, std::uint64_t bytes) override {
     if (auto ok = alive(); !ok)
       return ok;
-    if (auto ok = check_quota("physical memory", bytes); !ok)
+    if (auto ok = account_.check_quota("physical memory", bytes); !ok)
       return ok;
     auto ok = physical_.create(id, bytes);
     if (ok)
-      used_ += bytes;
+      account_.use(bytes);
     return ok;
   }
   status destroy_memory(memory_id id) override {
@@ -193,15 +191,17 @@ public:
     return physical_.map(address, bytes, id);
   }
   status unmap_memory(device_address address, std::uint64_t bytes) override {
-    see(address, bytes, false);
+    account_.erase(address, bytes);
     return less_used(physical_.unmap(address, bytes));
   }
   status set_access(device_address address, std::uint64_t bytes,
                     memory_access access) override {
     auto usable = access != memory_access::none;
     auto ok = physical_.set_access(address, bytes, usable);
-    if (ok)
-      see(address, bytes, usable);
+    if (ok && usable)
+      account_.insert(address, bytes);
+    else if (ok)
+      account_.erase(address, bytes);
     return ok;
   }
 
@@ -537,36 +537,17 @@ private:
     }
     changes_.remove(granule, granule_bytes);
     memory_.release(granule, granule_bytes);
-    mapped_.erase(granule);
-    used_ -= granule_bytes;
+    account_.erase(granule, granule_bytes);
+    account_.unuse(granule_bytes);
   }
 
   bool failed() const { return error_ != CUDA_SUCCESS; }
 
-  status check_quota(const char* what, std::uint64_t bytes) const {
-    if (bytes <= quota_ - used_)
-      return {};
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{what} + ": " + std::to_string(bytes) +
-                     " bytes would go beyond the quota of " +
-                     std::to_string(quota_) + ", of which " +
-                     std::to_string(used_) + " are used"};
-  }
-
   status less_used(const result<std::uint64_t>& bytes) {
     if (!bytes)
       return bytes.why();
-    used_ -= *bytes;
+    account_.unuse(*bytes);
     return {};
-  }
-
-  /// Whole granules come to be memory, as the caller sees it, or cease to.
-  void see(device_address address, std::uint64_t bytes, bool usable) {
-    for (auto g = address; g != address + bytes; g += granule_bytes)
-      if (usable)
-        mapped_.insert(g);
-      else
-        mapped_.erase(g);
   }
 
   void set_error(CUresult x) {
@@ -609,15 +590,9 @@ private:
     if (bytes == 0)
       return {};
     auto offset = at - memory_.base();
-    auto ok = true;
-    if (memory_.base() != 0 && offset < window_bytes) {
-      ok = bytes <= window_bytes - offset;
-      auto first = at / granule_bytes * granule_bytes;
-      for (auto g = first; ok && g < at + bytes; g += granule_bytes)
-        ok = mapped_.contains(g);
-    } else {
-      ok = memory_.usable(at, bytes);
-    }
+    auto ok = memory_.base() != 0 && offset < window_bytes
+                  ? bytes <= window_bytes - offset && account_.covers(at, bytes)
+                  : memory_.usable(at, bytes);
     if (!ok)
       return invalid(std::string{what} + ": " + hex(at) + " and its " +
                      std::to_string(bytes) +
@@ -674,8 +649,7 @@ private:
   }
 
   properties props_;
-  std::uint64_t quota_;
-  std::uint64_t used_ = 0;
+  granule_account account_;
   std::atomic<CUresult> error_ = CUDA_SUCCESS;
   std::atomic<bool> lost_ = false;
   memory_map memory_;
@@ -683,7 +657,6 @@ private:
   adopted_files adopted_;
   physical_store physical_{memory_};
   shared_memory shared_{memory_};
-  std::set<device_address> mapped_; // granules, as the caller sees them
   leaving_granules leaving_;
   module_store modules_;
   texture_store textures_;

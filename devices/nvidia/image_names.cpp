@@ -12,10 +12,10 @@ namespace vgpu::device::nvidia {
 
 namespace {
 
-using bytes = std::span<const std::byte>;
+using byte_span = std::span<const std::byte>;
 
 /// The text at `at`, up to its NUL.
-std::string_view text_at(bytes from, std::uint64_t at) {
+std::string_view text_at(byte_span from, std::uint64_t at) {
   if (at >= from.size())
     return {};
   auto all = std::string_view{reinterpret_cast<const char*>(from.data()) + at,
@@ -34,7 +34,7 @@ struct section {
   std::uint64_t offset = 0, size = 0;
 };
 
-std::optional<section> section_of(bytes elf, std::uint64_t index) {
+std::optional<section> section_of(byte_span elf, std::uint64_t index) {
   auto table = read<std::uint64_t>(elf, 0x28);
   auto each = read<std::uint16_t>(elf, 0x3a);
   auto count = read<std::uint16_t>(elf, 0x3c);
@@ -50,7 +50,7 @@ std::optional<section> section_of(bytes elf, std::uint64_t index) {
   return section{*type, *link, *offset, *size};
 }
 
-void add_elf(bytes elf, image_names& to) {
+void add_elf(byte_span elf, image_names& to) {
   for (std::uint64_t i = 0;; ++i) {
     auto table = section_of(elf, i);
     if (!table)
