@@ -39,6 +39,9 @@ status check_interface(const library& from, const std::string& path) {
   return {};
 }
 
+/// A policy of the user's own is known by its path alone, when the program
+/// runs: so it is opened here by hand, and what it needs besides itself by the
+/// dynamic linker. Whoever may start a manager may have it run their code.
 result<placement_choice> load(const std::string& path) {
   std::error_code error;
   auto file = std::filesystem::absolute(path, error);
