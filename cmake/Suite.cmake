@@ -19,10 +19,17 @@ function(suites_of file out)
   set(${out} ${suites} PARENT_SCOPE)
 endfunction()
 
+# Has a program read what another target has read already. All libraries are
+# compiled as -fPIC, and a precompiled header fits no other code.
+function(borrow_headers target from)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_precompile_headers(${target} REUSE_FROM ${from})
+endfunction()
+
 # vgpu_suites(TARGET NAME... LINK LIBRARY... [HEADERS_OF LIBRARY]): one program
 # of Boost.Test suites, from the files NAME_test.cpp. Each file is a test of its
-# own, FOLDER.NAME, and its cases lie in suites. With HEADERS_OF it is compiled
-# as that library is, and shares its precompiled header.
+# own, FOLDER.NAME, and its cases lie in suites. With HEADERS_OF it shares that
+# library's precompiled header, otherwise that of all suites.
 function(vgpu_suites target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "HEADERS_OF" "LINK")
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
@@ -30,10 +37,10 @@ function(vgpu_suites target)
   target_link_libraries(${target} PRIVATE strict suite_main ${arg_LINK})
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(arg_HEADERS_OF)
-    target_compile_options(${target} PRIVATE -fPIC)
-    target_precompile_headers(${target} REUSE_FROM ${arg_HEADERS_OF})
+  if(NOT arg_HEADERS_OF)
+    set(arg_HEADERS_OF suite_main)
   endif()
+  borrow_headers(${target} ${arg_HEADERS_OF})
   foreach(name IN LISTS arg_UNPARSED_ARGUMENTS)
     set(file ${CMAKE_CURRENT_SOURCE_DIR}/${name}_test.cpp)
     target_sources(${target} PRIVATE ${file})

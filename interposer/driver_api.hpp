@@ -4,11 +4,7 @@
 // are is decided where the compiler meets those headers first.
 #pragma once
 
-// The catalogue's stubs are declared without their arguments, which cuda.h
-// would contradict.
-#ifndef VGPU_WITHOUT_DRIVER_API
 #pragma GCC visibility push(default)
 #include <cuda.h>
 #include <cudaProfiler.h>
 #pragma GCC visibility pop
-#endif
