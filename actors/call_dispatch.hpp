@@ -116,6 +116,7 @@ struct call_dispatch {
   status operator()(const call::mem_free& x);
   status operator()(const call::host_alloc& x);
   status operator()(const call::host_free& x);
+  status operator()(const call::host_file& x);
 
   // -- managed memory
 

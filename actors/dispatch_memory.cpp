@@ -1,6 +1,8 @@
 // Calls that make, end and describe memory: allocations, arrays, textures.
 #include "actors/call_dispatch.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <chrono>
 #include <condition_variable>
 
@@ -76,7 +78,28 @@ status call_dispatch::operator()(const call::host_free& x) {
   if (!in_host(x.address, x.bytes))
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "pinned memory does not lie in the host window"};
-  return dev().detach_host(x.address, x.bytes);
+  if (auto ok = dev().detach_host(x.address, x.bytes); !ok)
+    return ok;
+  return self.host_files_ ? self.host_files_->hide(x.address, x.bytes)
+                          : status{};
+}
+
+status call_dispatch::operator()(const call::host_file& x) {
+  auto ok = self.host_files_
+                ? self.host_files_->show(x)
+                : status{fault{CUDA_ERROR_NOT_SUPPORTED,
+                               "the program is on another host, or its calls "
+                               "are forwarded"}};
+  if (ok)
+    ok = dev().attach_host(x.address, x.bytes);
+  if (!ok) {
+    spdlog::warn("a file that the program registered: {}", ok.why().what);
+    if (self.host_files_)
+      (void)self.host_files_->hide(x.address, x.bytes);
+    return ok;
+  }
+  self.sink_->answer(who(), CUDA_SUCCESS, 0);
+  return {};
 }
 
 status call_dispatch::operator()(const call::array_create& x) {

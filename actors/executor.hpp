@@ -4,6 +4,7 @@
 #include "actors/answers.hpp"
 #include "actors/call_traffic.hpp"
 #include "actors/event_times.hpp"
+#include "actors/host_files.hpp"
 #include "actors/living_calls.hpp"
 #include "actors/protocol.hpp"
 #include "actors/replay_checks.hpp"
@@ -70,8 +71,12 @@ public:
   /// Where answers go from now on. May change between calls.
   void serve(std::shared_ptr<answer_sink> sink);
 
-  /// Host memory of the session's host window lies at its address.
-  void host_mapped(std::uint64_t bytes) { host_bytes_ = bytes; }
+  /// Host memory of the session's host window lies at its address, and files of
+  /// the program's may be shown there.
+  void host_mapped(std::uint64_t bytes, std::shared_ptr<host_files> files) {
+    host_bytes_ = bytes;
+    host_files_ = std::move(files);
+  }
   /// Answers' bytes go into this memory, which stays as long as the executor.
   void answers_into(std::span<std::byte> arena);
   /// The program is elsewhere: memory of our own stands at the host window's
@@ -236,6 +241,7 @@ private:
   std::map<call::digest, std::vector<std::byte>> images_;
   std::uint64_t host_bytes_ = 0;
   mapping host_shadow_;
+  std::shared_ptr<host_files> host_files_; // null: the program is elsewhere
   std::uint64_t position_ = 0;
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> used_{0};

@@ -336,6 +336,7 @@ void session_server::attach_guest(packet& hello, unique_fd socket) {
   client_.clear();
   exec_->serve(mapped_->answers);
   send_back(data::attached{progress()});
+  mapped_->files->served_by(peer_of(socket.get()));
   mapped_->client = std::move(socket);
   guest_here_ = true;
   look_replayed();
@@ -363,10 +364,10 @@ status session_server::adopt_log(packet& hello, bool restores) {
   if (!restores && area->header().trimmed.load() > position_)
     return fault{CUDA_ERROR_DEVICE_UNAVAILABLE,
                  "the log begins after the call that is needed next"};
-  exec_->host_mapped(area->host_bytes());
   mapped_ = std::make_unique<mapped>(std::move(*area),
                                      std::move(hello.descriptors[memory]),
                                      [this] { ring(); });
+  exec_->host_mapped(mapped_->area->host_bytes(), mapped_->files);
   exec_->answers_into(mapped_->area->arena());
   return {};
 }

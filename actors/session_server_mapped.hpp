@@ -13,11 +13,13 @@ struct session_server::mapped {
   unique_fd doorbell;
   log_reader reader;
   std::shared_ptr<mapped_answers> answers;
+  std::shared_ptr<host_files> files;
 
   mapped(session_area memory, unique_fd bell, std::function<void()> first)
       : area(std::make_shared<const session_area>(std::move(memory))),
         doorbell(std::move(bell)), reader(*area, doorbell.get(), 0),
-        answers(std::make_shared<mapped_answers>(area, std::move(first))) {}
+        answers(std::make_shared<mapped_answers>(area, std::move(first))),
+        files(std::make_shared<host_files>(area)) {}
 };
 
 } // namespace vgpu

@@ -16,15 +16,16 @@ namespace vgpu::interposer {
 
 /// How an allocation came to be: says how it may be freed.
 enum class memory_kind : std::uint8_t {
-  device,   ///< cuMemAlloc and its kin
-  pooled,   ///< cuMemAllocAsync: may also be freed in stream order
-  global,   ///< a module's variable: not freed by itself
-  pinned,   ///< cuMemHostAlloc
-  array,    ///< an array's elements: only copies and textures reach them
-  managed,  ///< cuMemAllocManaged
-  mapped,   ///< cuMemMap: see virtual_memory.hpp
-  graph,    ///< a graph's own, in use: see graph_memory.hpp
-  imported, ///< another process's: see sharing.hpp
+  device,     ///< cuMemAlloc and its kin
+  pooled,     ///< cuMemAllocAsync: may also be freed in stream order
+  global,     ///< a module's variable: not freed by itself
+  pinned,     ///< cuMemHostAlloc
+  array,      ///< an array's elements: only copies and textures reach them
+  managed,    ///< cuMemAllocManaged
+  mapped,     ///< cuMemMap: see virtual_memory.hpp
+  graph,      ///< a graph's own, in use: see graph_memory.hpp
+  imported,   ///< another process's: see sharing.hpp
+  registered, ///< the program's: see registered_memory.hpp
 };
 
 /// One allocation. A value.
@@ -37,7 +38,7 @@ struct allocation {
   std::uint64_t serial = 0;  ///< CU_POINTER_ATTRIBUTE_BUFFER_ID
   std::uint64_t pool = 0;    ///< handle of the memory pool, or 0
   bool managed = false;      ///< the program may touch it too
-  std::uint8_t device = 0;   ///< that was current; of pinned memory
+  std::uint8_t device = 0;   ///< that was current; of host memory
 
   bool holds(device_address at, std::uint64_t count) const noexcept {
     return at >= address && count <= bytes && at - address <= bytes - count;

@@ -62,9 +62,27 @@ void release_pinned(const allocation& what) {
   auto& s = here();
   writes_under_way().wait_for(what.address, what.bytes);
   auto call = s.send(call::host_free{what.address, what.bytes}, what.device);
-  s.forget_pages(what.address, what.bytes);
+  if (what.kind == memory_kind::registered)
+    (void)s.area().show_own(what.address, what.bytes);
+  else
+    s.forget_pages(what.address, what.bytes);
   s.host_space().retire(what, call.value);
   s.host_space().settle(call.value);
+}
+
+bool begins(const address_space& in, device_address at, memory_kind kind) {
+  auto known = in.find(at);
+  return known && known->address == at && known->kind == kind;
+}
+
+CUresult free_host(device_address at, memory_kind kind) {
+  auto& space = here().host_space();
+  auto what = begins(space, at, kind) ? space.take(at) : std::nullopt;
+  if (!what)
+    return CUDA_ERROR_INVALID_VALUE;
+  wait_for_devices();
+  release_pinned(*what);
+  return CUDA_SUCCESS;
 }
 
 } // namespace
@@ -157,14 +175,26 @@ CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
 }
 
 CUresult free_pinned(const void* at) {
+  return free_host(reinterpret_cast<std::uintptr_t>(at), memory_kind::pinned);
+}
+
+CUresult allocate_host_addresses(context& in, allocation& what) {
+  return allocate_in(here().host_space(), in, what);
+}
+
+void give_up_host_addresses(const allocation& what) {
   auto& s = here();
-  auto address = reinterpret_cast<std::uintptr_t>(at);
-  auto what = s.host_space().take(address);
-  if (!what)
-    return CUDA_ERROR_INVALID_VALUE;
-  wait_for_devices();
-  release_pinned(*what);
-  return CUDA_SUCCESS;
+  (void)s.area().show_own(what.address, what.bytes);
+  if (auto mine = s.host_space().take(what.address); mine)
+    s.host_space().retire(*mine, 0);
+}
+
+bool is_shown(device_address at) {
+  return begins(here().host_space(), at, memory_kind::registered);
+}
+
+CUresult free_shown(device_address at) {
+  return free_host(at, memory_kind::registered);
 }
 
 void free_all(context& of) {
@@ -204,49 +234,6 @@ located locate(device_address at) {
       return {place::device, device, known};
   }
   return {};
-}
-
-CUresult registered_memory::add(const void* at, std::uint64_t bytes,
-                                unsigned flags, std::uint64_t context) {
-  auto begin = reinterpret_cast<std::uintptr_t>(at);
-  if (at == nullptr || bytes == 0 || begin + bytes < begin)
-    return CUDA_ERROR_INVALID_VALUE;
-  std::unique_lock guard{mutex_};
-  auto next = ranges_.upper_bound(begin);
-  if (next != ranges_.end() && next->first < begin + bytes)
-    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  if (next != ranges_.begin()) {
-    auto before = std::prev(next);
-    if (before->first + before->second.bytes > begin)
-      return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  }
-  ranges_.emplace(begin, range{bytes, flags, context});
-  return CUDA_SUCCESS;
-}
-
-CUresult registered_memory::remove(const void* at) {
-  std::unique_lock guard{mutex_};
-  return ranges_.erase(reinterpret_cast<std::uintptr_t>(at)) == 1
-             ? CUDA_SUCCESS
-             : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-}
-
-std::optional<registered_memory::range>
-registered_memory::find(const void* at) const {
-  auto address = reinterpret_cast<std::uintptr_t>(at);
-  std::shared_lock guard{mutex_};
-  auto i = ranges_.upper_bound(address);
-  if (i == ranges_.begin())
-    return std::nullopt;
-  auto& [begin, what] = *std::prev(i);
-  if (address - begin >= what.bytes)
-    return std::nullopt;
-  return what;
-}
-
-registered_memory& registered() {
-  static auto& all = *new registered_memory;
-  return all;
 }
 
 } // namespace vgpu::interposer

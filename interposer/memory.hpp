@@ -7,9 +7,7 @@
 #include <cuda.h>
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <shared_mutex>
 
 namespace vgpu::interposer {
 
@@ -31,6 +29,16 @@ CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
                          void*& out);
 /// Waits for copies into it that are under way.
 CUresult free_pinned(const void* at);
+
+/// Addresses in the host window for what the program has registered: whole
+/// pages. Fills in the address.
+CUresult allocate_host_addresses(context& in, allocation& what);
+/// They were never known elsewhere, and are free again.
+void give_up_host_addresses(const allocation& what);
+/// Whether such addresses begin here.
+bool is_shown(device_address at);
+/// They show nothing any more and are free. Waits for the work before.
+CUresult free_shown(device_address at);
 
 /// Frees all that belongs to a context.
 void free_all(context& of);
@@ -56,26 +64,5 @@ located locate_planned(device_address at);
 /// Whether [at, at + bytes) lies in one allocation of managed memory, or in one
 /// managed variable.
 bool is_managed(device_address at, std::uint64_t bytes);
-
-/// Host memory that the program registered: copies from and to it are those of
-/// pageable memory. Thread-safe.
-class registered_memory {
-public:
-  struct range {
-    std::uint64_t bytes = 0;
-    unsigned flags = 0;
-    std::uint64_t context = 0;
-  };
-
-  CUresult add(const void* at, std::uint64_t bytes, unsigned flags,
-               std::uint64_t context);
-  CUresult remove(const void* at);
-  std::optional<range> find(const void* at) const;
-
-private:
-  mutable std::shared_mutex mutex_;
-  std::map<std::uintptr_t, range> ranges_;
-};
-registered_memory& registered();
 
 } // namespace vgpu::interposer

@@ -3,6 +3,7 @@
 
 #include "interposer/host_call.hpp"
 #include "interposer/memory.hpp"
+#include "interposer/registered_memory.hpp"
 #include "interposer/session.hpp"
 
 #include <algorithm>
@@ -121,14 +122,13 @@ CUresult CUDAAPI cuMemFreeHost(void* p) {
 
 CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* pdptr, void* p,
                                            unsigned int Flags) {
-  return in_context([&](context&) {
+  return in_context([&](context& x) {
     auto address = reinterpret_cast<std::uintptr_t>(p);
     if (pdptr == nullptr || Flags != 0)
       return CUDA_ERROR_INVALID_VALUE;
     auto found = locate(address);
     if (found.where != place::pinned || !found.in)
-      return registered().find(p) ? CUDA_ERROR_NOT_SUPPORTED
-                                  : CUDA_ERROR_INVALID_VALUE;
+      return registered().device_pointer(x, p, *pdptr);
     *pdptr = address;
     return CUDA_SUCCESS;
   });

@@ -2,6 +2,7 @@
 #include "interposer/entry.hpp"
 
 #include "interposer/memory.hpp"
+#include "interposer/registered_memory.hpp"
 #include "interposer/session.hpp"
 
 #include <algorithm>

@@ -7,6 +7,7 @@
 #include "interposer/managed.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/process.hpp"
+#include "interposer/registered_memory.hpp"
 #include "interposer/session.hpp"
 #include "interposer/virtual_memory.hpp"
 

@@ -69,6 +69,7 @@ enum class number : std::uint16_t {
   event_import = 56,
   event_query = 57,
   active_clusters = 58,
+  host_file = 59,
 };
 
 // -- memory
@@ -533,6 +534,27 @@ struct memory_import {
   }
 };
 
+/// A file that the program has mapped and registered: from now on its pages are
+/// those of whole pages of the host window, on both sides, so that kernels
+/// reach them. host_free ends it. What other processes do with the file is not
+/// in the log. Only where the program is on the worker's host; `file` is a
+/// descriptor of the program's, and `control` that of this session's control
+/// area, by which the process is known for the program.
+struct host_file {
+  static constexpr auto id = number::host_file;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::shared;
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0; // in the file
+  std::uint32_t process = 0;
+  std::uint32_t control = 0;
+  std::uint32_t file = 0;
+  static auto fields(auto& x) {
+    return std::tie(x.address, x.bytes, x.offset, x.process, x.control, x.file);
+  }
+};
+
 /// cuIpcGetEventHandle. `value` of the answer is a share_layout that has a host
 /// alone.
 struct event_share {
@@ -626,17 +648,16 @@ struct texture_destroy {
   static auto fields(auto& x) { return std::tie(x.texture); }
 };
 
-using all =
-    std::tuple<mem_alloc, mem_free, host_alloc, host_free, image_part,
-               module_load, module_facts, module_unload, kernel_attribute,
-               launch, active_clusters, write, read, read_host, copy, fill,
-               stream_create, stream_destroy, event_create, event_destroy,
-               event_record, stream_wait, stream_sync, device_sync, event_sync,
-               elapsed, host_call, host_done, array_create, array_destroy,
-               texture_create, texture_known, texture_destroy, read_managed,
-               write_managed, memory_create, memory_destroy, memory_map,
-               memory_unmap, memory_access, wait_value, memory_share,
-               memory_import, event_share, event_import, event_query>;
+using all = std::tuple<
+    mem_alloc, mem_free, host_alloc, host_free, image_part, module_load,
+    module_facts, module_unload, kernel_attribute, launch, active_clusters,
+    write, read, read_host, copy, fill, stream_create, stream_destroy,
+    event_create, event_destroy, event_record, stream_wait, stream_sync,
+    device_sync, event_sync, elapsed, host_call, host_done, array_create,
+    array_destroy, texture_create, texture_known, texture_destroy, read_managed,
+    write_managed, memory_create, memory_destroy, memory_map, memory_unmap,
+    memory_access, wait_value, memory_share, memory_import, event_share,
+    event_import, event_query, host_file>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

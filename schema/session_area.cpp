@@ -1,5 +1,7 @@
 #include "schema/session_area.hpp"
 
+#include "schema/round_up.hpp"
+
 #include "schema/call_log.hpp"
 
 #include <algorithm>
@@ -258,6 +260,43 @@ status session_area::map_host() {
   if (at != wanted)
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
                  "the address range of the host window is taken"};
+  return {};
+}
+
+status session_area::show_file(device_address address, std::uint64_t bytes,
+                               int file, std::uint64_t offset) const {
+  if (bytes == 0 || bytes % page_bytes != 0 || address % page_bytes != 0 ||
+      offset % page_bytes != 0 || !in_host(address, bytes))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a file cannot be shown at " + std::to_string(address) +
+                     ": only whole pages of the host window can"};
+  struct stat of {};
+  if (::fstat(file, &of) != 0 || !S_ISREG(of.st_mode))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "what is to be shown in the host window is not a file"};
+  auto size = static_cast<std::uint64_t>(of.st_size);
+  // Behind a file's last page there is nothing to touch.
+  if (offset >= size || bytes > round_up(size - offset, page_bytes))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a file of " + std::to_string(size) + " bytes has no " +
+                     std::to_string(bytes) + " from " + std::to_string(offset) +
+                     " on"};
+  if (::mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_FIXED, file,
+             static_cast<off_t>(offset)) != MAP_FAILED)
+    return {};
+  auto why = from_errno("cannot map a file into the host window");
+  (void)show_own(address, bytes);
+  return why;
+}
+
+status session_area::show_own(device_address address,
+                              std::uint64_t bytes) const {
+  if (!in_host(address, bytes) ||
+      ::mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_NORESERVE | MAP_FIXED, host_.get(),
+             static_cast<off_t>(address - host_window)) == MAP_FAILED)
+    return from_errno("cannot map the host memory again");
   return {};
 }
 

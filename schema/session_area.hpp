@@ -98,6 +98,8 @@ static_assert(sizeof(slot) == 64);
 /// Index of a slot; 0 is "no slot".
 using slot_index = std::uint16_t;
 inline constexpr std::size_t slot_count = 4096;
+/// Of host memory.
+inline constexpr std::uint64_t page_bytes = 4096;
 /// Of each console.
 inline constexpr std::uint64_t console_bytes = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t arena_bytes = std::uint64_t{64} << 20;
@@ -203,6 +205,12 @@ public:
   int control_fd() const noexcept { return control_.get(); }
   int host_fd() const noexcept { return host_.get(); }
 
+  /// Whole pages of the host window, which is mapped, show a file from this
+  /// offset on in place of the host memory. After a fault they are as before.
+  status show_file(device_address address, std::uint64_t bytes, int file,
+                   std::uint64_t offset) const;
+  /// They show the host memory again.
+  status show_own(device_address address, std::uint64_t bytes) const;
   /// Maps the host memory at vgpu::host_window. A fault when that is taken.
   status map_host();
   /// Only after map_host(): whether [address, address + bytes) lies in it.
