@@ -38,7 +38,7 @@ function(vgpu_suites target)
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(NOT arg_HEADERS_OF)
-    set(arg_HEADERS_OF suite_main)
+    set(arg_HEADERS_OF suite_headers)
   endif()
   borrow_headers(${target} ${arg_HEADERS_OF})
   foreach(name IN LISTS arg_UNPARSED_ARGUMENTS)
