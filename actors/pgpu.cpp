@@ -80,6 +80,7 @@ void make_board(pgpu_state& st) {
   st.board = std::move(*made);
   auto rules = st.board->rules();
   rules.policy = default_policy;
+  rules.at_once = st.what.backend == "cpu" ? policy::most_seats : 1;
   st.board->set_rules(rules);
   note_rules(st);
 }

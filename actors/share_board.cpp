@@ -85,7 +85,7 @@ share_board::~share_board() = default;
 /// Changes who sits there or by which rules, and tells whose turn it is now.
 template <class F>
 auto share_board::change(F f) {
-  auto granted = policy::share_table::nobody;
+  policy::seat_set granted;
   auto out = locked([&](policy::share_table& table) {
     auto at = now();
     auto value = f(table, at);
@@ -93,8 +93,7 @@ auto share_board::change(F f) {
     granted = policy::arbitrate(table, at).granted;
     return value;
   });
-  if (granted != policy::share_table::nobody)
-    ring(granted);
+  ring(granted);
   return out;
 }
 
@@ -104,8 +103,8 @@ std::int32_t share_board::sit(const policy::share_claim& claim) {
 }
 
 void share_board::stand(std::int32_t seat) {
-  change([&](auto& table, auto) {
-    policy::stand(table, seat);
+  change([&](auto& table, auto at) {
+    policy::stand(table, seat, at);
     return 0;
   });
 }
@@ -143,6 +142,14 @@ void share_board::ring(std::int32_t seat) noexcept {
   auto& bell = map()->bells[static_cast<std::size_t>(seat)].rings;
   bell.fetch_add(1);
   wake_all(bell);
+}
+
+void share_board::ring(const policy::seat_set& seats) noexcept {
+  if (seats.none())
+    return;
+  for (auto i = std::int32_t{0}; i < std::int32_t{policy::most_seats}; ++i)
+    if (seats.test(static_cast<std::size_t>(i)))
+      ring(i);
 }
 
 std::uint32_t share_board::rings(std::int32_t seat) const noexcept {

@@ -71,6 +71,7 @@ public:
 
   /// Rings and hears the bell of a seat.
   void ring(std::int32_t seat) noexcept;
+  void ring(const policy::seat_set& seats) noexcept;
   std::uint32_t rings(std::int32_t seat) const noexcept;
   /// Sleeps until the bell is rung for the `seen + 1`st time, or so long.
   void await(std::int32_t seat, std::uint32_t seen,
@@ -78,7 +79,7 @@ public:
 
 private:
   struct layout {
-    static constexpr std::uint64_t the_magic = 0x31304452414f4253; // "SBOARD01"
+    static constexpr std::uint64_t the_magic = 0x32304452414f4253; // "SBOARD02"
     std::uint64_t magic;
     alignas(64) std::atomic<std::uint32_t> contested;
     alignas(64) pthread_mutex_t lock;

@@ -97,7 +97,7 @@ struct share_gate::account {
   share_ns busy_since = 0;                    // the first of it
   share_ns began = 0;                         // the last of it
   share_ns done_at = 0;                       // when the last batch ended
-  share_ns worked = 0;                        // what the meter said then
+  device::effort told;                        // what the meter said then
   share_ns pause = 0; // from the device's idleness to the next work, usually
   bool paused = false;
   share_ns next = -1; // how long the work takes that waits; -1: none waits
@@ -117,9 +117,26 @@ struct share_gate::account {
             now - std::max(busy_since, done_at) > table.rules.quantum);
   }
 
-  /// What the device has worked in all, or how late it is.
-  share_ns measure(share_ns now) const {
-    return meter == nullptr ? now : meter->busy().count();
+  device::effort measure() const {
+    return meter == nullptr ? device::effort{} : meter->efforts();
+  }
+
+  /// What the device did since the last look, `wall` at most: a stream may have
+  /// waited for its program in the middle of it.
+  policy::share_use use_since(share_ns wall) {
+    if (meter == nullptr)
+      return {wall};
+    auto now = measure();
+    auto before = std::exchange(told, now);
+    auto since = [](auto to, auto from) {
+      return std::max<share_ns>((to - from).count(), 0);
+    };
+    policy::share_use out{std::min(wall, since(now.busy, before.busy))};
+    if (now.worked.count() < 0)
+      return out;
+    out.worked = since(now.worked, before.worked);
+    out.wanted = since(now.wanted, before.wanted);
+    return out;
   }
 
   bool knows(work_key what) const { return takes.contains(what); }
@@ -140,15 +157,15 @@ struct share_gate::account {
   /// left in the device. With the board's lock.
   bool may_begin(share_table& table, share_ns now, share_ns length, bool known,
                  bool& ended) {
-    if (table.holder != seat)
+    if (!policy::holds(table, seat))
       return false;
     if (overdue(now))
       return true;
     if (crowded(table, now))
       return false;
-    auto fresh = pending == 0 && table.idle_since == table.began;
+    auto fresh = pending == 0 && policy::is_fresh(table, seat);
     auto fits = [&] {
-      auto left = table.until - now - foretold;
+      auto left = policy::left_of_turn(table, seat, now) - foretold;
       return known ? length / 2 <= left : pending == 0 && left > 0;
     };
     if (fresh || fits())
@@ -197,46 +214,53 @@ struct share_gate::account {
   }
 
   void done(const batch& of) {
-    auto granted = share_table::nobody;
+    policy::seat_set granted;
     {
       std::lock_guard guard{lock};
       auto now = clock();
-      auto took = std::max<share_ns>(now - std::max(of.began, done_at), 0);
+      auto wall = std::max<share_ns>(now - std::max(of.began, done_at), 0);
       done_at = now;
       pending -= of.what.size();
       foretold -= of.foretold;
-      // A stream may have waited for its program in the middle of it.
-      auto measured = measure(now);
-      took = std::min(took, measured - std::exchange(worked, measured));
-      note_done(of, took);
-      granted = board->locked(
-          [&](share_table& table) { return settle(table, took, now); });
-      // Who waits for room hears of it.
-      if (next >= 0 && granted != seat)
-        board->ring(seat);
+      auto use = use_since(wall);
+      granted = board->locked([&](share_table& table) {
+        note_done(of, policy::charge(table, seat, use, now));
+        settle(table, now);
+        // Who waits for room in its turn hears of it.
+        policy::seat_set hear;
+        if (others_may_go(table))
+          hear = policy::arbitrate(table, now).granted;
+        if (next >= 0 && policy::holds(table, seat))
+          hear.set(static_cast<std::size_t>(seat));
+        return hear;
+      });
     }
-    if (granted != share_table::nobody)
-      board->ring(granted);
+    board->ring(granted);
   }
 
-  /// The device is done with a batch: passes the turn on where it is over.
-  std::int32_t settle(share_table& table, share_ns took, share_ns now) {
-    policy::charge(table, seat, took, now);
-    if (pending != 0 || table.holder != seat)
-      return share_table::nobody;
-    policy::end_work(table, seat, now);
+  /// Whether somebody waits who may have a turn now: where one at a time has
+  /// one, when that has ended.
+  static bool others_may_go(const share_table& table) {
+    return table.waiting != 0 && table.holders < table.rules.at_once;
+  }
+
+  /// The device is done with a batch: ends the turn where it is over.
+  void settle(share_table& table, share_ns now) {
+    if (pending != 0)
+      return;
+    policy::end_work(table, seat, now, next >= 0);
+    if (!policy::holds(table, seat))
+      return;
     paused = next < 0;
+    auto left = policy::left_of_turn(table, seat, now);
     // Who pauses for longer than a turn is left unused gives it up at once.
-    auto over =
-        next >= 0
-            ? table.until - now < next / 2 && !policy::renew(table, seat, now)
-            : now >= table.until || pause > table.rules.idle_after;
+    auto over = next >= 0 ? left < next / 2 && !policy::renew(table, seat, now)
+                          : left <= 0 || pause > table.rules.idle_after;
     if (!over)
-      return share_table::nobody;
+      return;
     policy::end_turn(table, seat);
     if (next >= 0)
       policy::want(table, seat, now);
-    return policy::arbitrate(table, now).granted;
   }
 };
 
@@ -252,7 +276,7 @@ share_gate::share_gate(std::shared_ptr<share_board> board, std::int32_t seat,
 
 bool share_gate::take_turn(work_key what) {
   auto& of = *account_;
-  auto granted = share_table::nobody;
+  policy::seat_set granted;
   auto may = false;
   {
     std::lock_guard guard{of.lock};
@@ -264,18 +288,19 @@ bool share_gate::take_turn(work_key what) {
     board_->locked([&](share_table& table) {
       auto ended = false;
       may = of.may_begin(table, now, length, known, ended);
-      if (!may && table.holder != seat_) {
+      if (!may && !policy::holds(table, seat_)) {
         policy::want(table, seat_, now);
         auto outcome = policy::arbitrate(table, now);
         granted = outcome.granted;
         look_again_ = outcome.look_again;
-        may = granted == seat_;
+        may = policy::holds(table, seat_);
+        granted.reset(static_cast<std::size_t>(seat_));
       } else if (!may) {
         look_again_ = now + table.rules.stalled_after;
       }
       if (may) {
         policy::want_nothing(table, seat_);
-        policy::begin_work(table, seat_);
+        policy::begin_work(table, seat_, now);
       }
     });
     of.next = may ? -1 : length;
@@ -286,7 +311,7 @@ bool share_gate::take_turn(work_key what) {
       }
       if (of.pending == 0) {
         of.busy_since = now;
-        of.worked = of.measure(now);
+        of.told = of.measure();
         open_->learning = !known;
       }
       open_->what.push_back(what);
@@ -297,8 +322,7 @@ bool share_gate::take_turn(work_key what) {
       unmarked_ = true;
     }
   }
-  if (granted != share_table::nobody && granted != seat_)
-    board_->ring(granted);
+  board_->ring(granted);
   // Its end must be asked for, or room never comes.
   if (!may)
     rest();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <utility>
 
 namespace vgpu::policy {
 
@@ -15,8 +16,11 @@ constexpr double least_rest = 0.05;
 constexpr share_ns longest_wait = 50'000'000;
 /// So often somebody looks whether the holder has fallen idle.
 constexpr share_ns idle_look = 10'000'000;
-/// In quanta: how much credit is kept for later.
+/// In quanta: how much credit is kept for later. Where others have their turns
+/// first it is needed; elsewhere it would only let who was idle exceed its
+/// limit for a while.
 constexpr double most_credit = 2;
+constexpr double most_shared_credit = 1;
 /// In quanta: with so much credit a turn is worth beginning.
 constexpr double enough_credit = 0.5;
 /// In turns: how far one who had no work may lag behind the others.
@@ -24,12 +28,38 @@ constexpr double most_lag = 2;
 /// In quanta: a turn that lasted longer counts as one of this length there.
 constexpr share_ns longest_turn = 10;
 
+// Where several have turns at a time:
+/// In quanta of its own device time: who is further ahead of another waits.
+constexpr double most_lead = 0.25;
+/// In quanta: how long a turn is.
+constexpr double shared_turn = 0.5;
+/// What is known of a seat's demand is as old as this, mostly.
+constexpr double demand_memory = 50'000'000;
+/// Who seems to fill so much of the device less than all of it fills it:
+/// threads that wake up, and a kernel's last blocks.
+constexpr double leeway = 1.25;
+/// Nobody is taken to need less.
+constexpr double least_demand = 0.02;
+/// Of what it can use, who can use little is to get so much at least before
+/// others wait for it: work that comes and goes is slowed by whoever works
+/// beside it, and all of it can only be had from a device that is idle else.
+constexpr double least_served = 0.4;
+/// So often parts are brought up to date.
+constexpr share_ns part_again = 5'000'000;
+
 double quantum_of(const share_table& table) {
   return static_cast<double>(table.rules.quantum);
 }
 
 share_seat& at(share_table& table, std::int32_t seat) {
   return table.seats[static_cast<std::size_t>(seat)];
+}
+const share_seat& at(const share_table& table, std::int32_t seat) {
+  return table.seats[static_cast<std::size_t>(seat)];
+}
+
+bool is_shared(const share_table& table) {
+  return table.rules.at_once > 1;
 }
 
 /// The part of the device's time that it may not exceed.
@@ -69,12 +99,17 @@ private:
   double others_ = 0;
 };
 
+double most_kept(const share_table& table) {
+  return (is_shared(table) ? most_shared_credit : most_credit) *
+         quantum_of(table);
+}
+
 /// Brings the credit up to date.
 void refill(const share_table& table, share_seat& x, share_ns now) {
   auto cap = cap_of(table.rules, x.claim);
   auto gained =
       cap * static_cast<double>(std::max<share_ns>(now - x.credited_at, 0));
-  x.credit = std::min(x.credit + gained, most_credit * quantum_of(table));
+  x.credit = std::min(x.credit + gained, most_kept(table));
   x.credited_at = now;
 }
 
@@ -95,8 +130,62 @@ void reweigh(share_table& table) {
     if (x.taken != 0)
       all.add(x.claim);
   for (auto& x : table.seats)
-    if (x.taken != 0)
-      x.weight = all.weight_of(x.claim);
+    if (x.taken != 0) {
+      x.part = x.weight = all.weight_of(x.claim);
+      x.little = 0;
+    }
+  table.parted_at = 0;
+}
+
+/// What it is to have that cannot use `due`.
+double part_of_little(double most, double due) {
+  auto like = most / due;
+  return most * (least_served + (1 - least_served) * like * like);
+}
+
+/// Gives each of those who use the device its part: who cannot use his weight
+/// leaves the rest to the others, in proportion to theirs. So nobody waits for
+/// one who is behind because he has no more to do.
+void apportion(share_table& table, share_ns now) {
+  if (!is_shared(table) || now - table.parted_at < part_again)
+    return;
+  table.parted_at = now;
+  std::array<share_seat*, most_seats> all;
+  auto count = std::size_t{0};
+  auto left = 1.0;
+  auto weights = 0.0;
+  for (auto& x : table.seats)
+    if (x.taken != 0 && (x.holds != 0 || x.wants != 0)) {
+      all[count++] = &x;
+      weights += x.weight;
+    }
+  for (auto sated = true; sated && count != 0;) {
+    sated = false;
+    auto level = left / weights;
+    for (auto i = std::size_t{0}; i < count;) {
+      auto& x = *all[i];
+      auto most = std::min(x.demand, cap_of(table.rules, x.claim));
+      x.part = x.weight * level;
+      x.little = most < x.part ? 1 : 0;
+      if (x.little == 0) {
+        ++i;
+        continue;
+      }
+      x.part = part_of_little(most, x.part);
+      sated = true;
+      left -= most;
+      weights -= x.weight;
+      all[i] = all[--count];
+    }
+  }
+}
+
+/// Brings the clock up to date.
+void tick(share_table& table, share_ns now) {
+  table.clock +=
+      static_cast<double>(std::max<share_ns>(now - table.clock_at, 0)) /
+      std::max(table.working, 1u);
+  table.clock_at = now;
 }
 
 /// Turns last longer than they should where work cannot be stopped: long
@@ -106,10 +195,12 @@ share_ns turn_lately(const share_table& table) {
 }
 
 void note_turn(share_table& table, share_ns now) {
-  if (table.began == 0) // the first
+  auto before = std::exchange(table.turn_at, now);
+  // Of several turns at a time each is as long as it should be.
+  if (before == 0 || is_shared(table))
     return;
-  auto last = std::clamp<share_ns>(now - table.began, 0,
-                                   longest_turn * table.rules.quantum);
+  auto last =
+      std::clamp<share_ns>(now - before, 0, longest_turn * table.rules.quantum);
   auto faded = share_ns{table.lately_us} * 1000 / 8 * 7;
   table.lately_us = static_cast<std::uint32_t>(std::max(last, faded) / 1000);
 }
@@ -122,16 +213,19 @@ void limit_lag(const share_table& table, share_seat& x) {
   x.virtual_time = std::max(x.virtual_time, floor);
 }
 
-/// Whether `a` goes before `b`.
+/// Whether it has waited for so long that priority counts no more.
+bool is_starved(const share_table& table, const share_seat& x, share_ns now) {
+  return x.wants != 0 && now - x.wants_since >= table.rules.starved_after;
+}
+
+/// Whether `a` goes before `b`; both want a turn.
 bool before(const share_table& table, const share_seat& a, const share_seat& b,
             share_ns now) {
   if (table.rules.policy == share_policy::priority) {
-    auto starved = [&](auto& x) {
-      return now - x.wants_since >= table.rules.starved_after;
-    };
-    if (starved(a) != starved(b))
-      return starved(a);
-    if (starved(a))
+    auto starved = is_starved(table, a, now);
+    if (starved != is_starved(table, b, now))
+      return starved;
+    if (starved)
       return a.wants_since < b.wants_since;
     if (a.claim.priority != b.claim.priority)
       return a.claim.priority > b.claim.priority;
@@ -139,6 +233,40 @@ bool before(const share_table& table, const share_seat& a, const share_seat& b,
   if (a.virtual_time != b.virtual_time)
     return a.virtual_time < b.virtual_time;
   return a.wants_since < b.wants_since;
+}
+
+/// Whether `a` has to wait for `b`, where both could have turns.
+bool is_ahead(const share_table& table, const share_seat& a,
+              const share_seat& b, share_ns now) {
+  if (table.rules.policy == share_policy::priority) {
+    if (is_starved(table, a, now))
+      return false;
+    if (a.claim.priority != b.claim.priority)
+      return a.claim.priority < b.claim.priority;
+  }
+  // Who cannot use what is his takes nothing from anybody.
+  return a.little == 0 && (a.virtual_time - b.virtual_time) * a.part >
+                              most_lead * quantum_of(table);
+}
+
+/// Until when a turn that is not used is left to who has it.
+share_ns unused_until(const share_table& table, const share_seat& x) {
+  return x.idle_since + (x.idle_since == x.began ? table.rules.unused_after
+                                                 : table.rules.idle_after);
+}
+bool is_unused(const share_table& table, const share_seat& x, share_ns now) {
+  return x.idle_since != 0 && now >= unused_until(table, x);
+}
+
+/// Whether somebody who could use the device now is owed more than this seat.
+bool must_wait(const share_table& table, std::int32_t seat, share_ns now) {
+  const auto& x = at(table, seat);
+  return std::any_of(
+      table.seats.begin(), table.seats.end(), [&](const share_seat& y) {
+        auto uses = y.holds != 0 ? !is_unused(table, y, now)
+                                 : y.wants != 0 && credit_at(table, y) <= now;
+        return uses && &y != &x && is_ahead(table, x, y, now);
+      });
 }
 
 struct candidate {
@@ -150,9 +278,11 @@ struct candidate {
 candidate find_next(share_table& table, share_ns now,
                     std::int32_t but = share_table::nobody) {
   candidate out;
+  if (table.waiting == 0)
+    return out;
   for (auto i = std::int32_t{0}; i < std::int32_t{most_seats}; ++i) {
     auto& x = at(table, i);
-    if (x.taken == 0 || x.wants == 0 || i == but)
+    if (x.wants == 0 || i == but)
       continue;
     refill(table, x, now);
     if (auto when = credit_at(table, x); when > now) {
@@ -168,21 +298,49 @@ candidate find_next(share_table& table, share_ns now,
 }
 
 share_ns turn_length(const share_table& table, const share_seat& x) {
+  auto length = is_shared(table)
+                    ? static_cast<share_ns>(shared_turn * quantum_of(table))
+                    : table.rules.quantum;
   if (cap_of(table.rules, x.claim) >= 1)
-    return table.rules.quantum;
-  return std::min(table.rules.quantum, static_cast<share_ns>(x.credit));
+    return length;
+  return std::min(length, static_cast<share_ns>(x.credit));
+}
+
+void set_turn(share_table& table, share_seat& x, share_ns now) {
+  x.began = now;
+  x.budget = turn_length(table, x);
+  x.used_before = x.used;
+  table.virtual_now = std::max(table.virtual_now, x.virtual_time);
 }
 
 void begin_turn(share_table& table, std::int32_t seat, share_ns now) {
   auto& x = at(table, seat);
   note_turn(table, now);
-  table.holder = seat;
-  table.began = now;
-  table.until = now + turn_length(table, x);
-  table.idle_since = now; // until it brings work
-  table.virtual_now = std::max(table.virtual_now, x.virtual_time);
-  x.wants = 0;
+  want_nothing(table, seat);
+  x.holds = 1;
+  ++table.holders;
   ++x.turns;
+  set_turn(table, x, now);
+  x.idle_since = now; // until it brings work
+}
+
+/// What it would use if it were alone: how much of the device it fills while it
+/// has work in it, and for how much of the time it has; the time that it lost
+/// to others aside.
+void note_demand(const share_table& table, share_seat& x, const share_use& use,
+                 share_ns now) {
+  auto had = static_cast<double>(now - std::exchange(x.charged_at, now));
+  if (!is_shared(table) || x.holds == 0 || use.present <= 0 || use.wanted <= 0)
+    return;
+  auto present = static_cast<double>(use.present);
+  auto wanted = static_cast<double>(use.wanted);
+  auto served = std::min(static_cast<double>(use.worked) / wanted, 1.0);
+  auto alone = std::max({had - present * (1 - served), present * served, 1.0});
+  auto fills = std::min(leeway * wanted / present, 1.0);
+  auto fresh = alone / (alone + demand_memory);
+  x.demand +=
+      fresh *
+      (std::max(fills * present * served / alone, least_demand) - x.demand);
 }
 
 } // namespace
@@ -205,7 +363,7 @@ std::int32_t sit(share_table& table, const share_claim& claim, share_ns now) {
     x.taken = 1;
     x.claim = claim;
     x.virtual_time = table.virtual_now;
-    x.credit = most_credit * quantum_of(table);
+    x.credit = most_kept(table);
     x.credited_at = now;
     reweigh(table);
     return i;
@@ -213,8 +371,10 @@ std::int32_t sit(share_table& table, const share_claim& claim, share_ns now) {
   return share_table::nobody;
 }
 
-void stand(share_table& table, std::int32_t seat) {
+void stand(share_table& table, std::int32_t seat, share_ns now) {
   end_turn(table, seat);
+  want_nothing(table, seat);
+  end_work(table, seat, now);
   at(table, seat) = {};
   reweigh(table);
 }
@@ -235,7 +395,7 @@ void set_rules(share_table& table, const share_rules& rules, share_ns now) {
   // What was owed under other rules is forgotten.
   for (auto& x : table.seats) {
     x.virtual_time = table.virtual_now;
-    x.credit = std::clamp(x.credit, 0.0, most_credit * quantum_of(table));
+    x.credit = std::clamp(x.credit, 0.0, most_kept(table));
   }
 }
 
@@ -260,74 +420,146 @@ void want(share_table& table, std::int32_t seat, share_ns now) {
     return;
   x.wants = 1;
   x.wants_since = now;
+  ++table.waiting;
 }
 
 void want_nothing(share_table& table, std::int32_t seat) {
-  at(table, seat).wants = 0;
+  if (std::exchange(at(table, seat).wants, 0) != 0)
+    --table.waiting;
 }
 
-void begin_work(share_table& table, std::int32_t seat) {
-  if (table.holder == seat)
-    table.idle_since = 0;
+bool holds(const share_table& table, std::int32_t seat) {
+  return at(table, seat).holds != 0;
 }
 
-void end_work(share_table& table, std::int32_t seat, share_ns now) {
-  if (table.holder == seat)
-    table.idle_since = now;
+bool is_fresh(const share_table& table, std::int32_t seat) {
+  const auto& x = at(table, seat);
+  return x.holds != 0 && x.idle_since == x.began;
 }
 
-void charge(share_table& table, std::int32_t seat, share_ns used,
-            share_ns now) {
+share_ns left_of_turn(const share_table& table, std::int32_t seat,
+                      share_ns now) {
+  const auto& x = at(table, seat);
+  if (is_shared(table))
+    return x.budget - static_cast<share_ns>(x.used - x.used_before);
+  return x.began + x.budget - now;
+}
+
+void begin_work(share_table& table, std::int32_t seat, share_ns now) {
+  auto& x = at(table, seat);
+  if (x.works == 0) {
+    tick(table, now);
+    x.works = 1;
+    ++table.working;
+    x.clocked = table.clock;
+  }
+  if (x.holds == 0 || x.idle_since == 0)
+    return;
+  auto gap = now - x.idle_since;
+  if (is_fresh(table, seat))
+    x.charged_at = now;
+  else if (x.more != 0)
+    x.charged_at += gap; // its worker was late, not it
+  else if (!is_shared(table) && table.waiting != 0)
+    x.virtual_time += static_cast<double>(gap) / x.part;
+  x.idle_since = 0;
+}
+
+void end_work(share_table& table, std::int32_t seat, share_ns now, bool more) {
+  auto& x = at(table, seat);
+  x.more = more ? 1 : 0;
+  if (x.works != 0) {
+    tick(table, now);
+    x.works = 0;
+    --table.working;
+  }
+  if (x.holds != 0)
+    x.idle_since = now;
+}
+
+share_ns charge(share_table& table, std::int32_t seat, const share_use& use,
+                share_ns now) {
   auto& x = at(table, seat);
   if (x.taken == 0)
-    return;
+    return 0;
   refill(table, x, now);
-  x.used += static_cast<std::uint64_t>(used);
-  x.credit -= static_cast<double>(used);
-  x.virtual_time += static_cast<double>(used) / x.weight;
+  tick(table, now);
+  auto served = static_cast<share_ns>(table.clock -
+                                      std::exchange(x.clocked, table.clock));
+  // Beside who has work in the device and hardly uses it, one does more.
+  auto counts =
+      std::clamp<share_ns>(std::max(served, use.worked), 0, use.present);
+  auto did = use;
+  if (did.worked < 0)
+    did = {use.present, counts, use.present};
+  x.used += static_cast<std::uint64_t>(counts);
+  x.credit -= static_cast<double>(counts);
+  x.virtual_time += static_cast<double>(did.worked) / x.part;
+  note_demand(table, x, did, now);
+  apportion(table, now);
+  return counts;
 }
 
 bool renew(share_table& table, std::int32_t seat, share_ns now) {
-  if (table.holder != seat)
-    return false;
   auto& x = at(table, seat);
+  if (x.holds == 0)
+    return false;
   refill(table, x, now);
-  if (credit_at(table, x) > now ||
+  if (credit_at(table, x) > now)
+    return false;
+  if (is_shared(table) && must_wait(table, seat, now))
+    return false;
+  if (table.holders >= table.rules.at_once &&
       find_next(table, now, seat).seat != share_table::nobody)
     return false;
-  table.until = now + turn_length(table, x);
-  table.began = now;
-  table.virtual_now = std::max(table.virtual_now, x.virtual_time);
+  set_turn(table, x, now);
   return true;
 }
 
 void end_turn(share_table& table, std::int32_t seat) {
-  if (table.holder == seat)
-    table.holder = share_table::nobody;
+  if (std::exchange(at(table, seat).holds, 0) != 0)
+    --table.holders;
 }
 
-share_outcome arbitrate(share_table& table, share_ns now) {
-  auto next = find_next(table, now, table.holder);
-  auto none = next.seat == share_table::nobody;
-  auto look = std::min(next.next_credit, now + longest_wait);
-  if (table.holder != share_table::nobody) {
-    auto stalled = table.began + table.rules.stalled_after;
-    auto fresh = table.idle_since == table.began;
-    auto idle = table.idle_since +
-                (fresh ? table.rules.unused_after : table.rules.idle_after);
-    auto unused = table.idle_since != 0 && now >= idle;
-    if (none || (!unused && now < stalled)) {
-      // Who is idle now is so until it brings work, who is not may be soon.
-      auto until = table.idle_since != 0 ? idle : now + idle_look;
-      return {share_table::nobody,
-              std::max(none ? look : std::min({look, until, stalled}), now)};
+namespace {
+
+/// Takes back turns that are not used, or whose work does not end. Returns when
+/// one may be, at the latest.
+share_ns take_back(share_table& table, share_ns now) {
+  auto look = now + longest_wait;
+  for (auto& x : table.seats) {
+    if (x.holds == 0)
+      continue;
+    auto stalled = x.began + table.rules.stalled_after;
+    if (is_unused(table, x, now) || now >= stalled) {
+      end_turn(table, static_cast<std::int32_t>(&x - table.seats.data()));
+      continue;
     }
-    end_turn(table, table.holder);
+    // Who is idle now is so until it brings work, who is not may be soon.
+    auto idle = x.idle_since != 0 ? unused_until(table, x) : now + idle_look;
+    look = std::min({look, idle, stalled});
   }
-  if (none)
-    return {share_table::nobody, std::max(look, now)};
-  begin_turn(table, next.seat, now);
-  return {next.seat, now + idle_look};
+  return look;
+}
+
+} // namespace
+
+share_outcome arbitrate(share_table& table, share_ns now) {
+  share_outcome out;
+  auto next = find_next(table, now);
+  out.look_again = now + longest_wait;
+  if (next.seat != share_table::nobody && table.holders != 0)
+    out.look_again = take_back(table, now);
+  while (next.seat != share_table::nobody &&
+         table.holders < std::max(table.rules.at_once, 1u) &&
+         (table.holders == 0 || !must_wait(table, next.seat, now))) {
+    begin_turn(table, next.seat, now);
+    out.granted.set(static_cast<std::size_t>(next.seat));
+    out.look_again = std::min(out.look_again, now + idle_look);
+    next = find_next(table, now);
+  }
+  out.look_again = std::max(std::min(out.look_again, next.next_credit), now);
+  return out;
 }
 
 // -- in the long run ----------------------------------------------------------

@@ -93,6 +93,7 @@ public:
   std::uint64_t executed() const noexcept { return executed_; }
   void allow(std::uint64_t quota) noexcept { account_.allow(quota); }
   std::chrono::nanoseconds busy() const override { return busy_.total(); }
+  effort efforts() const override { return busy_.efforts(engine_.threads()); }
 
   // -- memory -----------------------------------------------------------------
 
@@ -604,11 +605,7 @@ private:
   template <class F>
   void copy(std::uint64_t bytes, F job) {
     constexpr std::uint64_t small = 32 << 10;
-    auto counted = [this, job = std::move(job)] {
-      busy_.enter();
-      job();
-      busy_.leave();
-    };
+    auto counted = [this, job = std::move(job)] { busy_.count(job); };
     if (bytes <= small)
       counted();
     else

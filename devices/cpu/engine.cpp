@@ -71,6 +71,7 @@ void engine::submit(std::shared_ptr<grid> what, finished done) {
   {
     auto lock = std::lock_guard{mutex_};
     grids_.push_back(std::move(x));
+    submitted_ = clock::now();
   }
   wake_.notify_all();
 }
@@ -151,7 +152,8 @@ void engine::work(unsigned index) {
   auto current = std::shared_ptr<running>{}; // grid to start clusters of
   auto spare = std::unique_ptr<cluster>{};   // fits `current`
   auto taken = 0;
-  auto busy = false; // counted as such
+  auto here = busy_time::presence{busy_};
+  auto woken = clock::time_point{};
   // A new cluster, when there is one to start.
   auto begin = [&]() -> bool {
     if (!current || !current->has_more() || ++taken > streak) {
@@ -177,18 +179,17 @@ void engine::work(unsigned index) {
     if (mine.empty() && !begin()) {
       current.reset();
       spare.reset();
-      if (std::exchange(busy, false))
-        busy_.leave();
+      here.leave();
       auto lock = std::unique_lock{mutex_};
       wake_.wait(lock, [&] {
         return stopping_ ||
                (!frozen_ && std::any_of(grids_.begin(), grids_.end(),
                                         [](auto& x) { return x->has_more(); }));
       });
+      woken = submitted_;
       continue;
     }
-    if (!std::exchange(busy, true))
-      busy_.enter();
+    here.enter(woken);
     if (frozen_) {
       auto lock = std::unique_lock{mutex_};
       wake_.wait(lock, [&] { return stopping_.load(); });

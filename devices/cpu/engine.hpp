@@ -4,6 +4,7 @@
 #include "devices/cpu/busy_time.hpp"
 #include "devices/cpu/cluster.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -64,6 +65,7 @@ private:
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<std::shared_ptr<running>> grids_; // with clusters to start or end
+  std::chrono::steady_clock::time_point submitted_; // the latest grid
   std::size_t turn_ = 0;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> frozen_ = false;
