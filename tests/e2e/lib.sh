@@ -164,7 +164,7 @@ at_manager=()
 cluster_up() { # OPTION...
   run_dir=$work/run
   # Not with this script's output, which the daemons would keep open.
-  "$vgpu" up --device cpu --run-dir "$run_dir" "$@" </dev/null \
+  "$vgpu" up --device "${E2E_DEVICE:-cpu}" --run-dir "$run_dir" "$@" </dev/null \
     >"$work/out/up" 2>&1 || fail "vgpu up $*: $(<"$work/out/up")"
   VGPU_MANAGER=$(sed -n 's/^manager at \([^ ]*\) .*/\1/p' "$work/out/up")
   [[ -n $VGPU_MANAGER ]] || fail "vgpu up did not tell its endpoint"

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# What programs on one GPU get of it, beside what they were promised, as a table.
+set -euo pipefail
+
+usage() {
+  cat <<'USAGE'
+usage: shares.sh [--build DIR] [--device cpu|nvidia] [--seconds N] [--only REGEX]
+
+  --build DIR    the build folder (build/default), with the targets vgpu,
+                 vgpu-manager, vgpu-node, vgpu-worker, vgpu-client, cuda and
+                 e2e_load
+  --device NAME  what the GPU is (cpu)
+  --seconds N    how long each row is measured, with turns and without (10)
+  --only REGEX   only rows whose name matches
+
+Columns: `worst` is the largest difference from a promise in any window of 2 s,
+in percentage points; `Jain` Jain's index of what each got, the least of any
+window of 2 s; `least` what the worst-off program got beside its promise, where
+1 is all of it; `all` what all programs got, in units of what one of its kind gets
+alone; `turns / none` that, beside what they got without turns. A program may
+get more than its promise of what others cannot use: a copy beside kernels.
+Needs a machine that has nothing else to do.
+USAGE
+}
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=$here/../../build/default device=cpu span=10 only=.
+while (($#)); do
+  case $1 in
+    -h | --help) usage; exit 0 ;;
+    --build | --device | --seconds | --only)
+      (($# > 1)) || { usage >&2; exit 2; }
+      ;;&
+    --build) build=$2 ;;
+    --device) device=$2 ;;
+    --seconds) span=$2 ;;
+    --only) only=$2 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  shift 2
+done
+[[ $device =~ ^(cpu|nvidia)$ && $span =~ ^[0-9]+$ ]] || { usage >&2; exit 2; }
+export E2E_DEVICE=$device
+source "$here/../e2e/lib.sh"
+begin "$build"
+source "$here/../e2e/shares_programs.sh"
+between_programs
+
+policy() { expect 0 "$vgpu" policy a/0 "$@"; }
+
+declare -A alone_rate
+alone_of() { # KIND: sets rate
+  if [[ -z ${alone_rate[$1]-} ]]; then
+    policy best-effort
+    measure_alone "$1" $((span / 2 + 1))
+    alone_rate[$1]=$rate
+  fi
+  rate=${alone_rate[$1]}
+}
+
+# For so many seconds, once what went before has settled.
+measure_now() { # all|alone "PROMISE..." "ALONE..."
+  local from
+  sleep 1
+  from=$(milliseconds)
+  sleep "$span"
+  measure "$from" "$(milliseconds)" "$@"
+}
+
+line() { printf '| %-26s | %-9s | %6s | %6s | %6s | %6s | %12s | %s\n' "$@"; }
+
+# One row: the programs under a policy, and then with no turns.
+row() { # NAME POLICY all|alone "PROMISE..." "KIND OPTION..."...
+  local name=$1 rule=$2 of=$3 promises=$4 what alone=() got off fair with least
+  shift 4
+  [[ $name =~ $only ]] || return 0
+  for what in "$@"; do
+    alone_of "${what%% *}"
+    alone+=("$rate")
+  done
+  policy "$rule"
+  start_programs "$@"
+  measure_now "$of" "$promises" "${alone[*]}"
+  got=$shares off=$worst fair=$jain with=$total
+  # What each got of what it gets alone, beside its promise.
+  measure "$(($(milliseconds) - span * 1000))" "$(milliseconds)" alone \
+    "$promises" "${alone[*]}"
+  least=$(awk -v a="$shares" -v b="$promises" 'BEGIN {
+    n = split(a, x); split(b, y); least = 1e9
+    for (i = 1; i <= n; ++i) if (x[i] / y[i] < least) least = x[i] / y[i]
+    printf "%.2f", least }')
+  policy best-effort
+  measure_now alone "$promises" "${alone[*]}"
+  stop_programs
+  line "$name" "$rule" "$off" "$fair" "$least" "$with" \
+    "$(awk "BEGIN { printf \"%.3f\", $with / $total }")" \
+    "${promises// /, } -> ${got// /, }"
+}
+
+# A program that is limited, alone.
+limited() { # KIND
+  row "limit 0.25: $1" guarantee alone 0.25 "$1 --limit 0.25"
+}
+
+cluster_up --nodes 1 --gpus-per-node 1 --memory 1GiB
+echo "device $device, $(nproc) cores, $span s a row; load $(cut -d' ' -f1-3 \
+  /proc/loadavg)"
+line programs policy worst Jain least all 'turns / none' 'promised -> got'
+line --- --- --- --- --- --- --- ---
+half="0.5 0.5" quarter="0.25 0.25 0.25 0.25"
+eighth="0.125 0.125 0.125 0.125 0.125 0.125 0.125 0.125"
+row '4 kernel' equal all "$quarter" kernel kernel kernel kernel
+row '8 kernel' equal all "$eighth" kernel kernel kernel kernel \
+  kernel kernel kernel kernel
+row '2 huge, 2 kernel' equal all "$quarter" huge huge kernel kernel
+row '4 tiny' equal all "$quarter" tiny tiny tiny tiny
+row '4 copy' equal all "$quarter" copy copy copy copy
+row '4 mixed' equal all "$quarter" mixed mixed mixed mixed
+row 'kernel, tiny' equal all "$half" kernel tiny
+row 'kernel, copy' equal all "$half" kernel copy
+row 'kernel, huge, copy, tiny' equal all "$quarter" kernel huge copy tiny
+row '3 kernel' guarantee all '0.5 0.3 0.2' 'kernel --share 0.5' \
+  'kernel --share 0.3' 'kernel --share 0.2'
+row '2 kernel' guarantee all '0.8 0.2' 'kernel --share 0.8' 'kernel --share 0.2'
+row 'huge, kernel' guarantee all '0.3 0.7' 'huge --share 0.3' \
+  'kernel --share 0.7'
+row 'graph, ex' guarantee all '0.7 0.3' 'graph --share 0.7' 'ex --share 0.3'
+row '3 kernel' fixed alone '0.4 0.3 0.2' 'kernel --share 0.4' \
+  'kernel --share 0.3' 'kernel --share 0.2'
+for kind in kernel ex graph huge tiny copy mixed; do limited "$kind"; done
+cluster_down
