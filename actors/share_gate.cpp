@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 namespace vgpu {
@@ -20,7 +21,9 @@ constexpr share_ns long_batch = 2'000'000;
 constexpr std::size_t large_batch = 64;
 /// So much may be in the device at once, whatever is foretold of it: enough to
 /// keep it busy with the shortest of kernels while it tells what is done.
-constexpr std::size_t most_pending = 4 * large_batch;
+constexpr std::size_t most_pending = 8 * large_batch;
+/// Who waits for room is woken when so much is left, not for a little of it.
+constexpr std::size_t few_pending = most_pending / 2;
 /// Nothing is foretold to take less.
 constexpr double least_length = 1'000;
 /// What is foretold follows what was measured so far at once, at most.
@@ -139,10 +142,12 @@ struct share_gate::account {
     return out;
   }
 
-  bool knows(work_key what) const { return takes.contains(what); }
-  share_ns foretell(work_key what) const {
+  /// How long it takes; nothing: it was never seen.
+  std::optional<share_ns> foretell(work_key what) const {
     auto i = takes.find(what);
-    return i == takes.end() ? 0 : static_cast<share_ns>(i->second);
+    if (i == takes.end())
+      return {};
+    return static_cast<share_ns>(i->second);
   }
 
   /// The session has work again, `now` being when it came.
@@ -155,8 +160,8 @@ struct share_gate::account {
 
   /// Whether work may begin; ends the turn where it is over and nothing is
   /// left in the device. With the board's lock.
-  bool may_begin(share_table& table, share_ns now, share_ns length, bool known,
-                 bool& ended) {
+  bool may_begin(share_table& table, share_ns now,
+                 std::optional<share_ns> length, bool& ended) {
     if (!policy::holds(table, seat))
       return false;
     if (overdue(now))
@@ -166,7 +171,7 @@ struct share_gate::account {
     auto fresh = pending == 0 && policy::is_fresh(table, seat);
     auto fits = [&] {
       auto left = policy::left_of_turn(table, seat, now) - foretold;
-      return known ? length / 2 <= left : pending == 0 && left > 0;
+      return length ? *length / 2 <= left : pending == 0 && left > 0;
     };
     if (fresh || fits())
       return true;
@@ -230,7 +235,7 @@ struct share_gate::account {
         policy::seat_set hear;
         if (others_may_go(table))
           hear = policy::arbitrate(table, now).granted;
-        if (next >= 0 && policy::holds(table, seat))
+        if (next >= 0 && pending <= few_pending && policy::holds(table, seat))
           hear.set(static_cast<std::size_t>(seat));
         return hear;
       });
@@ -282,12 +287,12 @@ bool share_gate::take_turn(work_key what) {
     std::lock_guard guard{of.lock};
     auto now = of.clock();
     of.note_pause(now);
-    auto known = of.knows(what);
-    auto length = of.foretell(what);
+    auto known = of.foretell(what);
+    auto length = known.value_or(0);
     rings_ = board_->rings(seat_);
     board_->locked([&](share_table& table) {
       auto ended = false;
-      may = of.may_begin(table, now, length, known, ended);
+      may = of.may_begin(table, now, known, ended);
       if (!may && !policy::holds(table, seat_)) {
         policy::want(table, seat_, now);
         auto outcome = policy::arbitrate(table, now);
@@ -312,7 +317,7 @@ bool share_gate::take_turn(work_key what) {
       if (of.pending == 0) {
         of.busy_since = now;
         of.told = of.measure();
-        open_->learning = !known;
+        open_->learning = !known.has_value();
       }
       open_->what.push_back(what);
       open_->foretold += length;

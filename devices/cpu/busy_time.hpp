@@ -85,6 +85,14 @@ public:
     end(to);
   }
 
+  /// A longer one: by what the host let this thread have.
+  template <class F>
+  void attend(F job) {
+    presence here{*this};
+    here.enter(clock::now());
+    job();
+  }
+
   std::chrono::nanoseconds total() const {
     std::lock_guard guard{mutex_};
     return total_locked(clock::now());

@@ -605,11 +605,10 @@ private:
   template <class F>
   void copy(std::uint64_t bytes, F job) {
     constexpr std::uint64_t small = 32 << 10;
-    auto counted = [this, job = std::move(job)] { busy_.count(job); };
     if (bytes <= small)
-      counted();
+      busy_.count(job);
     else
-      copier_.post(std::move(counted));
+      copier_.post([this, job = std::move(job)] { busy_.attend(job); });
   }
 
   template <class F>

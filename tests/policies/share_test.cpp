@@ -217,6 +217,16 @@ BOOST_AUTO_TEST_CASE(programs_that_pause_do_not_leave_the_device_idle) {
   BOOST_TEST(sim.jain(2 * s, 10 * s) >= 0.99);
 }
 
+BOOST_AUTO_TEST_CASE(pauses_in_a_turn_count_while_others_wait) {
+  simulation sim{rules(share_policy::equal)};
+  // Too short to lose the turn: alone, it uses a fifth of the device.
+  sim.add({.kernel = 100 * us, .gap = 400 * us});
+  sim.add({.kernel = 1 * ms});
+  sim.run(10 * s);
+  BOOST_TEST(sim.busy(2 * s, 10 * s) >= 0.55); // 0.33 were they free
+  BOOST_TEST(sim.used(0, 2 * s, 10 * s) / (8 * s) >= 0.09);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(fixed_share)
