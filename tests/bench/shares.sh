@@ -7,8 +7,8 @@ usage() {
 usage: shares.sh [--build DIR] [--device cpu|nvidia] [--seconds N] [--only REGEX]
 
   --build DIR    the build folder (build/default), with the targets vgpu,
-                 vgpu-manager, vgpu-node, vgpu-worker, vgpu-client, cuda and
-                 e2e_load
+                 vgpu-manager, vgpu-node, vgpu-worker, vgpu-client, cuda,
+                 e2e_load, e2e_guest and example_heat
   --device NAME  what the GPU is (cpu)
   --seconds N    how long each row is measured, with turns and without (10)
   --only REGEX   only rows whose name matches
