@@ -39,7 +39,8 @@ begin() { # BUILD
     [[ -x $program ]] || fail "no $program; build the default preset first"
   done
   unset VGPU_MANAGER VGPU_SHARE VGPU_MEMORY VGPU_GPUS VGPU_PROTECT \
-    VGPU_SNAPSHOT_EVERY VGPU_LOG VGPU_JOURNAL VGPU_CLIENT VGPU_GROUP
+    VGPU_SNAPSHOT_EVERY VGPU_LOG VGPU_JOURNAL VGPU_STATE_DIR \
+    VGPU_STATE_MEMORY VGPU_CLIENT VGPU_GROUP
   work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-e2e.XXXXXX")
   mkdir -m 700 "$work/tmp" "$work/xdg" "$work/out"
   # Daemons that a failing command starts must not hold ctest's pipe.
@@ -161,8 +162,9 @@ milliseconds() { echo "${EPOCHREALTIME%???}" | tr -d .,; }
 # How the manager is reached: `ip netns exec ...` where it is on another host.
 at_manager=()
 
+# Its folder lies in $work, or in $run_on where that is set.
 cluster_up() { # OPTION...
-  run_dir=$work/run
+  run_dir=${run_on:-$work}/run
   # Not with this script's output, which the daemons would keep open.
   "$vgpu" up --device cpu --run-dir "$run_dir" "$@" </dev/null \
     >"$work/out/up" 2>&1 || fail "vgpu up $*: $(<"$work/out/up")"
