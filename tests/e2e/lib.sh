@@ -46,7 +46,7 @@ begin() { # BUILD
   # Daemons that a failing command starts must not hold ctest's pipe.
   export VGPU_E2E=$work TMPDIR=$work/tmp XDG_RUNTIME_DIR=$work/xdg
   export VGPU_CLIENT_IDLE_MS=300
-  sockets_before=$(sockets)
+  sockets_before=$(sockets) shared_before=$(shared_memory)
   trap end EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
@@ -343,6 +343,13 @@ no_sockets_left() {
 
 shared_memory() { find /dev/shm -maxdepth 1 -iname '*vgpu*' | sort; }
 
+# Others use this host too: what was there before is theirs.
+shared_memory_left() {
+  comm -13 <(echo "$shared_before") <(shared_memory)
+}
+
+no_shared_memory_left() { [[ -z $(shared_memory_left) ]]; }
+
 # To be called when the programs have ended and `vgpu down` was said.
 check_leaks() {
   until_true 10 nobody_left || fail "still there: $(for pid in $(processes); do
@@ -352,7 +359,8 @@ check_leaks() {
   local suspects
   suspects=$(sockets_left)
   until_true 5 no_sockets_left || fail "sockets are left: $suspects"
-  [[ -z $(shared_memory) ]] || fail "shared memory is left: $(shared_memory)"
+  until_true 5 no_shared_memory_left ||
+    fail "shared memory is left: $(shared_memory_left)"
   local files
   files=$(find "$work" -mindepth 1 -path "$work/out" -prune -o \
     -mindepth 1 ! -path "$work/tmp" ! -path "$work/xdg" -print)
