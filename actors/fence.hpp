@@ -11,8 +11,9 @@ namespace vgpu {
 
 /// Ends the worker that listens on this abstract Unix socket of this host, and
 /// returns when its process is dead. An abstract name goes with its process:
-/// that nobody listens is proof enough. Fails where the worker belongs to
-/// another user or does not die in time.
+/// that nobody listens is proof enough, and nothing else is. Fails where it
+/// cannot be told, where the worker belongs to another user, and where it does
+/// not die in time.
 status end_worker(const std::string& guest_socket,
                   std::chrono::milliseconds patience);
 

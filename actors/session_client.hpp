@@ -166,7 +166,7 @@ private:
   status receive_snapshot(data::checkpointed& x);
   void keep_snapshot();
   void report_snapshot(std::uint64_t bytes, std::chrono::nanoseconds pause);
-  /// `lasting`: no state can be described, as far as one can tell.
+  /// `lasting`: no state can be described or kept, as far as one can tell.
   void give_up_snapshot(const std::string& why, bool lasting);
   void end_snapshot();
   void choose_beginning();

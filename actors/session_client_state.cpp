@@ -104,7 +104,7 @@ void session_client::on(const data::checkpointed& x, unique_fd file) {
   }
   if (movement_->snapshot) {
     if (auto ok = receive_snapshot(*movement_->stopped); !ok)
-      return give_up_snapshot(ok.why().what, false);
+      return give_up_snapshot(ok.why().what, true);
     return look_at_movement();
   }
   auto inflow = state_inflow::begin(x.bytes);
@@ -118,7 +118,10 @@ void session_client::on(const data::state_part& x, const parcel_ptr& in) {
   if (!movement_ || !movement_->inflow)
     return;
   if (auto ok = movement_->inflow->take(x.from, in->bulk()); !ok)
-    cancel_movement(ok.why().what);
+    // As of a worker on this host that finds no room: the program must not wait
+    // for ever for a snapshot.
+    movement_->snapshot ? give_up_snapshot(ok.why().what, true)
+                        : cancel_movement(ok.why().what);
 }
 
 /// A call that was begun before, and whose answer is still on its way.

@@ -150,8 +150,11 @@ status store::rewrite() {
     all += line_of({{"event", to_json(event)}});
   if (!write_all(fd, all) || ::fdatasync(fd) != 0 ||
       ::rename(fresh.c_str(), path_.c_str()) != 0) {
+    auto why = trouble(fresh, "write it");
     ::close(fd);
-    return trouble(fresh, "write it");
+    // Half of it takes room that lines could have.
+    ::unlink(fresh.c_str());
+    return why;
   }
   if (fd_ >= 0)
     ::close(fd_);
@@ -162,17 +165,20 @@ status store::rewrite() {
 
 void store::append(const std::string& line) {
   // A line that was cut off must not take the next one with it.
-  auto torn = std::exchange(torn_, false);
-  if (!write_all(fd_, torn ? "\n" + line : line)) {
+  if (!write_all(fd_, lacks_ ? "\n" + line : line)) {
     // The manager goes on: sessions matter more than their record.
-    torn_ = true;
+    lacks_ = true;
     spdlog::error("{}", trouble(path_, "write to it").what);
     return;
   }
   written_ += line.size();
-  if (written_ > rewritten_ + growth)
-    if (auto done = rewrite(); !done)
-      spdlog::error("{}", done.why().what);
+  // There is room again: what found none is in memory.
+  if (!lacks_ && written_ <= rewritten_ + growth)
+    return;
+  auto done = rewrite();
+  lacks_ = lacks_ && !done;
+  if (!done)
+    spdlog::error("{}", done.why().what);
 }
 
 void store::save(const session_record& x) {

@@ -30,8 +30,10 @@ struct saved_state {
 /// A file of lines, each a change with its checksum. Every change is written
 /// before anybody is told of it, so a manager that is killed loses nothing; a
 /// line that was cut off or damaged is left out on reading and the others
-/// hold. The file is private to its owner (it holds tokens) and is written
-/// anew, atomically, at opening and whenever it has grown much. One thread.
+/// hold. While there is no room for a change it is in memory alone, and is
+/// written with the first that finds room. The file is private to its owner (it
+/// holds tokens) and is written anew, atomically, at opening and whenever it
+/// has grown much. One thread.
 class store {
 public:
   /// Reads what is there. Fails when the file cannot be read or written; the
@@ -66,7 +68,7 @@ private:
 
   std::string path_;
   int fd_ = -1;
-  bool torn_ = false;       // the last append failed
+  bool lacks_ = false;      // there was no room for some of it
   std::size_t written_ = 0; // bytes
   std::size_t rewritten_ = 0;
   saved_state state_;

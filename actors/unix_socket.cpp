@@ -76,11 +76,18 @@ result<unique_fd> connect_abstract(const std::string& name) {
     return address.why();
   auto socket = make_socket();
   auto& [where, length] = *address;
-  if (!socket ||
-      ::connect(socket.get(), reinterpret_cast<sockaddr*>(&where), length) != 0)
-    return from_errno("cannot connect to the Unix socket @" + name);
+  if (!socket || ::connect(socket.get(), reinterpret_cast<sockaddr*>(&where),
+                           length) != 0) {
+    auto code = socket ? errno : 0;
+    auto why = from_errno("cannot connect to the Unix socket @" + name);
+    if (code == ECONNREFUSED)
+      why.code = CUDA_ERROR_NOT_FOUND;
+    if (code == EAGAIN)
+      why.code = CUDA_ERROR_NOT_READY;
+    return why;
+  }
   if (!is_ours(socket.get()))
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+    return fault{CUDA_ERROR_NOT_PERMITTED,
                  "the Unix socket @" + name + " belongs to another user"};
   return socket;
 }

@@ -31,7 +31,9 @@ result<unique_fd> listen_abstract(const std::string& name);
 unique_fd accept_own(int listener);
 
 /// Connects to an abstract name; checks that its owner is our own user or
-/// root. Non-blocking afterwards.
+/// root. Non-blocking, now and afterwards. The fault is CUDA_ERROR_NOT_FOUND
+/// where nobody listens, and CUDA_ERROR_NOT_READY where so many wait to be
+/// taken that there is no room for another.
 result<unique_fd> connect_abstract(const std::string& name);
 
 /// The process at the other end, as the kernel tells it.

@@ -7,6 +7,7 @@
 #include "nodes/paths.hpp"
 #include "nodes/stop_signal.hpp"
 #include "schema/places.hpp"
+#include "schema/sizes.hpp"
 
 #include <CLI/CLI.hpp>
 #include <spdlog/spdlog.h>
@@ -25,10 +26,12 @@ struct options {
   std::string manager;
   std::string transport = "auto";
   std::uint32_t idle_ms = 5000;
+  std::string state_memory;
   std::string state_dir = "/var/tmp";
 };
 
-/// What suspended sessions may take of the host's memory, each.
+/// What suspended sessions may take of the host's memory, each, where nobody
+/// says.
 std::uint64_t memory_for_a_state() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) / 4 *
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -89,7 +92,9 @@ int run(const options& given) {
   auto hub = system.spawn(client, own, link->actor, [&] { stop.stop(0); });
   session_client_options guests;
   guests.transport = parse_transport(given.transport);
-  guests.state_memory = memory_for_a_state();
+  guests.state_memory = given.state_memory.empty()
+                            ? memory_for_a_state()
+                            : *parse_size(given.state_memory);
   guests.state_dir = given.state_dir;
   auto server = system.spawn<guest_server, caf::detached>(
       std::ref(zmq), guests, std::move(*listener), hub);
@@ -125,6 +130,15 @@ int main(int argc, char** argv) {
                  "End after so long without a program")
       ->envname("VGPU_CLIENT_IDLE_MS")
       ->capture_default_str();
+  app.add_option("--state-memory", given.state_memory,
+                 "How much memory of this host's a suspended vGPU or a "
+                 "snapshot may take: what is larger goes to --state-dir "
+                 "(default: a quarter)")
+      ->envname("VGPU_STATE_MEMORY")
+      ->check([](const std::string& text) {
+        auto bytes = parse_size(text);
+        return bytes ? std::string{} : bytes.why().what;
+      });
   app.add_option("--state-dir", given.state_dir,
                  "Where the memory of suspended vGPUs goes that is too large "
                  "for this host's")

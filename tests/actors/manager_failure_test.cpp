@@ -115,6 +115,30 @@ BOOST_AUTO_TEST_CASE(a_crashed_worker_starts_again_where_it_was) {
   BOOST_TEST(!ordered("a"));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_said_of_an_older_epoch_changes_nothing) {
+  join("a");
+  auto first = open("a");
+  say("n-a", "node/a",
+      worker_exited{first.session, first.epoch, "signal 9", false});
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  // The first comes up once more, while the second is awaited.
+  say("n-a", "node/a",
+      worker_started{first.session, first.epoch, endpoints("old"), 66, ""});
+  BOOST_TEST(!leased());
+  BOOST_TEST(count("fenced") == 1u);
+  started("a", *order);
+  BOOST_TEST(leased()->worker.endpoint == endpoints("a").endpoint);
+  // It ends, and its client gives its state; nothing of that is the second's.
+  say("n-a", "node/a",
+      worker_exited{first.session, first.epoch, "signal 9", false});
+  say("c", "client/c", paused{first.session, first.epoch, "", 4096, 1});
+  BOOST_TEST(count("worker-exited") == 1u);
+  auto session = status()["vgpus"][0]["sessions"][0];
+  BOOST_TEST(session["state"] == "running");
+  BOOST_TEST(session["epoch"] == 2);
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_that_crashes_again_and_again_moves_then_ends) {
   join("a");
   join("b");

@@ -6,6 +6,8 @@
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 using namespace vgpu;
@@ -38,7 +40,33 @@ struct snapshots : world {
                     .size = {1 << 20, 1, 1}},
         0, 0, 1 << 20,
         [&](auto to) { std::memcpy(to.data(), bytes.data(), bytes.size()); },
-        [] {});
+        [this] { wait_on(); });
+  }
+
+  /// The log's writer has waited a tenth of a second for room: after ten
+  /// seconds it would wait for ever.
+  void wait_on() {
+    if (++waits_ != 100)
+      return;
+    BOOST_ERROR("the program stands still");
+    (void)area.lower_protection();
+  }
+  unsigned waits_ = 0;
+
+  /// A disk that takes no more bytes.
+  void fill_disk() {
+    std::vector<unique_fd> files;
+    for (auto fd : places.descriptors())
+      files.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    BOOST_REQUIRE(files.size() == state_places::count);
+    for (std::size_t i : {2u, 3u}) {
+      files[i] = unique_fd{static_cast<int>(
+          ::memfd_create("full", MFD_CLOEXEC | MFD_ALLOW_SEALING))};
+      BOOST_REQUIRE(::fcntl(files[i].get(), F_ADD_SEALS, F_SEAL_GROW) == 0);
+    }
+    places = state_places::take(files, 0);
+    BOOST_REQUIRE(places.on_disk());
+    state_memory = 0;
   }
   static constexpr device_address big = first_window + (1 << 21);
 
@@ -162,6 +190,19 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(it.told("snapshot-failed"));
   it.replace(first);
   BOOST_TEST(it.told("session-lost"));
+}
+
+BOOST_DATA_TEST_CASE_F(snapshots, a_full_disk_stops_no_program,
+                       data_of::make(both), where) {
+  protect = control::protection::journal;
+  fill_disk();
+  begin(transport::automatic, where.same_host);
+  overfill();
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(told("snapshot-failed"));
+  BOOST_TEST(told("protection-lowered"));
+  BOOST_TEST(header().newest.load() == 0u);
 }
 
 BOOST_DATA_TEST_CASE_F(snapshots, a_clients_death_takes_none_along,

@@ -4,9 +4,11 @@
 #include <boost/test/unit_test.hpp>
 #include <spdlog/spdlog.h>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -44,6 +46,28 @@ struct folder {
   void overwrite(const std::string& bytes) {
     std::ofstream{path, std::ios::trunc} << bytes;
   }
+};
+
+/// No file of this process becomes larger: as on a full disk.
+class no_room {
+public:
+  explicit no_room(std::uintmax_t bytes) {
+    BOOST_REQUIRE(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
+    auto now = before_;
+    now.rlim_cur = bytes;
+    // Otherwise the process ends.
+    std::signal(SIGXFSZ, SIG_IGN);
+    BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &now) == 0);
+  }
+  no_room(const no_room&) = delete;
+  no_room& operator=(const no_room&) = delete;
+  ~no_room() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, SIG_DFL);
+  }
+
+private:
+  rlimit before_{};
 };
 
 session_record session(std::uint64_t id) {
@@ -150,6 +174,33 @@ BOOST_AUTO_TEST_CASE(it_is_private_and_does_not_grow_for_ever) {
   BOOST_TEST(what.st_size < 10'000'000);
   x.reset();
   BOOST_TEST(open()->state().sessions.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(what_found_no_room_is_written_when_there_is_some) {
+  auto x = open();
+  x->save(session(1));
+  {
+    no_room full{std::filesystem::file_size(path) + 10};
+    x->save(session(2));
+    x->forget({1});
+  }
+  x->save(event(1));
+  x.reset();
+  auto y = open();
+  BOOST_TEST(y->state().sessions.contains({2}));
+  BOOST_TEST(!y->state().sessions.contains({1}));
+  BOOST_TEST(y->state().last_session == 2u);
+  BOOST_TEST(y->state().events.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_written_anew_stays_as_it_is) {
+  open()->save(session(1));
+  {
+    no_room full{10};
+    BOOST_TEST(!store::open(path).ok());
+  }
+  BOOST_TEST(!std::filesystem::exists(path + ".new"));
+  BOOST_TEST(open()->state().sessions.contains({1}));
 }
 
 BOOST_AUTO_TEST_CASE(a_path_that_cannot_be_written_is_named) {

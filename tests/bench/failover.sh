@@ -6,10 +6,13 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-usage: failover.sh [--build DIR] [--runs N]
+usage: failover.sh [--build DIR] [--runs N] [--lines N] [-- OPTION...]
 
   --build DIR  the build folder (build/default)
   --runs N     how often (5)
+  --lines N    the node is killed when heat has printed so many (40), each
+               after 10 launches
+  OPTION       of `vgpu run`
 USAGE
 }
 
@@ -19,15 +22,18 @@ die() {
 }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-build=$root/build/default runs=5
+build=$root/build/default runs=5 lines=40 options=()
 while (($#)); do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --build) build=${2?}; shift 2 ;;
     --runs) runs=${2?}; shift 2 ;;
+    --lines) lines=${2?}; shift 2 ;;
+    --) shift; options=("$@"); break ;;
     *) usage >&2; exit 2 ;;
   esac
 done
+[[ $runs =~ ^[0-9]+$ && $lines =~ ^[1-9][0-9]*$ ]] || { usage >&2; exit 2; }
 vgpu=$build/bin/vgpu heat=$build/examples/heat
 for program in "$vgpu" "$heat"; do
   [[ -x $program ]] || die "no $program; build the default preset first"
@@ -76,10 +82,10 @@ measure_once() { # NUMBER
     printf '%s\n' "$line"
     seen=$((seen + 1))
     ((seen != 1)) || find_serving_node </dev/null
-    # Half way: the journal holds what was done until then.
-    ((seen != 40)) || kill_serving_node </dev/null >&2
-  done < <(timeout -k 5 60 "$vgpu" run "$heat" 800 128 10 5 </dev/null |
-    stamp) >"$work/stamped"
+    # The journal holds what was done until then.
+    ((seen != lines)) || kill_serving_node </dev/null >&2
+  done < <(timeout -k 5 100 "$vgpu" run "${options[@]}" -- "$heat" \
+    $(((lines + 40) * 10)) 128 10 5 </dev/null | stamp) >"$work/stamped"
   wait
   grep -q 'bit for bit' "$work/stamped" ||
     { cat "$work/stamped" >&2; die "heat did not end well"; }
@@ -87,21 +93,23 @@ measure_once() { # NUMBER
   "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null
   cluster=
   # What was computed before the kill may still be on its way to us: the first
-  # new result is the line that was longest in coming.
+  # new result is the line that was longest in coming. The last line is none, as
+  # it comes when the host has computed everything once more.
   jq -n -c --argjson killed "$(<"$work/killed")" --slurpfile all "$work/events" \
-    --arg lines "$(cut -d' ' -f1 "$work/stamped")" '
+    --arg lines "$(sed -n 's/ step .*//p' "$work/stamped")" '
     def since: ((. - $killed) * 1000 | round);
-    def event(kind): first($all[] | select(.kind == kind
+    def event(kind): first($all[] | select((.kind | test(kind))
                                    and .time >= $killed - 0.05))
       // error("no event \(kind) after the kill");
     [$lines | split("\n")[] | tonumber] as $t
     | [range(1; $t | length) | select($t[.] > $killed)
        | {gap: ($t[.] - $t[. - 1]), at: $t[.]}] | max_by(.gap).at as $first
+    | event("^session-replayed$") as $replay
     | {new_result: ($first | since),
-       replaced: (event("session-replaced").time | since),
-       replayed: (event("session-replayed").time | since),
-       calls: event("session-replayed").calls,
-       bytes: event("session-replayed").bytes}'
+       detected: (event("^(node-lost|session-suspect)$").time | since),
+       replaced: (event("^session-replaced$").time | since),
+       replayed: ($replay.time | since),
+       calls: $replay.calls, bytes: $replay.bytes}'
 }
 
 for ((i = 0; i < runs; ++i)); do

@@ -1,56 +1,95 @@
 #!/usr/bin/env bash
-# Kills what serves a program, at moments that a seed chooses, and compares
+# Disturbs what serves a program, at moments that a seed chooses, and compares
 # what the program prints with an undisturbed run, byte for byte.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/plan.sh"
 
 usage() {
   cat <<'EOT'
-usage: chaos.sh BUILD TRANSPORT [RUNS [FIRST-SEED [OPTION...]]]
+usage: chaos.sh BUILD KIND TRANSPORT [RUNS [FIRST-SEED [OPTION...]]]
 
-TRANSPORT is mapped or forwarded. A seed chooses whom to kill (the worker, the
-node or the client), at which line of the program's output, and whether a
-second one follows: at a later line, or as soon as something happens because
-of the first. The options are those of `vgpu run`. One run of seed 7:
+TRANSPORT is mapped or forwarded, the options are those of `vgpu run`. A seed
+chooses who is killed (the worker, the node, the client, which takes and keeps
+snapshots, or the manager), at which line of the program's output, and what
+else. KIND:
 
-  tests/e2e/chaos.sh build/default mapped 1 7
+  deaths  perhaps a second one follows: at a later line, or as soon as
+          something happens because of the first
+  moves   the vGPU is just being migrated, suspended or drained off its node
+  disks   the disk of snapshots and states, of the manager's store, or both, is
+          full: since before, and for some lines after. Needs root, for a disk
+
+Without protection (OPTION `--protect none`) the program may also end with the
+CUDA error cudaErrorDevicesUnavailable. One run of seed 7:
+
+  tests/e2e/chaos.sh build/default deaths mapped 1 7
 EOT
 }
 
 case "${1-}" in
   -h | --help) usage; exit 0 ;;
 esac
-(($# >= 2)) || { usage >&2; exit 2; }
+(($# >= 3)) || { usage >&2; exit 2; }
 begin "$1"
-transport=$2 runs=${3:-10} first_seed=${4:-1}
-shift $(($# < 4 ? $# : 4))
+kind=$2 transport=$3 runs=${4:-10} first_seed=${5:-1}
+shift $(($# < 5 ? $# : 5))
 options=("$@")
 export VGPU_TRANSPORT=$transport
 # It pauses after each line, long enough to be killed twice before its end.
 arguments=(600 96 20 40)
 lines_of_heat=30
 
-# -- the plan -----------------------------------------------------------------
+unprotected() { [[ " ${options[*]} " == *" --protect none "* ]]; }
 
-random_state=0
-draw() { # NAME BELOW: the next number of the seed's sequence
-  local -n into=$1
-  random_state=$(((random_state * 1103515245 + 12345) & 0x7fffffff))
-  # shellcheck disable=SC2034 # the name is the caller's
-  into=$(((random_state >> 16) % $2))
+# -- killing ------------------------------------------------------------------
+
+draw_victim() { draw_of "$1" worker node client manager; }
+
+pid_of() { # VICTIM
+  case $1 in
+    worker) session 'select(.state == "running") | .worker_pid' ;;
+    node)
+      local name
+      name=$(session 'select(.state == "running") | .node')
+      [[ -z $name ]] || node_pid "$name"
+      ;;
+    client) session 'select(.connected) | .client | split("-") | last' ;;
+    manager) status .manager.pid ;;
+  esac
 }
 
-draw_victim() { # NAME
-  local kinds=(worker node client) number
-  local -n kind=$1
-  draw number 3
-  # shellcheck disable=SC2034
-  kind=${kinds[number]}
+kill_victim() { # VICTIM
+  local pid
+  pid=$(pid_of "$1")
+  [[ $pid =~ ^[1-9][0-9]*$ ]] && kill_hard "$pid" || return
+  [[ $1 != manager ]] || until_true 5 dead "$pid"
 }
 
-make_plan() { # SEED
+# Between two lives of it there may be nobody to kill.
+do_kill() { # VICTIM
+  if until_true 5 kill_victim "$1"; then
+    kills=$((kills + 1))
+    [[ $1 != manager ]] || restart_manager
+  else
+    echo "no $1 to kill: $(status '[.vgpus[].sessions[]]')"
+  fi
+}
+
+# Where its store has no room it must wait for some.
+restart_manager() {
+  if [[ -n $full ]]; then
+    manager_waits=yes
+    return
+  fi
+  manager_waits=
+  "$vgpu" restart-manager --run-dir "$run_dir" </dev/null \
+    >"$work/out/restart" 2>&1 || echo "restart: $(<"$work/out/restart")"
+}
+
+# -- deaths -------------------------------------------------------------------
+
+plan_deaths() {
   local number
-  random_state=$(($1 * 7919))
-  draw number 1000 # the first numbers of small seeds are alike
   draw_victim first
   draw number $((lines_of_heat * 2 / 3))
   first_line=$((number + 1))
@@ -67,45 +106,17 @@ make_plan() { # SEED
   draw nodes 2
   nodes=$((nodes + 2))
   [[ $first != node || $second != node ]] || nodes=3
+  kills_wanted=1
+  [[ $second == none ]] || kills_wanted=2
   plan="$first at line $first_line"
   if ((second_line)); then
     plan+=", $second at line $second_line"
   elif [[ $second != none ]]; then
     plan+=", $second when that has consequences"
   fi
-  plan+=", of $nodes nodes"
 }
 
-# -- killing ------------------------------------------------------------------
-
-pid_of() { # VICTIM
-  case $1 in
-    worker) session 'select(.state == "running") | .worker_pid' ;;
-    node)
-      local name
-      name=$(session 'select(.state == "running") | .node')
-      [[ -z $name ]] || node_pid "$name"
-      ;;
-    client) session 'select(.connected) | .client | split("-") | last' ;;
-  esac
-}
-
-kill_victim() { # VICTIM
-  local pid
-  pid=$(pid_of "$1")
-  [[ $pid =~ ^[1-9][0-9]*$ ]] && kill_hard "$pid"
-}
-
-# Between two lives of it there may be nobody to kill.
-do_kill() { # VICTIM
-  if until_true 5 kill_victim "$1"; then
-    kills=$((kills + 1))
-  else
-    echo "no $1 to kill: $(status '[.vgpus[].sessions[]]')"
-  fi
-}
-
-on_line() { # NUMBER LINE
+deaths_on_line() { # NUMBER
   local before
   if (($1 == first_line)); then
     before=$(last_event)
@@ -119,17 +130,130 @@ on_line() { # NUMBER LINE
   if (($1 == second_line)); then do_kill "$second"; fi
 }
 
+# -- moves --------------------------------------------------------------------
+
+# An order, who dies while it is carried out, and another order later.
+plan_moves() {
+  local number
+  draw_of order migrate suspend drain
+  draw_of first worker node client manager target
+  draw number $((lines_of_heat / 2))
+  first_line=$((number + 1))
+  draw number 8
+  delay=$((number * number * 2)) # milliseconds; soon, most often
+  draw number $((lines_of_heat - first_line - 3))
+  second_line=$((first_line + 1 + number))
+  nodes=4 kills_wanted=1
+  plan="$order at line $first_line, $first ${delay} ms later,"
+  plan+=" migrate at line $second_line"
+}
+
+# Of a node that does not serve the program: it may be the one that is to.
+pid_of_target() {
+  local serving
+  serving=$(session .node)
+  status "[.nodes[] | select(.state == \"alive\" and .name != \"$serving\")]
+    | .[$((first_line % 3))].pid"
+}
+
+give_order() { # COMMAND ARGUMENT...
+  timeout 20 "$vgpu" "$@" </dev/null >"$work/out/move" 2>&1 &
+  orders+=($!)
+}
+
+kill_during_order() {
+  local victim what=1
+  [[ $order != drain ]] || what=$(session .node)
+  if [[ $first == target ]]; then
+    victim=$(pid_of_target)
+  else
+    victim=$(pid_of "$first")
+  fi
+  give_order "$order" "$what"
+  sleep "0.$(printf %03d "$delay")" # the moment; nothing is awaited
+  # A worker may have done its part by then.
+  if kill_hard "$victim" || dead "$victim"; then kills=$((kills + 1)); fi
+  [[ $first == manager ]] || return 0
+  until_true 5 dead "$victim" || true
+  restart_manager
+}
+
+moves_on_line() { # NUMBER
+  case $1 in
+    "$first_line") kill_during_order ;;
+    "$second_line") give_order migrate 1 ;;
+  esac
+}
+
+# What was ordered may have come in vain, and may wait for somebody who died.
+end_orders() {
+  local pid
+  for pid in "${orders[@]}"; do
+    kill "$pid" 2>/dev/null || true
+    wait "$pid" || true
+  done
+}
+
+# -- disks --------------------------------------------------------------------
+
+disk='' disk_bytes=$((16 << 20))
+
+# shellcheck disable=SC2317 # called at the end
+after_end() {
+  [[ -n $disk ]] || return
+  umount -l "$disk" 2>/dev/null || true
+  rmdir "$disk"
+}
+
+make_disk() {
+  ((EUID == 0)) || skip "a small disk needs root; run the tests as root"
+  disk=$(mktemp -d /tmp/vgpu-disk.XXXXXX)
+  mount -t tmpfs -o "size=$disk_bytes,mode=700" vgpu-e2e "$disk" \
+    2>"$work/out/mount" || skip "no disk can be made: $(<"$work/out/mount")"
+}
+
+plan_disks() {
+  local number
+  draw_of what states store both
+  draw_of first worker node client manager
+  draw number $((lines_of_heat / 3))
+  full_line=$((number + 1))
+  draw number 6
+  first_line=$((full_line + number))
+  draw number 10
+  free_line=$((first_line + 1 + number))
+  nodes=2 kills_wanted=1
+  plan="disk of $what full at line $full_line, $first at line $first_line,"
+  plan+=" room at line $free_line"
+  unset VGPU_STATE_DIR VGPU_STATE_MEMORY
+  [[ $what == store ]] || export VGPU_STATE_DIR=$disk VGPU_STATE_MEMORY=1
+  [[ $what == states ]] || run_on=$disk
+}
+
+disks_on_line() { # NUMBER
+  if (($1 == full_line)); then
+    # As much as there is room for.
+    head -c "$disk_bytes" /dev/zero >"$disk/filler" 2>/dev/null || true
+    [[ $what == states ]] || full=yes
+  fi
+  if (($1 == first_line)); then do_kill "$first"; fi
+  if (($1 == free_line)); then
+    rm -- "$disk/filler"
+    full=
+    [[ -z $manager_waits ]] || restart_manager
+  fi
+}
+
+# Nothing of a state or a snapshot is left when the program is gone.
+disk_is_empty() {
+  (($(df --output=used -B1 "$disk" | tail -n 1) == 0))
+}
+
 # -- a run --------------------------------------------------------------------
 
-one_run() { # SEED
-  local began
-  make_plan "$1"
-  began=$(milliseconds)
-  kills=0 kills_wanted=1
-  [[ $second == none ]] || kills_wanted=2
-  cluster_up --nodes "$nodes"
-  follow_program disturbed 30 "$vgpu" run "${options[@]}" -- \
-    "$heat" "${arguments[@]}"
+on_line() { "${kind}_on_line" "$@"; }
+
+ended_well() {
   ((program_status == 0)) || {
     cat "$work/out/disturbed.err" >&2
     return 1
@@ -139,31 +263,74 @@ one_run() { # SEED
     echo "it wrote to stderr: $(<"$work/out/disturbed.err")" >&2
     return 1
   }
-  ((kills == kills_wanted)) || {
+}
+
+# What it printed until then was right.
+ended_unprotected() {
+  ((program_status == 0)) && { ended_well; return; }
+  grep -q cudaErrorDevicesUnavailable "$work/out/disturbed.err" || {
+    echo "it ended with $program_status: $(<"$work/out/disturbed.err")" >&2
+    return 1
+  }
+  cmp -s "$work/out/disturbed" \
+    <(head -n "$(wc -l <"$work/out/disturbed")" "$work/out/undisturbed")
+}
+
+check_replayed() {
+  [[ $kind == deaths && ($first == worker || $first == node) ]] || return 0
+  ! unprotected || return 0
+  has_event '.kind == "session-replayed"' || {
+    echo "the $first was killed, and nothing replayed" >&2
+    return 1
+  }
+}
+
+one_run() { # SEED
+  local began ended=ended_well
+  begin_plan "$1"
+  # shellcheck disable=SC2034 # cluster_up does
+  full='' manager_waits='' run_on=$work orders=()
+  "plan_$kind"
+  plan+=", of $nodes nodes"
+  began=$(milliseconds)
+  kills=0
+  cluster_up --nodes "$nodes"
+  follow_program disturbed 60 "$vgpu" run "${options[@]}" -- \
+    "$heat" "${arguments[@]}"
+  # The program may have ended early.
+  [[ ! -e $disk/filler ]] || disks_on_line "$free_line"
+  end_orders
+  if unprotected; then ended=ended_unprotected; fi
+  "$ended" && check_replayed || return
+  ((kills == kills_wanted)) || unprotected || {
     echo "only $kills kills" >&2
     return 1
   }
-  if [[ $first != client ]]; then
-    has_event '.kind == "session-replayed"' || {
-      echo "the $first was killed, and nothing replayed" >&2
-      return 1
-    }
-  fi
-  until_true 5 status_is '[.vgpus[].sessions[]] == []' || {
+  until_true 10 status_is '[.vgpus[].sessions[]] == []' || {
     echo "the session is not closed" >&2
     return 1
   }
   cluster_down
   check_leaks
+  [[ -z $disk ]] || until_true 5 disk_is_empty || {
+    echo "left on the disk: $(ls -lR "$disk")" >&2
+    return 1
+  }
   say "seed $1: $plan: $(($(milliseconds) - began)) ms"
 }
 
+case $kind in
+  deaths | moves) ;;
+  disks) make_disk ;;
+  *) usage >&2; exit 2 ;;
+esac
 undisturbed_heat undisturbed "${arguments[@]}"
 (($(wc -l <"$work/out/undisturbed") == lines_of_heat + 1)) ||
   fail "heat prints other lines than expected"
 check_leaks
 for ((seed = first_seed; seed < first_seed + runs; ++seed)); do
   one_run "$seed" || fail "seed $seed ($plan); again with:" \
-    "${BASH_SOURCE[0]} $build $transport 1 $seed ${options[*]}"
+    "${BASH_SOURCE[0]} $build $kind $transport 1 $seed ${options[*]}"
 done
-say "$runs runs, all bit-identical, nothing left behind"
+unprotected && how=', or the error that is told without protection' || how=
+say "$runs runs, all bit-identical$how, nothing left behind"

@@ -24,6 +24,13 @@ __global__ void store(unsigned* p, unsigned value) {
   *p = value;
 }
 
+/// Their sum depends on the order in which they come: on which block is when.
+__global__ void add_floats(float* sum, unsigned round) {
+  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  unsigned x = (i + round) * 2654435761u;
+  atomicAdd(sum, static_cast<float>(x % 65537u) / (1u + (x >> 24)));
+}
+
 static void check(cudaError_t result, const char* what) {
   if (result == cudaSuccess)
     return;
@@ -173,6 +180,24 @@ static int textures(int rounds, int pause) {
   return 0;
 }
 
+/// Reads sums that no second run gives again, and prints none of them.
+static int floats(unsigned rounds, int pause) {
+  float *dev_sum, sum;
+  check(cudaMalloc(&dev_sum, sizeof *dev_sum), "cudaMalloc");
+  for (unsigned round = 1; round <= rounds; ++round) {
+    // Now and then all blocks come in the same order as before.
+    for (unsigned i = 0; i < 8; ++i) {
+      check(cudaMemset(dev_sum, 0, sizeof *dev_sum), "cudaMemset");
+      add_floats<<<512, 256>>>(dev_sum, round + i);
+      check(cudaMemcpy(&sum, dev_sum, sizeof sum, cudaMemcpyDeviceToHost),
+            "copy from the device");
+    }
+    std::printf("round %u\n", round);
+    pause_for(pause);
+  }
+  return 0;
+}
+
 static int print_steps(unsigned steps, int pause) {
   for (unsigned step = 1; step <= steps; ++step) {
     speak<<<1, 1>>>(step);
@@ -264,6 +289,8 @@ int main(int argc, char** argv) {
     return stray();
   if (mode == "print")
     return print_steps(number(2, 10), number(3, 0));
+  if (mode == "floats")
+    return floats(number(2, 10), number(3, 0));
   if (mode == "textures")
     return textures(number(2, 10), number(3, 0));
   if (mode == "copies")

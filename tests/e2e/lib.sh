@@ -39,13 +39,14 @@ begin() { # BUILD
     [[ -x $program ]] || fail "no $program; build the default preset first"
   done
   unset VGPU_MANAGER VGPU_SHARE VGPU_MEMORY VGPU_GPUS VGPU_PROTECT \
-    VGPU_SNAPSHOT_EVERY VGPU_LOG VGPU_JOURNAL VGPU_CLIENT VGPU_GROUP
+    VGPU_SNAPSHOT_EVERY VGPU_LOG VGPU_JOURNAL VGPU_STATE_DIR \
+    VGPU_STATE_MEMORY VGPU_CLIENT VGPU_GROUP
   work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-e2e.XXXXXX")
   mkdir -m 700 "$work/tmp" "$work/xdg" "$work/out"
   # Daemons that a failing command starts must not hold ctest's pipe.
   export VGPU_E2E=$work TMPDIR=$work/tmp XDG_RUNTIME_DIR=$work/xdg
   export VGPU_CLIENT_IDLE_MS=300
-  sockets_before=$(sockets)
+  sockets_before=$(sockets) shared_before=$(shared_memory)
   trap end EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
@@ -161,8 +162,9 @@ milliseconds() { echo "${EPOCHREALTIME%???}" | tr -d .,; }
 # How the manager is reached: `ip netns exec ...` where it is on another host.
 at_manager=()
 
+# Its folder lies in $work, or in $run_on where that is set.
 cluster_up() { # OPTION...
-  run_dir=$work/run
+  run_dir=${run_on:-$work}/run
   # Not with this script's output, which the daemons would keep open.
   "$vgpu" up --device "${E2E_DEVICE:-cpu}" --run-dir "$run_dir" "$@" </dev/null \
     >"$work/out/up" 2>&1 || fail "vgpu up $*: $(<"$work/out/up")"
@@ -341,6 +343,13 @@ no_sockets_left() {
 
 shared_memory() { find /dev/shm -maxdepth 1 -iname '*vgpu*' | sort; }
 
+# Others use this host too: what was there before is theirs.
+shared_memory_left() {
+  comm -13 <(echo "$shared_before") <(shared_memory)
+}
+
+no_shared_memory_left() { [[ -z $(shared_memory_left) ]]; }
+
 # To be called when the programs have ended and `vgpu down` was said.
 check_leaks() {
   until_true 10 nobody_left || fail "still there: $(for pid in $(processes); do
@@ -350,7 +359,8 @@ check_leaks() {
   local suspects
   suspects=$(sockets_left)
   until_true 5 no_sockets_left || fail "sockets are left: $suspects"
-  [[ -z $(shared_memory) ]] || fail "shared memory is left: $(shared_memory)"
+  until_true 5 no_shared_memory_left ||
+    fail "shared memory is left: $(shared_memory_left)"
   local files
   files=$(find "$work" -mindepth 1 -path "$work/out" -prune -o \
     -mindepth 1 ! -path "$work/tmp" ! -path "$work/xdg" -print)

@@ -1,0 +1,174 @@
+#!/usr/bin/env bash
+# Cuts and delays links between hosts, at moments that a seed chooses, and
+# compares what a program prints with an undisturbed run, byte for byte.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/plan.sh"
+
+usage() {
+  cat <<'EOT'
+usage: chaos_links.sh BUILD [RUNS [FIRST-SEED [OPTION...]]]
+
+A seed chooses the link (of the node that serves the program, of the other node,
+of the program's host, or of the manager's), whether it is cut, cut again and
+again for a moment, or delayed, where the kernel can (netem), for how long, and at which line of the program's output; besides, whether the vGPU
+is just being migrated, and whether the worker or the client is killed
+meanwhile. The options are those of `vgpu run`. Needs root, for hosts. One run
+of seed 7:
+
+  tests/e2e/chaos_links.sh build/default 1 7
+EOT
+}
+
+case "${1-}" in
+  -h | --help) usage; exit 0 ;;
+esac
+(($# >= 1)) || { usage >&2; exit 2; }
+begin "$1"
+source "$(dirname "${BASH_SOURCE[0]}")/network.sh"
+runs=${2:-10} first_seed=${3:-1}
+shift $(($# < 3 ? $# : 3))
+options=("$@")
+arguments=(600 96 20 40)
+lines_of_heat=30
+
+# -- the plan -----------------------------------------------------------------
+
+make_plan() { # SEED
+  local number
+  begin_plan "$1"
+  draw_of act cut cut stutter delay
+  [[ -n $delays || $act != delay ]] || act=stutter
+  draw_of where serving serving other program manager
+  draw number $((lines_of_heat / 2))
+  at_line=$((number + 1))
+  # A client that the manager does not hear of for 5 s is gone.
+  draw number 40
+  milliseconds_long=$((50 + number * number)) # up to 1.6 s, more often short
+  draw number 14
+  delay=$((20 + number * 10))
+  draw_of order none none migrate
+  draw_of victim none none worker client
+  plan="link of $where: $act at line $at_line for $milliseconds_long ms"
+  [[ $act == cut ]] || plan+=", of $delay ms"
+  [[ $order == none ]] || plan+=", after an order to $order"
+  [[ $victim == none ]] || plan+=", $victim killed meanwhile"
+}
+
+# -- what happens -------------------------------------------------------------
+
+delay_link() { # HOST MILLISECONDS
+  ip netns exec "$net-$1" tc qdisc add dev eth0 root netem \
+    delay "${2}ms" "$(($2 / 4))ms" 2>"$work/out/netem"
+}
+
+# What is sent arrives late, and some of it twice: whatever a sender makes of
+# that.
+stutter() { # HOST
+  local until=$(($(milliseconds) + milliseconds_long))
+  while (($(milliseconds) < until)); do
+    cut "$1"
+    pause "$delay"
+    heal "$1"
+    pause "$delay"
+  done
+}
+
+# How long something lasts; nothing is awaited.
+pause() { # MILLISECONDS
+  sleep "$(($1 / 1000)).$(printf %03d $(($1 % 1000)))"
+}
+
+speed_link() { ip netns exec "$net-$1" tc qdisc del dev eth0 root; }
+
+host_of() {
+  case $where in
+    serving) session .node ;;
+    other) if [[ $(session .node) == a ]]; then echo b; else echo a; fi ;;
+    *) echo "$where" ;;
+  esac
+}
+
+pid_of_victim() {
+  case $victim in
+    worker) session .worker_pid ;;
+    client) client_of_session ;;
+  esac
+}
+
+on_line() { # NUMBER
+  (($1 == at_line)) || return 0
+  local host pid=
+  host=$(host_of)
+  pid=$(pid_of_victim)
+  if [[ $order != none ]]; then
+    timeout 20 "${at_manager[@]}" "$vgpu" "$order" 1 </dev/null \
+      >"$work/out/move" 2>&1 &
+    orders+=($!)
+  fi
+  case $act in
+    cut) cut "$host" ;;
+    delay) delay_link "$host" "$delay" ;;
+  esac
+  if [[ -n $pid ]]; then
+    pause 50
+    kill_hard "$pid" || dead "$pid" || echo "cannot kill the $victim"
+  fi
+  case $act in
+    cut) pause "$milliseconds_long" && heal "$host" ;;
+    stutter) stutter "$host" ;;
+    delay) pause "$milliseconds_long" && speed_link "$host" ;;
+  esac
+  happened=yes
+}
+
+# -- a run --------------------------------------------------------------------
+
+one_run() { # SEED
+  local began pid
+  make_plan "$1"
+  began=$(milliseconds)
+  happened='' orders=()
+  start_hosts
+  follow_program disturbed 60 env "XDG_RUNTIME_DIR=$work/program" \
+    ip netns exec "$net-program" "$vgpu" run "${options[@]}" -- \
+    "$heat" "${arguments[@]}"
+  for pid in "${orders[@]}"; do
+    kill "$pid" 2>/dev/null || true
+    wait "$pid" || true
+  done
+  [[ $program_status == 0 && ! -s $work/out/disturbed.err ]] || {
+    echo "heat ended with $program_status: $(<"$work/out/disturbed.err")" >&2
+    return 1
+  }
+  same undisturbed disturbed && [[ -n $happened ]] || return
+  until_true 20 status_is '[.nodes[].state] == ["alive", "alive"]
+    and [.vgpus[].sessions[]] == []' || {
+    echo "the cluster is not as it was: $(status .)" >&2
+    return 1
+  }
+  until_true 10 no_worker || {
+    echo "workers are left: $(daemons vgpu-worker)" >&2
+    return 1
+  }
+  stop_hosts
+  check_leaks
+  say "seed $1: $plan: $(($(milliseconds) - began)) ms"
+}
+
+no_worker() { [[ -z $(daemons vgpu-worker) ]]; }
+
+undisturbed_heat undisturbed "${arguments[@]}"
+check_leaks
+make_network
+delays=yes
+if delay_link program 1; then
+  speed_link program
+else
+  delays=
+  say "no link can be delayed here, and some are cut again and again: $(<"$work/out/netem")"
+fi
+for ((seed = first_seed; seed < first_seed + runs; ++seed)); do
+  one_run "$seed" || fail "seed $seed ($plan); again with:" \
+    "${BASH_SOURCE[0]} $build 1 $seed ${options[*]}"
+done
+say "$runs runs, all bit-identical, nothing left behind"

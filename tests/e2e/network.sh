@@ -1,0 +1,96 @@
+# Four hosts, as network namespaces on one bridge: a manager, two nodes, and one
+# with the program. To be sourced after `begin`; skips the test where there can
+# be none.
+# shellcheck shell=bash disable=SC2154 # lib.sh has the rest
+((EUID == 0)) || skip "network namespaces need root; run the tests as root"
+command -v ip >/dev/null || skip "no ip command (iproute2)"
+
+# -- the network --------------------------------------------------------------
+
+net=vgpu-e2e-$$
+hosts=(manager a b program)
+manager_endpoint=tcp://10.99.0.1:7070
+
+# shellcheck disable=SC2317 # called at the end
+after_end() {
+  local host
+  for host in "${hosts[@]}" switch; do
+    ip netns delete "$net-$host" 2>/dev/null || true
+  done
+}
+
+make_network() {
+  local host number=0
+  ip netns add "$net-switch" 2>"$work/out/netns" ||
+    skip "no network namespaces here: $(<"$work/out/netns")"
+  ip -n "$net-switch" link add bridge type bridge 2>"$work/out/netns" ||
+    skip "no bridges here: $(<"$work/out/netns")"
+  ip -n "$net-switch" link set bridge up
+  for host in "${hosts[@]}"; do
+    number=$((number + 1))
+    ip netns add "$net-$host"
+    ip -n "$net-$host" link set lo up
+    ip -n "$net-switch" link add "port-$host" type veth \
+      peer name eth0 netns "$net-$host" 2>"$work/out/netns" ||
+      skip "no veth pairs here: $(<"$work/out/netns")"
+    ip -n "$net-switch" link set "port-$host" master bridge up
+    ip -n "$net-$host" address add "10.99.0.$number/24" dev eth0
+    ip -n "$net-$host" link set eth0 up
+  done
+}
+
+# In a subshell: what it starts is the process that the caller knows.
+on() { # HOST COMMAND...
+  local host=$1
+  shift
+  XDG_RUNTIME_DIR=$work/$host exec ip netns exec "$net-$host" "$@"
+}
+
+cut() { ip -n "$net-$1" link set eth0 down; }
+heal() { ip -n "$net-$1" link set eth0 up; }
+
+# -- the cluster --------------------------------------------------------------
+
+declare -A pid_on=()
+
+start_manager() {
+  on manager "$build/bin/vgpu-manager" --listen "$manager_endpoint" \
+    </dev/null >>"$work/out/manager" 2>&1 &
+  pid_on[manager]=$!
+}
+
+start_node() { # NAME NUMBER
+  on "$1" "$build/bin/vgpu-node" --name "$1" --manager "$manager_endpoint" \
+    --bind "10.99.0.$2" --device cpu </dev/null >>"$work/out/node-$1" 2>&1 &
+  pid_on[$1]=$!
+}
+
+start_hosts() {
+  local host
+  for host in "${hosts[@]}"; do mkdir -m 700 "$work/$host"; done
+  export VGPU_MANAGER=$manager_endpoint
+  at_manager=(ip netns exec "$net-manager")
+  start_manager
+  start_node a 2
+  start_node b 3
+  until_true 10 status_is '[.nodes[] | select(.state == "alive")] | length == 2' ||
+    fail "the nodes do not join"
+}
+
+stop_hosts() {
+  local host
+  for host in a b manager; do
+    kill -TERM "${pid_on[$host]}" 2>/dev/null || true
+    wait "${pid_on[$host]}" 2>/dev/null || true
+    find "$work/$host" -type s >"$work/out/sockets"
+    [[ ! -s $work/out/sockets ]] ||
+      fail "$host leaves sockets behind: $(<"$work/out/sockets")"
+    rm -rf -- "${work:?}/$host"
+  done
+  find "$work/program" -mindepth 1 >"$work/out/files"
+  [[ ! -s $work/out/files ]] ||
+    fail "the program's host is left with $(<"$work/out/files")"
+  rmdir "$work/program"
+  until_true 10 nobody_left ||
+    fail "still there: $(processes)"
+}
