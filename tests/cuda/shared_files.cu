@@ -94,8 +94,11 @@ void work(const line& other, shared_file& x, unsigned mine) {
   other.meet();
 }
 
+std::string name; // until both have it
+
 int main() {
-  const auto name = "/vgpu_shared_files_" + std::to_string(getpid());
+  name = "/vgpu_shared_files_" + std::to_string(getpid());
+  std::atexit([] { shm_unlink(name.c_str()); });
   const auto good = run_two(
       [&](const line& other) {
         shared_file x{name, true};
@@ -122,7 +125,6 @@ int main() {
           ;
         x.end();
       });
-  shm_unlink(name.c_str());
   EXPECT(good);
   std::puts("ok");
 }
