@@ -31,6 +31,9 @@ constexpr share_ns longest_turn = 10;
 // Where several have turns at a time:
 /// In quanta of its own device time: who is further ahead of another waits.
 constexpr double most_lead = 0.25;
+/// In quanta: who waited for so long for others who are behind waits no more.
+/// Had they the work, they would have caught up.
+constexpr share_ns most_wait = 25;
 /// In quanta: how long a turn is.
 constexpr double shared_turn = 0.5;
 /// What is known of a seat's demand is as old as this, mostly.
@@ -235,6 +238,11 @@ bool before(const share_table& table, const share_seat& a, const share_seat& b,
   return a.wants_since < b.wants_since;
 }
 
+/// Whether it has waited for others' sake for as long as anybody has to.
+bool is_held_up(const share_table& table, const share_seat& x, share_ns now) {
+  return x.wants != 0 && now - x.wants_since >= most_wait * table.rules.quantum;
+}
+
 /// Whether `a` has to wait for `b`, where both could have turns.
 bool is_ahead(const share_table& table, const share_seat& a,
               const share_seat& b, share_ns now) {
@@ -245,8 +253,9 @@ bool is_ahead(const share_table& table, const share_seat& a,
       return a.claim.priority < b.claim.priority;
   }
   // Who cannot use what is his takes nothing from anybody.
-  return a.little == 0 && (a.virtual_time - b.virtual_time) * a.part >
-                              most_lead * quantum_of(table);
+  return a.little == 0 && !is_held_up(table, a, now) &&
+         (a.virtual_time - b.virtual_time) * a.part >
+             most_lead * quantum_of(table);
 }
 
 /// Until when a turn that is not used is left to who has it.
@@ -267,6 +276,14 @@ bool must_wait(const share_table& table, std::int32_t seat, share_ns now) {
                                  : y.wants != 0 && credit_at(table, y) <= now;
         return uses && &y != &x && is_ahead(table, x, y, now);
       });
+}
+
+/// What the others were owed in vain is owed no more.
+void forgive(share_table& table, const share_seat& x) {
+  auto level = x.virtual_time - most_lead * quantum_of(table) / x.part;
+  for (auto& y : table.seats)
+    if (y.taken != 0)
+      y.virtual_time = std::max(y.virtual_time, level);
 }
 
 struct candidate {
@@ -553,6 +570,8 @@ share_outcome arbitrate(share_table& table, share_ns now) {
   while (next.seat != share_table::nobody &&
          table.holders < std::max(table.rules.at_once, 1u) &&
          (table.holders == 0 || !must_wait(table, next.seat, now))) {
+    if (is_shared(table) && is_held_up(table, at(table, next.seat), now))
+      forgive(table, at(table, next.seat));
     begin_turn(table, next.seat, now);
     out.granted.set(static_cast<std::size_t>(next.seat));
     out.look_again = std::min(out.look_again, now + idle_look);

@@ -277,6 +277,30 @@ BOOST_AUTO_TEST_CASE(higher_priority_goes_first_but_nobody_starves) {
   BOOST_TEST(sim.got(1, s, 20 * s) > 0.005);
 }
 
+BOOST_AUTO_TEST_CASE(nobody_waits_for_ever_for_one_who_does_not_catch_up) {
+  share_table table;
+  table.rules.at_once = most_seats;
+  auto now = 1 * s;
+  auto behind = sit(table, {}, now);
+  auto ahead = sit(table, {}, now);
+  auto goes = [&](std::int32_t seat) {
+    want(table, seat, now);
+    return arbitrate(table, now).granted.test(static_cast<std::size_t>(seat));
+  };
+  BOOST_REQUIRE(goes(behind));
+  begin_work(table, behind, now);
+  table.seats[static_cast<std::size_t>(ahead)].virtual_time += 1e10;
+  BOOST_TEST(!goes(ahead));
+  now += 24 * table.rules.quantum;
+  BOOST_TEST(!goes(ahead));
+  now += 2 * table.rules.quantum;
+  BOOST_TEST(goes(ahead));
+  // What the other could not take in that time is not owed any more.
+  end_turn(table, ahead);
+  now += ms;
+  BOOST_TEST(goes(ahead));
+}
+
 BOOST_AUTO_TEST_CASE(as_many_have_turns_as_may) {
   share_table table;
   table.rules.at_once = 2;
