@@ -186,9 +186,10 @@ drain_node read(wire::DrainNode::Reader x) {
 void write(wire::PauseSession::Builder to, const pause_session& x) {
   to.setSession(x.session.value);
   to.setEpoch(x.epoch.value);
+  write(to.initLendTo(count(x.lend_to.size())), x.lend_to);
 }
 pause_session read(wire::PauseSession::Reader x) {
-  return {{x.getSession()}, {x.getEpoch()}};
+  return {{x.getSession()}, {x.getEpoch()}, read(x.getLendTo())};
 }
 
 void write(wire::Paused::Builder to, const paused& x) {

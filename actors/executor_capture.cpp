@@ -93,6 +93,8 @@ struct executor::capturing {
   state_writer to;
   /// What of it is in the file already, and up to date.
   kept_contents* kept = nullptr;
+  /// Not null: memory is handed over, and these are its descriptors.
+  std::vector<device::shared_descriptor>* lent = nullptr;
   state_index index{};
   std::vector<std::byte> room{};
   struct piece {
@@ -161,7 +163,14 @@ struct executor::capturing {
             {static_cast<std::uint32_t>(d), id, x.name, x.address, x.bytes});
     if (kept != nullptr)
       return {};
-    for (auto& [address, bytes] : self.contents_of(d))
+    auto contents = self.contents_of(d);
+    if (lent != nullptr) {
+      if (auto ok = self.lend(d, index.lent, *lent); !ok)
+        return ok;
+      for (auto& [address, bytes] : self.lendable_of(d))
+        contents.erase(address);
+    }
+    for (auto& [address, bytes] : contents)
       if (auto ok = memory(from, address, bytes); !ok)
         return ok;
     return write_batch(from, index.memory);
@@ -258,6 +267,17 @@ result<std::uint64_t> executor::capture(int file, bool compress) {
   if (auto ok = begin_state(file, 0); !ok)
     return ok.why();
   capturing it{.self = *this, .to{file, compress}};
+  return it.run();
+}
+
+result<std::uint64_t>
+executor::capture_lending(int file,
+                          std::vector<device::shared_descriptor>& lent) {
+  if (auto ok = describable(); !ok)
+    return ok.why();
+  if (auto ok = begin_state(file, 0); !ok)
+    return ok.why();
+  capturing it{.self = *this, .to{file, false}, .lent = &lent};
   return it.run();
 }
 

@@ -165,6 +165,7 @@ private:
              const std::string& text);
   bool send_to_node(const std::string& name, control::body what);
   bool alive(const std::string& node) const;
+  bool on_one_host(const std::string& node, const std::string& other) const;
   std::string node_of(const std::string& peer) const;
 
   // -- manager_movement.cpp ---------------------------------------------------

@@ -212,7 +212,10 @@ void manager_core::order_pause(session_record& x, session_movement what) {
   what.until = now_ + pause_within;
   due(what.until);
   x.moving = std::move(what);
-  answer(x.client_peer, 0, control::pause_session{x.id, x.epoch});
+  control::pause_session order{x.id, x.epoch, {}};
+  if (auto& to = x.moving->target; to && on_one_host(to->node, x.where.node))
+    order.lend_to = to->pgpus;
+  answer(x.client_peer, 0, std::move(order));
 }
 
 // -- what clients say ---------------------------------------------------------

@@ -224,6 +224,9 @@ struct drain_node {
 struct pause_session {
   session_id session;
   vgpu::epoch epoch;
+  /// Not empty: it goes to these pGPUs of the host it is on, and they may be
+  /// handed its memory.
+  std::vector<std::uint32_t> lend_to{};
   bool operator==(const pause_session&) const = default;
 };
 

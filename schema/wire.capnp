@@ -335,6 +335,9 @@ struct PauseSession {
   # Take the session's state and let its worker go.
   session @0 :UInt64;
   epoch @1 :UInt64;
+  lendTo @2 :List(UInt32);
+  # Where it is taken up on the same host: the pGPUs that may be handed its
+  # memory, one for each of its devices.
 }
 struct Paused {
   # The answer to pauseSession.

@@ -209,6 +209,7 @@ public:
   // -- what other processes have too ------------------------------------------
 
   bool shares_at_rest() const noexcept override { return true; }
+  bool is_reached_by(std::uint32_t) const noexcept override { return true; }
   result<shared_granules> share_memory(device_address address,
                                        std::uint64_t bytes) override {
     if (auto ok = check_range("share", address, bytes); !ok)

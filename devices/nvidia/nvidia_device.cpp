@@ -80,6 +80,16 @@ struct launch_config {
   std::array<CUlaunchAttribute, 2> attributes = {};
 };
 
+/// Whether that device reaches this one's memory.
+bool reaches(const driver& api, int ordinal, CUdevice here) noexcept {
+  CUdevice other = 0;
+  int can = 0;
+  return api.cuDeviceGet(&other, ordinal) == CUDA_SUCCESS &&
+         (other == here ||
+          (api.cuDeviceCanAccessPeer(&can, other, here) == CUDA_SUCCESS &&
+           can != 0));
+}
+
 class nvidia_device final : public device,
                             public texture_unit,
                             public memory_unit,
@@ -88,9 +98,10 @@ class nvidia_device final : public device,
 public:
   nvidia_device(driver_ptr api, CUdevice handle, CUcontext context,
                 properties props, const std::vector<CUdevice>& reached_by)
-      : api_(std::move(api)), context_(context), props_(std::move(props)),
-        text_(kernel_text::instance()), window_(api_, handle, reached_by),
-        physical_(api_, handle, window_), arrays_(api_), modules_(api_),
+      : api_(std::move(api)), handle_(handle), context_(context),
+        props_(std::move(props)), text_(kernel_text::instance()),
+        window_(api_, handle, reached_by), physical_(api_, handle, window_),
+        arrays_(api_), modules_(api_),
         waits_(api_, context,
                {[this](CUevent x, CUresult how) { settled(x, how); }}),
         streams_(api_, waits_, [this] { return modules_.prints(); }),
@@ -176,6 +187,9 @@ public:
   // -- what other processes have too ------------------------------------------
 
   bool shares_at_rest() const noexcept override { return false; }
+  bool is_reached_by(std::uint32_t pgpu) const noexcept override {
+    return reaches(*api_, static_cast<int>(pgpu), handle_);
+  }
   result<shared_granules> share_memory(device_address address,
                                        std::uint64_t bytes) override {
     if (auto ok = ready(); !ok)
@@ -512,6 +526,7 @@ private:
   }
 
   driver_ptr api_;
+  CUdevice handle_;
   CUcontext context_;
   properties props_;
   std::atomic<std::uint32_t> error_{0};
@@ -534,14 +549,10 @@ private:
 std::vector<CUdevice> reach(const driver& api, CUdevice here,
                             const std::vector<int>& session) {
   std::vector<CUdevice> out;
-  for (auto ordinal : session) {
-    CUdevice other = 0;
-    int can = 0;
-    if (api.cuDeviceGet(&other, ordinal) == CUDA_SUCCESS && other != here &&
-        api.cuDeviceCanAccessPeer(&can, other, here) == CUDA_SUCCESS &&
-        can != 0)
+  for (auto ordinal : session)
+    if (CUdevice other = 0; api.cuDeviceGet(&other, ordinal) == CUDA_SUCCESS &&
+                            other != here && reaches(api, ordinal, here))
       out.push_back(other);
-  }
   return out;
 }
 

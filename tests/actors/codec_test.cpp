@@ -93,7 +93,7 @@ std::vector<body> one_of_each() {
       resume_vgpu{{4}},
       migrate_vgpu{{5}, "b", 2},
       drain_node{"c", true},
-      pause_session{{6}, {7}},
+      pause_session{{6}, {7}, {1, 0}},
       paused{{8}, {9}, "no", 10, 11.5},
       wake_session{{12}},
       restored{{13}, {14}, 15, 16.5},
