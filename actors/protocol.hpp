@@ -269,7 +269,26 @@ struct start_worker {
   double share = 1.0;
   double limit = 1.0;
   std::int32_t priority = 0;
+  /// The worker of the former epoch executes nothing any more.
+  bool former_gave_way = false;
   bool operator==(const start_worker&) const = default;
+};
+
+/// A worker will be wanted for a session: it is started, opens its devices, and
+/// waits for start_worker.
+struct prepare_worker {
+  session_id session;
+  vgpu_id vgpu;
+  std::vector<std::uint32_t> pgpus; // empty: none is wanted after all
+  std::uint64_t quota = 0;          // bytes a device
+  bool operator==(const prepare_worker&) const = default;
+};
+
+/// From a worker to its node, and from there to the manager.
+struct worker_prepared {
+  session_id session;
+  std::string failure; // not empty: there is none
+  bool operator==(const worker_prepared&) const = default;
 };
 
 struct worker_started {
@@ -413,7 +432,7 @@ using body =
                  status_text, events_request, events, shutdown, done, set_vgpu,
                  set_policy, resize_session, suspend_vgpu, resume_vgpu,
                  migrate_vgpu, drain_node, pause_session, paused, wake_session,
-                 restored, usage_request>;
+                 restored, usage_request, prepare_worker, worker_prepared>;
 
 /// One message.
 struct envelope {

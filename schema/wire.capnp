@@ -85,6 +85,11 @@ struct Envelope {
     # command -> manager
     usageRequest @39 :UsageRequest;
     # Answered with status: JSON, as `vgpu usage --json` prints it.
+
+    # manager -> node
+    prepareWorker @40 :PrepareWorker;
+    # worker -> node -> manager
+    workerPrepared @41 :WorkerPrepared;
   }
 }
 
@@ -372,6 +377,23 @@ struct StartWorker {
   share @8 :Float64;
   limit @9 :Float64 = 1.0;
   priority @10 :Int32;
+  formerGaveWay @11 :Bool;
+  # The worker of the former epoch executes nothing any more: nobody waits for
+  # its end.
+}
+struct PrepareWorker {
+  # A worker will be wanted for this session: one is started, opens its devices,
+  # and waits for startWorker.
+  session @0 :UInt64;
+  vgpu @1 :UInt64;
+  pgpus @2 :List(UInt32);
+  # Empty: none will be wanted after all.
+  quota @3 :UInt64;
+}
+struct WorkerPrepared {
+  session @0 :UInt64;
+  failure @1 :Text;
+  # Not empty: there is none, for this reason.
 }
 struct WorkerStarted {
   session @0 :UInt64;

@@ -69,7 +69,7 @@ std::vector<body> one_of_each() {
       worker_exited{{1}, {2}, "signal 9", true},
       beat_ack{4, 5},
       start_worker{
-          {1}, {2}, {3}, 4, {5, 6}, 7, protection::none, "p", 0.25, 0.5, 7},
+          {1}, {2}, {3}, 4, {5, 6}, 7, protection::none, "p", 0.25, 0.5, 7, true},
       stop_worker{{1}, {2}, "why"},
       acquire{spec, prog},
       adopt{{1}, {2}, {3}, 4, spec, prog, "a"},
@@ -98,6 +98,8 @@ std::vector<body> one_of_each() {
       wake_session{{12}},
       restored{{13}, {14}, 15, 16.5},
       usage_request{1.5, "user"},
+      prepare_worker{{17}, {18}, {2, 0}, 19},
+      worker_prepared{{20}, "not now"},
   };
 }
 

@@ -66,8 +66,10 @@ export VGPU_MANAGER=ipc://$work/run/manager.sock
 "$vgpu" run --protect "$protect" --memory "$((mib + 512))MiB" -- \
   "$here/rewriter" "$mib" "$work/the-end" </dev/null >"$work/out" 2>"$work/err" &
 program=$!
-tail --pid="$program" -n +1 -f "$work/out" 2>/dev/null |
-  grep -m 1 -q '^ready' || die "the program ended: $(<"$work/err")"
+until grep -q '^ready' "$work/out"; do
+  kill -0 "$program" 2>/dev/null || die "the program ended: $(<"$work/err")"
+  sleep 0.05
+done
 
 for ((i = 0; i < moves; ++i)); do
   began=$EPOCHREALTIME
