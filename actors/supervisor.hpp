@@ -29,7 +29,7 @@ struct supervisor_options {
   std::string worker_program;  // path
   std::string worker_endpoint; // where workers say hello
   /// What a worker is to bind: `tcp://HOST:*` or `ipc://DIR/worker-%s`, where
-  /// %s becomes the session and a number of the process.
+  /// %s becomes the node, the session, and a number of the process.
   std::string worker_bind;
   std::chrono::milliseconds hello_within{10'000};
   std::chrono::milliseconds stop_grace{2'000};

@@ -19,8 +19,10 @@ std::string bind_for(const supervisor_options& opts, session_id session,
                      std::uint64_t tag) {
   auto out = opts.worker_bind;
   if (auto at = out.find("%s"); at != std::string::npos)
+    // Nodes of one host may have one folder for all.
     out.replace(at, 2,
-                std::to_string(session.value) + "-" + std::to_string(tag));
+                opts.name + "-" + std::to_string(session.value) + "-" +
+                    std::to_string(tag));
   return out;
 }
 
