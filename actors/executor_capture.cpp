@@ -331,6 +331,11 @@ struct executor::copying {
     return (x - first_window) / window_bytes;
   }
 
+  bool tells_at_marks() const {
+    return std::any_of(self.change_units_.begin(), self.change_units_.end(),
+                       [](auto* x) { return x->tells_at_marks(); });
+  }
+
   bool changed(const kept_contents::piece& x) const {
     return x.mark == 0 ||
            self.change_units_[device_of(x.chunk.address)]->changed_since(
@@ -446,12 +451,12 @@ struct executor::copying {
     }
     if (pump.under_way() != 0)
       return false;
-    if (!is_marked)
-      list_changed();
-    else if (is_little())
+    if (is_marked)
+      begin_round();
+    else if (rounds > 1 && is_little())
       return true;
     else
-      begin_round();
+      list_changed();
     ring();
     return false;
   }
@@ -469,7 +474,7 @@ struct executor::copying {
   status finish() {
     todo.clear();
     auto ok = drain(false);
-    if (ok && keeps) {
+    if (ok && (keeps || tells_at_marks())) {
       begin_round();
       ok = drain(true);
     }

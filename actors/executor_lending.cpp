@@ -37,7 +37,9 @@ bool executor::can_lend_to(std::span<const std::uint32_t> pgpus) const {
   if (pgpus.size() != devices_.size())
     return false;
   for (std::size_t d = 0; d < devices_.size(); ++d)
+    // Where memory has to be copied to be shared, nothing would be saved.
     if (sharing_units_[d] == nullptr || memory_units_[d] == nullptr ||
+        sharing_units_[d]->shares_at_rest() ||
         !sharing_units_[d]->is_reached_by(pgpus[d]))
       return false;
   return true;

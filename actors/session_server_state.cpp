@@ -31,7 +31,7 @@ void session_server::stop(const data::checkpoint& x,
   state_ = unique_fd{};
   // What is to be compressed has no place that it could keep, and what is
   // handed over is not copied.
-  if (x.compress || !exec_->copies_ahead())
+  if (x.compress || !exec_->copies_ahead() || exec_->can_lend_to(x.lend_to))
     return stop_calls();
   if (auto ok = begin_copying(); !ok) {
     spdlog::info("session {}: nothing is copied ahead: {}",

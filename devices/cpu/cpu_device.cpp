@@ -236,7 +236,8 @@ public:
                      std::uint64_t mark) const noexcept override {
     return changes_.changed_since(address, mark);
   }
-  status peek(std::span<std::byte> into, device_address from) const override {
+  bool tells_at_marks() const noexcept override { return false; }
+  status peek(std::span<std::byte> into, device_address from) override {
     return changes_.peek(into, from);
   }
   status adopt(device_address address, std::uint64_t bytes, int file,
