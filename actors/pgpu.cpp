@@ -30,12 +30,13 @@ pgpu_answer reserve(pgpu_state& st, const pgpu_reserve& x) {
                 std::to_string(x.quota >> 20) + " MiB",
             policy::share_table::nobody,
             {}};
+  // A worker of a former epoch executes nothing any more.
   release(st, x.session);
   auto place = st.board ? st.board->sit(x.claim) : policy::share_table::nobody;
   if (st.board && place == policy::share_table::nobody)
     spdlog::warn("{} has {} sessions: one more takes no turns", name,
                  policy::most_seats);
-  st.seats[x.session] = {x.quota, 0, place};
+  st.seats[x.session] = {x.epoch, x.quota, 0, place};
   return {st.what.ordinal, {}, place, st.board};
 }
 
@@ -107,7 +108,11 @@ caf::behavior pgpu(caf::stateful_actor<pgpu_state>* self, control::pgpu what,
   self->send(owner, changed(self->state));
   return {
       [self](const pgpu_reserve& x) { return reserve(self->state, x); },
-      [self](const pgpu_release& x) { release(self->state, x.session); },
+      [self](const pgpu_release& x) {
+        auto i = self->state.seats.find(x.session);
+        if (i != self->state.seats.end() && i->second.epoch == x.epoch)
+          release(self->state, x.session);
+      },
       [self](const pgpu_claim& x) { set_claim(self->state, x); },
       [self, owner](const pgpu_rules& x) {
         if (!self->state.board)

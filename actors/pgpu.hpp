@@ -19,6 +19,7 @@ namespace vgpu {
 /// promises; the manager keeps account of promises), but none may exceed it.
 struct pgpu_reserve {
   session_id session;
+  vgpu::epoch epoch;
   std::uint64_t quota = 0;
   policy::share_claim claim{};
 };
@@ -39,8 +40,10 @@ struct pgpu_rules {
   std::string policy;
   std::uint32_t quantum_us = 0;
 };
+/// What it had in this epoch. In a later one it keeps what it has.
 struct pgpu_release {
   session_id session;
+  vgpu::epoch epoch;
 };
 /// What a session holds now.
 struct pgpu_use {
@@ -75,6 +78,7 @@ struct pgpu_state {
 
   static constexpr const char* name = "vgpu.pgpu";
   struct seat {
+    vgpu::epoch epoch;
     std::uint64_t quota = 0;
     std::uint64_t used = 0;
     std::int32_t place = policy::share_table::nobody; // at the board

@@ -87,7 +87,7 @@ void report_failure(self_ptr self, worker& x, const std::string& why) {
 void release(self_ptr self, const worker& x) {
   for (auto ordinal : x.order.pgpus)
     if (auto i = self->state.pgpus.find(ordinal); i != self->state.pgpus.end())
-      self->send(i->second, pgpu_release{x.order.session});
+      self->send(i->second, pgpu_release{x.order.session, x.order.epoch});
 }
 
 policy::share_claim claim_of(double share, double limit,
@@ -157,13 +157,11 @@ void on_prepare(self_ptr self, const control::prepare_worker& order) {
   x.due = self->clock().now() + st.opts.hello_within;
 }
 
-void on_prepared(self_ptr self, const std::string& peer, session_id id,
-                 const std::string& failure) {
+void on_prepared(self_ptr self, session_id id, const std::string& failure) {
   auto& st = self->state;
   auto i = st.prepared.find(id);
   if (i == st.prepared.end() || i->second.ready)
     return;
-  i->second.peer = peer;
   i->second.ready = true;
   i->second.due = self->clock().now() + st.opts.orders_within;
   tell_prepared(self, id, failure);
@@ -262,7 +260,7 @@ void begin(self_ptr self, const control::start_worker& order) {
   for (auto ordinal : order.pgpus)
     self->request(
             st.pgpus.at(ordinal), caf::infinite,
-            pgpu_reserve{order.session, order.quota,
+            pgpu_reserve{order.session, order.epoch, order.quota,
                          claim_of(order.share, order.limit, order.priority)})
         .then([self, id = order.session, of = order.epoch](
                   const pgpu_answer& got) { on_grant(self, id, of, got); });
@@ -288,23 +286,56 @@ bool stop_worker(self_ptr self, worker& x, int signal) {
   return false;
 }
 
-/// Whether what a worker has is its own until its process is dead, and not what
-/// the next one is to have.
-bool may_leave(const worker& x, const control::start_worker& next) {
+/// Whether what a worker has until its process is dead is what the next one is
+/// to have.
+bool has_some_of(const worker& x, const control::start_worker& next) {
   auto& has = x.order.pgpus;
-  return (x.stage == stage::running || x.stage == stage::stopping) &&
-         std::none_of(has.begin(), has.end(), [&](auto pgpu) {
-           return std::count(next.pgpus.begin(), next.pgpus.end(), pgpu) != 0;
-         });
+  return std::any_of(has.begin(), has.end(), [&](auto pgpu) {
+    return std::count(next.pgpus.begin(), next.pgpus.end(), pgpu) != 0;
+  });
+}
+
+/// The order that waits for one to be gone that gave way long ago; null: none.
+std::optional<control::start_worker>* order_after(supervisor_state& st,
+                                                  session_id id) {
+  for (auto& [tag, x] : st.leaving)
+    if (x.order.session == id && x.next)
+      return &x.next;
+  return nullptr;
+}
+
+/// At once, unless a process on its way out still has some of what it is to
+/// have.
+void begin_beside(self_ptr self, const control::start_worker& order) {
+  for (auto& [tag, x] : self->state.leaving)
+    if (x.order.session == order.session && has_some_of(x, order)) {
+      x.next = order;
+      return;
+    }
+  begin(self, order);
+}
+
+/// The worker executes nothing any more, and nobody waits for its end.
+void leave(self_ptr self, std::map<session_id, worker>::iterator i) {
+  auto& st = self->state;
+  kill_worker(self, i->second, SIGKILL);
+  auto gone = st.workers.extract(i);
+  auto tag = gone.mapped().tag;
+  st.leaving.emplace(tag, std::move(gone.mapped()));
 }
 
 void on_start(self_ptr self, const control::start_worker& order) {
   auto& st = self->state;
   if (st.stopping)
     return;
+  if (auto* waits = order_after(st, order.session)) {
+    if ((*waits)->epoch >= order.epoch)
+      return;
+    waits->reset();
+  }
   auto i = st.workers.find(order.session);
   if (i == st.workers.end())
-    return begin(self, order);
+    return begin_beside(self, order);
   auto& x = i->second;
   auto newest = x.next ? x.next->epoch : x.order.epoch;
   if (order.epoch < newest)
@@ -320,20 +351,22 @@ void on_start(self_ptr self, const control::start_worker& order) {
     return;
   }
   // Two workers of one session never serve it at once.
-  if (order.former_gave_way && !x.next && may_leave(x, order)) {
-    kill_worker(self, x, SIGKILL);
-    auto gone = st.workers.extract(i);
-    auto tag = gone.mapped().tag;
-    st.leaving.emplace(tag, std::move(gone.mapped()));
+  auto has_process = x.stage == stage::running || x.stage == stage::stopping;
+  if (order.former_gave_way && !x.next && has_process) {
+    leave(self, i);
+    begin_beside(self, order);
+  } else if (stop_worker(self, x, SIGKILL)) {
     begin(self, order);
-  } else if (stop_worker(self, x, SIGKILL))
-    begin(self, order);
-  else
+  } else {
     x.next = order;
+  }
 }
 
 void on_stop(self_ptr self, const control::stop_worker& x) {
   auto& st = self->state;
+  if (auto* waits = order_after(st, x.session);
+      waits && (*waits)->epoch <= x.epoch)
+    waits->reset();
   auto i = st.workers.find(x.session);
   if (i == st.workers.end())
     return;
@@ -493,6 +526,8 @@ bool end_leaving(self_ptr self, const child_exited& gone) {
   if (!x)
     return false;
   note_process_end(self, x.mapped(), gone.how);
+  if (auto& next = x.mapped().next; next && !self->state.stopping)
+    begin_beside(self, *next);
   beat(self);
   return true;
 }
@@ -571,6 +606,9 @@ void on_manager(self_ptr self, const control::envelope& in) {
   auto& st = self->state;
   auto& body = in.body;
   if (auto* x = std::get_if<control::welcome>(&body)) {
+    // Another manager knows of none.
+    while (x->incarnation != st.incarnation && !st.prepared.empty())
+      drop_prepared(self, st.prepared.begin()->first);
     st.incarnation = x->incarnation;
     st.beat_every =
         std::chrono::milliseconds{std::clamp(x->beat_every_ms, 10u, 60'000u)};
@@ -614,7 +652,7 @@ void on_worker(self_ptr self, const std::string& peer,
   } else if (auto* x = std::get_if<control::worker_hello>(&in.body)) {
     on_worker_hello(self, peer, in, *x);
   } else if (auto* early = std::get_if<control::worker_prepared>(&in.body)) {
-    on_prepared(self, peer, early->session, early->failure);
+    on_prepared(self, early->session, early->failure);
   } else if (auto* beat = std::get_if<control::worker_beat>(&in.body)) {
     on_worker_beat(self, *beat);
   } else if (auto* event = std::get_if<control::event>(&in.body)) {

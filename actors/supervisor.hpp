@@ -78,7 +78,6 @@ struct supervisor_state {
     control::prepare_worker order;
     std::uint64_t tag = 0;
     std::uint32_t pid = 0;
-    std::string peer; // its connection
     std::shared_ptr<usage_page> account;
     bool ready = false;                        // the manager knows
     std::chrono::steady_clock::time_point due; // not wanted any more then

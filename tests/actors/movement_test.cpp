@@ -21,6 +21,15 @@ struct movers : cluster {
     auto got = take<control::done>(out, "cmd");
     return got && got->second == request;
   }
+  /// A session on node a that is to go to pGPU 1 of node b.
+  lease leaving() {
+    join("a");
+    join("b", 2);
+    auto x = open("a");
+    command(migrate_vgpu{x.vgpu, "b", 1}, 7);
+    return x;
+  }
+
   /// What the client was told to do, where a worker was prepared if one was to
   /// be.
   std::optional<pause_session> pausing() {
@@ -174,10 +183,7 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_FIXTURE_TEST_SUITE(migrations, movers)
 
 BOOST_AUTO_TEST_CASE(a_session_goes_where_it_is_told) {
-  join("a");
-  join("b", 2);
-  auto x = open("a");
-  command(migrate_vgpu{x.vgpu, "b", 1}, 7);
+  auto x = leaving();
   gave_state(x);
   auto order = ordered("b");
   BOOST_REQUIRE(order);
@@ -193,10 +199,7 @@ BOOST_AUTO_TEST_CASE(a_session_goes_where_it_is_told) {
 }
 
 BOOST_AUTO_TEST_CASE(it_runs_until_a_worker_is_ready_where_it_goes) {
-  join("a");
-  join("b", 2);
-  auto x = open("a");
-  command(migrate_vgpu{x.vgpu, "b", 1}, 7);
+  auto x = leaving();
   BOOST_TEST(!take<pause_session>(out, "c"));
   auto wanted = take<prepare_worker>(out, "n-b");
   BOOST_REQUIRE(wanted);
@@ -214,10 +217,7 @@ BOOST_AUTO_TEST_CASE(it_runs_until_a_worker_is_ready_where_it_goes) {
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_prepared_ends_the_move) {
-  join("a");
-  join("b");
-  auto x = open("a");
-  command(migrate_vgpu{x.vgpu, "b", -1}, 7);
+  leaving();
   BOOST_TEST(prepares("b", "no context"));
   BOOST_TEST(refused("cmd").find("no context") != std::string::npos);
   BOOST_TEST(!take<pause_session>(out, "c"));
@@ -226,10 +226,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_prepared_ends_the_move) {
 }
 
 BOOST_AUTO_TEST_CASE(it_goes_without_where_none_is_prepared_in_time) {
-  join("a");
-  join("b");
-  auto x = open("a");
-  command(migrate_vgpu{x.vgpu, "b", -1}, 7);
+  auto x = leaving();
   live(11s, {"a", "b"});
   BOOST_TEST(take<pause_session>(out, "c").has_value());
   gave_state(x);
@@ -238,10 +235,7 @@ BOOST_AUTO_TEST_CASE(it_goes_without_where_none_is_prepared_in_time) {
 }
 
 BOOST_AUTO_TEST_CASE(what_was_prepared_in_vain_is_given_up) {
-  join("a");
-  join("b");
-  auto x = open("a");
-  command(migrate_vgpu{x.vgpu, "b", -1}, 7);
+  auto x = leaving();
   BOOST_REQUIRE(pausing());
   say("c", "client/c", paused{x.session, x.epoch, "not now", 0, 0});
   auto undone = take<prepare_worker>(out, "n-b");

@@ -193,12 +193,13 @@ BOOST_AUTO_TEST_CASE(a_worker_gets_its_orders_and_its_token_in_private) {
   std::string line;
   for (auto& x : what.argv)
     line += x + " ";
-  BOOST_TEST(line ==
-             "/bin/worker --node-endpoint ipc://node --session 1 --vgpu 2 "
-             "--device cpu --pgpu 0 --memory-of-pgpu 4294967296 "
-             "--quota 1073741824 --bind ipc://worker-a-1-1 --host-id h --boards=" +
-                 std::to_string(what.descriptors.at(0)) + " --usage " +
-                 std::to_string(what.descriptors.at(1)) + " ");
+  BOOST_TEST(
+      line ==
+      "/bin/worker --node-endpoint ipc://node --session 1 --vgpu 2 "
+      "--device cpu --pgpu 0 --memory-of-pgpu 4294967296 "
+      "--quota 1073741824 --bind ipc://worker-a-1-1 --host-id h --boards=" +
+          std::to_string(what.descriptors.at(0)) + " --usage " +
+          std::to_string(what.descriptors.at(1)) + " ");
 }
 
 BOOST_AUTO_TEST_CASE(what_a_killed_worker_used_is_said_until_it_is_heard) {
@@ -442,11 +443,62 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_the_end_of_one_that_gave_way) {
 
 BOOST_AUTO_TEST_CASE(what_it_still_has_is_waited_for) {
   join();
-  start(1);
+  auto first = start(1);
   auto next = order(2, {0, 1}); // a pGPU that the former one has
   next.former_gave_way = true;
   manager_says(next);
   BOOST_TEST(children->starts.size() == 1u);
+  ends(first, "signal 9");
+  BOOST_TEST(children->starts.size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(who_comes_back_waits_for_what_it_left) {
+  join();
+  auto first = start(1);
+  auto there = order(2, {1}), back = order(3, {0});
+  there.former_gave_way = back.former_gave_way = true;
+  manager_says(there);
+  auto second = children->starts.at(1).tag;
+  tell(chief, child_started{second, 1235, {}});
+  worker_says(worker_hello{{1}, {2}, where(), {}});
+  manager_says(back);
+  BOOST_TEST(children->starts.size() == 2u); // the first has its pGPU
+  manager_says(order(2, {0}));               // an order from before
+  ends(first, "signal 9");
+  BOOST_REQUIRE(children->starts.size() == 3u);
+  auto third = children->starts[2].tag;
+  BOOST_TEST(children->inputs[third] == "3 4711 0\n");
+  tell(chief, child_started{third, 1236, {}});
+  worker_says(worker_hello{{1}, {3}, where(), {}});
+  // What ended late takes nothing from who is there.
+  ends(second, "signal 9");
+  manager_says(order(4, {0}));
+  ends(third, "signal 9");
+  BOOST_TEST(children->inputs[children->starts.at(3).tag] == "4 4711 0\n");
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_for_it_can_be_stopped) {
+  join();
+  auto first = start(1);
+  auto there = order(2, {1}), back = order(3, {0});
+  there.former_gave_way = back.former_gave_way = true;
+  manager_says(there);
+  tell(chief, child_started{children->starts.at(1).tag, 1235, {}});
+  worker_says(worker_hello{{1}, {2}, where(), {}});
+  manager_says(back);
+  manager_says(stop_worker{{1}, {3}, "its program ended"});
+  ends(first, "signal 9");
+  BOOST_TEST(children->starts.size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(another_manager_wants_nobody_that_was_prepared) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  welcome other;
+  other.incarnation = 78;
+  manager_says(other);
+  BOOST_REQUIRE(children->signals.size() == 1u);
+  BOOST_TEST(children->signals[0].second == SIGKILL);
 }
 
 BOOST_AUTO_TEST_CASE(a_new_epoch_begins_when_the_old_process_is_dead) {
@@ -564,12 +616,15 @@ BOOST_AUTO_TEST_CASE(a_pgpu_keeps_account) {
     pending.receive([&](pgpu_answer& x) { got = x; }, [](caf::error&) {});
     return got.refusal;
   };
-  BOOST_TEST(ask(pgpu_reserve{{1}, gib}) == "");
-  BOOST_TEST(ask(pgpu_reserve{{2}, gib}) == "");
-  BOOST_TEST(ask(pgpu_reserve{{3}, gib + 1}) != "");
+  BOOST_TEST(ask(pgpu_reserve{{1}, {1}, gib}) == "");
+  BOOST_TEST(ask(pgpu_reserve{{2}, {1}, gib}) == "");
+  BOOST_TEST(ask(pgpu_reserve{{3}, {1}, gib + 1}) != "");
+  // One that came back holds it in its later epoch.
+  BOOST_TEST(ask(pgpu_reserve{{1}, {2}, gib}) == "");
   tell(gpu, pgpu_use{{1}, 100});
   tell(gpu, pgpu_use{{9}, 100});
-  tell(gpu, pgpu_release{{2}});
+  tell(gpu, pgpu_release{{1}, {1}});
+  tell(gpu, pgpu_release{{2}, {1}});
   pgpu_account got;
   auto pending = self->request(gpu, caf::infinite, pgpu_ask{});
   run();

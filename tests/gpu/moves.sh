@@ -20,11 +20,6 @@ program does not find in its memory what it wrote. Needs two GPUs.
 USAGE
 }
 
-die() {
-  echo "moves.sh: $*" >&2
-  exit 2
-}
-
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mib=16384 moves=4 protect=journal checkpoint=true bundle=''
 while (($#)); do
@@ -41,28 +36,15 @@ while (($#)); do
 done
 [[ -n $bundle ]] || { usage >&2; exit 2; }
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-gpu.XXXXXX")
+source "$here/bundle.sh" "$bundle"
 program=
-# shellcheck disable=SC2317 # called by the trap
-clean_up() {
-  [[ -z $program ]] || kill "$program" 2>/dev/null || true
-  "$vgpu" down --run-dir "$work/run" </dev/null >/dev/null 2>&1 || true
-  rm -rf -- "$work"
-}
-vgpu=/nonexistent
-trap clean_up EXIT
-if [[ -d $bundle ]]; then
-  vgpu=$(cd "$bundle" && pwd)/bin/vgpu
-else
-  tar -xf "$bundle" -C "$work" || die "cannot unpack $bundle"
-  vgpu=$work/vgpu/bin/vgpu
-fi
-[[ -x $vgpu ]] || die "no bin/vgpu in $bundle"
+trap '[[ -z $program ]] || kill "$program" 2>/dev/null || true; clean_up' EXIT
 
-mkdir -m 700 "$work/run"
-"$vgpu" up --nodes 1 --device nvidia --run-dir "$work/run" </dev/null \
+cluster=$work/run
+mkdir -m 700 "$cluster"
+"$vgpu" up --nodes 1 --device nvidia --run-dir "$cluster" </dev/null \
   >"$work/up.log" 2>&1 || { cat "$work/up.log" >&2; die "vgpu up failed"; }
-export VGPU_MANAGER=ipc://$work/run/manager.sock
+export VGPU_MANAGER=ipc://$cluster/manager.sock
 "$vgpu" run --protect "$protect" --memory "$((mib + 512))MiB" -- \
   "$here/rewriter" "$mib" "$work/the-end" </dev/null >"$work/out" 2>"$work/err" &
 program=$!
@@ -86,7 +68,8 @@ program=
   true
 tail -n 1 "$work/out"
 ((status == 0)) || { cat "$work/err" >&2; exit 1; }
-"$vgpu" down --run-dir "$work/run" </dev/null >/dev/null
+"$vgpu" down --run-dir "$cluster" </dev/null >/dev/null
+cluster=
 if $checkpoint; then
   echo "NVIDIA's checkpoint of $mib MiB, in seconds:"
   "$here/checkpoint" "$mib"

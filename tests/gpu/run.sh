@@ -28,11 +28,6 @@ Ends with 1 when a result is not the same.
 USAGE
 }
 
-die() {
-  echo "run.sh: $*" >&2
-  exit 2
-}
-
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 json='' logs='' only=. bundle='' calls=true programs=true pytorch=true
 limit=120 gpus=1
@@ -57,25 +52,10 @@ while (($#)); do
 done
 [[ -n $bundle ]] || { usage >&2; exit 2; }
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-gpu.XXXXXX")
-cluster=
-# shellcheck disable=SC2317 # called by the trap
-clean_up() {
-  [[ -z $cluster ]] ||
-    "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null 2>&1 || true
-  rm -rf -- "$work"
-}
-trap clean_up EXIT
+source "$here/bundle.sh" "$bundle"
 logs=${logs:-$work/logs}
 mkdir -p "$logs"
 logs=$(cd "$logs" && pwd)
-if [[ -d $bundle ]]; then
-  vgpu=$(cd "$bundle" && pwd)/bin/vgpu
-else
-  tar -xf "$bundle" -C "$work" || die "cannot unpack $bundle"
-  vgpu=$work/vgpu/bin/vgpu
-fi
-[[ -x $vgpu ]] || die "no bin/vgpu in $bundle"
 
 # What each mode's run of a program took, in a file of its own: seconds, and
 # the exit code.
