@@ -3,6 +3,7 @@
 #include "actors/guest_server.hpp"
 #include "actors/log.hpp"
 #include "actors/system.hpp"
+#include "nodes/descriptor_limit.hpp"
 #include "nodes/own_cluster.hpp"
 #include "nodes/paths.hpp"
 #include "nodes/stop_signal.hpp"
@@ -59,6 +60,7 @@ result<std::string> find_manager(const std::string& named) {
 }
 
 int run(const options& given) {
+  allow_many_descriptors();
   stop_signal stop;
   auto name = own_name();
   start_log("vgpu-client", "warn");

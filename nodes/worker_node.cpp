@@ -5,6 +5,7 @@
 #include "actors/worker.hpp"
 #include "devices/cpu/cpu_device.hpp"
 #include "devices/nvidia/nvidia_device.hpp"
+#include "nodes/descriptor_limit.hpp"
 #include "nodes/stop_signal.hpp"
 
 #include <CLI/CLI.hpp>
@@ -13,7 +14,6 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -146,17 +146,6 @@ int list_nvidia() {
   }
   std::cout << device::write_properties(*all) << std::flush;
   ::_exit(0);
-}
-
-/// What is shared with other processes is a descriptor each, and some systems
-/// begin with a thousand.
-void allow_many_descriptors() {
-  constexpr rlim_t wanted = 65'536;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
-    return;
-  limit.rlim_cur = std::min(wanted, limit.rlim_max);
-  (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int run(const options& given) {
