@@ -27,8 +27,8 @@ public:
   /// that, or the host does not allow it.
   virtual result<std::uint64_t> mark() = 0;
 
-  /// Whether changes are known up to the latest mark alone: also at rest one has
-  /// to be made to know the rest.
+  /// Whether changes are known up to the latest mark alone: also at rest one
+  /// has to be made to know the rest.
   virtual bool tells_at_marks() const noexcept = 0;
 
   /// Whether the memory of the granule that `address` lies in may have changed

@@ -1,11 +1,11 @@
-// What NVIDIA's driver takes to put a process off its GPU and back: the yardstick
-// for moving a vGPU.
+// What NVIDIA's driver takes to put a process off its GPU and back: the
+// yardstick for moving a vGPU.
 //
 //   checkpoint MIB
 //
 // A child has so much memory, written to. It is locked, its memory taken to the
-// host, restored and unlocked, and it then finds in it what it wrote. Prints, in
-// seconds: `out S`, `in S`, and `stopped S` from its lock to its unlock.
+// host, restored and unlocked, and it then finds in it what it wrote. Prints,
+// in seconds: `out S`, `in S`, and `stopped S` from its lock to its unlock.
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -90,14 +90,14 @@ int main(int argc, char** argv) {
   close(ready[1]);
   if (read(ready[0], &byte, 1) != 1)
     return 1;
-  auto lock = entry<decltype(cuCheckpointProcessLock)>(
-      "cuCheckpointProcessLock");
+  auto lock =
+      entry<decltype(cuCheckpointProcessLock)>("cuCheckpointProcessLock");
   auto out = entry<decltype(cuCheckpointProcessCheckpoint)>(
       "cuCheckpointProcessCheckpoint");
-  auto in = entry<decltype(cuCheckpointProcessRestore)>(
-      "cuCheckpointProcessRestore");
-  auto unlock = entry<decltype(cuCheckpointProcessUnlock)>(
-      "cuCheckpointProcessUnlock");
+  auto in =
+      entry<decltype(cuCheckpointProcessRestore)>("cuCheckpointProcessRestore");
+  auto unlock =
+      entry<decltype(cuCheckpointProcessUnlock)>("cuCheckpointProcessUnlock");
   double begun = now();
   check(lock(child, nullptr), "cuCheckpointProcessLock");
   double locked = now();
