@@ -186,6 +186,9 @@ void take(self_ptr self, const control::envelope& in) {
       if (session.wakes)
         send(self, control::wake_session{session.lease->session});
     }
+  } else if (std::holds_alternative<control::redirect>(in.body)) {
+    // It says welcome when it leads (again), and is asked everything then.
+    self->state.up = false;
   } else
     spdlog::warn("the manager sent a message that no client takes");
 }

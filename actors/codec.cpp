@@ -47,10 +47,19 @@ void write(wire::Welcome::Builder to, const welcome& x) {
   to.setIncarnation(x.incarnation);
   to.setBeatEveryMs(x.beat_every_ms);
   to.setLostAfterMs(x.lost_after_ms);
+  to.setTerm(x.term);
 }
 welcome read(wire::Welcome::Reader x) {
   return {x.getVersion(), text(x.getSoftware()), x.getIncarnation(),
-          x.getBeatEveryMs(), x.getLostAfterMs()};
+          x.getBeatEveryMs(), x.getLostAfterMs(), x.getTerm()};
+}
+
+void write(wire::Redirect::Builder to, const redirect& x) {
+  to.setLeader(to_kj(x.leader));
+  to.setTerm(x.term);
+}
+redirect read(wire::Redirect::Reader x) {
+  return {text(x.getLeader()), x.getTerm()};
 }
 
 void write(wire::RegisterNode::Builder to, const register_node& x) {
@@ -410,6 +419,7 @@ struct body_writer {
   void operator()(const wake_session& x) { to.setWakeSession(x.session.value); }
   void operator()(const restored& x) { write(to.initRestored(), x); }
   void operator()(const usage_request& x) { write(to.initUsageRequest(), x); }
+  void operator()(const redirect& x) { write(to.initRedirect(), x); }
 };
 
 body read_body(wire::Envelope::Reader x) {
@@ -488,6 +498,8 @@ body read_body(wire::Envelope::Reader x) {
     return read(x.getRestored());
   case wire::Envelope::USAGE_REQUEST:
     return read(x.getUsageRequest());
+  case wire::Envelope::REDIRECT:
+    return read(x.getRedirect());
   }
   throw bad_value{"a kind of message (" +
                   std::to_string(static_cast<unsigned>(x.which())) +
@@ -507,7 +519,7 @@ const char* name_of(const body& what) noexcept {
       "done",         "setVgpu",       "setPolicy",    "resizeSession",
       "suspendVgpu",  "resumeVgpu",    "migrateVgpu",  "drainNode",
       "pauseSession", "paused",        "wakeSession",  "restored",
-      "usageRequest"};
+      "usageRequest", "redirect"};
   static_assert(std::size(names) == std::variant_size_v<body>);
   return names[what.index()];
 }

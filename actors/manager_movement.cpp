@@ -191,6 +191,10 @@ void manager_core::handle(const std::string& peer,
   if (store_ && node.draining == x.undo)
     store_->save_drained(x.node, !x.undo);
   node.draining = !x.undo;
+  if (x.undo)
+    drained_.erase(x.node);
+  else
+    drained_.insert(x.node);
   cluster_changed();
   answer(peer, from.request, control::done{});
   if (x.undo)

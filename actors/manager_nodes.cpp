@@ -66,8 +66,7 @@ void manager_core::handle(const std::string& peer,
   node.peer = peer;
   node.seen = {now_, {}};
   node.state = node_record::stage::alive;
-  if (store_)
-    node.draining = store_->state().drained.contains(x.name);
+  node.draining = drained_.contains(x.name);
   cluster_changed();
   due(policy::lost_at(node.seen, options_.liveness));
   if (!was_alive)
@@ -78,6 +77,7 @@ void manager_core::handle(const std::string& peer,
   reconcile(node, x);
   if (from.request != 0)
     answer(peer, from.request, control::done{});
+  retry_held();
   retry_waiting();
 }
 

@@ -84,13 +84,17 @@ void manager_core::handle(const std::string& peer,
           : status{fault{CUDA_ERROR_OUT_OF_MEMORY,
                          "the cluster has " + std::to_string(most_sessions) +
                              " sessions, and takes no more"}};
+  if (!admitted && nodes_may_come() && held_.size() < most_sessions) {
+    held_.emplace_back(peer, from);
+    return due(started_ + options_.node_grace);
+  }
+  if (admitted)
+    admitted = take_numbers(fresh);
   if (!admitted) {
     emit("refused",
          printable(x.program.name) + " asked for " + admitted.why().what, {});
     return refuse(peer, from, admitted.why());
   }
-  fresh.id = {++last_session_};
-  fresh.vgpu = {++last_vgpu_};
   fresh.client = from.from;
   fresh.client_peer = peer;
   fresh.request = from.request;
@@ -173,8 +177,10 @@ void manager_core::handle(const std::string& peer,
   auto same_client = session->client == from.from;
   session->client = from.from;
   session->request = from.request;
-  if (x.epoch > session->epoch) {
-    // This manager's store is older than the client's lease.
+  if (x.epoch > session->epoch ||
+      (x.epoch == session->epoch && session->token() == 0)) {
+    // This manager's store is older than the client's lease, or knows of it by
+    // the word of its node alone.
     session->epoch = x.epoch;
     session->tokens[x.epoch.value] = x.token;
   }
@@ -192,7 +198,7 @@ void manager_core::handle(const std::string& peer,
 status manager_core::check_token(const session_record& x,
                                  const control::adopt& claim) {
   auto known = x.tokens.find(claim.epoch.value);
-  if (claim.epoch > x.epoch)
+  if (claim.epoch > x.epoch || (claim.epoch == x.epoch && x.token() == 0))
     return {};
   if (known == x.tokens.end() || known->second != claim.token)
     return fault{CUDA_ERROR_NOT_PERMITTED, "the token for session " +
@@ -328,7 +334,7 @@ void manager_core::start(session_record& x, policy::place where) {
   x.stage = session_stage::starting;
   x.where = std::move(where);
   recount(x);
-  ++x.epoch.value;
+  x.epoch = epoch_after(x.epoch);
   x.tokens[x.epoch.value] = options_.random();
   while (x.tokens.size() > tokens_kept)
     x.tokens.erase(x.tokens.begin());

@@ -45,7 +45,15 @@ struct welcome {
   std::uint64_t incarnation = 0;
   std::uint32_t beat_every_ms = 100;
   std::uint32_t lost_after_ms = 500;
+  std::uint64_t term = 0; // 0: there is one manager, and it leads always
   bool operator==(const welcome&) const = default;
+};
+
+/// Of a manager that does not lead (any more); it says welcome when it does.
+struct redirect {
+  std::string leader; // its endpoint; empty: nobody that is known of
+  std::uint64_t term = 0;
+  bool operator==(const redirect&) const = default;
 };
 
 // -- inventory ----------------------------------------------------------------
@@ -410,7 +418,7 @@ using body =
                  status_text, events_request, events, shutdown, done, set_vgpu,
                  set_policy, resize_session, suspend_vgpu, resume_vgpu,
                  migrate_vgpu, drain_node, pause_session, paused, wake_session,
-                 restored, usage_request>;
+                 restored, usage_request, redirect>;
 
 /// One message.
 struct envelope {

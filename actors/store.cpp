@@ -121,6 +121,8 @@ void store::apply(const std::string& line) {
                    what["drained"].at(1));
     } else if (what.contains("usage")) {
       state_.usage.take(what);
+    } else if (what.contains("term")) {
+      state_.term = what["term"];
     } else if (what.contains("last")) {
       state_.last_session =
           std::max<std::uint64_t>(state_.last_session, what["last"].at(0));
@@ -140,6 +142,8 @@ status store::rewrite() {
     return trouble(fresh, "create it");
   std::string all =
       line_of({{"last", {state_.last_session, state_.last_vgpu}}});
+  if (state_.term != 0)
+    all += line_of({{"term", state_.term}});
   for (const auto& [id, record] : state_.sessions)
     all += line_of({{"session", to_json(record)}});
   for (const auto& node : state_.drained)
@@ -207,6 +211,18 @@ void store::save_usage(const json& line) {
 
 void store::save_usage(const usage_book& all) {
   state_.usage = all;
+  if (auto done = rewrite(); !done)
+    spdlog::error("{}", done.why().what);
+}
+
+void store::begin_term(std::uint64_t term,
+                       const std::set<std::string>& drained) {
+  if (state_.term + 1 != term)
+    state_.sessions.clear();
+  // Those of a manager that was alone are all there are.
+  if (state_.term != 0 || term != 1)
+    state_.drained = drained;
+  state_.term = term;
   if (auto done = rewrite(); !done)
     spdlog::error("{}", done.why().what);
 }

@@ -22,6 +22,8 @@ struct saved_state {
   std::deque<control::event> events;
   /// Nodes that take no sessions.
   std::set<std::string> drained;
+  /// Of the leader that wrote it; 0: there is one manager, and it leads always.
+  std::uint64_t term = 0;
   usage_book usage;
   /// Lines that were damaged and left out.
   std::size_t damaged = 0;
@@ -52,6 +54,11 @@ public:
   void save(const control::event& x);
   /// A node was drained, or taken back.
   void save_drained(const std::string& node, bool drained);
+
+  /// It is this term's leader that writes from now on. Sessions of an earlier
+  /// term than the one before are forgotten: others have led since, and know
+  /// better. So is which nodes were drained, except by a term before all others.
+  void begin_term(std::uint64_t term, const std::set<std::string>& drained);
 
   /// One of the book's lines.
   void save_usage(const nlohmann::json& line);

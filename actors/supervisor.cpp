@@ -524,6 +524,10 @@ void on_manager(self_ptr self, const control::envelope& in) {
     on_resize(self, *to);
   } else if (auto* rules = std::get_if<control::set_policy>(&body)) {
     on_set_policy(self, *rules);
+  } else if (auto* other = std::get_if<control::redirect>(&body)) {
+    // It is heard of again when it leads.
+    spdlog::info("the manager stands by; leader: {}", printable(other->leader));
+    st.registered = false;
   } else {
     spdlog::warn("the manager sent a {}, which a node does not take",
                  control::name_of(body));

@@ -305,7 +305,7 @@ int run(run_options& x) {
       named.empty() && variable != nullptr)
     named = variable;
   if (!named.empty())
-    if (auto good = check_endpoint(named); !good)
+    if (auto good = check_endpoints(named); !good)
       return complain(run_name, good.why().what, wrong_usage);
   if (named.empty() && somebody_listens(endpoint_in(x.run_dir)))
     named = endpoint_in(x.run_dir);
@@ -343,8 +343,8 @@ void add_run_command(CLI::App& app, job& todo,
   sub->add_option("--run-dir", x->run_dir, "the cluster's run directory")
       ->capture_default_str();
   sub->add_option("--manager", x->manager,
-                  "the manager's endpoint (default: $VGPU_MANAGER, or the one "
-                  "in the run directory)");
+                  "the manager's endpoint, or several with commas between "
+                  "(default: $VGPU_MANAGER, or the one in the run directory)");
   sub->add_option("--device", x->device,
                   "without a cluster: cpu, nvidia or auto")
       ->check(CLI::IsMember({"cpu", "nvidia", "auto"}))

@@ -77,8 +77,10 @@ int status(const show_options& x) {
     return succeeded;
   }
   auto all = json::parse(answer);
-  std::cout << "manager at " << text_of(all["manager"]["endpoint"])
-            << "  process " << all["manager"]["pid"] << "  up "
+  std::cout << "manager at " << text_of(all["manager"]["endpoint"]);
+  if (all["manager"].value("term", 0u) != 0)
+    std::cout << "  leads, term " << all["manager"]["term"];
+  std::cout << "  process " << all["manager"]["pid"] << "  up "
             << static_cast<std::uint64_t>(
                    all["manager"]["uptime"].get<double>())
             << " s\n";

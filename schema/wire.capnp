@@ -85,6 +85,9 @@ struct Envelope {
     # command -> manager
     usageRequest @39 :UsageRequest;
     # Answered with status: JSON, as `vgpu usage --json` prints it.
+
+    # manager -> whoever said hello, in place of welcome, or later
+    redirect @40 :Redirect;
   }
 }
 
@@ -118,6 +121,15 @@ struct Welcome {
   # Of the manager: a peer that sees another one registers again.
   beatEveryMs @3 :UInt32;
   lostAfterMs @4 :UInt32;
+  term @5 :UInt64;
+  # Grows with each manager that leads; who has been welcomed in a later one
+  # listens to no earlier one. Zero: there is one manager, and it leads always.
+}
+struct Redirect {
+  # This manager does not lead (any more). It says welcome when it does.
+  leader @0 :Text;
+  # The endpoint of who does; empty: nobody that is known of.
+  term @1 :UInt64;
 }
 
 # -- inventory ------------------------------------------------------------------

@@ -58,7 +58,7 @@ std::vector<body> one_of_each() {
   return {
       refusal{CUDA_ERROR_OUT_OF_MEMORY, "no", {9}},
       hello{1, 2, "x 1.0", role::worker},
-      welcome{2, "y", 77, 50, 200},
+      welcome{2, "y", 77, 50, 200, 9},
       register_node{"a",
                     "host",
                     12,
@@ -98,6 +98,7 @@ std::vector<body> one_of_each() {
       wake_session{{12}},
       restored{{13}, {14}, 15, 16.5},
       usage_request{1.5, "user"},
+      redirect{"tcp://h2:7700", 18},
   };
 }
 
