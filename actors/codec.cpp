@@ -50,8 +50,8 @@ void write(wire::Welcome::Builder to, const welcome& x) {
   to.setTerm(x.term);
 }
 welcome read(wire::Welcome::Reader x) {
-  return {x.getVersion(), text(x.getSoftware()), x.getIncarnation(),
-          x.getBeatEveryMs(), x.getLostAfterMs(), x.getTerm()};
+  return {x.getVersion(),     text(x.getSoftware()), x.getIncarnation(),
+          x.getBeatEveryMs(), x.getLostAfterMs(),    x.getTerm()};
 }
 
 void write(wire::Redirect::Builder to, const redirect& x) {

@@ -39,9 +39,9 @@ struct mandate {
 /// The life of a candidate:
 ///
 ///   watching ──nobody leads──► granting ──► taking ──► leading
-///      ▲  ▲                       │failed     │failed,    │ lease over by its own
-///      │  └───────────────────────┘           │too late   │ clock, or etcd's word
-///      └──────── revokes the lease ◄──────────┴───────────┘
+///      ▲  ▲                       │failed     │failed,    │ lease over by its
+///      own │  └───────────────────────┘           │too late   │ clock, or
+///      etcd's word └──────── revokes the lease ◄──────────┴───────────┘
 ///
 /// resign() leads from everywhere to `over`, by way of revoking.
 ///

@@ -54,18 +54,16 @@ struct encoder {
   const std::string& prefix;
 
   post operator()(const look&) const {
-    return {"/v3/kv/txn",
-            json{{"success",
-                  {range(prefix, "leader"), range(prefix, "record")}}}
-                .dump()};
+    return {
+        "/v3/kv/txn",
+        json{{"success", {range(prefix, "leader"), range(prefix, "record")}}}
+            .dump()};
   }
   post operator()(const grant& x) const {
-    return {"/v3/lease/grant",
-            json{{"TTL", number(x.length.count())}}.dump()};
+    return {"/v3/lease/grant", json{{"TTL", number(x.length.count())}}.dump()};
   }
   post operator()(const take& x) const {
-    auto leads = to_line(
-        {{"endpoint", x.who.endpoint}, {"term", x.who.term}});
+    auto leads = to_line({{"endpoint", x.who.endpoint}, {"term", x.who.term}});
     json put{{"request_put",
               {{"key", key(prefix, "leader")},
                {"value", to_base64(leads)},

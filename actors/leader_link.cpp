@@ -25,9 +25,10 @@ leader_choice::verdict leader_choice::hears(const std::string& endpoint,
     // Without terms nobody knows better than who is there.
     auto rival = x->term == term_ && !chosen_.empty() && !is_chosen;
     if (old || rival) {
-      spdlog::warn("{} says that it leads (term {}), and is not listened to: {}",
-                   endpoint, x->term,
-                   old ? "there was a later leader" : chosen_ + " leads");
+      spdlog::warn(
+          "{} says that it leads (term {}), and is not listened to: {}",
+          endpoint, x->term,
+          old ? "there was a later leader" : chosen_ + " leads");
       return verdict::drop;
     }
     term_ = x->term;
@@ -73,8 +74,8 @@ using choosing_ptr = caf::stateful_actor<leader_link_state>*;
 
 void tell(choosing_ptr self, link_event::kind what) {
   auto& st = self->state;
-  self->send(st.consumer, std::make_shared<const link_event>(
-                              link_event{what, st.peer}));
+  self->send(st.consumer,
+             std::make_shared<const link_event>(link_event{what, st.peer}));
 }
 
 void take(choosing_ptr self, const incoming& in) {

@@ -220,9 +220,9 @@ caf::behavior manager_candidate(self_ptr self, manager_options options,
   auto& st = self->state;
   st.etcd = std::move(how.etcd);
   how.election.given = [store = st.kept] {
-    return store ? std::max(store->state().last_session,
-                            store->state().last_vgpu)
-                 : 0;
+    return store
+               ? std::max(store->state().last_session, store->state().last_vgpu)
+               : 0;
   };
   st.race = std::make_unique<election>(
       std::move(how.election),

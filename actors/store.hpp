@@ -57,7 +57,8 @@ public:
 
   /// It is this term's leader that writes from now on. Sessions of an earlier
   /// term than the one before are forgotten: others have led since, and know
-  /// better. So is which nodes were drained, except by a term before all others.
+  /// better. So is which nodes were drained, except by a term before all
+  /// others.
   void begin_term(std::uint64_t term, const std::set<std::string>& drained);
 
   /// One of the book's lines.

@@ -82,8 +82,8 @@ int run(const options& given) {
     std::cerr << "vgpu-client: " << good.why().what << '\n';
     return 2;
   }
-  auto link = spawn_leader_link(system, zmq, split_endpoints(endpoints),
-                                to_manager);
+  auto link =
+      spawn_leader_link(system, zmq, split_endpoints(endpoints), to_manager);
   if (!link) {
     std::cerr << "vgpu-client: " << link.why().what << '\n';
     return 2;

@@ -83,7 +83,8 @@ status command_client::open(milliseconds patience, milliseconds absence) {
             done = status{
                 fault{CUDA_ERROR_NOT_PERMITTED, "the manager at " + endpoint_ +
                                                     " refuses: " + no->reason}};
-          // One that was named alone. A leader is waited for where there is none.
+          // One that was named alone. A leader is waited for where there is
+          // none.
           else if (auto* other = std::get_if<control::redirect>(&in->what.body);
                    other != nullptr && !other->leader.empty())
             done = status{stands_by(endpoint_, other->leader)};

@@ -75,14 +75,13 @@ private:
             return self->fail(error);
           self->stream_ = std::make_unique<beast::tcp_stream>(self->io_);
           self->stream_->expires_at(self->until_);
-          self->stream_->async_connect(
-              found, [self](error_code why, const auto&) {
-                if (why || !self->done_)
-                  return self->fail(why);
-                self->stream_->socket().set_option(
-                    asio::ip::tcp::no_delay{true});
-                self->write();
-              });
+          self->stream_->async_connect(found, [self](error_code why,
+                                                     const auto&) {
+            if (why || !self->done_)
+              return self->fail(why);
+            self->stream_->socket().set_option(asio::ip::tcp::no_delay{true});
+            self->write();
+          });
         });
   }
 
@@ -127,8 +126,7 @@ private:
       return connect();
     }
     std::exchange(done_, nullptr)(
-        etcd::failed{to_.authority + ": " + why.message()},
-        nullptr);
+        etcd::failed{to_.authority + ": " + why.message()}, nullptr);
   }
 
   asio::io_context& io_;

@@ -70,9 +70,10 @@ void describe(CLI::App& app, options& x) {
                  "milliseconds without a program after which it ends "
                  "(default: never)")
       ->check(CLI::Range(0, 86'400'000));
-  app.add_option("--etcd", x.etcd,
-                 "one of several managers, of which one leads: where they agree "
-                 "on it, http://HOST:PORT[,http://HOST:PORT...]")
+  app.add_option(
+         "--etcd", x.etcd,
+         "one of several managers, of which one leads: where they agree "
+         "on it, http://HOST:PORT[,http://HOST:PORT...]")
       ->check([](const std::string& text) {
         auto good = parse_etcd_members(text);
         return good ? std::string{} : good.why().what;
@@ -178,9 +179,9 @@ int serve(options x) {
   auto link = spawn_link(system, zmq, where);
   if (!link)
     return complain(link.why().what);
-  auto brain = spawn_manager(
-      system, x, options_of(x, link->endpoint, *placement),
-      std::shared_ptr<store>{std::move(*kept)}, link->actor);
+  auto brain =
+      spawn_manager(system, x, options_of(x, link->endpoint, *placement),
+                    std::shared_ptr<store>{std::move(*kept)}, link->actor);
   loop.on_signal([&brain] { caf::anon_send(brain, manager_resign{}); });
   caf::anon_send(link->actor, brain);
   // Held: nobody else does, and CAF ends what nobody can reach.
