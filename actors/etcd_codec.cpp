@@ -136,6 +136,14 @@ json value_of(const json& entry) {
   return json::parse(from_base64(entry.value("value", "")));
 }
 
+/// What nobody reaches is none of ours.
+std::uint64_t count_of(const json& x, const char* name, std::uint64_t most) {
+  const auto& value = x.at(name);
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
+    throw bad_answer{std::string{name} + " is no number of ours"};
+  return value;
+}
+
 /// Whoever holds the key leads, even one that writes another way.
 leader read_leader(const json& entry) {
   leader out;
@@ -143,7 +151,7 @@ leader read_leader(const json& entry) {
     auto value = value_of(entry);
     out.endpoint = value.at("endpoint").get<std::string>();
     out.endpoint = printable(out.endpoint.substr(0, longest_endpoint));
-    out.term = value.at("term");
+    out.term = count_of(value, "term", largest_term);
   } catch (const std::exception&) {
     out = {};
   }
@@ -153,16 +161,14 @@ leader read_leader(const json& entry) {
 record read_record(const json& entry) {
   auto value = value_of(entry);
   record out;
-  out.term = value.at("term");
-  out.numbers = value.at("numbers");
+  out.term = count_of(value, "term", largest_term);
+  out.numbers = count_of(value, "numbers", largest_number);
   for (const auto& node : value.at("drained")) {
     const auto& name = node.get_ref<const std::string&>();
     if (name.size() > longest_node || out.drained.size() >= most_drained)
       throw bad_answer{"names of nodes that nobody wrote"};
     out.drained.insert(name);
   }
-  if (out.term > largest_term || out.numbers > largest_number)
-    throw bad_answer{"a term or number that nobody reaches"};
   return out;
 }
 

@@ -67,7 +67,8 @@ struct rivals : cluster {
 
   nlohmann::json sessions() {
     auto all = nlohmann::json::array();
-    for (auto& vgpu : status()["vgpus"])
+    auto now = status();
+    for (auto& vgpu : now["vgpus"])
       for (auto& x : vgpu["sessions"])
         all.push_back(x);
     return all;
@@ -176,7 +177,7 @@ BOOST_AUTO_TEST_CASE(epochs_grow_beyond_those_that_nobody_told_of) {
   claim(first);
   auto order = ordered("a");
   BOOST_REQUIRE(order);
-  BOOST_TEST(order->session == first.session);
+  BOOST_TEST(order->session.value == first.session.value);
   BOOST_TEST(order->epoch.value == 3 * term_of_epochs + 1);
 }
 
