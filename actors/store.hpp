@@ -38,8 +38,8 @@ struct saved_state {
 /// has grown much. One thread.
 class store {
 public:
-  /// Reads what is there. Fails when the file cannot be read or written; the
-  /// reason names it.
+  /// Reads what is there, and keeps others from it. Fails when the file cannot
+  /// be read or written, or is another manager's; the reason names it.
   static result<std::unique_ptr<store>> open(std::string path);
 
   ~store();
@@ -69,6 +69,7 @@ public:
 private:
   explicit store(std::string path) : path_(std::move(path)) {}
 
+  status lock();
   status load();
   status rewrite();
   void append(const std::string& line);
