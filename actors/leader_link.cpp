@@ -109,7 +109,8 @@ void take(choosing_ptr self, const link_event& event) {
       tell(self, link_event::kind::down);
     return;
   case link_event::kind::unreachable:
-    choice.lost(event.peer);
+    if (choice.lost(event.peer))
+      tell(self, link_event::kind::down);
     if (choice.all_gone())
       tell(self, link_event::kind::unreachable);
     return;

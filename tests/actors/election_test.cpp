@@ -14,6 +14,7 @@ namespace {
 
 struct candidate {
   test::fake_etcd& etcd;
+  bool cut_off = false;
   std::deque<std::pair<std::uint64_t, etcd::question>> asked;
   std::uint64_t given = 0;
   bool frozen = false;
@@ -37,7 +38,7 @@ struct candidate {
   void exchange(time_point now) {
     auto [number, what] = std::move(asked.front());
     asked.pop_front();
-    if (auto got = etcd.ask(what, now))
+    if (auto got = cut_off ? std::nullopt : etcd.ask(what, now))
       race.on_answer({number, std::move(*got)}, now);
   }
 
@@ -172,6 +173,18 @@ BOOST_AUTO_TEST_CASE(who_cannot_renew_stops_before_etcd_gives_the_lead_away) {
   // Its lease was still good then (see check()), and nearly over.
   BOOST_TEST((now - begun >= 1300ms));
   BOOST_TEST((now - begun <= 1900ms));
+}
+
+BOOST_AUTO_TEST_CASE(who_is_cut_off_is_followed) {
+  live(5s);
+  a.cut_off = true;
+  auto took = until_leads(b);
+  BOOST_TEST(took.count() <= 2'200);
+  live(5s);
+  a.cut_off = false;
+  live(5s);
+  BOOST_TEST(b.race.right().term == 2u);
+  BOOST_TEST(a.race.leader()->endpoint == "tcp://b");
 }
 
 BOOST_AUTO_TEST_CASE(a_short_absence_of_etcd_changes_nothing) {
