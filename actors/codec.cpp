@@ -138,6 +138,9 @@ void write(wire::Adopt::Builder to, const adopt& x) {
   write(to.initSpecification(), x.specification);
   write(to.initProgram(), x.program);
   to.setNode(to_kj(x.node));
+  to.setQuota(x.quota);
+  to.setSuspended(x.suspended);
+  to.setHeld(x.held);
 }
 adopt read(wire::Adopt::Reader x) {
   return {{x.getSession()},
@@ -146,7 +149,10 @@ adopt read(wire::Adopt::Reader x) {
           x.getToken(),
           read(x.getSpecification()),
           read(x.getProgram()),
-          text(x.getNode())};
+          text(x.getNode()),
+          x.getQuota(),
+          x.getSuspended(),
+          x.getHeld()};
 }
 
 void write(wire::Suspect::Builder to, const suspect& x) {
@@ -195,9 +201,11 @@ drain_node read(wire::DrainNode::Reader x) {
 void write(wire::PauseSession::Builder to, const pause_session& x) {
   to.setSession(x.session.value);
   to.setEpoch(x.epoch.value);
+  to.setSuspend(x.suspend);
+  to.setHold(x.hold);
 }
 pause_session read(wire::PauseSession::Reader x) {
-  return {{x.getSession()}, {x.getEpoch()}};
+  return {{x.getSession()}, {x.getEpoch()}, x.getSuspend(), x.getHold()};
 }
 
 void write(wire::Paused::Builder to, const paused& x) {

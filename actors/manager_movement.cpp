@@ -216,7 +216,9 @@ void manager_core::order_pause(session_record& x, session_movement what) {
   what.until = now_ + pause_within;
   due(what.until);
   x.moving = std::move(what);
-  answer(x.client_peer, 0, control::pause_session{x.id, x.epoch});
+  auto suspend = x.moving->what == session_movement::kind::suspend;
+  answer(x.client_peer, 0,
+         control::pause_session{x.id, x.epoch, suspend, x.moving->hold});
 }
 
 // -- what clients say ---------------------------------------------------------

@@ -232,15 +232,29 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
   fresh.tokens[x.epoch.value] = x.token;
   fresh.spec = x.specification;
   fresh.program = x.program;
+  fresh.client = from.from;
   fresh.had_lease = true;
+  fresh.adopted = true;
   fresh.retry_at = now_;
   fresh.reason = "adopted";
+  // `vgpu set` may have changed it since its program asked for it.
+  fresh.quota = fresh.largest_quota = x.quota;
+  if (x.specification.memory != 0 && x.quota != 0)
+    fresh.spec.memory = x.quota;
   last_session_ = std::max(last_session_, x.session.value);
   last_vgpu_ = std::max(last_vgpu_, x.vgpu.value);
   auto& session = add_session(std::move(fresh));
-  if (runs) {
+  if (runs && !x.suspended) {
     take_running(session, worker->second.node, worker->second.running);
     unclaimed_.erase(worker);
+  } else if (x.suspended) {
+    // If there is a worker yet, it has been let go.
+    unclaimed_.erase(x.session);
+    session.stage = session_stage::suspended;
+    session.where.node = x.node;
+    session.held = x.held;
+    session.waiting_because =
+        x.held ? "until it is resumed" : "until its next call";
   } else if (young && !alive(x.node)) {
     // Its node will be back, and bring the worker along.
     session.stage = session_stage::starting;
@@ -258,6 +272,11 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
 void manager_core::take_running(session_record& x, const std::string& node,
                                 const control::running_session& running) {
   x.stage = session_stage::running;
+  if (std::exchange(x.adopted, false) && running.share != 0) {
+    x.spec.share = running.share;
+    x.spec.limit = running.limit;
+    x.spec.priority = running.priority;
+  }
   x.epoch = running.epoch;
   x.where = {node, running.pgpus};
   recount(x);

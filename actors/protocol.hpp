@@ -92,6 +92,9 @@ struct running_session {
   std::vector<std::uint32_t> pgpus;
   worker_endpoints worker;
   std::uint32_t pid = 0;
+  double share = 0; // 0: the node does not say
+  double limit = 0;
+  std::int32_t priority = 0;
   bool operator==(const running_session&) const = default;
 };
 
@@ -184,6 +187,9 @@ struct adopt {
   control::specification specification;
   control::program program;
   std::string node;
+  std::uint64_t quota = 0; // of the lease; 0: not known
+  bool suspended = false;  // its state is with this client
+  bool held = false;       // until it is resumed by name
   bool operator==(const adopt&) const = default;
 };
 
@@ -232,6 +238,8 @@ struct drain_node {
 struct pause_session {
   session_id session;
   vgpu::epoch epoch;
+  bool suspend = false; // no other worker follows before its program calls
+  bool hold = false;    // or before it is resumed by name
   bool operator==(const pause_session&) const = default;
 };
 

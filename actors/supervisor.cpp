@@ -66,8 +66,9 @@ void register_here(self_ptr self) {
       st.opts.name, st.opts.host, st.opts.pid, st.opts.pgpus, {}};
   for (const auto& [id, x] : st.workers)
     if (x.stage != stage::stopping)
-      out.sessions.push_back(
-          {id, x.order.epoch, x.order.vgpu, x.order.pgpus, x.where, x.pid});
+      out.sessions.push_back({id, x.order.epoch, x.order.vgpu, x.order.pgpus,
+                              x.where, x.pid, x.order.share, x.order.limit,
+                              x.order.priority});
   tell_manager(self, std::move(out), registration);
 }
 

@@ -165,6 +165,11 @@ struct RunningSession {
   pgpus @3 :List(UInt32);
   worker @4 :WorkerEndpoints;
   pid @5 :UInt32;
+  share @6 :Float64;
+  limit @7 :Float64;
+  priority @8 :Int32;
+  # What it has of the compute, as the node was told last; a share of zero: the
+  # node does not say.
 }
 struct RegisterNode {
   name @0 :Text;
@@ -311,6 +316,12 @@ struct Adopt {
   specification @4 :Specification;
   program @5 :Program;
   node @6 :Text;
+  quota @7 :UInt64;
+  # Of the lease; zero: not known.
+  suspended @8 :Bool;
+  # Its state is with this client, and no worker serves it.
+  held @9 :Bool;
+  # Until it is resumed by name.
 }
 struct Suspect {
   # The worker of this epoch does not answer its client.
@@ -347,6 +358,10 @@ struct PauseSession {
   # Take the session's state and let its worker go.
   session @0 :UInt64;
   epoch @1 :UInt64;
+  suspend @2 :Bool;
+  # No other worker is to follow before the program calls, or
+  hold @3 :Bool;
+  # before it is resumed by name.
 }
 struct Paused {
   # The answer to pauseSession.

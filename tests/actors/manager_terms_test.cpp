@@ -231,6 +231,75 @@ BOOST_AUTO_TEST_CASE(a_running_session_is_taken_over_as_it_is) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_was_set_since_is_told_again) {
+  stand();
+  join("a");
+  specification spec;
+  spec.memory = gib;
+  auto got = open("a", spec);
+  for (auto client_first : {false, true}) {
+    lead_in_turn();
+    auto x = running("a", {got.session, got.vgpu, got.epoch, got.token,
+                           got.pgpus, 0, protection::journal, "prog"});
+    x.share = 0.25;
+    x.limit = 0.5;
+    x.priority = 7;
+    adopt mine{got.session, got.vgpu, got.epoch,
+               got.token,   spec,     {"prog", 9, "h", "me"},
+               "a",         gib / 2};
+    if (client_first)
+      say("c", "client/c", mine, 6);
+    rejoin("a", {x});
+    if (!client_first)
+      say("c", "client/c", mine, 6);
+    auto now = status();
+    BOOST_REQUIRE(now["vgpus"].size() == 1u);
+    auto& vgpu = now["vgpus"][0];
+    BOOST_TEST(vgpu["share"] == 0.25);
+    BOOST_TEST(vgpu["limit"] == 0.5);
+    BOOST_TEST(vgpu["priority"] == 7);
+    BOOST_TEST(vgpu["memory"] == gib / 2);
+    BOOST_TEST(vgpu["sessions"][0]["quota"] == gib / 2);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_suspended_stays_so) {
+  stand();
+  join("a");
+  auto got = open("a");
+  auto old = running("a", {got.session, got.vgpu, got.epoch, got.token,
+                           got.pgpus, 0, protection::journal, "prog"});
+  for (auto held : {true, false}) {
+    lead_in_turn();
+    // Its worker has not quite ended.
+    rejoin("a", {old});
+    say("c", "client/c",
+        adopt{got.session,
+              got.vgpu,
+              got.epoch,
+              got.token,
+              {},
+              {"prog", 9, "h", "me"},
+              "a",
+              0,
+              true,
+              held},
+        6);
+    rejoin("a", {old});
+    BOOST_TEST(!ordered("a"));
+    BOOST_TEST(!told<lease>("c"));
+    auto all = sessions();
+    BOOST_REQUIRE(all.size() == 1u);
+    BOOST_TEST(all[0]["state"] == "suspended");
+    BOOST_TEST(all[0]["held"] == held);
+    say("c", "client/c", wake_session{got.session});
+    auto order = ordered("a");
+    BOOST_TEST(order.has_value() == !held);
+    if (order)
+      BOOST_TEST(order->epoch.value > 4 * term_of_epochs);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(no_number_is_given_twice) {
   stand();
   join("a");
