@@ -35,20 +35,19 @@ start_etcd() {
       --listen-peer-urls "http://127.0.0.1:$peer_port" \
       --initial-advertise-peer-urls "http://127.0.0.1:$peer_port" \
       --initial-cluster "default=http://127.0.0.1:$peer_port" \
-      </dev/null >>"$work/out/etcd" 2>&1 &
+      </dev/null >"$work/out/etcd" 2>&1 &
     pid_of[etcd]=$!
-    until_true 10 etcd_answers_or_died || fail "etcd does not come up"
-    ! dead "${pid_of[etcd]}" && return
+    until_true 10 etcd_tells 'serving .*client traffic|address already in use' ||
+      fail "etcd does not come up"
+    etcd_tells 'address already in use' || return 0
     say "etcd did not get ports $etcd_port and $peer_port (try $attempt)"
+    wait "${pid_of[etcd]}" || true
     rm -rf -- "$work/etcd"
   done
   fail "etcd does not start: $(tail -n 3 "$work/out/etcd")"
 }
 
-etcd_answers_or_died() {
-  dead "${pid_of[etcd]}" || grep -q 'serving .*client traffic' \
-    "$work/out/etcd"
-}
+etcd_tells() { grep -qE "$1" "$work/out/etcd"; }
 
 start_manager() { # NAME
   mkdir -m 700 "$work/$1"
