@@ -8,6 +8,7 @@ usage: leaders.sh BUILD CASE
 
   kill    the leader is killed while a program runs; then the program's node
   freeze  the leader is frozen, and wakes up when another leads
+  cut     the leader's link is cut, and comes back when another leads
   leave   the leader is told to end: another leads at once
   etcd    etcd does not answer for a moment, and for longer
 EOT
@@ -22,6 +23,8 @@ takeover_within=3000
 # -- the cluster --------------------------------------------------------------
 
 declare -A pid_of=() endpoint_of=()
+# Where programs run.
+as_program=()
 
 # etcd cannot be told to take any free port.
 start_etcd() {
@@ -93,6 +96,53 @@ stop_all() {
   unset VGPU_MANAGER
 }
 
+# Each on a host of its own (network.sh), in place of the above.
+use_hosts() {
+  hosts+=(second etcd)
+  declare -gA host_of=([x]=manager [y]=second)
+  start_all() { start_all_hosts; }
+  stop_all() { stop_all_hosts; }
+}
+
+start_all_hosts() {
+  local host name number=1 etcd=http://10.99.0.6:2379
+  make_network
+  for host in "${hosts[@]}"; do mkdir -m 700 "$work/$host"; done
+  on etcd etcd --data-dir "$work/etcd/data" --logger zap --log-outputs stderr \
+    --listen-client-urls "$etcd" --advertise-client-urls "$etcd" \
+    </dev/null >"$work/out/etcd" 2>&1 &
+  pid_of[etcd]=$!
+  until_true 10 etcd_tells 'serving .*client traffic' ||
+    fail "etcd does not come up"
+  for name in x y; do
+    endpoint_of[$name]=tcp://10.99.0.$number:7070
+    VGPU_LOG=info on "${host_of[$name]}" "$build/bin/vgpu-manager" \
+      --listen "${endpoint_of[$name]}" --etcd "$etcd" \
+      </dev/null >>"$work/out/manager-$name" 2>&1 &
+    pid_of[$name]=$!
+    number=5
+  done
+  export VGPU_MANAGER=${endpoint_of[x]},${endpoint_of[y]}
+  manager_endpoint=$VGPU_MANAGER
+  at_manager=(ip netns exec "$net-program")
+  as_program=(env "XDG_RUNTIME_DIR=$work/program" "${at_manager[@]}")
+  start_node a 2
+  start_node b 3
+  until_true 10 status_is '[.nodes[] | select(.state == "alive")] | length == 2' ||
+    fail "the nodes do not join"
+}
+
+stop_all_hosts() {
+  local pid
+  for pid in "${pid_on[@]}" "${pid_of[x]}" "${pid_of[y]}" "${pid_of[etcd]}"; do
+    kill -TERM "$pid" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
+  done
+  local host
+  for host in "${hosts[@]}"; do rm -rf -- "${work:?}/$host"; done
+  unset VGPU_MANAGER
+}
+
 # -- who leads ----------------------------------------------------------------
 
 # Who is where; a worker's process, too, as it must not have changed.
@@ -128,14 +178,15 @@ await_takeover() { # SINCE
 
 # A manager that leads no more says so, and who does.
 stands_by() { # NAME
-  expect 3 env -u VGPU_MANAGER "$vgpu" status --manager "${endpoint_of[$1]}"
+  expect 3 env -u VGPU_MANAGER "${at_manager[@]}" "$vgpu" status \
+    --manager "${endpoint_of[$1]}"
   told "stands by, and ${endpoint_of[$standby]} leads"
 }
 
 knows_that_it_stands_by() { (stands_by "$1") 2>/dev/null; }
 
 second_program() {
-  expect 0 "$vgpu" run -- "$guest" exit 0
+  expect 0 "${as_program[@]}" "$vgpu" run -- "$guest" exit 0
 }
 
 elsewhere() {
@@ -186,6 +237,24 @@ freeze_line() {
   esac
 }
 
+cut_line() {
+  case $1 in
+    5)
+      remember
+      local began
+      began=$(milliseconds)
+      cut "${host_of[$leader]}"
+      await_takeover "$began"
+      second_program
+      heal "${host_of[$leader]}"
+      until_true 10 knows_that_it_stands_by "$leader" ||
+        fail "the one that was cut off does not stand by"
+      right_again || fail "it did damage: $(picture), before: $before"
+      [[ $(status .manager.term) == $((term + 1)) ]] || fail "another term"
+      ;;
+  esac
+}
+
 leave_line() {
   case $1 in
     5)
@@ -232,10 +301,14 @@ etcd_line() {
 case_name=$2
 declare -F "${case_name}_line" >/dev/null || { usage >&2; exit 2; }
 on_line() { "${case_name}_line" "$@"; }
+if [[ $case_name == cut ]]; then
+  source "$(dirname "${BASH_SOURCE[0]}")/network.sh"
+  use_hosts
+fi
 took=
 undisturbed_heat undisturbed "${arguments[@]}"
 start_all
-follow_program disturbed 60 "$vgpu" run -- "$heat" "${arguments[@]}"
+follow_program disturbed 60 "${as_program[@]}" "$vgpu" run -- "$heat" "${arguments[@]}"
 [[ -n $took ]] || fail "heat ended before anything happened"
 not_noticed
 case $case_name in
