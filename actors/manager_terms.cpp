@@ -54,14 +54,15 @@ std::optional<etcd::record> manager_core::to_keep() const {
   const auto& right = options_.right;
   if (right.term == 0)
     return {};
+  // Half of them are left while more are asked for.
+  auto few = std::max(last_session_, last_vgpu_) + numbers_at_a_time / 2 >=
+             right.kept.numbers;
+  if (!few && drained_ == right.kept.drained)
+    return {};
   auto out = right.kept;
   out.drained = drained_;
-  // Half of them are left while more are asked for.
-  if (std::max(last_session_, last_vgpu_) + numbers_at_a_time / 2 >=
-      out.numbers)
+  if (few)
     out.numbers += numbers_at_a_time;
-  if (out == right.kept)
-    return {};
   return out;
 }
 

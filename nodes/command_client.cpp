@@ -77,9 +77,10 @@ status command_client::open(milliseconds patience, milliseconds absence) {
   while (!done && steady_clock::now() < until)
     self_->receive(
         [&](const incoming_ptr& in) {
-          if (std::holds_alternative<control::welcome>(in->what.body))
+          if (auto* yes = std::get_if<control::welcome>(&in->what.body)) {
+            term_ = yes->term;
             done = status{};
-          else if (auto* no = std::get_if<control::refusal>(&in->what.body))
+          } else if (auto* no = std::get_if<control::refusal>(&in->what.body))
             done = status{
                 fault{CUDA_ERROR_NOT_PERMITTED, "the manager at " + endpoint_ +
                                                     " refuses: " + no->reason}};

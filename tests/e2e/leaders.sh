@@ -9,6 +9,7 @@ usage: leaders.sh BUILD CASE
   kill    the leader is killed while a program runs; then the program's node
   freeze  the leader is frozen, and wakes up when another leads
   cut     the leader's link is cut, and comes back when another leads
+  held    the leader is killed while a vGPU is suspended until it is resumed
   leave   the leader is told to end: another leads at once
   etcd    etcd does not answer for a moment, and for longer
 EOT
@@ -237,6 +238,22 @@ freeze_line() {
   esac
 }
 
+held_line() {
+  case $1 in
+    5)
+      local began
+      order suspend "$(status '.vgpus[0].id')" --hold
+      remember
+      began=$(milliseconds)
+      kill_hard "${pid_of[$leader]}" || fail "cannot kill the leader"
+      await_takeover "$began"
+      status_is '.vgpus[0].sessions[0] | .held and .state == "suspended"' ||
+        fail "it is held no more: $(status '.vgpus[0]')"
+      order resume "$(status '.vgpus[0].id')"
+      ;;
+  esac
+}
+
 cut_line() {
   case $1 in
     5)
@@ -315,6 +332,7 @@ case $case_name in
   kill | freeze)
     has_event '.kind == "session-replayed"' || fail "no session-replayed"
     ;;
+  held) has_event '.kind == "session-resumed"' || fail "no session-resumed" ;;
   *)
     ! has_event '.kind == "session-replaced"' || fail "its worker was replaced"
     ;;
