@@ -67,11 +67,11 @@ void election::ask_next(time_point now) {
 }
 
 void election::take_lead(time_point now) {
-  const auto& before = last_seen_.kept;
-  proposed_ = before;
-  proposed_.term = before.term + 1;
+  auto known = options_.known();
+  proposed_ = last_seen_.kept;
+  proposed_.term = std::max(latest_term_, known.term) + 1;
   proposed_.numbers =
-      std::max(before.numbers, options_.given()) + numbers_at_a_time;
+      std::max(proposed_.numbers, known.numbers) + numbers_at_a_time;
   ask(etcd::take{lease_,
                  {options_.endpoint, proposed_.term},
                  proposed_,
@@ -173,6 +173,7 @@ void election::on_answer(const etcd_answer& x, time_point now) {
 void election::handle(const etcd::seen& x, time_point, time_point now) {
   last_seen_ = x;
   leader_ = x.who;
+  latest_term_ = std::max({latest_term_, x.kept.term, x.who ? x.who->term : 0});
   pause(now);
   if (stage_ != stage::watching || x.who)
     return;
@@ -201,6 +202,7 @@ void election::handle(const etcd::taken& x, time_point, time_point now) {
     return;
   }
   stage_ = stage::leading;
+  latest_term_ = proposed_.term;
   right_ = {proposed_.term, proposed_.numbers - numbers_at_a_time, proposed_};
   leader_ = etcd::leader{options_.endpoint, proposed_.term};
   spdlog::info("this manager leads, term {}", right_.term);

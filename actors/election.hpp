@@ -24,8 +24,9 @@ struct election_options {
   std::chrono::seconds lease{2};
   /// How often a standby looks whether somebody leads.
   std::chrono::milliseconds look_every{100};
-  /// The highest number that this manager knows to be given.
-  std::function<std::uint64_t()> given = [] { return std::uint64_t{0}; };
+  /// The latest term, and the highest number given, that this manager knows of
+  /// by itself: an etcd that was begun anew knows of none.
+  std::function<etcd::record()> known = [] { return etcd::record{}; };
 };
 
 /// By what right a manager leads.
@@ -120,7 +121,8 @@ private:
   time_point over_by_;             // resigning
   std::optional<etcd::leader> leader_;
   etcd::seen last_seen_;
-  etcd::record proposed_; // of the take, or the keep, that is under way
+  std::uint64_t latest_term_ = 0; // that was seen
+  etcd::record proposed_;         // of the take, or the keep, that is under way
   std::optional<etcd::record> to_keep_;
   mandate right_;
   bool told_of_failure_ = false;

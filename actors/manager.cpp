@@ -219,10 +219,14 @@ caf::behavior manager_candidate(self_ptr self, manager_options options,
   prepare(self, std::move(options), std::move(kept), std::move(link));
   auto& st = self->state;
   st.etcd = std::move(how.etcd);
-  how.election.given = [store = st.kept] {
-    return store
-               ? std::max(store->state().last_session, store->state().last_vgpu)
-               : 0;
+  how.election.known = [store = st.kept] {
+    etcd::record out;
+    if (store) {
+      const auto& past = store->state();
+      out.term = past.term;
+      out.numbers = std::max(past.last_session, past.last_vgpu);
+    }
+    return out;
   };
   st.race = std::make_unique<election>(
       std::move(how.election),

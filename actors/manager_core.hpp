@@ -133,6 +133,7 @@ private:
   void begin_term();
   vgpu::epoch epoch_after(vgpu::epoch x) const;
   status take_numbers(session_record& to);
+  void note_numbers(session_id session, vgpu_id vgpu);
   bool nodes_may_come() const;
   void retry_held();
 

@@ -132,8 +132,7 @@ void manager_core::reconcile_listed(const node_record& node,
       return fence(name, x.session, x.epoch,
                    "no such session is recorded: its worker is stopped");
     // Its client will come and claim it, or nobody.
-    last_session_ = std::max(last_session_, x.session.value);
-    last_vgpu_ = std::max(last_vgpu_, x.vgpu.value);
+    note_numbers(x.session, x.vgpu);
     unclaimed_[x.session] = {name, x, started_ + options_.restart_grace};
     due(started_ + options_.restart_grace);
     return;

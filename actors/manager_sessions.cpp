@@ -241,8 +241,7 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
   fresh.quota = fresh.largest_quota = x.quota;
   if (x.specification.memory != 0 && x.quota != 0)
     fresh.spec.memory = x.quota;
-  last_session_ = std::max(last_session_, x.session.value);
-  last_vgpu_ = std::max(last_vgpu_, x.vgpu.value);
+  note_numbers(x.session, x.vgpu);
   auto& session = add_session(std::move(fresh));
   if (runs && !x.suspended) {
     take_running(session, worker->second.node, worker->second.running);

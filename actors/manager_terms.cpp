@@ -39,15 +39,31 @@ epoch manager_core::epoch_after(vgpu::epoch x) const {
 
 /// Gives a new session numbers that no other has, nor one of another leader.
 status manager_core::take_numbers(session_record& to) {
-  const auto& right = options_.right;
-  if (right.term != 0 &&
-      std::max(last_session_, last_vgpu_) >= right.kept.numbers)
+  if (options_.right.term == 0) {
+    to.id = {++last_session_};
+    to.vgpu = {++last_vgpu_};
+    return {};
+  }
+  auto next = std::max(last_session_, last_vgpu_) + 1;
+  while (sessions_.contains({next}) || unclaimed_.contains({next}))
+    ++next;
+  if (next > options_.right.kept.numbers)
     return fault{CUDA_ERROR_SYSTEM_NOT_READY,
                  "this manager has no more numbers for vGPUs, as etcd does not "
                  "answer; try again when it does"};
-  to.id = {++last_session_};
-  to.vgpu = {++last_vgpu_};
+  last_session_ = last_vgpu_ = next;
+  to.id = {next};
+  to.vgpu = {next};
   return {};
+}
+
+/// A peer names a session that this manager does not know. Which numbers are
+/// its own, it knows better where it was elected.
+void manager_core::note_numbers(session_id session, vgpu_id vgpu) {
+  if (options_.right.term != 0)
+    return;
+  last_session_ = std::max(last_session_, session.value);
+  last_vgpu_ = std::max(last_vgpu_, vgpu.value);
 }
 
 std::optional<etcd::record> manager_core::to_keep() const {

@@ -16,7 +16,7 @@ struct candidate {
   test::fake_etcd& etcd;
   bool cut_off = false;
   std::deque<std::pair<std::uint64_t, etcd::question>> asked;
-  std::uint64_t given = 0;
+  etcd::record known;
   bool frozen = false;
   election race;
 
@@ -25,7 +25,7 @@ struct candidate {
                          [&] {
                            election_options x;
                            x.endpoint = name;
-                           x.given = [this] { return given; };
+                           x.known = [this] { return known; };
                            return x;
                          }(),
                          [this](std::uint64_t number, etcd::question what,
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(a_standby_resigns_at_once) {
 }
 
 BOOST_AUTO_TEST_CASE(no_number_belongs_to_two_leaders) {
-  a.given = 7;
+  a.known.numbers = 7;
   live(5s);
   BOOST_TEST(a.race.right().after == 7u);
   auto upto = a.race.right().kept.numbers;
@@ -289,6 +289,17 @@ BOOST_AUTO_TEST_CASE(no_number_belongs_to_two_leaders) {
   a.race.resign(now);
   until_leads(b);
   BOOST_TEST(b.race.right().after == upto + numbers_at_a_time);
+}
+
+BOOST_AUTO_TEST_CASE(an_etcd_that_was_begun_anew_begins_no_earlier_term) {
+  a.known.term = 6;
+  live(5s);
+  BOOST_TEST(a.race.right().term == 7u);
+  a.frozen = true;
+  // The other has a store that knows nothing; but it had looked.
+  etcd = {};
+  until_leads(b);
+  BOOST_TEST(b.race.right().term == 8u);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_kept_does_not_cost_the_lead) {

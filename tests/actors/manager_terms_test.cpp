@@ -314,6 +314,49 @@ BOOST_AUTO_TEST_CASE(no_number_is_given_twice) {
   BOOST_TEST(order->vgpu.value == 20'001u);
 }
 
+BOOST_AUTO_TEST_CASE(who_names_a_number_that_nobody_gave_uses_none_up) {
+  stand();
+  join("a");
+  connect();
+  lease made_up;
+  made_up.session = {~0ull - 5};
+  made_up.vgpu = {~0ull - 5};
+  made_up.epoch = {1};
+  claim(made_up);
+  // Nor what is in use.
+  made_up.session = {1};
+  made_up.vgpu = {1};
+  claim(made_up);
+  out.clear();
+  ask({}, "c", 8);
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->session.value == 2u);
+  BOOST_TEST(etcd->kept().numbers == numbers_at_a_time);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_never_run_out) {
+  stand();
+  join("a");
+  connect();
+  etcd->full = true;
+  for (auto i = 0u; i < numbers_at_a_time; ++i) {
+    ask({}, "c", 8);
+    auto got = ordered("a");
+    BOOST_REQUIRE(got);
+    say("c", "client/c", close_session{got->session, got->epoch, ""});
+    out.clear();
+  }
+  ask({}, "c", 8);
+  BOOST_TEST(refused("c").find("numbers") != std::string::npos);
+  etcd->full = false;
+  live(1s, {"a"});
+  ask({}, "c", 8);
+  auto got = ordered("a");
+  BOOST_REQUIRE(got);
+  BOOST_TEST(got->session.value == numbers_at_a_time + 1);
+}
+
 BOOST_AUTO_TEST_CASE(drained_nodes_stay_so) {
   stand();
   join("a");
