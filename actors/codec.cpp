@@ -201,11 +201,16 @@ drain_node read(wire::DrainNode::Reader x) {
 void write(wire::PauseSession::Builder to, const pause_session& x) {
   to.setSession(x.session.value);
   to.setEpoch(x.epoch.value);
+  write(to.initLendTo(count(x.lend_to.size())), x.lend_to);
   to.setSuspend(x.suspend);
   to.setHold(x.hold);
 }
 pause_session read(wire::PauseSession::Reader x) {
-  return {{x.getSession()}, {x.getEpoch()}, x.getSuspend(), x.getHold()};
+  return {{x.getSession()},
+          {x.getEpoch()},
+          read(x.getLendTo()),
+          x.getSuspend(),
+          x.getHold()};
 }
 
 void write(wire::Paused::Builder to, const paused& x) {
@@ -245,6 +250,7 @@ void write(wire::StartWorker::Builder to, const start_worker& x) {
   to.setShare(x.share);
   to.setLimit(x.limit);
   to.setPriority(x.priority);
+  to.setFormerGaveWay(x.former_gave_way);
 }
 start_worker read(wire::StartWorker::Reader x) {
   return {{x.getSession()},
@@ -257,7 +263,26 @@ start_worker read(wire::StartWorker::Reader x) {
           text(x.getProgram()),
           x.getShare(),
           x.getLimit(),
-          x.getPriority()};
+          x.getPriority(),
+          x.getFormerGaveWay()};
+}
+
+void write(wire::PrepareWorker::Builder to, const prepare_worker& x) {
+  to.setSession(x.session.value);
+  to.setVgpu(x.vgpu.value);
+  write(to.initPgpus(count(x.pgpus.size())), x.pgpus);
+  to.setQuota(x.quota);
+}
+prepare_worker read(wire::PrepareWorker::Reader x) {
+  return {{x.getSession()}, {x.getVgpu()}, read(x.getPgpus()), x.getQuota()};
+}
+
+void write(wire::WorkerPrepared::Builder to, const worker_prepared& x) {
+  to.setSession(x.session.value);
+  to.setFailure(to_kj(x.failure));
+}
+worker_prepared read(wire::WorkerPrepared::Reader x) {
+  return {{x.getSession()}, text(x.getFailure())};
 }
 
 void write(wire::WorkerStarted::Builder to, const worker_started& x) {
@@ -427,6 +452,10 @@ struct body_writer {
   void operator()(const wake_session& x) { to.setWakeSession(x.session.value); }
   void operator()(const restored& x) { write(to.initRestored(), x); }
   void operator()(const usage_request& x) { write(to.initUsageRequest(), x); }
+  void operator()(const prepare_worker& x) { write(to.initPrepareWorker(), x); }
+  void operator()(const worker_prepared& x) {
+    write(to.initWorkerPrepared(), x);
+  }
   void operator()(const redirect& x) { write(to.initRedirect(), x); }
 };
 
@@ -506,6 +535,10 @@ body read_body(wire::Envelope::Reader x) {
     return read(x.getRestored());
   case wire::Envelope::USAGE_REQUEST:
     return read(x.getUsageRequest());
+  case wire::Envelope::PREPARE_WORKER:
+    return read(x.getPrepareWorker());
+  case wire::Envelope::WORKER_PREPARED:
+    return read(x.getWorkerPrepared());
   case wire::Envelope::REDIRECT:
     return read(x.getRedirect());
   }
@@ -518,16 +551,16 @@ body read_body(wire::Envelope::Reader x) {
 
 const char* name_of(const body& what) noexcept {
   static constexpr const char* names[] = {
-      "refusal",      "hello",         "welcome",      "registerNode",
-      "nodeBeat",     "workerStarted", "workerExited", "beatAck",
-      "startWorker",  "stopWorker",    "acquire",      "adopt",
-      "suspect",      "closeSession",  "report",       "lease",
-      "workerHello",  "workerBeat",    "injectFault",  "statusRequest",
-      "status",       "eventsRequest", "events",       "shutdown",
-      "done",         "setVgpu",       "setPolicy",    "resizeSession",
-      "suspendVgpu",  "resumeVgpu",    "migrateVgpu",  "drainNode",
-      "pauseSession", "paused",        "wakeSession",  "restored",
-      "usageRequest", "redirect"};
+      "refusal",      "hello",         "welcome",        "registerNode",
+      "nodeBeat",     "workerStarted", "workerExited",   "beatAck",
+      "startWorker",  "stopWorker",    "acquire",        "adopt",
+      "suspect",      "closeSession",  "report",         "lease",
+      "workerHello",  "workerBeat",    "injectFault",    "statusRequest",
+      "status",       "eventsRequest", "events",         "shutdown",
+      "done",         "setVgpu",       "setPolicy",      "resizeSession",
+      "suspendVgpu",  "resumeVgpu",    "migrateVgpu",    "drainNode",
+      "pauseSession", "paused",        "wakeSession",    "restored",
+      "usageRequest", "prepareWorker", "workerPrepared", "redirect"};
   static_assert(std::size(names) == std::variant_size_v<body>);
   return names[what.index()];
 }

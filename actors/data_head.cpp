@@ -105,6 +105,9 @@ void put(builder to, const checkpoint& x) {
   c.setGoOn(x.go_on);
   c.setOrder(x.order);
   c.setInMemory(x.in_memory);
+  auto pgpus = c.initLendTo(static_cast<unsigned>(x.lend_to.size()));
+  for (unsigned i = 0; i < pgpus.size(); ++i)
+    pgpus.set(i, x.lend_to[i]);
 }
 void put(builder to, const go_on&) {
   to.setGoOn();
@@ -197,10 +200,13 @@ answer get(wire::Answer::Reader x) {
 }
 
 checkpoint get(wire::Checkpoint::Reader x) {
-  return {.compress = x.getCompress(),
-          .go_on = x.getGoOn(),
-          .order = x.getOrder(),
-          .in_memory = x.getInMemory()};
+  checkpoint out{.compress = x.getCompress(),
+                 .go_on = x.getGoOn(),
+                 .order = x.getOrder(),
+                 .in_memory = x.getInMemory()};
+  for (auto pgpu : x.getLendTo())
+    out.lend_to.push_back(pgpu);
+  return out;
 }
 
 checkpointed get(wire::Checkpointed::Reader x) {

@@ -74,6 +74,8 @@ struct checkpoint {
   bool go_on = false; // a snapshot: the worker only pauses
   std::uint64_t order = 0;
   std::uint64_t in_memory = 0; // with more device memory: on the disk
+  /// Not empty: memory may be handed over to a worker on these pGPUs.
+  std::vector<std::uint32_t> lend_to{};
 };
 struct go_on {};
 /// How far a worker is with a checkpoint.

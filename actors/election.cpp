@@ -157,9 +157,6 @@ void election::resign(time_point now) {
 // -- answers ------------------------------------------------------------------
 
 void election::on_answer(const etcd_answer& x, time_point now) {
-  // Who was frozen must notice before it takes an old answer for good news.
-  if (stage_ == stage::leading && now >= until_)
-    lose("its lease may be over", now);
   if (pending_ && pending_->number == x.number) {
     auto sent = pending_->sent;
     pending_.reset();
@@ -167,6 +164,7 @@ void election::on_answer(const etcd_answer& x, time_point now) {
       told_of_failure_ = false;
     std::visit([&](const auto& y) { handle(y, sent, now); }, x.what);
   }
+  // Good news that are old count from when they were asked for.
   on_time(now);
 }
 

@@ -37,6 +37,7 @@
 namespace vgpu {
 
 class kept_contents;
+struct state_lent;
 
 /// Tells how far a log is no longer needed, while payloads are still being
 /// copied out of it. Thread-safe.
@@ -161,7 +162,20 @@ public:
   /// no use. `adopt`: nobody else needs the file any more, and memory may
   /// become what lies in it, unchecked. The position at which the session goes
   /// on.
-  result<std::uint64_t> restore(int file, bool adopt = false);
+  /// `lent`: the memory that comes along with it, which is copied.
+  result<std::uint64_t> restore(int file, bool adopt = false,
+                                std::vector<unique_fd> lent = {});
+
+  // -- memory that is handed over (executor_lending.cpp)
+  // --------------------------------
+
+  /// Whether a worker on these pGPUs of this host, one for each device, could
+  /// use the memory of the session where it lies.
+  bool can_lend_to(std::span<const std::uint32_t> pgpus) const;
+  /// As capture(), but the memory comes along as descriptors in place of being
+  /// copied. Nothing may use the session's memory while another worker does.
+  result<std::uint64_t>
+  capture_lending(int file, std::vector<device::shared_descriptor>& lent);
 
   // -- a state that is copied ahead (executor_capture.cpp)
   // --------------------------------
@@ -205,6 +219,10 @@ private:
   void count(const call_traffic& x);
   status describable() const;
   std::map<device_address, std::uint64_t> contents_of(std::size_t device) const;
+  std::map<device_address, std::uint64_t> lendable_of(std::size_t device) const;
+  status lend(std::size_t device, std::vector<state_lent>& pieces,
+              std::vector<device::shared_descriptor>& to) const;
+  status take_lent(const state_lent& what, unique_fd memory);
   template <class F>
   status look_through(std::size_t device, memory_id memory, std::uint64_t bytes,
                       F f);

@@ -93,6 +93,8 @@ struct executor::capturing {
   state_writer to;
   /// What of it is in the file already, and up to date.
   kept_contents* kept = nullptr;
+  /// Not null: memory is handed over, and these are its descriptors.
+  std::vector<device::shared_descriptor>* lent = nullptr;
   state_index index{};
   std::vector<std::byte> room{};
   struct piece {
@@ -161,7 +163,14 @@ struct executor::capturing {
             {static_cast<std::uint32_t>(d), id, x.name, x.address, x.bytes});
     if (kept != nullptr)
       return {};
-    for (auto& [address, bytes] : self.contents_of(d))
+    auto contents = self.contents_of(d);
+    if (lent != nullptr) {
+      if (auto ok = self.lend(d, index.lent, *lent); !ok)
+        return ok;
+      for (auto& [address, bytes] : self.lendable_of(d))
+        contents.erase(address);
+    }
+    for (auto& [address, bytes] : contents)
       if (auto ok = memory(from, address, bytes); !ok)
         return ok;
     return write_batch(from, index.memory);
@@ -261,6 +270,17 @@ result<std::uint64_t> executor::capture(int file, bool compress) {
   return it.run();
 }
 
+result<std::uint64_t>
+executor::capture_lending(int file,
+                          std::vector<device::shared_descriptor>& lent) {
+  if (auto ok = describable(); !ok)
+    return ok.why();
+  if (auto ok = begin_state(file, 0); !ok)
+    return ok.why();
+  capturing it{.self = *this, .to{file, false}, .lent = &lent};
+  return it.run();
+}
+
 // -- copying ahead
 // ----------------------------------------------------------------
 
@@ -309,6 +329,11 @@ struct executor::copying {
 
   static std::size_t device_of(device_address x) {
     return (x - first_window) / window_bytes;
+  }
+
+  bool tells_at_marks() const {
+    return std::any_of(self.change_units_.begin(), self.change_units_.end(),
+                       [](auto* x) { return x->tells_at_marks(); });
   }
 
   bool changed(const kept_contents::piece& x) const {
@@ -426,12 +451,12 @@ struct executor::copying {
     }
     if (pump.under_way() != 0)
       return false;
-    if (!is_marked)
-      list_changed();
-    else if (is_little())
+    if (is_marked)
+      begin_round();
+    else if (rounds > 1 && is_little())
       return true;
     else
-      begin_round();
+      list_changed();
     ring();
     return false;
   }
@@ -449,7 +474,7 @@ struct executor::copying {
   status finish() {
     todo.clear();
     auto ok = drain(false);
-    if (ok && keeps) {
+    if (ok && (keeps || tells_at_marks())) {
       begin_round();
       ok = drain(true);
     }

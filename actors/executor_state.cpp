@@ -62,6 +62,8 @@ struct executor::restoring {
   state_reader from;
   /// Memory may become what lies in this file; -1 where it may not.
   int adopted = -1;
+  /// Of index().lent.
+  std::vector<unique_fd> lent{};
   std::uint64_t under_way = 0;
   std::vector<state_chunk> to_adopt{};
 
@@ -237,7 +239,14 @@ struct executor::restoring {
     for (auto& x : index().memory)
       if (auto ok = chunk(x); !ok)
         return ok;
-    return adopt();
+    if (auto ok = adopt(); !ok)
+      return ok;
+    if (lent.size() != index().lent.size())
+      return wrong("memory is to come along, and does not");
+    for (std::size_t i = 0; i < lent.size(); ++i)
+      if (auto ok = self.take_lent(index().lent[i], std::move(lent[i])); !ok)
+        return ok;
+    return {};
   }
 
   /// Into memory that was just made, and is zero.
@@ -316,14 +325,16 @@ struct executor::restoring {
   }
 };
 
-result<std::uint64_t> executor::restore(int file, bool adopt) {
+result<std::uint64_t> executor::restore(int file, bool adopt,
+                                        std::vector<unique_fd> lent) {
   auto from = state_reader::open(file);
   if (!from)
     return from.why();
   auto before = std::exchange(sink_, std::make_shared<unheard>());
   restoring it{.self = *this,
                .from = std::move(*from),
-               .adopted = adopt && lies_in_memory(file) ? file : -1};
+               .adopted = adopt && lies_in_memory(file) ? file : -1,
+               .lent = std::move(lent)};
   auto ok = it.run();
   sink_ = std::move(before);
   if (!ok)

@@ -50,7 +50,8 @@ constexpr bool said_by(role as) {
   if constexpr (std::is_same_v<T, register_node> ||
                 std::is_same_v<T, node_beat> ||
                 std::is_same_v<T, worker_started> ||
-                std::is_same_v<T, worker_exited>)
+                std::is_same_v<T, worker_exited> ||
+                std::is_same_v<T, worker_prepared>)
     return as == role::node;
   else if constexpr (std::is_same_v<T, acquire> || std::is_same_v<T, adopt> ||
                      std::is_same_v<T, suspect> || std::is_same_v<T, paused> ||

@@ -184,6 +184,7 @@ private:
              const std::string& text);
   bool send_to_node(const std::string& name, control::body what);
   bool alive(const std::string& node) const;
+  bool on_one_host(const std::string& node, const std::string& other) const;
   std::string node_of(const std::string& peer) const;
 
   // -- manager_movement.cpp ---------------------------------------------------
@@ -201,12 +202,16 @@ private:
               const control::wake_session& x);
   void handle(const std::string& peer, const control::envelope& from,
               const control::restored& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::worker_prepared& x);
   session_record* session_of(const std::string& peer,
                              const control::envelope& from, vgpu_id id);
   status may_move(const session_record& x) const;
   result<std::optional<policy::place>>
   target_of(const session_record& x, const control::migrate_vgpu& what) const;
   void order_pause(session_record& x, session_movement what);
+  bool prepare(session_record& x);
+  void ask_to_pause(session_record& x);
   void suspended(session_record& x, const control::paused& how);
   void wake(session_record& x);
   void resume(session_record& x, const std::string& reason);

@@ -12,6 +12,8 @@ namespace {
 
 /// For a client to have the memory copied, stop the worker and take its state.
 constexpr auto pause_within = std::chrono::minutes{21};
+/// For a worker to open its devices. It goes without, then.
+constexpr auto prepared_within = std::chrono::seconds{10};
 
 std::string name(const session_record& x) {
   return "vGPU " + std::to_string(x.vgpu.value);
@@ -213,12 +215,53 @@ void manager_core::handle(const std::string& peer,
 
 void manager_core::order_pause(session_record& x, session_movement what) {
   what.from = x.where;
-  what.until = now_ + pause_within;
-  due(what.until);
   x.moving = std::move(what);
-  auto suspend = x.moving->what == session_movement::kind::suspend;
-  answer(x.client_peer, 0,
-         control::pause_session{x.id, x.epoch, suspend, x.moving->hold});
+  if (x.moving->target && prepare(x))
+    return;
+  ask_to_pause(x);
+}
+
+/// Has a worker started where the session goes, while it still runs where it
+/// is: opening a device may take longer than all the rest.
+bool manager_core::prepare(session_record& x) {
+  auto there = x;
+  there.where = *x.moving->target;
+  // As start() will say it.
+  control::prepare_worker order{x.id, x.vgpu, there.where.pgpus,
+                                std::max(x.largest_quota, quota_of(there))};
+  if (order.pgpus.empty() || !send_to_node(there.where.node, std::move(order)))
+    return false;
+  x.moving->prepares = true;
+  x.moving->until = now_ + prepared_within;
+  due(x.moving->until);
+  return true;
+}
+
+void manager_core::handle(const std::string& peer, const control::envelope&,
+                          const control::worker_prepared& x) {
+  auto i = sessions_.find(x.session);
+  if (i == sessions_.end() || !i->second.moving ||
+      !i->second.moving->prepares ||
+      i->second.moving->target->node != node_of(peer))
+    return;
+  if (x.failure.empty())
+    ask_to_pause(i->second);
+  else
+    finish_movement(i->second, "no worker can be started on " +
+                                   name(*i->second.moving->target) + ": " +
+                                   printable(x.failure));
+}
+
+void manager_core::ask_to_pause(session_record& x) {
+  x.moving->prepares = false;
+  x.moving->until = now_ + pause_within;
+  due(x.moving->until);
+  control::pause_session order{x.id, x.epoch, {}};
+  if (auto& to = x.moving->target; to && on_one_host(to->node, x.where.node))
+    order.lend_to = to->pgpus;
+  order.suspend = x.moving->what == session_movement::kind::suspend;
+  order.hold = x.moving->hold;
+  answer(x.client_peer, 0, std::move(order));
 }
 
 // -- what clients say ---------------------------------------------------------
@@ -376,6 +419,9 @@ void manager_core::finish_movement(session_record& x,
     return;
   auto done = std::move(*x.moving);
   x.moving.reset();
+  if (!failure.empty() && done.target)
+    send_to_node(done.target->node,
+                 control::prepare_worker{x.id, x.vgpu, {}, 0});
   if (!failure.empty() && (done.idle || !done.why.empty()))
     reclaim_refused(x);
   if (!failure.empty() && !done.taken)
@@ -409,9 +455,14 @@ void manager_core::movement_met_loss(session_record& x,
 }
 
 void manager_core::look_at_movements() {
-  for (auto& [id, x] : sessions_)
-    if (x.moving && !x.moving->taken && now_ >= x.moving->until)
+  for (auto& [id, x] : sessions_) {
+    if (!x.moving || x.moving->taken || now_ < x.moving->until)
+      continue;
+    if (x.moving->prepares)
+      ask_to_pause(x);
+    else
       finish_movement(x, "its client does not answer");
+  }
 }
 
 } // namespace vgpu

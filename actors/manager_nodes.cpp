@@ -31,6 +31,12 @@ bool manager_core::alive(const std::string& node) const {
   return i != nodes_.end() && i->second.state == node_record::stage::alive;
 }
 
+bool manager_core::on_one_host(const std::string& node,
+                               const std::string& other) const {
+  return alive(node) && alive(other) &&
+         nodes_.at(node).info.host == nodes_.at(other).info.host;
+}
+
 bool manager_core::send_to_node(const std::string& name, control::body what) {
   if (!alive(name))
     return false;

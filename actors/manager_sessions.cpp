@@ -364,11 +364,12 @@ void manager_core::start(session_record& x, policy::place where) {
   // First the store, then the world: a manager that dies in between must not
   // give this epoch again.
   save(x);
-  send_to_node(
-      x.where.node,
-      control::start_worker{x.id, x.vgpu, x.epoch, x.token(), x.where.pgpus,
-                            x.largest_quota, x.spec.protection, x.program.name,
-                            x.spec.share, x.spec.limit, x.spec.priority});
+  auto gave_way = x.moving && x.moving->taken && x.moving->met.empty();
+  send_to_node(x.where.node,
+               control::start_worker{
+                   x.id, x.vgpu, x.epoch, x.token(), x.where.pgpus,
+                   x.largest_quota, x.spec.protection, x.program.name,
+                   x.spec.share, x.spec.limit, x.spec.priority, gave_way});
 }
 
 /// Bytes a device: what was asked for, or the share of the smallest pGPU.

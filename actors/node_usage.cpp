@@ -9,19 +9,20 @@
 
 namespace vgpu {
 
-void add_account(child_spec& to, supervisor_state::worker& x) {
+std::shared_ptr<usage_page> add_account(child_spec& to, session_id session) {
   auto made = usage_page::create();
   if (!made) {
     spdlog::error("session {} is charged only for what it tells in time: {}",
-                  x.order.session.value, made.why().what);
-    return;
+                  session.value, made.why().what);
+    return nullptr;
   }
-  x.account = std::move(*made);
-  to.argv.insert(to.argv.end(), {"--usage", std::to_string(x.account->fd())});
-  to.descriptors.push_back(x.account->fd());
+  std::shared_ptr<usage_page> account = std::move(*made);
+  to.argv.insert(to.argv.end(), {"--usage", std::to_string(account->fd())});
+  to.descriptors.push_back(account->fd());
   to.keeps = std::make_shared<
       std::pair<std::shared_ptr<const void>, std::shared_ptr<usage_page>>>(
-      to.keeps, x.account);
+      to.keeps, account);
+  return account;
 }
 
 control::session_load load_of(const supervisor_state::worker& x) {

@@ -8,8 +8,9 @@
 namespace vgpu {
 
 /// Gives a worker that is about to start memory in which it writes down what it
-/// uses, and where this process finds that when it is dead.
-void add_account(child_spec& to, supervisor_state::worker& x);
+/// uses, and where this process finds that when it is dead. Null where there is
+/// none.
+std::shared_ptr<usage_page> add_account(child_spec& to, session_id session);
 
 /// What the worker told, and what it wrote down since.
 control::session_load load_of(const supervisor_state::worker& x);

@@ -47,7 +47,8 @@ void set_claim(pgpu_state& st, const pgpu_claim& x) {
 
 /// What it tells its owner.
 pgpu_changed changed(const pgpu_state& st) {
-  return {st.what.ordinal, st.what.state, st.what.policy, st.what.quantum_us};
+  return {st.what.ordinal, st.what.state, st.what.policy, st.what.quantum_us,
+          st.board};
 }
 
 void note_rules(pgpu_state& st) {

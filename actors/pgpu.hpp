@@ -52,12 +52,14 @@ struct pgpu_use {
 struct pgpu_fail {
   std::string state;
 };
-/// Told to the owner when the state or the rules have changed.
+/// Told to the owner at first, and when the state or the rules have changed.
 struct pgpu_changed {
   std::uint32_t ordinal = 0;
   std::string state;
   std::string policy;
   std::uint32_t quantum_us = 0;
+  /// Where its sessions take turns; null: nowhere. Always the same.
+  std::shared_ptr<share_board> board{};
 };
 /// Answered with pgpu_account.
 struct pgpu_ask {};

@@ -238,6 +238,9 @@ struct drain_node {
 struct pause_session {
   session_id session;
   vgpu::epoch epoch;
+  /// Not empty: it goes to these pGPUs of the host it is on, and they may be
+  /// handed its memory.
+  std::vector<std::uint32_t> lend_to{};
   bool suspend = false; // no other worker follows before its program calls
   bool hold = false;    // or before it is resumed by name
   bool operator==(const pause_session&) const = default;
@@ -282,7 +285,26 @@ struct start_worker {
   double share = 1.0;
   double limit = 1.0;
   std::int32_t priority = 0;
+  /// The worker of the former epoch executes nothing any more.
+  bool former_gave_way = false;
   bool operator==(const start_worker&) const = default;
+};
+
+/// A worker will be wanted for a session: it is started, opens its devices, and
+/// waits for start_worker.
+struct prepare_worker {
+  session_id session;
+  vgpu_id vgpu;
+  std::vector<std::uint32_t> pgpus; // empty: none is wanted after all
+  std::uint64_t quota = 0;          // bytes a device
+  bool operator==(const prepare_worker&) const = default;
+};
+
+/// From a worker to its node, and from there to the manager.
+struct worker_prepared {
+  session_id session;
+  std::string failure; // not empty: there is none
+  bool operator==(const worker_prepared&) const = default;
 };
 
 struct worker_started {
@@ -418,15 +440,14 @@ struct done {
   bool operator==(const done&) const = default;
 };
 
-using body =
-    std::variant<refusal, hello, welcome, register_node, node_beat,
-                 worker_started, worker_exited, beat_ack, start_worker,
-                 stop_worker, acquire, adopt, suspect, close_session, event,
-                 lease, worker_hello, worker_beat, inject_fault, status_request,
-                 status_text, events_request, events, shutdown, done, set_vgpu,
-                 set_policy, resize_session, suspend_vgpu, resume_vgpu,
-                 migrate_vgpu, drain_node, pause_session, paused, wake_session,
-                 restored, usage_request, redirect>;
+using body = std::variant<
+    refusal, hello, welcome, register_node, node_beat, worker_started,
+    worker_exited, beat_ack, start_worker, stop_worker, acquire, adopt, suspect,
+    close_session, event, lease, worker_hello, worker_beat, inject_fault,
+    status_request, status_text, events_request, events, shutdown, done,
+    set_vgpu, set_policy, resize_session, suspend_vgpu, resume_vgpu,
+    migrate_vgpu, drain_node, pause_session, paused, wake_session, restored,
+    usage_request, prepare_worker, worker_prepared, redirect>;
 
 /// One message.
 struct envelope {

@@ -48,10 +48,11 @@ struct session_movement {
   policy::place from{};
   /// Where it is to go; unset: wherever there is room.
   std::optional<policy::place> target{};
-  std::string why{};  // not for a command, but to have less to do there
-  bool taken = false; // its client has the state
-  std::string met{};  // why a worker that was to go on from it did not
-  time_point until{}; // for its client to answer
+  std::string why{};     // not for a command, but to have less to do there
+  bool prepares = false; // a worker opens its devices there
+  bool taken = false;    // its client has the state
+  std::string met{};     // why a worker that was to go on from it did not
+  time_point until{};    // for its client, or the worker there, to answer
   /// Who waits for the outcome.
   std::string peer{};
   std::uint64_t request = 0;

@@ -1,5 +1,6 @@
 #include "actors/session_client.hpp"
 
+#include "actors/descriptor_parcel.hpp"
 #include "actors/guest_codec.hpp"
 #include "actors/host.hpp"
 #include "actors/session_client_forwarding.hpp"
@@ -271,8 +272,10 @@ void session_client::serve(const control::lease& lease) {
   forwarding_.reset();
   auto& header = area_->header();
   moved_ = former_ && former_->epoch != lease.epoch;
-  if (moved_)
+  if (moved_) {
+    drop_lending();
     choose_beginning();
+  }
   look_at_filling();
   next_snapshot_ =
       clock::now() + std::chrono::milliseconds{specification_.snapshot_ms};
@@ -287,9 +290,7 @@ void session_client::serve(const control::lease& lease) {
   auto replays = moved_ && (!held_ || held_->snapshot);
   replay_told_ = answer_told_ = !replays;
   replay_began_ = clock::now();
-  auto same_host = lease.worker.host == host_;
-  if (options_.transport != transport::forwarded && same_host &&
-      attach_mapped()) {
+  if (maps_log() && attach_mapped()) {
     spdlog::info("session {}: epoch {} on {}, log mapped", lease.session.value,
                  lease.epoch.value, lease.node);
   } else {
@@ -395,6 +396,12 @@ void session_client::report_progress(const data::progress& x) {
 
 // -- a worker on this host ----------------------------------------------------
 
+/// Whether the worker of the lease can have it.
+bool session_client::maps_log() const {
+  return options_.transport != transport::forwarded &&
+         lease_->worker.host == host_;
+}
+
 bool session_client::attach_mapped() {
   auto socket = connect_abstract(lease_->worker.guest_socket);
   if (!socket)
@@ -404,6 +411,17 @@ bool session_client::attach_mapped() {
   descriptors.push_back(doorbell_.get());
   if (held_)
     descriptors.push_back(held_->file.get());
+  unique_fd lent;
+  if (held_ && held_->lent) {
+    auto copy = copy_parcel(held_->lent, held_->lent_count);
+    if (!copy) {
+      spdlog::error("session {}: the memory that goes along is lost: {}",
+                    lease_->session.value, copy.why().what);
+      return false;
+    }
+    lent = std::move(*copy);
+    descriptors.push_back(lent.get());
+  }
   auto hello = make_attach(0);
   // A snapshot stays the newest until the next.
   hello.adopt = held_ && !held_->snapshot;
@@ -437,9 +455,7 @@ void session_client::read_worker() {
     else if (std::holds_alternative<data::attached>(head->body))
       restored();
     else
-      take_movement(*head, (*in)->descriptors.empty()
-                               ? unique_fd{}
-                               : std::move((*in)->descriptors[0]));
+      take_movement(*head, std::move((*in)->descriptors));
   }
 }
 
@@ -517,7 +533,7 @@ void session_client::take(const data::head& head, const parcel_ptr& in) {
   } else if (auto* wanted = std::get_if<data::state_wanted>(&head.body)) {
     on(*wanted);
   } else {
-    take_movement(head, unique_fd{});
+    take_movement(head, {});
   }
 }
 

@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace vgpu {
 
@@ -114,6 +115,7 @@ private:
 
   // a worker on this host
   bool attach_mapped();
+  bool maps_log() const;
   void read_worker();
   // a worker elsewhere
   void attach_forwarded();
@@ -133,15 +135,16 @@ private:
 
   // a session that moves (session_client_state.cpp)
   void pause(const control::pause_session& order);
-  void take_movement(const data::head& head, unique_fd file);
+  void take_movement(const data::head& head, std::vector<unique_fd> files);
   void on(const data::checkpointing& x);
-  void on(const data::checkpointed& x, unique_fd file);
+  void on(const data::checkpointed& x, std::vector<unique_fd> files);
   void on(const data::state_part& x, const parcel_ptr& in);
   void on(const data::state_wanted& x);
   void on(const data::differs& x);
   void look_at_movement();
   bool waits_before(std::uint64_t position) const;
   void hold_state();
+  void drop_lending();
   void look_at_former();
   status spill(unique_fd& file, std::uint64_t bytes) const;
   void cancel_movement(const std::string& why);
@@ -223,7 +226,8 @@ private:
     bool copied_ahead = false; // and its worker will keep its file up
     std::optional<data::checkpointed> stopped;
     std::optional<state_inflow> inflow; // from a worker elsewhere
-    unique_fd file;                     // from one on this host
+    unique_fd file;                     // from one on this host,
+    unique_fd lent;                     // with the memory that it lends
     bool snapshot = false;              // the worker goes on where it is
     // Of a snapshot: where it goes, in memory or on the disk.
     std::array<std::size_t, 2> places{};
@@ -231,6 +235,8 @@ private:
   /// A state that no worker has yet taken over.
   struct held_state {
     unique_fd file;
+    unique_fd lent;             // a parcel of what it lends, if anything
+    std::size_t lent_count = 0; // descriptors in it
     std::uint64_t bytes = 0;
     std::uint64_t position = 0;
     clock::time_point began; // when its worker stopped

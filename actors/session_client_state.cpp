@@ -49,18 +49,23 @@ void session_client::pause(const control::pause_session& order) {
   if (!attached || suspected_)
     return refuse("its worker does not answer");
   begin_movement(false);
-  tell_worker(
-      data::checkpoint{.compress = !worker_, .order = movement_->order});
+  data::checkpoint wanted{.compress = !worker_, .order = movement_->order};
+  // What is lent can be taken up on this host alone: if nobody there can, there
+  // must be something else to begin with.
+  if (worker_ && is_protected())
+    wanted.lend_to = order.lend_to;
+  tell_worker(std::move(wanted));
 }
 
 /// What both kinds of workers say of it.
-void session_client::take_movement(const data::head& head, unique_fd file) {
+void session_client::take_movement(const data::head& head,
+                                   std::vector<unique_fd> files) {
   if (auto* x = std::get_if<data::differs>(&head.body))
     on(*x);
   else if (auto* phase = std::get_if<data::checkpointing>(&head.body))
     on(*phase);
   else if (auto* stopped = std::get_if<data::checkpointed>(&head.body))
-    on(*stopped, std::move(file));
+    on(*stopped, std::move(files));
   else if (auto* why = std::get_if<data::not_checkpointed>(&head.body))
     movement_ && movement_->snapshot ? give_up_snapshot(why->why, true)
                                      : cancel_movement(why->why);
@@ -90,7 +95,8 @@ std::chrono::milliseconds session_client::phase_within() const {
              : options_.pause_within;
 }
 
-void session_client::on(const data::checkpointed& x, unique_fd file) {
+void session_client::on(const data::checkpointed& x,
+                        std::vector<unique_fd> files) {
   // Of an order that was given up: the worker must not stay like this.
   if (!movement_)
     return tell_worker(data::go_on{});
@@ -98,8 +104,10 @@ void session_client::on(const data::checkpointed& x, unique_fd file) {
     return;
   movement_->stopped = x;
   if (worker_) {
-    if (!movement_->snapshot)
-      movement_->file = std::move(file);
+    if (!movement_->snapshot && !files.empty())
+      movement_->file = std::move(files[0]);
+    if (!movement_->snapshot && files.size() > 1)
+      movement_->lent = std::move(files[1]);
     return look_at_movement();
   }
   if (movement_->snapshot) {
@@ -207,10 +215,15 @@ void session_client::hold_state() {
     return cancel_movement(state.why().what);
   if (state->index().position != stopped.position)
     return cancel_movement("its state is of another call");
+  auto lends = !state->index().lent.empty();
+  if (lends != bool{movement_->lent})
+    return cancel_movement("the memory that its state lends did not come");
   if (auto ok = spill(file, stopped.bytes); !ok)
     return cancel_movement(ok.why().what);
   held_.emplace();
   held_->file = std::move(file);
+  held_->lent = std::move(movement_->lent);
+  held_->lent_count = state->index().lent.size();
   held_->bytes = stopped.bytes;
   held_->position = stopped.position;
   held_->began = movement_->stands;
@@ -224,6 +237,18 @@ void session_client::hold_state() {
   reader_->rewind(held_->position);
   tell(control::paused{lease_->session, lease_->epoch, "", held_->bytes,
                        milliseconds_since(held_->began)});
+}
+
+/// A state that lends memory is of no use elsewhere.
+void session_client::drop_lending() {
+  if (!held_ || !held_->lent || maps_log())
+    return;
+  held_.reset();
+  let_go_ = false;
+  tell(make_event("state-refused",
+                  program_.name + " goes on elsewhere than where its memory "
+                                  "is; it is recovered from its snapshot or "
+                                  "journal"));
 }
 
 void session_client::on(const data::state_wanted& x) {

@@ -325,10 +325,7 @@ void session_server::attach_guest(packet& hello, unique_fd socket) {
   if (auto ok = adopt_log(hello, restores); !ok)
     return refuse(ok.why().what);
   if (restores)
-    if (auto ok =
-            restore(hello.descriptors[session_area::descriptor_count + 1].get(),
-                    x->adopt);
-        !ok)
+    if (auto ok = restore_from(hello, x->adopt); !ok)
       return refuse(ok.why().what);
   go_on();
   begin_replay(*x);

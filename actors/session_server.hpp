@@ -100,7 +100,9 @@ private:
   void take_state();
   result<std::uint64_t> write_state();
   status choose_file();
-  status restore(int file, bool adopt);
+  status restore(int file, bool adopt, std::vector<unique_fd> lent = {});
+  result<std::uint64_t> write_lending();
+  status restore_from(packet& hello, bool adopt);
   void begin_inflow(std::uint64_t bytes);
   void on(const data::state_wanted& x);
   void on(const data::state_part& x, const parcel_ptr& in);
@@ -202,6 +204,7 @@ private:
   bool on_disk_ = false;          // it goes to the second of them
   std::shared_ptr<std::atomic<bool>> settled_;
   unique_fd state_; // to be asked for, until the client says go on
+  unique_fd lent_;  // a parcel of the memory that goes along
   std::optional<state_inflow> inflow_;
   data::attach replay_wanted_; // of the client that the state comes from
   bool restored_ = false;

@@ -1,5 +1,6 @@
 // A worker that stops at a call, hands over its session's state, or begins with
 // one.
+#include "actors/descriptor_parcel.hpp"
 #include "actors/session_server_mapped.hpp"
 #include "actors/state_file.hpp"
 
@@ -28,8 +29,9 @@ void session_server::stop(const data::checkpoint& x,
   wanted_ = x;
   places_ = std::move(files);
   state_ = unique_fd{};
-  // What is to be compressed has no place that it could keep.
-  if (x.compress || !exec_->copies_ahead())
+  // What is to be compressed has no place that it could keep, and what is
+  // handed over is not copied.
+  if (x.compress || !exec_->copies_ahead() || exec_->can_lend_to(x.lend_to))
     return stop_calls();
   if (auto ok = begin_copying(); !ok) {
     spdlog::info("session {}: nothing is copied ahead: {}",
@@ -47,6 +49,7 @@ void session_server::go_on() {
   settled_.reset();
   places_.clear();
   state_ = unique_fd{};
+  lent_ = unique_fd{};
 }
 
 /// A host function that has its turn before it needs a later call to end.
@@ -117,9 +120,34 @@ status session_server::choose_file() {
   return {};
 }
 
+/// The memory goes along, with a few descriptors for all of it.
+result<std::uint64_t> session_server::write_lending() {
+  std::vector<device::shared_descriptor> lent;
+  auto bytes = exec_->capture_lending(state_.get(), lent);
+  if (!bytes)
+    return bytes;
+  std::vector<int> numbers;
+  for (auto& x : lent)
+    numbers.push_back(x->get());
+  if (lent.empty())
+    return bytes;
+  auto parcel = pack_descriptors(numbers);
+  if (!parcel)
+    return parcel.why();
+  lent_ = std::move(*parcel);
+  return bytes;
+}
+
 /// What was copied ahead is completed. Where that does not work, as on a host
 /// that lets nobody look at memory, all is copied now.
 result<std::uint64_t> session_server::write_state() {
+  if (!exec_->copies() && guest_here_ && exec_->can_lend_to(wanted_.lend_to)) {
+    auto bytes = write_lending();
+    if (bytes)
+      return bytes;
+    spdlog::info("session {}: its memory is copied, and not handed over: {}",
+                 options_.session.value, bytes.why().what);
+  }
   if (exec_->copies()) {
     auto bytes = exec_->finish_copy();
     if (bytes)
@@ -162,22 +190,40 @@ void session_server::take_state() {
   gait_ = wanted_.go_on ? gait::running : gait::stopped;
   if (!guest_here_)
     return tell_client(news);
-  int descriptors[] = {state_.get()};
+  int descriptors[] = {state_.get(), lent_.get()};
   (void)send_packet(mapped_->client.get(),
                     data::encode({options_.session, options_.epoch, news}),
-                    descriptors);
+                    std::span{descriptors}.first(lent_ ? 2 : 1));
+  lent_ = unique_fd{};
   // The client has it now.
   if (wanted_.go_on)
     state_ = unique_fd{};
 }
 
-status session_server::restore(int file, bool adopt) {
+/// With what came along.
+status session_server::restore_from(packet& hello, bool adopt) {
+  constexpr auto place = session_area::descriptor_count + 1;
+  auto file = hello.descriptors[place].get();
+  if (hello.descriptors.size() <= place + 1)
+    return restore(file, adopt);
+  auto state = state_reader::open(file);
+  if (!state)
+    return state.why();
+  auto lent = unpack_descriptors(hello.descriptors[place + 1].get(),
+                                 state->index().lent.size());
+  if (!lent)
+    return lent.why();
+  return restore(file, adopt, std::move(*lent));
+}
+
+status session_server::restore(int file, bool adopt,
+                               std::vector<unique_fd> lent) {
   if (!broken_.empty())
     return fault{CUDA_ERROR_UNKNOWN, broken_};
   known_ = progress();
   stand_in_.leave();
   exec_->begin_recovery();
-  auto position = exec_->restore(file, adopt);
+  auto position = exec_->restore(file, adopt, std::move(lent));
   stand_in_.back();
   if (!position) {
     broken_ =

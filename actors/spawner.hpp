@@ -13,6 +13,7 @@ namespace vgpu {
 struct child_spec {
   std::vector<std::string> argv; // argv[0]: the path of the program
   std::string input;             // all that it reads from stdin
+  bool input_later = false;      // it comes with feed()
   /// Descriptors that it has under the same numbers as this process, and what
   /// keeps them open until then.
   std::vector<int> descriptors;
@@ -44,6 +45,8 @@ public:
   virtual ~spawner() = default;
   virtual void start(std::uint64_t tag, child_spec what,
                      caf::actor listener) = 0;
+  /// All that a child reads from stdin whose input was to come later. Once.
+  virtual void feed(std::uint64_t tag, std::string input) = 0;
   /// Nothing happens when the child is gone already.
   virtual void signal(std::uint64_t tag, int number) = 0;
 };

@@ -150,6 +150,12 @@ void put(wire::State::Builder to, const state_index& x) {
     put_chunks(placed[i].initChunks(count(x.placed[i].chunks)),
                x.placed[i].chunks);
   }
+  auto lent = to.initLent(count(x.lent));
+  for (unsigned i = 0; i < lent.size(); ++i) {
+    lent[i].setDevice(x.lent[i].device);
+    lent[i].setAddress(x.lent[i].address);
+    lent[i].setBytes(x.lent[i].bytes);
+  }
   auto events = to.initEvents(count(x.events));
   for (unsigned i = 0; i < events.size(); ++i) {
     auto& [device, time] = x.events[i];
@@ -229,6 +235,15 @@ state_placed get_placed(wire::PlacedMemory::Reader x, std::uint64_t end) {
   return out;
 }
 
+state_lent get_lent(wire::LentMemory::Reader x) {
+  state_lent out{x.getDevice(), x.getAddress(), x.getBytes()};
+  if (out.bytes == 0 || out.bytes > window_bytes ||
+      out.bytes % granule_bytes != 0 || out.address % granule_bytes != 0 ||
+      out.address < first_window)
+    throw bad_index{"memory that is lent in no whole granules"};
+  return out;
+}
+
 state_index get(wire::State::Reader x, std::uint64_t end) {
   state_index out;
   out.position = x.getPosition();
@@ -259,6 +274,8 @@ state_index get(wire::State::Reader x, std::uint64_t end) {
   out.memory = get_chunks(x.getMemory(), end);
   for (auto y : x.getPlaced())
     out.placed.push_back(get_placed(y, end));
+  for (auto y : x.getLent())
+    out.lent.push_back(get_lent(y));
   for (auto y : x.getEvents())
     out.events.emplace_back(
         y.getDevice(),

@@ -18,7 +18,7 @@
 namespace vgpu {
 
 /// What a reader of this version reads.
-inline constexpr std::uint32_t state_major = 2;
+inline constexpr std::uint32_t state_major = 3;
 inline constexpr std::uint32_t state_minor = 0;
 
 /// Contents are cut into pieces of at most this size.
@@ -55,6 +55,13 @@ struct state_placed {
   std::vector<state_chunk> chunks; // addresses are offsets, and grow
 };
 
+/// Memory that comes along as it is.
+struct state_lent {
+  std::uint32_t device = 0;
+  device_address address = 0; // where its first byte was
+  std::uint64_t bytes = 0;
+};
+
 struct state_index {
   std::uint64_t position = 0;
   std::uint64_t calls = 0;
@@ -67,6 +74,7 @@ struct state_index {
   std::vector<state_chunk> memory;
   std::vector<std::pair<std::uint32_t, event_time>> events; // with device
   std::vector<state_placed> placed;
+  std::vector<state_lent> lent;
 };
 
 /// An anonymous file in memory, for a state.

@@ -4,13 +4,12 @@
 #include "actors/node_status.hpp"
 #include "actors/node_usage.hpp"
 #include "actors/printable.hpp"
+#include "actors/worker_command.hpp"
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <csignal>
-#include <string_view>
-
-#include <unistd.h>
 
 namespace vgpu {
 
@@ -72,6 +71,9 @@ void register_here(self_ptr self) {
   tell_manager(self, std::move(out), registration);
 }
 
+void finish_stopping(self_ptr self);
+void beat(self_ptr self);
+
 // -- workers ------------------------------------------------------------------
 
 /// The worker could not be started: says so, once.
@@ -89,31 +91,6 @@ void release(self_ptr self, const worker& x) {
       self->send(i->second, pgpu_release{x.order.session});
 }
 
-std::string joined(const std::vector<std::uint32_t>& x) {
-  std::string out;
-  for (auto each : x)
-    out += (out.empty() ? "" : ",") + std::to_string(each);
-  return out;
-}
-
-std::string bind_for(const supervisor_options& opts,
-                     const control::start_worker& x) {
-  auto out = opts.worker_bind;
-  if (auto at = out.find("%s"); at != std::string::npos)
-    out.replace(at, 2,
-                std::to_string(x.session.value) + "-" +
-                    std::to_string(x.epoch.value));
-  return out;
-}
-
-/// A worker that is killed cannot do it itself.
-void remove_socket(const supervisor_options& opts,
-                   const control::start_worker& x) {
-  constexpr std::string_view ipc = "ipc://";
-  if (auto where = bind_for(opts, x); where.starts_with(ipc))
-    ::unlink(where.c_str() + ipc.size());
-}
-
 policy::share_claim claim_of(double share, double limit,
                              std::int32_t priority) {
   policy::share_claim out;
@@ -123,77 +100,130 @@ policy::share_claim claim_of(double share, double limit,
   return out;
 }
 
-/// Where the worker takes turns: `DESCRIPTOR:SEAT` for each of its pGPUs, in
-/// their order; `-` where it does not.
-void add_seats(child_spec& to, const worker& x) {
-  auto boards = std::make_shared<std::vector<std::shared_ptr<share_board>>>();
-  std::string seats;
-  for (auto ordinal : x.order.pgpus) {
-    const auto& grant = x.grants.at(ordinal);
-    auto takes = grant.board && grant.seat != policy::share_table::nobody;
-    seats += seats.empty() ? "" : ",";
-    seats += takes ? std::to_string(grant.board->fd()) + ":" +
-                         std::to_string(grant.seat)
-                   : "-";
-    if (!takes)
-      continue;
-    to.descriptors.push_back(grant.board->fd());
-    boards->push_back(grant.board);
-  }
-  to.argv.insert(to.argv.end(), {"--seats", seats});
-  to.keeps = std::move(boards);
+/// Its account, too.
+std::shared_ptr<usage_page> start_process(self_ptr self, std::uint64_t tag,
+                                          const control::prepare_worker& x) {
+  auto& st = self->state;
+  auto command = command_of(st.opts, st.boards, x, tag);
+  auto account = add_account(command, x.session);
+  st.children->start(tag, std::move(command),
+                     caf::actor_cast<caf::actor>(self));
+  return account;
 }
 
-child_spec command_of(const supervisor_options& opts,
-                      const control::start_worker& x) {
-  std::string device = "cpu";
-  std::uint64_t memory = 0;
-  for (const auto& pgpu : opts.pgpus)
-    if (pgpu.ordinal == x.pgpus.front()) {
-      device = pgpu.backend;
-      memory = pgpu.facts.total_memory;
-    }
-  return {{opts.worker_program,
-           "--node-endpoint",
-           opts.worker_endpoint,
-           "--session",
-           std::to_string(x.session.value),
-           "--vgpu",
-           std::to_string(x.vgpu.value),
-           "--epoch",
-           std::to_string(x.epoch.value),
-           "--device",
-           device,
-           "--pgpu",
-           joined(x.pgpus),
-           "--memory-of-pgpu",
-           std::to_string(memory),
-           "--quota",
-           std::to_string(x.quota),
-           "--bind",
-           bind_for(opts, x),
-           "--host-id",
-           opts.host},
-          // In argv, every user of the host could read it.
-          std::to_string(x.token) + "\n",
-          {},
-          {},
-          // NVIDIA's driver puts modules' variables, and managed memory, where
-          // its process has room. They must lie there again after a recovery,
-          // and be free in the program.
-          device == "nvidia"};
+// -- workers that are started before it is known when they are wanted ---------
+
+void drop_prepared(self_ptr self, session_id id) {
+  auto& st = self->state;
+  auto gone = st.prepared.extract(id);
+  if (!gone)
+    return;
+  auto tag = gone.mapped().tag;
+  st.dropped.emplace(tag, id);
+  st.children->signal(tag, SIGKILL);
+}
+
+/// The one that waits for these orders, if there is one.
+std::optional<supervisor_state::prepared_worker>
+take_prepared(self_ptr self, const control::start_worker& order) {
+  auto& all = self->state.prepared;
+  auto i = all.find(order.session);
+  if (i == all.end())
+    return std::nullopt;
+  // It has opened what it was told to open.
+  if (i->second.order != preparation_of(order)) {
+    drop_prepared(self, order.session);
+    return std::nullopt;
+  }
+  return std::move(all.extract(i).mapped());
+}
+
+void tell_prepared(self_ptr self, session_id id, const std::string& failure) {
+  tell_manager(self, control::worker_prepared{id, failure});
+}
+
+void on_prepare(self_ptr self, const control::prepare_worker& order) {
+  auto& st = self->state;
+  drop_prepared(self, order.session);
+  if (st.stopping || order.pgpus.empty())
+    return;
+  for (auto ordinal : order.pgpus)
+    if (!st.pgpus.contains(ordinal))
+      return tell_prepared(self, order.session,
+                           "this node has no pGPU " + std::to_string(ordinal));
+  auto& x = st.prepared[order.session];
+  x.order = order;
+  x.tag = ++st.last_tag;
+  x.account = start_process(self, x.tag, order);
+  x.due = self->clock().now() + st.opts.hello_within;
+}
+
+void on_prepared(self_ptr self, const std::string& peer, session_id id,
+                 const std::string& failure) {
+  auto& st = self->state;
+  auto i = st.prepared.find(id);
+  if (i == st.prepared.end() || i->second.ready)
+    return;
+  i->second.peer = peer;
+  i->second.ready = true;
+  i->second.due = self->clock().now() + st.opts.orders_within;
+  tell_prepared(self, id, failure);
+  if (!failure.empty())
+    drop_prepared(self, id);
+}
+
+/// Whether it was one of these that ended.
+bool end_prepared(self_ptr self, const child_exited& gone) {
+  auto& st = self->state;
+  if (auto dead = st.dropped.extract(gone.tag)) {
+    remove_socket(st.opts, dead.mapped(), gone.tag);
+    return true;
+  }
+  auto& all = st.prepared;
+  auto i = std::find_if(all.begin(), all.end(), [&](const auto& x) {
+    return x.second.tag == gone.tag;
+  });
+  if (i == all.end())
+    return false;
+  if (!i->second.ready)
+    tell_prepared(self, i->first, "its worker ended at once: " + gone.how);
+  remove_socket(st.opts, i->first, gone.tag);
+  all.erase(i);
+  return true;
+}
+
+/// Whether it is one of these that was to begin.
+bool begin_prepared(self_ptr self, const child_started& x) {
+  auto& all = self->state.prepared;
+  auto i = std::find_if(all.begin(), all.end(), [&](const auto& each) {
+    return each.second.tag == x.tag;
+  });
+  if (i == all.end())
+    return false;
+  i->second.pid = x.pid;
+  if (!x.failure.empty()) {
+    tell_prepared(self, i->first, x.failure);
+    all.erase(i);
+  }
+  return true;
 }
 
 void spawn_process(self_ptr self, worker& x) {
   auto& st = self->state;
   x.stage = stage::starting;
-  x.tag = ++st.last_tag;
   x.due = self->clock().now() + st.opts.hello_within;
-  auto command = command_of(st.opts, x.order);
-  add_seats(command, x);
-  add_account(command, x);
-  st.children->start(x.tag, std::move(command),
-                     caf::actor_cast<caf::actor>(self));
+  if (auto ready = take_prepared(self, x.order)) {
+    x.tag = ready->tag;
+    x.pid = ready->pid;
+    x.account = std::move(ready->account);
+  } else {
+    x.tag = ++st.last_tag;
+    x.account = start_process(self, x.tag, preparation_of(x.order));
+  }
+  std::vector<std::int32_t> seats;
+  for (auto ordinal : x.order.pgpus)
+    seats.push_back(x.grants.at(ordinal).seat);
+  st.children->feed(x.tag, orders_of(x.order, seats));
 }
 
 void on_grant(self_ptr self, session_id id, epoch of, const pgpu_answer& got) {
@@ -259,6 +289,16 @@ bool stop_worker(self_ptr self, worker& x, int signal) {
   return false;
 }
 
+/// Whether what a worker has is its own until its process is dead, and not what
+/// the next one is to have.
+bool may_leave(const worker& x, const control::start_worker& next) {
+  auto& has = x.order.pgpus;
+  return (x.stage == stage::running || x.stage == stage::stopping) &&
+         std::none_of(has.begin(), has.end(), [&](auto pgpu) {
+           return std::count(next.pgpus.begin(), next.pgpus.end(), pgpu) != 0;
+         });
+}
+
 void on_start(self_ptr self, const control::start_worker& order) {
   auto& st = self->state;
   if (st.stopping)
@@ -280,8 +320,14 @@ void on_start(self_ptr self, const control::start_worker& order) {
                              order.session, order.epoch, x.where, x.pid, {}});
     return;
   }
-  // Two workers of one session never live at once.
-  if (stop_worker(self, x, SIGKILL))
+  // Two workers of one session never serve it at once.
+  if (order.former_gave_way && !x.next && may_leave(x, order)) {
+    kill_worker(self, x, SIGKILL);
+    auto gone = st.workers.extract(i);
+    auto tag = gone.mapped().tag;
+    st.leaving.emplace(tag, std::move(gone.mapped()));
+    begin(self, order);
+  } else if (stop_worker(self, x, SIGKILL))
     begin(self, order);
   else
     x.next = order;
@@ -417,6 +463,8 @@ std::map<session_id, worker>::iterator find_tag(supervisor_state& st,
 
 void on_child_started(self_ptr self, const child_started& x) {
   auto& st = self->state;
+  if (begin_prepared(self, x))
+    return;
   auto i = find_tag(st, x.tag);
   if (i == st.workers.end())
     return;
@@ -433,20 +481,33 @@ void on_child_started(self_ptr self, const child_started& x) {
     begin(self, *next);
 }
 
-void finish_stopping(self_ptr self);
-void beat(self_ptr self);
+void note_process_end(self_ptr self, const worker& x, const std::string& how) {
+  note_ended(self->state, x);
+  release(self, x);
+  spdlog::info("worker of {} ended: {}", describe(x), how);
+  remove_socket(self->state.opts, x.order.session, x.tag);
+}
+
+/// Whether it was one that gave way.
+bool end_leaving(self_ptr self, const child_exited& gone) {
+  auto x = self->state.leaving.extract(gone.tag);
+  if (!x)
+    return false;
+  note_process_end(self, x.mapped(), gone.how);
+  beat(self);
+  return true;
+}
 
 void on_child_exited(self_ptr self, const child_exited& gone) {
   auto& st = self->state;
+  if (end_prepared(self, gone) || end_leaving(self, gone))
+    return finish_stopping(self);
   auto i = find_tag(st, gone.tag);
   if (i == st.workers.end())
     return;
   auto x = std::move(i->second);
   st.workers.erase(i);
-  note_ended(st, x);
-  release(self, x);
-  spdlog::info("worker of {} ended: {}", describe(x), gone.how);
-  remove_socket(st.opts, x.order);
+  note_process_end(self, x, gone.how);
   if (x.stage == stage::starting)
     report_failure(self, x, "the worker ended at once: " + gone.how);
   else
@@ -456,6 +517,19 @@ void on_child_exited(self_ptr self, const child_exited& gone) {
     begin(self, *x.next);
   beat(self);
   finish_stopping(self);
+}
+
+void check_prepared(self_ptr self) {
+  auto now = self->clock().now();
+  auto& all = self->state.prepared;
+  for (auto i = all.begin(); i != all.end();) {
+    auto& [id, x] = *i++;
+    if (now < x.due)
+      continue;
+    if (!x.ready)
+      tell_prepared(self, id, "its worker does not come up in time");
+    drop_prepared(self, id);
+  }
 }
 
 void check_deadlines(self_ptr self) {
@@ -517,6 +591,8 @@ void on_manager(self_ptr self, const control::envelope& in) {
     on_refused(self, in.request, *no);
   } else if (auto* order = std::get_if<control::start_worker>(&body)) {
     on_start(self, *order);
+  } else if (auto* wanted = std::get_if<control::prepare_worker>(&body)) {
+    on_prepare(self, *wanted);
   } else if (auto* stop = std::get_if<control::stop_worker>(&body)) {
     on_stop(self, *stop);
   } else if (auto* fault = std::get_if<control::inject_fault>(&body)) {
@@ -542,6 +618,8 @@ void on_worker(self_ptr self, const std::string& peer,
     tell_worker(self, peer, control::welcome{}, in.request);
   } else if (auto* x = std::get_if<control::worker_hello>(&in.body)) {
     on_worker_hello(self, peer, in, *x);
+  } else if (auto* early = std::get_if<control::worker_prepared>(&in.body)) {
+    on_prepared(self, peer, early->session, early->failure);
   } else if (auto* beat = std::get_if<control::worker_beat>(&in.body)) {
     on_worker_beat(self, *beat);
   } else if (auto* event = std::get_if<control::event>(&in.body)) {
@@ -581,12 +659,15 @@ void begin_stopping(self_ptr self) {
     i = stop_worker(self, i->second, SIGTERM) ? st.workers.erase(i)
                                               : std::next(i);
   }
+  while (!st.prepared.empty())
+    drop_prepared(self, st.prepared.begin()->first);
   finish_stopping(self);
 }
 
 void finish_stopping(self_ptr self) {
   auto& st = self->state;
-  if (!st.stopping || !st.workers.empty())
+  if (!st.stopping || !st.workers.empty() || !st.leaving.empty() ||
+      !st.dropped.empty())
     return;
   auto told = st.goodbye_heard && st.ended.empty();
   if (st.connected && !told && self->clock().now() < st.stop_by)
@@ -630,6 +711,7 @@ caf::behavior supervisor(self_ptr self, supervisor_options options,
       [self](const child_started& x) { on_child_started(self, x); },
       [self](const child_exited& x) { on_child_exited(self, x); },
       [self](const pgpu_changed& x) {
+        self->state.boards[x.ordinal] = x.board;
         for (auto& each : self->state.opts.pgpus)
           if (each.ordinal == x.ordinal) {
             each.state = x.state;
@@ -647,6 +729,7 @@ caf::behavior supervisor(self_ptr self, supervisor_options options,
       [self](caf::tick_atom) {
         beat(self);
         check_deadlines(self);
+        check_prepared(self);
         self->delayed_send(self, self->state.beat_every, caf::tick_atom_v);
         finish_stopping(self);
       },

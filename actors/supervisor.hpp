@@ -29,10 +29,12 @@ struct supervisor_options {
   std::string worker_program;  // path
   std::string worker_endpoint; // where workers say hello
   /// What a worker is to bind: `tcp://HOST:*` or `ipc://DIR/worker-%s`, where
-  /// %s becomes session and epoch.
+  /// %s becomes the node, the session, and a number of the process.
   std::string worker_bind;
   std::chrono::milliseconds hello_within{10'000};
   std::chrono::milliseconds stop_grace{2'000};
+  /// How long a worker that was prepared waits for its orders.
+  std::chrono::minutes orders_within{22};
 };
 
 /// To the supervisor: end in order. It stops its workers, says goodbye to the
@@ -71,13 +73,31 @@ struct supervisor_state {
     std::optional<control::start_worker> next;
   };
 
+  /// A process whose orders are still to come.
+  struct prepared_worker {
+    control::prepare_worker order;
+    std::uint64_t tag = 0;
+    std::uint32_t pid = 0;
+    std::string peer; // its connection
+    std::shared_ptr<usage_page> account;
+    bool ready = false;                        // the manager knows
+    std::chrono::steady_clock::time_point due; // not wanted any more then
+  };
+
   supervisor_options opts;
   caf::actor manager_link;
   caf::actor worker_link;
   caf::actor watcher;
   std::shared_ptr<spawner> children;
   std::map<std::uint32_t, caf::actor> pgpus;
+  std::map<std::uint32_t, std::shared_ptr<share_board>> boards;
   std::map<session_id, worker> workers;
+  std::map<session_id, prepared_worker> prepared;
+  /// Of those that are not wanted any more and die, by tag.
+  std::map<std::uint64_t, session_id> dropped;
+  /// Those that gave way to one that runs already, by tag: they give back what
+  /// they had.
+  std::map<std::uint64_t, worker> leaving;
   /// The last word on workers that are no more, and in which beat it was said
   /// first (0: in none). The manager has not acknowledged it.
   struct last_word {

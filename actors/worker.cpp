@@ -23,7 +23,7 @@ void beat(self_ptr self) {
   auto used = g.account.used();
   control::worker_beat x;
   x.load = {.session = st.options.session,
-            .epoch = st.options.epoch,
+            .epoch = st.epoch,
             .memory_bytes = g.memory,
             .calls = g.calls,
             .call = g.position,
@@ -36,7 +36,18 @@ void beat(self_ptr self) {
   self->delayed_send(self, st.options.beat_every, caf::tick_atom_v);
 }
 
+void greet(self_ptr self) {
+  auto& st = self->state;
+  if (!st.epoch)
+    return send(self, control::worker_prepared{st.options.session, {}});
+  send(self, control::worker_hello{
+                 st.options.session, st.epoch, st.options.endpoints, {}});
+  beat(self);
+}
+
 void take(self_ptr self, const control::envelope& in) {
+  if (!self->state.server)
+    return; // there is nothing to resize or to break yet
   if (auto* to = std::get_if<control::resize_session>(&in.body)) {
     self->send(self->state.server, to->quota);
     return;
@@ -56,10 +67,7 @@ void take(self_ptr self, const link_event& change) {
   case link_event::kind::up:
     if (!st.connected) {
       st.connected = true;
-      send(self,
-           control::worker_hello{
-               st.options.session, st.options.epoch, st.options.endpoints, {}});
-      beat(self);
+      greet(self);
     }
     return;
   case link_event::kind::down:
@@ -76,18 +84,23 @@ void take(self_ptr self, const link_event& change) {
 } // namespace
 
 caf::behavior worker(self_ptr self, worker_options options, caf::actor link,
-                     caf::actor server, std::shared_ptr<session_gauges> gauges,
+                     std::shared_ptr<session_gauges> gauges,
                      std::function<void()> node_gone) {
   auto& st = self->state;
   st.options = std::move(options);
   st.link = std::move(link);
-  st.server = std::move(server);
   st.gauges = std::move(gauges);
   st.node_gone = std::move(node_gone);
   self->send(st.link, caf::actor_cast<caf::actor>(self));
   return {
       [self](const incoming_ptr& in) { take(self, in->what); },
       [self](const link_event_ptr& change) { take(self, *change); },
+      [self](const worker_begins& x) {
+        self->state.epoch = x.epoch;
+        self->state.server = x.server;
+        if (self->state.connected)
+          greet(self);
+      },
       [self](caf::tick_atom) { beat(self); },
   };
 }

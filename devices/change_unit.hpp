@@ -27,6 +27,10 @@ public:
   /// that, or the host does not allow it.
   virtual result<std::uint64_t> mark() = 0;
 
+  /// Whether changes are known up to the latest mark alone: also at rest one has
+  /// to be made to know the rest.
+  virtual bool tells_at_marks() const noexcept = 0;
+
   /// Whether the memory of the granule that `address` lies in may have changed
   /// since that mark, or was mapped since. What a device cannot watch (memory
   /// that the program placed by itself, or shares) always may. While work goes
@@ -37,7 +41,7 @@ public:
   /// Copies memory as it is at this moment, whatever work goes on, into memory
   /// of this process. Thread-safe; takes no part in any stream's order. A fault
   /// where the memory is gone, or the host does not let it be looked at.
-  virtual status peek(std::span<std::byte> into, device_address from) const = 0;
+  virtual status peek(std::span<std::byte> into, device_address from) = 0;
 };
 
 } // namespace vgpu::device

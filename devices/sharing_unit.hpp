@@ -48,6 +48,9 @@ public:
   /// Whether nothing may be using the session's memory while share_memory()
   /// makes it shareable.
   virtual bool shares_at_rest() const noexcept = 0;
+  /// Whether a process that works on that pGPU of this host can use what is
+  /// shared here.
+  virtual bool is_reached_by(std::uint32_t pgpu) const noexcept = 0;
   /// Makes what map() put behind [address, address + bytes) shareable; its
   /// contents and addresses stay. What else lies in these granules is shared
   /// with it. The same answer each time. CUDA_ERROR_NOT_SUPPORTED where the

@@ -30,6 +30,8 @@ using namespace std::chrono_literals;
 
 /// How long a client that was just started may take to listen.
 constexpr auto start_patience = 10s;
+/// How often one is started, or asked, that ends.
+constexpr auto most_starts = 5;
 /// The areas, the doorbell and the places for snapshots.
 constexpr std::size_t most_descriptors = 16;
 constexpr std::size_t packet_limit = std::size_t{1} << 20;
@@ -70,20 +72,22 @@ bool has_ended(const unique_fd& process_fd) {
 result<unique_fd> connect_or_start() {
   if (auto fd = try_connect(); fd)
     return fd;
-  auto started = start_client(client_program());
-  if (!started)
-    return started.why();
   using clock = std::chrono::steady_clock;
   auto give_up = clock::now() + start_patience;
-  for (bool ended = false; clock::now() < give_up;) {
-    if (!ended && has_ended(*started)) {
-      // Of two clients that start at once, one ends and the other listens.
-      ended = true;
-      give_up = std::min(give_up, clock::now() + 1s);
+  unique_fd started;
+  for (auto starts = 0; clock::now() < give_up;) {
+    // One that finds another ends, and that one listens, or was just ending.
+    if (!started || has_ended(started)) {
+      if (starts++ == most_starts)
+        break;
+      auto next = start_client(client_program());
+      if (!next)
+        return next.why();
+      started = std::move(*next);
     }
+    ::poll(nullptr, 0, 5);
     if (auto fd = try_connect(); fd)
       return fd;
-    ::poll(nullptr, 0, 5);
   }
   return fault{CUDA_ERROR_NO_DEVICE,
                client_program() + " was started but does not listen; its own "
@@ -132,6 +136,12 @@ void fill(wire::GuestHello::Builder hello, const control::specification& wish,
   wanted.setGroup(wish.group);
 }
 
+/// The client, before it answered: it was about to end when the program came,
+/// or was killed. Another one will do.
+fault it_ended() {
+  return {CUDA_ERROR_NOT_READY, "vgpu-client ended before it granted a vGPU"};
+}
+
 status send_packet(int fd, capnp::MessageBuilder& message,
                    std::span<const int> descriptors) {
   auto words = capnp::messageToFlatArray(message);
@@ -152,7 +162,9 @@ status send_packet(int fd, capnp::MessageBuilder& message,
     std::memcpy(CMSG_DATA(c), descriptors.data(), descriptors.size_bytes());
   }
   while (::sendmsg(fd, &header, MSG_NOSIGNAL) < 0)
-    if (errno != EINTR)
+    if (errno == EPIPE || errno == ECONNRESET)
+      return it_ended();
+    else if (errno != EINTR)
       return fault{CUDA_ERROR_NO_DEVICE,
                    std::string{"cannot write to vgpu-client: "} +
                        std::strerror(errno)};
@@ -203,8 +215,7 @@ result<std::optional<grant>> receive_one_welcome(int fd) {
     if (errno != EINTR)
       break;
   if (n <= 0)
-    return fault{CUDA_ERROR_NO_DEVICE,
-                 "vgpu-client ended before it granted a vGPU"};
+    return it_ended();
   try {
     return read_welcome(
         buffer.slice(0, static_cast<std::size_t>(n) / sizeof(capnp::word)));
@@ -226,6 +237,26 @@ result<grant> receive_welcome(int fd) {
   }
 }
 
+using answered = std::pair<unique_fd, grant>;
+
+/// Its connection, and what it granted.
+result<answered> ask_client(capnp::MessageBuilder& hello,
+                            std::span<const int> descriptors) {
+  auto fd = connect_or_start();
+  if (!fd)
+    return fd.why();
+  if (auto ok = send_packet(fd->get(), hello, descriptors); !ok)
+    return ok.why();
+  auto got = receive_welcome(fd->get());
+  if (!got)
+    return got.why();
+  return answered{std::move(*fd), std::move(*got)};
+}
+
+bool is_ended(const result<answered>& x) {
+  return !x && x.why().code == CUDA_ERROR_NOT_READY;
+}
+
 } // namespace
 
 result<grant> guest_channel::greet(const session_area& area, int doorbell,
@@ -233,21 +264,21 @@ result<grant> guest_channel::greet(const session_area& area, int doorbell,
   control::specification wish;
   if (auto good = control::set_from_environment(wish); !good)
     return good.why();
-  auto fd = connect_or_start();
-  if (!fd)
-    return fd.why();
   capnp::MallocMessageBuilder message;
   fill(message.initRoot<wire::GuestHello>(), wish, resumed);
   auto memory = area.descriptors();
   std::vector<int> descriptors{memory.begin(), memory.end()};
   descriptors.push_back(doorbell);
   descriptors.insert(descriptors.end(), states.begin(), states.end());
-  if (auto ok = send_packet(fd->get(), message, descriptors); !ok)
-    return ok.why();
-  auto answer = receive_welcome(fd->get());
-  if (answer)
-    socket_ = std::move(*fd);
-  return answer;
+  auto answer = ask_client(message, descriptors);
+  for (auto again = 1; again < most_starts && is_ended(answer); ++again)
+    answer = ask_client(message, descriptors);
+  if (is_ended(answer))
+    return fault{CUDA_ERROR_NO_DEVICE, answer.why().what};
+  if (!answer)
+    return answer.why();
+  socket_ = std::move(answer->first);
+  return std::move(answer->second);
 }
 
 bool guest_channel::hung_up() const noexcept {

@@ -1,5 +1,7 @@
 #include "nodes/main_loop.hpp"
 
+#include "schema/session_area.hpp"
+
 #include <spdlog/spdlog.h>
 
 #include <fcntl.h>
@@ -75,6 +77,13 @@ public:
     });
   }
 
+  void feed(std::uint64_t tag, std::string input) override {
+    loop_->post([self = shared_from_this(), tag, input = std::move(input)] {
+      if (auto to = self->input_of_.extract(tag))
+        write_input(to.mapped().get(), input);
+    });
+  }
+
   void signal(std::uint64_t tag, int number) override {
     loop_->post([self = shared_from_this(), tag, number] {
       auto i = self->pidfd_of_.find(tag);
@@ -84,6 +93,11 @@ public:
   }
 
 private:
+  /// Far fewer bytes than a pipe holds: this cannot block.
+  static void write_input(int to, const std::string& input) {
+    [[maybe_unused]] auto n = ::write(to, input.data(), input.size());
+  }
+
   void fork_child(std::uint64_t tag, const child_spec& what,
                   const caf::actor& listener) {
     auto fail = [&](std::string why) {
@@ -103,10 +117,11 @@ private:
     if (pid == 0)
       become(argv.data(), input[0], what, parent);
     ::close(input[0]);
-    // Far fewer bytes than a pipe holds: this cannot block.
-    if (pid > 0) [[maybe_unused]]
-      auto n = ::write(input[1], what.input.data(), what.input.size());
-    ::close(input[1]);
+    unique_fd to{input[1]};
+    if (pid > 0 && what.input_later)
+      input_of_.insert_or_assign(tag, std::move(to));
+    else if (pid > 0)
+      write_input(to.get(), what.input);
     if (pid < 0)
       return fail(std::string{"fork: "} + std::strerror(errno));
     auto fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
@@ -130,6 +145,7 @@ private:
     if (::waitid(P_PIDFD, static_cast<id_t>(fd), &info, WEXITED) != 0)
       spdlog::error("waitid: {}", std::strerror(errno));
     pidfd_of_.erase(tag);
+    input_of_.erase(tag);
     loop_->remove(fd);
     caf::anon_send(listener, child_exited{tag, describe(info),
                                           info.si_code == CLD_EXITED &&
@@ -138,6 +154,7 @@ private:
 
   main_loop* loop_;
   std::map<std::uint64_t, int> pidfd_of_;
+  std::map<std::uint64_t, unique_fd> input_of_; // still to be written
 };
 
 main_loop::main_loop()

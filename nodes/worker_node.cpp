@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <csignal>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,24 +31,34 @@ struct options {
   std::string node;
   std::uint64_t session = 0;
   std::uint64_t vgpu = 0;
-  std::uint64_t epoch = 0;
   std::string device = "cpu";
   std::vector<std::uint32_t> pgpus{0};
   std::uint64_t memory = 0;
   std::uint64_t quota = 0;
   std::string bind;
   std::string host;
-  std::vector<std::string> seats;
+  std::vector<int> boards;
   int usage = -1;
 };
 
-/// The secret comes on standard input: arguments can be read by everybody.
-std::uint64_t read_token() {
+/// What its node tells it on standard input, perhaps long after it was started:
+/// its arguments can be read by everybody, and the token is a secret.
+struct orders {
+  std::uint64_t epoch = 0;
   std::uint64_t token = 0;
-  if (!(std::cin >> token))
-    throw std::runtime_error{"no token on standard input; a worker is started "
-                             "by its node"};
-  return token;
+  std::vector<std::int32_t> seats; // of each pGPU
+};
+
+/// Nothing where its node has none for it, or is gone.
+std::optional<orders> read_orders(std::size_t pgpus) {
+  orders out;
+  if (!(std::cin >> out.epoch >> out.token) || out.epoch == 0)
+    return std::nullopt;
+  out.seats.resize(pgpus, policy::share_table::nobody);
+  for (auto& x : out.seats)
+    if (!(std::cin >> x) || x >= static_cast<int>(policy::most_seats))
+      return std::nullopt;
+  return out;
 }
 
 /// Stderr by another descriptor: a device's driver writes what kernels assert
@@ -65,7 +76,7 @@ std::string guest_socket_name(const options& given) {
   if (::getrandom(&salt, sizeof(salt), 0) != sizeof(salt))
     throw std::runtime_error{"no random numbers to be had"};
   return "vgpu-worker-" + std::to_string(given.session) + "-" +
-         std::to_string(given.epoch) + "-" + std::to_string(salt);
+         std::to_string(salt);
 }
 
 /// For what it has to say before its process ends.
@@ -96,20 +107,12 @@ open_devices(const options& given) {
   return devices;
 }
 
-/// A seat at a pGPU's board: `DESCRIPTOR:SEAT`, or `-` for none.
-std::unique_ptr<share_gate> open_gate(const std::string& where,
+/// Null where the session takes no turns.
+std::unique_ptr<share_gate> open_gate(int board_fd, std::int32_t seat,
                                       device::device& on) {
-  if (where == "-")
+  if (board_fd < 0 || seat < 0)
     return nullptr;
-  std::size_t used = 0;
-  auto fd = std::stoi(where, &used);
-  if (used >= where.size() || where[used] != ':')
-    throw std::runtime_error{"--seats '" + where +
-                             "': a worker is started by its node"};
-  auto seat = std::stoi(where.substr(used + 1));
-  if (seat < 0 || seat >= static_cast<int>(policy::most_seats))
-    throw std::runtime_error{"--seats '" + where + "': no such seat"};
-  auto board = share_board::open(unique_fd{fd});
+  auto board = share_board::open(unique_fd{board_fd});
   if (!board)
     throw std::runtime_error{board.why().what};
   return std::make_unique<share_gate>(std::move(*board), seat, on);
@@ -125,10 +128,11 @@ std::shared_ptr<usage_page> open_account(const options& given) {
   return std::move(*page);
 }
 
-share_gates open_gates(const options& given, executor& exec) {
+share_gates open_gates(const options& given, const orders& orders,
+                       executor& exec) {
   std::vector<std::unique_ptr<share_gate>> gates;
-  for (auto i = 0u; i < given.seats.size() && i < given.pgpus.size(); ++i)
-    gates.push_back(open_gate(given.seats[i], exec.on(i)));
+  for (auto i = 0u; i < given.boards.size() && i < given.pgpus.size(); ++i)
+    gates.push_back(open_gate(given.boards[i], orders.seats[i], exec.on(i)));
   return share_gates{std::move(gates)};
 }
 
@@ -159,7 +163,6 @@ int run(const options& given) {
   allow_many_descriptors();
   stop_signal stop;
   start_log("vgpu-worker/" + std::to_string(given.session), "info", log_file());
-  auto token = read_token();
   auto name = "worker/" + std::to_string(given.session);
   auto guest_name = guest_socket_name(given);
   auto listener = listen_abstract(guest_name);
@@ -178,24 +181,12 @@ int run(const options& given) {
   worker_options own;
   own.name = name;
   own.session = {given.session};
-  own.epoch = {given.epoch};
   own.endpoints = {socket->endpoint(), guest_name, given.host};
 
   auto exec = std::make_unique<executor>(open_devices(given), given.quota);
-  exec->gates() = open_gates(given, *exec);
   if (given.device == "cpu")
     exec->when_allowed(device::allow_cpu_device);
   auto gauges = std::make_shared<session_gauges>(open_account(given));
-  session_server_options serving;
-  serving.session = own.session;
-  serving.epoch = own.epoch;
-  serving.token = token;
-  auto server = system.spawn<session_server, caf::detached>(
-      serving, std::move(exec), std::move(socket), std::move(*listener), gauges,
-      [&](const std::string& why, bool clean) {
-        spdlog::info("{}: ends: {}", name, why);
-        stop.stop(clean ? 0 : 1);
-      });
 
   link_options to_node;
   to_node.endpoint = given.node;
@@ -205,7 +196,28 @@ int run(const options& given) {
   auto link = spawn_link(system, zmq, to_node);
   if (!link)
     throw std::runtime_error{link.why().what};
-  system.spawn(worker, own, link->actor, server, gauges, [&] { stop.stop(1); });
+  auto herald =
+      system.spawn(worker, own, link->actor, gauges, [&] { stop.stop(1); });
+  // From here on the devices are open, and nobody waits for that.
+  auto orders = read_orders(given.pgpus.size());
+  if (!orders) {
+    spdlog::error("{}: no orders on standard input; a worker is started by its "
+                  "node",
+                  name);
+    ::_exit(1);
+  }
+  exec->gates() = open_gates(given, *orders, *exec);
+  session_server_options serving;
+  serving.session = own.session;
+  serving.epoch = {orders->epoch};
+  serving.token = orders->token;
+  auto server = system.spawn<session_server, caf::detached>(
+      serving, std::move(exec), std::move(socket), std::move(*listener), gauges,
+      [&](const std::string& why, bool clean) {
+        spdlog::info("{}: ends: {}", name, why);
+        stop.stop(clean ? 0 : 1);
+      });
+  caf::anon_send(herald, worker_begins{serving.epoch, server});
   auto status = stop.wait();
   // What it did last belongs into the account. It may be deep in a call.
   caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
@@ -225,7 +237,6 @@ int main(int argc, char** argv) {
       ->required();
   app.add_option("--session", given.session)->required();
   app.add_option("--vgpu", given.vgpu)->required();
-  app.add_option("--epoch", given.epoch)->required();
   app.add_option("--device", given.device, "Backend")->capture_default_str();
   app.add_option("--pgpu", given.pgpus, "Ordinals of the pGPUs")
       ->delimiter(',');
@@ -233,7 +244,7 @@ int main(int argc, char** argv) {
   app.add_option("--quota", given.quota, "Bytes a device")->required();
   app.add_option("--bind", given.bind, "Where calls may come from")->required();
   app.add_option("--host-id", given.host, "Of the node")->required();
-  app.add_option("--seats", given.seats, "At the pGPUs' boards")
+  app.add_option("--boards", given.boards, "Descriptors, of the pGPUs")
       ->delimiter(',');
   app.add_option("--usage", given.usage, "Descriptor of its account");
   CLI11_PARSE(app, argc, argv);

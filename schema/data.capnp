@@ -69,7 +69,8 @@ struct DataHead {
     # client -> worker: the state is not wanted after all.
     checkpointed @12 :Checkpointed;
     # worker -> client: it has stopped. A client on the same host gets the
-    # state's file with this.
+    # state's file with this, and, where the state lends memory, a parcel of its
+    # descriptors (actors/descriptor_parcel.hpp).
     notCheckpointed @13 :Text;
     # worker -> client: it goes on, for this reason.
     stateWanted @14 :Range;
@@ -94,6 +95,9 @@ struct Checkpoint {
   # is known by it.
   inMemory @3 :UInt64;
   # A session with more bytes of device memory is described on the disk.
+  lendTo @4 :List(UInt32);
+  # Not empty: these pGPUs of this host take the session up, one for each of its
+  # devices. Its memory may be handed over in place of being copied.
 }
 struct Checkpointing {
   order @0 :UInt64;
@@ -140,7 +144,7 @@ struct Attach {
   waiting @3 :List(Waiting);
   restore @4 :UInt64;
   # Not zero: begin with a state (state.capnp) of so many bytes, which comes as
-  # the fifth descriptor, or for the asking.
+  # the fifth descriptor, or for the asking; memory that it lends, as a sixth.
   charged @5 :UInt64;
   # Calls before this number are in the session's account already: what they
   # take now is not charged.

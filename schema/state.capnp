@@ -32,11 +32,14 @@ struct State {
   # Where the living modules' variables must come to lie.
   memory @7 :List(StateChunk);
   # Contents of allocations, arrays, variables and, of a program elsewhere,
-  # host memory. What no chunk names is zero.
+  # host memory. What neither a chunk nor `lent` names is zero.
   events @8 :List(EventTime);
   # Events that were recorded; the others never were.
   placed @9 :List(PlacedMemory);
   # Contents of memory that the program places by itself, mapped or not.
+  lent @10 :List(LentMemory);
+  # Device memory that is handed over in place of being copied: to a worker of
+  # the same host, with a descriptor for each, in this order.
 }
 
 struct LivingCall {
@@ -87,6 +90,15 @@ struct PlacedMemory {
   chunks @2 :List(StateChunk);
   # Their addresses are offsets in the memory, and grow. What no chunk names is
   # zero.
+}
+
+struct LentMemory {
+  device @0 :UInt32;
+  address @1 :UInt64;
+  # Where its first byte was,
+  bytes @2 :UInt64;
+  # and how many there are: whole granules. What of it was allocated, and is no
+  # array, is the contents there.
 }
 
 struct EventTime {

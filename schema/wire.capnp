@@ -86,8 +86,13 @@ struct Envelope {
     usageRequest @39 :UsageRequest;
     # Answered with status: JSON, as `vgpu usage --json` prints it.
 
+    # manager -> node
+    prepareWorker @40 :PrepareWorker;
+    # worker -> node -> manager
+    workerPrepared @41 :WorkerPrepared;
+
     # manager -> whoever said hello, in place of welcome, or later
-    redirect @40 :Redirect;
+    redirect @42 :Redirect;
   }
 }
 
@@ -358,9 +363,12 @@ struct PauseSession {
   # Take the session's state and let its worker go.
   session @0 :UInt64;
   epoch @1 :UInt64;
-  suspend @2 :Bool;
+  lendTo @2 :List(UInt32);
+  # Where it is taken up on the same host: the pGPUs that may be handed its
+  # memory, one for each of its devices.
+  suspend @3 :Bool;
   # No other worker is to follow before the program calls, or
-  hold @3 :Bool;
+  hold @4 :Bool;
   # before it is resumed by name.
 }
 struct Paused {
@@ -396,6 +404,23 @@ struct StartWorker {
   share @8 :Float64;
   limit @9 :Float64 = 1.0;
   priority @10 :Int32;
+  formerGaveWay @11 :Bool;
+  # The worker of the former epoch executes nothing any more: nobody waits for
+  # its end.
+}
+struct PrepareWorker {
+  # A worker will be wanted for this session: one is started, opens its devices,
+  # and waits for startWorker.
+  session @0 :UInt64;
+  vgpu @1 :UInt64;
+  pgpus @2 :List(UInt32);
+  # Empty: none will be wanted after all.
+  quota @3 :UInt64;
+}
+struct WorkerPrepared {
+  session @0 :UInt64;
+  failure @1 :Text;
+  # Not empty: there is none, for this reason.
 }
 struct WorkerStarted {
   session @0 :UInt64;

@@ -209,6 +209,7 @@ public:
   // -- what other processes have too ------------------------------------------
 
   bool shares_at_rest() const noexcept override { return true; }
+  bool is_reached_by(std::uint32_t) const noexcept override { return true; }
   result<shared_granules> share_memory(device_address address,
                                        std::uint64_t bytes) override {
     if (auto ok = check_range("share", address, bytes); !ok)
@@ -235,7 +236,8 @@ public:
                      std::uint64_t mark) const noexcept override {
     return changes_.changed_since(address, mark);
   }
-  status peek(std::span<std::byte> into, device_address from) const override {
+  bool tells_at_marks() const noexcept override { return false; }
+  status peek(std::span<std::byte> into, device_address from) override {
     return changes_.peek(into, from);
   }
   status adopt(device_address address, std::uint64_t bytes, int file,

@@ -1,9 +1,11 @@
 #include "devices/nvidia/nvidia_device.hpp"
 
+#include "devices/change_unit.hpp"
 #include "devices/memory_unit.hpp"
 #include "devices/nvidia/arrays.hpp"
 #include "devices/nvidia/completions.hpp"
 #include "devices/nvidia/copies.hpp"
+#include "devices/nvidia/fingerprints.hpp"
 #include "devices/nvidia/kernel_text.hpp"
 #include "devices/nvidia/modules.hpp"
 #include "devices/nvidia/physical.hpp"
@@ -80,17 +82,29 @@ struct launch_config {
   std::array<CUlaunchAttribute, 2> attributes = {};
 };
 
+/// Whether that device reaches this one's memory.
+bool reaches(const driver& api, int ordinal, CUdevice here) noexcept {
+  CUdevice other = 0;
+  int can = 0;
+  return api.cuDeviceGet(&other, ordinal) == CUDA_SUCCESS &&
+         (other == here ||
+          (api.cuDeviceCanAccessPeer(&can, other, here) == CUDA_SUCCESS &&
+           can != 0));
+}
+
 class nvidia_device final : public device,
                             public texture_unit,
                             public memory_unit,
                             public value_unit,
-                            public sharing_unit {
+                            public sharing_unit,
+                            public change_unit {
 public:
   nvidia_device(driver_ptr api, CUdevice handle, CUcontext context,
                 properties props, const std::vector<CUdevice>& reached_by)
-      : api_(std::move(api)), context_(context), props_(std::move(props)),
-        text_(kernel_text::instance()), window_(api_, handle, reached_by),
-        physical_(api_, handle, window_), arrays_(api_), modules_(api_),
+      : api_(std::move(api)), handle_(handle), context_(context),
+        props_(std::move(props)), text_(kernel_text::instance()),
+        window_(api_, handle, reached_by), physical_(api_, handle, window_),
+        fingerprints_(api_, handle, window_), arrays_(api_), modules_(api_),
         waits_(api_, context,
                {[this](CUevent x, CUresult how) { settled(x, how); }}),
         streams_(api_, waits_, [this] { return modules_.prints(); }),
@@ -110,7 +124,26 @@ public:
     enter();
     if (auto ok = streams_.open(); !ok)
       return noted(ok);
-    return noted(window_.reserve(base));
+    auto ok = noted(window_.reserve(base));
+    if (ok)
+      (void)fingerprints_.open();
+    return ok;
+  }
+
+  // -- what changes -----------------------------------------------------------
+
+  bool tells_at_marks() const noexcept override { return true; }
+  result<std::uint64_t> mark() override {
+    enter();
+    return fingerprints_.mark();
+  }
+  bool changed_since(device_address address,
+                     std::uint64_t mark) const noexcept override {
+    return fingerprints_.changed_since(address, mark);
+  }
+  status peek(std::span<std::byte> into, device_address from) override {
+    enter();
+    return fingerprints_.peek(into, from);
   }
 
   status map(device_address address, std::uint64_t bytes) override {
@@ -176,6 +209,9 @@ public:
   // -- what other processes have too ------------------------------------------
 
   bool shares_at_rest() const noexcept override { return false; }
+  bool is_reached_by(std::uint32_t pgpu) const noexcept override {
+    return reaches(*api_, static_cast<int>(pgpu), handle_);
+  }
   result<shared_granules> share_memory(device_address address,
                                        std::uint64_t bytes) override {
     if (auto ok = ready(); !ok)
@@ -512,6 +548,7 @@ private:
   }
 
   driver_ptr api_;
+  CUdevice handle_;
   CUcontext context_;
   properties props_;
   std::atomic<std::uint32_t> error_{0};
@@ -523,6 +560,7 @@ private:
   printer printer_;
   window window_;
   physical_memory physical_;
+  fingerprints fingerprints_;
   arrays arrays_;
   modules modules_;
   completions waits_; // its thread calls into the above
@@ -534,14 +572,10 @@ private:
 std::vector<CUdevice> reach(const driver& api, CUdevice here,
                             const std::vector<int>& session) {
   std::vector<CUdevice> out;
-  for (auto ordinal : session) {
-    CUdevice other = 0;
-    int can = 0;
-    if (api.cuDeviceGet(&other, ordinal) == CUDA_SUCCESS && other != here &&
-        api.cuDeviceCanAccessPeer(&can, other, here) == CUDA_SUCCESS &&
-        can != 0)
+  for (auto ordinal : session)
+    if (CUdevice other = 0; api.cuDeviceGet(&other, ordinal) == CUDA_SUCCESS &&
+                            other != here && reaches(api, ordinal, here))
       out.push_back(other);
-  }
   return out;
 }
 

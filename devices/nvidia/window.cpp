@@ -286,6 +286,26 @@ status window::vacate(device_address address, std::uint64_t bytes) {
   return {};
 }
 
+std::vector<device_address> window::used_granules() const {
+  std::vector<device_address> out;
+  for (auto& [address, x] : blocks_)
+    for (std::size_t i = 0; i < x.granules.size(); ++i)
+      if (x.granules[i].used)
+        out.push_back(address + i * granule_bytes);
+  return out;
+}
+
+status window::check_used(device_address at) const {
+  auto next = blocks_.upper_bound(at);
+  if (next != blocks_.begin()) {
+    auto& [address, x] = *std::prev(next);
+    if (at - address < x.bytes &&
+        x.granules[(at - address) / granule_bytes].used)
+      return {};
+  }
+  return fault{CUDA_ERROR_INVALID_VALUE, hex(at) + " is not mapped"};
+}
+
 bool window::spare() {
   std::lock_guard guard{mutex_};
   auto any = idle_bytes_ != 0;

@@ -52,6 +52,22 @@ public:
   /// Nothing is mapped in this range afterwards: what was kept there goes. A
   /// fault where something is in use.
   status vacate(device_address address, std::uint64_t bytes);
+  /// Calls `f` with all granules that are in use, or with nothing if this one
+  /// is; they stay until it returns, and who maps or unmaps waits. A fault
+  /// where this one is not.
+  template <class F>
+  status with_used(F f) const {
+    std::lock_guard guard{mutex_};
+    return f(used_granules());
+  }
+  template <class F>
+  status while_used(device_address at, F f) const {
+    std::lock_guard guard{mutex_};
+    if (auto ok = check_used(at); !ok)
+      return ok;
+    return f();
+  }
+
   /// Gives the driver all that is kept. Whether there was any.
   bool spare();
 
@@ -84,6 +100,8 @@ private:
   void drop(block_map::iterator which);
   void drop_idle(std::uint64_t down_to);
   static bool idle(const block& x);
+  std::vector<device_address> used_granules() const;
+  status check_used(device_address at) const;
   result<shared_descriptor> export_block(const block& x) const;
 
   driver_ptr api_;

@@ -68,6 +68,9 @@ struct crowd : cluster {
   }
 
   void obey() {
+    for (const auto& name : nodes)
+      while (prepares(name))
+        ;
     while (auto order = take<pause_session>(out, "c")) {
       auto id = order->first.session;
       ++pauses[id];

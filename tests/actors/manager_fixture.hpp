@@ -119,6 +119,18 @@ struct cluster : deterministic {
     return got ? std::optional{got->first} : std::nullopt;
   }
 
+  /// Whether the node was told to prepare a worker; if so, it has.
+  bool prepares(const std::string& node, const std::string& failure = "") {
+    while (auto got = take<prepare_worker>(out, "n-" + node)) {
+      if (got->first.pgpus.empty())
+        continue; // it is not wanted any more
+      say("n-" + node, "node/" + node,
+          worker_prepared{got->first.session, failure});
+      return true;
+    }
+    return false;
+  }
+
   void started(const std::string& node, const start_worker& x,
                const std::string& failure = "") {
     say("n-" + node, "node/" + node,

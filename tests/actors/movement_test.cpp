@@ -21,8 +21,11 @@ struct movers : cluster {
     auto got = take<control::done>(out, "cmd");
     return got && got->second == request;
   }
-  /// What the client was told to do.
+  /// What the client was told to do, where a worker was prepared if one was to
+  /// be.
   std::optional<pause_session> pausing() {
+    for (auto* node : {"a", "b"})
+      prepares(node);
     auto got = take<pause_session>(out, "c");
     return got ? std::optional{got->first} : std::nullopt;
   }
@@ -187,6 +190,63 @@ BOOST_AUTO_TEST_CASE(a_session_goes_where_it_is_told) {
   auto last = all.back();
   BOOST_TEST(last.kind == "session-migrated");
   BOOST_TEST(last.milliseconds == 7.5);
+}
+
+BOOST_AUTO_TEST_CASE(it_runs_until_a_worker_is_ready_where_it_goes) {
+  join("a");
+  join("b", 2);
+  auto x = open("a");
+  command(migrate_vgpu{x.vgpu, "b", 1}, 7);
+  BOOST_TEST(!take<pause_session>(out, "c"));
+  auto wanted = take<prepare_worker>(out, "n-b");
+  BOOST_REQUIRE(wanted);
+  BOOST_TEST((wanted->first.pgpus == std::vector<std::uint32_t>{1}));
+  say("n-b", "node/b", worker_prepared{x.session, ""});
+  auto order = take<pause_session>(out, "c");
+  BOOST_REQUIRE(order);
+  // Both are on one host: memory may go along.
+  BOOST_TEST((order->first.lend_to == std::vector<std::uint32_t>{1}));
+  gave_state(x);
+  auto start = ordered("b");
+  BOOST_REQUIRE(start);
+  BOOST_TEST(start->former_gave_way);
+  BOOST_TEST(start->quota == wanted->first.quota);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_prepared_ends_the_move) {
+  join("a");
+  join("b");
+  auto x = open("a");
+  command(migrate_vgpu{x.vgpu, "b", -1}, 7);
+  BOOST_TEST(prepares("b", "no context"));
+  BOOST_TEST(refused("cmd").find("no context") != std::string::npos);
+  BOOST_TEST(!take<pause_session>(out, "c"));
+  BOOST_TEST(state() == "running");
+  BOOST_TEST(count("move-failed") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(it_goes_without_where_none_is_prepared_in_time) {
+  join("a");
+  join("b");
+  auto x = open("a");
+  command(migrate_vgpu{x.vgpu, "b", -1}, 7);
+  live(11s, {"a", "b"});
+  BOOST_TEST(take<pause_session>(out, "c").has_value());
+  gave_state(x);
+  comes_up("b");
+  BOOST_TEST(node() == "b");
+}
+
+BOOST_AUTO_TEST_CASE(what_was_prepared_in_vain_is_given_up) {
+  join("a");
+  join("b");
+  auto x = open("a");
+  command(migrate_vgpu{x.vgpu, "b", -1}, 7);
+  BOOST_REQUIRE(pausing());
+  say("c", "client/c", paused{x.session, x.epoch, "not now", 0, 0});
+  auto undone = take<prepare_worker>(out, "n-b");
+  BOOST_REQUIRE(undone);
+  BOOST_TEST(undone->first.pgpus.empty());
 }
 
 BOOST_AUTO_TEST_CASE(what_is_impossible_is_refused_and_changes_nothing) {

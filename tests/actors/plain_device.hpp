@@ -176,7 +176,8 @@ public:
   bool changed_since(device_address, std::uint64_t) const noexcept override {
     return true;
   }
-  status peek(std::span<std::byte> into, device_address from) const override {
+  bool tells_at_marks() const noexcept override { return false; }
+  status peek(std::span<std::byte> into, device_address from) override {
     if (blind_)
       return fault{CUDA_ERROR_OPERATING_SYSTEM, "nobody may look"};
     std::memcpy(into.data(), reinterpret_cast<const void*>(from), into.size());

@@ -26,6 +26,11 @@ struct fake_spawner final : spawner {
   void start(std::uint64_t tag, child_spec what, caf::actor) override {
     starts.push_back({tag, std::move(what)});
   }
+  std::map<std::uint64_t, std::string> inputs;
+
+  void feed(std::uint64_t tag, std::string input) override {
+    inputs[tag] += input;
+  }
   void signal(std::uint64_t tag, int number) override {
     signals.emplace_back(tag, number);
   }
@@ -183,15 +188,16 @@ BOOST_AUTO_TEST_CASE(a_worker_gets_its_orders_and_its_token_in_private) {
   manager_says(order());
   BOOST_REQUIRE(children->starts.size() == 1u);
   auto& what = children->starts[0].what;
-  BOOST_TEST(what.input == "4711\n");
+  BOOST_TEST(what.input_later);
+  BOOST_TEST(children->inputs[children->starts[0].tag] == "1 4711 0\n");
   std::string line;
   for (auto& x : what.argv)
     line += x + " ";
   BOOST_TEST(line ==
              "/bin/worker --node-endpoint ipc://node --session 1 --vgpu 2 "
-             "--epoch 1 --device cpu --pgpu 0 --memory-of-pgpu 4294967296 "
-             "--quota 1073741824 --bind ipc://worker-1-1 --host-id h --seats " +
-                 std::to_string(what.descriptors.at(0)) + ":0 --usage " +
+             "--device cpu --pgpu 0 --memory-of-pgpu 4294967296 "
+             "--quota 1073741824 --bind ipc://worker-a-1-1 --host-id h --boards=" +
+                 std::to_string(what.descriptors.at(0)) + " --usage " +
                  std::to_string(what.descriptors.at(1)) + " ");
 }
 
@@ -348,6 +354,99 @@ BOOST_AUTO_TEST_CASE(only_the_named_epoch_and_older_ones_stop) {
   manager_says(stop_worker{{1}, {4}, "old"});
   manager_says(stop_worker{{9}, {9}, "unknown"});
   BOOST_TEST(children->signals.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_is_prepared_and_gets_its_orders_later) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  BOOST_REQUIRE(children->starts.size() == 1u);
+  auto tag = children->starts[0].tag;
+  tell(chief, child_started{tag, 1234, {}});
+  BOOST_TEST(children->inputs.empty());
+  worker_says(worker_prepared{{1}, {}});
+  auto told = heard<worker_prepared>();
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->failure == "");
+  BOOST_TEST(told->session.value == 1u);
+  // As long as it has no epoch it is none of the session's.
+  BOOST_TEST(!heard<worker_started>());
+  manager_says(order(5));
+  BOOST_TEST(children->starts.size() == 1u);
+  BOOST_TEST(children->inputs[tag] == "5 4711 0\n");
+  worker_says(worker_hello{{1}, {5}, where(), {}});
+  auto started = heard<worker_started>();
+  BOOST_REQUIRE(started);
+  BOOST_TEST(started->epoch.value == 5u);
+  BOOST_TEST(started->pid == 1234u);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_was_prepared_for_something_else_is_not_used) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {1}, gib});
+  auto tag = children->starts[0].tag;
+  manager_says(order(5, {0}));
+  BOOST_REQUIRE(children->starts.size() == 2u);
+  BOOST_TEST(!children->inputs.contains(tag));
+  BOOST_REQUIRE(children->signals.size() == 1u);
+  BOOST_CHECK((children->signals[0] == std::pair{tag, SIGKILL}));
+}
+
+BOOST_AUTO_TEST_CASE(one_that_cannot_be_prepared_is_told_of) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {7}, gib});
+  BOOST_TEST(heard<worker_prepared>()->failure == "this node has no pGPU 7");
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  ends(children->starts.at(0).tag, "exit 1");
+  BOOST_TEST(heard<worker_prepared>()->failure ==
+             "its worker ended at once: exit 1");
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  advance(11s);
+  BOOST_TEST(heard<worker_prepared>()->failure ==
+             "its worker does not come up in time");
+  BOOST_TEST(children->signals.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_is_not_wanted_any_more_ends) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  worker_says(worker_prepared{{1}, {}});
+  manager_says(prepare_worker{{1}, {2}, {}, 0});
+  BOOST_TEST(children->signals.size() == 1u);
+  // The node's end waits for it.
+  tell(chief, supervisor_stop{});
+  manager_says(done{}, 2);
+  BOOST_TEST(!dead(chief));
+  deterministic::tell(
+      chief, child_exited{children->starts.at(0).tag, "signal 9", false});
+  BOOST_TEST(dead(chief));
+}
+
+BOOST_AUTO_TEST_CASE(nobody_waits_for_the_end_of_one_that_gave_way) {
+  join();
+  auto first = start(1);
+  auto next = order(2, {1});
+  next.former_gave_way = true;
+  manager_says(next);
+  BOOST_REQUIRE(children->starts.size() == 2u);
+  auto second = children->starts[1].tag;
+  BOOST_CHECK((children->signals.at(0) == std::pair{first, SIGKILL}));
+  tell(chief, child_started{second, 1235, {}});
+  worker_says(worker_hello{{1}, {2}, where(), {}});
+  BOOST_TEST(heard<worker_started>()->epoch.value == 2u);
+  // Its end is nobody's loss.
+  ends(first, "signal 9");
+  BOOST_TEST(!heard<worker_exited>());
+  ends(second, "signal 11");
+  BOOST_TEST(heard<worker_exited>()->epoch.value == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(what_it_still_has_is_waited_for) {
+  join();
+  start(1);
+  auto next = order(2, {0, 1}); // a pGPU that the former one has
+  next.former_gave_way = true;
+  manager_says(next);
+  BOOST_TEST(children->starts.size() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(a_new_epoch_begins_when_the_old_process_is_dead) {

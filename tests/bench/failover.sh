@@ -16,28 +16,13 @@ usage: failover.sh [--build DIR] [--runs N] [--lines N] [-- OPTION...]
 USAGE
 }
 
-die() {
-  echo "failover.sh: $*" >&2
-  exit 1
-}
-
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-build=$root/build/default runs=5 lines=40 options=()
-while (($#)); do
-  case $1 in
-    -h | --help) usage; exit 0 ;;
-    --build) build=${2?}; shift 2 ;;
-    --runs) runs=${2?}; shift 2 ;;
-    --lines) lines=${2?}; shift 2 ;;
-    --) shift; options=("$@"); break ;;
-    *) usage >&2; exit 2 ;;
-  esac
-done
-[[ $runs =~ ^[0-9]+$ && $lines =~ ^[1-9][0-9]*$ ]] || { usage >&2; exit 2; }
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=$(cd "$here/../.." && pwd)/build/default runs=5 lines=40
+source "$here/options.sh"
+read_options "build runs lines" "" "$@"
+is_count "$runs" && is_count "$lines" || bad_usage
 vgpu=$build/bin/vgpu heat=$build/examples/heat
-for program in "$vgpu" "$heat"; do
-  [[ -x $program ]] || die "no $program; build the default preset first"
-done
+need "$vgpu" "$heat"
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-bench.XXXXXX")
 cluster=
@@ -84,7 +69,7 @@ measure_once() { # NUMBER
     ((seen != 1)) || find_serving_node </dev/null
     # The journal holds what was done until then.
     ((seen != lines)) || kill_serving_node </dev/null >&2
-  done < <(timeout -k 5 100 "$vgpu" run "${options[@]}" -- "$heat" \
+  done < <(timeout -k 5 100 "$vgpu" run "${rest[@]}" -- "$heat" \
     $(((lines + 40) * 10)) 128 10 5 </dev/null | stamp) >"$work/stamped"
   wait
   grep -q 'bit for bit' "$work/stamped" ||

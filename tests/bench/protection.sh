@@ -28,43 +28,19 @@ than 10 %.
 USAGE
 }
 
-die() {
-  echo "protection.sh: $*" >&2
-  exit 1
-}
-
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-build=$root/build/default json='' rounds=5 slices=4 every=1 state=256
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=$(cd "$here/../.." && pwd)/build/default
+json='' rounds=5 slices=4 every=1 state=256
 only='launch copy mapped forwarded' tolerance=1
-while (($#)); do
-  case $1 in
-    -h | --help) usage; exit 0 ;;
-    --build | --json | --rounds | --slices | --every | --state | --only | \
-      --tolerance)
-      (($# > 1)) || { usage >&2; exit 2; }
-      ;;&
-    --build) build=$2 ;;
-    --json) json=$2 ;;
-    --rounds) rounds=$2 ;;
-    --slices) slices=$2 ;;
-    --every) every=$2 ;;
-    --state) state=$2 ;;
-    --only) only=$2 ;;
-    --tolerance) tolerance=$2 ;;
-    *) usage >&2; exit 2 ;;
-  esac
-  shift 2
-done
+source "$here/options.sh"
+read_options "build json rounds slices every state only tolerance" "" "$@"
 for number in "$rounds" "$slices" "$every" "$state"; do
-  [[ $number =~ ^[1-9][0-9]*$ ]] || { usage >&2; exit 2; }
+  is_count "$number" || bad_usage
 done
-[[ $tolerance =~ ^[0-9.]+$ ]] || { usage >&2; exit 2; }
+is_number "$tolerance" || bad_usage
 json=${json:-$build/protection.json}
 vgpu=$build/bin/vgpu bench=$build/bin/vgpu_bench
-command -v jq >/dev/null || die "jq is missing; tests/setup.sh installs it"
-for program in "$vgpu" "$bench"; do
-  [[ -x $program ]] || die "no $program; build the default preset first"
-done
+need "$vgpu" "$bench"
 
 # Those of WORDS that are wanted; all, if none is.
 wanted() { # WORD...
@@ -156,9 +132,7 @@ jq -s --argjson tolerance "$tolerance" --argjson every "$every" \
   | {rows: ., met: all(.[]; .met), state_mebibytes: $state, runs: $all}' \
   "$work/samples" >"$json"
 
-jq -r '
-  def pad(n): tostring | . + " " * ([n - length, 0] | max);
-  def left(n): tostring | " " * ([n - length, 0] | max) + .;
+jq -r "$columns"'
   def rate: if .rate == null then ""
     elif .program == "launch" then "\(.rate / 1000 | round) k launches/s"
     else "\(.rate / 1e7 | round / 100) GB/s" end;

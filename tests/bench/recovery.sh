@@ -24,39 +24,16 @@ from that of the shortest.
 USAGE
 }
 
-die() {
-  echo "recovery.sh: $*" >&2
-  exit 1
-}
-
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$(cd "$here/../.." && pwd)/build/default
 json='' svg='' runs=9 lines=60 every=100ms times='1 2 5 10' tolerance=1
-while (($#)); do
-  case $1 in
-    -h | --help) usage; exit 0 ;;
-    --build | --json | --svg | --runs | --lines | --every | --times | \
-      --tolerance)
-      (($# > 1)) || { usage >&2; exit 2; }
-      ;;&
-    --build) build=$2 ;;
-    --json) json=$2 ;;
-    --svg) svg=$2 ;;
-    --runs) runs=$2 ;;
-    --lines) lines=$2 ;;
-    --every) every=$2 ;;
-    --times) times=$2 ;;
-    --tolerance) tolerance=$2 ;;
-    *) usage >&2; exit 2 ;;
-  esac
-  shift 2
-done
-[[ $runs =~ ^[1-9][0-9]*$ && $lines =~ ^[1-9][0-9]*$ &&
-  $times =~ ^[0-9\ ]+$ && $tolerance =~ ^[0-9.]+$ ]] || { usage >&2; exit 2; }
+source "$here/options.sh"
+read_options "build json svg runs lines every times tolerance" "" "$@"
+is_count "$runs" && is_count "$lines" && is_number "$tolerance" &&
+  [[ $times =~ ^[0-9\ ]+$ ]] || bad_usage
 json=${json:-$build/recovery.json}
 draw=$build/bin/plot_lines
-command -v jq >/dev/null || die "jq is missing; tests/setup.sh installs it"
-[[ -z $svg || -x $draw ]] || die "no $draw; build the default preset first"
+need ${svg:+"$draw"}
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-bench.XXXXXX")
 trap 'rm -rf -- "$work"' EXIT
@@ -93,9 +70,7 @@ jq -s --argjson tolerance "$tolerance" --arg every "$every" '
      met: ($growth >= -0.2 * $tolerance and $growth <= 0.2 * $tolerance)}' \
   "$work/all" >"$json"
 
-jq -r '
-  def pad(n): tostring | . + " " * ([n - length, 0] | max);
-  def left(n): tostring | " " * ([n - length, 0] | max) + .;
+jq -r "$columns"'
   "                     after the kill, ms: medians             replayed",
   "protection launches  detected placed replayed new result   calls      MB",
   (.rows[] | (.protection | pad(11)) + (.launches | left(8))

@@ -16,38 +16,17 @@ Ends with 1 when a requirement is missed.
 USAGE
 }
 
-die() {
-  echo "run.sh: $*" >&2
-  exit 1
-}
-
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$(cd "$here/../.." && pwd)/build/default
 short=0 tolerance=1 json=''
-while (($#)); do
-  case $1 in
-    -h | --help) usage; exit 0 ;;
-    --short) short=1; shift; continue ;;
-    --build | --json | --tolerance)
-      (($# > 1)) || { usage >&2; exit 2; }
-      ;;&
-    --build) build=$2 ;;
-    --json) json=$2 ;;
-    --tolerance) tolerance=$2 ;;
-    *) usage >&2; exit 2 ;;
-  esac
-  shift 2
-done
-[[ $tolerance =~ ^[0-9.]+$ ]] || { usage >&2; exit 2; }
+source "$here/options.sh"
+read_options "build json tolerance" short "$@"
+is_number "$tolerance" || bad_usage
 json=${json:-$build/bench.json}
 vgpu=$build/bin/vgpu bench=$build/bin/vgpu_bench
 device_bench=$build/bin/cpu_device_bench
 algorithms=$build/tests/bench/algorithms
-command -v jq >/dev/null || die "jq is missing; tests/setup.sh installs it"
-for program in "$vgpu" "$bench" "$device_bench" "$algorithms"; do
-  [[ -x $program ]] || die "no $program; build the default preset" \
-    "and its target cuda_library_programs first"
-done
+need "$vgpu" "$bench" "$device_bench" "$algorithms"
 if ((short)); then
   repetitions=7 min_time=0.05 failovers=1 first_calls=3
   export BENCH_SHORT=1 # smaller problems
@@ -118,9 +97,7 @@ jq -n --slurpfile mapped "$work/mapped.json" \
   --slurpfile forwarded_first "$work/forwarded-first" \
   --argjson tolerance "$tolerance" -f "$here/table.jq" >"$json"
 
-jq -r '
-  def pad(n): tostring | . + " " * ([n - length, 0] | max);
-  def left(n): tostring | " " * ([n - length, 0] | max) + .;
+jq -r "$columns"'
   "measurement" + " " * 37 + "value  unit       limit",
   (.rows[] | (.name | pad(40)) + (.value | left(13)) + "  "
     + (.unit | pad(9)) + " "

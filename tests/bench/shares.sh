@@ -24,22 +24,10 @@ USAGE
 }
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-build=$here/../../build/default device=cpu span=10 only=.
-while (($#)); do
-  case $1 in
-    -h | --help) usage; exit 0 ;;
-    --build | --device | --seconds | --only)
-      (($# > 1)) || { usage >&2; exit 2; }
-      ;;&
-    --build) build=$2 ;;
-    --device) device=$2 ;;
-    --seconds) span=$2 ;;
-    --only) only=$2 ;;
-    *) usage >&2; exit 2 ;;
-  esac
-  shift 2
-done
-[[ $device =~ ^(cpu|nvidia)$ && $span =~ ^[0-9]+$ ]] || { usage >&2; exit 2; }
+build=$here/../../build/default device=cpu seconds=10 only=.
+source "$here/options.sh"
+read_options "build device seconds only" "" "$@"
+[[ $device =~ ^(cpu|nvidia)$ ]] && is_count "$seconds" || bad_usage
 export E2E_DEVICE=$device
 source "$here/../e2e/lib.sh"
 begin "$build"
@@ -52,7 +40,7 @@ declare -A alone_rate
 alone_of() { # KIND: sets rate
   if [[ -z ${alone_rate[$1]-} ]]; then
     policy best-effort
-    measure_alone "$1" $((span / 2 + 1))
+    measure_alone "$1" $((seconds / 2 + 1))
     alone_rate[$1]=$rate
   fi
   rate=${alone_rate[$1]}
@@ -63,7 +51,7 @@ measure_now() { # all|alone "PROMISE..." "ALONE..."
   local from
   sleep 1
   from=$(milliseconds)
-  sleep "$span"
+  sleep "$seconds"
   measure "$from" "$(milliseconds)" "$@"
 }
 
@@ -83,7 +71,7 @@ row() { # NAME POLICY all|alone "PROMISE..." "KIND OPTION..."...
   measure_now "$of" "$promises" "${alone[*]}"
   got=$shares off=$worst fair=$jain with=$total
   # What each got of what it gets alone, beside its promise.
-  measure "$(($(milliseconds) - span * 1000))" "$(milliseconds)" alone \
+  measure "$(($(milliseconds) - seconds * 1000))" "$(milliseconds)" alone \
     "$promises" "${alone[*]}"
   least=$(awk -v a="$shares" -v b="$promises" 'BEGIN {
     n = split(a, x); split(b, y); least = 1e9
@@ -103,7 +91,7 @@ limited() { # KIND
 }
 
 cluster_up --nodes 1 --gpus-per-node 1 --memory 1GiB
-echo "device $device, $(nproc) cores, $span s a row; load $(cut -d' ' -f1-3 \
+echo "device $device, $(nproc) cores, $seconds s a row; load $(cut -d' ' -f1-3 \
   /proc/loadavg)"
 line programs policy worst Jain least all 'turns / none' 'promised -> got'
 line --- --- --- --- --- --- --- ---

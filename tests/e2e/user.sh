@@ -14,6 +14,7 @@ usage: user.sh BUILD CASE
   printf      what kernels print arrives once, also when the node dies
   up_down     `vgpu up` twice, `vgpu down`, `vgpu down` again
   idle        a cluster that nobody uses uses nothing
+  leaves      a program that comes just as its host's client ends
 EOT
 }
 
@@ -246,6 +247,16 @@ case_idle() {
   kill -TERM "$group"
   wait "$waiting" || true
   cluster_down
+}
+
+case_leaves() {
+  cluster_up --nodes 1
+  "$build/tests/e2e/leaver" 3 </dev/null >"$work/out/leaver" 2>&1 &
+  local leaver=$!
+  until_true 5 grep -q listens "$work/out/leaver" ||
+    fail "no client that leaves: $(<"$work/out/leaver")"
+  expect 0 "$vgpu" run -- "$guest" exit 0
+  wait "$leaver" || fail "nobody came to the client that left"
 }
 
 run_case "$@"

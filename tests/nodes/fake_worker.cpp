@@ -22,11 +22,10 @@ int main(int argc, char** argv) {
   app.allow_extras();
   app.add_option("--node-endpoint", node)->required();
   app.add_option("--session", session)->required();
-  app.add_option("--epoch", epoch_number)->required();
   app.add_option("--host-id", host)->required();
   CLI11_PARSE(app, argc, argv);
   std::uint64_t token = 0;
-  std::cin >> token;
+  std::cin >> epoch_number >> token;
   if (token == 0)
     return 3;
   sigset_t term;

@@ -1,0 +1,116 @@
+// What NVIDIA's driver takes to put a process off its GPU and back: the yardstick
+// for moving a vGPU.
+//
+//   checkpoint MIB
+//
+// A child has so much memory, written to. It is locked, its memory taken to the
+// host, restored and unlocked, and it then finds in it what it wrote. Prints, in
+// seconds: `out S`, `in S`, and `stopped S` from its lock to its unlock.
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void check(int code, const char* what) {
+  if (code == 0)
+    return;
+  std::fprintf(stderr, "checkpoint: %s: error %d\n", what, code);
+  std::_Exit(9);
+}
+
+template <class F>
+static F* entry(const char* name) {
+  void* out = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  check(cudaGetDriverEntryPointByVersion(name, &out, 12080, cudaEnableDefault,
+                                         &found),
+        name);
+  check(out == nullptr ? 1 : 0, name);
+  return reinterpret_cast<F*>(out);
+}
+
+static double now() {
+  using seconds = std::chrono::duration<double>;
+  return seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+__global__ void write_all(unsigned* to, size_t words) {
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < words;
+       i += size_t{gridDim.x} * blockDim.x)
+    to[i] = static_cast<unsigned>(i * 2654435761u);
+}
+
+__global__ void count_wrong(const unsigned* from, size_t words,
+                            unsigned long long* wrong) {
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < words;
+       i += size_t{gridDim.x} * blockDim.x)
+    if (from[i] != static_cast<unsigned>(i * 2654435761u))
+      atomicAdd(wrong, 1ull);
+}
+
+/// Says on `ready` that its memory is written; when `go` has something, whether
+/// it is still so.
+static int be_moved(size_t words, int ready, int go) {
+  unsigned* memory = nullptr;
+  unsigned long long *wrong = nullptr, found = 0;
+  check(cudaMalloc(&memory, words * sizeof(unsigned)), "cudaMalloc");
+  check(cudaMalloc(&wrong, sizeof found), "cudaMalloc");
+  check(cudaMemset(wrong, 0, sizeof found), "cudaMemset");
+  write_all<<<1024, 256>>>(memory, words);
+  check(cudaDeviceSynchronize(), "write_all");
+  char byte = 1;
+  check(write(ready, &byte, 1) != 1, "write");
+  check(read(go, &byte, 1) != 1, "read");
+  count_wrong<<<1024, 256>>>(memory, words, wrong);
+  check(cudaMemcpy(&found, wrong, sizeof found, cudaMemcpyDeviceToHost),
+        "count_wrong");
+  return found == 0 ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: checkpoint MIB\n");
+    return 2;
+  }
+  size_t words = std::strtoull(argv[1], nullptr, 10) << 18;
+  int ready[2], go[2];
+  check(pipe(ready), "pipe");
+  check(pipe(go), "pipe");
+  // Before either has touched CUDA.
+  pid_t child = fork();
+  if (child == 0)
+    _exit(be_moved(words, ready[1], go[0]));
+  char byte = 1;
+  close(ready[1]);
+  if (read(ready[0], &byte, 1) != 1)
+    return 1;
+  auto lock = entry<decltype(cuCheckpointProcessLock)>(
+      "cuCheckpointProcessLock");
+  auto out = entry<decltype(cuCheckpointProcessCheckpoint)>(
+      "cuCheckpointProcessCheckpoint");
+  auto in = entry<decltype(cuCheckpointProcessRestore)>(
+      "cuCheckpointProcessRestore");
+  auto unlock = entry<decltype(cuCheckpointProcessUnlock)>(
+      "cuCheckpointProcessUnlock");
+  double begun = now();
+  check(lock(child, nullptr), "cuCheckpointProcessLock");
+  double locked = now();
+  check(out(child, nullptr), "cuCheckpointProcessCheckpoint");
+  double left = now();
+  check(in(child, nullptr), "cuCheckpointProcessRestore");
+  double back = now();
+  check(unlock(child, nullptr), "cuCheckpointProcessUnlock");
+  double done = now();
+  check(write(go[1], &byte, 1) != 1, "write");
+  int status = 0;
+  check(waitpid(child, &status, 0) != child, "waitpid");
+  std::printf("out %.2f\nin %.2f\nstopped %.2f\n", left - locked, back - left,
+              done - begun);
+  return status == 0 ? 0 : 1;
+}
