@@ -124,6 +124,7 @@ start_all_hosts() {
     number=5
   done
   export VGPU_MANAGER=${endpoint_of[x]},${endpoint_of[y]}
+  # shellcheck disable=SC2034 # start_node (network.sh) takes it
   manager_endpoint=$VGPU_MANAGER
   at_manager=(ip netns exec "$net-program")
   as_program=(env "XDG_RUNTIME_DIR=$work/program" "${at_manager[@]}")

@@ -538,9 +538,9 @@ BOOST_AUTO_TEST_CASE(endpoints_are_checked) {
 BOOST_AUTO_TEST_CASE(so_are_those_of_several_managers) {
   for (auto good : {"tcp://h:1", "tcp://h:1,tcp://g:1", "ipc:///x,tcp://h:1"})
     BOOST_TEST(check_endpoints(good).ok(), good);
-  for (auto bad : {"", ",", "tcp://h:1,", ",tcp://h:1", "tcp://h:1,,tcp://g:1",
-                   "tcp://h:1, tcp://g:1", "tcp://h:1,x",
-                   "tcp://h:1,tcp://h:1"})
+  for (auto bad :
+       {"", ",", "tcp://h:1,", ",tcp://h:1", "tcp://h:1,,tcp://g:1",
+        "tcp://h:1, tcp://g:1", "tcp://h:1,x", "tcp://h:1,tcp://h:1"})
     BOOST_TEST(!check_endpoints(bad).ok(), bad);
   std::string many = "tcp://h:1";
   for (auto i = 2; i <= 9; ++i)
