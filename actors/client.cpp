@@ -30,9 +30,16 @@ client_session* find(self_ptr self, auto predicate) {
 /// What the manager must be told so that it knows this session.
 control::body question(const client_session& x) {
   if (x.lease)
-    return control::adopt{x.lease->session, x.lease->vgpu,   x.lease->epoch,
-                          x.lease->token,   x.specification, x.program,
-                          x.lease->node};
+    return control::adopt{x.lease->session,
+                          x.lease->vgpu,
+                          x.lease->epoch,
+                          x.lease->token,
+                          x.specification,
+                          x.program,
+                          x.lease->node,
+                          x.lease->quota,
+                          x.paused && x.pausing.suspend,
+                          x.paused && x.pausing.hold};
   if (x.resumed)
     return *x.resumed;
   return control::acquire{x.specification, x.program};
@@ -126,6 +133,7 @@ void take(self_ptr self, const control::lease& lease, std::uint64_t request) {
   if (x->lease && lease.epoch <= x->lease->epoch && !resized)
     return;
   x->wakes = x->wakes && resized;
+  x->paused = x->paused && resized;
   x->lease = lease;
   self->send(x->io, std::make_shared<const control::lease>(lease));
 }
@@ -149,11 +157,11 @@ void take(self_ptr self, const control::pause_session& order) {
   auto* x = find(self, [&](const client_session& s) {
     return s.lease && s.lease->session == order.session;
   });
-  if (x != nullptr)
-    self->send(x->io, std::make_shared<const control::pause_session>(order));
-  else
-    send(self, control::paused{order.session, order.epoch,
-                               "its program is gone", 0, 0});
+  if (x == nullptr)
+    return send(self, control::paused{order.session, order.epoch,
+                                      "its program is gone", 0, 0});
+  x->pausing = order;
+  self->send(x->io, std::make_shared<const control::pause_session>(order));
 }
 
 /// News of a session, which changes nothing.
@@ -186,6 +194,9 @@ void take(self_ptr self, const control::envelope& in) {
       if (session.wakes)
         send(self, control::wake_session{session.lease->session});
     }
+  } else if (std::holds_alternative<control::redirect>(in.body)) {
+    // It says welcome when it leads (again), and is asked everything then.
+    self->state.up = false;
   } else
     spdlog::warn("the manager sent a message that no client takes");
 }
@@ -201,11 +212,18 @@ void take(self_ptr self, const link_event& change) {
 /// hear is settled when it is back: the session is adopted, and suspected
 /// again.
 void tell(self_ptr self, const control::body& what) {
-  if (auto* wake = std::get_if<control::wake_session>(&what))
-    if (auto* x = find(self, [&](const client_session& s) {
-          return s.lease && s.lease->session == wake->session;
-        }))
+  auto of = [&](session_id id) {
+    return find(self, [id](const client_session& s) {
+      return s.lease && s.lease->session == id;
+    });
+  };
+  if (auto* wake = std::get_if<control::wake_session>(&what)) {
+    if (auto* x = of(wake->session))
       x->wakes = true;
+  } else if (auto* paused = std::get_if<control::paused>(&what)) {
+    if (auto* x = of(paused->session))
+      x->paused = paused->failure.empty() && x->pausing.epoch == paused->epoch;
+  }
   if (self->state.up)
     send(self, what);
 }

@@ -40,6 +40,10 @@ struct client_session {
   /// Its program called while it was suspended: the manager is told until it
   /// grants a lease anew.
   bool wakes = false;
+  /// Of the last order to take its state; and whether that was done, and
+  /// nothing came of it since.
+  control::pause_session pausing;
+  bool paused = false;
   std::uint64_t request = 0; // the acquire or adopt that waits for its answer
 };
 

@@ -47,10 +47,19 @@ void write(wire::Welcome::Builder to, const welcome& x) {
   to.setIncarnation(x.incarnation);
   to.setBeatEveryMs(x.beat_every_ms);
   to.setLostAfterMs(x.lost_after_ms);
+  to.setTerm(x.term);
 }
 welcome read(wire::Welcome::Reader x) {
-  return {x.getVersion(), text(x.getSoftware()), x.getIncarnation(),
-          x.getBeatEveryMs(), x.getLostAfterMs()};
+  return {x.getVersion(),     text(x.getSoftware()), x.getIncarnation(),
+          x.getBeatEveryMs(), x.getLostAfterMs(),    x.getTerm()};
+}
+
+void write(wire::Redirect::Builder to, const redirect& x) {
+  to.setLeader(to_kj(x.leader));
+  to.setTerm(x.term);
+}
+redirect read(wire::Redirect::Reader x) {
+  return {text(x.getLeader()), x.getTerm()};
 }
 
 void write(wire::RegisterNode::Builder to, const register_node& x) {
@@ -129,6 +138,9 @@ void write(wire::Adopt::Builder to, const adopt& x) {
   write(to.initSpecification(), x.specification);
   write(to.initProgram(), x.program);
   to.setNode(to_kj(x.node));
+  to.setQuota(x.quota);
+  to.setSuspended(x.suspended);
+  to.setHeld(x.held);
 }
 adopt read(wire::Adopt::Reader x) {
   return {{x.getSession()},
@@ -137,7 +149,10 @@ adopt read(wire::Adopt::Reader x) {
           x.getToken(),
           read(x.getSpecification()),
           read(x.getProgram()),
-          text(x.getNode())};
+          text(x.getNode()),
+          x.getQuota(),
+          x.getSuspended(),
+          x.getHeld()};
 }
 
 void write(wire::Suspect::Builder to, const suspect& x) {
@@ -187,9 +202,15 @@ void write(wire::PauseSession::Builder to, const pause_session& x) {
   to.setSession(x.session.value);
   to.setEpoch(x.epoch.value);
   write(to.initLendTo(count(x.lend_to.size())), x.lend_to);
+  to.setSuspend(x.suspend);
+  to.setHold(x.hold);
 }
 pause_session read(wire::PauseSession::Reader x) {
-  return {{x.getSession()}, {x.getEpoch()}, read(x.getLendTo())};
+  return {{x.getSession()},
+          {x.getEpoch()},
+          read(x.getLendTo()),
+          x.getSuspend(),
+          x.getHold()};
 }
 
 void write(wire::Paused::Builder to, const paused& x) {
@@ -435,6 +456,7 @@ struct body_writer {
   void operator()(const worker_prepared& x) {
     write(to.initWorkerPrepared(), x);
   }
+  void operator()(const redirect& x) { write(to.initRedirect(), x); }
 };
 
 body read_body(wire::Envelope::Reader x) {
@@ -517,6 +539,8 @@ body read_body(wire::Envelope::Reader x) {
     return read(x.getPrepareWorker());
   case wire::Envelope::WORKER_PREPARED:
     return read(x.getWorkerPrepared());
+  case wire::Envelope::REDIRECT:
+    return read(x.getRedirect());
   }
   throw bad_value{"a kind of message (" +
                   std::to_string(static_cast<unsigned>(x.which())) +
@@ -527,16 +551,16 @@ body read_body(wire::Envelope::Reader x) {
 
 const char* name_of(const body& what) noexcept {
   static constexpr const char* names[] = {
-      "refusal",      "hello",         "welcome",       "registerNode",
-      "nodeBeat",     "workerStarted", "workerExited",  "beatAck",
-      "startWorker",  "stopWorker",    "acquire",       "adopt",
-      "suspect",      "closeSession",  "report",        "lease",
-      "workerHello",  "workerBeat",    "injectFault",   "statusRequest",
-      "status",       "eventsRequest", "events",        "shutdown",
-      "done",         "setVgpu",       "setPolicy",     "resizeSession",
-      "suspendVgpu",  "resumeVgpu",    "migrateVgpu",   "drainNode",
-      "pauseSession", "paused",        "wakeSession",   "restored",
-      "usageRequest", "prepareWorker", "workerPrepared"};
+      "refusal",      "hello",         "welcome",        "registerNode",
+      "nodeBeat",     "workerStarted", "workerExited",   "beatAck",
+      "startWorker",  "stopWorker",    "acquire",        "adopt",
+      "suspect",      "closeSession",  "report",         "lease",
+      "workerHello",  "workerBeat",    "injectFault",    "statusRequest",
+      "status",       "eventsRequest", "events",         "shutdown",
+      "done",         "setVgpu",       "setPolicy",      "resizeSession",
+      "suspendVgpu",  "resumeVgpu",    "migrateVgpu",    "drainNode",
+      "pauseSession", "paused",        "wakeSession",    "restored",
+      "usageRequest", "prepareWorker", "workerPrepared", "redirect"};
   static_assert(std::size(names) == std::variant_size_v<body>);
   return names[what.index()];
 }

@@ -83,14 +83,33 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
       incarnation_(options_.random()) {
   look_idle();
   find_next_deadline();
-  if (!store_)
-    return;
-  const auto& past = store_->state();
-  last_session_ = past.last_session;
-  last_vgpu_ = past.last_vgpu;
-  events_.restore(past.events);
-  usage_ = past.usage;
-  for (const auto& [id, saved] : past.sessions) {
+  if (store_) {
+    const auto& past = store_->state();
+    last_session_ = past.last_session;
+    last_vgpu_ = past.last_vgpu;
+    events_.restore(past.events);
+    usage_ = past.usage;
+    drained_ = past.drained;
+  }
+  if (options_.right.term != 0)
+    begin_term();
+  if (store_)
+    restore_sessions();
+  if (options_.right.term != 0)
+    emit("manager-leads",
+         options_.endpoint + " leads, term " +
+             std::to_string(options_.right.term) + ", with " +
+             std::to_string(sessions_.size()) + " sessions from its store",
+         {});
+  else if (last_session_ != 0 || events_.last() != 0)
+    emit("manager-restarted",
+         "the manager is back with " + std::to_string(sessions_.size()) +
+             " sessions from its store",
+         {});
+}
+
+void manager_core::restore_sessions() {
+  for (const auto& [id, saved] : store_->state().sessions) {
     auto& x = add_session(saved);
     x.orphan_until = now_ + options_.restart_grace;
     x.retry_at = now_;
@@ -105,11 +124,6 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
     node.expected_until = now_ + options_.node_grace;
     due(node.expected_until);
   }
-  if (last_session_ != 0 || events_.last() != 0)
-    emit("manager-restarted",
-         "the manager is back with " + std::to_string(sessions_.size()) +
-             " sessions from its store",
-         {});
 }
 
 manager_core::~manager_core() {
@@ -201,6 +215,7 @@ void manager_core::handle(const std::string& peer,
       std::chrono::duration_cast<std::chrono::milliseconds>(
           options_.liveness.lost_after)
           .count());
+  back.term = options_.right.term;
   answer(peer, from.request, back);
   if (x.as == role::client)
     client_back(peer, from.from);
@@ -293,6 +308,7 @@ void manager_core::on_gone(const std::string& peer, time_point now) {
   auto entry = peers_.extract(peer);
   if (entry.empty())
     return;
+  std::erase_if(held_, [&](const auto& x) { return x.first == peer; });
   if (entry.mapped().as == role::client)
     client_gone(peer);
   for (auto& [name, node] : nodes_)
@@ -342,6 +358,7 @@ void manager_core::on_tick(time_point now) {
     save_usage();
   look_at_movements();
   reclaim_idle();
+  retry_held();
   retry_waiting();
   look_at_balance();
   serve_waiters();
@@ -397,6 +414,8 @@ void manager_core::find_next_deadline() {
     due(*save_usage_at_);
   if (balance_at_)
     due(*balance_at_);
+  if (!held_.empty())
+    due(started_ + options_.node_grace);
   if (auto when = idle_ones().look_again)
     due(*when);
 }

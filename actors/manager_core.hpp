@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/directory.hpp"
+#include "actors/election.hpp"
 #include "actors/event_log.hpp"
 #include "actors/event_tally.hpp"
 #include "actors/protocol.hpp"
@@ -56,6 +57,9 @@ struct manager_options {
   unsigned first_attempts = 3;
   /// It ends after so long without a client or a session; unset, never.
   std::optional<std::chrono::milliseconds> end_when_idle;
+  /// By what right it leads; that of a manager which is alone, unless it was
+  /// elected.
+  mandate right;
   /// Secret numbers, for tokens and the incarnation.
   std::function<std::uint64_t()> random;
   /// Seconds since 1970.
@@ -84,6 +88,11 @@ public:
   void on_tick(time_point now);
   /// When something is due next, if anything is; at most too early.
   std::optional<time_point> next_deadline() const noexcept { return due_; }
+
+  /// What it would have kept for its successors, where that is not what is.
+  std::optional<etcd::record> to_keep() const;
+  /// That was done.
+  void kept(const etcd::record& x) { options_.right.kept = x; }
 
   /// Whether a command asked it to end.
   bool stopping() const noexcept { return stopping_; }
@@ -117,6 +126,16 @@ private:
     vgpu::epoch epoch;
     double milliseconds = 0;
   };
+
+  void restore_sessions();
+
+  // -- manager_terms.cpp: one leader after another ----------------------------
+  void begin_term();
+  vgpu::epoch epoch_after(vgpu::epoch x) const;
+  status take_numbers(session_record& to);
+  void note_numbers(session_id session, vgpu_id vgpu);
+  bool nodes_may_come() const;
+  void retry_held();
 
   // -- manager_core.cpp: peers and commands -----------------------------------
   void handle(const std::string& peer, const control::envelope& from,
@@ -301,6 +320,9 @@ private:
   std::vector<policy::place> kept_;
   std::unique_ptr<policy::placement_index> index_; // null: to be made anew
   std::optional<policy::cluster_extent> extent_;
+  /// Of a leader whose nodes are still on their way: what cannot be had yet.
+  std::vector<std::pair<std::string, control::envelope>> held_;
+  std::set<std::string> drained_; // nodes that take no sessions
   std::uint64_t last_session_ = 0;
   std::uint64_t last_vgpu_ = 0;
   directory directory_;

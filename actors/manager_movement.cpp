@@ -193,6 +193,10 @@ void manager_core::handle(const std::string& peer,
   if (store_ && node.draining == x.undo)
     store_->save_drained(x.node, !x.undo);
   node.draining = !x.undo;
+  if (x.undo)
+    drained_.erase(x.node);
+  else
+    drained_.insert(x.node);
   cluster_changed();
   answer(peer, from.request, control::done{});
   if (x.undo)
@@ -255,6 +259,8 @@ void manager_core::ask_to_pause(session_record& x) {
   control::pause_session order{x.id, x.epoch, {}};
   if (auto& to = x.moving->target; to && on_one_host(to->node, x.where.node))
     order.lend_to = to->pgpus;
+  order.suspend = x.moving->what == session_movement::kind::suspend;
+  order.hold = x.moving->hold;
   answer(x.client_peer, 0, std::move(order));
 }
 

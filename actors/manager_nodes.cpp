@@ -72,8 +72,7 @@ void manager_core::handle(const std::string& peer,
   node.peer = peer;
   node.seen = {now_, {}};
   node.state = node_record::stage::alive;
-  if (store_)
-    node.draining = store_->state().drained.contains(x.name);
+  node.draining = drained_.contains(x.name);
   cluster_changed();
   due(policy::lost_at(node.seen, options_.liveness));
   if (!was_alive)
@@ -84,6 +83,7 @@ void manager_core::handle(const std::string& peer,
   reconcile(node, x);
   if (from.request != 0)
     answer(peer, from.request, control::done{});
+  retry_held();
   retry_waiting();
 }
 
@@ -138,8 +138,7 @@ void manager_core::reconcile_listed(const node_record& node,
       return fence(name, x.session, x.epoch,
                    "no such session is recorded: its worker is stopped");
     // Its client will come and claim it, or nobody.
-    last_session_ = std::max(last_session_, x.session.value);
-    last_vgpu_ = std::max(last_vgpu_, x.vgpu.value);
+    note_numbers(x.session, x.vgpu);
     unclaimed_[x.session] = {name, x, started_ + options_.restart_grace};
     due(started_ + options_.restart_grace);
     return;
@@ -151,6 +150,9 @@ void manager_core::reconcile_listed(const node_record& node,
                  "its worker on " + name + " has epoch " +
                      std::to_string(x.epoch.value) + ", the lease has " +
                      std::to_string(session.epoch.value));
+  // Its client has the state, and this one ends.
+  if (session.epoch == x.epoch && session.stage == session_stage::suspended)
+    return;
   // Either nothing is new, or the worker is still on its way.
   if (session.epoch == x.epoch &&
       (session.stage == session_stage::running ? session.worker == x.worker

@@ -84,13 +84,17 @@ void manager_core::handle(const std::string& peer,
           : status{fault{CUDA_ERROR_OUT_OF_MEMORY,
                          "the cluster has " + std::to_string(most_sessions) +
                              " sessions, and takes no more"}};
+  if (!admitted && nodes_may_come() && held_.size() < most_sessions) {
+    held_.emplace_back(peer, from);
+    return due(started_ + options_.node_grace);
+  }
+  if (admitted)
+    admitted = take_numbers(fresh);
   if (!admitted) {
     emit("refused",
          printable(x.program.name) + " asked for " + admitted.why().what, {});
     return refuse(peer, from, admitted.why());
   }
-  fresh.id = {++last_session_};
-  fresh.vgpu = {++last_vgpu_};
   fresh.client = from.from;
   fresh.client_peer = peer;
   fresh.request = from.request;
@@ -173,8 +177,10 @@ void manager_core::handle(const std::string& peer,
   auto same_client = session->client == from.from;
   session->client = from.from;
   session->request = from.request;
-  if (x.epoch > session->epoch) {
-    // This manager's store is older than the client's lease.
+  if (x.epoch > session->epoch ||
+      (x.epoch == session->epoch && session->token() == 0)) {
+    // This manager's store is older than the client's lease, or knows of it by
+    // the word of its node alone.
     session->epoch = x.epoch;
     session->tokens[x.epoch.value] = x.token;
   }
@@ -192,7 +198,7 @@ void manager_core::handle(const std::string& peer,
 status manager_core::check_token(const session_record& x,
                                  const control::adopt& claim) {
   auto known = x.tokens.find(claim.epoch.value);
-  if (claim.epoch > x.epoch)
+  if (claim.epoch > x.epoch || (claim.epoch == x.epoch && x.token() == 0))
     return {};
   if (known == x.tokens.end() || known->second != claim.token)
     return fault{CUDA_ERROR_NOT_PERMITTED, "the token for session " +
@@ -226,15 +232,28 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
   fresh.tokens[x.epoch.value] = x.token;
   fresh.spec = x.specification;
   fresh.program = x.program;
+  fresh.client = from.from;
   fresh.had_lease = true;
+  fresh.adopted = true;
   fresh.retry_at = now_;
   fresh.reason = "adopted";
-  last_session_ = std::max(last_session_, x.session.value);
-  last_vgpu_ = std::max(last_vgpu_, x.vgpu.value);
+  // `vgpu set` may have changed it since its program asked for it.
+  fresh.quota = fresh.largest_quota = x.quota;
+  if (x.specification.memory != 0 && x.quota != 0)
+    fresh.spec.memory = x.quota;
+  note_numbers(x.session, x.vgpu);
   auto& session = add_session(std::move(fresh));
-  if (runs) {
+  if (runs && !x.suspended) {
     take_running(session, worker->second.node, worker->second.running);
     unclaimed_.erase(worker);
+  } else if (x.suspended) {
+    // If there is a worker yet, it has been let go.
+    unclaimed_.erase(x.session);
+    session.stage = session_stage::suspended;
+    session.where.node = x.node;
+    session.held = x.held;
+    session.waiting_because =
+        x.held ? "until it is resumed" : "until its next call";
   } else if (young && !alive(x.node)) {
     // Its node will be back, and bring the worker along.
     session.stage = session_stage::starting;
@@ -252,6 +271,11 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
 void manager_core::take_running(session_record& x, const std::string& node,
                                 const control::running_session& running) {
   x.stage = session_stage::running;
+  if (std::exchange(x.adopted, false) && running.share != 0) {
+    x.spec.share = running.share;
+    x.spec.limit = running.limit;
+    x.spec.priority = running.priority;
+  }
   x.epoch = running.epoch;
   x.where = {node, running.pgpus};
   recount(x);
@@ -328,7 +352,7 @@ void manager_core::start(session_record& x, policy::place where) {
   x.stage = session_stage::starting;
   x.where = std::move(where);
   recount(x);
-  ++x.epoch.value;
+  x.epoch = epoch_after(x.epoch);
   x.tokens[x.epoch.value] = options_.random();
   while (x.tokens.size() > tokens_kept)
     x.tokens.erase(x.tokens.begin());

@@ -107,6 +107,8 @@ std::string manager_core::status_json() const {
                    {{"endpoint", options_.endpoint},
                     {"placement", options_.placement_name},
                     {"incarnation", incarnation_},
+                    {"leads", true},
+                    {"term", options_.right.term},
                     {"pid", ::getpid()},
                     {"uptime", uptime},
                     {"events", events_.last()}}},

@@ -45,7 +45,15 @@ struct welcome {
   std::uint64_t incarnation = 0;
   std::uint32_t beat_every_ms = 100;
   std::uint32_t lost_after_ms = 500;
+  std::uint64_t term = 0; // 0: there is one manager, and it leads always
   bool operator==(const welcome&) const = default;
+};
+
+/// Of a manager that does not lead (any more); it says welcome when it does.
+struct redirect {
+  std::string leader; // its endpoint; empty: nobody that is known of
+  std::uint64_t term = 0;
+  bool operator==(const redirect&) const = default;
 };
 
 // -- inventory ----------------------------------------------------------------
@@ -84,6 +92,9 @@ struct running_session {
   std::vector<std::uint32_t> pgpus;
   worker_endpoints worker;
   std::uint32_t pid = 0;
+  double share = 0; // 0: the node does not say
+  double limit = 0;
+  std::int32_t priority = 0;
   bool operator==(const running_session&) const = default;
 };
 
@@ -176,6 +187,9 @@ struct adopt {
   control::specification specification;
   control::program program;
   std::string node;
+  std::uint64_t quota = 0; // of the lease; 0: not known
+  bool suspended = false;  // its state is with this client
+  bool held = false;       // until it is resumed by name
   bool operator==(const adopt&) const = default;
 };
 
@@ -227,6 +241,8 @@ struct pause_session {
   /// Not empty: it goes to these pGPUs of the host it is on, and they may be
   /// handed its memory.
   std::vector<std::uint32_t> lend_to{};
+  bool suspend = false; // no other worker follows before its program calls
+  bool hold = false;    // or before it is resumed by name
   bool operator==(const pause_session&) const = default;
 };
 
@@ -424,15 +440,14 @@ struct done {
   bool operator==(const done&) const = default;
 };
 
-using body =
-    std::variant<refusal, hello, welcome, register_node, node_beat,
-                 worker_started, worker_exited, beat_ack, start_worker,
-                 stop_worker, acquire, adopt, suspect, close_session, event,
-                 lease, worker_hello, worker_beat, inject_fault, status_request,
-                 status_text, events_request, events, shutdown, done, set_vgpu,
-                 set_policy, resize_session, suspend_vgpu, resume_vgpu,
-                 migrate_vgpu, drain_node, pause_session, paused, wake_session,
-                 restored, usage_request, prepare_worker, worker_prepared>;
+using body = std::variant<
+    refusal, hello, welcome, register_node, node_beat, worker_started,
+    worker_exited, beat_ack, start_worker, stop_worker, acquire, adopt, suspect,
+    close_session, event, lease, worker_hello, worker_beat, inject_fault,
+    status_request, status_text, events_request, events, shutdown, done,
+    set_vgpu, set_policy, resize_session, suspend_vgpu, resume_vgpu,
+    migrate_vgpu, drain_node, pause_session, paused, wake_session, restored,
+    usage_request, prepare_worker, worker_prepared, redirect>;
 
 /// One message.
 struct envelope {

@@ -95,6 +95,7 @@ struct session_record {
   bool held = false; // suspended until it is resumed by name
 
   // -- of this manager's life -------------------------------------------------
+  bool adopted = false;    // as its client knows it; its node may know better
   std::string client_peer; // its connection; empty while there is none
   std::optional<time_point> orphan_until;
   std::uint64_t request = 0; // of acquire or adopt, while it waits

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 namespace vgpu {
 
@@ -25,6 +27,9 @@ namespace {
 /// Bytes of growth after which the file is written anew.
 constexpr std::size_t growth = std::size_t{8} << 20;
 constexpr std::size_t checksum_digits = 16;
+/// A manager that was killed may still be on its way out.
+constexpr int lock_tries = 100;
+constexpr std::chrono::milliseconds between_tries{10};
 
 std::string checksum(std::string_view text) {
   char out[checksum_digits + 1];
@@ -53,6 +58,14 @@ void note_drained(std::set<std::string>& in, const std::string& node,
     in.erase(node);
 }
 
+/// Whether the file is still the one that the path leads to.
+bool is_at(int fd, const std::string& path) {
+  struct stat held = {};
+  struct stat there = {};
+  return ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &there) == 0 &&
+         held.st_ino == there.st_ino && held.st_dev == there.st_dev;
+}
+
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     auto n = ::write(fd, bytes.data(), bytes.size());
@@ -69,6 +82,8 @@ bool write_all(int fd, std::string_view bytes) {
 
 result<std::unique_ptr<store>> store::open(std::string path) {
   std::unique_ptr<store> out{new store{std::move(path)}};
+  if (auto locked = out->lock(); !locked)
+    return locked.why();
   if (auto loaded = out->load(); !loaded)
     return loaded.why();
   if (auto written = out->rewrite(); !written)
@@ -79,6 +94,25 @@ result<std::unique_ptr<store>> store::open(std::string path) {
 store::~store() {
   if (fd_ >= 0)
     ::close(fd_);
+}
+
+/// The lock is on the file, and goes on to each that takes its place.
+status store::lock() {
+  for (auto i = 0; i < lock_tries; ++i) {
+    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND, 0600);
+    if (fd_ < 0)
+      return trouble(path_, "open it");
+    auto locked = ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
+    if (locked && is_at(fd_, path_))
+      return {};
+    ::close(std::exchange(fd_, -1));
+    if (!locked)
+      std::this_thread::sleep_for(between_tries);
+  }
+  return fault{CUDA_ERROR_OPERATING_SYSTEM,
+               "store " + path_ +
+                   ": another manager uses it; give each its own --store or "
+                   "--run-dir"};
 }
 
 status store::load() {
@@ -121,6 +155,8 @@ void store::apply(const std::string& line) {
                    what["drained"].at(1));
     } else if (what.contains("usage")) {
       state_.usage.take(what);
+    } else if (what.contains("term")) {
+      state_.term = what["term"];
     } else if (what.contains("last")) {
       state_.last_session =
           std::max<std::uint64_t>(state_.last_session, what["last"].at(0));
@@ -140,6 +176,8 @@ status store::rewrite() {
     return trouble(fresh, "create it");
   std::string all =
       line_of({{"last", {state_.last_session, state_.last_vgpu}}});
+  if (state_.term != 0)
+    all += line_of({{"term", state_.term}});
   for (const auto& [id, record] : state_.sessions)
     all += line_of({{"session", to_json(record)}});
   for (const auto& node : state_.drained)
@@ -148,8 +186,8 @@ status store::rewrite() {
     all += line_of(line);
   for (const auto& event : state_.events)
     all += line_of({{"event", to_json(event)}});
-  if (!write_all(fd, all) || ::fdatasync(fd) != 0 ||
-      ::rename(fresh.c_str(), path_.c_str()) != 0) {
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0 || !write_all(fd, all) ||
+      ::fdatasync(fd) != 0 || ::rename(fresh.c_str(), path_.c_str()) != 0) {
     auto why = trouble(fresh, "write it");
     ::close(fd);
     // Half of it takes room that lines could have.
@@ -207,6 +245,18 @@ void store::save_usage(const json& line) {
 
 void store::save_usage(const usage_book& all) {
   state_.usage = all;
+  if (auto done = rewrite(); !done)
+    spdlog::error("{}", done.why().what);
+}
+
+void store::begin_term(std::uint64_t term,
+                       const std::set<std::string>& drained) {
+  if (state_.term + 1 != term)
+    state_.sessions.clear();
+  // Those of a manager that was alone are all there are.
+  if (state_.term != 0 || term != 1)
+    state_.drained = drained;
+  state_.term = term;
   if (auto done = rewrite(); !done)
     spdlog::error("{}", done.why().what);
 }

@@ -22,6 +22,8 @@ struct saved_state {
   std::deque<control::event> events;
   /// Nodes that take no sessions.
   std::set<std::string> drained;
+  /// Of the leader that wrote it; 0: there is one manager, and it leads always.
+  std::uint64_t term = 0;
   usage_book usage;
   /// Lines that were damaged and left out.
   std::size_t damaged = 0;
@@ -36,8 +38,8 @@ struct saved_state {
 /// has grown much. One thread.
 class store {
 public:
-  /// Reads what is there. Fails when the file cannot be read or written; the
-  /// reason names it.
+  /// Reads what is there, and keeps others from it. Fails when the file cannot
+  /// be read or written, or is another manager's; the reason names it.
   static result<std::unique_ptr<store>> open(std::string path);
 
   ~store();
@@ -53,6 +55,12 @@ public:
   /// A node was drained, or taken back.
   void save_drained(const std::string& node, bool drained);
 
+  /// It is this term's leader that writes from now on. Sessions of an earlier
+  /// term than the one before are forgotten: others have led since, and know
+  /// better. So is which nodes were drained, except by a term before all
+  /// others.
+  void begin_term(std::uint64_t term, const std::set<std::string>& drained);
+
   /// One of the book's lines.
   void save_usage(const nlohmann::json& line);
   /// All of the book, in place of what was.
@@ -61,6 +69,7 @@ public:
 private:
   explicit store(std::string path) : path_(std::move(path)) {}
 
+  status lock();
   status load();
   status rewrite();
   void append(const std::string& line);

@@ -65,8 +65,9 @@ void register_here(self_ptr self) {
       st.opts.name, st.opts.host, st.opts.pid, st.opts.pgpus, {}};
   for (const auto& [id, x] : st.workers)
     if (x.stage != stage::stopping)
-      out.sessions.push_back(
-          {id, x.order.epoch, x.order.vgpu, x.order.pgpus, x.where, x.pid});
+      out.sessions.push_back({id, x.order.epoch, x.order.vgpu, x.order.pgpus,
+                              x.where, x.pid, x.order.share, x.order.limit,
+                              x.order.priority});
   tell_manager(self, std::move(out), registration);
 }
 
@@ -638,6 +639,10 @@ void on_manager(self_ptr self, const control::envelope& in) {
     on_resize(self, *to);
   } else if (auto* rules = std::get_if<control::set_policy>(&body)) {
     on_set_policy(self, *rules);
+  } else if (auto* other = std::get_if<control::redirect>(&body)) {
+    // It is heard of again when it leads.
+    spdlog::info("the manager stands by; leader: {}", printable(other->leader));
+    st.registered = false;
   } else {
     spdlog::warn("the manager sent a {}, which a node does not take",
                  control::name_of(body));

@@ -118,10 +118,14 @@ void write(wire::RunningSession::Builder to, const running_session& x) {
   write(to.initPgpus(count(x.pgpus.size())), x.pgpus);
   write(to.initWorker(), x.worker);
   to.setPid(x.pid);
+  to.setShare(x.share);
+  to.setLimit(x.limit);
+  to.setPriority(x.priority);
 }
 running_session read(wire::RunningSession::Reader x) {
   return {{x.getSession()},   {x.getEpoch()},      {x.getVgpu()},
-          read(x.getPgpus()), read(x.getWorker()), x.getPid()};
+          read(x.getPgpus()), read(x.getWorker()), x.getPid(),
+          x.getShare(),       x.getLimit(),        x.getPriority()};
 }
 
 void write(wire::Usage::Builder to, const usage& x) {

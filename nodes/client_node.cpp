@@ -1,6 +1,7 @@
 // vgpu-client: represents the vGPUs of one host's programs.
 #include "actors/client.hpp"
 #include "actors/guest_server.hpp"
+#include "actors/leader_link.hpp"
 #include "actors/log.hpp"
 #include "actors/system.hpp"
 #include "nodes/descriptor_limit.hpp"
@@ -75,11 +76,16 @@ int run(const options& given) {
   caf::actor_system system{config};
   zmq::context_t zmq;
   link_options to_manager;
-  to_manager.endpoint = manager ? *manager : default_endpoint();
   to_manager.name = name;
   to_manager.greeting =
       control::hello{.software = "vgpu-client", .as = control::role::client};
-  auto link = spawn_link(system, zmq, to_manager);
+  auto endpoints = manager ? *manager : default_endpoint();
+  if (auto good = check_endpoints(endpoints); !good) {
+    std::cerr << "vgpu-client: " << good.why().what << '\n';
+    return 2;
+  }
+  auto link =
+      spawn_leader_link(system, zmq, split_endpoints(endpoints), to_manager);
   if (!link) {
     std::cerr << "vgpu-client: " << link.why().what << '\n';
     return 2;
@@ -119,8 +125,9 @@ int main(int argc, char** argv) {
   options given;
   app.add_option(
          "--manager", given.manager,
-         "Endpoint of the manager (default: the one of `vgpu up`, or else one "
-         "of its own, with a node, as long as it is used)")
+         "Endpoint of the manager, or several with commas between (default: "
+         "the one of `vgpu up`, or else one of its own, with a node, as long "
+         "as it is used)")
       ->envname("VGPU_MANAGER");
   app.add_option("--transport", given.transport,
                  "How calls reach workers: mapped (shared memory), forwarded "

@@ -1,5 +1,7 @@
 #include "nodes/command_client.hpp"
 
+#include "actors/leader_link.hpp"
+#include "actors/printable.hpp"
 #include "nodes/paths.hpp"
 
 #include <unistd.h>
@@ -14,9 +16,20 @@ namespace {
 
 fault unreachable(const std::string& endpoint) {
   return {CUDA_ERROR_SYSTEM_NOT_READY,
-          "no manager answers at " + endpoint +
+          (endpoint.find(',') == endpoint.npos
+               ? "no manager answers at "
+               : "no manager that leads answers at any of ") +
+              endpoint +
               "; check that it runs (`vgpu up`, or vgpu-manager) and that "
               "VGPU_MANAGER or --manager names it"};
+}
+
+fault stands_by(const std::string& endpoint, const std::string& leader) {
+  return {CUDA_ERROR_SYSTEM_NOT_READY,
+          "the manager at " + endpoint + " stands by, and " +
+              printable(leader) +
+              " leads; name both in VGPU_MANAGER or --manager, with a comma "
+              "between"};
 }
 
 } // namespace
@@ -38,7 +51,7 @@ command_client::~command_client() {
 result<std::unique_ptr<command_client>>
 command_client::connect(const std::string& endpoint, milliseconds patience,
                         milliseconds absence) {
-  if (auto good = check_endpoint(endpoint); !good)
+  if (auto good = check_endpoints(endpoint); !good)
     return good.why();
   std::unique_ptr<command_client> out{new command_client{endpoint}};
   if (auto opened = out->open(patience, absence); !opened)
@@ -48,12 +61,12 @@ command_client::connect(const std::string& endpoint, milliseconds patience,
 
 status command_client::open(milliseconds patience, milliseconds absence) {
   link_options options;
-  options.endpoint = endpoint_;
   options.name = name_;
   options.greeting =
       control::hello{control::oldest_version, control::protocol_version, "vgpu",
                      control::role::command};
-  auto link = spawn_link(system_, zmq_, options);
+  auto link =
+      spawn_leader_link(system_, zmq_, split_endpoints(endpoint_), options);
   if (!link)
     return link.why();
   link_ = link->actor;
@@ -64,12 +77,18 @@ status command_client::open(milliseconds patience, milliseconds absence) {
   while (!done && steady_clock::now() < until)
     self_->receive(
         [&](const incoming_ptr& in) {
-          if (std::holds_alternative<control::welcome>(in->what.body))
+          if (auto* yes = std::get_if<control::welcome>(&in->what.body)) {
+            term_ = yes->term;
             done = status{};
-          else if (auto* no = std::get_if<control::refusal>(&in->what.body))
+          } else if (auto* no = std::get_if<control::refusal>(&in->what.body))
             done = status{
                 fault{CUDA_ERROR_NOT_PERMITTED, "the manager at " + endpoint_ +
                                                     " refuses: " + no->reason}};
+          // One that was named alone. A leader is waited for where there is
+          // none.
+          else if (auto* other = std::get_if<control::redirect>(&in->what.body);
+                   other != nullptr && !other->leader.empty())
+            done = status{stands_by(endpoint_, other->leader)};
         },
         [&](const link_event_ptr& event) {
           // One that is being restarted is back soon.

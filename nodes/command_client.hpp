@@ -29,6 +29,9 @@ public:
   /// Asks, and waits for the answer; a refusal is a fault.
   result<control::body> ask(control::body what, milliseconds patience);
 
+  /// Of the manager's lead; 0 where there is one alone.
+  std::uint64_t term() const noexcept { return term_; }
+
 private:
   explicit command_client(std::string endpoint);
 
@@ -42,6 +45,7 @@ private:
   caf::scoped_actor self_;
   caf::actor link_;
   std::uint64_t last_request_ = 0;
+  std::uint64_t term_ = 0;
 };
 
 } // namespace vgpu

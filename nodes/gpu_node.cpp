@@ -1,5 +1,6 @@
 // vgpu-node: offers this host's pGPUs to a cluster.
 #include "actors/host.hpp"
+#include "actors/leader_link.hpp"
 #include "actors/log.hpp"
 #include "actors/supervisor.hpp"
 #include "actors/system.hpp"
@@ -38,8 +39,8 @@ void describe(CLI::App& app, options& x) {
                   "the manager and runs a\nworker process for each session "
                   "that is placed here.");
   app.add_option("--manager", x.manager,
-                 "the manager's endpoint (default: $VGPU_MANAGER, or the one "
-                 "in the run directory)");
+                 "the manager's endpoint, or several with commas between "
+                 "(default: $VGPU_MANAGER, or the one in the run directory)");
   app.add_option("--name", x.inventory.node, "this node's name")->required();
   app.add_option("--device", x.inventory.device, "cpu, nvidia or auto")
       ->check(CLI::IsMember({"cpu", "nvidia", "auto"}))
@@ -101,7 +102,6 @@ supervisor_options options_of(const options& x,
 
 link_options manager_side(const options& x) {
   link_options out;
-  out.endpoint = x.manager;
   out.name = "node/" + x.inventory.node;
   out.greeting =
       control::hello{control::oldest_version, control::protocol_version,
@@ -140,7 +140,7 @@ int serve(options x) {
   if (!good_name(x.inventory.node))
     return complain("--name '" + x.inventory.node +
                     "': write 1 to 32 letters, digits, - or _");
-  if (auto good = check_endpoint(x.manager); !good)
+  if (auto good = check_endpoints(x.manager); !good)
     return complain("--manager: " + good.why().what);
   auto memory = parse_size(x.memory);
   if (!memory)
@@ -161,7 +161,8 @@ int serve(options x) {
   zmq::context_t zmq;
   system_config config;
   caf::actor_system system{config};
-  auto up = spawn_link(system, zmq, manager_side(x));
+  auto up = spawn_leader_link(system, zmq, split_endpoints(x.manager),
+                              manager_side(x));
   auto down = spawn_link(system, zmq, worker_side(what));
   for (auto* each : {&up, &down})
     if (!*each) {

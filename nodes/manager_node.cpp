@@ -4,6 +4,7 @@
 #include "actors/system.hpp"
 #include "nodes/balance_option.hpp"
 #include "nodes/daemon.hpp"
+#include "nodes/etcd_client.hpp"
 #include "nodes/metrics.hpp"
 #include "nodes/paths.hpp"
 #include "nodes/placement_option.hpp"
@@ -29,6 +30,9 @@ struct options {
   std::string metrics;
   std::string balance;
   std::string placement;
+  std::string etcd;
+  std::int64_t lease_s = 2;
+  std::string etcd_prefix = "/vgpu/";
   daemon_ties ties;
 };
 
@@ -66,12 +70,39 @@ void describe(CLI::App& app, options& x) {
                  "milliseconds without a program after which it ends "
                  "(default: never)")
       ->check(CLI::Range(0, 86'400'000));
+  app.add_option(
+         "--etcd", x.etcd,
+         "one of several managers, of which one leads: where they agree "
+         "on it, http://HOST:PORT[,http://HOST:PORT...]")
+      ->check([](const std::string& text) {
+        auto good = parse_etcd_members(text);
+        return good ? std::string{} : good.why().what;
+      });
+  auto* lease =
+      app.add_option("--lease", x.lease_s,
+                     "seconds of silence after which another may lead")
+          ->check(CLI::Range(2, 60))
+          ->capture_default_str();
+  auto* prefix = app.add_option("--etcd-prefix", x.etcd_prefix,
+                                "what its keys in etcd begin with: one for "
+                                "each cluster")
+                     ->check([](const std::string& text) {
+                       return text.empty() || text.size() > 200
+                                  ? "give 1 to 200 bytes"
+                                  : std::string{};
+                     })
+                     ->capture_default_str();
+  for (auto* option : {lease, prefix})
+    option->needs("--etcd");
   describe_balance(app, x.balance);
   describe_placement(app, x.placement);
   describe_metrics(app, x.metrics);
   describe(app, x.ties);
   app.footer("Example, for nodes on other hosts:\n"
              "  vgpu-manager --listen tcp://10.0.0.1:7070\n"
+             "One of two, on different hosts:\n"
+             "  vgpu-manager --listen tcp://10.0.0.1:7070 --etcd "
+             "http://10.0.0.9:2379\n"
              "VGPU_LOG=error|warn|info|debug chooses what it logs to stderr.\n"
              "It ends, in order, at SIGTERM or SIGINT.");
 }
@@ -96,6 +127,19 @@ manager_options options_of(const options& x, const std::string& endpoint,
   out.random = random_number;
   out.wall_time = wall_time;
   return out;
+}
+
+caf::actor spawn_manager(caf::actor_system& system, const options& x,
+                         manager_options what, std::shared_ptr<store> kept,
+                         const caf::actor& link) {
+  if (x.etcd.empty())
+    return system.spawn(manager, std::move(what), std::move(kept), link);
+  candidacy how;
+  how.election.endpoint = what.endpoint;
+  how.election.lease = std::chrono::seconds{x.lease_s};
+  how.etcd = make_etcd_client(*parse_etcd_members(x.etcd), x.etcd_prefix);
+  return system.spawn(manager_candidate, std::move(what), std::move(kept), link,
+                      std::move(how));
 }
 
 int complain(const std::string& what) {
@@ -136,8 +180,9 @@ int serve(options x) {
   if (!link)
     return complain(link.why().what);
   auto brain =
-      system.spawn(manager, options_of(x, link->endpoint, *placement),
-                   std::shared_ptr<store>{std::move(*kept)}, link->actor);
+      spawn_manager(system, x, options_of(x, link->endpoint, *placement),
+                    std::shared_ptr<store>{std::move(*kept)}, link->actor);
+  loop.on_signal([&brain] { caf::anon_send(brain, manager_resign{}); });
   caf::anon_send(link->actor, brain);
   // Held: nobody else does, and CAF ends what nobody can reach.
   auto guard = system.spawn(end_watch, brain, &loop, [&loop] { loop.stop(); });

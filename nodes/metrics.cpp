@@ -134,9 +134,12 @@ void describe_status(families& to, const json& status) {
   for (const auto& [state, count] : sessions)
     to.gauge("vgpu_sessions", "Sessions by their state; waiting is the queue.",
              {{"state", state}}, count);
-  if (auto manager = status.find("manager"); manager != status.end())
+  if (auto manager = status.find("manager"); manager != status.end()) {
+    to.gauge("vgpu_manager_leads", "1 if it leads, 0 if it stands by.", {},
+             manager->value("leads", true) ? 1 : 0);
     to.gauge("vgpu_manager_uptime_seconds", "Since the manager started.", {},
              manager->at("uptime").get<double>());
+  }
 }
 
 void describe_events(families& to, const event_tally& events) {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view ipc = "ipc://";
 constexpr std::string_view tcp = "tcp://";
+constexpr std::size_t most_endpoints = 8;
 
 std::filesystem::path program_dir() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
@@ -76,6 +77,35 @@ status check_endpoint(const std::string& endpoint) {
     return fail("it has no host and port");
   if (!is_port(rest.substr(colon + 1)))
     return fail("its port is no number from 0 to 65535");
+  return {};
+}
+
+std::vector<std::string> split_endpoints(const std::string& list) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    auto end = std::min(list.find(',', begin), list.size());
+    out.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+status check_endpoints(const std::string& list) {
+  auto fail = [](const std::string& what) {
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 what + "; write an endpoint, or those of several managers "
+                        "with commas between"};
+  };
+  auto all = split_endpoints(list);
+  if (all.size() > most_endpoints)
+    return fail(std::to_string(all.size()) + " endpoints are more than " +
+                std::to_string(most_endpoints));
+  for (auto i = all.begin(); i != all.end(); ++i) {
+    if (auto good = check_endpoint(*i); !good)
+      return good;
+    if (std::find(all.begin(), i, *i) != i)
+      return fail("endpoint '" + *i + "' is named twice");
+  }
   return {};
 }
 

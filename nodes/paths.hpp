@@ -4,6 +4,7 @@
 #include "schema/fault.hpp"
 
 #include <string>
+#include <vector>
 
 namespace vgpu {
 
@@ -19,5 +20,11 @@ bool somebody_listens(const std::string& endpoint);
 
 /// Nothing, or what is wrong with how an endpoint is written.
 status check_endpoint(const std::string& endpoint);
+
+/// The endpoints of a list with commas.
+std::vector<std::string> split_endpoints(const std::string& list);
+
+/// Nothing, or what is wrong with a list of one or several managers' endpoints.
+status check_endpoints(const std::string& list);
 
 } // namespace vgpu

@@ -25,10 +25,10 @@ void target::add_to(CLI::App& app) {
   app.add_option("--run-dir", run_dir, "the cluster's run directory")
       ->capture_default_str();
   app.add_option("--manager", manager,
-                 "the manager's endpoint (default: $VGPU_MANAGER, or the one "
-                 "in the run directory)")
+                 "the manager's endpoint, or several with commas between "
+                 "(default: $VGPU_MANAGER, or the one in the run directory)")
       ->check([](const std::string& x) {
-        auto good = check_endpoint(x);
+        auto good = check_endpoints(x);
         return good ? std::string{} : good.why().what;
       });
 }

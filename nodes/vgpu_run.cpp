@@ -119,7 +119,11 @@ std::optional<failure> check_with_manager(const std::string& endpoint,
     return failure{status.why().what, no_manager};
   auto all = json::parse(std::get<control::status_text>(*status).json);
   auto admitted = policy::admit(view_of(all), what);
-  if (!admitted)
+  // Of one that has just begun to lead, the nodes may be on their way.
+  const auto& leader = all.at("manager");
+  auto young =
+      leader.value("term", 0u) != 0 && leader.at("uptime").get<double>() < 2.0;
+  if (!admitted && !young)
     return failure{"cannot give " + admitted.why().what};
   return {};
 }
@@ -305,7 +309,7 @@ int run(run_options& x) {
       named.empty() && variable != nullptr)
     named = variable;
   if (!named.empty())
-    if (auto good = check_endpoint(named); !good)
+    if (auto good = check_endpoints(named); !good)
       return complain(run_name, good.why().what, wrong_usage);
   if (named.empty() && somebody_listens(endpoint_in(x.run_dir)))
     named = endpoint_in(x.run_dir);
@@ -343,8 +347,8 @@ void add_run_command(CLI::App& app, job& todo,
   sub->add_option("--run-dir", x->run_dir, "the cluster's run directory")
       ->capture_default_str();
   sub->add_option("--manager", x->manager,
-                  "the manager's endpoint (default: $VGPU_MANAGER, or the one "
-                  "in the run directory)");
+                  "the manager's endpoint, or several with commas between "
+                  "(default: $VGPU_MANAGER, or the one in the run directory)");
   sub->add_option("--device", x->device,
                   "without a cluster: cpu, nvidia or auto")
       ->check(CLI::IsMember({"cpu", "nvidia", "auto"}))

@@ -25,6 +25,7 @@ struct show_options {
   bool as_json = false;
   bool follow = false;
   std::uint64_t after = 0;
+  double since = 0; // of what happened before, all was shown
 
   std::string endpoint() const { return where.endpoint(); }
 };
@@ -77,8 +78,10 @@ int status(const show_options& x) {
     return succeeded;
   }
   auto all = json::parse(answer);
-  std::cout << "manager at " << text_of(all["manager"]["endpoint"])
-            << "  process " << all["manager"]["pid"] << "  up "
+  std::cout << "manager at " << text_of(all["manager"]["endpoint"]);
+  if (all["manager"].value("term", 0u) != 0)
+    std::cout << "  leads, term " << all["manager"]["term"];
+  std::cout << "  process " << all["manager"]["pid"] << "  up "
             << static_cast<std::uint64_t>(
                    all["manager"]["uptime"].get<double>())
             << " s\n";
@@ -124,7 +127,8 @@ void print(const control::event& x, bool as_json) {
 
 /// Prints from one connection until it ends (a fault) or, unless they are to
 /// be followed, there are no more.
-vgpu::status print_events(command_client& manager, show_options& x) {
+vgpu::status print_events(command_client& manager, show_options& x,
+                          double& last) {
   for (;;) {
     auto got =
         manager.ask(control::events_request{x.after, x.follow ? wait_ms : 0},
@@ -133,8 +137,11 @@ vgpu::status print_events(command_client& manager, show_options& x) {
       return got.why();
     const auto& list = std::get<control::events>(*got).list;
     for (const auto& event : list) {
-      print(event, x.as_json);
       x.after = event.number;
+      if (event.time < x.since)
+        continue;
+      print(event, x.as_json);
+      last = event.time;
     }
     std::cout.flush();
     if (list.empty() && !x.follow)
@@ -146,15 +153,22 @@ int events(show_options x) {
   auto manager = command_client::connect(x.endpoint(), patience);
   if (!manager)
     return complain("events", manager.why());
-  auto done = print_events(**manager, x);
-  // A manager that is restarted is waited for.
+  auto last = 0.0;
+  auto done = print_events(**manager, x, last);
+  // A manager that is restarted is waited for; another that leads has numbers
+  // of its own, and perhaps a past.
   while (!done && x.follow) {
+    auto term = (*manager)->term();
     manager->reset();
     manager = command_client::connect(x.endpoint(), milliseconds{wait_ms},
                                       milliseconds{wait_ms});
     if (!manager)
       return complain("events", manager.why());
-    done = print_events(**manager, x);
+    if ((*manager)->term() != term) {
+      x.after = 0;
+      x.since = last;
+    }
+    done = print_events(**manager, x, last);
   }
   return done ? succeeded : complain("events", done.why());
 }

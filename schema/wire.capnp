@@ -90,6 +90,9 @@ struct Envelope {
     prepareWorker @40 :PrepareWorker;
     # worker -> node -> manager
     workerPrepared @41 :WorkerPrepared;
+
+    # manager -> whoever said hello, in place of welcome, or later
+    redirect @42 :Redirect;
   }
 }
 
@@ -123,6 +126,15 @@ struct Welcome {
   # Of the manager: a peer that sees another one registers again.
   beatEveryMs @3 :UInt32;
   lostAfterMs @4 :UInt32;
+  term @5 :UInt64;
+  # Grows with each manager that leads; who has been welcomed in a later one
+  # listens to no earlier one. Zero: there is one manager, and it leads always.
+}
+struct Redirect {
+  # This manager does not lead (any more). It says welcome when it does.
+  leader @0 :Text;
+  # The endpoint of who does; empty: nobody that is known of.
+  term @1 :UInt64;
 }
 
 # -- inventory ------------------------------------------------------------------
@@ -158,6 +170,11 @@ struct RunningSession {
   pgpus @3 :List(UInt32);
   worker @4 :WorkerEndpoints;
   pid @5 :UInt32;
+  share @6 :Float64;
+  limit @7 :Float64;
+  priority @8 :Int32;
+  # What it has of the compute, as the node was told last; a share of zero: the
+  # node does not say.
 }
 struct RegisterNode {
   name @0 :Text;
@@ -304,6 +321,12 @@ struct Adopt {
   specification @4 :Specification;
   program @5 :Program;
   node @6 :Text;
+  quota @7 :UInt64;
+  # Of the lease; zero: not known.
+  suspended @8 :Bool;
+  # Its state is with this client, and no worker serves it.
+  held @9 :Bool;
+  # Until it is resumed by name.
 }
 struct Suspect {
   # The worker of this epoch does not answer its client.
@@ -343,6 +366,10 @@ struct PauseSession {
   lendTo @2 :List(UInt32);
   # Where it is taken up on the same host: the pGPUs that may be handed its
   # memory, one for each of its devices.
+  suspend @3 :Bool;
+  # No other worker is to follow before the program calls, or
+  hold @4 :Bool;
+  # before it is resumed by name.
 }
 struct Paused {
   # The answer to pauseSession.

@@ -24,11 +24,11 @@ esac
 packages=(
   build-essential cmake ninja-build pkg-config ccache git
   capnproto libcapnp-dev libcaf-dev libzmq3-dev cppzmq-dev
-  libboost-test-dev libcli11-dev libspdlog-dev nlohmann-json3-dev
+  libboost-dev libboost-test-dev libcli11-dev libspdlog-dev nlohmann-json3-dev
   libzstd-dev liblz4-dev libxxhash-dev libbenchmark-dev libpng-dev
   prometheus-cpp-dev libtoml11-dev
   clang clang-format clang-tidy libclang-rt-14-dev
-  iproute2 jq
+  iproute2 jq etcd-server
 )
 
 is_installed() {

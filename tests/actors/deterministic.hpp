@@ -69,6 +69,12 @@ public:
     }
   }
 
+  /// Time passes while nobody does anything, as where a process is frozen: what
+  /// is in a mailbox is handled after it, and timers that are due besides.
+  void leap(caf::timespan span) { scheduler_.advance_time(span); }
+
+  caf::actor_clock::time_point now() { return scheduler_.clock().now(); }
+
   template <class... Ts>
   void tell(const caf::actor& who, Ts&&... xs) {
     caf::anon_send(who, std::forward<Ts>(xs)...);

@@ -209,6 +209,46 @@ BOOST_AUTO_TEST_CASE(a_path_that_cannot_be_written_is_named) {
   BOOST_TEST(got.why().what.find("/none/store") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(another_manager_is_kept_from_it) {
+  auto mine = open();
+  // Also from a file that took the first one's place.
+  mine->begin_term(1, {});
+  auto other = store::open(path);
+  BOOST_REQUIRE(!other.ok());
+  BOOST_TEST(other.why().what.find("another manager") != std::string::npos);
+  mine.reset();
+  BOOST_TEST(store::open(path).ok());
+}
+
+BOOST_AUTO_TEST_CASE(what_others_made_old_is_forgotten) {
+  session_record x;
+  x.id = {5};
+  x.vgpu = {6};
+  auto mine = open();
+  mine->save(x);
+  mine->save_drained("a", true);
+  // It was alone, and is the first of several.
+  mine->begin_term(1, {});
+  BOOST_TEST(mine->state().sessions.size() == 1u);
+  BOOST_TEST(mine->state().drained.contains("a"));
+  mine.reset();
+  mine = open();
+  BOOST_TEST(mine->state().term == 1u);
+  // Again, and nobody in between.
+  mine->begin_term(2, {"b"});
+  BOOST_TEST(mine->state().sessions.size() == 1u);
+  BOOST_TEST((mine->state().drained == std::set<std::string>{"b"}));
+  // Somebody.
+  mine->begin_term(4, {});
+  BOOST_TEST(mine->state().sessions.empty());
+  mine.reset();
+  mine = open();
+  BOOST_TEST(mine->state().sessions.empty());
+  BOOST_TEST(mine->state().drained.empty());
+  BOOST_TEST(mine->state().last_session == 5u);
+  BOOST_TEST(mine->state().last_vgpu == 6u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(directories)

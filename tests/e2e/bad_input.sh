@@ -229,7 +229,8 @@ case_endpoints() {
   local endpoint
   for endpoint in nonsense tcp:// tcp://host tcp://host: tcp://:5 \
     tcp://host:99999 tcp://host:port udp://host:1 ipc:// \
-    "ipc:///$(printf 'x%.0s' {1..150})" "tcp://a b:1" $'tcp://\n:1'; do
+    "ipc:///$(printf 'x%.0s' {1..150})" "tcp://a b:1" $'tcp://\n:1' \
+    tcp://127.0.0.1:1,nonsense tcp://127.0.0.1:1, ; do
     expect 2 "$vgpu" run --manager "$endpoint" -- "$guest" exit 0
     told_briefly "endpoint"
     VGPU_MANAGER=$endpoint expect 2 "$vgpu" run -- "$guest" exit 0
@@ -246,6 +247,16 @@ case_endpoints() {
       --device cpu --manager "$endpoint"
     told_briefly "endpoint"
   done
+  local etcd
+  for etcd in nonsense http://h http://h:0 https://h:1 http://h:1, http:///; do
+    expect 2 "$build/bin/vgpu-manager" --run-dir "$work/run" --etcd "$etcd"
+    told_briefly "--etcd"
+  done
+  expect 2 "$build/bin/vgpu-manager" --run-dir "$work/run" \
+    --etcd http://127.0.0.1:1 --lease 1
+  told_briefly "--lease"
+  expect 2 "$build/bin/vgpu-manager" --run-dir "$work/run" --lease 3
+  told_briefly "--lease.*--etcd"
   # Past `vgpu run`, the client takes some seconds to give up.
   for endpoint in nonsense tcp://host:99999; do
     VGPU_MANAGER=$endpoint LD_LIBRARY_PATH=$build/lib expect 9 "$guest" exit 0
@@ -254,7 +265,8 @@ case_endpoints() {
   rmdir "$work/run" 2>/dev/null || true
   check_leaks
   # Well-formed, and nobody there.
-  for endpoint in tcp://127.0.0.1:1 "ipc://$work/none.sock"; do
+  for endpoint in tcp://127.0.0.1:1 "ipc://$work/none.sock" \
+    tcp://127.0.0.1:1,tcp://127.0.0.1:2; do
     expect 3 "$vgpu" run --manager "$endpoint" -- "$guest" exit 0
     told_briefly "manager.*$endpoint|$endpoint.*manager"
     VGPU_MANAGER=$endpoint expect 3 "$vgpu" run -- "$guest" exit 0

@@ -535,4 +535,21 @@ BOOST_AUTO_TEST_CASE(endpoints_are_checked) {
     BOOST_TEST(!check_endpoint(bad).ok(), bad);
 }
 
+BOOST_AUTO_TEST_CASE(so_are_those_of_several_managers) {
+  for (auto good : {"tcp://h:1", "tcp://h:1,tcp://g:1", "ipc:///x,tcp://h:1"})
+    BOOST_TEST(check_endpoints(good).ok(), good);
+  for (auto bad :
+       {"", ",", "tcp://h:1,", ",tcp://h:1", "tcp://h:1,,tcp://g:1",
+        "tcp://h:1, tcp://g:1", "tcp://h:1,x", "tcp://h:1,tcp://h:1"})
+    BOOST_TEST(!check_endpoints(bad).ok(), bad);
+  std::string many = "tcp://h:1";
+  for (auto i = 2; i <= 9; ++i)
+    many += ",tcp://h:" + std::to_string(i);
+  BOOST_TEST(!check_endpoints(many).ok());
+  auto why = check_endpoints("tcp://h:1,tcp://g:x").why().what;
+  BOOST_TEST(why.find("'tcp://g:x'") != why.npos, why);
+  BOOST_TEST((split_endpoints("tcp://h:1,ipc:///x") ==
+              std::vector<std::string>{"tcp://h:1", "ipc:///x"}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,344 @@
+#!/usr/bin/env bash
+# Two managers and a real etcd: one leads, and the other when that one is gone.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'EOT'
+usage: leaders.sh BUILD CASE
+
+  kill    the leader is killed while a program runs; then the program's node
+  freeze  the leader is frozen, and wakes up when another leads
+  cut     the leader's link is cut, and comes back when another leads
+  held    the leader is killed while a vGPU is suspended until it is resumed
+  leave   the leader is told to end: another leads at once
+  etcd    etcd does not answer for a moment, and for longer
+EOT
+}
+
+begin_case 2 "$@"
+[[ $(type -P etcd) ]] || skip "no etcd (Debian's etcd-server)"
+# Long enough for another to lead while it runs.
+arguments=(1000 96 20 200)
+takeover_within=3000
+
+# -- the cluster --------------------------------------------------------------
+
+declare -A pid_of=() endpoint_of=()
+# Where programs run.
+as_program=()
+
+# etcd cannot be told to take any free port.
+start_etcd() {
+  local attempt peer_port
+  for attempt in 1 2 3 4 5; do
+    etcd_port=$((20000 + RANDOM % 12000)) peer_port=$((etcd_port + 1))
+    mkdir -m 700 "$work/etcd"
+    etcd --data-dir "$work/etcd/data" --logger zap --log-outputs stderr \
+      --listen-client-urls "http://127.0.0.1:$etcd_port" \
+      --advertise-client-urls "http://127.0.0.1:$etcd_port" \
+      --listen-peer-urls "http://127.0.0.1:$peer_port" \
+      --initial-advertise-peer-urls "http://127.0.0.1:$peer_port" \
+      --initial-cluster "default=http://127.0.0.1:$peer_port" \
+      </dev/null >"$work/out/etcd" 2>&1 &
+    pid_of[etcd]=$!
+    until_true 10 etcd_tells 'serving .*client traffic|address already in use' ||
+      fail "etcd does not come up"
+    etcd_tells 'address already in use' || return 0
+    say "etcd did not get ports $etcd_port and $peer_port (try $attempt)"
+    wait "${pid_of[etcd]}" || true
+    rm -rf -- "$work/etcd"
+  done
+  fail "etcd does not start: $(tail -n 3 "$work/out/etcd")"
+}
+
+etcd_tells() { grep -qE "$1" "$work/out/etcd"; }
+
+start_manager() { # NAME
+  mkdir -m 700 "$work/$1"
+  mkfifo "$work/tmp/ready"
+  VGPU_LOG=info "$build/bin/vgpu-manager" --listen 'tcp://127.0.0.1:*' \
+    --run-dir "$work/$1" --etcd "http://127.0.0.1:$etcd_port" --ready-fd 9 \
+    </dev/null >>"$work/out/manager-$1" 2>&1 9>"$work/tmp/ready" &
+  pid_of[$1]=$!
+  read -r "endpoint_of[$1]" <"$work/tmp/ready" || fail "no manager $1"
+  rm -- "$work/tmp/ready"
+}
+
+start_node() { # NAME
+  mkdir -m 700 "$work/$1"
+  "$build/bin/vgpu-node" --name "$1" --manager "$VGPU_MANAGER" --device cpu \
+    --run-dir "$work/$1" </dev/null >>"$work/out/node-$1" 2>&1 &
+  pid_of[$1]=$!
+}
+
+start_all() {
+  start_etcd
+  start_manager x
+  start_manager y
+  export VGPU_MANAGER=${endpoint_of[x]},${endpoint_of[y]}
+  start_node a
+  start_node b
+  until_true 10 status_is '[.nodes[] | select(.state == "alive")] | length == 2' ||
+    fail "the nodes do not join"
+}
+
+stop_all() {
+  local name
+  for name in a b x y etcd; do
+    # Who was killed could not clean up.
+    if kill -TERM "${pid_of[$name]}" 2>/dev/null && [[ $name != etcd ]]; then
+      wait "${pid_of[$name]}" || fail "$name ended with $?"
+      find "$work/$name" -mindepth 1 ! -name manager.store >"$work/out/left"
+      [[ ! -s $work/out/left ]] || fail "$name leaves $(<"$work/out/left")"
+    fi
+    wait "${pid_of[$name]}" 2>/dev/null || true
+    rm -rf -- "${work:?}/$name"
+  done
+  unset VGPU_MANAGER
+}
+
+# Each on a host of its own (network.sh), in place of the above.
+use_hosts() {
+  hosts+=(second etcd)
+  declare -gA host_of=([x]=manager [y]=second)
+  start_all() { start_all_hosts; }
+  stop_all() { stop_all_hosts; }
+}
+
+start_all_hosts() {
+  local host name number=1 etcd=http://10.99.0.6:2379
+  make_network
+  for host in "${hosts[@]}"; do mkdir -m 700 "$work/$host"; done
+  on etcd etcd --data-dir "$work/etcd/data" --logger zap --log-outputs stderr \
+    --listen-client-urls "$etcd" --advertise-client-urls "$etcd" \
+    </dev/null >"$work/out/etcd" 2>&1 &
+  pid_of[etcd]=$!
+  until_true 10 etcd_tells 'serving .*client traffic' ||
+    fail "etcd does not come up"
+  for name in x y; do
+    endpoint_of[$name]=tcp://10.99.0.$number:7070
+    VGPU_LOG=info on "${host_of[$name]}" "$build/bin/vgpu-manager" \
+      --listen "${endpoint_of[$name]}" --etcd "$etcd" \
+      </dev/null >>"$work/out/manager-$name" 2>&1 &
+    pid_of[$name]=$!
+    number=5
+  done
+  export VGPU_MANAGER=${endpoint_of[x]},${endpoint_of[y]}
+  # shellcheck disable=SC2034 # start_node (network.sh) takes it
+  manager_endpoint=$VGPU_MANAGER
+  at_manager=(ip netns exec "$net-program")
+  as_program=(env "XDG_RUNTIME_DIR=$work/program" "${at_manager[@]}")
+  start_node a 2
+  start_node b 3
+  until_true 10 status_is '[.nodes[] | select(.state == "alive")] | length == 2' ||
+    fail "the nodes do not join"
+}
+
+stop_all_hosts() {
+  local pid
+  for pid in "${pid_on[@]}" "${pid_of[x]}" "${pid_of[y]}" "${pid_of[etcd]}"; do
+    kill -TERM "$pid" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
+  done
+  local host
+  for host in "${hosts[@]}"; do rm -rf -- "${work:?}/$host"; done
+  unset VGPU_MANAGER
+}
+
+# -- who leads ----------------------------------------------------------------
+
+# Who is where; a worker's process, too, as it must not have changed.
+picture() {
+  status '{nodes: [.nodes[] | {name, pid, state}],
+    sessions: [.vgpus[].sessions[]
+      | {id, epoch, state, node, worker_pid, program, pid, client, connected}]}
+    | tojson'
+}
+
+right_again() { [[ $(picture) == "$before" ]]; }
+
+remember() {
+  before=$(picture)
+  term=$(status .manager.term)
+  leader=x standby=y
+  [[ $(status .manager.endpoint) == "${endpoint_of[x]}" ]] ||
+    leader=y standby=x
+}
+
+# The other leads, in time; what the cluster is, it knows.
+await_takeover() { # SINCE
+  local led
+  led=$(await_event ".kind == \"manager-leads\"
+    and (.text | contains(\"term $((term + 1))\"))") ||
+    fail "$standby does not lead"
+  took=$(($(jq '.time * 1000 | floor' <<<"$led") - $1))
+  until_true 10 right_again ||
+    fail "the status is not right again: $(picture), before: $before"
+  say "led after $took ms, status right after $(($(milliseconds) - $1)) ms"
+  ((took <= takeover_within)) || fail "that took more than $takeover_within ms"
+}
+
+# A manager that leads no more says so, and who does.
+stands_by() { # NAME
+  expect 3 env -u VGPU_MANAGER "${at_manager[@]}" "$vgpu" status \
+    --manager "${endpoint_of[$1]}"
+  told "stands by, and ${endpoint_of[$standby]} leads"
+}
+
+knows_that_it_stands_by() { (stands_by "$1") 2>/dev/null; }
+
+second_program() {
+  expect 0 "${as_program[@]}" "$vgpu" run -- "$guest" exit 0
+}
+
+elsewhere() {
+  status_is "[.vgpus[].sessions[]] | length == 1 and .[0].state == \"running\"
+    and .[0].epoch > $old_epoch and .[0].node != \"$node\""
+}
+
+# Under the new leader, a program recovers from the loss of its node.
+kill_its_node() {
+  node=$(session .node) old_epoch=$(session .epoch)
+  kill_hard "${pid_of[$node]}" || fail "cannot kill node $node"
+  until_true 15 elsewhere || fail "not placed anew: $(picture)"
+  (($(session .epoch) > old_epoch)) || fail "an epoch that is not later"
+}
+
+# -- cases --------------------------------------------------------------------
+
+kill_line() {
+  case $1 in
+    5)
+      remember
+      local began
+      began=$(milliseconds)
+      kill_hard "${pid_of[$leader]}" || fail "cannot kill the leader"
+      await_takeover "$began"
+      second_program
+      kill_its_node
+      ;;
+  esac
+}
+
+freeze_line() {
+  case $1 in
+    5)
+      remember
+      local began
+      began=$(milliseconds)
+      kill -STOP "${pid_of[$leader]}"
+      await_takeover "$began"
+      second_program
+      kill -CONT "${pid_of[$leader]}"
+      until_true 5 knows_that_it_stands_by "$leader" ||
+        fail "the one that was frozen does not stand by"
+      right_again || fail "it did damage: $(picture), before: $before"
+      [[ $(status .manager.term) == $((term + 1)) ]] || fail "another term"
+      kill_its_node
+      ;;
+  esac
+}
+
+held_line() {
+  case $1 in
+    5)
+      local began
+      order suspend "$(status '.vgpus[0].id')" --hold
+      remember
+      began=$(milliseconds)
+      kill_hard "${pid_of[$leader]}" || fail "cannot kill the leader"
+      await_takeover "$began"
+      status_is '.vgpus[0].sessions[0] | .held and .state == "suspended"' ||
+        fail "it is held no more: $(status '.vgpus[0]')"
+      order resume "$(status '.vgpus[0].id')"
+      ;;
+  esac
+}
+
+cut_line() {
+  case $1 in
+    5)
+      remember
+      local began
+      began=$(milliseconds)
+      cut "${host_of[$leader]}"
+      await_takeover "$began"
+      second_program
+      heal "${host_of[$leader]}"
+      until_true 10 knows_that_it_stands_by "$leader" ||
+        fail "the one that was cut off does not stand by"
+      right_again || fail "it did damage: $(picture), before: $before"
+      [[ $(status .manager.term) == $((term + 1)) ]] || fail "another term"
+      ;;
+  esac
+}
+
+leave_line() {
+  case $1 in
+    5)
+      remember
+      local began
+      began=$(milliseconds)
+      kill -TERM "${pid_of[$leader]}"
+      takeover_within=1000
+      await_takeover "$began"
+      wait "${pid_of[$leader]}" || fail "the leader ended with $?"
+      second_program
+      ;;
+  esac
+}
+
+nobody_leads() {
+  grep -q 'leads no more' "$work/out/manager-$leader"
+}
+
+etcd_line() {
+  case $1 in
+    5)
+      remember
+      kill -STOP "${pid_of[etcd]}"
+      # Nothing is awaited: so long it is away.
+      sleep 1
+      kill -CONT "${pid_of[etcd]}"
+      second_program
+      [[ $(status .manager.term) == "$term" ]] || fail "another term"
+      kill -STOP "${pid_of[etcd]}"
+      until_true 5 nobody_leads || fail "$leader leads for ever"
+      ! timeout 1 "$vgpu" status </dev/null >/dev/null 2>&1 ||
+        fail "somebody leads without etcd"
+      kill -CONT "${pid_of[etcd]}"
+      until_true 10 status_is ".manager.term > $term" || fail "nobody leads"
+      until_true 10 right_again ||
+        fail "the status is not right again: $(picture), before: $before"
+      second_program
+      took=yes
+      ;;
+  esac
+}
+
+case_name=$2
+declare -F "${case_name}_line" >/dev/null || { usage >&2; exit 2; }
+on_line() { "${case_name}_line" "$@"; }
+if [[ $case_name == cut ]]; then
+  source "$(dirname "${BASH_SOURCE[0]}")/network.sh"
+  use_hosts
+fi
+took=
+undisturbed_heat undisturbed "${arguments[@]}"
+start_all
+follow_program disturbed 60 "${as_program[@]}" "$vgpu" run -- "$heat" "${arguments[@]}"
+[[ -n $took ]] || fail "heat ended before anything happened"
+not_noticed
+case $case_name in
+  kill | freeze)
+    has_event '.kind == "session-replayed"' || fail "no session-replayed"
+    ;;
+  held) has_event '.kind == "session-resumed"' || fail "no session-resumed" ;;
+  *)
+    ! has_event '.kind == "session-replaced"' || fail "its worker was replaced"
+    ;;
+esac
+until_true 5 status_is '[.vgpus[].sessions[]] == []' ||
+  fail "the session is not closed"
+stop_all
+check_leaks
