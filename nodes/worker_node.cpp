@@ -1,6 +1,7 @@
 // vgpu-worker: executes the calls of one session. Started by its node.
 #include "actors/fence.hpp"
 #include "actors/log.hpp"
+#include "actors/share_governor.hpp"
 #include "actors/system.hpp"
 #include "actors/worker.hpp"
 #include "devices/cpu/cpu_device.hpp"
@@ -96,7 +97,8 @@ open_devices(const options& given) {
   return devices;
 }
 
-/// A seat at a pGPU's board: `DESCRIPTOR:SEAT`, or `-` for none.
+/// A seat at a pGPU's board: `DESCRIPTOR:SEAT`, or `-` for none. A device whose
+/// threads take turns needs no gate before it.
 std::unique_ptr<share_gate> open_gate(const std::string& where,
                                       device::device& on) {
   if (where == "-")
@@ -112,6 +114,11 @@ std::unique_ptr<share_gate> open_gate(const std::string& where,
   auto board = share_board::open(unique_fd{fd});
   if (!board)
     throw std::runtime_error{board.why().what};
+  if (auto* threads = dynamic_cast<device::governed*>(&on)) {
+    threads->govern_by(
+        std::make_shared<share_governor>(std::move(*board), seat));
+    return nullptr;
+  }
   return std::make_unique<share_gate>(std::move(*board), seat, on);
 }
 
