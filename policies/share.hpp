@@ -95,6 +95,7 @@ struct share_seat {
   std::uint32_t let_in = 0;   // run, and have not heard that they may
   std::uint32_t spent = 0;    // its credit was used up, and is not back yet
   share_ns waits_since = 0;   // all of its threads
+  share_ns heard_at = 0;      // one that runs, last
   std::uint64_t favoured = 0; // goes first until it has used so much
 };
 

@@ -76,12 +76,27 @@ bool is_ahead(const share_table& table, const share_seat& a,
          lead * quantum_of(table);
 }
 
+/// Its process stands still, or what it does cannot be stopped: nobody waits
+/// for that for ever.
+bool is_stalled(const share_table& table, const share_seat& x, share_ns now) {
+  return now - x.heard_at >= table.rules.stalled_after;
+}
+
+std::uint32_t running_of(share_table& table, share_ns now) {
+  auto out = table.running;
+  each_busy(table, [&](share_seat& x) {
+    out -= is_stalled(table, x, now) ? x.running : 0;
+  });
+  return out;
+}
+
 bool is_ahead_of_any(share_table& table, share_seat& x, double lead,
                      share_ns now) {
   auto out = false;
   each_busy(table, [&](share_seat& y) {
-    out = out || (&y != &x && (y.running != 0 || has_credit(table, y, now)) &&
-                  is_ahead(table, x, y, lead, now));
+    auto there =
+        y.running != 0 ? !is_stalled(table, y, now) : has_credit(table, y, now);
+    out = out || (&y != &x && there && is_ahead(table, x, y, lead, now));
   });
   return out;
 }
@@ -93,11 +108,12 @@ void run_one(share_table& table, share_seat& x, share_ns now,
       x.used >= x.favoured)
     x.favoured =
         x.used + static_cast<std::uint64_t>(starved_turn * quantum_of(table));
+  x.heard_at = now;
   ++x.running;
   ++table.running;
   note_busy(table, x);
   table.virtual_now = std::max(table.virtual_now, x.virtual_time);
-  if (table.running <= table.rules.processors)
+  if (running_of(table, now) <= table.rules.processors)
     return;
   // More than there are processors for: who is ahead gives way soon.
   each_busy(table, [&](share_seat& y) {
@@ -136,11 +152,11 @@ share_seat* next_to_run(share_table& table, share_ns now) {
 bool must_stop(share_table& table, share_seat& x, share_ns now) {
   if (!has_credit(table, x, now))
     return true;
-  auto crowded = table.running > table.rules.processors;
+  auto crowded = running_of(table, now) > table.rules.processors;
   auto out = false;
   each_busy(table, [&](share_seat& y) {
     // Somebody waits who should run in its place, or runs beside too many.
-    auto matters = (crowded && y.running != 0) ||
+    auto matters = (crowded && y.running != 0 && !is_stalled(table, y, now)) ||
                    (y.waiting != 0 && has_credit(table, y, now));
     out =
         out || (&y != &x && matters && is_ahead(table, x, y, most_ahead, now));
@@ -150,6 +166,7 @@ bool must_stop(share_table& table, share_seat& x, share_ns now) {
 
 void charge_thread(share_table& table, share_seat& x, share_ns worked,
                    share_ns now) {
+  x.heard_at = now;
   use(table, x,
       static_cast<double>(worked) / std::max(table.rules.processors, 1u), now);
   limit_behind(table, x);
@@ -162,7 +179,7 @@ bool begin_thread(share_table& table, std::int32_t seat, share_ns now,
   auto& x = at(table, seat);
   limit_behind(table, x);
   auto may = has_credit(table, x, now) &&
-             (table.running < table.rules.processors ||
+             (running_of(table, now) < table.rules.processors ||
               !is_ahead_of_any(table, x, most_ahead, now));
   if (may)
     run_one(table, x, now, out);
@@ -227,7 +244,7 @@ void give_up(share_table& table, std::int32_t seat, share_ns now,
 
 void let_in(share_table& table, share_ns now, thread_outcome& out) {
   while (auto* x = next_to_run(table, now)) {
-    if (table.running >= table.rules.processors &&
+    if (running_of(table, now) >= table.rules.processors &&
         is_ahead_of_any(table, *x, 0, now))
       return;
     run_one(table, *x, now, out);

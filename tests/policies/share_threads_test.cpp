@@ -414,4 +414,18 @@ BOOST_AUTO_TEST_CASE(who_waits_looks_again_soon_and_when_its_credit_is_back) {
   BOOST_TEST(is_let_in(table, a, when, out));
 }
 
+BOOST_AUTO_TEST_CASE(nobody_waits_for_ever_for_threads_that_stand_still) {
+  share_table table;
+  table.rules.processors = 1;
+  auto a = sit(table, {}, 0);
+  auto b = sit(table, {}, 0);
+  thread_outcome out;
+  BOOST_TEST(begin_thread(table, a, 0, out));
+  BOOST_TEST(begin_thread(table, b, 0, out));
+  BOOST_TEST(!go_on(table, b, 50 * ms, 50 * ms, out));
+  BOOST_TEST(!is_let_in(table, b, 1 * s, out));
+  BOOST_TEST(is_let_in(table, b, table.rules.stalled_after, out));
+  BOOST_TEST(go_on(table, b, ms, table.rules.stalled_after + ms, out));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
