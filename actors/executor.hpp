@@ -111,6 +111,8 @@ public:
   void charge_apart(std::chrono::nanoseconds time);
   /// How long the devices worked for the session, in all. Thread-safe.
   std::chrono::nanoseconds device_time() const;
+  /// What they did of all that they could, as shares count it. Thread-safe.
+  std::chrono::nanoseconds worked() const;
   /// No call is at hand: devices without a meter of their own are asked to
   /// tell when they are idle.
   void rest();

@@ -28,6 +28,13 @@ std::chrono::nanoseconds executor::device_time() const {
   return out;
 }
 
+std::chrono::nanoseconds executor::worked() const {
+  std::chrono::nanoseconds out{0};
+  for (const auto* x : meters_)
+    out += x->worked();
+  return out;
+}
+
 control::usage executor::used() const {
   // The account of what is set apart first: it may only grow meanwhile.
   auto going = recovery_->going.load() != 0;

@@ -1,6 +1,9 @@
 #include "actors/pgpu.hpp"
 
+#include <cuda.h>
 #include <spdlog/spdlog.h>
+
+#include <algorithm>
 
 namespace vgpu {
 
@@ -72,6 +75,14 @@ void set_rules(pgpu_state& st, const pgpu_rules& x) {
 /// by some ten percentage points, and what is not sure is not promised unasked.
 constexpr auto default_policy = policy::share_policy::best_effort;
 
+/// Its threads, each of which is a multiprocessor.
+std::uint32_t processors_of(const control::pgpu& x) {
+  auto i = x.facts.attributes.find(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  return i == x.facts.attributes.end()
+             ? 1
+             : static_cast<std::uint32_t>(std::max(i->second, 1));
+}
+
 void make_board(pgpu_state& st) {
   auto made = share_board::create();
   if (!made) {
@@ -82,7 +93,8 @@ void make_board(pgpu_state& st) {
   st.board = std::move(*made);
   auto rules = st.board->rules();
   rules.policy = default_policy;
-  rules.at_once = st.what.backend == "cpu" ? policy::most_seats : 1;
+  if (st.what.backend == "cpu")
+    rules.processors = processors_of(st.what);
   st.board->set_rules(rules);
   note_rules(st);
 }

@@ -125,7 +125,7 @@ struct session_load {
   std::uint64_t memory_bytes = 0;
   std::uint64_t calls = 0;     // executed by this worker since it started
   std::uint64_t call = 0;      // how far it is in the log
-  std::uint64_t device_ns = 0; // charged in turns
+  std::uint64_t device_ns = 0; // replays and all, as shares count it
   std::uint64_t turns = 0;
   std::uint64_t quota = 0; // bytes a device, as the worker knows it
   control::usage usage{};

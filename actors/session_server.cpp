@@ -53,8 +53,8 @@ session_server::session_server(caf::actor_config& cfg,
       gauges_(std::move(gauges)), done_(std::move(done)),
       stand_in_(look_every, [this](auto away) { look_after(away); }) {
   gauges_->account.watch([exec = exec_.get()] {
-    return usage_meter::reading{exec->used(), exec->used_bytes(),
-                                exec->calls()};
+    return usage_meter::reading{exec->used(), exec->used_bytes(), exec->calls(),
+                                exec->worked()};
   });
 }
 

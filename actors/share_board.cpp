@@ -85,15 +85,19 @@ share_board::~share_board() = default;
 /// Changes who sits there or by which rules, and tells whose turn it is now.
 template <class F>
 auto share_board::change(F f) {
-  policy::seat_set granted;
+  auto granted = policy::share_table::nobody;
+  policy::thread_outcome threads;
   auto out = locked([&](policy::share_table& table) {
     auto at = now();
     auto value = f(table, at);
     map()->contested = policy::contested(table) ? 1 : 0;
     granted = policy::arbitrate(table, at).granted;
+    policy::let_in(table, at, threads);
     return value;
   });
-  ring(granted);
+  if (granted != policy::share_table::nobody)
+    ring(granted);
+  tell(threads);
   return out;
 }
 
@@ -103,8 +107,8 @@ std::int32_t share_board::sit(const policy::share_claim& claim) {
 }
 
 void share_board::stand(std::int32_t seat) {
-  change([&](auto& table, auto at) {
-    policy::stand(table, seat, at);
+  change([&](auto& table, auto) {
+    policy::stand(table, seat);
     return 0;
   });
 }
@@ -139,27 +143,35 @@ policy::share_seat share_board::look(std::int32_t seat) {
 // -- bells --------------------------------------------------------------------
 
 void share_board::ring(std::int32_t seat) noexcept {
-  auto& bell = map()->bells[static_cast<std::size_t>(seat)].rings;
+  auto& bell = bell_of(seat).rings;
   bell.fetch_add(1);
   wake_all(bell);
 }
 
-void share_board::ring(const policy::seat_set& seats) noexcept {
-  if (seats.none())
-    return;
-  for (auto i = std::int32_t{0}; i < std::int32_t{policy::most_seats}; ++i)
-    if (seats.test(static_cast<std::size_t>(i)))
-      ring(i);
+void share_board::ring_one(std::int32_t seat) noexcept {
+  auto& bell = bell_of(seat).rings;
+  bell.fetch_add(1);
+  wake_one(bell);
+}
+
+void share_board::tell(const policy::thread_outcome& what) noexcept {
+  for (auto i = std::size_t{0}; what.hurried.any() && i < policy::most_seats;
+       ++i)
+    if (what.hurried.test(i))
+      map()->bells[i].hurries.store(1, std::memory_order_relaxed);
+  for (auto i = std::size_t{0}; what.let_in.any() && i < policy::most_seats;
+       ++i)
+    if (what.let_in.test(i))
+      ring_one(static_cast<std::int32_t>(i));
 }
 
 std::uint32_t share_board::rings(std::int32_t seat) const noexcept {
-  return map()->bells[static_cast<std::size_t>(seat)].rings.load();
+  return bell_of(seat).rings.load();
 }
 
 void share_board::await(std::int32_t seat, std::uint32_t seen,
                         std::chrono::nanoseconds patience) const noexcept {
-  sleep_while(map()->bells[static_cast<std::size_t>(seat)].rings, seen,
-              patience);
+  sleep_while(bell_of(seat).rings, seen, patience);
 }
 
 } // namespace vgpu

@@ -2,7 +2,7 @@
 // it is.
 #pragma once
 
-#include "policies/share.hpp"
+#include "policies/share_threads.hpp"
 #include "schema/fault.hpp"
 #include "schema/session_area.hpp"
 
@@ -69,23 +69,34 @@ public:
     return f(map()->table);
   }
 
-  /// Rings and hears the bell of a seat.
+  /// Rings and hears the bell of a seat; of `some` who wait there it wakes one.
   void ring(std::int32_t seat) noexcept;
-  void ring(const policy::seat_set& seats) noexcept;
+  void ring_one(std::int32_t seat) noexcept;
   std::uint32_t rings(std::int32_t seat) const noexcept;
   /// Sleeps until the bell is rung for the `seen + 1`st time, or so long.
   void await(std::int32_t seat, std::uint32_t seen,
              std::chrono::nanoseconds patience) const noexcept;
 
+  /// Tells who is let in or hurried.
+  void tell(const policy::thread_outcome& what) noexcept;
+  /// Whether threads of the seat are to call go_on(). One load.
+  bool hurries(std::int32_t seat) const noexcept {
+    return bell_of(seat).hurries.load(std::memory_order_relaxed) != 0;
+  }
+  void hurries_no_more(std::int32_t seat) noexcept {
+    bell_of(seat).hurries.store(0, std::memory_order_relaxed);
+  }
+
 private:
   struct layout {
-    static constexpr std::uint64_t the_magic = 0x32304452414f4253; // "SBOARD02"
+    static constexpr std::uint64_t the_magic = 0x33304452414f4253; // "SBOARD03"
     std::uint64_t magic;
     alignas(64) std::atomic<std::uint32_t> contested;
     alignas(64) pthread_mutex_t lock;
     policy::share_table table;
     struct alignas(64) bell {
       std::atomic<std::uint32_t> rings;
+      std::atomic<std::uint32_t> hurries;
     };
     std::array<bell, policy::most_seats> bells;
   };
@@ -107,6 +118,9 @@ private:
 
   layout* map() const noexcept {
     return reinterpret_cast<layout*>(map_.data());
+  }
+  layout::bell& bell_of(std::int32_t seat) const noexcept {
+    return map()->bells[static_cast<std::size_t>(seat)];
   }
   template <class F>
   auto change(F f);

@@ -1,7 +1,5 @@
 #include "actors/share_gate.hpp"
 
-#include "devices/meter.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -88,7 +86,6 @@ struct share_gate::account {
   std::shared_ptr<share_board> board;
   std::int32_t seat;
   time_source clock;
-  const device::meter* meter = nullptr; // null: the device has none
 
   std::mutex lock;                            // before the board's
   std::unordered_map<work_key, double> takes; // ns
@@ -100,7 +97,6 @@ struct share_gate::account {
   share_ns busy_since = 0;                    // the first of it
   share_ns began = 0;                         // the last of it
   share_ns done_at = 0;                       // when the last batch ended
-  device::effort told;                        // what the meter said then
   share_ns pause = 0; // from the device's idleness to the next work, usually
   bool paused = false;
   share_ns next = -1; // how long the work takes that waits; -1: none waits
@@ -118,28 +114,6 @@ struct share_gate::account {
     return pending >= most_pending ||
            (pending != 0 &&
             now - std::max(busy_since, done_at) > table.rules.quantum);
-  }
-
-  device::effort measure() const {
-    return meter == nullptr ? device::effort{} : meter->efforts();
-  }
-
-  /// What the device did since the last look, `wall` at most: a stream may have
-  /// waited for its program in the middle of it.
-  policy::share_use use_since(share_ns wall) {
-    if (meter == nullptr)
-      return {wall};
-    auto now = measure();
-    auto before = std::exchange(told, now);
-    auto since = [](auto to, auto from) {
-      return std::max<share_ns>((to - from).count(), 0);
-    };
-    policy::share_use out{std::min(wall, since(now.busy, before.busy))};
-    if (now.worked.count() < 0)
-      return out;
-    out.worked = since(now.worked, before.worked);
-    out.wanted = since(now.wanted, before.wanted);
-    return out;
   }
 
   /// How long it takes; nothing: it was never seen.
@@ -170,7 +144,7 @@ struct share_gate::account {
       return false;
     auto fresh = pending == 0 && policy::is_fresh(table, seat);
     auto fits = [&] {
-      auto left = policy::left_of_turn(table, seat, now) - foretold;
+      auto left = policy::left_of_turn(table, now) - foretold;
       return length ? *length / 2 <= left : pending == 0 && left > 0;
     };
     if (fresh || fits())
@@ -219,34 +193,29 @@ struct share_gate::account {
   }
 
   void done(const batch& of) {
-    policy::seat_set granted;
+    auto granted = share_table::nobody;
+    auto room = false;
     {
       std::lock_guard guard{lock};
       auto now = clock();
-      auto wall = std::max<share_ns>(now - std::max(of.began, done_at), 0);
+      auto took = std::max<share_ns>(now - std::max(of.began, done_at), 0);
       done_at = now;
       pending -= of.what.size();
       foretold -= of.foretold;
-      auto use = use_since(wall);
-      granted = board->locked([&](share_table& table) {
-        note_done(of, policy::charge(table, seat, use, now));
+      note_done(of, took);
+      board->locked([&](share_table& table) {
+        policy::charge(table, seat, took, now);
         settle(table, now);
+        if (table.holder == share_table::nobody && table.waiting != 0)
+          granted = policy::arbitrate(table, now).granted;
         // Who waits for room in its turn hears of it.
-        policy::seat_set hear;
-        if (others_may_go(table))
-          hear = policy::arbitrate(table, now).granted;
-        if (next >= 0 && pending <= few_pending && policy::holds(table, seat))
-          hear.set(static_cast<std::size_t>(seat));
-        return hear;
+        room = next >= 0 && pending <= few_pending && table.holder == seat;
       });
     }
-    board->ring(granted);
-  }
-
-  /// Whether somebody waits who may have a turn now: where one at a time has
-  /// one, when that has ended.
-  static bool others_may_go(const share_table& table) {
-    return table.waiting != 0 && table.holders < table.rules.at_once;
+    if (room)
+      board->ring(seat);
+    if (granted != share_table::nobody && granted != seat)
+      board->ring(granted);
   }
 
   /// The device is done with a batch: ends the turn where it is over.
@@ -257,7 +226,7 @@ struct share_gate::account {
     if (!policy::holds(table, seat))
       return;
     paused = next < 0;
-    auto left = policy::left_of_turn(table, seat, now);
+    auto left = policy::left_of_turn(table, now);
     // Who pauses for longer than a turn is left unused gives it up at once.
     auto over = next >= 0 ? left < next / 2 && !policy::renew(table, seat, now)
                           : left <= 0 || pause > table.rules.idle_after;
@@ -276,12 +245,11 @@ share_gate::share_gate(std::shared_ptr<share_board> board, std::int32_t seat,
   account_->board = std::move(board);
   account_->seat = seat;
   account_->clock = std::move(clock);
-  account_->meter = dynamic_cast<const device::meter*>(&on);
 }
 
 bool share_gate::take_turn(work_key what) {
   auto& of = *account_;
-  policy::seat_set granted;
+  auto granted = share_table::nobody;
   auto may = false;
   {
     std::lock_guard guard{of.lock};
@@ -298,8 +266,7 @@ bool share_gate::take_turn(work_key what) {
         auto outcome = policy::arbitrate(table, now);
         granted = outcome.granted;
         look_again_ = outcome.look_again;
-        may = policy::holds(table, seat_);
-        granted.reset(static_cast<std::size_t>(seat_));
+        may = granted == seat_;
       } else if (!may) {
         look_again_ = now + table.rules.stalled_after;
       }
@@ -316,7 +283,6 @@ bool share_gate::take_turn(work_key what) {
       }
       if (of.pending == 0) {
         of.busy_since = now;
-        of.told = of.measure();
         open_->learning = !known.has_value();
       }
       open_->what.push_back(what);
@@ -327,7 +293,8 @@ bool share_gate::take_turn(work_key what) {
       unmarked_ = true;
     }
   }
-  board_->ring(granted);
+  if (granted != share_table::nobody && !may)
+    board_->ring(granted);
   // Its end must be asked for, or room never comes.
   if (!may)
     rest();

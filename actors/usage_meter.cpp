@@ -63,6 +63,11 @@ control::usage usage_meter::used() const {
   return used_;
 }
 
+std::chrono::nanoseconds usage_meter::worked() const {
+  std::lock_guard guard{lock_};
+  return last_.worked;
+}
+
 std::chrono::milliseconds usage_meter::idle() const {
   std::lock_guard guard{lock_};
   return std::chrono::duration_cast<std::chrono::milliseconds>(looked_ -

@@ -23,6 +23,7 @@ public:
     control::usage used; // memory_kib_ms and bytes aside
     std::uint64_t memory = 0;
     std::uint64_t calls = 0;
+    std::chrono::nanoseconds worked{0}; // by devices, as shares count it
   };
 
   /// `page` may be null: then nobody else knows.
@@ -43,6 +44,7 @@ public:
   void charge(const control::usage& traffic) noexcept;
 
   control::usage used() const;
+  std::chrono::nanoseconds worked() const;
   /// Since it last had a call, or work in its devices, as far as was looked.
   std::chrono::milliseconds idle() const;
 

@@ -27,7 +27,7 @@ void beat(self_ptr self) {
             .memory_bytes = g.memory,
             .calls = g.calls,
             .call = g.position,
-            .device_ns = used.device_ns + used.replay_ns,
+            .device_ns = static_cast<std::uint64_t>(g.account.worked().count()),
             .quota = g.quota,
             .usage = used,
             .idle_ms = static_cast<std::uint64_t>(g.account.idle().count())};

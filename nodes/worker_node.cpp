@@ -1,6 +1,7 @@
 // vgpu-worker: executes the calls of one session. Started by its node.
 #include "actors/fence.hpp"
 #include "actors/log.hpp"
+#include "actors/share_governor.hpp"
 #include "actors/system.hpp"
 #include "actors/worker.hpp"
 #include "devices/cpu/cpu_device.hpp"
@@ -107,7 +108,8 @@ open_devices(const options& given) {
   return devices;
 }
 
-/// Null where the session takes no turns.
+/// Null where the session takes no turns, and where the device's own threads
+/// take them.
 std::unique_ptr<share_gate> open_gate(int board_fd, std::int32_t seat,
                                       device::device& on) {
   if (board_fd < 0 || seat < 0)
@@ -115,6 +117,11 @@ std::unique_ptr<share_gate> open_gate(int board_fd, std::int32_t seat,
   auto board = share_board::open(unique_fd{board_fd});
   if (!board)
     throw std::runtime_error{board.why().what};
+  if (auto* threads = dynamic_cast<device::governed*>(&on)) {
+    threads->govern_by(
+        std::make_shared<share_governor>(std::move(*board), seat));
+    return nullptr;
+  }
   return std::make_unique<share_gate>(std::move(*board), seat, on);
 }
 

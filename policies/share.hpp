@@ -1,14 +1,13 @@
-// Whose turn it is on a pGPU, and for how long: compute shares as turns of
-// device time.
+// Who shares a pGPU's compute, by which rules, and whose turn it is: for how
+// long the one has the device that may use it. Where several use it at the same
+// time: share_threads.hpp.
 #pragma once
 
 #include <array>
 #include <bitset>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
-#include <vector>
 
 namespace vgpu::policy {
 
@@ -39,14 +38,13 @@ constexpr std::string_view name_of(share_policy x) {
 
 struct share_rules {
   share_policy policy = share_policy::guarantee;
-  /// How long a turn lasts while somebody else waits.
+  /// How long a turn lasts while somebody else waits. Of threads, what they are
+  /// allowed to be ahead by, or to save up, is parts of it.
   share_ns quantum = 20'000'000;
-  /// How many have a turn at a time. 1 where the device does one session's work
-  /// at a time. A device that does several sessions' work at once stands idle
-  /// for part of every turn that one has for itself (a kernel's last blocks, a
-  /// wake-up, work that fills half of it): there all run together, and who is
-  /// ahead of what it was promised waits for the others.
-  std::uint32_t at_once = 1;
+  /// 0: one session at a time has the device, for a turn. Else it is threads
+  /// that work for several at once, and are waited for one by one: as many as
+  /// the host has processors for it.
+  std::uint32_t processors = 0;
   /// After so long without a turn, priority counts no more.
   share_ns starved_after = 1'000'000'000;
   /// A turn whose work is done, and more does not come, is taken back after
@@ -79,31 +77,26 @@ struct share_claim {
 struct share_seat {
   share_claim claim{};
   std::uint32_t taken = 0;
-  std::uint32_t wants = 0; // has work that waits for a turn
-  std::uint32_t holds = 0; // has a turn
-  std::uint32_t works = 0; // has work in the device
-  share_ns wants_since = 0;
-  double weight = 0; // of all seats' weights, which add up to 1 at most
-  /// What it would use of the device if it were alone, and what it can have
-  /// beside those who use it now: its weight, less what it cannot use, more
-  /// what others cannot.
-  double demand = 1;
-  double part = 0;
-  std::uint32_t little = 0; // it cannot use its weight
-  std::uint32_t more = 0;   // it was idle last although it had work at hand
-  double virtual_time = 0;  // device time over part, ns
+  double weight = 0;        // of all seats' weights, which add up to 1 at most
+  double virtual_time = 0;  // device time over weight, ns
   double credit = 0;        // ns left under its limit
   share_ns credited_at = 0; // when that was right
   std::uint64_t used = 0;   // ns of device time, ever
   std::uint64_t turns = 0;  // ever
 
-  // The turn:
-  share_ns began = 0;
-  share_ns budget = 0;           // its length
-  std::uint64_t used_before = 0; // when it began
-  share_ns idle_since = 0;       // it has no work in the device; 0: it has
-  share_ns charged_at = 0;       // last, or its first work
-  double clocked = 0;            // what the table's clock showed then
+  // Turns:
+  std::uint32_t wants = 0; // has work that waits for one
+  std::uint32_t more = 0;  // it was idle last although it had work at hand
+  share_ns wants_since = 0;
+
+  // Threads:
+  std::uint32_t running = 0;  // have something to do, and may do it;
+  std::uint32_t waiting = 0;  // may not yet;
+  std::uint32_t let_in = 0;   // run, and have not heard that they may
+  std::uint32_t spent = 0;    // its credit was used up, and is not back yet
+  share_ns waits_since = 0;   // all of its threads
+  share_ns heard_at = 0;      // one that runs, last
+  std::uint64_t favoured = 0; // goes first until it has used so much
 };
 
 inline constexpr std::size_t most_seats = 128;
@@ -117,16 +110,18 @@ struct share_table {
   share_rules rules;
   std::array<share_seat, most_seats> seats{};
   double virtual_now = 0;
-  std::uint32_t holders = 0;   // how many have a turn,
-  std::uint32_t waiting = 0;   // want one,
-  std::uint32_t working = 0;   // have work in the device
+
+  // Turns:
+  std::int32_t holder = nobody;
+  std::uint32_t waiting = 0;   // want a turn
   std::uint32_t lately_us = 0; // how long turns lasted lately
-  share_ns turn_at = 0;        // when one began last
-  share_ns parted_at = 0;      // when parts were right
-  /// Runs slower the more have work in the device: by it, each of them is
-  /// served for the same part of the time.
-  double clock = 0;
-  share_ns clock_at = 0;
+  share_ns began = 0;          // the holder's turn
+  share_ns until = 0;          // it ends
+  share_ns idle_since = 0;     // it has no work in the device; 0: it has
+
+  // Threads:
+  std::uint32_t running = 0;
+  seat_set busy{}; // seats with threads that run or wait
 };
 
 // -- seats --------------------------------------------------------------------
@@ -134,8 +129,8 @@ struct share_table {
 /// Takes a free seat; nobody when there is none. A newcomer begins where the
 /// others are.
 std::int32_t sit(share_table& table, const share_claim& claim, share_ns now);
-/// Frees the seat, and its turn with it.
-void stand(share_table& table, std::int32_t seat, share_ns now);
+/// Frees the seat, and with it its turn or what its threads ran on.
+void stand(share_table& table, std::int32_t seat);
 void set_claim(share_table& table, std::int32_t seat, const share_claim& claim,
                share_ns now);
 void set_rules(share_table& table, const share_rules& rules, share_ns now);
@@ -154,66 +149,35 @@ void want_nothing(share_table& table, std::int32_t seat);
 bool holds(const share_table& table, std::int32_t seat);
 /// Whether it has a turn and has brought no work in it yet.
 bool is_fresh(const share_table& table, std::int32_t seat);
-/// How much device time more the turn of one who has one may take: where it is
-/// the only one, until it ends.
-share_ns left_of_turn(const share_table& table, std::int32_t seat,
-                      share_ns now);
+/// How long the holder's turn still lasts.
+share_ns left_of_turn(const share_table& table, share_ns now);
 
-/// Who has a turn brings work to the device. Where it is the only one and
-/// others wait, what it left the device idle in its turn counts as used: else
-/// whoever keeps the device half idle would have it for twice as long.
+/// The holder brings work to the device. What it left the device idle in its
+/// turn while others waited counts as used: else whoever keeps the device half
+/// idle would have it for twice as long.
 void begin_work(share_table& table, std::int32_t seat, share_ns now);
 /// The device has nothing of the seat's to do any more. `more`: there is work
 /// at hand, and it is not for lack of it.
 void end_work(share_table& table, std::int32_t seat, share_ns now,
               bool more = false);
-
-/// What the device did for a seat since it was told last.
-struct share_use {
-  /// For so long it had work of the seat's.
-  share_ns present = 0;
-  /// So much of all that it can do it did for the seat in this time, and would
-  /// have done if nobody had been in the way. Negative: it cannot tell; then
-  /// who have work in it at the same time are taken to be served alike.
-  share_ns worked = -1;
-  share_ns wanted = -1;
-};
-/// Charges that to the seat, whoever has a turn, before end_work(). Returns the
-/// device time that counts against its turn and its limit.
-share_ns charge(share_table& table, std::int32_t seat, const share_use& use,
-                share_ns now);
+/// So much device time was used for the seat, whoever has a turn.
+void charge(share_table& table, std::int32_t seat, share_ns used, share_ns now);
 
 /// Whether the holder may go on after its turn's end: nobody else can have one
-/// in its place or is owed more, and it is within its limit. Then a new turn
-/// has begun.
+/// in its place, and it is within its limit. Then a new turn has begun.
 bool renew(share_table& table, std::int32_t seat, share_ns now);
 /// Ends the seat's turn, if it has one.
 void end_turn(share_table& table, std::int32_t seat);
 
 struct share_outcome {
-  /// Whose turns have begun just now: they must be told.
-  seat_set granted{};
+  /// Whose turn has begun just now, or nobody's.
+  std::int32_t granted = share_table::nobody;
   /// When to call again at the latest, if nothing is heard until then.
   share_ns look_again = 0;
 };
 
-/// Takes back turns that are not used, and gives turns to who may have one. To
-/// be called when a turn has ended, by who waits for one, when something
-/// changed, and where several have turns when something was charged.
+/// Takes back a turn that is not used, and gives the next. To be called when a
+/// turn has ended, by who waits for one, and when something changed.
 share_outcome arbitrate(share_table& table, share_ns now);
-
-// -- in the long run ----------------------------------------------------------
-
-struct share_user {
-  share_claim claim{};
-  /// What it would use if it were alone, in [0, 1]; 0: it has no work now.
-  double wants = 1;
-};
-
-/// What each gets of the device's time, as a part of it, where all go on as
-/// they do: what turns come to when one does not look at each. Under `priority`
-/// without the turn each second of those who would starve.
-std::vector<double> grants_of(share_policy policy,
-                              std::span<const share_user> users);
 
 } // namespace vgpu::policy

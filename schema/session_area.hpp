@@ -66,6 +66,8 @@ result<std::uint64_t> sealed_size(int fd);
 
 /// Wakes threads that sleep on a word of shared memory, in any process.
 void wake_all(const std::atomic<std::uint32_t>& word) noexcept;
+/// Wakes one of them.
+void wake_one(const std::atomic<std::uint32_t>& word) noexcept;
 /// Sleeps while the word has this value, for at most `patience`. May return
 /// early.
 void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value,

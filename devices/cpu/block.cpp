@@ -85,6 +85,8 @@ block::state block::run() {
       if (w.run() == stop::failed)
         return state::failed;
       idle = idle && w.waited();
+      if (live != 0 && in.hurried())
+        return state::going;
     }
     if (live == 0)
       return state::done;

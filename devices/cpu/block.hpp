@@ -6,6 +6,7 @@
 #include "devices/cpu/program.hpp"
 #include "devices/cpu/warp.hpp"
 #include "devices/device.hpp"
+#include "devices/governor.hpp"
 
 #include <array>
 #include <atomic>
@@ -52,6 +53,11 @@ struct grid {
 
   /// Set to make all its blocks stop soon.
   std::atomic<bool> cancelled = false;
+  /// Who may want its threads to look up from their work; null: nobody.
+  const governor* governed_by = nullptr;
+  bool hurried() const noexcept {
+    return governed_by != nullptr && governed_by->hurries();
+  }
   /// Warp instructions executed by the blocks that have ended.
   mutable std::atomic<std::uint64_t> executed = 0;
 };

@@ -1,11 +1,14 @@
-// How long a device's threads had something to do, and what they got done.
+// How long a device's threads had something to do, what processors they had,
+// and whether they may.
 #pragma once
 
-#include "devices/meter.hpp"
+#include "devices/governor.hpp"
 
-#include <algorithm>
 #include <chrono>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <ctime>
@@ -13,122 +16,168 @@
 
 namespace vgpu::device::cpu {
 
-/// The time in which at least one thread was at work, and of all threads the
-/// time that the host gave them and that they could have used: a host whose
-/// processors are wanted by others lets them wait. The present included.
-/// Thread-safe.
+/// The time in which at least one thread was at work, and the processors' time
+/// that all had, the present included: a host whose processors are wanted by
+/// others lets threads wait. Thread-safe.
 class busy_time {
   using clock = std::chrono::steady_clock;
+  using nanoseconds = std::chrono::nanoseconds;
 
 public:
   /// A thread of the device, which uses it alone.
   class presence {
   public:
-    explicit presence(busy_time& of) : of_(of) {
-      ::pthread_getcpuclockid(::pthread_self(), &cpu_);
-    }
+    explicit presence(busy_time& of) : of_(of) {}
     ~presence() { leave(); }
     presence(const presence&) = delete;
     presence& operator=(const presence&) = delete;
 
-    /// It has something to do, or nothing any more. No effect when that is
-    /// known. It may have been woken for it earlier than it came.
-    void enter(clock::time_point woken) {
-      if (here_)
-        return;
-      here_ = true;
-      since_ = std::max(woken, left_);
-      spent_ = spent();
-      of_.enter(*this);
+    bool is_here() const { return here_; }
+
+    /// It has something to do. Returns when it may do it.
+    void enter() {
+      if (!cpu_)
+        ::pthread_getcpuclockid(::pthread_self(), &cpu_.emplace());
+      auto* by = of_.governor_.get();
+      if (!here_ && !governed_ && by != nullptr && by->governs()) {
+        governed_ = by->begin() || by->wait();
+        note_asked();
+      }
+      if (!here_)
+        come();
+      stay();
     }
-    void leave() {
+    /// To be called now and then while it is here, at least whenever
+    /// is_wanted_elsewhere(). Returns when it may go on.
+    void stay() {
+      auto* by = of_.governor_.get();
+      if (by == nullptr || (!governed_ && !by->governs()))
+        return;
+      auto now = clock::now();
+      if (now < look_at_ && !by->hurries())
+        return;
+      if (governed_ ? by->go_on(since_charged()) : by->begin()) {
+        governed_ = true;
+      } else {
+        go();
+        governed_ = by->wait();
+        come();
+      }
+      note_asked();
+    }
+    bool is_wanted_elsewhere() const {
+      return governed_ && of_.governor_->hurries();
+    }
+    /// It has nothing to do at the moment. Where it had to ask, it may begin
+    /// again without asking, until it leaves. `worked`: it had something to do
+    /// since it rested last, and did not only look for it.
+    void rest(bool worked) {
       if (!here_)
         return;
-      here_ = false;
-      left_ = clock::now();
-      of_.leave(*this, left_, spent() - spent_);
+      go();
+      if (worked)
+        rests_until_ = clock::now() + longest_rest;
+    }
+    /// Until when it is worth waiting for something to do before leaving; none:
+    /// it need not leave.
+    std::optional<clock::time_point> rests_until() const {
+      return governed_ ? std::optional{rests_until_} : std::nullopt;
+    }
+    void leave() {
+      rest(false);
+      if (std::exchange(governed_, false))
+        of_.governor_->end(since_charged());
     }
 
   private:
     friend busy_time;
-    std::chrono::nanoseconds spent() const {
+    static constexpr auto look_every = std::chrono::milliseconds{1};
+    /// Were another thread woken for less, both would only be in each other's
+    /// way.
+    static constexpr auto longest_rest = std::chrono::microseconds{100};
+
+    nanoseconds spent() const {
       timespec x{};
-      ::clock_gettime(cpu_, &x);
-      return std::chrono::seconds{x.tv_sec} +
-             std::chrono::nanoseconds{x.tv_nsec};
+      ::clock_gettime(*cpu_, &x);
+      return std::chrono::seconds{x.tv_sec} + nanoseconds{x.tv_nsec};
+    }
+    nanoseconds since_charged() const { return spent() - charged_; }
+    void note_asked() {
+      charged_ = spent();
+      look_at_ = clock::now() + look_every;
+    }
+    void come() {
+      here_ = true;
+      spent_ = spent();
+      of_.come(*this);
+    }
+    void go() {
+      here_ = false;
+      of_.go(*this, spent() - spent_);
     }
 
     busy_time& of_;
-    clockid_t cpu_{};
+    std::optional<clockid_t> cpu_; // of the thread
     bool here_ = false;
-    clock::time_point since_;
-    clock::time_point left_;
-    std::chrono::nanoseconds spent_{0};
+    bool governed_ = false;
+    clock::time_point look_at_;
+    clock::time_point rests_until_;
+    nanoseconds spent_{0};   // when it came
+    nanoseconds charged_{0}; // when the governor was told
   };
 
-  /// A small job of a thread that is not the device's: it is not worth asking
-  /// what the host let it have.
+  /// Before there is any work.
+  void govern_by(std::shared_ptr<governor> who) { governor_ = std::move(who); }
+  const governor* governed_by() const { return governor_.get(); }
+  /// Nobody waits any more for being allowed to work.
+  void release() {
+    if (governor_)
+      governor_->release();
+  }
+  /// Whether threads have to ask before they work.
+  bool is_governed() const { return governor_ && governor_->governs(); }
+
+  /// A small job of a thread that is not the device's and must not wait: it is
+  /// not worth asking what the host let it have.
   template <class F>
   void count(F job) {
     auto from = clock::now();
     {
       std::lock_guard guard{mutex_};
-      jobs_.push_back(from);
       begin(from);
     }
     job();
     auto to = clock::now();
     std::lock_guard guard{mutex_};
-    jobs_.erase(std::find(jobs_.begin(), jobs_.end(), from));
     worked_ += to - from;
-    wanted_ += to - from;
     end(to);
   }
 
-  /// A longer one: by what the host let this thread have.
-  template <class F>
-  void attend(F job) {
-    presence here{*this};
-    here.enter(clock::now());
-    job();
+  nanoseconds total() const {
+    std::lock_guard guard{mutex_};
+    return busy_ == 0 ? total_ : total_ + (clock::now() - since_);
   }
 
-  std::chrono::nanoseconds total() const {
+  /// Processors' time, of all threads.
+  nanoseconds worked() const {
     std::lock_guard guard{mutex_};
-    return total_locked(clock::now());
-  }
-
-  /// Of a device with so many threads.
-  effort efforts(unsigned threads) const {
-    std::lock_guard guard{mutex_};
-    auto now = clock::now();
-    effort out{total_locked(now), worked_, wanted_};
-    for (auto since : jobs_) {
-      out.worked += now - since;
-      out.wanted += now - since;
-    }
-    for (const auto* x : here_) {
-      out.worked += x->spent() - x->spent_;
-      out.wanted += now - x->since_;
-    }
-    out.worked /= threads;
-    out.wanted /= threads;
+    auto out = worked_;
+    for (const auto* x : here_)
+      out += x->spent() - x->spent_;
     return out;
   }
 
 private:
-  void enter(const presence& x) {
+  void come(const presence& x) {
     std::lock_guard guard{mutex_};
     here_.push_back(&x);
     begin(clock::now());
   }
-  void leave(const presence& x, clock::time_point now,
-             std::chrono::nanoseconds spent) {
+  void go(const presence& x, nanoseconds spent) {
     std::lock_guard guard{mutex_};
     std::erase(here_, &x);
     worked_ += spent;
-    wanted_ += now - x.since_;
-    end(now);
+    end(clock::now());
   }
   void begin(clock::time_point now) {
     if (busy_++ == 0)
@@ -138,18 +187,14 @@ private:
     if (--busy_ == 0)
       total_ += now - since_;
   }
-  std::chrono::nanoseconds total_locked(clock::time_point now) const {
-    return busy_ == 0 ? total_ : total_ + (now - since_);
-  }
 
+  std::shared_ptr<governor> governor_;
   mutable std::mutex mutex_;
   std::vector<const presence*> here_;
-  std::vector<clock::time_point> jobs_; // when each began
-  unsigned busy_ = 0;                   // threads
+  unsigned busy_ = 0; // threads
   clock::time_point since_;
-  std::chrono::nanoseconds total_{0};
-  std::chrono::nanoseconds worked_{0};
-  std::chrono::nanoseconds wanted_{0};
+  nanoseconds total_{0};
+  nanoseconds worked_{0};
 };
 
 } // namespace vgpu::device::cpu

@@ -18,6 +18,7 @@
 #include "devices/cpu/texture_store.hpp"
 #include "devices/cpu/value_watch.hpp"
 #include "devices/file_unit.hpp"
+#include "devices/governor.hpp"
 #include "devices/memory_unit.hpp"
 #include "devices/meter.hpp"
 #include "devices/sharing_unit.hpp"
@@ -61,7 +62,8 @@ class cpu_device final : public device,
                          public sharing_unit,
                          public change_unit,
                          public file_unit,
-                         public meter {
+                         public meter,
+                         public governed {
 public:
   cpu_device(const cpu_options& options, std::uint64_t quota)
       : props_{cpu_properties(options)}, account_{quota},
@@ -70,10 +72,15 @@ public:
                    give_back(a, was_used);
                  }},
         scheduler_{std::make_shared<scheduler>([this] { return failed(); })},
-        copier_{0}, notifier_{0},
-        engine_{static_cast<unsigned>(props_.attributes.at(
-                    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)),
-                busy_} {
+        copier_{0,
+                {[this] {
+                   copying_.rest(true);
+                   return copying_.rests_until();
+                 },
+                 [this] { copying_.leave(); }}},
+        notifier_{0}, engine_{static_cast<unsigned>(props_.attributes.at(
+                                  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)),
+                              busy_} {
     scheduler_->watch_by([this](auto so, auto then) {
       watch_.add(std::move(so), std::move(then));
     });
@@ -81,6 +88,7 @@ public:
 
   ~cpu_device() override {
     scheduler_->freeze();
+    busy_.release();
     engine_.stop();
     copier_.stop();
     notifier_.stop();
@@ -93,7 +101,12 @@ public:
   std::uint64_t executed() const noexcept { return executed_; }
   void allow(std::uint64_t quota) noexcept { account_.allow(quota); }
   std::chrono::nanoseconds busy() const override { return busy_.total(); }
-  effort efforts() const override { return busy_.efforts(engine_.threads()); }
+  std::chrono::nanoseconds worked() const override {
+    return busy_.worked() / engine_.threads();
+  }
+  void govern_by(std::shared_ptr<governor> who) override {
+    busy_.govern_by(std::move(who));
+  }
 
   // -- memory -----------------------------------------------------------------
 
@@ -380,6 +393,7 @@ public:
     g->cooperative = what.cooperative;
     g->number = ++launches_;
     g->processors = engine_.threads();
+    g->governed_by = busy_.governed_by();
     g->print = [this](console where, std::string_view text) {
       print(where, text);
     };
@@ -510,7 +524,7 @@ public:
     case injected_fault::lost:
       lost_ = true;
       error_ = CUDA_ERROR_DEVICE_UNAVAILABLE;
-      engine_.cancel_all();
+      end_all();
       break;
     case injected_fault::ecc:
       set_error(CUDA_ERROR_ECC_UNCORRECTABLE);
@@ -556,7 +570,13 @@ private:
   void set_error(CUresult x) {
     auto none = CUDA_SUCCESS;
     if (error_.compare_exchange_strong(none, x))
-      engine_.cancel_all();
+      end_all();
+  }
+
+  /// What is enqueued ends soon, without doing what it should.
+  void end_all() {
+    engine_.cancel_all();
+    busy_.release();
   }
 
   /// What is told to those whose work never came to its end.
@@ -603,14 +623,18 @@ private:
     return {};
   }
 
-  /// What is done sooner than another thread wakes is done here and now.
+  /// What is done sooner than another thread wakes is done here and now, unless
+  /// it may have to wait.
   template <class F>
   void copy(std::uint64_t bytes, F job) {
     constexpr std::uint64_t small = 32 << 10;
-    if (bytes <= small)
+    if (bytes <= small && !busy_.is_governed())
       busy_.count(job);
     else
-      copier_.post([this, job = std::move(job)] { busy_.attend(job); });
+      copier_.post([this, job = std::move(job)] {
+        copying_.enter();
+        job();
+      });
   }
 
   template <class F>
@@ -663,6 +687,7 @@ private:
   std::mutex print_mutex_;
   printer printer_;
   busy_time busy_;
+  busy_time::presence copying_{busy_}; // the copier's
   // Last, so that their threads end before what they use goes.
   std::shared_ptr<scheduler> scheduler_;
   job_thread copier_;

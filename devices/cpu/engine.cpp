@@ -22,6 +22,7 @@ constexpr unsigned patience = 8;
 constexpr std::size_t max_resident = 32;
 // Clusters of one grid that a thread runs before it looks for other grids.
 constexpr int streak = 64;
+// Beside the process.
 constexpr int thread_nice = 5;
 
 } // namespace
@@ -57,7 +58,7 @@ void engine::stop() {
     for (auto& x : grids_)
       x->what->cancelled = true;
   }
-  wake_.notify_all();
+  wake_all();
   for (auto& t : threads_)
     if (t.joinable())
       t.join();
@@ -65,15 +66,27 @@ void engine::stop() {
 
 void engine::submit(std::shared_ptr<grid> what, finished done) {
   auto x = std::make_shared<running>();
+  auto alone = what->clusters() == 1;
   x->left = what->clusters();
   x->what = std::move(what);
   x->done = std::move(done);
+  auto rests = false;
   {
     auto lock = std::lock_guard{mutex_};
     grids_.push_back(std::move(x));
-    submitted_ = clock::now();
+    rests = resting_ != 0;
   }
+  // One is enough for it, best one that need not ask whether it may.
+  if (alone) {
+    (rests ? rested_ : wake_).notify_one();
+  } else {
+    wake_all();
+  }
+}
+
+void engine::wake_all() {
   wake_.notify_all();
+  rested_.notify_all();
 }
 
 void engine::cancel(running& x) {
@@ -147,13 +160,13 @@ bool engine::may_begin_more(const std::deque<resident>& mine,
 }
 
 void engine::work(unsigned index) {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), thread_nice);
+  nice(thread_nice); // of this thread alone, on Linux
   auto mine = std::deque<resident>{};
   auto current = std::shared_ptr<running>{}; // grid to start clusters of
   auto spare = std::unique_ptr<cluster>{};   // fits `current`
   auto taken = 0;
   auto here = busy_time::presence{busy_};
-  auto woken = clock::time_point{};
+  auto worked = false;
   // A new cluster, when there is one to start.
   auto begin = [&]() -> bool {
     if (!current || !current->has_more() || ++taken > streak) {
@@ -175,33 +188,53 @@ void engine::work(unsigned index) {
     mine.push_front({current, std::move(spare)});
     return true;
   };
+  auto await_work = [&] {
+    auto lock = std::unique_lock{mutex_};
+    auto has_work = [&] {
+      return stopping_ ||
+             (!frozen_ && std::any_of(grids_.begin(), grids_.end(),
+                                      [](auto& x) { return x->has_more(); }));
+    };
+    if (auto until = here.rests_until()) {
+      ++resting_;
+      auto found = rested_.wait_until(lock, *until, has_work);
+      --resting_;
+      if (found)
+        return;
+      lock.unlock();
+      here.leave();
+      lock.lock();
+    }
+    wake_.wait(lock, has_work);
+  };
   while (!stopping_) {
+    if (!here.is_here()) {
+      await_work();
+      here.enter();
+      continue;
+    }
+    here.stay();
     if (mine.empty() && !begin()) {
       current.reset();
       spare.reset();
-      here.leave();
-      auto lock = std::unique_lock{mutex_};
-      wake_.wait(lock, [&] {
-        return stopping_ ||
-               (!frozen_ && std::any_of(grids_.begin(), grids_.end(),
-                                        [](auto& x) { return x->has_more(); }));
-      });
-      woken = submitted_;
+      here.rest(std::exchange(worked, false));
       continue;
     }
-    here.enter(woken);
     if (frozen_) {
+      here.leave();
       auto lock = std::unique_lock{mutex_};
       wake_.wait(lock, [&] { return stopping_.load(); });
       break;
     }
+    worked = true;
     auto now = std::move(mine.front());
     mine.pop_front();
     auto state = now.what->run();
     // Blocks that wait for one another have short turns.
     if (state == block::state::going && !now.of->what->cooperative) {
       auto until = clock::now() + slice;
-      while (state == block::state::going && !paused() && clock::now() < until)
+      while (state == block::state::going && !paused() &&
+             !here.is_wanted_elsewhere() && clock::now() < until)
         state = now.what->run();
     }
     if (state == block::state::going || state == block::state::idle) {

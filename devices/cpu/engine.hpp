@@ -4,7 +4,6 @@
 #include "devices/cpu/busy_time.hpp"
 #include "devices/cpu/cluster.hpp"
 
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -19,10 +18,11 @@ namespace vgpu::device::cpu {
 /// (of one block, mostly) resident and gives each a slice in turn, so that
 /// blocks which wait for one another (through memory) all get on, and grids of
 /// different streams share the pool. The threads run at lower priority than the
-/// rest of the process.
+/// rest of the process, and only as far as they may.
 class engine {
 public:
-  /// `busy` counts the threads that have blocks, and outlives this.
+  /// `busy` counts the threads that have blocks and says which may run them; it
+  /// outlives this.
   engine(unsigned threads, busy_time& busy);
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
@@ -50,6 +50,7 @@ private:
   struct resident;
 
   void work(unsigned index);
+  void wake_all();
   bool may_begin_more(const std::deque<resident>& mine,
                       const std::shared_ptr<running>& current) const;
   std::shared_ptr<running> choose(const running* but_rather_not);
@@ -64,8 +65,9 @@ private:
   busy_time& busy_;
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable rested_; // those that may begin without asking
+  unsigned resting_ = 0;
   std::vector<std::shared_ptr<running>> grids_; // with clusters to start or end
-  std::chrono::steady_clock::time_point submitted_; // the latest grid
   std::size_t turn_ = 0;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> frozen_ = false;

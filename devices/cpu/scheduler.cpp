@@ -9,16 +9,28 @@ namespace vgpu::device::cpu {
 
 // -- job_thread ---------------------------------------------------------------
 
-job_thread::job_thread(int nice) : thread_{[this, nice] { run(nice); }} {}
+job_thread::job_thread(int nice, pauses between)
+    : between_{std::move(between)}, thread_{[this, nice] { run(nice); }} {}
 
 void job_thread::run(int nice) {
   if (nice != 0)
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
   auto lock = std::unique_lock{mutex_};
   while (true) {
-    wake_.wait(lock, [&] { return stopping_ || (!frozen_ && !jobs_.empty()); });
-    if (stopping_)
+    if (between_.rest && !has_job())
+      if (auto until = between_.rest();
+          until && !wake_.wait_until(lock, *until, [&] { return has_job(); })) {
+        lock.unlock();
+        between_.leave();
+        lock.lock();
+      }
+    wake_.wait(lock, [&] { return has_job(); });
+    if (stopping_) {
+      lock.unlock();
+      if (between_.leave)
+        between_.leave();
       return;
+    }
     auto job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();

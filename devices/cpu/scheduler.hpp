@@ -40,7 +40,14 @@ using task_ptr = std::shared_ptr<task>;
 /// A thread that does small jobs in order.
 class job_thread {
 public:
-  explicit job_thread(int nice);
+  /// What it calls between jobs, if any: `rest` when there is none; that says
+  /// until when to wait for one before `leave` is called.
+  struct pauses {
+    std::function<std::optional<std::chrono::steady_clock::time_point>()> rest;
+    std::function<void()> leave;
+  };
+
+  explicit job_thread(int nice, pauses between = {});
   job_thread(const job_thread&) = delete;
   job_thread& operator=(const job_thread&) = delete;
   /// Jobs that have not begun are dropped.
@@ -52,7 +59,9 @@ public:
 
 private:
   void run(int nice);
+  bool has_job() const { return stopping_ || (!frozen_ && !jobs_.empty()); }
 
+  pauses between_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> jobs_;

@@ -1,7 +1,6 @@
 // Gates of several sessions at one board, on a simulated pGPU, in virtual time.
 #include "actors/share_gate.hpp"
 
-#include "devices/meter.hpp"
 #include "plain_device.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -37,16 +36,11 @@ struct simulated_gpu {
 };
 
 /// One session's part of it. What is done is told when somebody looks.
-class simulated_device final : public test::plain_device,
-                               public vgpu::device::meter {
+class simulated_device final : public test::plain_device {
 public:
   explicit simulated_device(simulated_gpu& gpu) : gpu_(gpu) {}
 
   void work(share_ns length) {
-    if (last_ <= gpu_.now) {
-      had_ += last_ - since_;
-      since_ = gpu_.now;
-    }
     last_ = gpu_.enqueue(length);
     used += length;
   }
@@ -54,14 +48,6 @@ public:
                  vgpu::device::completion done) override {
     waiting.emplace_back(hangs ? std::numeric_limits<share_ns>::max() : last_,
                          std::move(done));
-  }
-  std::chrono::nanoseconds busy() const override {
-    return std::chrono::nanoseconds{
-        used - std::clamp(last_ - gpu_.now, share_ns{0}, used)};
-  }
-  vgpu::device::effort efforts() const override {
-    std::chrono::nanoseconds present{had_ + std::min(last_, gpu_.now) - since_};
-    return {present, busy(), present};
   }
   void tell() {
     while (!waiting.empty() && waiting.front().first <= gpu_.now) {
@@ -77,9 +63,7 @@ public:
 
 private:
   simulated_gpu& gpu_;
-  share_ns last_ = 0;  // when its work will be done
-  share_ns since_ = 0; // it has some
-  share_ns had_ = 0;   // for so long before that
+  share_ns last_ = 0; // when its work will be done
 };
 
 struct session {
@@ -99,13 +83,6 @@ struct fixture {
     out.gate = std::make_unique<share_gate>(board, out.seat, *out.device,
                                             [this] { return gpu.now; });
     return out;
-  }
-
-  /// Of a device that does several sessions' work at once.
-  void let_all_in() {
-    auto rules = board->rules();
-    rules.at_once = policy::most_seats;
-    board->set_rules(rules);
   }
 
   /// One kernel; false where it may not be enqueued now.
@@ -350,7 +327,9 @@ BOOST_AUTO_TEST_CASE(ends_that_are_told_together_mislead_nobody) {
         busy(4 * s); // settles
         gpu.longest = 0;
         auto shares = shares_of(all, [&] { busy(8 * s); });
-        BOOST_TEST(std::abs(shares[0] - 0.8) < 0.04);
+        // A device without a meter cannot tell when it was done: what nobody
+        // heard of counts as used.
+        BOOST_TEST(std::abs(shares[0] - 0.8) < 0.1);
         BOOST_TEST(gpu.longest <= 40 * ms); // two turns
         for (auto& x : all)
           board->stand(x.seat);
@@ -369,59 +348,6 @@ BOOST_AUTO_TEST_CASE(who_wakes_up_late_keeps_its_share) {
   busy(2 * s); // settles
   auto shares = shares_of(all, [&] { busy(8 * s); });
   BOOST_TEST(std::abs(shares[0] - 0.8) < 0.03);
-}
-
-BOOST_AUTO_TEST_SUITE_END()
-
-BOOST_FIXTURE_TEST_SUITE(gates_of_a_shared_device, fixture)
-
-BOOST_AUTO_TEST_CASE(all_work_at_the_same_time_until_one_is_ahead) {
-  let_all_in();
-  auto a = join();
-  auto b = join();
-  BOOST_TEST(launch(a, 1 * ms));
-  BOOST_TEST(launch(b, 1 * ms)); // beside it
-  pass(2 * ms, {&a, &b});
-  // b stops for a moment with work in the device, and a goes on.
-  BOOST_TEST(launch(b, 60 * ms));
-  auto more = 0;
-  for (auto i = 0; i < 40; ++i, pass(1 * ms, {&a}))
-    more += launch(a, 1 * ms) ? 1 : 0;
-  BOOST_TEST(more > 5);
-  BOOST_TEST(more < 40);
-  // It waits, and hears when b has caught up.
-  BOOST_TEST(!launch(a, 1 * ms));
-  auto heard = board->rings(a.seat);
-  pass(100 * ms, {&a, &b});
-  BOOST_TEST(board->rings(a.seat) != heard);
-  BOOST_TEST(launch(a, 1 * ms));
-}
-
-BOOST_AUTO_TEST_CASE(the_device_is_busy_and_all_get_the_same) {
-  let_all_in();
-  std::vector<session> all;
-  std::vector<share_ns> kernels;
-  for (auto i = 0u; i < 4; ++i) {
-    all.push_back(join());
-    kernels.push_back((i + 1) * 400 * us);
-  }
-  auto began = gpu.now;
-  run(all, kernels, 6 * s);
-  BOOST_TEST(jain(all) >= 0.99);
-  auto used = share_ns{0};
-  for (auto& x : all)
-    used += x.device->used;
-  BOOST_TEST(static_cast<double>(used) >=
-             0.99 * static_cast<double>(gpu.now - began));
-}
-
-BOOST_AUTO_TEST_CASE(a_limit_holds_beside_others) {
-  let_all_in();
-  std::vector<session> all;
-  all.push_back(join({.share = 1, .limit = 0.2, .priority = 0, .unused = 0}));
-  all.push_back(join());
-  auto shares = shares_of(all, [&] { run(all, {2 * ms, 1 * ms}, 8 * s); });
-  BOOST_TEST(shares[0] < 0.22);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

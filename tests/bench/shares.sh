@@ -16,9 +16,11 @@ usage: shares.sh [--build DIR] [--device cpu|nvidia] [--seconds N] [--only REGEX
 Columns: `worst` is the largest difference from a promise in any window of 2 s,
 in percentage points; `Jain` Jain's index of what each got, the least of any
 window of 2 s; `least` what the worst-off program got beside its promise, where
-1 is all of it; `all` what all programs got, in units of what one of its kind gets
-alone; `turns / none` that, beside what they got without turns. A program may
-get more than its promise of what others cannot use: a copy beside kernels.
+1 is all of it; `all` what all programs got done, in units of what one of its
+kind gets done alone; `turns / none` that, beside what they got without turns;
+the last one what each got of the device's time, beside what it was to get. That
+is its share of what all got, or what it uses alone, if that is less: then the
+others get the rest. With a limit, or a fixed share, it is a part of the device.
 Needs a machine that has nothing else to do.
 USAGE
 }
@@ -36,53 +38,36 @@ between_programs
 
 policy() { expect 0 "$vgpu" policy a/0 "$@"; }
 
-declare -A alone_rate
-alone_of() { # KIND: sets rate
+declare -A alone_rate alone_demand
+alone_of() { # KIND: sets rate and demand
   if [[ -z ${alone_rate[$1]-} ]]; then
     policy best-effort
     measure_alone "$1" $((seconds / 2 + 1))
-    alone_rate[$1]=$rate
+    alone_rate[$1]=$rate alone_demand[$1]=$demand
   fi
-  rate=${alone_rate[$1]}
-}
-
-# For so many seconds, once what went before has settled.
-measure_now() { # all|alone "PROMISE..." "ALONE..."
-  local from
-  sleep 1
-  from=$(milliseconds)
-  sleep "$seconds"
-  measure "$from" "$(milliseconds)" "$@"
+  rate=${alone_rate[$1]} demand=${alone_demand[$1]}
 }
 
 line() { printf '| %-26s | %-9s | %6s | %6s | %6s | %6s | %12s | %s\n' "$@"; }
 
 # One row: the programs under a policy, and then with no turns.
-row() { # NAME POLICY all|alone "PROMISE..." "KIND OPTION..."...
-  local name=$1 rule=$2 of=$3 promises=$4 what alone=() got off fair with least
+row() { # NAME POLICY all|alone "SHARE..." "KIND OPTION..."...
+  local name=$1 rule=$2 of=$3 claims=$4 what alone=() demands=() figures
   shift 4
   [[ $name =~ $only ]] || return 0
   for what in "$@"; do
     alone_of "${what%% *}"
-    alone+=("$rate")
+    alone+=("$rate") demands+=("$demand")
   done
   policy "$rule"
   start_programs "$@"
-  measure_now "$of" "$promises" "${alone[*]}"
-  got=$shares off=$worst fair=$jain with=$total
-  # What each got of what it gets alone, beside its promise.
-  measure "$(($(milliseconds) - seconds * 1000))" "$(milliseconds)" alone \
-    "$promises" "${alone[*]}"
-  least=$(awk -v a="$shares" -v b="$promises" 'BEGIN {
-    n = split(a, x); split(b, y); least = 1e9
-    for (i = 1; i <= n; ++i) if (x[i] / y[i] < least) least = x[i] / y[i]
-    printf "%.2f", least }')
+  measure_for "$seconds" "$of" "$claims" "${alone[*]}" "${demands[*]}"
+  figures=("$name" "$rule" "$worst" "$jain" "$least" "$total")
+  local with=$total got="${shares// /, } of ${promised// /, }"
   policy best-effort
-  measure_now alone "$promises" "${alone[*]}"
+  measure_for "$span" "$of" "$claims" "${alone[*]}" "${demands[*]}"
   stop_programs
-  line "$name" "$rule" "$off" "$fair" "$least" "$with" \
-    "$(awk "BEGIN { printf \"%.3f\", $with / $total }")" \
-    "${promises// /, } -> ${got// /, }"
+  line "${figures[@]}" "$(awk "BEGIN { printf \"%.3f\", $with / $total }")" "$got"
 }
 
 # A program that is limited, alone.
@@ -93,7 +78,7 @@ limited() { # KIND
 cluster_up --nodes 1 --gpus-per-node 1 --memory 1GiB
 echo "device $device, $(nproc) cores, $seconds s a row; load $(cut -d' ' -f1-3 \
   /proc/loadavg)"
-line programs policy worst Jain least all 'turns / none' 'promised -> got'
+line programs policy worst Jain least all 'turns / none' 'got of promised'
 line --- --- --- --- --- --- --- ---
 half="0.5 0.5" quarter="0.25 0.25 0.25 0.25"
 eighth="0.125 0.125 0.125 0.125 0.125 0.125 0.125 0.125"

@@ -2,23 +2,33 @@
 # order of `promises`, with lines of milliseconds and a count.
 #
 #   -v from=MS -v to=MS      what is looked at
-#   -v promises="P..."       the part that each is to get of what all got or,
-#                            where `of` is `alone`, of what it got alone
-#   -v alone="R..."          what each gets a second alone; of programs of one
+#   -v shares="P..."         the part that each is to get of what all got or,
+#                            where `of` is `alone`, of the device
+#   -v alone="R..."          what each gets done a second alone; of programs of one
 #                            kind it may be left out
+#   -v demands="D..."        the part of the device that each uses alone: who can
+#                            use less than its part leaves the rest to the others.
+#                            Left out: all of it
+#   -v used="U..."           the part of the device that each had in this time, as
+#                            the device counts it. Left out: what each got done, at
+#                            what that costs it alone
 #   -v of=all|alone
 #
 # Prints, a line each, a name and numbers:
-#   shares   the part that each got
-#   worst    the largest difference from a promise in any 2 s, in percentage
-#            points; of a shorter time, in all of it
-#   jain     Jain's index, the least of any 2 s
-#   total    what all got, in units of what one gets alone
+#   shares    the part that each got
+#   promised  the part that each was to get
+#   worst     the largest difference between them in any 2 s, in percentage
+#             points; of a shorter time, in all of it
+#   least     what the worst-off got beside what it was to get
+#   jain      Jain's index, the least of any 2 s
+#   total     what all got done, in units of what one gets done alone
 
 BEGIN {
-  programs = split(promises, promise)
+  programs = split(shares, claim)
   if (split(alone, speed) == 0)
     for (i = 1; i <= programs; ++i) speed[i] = 1
+  if (split(demands, demand) == 0)
+    for (i = 1; i <= programs; ++i) demand[i] = 1
 }
 FNR == 1 { ++file }
 NF == 2 { ++lines[file]; ms[file, lines[file]] = $1; count[file, lines[file]] = $2 }
@@ -38,19 +48,62 @@ function done_at(f, when, low, high, middle, slope) {
   return count[f, low] + slope * (when - ms[f, low])
 }
 
-# Sets got[] and sum: a second, in units of what each gets alone.
+# Sets got[], device time a second, its sum, and `done`, in units of what each
+# gets done alone. A unit costs the same all the time.
 function measure(begin, end, f) {
-  sum = squares = 0
+  sum = squares = done = 0
   for (f = 1; f <= programs; ++f) {
     got[f] = (done_at(f, end) - done_at(f, begin)) / speed[f]
     got[f] *= 1000 / (end - begin)
+    done += got[f]
+    got[f] *= cost[f]
     sum += got[f]
     squares += got[f] * got[f]
   }
 }
 function share(f) { return of == "alone" ? got[f] : sum > 0 ? got[f] / sum : 0 }
 
+# Sets promise[]: of what all got, by claims; what one cannot use, the others get.
+function promise_all(left, claims, more, f) {
+  left = sum
+  for (f = 1; f <= programs; ++f) claims += claim[f]
+  for (more = 1; more && claims > 0;) {
+    more = 0
+    for (f = 1; f <= programs; ++f)
+      if (!(f in sated) && demand[f] <= left * claim[f] / claims) {
+        sated[f] = more = 1
+        promise[f] = demand[f] / sum
+        left -= demand[f]
+        claims -= claim[f]
+      }
+  }
+  for (f = 1; f <= programs; ++f)
+    if (!(f in sated)) promise[f] = left * claim[f] / claims / sum
+}
+function promise_each(f) {
+  for (f = 1; f <= programs; ++f)
+    promise[f] = claim[f] < demand[f] ? claim[f] : demand[f]
+}
+
 END {
+  for (f = 1; f <= programs; ++f) cost[f] = demand[f]
+  measure(from, to)
+  if (split(used, had) == programs) {
+    for (f = 1; f <= programs; ++f)
+      if (got[f] > 0) cost[f] *= had[f] / got[f]
+    measure(from, to)
+  }
+  if (of == "alone") promise_each()
+  else if (sum > 0) promise_all()
+  total = done
+  printf "shares"
+  for (f = 1; f <= programs; ++f) {
+    printf " %.4f", share(f)
+    part = promise[f] > 0 ? share(f) / promise[f] : 0
+    if (f == 1 || part < least) least = part
+  }
+  printf "\npromised"
+  for (f = 1; f <= programs; ++f) printf " %.4f", promise[f]
   window = to - from < 2000 ? to - from : 2000
   jain = 1
   for (t = from; t + window <= to; t += 50) {
@@ -63,8 +116,6 @@ END {
     index_ = squares > 0 ? sum * sum / (programs * squares) : 0
     if (index_ < jain) jain = index_
   }
-  measure(from, to)
-  printf "shares"
-  for (f = 1; f <= programs; ++f) printf " %.4f", share(f)
-  printf "\nworst %.2f\njain %.4f\ntotal %.4f\n", worst, jain, sum
+  printf "\nworst %.2f\nleast %.2f\njain %.4f\ntotal %.4f\n", \
+    worst, least, jain, total
 }

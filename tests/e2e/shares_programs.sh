@@ -55,26 +55,44 @@ stop_programs() {
     fail "sessions are left of programs that were stopped"
 }
 
-# What they got from one point in time to another. Sets shares, worst, jain and
-# total: see shares.awk.
-measure() { # FROM TO all|alone "PROMISE..." ["ALONE..."]
+# What they got from one point in time to another. Sets shares, promised, worst,
+# least, jain and total: see shares.awk.
+measure() { # FROM TO all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["USED..."]]]
   local files=() i name numbers
   for ((i = 0; i < ${#programs[@]}; ++i)); do files+=("$work/out/load$i"); done
   while read -r name numbers; do
     printf -v "$name" %s "$numbers"
-  done < <(awk -v from="$1" -v to="$2" -v of="$3" -v promises="$4" \
-    -v alone="${5-}" -f "$shares_awk" "${files[@]}")
+  done < <(awk -v from="$1" -v to="$2" -v of="$3" -v shares="$4" \
+    -v alone="${5-}" -v demands="${6-}" -v used="${7-}" -f "$shares_awk" \
+    "${files[@]}")
 }
 
-# What a kind of load does a second when nobody else is there. Sets rate.
+# The device time of each session, in the order in which they were started.
+device_seconds() { status '[.vgpus[].sessions[].device_seconds] | @tsv'; }
+
+# The same of the last so many seconds, after as many as it takes until what was
+# before does not count any more. Sets used as well, the part of the device that
+# each had, as the device counts it.
+warm_up=0.5
+measure_for() { # SECONDS all|alone "SHARE..." ["ALONE..." ["DEMAND..."]]
+  local span=$1 from before
+  shift
+  sleep "$warm_up"
+  from=$(milliseconds) before=$(device_seconds)
+  sleep "$span"
+  used=$(awk -v a="$before" -v b="$(device_seconds)" \
+    -v ms=$(($(milliseconds) - from)) 'BEGIN {
+      n = split(a, x); split(b, y)
+      for (i = 1; i <= n; ++i) printf "%.5f ", (y[i] - x[i]) * 1000 / ms }')
+  measure "$from" "$(milliseconds)" "$1" "$2" "${3-}" "${4-}" "$used"
+}
+
+# What a kind of load does a second when nobody else is there, and what it uses of
+# the device. Sets rate and demand.
 measure_alone() { # KIND SECONDS
-  local from
   start_programs "$1"
-  sleep 0.3
-  from=$(milliseconds)
-  sleep "$2"
-  measure "$from" "$(milliseconds)" alone 1
-  rate=$total
+  measure_for "$2" alone 1
+  rate=$total demand=${used%% *}
   stop_programs
 }
 

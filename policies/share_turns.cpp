@@ -1,0 +1,208 @@
+#include "policies/share_account.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace vgpu::policy {
+
+using namespace share_account;
+
+namespace {
+
+/// Who waits longer than this without hearing anything looks again.
+constexpr share_ns longest_wait = 50'000'000;
+/// So often somebody looks whether the holder has fallen idle.
+constexpr share_ns idle_look = 10'000'000;
+/// In turns: how far one who had no work may lag behind the others.
+constexpr double most_lag = 2;
+/// In quanta: a turn that lasted longer counts as one of this length there.
+constexpr share_ns longest_turn = 10;
+
+/// Turns last longer than they should where work cannot be stopped: long
+/// kernels.
+share_ns turn_lately(const share_table& table) {
+  return std::max(table.rules.quantum, share_ns{table.lately_us} * 1000);
+}
+
+void note_turn(share_table& table, share_ns now) {
+  if (table.began == 0) // the first
+    return;
+  auto last = std::clamp<share_ns>(now - table.began, 0,
+                                   longest_turn * table.rules.quantum);
+  auto faded = share_ns{table.lately_us} * 1000 / 8 * 7;
+  table.lately_us = static_cast<std::uint32_t>(std::max(last, faded) / 1000);
+}
+
+/// Nobody saves up what he did not ask for while others used it. But who only
+/// missed a turn, having no work at hand just then, is owed all of it.
+void limit_lag(const share_table& table, share_seat& x) {
+  auto floor = table.virtual_now -
+               most_lag * static_cast<double>(turn_lately(table)) / x.weight;
+  x.virtual_time = std::max(x.virtual_time, floor);
+}
+
+/// Whether `a` goes before `b`; both want a turn.
+bool before(const share_table& table, const share_seat& a, const share_seat& b,
+            share_ns now) {
+  if (table.rules.policy == share_policy::priority) {
+    auto starved = [&](auto& x) {
+      return now - x.wants_since >= table.rules.starved_after;
+    };
+    if (starved(a) != starved(b))
+      return starved(a);
+    if (starved(a))
+      return a.wants_since < b.wants_since;
+    if (a.claim.priority != b.claim.priority)
+      return a.claim.priority > b.claim.priority;
+  }
+  if (a.virtual_time != b.virtual_time)
+    return a.virtual_time < b.virtual_time;
+  return a.wants_since < b.wants_since;
+}
+
+struct candidate {
+  std::int32_t seat = share_table::nobody;
+  share_ns next_credit = std::numeric_limits<share_ns>::max();
+};
+
+/// Who is next; or when somebody will be.
+candidate find_next(share_table& table, share_ns now) {
+  candidate out;
+  for (auto i = std::int32_t{0};
+       table.waiting != 0 && i < std::int32_t{most_seats}; ++i) {
+    auto& x = at(table, i);
+    if (x.wants == 0)
+      continue;
+    refill(table, x, now);
+    if (auto when = credit_at(table, x); when > now) {
+      out.next_credit = std::min(out.next_credit, when);
+      continue;
+    }
+    limit_lag(table, x);
+    if (out.seat == share_table::nobody ||
+        before(table, x, at(table, out.seat), now))
+      out.seat = i;
+  }
+  return out;
+}
+
+void set_turn(share_table& table, const share_seat& x, share_ns now) {
+  auto length = table.rules.quantum;
+  if (cap_of(table.rules.policy, x.claim) < 1)
+    length = std::min(length, static_cast<share_ns>(x.credit));
+  table.began = now;
+  table.until = now + length;
+  table.virtual_now = std::max(table.virtual_now, x.virtual_time);
+}
+
+void begin_turn(share_table& table, std::int32_t seat, share_ns now) {
+  auto& x = at(table, seat);
+  note_turn(table, now);
+  want_nothing(table, seat);
+  table.holder = seat;
+  set_turn(table, x, now);
+  table.idle_since = now; // until it brings work
+  ++x.turns;
+}
+
+} // namespace
+
+void want(share_table& table, std::int32_t seat, share_ns now) {
+  auto& x = at(table, seat);
+  if (x.taken == 0 || x.wants != 0)
+    return;
+  x.wants = 1;
+  x.wants_since = now;
+  ++table.waiting;
+}
+
+void want_nothing(share_table& table, std::int32_t seat) {
+  if (std::exchange(at(table, seat).wants, 0) != 0)
+    --table.waiting;
+}
+
+bool holds(const share_table& table, std::int32_t seat) {
+  return table.holder == seat;
+}
+
+bool is_fresh(const share_table& table, std::int32_t seat) {
+  return table.holder == seat && table.idle_since == table.began;
+}
+
+share_ns left_of_turn(const share_table& table, share_ns now) {
+  return table.until - now;
+}
+
+void begin_work(share_table& table, std::int32_t seat, share_ns now) {
+  if (table.holder != seat || table.idle_since == 0)
+    return;
+  auto& x = at(table, seat);
+  // Where there was work at hand its worker was late, not it.
+  if (!is_fresh(table, seat) && x.more == 0 && table.waiting != 0)
+    x.virtual_time += static_cast<double>(now - table.idle_since) / x.weight;
+  table.idle_since = 0;
+}
+
+void end_work(share_table& table, std::int32_t seat, share_ns now, bool more) {
+  at(table, seat).more = more ? 1 : 0;
+  if (table.holder == seat)
+    table.idle_since = now;
+}
+
+void charge(share_table& table, std::int32_t seat, share_ns used,
+            share_ns now) {
+  if (auto& x = at(table, seat); x.taken != 0)
+    use(table, x, static_cast<double>(used), now);
+}
+
+bool renew(share_table& table, std::int32_t seat, share_ns now) {
+  if (table.holder != seat)
+    return false;
+  auto& x = at(table, seat);
+  refill(table, x, now);
+  if (credit_at(table, x) > now ||
+      find_next(table, now).seat != share_table::nobody)
+    return false;
+  set_turn(table, x, now);
+  return true;
+}
+
+void end_turn(share_table& table, std::int32_t seat) {
+  if (table.holder == seat)
+    table.holder = share_table::nobody;
+}
+
+namespace {
+
+/// Takes back a turn that is not used, or whose work does not end. Returns when
+/// it may be, at the latest.
+share_ns take_back(share_table& table, share_ns now) {
+  // Who is idle now is so until it brings work, who is not may be soon.
+  auto idle = now + idle_look;
+  if (table.idle_since != 0)
+    idle = table.idle_since + (is_fresh(table, table.holder)
+                                   ? table.rules.unused_after
+                                   : table.rules.idle_after);
+  auto until = std::min(idle, table.began + table.rules.stalled_after);
+  if (now >= until)
+    end_turn(table, table.holder);
+  return until;
+}
+
+} // namespace
+
+share_outcome arbitrate(share_table& table, share_ns now) {
+  auto next = find_next(table, now);
+  auto look = std::min(next.next_credit, now + longest_wait);
+  if (next.seat == share_table::nobody)
+    return {share_table::nobody, std::max(look, now)};
+  if (table.holder != share_table::nobody)
+    look = std::min(look, take_back(table, now));
+  if (table.holder != share_table::nobody)
+    return {share_table::nobody, std::max(look, now)};
+  begin_turn(table, next.seat, now);
+  return {next.seat, now + idle_look};
+}
+
+} // namespace vgpu::policy

@@ -1,0 +1,131 @@
+// Who governs the cpu device's threads can stop all of its work.
+#include "devices/governor.hpp"
+#include "devices/meter.hpp"
+#include "tests/devices/fixture.hpp"
+
+#include <atomic>
+#include <chrono>
+
+namespace vgpu::test {
+
+namespace {
+
+/// Lets all threads work, or none.
+class gatekeeper final : public device::governor {
+public:
+  bool governs() const noexcept override { return true; }
+  bool hurries() const noexcept override { return closed_.load(); }
+  bool begin() override { return !closed_.load(); }
+  bool go_on(std::chrono::nanoseconds worked) override {
+    BOOST_TEST(worked.count() >= 0);
+    return !closed_.load();
+  }
+  void end(std::chrono::nanoseconds worked) override {
+    BOOST_TEST(worked.count() >= 0);
+  }
+  bool wait() override {
+    auto lock = std::unique_lock{mutex_};
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !closed_.load() || released_; });
+    --waiting_;
+    return !released_;
+  }
+  void release() override {
+    auto lock = std::lock_guard{mutex_};
+    released_ = true;
+    changed_.notify_all();
+  }
+
+  void close(bool x) {
+    auto lock = std::lock_guard{mutex_};
+    closed_ = x;
+    changed_.notify_all();
+  }
+  /// Until a thread waits.
+  void await_waiter() {
+    auto lock = std::unique_lock{mutex_};
+    changed_.wait(lock, [&] { return waiting_ != 0; });
+  }
+
+private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<bool> closed_ = false;
+  bool released_ = false;
+  int waiting_ = 0;
+};
+
+struct governed_device : device_fixture {
+  std::shared_ptr<gatekeeper> gate = std::make_shared<gatekeeper>();
+
+  governed_device() {
+    dynamic_cast<device::governed&>(*dev).govern_by(gate);
+    load(read_file(DEVICE_CODE "/kernels.ptx"));
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(governors, governed_device)
+
+BOOST_AUTO_TEST_CASE(nothing_begins_before_it_may) {
+  auto word = memory(4);
+  gate->close(true);
+  BOOST_REQUIRE(launch("set_flag", {1}, {1}, arguments{word, 3}).ok());
+  gate->await_waiter();
+  auto done = outcome{};
+  dev->when_done(std::nullopt, done.tell());
+  BOOST_TEST(!done.told());
+  BOOST_TEST(*reinterpret_cast<int*>(word) == 0);
+  gate->close(false);
+  BOOST_TEST(done.wait() == CUDA_SUCCESS);
+  BOOST_TEST(*reinterpret_cast<int*>(word) == 3);
+}
+
+BOOST_AUTO_TEST_CASE(small_copies_wait_too) {
+  gate->close(true);
+  auto word = upload(std::vector<int>{42});
+  gate->await_waiter();
+  BOOST_TEST(*reinterpret_cast<int*>(word) == 0);
+  gate->close(false);
+  BOOST_TEST(synchronize() == CUDA_SUCCESS);
+  BOOST_TEST(*reinterpret_cast<int*>(word) == 42);
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_is_stopped_in_its_middle) {
+  auto flag = memory(4);
+  auto out = memory(4);
+  BOOST_REQUIRE(launch("wait_for", {1}, {1}, arguments{flag, out}).ok());
+  auto done = outcome{};
+  dev->when_done(std::nullopt, done.tell());
+  gate->close(true);
+  gate->await_waiter(); // it began before, or never will until it may
+  std::atomic_ref{*reinterpret_cast<int*>(flag)} = 1;
+  BOOST_TEST(!done.told());
+  gate->close(false);
+  BOOST_TEST(done.wait() == CUDA_SUCCESS);
+}
+
+BOOST_AUTO_TEST_CASE(a_device_ends_whose_threads_wait) {
+  auto flag = memory(4);
+  auto out = memory(4);
+  BOOST_REQUIRE(launch("wait_for", {8}, {1}, arguments{flag, out}).ok());
+  gate->close(true);
+  upload(std::vector<int>{42});
+  gate->await_waiter();
+  dev.reset(); // returns
+}
+
+BOOST_AUTO_TEST_CASE(what_was_worked_is_of_the_whole_device) {
+  auto& meter = dynamic_cast<device::meter&>(*dev);
+  auto words = memory(1 << 24);
+  BOOST_TEST(run("set_flag", {1}, {1}, arguments{words, 3}) == CUDA_SUCCESS);
+  // One of two threads had work.
+  BOOST_TEST(meter.worked().count() > 0);
+  BOOST_TEST(meter.worked().count() <= meter.busy().count());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+} // namespace vgpu::test
