@@ -65,7 +65,7 @@ row() { # NAME POLICY all|alone "SHARE..." "KIND OPTION..."...
   figures=("$name" "$rule" "$worst" "$jain" "$least" "$total")
   local with=$total got="${shares// /, } of ${promised// /, }"
   policy best-effort
-  measure_for "$span" "$of" "$claims" "${alone[*]}" "${demands[*]}"
+  measure_for "$seconds" "$of" "$claims" "${alone[*]}" "${demands[*]}"
   stop_programs
   line "${figures[@]}" "$(awk "BEGIN { printf \"%.3f\", $with / $total }")" "$got"
 }
