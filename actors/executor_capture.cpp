@@ -434,8 +434,9 @@ struct executor::copying {
     auto rest = changed_bytes();
     auto most =
         bytes_a_second * std::chrono::duration<double>{rest_for}.count();
-    return static_cast<double>(rest) <= most || rounds >= most_rounds ||
-           rest > of_round / 4 * 3;
+    // The first round takes longer than the next: its file has no pages yet.
+    auto grows = rounds > 2 && rest > of_round / 4 * 3;
+    return static_cast<double>(rest) <= most || rounds >= most_rounds || grows;
   }
 
   result<bool> go_on() {

@@ -173,6 +173,37 @@ BOOST_AUTO_TEST_CASE(what_comes_and_goes_meanwhile) {
   BOOST_TEST(it.word(8, 130) == 3u);
 }
 
+BOOST_AUTO_TEST_CASE(what_changes_during_the_first_round_is_copied_again) {
+  a_session it;
+  it.allocate(it.at, it.granules * granule_bytes);
+  auto file = std::move(*make_state_memory());
+  auto has_contents = [&] {
+    struct stat info {};
+    return ::fstat(file.get(), &info) == 0 && info.st_blocks > 8;
+  };
+  for (auto i = 0u; i < it.granules; ++i)
+    it.word(i) = 1;
+  it.begin(file.get(), false);
+  auto changed = false;
+  it.copy([&] {
+    if (changed || !has_contents())
+      return;
+    changed = true;
+    for (auto i = 0u; i < it.granules; ++i)
+      it.word(i) = 2;
+  });
+  BOOST_REQUIRE(changed);
+  // What is written while the session stands still is right again.
+  std::vector<char> nonsense(it.granules * granule_bytes, 'x');
+  BOOST_REQUIRE(::pwrite(file.get(), nonsense.data(), nonsense.size(),
+                         static_cast<off_t>(chunk)) ==
+                static_cast<ssize_t>(nonsense.size()));
+  it.finish();
+  for (auto i = 0u; i < it.granules; ++i)
+    BOOST_TEST(
+        !reads(file.get(), chunk_at(file.get(), it.at + i * granule_bytes)));
+}
+
 BOOST_AUTO_TEST_CASE(memory_that_changes_all_the_while) {
   for (auto adopt : {false, true}) {
     a_session it;

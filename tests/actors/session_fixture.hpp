@@ -10,6 +10,7 @@
 
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -74,9 +75,10 @@ struct a_session {
     BOOST_REQUIRE_MESSAGE(ok.ok(), ok.why().what);
   }
 
-  /// Until it is time to stand still.
-  void copy() {
+  /// Until it is time to stand still. What the program does meanwhile.
+  void copy(const std::function<void()>& meanwhile = [] {}) {
     for (;;) {
+      meanwhile();
       auto ready = exec->copy_on();
       if (!ready)
         BOOST_FAIL(ready.why().what);
