@@ -158,7 +158,11 @@ public:
   /// what it holds: its size. Only while all devices are idle and may_stop(). A
   /// fault where there is something that cannot be described; nothing has
   /// changed then.
-  result<std::uint64_t> capture(int file, bool compress);
+  /// `lent`: memory comes along as descriptors in place of being copied;
+  /// nothing may use the session's memory while another worker does.
+  result<std::uint64_t>
+  capture(int file, bool compress,
+          std::vector<device::shared_descriptor>* lent = nullptr);
   /// Makes what a state describes. Only before any call, and after the host
   /// window was mapped, or its shadow made. After a fault this executor is of
   /// no use. `adopt`: nobody else needs the file any more, and memory may
@@ -174,10 +178,24 @@ public:
   /// Whether a worker on these pGPUs of this host, one for each device, could
   /// use the memory of the session where it lies.
   bool can_lend_to(std::span<const std::uint32_t> pgpus) const;
-  /// As capture(), but the memory comes along as descriptors in place of being
-  /// copied. Nothing may use the session's memory while another worker does.
-  result<std::uint64_t>
-  capture_lending(int file, std::vector<device::shared_descriptor>& lent);
+
+  // -- variables that a GPU's driver placed (executor_rehearsal.cpp)
+  // --------------------------------
+
+  /// Whether the session has some, and nobody has tried yet whether a worker
+  /// that makes its objects again would get them in the same places. It cannot
+  /// be described before.
+  bool needs_rehearsal() const;
+  /// What the answer is true of: changes with what the session loads.
+  std::uint64_t placement() const;
+  /// Writes the objects, without contents, for rehearse(): at any call's
+  /// boundary.
+  status capture_for_rehearsal(int file);
+  /// Another process was told to rehearse() this placement, and could.
+  void rehearsed(std::uint64_t placement) noexcept { rehearsed_ = placement; }
+  /// Makes the objects again, without what they hold, and compares where
+  /// variables lie. The executor is of no other use then.
+  status rehearse(int file);
 
   // -- a state that is copied ahead (executor_capture.cpp)
   // --------------------------------
@@ -221,6 +239,9 @@ private:
   void count(const call_traffic& x);
   status describable() const;
   std::map<device_address, std::uint64_t> contents_of(std::size_t device) const;
+  std::map<device_address, std::uint64_t>
+  outside_of_window(std::size_t device) const;
+  static bool in_window(std::size_t device, device_address x) noexcept;
   std::map<device_address, std::uint64_t> lendable_of(std::size_t device) const;
   status lend(std::size_t device, std::vector<state_lent>& pieces,
               std::vector<device::shared_descriptor>& to) const;
@@ -274,6 +295,7 @@ private:
   /// Of the files that are kept up, the latest last.
   std::vector<std::shared_ptr<kept_contents>> kept_;
   std::shared_ptr<copying> copying_;
+  std::uint64_t rehearsed_ = 0; // a placement(); 0: none
   std::shared_ptr<health> health_;
   /// Null until the session shares something.
   std::unique_ptr<share_broker> broker_;

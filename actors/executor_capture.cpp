@@ -61,29 +61,43 @@ status executor::describable() const {
       if (!state.audit_texture(texture.what))
         return refuse("texture object " + std::to_string(id.value) +
                       " outlives its array");
-  for (std::size_t d = 0; d < states_.size(); ++d)
-    for (auto& [id, module] : states_[d].modules())
-      for (auto& x : module.globals)
-        if (x.address - (first_window + d * window_bytes) >= window_bytes)
-          return refuse("its GPU's driver chose where its variables lie, and "
-                        "would choose other places: " +
-                        x.name + " at " + hex_of(x.address));
+  if (needs_rehearsal())
+    return refuse("its GPU's driver chose where its variables lie, and it was "
+                  "not tried whether they would come to lie there again");
   return {};
 }
 
 // -- describing
 // -------------------------------------------------------------------
 
-/// Memory whose contents a state has: what is allocated, arrays, variables.
+/// Memory in a device's window whose contents a state has: what is allocated,
+/// arrays, variables.
 std::map<device_address, std::uint64_t>
 executor::contents_of(std::size_t device) const {
   auto& state = states_[device];
   auto out = state.allocations();
   for (auto& [id, module] : state.modules())
     for (auto& x : module.globals)
-      out[x.address] = x.bytes;
+      if (in_window(device, x.address))
+        out[x.address] = x.bytes;
   for (auto& x : kept_for_good_[device])
     out[x.address] = x.bytes;
+  return out;
+}
+
+bool executor::in_window(std::size_t device, device_address x) noexcept {
+  return x - (first_window + device * window_bytes) < window_bytes;
+}
+
+/// Variables elsewhere: where a GPU's driver put them. Nobody tells what of
+/// them changed.
+std::map<device_address, std::uint64_t>
+executor::outside_of_window(std::size_t device) const {
+  std::map<device_address, std::uint64_t> out;
+  for (auto& [id, module] : states_[device].modules())
+    for (auto& x : module.globals)
+      if (!in_window(device, x.address))
+        out[x.address] = x.bytes;
   return out;
 }
 
@@ -157,13 +171,9 @@ struct executor::capturing {
 
   status device_memory(std::size_t d) {
     auto& from = *self.devices_[d];
-    for (auto& [id, module] : self.states_[d].modules())
-      for (auto& x : module.globals)
-        index.globals.push_back(
-            {static_cast<std::uint32_t>(d), id, x.name, x.address, x.bytes});
-    if (kept != nullptr)
-      return {};
-    auto contents = self.contents_of(d);
+    auto contents = self.outside_of_window(d);
+    if (kept == nullptr)
+      contents.merge(self.contents_of(d));
     if (lent != nullptr) {
       if (auto ok = self.lend(d, index.lent, *lent); !ok)
         return ok;
@@ -228,6 +238,26 @@ struct executor::capturing {
     return {};
   }
 
+  void objects() {
+    index.devices = static_cast<std::uint32_t>(self.devices_.size());
+    index.living.assign(self.living_.calls().begin(),
+                        self.living_.calls().end());
+    for (std::size_t d = 0; d < self.devices_.size(); ++d)
+      for (auto& [id, module] : self.states_[d].modules())
+        for (auto& x : module.globals)
+          index.globals.push_back(
+              {static_cast<std::uint32_t>(d), id, x.name, x.address, x.bytes});
+  }
+
+  /// What decides where a driver puts variables, without any contents.
+  result<std::uint64_t> run_for_rehearsal() {
+    index.position = self.position_;
+    objects();
+    if (auto ok = images(); !ok)
+      return ok.why();
+    return to.finish(index);
+  }
+
   result<std::uint64_t> run() {
     index.position = self.position_;
     index.calls = self.calls();
@@ -235,9 +265,7 @@ struct executor::capturing {
       std::lock_guard guard{self.consoles_->lock};
       index.consoles = self.consoles_->positions;
     }
-    index.devices = static_cast<std::uint32_t>(self.devices_.size());
-    index.living.assign(self.living_.calls().begin(),
-                        self.living_.calls().end());
+    objects();
     if (kept != nullptr)
       for (auto& [address, x] : kept->pieces())
         index.memory.push_back(x.chunk);
@@ -260,25 +288,24 @@ struct executor::capturing {
   }
 };
 
-result<std::uint64_t> executor::capture(int file, bool compress) {
+result<std::uint64_t>
+executor::capture(int file, bool compress,
+                  std::vector<device::shared_descriptor>* lent) {
   if (auto ok = describable(); !ok)
     return ok.why();
   // An order that was given up may have written it until now.
   if (auto ok = begin_state(file, 0); !ok)
     return ok.why();
-  capturing it{.self = *this, .to{file, compress}};
+  capturing it{.self = *this, .to{file, compress}, .lent = lent};
   return it.run();
 }
 
-result<std::uint64_t>
-executor::capture_lending(int file,
-                          std::vector<device::shared_descriptor>& lent) {
-  if (auto ok = describable(); !ok)
-    return ok.why();
+status executor::capture_for_rehearsal(int file) {
   if (auto ok = begin_state(file, 0); !ok)
     return ok.why();
-  capturing it{.self = *this, .to{file, false}, .lent = &lent};
-  return it.run();
+  capturing it{.self = *this, .to{file, false}};
+  auto bytes = it.run_for_rehearsal();
+  return bytes ? status{} : bytes.why();
 }
 
 // -- copying ahead

@@ -98,10 +98,28 @@ struct executor::restoring {
     return {};
   }
 
-  status objects() {
+  /// Memory has addresses of its own: what is made besides decides where a
+  /// driver puts variables.
+  static bool is_memory(std::span<const std::uint64_t> words) {
+    auto memory = false;
+    (void)call::decode(words, [&]<class Call>(const Call&, std::uint8_t) {
+      using call::number;
+      memory =
+          Call::id == number::mem_alloc || Call::id == number::host_alloc ||
+          Call::id == number::memory_create || Call::id == number::memory_map ||
+          Call::id == number::memory_access ||
+          Call::id == number::texture_create ||
+          Call::id == number::texture_known;
+    });
+    return memory;
+  }
+
+  status objects(bool memory_too = true) {
     for (auto& [number, words] : index().living) {
       if (auto ok = check_kept(number, words); !ok)
         return ok;
+      if (!memory_too && is_memory(words))
+        continue;
       record what{.call = {number},
                   .end = number,
                   .slot = 0,
@@ -122,17 +140,29 @@ struct executor::restoring {
           !self.states_[x.device].audit(call::live<module_id>{x.module}))
         return wrong("a variable of a module that is not there");
       auto& there = self.states_[x.device].module(x.module).globals;
-      auto found = std::find_if(there.begin(), there.end(), [&](auto& y) {
-        return y.name == x.name && y.address == x.address && y.bytes == x.bytes;
-      });
-      if (found == there.end())
+      auto found = std::find_if(there.begin(), there.end(),
+                                [&](auto& y) { return y.name == x.name; });
+      if (found == there.end() || found->bytes != x.bytes)
+        return fault{CUDA_ERROR_NOT_SUPPORTED,
+                     "variable " + x.name + " of the program has " +
+                         std::to_string(x.bytes) +
+                         " bytes, and is another one here"};
+      if (found->address != x.address)
         return fault{CUDA_ERROR_NOT_SUPPORTED,
                      "variable " + x.name + " of the program lies at " +
-                         hex_of(x.address) +
-                         ", and this device puts it elsewhere; restore the "
-                         "session on a device of the former kind"};
+                         hex_of(x.address) + ", and this device puts it at " +
+                         hex_of(found->address)};
     }
     return {};
+  }
+
+  static bool lies_in(const std::map<device_address, std::uint64_t>& ranges,
+                      const state_chunk& x) {
+    auto next = ranges.upper_bound(x.address);
+    if (next == ranges.begin())
+      return false;
+    auto& [address, bytes] = *std::prev(next);
+    return x.bytes <= bytes && x.address - address <= bytes - x.bytes;
   }
 
   /// Whose memory it is, and whether that is zero as it was allocated.
@@ -144,8 +174,11 @@ struct executor::restoring {
     for (std::size_t d = 0; d < self.states_.size(); ++d) {
       auto& state = self.states_[d];
       auto base = first_window + d * window_bytes;
-      if (x.address < base || x.address - base >= window_bytes)
+      if (!in_window(d, x.address)) {
+        if (lies_in(self.outside_of_window(d), x))
+          return target{d, false};
         continue;
+      }
       for (auto& kept : self.kept_for_good_[d])
         if (x.address >= kept.address && x.bytes <= kept.bytes &&
             x.address - kept.address <= kept.bytes - x.bytes)
@@ -313,8 +346,18 @@ struct executor::restoring {
       ok = objects();
     if (ok)
       ok = variables();
+    return ok ? contents() : ok;
+  }
+
+  status rehearse() {
+    auto ok = images();
     if (ok)
-      ok = memory();
+      ok = objects(false);
+    return ok ? variables() : ok;
+  }
+
+  status contents() {
+    auto ok = memory();
     if (ok)
       ok = placed_memories();
     if (ok)
@@ -324,6 +367,15 @@ struct executor::restoring {
     return ok;
   }
 };
+
+status executor::rehearse(int file) {
+  auto from = state_reader::open(file);
+  if (!from)
+    return from.why();
+  sink_ = std::make_shared<unheard>();
+  restoring it{.self = *this, .from = std::move(*from)};
+  return it.rehearse();
+}
 
 result<std::uint64_t> executor::restore(int file, bool adopt,
                                         std::vector<unique_fd> lent) {

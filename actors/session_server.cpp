@@ -48,7 +48,7 @@ session_server::session_server(caf::actor_config& cfg,
                                unique_fd listener,
                                std::shared_ptr<session_gauges> gauges,
                                server_done done)
-    : polling_actor(cfg), options_(options), exec_(std::move(exec)),
+    : polling_actor(cfg), options_(std::move(options)), exec_(std::move(exec)),
       socket_(std::move(socket)), listener_(std::move(listener)),
       gauges_(std::move(gauges)), done_(std::move(done)),
       stand_in_(look_every, [this](auto away) { look_after(away); }) {
@@ -119,7 +119,7 @@ void session_server::wait() {
   // now and then.
   constexpr unsigned rounds_unpolled = 64;
   ready_ = {};
-  auto runs = gait_ == gait::running || gait_ == gait::copying;
+  auto runs = gait_ < gait::stopping;
   if (guest_here_ && !no_turn_ && runs && ++unpolled_ < rounds_unpolled &&
       spin())
     return;

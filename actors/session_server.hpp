@@ -6,6 +6,7 @@
 #include "actors/forwarded_answers.hpp"
 #include "actors/link_socket.hpp"
 #include "actors/polling_actor.hpp"
+#include "actors/rehearsal.hpp"
 #include "actors/stand_in.hpp"
 #include "actors/state_transfer.hpp"
 #include "actors/unix_socket.hpp"
@@ -33,6 +34,8 @@ struct session_server_options {
   /// How long one call may take before a client elsewhere is no longer told
   /// that this worker lives, and has the session taken up by another.
   std::chrono::milliseconds longest_call{120'000};
+  /// Without, a session whose variables a driver placed has no state.
+  begin_rehearsal rehearse;
 };
 
 /// What others may know of a running server; updated by its thread.
@@ -92,6 +95,11 @@ private:
   void stop(const data::checkpoint& x, std::vector<unique_fd> files);
   void go_on();
   bool takes_calls();
+  bool lends() const;
+  bool rehearses();
+  void look_rehearsed();
+  void begin_state();
+  void refuse_state(const std::string& why);
   status begin_copying();
   void copy_on();
   void stop_calls();
@@ -197,11 +205,13 @@ private:
   bool answer_told_ = true;
 
   /// At a call's boundary: whether calls are executed.
-  enum class gait { running, copying, stopping, settling, stopped };
+  enum class gait { running, rehearsing, copying, stopping, settling, stopped };
   gait gait_ = gait::running;
   data::checkpoint wanted_;       // while it does not run
   std::vector<unique_fd> places_; // of the client's, where it wants the state
   bool on_disk_ = false;          // it goes to the second of them
+  std::unique_ptr<rehearsal> rehearsal_;
+  std::uint64_t tried_ = 0; // the placement that it tries
   std::shared_ptr<std::atomic<bool>> settled_;
   unique_fd state_; // to be asked for, until the client says go on
   unique_fd lent_;  // a parcel of the memory that goes along

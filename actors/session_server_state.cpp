@@ -29,9 +29,63 @@ void session_server::stop(const data::checkpoint& x,
   wanted_ = x;
   places_ = std::move(files);
   state_ = unique_fd{};
+  if (!rehearses())
+    begin_state();
+}
+
+/// Whether the memory itself goes to the next worker.
+bool session_server::lends() const {
+  return guest_here_ && exec_->can_lend_to(wanted_.lend_to);
+}
+
+/// Whether it has to be tried first what the next worker can make again. Calls
+/// are executed meanwhile.
+bool session_server::rehearses() {
+  if (!options_.rehearse || !exec_->needs_rehearsal())
+    return false;
+  gait_ = gait::rehearsing;
+  tell_phase(data::checkpointing::phase::copying);
+  tried_ = exec_->placement();
+  auto begin = [this]() -> status {
+    auto file = make_state_memory();
+    if (!file)
+      return file.why();
+    known_ = progress();
+    stand_in_.leave();
+    auto written = exec_->capture_for_rehearsal(file->get());
+    stand_in_.back();
+    if (!written)
+      return written;
+    auto begun = options_.rehearse(file->get(), [this] { ring(); });
+    if (!begun)
+      return begun.why();
+    rehearsal_ = std::move(*begun);
+    return {};
+  };
+  if (auto ok = begin(); !ok)
+    refuse_state(ok.why().what);
+  return true;
+}
+
+void session_server::look_rehearsed() {
+  auto outcome = rehearsal_->outcome();
+  if (!outcome)
+    return;
+  rehearsal_.reset();
+  if (!*outcome)
+    return refuse_state("its next worker would not be like this one: " +
+                        outcome->why().what);
+  exec_->rehearsed(tried_);
+  if (exec_->copies())
+    gait_ = gait::copying; // and something was loaded meanwhile
+  else
+    begin_state();
+}
+
+void session_server::begin_state() {
   // What is to be compressed has no place that it could keep, and what is
   // handed over is not copied.
-  if (x.compress || !exec_->copies_ahead() || exec_->can_lend_to(x.lend_to))
+  if (wanted_.compress || !exec_->copies_ahead() || lends())
     return stop_calls();
   if (auto ok = begin_copying(); !ok) {
     spdlog::info("session {}: nothing is copied ahead: {}",
@@ -45,6 +99,7 @@ void session_server::stop(const data::checkpoint& x,
 
 void session_server::go_on() {
   gait_ = gait::running;
+  rehearsal_.reset();
   exec_->abandon_copy();
   settled_.reset();
   places_.clear();
@@ -56,7 +111,7 @@ void session_server::go_on() {
 bool session_server::takes_calls() {
   if (inflow_)
     return false;
-  return gait_ == gait::running || gait_ == gait::copying ||
+  return gait_ < gait::stopping ||
          (gait_ == gait::stopping && !exec_->may_stop());
 }
 
@@ -85,11 +140,15 @@ void session_server::copy_on() {
 }
 
 void session_server::stop_calls() {
+  if (rehearses())
+    return;
   gait_ = gait::stopping;
   tell_phase(data::checkpointing::phase::stopping);
 }
 
 void session_server::look_settled() {
+  if (gait_ == gait::rehearsing)
+    look_rehearsed();
   if (gait_ == gait::copying)
     copy_on();
   if (gait_ == gait::stopping && exec_->may_stop()) {
@@ -123,7 +182,7 @@ status session_server::choose_file() {
 /// The memory goes along, with a few descriptors for all of it.
 result<std::uint64_t> session_server::write_lending() {
   std::vector<device::shared_descriptor> lent;
-  auto bytes = exec_->capture_lending(state_.get(), lent);
+  auto bytes = exec_->capture(state_.get(), false, &lent);
   if (!bytes)
     return bytes;
   std::vector<int> numbers;
@@ -141,7 +200,7 @@ result<std::uint64_t> session_server::write_lending() {
 /// What was copied ahead is completed. Where that does not work, as on a host
 /// that lets nobody look at memory, all is copied now.
 result<std::uint64_t> session_server::write_state() {
-  if (!exec_->copies() && guest_here_ && exec_->can_lend_to(wanted_.lend_to)) {
+  if (!exec_->copies() && lends()) {
     auto bytes = write_lending();
     if (bytes)
       return bytes;
@@ -158,17 +217,18 @@ result<std::uint64_t> session_server::write_state() {
   return exec_->capture(state_.get(), wanted_.compress);
 }
 
+void session_server::refuse_state(const std::string& why) {
+  spdlog::warn("session {}: no state is taken: {}", options_.session.value,
+               why);
+  go_on();
+  tell_client(data::not_checkpointed{why});
+}
+
 void session_server::take_state() {
-  auto refuse = [this](const std::string& why) {
-    spdlog::warn("session {}: no state is taken: {}", options_.session.value,
-                 why);
-    go_on();
-    tell_client(data::not_checkpointed{why});
-  };
   auto began = clock::now();
   tell_phase(data::checkpointing::phase::resting);
   if (auto ok = choose_file(); !ok)
-    return refuse(ok.why().what);
+    return refuse_state(ok.why().what);
   known_ = progress();
   stand_in_.leave();
   auto before = exec_->device_time();
@@ -176,7 +236,7 @@ void session_server::take_state() {
   exec_->charge_apart(exec_->device_time() - before);
   stand_in_.back();
   if (!bytes)
-    return refuse(bytes.why().what);
+    return refuse_state(bytes.why().what);
   send_answers();
   std::chrono::nanoseconds pause = clock::now() - began;
   data::checkpointed news{.position = position_,

@@ -1,5 +1,7 @@
 #include "actors/share_board.hpp"
 
+#include "schema/own_addresses.hpp"
+
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -12,7 +14,8 @@ namespace vgpu {
 namespace {
 
 result<mapping> map_all(int fd, std::uint64_t bytes) {
-  auto* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  auto* at = ::mmap(own_address(bytes), bytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED, fd, 0);
   if (at == MAP_FAILED)
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
                  std::string{"a pGPU's board cannot be mapped: "} +

@@ -1,6 +1,7 @@
 #include "actors/usage_page.hpp"
 
 #include "actors/usage.hpp"
+#include "schema/own_addresses.hpp"
 
 #include <sys/mman.h>
 
@@ -11,8 +12,8 @@
 namespace vgpu {
 
 result<std::shared_ptr<usage_page>> usage_page::map(unique_fd memory) {
-  auto* at = ::mmap(nullptr, sizeof(layout), PROT_READ | PROT_WRITE, MAP_SHARED,
-                    memory.get(), 0);
+  auto* at = ::mmap(own_address(sizeof(layout)), sizeof(layout),
+                    PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (at == MAP_FAILED)
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
                  std::string{"a worker's account cannot be mapped: "} +

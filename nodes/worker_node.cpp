@@ -7,7 +7,9 @@
 #include "devices/cpu/cpu_device.hpp"
 #include "devices/nvidia/nvidia_device.hpp"
 #include "nodes/descriptor_limit.hpp"
+#include "nodes/steady_addresses.hpp"
 #include "nodes/stop_signal.hpp"
+#include "nodes/worker_rehearsal.hpp"
 
 #include <CLI/CLI.hpp>
 #include <spdlog/spdlog.h>
@@ -40,6 +42,7 @@ struct options {
   std::string host;
   std::vector<int> boards;
   int usage = -1;
+  int rehearse = -1;
 };
 
 /// What its node tells it on standard input, perhaps long after it was started:
@@ -143,6 +146,52 @@ share_gates open_gates(const options& given, const orders& orders,
   return share_gates{std::move(gates)};
 }
 
+void die_with_parent() {
+  auto parent = ::getppid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // It may have died before that took hold.
+  if (::getppid() != parent || parent == 1)
+    ::_exit(1);
+}
+
+/// What it is started with to rehearse: its devices, and no way to anybody.
+std::vector<std::string> arguments_of_rehearsal(const options& given) {
+  std::string pgpus;
+  for (auto x : given.pgpus)
+    pgpus += (pgpus.empty() ? "" : ",") + std::to_string(x);
+  auto session = std::to_string(given.session);
+  auto nobody = "ipc://@vgpu-rehearsal-" + std::to_string(::getpid());
+  return {"vgpu-worker",
+          "--node-endpoint",
+          nobody,
+          "--session",
+          session,
+          "--vgpu",
+          std::to_string(given.vgpu),
+          "--device",
+          given.device,
+          "--pgpu",
+          pgpus,
+          "--memory-of-pgpu",
+          std::to_string(given.memory),
+          "--quota",
+          std::to_string(given.quota),
+          "--bind",
+          nobody + "-data",
+          "--host-id",
+          given.host};
+}
+
+/// Its worker wants to know whether another one like it could follow. Up to
+/// here everything was as in that one. `to` is who hears why not.
+[[noreturn]] void rehearse(const options& given, executor& exec,
+                           std::FILE* to) {
+  auto ok = exec.rehearse(given.rehearse);
+  if (!ok)
+    std::fputs(ok.why().what.c_str(), to);
+  ::_exit(ok ? 0 : 1);
+}
+
 /// A node asks in a process of its own: the driver would keep memory of every
 /// device for as long as the node lives.
 int list_nvidia() {
@@ -158,7 +207,9 @@ int list_nvidia() {
 int run(const options& given) {
   allow_many_descriptors();
   stop_signal stop;
-  start_log("vgpu-worker/" + std::to_string(given.session), "info", log_file());
+  auto* log = log_file();
+  start_log("vgpu-worker/" + std::to_string(given.session),
+            given.rehearse < 0 ? "info" : "error", log);
   auto name = "worker/" + std::to_string(given.session);
   auto guest_name = guest_socket_name(given);
   auto listener = listen_abstract(guest_name);
@@ -194,6 +245,9 @@ int run(const options& given) {
     throw std::runtime_error{link.why().what};
   auto herald =
       system.spawn(worker, own, link->actor, gauges, [&] { stop.stop(1); });
+  take_stacks();
+  if (given.rehearse >= 0)
+    rehearse(given, *exec, log);
   // From here on the devices are open, and nobody waits for that.
   auto orders = read_orders(given.pgpus.size());
   if (!orders) {
@@ -207,6 +261,8 @@ int run(const options& given) {
   serving.session = own.session;
   serving.epoch = {orders->epoch};
   serving.token = orders->token;
+  serving.rehearse =
+      rehearsing_process("/proc/self/exe", arguments_of_rehearsal(given));
   auto server = system.spawn<session_server, caf::detached>(
       serving, std::move(exec), std::move(socket), std::move(*listener), gauges,
       [&](const std::string& why, bool clean) {
@@ -243,8 +299,15 @@ int main(int argc, char** argv) {
   app.add_option("--boards", given.boards, "Descriptors, of the pGPUs")
       ->delimiter(',');
   app.add_option("--usage", given.usage, "Descriptor of its account");
+  app.add_option("--rehearse", given.rehearse,
+                 "Descriptor of a state: only tries whether its objects can be "
+                 "made again, with variables where they were");
   CLI11_PARSE(app, argc, argv);
   try {
+    if (given.device == "nvidia")
+      keep_heap_apart();
+    if (given.rehearse >= 0)
+      die_with_parent();
     return run(given);
   } catch (const std::exception& x) {
     std::cerr << "vgpu-worker: " << x.what() << '\n';

@@ -1,5 +1,6 @@
 #include "schema/session_area.hpp"
 
+#include "schema/own_addresses.hpp"
 #include "schema/round_up.hpp"
 
 #include "schema/call_log.hpp"
@@ -34,7 +35,7 @@ fault from_errno(const std::string& what) {
 }
 
 result<mapping> map_shared(int fd, std::uint64_t bytes) {
-  auto* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+  auto* at = ::mmap(own_address(bytes), bytes, PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (at == MAP_FAILED)
     return from_errno("cannot map a session's shared memory");
@@ -45,7 +46,7 @@ result<mapping> map_shared(int fd, std::uint64_t bytes) {
 result<mapping> map_mirrored(const std::array<unique_fd, log_files>& files,
                              std::uint64_t bytes) {
   auto all = bytes + mirror_bytes;
-  auto* at = ::mmap(nullptr, all, PROT_NONE,
+  auto* at = ::mmap(own_address(all), all, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED)
     return from_errno("cannot reserve address space for a call log");

@@ -31,8 +31,8 @@ struct State {
   globals @6 :List(StateGlobal);
   # Where the living modules' variables must come to lie.
   memory @7 :List(StateChunk);
-  # Contents of allocations, arrays, variables and, of a program elsewhere,
-  # host memory. What neither a chunk nor `lent` names is zero.
+  # Contents of allocations, arrays, variables, wherever they lie, and, of a
+  # program elsewhere, host memory. What neither a chunk nor `lent` names is zero.
   events @8 :List(EventTime);
   # Events that were recorded; the others never were.
   placed @9 :List(PlacedMemory);

@@ -1,5 +1,7 @@
 #include "devices/nvidia/staging.hpp"
 
+#include "schema/own_addresses.hpp"
+
 #include <sys/mman.h>
 
 namespace vgpu::device::nvidia {
@@ -30,8 +32,9 @@ result<staging::buffer> staging::take(std::size_t bytes, bool beyond) {
 /// By large_bytes: registering costs more than what is registered. Stays until
 /// the process ends, as its context does.
 status staging::grow(pool& which, std::size_t size) {
-  auto* at = ::mmap(nullptr, large_bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  auto* at =
+      ::mmap(own_address(large_bytes), large_bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (at == MAP_FAILED)
     return fault{CUDA_ERROR_OUT_OF_MEMORY, "no memory for copies' bytes"};
   if (auto code = api_->cuMemHostRegister(at, large_bytes, 0);

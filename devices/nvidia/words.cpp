@@ -1,5 +1,7 @@
 #include "devices/nvidia/words.hpp"
 
+#include "schema/own_addresses.hpp"
+
 #include <sys/mman.h>
 
 namespace vgpu::device::nvidia {
@@ -8,7 +10,7 @@ result<word_ref> shared_words::take() {
   std::lock_guard guard{free_->mutex};
   if (free_->all.empty()) {
     constexpr std::size_t bytes = 64 << 10;
-    auto* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+    auto* at = ::mmap(own_address(bytes), bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (at == MAP_FAILED)
       return fault{CUDA_ERROR_OUT_OF_MEMORY, "no memory for streams' words"};

@@ -22,6 +22,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
+#include <ostream>
 
 namespace vgpu::test {
 
@@ -64,6 +65,16 @@ inline caf::behavior owner(caf::event_based_actor*, inbox* in) {
   };
 }
 
+/// Where the worker of the first epoch runs.
+struct a_place {
+  const char* name;
+  bool same_host;
+};
+inline std::ostream& operator<<(std::ostream& to, const a_place& x) {
+  return to << x.name;
+}
+inline const a_place both[] = {{"mapped", true}, {"forwarded", false}};
+
 struct running_worker {
   control::worker_endpoints endpoints;
   caf::actor actor;
@@ -93,8 +104,10 @@ struct world {
   // Of workers that are started from now on:
   std::uint32_t drift = 0;
   std::size_t device_count = 1;
-  bool watches = false; // its devices notice changes,
-  bool blind = false;   // and cannot be looked at
+  bool watches = false;                    // its devices notice changes,
+  bool blind = false;                      // and cannot be looked at
+  std::shared_ptr<std::uint32_t> variable; // of their modules
+  begin_rehearsal rehearse;
   // The session's client would end a worker that runs in this very process.
   std::string other_host = "elsewhere";
 
@@ -153,9 +166,13 @@ struct world {
   }
 
   std::unique_ptr<device::device> make_device() const {
+    std::unique_ptr<test::plain_device> out;
     if (watches)
-      return std::make_unique<test::watching_device>(loading, drift, blind);
-    return std::make_unique<test::plain_device>(loading, drift);
+      out = std::make_unique<test::watching_device>(loading, drift, blind);
+    else
+      out = std::make_unique<test::plain_device>(loading, drift);
+    out->place_variable(variable);
+    return out;
   }
 
   running_worker start_worker(std::uint64_t epoch, bool same_host) {
@@ -177,7 +194,8 @@ struct world {
         session_server_options{.session = {1},
                                .epoch = {epoch},
                                .token = token,
-                               .longest_call = longest_call},
+                               .longest_call = longest_call,
+                               .rehearse = rehearse},
         std::make_unique<executor>(std::move(devices), 1 << 30),
         std::move(socket), std::move(*listen_abstract(name)), out.gauges,
         [](const std::string&, bool) {});
@@ -305,12 +323,16 @@ struct world {
         at_most);
   }
 
-  /// Asks for the session's state: why there is none, if so.
-  std::string pause(std::uint64_t epoch) {
+  /// Asks for the session's state,
+  void order_pause(std::uint64_t epoch) {
     auto order = std::make_shared<control::pause_session>();
     order->session = {1};
     order->epoch = {epoch};
     caf::anon_send(in.io, pause_order_ptr{order});
+  }
+
+  /// and why there is none, if so.
+  std::string paused(std::uint64_t epoch) {
     std::string why = "no answer";
     auto answered = [&] {
       return in.has<control::paused>([&](auto& x) {
@@ -320,6 +342,11 @@ struct world {
     };
     BOOST_TEST(in.wait(answered));
     return why;
+  }
+
+  std::string pause(std::uint64_t epoch) {
+    order_pause(epoch);
+    return paused(epoch);
   }
 
   /// Waits until something is so that the client or a worker writes to memory

@@ -40,7 +40,7 @@ struct lending : a_session {
   std::vector<device::shared_descriptor> lent;
 
   void lend() {
-    auto bytes = exec->capture_lending(state.get(), lent);
+    auto bytes = exec->capture(state.get(), false, &lent);
     if (!bytes)
       BOOST_FAIL(bytes.why().what);
   }

@@ -77,6 +77,10 @@ public:
     loading_->pass();
     vgpu::device::module_info info;
     info.kernels.push_back({"add", {{0, 8}, {8, 4}}, {}});
+    if (variable_)
+      info.globals.push_back({"sum",
+                              reinterpret_cast<device_address>(variable_.get()),
+                              sizeof(*variable_), false});
     return info;
   }
   status unload_module(module_id) override { return {}; }
@@ -149,6 +153,10 @@ public:
   void set_printer(vgpu::device::printer to) override {
     printer_ = std::move(to);
   }
+  /// Each module has this variable, outside of the window.
+  void place_variable(std::shared_ptr<std::uint32_t> at) {
+    variable_ = std::move(at);
+  }
   void inject(vgpu::device::injected_fault) override {
     error_ = CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
@@ -161,6 +169,7 @@ private:
   device_address base_ = 0;
   std::map<device_address, mapping> memory_;
   vgpu::device::printer printer_;
+  std::shared_ptr<std::uint32_t> variable_;
 };
 
 /// A plain device that notices changes, or that says so and lets nobody look at

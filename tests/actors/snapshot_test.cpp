@@ -89,16 +89,6 @@ struct snapshots : world {
   }
 };
 
-/// Where the worker of the first epoch runs.
-struct a_place {
-  const char* name;
-  bool same_host;
-};
-std::ostream& operator<<(std::ostream& to, const a_place& x) {
-  return to << x.name;
-}
-const a_place both[] = {{"mapped", true}, {"forwarded", false}};
-
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(journals_with_snapshots)

@@ -1,0 +1,123 @@
+#include "nodes/worker_rehearsal.hpp"
+
+#include "schema/session_area.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <thread>
+
+namespace vgpu {
+
+namespace {
+
+fault cannot(const std::string& what, int error) {
+  return {CUDA_ERROR_OPERATING_SYSTEM,
+          "a worker's rehearsal " + what + ": " + std::strerror(error)};
+}
+
+class process final : public rehearsal {
+public:
+  process(pid_t pid, unique_fd output, std::function<void()> ring)
+      : pid_(pid), output_(std::move(output)), ring_(std::move(ring)) {}
+
+  ~process() override {
+    // It is waited for by the thread alone, so the number is still its own.
+    if (!over_.load())
+      ::kill(pid_, SIGKILL);
+    thread_.join();
+  }
+
+  std::optional<status> outcome() override {
+    if (!over_.load())
+      return std::nullopt;
+    return outcome_;
+  }
+
+private:
+  void wait() {
+    std::string said;
+    char part[1024];
+    ssize_t n = 0;
+    while ((n = ::read(output_.get(), part, sizeof part)) > 0 ||
+           (n < 0 && errno == EINTR))
+      if (n > 0 && said.size() < sizeof part)
+        said.append(part, static_cast<std::size_t>(n));
+    siginfo_t end{};
+    while (::waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOWAIT) <
+               0 &&
+           errno == EINTR)
+      continue;
+    if (end.si_code != CLD_EXITED || end.si_status != 0)
+      outcome_ = fault{CUDA_ERROR_NOT_SUPPORTED,
+                       !said.empty() ? said
+                                     : "its rehearsal ended with " +
+                                           std::to_string(end.si_status)};
+    // Nobody signals it from here on.
+    over_ = true;
+    ::waitpid(pid_, nullptr, 0);
+    ring_();
+  }
+
+  pid_t pid_;
+  unique_fd output_;
+  std::function<void()> ring_;
+  status outcome_; // written before over_
+  std::atomic<bool> over_{false};
+  // Last: it uses the rest.
+  std::thread thread_{[this] { wait(); }};
+};
+
+/// What the child is given: its ends of things, by other numbers.
+struct file_actions {
+  posix_spawn_file_actions_t list;
+  file_actions() { ::posix_spawn_file_actions_init(&list); }
+  ~file_actions() { ::posix_spawn_file_actions_destroy(&list); }
+  file_actions(const file_actions&) = delete;
+  file_actions& operator=(const file_actions&) = delete;
+  void give(int fd, int as) {
+    ::posix_spawn_file_actions_adddup2(&list, fd, as);
+  }
+};
+
+} // namespace
+
+begin_rehearsal rehearsing_process(std::string program,
+                                   std::vector<std::string> arguments) {
+  return [program = std::move(program), arguments = std::move(arguments)](
+             int file,
+             std::function<void()> ring) -> result<std::unique_ptr<rehearsal>> {
+    constexpr int state = 3;
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      return cannot("has no pipe", errno);
+    unique_fd from{ends[0]};
+    unique_fd to{ends[1]};
+    file_actions actions;
+    actions.give(to.get(), STDERR_FILENO);
+    actions.give(file, state);
+    auto all = arguments;
+    all.insert(all.end(), {"--rehearse", std::to_string(state)});
+    std::vector<char*> argv;
+    for (auto& x : all)
+      argv.push_back(x.data());
+    argv.push_back(nullptr);
+    pid_t pid = 0;
+    if (auto error = ::posix_spawn(&pid, program.c_str(), &actions.list,
+                                   nullptr, argv.data(), environ);
+        error != 0)
+      return cannot("does not start", error);
+    to = unique_fd{};
+    return std::unique_ptr<rehearsal>{
+        std::make_unique<process>(pid, std::move(from), std::move(ring))};
+  };
+}
+
+} // namespace vgpu
