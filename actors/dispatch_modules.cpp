@@ -47,7 +47,8 @@ status call_dispatch::operator()(const call::module_load& x) {
     self.keep_for_good(ordinal, variable);
   state().add(x.module.id, {.kernels = loaded->kernels.size(),
                             .facts = encode_facts(*loaded),
-                            .globals = loaded->globals});
+                            .globals = loaded->globals,
+                            .hidden_heap = loaded->hidden_heap});
   return answer_facts(x.module.id, x.facts);
 }
 

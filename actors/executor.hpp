@@ -154,6 +154,8 @@ public:
   bool may_stop() const noexcept { return open_host_calls_ == 0; }
   /// Calls `then`, from any thread, when all work enqueued so far is done.
   void when_idle(std::function<void()> then);
+  /// Whether all there is can be described; a fault says what cannot.
+  status describable() const;
   /// Writes the session's state (schema/state.capnp) into a file, in place of
   /// what it holds: its size. Only while all devices are idle and may_stop(). A
   /// fault where there is something that cannot be described; nothing has
@@ -237,7 +239,7 @@ private:
   performed perform(const record& what, std::shared_ptr<const void> owner,
                     bool in_turn);
   void count(const call_traffic& x);
-  status describable() const;
+  status describable_now() const;
   std::map<device_address, std::uint64_t> contents_of(std::size_t device) const;
   std::map<device_address, std::uint64_t>
   outside_of_window(std::size_t device) const;

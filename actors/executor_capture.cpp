@@ -35,22 +35,19 @@ status each_piece(std::uint64_t address, std::uint64_t bytes, F f) {
   return {};
 }
 
+fault refuse(const std::string& what) {
+  return {CUDA_ERROR_NOT_SUPPORTED, "the session cannot be moved: " + what};
+}
+
 } // namespace
 
-/// Whether all there is can be described.
 status executor::describable() const {
-  auto refuse = [](const std::string& what) {
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 "the session cannot be moved: " + what};
-  };
   if (auto error = health_->error.load(); error != 0)
     return refuse("its work ended in CUDA error " + std::to_string(error));
   if (lost() != CUDA_SUCCESS)
     return refuse("its device is lost");
   if (living_.shares())
     return refuse("it shares GPU memory or events with another process");
-  if (!may_stop())
-    return refuse("a host function has not returned yet");
   for (auto& state : states_)
     for (auto& [id, memory] : state.memories())
       if (!memory.named)
@@ -61,6 +58,11 @@ status executor::describable() const {
       if (!state.audit_texture(texture.what))
         return refuse("texture object " + std::to_string(id.value) +
                       " outlives its array");
+  for (auto& state : states_)
+    for (auto& [id, module] : state.modules())
+      if (module.hidden_heap)
+        return refuse("kernels of it call malloc, and its GPU's driver tells "
+                      "nobody what they have");
   if (needs_rehearsal())
     return refuse("its GPU's driver chose where its variables lie, and it was "
                   "not tried whether they would come to lie there again");
@@ -69,6 +71,11 @@ status executor::describable() const {
 
 // -- describing
 // -------------------------------------------------------------------
+
+status executor::describable_now() const {
+  return may_stop() ? describable()
+                    : refuse("a host function has not returned yet");
+}
 
 /// Memory in a device's window whose contents a state has: what is allocated,
 /// arrays, variables.
@@ -291,7 +298,7 @@ struct executor::capturing {
 result<std::uint64_t>
 executor::capture(int file, bool compress,
                   std::vector<device::shared_descriptor>* lent) {
-  if (auto ok = describable(); !ok)
+  if (auto ok = describable_now(); !ok)
     return ok.why();
   // An order that was given up may have written it until now.
   if (auto ok = begin_state(file, 0); !ok)
@@ -554,7 +561,7 @@ result<bool> executor::copy_on() {
 
 result<std::uint64_t> executor::finish_copy() {
   auto x = std::exchange(copying_, nullptr);
-  if (auto ok = describable(); !ok)
+  if (auto ok = describable_now(); !ok)
     return ok.why();
   if (auto ok = x->finish(); !ok)
     return ok.why();

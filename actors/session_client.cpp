@@ -276,6 +276,8 @@ void session_client::serve(const control::lease& lease) {
     drop_lending();
     choose_beginning();
   }
+  if (snapshot_after_ == 0)
+    expect_state(0);
   look_at_filling();
   next_snapshot_ =
       clock::now() + std::chrono::milliseconds{specification_.snapshot_ms};

@@ -160,6 +160,7 @@ private:
   void look_at_snapshots();
   std::uint64_t uncovered() const;
   void look_at_filling();
+  void expect_state(std::uint64_t bytes);
   void take_notice(std::span<const std::uint64_t> words);
   void note_filling();
   void note_sharing();
@@ -251,10 +252,12 @@ private:
 
   clock::time_point next_snapshot_{};
   std::chrono::milliseconds retry_after_{200};
-  bool fills_ = false;            // the journal is to be trimmed
-  bool snapshot_useless_ = false; // no worker could make it again
-  bool shares_ = false;           // with another process; it was told
-  std::string snapshot_trouble_;  // that was told
+  clock::time_point rested_{};       // after the last one; earlier none is due
+  std::uint64_t snapshot_after_ = 0; // bytes of calls
+  bool fills_ = false;               // the journal is to be trimmed
+  bool snapshot_useless_ = false;    // no worker could make it again
+  bool shares_ = false;              // with another process; it was told
+  std::string snapshot_trouble_;     // that was told
   std::optional<control::pause_session> postponed_; // until a snapshot is there
   struct {
     std::uint64_t count = 0;

@@ -87,7 +87,13 @@ std::uint64_t session_client::uncovered() const {
 
 /// Whatever was told, and to whom: this client may be new.
 void session_client::look_at_filling() {
-  fills_ = is_protected() && uncovered() > area_->log_capacity() / 2;
+  fills_ = is_protected() && uncovered() > snapshot_after_;
+}
+
+/// How long the journal may grow until the next.
+void session_client::expect_state(std::uint64_t bytes) {
+  snapshot_after_ = snapshot_after(area_->log_capacity(), bytes);
+  area_->header().snapshot_after = snapshot_after_;
 }
 
 void session_client::take_notice(std::span<const std::uint64_t> words) {
@@ -122,7 +128,10 @@ void session_client::note_filling() {
     return;
   spdlog::info("session {}: its journal has {} bytes",
                lease_ ? lease_->session.value : 0, uncovered());
-  next_snapshot_ = clock::now();
+  auto now = clock::now();
+  auto presses = uncovered() > area_->log_capacity() / 2;
+  next_snapshot_ =
+      presses ? now : std::min(next_snapshot_, std::max(now, rested_));
   if (!places_.in_memory())
     give_up_snapshot("its program has no room for one", true);
   else if (snapshot_useless_)
@@ -199,9 +208,11 @@ void session_client::keep_snapshot() {
   std::chrono::nanoseconds pause{what.pause_ns};
   auto now = clock::now();
   auto at_rest = std::clamp<std::chrono::nanoseconds>(pause, 0s, 60s);
+  rested_ = now + std::max(work_per_pause * at_rest, now - movement_->began);
   next_snapshot_ = std::max(
-      {movement_->began + std::chrono::milliseconds{specification_.snapshot_ms},
-       now + work_per_pause * at_rest, now + (now - movement_->began)});
+      rested_,
+      movement_->began + std::chrono::milliseconds{specification_.snapshot_ms});
+  expect_state(what.bytes);
   look_at_filling();
   snapshot_trouble_.clear();
   retry_after_ = soonest_retry;

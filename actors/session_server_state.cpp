@@ -29,8 +29,7 @@ void session_server::stop(const data::checkpoint& x,
   wanted_ = x;
   places_ = std::move(files);
   state_ = unique_fd{};
-  if (!rehearses())
-    begin_state();
+  begin_state();
 }
 
 /// Whether the memory itself goes to the next worker.
@@ -83,6 +82,11 @@ void session_server::look_rehearsed() {
 }
 
 void session_server::begin_state() {
+  if (rehearses())
+    return;
+  // Before anything stands still for it.
+  if (auto ok = exec_->describable(); !ok)
+    return refuse_state(ok.why().what);
   // What is to be compressed has no place that it could keep, and what is
   // handed over is not copied.
   if (wanted_.compress || !exec_->copies_ahead() || lends())

@@ -23,6 +23,7 @@ struct module_state {
   /// ModuleFacts (data.capnp), as it is sent to the program.
   std::vector<std::uint64_t> facts;
   std::vector<device::global_info> globals;
+  bool hidden_heap = false;
 };
 
 /// An array: its range of addresses is allocated, with memory behind it or not.

@@ -57,6 +57,8 @@ struct global_info {
 struct module_info {
   std::vector<kernel_info> kernels;
   std::vector<global_info> globals;
+  /// Kernels of it call malloc, and the device tells nobody what they have.
+  bool hidden_heap = false;
 };
 
 struct dim3 {

@@ -3,6 +3,7 @@
 #include "interposer/process.hpp"
 #include "interposer/thread_pool.hpp"
 #include "interposer/visible_devices.hpp"
+#include "schema/sizes.hpp"
 
 #include <xxhash.h>
 
@@ -32,10 +33,15 @@ std::uint64_t physical_memory() {
 
 /// How many bytes the journal may grow to: VGPU_JOURNAL, or a quarter of the
 /// machine's memory, as a power of two.
-std::uint64_t journal_capacity() {
+result<std::uint64_t> journal_capacity() {
   auto wanted = std::min(physical_memory() / 4, std::uint64_t{16} << 30);
-  if (const auto* text = std::getenv("VGPU_JOURNAL"); text != nullptr)
-    wanted = std::strtoull(text, nullptr, 10);
+  if (const auto* text = std::getenv("VGPU_JOURNAL"); text != nullptr) {
+    auto given = parse_size(text);
+    if (!given)
+      return fault{CUDA_ERROR_INVALID_VALUE,
+                   "VGPU_JOURNAL: " + given.why().what};
+    wanted = *given;
+  }
   return std::bit_floor(
       std::clamp(wanted, std::uint64_t{64} << 20, maximum_log));
 }
@@ -71,7 +77,10 @@ session::session(session_area area, unique_fd doorbell)
 session::~session() = default;
 
 result<std::unique_ptr<session>> session::open() {
-  auto area = session_area::create(journal_capacity(), pinned_capacity());
+  auto journal = journal_capacity();
+  if (!journal)
+    return journal.why();
+  auto area = session_area::create(*journal, pinned_capacity());
   if (!area)
     return area.why();
   unique_fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};

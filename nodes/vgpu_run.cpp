@@ -286,6 +286,9 @@ vgpu::status take_wish(run_options& x) {
       if (auto good = control::set_field(x.wish, table[i].name, x.fields[i]);
           !good)
         return fault{good.code(), "--" + good.why().what};
+  if (const auto* journal = std::getenv("VGPU_JOURNAL"); journal != nullptr)
+    if (auto good = parse_size(journal); !good)
+      return fault{good.why().code, "VGPU_JOURNAL: " + good.why().what};
   // What a program begins belongs together, unless it says otherwise.
   if (x.wish.group == 0)
     x.wish.group = std::random_device{}() | std::uint64_t{1} << 32;

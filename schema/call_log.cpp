@@ -214,8 +214,9 @@ bool log_writer::protects() const noexcept {
 void log_writer::tell_filling(std::uint64_t end, bool again) {
   auto covered = area_.header().covered.load(std::memory_order_acquire);
   auto uncovered = end - std::min(end, covered);
-  if (!protects() || uncovered <= area_.log_capacity() / 2 ||
-      (told_at_ == covered && !again))
+  auto most =
+      std::min(area_.header().snapshot_after.load(), area_.log_capacity() / 2);
+  if (!protects() || uncovered <= most || (told_at_ == covered && !again))
     return;
   told_at_ = covered;
   fills_(uncovered);

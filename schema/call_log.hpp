@@ -78,9 +78,10 @@ private:
 class log_writer {
 public:
   /// `area` and `doorbell` (an eventfd) must outlive it. `fills` is called by
-  /// a thread whose call finds that more than half of the journal is covered by
-  /// no snapshot: once for each snapshot, and every 100 ms while a thread waits
-  /// for room. Whoever reads the log should take one, or lower the protection.
+  /// a thread whose call finds that no snapshot covers the last
+  /// `snapshot_after` bytes, or half of the journal: once for each snapshot,
+  /// and every 100 ms while a thread waits for room. Whoever reads the log
+  /// should take one, or lower the protection.
   log_writer(session_area& area, int doorbell,
              std::function<void(std::uint64_t bytes)> fills);
 

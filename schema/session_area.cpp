@@ -197,6 +197,7 @@ result<session_area> session_area::create(std::uint64_t log_capacity,
   auto& header = area.header();
   header.log_capacity = log_capacity;
   header.protection_level = static_cast<std::uint32_t>(protection::journal);
+  header.snapshot_after = snapshot_after(log_capacity, 0);
   header.magic = control_header::the_magic;
   return area;
 }

@@ -129,7 +129,7 @@ enum class protection : std::uint32_t { none = 0, journal = 1 };
 /// at each call lies apart from what the other side reads at each call: a
 /// shared line costs both sides a cache miss a call.
 struct control_header {
-  static constexpr std::uint64_t the_magic = 0x34304c4c41435547; // "GUCALL04"
+  static constexpr std::uint64_t the_magic = 0x35304c4c41435547; // "GUCALL05"
   std::uint64_t magic;
   std::uint64_t log_capacity; // bytes, a power of two
 
@@ -164,8 +164,20 @@ struct control_header {
   // complete one, counted from 1, or 0; calls before `covered` are in it.
   std::atomic<std::uint32_t> newest;
   std::atomic<std::uint64_t> covered;
+  // The program tells when so many bytes of calls are in none.
+  std::atomic<std::uint64_t> snapshot_after;
 };
 static_assert(sizeof(control_header) <= 4096);
+
+/// How long a journal of this capacity grows before a snapshot pays, after one
+/// of `state` bytes: so long that making them costs a part of what writing the
+/// journal does, and not longer, as memory that was just given back is faster
+/// than memory that was never used.
+constexpr std::uint64_t snapshot_after(std::uint64_t capacity,
+                                       std::uint64_t state) noexcept {
+  constexpr std::uint64_t least = std::uint64_t{512} << 20;
+  return std::min(capacity / 2, std::max(least, 4 * std::min(state, capacity)));
+}
 
 /// Where in which of its files a part of the log lies.
 struct log_place {

@@ -69,6 +69,8 @@ void add_elf(byte_span elf, image_names& to) {
       auto text = text_at(elf, names->offset + *name);
       if (text == "vprintf")
         to.prints = true;
+      if (text == "malloc")
+        to.allocates = true;
       if ((*info & 15u) == object && !text.empty())
         to.variables.emplace(text);
     }
@@ -135,6 +137,8 @@ void add_ptx(std::string_view text, image_names& to) {
   for (auto word = words.next(); !word.empty(); word = words.next()) {
     if (word == "vprintf")
       to.prints = true;
+    if (word == "malloc")
+      to.allocates = true;
     if (word == "{")
       ++depth;
     else if (word == "}")

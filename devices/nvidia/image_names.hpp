@@ -15,6 +15,8 @@ struct image_names {
   std::set<std::string> variables;
   /// Whether its kernels may print.
   bool prints = false;
+  /// Whether they may call malloc.
+  bool allocates = false;
 };
 
 /// Reads a fatbin container, a cubin or PTX text. The bytes may be hostile; of

@@ -230,6 +230,7 @@ void modules::list_globals(CUmodule from, std::span<const std::byte> image,
   auto names = names_of(image);
   if (names.prints)
     prints_ = true;
+  to.hidden_heap = names.allocates;
   for (auto& name : names.variables) {
     CUdeviceptr at = 0;
     std::size_t bytes = 0;

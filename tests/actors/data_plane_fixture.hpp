@@ -86,8 +86,7 @@ struct world {
   caf::actor_system system{config};
   zmq::context_t zmq;
   inbox in;
-  session_area area{std::move(
-      *session_area::create(std::uint64_t{64} << 20, granule_bytes * 16))};
+  session_area area;
   unique_fd doorbell{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
   log_writer log{area, doorbell.get(), [this](std::uint64_t x) { fills(x); }};
   unique_fd guest;
@@ -107,9 +106,13 @@ struct world {
   bool watches = false;                    // its devices notice changes,
   bool blind = false;                      // and cannot be looked at
   std::shared_ptr<std::uint32_t> variable; // of their modules
+  bool hides_heap = false;                 // of their kernels
   begin_rehearsal rehearse;
   // The session's client would end a worker that runs in this very process.
   std::string other_host = "elsewhere";
+
+  explicit world(std::uint64_t log_bytes = std::uint64_t{64} << 20)
+      : area{std::move(*session_area::create(log_bytes, granule_bytes * 16))} {}
 
   ~world() {
     loading->open();
@@ -172,6 +175,7 @@ struct world {
     else
       out = std::make_unique<test::plain_device>(loading, drift);
     out->place_variable(variable);
+    out->hides_heap = hides_heap;
     return out;
   }
 

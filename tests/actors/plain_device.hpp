@@ -77,6 +77,7 @@ public:
     loading_->pass();
     vgpu::device::module_info info;
     info.kernels.push_back({"add", {{0, 8}, {8, 4}}, {}});
+    info.hidden_heap = hides_heap;
     if (variable_)
       info.globals.push_back({"sum",
                               reinterpret_cast<device_address>(variable_.get()),
@@ -157,6 +158,9 @@ public:
   void place_variable(std::shared_ptr<std::uint32_t> at) {
     variable_ = std::move(at);
   }
+  /// Kernels of each module call malloc.
+  bool hides_heap = false;
+
   void inject(vgpu::device::injected_fault) override {
     error_ = CUDA_ERROR_DEVICE_UNAVAILABLE;
   }

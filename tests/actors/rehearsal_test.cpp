@@ -110,6 +110,14 @@ BOOST_FIXTURE_TEST_CASE(copied_ahead_it_moves_with_its_variables, rehearsals) {
   BOOST_TEST(*variable == 17u);
 }
 
+BOOST_FIXTURE_TEST_CASE(what_kernels_allocated_keeps_a_session_where_it_is,
+                        rehearsals) {
+  hides_heap = true;
+  begin(transport::automatic, true);
+  BOOST_TEST(contains(pause(1), "call malloc"));
+  BOOST_TEST(read_counter() == 0u);
+}
+
 BOOST_FIXTURE_TEST_CASE(where_variables_would_lie_elsewhere_it_stays,
                         rehearsals) {
   rehearse_with(std::make_shared<std::uint32_t>(0));

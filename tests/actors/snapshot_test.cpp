@@ -19,6 +19,7 @@ namespace {
 
 struct snapshots : world {
   snapshots() { protect = control::protection::snapshot; }
+  explicit snapshots(std::uint64_t log_bytes) : world(log_bytes) {}
 
   control_header& header() { return area.header(); }
 
@@ -180,6 +181,20 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(it.told("snapshot-failed"));
   it.replace(first);
   BOOST_TEST(it.told("session-lost"));
+}
+
+BOOST_AUTO_TEST_CASE(a_journal_is_covered_long_before_it_is_half_full) {
+  snapshots it{std::uint64_t{2} << 30};
+  auto first = it.begin(transport::automatic, true);
+  it.append(call::mem_alloc{.address = snapshots::big, .bytes = 1 << 20});
+  // 768 MiB, which is less than half.
+  for (std::uint32_t i = 0; i < 768; ++i)
+    it.write(i);
+  BOOST_TEST(it.told("session-snapshot"));
+  BOOST_TEST(it.header().covered.load() > std::uint64_t{500} << 20);
+  it.add(5);
+  it.replace(first);
+  BOOST_TEST(it.read_counter() == 5u);
 }
 
 BOOST_DATA_TEST_CASE_F(snapshots, a_full_disk_stops_no_program,

@@ -319,10 +319,16 @@ BOOST_AUTO_TEST_CASE(variables_of_ptx_are_those_of_module_scope) {
     }
     .weak .global .f32 last = 0f3F800000;
   )";
-  auto names = nvidia::names_of(std::as_bytes(std::span{text}));
+  auto names_in = [](std::string_view x) {
+    return nvidia::names_of(std::as_bytes(std::span{x}));
+  };
+  auto names = names_in(text);
   std::set<std::string> expected{"plain", "$str", "table", "last"};
   BOOST_TEST(names.variables == expected, boost::test_tools::per_element());
   BOOST_TEST(names.prints);
+  BOOST_TEST(!names.allocates);
+  BOOST_TEST(names_in(".extern .func (.param .b64 r) malloc (.param .b64 n);")
+                 .allocates);
 }
 
 BOOST_AUTO_TEST_CASE(all_forms_of_an_image_name_the_same) {

@@ -66,6 +66,8 @@ try_words() { # OPTION...
   expect 2 "$vgpu" run "$@"
   told_briefly "PROGRAM"
   expect 2 "$vgpu" run "$@" --no-such-option -- "$guest" exit 0
+  expect 2 env VGPU_JOURNAL=lots "$vgpu" run "$@" -- "$guest" exit 0
+  told_briefly "VGPU_JOURNAL.*lots"
 }
 
 case_words() {
@@ -102,7 +104,7 @@ case_words() {
   export LD_LIBRARY_PATH=$build/lib
   local wrong
   for wrong in VGPU_SHARE=0 VGPU_SHARE=2 VGPU_SHARE=-1 VGPU_SHARE=nan \
-    VGPU_MEMORY=999999999999999 VGPU_GPUS=100 VGPU_GPUS=0; do
+    VGPU_MEMORY=999999999999999 VGPU_GPUS=100 VGPU_GPUS=0 VGPU_JOURNAL=2XB; do
     expect 9 env "$wrong" "$guest" exit 0
     told "cudaError"
   done

@@ -102,6 +102,27 @@ BOOST_AUTO_TEST_CASE(the_doorbell_rings_only_for_a_sleeping_reader) {
   BOOST_TEST(::poll(&item, 1, 0) == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_snapshot_pays_in_proportion_to_what_it_writes) {
+  constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
+  constexpr auto large = 16384 * mebibyte;
+  // One that was never taken may be small.
+  BOOST_TEST(snapshot_after(large, 0) == 512 * mebibyte);
+  BOOST_TEST(snapshot_after(large, 100 * mebibyte) == 512 * mebibyte);
+  BOOST_TEST(snapshot_after(large, 1000 * mebibyte) == 4000 * mebibyte);
+  BOOST_TEST(snapshot_after(large, 3000 * mebibyte) == large / 2);
+  BOOST_TEST(snapshot_after(large, ~std::uint64_t{0}) == large / 2);
+  BOOST_TEST(snapshot_after(64 * mebibyte, 0) == 32 * mebibyte);
+}
+
+BOOST_AUTO_TEST_CASE(a_journal_says_when_a_snapshot_pays) {
+  constexpr std::uint64_t pays = 4 << 20;
+  program.header().snapshot_after = pays;
+  while (fills_at == 0)
+    append(call::write{}, 0, 1 << 20);
+  BOOST_TEST(fills_at > pays);
+  BOOST_TEST(fills_at < pays + (3 << 20));
+}
+
 BOOST_AUTO_TEST_CASE(a_journal_that_fills_says_so_once_until_it_is_trimmed) {
   log_reader reader{server, doorbell.get(), 0};
   auto write_on = [&] {
