@@ -1,6 +1,5 @@
 #include "actors/session_client.hpp"
 
-#include "actors/descriptor_parcel.hpp"
 #include "actors/guest_codec.hpp"
 #include "actors/host.hpp"
 #include "actors/session_client_forwarding.hpp"
@@ -273,7 +272,7 @@ void session_client::serve(const control::lease& lease) {
   auto& header = area_->header();
   moved_ = former_ && former_->epoch != lease.epoch;
   if (moved_) {
-    drop_lending();
+    offer_lending();
     choose_beginning();
   }
   if (snapshot_after_ == 0)
@@ -413,17 +412,8 @@ bool session_client::attach_mapped() {
   descriptors.push_back(doorbell_.get());
   if (held_)
     descriptors.push_back(held_->file.get());
-  unique_fd lent;
-  if (held_ && held_->lent) {
-    auto copy = copy_parcel(held_->lent, held_->lent_count);
-    if (!copy) {
-      spdlog::error("session {}: the memory that goes along is lost: {}",
-                    lease_->session.value, copy.why().what);
-      return false;
-    }
-    lent = std::move(*copy);
-    descriptors.push_back(lent.get());
-  }
+  if (held_ && held_->offered)
+    descriptors.push_back(held_->offered.get());
   auto hello = make_attach(0);
   // A snapshot stays the newest until the next.
   hello.adopt = held_ && !held_->snapshot;

@@ -144,7 +144,7 @@ private:
   void look_at_movement();
   bool waits_before(std::uint64_t position) const;
   void hold_state();
-  void drop_lending();
+  void offer_lending();
   void look_at_former();
   status spill(unique_fd& file, std::uint64_t bytes) const;
   void cancel_movement(const std::string& why);
@@ -238,6 +238,7 @@ private:
     unique_fd file;
     unique_fd lent;             // a parcel of what it lends, if anything
     std::size_t lent_count = 0; // descriptors in it
+    unique_fd offered;          // a copy of it, for the worker that attaches
     std::uint64_t bytes = 0;
     std::uint64_t position = 0;
     clock::time_point began; // when its worker stopped

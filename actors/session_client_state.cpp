@@ -1,4 +1,5 @@
 // A session whose state is taken from one worker and given to another.
+#include "actors/descriptor_parcel.hpp"
 #include "actors/fence.hpp"
 #include "actors/session_client_forwarding.hpp"
 #include "actors/state_file.hpp"
@@ -239,16 +240,25 @@ void session_client::hold_state() {
                        milliseconds_since(held_->began)});
 }
 
-/// A state that lends memory is of no use elsewhere.
-void session_client::drop_lending() {
-  if (!held_ || !held_->lent || maps_log())
+/// A state that lends memory is of no use elsewhere, and the next worker takes
+/// the memory away with it.
+void session_client::offer_lending() {
+  if (!held_ || !held_->lent)
     return;
+  std::string why = "it goes on elsewhere than where its memory is";
+  if (maps_log()) {
+    auto copy = copy_parcel(held_->lent, held_->lent_count);
+    if (copy) {
+      held_->offered = std::move(*copy);
+      return;
+    }
+    why = "the memory that goes along is lost: " + copy.why().what;
+  }
   held_.reset();
   let_go_ = false;
   tell(make_event("state-refused",
-                  program_.name + " goes on elsewhere than where its memory "
-                                  "is; it is recovered from its snapshot or "
-                                  "journal"));
+                  program_.name + ": " + why +
+                      "; it is recovered from its snapshot or journal"));
 }
 
 void session_client::on(const data::state_wanted& x) {

@@ -4,6 +4,7 @@
 #include "devices/cpu/adopted_files.hpp"
 #include "devices/cpu/boxes.hpp"
 #include "devices/cpu/change_tracker.hpp"
+#include "devices/cpu/copy_engine.hpp"
 #include "devices/cpu/engine.hpp"
 #include "devices/cpu/granule_account.hpp"
 #include "devices/cpu/launch_check.hpp"
@@ -72,12 +73,6 @@ public:
                    give_back(a, was_used);
                  }},
         scheduler_{std::make_shared<scheduler>([this] { return failed(); })},
-        copier_{0,
-                {[this] {
-                   copying_.rest(true);
-                   return copying_.rests_until();
-                 },
-                 [this] { copying_.leave(); }}},
         notifier_{0}, engine_{static_cast<unsigned>(props_.attributes.at(
                                   CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)),
                               busy_} {
@@ -623,25 +618,11 @@ private:
     return {};
   }
 
-  /// What is done sooner than another thread wakes is done here and now, unless
-  /// it may have to wait.
-  template <class F>
-  void copy(std::uint64_t bytes, F job) {
-    constexpr std::uint64_t small = 32 << 10;
-    if (bytes <= small && !busy_.is_governed())
-      busy_.count(job);
-    else
-      copier_.post([this, job = std::move(job)] {
-        copying_.enter();
-        job();
-      });
-  }
-
   template <class F>
   status add_copy(stream_id stream, std::uint64_t bytes, F job) {
     auto t = std::make_shared<task>();
     t->start = [this, bytes, job = std::move(job)](auto finish) {
-      copy(bytes, [this, job, finish] {
+      copier_.run(bytes, [this, job, finish] {
         if (!failed())
           job();
         finish();
@@ -687,10 +668,9 @@ private:
   std::mutex print_mutex_;
   printer printer_;
   busy_time busy_;
-  busy_time::presence copying_{busy_}; // the copier's
   // Last, so that their threads end before what they use goes.
   std::shared_ptr<scheduler> scheduler_;
-  job_thread copier_;
+  copy_engine copier_{busy_};
   job_thread notifier_;
   value_watch watch_;
   engine engine_;

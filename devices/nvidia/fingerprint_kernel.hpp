@@ -6,9 +6,9 @@
 
 namespace vgpu::device::nvidia {
 
-/// 128 bits of all bytes of a granule and of their places. Two that differ by
-/// chance have the same one once in 2^64 or so; one who wants them to can do
-/// it, and would deceive his own program alone.
+/// 128 bits of all bytes of a granule and of their places. It is no
+/// cryptographic hash: who wants two granules to have the same one can make
+/// them, and would deceive his own program alone.
 struct fingerprint {
   std::uint64_t low = 0, high = 0;
   auto operator<=>(const fingerprint&) const = default;

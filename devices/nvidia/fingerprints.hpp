@@ -13,8 +13,8 @@
 namespace vgpu::device::nvidia {
 
 /// Nothing of NVIDIA's driver tells what a kernel wrote, but a GPU reads its
-/// own memory faster than anything else: 16 GiB in some 10 ms. Thread-safe; the
-/// caller's threads have the context.
+/// own memory faster than anything else does. Thread-safe; the caller's threads
+/// have the context.
 class fingerprints {
 public:
   fingerprints(driver_ptr api, CUdevice device, window& of)
