@@ -271,7 +271,7 @@ BOOST_FIXTURE_TEST_CASE(modules_tell_what_they_hold, module_fixture) {
   BOOST_TEST(std::string{name} == "mixed");
   unsigned count = 0;
   REQUIRE_OK(cuModuleGetFunctionCount(&count, module));
-  BOOST_TEST(count == 2U);
+  BOOST_TEST(count == 3U);
 }
 
 BOOST_AUTO_TEST_CASE(a_module_is_unloaded_once) {
