@@ -232,9 +232,8 @@ BOOST_AUTO_TEST_CASE(pools_give_and_take_in_stream_order) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_supported_says_so) {
-  CUgreenCtx x = nullptr;
-  CHECK_CODE(cuGreenCtxCreate(&x, nullptr, 0, CU_GREEN_CTX_DEFAULT_STREAM),
-             CUDA_ERROR_NOT_SUPPORTED);
+  CUmemGenericAllocationHandle x = 0;
+  CHECK_CODE(cuMulticastCreate(&x, nullptr), CUDA_ERROR_NOT_SUPPORTED);
 }
 
 BOOST_AUTO_TEST_CASE(modules_that_are_none) {
