@@ -173,6 +173,10 @@ struct call_dispatch {
   status operator()(const call::texture_known& x);
   status operator()(const call::texture_destroy& x);
 
+  // -- tensor maps
+
+  status operator()(const call::tensor_map_encode& x);
+
   // -- modules
 
   status operator()(const call::image_part& x);

@@ -65,6 +65,8 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
     change_units_.push_back(
         dynamic_cast<device::change_unit*>(devices_[i].get()));
     file_units_.push_back(dynamic_cast<device::file_unit*>(devices_[i].get()));
+    tensor_map_units_.push_back(
+        dynamic_cast<device::tensor_map_unit*>(devices_[i].get()));
     devices_[i]->set_printer(
         [to = consoles_](console where, std::string_view text) {
           to->print(where, text);

@@ -19,6 +19,7 @@
 #include "devices/file_unit.hpp"
 #include "devices/memory_unit.hpp"
 #include "devices/sharing_unit.hpp"
+#include "devices/tensor_map_unit.hpp"
 #include "devices/texture_unit.hpp"
 #include "devices/value_unit.hpp"
 
@@ -260,10 +261,11 @@ private:
   /// Of each; `work_meters_` where the device has none of its own, or null.
   std::vector<const device::meter*> meters_;
   std::vector<std::unique_ptr<work_meter>> work_meters_;
-  std::vector<device::value_unit*> value_units_;     // likewise
-  std::vector<device::sharing_unit*> sharing_units_; // likewise
-  std::vector<device::change_unit*> change_units_;   // likewise
-  std::vector<device::file_unit*> file_units_;       // likewise
+  std::vector<device::value_unit*> value_units_;           // likewise
+  std::vector<device::sharing_unit*> sharing_units_;       // likewise
+  std::vector<device::change_unit*> change_units_;         // likewise
+  std::vector<device::file_unit*> file_units_;             // likewise
+  std::vector<device::tensor_map_unit*> tensor_map_units_; // likewise
   std::vector<vgpu_state> states_;
   std::vector<stream_order> orders_;
   replayed_waits replayed_waits_;

@@ -1,11 +1,13 @@
 #include "interposer/context.hpp"
 
 #include "interposer/array.hpp"
+#include "interposer/green_context.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/module.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
 #include "interposer/stream_event.hpp"
+#include "interposer/stream_set.hpp"
 #include "interposer/texture.hpp"
 
 #include <algorithm>
@@ -93,8 +95,9 @@ void clear_table(handle_table<T>& table, const context& of, Retire retire) {
 } // namespace
 
 context::context(int device_ordinal, bool is_primary)
-    : device(device_ordinal), primary(is_primary),
-      legacy(std::make_unique<stream>(*this, legacy_stream, 0U, 0)) {
+    : device(device_ordinal), primary(is_primary), root(*this),
+      legacy(std::make_unique<stream>(*this, legacy_stream, 0U, 0)),
+      streams(std::make_unique<stream_set>(*this)) {
   // What an H200 starts with.
   limits[CU_LIMIT_STACK_SIZE] = 1024;
   limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752;
@@ -104,6 +107,10 @@ context::context(int device_ordinal, bool is_primary)
   limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
   limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 11796480;
 }
+
+context::context(context& primary_context, std::unique_ptr<green_part> part)
+    : device(primary_context.device), primary(false), green(std::move(part)),
+      root(primary_context), streams(std::make_unique<stream_set>(*this)) {}
 
 context::~context() = default;
 
@@ -142,14 +149,43 @@ context* context_registry::create(int device, unsigned flags) {
   return x;
 }
 
+CUresult context_registry::create_green(context& primary_context,
+                                        std::unique_ptr<green_part> part,
+                                        context*& out) {
+  if (auto code = retain(primary_context); code != CUDA_SUCCESS)
+    return code;
+  auto made = std::make_unique<context>(primary_context, std::move(part));
+  out = made.get();
+  out->legacy = make_stream(*out, CU_STREAM_NON_BLOCKING, 0);
+  out->handle = to_handle<CUcontext>(table_.add(std::move(made)));
+  activate(*out);
+  std::lock_guard guard{mutex_};
+  ++primary_context.greens;
+  return CUDA_SUCCESS;
+}
+
+void context_registry::end_green(context& x) {
+  if (!x.active.exchange(false))
+    return;
+  retire_stream(*x.legacy);
+  x.streams->clear();
+  std::lock_guard guard{mutex_};
+  --x.root.greens;
+}
+
 CUresult context_registry::destroy(context& x) {
   if (x.primary)
     return CUDA_ERROR_INVALID_CONTEXT;
-  reset(x);
+  if (x.is_green())
+    end_green(x);
+  else
+    reset(x);
   auto gone = table_.remove(x.handle);
-  std::lock_guard guard{mutex_};
-  destroyed_.push_back(std::move(gone));
-  return CUDA_SUCCESS;
+  {
+    std::lock_guard guard{mutex_};
+    destroyed_.push_back(std::move(gone));
+  }
+  return x.is_green() ? release(x.root) : CUDA_SUCCESS;
 }
 
 CUresult context_registry::retain(context& x) {
@@ -167,10 +203,21 @@ CUresult context_registry::retain(context& x) {
 CUresult context_registry::release(context& x) {
   {
     std::lock_guard guard{mutex_};
-    if (x.retained == 0)
-      return CUDA_ERROR_INVALID_CONTEXT;
+    if (x.retained <= x.greens)
+      return x.greens != 0 ? CUDA_ERROR_NOT_PERMITTED
+                           : CUDA_ERROR_INVALID_CONTEXT;
     if (--x.retained != 0)
       return CUDA_SUCCESS;
+  }
+  reset(x);
+  return CUDA_SUCCESS;
+}
+
+CUresult context_registry::reset_primary(context& x) {
+  {
+    std::lock_guard guard{mutex_};
+    if (x.greens != 0)
+      return CUDA_ERROR_NOT_PERMITTED;
   }
   reset(x);
   return CUDA_SUCCESS;
@@ -181,7 +228,8 @@ void context_registry::reset(context& x) {
     return;
   x.storage.clear(x.handle);
   unload_all(x);
-  clear_table(streams(), x, retire_stream);
+  clear_table(interposer::streams(), x, retire_stream);
+  x.streams->clear();
   clear_table(events(), x, retire_event);
   destroy_textures(x);
   destroy_arrays(x);
@@ -196,8 +244,15 @@ context_registry& contexts() {
 // -- the calling thread
 // --------------------------------------------------------
 
-context* current_context() noexcept {
+context* selected_context() noexcept {
   return current;
+}
+
+context* current_context() noexcept {
+  auto* x = current;
+  if (x == nullptr || !x->active.load(std::memory_order_acquire))
+    return x;
+  return &x->root;
 }
 
 void set_current_context(context* x) {

@@ -1,7 +1,7 @@
 // Entry points for contexts.
 #include "interposer/entry.hpp"
 
-#include "interposer/device_resource.hpp"
+#include "interposer/green_context.hpp"
 #include "interposer/peers.hpp"
 #include "interposer/session.hpp"
 
@@ -46,13 +46,20 @@ CUresult with_primary(CUdevice dev, const Body& body) noexcept {
   });
 }
 
-/// The context of the handle, or the current one for null.
+/// The context of the handle, or the current one for null; a green one as such.
 template <class Body>
-CUresult with_context(CUcontext handle, const Body& body) noexcept {
+CUresult with_selected(CUcontext handle, const Body& body) noexcept {
   return guarded([&]() -> CUresult {
-    auto* x = handle == nullptr ? current_context() : contexts().find(handle);
+    auto* x = handle == nullptr ? selected_context() : contexts().find(handle);
     return x == nullptr ? CUDA_ERROR_INVALID_CONTEXT : body(*x);
   });
+}
+
+/// Likewise, where a green one is as good as its root.
+template <class Body>
+CUresult with_context(CUcontext handle, const Body& body) noexcept {
+  return with_selected(
+      handle, [&](context& x) { return body(x.active.load() ? x.root : x); });
 }
 
 CUresult create(CUcontext* out, unsigned flags, CUdevice dev) noexcept {
@@ -71,11 +78,11 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice dev) noexcept {
 CUresult destroy(CUcontext handle) noexcept {
   return guarded([&]() -> CUresult {
     auto* x = contexts().find(handle);
-    if (x == nullptr)
+    if (x == nullptr || x->is_green())
       return CUDA_ERROR_INVALID_CONTEXT;
     if (auto code = contexts().destroy(*x); code != CUDA_SUCCESS)
       return code;
-    if (current_context() == x)
+    if (selected_context() == x)
       pop_context();
     return CUDA_SUCCESS;
   });
@@ -107,10 +114,8 @@ CUresult release_primary(CUdevice dev) noexcept {
 }
 
 CUresult reset_primary(CUdevice dev) noexcept {
-  return with_primary(dev, [](context& x) {
-    contexts().reset(x);
-    return CUDA_SUCCESS;
-  });
+  return with_primary(dev,
+                      [](context& x) { return contexts().reset_primary(x); });
 }
 
 CUresult set_primary_flags(CUdevice dev, unsigned flags) noexcept {
@@ -120,6 +125,12 @@ CUresult set_primary_flags(CUdevice dev, unsigned flags) noexcept {
     x.flags = flags;
     return CUDA_SUCCESS;
   });
+}
+
+/// A green context reaches, and is reached, as its root.
+context* peer_of(CUcontext handle) {
+  auto* x = contexts().find(handle);
+  return x == nullptr ? nullptr : &x->root;
 }
 
 CUresult synchronise_context(context& x) {
@@ -231,10 +242,10 @@ CUresult CUDAAPI cuCtxDestroy(CUcontext ctx) {
 }
 
 CUresult CUDAAPI cuCtxAttach(CUcontext* pctx, unsigned int flags) {
-  return in_context([&](context& x) {
+  return in_context([&](context&) {
     if (pctx == nullptr || flags != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    *pctx = x.handle;
+    *pctx = selected_context()->handle;
     return CUDA_SUCCESS;
   });
 }
@@ -266,7 +277,7 @@ CUresult CUDAAPI cuCtxGetCurrent(CUcontext* pctx) {
   return guarded([&] {
     if (pctx == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    auto* x = current_context();
+    auto* x = selected_context();
     *pctx = x == nullptr ? nullptr : x->handle;
     return CUDA_SUCCESS;
   });
@@ -322,7 +333,7 @@ CUresult CUDAAPI cuCtxSetFlags(unsigned int flags) {
 }
 
 CUresult CUDAAPI cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
-  return with_context(ctx, [&](context& x) {
+  return with_selected(ctx, [&](context& x) {
     if (ctxId == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     if (!x.active.load())
@@ -368,8 +379,12 @@ CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
 
 CUresult CUDAAPI cuCtxGetDevResource(CUcontext hCtx, CUdevResource* resource,
                                      CUdevResourceType type) {
-  return with_context(hCtx, [&](context& x) {
-    return whole_resource(facts_of(x), type, resource);
+  if (hCtx == nullptr)
+    return guarded([] { return CUDA_ERROR_INVALID_CONTEXT; });
+  return with_selected(hCtx, [&](context& x) {
+    auto what =
+        x.is_green() ? x.green->what : whole_device(x.device, facts_of(x));
+    return tell(what, type, resource);
   });
 }
 
@@ -434,13 +449,13 @@ CUresult CUDAAPI cuCtxResetPersistingL2Cache(void) {
 CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext,
                                        unsigned int flags) {
   return in_context([&](context& x) {
-    auto* peer = contexts().find(peerContext);
+    auto* peer = peer_of(peerContext);
     if (peer == nullptr)
       return CUDA_ERROR_INVALID_CONTEXT;
     if (flags != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    if (peer == &x)
-      return CUDA_ERROR_INVALID_CONTEXT;
+    if (peer == &x) // driver 580, whatever the documentation says
+      return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     const auto& all = process::the_session().devices();
     if (!can_reach(all[x.device_index()], all[peer->device_index()]))
       return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
@@ -451,7 +466,7 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext,
 
 CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peerContext) {
   return in_context([&](context& x) {
-    auto* peer = contexts().find(peerContext);
+    auto* peer = peer_of(peerContext);
     if (peer == nullptr)
       return CUDA_ERROR_INVALID_CONTEXT;
     return peers().remove(x, *peer) ? CUDA_SUCCESS

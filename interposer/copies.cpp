@@ -333,18 +333,31 @@ CUresult within_host(stream& in, const end& to, const end& from,
   return CUDA_SUCCESS;
 }
 
+bool is_empty(const call::extent& x) noexcept {
+  return x.width == 0 || x.height == 0 || x.depth == 0;
+}
+
+CUresult examine_ends(const stream& in, const transfer& what, end& to,
+                      end& from) {
+  auto code = examine(in, what.to, what.size, what.to_side, to);
+  return code != CUDA_SUCCESS
+             ? code
+             : examine(in, what.from, what.size, what.from_side, from);
+}
+
 } // namespace
+
+CUresult check_transfer(const stream& in, const transfer& what) {
+  end to, from;
+  return is_empty(what.size) ? CUDA_SUCCESS : examine_ends(in, what, to, from);
+}
 
 CUresult transfer_bytes(stream& in, const transfer& what) {
   auto size = what.size;
-  if (size.width == 0 || size.height == 0 || size.depth == 0)
+  if (is_empty(size))
     return CUDA_SUCCESS;
   end to, from;
-  if (auto code = examine(in, what.to, size, what.to_side, to);
-      code != CUDA_SUCCESS)
-    return code;
-  if (auto code = examine(in, what.from, size, what.from_side, from);
-      code != CUDA_SUCCESS)
+  if (auto code = examine_ends(in, what, to, from); code != CUDA_SUCCESS)
     return code;
   if (in.is_captured()) [[unlikely]]
     return what.async ? capture_work(in, copy_work{what})

@@ -69,6 +69,10 @@ CUresult to_transfer(const Copy& c, transfer& out) {
                      {c.WidthInBytes, c.Height, c.Depth}, out);
 }
 
+/// What transfer_bytes() would answer to addresses that are wrong, without
+/// doing anything.
+CUresult check_transfer(const stream& in, const transfer& what);
+
 /// Checks the addresses and does it in stream order. CUDA_ERROR_INVALID_VALUE
 /// for ranges that are not allocated. From pageable memory, and from pinned
 /// memory, the bytes are taken before this returns; into pageable memory it

@@ -268,7 +268,7 @@ CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device,
                                         CUdevResource* resource,
                                         CUdevResourceType type) {
   return with_device(device, [&](const device_facts& d) {
-    return whole_resource(d, type, resource);
+    return tell(whole_device(device, d), type, resource);
   });
 }
 

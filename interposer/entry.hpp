@@ -16,7 +16,7 @@
 namespace vgpu::interposer {
 
 /// Runs the body of an entry point: nothing thrown leaves it, as the caller is
-/// C. With VGPU_LOG=debug each call that fails is named. Not CUDA_SUCCESS
+/// C. Each call that fails is named in the driver's log. Not CUDA_SUCCESS
 /// before cuInit, in the child of a fork and at exit.
 template <class Body>
 CUresult guarded(const Body& body) noexcept {
@@ -25,8 +25,8 @@ CUresult guarded(const Body& body) noexcept {
     return refused;
   try {
     auto code = body();
-    if (code != CUDA_SUCCESS && logs(log_level::debug)) [[unlikely]]
-      log_failed_call(__PRETTY_FUNCTION__, code);
+    if (code != CUDA_SUCCESS) [[unlikely]]
+      note_failed_call(__PRETTY_FUNCTION__, code);
     return code;
   } catch (const std::bad_alloc&) {
     return CUDA_ERROR_OUT_OF_MEMORY;

@@ -119,10 +119,12 @@ CUresult thread_context(CUcontext* out) {
 
 CUresult unwrap_context(CUcontext x, std::uint32_t* replaced,
                         CUcontext* replacement) {
+  auto* known = contexts().find(x);
+  auto green = known != nullptr && known->is_green();
   if (replaced != nullptr)
-    *replaced = 0;
-  if (replacement != nullptr)
-    *replacement = x;
+    *replaced = green ? 1 : 0;
+  if (green && replacement != nullptr)
+    *replacement = known->root.handle;
   return CUDA_SUCCESS;
 }
 std::uint32_t no_special_mode() {

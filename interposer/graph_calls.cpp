@@ -1,7 +1,10 @@
 // Entry points for graphs: nodes, edges, clones, user objects.
 #include "interposer/graph_entry.hpp"
 
+#include "interposer/graph_dot.hpp"
+
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 using namespace vgpu::interposer;
@@ -277,4 +280,21 @@ CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph_handle,
                                           unsigned int count) {
   return with_graph(graph_handle,
                     [&](graph& x) { return x.give_up(object, count); });
+}
+
+/// All flags are taken, also those that mean nothing.
+CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph hGraph, const char* path,
+                                      unsigned int flags) {
+  return with_graph(hGraph, [&](graph& x) -> CUresult {
+    if (path == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    auto text = draw(x, flags);
+    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen(path, "we"),
+                                                         &std::fclose};
+    if (!file ||
+        std::fwrite(text.data(), 1, text.size(), file.get()) != text.size())
+      return CUDA_ERROR_OPERATING_SYSTEM;
+    return std::fclose(file.release()) == 0 ? CUDA_SUCCESS
+                                            : CUDA_ERROR_OPERATING_SYSTEM;
+  });
 }

@@ -29,6 +29,7 @@ enum class handle_kind : std::uint8_t {
   user_object,
   array,
   mipmap,
+  resource_descriptor,
 };
 
 /// Objects by opaque handles. A handle looks like a user-space pointer but is

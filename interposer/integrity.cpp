@@ -32,7 +32,7 @@ constexpr std::array<std::uint8_t, 256> pi_table = {
     0x31, 0x44, 0x50, 0xb4, 0x8f, 0xed, 0x1f, 0x1a, 0xdb, 0x99, 0x8d, 0x33,
     0x9f, 0x11, 0x83, 0x14};
 
-constexpr std::size_t block_bytes = 16;
+constexpr std::size_t digest_block = 16;
 
 constexpr digest128 integrity_key = {0x14, 0x6a, 0xdd, 0xae, 0x53, 0xa9,
                                      0xa7, 0x52, 0xaa, 0x08, 0x41, 0x36,
@@ -54,12 +54,12 @@ digest128 two_words(std::uint64_t low, std::uint64_t high) {
 }
 
 void pad(std::vector<std::uint8_t>& message) {
-  auto count = block_bytes - message.size() % block_bytes;
+  auto count = digest_block - message.size() % digest_block;
   message.insert(message.end(), count, static_cast<std::uint8_t>(count));
-  std::array<std::uint8_t, block_bytes> checksum{};
+  std::array<std::uint8_t, digest_block> checksum{};
   std::uint8_t last = 0;
-  for (std::size_t at = 0; at < message.size(); at += block_bytes)
-    for (std::size_t j = 0; j < block_bytes; ++j)
+  for (std::size_t at = 0; at < message.size(); at += digest_block)
+    for (std::size_t j = 0; j < digest_block; ++j)
       last = checksum[j] ^=
           pi_table[static_cast<std::uint8_t>(message[at + j] ^ last)];
   message.insert(message.end(), checksum.begin(), checksum.end());
@@ -70,11 +70,11 @@ void pad(std::vector<std::uint8_t>& message) {
 digest128 md2(std::span<const std::uint8_t> message) {
   std::vector<std::uint8_t> padded{message.begin(), message.end()};
   pad(padded);
-  std::array<std::uint8_t, 3 * block_bytes> state{};
-  for (std::size_t at = 0; at < padded.size(); at += block_bytes) {
-    for (std::size_t j = 0; j < block_bytes; ++j) {
-      state[block_bytes + j] = padded[at + j];
-      state[2 * block_bytes + j] =
+  std::array<std::uint8_t, 3 * digest_block> state{};
+  for (std::size_t at = 0; at < padded.size(); at += digest_block) {
+    for (std::size_t j = 0; j < digest_block; ++j) {
+      state[digest_block + j] = padded[at + j];
+      state[2 * digest_block + j] =
           static_cast<std::uint8_t>(padded[at + j] ^ state[j]);
     }
     std::uint8_t t = 0;

@@ -56,6 +56,14 @@ enum class p2p_caps : unsigned {
 /// nvmlGpuP2PStatus_t.
 enum class p2p_status : unsigned { ok = 0, not_supported = 5 };
 
+/// nvmlClockType_t.
+enum class clock_kind : unsigned {
+  graphics = 0,
+  sm = 1,
+  memory = 2,
+  video = 3
+};
+
 /// nvmlMemory_t: bytes.
 struct memory {
   unsigned long long total, free, used;

@@ -57,6 +57,9 @@ CUresult device_for_nvml(unsigned index, nvml_device_facts* out) noexcept {
     out->minor = from.value_of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     out->multiprocessors =
         from.value_of(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    out->core_khz = from.value_of(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+    out->memory_khz = from.value_of(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+    out->bus_bits = from.value_of(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
     for (std::size_t i = 0; i < all.size() && i < 64; ++i)
       out->reaches |= std::uint64_t{can_reach(from, all[i])} << i;
     return CUDA_SUCCESS;

@@ -25,6 +25,8 @@ struct nvml_device_facts {
   int pci_domain, pci_bus, pci_device;
   int major, minor; ///< compute capability
   int multiprocessors;
+  int core_khz, memory_khz; ///< at most
+  int bus_bits;             ///< of its memory
   std::uint64_t reaches; ///< devices whose memory its kernels reach, a bit each
 };
 

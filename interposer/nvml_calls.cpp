@@ -295,6 +295,33 @@ VGPU_NVML(nvmlDeviceGetArchitecture)(device* of, unsigned* out) {
   });
 }
 
+// What of a device does not change, as its attributes have it.
+VGPU_NVML(nvmlDeviceGetMaxClockInfo)(device* of, unsigned kind, unsigned* mhz) {
+  return with_device(of, [&](auto& x) {
+    if (kind > static_cast<unsigned>(clock_kind::video))
+      return code::invalid_argument;
+    auto khz = kind == static_cast<unsigned>(clock_kind::memory)  ? x.memory_khz
+               : kind == static_cast<unsigned>(clock_kind::video) ? 0
+                                                                  : x.core_khz;
+    return khz == 0 ? code::not_supported
+                    : give(mhz, static_cast<unsigned>(khz) / 1000);
+  });
+}
+VGPU_NVML(nvmlDeviceGetMemoryBusWidth)(device* of, unsigned* bits) {
+  return with_device(of, [&](auto& x) {
+    return x.bus_bits == 0 ? code::not_supported
+                           : give(bits, static_cast<unsigned>(x.bus_bits));
+  });
+}
+VGPU_NVML(nvmlDeviceGetNumGpuCores)(device* of, unsigned* out) {
+  // CUDA C++ programming guide, "Compute Capabilities": 64 each on Volta,
+  // Turing and the first Ampere, 128 since.
+  return with_device(of, [&](auto& x) {
+    auto each = x.major < 8 || (x.major == 8 && x.minor == 0) ? 64U : 128U;
+    return give(out, each * static_cast<unsigned>(x.multiprocessors));
+  });
+}
+
 namespace {
 
 void fill_place(auto& out, const nvml_device_facts& x) noexcept {

@@ -1,4 +1,4 @@
-// What a vGPU has none of, or what nobody here knows: clocks, temperature,
+// What a vGPU has none of, or what nobody here knows: clocks now, temperature,
 // power, links, ECC, fans. Each is NVML_ERROR_NOT_SUPPORTED, as it is for a
 // real device without it. What is not here at all is
 // NVML_ERROR_FUNCTION_NOT_FOUND to programs that look it up.
@@ -30,7 +30,6 @@ VGPU_NVML_REFUSED(nvmlDeviceGetAccountingStats)
 VGPU_NVML_REFUSED(nvmlDeviceGetApplicationsClock)
 VGPU_NVML_REFUSED(nvmlDeviceGetClock)
 VGPU_NVML_REFUSED(nvmlDeviceGetClockInfo)
-VGPU_NVML_REFUSED(nvmlDeviceGetMaxClockInfo)
 VGPU_NVML_REFUSED(nvmlDeviceGetCurrentClocksEventReasons)
 VGPU_NVML_REFUSED(nvmlDeviceGetCurrentClocksThrottleReasons)
 VGPU_NVML_REFUSED(nvmlDeviceGetSupportedClocksThrottleReasons)
@@ -81,9 +80,7 @@ VGPU_NVML_REFUSED(nvmlDeviceGetBrand)
 VGPU_NVML_REFUSED(nvmlDeviceGetHandleBySerial)
 VGPU_NVML_REFUSED(nvmlDeviceGetInforomImageVersion)
 VGPU_NVML_REFUSED(nvmlDeviceGetInforomVersion)
-VGPU_NVML_REFUSED(nvmlDeviceGetMemoryBusWidth)
 VGPU_NVML_REFUSED(nvmlDeviceGetMultiGpuBoard)
-VGPU_NVML_REFUSED(nvmlDeviceGetNumGpuCores)
 VGPU_NVML_REFUSED(nvmlDeviceGetSerial)
 VGPU_NVML_REFUSED(nvmlDeviceGetVbiosVersion)
 

@@ -1,5 +1,6 @@
 #include "interposer/process.hpp"
 
+#include "interposer/driver_log.hpp"
 #include "interposer/errors.hpp"
 #include "interposer/session.hpp"
 
@@ -146,7 +147,7 @@ void report_exception(const char* what) noexcept {
   log_line(log_level::error, what);
 }
 
-void log_failed_call(std::string_view body, CUresult code) noexcept {
+void note_failed_call(std::string_view body, CUresult code) noexcept {
   if (code == CUDA_ERROR_NOT_READY)
     return;
   // Entry points alone begin with cu and a capital letter.
@@ -162,8 +163,12 @@ void log_failed_call(std::string_view body, CUresult code) noexcept {
   try {
     auto name = body.substr(begin);
     name = name.substr(0, name.find('('));
-    log_line(log_level::debug,
-             std::string{name} + " gives " + error_name(code));
+    const auto* word = error_name(code);
+    if (logs(log_level::debug))
+      log_line(log_level::debug, std::string{name} + " gives " + word);
+    the_driver_log().add(CU_LOG_LEVEL_ERROR,
+                         "Returning " + std::to_string(code) + " (" + word +
+                             ") from " + std::string{name});
   } catch (const std::exception&) {
     // A line of the log is the least loss.
   }

@@ -76,9 +76,10 @@ bool logs(log_level level) noexcept;
 /// Writes one line to stderr if this level is on.
 void log_line(log_level level, std::string_view text) noexcept;
 
-/// Writes which entry point gave `code`; `body` is the __PRETTY_FUNCTION__ of a
-/// template over a lambda of the entry point.
-void log_failed_call(std::string_view body, CUresult code) noexcept;
+/// Puts into the driver's log, and with VGPU_LOG=debug on stderr, which entry
+/// point gave `code`; `body` is the __PRETTY_FUNCTION__ of a template over a
+/// lambda of the entry point.
+void note_failed_call(std::string_view body, CUresult code) noexcept;
 
 /// Reports something that was thrown.
 void report_exception(const char* what) noexcept;

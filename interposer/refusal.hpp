@@ -9,7 +9,8 @@ namespace vgpu::interposer {
 using told_once = std::atomic<bool>;
 
 /// CUDA_ERROR_NOT_SUPPORTED, or what every call returns before cuInit and
-/// after the end. Says which call it was, the first time, if VGPU_LOG is set.
+/// after the end. The driver's log says which call it was, and why; so does
+/// stderr, the first time, if VGPU_LOG is set.
 int refuse(const char* symbol, const char* why, told_once& told) noexcept;
 
 } // namespace vgpu::interposer

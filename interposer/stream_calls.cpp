@@ -15,11 +15,14 @@ constexpr unsigned event_flags =
     CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
 CUresult create_stream(CUstream* out, unsigned flags, int priority) noexcept {
-  return in_context([&](context& x) {
+  return in_context([&](context&) {
     if (out == nullptr || (flags & ~CU_STREAM_NON_BLOCKING) != 0)
       return CUDA_ERROR_INVALID_VALUE;
+    auto& within = *selected_context();
+    // In a green context all are.
+    auto kind = within.is_green() ? unsigned{CU_STREAM_NON_BLOCKING} : flags;
     auto handle =
-        streams().add(make_stream(x, flags, std::clamp(priority, -5, 0)));
+        streams().add(make_stream(within, kind, std::clamp(priority, -5, 0)));
     *out = to_handle<CUstream>(handle);
     return CUDA_SUCCESS;
   });
@@ -27,6 +30,10 @@ CUresult create_stream(CUstream* out, unsigned flags, int priority) noexcept {
 
 CUresult destroy_stream(CUstream handle) noexcept {
   return by_handle([&] {
+    // Those of a green context that is gone stay for ever (CUDA driver API,
+    // cuGreenCtxDestroy).
+    if (auto* x = streams().find(handle); x != nullptr && !x->within.active)
+      return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     auto gone = streams().remove(handle);
     if (!gone)
       return CUDA_ERROR_INVALID_HANDLE;

@@ -4,6 +4,7 @@
 #include "interposer/host_call.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
+#include "interposer/stream_set.hpp"
 
 #include <bit>
 #include <chrono>
@@ -120,8 +121,8 @@ void drop_query(pending_query& x) {
 
 stream::stream(context& in, stream_id wire_id, unsigned with_flags,
                int with_priority)
-    : owner(in), wire(wire_id), flags(with_flags), priority(with_priority),
-      id(wire_id.value) {}
+    : owner(in.root), within(in), wire(wire_id), flags(with_flags),
+      priority(with_priority), id(wire_id.value) {}
 
 void stream::worked(call_number call) {
   raise(last_work, call.value + 1);
@@ -138,7 +139,7 @@ void stream::wait_behind(std::uint64_t call) noexcept {
 }
 
 event::event(context& in, event_id wire_id, unsigned with_flags)
-    : owner(in), wire(wire_id), flags(with_flags) {}
+    : owner(in.root), wire(wire_id), flags(with_flags) {}
 
 handle_table<stream>& streams() {
   static auto& table = *new handle_table<stream>{handle_kind::stream};
@@ -153,7 +154,7 @@ handle_table<event>& events() {
 namespace {
 
 /// Whether a handle means a stream of whichever context is current.
-bool is_default(CUstream handle) {
+bool is_default(CUstream handle) noexcept {
   return handle == nullptr || handle == CU_STREAM_LEGACY ||
          handle == CU_STREAM_PER_THREAD;
 }
@@ -173,16 +174,23 @@ stream* find_stream(context& in, CUstream handle, bool per_thread) {
 CUresult find_usable_stream(CUstream handle, bool per_thread, stream*& out) {
   if (!is_default(handle)) {
     out = streams().find(handle);
-    return out == nullptr ? CUDA_ERROR_INVALID_HANDLE : usable(&out->owner);
+    return out == nullptr ? CUDA_ERROR_INVALID_HANDLE : usable(&out->within);
   }
-  auto* current = current_context();
+  auto* current = selected_context();
   auto why = usable(current);
-  if (why == CUDA_SUCCESS) [[likely]]
-    out = find_stream(*current, handle, per_thread);
-  return why;
+  if (why != CUDA_SUCCESS) [[unlikely]]
+    return why;
+  // A green context has no streams of threads.
+  if (current->is_green() &&
+      (handle == CU_STREAM_PER_THREAD || (handle == nullptr && per_thread)))
+    return CUDA_ERROR_INVALID_HANDLE;
+  out = find_stream(*current, handle, per_thread);
+  return CUDA_SUCCESS;
 }
 
-std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority) {
+namespace {
+
+std::unique_ptr<stream> new_stream(context& in, unsigned flags, int priority) {
   auto made =
       std::make_unique<stream>(in, stream_id{next_id()}, flags, priority);
   here().send(call::stream_create{{made->wire},
@@ -192,6 +200,18 @@ std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority) {
   if (made->non_blocking())
     non_blocking_streams.fetch_add(1);
   return made;
+}
+
+} // namespace
+
+std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority) {
+  auto made = new_stream(in, flags, priority);
+  made->owner.streams->add(*made);
+  return made;
+}
+
+std::unique_ptr<stream> make_hidden_stream(context& in) {
+  return new_stream(in, CU_STREAM_NON_BLOCKING, 0);
 }
 
 std::unique_ptr<event> make_event(context& in, unsigned flags) {
@@ -215,6 +235,11 @@ CUresult import_event(context& in, const share_name& what, std::uint32_t host,
 }
 
 void retire_stream(stream& x) {
+  x.owner.streams->remove(x);
+  retire_hidden_stream(x);
+}
+
+void retire_hidden_stream(stream& x) {
   if (any_capture())
     forget_captured(x);
   {

@@ -35,6 +35,8 @@ struct stream {
          int with_priority);
 
   context& owner;
+  /// Where it was made: the owner, or a green context of it.
+  context& within;
   const stream_id wire;
   const unsigned flags;
   const int priority;
@@ -108,12 +110,15 @@ CUresult find_usable_stream(CUstream handle, bool per_thread, stream*& out);
 
 /// Makes a stream that belongs to nobody's table.
 std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority);
+/// One that the program does not know: no part of its context's streams.
+std::unique_ptr<stream> make_hidden_stream(context& in);
 std::unique_ptr<event> make_event(context& in, unsigned flags);
 /// An event that is another process's too.
 CUresult import_event(context& in, const share_name& what, std::uint32_t host,
                       std::unique_ptr<event>& out);
 /// Tells the worker that the stream is gone, and lets go of its query.
 void retire_stream(stream& x);
+void retire_hidden_stream(stream& x);
 void retire_event(event& x);
 
 /// Waits until the stream's work so far is done; delivers printed text.

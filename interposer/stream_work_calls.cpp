@@ -1,6 +1,7 @@
 // Entry points that work on a stream. Compiled twice: see flavour.hpp.
 #include "interposer/flavour.hpp"
 
+#include "interposer/green_context.hpp"
 #include "interposer/host_call.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/pool.hpp"
@@ -179,7 +180,7 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
   return in_stream(hStream, [&](stream& s) {
     if (pctx == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    *pctx = s.owner.handle;
+    *pctx = s.within.handle;
     return CUDA_SUCCESS;
   });
 }
@@ -190,7 +191,7 @@ CUresult CUDAAPI cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx,
     if (pCtx == nullptr || pGreenCtx == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     *pCtx = s.owner.handle;
-    *pGreenCtx = nullptr;
+    *pGreenCtx = green_handle_of(s.within);
     return CUDA_SUCCESS;
   });
 }

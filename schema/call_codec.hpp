@@ -9,6 +9,7 @@
 #include <capnp/serialize.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -28,6 +29,9 @@ constexpr void each_word(Field& field, const F& f) {
   using plain = std::remove_const_t<Field>;
   if constexpr (std::is_integral_v<plain>)
     f(field);
+  else if constexpr (requires { std::tuple_size<plain>::value; })
+    for (auto& word : field)
+      f(word);
   else if constexpr (std::is_same_v<plain, box>)
     (f(field.address), f(field.pitch), f(field.slice));
   else if constexpr (std::is_same_v<plain, extent>)

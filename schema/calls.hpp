@@ -11,6 +11,7 @@
 #include "schema/ids.hpp"
 #include "schema/memory.hpp"
 #include "schema/sharing.hpp"
+#include "schema/tensor_map.hpp"
 #include "schema/texture.hpp"
 
 #include <concepts>
@@ -70,6 +71,7 @@ enum class number : std::uint16_t {
   event_query = 57,
   active_clusters = 58,
   host_file = 59,
+  tensor_map_encode = 60,
 };
 
 // -- memory
@@ -648,6 +650,21 @@ struct texture_destroy {
   static auto fields(auto& x) { return std::tie(x.texture); }
 };
 
+// -- tensor maps
+// -----------------------------------------------------------------------
+
+/// cuTensorMapEncodeTiled and its kin: the driver's bytes come into the arena
+/// range. They are the program's from then on, and name an address alone, so
+/// that nothing of it lasts here.
+struct tensor_map_encode {
+  static constexpr auto id = number::tensor_map_encode;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
+  tensor_map_spec what{};
+  arena_range to{};
+  static auto fields(auto& x) { return std::tie(x.what, x.to); }
+};
+
 using all = std::tuple<
     mem_alloc, mem_free, host_alloc, host_free, image_part, module_load,
     module_facts, module_unload, kernel_attribute, launch, active_clusters,
@@ -657,7 +674,7 @@ using all = std::tuple<
     array_destroy, texture_create, texture_known, texture_destroy, read_managed,
     write_managed, memory_create, memory_destroy, memory_map, memory_unmap,
     memory_access, wait_value, memory_share, memory_import, event_share,
-    event_import, event_query, host_file>;
+    event_import, event_query, host_file, tensor_map_encode>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

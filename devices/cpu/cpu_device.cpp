@@ -428,7 +428,7 @@ public:
     auto told = once(std::move(done));
     auto t = std::make_shared<task>();
     t->start = [this, bytes, from, told](auto finish) {
-      copy(bytes.size(), [this, bytes, from, told, finish] {
+      copier_.run(bytes.size(), [this, bytes, from, told, finish] {
         if (!failed() && usable(from, bytes.size()))
           std::memcpy(bytes.data(), reinterpret_cast<const void*>(from),
                       bytes.size());

@@ -54,11 +54,11 @@ fault refused(const std::string& path, const std::string& why) {
 
 /// One entry point; null where the driver has none of that name and version.
 template <class Function>
-void look_up(decltype(&::cuGetProcAddress) from, const char* name,
+void look_up(decltype(&::cuGetProcAddress) from, const char* name, int version,
              Function& to) {
   void* found = nullptr;
   CUdriverProcAddressQueryResult why = {};
-  if (from(name, &found, oldest_version, CU_GET_PROC_ADDRESS_DEFAULT, &why) ==
+  if (from(name, &found, version, CU_GET_PROC_ADDRESS_DEFAULT, &why) ==
       CUDA_SUCCESS)
     to = reinterpret_cast<Function>(found);
 }
@@ -118,10 +118,13 @@ result<driver_ptr> open_driver(const std::string& path) {
   out->path = path;
   std::string missing;
 #define VGPU_NVIDIA_LOOK_UP(name)                                              \
-  look_up(get, #name, out->name);                                              \
+  look_up(get, #name, oldest_version, out->name);                              \
   if (out->name == nullptr)                                                    \
     missing += " " #name;
   VGPU_NVIDIA_CALLS(VGPU_NVIDIA_LOOK_UP)
+#undef VGPU_NVIDIA_LOOK_UP
+#define VGPU_NVIDIA_LOOK_UP(name, since) look_up(get, #name, since, out->name);
+  VGPU_NVIDIA_LATER_CALLS(VGPU_NVIDIA_LOOK_UP)
 #undef VGPU_NVIDIA_LOOK_UP
   if (!missing.empty())
     return refused(path, "it lacks" + missing +

@@ -93,7 +93,13 @@ namespace vgpu::device::nvidia {
   call(cuTexObjectCreate)                           \
   call(cuTexObjectDestroy)                          \
   call(cuSurfObjectCreate)                          \
-  call(cuSurfObjectDestroy)
+  call(cuSurfObjectDestroy)                         \
+  call(cuTensorMapEncodeTiled)                      \
+  call(cuTensorMapEncodeIm2col)                     \
+  call(cuTensorMapReplaceAddress)
+// What came later, and since when; null where the driver is older.
+#define VGPU_NVIDIA_LATER_CALLS(call)               \
+  call(cuTensorMapEncodeIm2colWide, 12080)
 // clang-format on
 
 /// CUDA 12.4, driver 550: the first that tells a module's kernels and their
@@ -105,6 +111,9 @@ inline constexpr int oldest_version = 12040;
 struct driver {
 #define VGPU_NVIDIA_MEMBER(name) decltype(&::name) name = nullptr;
   VGPU_NVIDIA_CALLS(VGPU_NVIDIA_MEMBER)
+#undef VGPU_NVIDIA_MEMBER
+#define VGPU_NVIDIA_MEMBER(name, since) decltype(&::name) name = nullptr;
+  VGPU_NVIDIA_LATER_CALLS(VGPU_NVIDIA_MEMBER)
 #undef VGPU_NVIDIA_MEMBER
 
   std::string path;

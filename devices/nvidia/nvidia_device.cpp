@@ -11,8 +11,10 @@
 #include "devices/nvidia/physical.hpp"
 #include "devices/nvidia/properties.hpp"
 #include "devices/nvidia/streams.hpp"
+#include "devices/nvidia/tensor_maps.hpp"
 #include "devices/nvidia/window.hpp"
 #include "devices/sharing_unit.hpp"
+#include "devices/tensor_map_unit.hpp"
 #include "devices/texture_unit.hpp"
 #include "devices/value_unit.hpp"
 #include "schema/clusters.hpp"
@@ -97,7 +99,8 @@ class nvidia_device final : public device,
                             public memory_unit,
                             public value_unit,
                             public sharing_unit,
-                            public change_unit {
+                            public change_unit,
+                            public tensor_map_unit {
 public:
   nvidia_device(driver_ptr api, CUdevice handle, CUcontext context,
                 properties props, const std::vector<CUdevice>& reached_by)
@@ -279,6 +282,14 @@ public:
   status destroy_texture(texture_id id) override {
     enter();
     return noted(arrays_.destroy_texture(id));
+  }
+
+  // -- tensor maps ------------------------------------------------------------
+
+  result<tensor_map> encode(const tensor_map_spec& what) override {
+    if (auto ok = ready(); !ok)
+      return ok.why();
+    return noted(encode_tensor_map(*api_, what));
   }
 
   // -- modules ----------------------------------------------------------------

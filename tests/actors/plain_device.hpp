@@ -6,6 +6,7 @@
 
 #include "devices/change_unit.hpp"
 #include "devices/device.hpp"
+#include "devices/tensor_map_unit.hpp"
 
 #include <sys/mman.h>
 
@@ -40,7 +41,7 @@ private:
   bool open_ = true;
 };
 
-class plain_device : public device::device {
+class plain_device : public device::device, public device::tensor_map_unit {
 public:
   explicit plain_device(
       std::shared_ptr<gate> loading = std::make_shared<gate>(),
@@ -90,6 +91,16 @@ public:
   }
   result<std::uint32_t> active_clusters(const vgpu::device::launch&) override {
     return 1U;
+  }
+
+  /// Begins with the address, and ends with the drift.
+  result<tensor_map> encode(const tensor_map_spec& what) override {
+    if (what.address % 16 != 0)
+      return fault{CUDA_ERROR_MISALIGNED_ADDRESS, "not at a multiple of 16"};
+    tensor_map out{};
+    std::memcpy(out.data(), &what.address, sizeof what.address);
+    out.back() = static_cast<std::byte>(drift_);
+    return out;
   }
 
   status create_stream(stream_id, bool, int) override { return {}; }

@@ -74,8 +74,8 @@ static void events_and_streams(things& t) {
   NEEDS_ONE(cuEventRecord(t.e, nullptr));
   NEEDS_ONE(cuEventCreate(&fresh, 0));
   NEEDS_ONE(cuStreamCreate(&stream, 0));
-  WORKS(cuStreamQuery(t.s));
   WORKS(cuStreamSynchronize(t.s));
+  WORKS(cuStreamQuery(t.s));
   NEEDS_ONE(cuStreamQuery(nullptr));
   NEEDS_ONE(cuStreamSynchronize(nullptr));
   NEEDS_ONE(cuStreamSynchronize(CU_STREAM_PER_THREAD));

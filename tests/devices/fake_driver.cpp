@@ -431,6 +431,66 @@ CUresult object_destroy(unsigned long long x) {
   return objects.erase(x) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+// -- tensor maps: their arguments, one after the other
+
+/// Adds values behind what is there.
+struct map_writer {
+  std::uint64_t* at;
+  template <class... Ts>
+  void add(Ts... values) {
+    ((*at++ = static_cast<std::uint64_t>(values)), ...);
+  }
+  template <class T>
+  void add_all(const T* values, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i)
+      add(values[i]);
+  }
+};
+CUresult map_tiled(CUtensorMap* out, CUtensorMapDataType type, cuuint32_t rank,
+                   void* at, const cuuint64_t* sizes, const cuuint64_t* strides,
+                   const cuuint32_t* box, const cuuint32_t* steps,
+                   CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                   CUtensorMapL2promotion promotion,
+                   CUtensorMapFloatOOBfill fill) {
+  if (rank != 2)
+    return CUDA_ERROR_INVALID_VALUE;
+  map_writer to{out->opaque};
+  to.add(1, type, reinterpret_cast<std::uintptr_t>(at));
+  to.add_all(sizes, rank);
+  to.add_all(strides, rank - 1);
+  to.add_all(box, rank);
+  to.add_all(steps, rank);
+  to.add(interleave, swizzle, promotion, fill);
+  return CUDA_SUCCESS;
+}
+CUresult map_im2col(CUtensorMap* out, CUtensorMapDataType, cuuint32_t rank,
+                    void*, const cuuint64_t*, const cuuint64_t* strides,
+                    const int* lower, const int* upper, cuuint32_t channels,
+                    cuuint32_t pixels, const cuuint32_t*, CUtensorMapInterleave,
+                    CUtensorMapSwizzle, CUtensorMapL2promotion,
+                    CUtensorMapFloatOOBfill) {
+  map_writer to{out->opaque};
+  to.add(2);
+  to.add_all(strides, rank - 1);
+  to.add_all(lower, rank - 2);
+  to.add_all(upper, rank - 2);
+  to.add(channels, pixels);
+  return CUDA_SUCCESS;
+}
+CUresult map_wide(CUtensorMap* out, CUtensorMapDataType, cuuint32_t, void*,
+                  const cuuint64_t*, const cuuint64_t*, int lower, int upper,
+                  cuuint32_t, cuuint32_t, const cuuint32_t*,
+                  CUtensorMapInterleave, CUtensorMapIm2ColWideMode mode,
+                  CUtensorMapSwizzle, CUtensorMapL2promotion,
+                  CUtensorMapFloatOOBfill) {
+  map_writer{out->opaque}.add(3, lower, upper, mode);
+  return CUDA_SUCCESS;
+}
+CUresult map_moved(CUtensorMap* map, void* at) {
+  map_writer{map->opaque + 15}.add(reinterpret_cast<std::uintptr_t>(at));
+  return CUDA_SUCCESS;
+}
+
 /// All that needs no answer.
 CUresult nothing() {
   return CUDA_SUCCESS;
@@ -485,6 +545,10 @@ void* find(std::string_view name) {
       {"cuSurfObjectCreate", as(&surface_create)},
       {"cuSurfObjectDestroy", as(&object_destroy)},
       {"cuLinkAddData", as(&link_add)},
+      {"cuTensorMapEncodeTiled", as(&map_tiled)},
+      {"cuTensorMapEncodeIm2col", as(&map_im2col)},
+      {"cuTensorMapEncodeIm2colWide", as(&map_wide)},
+      {"cuTensorMapReplaceAddress", as(&map_moved)},
       {"cuModuleLoadDataEx", as(&refuse)},
       {"cuLibraryLoadData", as(&refuse)},
   };

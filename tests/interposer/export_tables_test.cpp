@@ -169,8 +169,8 @@ BOOST_AUTO_TEST_CASE(a_modules_functions_are_visited) {
         static_cast<std::vector<CUfunction>*>(to)->push_back(f);
       },
       &seen);
-  BOOST_TEST(n == 2U);
-  BOOST_TEST(seen.size() == 2U);
+  BOOST_TEST(n == 3U);
+  BOOST_TEST(seen.size() == 3U);
   int value = 0;
   REQUIRE_OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, seen[0]));
   REQUIRE_OK(cuModuleUnload(m));

@@ -55,7 +55,8 @@ constexpr std::array attributes = {
     0,      0,     590680286,  415174878, 1,          1,        0,     1,
     1,      0,     0};
 
-void describe(wire::DeviceFacts::Builder to, std::uint64_t quota) {
+void describe(wire::DeviceFacts::Builder to, std::uint64_t quota,
+              bool tensor_maps) {
   to.setName("Fake GPU");
   std::array<kj::byte, 16> uuid{};
   for (std::size_t i = 0; i < uuid.size(); ++i)
@@ -67,6 +68,8 @@ void describe(wire::DeviceFacts::Builder to, std::uint64_t quota) {
     list[i].setKey(static_cast<int>(i) + 1);
     list[i].setValue(attributes[i]);
   }
+  if (!tensor_maps)
+    list[CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED - 1].setValue(0);
 }
 
 std::vector<std::byte> module_facts() {
@@ -78,14 +81,21 @@ std::vector<std::byte> module_facts() {
                                 parameter{0x38, 4}};
   capnp::MallocMessageBuilder message;
   auto root = message.initRoot<wire::ModuleFacts>();
-  auto kernels = root.initKernels(2);
-  kernels[0].setName("none");
-  kernels[1].setName("mixed");
-  auto list = kernels[1].initParameters(mixed.size());
-  for (unsigned i = 0; i < mixed.size(); ++i) {
-    list[i].setOffset(mixed[i].offset);
-    list[i].setSize(mixed[i].size);
-  }
+  constexpr std::array mapped = {parameter{0, 4}, parameter{64, 128},
+                                 parameter{192, 8}};
+  auto kernels = root.initKernels(3);
+  auto set = [&](unsigned kernel, const char* name, const auto& parameters) {
+    kernels[kernel].setName(name);
+    auto list = kernels[kernel].initParameters(
+        static_cast<unsigned>(parameters.size()));
+    for (unsigned i = 0; i < parameters.size(); ++i) {
+      list[i].setOffset(parameters[i].offset);
+      list[i].setSize(parameters[i].size);
+    }
+  };
+  set(0, "none", std::span<const parameter>{});
+  set(1, "mixed", mixed);
+  set(2, "mapped", mapped);
   for (auto k : kernels) {
     auto a = k.initAttributes(2);
     a[0].setKey(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
@@ -213,8 +223,8 @@ bool fake_client::welcome(int socket) {
     granted.setVgpu(1);
     granted.setQuota(options_.quota);
     auto devices = granted.initDevices(static_cast<unsigned>(options_.devices));
-    for (auto d : devices)
-      describe(d, options_.quota);
+    for (unsigned i = 0; i < devices.size(); ++i)
+      describe(devices[i], options_.quota, i == 0);
     auto area = session_area::open(handed);
     if (!area)
       return false;
@@ -293,6 +303,24 @@ void fake_client::facts_into(const record& r, const call::arena_range& to) {
   answer(r, CUDA_SUCCESS, facts.size());
 }
 
+/// Tells of the arguments what a test looks at.
+void fake_client::encode(const record& r, const call::tensor_map_encode& x) {
+  const auto& what = x.what;
+  auto map = what.from;
+  if (what.form != static_cast<std::uint32_t>(tensor_map_form::moved)) {
+    map[1] = what.form;
+    map[2] = static_cast<std::uint64_t>(std::int64_t{what.lower[0]});
+    map[3] = static_cast<std::uint64_t>(std::int64_t{what.upper[1]});
+  }
+  map[0] = what.address;
+  auto tiled = what.form == static_cast<std::uint32_t>(tensor_map_form::tiled);
+  if (tiled && what.box[0] == 0)
+    return answer(r, CUDA_ERROR_INVALID_VALUE);
+  std::memcpy(open_->area->arena().data() + x.to.offset, map.data(),
+              sizeof map);
+  answer(r, CUDA_SUCCESS, sizeof map);
+}
+
 template <class Call>
 void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
   auto each_row = [](const call::extent& size, auto f) {
@@ -365,6 +393,8 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
   } else if constexpr (std::is_same_v<Call, call::memory_import>) {
     memory_.emplace(x.address, std::vector<std::byte>(x.bytes));
     answer(r, CUDA_SUCCESS);
+  } else if constexpr (std::is_same_v<Call, call::tensor_map_encode>) {
+    encode(r, x);
   } else if constexpr (std::is_same_v<Call, call::elapsed>) {
     answer(r, CUDA_SUCCESS, std::bit_cast<std::uint32_t>(1.5F));
   } else if constexpr (std::is_same_v<Call, call::host_call>) {

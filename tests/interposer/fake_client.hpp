@@ -35,7 +35,8 @@ struct seen_launch {
 
 /// Listens on the socket name of `manager` and serves one program at a time.
 /// Modules hold the kernels `none()`, `mixed(char, short, 40 bytes, pointer,
-/// int)` and the 16-byte variable `table`.
+/// int)`, `mapped(int, 128 bytes aligned to 64, pointer)` and the 16-byte
+/// variable `table`. Of several devices the first alone has tensor maps.
 class fake_client {
 public:
   fake_client(const std::string& manager, fake_options options);
@@ -72,6 +73,7 @@ private:
   void apply(const record& r, const Call& x, std::uint8_t device);
   std::byte* at(device_address address, std::uint64_t bytes);
   void facts_into(const record& r, const call::arena_range& to);
+  void encode(const record& r, const call::tensor_map_encode& x);
 
   const fake_options options_;
   unique_fd listener_;

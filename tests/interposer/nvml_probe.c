@@ -182,6 +182,35 @@ static void ask_wrongly(void) {
          dlsym(nvml, "cuInit") == dlsym(cuda, "cuInit"));
 }
 
+/* What does not change is as the driver's attributes have it. */
+static void ask_of_what_stays(int index) {
+  device it = by_index((unsigned)index);
+  int multiprocessors = 0, core = 0, memory_clock = 0, width = 0;
+  unsigned number = 0;
+  EXPECT(CUDA(cuDeviceGetAttribute, (int*, int, int), &multiprocessors, 16,
+              index) == 0);
+  EXPECT(CUDA(cuDeviceGetAttribute, (int*, int, int), &core, 13, index) == 0);
+  EXPECT(CUDA(cuDeviceGetAttribute, (int*, int, int), &memory_clock, 36,
+              index) == 0);
+  EXPECT(CUDA(cuDeviceGetAttribute, (int*, int, int), &width, 37, index) == 0);
+  EXPECT(NVML(nvmlDeviceGetMaxClockInfo, (device, int, unsigned*), it, 1,
+              &number) == SUCCESS);
+  EXPECT(number == (unsigned)core / 1000);
+  EXPECT(NVML(nvmlDeviceGetMaxClockInfo, (device, int, unsigned*), it, 2,
+              &number) == SUCCESS);
+  EXPECT(number == (unsigned)memory_clock / 1000);
+  EXPECT(NVML(nvmlDeviceGetMaxClockInfo, (device, int, unsigned*), it, 3,
+              &number) == NOT_SUPPORTED);
+  EXPECT(NVML(nvmlDeviceGetMaxClockInfo, (device, int, unsigned*), it, 9,
+              &number) == INVALID_ARGUMENT);
+  EXPECT(NVML(nvmlDeviceGetMemoryBusWidth, (device, unsigned*), it, &number) ==
+         SUCCESS);
+  EXPECT(number == (unsigned)width);
+  EXPECT(NVML(nvmlDeviceGetNumGpuCores, (device, unsigned*), it, &number) ==
+         SUCCESS);
+  EXPECT(number == 128 * (unsigned)multiprocessors);
+}
+
 /* What the driver says of the same device, and what it allocates there. */
 static void ask_both(unsigned count) {
   EXPECT(CUDA(cuInit, (unsigned), 0) == 0);
@@ -197,6 +226,7 @@ static void ask_both(unsigned count) {
     EXPECT(NVML(nvmlDeviceGetUUID, (device, char*, unsigned), by_index(i), uuid,
                 sizeof uuid) == SUCCESS);
     EXPECT(strcmp(uuid, expected) == 0);
+    ask_of_what_stays((int)i);
   }
   ask_peers(count);
   void* context = NULL;
