@@ -163,7 +163,8 @@ void note_failed_call(std::string_view body, CUresult code) noexcept {
   try {
     auto name = body.substr(begin);
     name = name.substr(0, name.find('('));
-    const auto* word = error_name(code);
+    const auto* known = error_name(code);
+    const auto* word = known != nullptr ? known : "an unknown error";
     if (logs(log_level::debug))
       log_line(log_level::debug, std::string{name} + " gives " + word);
     the_driver_log().add(CU_LOG_LEVEL_ERROR,

@@ -9,7 +9,13 @@
 
 #include <unistd.h>
 
-#define ANSWER(call) printf("  %s: %s\n", #call, error_name(call))
+/// What a real driver (580, on an H200) answers.
+#define ANSWER(code, ...)                                                      \
+  do {                                                                         \
+    auto answer = (__VA_ARGS__);                                               \
+    printf("  %s: %s\n", #__VA_ARGS__, error_name(answer));                    \
+    EXPECT(answer == code);                                                    \
+  } while (0)
 
 __global__ void kernel(int* x) {
   *x += 1;
@@ -54,18 +60,22 @@ static void logs() {
   EXPECT(size == 0);
   size = 20;
   from = start;
-  ANSWER(cuLogsDumpToMemory(&from, text, &size, 0));
+  ANSWER(CUDA_ERROR_INVALID_VALUE, cuLogsDumpToMemory(&from, text, &size, 0));
   EXPECT(size == 0 && from == start);
   size = sizeof text;
   from = now + 100000;
-  ANSWER(cuLogsDumpToMemory(&from, text, &size, 0));
-  ANSWER(cuLogsDumpToMemory(nullptr, nullptr, &size, 0));
-  ANSWER(cuLogsDumpToMemory(nullptr, text, nullptr, 0));
-  ANSWER(cuLogsCurrent(nullptr, 0));
-  ANSWER(cuLogsCurrent(&now, 1));
-  ANSWER(cuLogsRegisterCallback(nullptr, nullptr, &handle));
-  ANSWER(cuLogsDumpToFile(nullptr, nullptr, 0));
-  ANSWER(cuLogsDumpToFile(nullptr, "/nowhere/at.all", 0));
+  ANSWER(CUDA_ERROR_INVALID_VALUE, cuLogsDumpToMemory(&from, text, &size, 0));
+  ANSWER(CUDA_ERROR_INVALID_VALUE,
+         cuLogsDumpToMemory(nullptr, nullptr, &size, 0));
+  ANSWER(CUDA_ERROR_INVALID_VALUE,
+         cuLogsDumpToMemory(nullptr, text, nullptr, 0));
+  ANSWER(CUDA_ERROR_INVALID_VALUE, cuLogsCurrent(nullptr, 0));
+  ANSWER(CUDA_SUCCESS, cuLogsCurrent(&now, 1));
+  ANSWER(CUDA_ERROR_INVALID_VALUE,
+         cuLogsRegisterCallback(nullptr, nullptr, &handle));
+  ANSWER(CUDA_ERROR_INVALID_VALUE, cuLogsDumpToFile(nullptr, nullptr, 0));
+  ANSWER(CUDA_ERROR_INVALID_VALUE,
+         cuLogsDumpToFile(nullptr, "/nowhere/at.all", 0));
 }
 
 static std::string drawn(CUgraph graph, unsigned flags) {
@@ -108,10 +118,12 @@ static void drawings() {
   EXPECT(has("2,32,0"));
   text = drawn(graph, CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES);
   EXPECT(has("node handle: 0x"));
-  ANSWER(cuGraphDebugDotPrint(graph, nullptr, 0));
-  ANSWER(cuGraphDebugDotPrint(graph, "/nowhere/x.dot", 0));
-  ANSWER(cuGraphDebugDotPrint(graph, "/tmp", 0));
-  ANSWER(cuGraphDebugDotPrint(nullptr, "/tmp/x.dot", 0));
+  ANSWER(CUDA_ERROR_INVALID_VALUE, cuGraphDebugDotPrint(graph, nullptr, 0));
+  ANSWER(CUDA_ERROR_OPERATING_SYSTEM,
+         cuGraphDebugDotPrint(graph, "/nowhere/x.dot", 0));
+  ANSWER(CUDA_ERROR_OPERATING_SYSTEM, cuGraphDebugDotPrint(graph, "/tmp", 0));
+  ANSWER(CUDA_ERROR_INVALID_VALUE,
+         cuGraphDebugDotPrint(nullptr, "/tmp/x.dot", 0));
   CHECK(cuGraphDestroy(graph));
   CHECK(cudaFree(memory));
 }

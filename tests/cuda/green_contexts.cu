@@ -11,7 +11,13 @@ __global__ void add(int* to, int what) {
   atomicAdd(to, what);
 }
 
-#define ANSWER(call) printf("  %s: %s\n", #call, error_name(call))
+/// What a real driver (580, on an H200) answers.
+#define ANSWER(code, ...)                                                      \
+  do {                                                                         \
+    auto answer = (__VA_ARGS__);                                               \
+    printf("  %s: %s\n", #__VA_ARGS__, error_name(answer));                    \
+    EXPECT(answer == code);                                                    \
+  } while (0)
 
 static CUdevResource all_of_device() {
   CUdevResource out;
@@ -79,19 +85,28 @@ static void resources() {
   auto type = CU_DEV_RESOURCE_TYPE_SM;
   auto wrong = static_cast<CUdevResourceType>(77);
   memset(&none, 0, sizeof none);
-  ANSWER(cuDeviceGetDevResource(0, nullptr, type));
-  ANSWER(cuDeviceGetDevResource(0, out, wrong));
-  ANSWER(cuDeviceGetDevResource(99, out, type));
-  ANSWER(cuDevSmResourceSplitByCount(out, nullptr, &whole, nullptr, 0, 1));
-  ANSWER(cuDevSmResourceSplitByCount(out, &n, nullptr, nullptr, 0, 1));
-  ANSWER(cuDevSmResourceSplitByCount(out, &n, &none, nullptr, 0, 1));
-  ANSWER(cuDevSmResourceSplitByCount(out, &n, &whole, nullptr, 8, 1));
-  ANSWER(cuDevSmResourceSplitByCount(out, &n, &whole, nullptr, 0, 1u << 20));
-  ANSWER(cuDevResourceGenerateDesc(nullptr, &whole, 1));
-  ANSWER(cuDevResourceGenerateDesc(&desc, nullptr, 1));
-  ANSWER(cuDevResourceGenerateDesc(&desc, &none, 1));
+  ANSWER(CUDA_ERROR_INVALID_VALUE, cuDeviceGetDevResource(0, nullptr, type));
+  ANSWER(CUDA_ERROR_INVALID_RESOURCE_TYPE,
+         cuDeviceGetDevResource(0, out, wrong));
+  ANSWER(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetDevResource(99, out, type));
+  ANSWER(CUDA_ERROR_INVALID_VALUE,
+         cuDevSmResourceSplitByCount(out, nullptr, &whole, nullptr, 0, 1));
+  ANSWER(CUDA_ERROR_INVALID_VALUE,
+         cuDevSmResourceSplitByCount(out, &n, nullptr, nullptr, 0, 1));
+  ANSWER(CUDA_ERROR_INVALID_RESOURCE_TYPE,
+         cuDevSmResourceSplitByCount(out, &n, &none, nullptr, 0, 1));
+  ANSWER(CUDA_SUCCESS,
+         cuDevSmResourceSplitByCount(out, &n, &whole, nullptr, 8, 1));
+  ANSWER(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION,
+         cuDevSmResourceSplitByCount(out, &n, &whole, nullptr, 0, 1u << 20));
+  ANSWER(CUDA_ERROR_INVALID_VALUE,
+         cuDevResourceGenerateDesc(nullptr, &whole, 1));
+  ANSWER(CUDA_ERROR_INVALID_VALUE,
+         cuDevResourceGenerateDesc(&desc, nullptr, 1));
+  ANSWER(CUDA_ERROR_INVALID_RESOURCE_TYPE,
+         cuDevResourceGenerateDesc(&desc, &none, 1));
   CUdevResource twice[] = {whole, whole};
-  ANSWER(cuDevResourceGenerateDesc(&desc, twice, 2));
+  ANSWER(CUDA_SUCCESS, cuDevResourceGenerateDesc(&desc, twice, 2));
 }
 
 // -- contexts
@@ -102,9 +117,10 @@ static void contexts(const parts& of) {
   CUcontext primary, as, again, current;
   CHECK(cuCtxGetCurrent(&primary));
   CUgreenCtx green = nullptr;
-  ANSWER(cuGreenCtxCreate(&green, of.first, 0, 0));
-  ANSWER(cuGreenCtxCreate(&green, of.first, 0, 2));
-  ANSWER(cuGreenCtxCreate(nullptr, of.first, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+  ANSWER(CUDA_ERROR_INVALID_VALUE, cuGreenCtxCreate(&green, of.first, 0, 0));
+  ANSWER(CUDA_ERROR_INVALID_VALUE, cuGreenCtxCreate(&green, of.first, 0, 2));
+  ANSWER(CUDA_ERROR_INVALID_VALUE,
+         cuGreenCtxCreate(nullptr, of.first, 0, CU_GREEN_CTX_DEFAULT_STREAM));
   // Without a descriptor it has all of the device.
   CHECK(cuGreenCtxCreate(&green, nullptr, 0, CU_GREEN_CTX_DEFAULT_STREAM));
   CUdevResource all, its_own;
@@ -112,34 +128,38 @@ static void contexts(const parts& of) {
   CHECK(cuGreenCtxGetDevResource(green, &its_own, CU_DEV_RESOURCE_TYPE_SM));
   EXPECT(all.sm.smCount == its_own.sm.smCount);
   CHECK(cuGreenCtxDestroy(green));
-  ANSWER(cuGreenCtxCreate(&green, of.first, 99, CU_GREEN_CTX_DEFAULT_STREAM));
+  ANSWER(CUDA_ERROR_INVALID_DEVICE,
+         cuGreenCtxCreate(&green, of.first, 99, CU_GREEN_CTX_DEFAULT_STREAM));
   CHECK(cuGreenCtxCreate(&green, of.first, 0, CU_GREEN_CTX_DEFAULT_STREAM));
   CHECK(cuCtxGetCurrent(&current));
   EXPECT(current == primary);
   CHECK(cuCtxFromGreenCtx(&as, green));
   CHECK(cuCtxFromGreenCtx(&again, green));
   EXPECT(as == again && as != primary);
-  ANSWER(cuCtxFromGreenCtx(nullptr, green));
-  ANSWER(cuCtxFromGreenCtx(&again, nullptr));
+  ANSWER(CUDA_ERROR_INVALID_VALUE, cuCtxFromGreenCtx(nullptr, green));
+  ANSWER(CUDA_ERROR_INVALID_CONTEXT, cuCtxFromGreenCtx(&again, nullptr));
   unsigned long long id = 0, mine = 0, primarys = 0;
   CHECK(cuGreenCtxGetId(green, &id));
   CHECK(cuCtxGetId(primary, &primarys));
   EXPECT(id != primarys);
   CHECK(cuCtxGetId(as, &mine));
   EXPECT(mine == id);
-  ANSWER(cuGreenCtxGetId(nullptr, &mine));
-  ANSWER(cuGreenCtxGetId(green, nullptr));
-  ANSWER(cuCtxDestroy(as));
-  ANSWER(cuDevicePrimaryCtxReset(0));
+  ANSWER(CUDA_ERROR_INVALID_CONTEXT, cuGreenCtxGetId(nullptr, &mine));
+  ANSWER(CUDA_ERROR_INVALID_VALUE, cuGreenCtxGetId(green, nullptr));
+  ANSWER(CUDA_ERROR_INVALID_CONTEXT, cuCtxDestroy(as));
+  ANSWER(CUDA_ERROR_NOT_PERMITTED, cuDevicePrimaryCtxReset(0));
   CUdevResource part, its, whole;
-  ANSWER(cuCtxGetDevResource(nullptr, &whole, CU_DEV_RESOURCE_TYPE_SM));
+  ANSWER(CUDA_ERROR_INVALID_CONTEXT,
+         cuCtxGetDevResource(nullptr, &whole, CU_DEV_RESOURCE_TYPE_SM));
   CHECK(cuGreenCtxGetDevResource(green, &part, CU_DEV_RESOURCE_TYPE_SM));
   CHECK(cuCtxGetDevResource(as, &its, CU_DEV_RESOURCE_TYPE_SM));
   CHECK(cuCtxGetDevResource(primary, &whole, CU_DEV_RESOURCE_TYPE_SM));
   EXPECT(part.sm.smCount == its.sm.smCount);
   EXPECT(part.sm.smCount <= whole.sm.smCount);
-  ANSWER(cuGreenCtxGetDevResource(green, nullptr, CU_DEV_RESOURCE_TYPE_SM));
-  ANSWER(cuGreenCtxGetDevResource(nullptr, &part, CU_DEV_RESOURCE_TYPE_SM));
+  ANSWER(CUDA_ERROR_INVALID_VALUE,
+         cuGreenCtxGetDevResource(green, nullptr, CU_DEV_RESOURCE_TYPE_SM));
+  ANSWER(CUDA_ERROR_INVALID_CONTEXT,
+         cuGreenCtxGetDevResource(nullptr, &part, CU_DEV_RESOURCE_TYPE_SM));
   CHECK(cuCtxPushCurrent(as));
   CHECK(cuCtxGetCurrent(&current));
   EXPECT(current == as);
@@ -170,9 +190,12 @@ static void streams(const parts& of) {
   CHECK(cuGreenCtxCreate(&green, of.first, 0, CU_GREEN_CTX_DEFAULT_STREAM));
   CHECK(cuCtxFromGreenCtx(&as, green));
   CUstream made, plain, within;
-  ANSWER(cuGreenCtxStreamCreate(&made, green, CU_STREAM_DEFAULT, 0));
-  ANSWER(cuGreenCtxStreamCreate(nullptr, green, CU_STREAM_NON_BLOCKING, 0));
-  ANSWER(cuGreenCtxStreamCreate(&made, nullptr, CU_STREAM_NON_BLOCKING, 0));
+  ANSWER(CUDA_ERROR_INVALID_VALUE,
+         cuGreenCtxStreamCreate(&made, green, CU_STREAM_DEFAULT, 0));
+  ANSWER(CUDA_ERROR_INVALID_VALUE,
+         cuGreenCtxStreamCreate(nullptr, green, CU_STREAM_NON_BLOCKING, 0));
+  ANSWER(CUDA_ERROR_INVALID_CONTEXT,
+         cuGreenCtxStreamCreate(&made, nullptr, CU_STREAM_NON_BLOCKING, 0));
   CHECK(cuGreenCtxStreamCreate(&made, green, CU_STREAM_NON_BLOCKING, -99));
   int priority = 0, least, greatest;
   CHECK(cuCtxGetStreamPriorityRange(&least, &greatest));
@@ -186,8 +209,9 @@ static void streams(const parts& of) {
   printf("  flags of a plain stream: %u\n", flags);
   CHECK(cuStreamGetGreenCtx(nullptr, &whose));
   EXPECT(whose == green);
-  ANSWER(cuStreamGetGreenCtx(CU_STREAM_PER_THREAD, &whose));
-  ANSWER(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+  ANSWER(CUDA_ERROR_INVALID_HANDLE,
+         cuStreamGetGreenCtx(CU_STREAM_PER_THREAD, &whose));
+  ANSWER(CUDA_ERROR_INVALID_HANDLE, cuStreamSynchronize(CU_STREAM_PER_THREAD));
   CHECK(cuStreamGetCtx_v2(nullptr, &where, &whose));
   EXPECT(where == primary && whose == green);
   CHECK(cuCtxPopCurrent(&where));
@@ -206,9 +230,9 @@ static void streams(const parts& of) {
   CHECK(cuStreamDestroy(within));
   CHECK(cuStreamDestroy(plain));
   CHECK(cuGreenCtxDestroy(green));
-  ANSWER(cuStreamQuery(made));
-  ANSWER(cuStreamSynchronize(made));
-  ANSWER(cuStreamDestroy(made));
+  ANSWER(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuStreamQuery(made));
+  ANSWER(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuStreamSynchronize(made));
+  ANSWER(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuStreamDestroy(made));
 }
 
 // -- work
@@ -277,26 +301,28 @@ static void events(const parts& of) {
   CHECK(cuCtxCreate(&other, nullptr, 0, 0));
   CHECK(cuEventCreate(&there, 0));
   CHECK(cuCtxPopCurrent(nullptr));
-  ANSWER(cuGreenCtxRecordEvent(green, here));
-  ANSWER(cuGreenCtxRecordEvent(green, there));
-  ANSWER(cuGreenCtxRecordEvent(green, nullptr));
-  ANSWER(cuGreenCtxRecordEvent(nullptr, here));
-  ANSWER(cuGreenCtxWaitEvent(green, there));
-  ANSWER(cuGreenCtxWaitEvent(green, nullptr));
-  ANSWER(cuGreenCtxWaitEvent(nullptr, here));
-  ANSWER(cuCtxRecordEvent(primary, here));
-  ANSWER(cuCtxRecordEvent(primary, there));
-  ANSWER(cuCtxRecordEvent(other, there));
-  ANSWER(cuCtxRecordEvent(nullptr, here));
-  ANSWER(cuCtxWaitEvent(primary, there));
-  ANSWER(cuCtxWaitEvent(nullptr, here));
+  ANSWER(CUDA_SUCCESS, cuGreenCtxRecordEvent(green, here));
+  ANSWER(CUDA_ERROR_INVALID_HANDLE, cuGreenCtxRecordEvent(green, there));
+  ANSWER(CUDA_ERROR_INVALID_HANDLE, cuGreenCtxRecordEvent(green, nullptr));
+  ANSWER(CUDA_ERROR_INVALID_CONTEXT, cuGreenCtxRecordEvent(nullptr, here));
+  ANSWER(CUDA_SUCCESS, cuGreenCtxWaitEvent(green, there));
+  ANSWER(CUDA_ERROR_INVALID_HANDLE, cuGreenCtxWaitEvent(green, nullptr));
+  ANSWER(CUDA_ERROR_INVALID_CONTEXT, cuGreenCtxWaitEvent(nullptr, here));
+  ANSWER(CUDA_SUCCESS, cuCtxRecordEvent(primary, here));
+  ANSWER(CUDA_ERROR_INVALID_HANDLE, cuCtxRecordEvent(primary, there));
+  ANSWER(CUDA_SUCCESS, cuCtxRecordEvent(other, there));
+  ANSWER(CUDA_ERROR_INVALID_CONTEXT, cuCtxRecordEvent(nullptr, here));
+  ANSWER(CUDA_SUCCESS, cuCtxWaitEvent(primary, there));
+  ANSWER(CUDA_ERROR_INVALID_CONTEXT, cuCtxWaitEvent(nullptr, here));
   CHECK(cuCtxSynchronize());
   CUstream made;
   CUgraph graph;
   CHECK(cuGreenCtxStreamCreate(&made, green, CU_STREAM_NON_BLOCKING, 0));
   CHECK(cuStreamBeginCapture(made, CU_STREAM_CAPTURE_MODE_RELAXED));
-  ANSWER(cuGreenCtxRecordEvent(green, here));
-  ANSWER(cuStreamEndCapture(made, &graph));
+  ANSWER(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+         cuGreenCtxRecordEvent(green, here));
+  ANSWER(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+         cuStreamEndCapture(made, &graph));
   CHECK(cuStreamDestroy(made));
   CHECK(cuCtxDestroy(other));
   CHECK(cuGreenCtxDestroy(green));
