@@ -44,6 +44,13 @@ void prepared_workers::drop_all() {
     drop(waiting_.begin()->first);
 }
 
+void prepared_workers::drop_all(const std::string& why) {
+  for (const auto& [id, x] : waiting_)
+    if (!x.ready)
+      tell_(id, why);
+  drop_all();
+}
+
 void prepared_workers::on_ready(session_id id, const std::string& failure,
                                 time_point until) {
   auto i = waiting_.find(id);

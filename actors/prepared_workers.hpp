@@ -47,6 +47,8 @@ public:
   /// Not wanted any more: it is killed.
   void drop(session_id id);
   void drop_all();
+  /// The same; the manager, if it still waits for one of them, hears why.
+  void drop_all(const std::string& why);
 
   /// It says that it has opened its devices, or why it cannot; until then its
   /// orders have to come.

@@ -35,6 +35,14 @@ void register_here(self_ptr self) {
   tell_manager(self, std::move(out), registration);
 }
 
+/// With a manager that is another, or has given this node up, or was not heard
+/// for a while: which prepared workers it wants no more it could not say, and
+/// nobody else would end them for long.
+void register_anew(self_ptr self) {
+  register_here(self);
+  self->state.prepared->drop_all("its node was away from the manager");
+}
+
 void finish_stopping(self_ptr self);
 
 void on_set_policy(self_ptr self, const control::set_policy& x) {
@@ -83,17 +91,14 @@ void on_manager(self_ptr self, const control::envelope& in) {
   auto& st = self->state;
   auto& body = in.body;
   if (auto* x = std::get_if<control::welcome>(&body)) {
-    // Another manager knows of none.
-    if (x->incarnation != st.incarnation)
-      st.prepared->drop_all();
     st.incarnation = x->incarnation;
     st.beat_every =
         std::chrono::milliseconds{std::clamp(x->beat_every_ms, 10u, 60'000u)};
-    register_here(self);
+    register_anew(self);
   } else if (auto* ack = std::get_if<control::beat_ack>(&body)) {
     heard_last_words(st, ack->number);
     if (ack->incarnation != st.incarnation && !st.stopping)
-      register_here(self);
+      register_anew(self);
     finish_stopping(self);
   } else if (std::holds_alternative<control::done>(body)) {
     if (in.request == registration)

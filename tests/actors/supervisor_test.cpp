@@ -502,6 +502,29 @@ BOOST_AUTO_TEST_CASE(another_manager_wants_nobody_that_was_prepared) {
   BOOST_TEST(children->signals[0].second == SIGKILL);
 }
 
+// It may have given the move up, and could not say so.
+BOOST_AUTO_TEST_CASE(nor_does_one_that_had_given_this_node_up) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  worker_says(worker_prepared{{1}, {}});
+  BOOST_TEST(heard<worker_prepared>().has_value());
+  manager_says(beat_ack{1, 0});
+  BOOST_REQUIRE(children->signals.size() == 1u);
+  BOOST_TEST(children->signals[0].second == SIGKILL);
+  BOOST_TEST(!heard<worker_prepared>());
+}
+
+BOOST_AUTO_TEST_CASE(nor_does_one_that_comes_back) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  manager_says(welcome{1, "m", 77, 50, 500});
+  BOOST_TEST(children->signals.size() == 1u);
+  // It may still wait for it.
+  auto told = heard<worker_prepared>();
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->failure.find("manager") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(a_new_epoch_begins_when_the_old_process_is_dead) {
   join();
   auto old = start(1);
