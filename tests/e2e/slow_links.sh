@@ -13,9 +13,9 @@ start_links() {
       2>"$work/out/slow_link"
   }
   links_pid=$slow_links_PID
-  local ready told=${slow_links[0]-}
-  [[ -n $told ]] && read -r ready <&"$told" ||
-    fail "no slow links: $(<"$work/out/slow_link")"
+  local ready='' told=${slow_links[0]-}
+  [[ -z $told ]] || read -r ready <&"$told" || true
+  [[ $ready == ready ]] || fail "no slow links: $(<"$work/out/slow_link")"
 }
 
 make_link() { # HOST
@@ -36,7 +36,8 @@ speed_link() { # HOST
 # They end with what tells them what to do, also when this script is killed.
 end_links() {
   [[ -n ${links_pid-} ]] || return 0
-  exec {slow_links[1]}>&-
+  local commands=${slow_links[1]-}
+  [[ -z $commands ]] || exec {commands}>&-
   wait "$links_pid" 2>/dev/null || true
   links_pid=
 }
