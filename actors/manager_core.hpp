@@ -251,7 +251,8 @@ private:
   void end_session(session_id id, const std::string& why);
   void retry_waiting();
   void save(const session_record& x);
-  std::uint64_t quota_of(const session_record& x) const;
+  std::uint64_t quota_of(const control::specification& spec,
+                         const policy::place& where) const;
   session_record& add_session(session_record x);
   policy::demand demand_of(const session_record& x) const;
   about about_session(const session_record& x) const;

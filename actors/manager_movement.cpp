@@ -224,12 +224,12 @@ void manager_core::order_pause(session_record& x, session_movement what) {
 /// Has a worker started where the session goes, while it still runs where it
 /// is: opening a device may take longer than all the rest.
 bool manager_core::prepare(session_record& x) {
-  auto there = x;
-  there.where = *x.moving->target;
+  const auto& there = *x.moving->target;
   // As start() will say it.
-  control::prepare_worker order{x.id, x.vgpu, there.where.pgpus,
-                                std::max(x.largest_quota, quota_of(there))};
-  if (order.pgpus.empty() || !send_to_node(there.where.node, std::move(order)))
+  control::prepare_worker order{
+      x.id, x.vgpu, there.pgpus,
+      std::max(x.largest_quota, quota_of(x.spec, there))};
+  if (order.pgpus.empty() || !send_to_node(there.node, std::move(order)))
     return false;
   x.moving->prepares = true;
   x.moving->until = now_ + prepared_within;

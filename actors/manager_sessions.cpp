@@ -358,7 +358,7 @@ void manager_core::start(session_record& x, policy::place where) {
     x.tokens.erase(x.tokens.begin());
   x.start_by = now_ + options_.start_within;
   due(x.start_by);
-  x.quota = quota_of(x);
+  x.quota = quota_of(x.spec, x.where);
   x.largest_quota = std::max(x.largest_quota, x.quota);
   open_account(x);
   // First the store, then the world: a manager that dies in between must not
@@ -373,17 +373,17 @@ void manager_core::start(session_record& x, policy::place where) {
 }
 
 /// Bytes a device: what was asked for, or the share of the smallest pGPU.
-std::uint64_t manager_core::quota_of(const session_record& x) const {
-  auto node = nodes_.find(x.where.node);
-  if (x.spec.memory != 0 || node == nodes_.end())
-    return x.spec.memory;
+std::uint64_t manager_core::quota_of(const control::specification& spec,
+                                     const policy::place& where) const {
+  auto node = nodes_.find(where.node);
+  if (spec.memory != 0 || node == nodes_.end())
+    return spec.memory;
   auto memory = std::numeric_limits<std::uint64_t>::max();
   for (const auto& pgpu : node->second.info.pgpus)
-    if (std::count(x.where.pgpus.begin(), x.where.pgpus.end(), pgpu.ordinal) !=
-        0)
+    if (std::count(where.pgpus.begin(), where.pgpus.end(), pgpu.ordinal) != 0)
       memory = std::min(memory, pgpu.facts.total_memory);
   auto by_share =
-      static_cast<std::uint64_t>(static_cast<double>(memory) * x.spec.share);
+      static_cast<std::uint64_t>(static_cast<double>(memory) * spec.share);
   return std::min(by_share / granule_bytes * granule_bytes, memory);
 }
 
@@ -391,7 +391,7 @@ void manager_core::give_lease(session_record& x) {
   if (x.client_peer.empty())
     return;
   if (x.quota == 0)
-    x.quota = quota_of(x);
+    x.quota = quota_of(x.spec, x.where);
   control::lease out;
   out.session = x.id;
   out.vgpu = x.vgpu;

@@ -109,6 +109,7 @@ std::string manager_core::status_json() const {
                     {"incarnation", incarnation_},
                     {"leads", true},
                     {"term", options_.right.term},
+                    {"nodes_may_come", nodes_may_come()},
                     {"pid", ::getpid()},
                     {"uptime", uptime},
                     {"events", events_.last()}}},

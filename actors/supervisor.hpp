@@ -4,6 +4,7 @@
 
 #include "actors/link.hpp"
 #include "actors/pgpu.hpp"
+#include "actors/prepared_workers.hpp"
 #include "actors/protocol.hpp"
 #include "actors/spawner.hpp"
 #include "actors/usage_page.hpp"
@@ -73,16 +74,6 @@ struct supervisor_state {
     std::optional<control::start_worker> next;
   };
 
-  /// A process whose orders are still to come.
-  struct prepared_worker {
-    control::prepare_worker order;
-    std::uint64_t tag = 0;
-    std::uint32_t pid = 0;
-    std::shared_ptr<usage_page> account;
-    bool ready = false;                        // the manager knows
-    std::chrono::steady_clock::time_point due; // not wanted any more then
-  };
-
   supervisor_options opts;
   caf::actor manager_link;
   caf::actor worker_link;
@@ -91,9 +82,7 @@ struct supervisor_state {
   std::map<std::uint32_t, caf::actor> pgpus;
   std::map<std::uint32_t, std::shared_ptr<share_board>> boards;
   std::map<session_id, worker> workers;
-  std::map<session_id, prepared_worker> prepared;
-  /// Of those that are not wanted any more and die, by tag.
-  std::map<std::uint64_t, session_id> dropped;
+  std::optional<prepared_workers> prepared; // always, once it runs
   /// Those that gave way to one that runs already, by tag: they give back what
   /// they had.
   std::map<std::uint64_t, worker> leaving;

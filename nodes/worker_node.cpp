@@ -243,7 +243,7 @@ int run(const options& given) {
   auto link = spawn_link(system, zmq, to_node);
   if (!link)
     throw std::runtime_error{link.why().what};
-  auto herald =
+  auto reporter =
       system.spawn(worker, own, link->actor, gauges, [&] { stop.stop(1); });
   take_stacks();
   if (given.rehearse >= 0)
@@ -269,7 +269,7 @@ int run(const options& given) {
         spdlog::info("{}: ends: {}", name, why);
         stop.stop(clean ? 0 : 1);
       });
-  caf::anon_send(herald, worker_begins{serving.epoch, server});
+  caf::anon_send(reporter, worker_begins{serving.epoch, server});
   auto status = stop.wait();
   // What it did last belongs into the account. It may be deep in a call.
   caf::anon_send_exit(server, caf::exit_reason::user_shutdown);

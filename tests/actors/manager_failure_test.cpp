@@ -317,9 +317,7 @@ BOOST_AUTO_TEST_CASE(sessions_outlive_the_manager) {
   connect();
   // Its sessions are its own by name; it may say so itself as well.
   BOOST_CHECK(leased()->epoch == first.epoch);
-  say("c", "client/c",
-      adopt{first.session, first.vgpu, first.epoch, first.token, {}, {}, "a"},
-      8);
+  claim(first, "c", 8);
   BOOST_CHECK(leased("c", 8)->worker == first.worker);
   live(20s, {"a"});
   BOOST_TEST(count("session-closed") == 0u);
@@ -333,14 +331,11 @@ BOOST_AUTO_TEST_CASE(another_client_needs_the_token) {
   auto first = open("a");
   restart();
   connect("d");
-  say("d", "client/d",
-      adopt{
-          first.session, first.vgpu, first.epoch, first.token + 1, {}, {}, "a"},
-      8);
+  auto forged = first;
+  ++forged.token;
+  claim(forged, "d", 8);
   BOOST_TEST(refused("d").find("token") != std::string::npos);
-  say("d", "client/d",
-      adopt{first.session, first.vgpu, first.epoch, first.token, {}, {}, "a"},
-      9);
+  claim(first, "d", 9);
   BOOST_TEST(leased("d", 9).has_value());
 }
 
@@ -391,9 +386,7 @@ BOOST_AUTO_TEST_CASE(a_manager_that_knows_nothing_trusts_node_and_client) {
       {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
   join(back);
   connect();
-  say("c", "client/c",
-      adopt{first.session, first.vgpu, first.epoch, first.token, {}, {}, "a"},
-      8);
+  claim(first, "c", 8);
   auto got = leased("c", 8);
   BOOST_REQUIRE(got);
   BOOST_CHECK(got->epoch == first.epoch);
@@ -409,9 +402,7 @@ BOOST_AUTO_TEST_CASE(the_client_may_come_before_the_node) {
   auto first = open("a");
   restart(false);
   connect();
-  say("c", "client/c",
-      adopt{first.session, first.vgpu, first.epoch, first.token, {}, {}, "a"},
-      8);
+  claim(first, "c", 8);
   BOOST_TEST(!leased());
   advance(200ms);
   auto back = inventory("a");
@@ -429,9 +420,7 @@ BOOST_AUTO_TEST_CASE(a_session_without_its_node_is_replayed_elsewhere) {
   restart(false);
   connect();
   join("b");
-  say("c", "client/c",
-      adopt{first.session, first.vgpu, first.epoch, first.token, {}, {}, "a"},
-      8);
+  claim(first, "c", 8);
   live(2200ms, {"b"});
   auto order = ordered("b");
   BOOST_REQUIRE(order);

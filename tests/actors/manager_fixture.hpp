@@ -47,15 +47,18 @@ struct cluster : deterministic {
     return x;
   }
 
+  /// What outlives a manager; nothing for one that keeps nothing.
+  std::shared_ptr<store> open_store(bool keep) {
+    if (!keep)
+      return nullptr;
+    auto opened = store::open(dir + "/store");
+    BOOST_REQUIRE(opened.ok());
+    return std::move(*opened);
+  }
+
   void start(bool keep = true) {
     auto link = spawn(test::fake_link, &out);
-    std::shared_ptr<store> kept;
-    if (keep) {
-      auto opened = store::open(dir + "/store");
-      BOOST_REQUIRE(opened.ok());
-      kept = std::move(*opened);
-    }
-    chief = spawn(manager, options(), kept, link);
+    chief = spawn(manager, options(), open_store(keep), link);
     run();
   }
 
@@ -175,6 +178,17 @@ struct cluster : deterministic {
     auto got = leased("c", 5);
     BOOST_REQUIRE(got);
     return *got;
+  }
+
+  /// What a client says of a lease that it has from before.
+  static adopt adoption(const lease& x) {
+    return {x.session, x.vgpu, x.epoch, x.token, {}, {"prog", 9, "h", "me"},
+            x.node};
+  }
+
+  void claim(const lease& x, const std::string& peer = "c",
+             std::uint64_t request = 6) {
+    say(peer, "client/" + peer, adoption(x), request);
   }
 
   std::string refused(const std::string& peer) {

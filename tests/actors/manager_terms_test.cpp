@@ -17,16 +17,10 @@ struct rivals : cluster {
   /// Stands as a candidate; with a store unless it lies elsewhere.
   void stand(bool keep = true) {
     auto link = spawn(test::fake_link, &out);
-    std::shared_ptr<store> kept;
-    if (keep) {
-      auto opened = store::open(dir + "/store");
-      BOOST_REQUIRE(opened.ok());
-      kept = std::move(*opened);
-    }
     candidacy how;
     how.election.endpoint = "tcp://here";
     how.etcd = std::make_shared<fake_access>(etcd, [this] { return now(); });
-    chief = spawn(manager_candidate, options(), kept, link, how);
+    chief = spawn(manager_candidate, options(), open_store(keep), link, how);
     run();
   }
 
@@ -53,18 +47,6 @@ struct rivals : cluster {
     say("n-" + name, "node/" + name, x, 1);
   }
 
-  void claim(const lease& x, const std::string& peer = "c") {
-    say(peer, "client/" + peer,
-        adopt{x.session,
-              x.vgpu,
-              x.epoch,
-              x.token,
-              {},
-              {"prog", 9, "h", "me"},
-              x.node},
-        6);
-  }
-
   nlohmann::json sessions() {
     auto all = nlohmann::json::array();
     auto now = status();
@@ -87,6 +69,7 @@ BOOST_AUTO_TEST_CASE(a_manager_that_is_alone_has_no_term) {
   auto got = open("a");
   BOOST_TEST(got.epoch.value == 1u);
   BOOST_TEST(got.session.value == 1u);
+  BOOST_TEST(!status()["manager"]["nodes_may_come"].get<bool>());
 }
 
 BOOST_AUTO_TEST_CASE(who_leads_welcomes_in_its_term) {
@@ -273,18 +256,10 @@ BOOST_AUTO_TEST_CASE(what_is_suspended_stays_so) {
     lead_in_turn();
     // Its worker has not quite ended.
     rejoin("a", {old});
-    say("c", "client/c",
-        adopt{got.session,
-              got.vgpu,
-              got.epoch,
-              got.token,
-              {},
-              {"prog", 9, "h", "me"},
-              "a",
-              0,
-              true,
-              held},
-        6);
+    auto has = adoption(got);
+    has.suspended = true;
+    has.held = held;
+    say("c", "client/c", has, 6);
     rejoin("a", {old});
     BOOST_TEST(!ordered("a"));
     BOOST_TEST(!told<lease>("c"));
@@ -385,7 +360,9 @@ BOOST_AUTO_TEST_CASE(where_no_node_comes_it_is_told_so) {
   stand();
   connect();
   ask();
+  BOOST_TEST(status()["manager"]["nodes_may_come"].get<bool>());
   advance(2100ms);
+  BOOST_TEST(!status()["manager"]["nodes_may_come"].get<bool>());
   BOOST_TEST(refused("c").find("no node") != std::string::npos);
 }
 

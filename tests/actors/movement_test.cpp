@@ -109,10 +109,7 @@ BOOST_AUTO_TEST_CASE(a_suspended_session_outlives_the_manager) {
   join("a");
   connect();
   BOOST_TEST(state() == "suspended");
-  say("c", "client/c",
-      adopt{
-          x.session, x.vgpu, x.epoch, x.token, {}, {"prog", 9, "h", "me"}, "a"},
-      9);
+  claim(x);
   BOOST_TEST(!ordered("a"));
   command(resume_vgpu{x.vgpu}, 8);
   BOOST_TEST(ordered("a").has_value());
@@ -122,19 +119,8 @@ BOOST_AUTO_TEST_CASE(its_clients_return_does_not_wake_a_suspended_session) {
   auto x = suspend(false);
   restart();
   join("a");
-  auto adopts = [&](const std::string& client) {
-    connect(client);
-    say(client, "client/" + client,
-        adopt{x.session,
-              x.vgpu,
-              x.epoch,
-              x.token,
-              {},
-              {"prog", 9, "h", "me"},
-              "a"},
-        9);
-  };
-  adopts("c");
+  connect();
+  claim(x);
   live(2s, {"a"});
   BOOST_TEST(state() == "suspended");
   BOOST_TEST(!ordered("a"));
@@ -143,7 +129,8 @@ BOOST_AUTO_TEST_CASE(its_clients_return_does_not_wake_a_suspended_session) {
   say("c2", "client/c", hello{1, 1, "t", role::client});
   BOOST_TEST(state() == "suspended");
   // Another client has nothing of it, and would not notice a call.
-  adopts("d");
+  connect("d");
+  claim(x, "d");
   BOOST_TEST(ordered("a").has_value());
 }
 

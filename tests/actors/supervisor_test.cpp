@@ -123,6 +123,20 @@ struct node : test::deterministic {
     return tag;
   }
 
+  /// A session that has left its pGPU for another, where it runs, and is told
+  /// to come back before its first process has ended; the tags of the two.
+  std::pair<std::uint64_t, std::uint64_t> there_and_back() {
+    auto first = start(1);
+    auto there = order(2, {1}), back = order(3, {0});
+    there.former_gave_way = back.former_gave_way = true;
+    manager_says(there);
+    auto second = children->starts.at(1).tag;
+    tell(chief, child_started{second, 1235, {}});
+    worker_says(worker_hello{{1}, {2}, where(), {}});
+    manager_says(back);
+    return {first, second};
+  }
+
   static worker_endpoints where() { return {"ipc://w", "@w", "h"}; }
 
   void ends(std::uint64_t tag, const std::string& how, bool clean = false) {
@@ -454,14 +468,7 @@ BOOST_AUTO_TEST_CASE(what_it_still_has_is_waited_for) {
 
 BOOST_AUTO_TEST_CASE(who_comes_back_waits_for_what_it_left) {
   join();
-  auto first = start(1);
-  auto there = order(2, {1}), back = order(3, {0});
-  there.former_gave_way = back.former_gave_way = true;
-  manager_says(there);
-  auto second = children->starts.at(1).tag;
-  tell(chief, child_started{second, 1235, {}});
-  worker_says(worker_hello{{1}, {2}, where(), {}});
-  manager_says(back);
+  auto [first, second] = there_and_back();
   BOOST_TEST(children->starts.size() == 2u); // the first has its pGPU
   manager_says(order(2, {0}));               // an order from before
   ends(first, "signal 9");
@@ -479,13 +486,7 @@ BOOST_AUTO_TEST_CASE(who_comes_back_waits_for_what_it_left) {
 
 BOOST_AUTO_TEST_CASE(who_waits_for_it_can_be_stopped) {
   join();
-  auto first = start(1);
-  auto there = order(2, {1}), back = order(3, {0});
-  there.former_gave_way = back.former_gave_way = true;
-  manager_says(there);
-  tell(chief, child_started{children->starts.at(1).tag, 1235, {}});
-  worker_says(worker_hello{{1}, {2}, where(), {}});
-  manager_says(back);
+  auto first = there_and_back().first;
   manager_says(stop_worker{{1}, {3}, "its program ended"});
   ends(first, "signal 9");
   BOOST_TEST(children->starts.size() == 2u);
@@ -499,6 +500,29 @@ BOOST_AUTO_TEST_CASE(another_manager_wants_nobody_that_was_prepared) {
   manager_says(other);
   BOOST_REQUIRE(children->signals.size() == 1u);
   BOOST_TEST(children->signals[0].second == SIGKILL);
+}
+
+// It may have given the move up, and could not say so.
+BOOST_AUTO_TEST_CASE(nor_does_one_that_had_given_this_node_up) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  worker_says(worker_prepared{{1}, {}});
+  BOOST_TEST(heard<worker_prepared>().has_value());
+  manager_says(beat_ack{1, 0});
+  BOOST_REQUIRE(children->signals.size() == 1u);
+  BOOST_TEST(children->signals[0].second == SIGKILL);
+  BOOST_TEST(!heard<worker_prepared>());
+}
+
+BOOST_AUTO_TEST_CASE(nor_does_one_that_comes_back) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  manager_says(welcome{1, "m", 77, 50, 500});
+  BOOST_TEST(children->signals.size() == 1u);
+  // It may still wait for it.
+  auto told = heard<worker_prepared>();
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->failure.find("manager") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_new_epoch_begins_when_the_old_process_is_dead) {

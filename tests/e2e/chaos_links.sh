@@ -9,11 +9,13 @@ usage() {
 usage: chaos_links.sh BUILD [RUNS [FIRST-SEED [OPTION...]]]
 
 A seed chooses the link (of the node that serves the program, of the other node,
-of the program's host, or of the manager's), whether it is cut, cut again and
-again for a moment, or delayed, where the kernel can (netem), for how long, and at which line of the program's output; besides, whether the vGPU
-is just being migrated, and whether the worker or the client is killed
-meanwhile. The options are those of `vgpu run`. Needs root, for hosts. One run
-of seed 7:
+of the program's host, or of the manager's), for how long something is done to
+it, and at which line of the program's output; besides, whether the vGPU is just
+being migrated, and whether the worker or the client is killed meanwhile. Of four
+seeds in a row one cuts the link, one cuts it again and again for a moment, one
+delays it for less than a lease's term (400 ms), and one for about as long or
+longer. The options are those of `vgpu run`. Needs root, for hosts. One run of
+seed 7:
 
   tests/e2e/chaos_links.sh build/default 1 7
 EOT
@@ -25,6 +27,7 @@ esac
 (($# >= 1)) || { usage >&2; exit 2; }
 begin "$1"
 source "$(dirname "${BASH_SOURCE[0]}")/network.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/slow_links.sh"
 runs=${2:-10} first_seed=${3:-1}
 shift $(($# < 3 ? $# : 3))
 options=("$@")
@@ -36,16 +39,19 @@ lines_of_heat=30
 make_plan() { # SEED
   local number
   begin_plan "$1"
-  draw_of act cut cut stutter delay
-  [[ -n $delays || $act != delay ]] || act=stutter
   draw_of where serving serving other program manager
   draw number $((lines_of_heat / 2))
   at_line=$((number + 1))
   # A client that the manager does not hear of for 5 s is gone.
   draw number 40
   milliseconds_long=$((50 + number * number)) # up to 1.6 s, more often short
-  draw number 14
-  delay=$((20 + number * 10))
+  draw number 15
+  case $(($1 % 4)) in
+    0) act=delay delay=$((300 + number * 40)) ;; # there and back takes twice that
+    1) act=cut delay=0 ;;
+    2) act=delay delay=$((20 + number * 10)) ;;
+    3) act=stutter delay=$((20 + number * 10)) ;;
+  esac
   draw_of order none none migrate
   draw_of victim none none worker client
   plan="link of $where: $act at line $at_line for $milliseconds_long ms"
@@ -55,11 +61,6 @@ make_plan() { # SEED
 }
 
 # -- what happens -------------------------------------------------------------
-
-delay_link() { # HOST MILLISECONDS
-  ip netns exec "$net-$1" tc qdisc add dev eth0 root netem \
-    delay "${2}ms" "$(($2 / 4))ms" 2>"$work/out/netem"
-}
 
 # What is sent arrives late, and some of it twice: whatever a sender makes of
 # that.
@@ -77,8 +78,6 @@ stutter() { # HOST
 pause() { # MILLISECONDS
   sleep "$(($1 / 1000)).$(printf %03d $(($1 % 1000)))"
 }
-
-speed_link() { ip netns exec "$net-$1" tc qdisc del dev eth0 root; }
 
 host_of() {
   case $where in
@@ -160,13 +159,6 @@ no_worker() { [[ -z $(daemons vgpu-worker) ]]; }
 undisturbed_heat undisturbed "${arguments[@]}"
 check_leaks
 make_network
-delays=yes
-if delay_link program 1; then
-  speed_link program
-else
-  delays=
-  say "no link can be delayed here, and some are cut again and again: $(<"$work/out/netem")"
-fi
 for ((seed = first_seed; seed < first_seed + runs; ++seed)); do
   one_run "$seed" || fail "seed $seed ($plan); again with:" \
     "${BASH_SOURCE[0]} $build 1 $seed ${options[*]}"

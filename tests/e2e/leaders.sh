@@ -292,13 +292,18 @@ nobody_leads() {
   grep -q 'leads no more' "$work/out/manager-$leader"
 }
 
+# What the leader has said of an etcd that does not answer.
+complaints() { grep -c 'etcd: ' "$work/out/manager-$leader" || true; }
+complains() { (($(complaints) > complaints_before)); }
+
 etcd_line() {
   case $1 in
     5)
       remember
+      complaints_before=$(complaints)
       kill -STOP "${pid_of[etcd]}"
-      # Nothing is awaited: so long it is away.
-      sleep 1
+      # Half of its lease is left then.
+      until_true 5 complains || fail "$leader does not miss etcd"
       kill -CONT "${pid_of[etcd]}"
       second_program
       [[ $(status .manager.term) == "$term" ]] || fail "another term"

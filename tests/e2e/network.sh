@@ -14,9 +14,17 @@ manager_endpoint=tcp://10.99.0.1:7070
 # shellcheck disable=SC2317 # called at the end
 after_end() {
   local host
+  if declare -F end_links >/dev/null; then end_links || true; fi
   for host in "${hosts[@]}" switch; do
     ip netns delete "$net-$host" 2>/dev/null || true
   done
+}
+
+# A link as fast as the kernel makes it; slow_links.sh has others.
+make_link() { # HOST
+  ip -n "$net-switch" link add "port-$1" type veth \
+    peer name eth0 netns "$net-$1" 2>"$work/out/netns" ||
+    skip "no veth pairs here: $(<"$work/out/netns")"
 }
 
 make_network() {
@@ -30,9 +38,7 @@ make_network() {
     number=$((number + 1))
     ip netns add "$net-$host"
     ip -n "$net-$host" link set lo up
-    ip -n "$net-switch" link add "port-$host" type veth \
-      peer name eth0 netns "$net-$host" 2>"$work/out/netns" ||
-      skip "no veth pairs here: $(<"$work/out/netns")"
+    make_link "$host"
     ip -n "$net-switch" link set "port-$host" master bridge up
     ip -n "$net-$host" address add "10.99.0.$number/24" dev eth0
     ip -n "$net-$host" link set eth0 up

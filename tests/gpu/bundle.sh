@@ -1,12 +1,48 @@
-# What the scripts of this folder share: a private folder $work, and our programs,
-# $vgpu, out of the bundle $1. To be sourced.
+# What the scripts of this folder share: their command line, a private folder
+# $work, and our programs, $vgpu, out of the bundle. To be sourced.
 # shellcheck shell=bash
+# shellcheck disable=SC2034 # the scripts take it
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
 die() {
   echo "${0##*/}: $*" >&2
   exit 2
 }
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-gpu.XXXXXX")
+bad_usage() { # WHAT
+  echo "${0##*/}: $1" >&2
+  usage >&2
+  exit 2
+}
+
+# An option sets the variable of its name (`_` for `-`), to its value or to
+# `true`; what is no option is the bundle.
+read_options() { # "WITH-VALUE..." "WITHOUT..." ARGUMENT...
+  local valued=" $1 " plain=" $2 " name
+  shift 2
+  bundle=
+  while (($#)); do
+    name=${1#--}
+    case $1 in
+      -h | --help) usage; exit 0 ;;
+      --*) ;;
+      -*) bad_usage "no such option: $1" ;;
+      *) bundle=$1; shift; continue ;;
+    esac
+    if [[ $plain == *" $name "* ]]; then
+      printf -v "${name//-/_}" true
+    elif [[ $valued != *" $name "* ]]; then
+      bad_usage "no such option: $1"
+    else
+      (($# > 1)) || bad_usage "$1 needs a value"
+      printf -v "${name//-/_}" %s "$2"
+      shift
+    fi
+    shift
+  done
+  [[ -n $bundle ]] || bad_usage "no bundle is named"
+}
+
 cluster= # the folder of one that runs
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
@@ -14,11 +50,15 @@ clean_up() {
     "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null 2>&1 || true
   rm -rf -- "$work"
 }
-trap clean_up EXIT
-if [[ -d $1 ]]; then
-  vgpu=$(cd "$1" && pwd)/bin/vgpu
-else
-  tar -xf "$1" -C "$work" || die "cannot unpack $1"
-  vgpu=$work/vgpu/bin/vgpu
-fi
-[[ -x $vgpu ]] || die "no bin/vgpu in $1"
+
+open_bundle() {
+  work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-gpu.XXXXXX")
+  trap clean_up EXIT
+  if [[ -d $bundle ]]; then
+    vgpu=$(cd "$bundle" && pwd)/bin/vgpu
+  else
+    tar -xf "$bundle" -C "$work" || die "cannot unpack $bundle"
+    vgpu=$work/vgpu/bin/vgpu
+  fi
+  [[ -x $vgpu ]] || die "no bin/vgpu in $bundle"
+}

@@ -20,23 +20,10 @@ program does not find in its memory what it wrote. Needs two GPUs.
 USAGE
 }
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-mib=16384 moves=4 protect=journal checkpoint=true bundle=''
-while (($#)); do
-  case $1 in
-    -h | --help) usage; exit 0 ;;
-    --mib) mib=${2:?--mib needs a number}; shift ;;
-    --moves) moves=${2:?--moves needs a number}; shift ;;
-    --protect) protect=${2:?--protect needs a level}; shift ;;
-    --no-checkpoint) checkpoint=false ;;
-    -*) echo "moves.sh: no such option: $1" >&2; usage >&2; exit 2 ;;
-    *) bundle=$1 ;;
-  esac
-  shift
-done
-[[ -n $bundle ]] || { usage >&2; exit 2; }
-
-source "$here/bundle.sh" "$bundle"
+source "$(dirname "${BASH_SOURCE[0]}")/bundle.sh"
+mib=16384 moves=4 protect=journal no_checkpoint=
+read_options "mib moves protect" "no-checkpoint" "$@"
+open_bundle
 program=
 trap '[[ -z $program ]] || kill "$program" 2>/dev/null || true; clean_up' EXIT
 
@@ -45,13 +32,14 @@ mkdir -m 700 "$cluster"
 "$vgpu" up --nodes 1 --device nvidia --run-dir "$cluster" </dev/null \
   >"$work/up.log" 2>&1 || { cat "$work/up.log" >&2; die "vgpu up failed"; }
 export VGPU_MANAGER=ipc://$cluster/manager.sock
+mkfifo "$work/said"
 "$vgpu" run --protect "$protect" --memory "$((mib + 512))MiB" -- \
-  "$here/rewriter" "$mib" "$work/the-end" </dev/null >"$work/out" 2>"$work/err" &
+  "$here/rewriter" "$mib" "$work/the-end" </dev/null >"$work/said" \
+  2>"$work/err" &
 program=$!
-until grep -q '^ready' "$work/out"; do
-  kill -0 "$program" 2>/dev/null || die "the program ended: $(<"$work/err")"
-  sleep 0.05
-done
+exec {said}<"$work/said"
+read -r line <&"$said" && [[ $line == ready ]] ||
+  die "the program ended: $(<"$work/err")"
 
 for ((i = 0; i < moves; ++i)); do
   began=$EPOCHREALTIME
@@ -61,16 +49,17 @@ for ((i = 0; i < moves; ++i)); do
     'BEGIN { printf "move in all %.2f s\n", b - a }'
 done
 : >"$work/the-end"
+longest=$(tail -n 1 <&"$said") # the last that it says
 status=0
 wait "$program" || status=$?
 program=
 "$vgpu" events </dev/null | grep -E 'session-(migrated|replayed)|move-failed' ||
   true
-tail -n 1 "$work/out"
+echo "$longest"
 ((status == 0)) || { cat "$work/err" >&2; exit 1; }
 "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null
 cluster=
-if $checkpoint; then
+if [[ -z $no_checkpoint ]]; then
   echo "NVIDIA's checkpoint of $mib MiB, in seconds:"
   "$here/checkpoint" "$mib"
 fi

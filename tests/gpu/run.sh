@@ -28,31 +28,20 @@ Ends with 1 when a result is not the same.
 USAGE
 }
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-json='' logs='' only=. bundle='' calls=true programs=true pytorch=true
-limit=120 gpus=1
+source "$(dirname "${BASH_SOURCE[0]}")/bundle.sh"
+json='' logs='' only=. transport='' limit=120 gpus=1
+calls_only='' pytorch_only='' no_calls='' no_pytorch=''
+read_options "json transport logs only gpus limit" \
+  "calls-only pytorch-only no-calls no-pytorch" "$@"
+calls=true programs=true pytorch=true
+[[ -z $calls_only ]] || programs=false pytorch=false
+[[ -z $pytorch_only ]] || programs=false calls=false
+[[ -z $no_calls ]] || calls=false
+[[ -z $no_pytorch ]] || pytorch=false
 transports=(mapped forwarded)
-while (($#)); do
-  case $1 in
-    -h | --help) usage; exit 0 ;;
-    --json) json=${2:?--json needs a file}; shift ;;
-    --logs) logs=${2:?--logs needs a folder}; shift ;;
-    --only) only=${2:?--only needs a regular expression}; shift ;;
-    --calls-only) programs=false pytorch=false ;;
-    --no-calls) calls=false ;;
-    --no-pytorch) pytorch=false ;;
-    --pytorch-only) programs=false calls=false ;;
-    --transport) transports=("${2:?--transport needs a name}"); shift ;;
-    --gpus) gpus=${2:?--gpus needs a number}; shift ;;
-    --limit) limit=${2:?--limit needs seconds}; shift ;;
-    -*) echo "run.sh: no such option: $1" >&2; usage >&2; exit 2 ;;
-    *) bundle=$1 ;;
-  esac
-  shift
-done
-[[ -n $bundle ]] || { usage >&2; exit 2; }
+[[ -z $transport ]] || transports=("$transport")
 
-source "$here/bundle.sh" "$bundle"
+open_bundle
 logs=${logs:-$work/logs}
 mkdir -p "$logs"
 logs=$(cd "$logs" && pwd)

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# The links that chaos_links.sh makes slow: that they are, what becomes of what
+# is sent over them, and of them.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'EOT'
+usage: links.sh BUILD
+
+Delays the link between two hosts, speeds it up again, and sends more than it
+holds. Needs root, for hosts.
+EOT
+}
+
+case "${1-}" in
+  -h | --help) usage; exit 0 ;;
+esac
+(($# == 1)) || { usage >&2; exit 2; }
+begin "$1"
+source "$(dirname "${BASH_SOURCE[0]}")/network.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/slow_links.sh"
+room=8 sent=30
+link_options=(--frames "$room")
+
+# From the program's host to the manager's, where nobody listens, and back.
+round_trip() {
+  local began
+  began=$(milliseconds)
+  ! ip netns exec "$net-program" bash -c ': </dev/tcp/10.99.0.1/9' \
+    2>"$work/out/answer" || fail "somebody listens there"
+  grep -q refused "$work/out/answer" || fail "$(<"$work/out/answer")"
+  took=$(($(milliseconds) - began))
+}
+
+# Datagrams that came there, for nobody.
+arrived() {
+  ip netns exec "$net-manager" \
+    awk '$1 == "Udp:" && $3 ~ /^[0-9]/ { print $3 }' /proc/net/snmp
+}
+
+some_arrived() { (($(arrived) > 0)); }
+
+send_datagrams() {
+  # Those after the first answer to one are refused.
+  ip netns exec "$net-program" bash -c 'exec 3>/dev/udp/10.99.0.1/9
+    for ((i = 0; i < $1; ++i)); do echo "$i" >&3; done' datagrams "$sent" ||
+    true
+}
+
+make_network
+round_trip # who has which address is asked once
+round_trip
+fast=$took
+((fast < 375)) || fail "a link that is not slow takes $fast ms"
+delay_link program 250
+round_trip
+# Each way, a quarter less at the least.
+((took >= 375)) || fail "a link that is slow takes $took ms"
+say "there and back: $fast ms, delayed by 250 ms: $took ms"
+speed_link program
+round_trip
+((took < 375)) || fail "a link that is fast again takes $took ms"
+
+delay_link program 300
+send_datagrams
+until_true 5 some_arrived || fail "no datagram arrives"
+speed_link program
+round_trip # in order: what was sent before has arrived
+came=$(arrived)
+((came <= room)) || fail "$came datagrams were on their way, of $room at most"
+
+cut program
+heal program
+round_trip
+ticks=$(awk '{ print $14 + $15 }' "/proc/$links_pid/stat")
+((ticks < $(getconf CLK_TCK) / 4)) ||
+  fail "it does not sleep while it waits: $ticks ticks"
+end_links
+dropped=$(sed -n 's/^dropped //p' "$work/out/slow_link")
+((dropped >= sent - room)) || fail "it says that it dropped '$dropped'"
+say "of $sent datagrams $came arrived, $dropped frames dropped, $ticks ticks"
+left=$(ip -n "$net-switch" -o link show type tun)$(
+  ip -n "$net-program" -o link show type tun)
+[[ -z $left ]] || fail "devices are left: $left"
+check_leaks
