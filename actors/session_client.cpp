@@ -502,6 +502,7 @@ void session_client::read_socket() {
       continue;
     }
     to.heard = clock::now();
+    to.spoke = true;
     take(*head, in);
   }
 }
@@ -652,9 +653,10 @@ void session_client::keep_alive() {
     return;
   next_keepalive_ = now + options_.keepalive_every;
   auto& to = *forwarding_;
-  if (now - to.heard > options_.lease_term)
+  auto patience = to.spoke ? options_.lease_term : options_.first_word_within;
+  if (now - to.heard > patience)
     suspect("its worker has been silent for " +
-            std::to_string(options_.lease_term.count()) + " ms");
+            std::to_string(patience.count()) + " ms");
   if (!to.up)
     return;
   // A worker that takes a state in is only reminded of us.

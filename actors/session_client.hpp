@@ -59,6 +59,9 @@ struct session_client_options {
   std::chrono::milliseconds keepalive_every{100};
   /// After so long without a keepalive, a worker has stopped by itself.
   std::chrono::milliseconds lease_term{400};
+  /// A worker elsewhere is silent until the connection to it stands, which
+  /// takes four ways there and back. If it is dead, its manager knows sooner.
+  std::chrono::milliseconds first_word_within{2'000};
   /// How long a worker may take to come to a call's boundary.
   std::chrono::milliseconds pause_within{30'000};
   /// A state of more bytes lies on a disk, not in memory: one that is suspended

@@ -17,6 +17,7 @@ struct session_client::forwarding {
   std::uint64_t acknowledged = 0;
   std::uint64_t unacknowledged_bytes = 0;
   clock::time_point heard = clock::now();
+  bool spoke = false; // it was heard at all
 
   forwarding(zmq::context_t& zmq, const link_options& options)
       : socket(zmq, options) {}

@@ -16,6 +16,7 @@ usage: hosts.sh BUILD CASE
           fenced
   blink   the link is cut for a moment, too short for anything to move
   manager the manager is killed and started again
+  far     the program's host is far away: 120 ms there and back, all the time
   sharing two processes, each with its vGPU on a host of its own, cannot share
           memory; on one host they can
 EOT
@@ -30,13 +31,20 @@ source "$(dirname "${BASH_SOURCE[0]}")/network.sh"
 case_name=$2
 arguments=(900 96 20 25)
 # Long enough for a link to come back.
-case $case_name in heal | fence) arguments=(900 96 20 200) ;; esac
+case $case_name in
+  heal | fence) arguments=(900 96 20 200) ;;
+  far)
+    source "$(dirname "${BASH_SOURCE[0]}")/slow_links.sh"
+    arguments=(100 96 20 0)
+    ;;
+esac
 
 run_heat() {
   moved=
   undisturbed_heat undisturbed "${arguments[@]}"
   make_network
   start_hosts
+  [[ $case_name != far ]] || delay_link program 60
   follow_program disturbed 60 env "XDG_RUNTIME_DIR=$work/program" \
     ip netns exec "$net-program" "$vgpu" run -- "$heat" "${arguments[@]}"
   ((program_status == 0)) ||
@@ -141,6 +149,9 @@ case_blink() {
   heal "$node"
 }
 
+# Its worker answers all the time, though late.
+case_far() { :; }
+
 case_manager() {
   case $1 in
     15)
@@ -191,8 +202,13 @@ case $case_name in
     has_event '.kind == "session-replaced"' || fail "no session-replaced"
     has_event '.kind == "session-replayed"' || fail "no session-replayed"
     ;;
+  far)
+    ! has_event '.kind == "session-suspect"' || fail "its worker is suspected"
+    ! has_event '.kind == "session-replaced"' || fail "its worker is replaced"
+    ;;
   blink) until_true 10 status_is '[.nodes[].state] == ["alive", "alive"]' ;;
   manager) ((took)) || fail "heat ended before the manager was back" ;;
 esac
+[[ $case_name != far ]] || speed_link program
 stop_hosts
 check_leaks
