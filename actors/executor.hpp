@@ -189,13 +189,12 @@ public:
   /// that makes its objects again would get them in the same places. It cannot
   /// be described before.
   bool needs_rehearsal() const;
-  /// What the answer is true of: changes with what the session loads.
-  std::uint64_t placement() const;
   /// Writes the objects, without contents, for rehearse(): at any call's
   /// boundary.
   status capture_for_rehearsal(int file);
-  /// Another process was told to rehearse() this placement, and could.
-  void rehearsed(std::uint64_t placement) noexcept { rehearsed_ = placement; }
+  /// Another process was told to rehearse() what was written at this position,
+  /// and could. What is loaded later does not change where these variables lie.
+  void rehearsed(std::uint64_t position) noexcept { rehearsed_ = position; }
   /// Makes the objects again, without what they hold, and compares where
   /// variables lie. The executor is of no other use then.
   status rehearse(int file);
@@ -245,6 +244,7 @@ private:
   std::map<device_address, std::uint64_t>
   outside_of_window(std::size_t device) const;
   static bool in_window(std::size_t device, device_address x) noexcept;
+  bool hangs_on_places(std::size_t device, const call::module_load& x) const;
   std::map<device_address, std::uint64_t> lendable_of(std::size_t device) const;
   status lend(std::size_t device, std::vector<state_lent>& pieces,
               std::vector<device::shared_descriptor>& to) const;
@@ -299,7 +299,7 @@ private:
   /// Of the files that are kept up, the latest last.
   std::vector<std::shared_ptr<kept_contents>> kept_;
   std::shared_ptr<copying> copying_;
-  std::uint64_t rehearsed_ = 0; // a placement(); 0: none
+  std::uint64_t rehearsed_ = 0; // calls before this position
   std::shared_ptr<health> health_;
   /// Null until the session shares something.
   std::unique_ptr<share_broker> broker_;

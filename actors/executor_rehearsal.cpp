@@ -8,36 +8,31 @@
 #include "actors/executor.hpp"
 #include "schema/call_codec.hpp"
 
-#include <xxhash.h>
+#include <algorithm>
 
 namespace vgpu {
 
-namespace {
-
-template <class Call>
-constexpr bool loads() {
-  using call::number;
-  return Call::id == number::module_load || Call::id == number::module_unload;
-}
-
-} // namespace
-
 bool executor::needs_rehearsal() const {
-  for (std::size_t d = 0; d < devices_.size(); ++d)
-    if (!outside_of_window(d).empty())
-      return rehearsed_ != placement();
-  return false;
+  auto needs = false;
+  for (auto& [number, words] : living_.calls())
+    (void)call::decode(words, [&]<class Call>(const Call& x,
+                                              std::uint8_t device) {
+      if constexpr (Call::id == call::number::module_load)
+        needs = needs || (number >= rehearsed_ && hangs_on_places(device, x));
+    });
+  return needs;
 }
 
-/// Of what was loaded and unloaded, when.
-std::uint64_t executor::placement() const {
-  std::vector<std::uint64_t> numbers;
-  for (auto& [number, words] : living_.calls())
-    (void)call::decode(words, [&]<class Call>(const Call&, std::uint8_t) {
-      if (loads<Call>())
-        numbers.push_back(number);
-    });
-  return XXH3_64bits(numbers.data(), numbers.size() * sizeof(numbers[0])) | 1;
+/// Whether a driver placed a variable of what this loaded, and it is loaded.
+bool executor::hangs_on_places(std::size_t device,
+                               const call::module_load& x) const {
+  auto& modules = states_[device].modules();
+  auto module = modules.find(x.module.id);
+  return module != modules.end() &&
+         std::any_of(module->second.globals.begin(),
+                     module->second.globals.end(), [&](auto& variable) {
+                       return !in_window(device, variable.address);
+                     });
 }
 
 } // namespace vgpu

@@ -211,7 +211,8 @@ private:
   std::vector<unique_fd> places_; // of the client's, where it wants the state
   bool on_disk_ = false;          // it goes to the second of them
   std::unique_ptr<rehearsal> rehearsal_;
-  std::uint64_t tried_ = 0; // the placement that it tries
+  std::uint64_t tried_ = 0; // what was loaded before this call
+  clock::time_point rehearsal_began_{};
   std::shared_ptr<std::atomic<bool>> settled_;
   unique_fd state_; // to be asked for, until the client says go on
   unique_fd lent_;  // a parcel of the memory that goes along

@@ -10,6 +10,8 @@
 
 namespace vgpu {
 
+using namespace std::chrono_literals;
+
 /// To the client, wherever it is.
 void session_server::tell_client(data::body body) {
   if (guest_here_)
@@ -44,7 +46,8 @@ bool session_server::rehearses() {
     return false;
   gait_ = gait::rehearsing;
   tell_phase(data::checkpointing::phase::copying);
-  tried_ = exec_->placement();
+  tried_ = position_;
+  rehearsal_began_ = clock::now();
   auto begin = [this]() -> status {
     auto file = make_state_memory();
     if (!file)
@@ -71,6 +74,8 @@ void session_server::look_rehearsed() {
   if (!outcome)
     return;
   rehearsal_.reset();
+  spdlog::info("session {}: a rehearsal took {} ms", options_.session.value,
+               (clock::now() - rehearsal_began_) / 1ms);
   if (!*outcome)
     return refuse_state("its next worker would not be like this one: " +
                         outcome->why().what);

@@ -143,8 +143,20 @@ BOOST_FIXTURE_TEST_CASE(a_worker_that_places_variables_elsewhere_is_refused,
   }));
 }
 
-BOOST_FIXTURE_TEST_CASE(calls_go_on_and_what_they_load_is_rehearsed_too,
-                        rehearsals) {
+/// A module that is loaded while a rehearsal is under way.
+struct a_load {
+  const char* name;
+  std::uint64_t module;
+  std::size_t rehearsals;
+};
+std::ostream& operator<<(std::ostream& to, const a_load& x) {
+  return to << x.name;
+}
+const a_load loads[] = {{"with a variable", 8, 2},
+                        {"without", plain_device::without_variable, 1}};
+
+BOOST_DATA_TEST_CASE_F(rehearsals, calls_go_on_and_what_they_load_counts,
+                       data_of::make(loads), loaded) {
   rehearse_with(variable);
   curtain->close();
   begin(transport::automatic, true);
@@ -153,14 +165,14 @@ BOOST_FIXTURE_TEST_CASE(calls_go_on_and_what_they_load_is_rehearsed_too,
   add(3);
   BOOST_TEST(read_counter() == 3u);
   auto image = XXH3_128bits("image", 5);
-  append(call::module_load{.module = {{8}},
+  append(call::module_load{.module = {{loaded.module}},
                            .image = {image.low64, image.high64},
                            .facts = {0, 65536}},
          1);
   BOOST_TEST((answer_of(1) == CUDA_SUCCESS));
   curtain->open();
   BOOST_TEST(paused(1) == "");
-  BOOST_TEST(begun == 2u);
+  BOOST_TEST(begun == loaded.rehearsals);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
