@@ -37,6 +37,10 @@ bool is_null(const CUmemcpy3DOperand& x) noexcept {
   return x.type == CU_MEMCPY_OPERAND_TYPE_POINTER && x.op.ptr.ptr == 0;
 }
 
+bool repeats(std::span<const std::size_t> sorted) noexcept {
+  return std::ranges::adjacent_find(sorted) != sorted.end();
+}
+
 const array* array_of(const CUmemcpy3DOperand& x) noexcept {
   return x.type == CU_MEMCPY_OPERAND_TYPE_ARRAY
              ? arrays().find(x.op.array.array)
@@ -95,11 +99,10 @@ bool divides(const std::size_t* first, std::size_t groups,
 }
 
 batch_fault describe(const flat_batch& from, std::vector<transfer>& out) {
-  auto* end = from.first + from.attribute_count;
   if (from.count == 0 || from.to == nullptr || from.from == nullptr ||
       from.sizes == nullptr || from.attributes == nullptr ||
       !divides(from.first, from.attribute_count, from.count) ||
-      std::adjacent_find(from.first, end) != end ||
+      repeats({from.first, from.attribute_count}) ||
       !std::all_of(from.attributes, from.attributes + from.attribute_count,
                    are_attributes))
     return {CUDA_ERROR_INVALID_VALUE};
