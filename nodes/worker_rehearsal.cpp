@@ -8,10 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <mutex>
 #include <thread>
 
 namespace vgpu {
@@ -29,14 +29,17 @@ public:
       : pid_(pid), output_(std::move(output)), ring_(std::move(ring)) {}
 
   ~process() override {
-    // It is waited for by the thread alone, so the number is still its own.
-    if (!over_.load())
-      ::kill(pid_, SIGKILL);
+    {
+      std::lock_guard guard{lock_};
+      if (!over_)
+        ::kill(pid_, SIGKILL);
+    }
     thread_.join();
   }
 
   std::optional<status> outcome() override {
-    if (!over_.load())
+    std::lock_guard guard{lock_};
+    if (!over_)
       return std::nullopt;
     return outcome_;
   }
@@ -55,22 +58,28 @@ private:
                0 &&
            errno == EINTR)
       continue;
-    if (end.si_code != CLD_EXITED || end.si_status != 0)
-      outcome_ = fault{CUDA_ERROR_NOT_SUPPORTED,
-                       !said.empty() ? said
-                                     : "its rehearsal ended with " +
-                                           std::to_string(end.si_status)};
-    // Nobody signals it from here on.
-    over_ = true;
-    ::waitpid(pid_, nullptr, 0);
+    if (said.empty())
+      said = "its rehearsal ended with " + std::to_string(end.si_status);
+    note(end.si_code == CLD_EXITED && end.si_status == 0
+             ? status{}
+             : fault{CUDA_ERROR_NOT_SUPPORTED, said});
     ring_();
+  }
+
+  /// Its number is somebody else's from here on.
+  void note(status outcome) {
+    std::lock_guard guard{lock_};
+    ::waitpid(pid_, nullptr, 0);
+    outcome_ = std::move(outcome);
+    over_ = true;
   }
 
   pid_t pid_;
   unique_fd output_;
   std::function<void()> ring_;
-  status outcome_; // written before over_
-  std::atomic<bool> over_{false};
+  std::mutex lock_; // guards what follows
+  status outcome_;
+  bool over_ = false;
   // Last: it uses the rest.
   std::thread thread_{[this] { wait(); }};
 };
