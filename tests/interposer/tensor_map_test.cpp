@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(threads_make_them_side_by_side) {
       auto mine = what;
       for (int i = 0; i < 200; ++i) {
         mine.address = what.address + static_cast<unsigned>(i % 50) * 16U;
-        alignas(64) CUtensorMap out{};
+        CUtensorMap out{};
         if (mine.encode(&out) != CUDA_SUCCESS ||
             address_in(out) != mine.address)
           ++wrong;
