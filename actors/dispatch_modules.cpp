@@ -45,6 +45,7 @@ status call_dispatch::operator()(const call::module_load& x) {
   }
   for (auto& variable : loaded->globals)
     self.keep_for_good(ordinal, variable);
+  self.note_places(ordinal, what.call, loaded->globals);
   state().add(x.module.id, {.kernels = loaded->kernels.size(),
                             .facts = encode_facts(*loaded),
                             .globals = loaded->globals,

@@ -182,13 +182,15 @@ public:
   /// use the memory of the session where it lies.
   bool can_lend_to(std::span<const std::uint32_t> pgpus) const;
 
-  // -- variables that a GPU's driver placed (executor_rehearsal.cpp)
+  // -- variables that a GPU's driver placed (rehearsal.hpp)
   // --------------------------------
 
   /// Whether the session has some, and nobody has tried yet whether a worker
   /// that makes its objects again would get them in the same places. It cannot
   /// be described before.
-  bool needs_rehearsal() const;
+  bool needs_rehearsal() const noexcept {
+    return driver_placed_ && *driver_placed_ >= rehearsed_;
+  }
   /// Writes the objects, without contents, for rehearse(): at any call's
   /// boundary.
   status capture_for_rehearsal(int file);
@@ -244,7 +246,8 @@ private:
   std::map<device_address, std::uint64_t>
   outside_of_window(std::size_t device) const;
   static bool in_window(std::size_t device, device_address x) noexcept;
-  bool hangs_on_places(std::size_t device, const call::module_load& x) const;
+  void note_places(std::size_t device, call_number at,
+                   std::span<const device::global_info> variables);
   std::map<device_address, std::uint64_t> lendable_of(std::size_t device) const;
   status lend(std::size_t device, std::vector<state_lent>& pieces,
               std::vector<device::shared_descriptor>& to) const;
@@ -299,6 +302,8 @@ private:
   /// Of the files that are kept up, the latest last.
   std::vector<std::shared_ptr<kept_contents>> kept_;
   std::shared_ptr<copying> copying_;
+  /// The last call by which a variable came to lie outside of the window.
+  std::optional<std::uint64_t> driver_placed_;
   std::uint64_t rehearsed_ = 0; // calls before this position
   std::shared_ptr<health> health_;
   /// Null until the session shares something.

@@ -45,6 +45,13 @@ void executor::keep_for_good(std::size_t device, const device::global_info& x) {
     kept_for_good_[device].push_back(x);
 }
 
+void executor::note_places(std::size_t device, call_number at,
+                           std::span<const device::global_info> variables) {
+  if (std::ranges::any_of(
+          variables, [&](auto& x) { return !in_window(device, x.address); }))
+    driver_placed_ = at.value;
+}
+
 void executor::when_idle(std::function<void()> then) {
   auto left = std::make_shared<std::atomic<std::size_t>>(devices_.size());
   for (auto& x : devices_)
@@ -66,6 +73,8 @@ struct executor::restoring {
   std::vector<unique_fd> lent{};
   std::uint64_t under_way = 0;
   std::vector<state_chunk> to_adopt{};
+  /// Variables there, of each device.
+  std::vector<std::map<device_address, std::uint64_t>> outside{};
 
   const state_index& index() const { return from.index(); }
 
@@ -175,7 +184,7 @@ struct executor::restoring {
       auto& state = self.states_[d];
       auto base = first_window + d * window_bytes;
       if (!in_window(d, x.address)) {
-        if (lies_in(self.outside_of_window(d), x))
+        if (lies_in(outside[d], x))
           return target{d, false};
         continue;
       }
@@ -357,6 +366,8 @@ struct executor::restoring {
   }
 
   status contents() {
+    for (std::size_t d = 0; d < self.devices_.size(); ++d)
+      outside.push_back(self.outside_of_window(d));
     auto ok = memory();
     if (ok)
       ok = placed_memories();

@@ -1,5 +1,11 @@
 // Trying beforehand whether a session's next worker would get variables where
-// this one has them (executor_rehearsal.cpp says why).
+// this one has them.
+//
+// A GPU's driver puts modules' variables where it finds room, and programs have
+// stored their addresses anywhere. Processes that load the same in the same
+// order get the same places, most of the time; a state that could not be made
+// again would be worth nothing when it is needed. So a process that is like the
+// next worker tries it, while the session runs on.
 #pragma once
 
 #include "schema/fault.hpp"

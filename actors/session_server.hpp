@@ -96,7 +96,7 @@ private:
   void go_on();
   bool takes_calls();
   bool lends() const;
-  bool rehearses();
+  bool begins_rehearsal();
   void look_rehearsed();
   void begin_state();
   void refuse_state(const std::string& why);

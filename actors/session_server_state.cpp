@@ -39,9 +39,9 @@ bool session_server::lends() const {
   return guest_here_ && exec_->can_lend_to(wanted_.lend_to);
 }
 
-/// Whether it has to be tried first what the next worker can make again. Calls
-/// are executed meanwhile.
-bool session_server::rehearses() {
+/// Begins one where it has to be tried first what the next worker can make
+/// again. Calls are executed meanwhile, once the modules' images are written.
+bool session_server::begins_rehearsal() {
   if (!options_.rehearse || !exec_->needs_rehearsal())
     return false;
   gait_ = gait::rehearsing;
@@ -87,7 +87,7 @@ void session_server::look_rehearsed() {
 }
 
 void session_server::begin_state() {
-  if (rehearses())
+  if (begins_rehearsal())
     return;
   // Before anything stands still for it.
   if (auto ok = exec_->describable(); !ok)
@@ -149,7 +149,7 @@ void session_server::copy_on() {
 }
 
 void session_server::stop_calls() {
-  if (rehearses())
+  if (begins_rehearsal())
     return;
   gait_ = gait::stopping;
   tell_phase(data::checkpointing::phase::stopping);

@@ -36,3 +36,12 @@ inline const char* error_name(CUresult x) {
       std::exit(1);                                                            \
     }                                                                          \
   } while (0)
+
+/// Tells what a call answers; ends the program with 1 where a real driver (580,
+/// on an H200) answers something else.
+#define ANSWER(code, ...)                                                      \
+  do {                                                                         \
+    auto answer = (__VA_ARGS__);                                               \
+    std::printf("  %s: %s\n", #__VA_ARGS__, error_name(answer));               \
+    EXPECT(answer == code);                                                    \
+  } while (0)

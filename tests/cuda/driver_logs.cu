@@ -9,14 +9,6 @@
 
 #include <unistd.h>
 
-/// What a real driver (580, on an H200) answers.
-#define ANSWER(code, ...)                                                      \
-  do {                                                                         \
-    auto answer = (__VA_ARGS__);                                               \
-    printf("  %s: %s\n", #__VA_ARGS__, error_name(answer));                    \
-    EXPECT(answer == code);                                                    \
-  } while (0)
-
 __global__ void kernel(int* x) {
   *x += 1;
 }

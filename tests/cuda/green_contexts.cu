@@ -11,14 +11,6 @@ __global__ void add(int* to, int what) {
   atomicAdd(to, what);
 }
 
-/// What a real driver (580, on an H200) answers.
-#define ANSWER(code, ...)                                                      \
-  do {                                                                         \
-    auto answer = (__VA_ARGS__);                                               \
-    printf("  %s: %s\n", #__VA_ARGS__, error_name(answer));                    \
-    EXPECT(answer == code);                                                    \
-  } while (0)
-
 static CUdevResource all_of_device() {
   CUdevResource out;
   CHECK(cuDeviceGetDevResource(0, &out, CU_DEV_RESOURCE_TYPE_SM));

@@ -43,17 +43,18 @@ read_options() { # "WITH-VALUE..." "WITHOUT..." ARGUMENT...
   [[ -n $bundle ]] || bad_usage "no bundle is named"
 }
 
+work=
 cluster= # the folder of one that runs
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
   [[ -z $cluster ]] ||
     "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null 2>&1 || true
-  rm -rf -- "$work"
+  [[ -z $work ]] || rm -rf -- "$work"
 }
 
 open_bundle() {
-  work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-gpu.XXXXXX")
   trap clean_up EXIT
+  work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-gpu.XXXXXX")
   if [[ -d $bundle ]]; then
     vgpu=$(cd "$bundle" && pwd)/bin/vgpu
   else
