@@ -128,7 +128,8 @@ executor::performed executor::perform(const record& what,
         if (out.outcome)
           out.outcome = on.join(x);
         if constexpr (brings_work<Call>)
-          if (out.outcome && work_meters_[ordinal])
+          if (auto charged = in_turn && gates_.counts(ordinal);
+              out.outcome && work_meters_[ordinal] && !charged)
             work_meters_[ordinal]->enqueued(x.stream.id);
         if (out.outcome)
           out.outcome = on(x);

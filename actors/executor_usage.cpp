@@ -22,14 +22,14 @@ void executor::count(const call_traffic& x) {
 }
 
 std::chrono::nanoseconds executor::device_time() const {
-  std::chrono::nanoseconds out{0};
+  auto out = gates_.charged();
   for (const auto* x : meters_)
     out += x->busy();
   return out;
 }
 
 std::chrono::nanoseconds executor::worked() const {
-  std::chrono::nanoseconds out{0};
+  auto out = gates_.charged();
   for (const auto* x : meters_)
     out += x->worked();
   return out;

@@ -86,8 +86,10 @@ void session_server::act() {
     exec_->gates().rest();
     send_answers();
     report_differences();
-    if (no_turn_)
+    if (no_turn_) {
+      exec_->rest(); // what it waits is not its work's time
       await_turn();
+    }
     report(false);
     check_device();
     publish();

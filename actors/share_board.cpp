@@ -88,18 +88,17 @@ share_board::~share_board() = default;
 /// Changes who sits there or by which rules, and tells whose turn it is now.
 template <class F>
 auto share_board::change(F f) {
-  auto granted = policy::share_table::nobody;
+  policy::share_outcome turns;
   policy::thread_outcome threads;
   auto out = locked([&](policy::share_table& table) {
     auto at = now();
     auto value = f(table, at);
     map()->contested = policy::contested(table) ? 1 : 0;
-    granted = policy::arbitrate(table, at).granted;
+    turns = policy::arbitrate(table, at);
     policy::let_in(table, at, threads);
     return value;
   });
-  if (granted != policy::share_table::nobody)
-    ring(granted);
+  tell(turns);
   tell(threads);
   return out;
 }
@@ -155,6 +154,15 @@ void share_board::ring_one(std::int32_t seat) noexcept {
   auto& bell = bell_of(seat).rings;
   bell.fetch_add(1);
   wake_one(bell);
+}
+
+void share_board::tell(const policy::share_outcome& what) noexcept {
+  if (what.granted != policy::share_table::nobody)
+    ring(what.granted);
+  for (auto i = std::size_t{0}; what.let_in.any() && i < policy::most_seats;
+       ++i)
+    if (what.let_in.test(i))
+      ring(static_cast<std::int32_t>(i));
 }
 
 void share_board::tell(const policy::thread_outcome& what) noexcept {

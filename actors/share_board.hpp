@@ -77,6 +77,8 @@ public:
   void await(std::int32_t seat, std::uint32_t seen,
              std::chrono::nanoseconds patience) const noexcept;
 
+  /// Tells whose turn it is, or who is let in.
+  void tell(const policy::share_outcome& what) noexcept;
   /// Tells who is let in or hurried.
   void tell(const policy::thread_outcome& what) noexcept;
   /// Whether threads of the seat are to call go_on(). One load.
@@ -89,7 +91,7 @@ public:
 
 private:
   struct layout {
-    static constexpr std::uint64_t the_magic = 0x33304452414f4253; // "SBOARD03"
+    static constexpr std::uint64_t the_magic = 0x34304452414f4253; // "SBOARD04"
     std::uint64_t magic;
     alignas(64) std::atomic<std::uint32_t> contested;
     alignas(64) pthread_mutex_t lock;

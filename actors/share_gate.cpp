@@ -1,6 +1,9 @@
 #include "actors/share_gate.hpp"
 
+#include "policies/share_together.hpp"
+
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <mutex>
@@ -20,12 +23,18 @@ constexpr std::size_t large_batch = 64;
 /// So much may be in the device at once, whatever is foretold of it: enough to
 /// keep it busy with the shortest of kernels while it tells what is done.
 constexpr std::size_t most_pending = 8 * large_batch;
+/// Where other sessions' work is in the device too, it takes longer to come to
+/// one's own: less than a driver's queue holds, and a part of a quantum.
+constexpr std::size_t most_pending_together = 14 * large_batch;
+constexpr share_ns part_of_quantum_together = 2;
 /// Who waits for room is woken when so much is left, not for a little of it.
 constexpr std::size_t few_pending = most_pending / 2;
 /// Nothing is foretold to take less.
 constexpr double least_length = 1'000;
 /// What is foretold follows what was measured so far at once, at most.
 constexpr double largest_error = 4;
+/// Less than this tells little: clocks, and who reads them, are not exact.
+constexpr share_ns told_by = 500'000;
 /// What is known of more kinds of work than these is forgotten.
 constexpr std::size_t most_kinds = 4096;
 /// A pause longer than this says little about the next.
@@ -99,6 +108,7 @@ struct share_gate::account {
   share_ns done_at = 0;                       // when the last batch ended
   share_ns pause = 0; // from the device's idleness to the next work, usually
   bool paused = false;
+  std::atomic<share_ns> charged = 0; // ever
   share_ns next = -1; // how long the work takes that waits; -1: none waits
 
   /// Whether what is in the device should long be done.
@@ -111,9 +121,13 @@ struct share_gate::account {
   /// What was foretold may be wrong, and work in the device cannot be taken
   /// back.
   bool crowded(const share_table& table, share_ns now) const {
+    if (pending == 0)
+      return false;
+    if (policy::together(table))
+      return pending >= most_pending_together ||
+             foretold > table.rules.quantum / part_of_quantum_together;
     return pending >= most_pending ||
-           (pending != 0 &&
-            now - std::max(busy_since, done_at) > table.rules.quantum);
+           now - std::max(busy_since, done_at) > table.rules.quantum;
   }
 
   /// How long it takes; nothing: it was never seen.
@@ -132,16 +146,34 @@ struct share_gate::account {
     pause = (3 * pause + length) / 4;
   }
 
+  enum class verdict {
+    begins,
+    no_room, // enough of its work is in the device
+    no_turn
+  };
+
   /// Whether work may begin; ends the turn where it is over and nothing is
   /// left in the device. With the board's lock.
-  bool may_begin(share_table& table, share_ns now,
-                 std::optional<share_ns> length, bool& ended) {
-    if (!policy::holds(table, seat))
-      return false;
+  verdict may_begin(share_table& table, share_ns now,
+                    std::optional<share_ns> length) {
+    auto joins = policy::together(table);
+    if (!joins && !policy::holds(table, seat))
+      return verdict::no_turn;
     if (overdue(now))
-      return true;
+      return verdict::begins;
     if (crowded(table, now))
-      return false;
+      return verdict::no_room;
+    auto begins = joins ? policy::may_join(table, seat, now)
+                        : has_turn_for(table, now, length);
+    if (begins)
+      return verdict::begins;
+    return pending == 0 || joins ? verdict::no_turn : verdict::no_room;
+  }
+
+  /// Whether what is left of its turn is enough. Ends it where it is not, and
+  /// nothing is left in the device.
+  bool has_turn_for(share_table& table, share_ns now,
+                    std::optional<share_ns> length) {
     auto fresh = pending == 0 && policy::is_fresh(table, seat);
     auto fits = [&] {
       auto left = policy::left_of_turn(table, now) - foretold;
@@ -151,10 +183,8 @@ struct share_gate::account {
       return true;
     if (policy::renew(table, seat, now) && fits())
       return true;
-    if (pending == 0) {
+    if (pending == 0)
       policy::end_turn(table, seat);
-      ended = true;
-    }
     return false;
   }
 
@@ -169,7 +199,8 @@ struct share_gate::account {
     done_since.insert(done_since.end(), of.what.begin(), of.what.end());
     done_foretold += of.foretold;
     done_took += took;
-    if (pending == 0 || done_since.size() >= most_pending)
+    auto idle = pending == 0 && std::max(done_took, done_foretold) >= told_by;
+    if (idle || done_since.size() >= most_pending)
       learn();
   }
 
@@ -193,8 +224,10 @@ struct share_gate::account {
   }
 
   void done(const batch& of) {
-    auto granted = share_table::nobody;
+    policy::share_outcome outcome;
     auto room = false;
+    auto alone = false;
+    auto used = share_ns{0};
     {
       std::lock_guard guard{lock};
       auto now = clock();
@@ -202,20 +235,24 @@ struct share_gate::account {
       done_at = now;
       pending -= of.what.size();
       foretold -= of.foretold;
-      note_done(of, took);
       board->locked([&](share_table& table) {
-        policy::charge(table, seat, took, now);
+        alone = !policy::together(table) && table.draining == 0;
+        used = policy::charge(table, seat, of.foretold, took, now);
         settle(table, now);
         if (table.holder == share_table::nobody && table.waiting != 0)
-          granted = policy::arbitrate(table, now).granted;
-        // Who waits for room in its turn hears of it.
-        room = next >= 0 && pending <= few_pending && table.holder == seat;
+          outcome = policy::arbitrate(table, now);
+        // Who waits for room hears of it.
+        room = next >= 0 && pending <= few_pending &&
+               (table.holder == seat || policy::together(table));
       });
+      // Among others' work nothing is learned.
+      if (alone || of.learning)
+        note_done(of, took);
     }
+    charged.fetch_add(used);
     if (room)
       board->ring(seat);
-    if (granted != share_table::nobody && granted != seat)
-      board->ring(granted);
+    board->tell(outcome);
   }
 
   /// The device is done with a batch: ends the turn where it is over.
@@ -249,7 +286,7 @@ share_gate::share_gate(std::shared_ptr<share_board> board, std::int32_t seat,
 
 bool share_gate::take_turn(work_key what) {
   auto& of = *account_;
-  auto granted = share_table::nobody;
+  policy::share_outcome outcome;
   auto may = false;
   {
     std::lock_guard guard{of.lock};
@@ -259,15 +296,16 @@ bool share_gate::take_turn(work_key what) {
     auto length = known.value_or(0);
     rings_ = board_->rings(seat_);
     board_->locked([&](share_table& table) {
-      auto ended = false;
-      may = of.may_begin(table, now, known, ended);
-      if (!may && !policy::holds(table, seat_)) {
+      if (!known && policy::together(table))
+        policy::part(table);
+      auto verdict = of.may_begin(table, now, known);
+      if (verdict == account::verdict::no_turn) {
         policy::want(table, seat_, now);
-        auto outcome = policy::arbitrate(table, now);
-        granted = outcome.granted;
+        outcome = policy::arbitrate(table, now);
         look_again_ = outcome.look_again;
-        may = granted == seat_;
-      } else if (!may) {
+        may = outcome.granted == seat_ || outcome.lets_in(seat_);
+      } else {
+        may = verdict == account::verdict::begins;
         look_again_ = now + table.rules.stalled_after;
       }
       if (may) {
@@ -293,8 +331,8 @@ bool share_gate::take_turn(work_key what) {
       unmarked_ = true;
     }
   }
-  if (granted != share_table::nobody && !may)
-    board_->ring(granted);
+  if (outcome.granted != seat_)
+    board_->tell(outcome);
   // Its end must be asked for, or room never comes.
   if (!may)
     rest();
@@ -309,6 +347,10 @@ void share_gate::look_at_batch(bool all) {
   device_.when_done(std::nullopt,
                     [of = account_, what = std::exchange(open_, nullptr)](
                         CUresult) { of->done(*what); });
+}
+
+std::chrono::nanoseconds share_gate::charged() const noexcept {
+  return std::chrono::nanoseconds{account_->charged.load()};
 }
 
 void share_gate::wait(std::chrono::nanoseconds at_most) {

@@ -46,10 +46,15 @@ public:
 
   /// Whether this may be enqueued now; if so it is, and submitted() follows.
   bool enter(work_key what) {
-    if (!board_->contested()) [[likely]]
+    counts_ = board_->contested();
+    if (!counts_) [[likely]]
       return true;
     return take_turn(what);
   }
+  /// Whether what was let in last is charged here.
+  bool counts() const noexcept { return counts_; }
+  /// So much was, ever. Thread-safe.
+  std::chrono::nanoseconds charged() const noexcept;
   void submitted() {
     if (unmarked_) [[unlikely]]
       look_at_batch(false);
@@ -77,7 +82,8 @@ private:
   std::shared_ptr<account> account_;
   std::shared_ptr<batch> open_; // enqueued, and its end not waited for yet
   bool unmarked_ = false;       // there is such work
-  std::uint32_t rings_ = 0;     // heard when enter() refused
+  bool counts_ = false;
+  std::uint32_t rings_ = 0; // heard when enter() refused
   policy::share_ns look_again_ = 0;
 };
 
@@ -93,6 +99,17 @@ public:
       return true;
     closed_ = gates_[ordinal].get();
     return closed_->enter(what);
+  }
+  bool counts(std::size_t ordinal) const noexcept {
+    return ordinal < gates_.size() && gates_[ordinal] &&
+           gates_[ordinal]->counts();
+  }
+  std::chrono::nanoseconds charged() const noexcept {
+    std::chrono::nanoseconds out{0};
+    for (const auto& x : gates_)
+      if (x)
+        out += x->charged();
+    return out;
   }
   void submitted(std::size_t ordinal) {
     if (ordinal < gates_.size() && gates_[ordinal])

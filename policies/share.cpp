@@ -1,4 +1,5 @@
 #include "policies/share_account.hpp"
+#include "policies/share_together.hpp"
 
 #include <algorithm>
 
@@ -100,6 +101,7 @@ std::int32_t sit(share_table& table, const share_claim& claim, share_ns now) {
     x.credit = most_kept(table);
     x.credited_at = now;
     reweigh(table);
+    part_anew(table);
     return i;
   }
   return share_table::nobody;
@@ -113,6 +115,7 @@ void stand(share_table& table, std::int32_t seat) {
   table.busy.reset(static_cast<std::size_t>(seat));
   x = {};
   reweigh(table);
+  part_anew(table);
 }
 
 void set_claim(share_table& table, std::int32_t seat, const share_claim& claim,
@@ -121,6 +124,7 @@ void set_claim(share_table& table, std::int32_t seat, const share_claim& claim,
   refill(table, x, now);
   x.claim = claim;
   reweigh(table);
+  part_anew(table);
 }
 
 void set_rules(share_table& table, const share_rules& rules, share_ns now) {
@@ -128,6 +132,7 @@ void set_rules(share_table& table, const share_rules& rules, share_ns now) {
     refill(table, x, now);
   table.rules = rules;
   reweigh(table);
+  part_anew(table);
   // What was owed under other rules is forgotten.
   for (auto& x : table.seats) {
     x.virtual_time = table.virtual_now;

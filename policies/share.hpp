@@ -45,6 +45,9 @@ struct share_rules {
   /// that work for several at once, and are waited for one by one: as many as
   /// the host has processors for it.
   std::uint32_t processors = 0;
+  /// Whether turns are given up for as long as sessions get more done together
+  /// (share_together.hpp); 0: never.
+  std::uint32_t joins = 1;
   /// After so long without a turn, priority counts no more.
   share_ns starved_after = 1'000'000'000;
   /// A turn whose work is done, and more does not come, is taken back after
@@ -77,25 +80,30 @@ struct share_claim {
 struct share_seat {
   share_claim claim{};
   std::uint32_t taken = 0;
-  double weight = 0;        // of all seats' weights, which add up to 1 at most
-  double virtual_time = 0;  // device time over weight, ns
-  double credit = 0;        // ns left under its limit
-  share_ns credited_at = 0; // when that was right
-  std::uint64_t used = 0;   // ns of device time, ever
-  std::uint64_t turns = 0;  // ever
+  double weight = 0;         // of all seats' weights, which add up to 1 at most
+  double virtual_time = 0;   // device time over weight, ns
+  double credit = 0;         // ns left under its limit
+  share_ns credited_at = 0;  // when that was right
+  std::uint32_t spent = 0;   // that was used up, and is not back yet
+  std::uint32_t working = 0; // has work in the device
+  share_ns heard_at = 0;     // its work began, went on or ended, last
+  std::uint64_t used = 0;    // ns of device time, ever
+  std::uint64_t turns = 0;   // ever
 
   // Turns:
   std::uint32_t wants = 0; // has work that waits for one
   std::uint32_t more = 0;  // it was idle last although it had work at hand
   share_ns wants_since = 0;
 
+  // Together (share_together.hpp):
+  double foretold = 0; // ns that its latest work was to take alone,
+  double took = 0;     // and took
+
   // Threads:
   std::uint32_t running = 0;  // have something to do, and may do it;
   std::uint32_t waiting = 0;  // may not yet;
   std::uint32_t let_in = 0;   // run, and have not heard that they may
-  std::uint32_t spent = 0;    // its credit was used up, and is not back yet
   share_ns waits_since = 0;   // all of its threads
-  share_ns heard_at = 0;      // one that runs, last
   std::uint64_t favoured = 0; // goes first until it has used so much
 };
 
@@ -118,6 +126,16 @@ struct share_table {
   share_ns began = 0;          // the holder's turn
   share_ns until = 0;          // it ends
   share_ns idle_since = 0;     // it has no work in the device; 0: it has
+
+  // Together (share_together.hpp):
+  std::uint32_t together = 0;    // who has work brings it
+  std::uint32_t draining = 0;    // no more, but of that some is not done yet
+  std::uint32_t turns_first = 0; // so many turns, before it may begin
+  share_ns tried_at = 0;         // it began, last,
+  share_ns try_after = 0;        // and may again so long after that
+  share_ns refresh_at = 0;       // turns again, to see what work takes alone
+  share_ns since = 0;            // what is measured of it:
+  double progress = 0;           // ns that all that was done takes alone
 
   // Threads:
   std::uint32_t running = 0;
@@ -152,16 +170,20 @@ bool is_fresh(const share_table& table, std::int32_t seat);
 /// How long the holder's turn still lasts.
 share_ns left_of_turn(const share_table& table, share_ns now);
 
-/// The holder brings work to the device. What it left the device idle in its
-/// turn while others waited counts as used: else whoever keeps the device half
-/// idle would have it for twice as long.
+/// The seat brings work to the device. What the holder of a turn left it idle
+/// while others waited counts as used: else whoever keeps the device half idle
+/// would have it for twice as long. The same where there are no turns, for a
+/// pause that would not have ended one.
 void begin_work(share_table& table, std::int32_t seat, share_ns now);
 /// The device has nothing of the seat's to do any more. `more`: there is work
 /// at hand, and it is not for lack of it.
 void end_work(share_table& table, std::int32_t seat, share_ns now,
               bool more = false);
-/// So much device time was used for the seat, whoever has a turn.
-void charge(share_table& table, std::int32_t seat, share_ns used, share_ns now);
+/// Work of the seat's is done that was foretold to take so long alone, and took
+/// so long; what was not foretold is 0. What it took is charged or, where
+/// sessions' work is in the device together, what was foretold. Returns that.
+share_ns charge(share_table& table, std::int32_t seat, share_ns foretold,
+                share_ns took, share_ns now);
 
 /// Whether the holder may go on after its turn's end: nobody else can have one
 /// in its place, and it is within its limit. Then a new turn has begun.
@@ -172,6 +194,11 @@ void end_turn(share_table& table, std::int32_t seat);
 struct share_outcome {
   /// Whose turn has begun just now, or nobody's.
   std::int32_t granted = share_table::nobody;
+  /// Who waited and may bring work now, without a turn.
+  seat_set let_in{};
+  bool lets_in(std::int32_t seat) const {
+    return let_in.test(static_cast<std::size_t>(seat));
+  }
   /// When to call again at the latest, if nothing is heard until then.
   share_ns look_again = 0;
 };

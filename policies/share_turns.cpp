@@ -1,4 +1,5 @@
 #include "policies/share_account.hpp"
+#include "policies/share_together.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -14,6 +15,8 @@ namespace {
 constexpr share_ns longest_wait = 50'000'000;
 /// So often somebody looks whether the holder has fallen idle.
 constexpr share_ns idle_look = 10'000'000;
+/// So often who may not join looks again.
+constexpr share_ns join_look = 5'000'000;
 /// In turns: how far one who had no work may lag behind the others.
 constexpr double most_lag = 2;
 /// In quanta: a turn that lasted longer counts as one of this length there.
@@ -87,6 +90,18 @@ candidate find_next(share_table& table, share_ns now) {
   return out;
 }
 
+/// Whether work is in the device that was brought together. What does not end
+/// is not waited for.
+bool drains(share_table& table, share_ns now) {
+  auto is_left = [&](const share_seat& x) {
+    return x.working != 0 && now - x.heard_at < table.rules.stalled_after;
+  };
+  if (table.draining != 0 &&
+      std::none_of(table.seats.begin(), table.seats.end(), is_left))
+    table.draining = 0;
+  return table.draining != 0;
+}
+
 void set_turn(share_table& table, const share_seat& x, share_ns now) {
   auto length = table.rules.quantum;
   if (cap_of(table.rules.policy, x.claim) < 1)
@@ -104,6 +119,8 @@ void begin_turn(share_table& table, std::int32_t seat, share_ns now) {
   set_turn(table, x, now);
   table.idle_since = now; // until it brings work
   ++x.turns;
+  if (table.turns_first != 0)
+    --table.turns_first;
 }
 
 } // namespace
@@ -134,10 +151,25 @@ share_ns left_of_turn(const share_table& table, share_ns now) {
   return table.until - now;
 }
 
+namespace {
+
+void work_again(share_table& table, share_seat& x, share_ns now) {
+  auto pause = now - std::exchange(x.heard_at, now);
+  x.working = 1;
+  if (!together(table) || x.more != 0 || pause > table.rules.idle_after)
+    return;
+  x.virtual_time += static_cast<double>(pause) / x.weight;
+  table.progress += static_cast<double>(pause);
+}
+
+} // namespace
+
 void begin_work(share_table& table, std::int32_t seat, share_ns now) {
+  auto& x = at(table, seat);
+  if (x.working == 0)
+    work_again(table, x, now);
   if (table.holder != seat || table.idle_since == 0)
     return;
-  auto& x = at(table, seat);
   // Where there was work at hand its worker was late, not it.
   if (!is_fresh(table, seat) && x.more == 0 && table.waiting != 0)
     x.virtual_time += static_cast<double>(now - table.idle_since) / x.weight;
@@ -145,15 +177,23 @@ void begin_work(share_table& table, std::int32_t seat, share_ns now) {
 }
 
 void end_work(share_table& table, std::int32_t seat, share_ns now, bool more) {
-  at(table, seat).more = more ? 1 : 0;
+  auto& x = at(table, seat);
+  x.more = more ? 1 : 0;
+  x.working = 0;
+  x.heard_at = now;
   if (table.holder == seat)
     table.idle_since = now;
 }
 
-void charge(share_table& table, std::int32_t seat, share_ns used,
-            share_ns now) {
-  if (auto& x = at(table, seat); x.taken != 0)
-    use(table, x, static_cast<double>(used), now);
+share_ns charge(share_table& table, std::int32_t seat, share_ns foretold,
+                share_ns took, share_ns now) {
+  auto& x = at(table, seat);
+  if (x.taken == 0)
+    return 0;
+  auto used = table.together != 0 || table.draining != 0 ? foretold : took;
+  use(table, x, static_cast<double>(used), now);
+  note_done(table, seat, foretold, took, now);
+  return used;
 }
 
 bool renew(share_table& table, std::int32_t seat, share_ns now) {
@@ -190,19 +230,41 @@ share_ns take_back(share_table& table, share_ns now) {
   return until;
 }
 
+/// Lets in who waits and need not.
+share_outcome let_join(share_table& table, share_ns now) {
+  share_outcome out;
+  out.look_again = now + join_look;
+  for (auto i = std::int32_t{0}; i < std::int32_t{most_seats}; ++i)
+    if (at(table, i).wants != 0 && may_join(table, i, now)) {
+      want_nothing(table, i);
+      out.let_in.set(static_cast<std::size_t>(i));
+    }
+  return out;
+}
+
+share_outcome nobody_until(share_ns when, share_ns now) {
+  return {share_table::nobody, {}, std::max(when, now)};
+}
+
 } // namespace
 
 share_outcome arbitrate(share_table& table, share_ns now) {
+  if (together(table))
+    return let_join(table, now);
   auto next = find_next(table, now);
   auto look = std::min(next.next_credit, now + longest_wait);
   if (next.seat == share_table::nobody)
-    return {share_table::nobody, std::max(look, now)};
+    return nobody_until(look, now);
   if (table.holder != share_table::nobody)
     look = std::min(look, take_back(table, now));
   if (table.holder != share_table::nobody)
-    return {share_table::nobody, std::max(look, now)};
+    return nobody_until(look, now);
+  if (drains(table, now))
+    return nobody_until(now + idle_look, now);
+  if (try_together(table, now))
+    return let_join(table, now);
   begin_turn(table, next.seat, now);
-  return {next.seat, now + idle_look};
+  return {next.seat, {}, now + idle_look};
 }
 
 } // namespace vgpu::policy

@@ -76,6 +76,13 @@ struct fixture {
   simulated_gpu gpu;
   std::shared_ptr<share_board> board = *share_board::create();
 
+  /// Of turns alone; what sessions do together: share_together_test.cpp.
+  fixture() {
+    auto rules = board->rules();
+    rules.joins = 0;
+    board->set_rules(rules);
+  }
+
   session join(share_claim claim = {}) {
     session out;
     out.seat = board->sit(claim);

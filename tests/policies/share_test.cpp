@@ -142,7 +142,7 @@ private:
     auto& mine = history_[static_cast<std::size_t>(&x - programs.data())];
     mine.emplace_back(now, now + x.kernel);
     now += x.kernel;
-    charge(table, x.seat, x.kernel, now);
+    charge(table, x.seat, x.kernel, x.kernel, now);
     end_work(table, x.seat, now);
     x.ready_at = now + x.gap;
     return true;
@@ -154,6 +154,7 @@ private:
 share_rules rules(share_policy policy) {
   share_rules out;
   out.policy = policy;
+  out.joins = 0;
   return out;
 }
 
