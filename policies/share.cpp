@@ -72,10 +72,10 @@ namespace {
 
 void reweigh(share_table& table) {
   weighing all{table.rules.policy};
-  for (auto& x : table.seats)
+  for (auto& x : seated(table))
     if (x.taken != 0)
       all.add(x.claim);
-  for (auto& x : table.seats)
+  for (auto& x : seated(table))
     if (x.taken != 0)
       x.weight = all.weight_of(x.claim);
 }
@@ -96,6 +96,7 @@ std::int32_t sit(share_table& table, const share_claim& claim, share_ns now) {
       continue;
     x = {};
     x.taken = 1;
+    table.seated = std::max(table.seated, static_cast<std::uint32_t>(i) + 1);
     x.claim = claim;
     x.virtual_time = table.virtual_now;
     x.credit = most_kept(table);
@@ -114,6 +115,8 @@ void stand(share_table& table, std::int32_t seat) {
   table.running -= x.running;
   table.busy.reset(static_cast<std::size_t>(seat));
   x = {};
+  while (table.seated != 0 && table.seats[table.seated - 1].taken == 0)
+    --table.seated;
   reweigh(table);
   part_anew(table);
 }
@@ -128,13 +131,13 @@ void set_claim(share_table& table, std::int32_t seat, const share_claim& claim,
 }
 
 void set_rules(share_table& table, const share_rules& rules, share_ns now) {
-  for (auto& x : table.seats)
+  for (auto& x : seated(table))
     refill(table, x, now);
   table.rules = rules;
   reweigh(table);
   part_anew(table);
   // What was owed under other rules is forgotten.
-  for (auto& x : table.seats) {
+  for (auto& x : seated(table)) {
     x.virtual_time = table.virtual_now;
     x.credit = std::clamp(x.credit, 0.0, most_kept(table));
   }
@@ -145,7 +148,7 @@ bool contested(const share_table& table) {
     return false;
   auto taken = 0;
   auto capped = false;
-  for (auto& x : table.seats)
+  for (auto& x : seated(table))
     if (x.taken != 0) {
       ++taken;
       capped = capped || cap_of(table.rules.policy, x.claim) < 1;

@@ -117,6 +117,7 @@ struct share_table {
 
   share_rules rules;
   std::array<share_seat, most_seats> seats{};
+  std::uint32_t seated = 0; // all who sit there are before this one
   double virtual_now = 0;
 
   // Turns:

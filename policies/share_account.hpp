@@ -3,6 +3,8 @@
 
 #include "policies/share.hpp"
 
+#include <span>
+
 namespace vgpu::policy::share_account {
 
 /// The part of the device's time that it may not exceed.
@@ -34,6 +36,14 @@ inline double quantum_of(const share_table& table) {
 }
 inline share_seat& at(share_table& table, std::int32_t seat) {
   return table.seats[static_cast<std::size_t>(seat)];
+}
+
+/// As many as there may be taken ones.
+inline std::span<share_seat> seated(share_table& table) {
+  return std::span{table.seats}.first(table.seated);
+}
+inline std::span<const share_seat> seated(const share_table& table) {
+  return std::span{table.seats}.first(table.seated);
 }
 
 /// Brings the credit up to date.

@@ -14,8 +14,11 @@ namespace {
 constexpr share_ns measured_for = 8;
 /// With less than this done in a second, turns do as well.
 constexpr double least_gain = 1.05;
-/// Work that takes so much longer than alone is hindered.
+/// Work that takes so much longer than alone is hindered; looked at is what a
+/// session was given in so many quanta, or one that waits for it would be let
+/// in as soon as that has helped.
 constexpr double hindered_from = 1.1;
+constexpr double remembered_long = 5;
 /// How long it goes on before some turns tell again what work takes alone.
 constexpr share_ns refresh_every = 5'000'000'000;
 /// Of what is foretold and what comes of it, the less is so much of the other,
@@ -49,9 +52,8 @@ bool has_credit(share_table& table, share_seat& x, share_ns now) {
 }
 
 std::uint32_t taken_seats(const share_table& table) {
-  return static_cast<std::uint32_t>(
-      std::count_if(table.seats.begin(), table.seats.end(),
-                    [](const share_seat& x) { return x.taken != 0; }));
+  return static_cast<std::uint32_t>(std::ranges::count_if(
+      seated(table), [](const share_seat& x) { return x.taken != 0; }));
 }
 
 /// For a round, as each has a turn in which is seen what its work takes alone.
@@ -59,7 +61,7 @@ void turns_again(share_table& table) {
   table.draining |= table.together;
   table.together = 0;
   table.turns_first = taken_seats(table) + 1;
-  for (auto& x : table.seats)
+  for (auto& x : seated(table))
     x.foretold = x.took = 0;
 }
 
@@ -69,7 +71,7 @@ bool several_are_known(const share_table& table, share_ns now) {
   auto round = static_cast<share_ns>(taken_seats(table) + 1) *
                std::max(table.rules.quantum, share_ns{table.lately_us} * 1000);
   auto active = 0;
-  for (const auto& x : table.seats) {
+  for (const auto& x : seated(table)) {
     auto lately = x.wants != 0 || x.working != 0 || now - x.heard_at <= round;
     if (x.taken == 0 || !lately)
       continue;
@@ -117,7 +119,7 @@ bool may_join(share_table& table, std::int32_t seat, share_ns now) {
     return y.taken != 0 && x.virtual_time > y.virtual_time + lead_of(table) &&
            is_hindered(table, y, now);
   };
-  if (std::any_of(table.seats.begin(), table.seats.end(), waits_for))
+  if (std::ranges::any_of(seated(table), waits_for))
     return false;
   table.virtual_now = std::max(table.virtual_now, x.virtual_time);
   return true;
@@ -127,7 +129,8 @@ void note_done(share_table& table, std::int32_t seat, share_ns foretold,
                share_ns took, share_ns now) {
   auto& x = at(table, seat);
   auto longer = static_cast<double>(std::max(foretold, took));
-  auto fresh = std::min(longer / quantum_of(table), 1.0);
+  auto remembered = quantum_of(table) * (together(table) ? remembered_long : 1);
+  auto fresh = std::min(longer / remembered, 1.0);
   x.foretold += static_cast<double>(foretold) - fresh * x.foretold;
   x.took += static_cast<double>(took) - fresh * x.took;
   x.heard_at = now;
@@ -147,7 +150,7 @@ bool try_together(share_table& table, share_ns now) {
   table.tried_at = now;
   table.refresh_at = now + refresh_every;
   measure_from(table, now);
-  for (auto& x : table.seats)
+  for (auto& x : seated(table))
     x.foretold = x.took = 0;
   return true;
 }

@@ -73,7 +73,7 @@ struct candidate {
 candidate find_next(share_table& table, share_ns now) {
   candidate out;
   for (auto i = std::int32_t{0};
-       table.waiting != 0 && i < std::int32_t{most_seats}; ++i) {
+       table.waiting != 0 && i < static_cast<std::int32_t>(table.seated); ++i) {
     auto& x = at(table, i);
     if (x.wants == 0)
       continue;
@@ -96,8 +96,7 @@ bool drains(share_table& table, share_ns now) {
   auto is_left = [&](const share_seat& x) {
     return x.working != 0 && now - x.heard_at < table.rules.stalled_after;
   };
-  if (table.draining != 0 &&
-      std::none_of(table.seats.begin(), table.seats.end(), is_left))
+  if (table.draining != 0 && std::ranges::none_of(seated(table), is_left))
     table.draining = 0;
   return table.draining != 0;
 }
@@ -234,7 +233,8 @@ share_ns take_back(share_table& table, share_ns now) {
 share_outcome let_join(share_table& table, share_ns now) {
   share_outcome out;
   out.look_again = now + join_look;
-  for (auto i = std::int32_t{0}; i < std::int32_t{most_seats}; ++i)
+  for (auto i = std::int32_t{0}; i < static_cast<std::int32_t>(table.seated);
+       ++i)
     if (at(table, i).wants != 0 && may_join(table, i, now)) {
       want_nothing(table, i);
       out.let_in.set(static_cast<std::size_t>(i));

@@ -135,7 +135,8 @@ struct fixture {
       ++x.brought;
       waits = x.what.waits_after != 0 && x.brought % x.what.waits_after == 0;
     }
-    if (waits)
+    // Nothing more is at hand for a while.
+    if (waits || x.what.costs > step)
       x.gate->rest();
   }
 
@@ -263,10 +264,11 @@ BOOST_AUTO_TEST_CASE(nobody_has_less_than_turns_would_give_it) {
   run(1 * s);
   for (auto window = 0; window < 4; ++window) {
     auto got = parts(2 * s);
-    for (auto x : got)
-      BOOST_TEST(x >= 0.3);
-    BOOST_TEST(jain(got) >= 0.98);
-    BOOST_TEST(sum(got) >= 1.6);
+    // Copies take little of it, and so have all that they want.
+    BOOST_TEST(got.back() >= 0.95);
+    got.pop_back();
+    BOOST_TEST(sum(got) >= 1.1);
+    BOOST_TEST(jain(got) >= 0.99);
   }
 }
 

@@ -1,5 +1,6 @@
 // Turns on a simulated device, in virtual time.
 #include "policies/share_grants.hpp"
+#include "policies/share_together.hpp"
 #include "share_units.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -431,6 +432,39 @@ BOOST_AUTO_TEST_CASE(a_turn_that_is_not_used_is_taken_back) {
   begin_work(table, b, late);
   end_work(table, b, late + 10 * ms);
   BOOST_TEST(arbitrate(table, late + 20 * ms).granted == share_table::nobody);
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_begins_when_what_was_brought_together_is_done) {
+  share_table table;
+  auto a = sit(table, {}, 0);
+  auto b = sit(table, {}, 0);
+  table.together = 1;
+  begin_work(table, a, ms);
+  begin_work(table, b, ms);
+  part(table); // something new has come
+  BOOST_TEST(!together(table));
+  end_work(table, a, 2 * ms);
+  want(table, a, 2 * ms);
+  auto waits = arbitrate(table, 2 * ms);
+  BOOST_TEST(waits.granted == share_table::nobody);
+  // What b's work was foretold is charged, not how long it was in a's way.
+  BOOST_TEST(charge(table, b, ms, 5 * ms, 6 * ms) == ms);
+  end_work(table, b, 6 * ms);
+  BOOST_TEST(arbitrate(table, 6 * ms).granted == a);
+  BOOST_TEST(charge(table, a, ms, 5 * ms, 11 * ms) == 5 * ms);
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_does_not_wait_for_work_that_never_ends) {
+  share_table table;
+  auto a = sit(table, {}, 0);
+  auto b = sit(table, {}, 0);
+  table.together = 1;
+  begin_work(table, b, ms);
+  part(table);
+  want(table, a, 2 * ms);
+  BOOST_TEST(arbitrate(table, 2 * ms).granted == share_table::nobody);
+  auto stalled = ms + table.rules.stalled_after;
+  BOOST_TEST(arbitrate(table, stalled).granted == a);
 }
 
 BOOST_AUTO_TEST_CASE(a_kernel_that_never_ends_stops_nobody_for_ever) {
