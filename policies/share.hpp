@@ -173,8 +173,7 @@ share_ns left_of_turn(const share_table& table, share_ns now);
 
 /// The seat brings work to the device. What the holder of a turn left it idle
 /// while others waited counts as used: else whoever keeps the device half idle
-/// would have it for twice as long. The same where there are no turns, for a
-/// pause that would not have ended one.
+/// would have it for twice as long.
 void begin_work(share_table& table, std::int32_t seat, share_ns now);
 /// The device has nothing of the seat's to do any more. `more`: there is work
 /// at hand, and it is not for lack of it.

@@ -28,10 +28,12 @@ constexpr double least_known = 0.8;
 constexpr share_ns first_patience = 1'000'000'000;
 constexpr share_ns last_patience = 32'000'000'000;
 
-/// By so much virtual time one may be ahead of another.
+/// By so much virtual time one may be ahead of another,
 double lead_of(const share_table& table) {
   return quantum_of(table);
 }
+/// and so often that is what is kept for who did not use its part.
+constexpr double most_saved = 2;
 
 /// Whether others are in the way of its work. Work that does not end tells
 /// nothing.
@@ -113,8 +115,9 @@ bool may_join(share_table& table, std::int32_t seat, share_ns now) {
   auto& x = at(table, seat);
   if (!has_credit(table, x, now))
     return false;
-  // Who had no work, or all that it could use, has saved nothing up.
-  x.virtual_time = std::max(x.virtual_time, table.virtual_now - lead_of(table));
+  // Who had no work, or all that it could use, has saved little up.
+  x.virtual_time =
+      std::max(x.virtual_time, table.virtual_now - most_saved * lead_of(table));
   auto waits_for = [&](const share_seat& y) {
     return y.taken != 0 && x.virtual_time > y.virtual_time + lead_of(table) &&
            is_hindered(table, y, now);

@@ -155,10 +155,9 @@ namespace {
 void work_again(share_table& table, share_seat& x, share_ns now) {
   auto pause = now - std::exchange(x.heard_at, now);
   x.working = 1;
-  if (!together(table) || x.more != 0 || pause > table.rules.idle_after)
-    return;
-  x.virtual_time += static_cast<double>(pause) / x.weight;
-  table.progress += static_cast<double>(pause);
+  // In a turn nobody else could have used it.
+  if (together(table) && x.more == 0 && pause <= table.rules.idle_after)
+    table.progress += static_cast<double>(pause);
 }
 
 } // namespace
