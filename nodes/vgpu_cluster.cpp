@@ -80,12 +80,36 @@ void add_up(CLI::App& app, job& todo) {
   sub->callback([x, &todo] { todo = [x] { return up(*x); }; });
 }
 
+/// How many programs the cluster serves; none that can be told where its
+/// manager does not answer.
+std::size_t served_programs(const std::string& endpoint) {
+  constexpr std::chrono::milliseconds patience{1'000};
+  auto manager = command_client::connect(endpoint, patience);
+  if (!manager)
+    return 0;
+  auto got = (*manager)->ask(control::status_request{}, patience);
+  auto* text = got ? std::get_if<control::status_text>(&*got) : nullptr;
+  auto status = text != nullptr
+                    ? json::parse(text->json, nullptr, /*exceptions=*/false)
+                    : json{};
+  std::size_t out = 0;
+  for (const auto& x : status.value("vgpus", json::array()))
+    out += x.value("sessions", json::array()).size();
+  return out;
+}
+
 int down(const std::string& run_dir) {
   auto record = read_record(run_dir);
   if (!record)
     return complain("down", record.why());
+  auto programs = served_programs(record->endpoint);
   end_processes(*record);
   clean_run_dir(*record);
+  if (programs != 0)
+    std::cout << programs
+              << (programs == 1 ? " program waits" : " programs wait")
+              << " for a cluster at " << record->endpoint
+              << "; end what is not to go on there\n";
   return succeeded;
 }
 

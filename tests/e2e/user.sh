@@ -188,6 +188,14 @@ case_printf() {
   done
 }
 
+restarts=0
+on_line() { # NUMBER LINE
+  (($1 == 4)) || return 0
+  cluster_down
+  cluster_up --nodes 1
+  restarts=$((restarts + 1))
+}
+
 case_up_down() {
   cluster_up --nodes 2
   expect 1 "$vgpu" up --run-dir "$run_dir"
@@ -198,11 +206,21 @@ case_up_down() {
   # Down while a program runs.
   start_waiting "$vgpu" run --
   cluster_down
+  grep -q "^1 program waits for a cluster at ipc:" "$work/out/down" ||
+    fail "nobody is told of a program that waits: $(<"$work/out/down")"
   kill -TERM "$group"
   wait "$waiting" || true
   check_leaks
   expect 1 "$vgpu" down --run-dir "$run_dir"
   told "no cluster was started"
+  # A program goes on with the next cluster in that place.
+  undisturbed_heat undisturbed 600 96 50 20
+  cluster_up --nodes 1
+  follow_program disturbed 60 "$vgpu" run -- "$heat" 600 96 50 20
+  ((program_status == 0)) || fail "heat ended with $program_status"
+  same undisturbed disturbed || fail "heat prints other lines"
+  ((restarts == 1)) || fail "the cluster was not restarted"
+  cluster_down
   # What a crash left behind is no obstacle.
   local pid
   cluster_up --nodes 1
