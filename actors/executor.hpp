@@ -218,6 +218,8 @@ public:
   /// As capture(), of what is left.
   result<std::uint64_t> finish_copy();
   void abandon_copy() noexcept { copying_.reset(); }
+  /// Of no file the contents are known any more.
+  void forget_copies() noexcept { kept_.clear(); }
   bool copies() const noexcept { return copying_ != nullptr; }
 
 private:

@@ -300,15 +300,16 @@ executor::capture(int file, bool compress,
                   std::vector<device::shared_descriptor>* lent) {
   if (auto ok = describable_now(); !ok)
     return ok.why();
-  // An order that was given up may have written it until now.
-  if (auto ok = begin_state(file, 0); !ok)
+  // An order that was given up may have written it until now. It keeps its
+  // memory: fresh pages would take longer than what is written to them.
+  if (auto ok = begin_state(file); !ok)
     return ok.why();
   capturing it{.self = *this, .to{file, compress}, .lent = lent};
   return it.run();
 }
 
 status executor::capture_for_rehearsal(int file) {
-  if (auto ok = begin_state(file, 0); !ok)
+  if (auto ok = begin_state(file); !ok)
     return ok.why();
   capturing it{.self = *this, .to{file, false}};
   auto bytes = it.run_for_rehearsal();

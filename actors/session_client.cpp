@@ -69,7 +69,7 @@ void session_client::act() {
 
 std::chrono::milliseconds session_client::patience() const {
   if (movement_)
-    return 5ms;
+    return movement_->arriving && movement_->arriving->works() ? 0ms : 5ms;
   if (!forwarding_)
     return until_snapshot();
   auto rest = next_keepalive_ - clock::now();

@@ -6,6 +6,7 @@
 #include "actors/link_socket.hpp"
 #include "actors/polling_actor.hpp"
 #include "actors/protocol.hpp"
+#include "actors/snapshot_inflow.hpp"
 #include "actors/state_transfer.hpp"
 #include "actors/unix_socket.hpp"
 #include "schema/call_log.hpp"
@@ -145,6 +146,7 @@ private:
   void on(const data::state_wanted& x);
   void on(const data::differs& x);
   void look_at_movement();
+  bool is_state_here();
   bool waits_before(std::uint64_t position) const;
   void hold_state();
   void offer_lending();
@@ -229,10 +231,12 @@ private:
     clock::time_point stands;  // since when calls are not executed
     bool copied_ahead = false; // and its worker will keep its file up
     std::optional<data::checkpointed> stopped;
-    std::optional<state_inflow> inflow; // from a worker elsewhere
-    unique_fd file;                     // from one on this host,
-    unique_fd lent;                     // with the memory that it lends
-    bool snapshot = false;              // the worker goes on where it is
+    // From a worker elsewhere:
+    std::optional<state_inflow> inflow;
+    std::optional<snapshot_inflow> arriving;
+    unique_fd file;        // from one on this host,
+    unique_fd lent;        // with the memory that it lends
+    bool snapshot = false; // the worker goes on where it is
     // Of a snapshot: where it goes, in memory or on the disk.
     std::array<std::size_t, 2> places{};
   };
@@ -265,6 +269,7 @@ private:
   std::optional<control::pause_session> postponed_; // until a snapshot is there
   struct {
     std::uint64_t count = 0;
+    std::uint64_t travelled = 0; // bytes, from a worker elsewhere
     std::chrono::nanoseconds longest{0};
   } snapshots_; // since the last event that told of them
   clock::time_point snapshots_told_{};

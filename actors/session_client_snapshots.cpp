@@ -170,17 +170,17 @@ void session_client::begin_snapshot() {
       descriptors);
 }
 
-/// Of a worker elsewhere, part by part, while it works on.
+/// Of a worker elsewhere, part by part, while it works on. The newest has most
+/// of it already, and so has the one before, whose place it takes.
 status session_client::receive_snapshot(data::checkpointed& x) {
   x.on_disk = x.bytes > options_.state_memory && places_.on_disk();
   auto place = places_.at(movement_->places[x.on_disk ? 1 : 0]);
-  if (::ftruncate(place, 0) != 0)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 "its program's room for snapshots is gone"};
-  auto inflow = state_inflow::begin(x.bytes, duplicate(place));
+  auto newest = places_.at(area_->header().newest.load() - 1);
+  auto inflow =
+      snapshot_inflow::begin(x.bytes, duplicate(place), duplicate(newest));
   if (!inflow)
     return inflow.why();
-  movement_->inflow = std::move(*inflow);
+  movement_->arriving = std::move(*inflow);
   return {};
 }
 
@@ -199,7 +199,7 @@ void session_client::keep_snapshot() {
   // will be written there soon, and what did not change need not be.
   header.newest.store(static_cast<std::uint32_t>(place + 1));
   area_->publish_covered(what.position);
-  auto kept = worker_ && movement_->copied_ahead &&
+  auto kept = movement_->copied_ahead &&
               specification_.protection == control::protection::snapshot;
   for (std::size_t i = 0; i < state_places::count; ++i)
     if (i != place && places_.at(i) >= 0 &&
@@ -216,6 +216,14 @@ void session_client::keep_snapshot() {
   look_at_filling();
   snapshot_trouble_.clear();
   retry_after_ = soonest_retry;
+  if (auto& came = movement_->arriving) {
+    auto& bytes = came->bytes();
+    snapshots_.travelled += bytes.travelled;
+    spdlog::debug("session {}: a snapshot of {} bytes: {} travelled, {} were "
+                  "copied, {} stayed; {} ms",
+                  lease_->session.value, what.bytes, bytes.travelled,
+                  bytes.copied, bytes.stayed, (now - movement_->began) / 1ms);
+  }
   report_snapshot(what.bytes, pause);
   if (!worker_)
     tell_worker(data::go_on{});
@@ -236,8 +244,11 @@ void session_client::report_snapshot(std::uint64_t bytes,
       "session-snapshot",
       program_.name + ": " + std::to_string(snapshots_.count) +
           (snapshots_.count == 1 ? " snapshot was" : " snapshots were") +
-          " taken, the last of " + std::to_string(bytes) +
-          " bytes; the time is that of the longest pause");
+          " taken, the last of " + std::to_string(bytes) + " bytes" +
+          (worker_ ? ""
+                   : ", of which " + std::to_string(snapshots_.travelled) +
+                         " travelled in all") +
+          "; the time is that of the longest pause");
   event.bytes = bytes;
   event.calls = snapshots_.count;
   event.milliseconds =

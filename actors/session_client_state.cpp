@@ -124,9 +124,11 @@ void session_client::on(const data::checkpointed& x,
 }
 
 void session_client::on(const data::state_part& x, const parcel_ptr& in) {
-  if (!movement_ || !movement_->inflow)
+  if (!movement_ || (!movement_->inflow && !movement_->arriving))
     return;
-  if (auto ok = movement_->inflow->take(x.from, in->bulk()); !ok)
+  auto ok = movement_->inflow ? movement_->inflow->take(x.from, in->bulk())
+                              : movement_->arriving->take(x.from, in->bulk());
+  if (!ok)
     // As of a worker on this host that finds no room: the program must not wait
     // for ever for a snapshot.
     movement_->snapshot ? give_up_snapshot(ok.why().what, true)
@@ -142,6 +144,24 @@ bool session_client::waits_before(std::uint64_t position) const {
       return true;
   }
   return false;
+}
+
+/// What of it has to travel is asked for.
+bool session_client::is_state_here() {
+  auto ask = [&](auto& inflow) {
+    while (auto range = inflow.want())
+      tell_worker(*range);
+    return inflow.complete();
+  };
+  if (movement_->inflow)
+    return ask(*movement_->inflow);
+  if (!movement_->arriving)
+    return true;
+  if (auto ok = movement_->arriving->work(); !ok) {
+    give_up_snapshot(ok.why().what, true);
+    return false;
+  }
+  return ask(*movement_->arriving);
 }
 
 void session_client::look_at_movement() {
@@ -166,11 +186,8 @@ void session_client::look_at_movement() {
   }
   if (!movement_->stopped)
     return;
-  if (auto& inflow = movement_->inflow; inflow && !inflow->complete()) {
-    while (auto range = inflow->want())
-      tell_worker(*range);
+  if (!is_state_here())
     return;
-  }
   if (waits_before(movement_->stopped->position) ||
       (forwarding_ && forwarding_->answers_seen < movement_->stopped->answers))
     return;

@@ -328,6 +328,9 @@ void session_server::attach_guest(packet& hello, unique_fd socket) {
     if (auto ok = restore_from(hello, x->adopt); !ok)
       return refuse(ok.why().what);
   go_on();
+  // A client that had them sent may have written to those files.
+  if (forwarded_)
+    exec_->forget_copies();
   begin_replay(*x);
   mapped_->reader.rewind(position_);
   client_.clear();

@@ -215,7 +215,10 @@ private:
   clock::time_point rehearsal_began_{};
   std::shared_ptr<std::atomic<bool>> settled_;
   unique_fd state_; // to be asked for, until the client says go on
-  unique_fd lent_;  // a parcel of the memory that goes along
+  /// Of a client elsewhere: where its snapshots are written, one after the
+  /// other.
+  unique_fd kept_;
+  unique_fd lent_; // a parcel of the memory that goes along
   std::optional<state_inflow> inflow_;
   data::attach replay_wanted_; // of the client that the state comes from
   bool restored_ = false;

@@ -6,6 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace vgpu {
@@ -31,6 +32,11 @@ void session_server::stop(const data::checkpoint& x,
   wanted_ = x;
   places_ = std::move(files);
   state_ = unique_fd{};
+  // What is handed over for good needs the room.
+  if (!x.go_on) {
+    exec_->forget_copies();
+    kept_ = unique_fd{};
+  }
   begin_state();
 }
 
@@ -128,12 +134,12 @@ void session_server::tell_phase(data::checkpointing::phase now) {
   tell_client(data::checkpointing{wanted_.order, now});
 }
 
-/// A snapshot's file is written again by the one after the next.
+/// A snapshot's file is written again: by the one after the next, or by the
+/// next, where the client has a copy.
 status session_server::begin_copying() {
-  auto again = wanted_.go_on && !places_.empty();
   if (auto ok = choose_file(); !ok)
     return ok;
-  return exec_->begin_copy(state_.get(), again, [this] { ring(); });
+  return exec_->begin_copy(state_.get(), wanted_.go_on, [this] { ring(); });
 }
 
 void session_server::copy_on() {
@@ -181,10 +187,18 @@ status session_server::choose_file() {
     state_ = std::move(places_[on_disk_ ? 1 : 0]);
     return {};
   }
-  auto file = make_state_memory();
-  if (!file)
-    return file.why();
-  state_ = std::move(*file);
+  auto& file = wanted_.go_on ? kept_ : state_;
+  if (!file) {
+    auto fresh = make_state_memory();
+    if (!fresh)
+      return fresh.why();
+    file = std::move(*fresh);
+  }
+  if (wanted_.go_on)
+    state_ = unique_fd{::fcntl(kept_.get(), F_DUPFD_CLOEXEC, 0)};
+  if (!state_)
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 "no descriptor is left for a state"};
   return {};
 }
 
