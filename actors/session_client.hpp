@@ -174,6 +174,8 @@ private:
   std::chrono::milliseconds phase_within() const;
   status receive_snapshot(data::checkpointed& x);
   void keep_snapshot();
+  void give_back_places(std::size_t newest, bool on_disk);
+  void note_travel(std::uint64_t bytes);
   void report_snapshot(std::uint64_t bytes, std::chrono::nanoseconds pause);
   /// `lasting`: no state can be described or kept, as far as one can tell.
   void give_up_snapshot(const std::string& why, bool lasting);

@@ -195,16 +195,10 @@ void session_client::keep_snapshot() {
   if (state->index().position != what.position ||
       what.position > header.tail.load())
     return give_up_snapshot("its state is of another call", false);
-  // From here on it is the one; what it replaces is given back, unless the next
-  // will be written there soon, and what did not change need not be.
+  // From here on it is the one.
   header.newest.store(static_cast<std::uint32_t>(place + 1));
   area_->publish_covered(what.position);
-  auto kept = movement_->copied_ahead &&
-              specification_.protection == control::protection::snapshot;
-  for (std::size_t i = 0; i < state_places::count; ++i)
-    if (i != place && places_.at(i) >= 0 &&
-        !(kept && i == state_places::other(place, what.on_disk)))
-      (void)::ftruncate(places_.at(i), 0);
+  give_back_places(place, what.on_disk);
   std::chrono::nanoseconds pause{what.pause_ns};
   auto now = clock::now();
   auto at_rest = std::clamp<std::chrono::nanoseconds>(pause, 0s, 60s);
@@ -216,24 +210,40 @@ void session_client::keep_snapshot() {
   look_at_filling();
   snapshot_trouble_.clear();
   retry_after_ = soonest_retry;
-  if (auto& came = movement_->arriving) {
-    auto& bytes = came->bytes();
-    snapshots_.travelled += bytes.travelled;
-    spdlog::debug("session {}: a snapshot of {} bytes: {} travelled, {} were "
-                  "copied, {} stayed; {} ms",
-                  lease_->session.value, what.bytes, bytes.travelled,
-                  bytes.copied, bytes.stayed, (now - movement_->began) / 1ms);
-  }
   report_snapshot(what.bytes, pause);
   if (!worker_)
     tell_worker(data::go_on{});
   end_snapshot();
 }
 
+/// What the newest replaces, unless the next will be written there soon, and
+/// what did not change need not be. One that travels is always: to copy most of
+/// it once more takes the client longer than all the rest.
+void session_client::give_back_places(std::size_t newest, bool on_disk) {
+  auto kept =
+      movement_->copied_ahead &&
+      (!worker_ || specification_.protection == control::protection::snapshot);
+  for (std::size_t i = 0; i < state_places::count; ++i)
+    if (i != newest && places_.at(i) >= 0 &&
+        !(kept && i == state_places::other(newest, on_disk)))
+      (void)::ftruncate(places_.at(i), 0);
+}
+
+void session_client::note_travel(std::uint64_t bytes) {
+  auto& came = movement_->arriving->bytes();
+  snapshots_.travelled += came.travelled;
+  spdlog::debug("session {}: a snapshot of {} bytes: {} travelled, {} were "
+                "copied, {} stayed; {} ms",
+                lease_->session.value, bytes, came.travelled, came.copied,
+                came.stayed, (clock::now() - movement_->began) / 1ms);
+}
+
 /// The first, and from time to time what came since.
 void session_client::report_snapshot(std::uint64_t bytes,
                                      std::chrono::nanoseconds pause) {
   ++snapshots_.count;
+  if (movement_->arriving)
+    note_travel(bytes);
   snapshots_.longest = std::max(snapshots_.longest, pause);
   auto now = clock::now();
   if (snapshots_told_ != clock::time_point{} &&

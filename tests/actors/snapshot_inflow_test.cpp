@@ -399,6 +399,9 @@ public:
     BOOST_REQUIRE(order.has_value());
     BOOST_TEST(order->go_on);
     BOOST_TEST(!order->compress);
+    if (copies_ahead)
+      say(epoch, data::checkpointing{order->order,
+                                     data::checkpointing::phase::copying});
     file.finish(tail);
     sent_ = 0;
     say(epoch, data::checkpointed{.position = tail,
@@ -410,6 +413,7 @@ public:
 
   kept_file file{6};
   std::uint64_t tail = 0; // how far it is in the log
+  bool copies_ahead = false;
 
 private:
   static link_options there() {
@@ -482,6 +486,25 @@ BOOST_AUTO_TEST_CASE(a_second_snapshot_brings_what_changed) {
     BOOST_TEST(covered());
     BOOST_TEST(newest().memory[round].hash == worker.file.pieces[round].hash);
   }
+}
+
+/// A device whose memory is copied ahead has it kept up here as well.
+BOOST_AUTO_TEST_CASE(the_one_before_is_kept_where_the_next_will_use_it) {
+  auto former_is_kept = [&](bool ahead) {
+    call();
+    worker.copies_ahead = ahead;
+    worker.give_snapshot(1);
+    auto counts = covered();
+    BOOST_TEST(counts);
+    auto former = places.at(2 - area.header().newest.load());
+    // `covered` comes before it is given back.
+    return await("the former is as it should be",
+                 [&] { return (::lseek(former, 0, SEEK_END) != 0) == ahead; });
+  };
+  BOOST_TEST(former_is_kept(false));
+  BOOST_TEST(former_is_kept(true));
+  BOOST_TEST(former_is_kept(true));
+  BOOST_TEST(former_is_kept(false));
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_half_way_leaves_the_one_before) {
