@@ -219,13 +219,19 @@ void write(wire::Paused::Builder to, const paused& x) {
   to.setFailure(to_kj(x.failure));
   to.setBytes(x.bytes);
   to.setMilliseconds(x.milliseconds);
+  to.setAside(x.aside);
 }
 paused read(wire::Paused::Reader x) {
-  return {{x.getSession()},
-          {x.getEpoch()},
-          text(x.getFailure()),
-          x.getBytes(),
-          x.getMilliseconds()};
+  return {{x.getSession()}, {x.getEpoch()},      text(x.getFailure()),
+          x.getBytes(),     x.getMilliseconds(), x.getAside()};
+}
+
+void write(wire::BringBack::Builder to, const bring_back& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+}
+bring_back read(wire::BringBack::Reader x) {
+  return {{x.getSession()}, {x.getEpoch()}};
 }
 
 void write(wire::Restored::Builder to, const restored& x) {
@@ -457,6 +463,7 @@ struct body_writer {
     write(to.initWorkerPrepared(), x);
   }
   void operator()(const redirect& x) { write(to.initRedirect(), x); }
+  void operator()(const bring_back& x) { write(to.initBringBack(), x); }
 };
 
 body read_body(wire::Envelope::Reader x) {
@@ -541,6 +548,8 @@ body read_body(wire::Envelope::Reader x) {
     return read(x.getWorkerPrepared());
   case wire::Envelope::REDIRECT:
     return read(x.getRedirect());
+  case wire::Envelope::BRING_BACK:
+    return read(x.getBringBack());
   }
   throw bad_value{"a kind of message (" +
                   std::to_string(static_cast<unsigned>(x.which())) +
@@ -560,7 +569,8 @@ const char* name_of(const body& what) noexcept {
       "done",         "setVgpu",       "setPolicy",      "resizeSession",
       "suspendVgpu",  "resumeVgpu",    "migrateVgpu",    "drainNode",
       "pauseSession", "paused",        "wakeSession",    "restored",
-      "usageRequest", "prepareWorker", "workerPrepared", "redirect"};
+      "usageRequest", "prepareWorker", "workerPrepared", "redirect",
+      "bringBack"};
   static_assert(std::size(names) == std::variant_size_v<body>);
   return names[what.index()];
 }

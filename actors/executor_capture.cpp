@@ -41,13 +41,19 @@ fault refuse(const std::string& what) {
 
 } // namespace
 
-status executor::describable() const {
+status executor::may_go_aside() const {
   if (auto error = health_->error.load(); error != 0)
     return refuse("its work ended in CUDA error " + std::to_string(error));
   if (lost() != CUDA_SUCCESS)
     return refuse("its device is lost");
   if (living_.shares())
     return refuse("it shares GPU memory or events with another process");
+  return {};
+}
+
+status executor::describable() const {
+  if (auto ok = may_go_aside(); !ok)
+    return ok;
   for (auto& state : states_)
     for (auto& [id, memory] : state.memories())
       if (!memory.named)

@@ -323,6 +323,8 @@ void manager_core::place(session_record& x) {
   auto found = choose_for(x);
   if (auto* none = std::get_if<policy::no_place>(&found))
     return wait_for_place(x, none->why);
+  if (x.aside)
+    return bring_back(x);
   start(x, std::get<policy::place>(std::move(found)));
 }
 
@@ -496,7 +498,7 @@ void manager_core::end_session(session_id id, const std::string& why) {
   groups_.erase({x.spec.group, x.id});
   directory_.withdraw(vgpu_name(x), x.epoch);
   finish_movement(x, "its program ended");
-  if (x.placed())
+  if (x.placed() || x.aside)
     send_to_node(x.where.node, control::stop_worker{id, x.epoch, why});
   usage_.close(id);
   save_usage(id);

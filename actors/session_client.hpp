@@ -36,6 +36,7 @@ using refusal_ptr = std::shared_ptr<const control::refusal>;
 using news_ptr = std::shared_ptr<const control::event>;
 using pause_order_ptr = std::shared_ptr<const control::pause_session>;
 /// Something to tell the manager: control::suspect, control::event.
+using bring_back_ptr = std::shared_ptr<const control::bring_back>;
 using control_body_ptr = std::shared_ptr<const control::body>;
 
 } // namespace vgpu
@@ -45,6 +46,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::lease_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::refusal_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::news_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::pause_order_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::bring_back_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::control_body_ptr)
 
 namespace vgpu {
@@ -76,7 +78,8 @@ struct session_client_options {
 /// To its owner it sends guest_opened_ptr once, control_body_ptr for what the
 /// manager should hear, and ends (the owner monitors it) when the program is
 /// gone. From its owner it takes lease_ptr, each with a higher epoch than the
-/// one before, refusal_ptr, news_ptr, pause_order_ptr, and exit messages.
+/// one before, refusal_ptr, news_ptr, pause_order_ptr, bring_back_ptr, and exit
+/// messages.
 ///
 /// It serves the program from one epoch at a time: before it hands the log to a
 /// new worker it makes sure that the old one is dead or has stopped.
@@ -154,8 +157,15 @@ private:
   status spill(unique_fd& file, std::uint64_t bytes) const;
   void cancel_movement(const std::string& why);
   void tell_worker(data::body what);
-  bool sleeps_until_called() const { return let_go_ && held_ && !woken_; }
+  bool sleeps_until_called() const {
+    return ((let_go_ && held_) || aside_) && !woken_;
+  }
   void restored();
+
+  // a worker that is put aside (session_client_aside.cpp)
+  void leave_aside();
+  void bring_back(const control::bring_back& order);
+  void on(const data::back& x);
 
   // snapshots (session_client_snapshots.cpp)
   bool is_protected() const;
@@ -256,6 +266,14 @@ private:
   };
   std::optional<movement> movement_;
   std::optional<held_state> held_;
+  /// The worker is aside, as it was; it still is the session's.
+  struct aside_worker {
+    std::uint64_t bytes = 0;    // that its GPUs were rid of
+    std::uint64_t position = 0; // the next call
+    bool ordered = false;       // back,
+    clock::time_point began{};  // then
+  };
+  std::optional<aside_worker> aside_;
   bool let_go_ = false; // the worker that the state is of serves no more:
   epoch gave_way_;      // that of this epoch
   bool woken_ = false;  // the manager knows that the program calls

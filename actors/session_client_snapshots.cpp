@@ -50,9 +50,10 @@ bool session_client::is_protected() const {
 }
 
 bool session_client::may_snapshot() const {
-  return area_ && lease_ && !lost_ && !movement_ && !held_ && !suspected_ &&
-         places_.in_memory() && !snapshot_useless_ && replay_told_ &&
-         (worker_ || (forwarding_ && forwarding_->attached)) && is_protected();
+  return area_ && lease_ && !lost_ && !movement_ && !held_ && !aside_ &&
+         !suspected_ && places_.in_memory() && !snapshot_useless_ &&
+         replay_told_ && (worker_ || (forwarding_ && forwarding_->attached)) &&
+         is_protected();
 }
 
 bool session_client::wants_snapshots() const {

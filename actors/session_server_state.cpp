@@ -113,6 +113,9 @@ void session_server::begin_state() {
 }
 
 void session_server::go_on() {
+  if (away())
+    return come_back();
+  goes_aside_ = false;
   gait_ = gait::running;
   rehearsal_.reset();
   exec_->abandon_copy();
@@ -155,13 +158,15 @@ void session_server::copy_on() {
 }
 
 void session_server::stop_calls() {
-  if (begins_rehearsal())
+  if (!goes_aside_ && begins_rehearsal())
     return;
   gait_ = gait::stopping;
   tell_phase(data::checkpointing::phase::stopping);
 }
 
 void session_server::look_settled() {
+  if (helper_)
+    look_aside();
   if (gait_ == gait::rehearsing)
     look_rehearsed();
   if (gait_ == gait::copying)
@@ -241,6 +246,8 @@ result<std::uint64_t> session_server::write_state() {
 }
 
 void session_server::refuse_state(const std::string& why) {
+  if (begins_aside(why))
+    return;
   spdlog::warn("session {}: no state is taken: {}", options_.session.value,
                why);
   go_on();
@@ -248,6 +255,8 @@ void session_server::refuse_state(const std::string& why) {
 }
 
 void session_server::take_state() {
+  if (goes_aside_)
+    return leave();
   auto began = clock::now();
   tell_phase(data::checkpointing::phase::resting);
   if (auto ok = choose_file(); !ok)

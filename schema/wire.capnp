@@ -93,6 +93,9 @@ struct Envelope {
 
     # manager -> whoever said hello, in place of welcome, or later
     redirect @42 :Redirect;
+
+    # manager -> client
+    bringBack @43 :BringBack;
   }
 }
 
@@ -380,6 +383,14 @@ struct Paused {
   bytes @3 :UInt64;
   # Of the state.
   milliseconds @4 :Float64;
+  aside @5 :Bool;
+  # There is no state: its worker waits where it was, with so many bytes of its
+  # GPUs' memory on its host.
+}
+struct BringBack {
+  # There is room again for a session whose worker is aside.
+  session @0 :UInt64;
+  epoch @1 :UInt64;
 }
 struct Restored {
   # A session whose state was taken runs again.
