@@ -39,7 +39,8 @@ control::body question(const client_session& x) {
                           x.lease->node,
                           x.lease->quota,
                           x.paused && x.pausing.suspend,
-                          x.paused && x.pausing.hold};
+                          x.paused && x.pausing.hold,
+                          x.paused && x.aside};
   if (x.resumed)
     return *x.resumed;
   return control::acquire{x.specification, x.program};
@@ -234,8 +235,10 @@ void tell(self_ptr self, const control::body& what) {
     if (auto* x = of(wake->session))
       x->wakes = true;
   } else if (auto* paused = std::get_if<control::paused>(&what)) {
-    if (auto* x = of(paused->session))
+    if (auto* x = of(paused->session)) {
       x->paused = paused->failure.empty() && x->pausing.epoch == paused->epoch;
+      x->aside = paused->aside;
+    }
   }
   if (self->state.up)
     send(self, what);

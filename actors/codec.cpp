@@ -141,6 +141,7 @@ void write(wire::Adopt::Builder to, const adopt& x) {
   to.setQuota(x.quota);
   to.setSuspended(x.suspended);
   to.setHeld(x.held);
+  to.setAside(x.aside);
 }
 adopt read(wire::Adopt::Reader x) {
   return {{x.getSession()},
@@ -152,7 +153,8 @@ adopt read(wire::Adopt::Reader x) {
           text(x.getNode()),
           x.getQuota(),
           x.getSuspended(),
-          x.getHeld()};
+          x.getHeld(),
+          x.getAside()};
 }
 
 void write(wire::Suspect::Builder to, const suspect& x) {

@@ -18,6 +18,15 @@ void manager_core::bring_back(session_record& x) {
   answer(x.client_peer, 0, control::bring_back{x.id, x.epoch});
 }
 
+/// Its node has it: what only that one knows, where this manager is new.
+void manager_core::take_aside(session_record& x,
+                              const control::running_session& worker) {
+  x.where.pgpus = worker.pgpus;
+  x.worker = worker.worker;
+  x.pid = worker.pid;
+  save(x);
+}
+
 /// Whether its worker was aside, and is lost. What it had is in its journal, if
 /// at all.
 bool manager_core::lost_aside(session_record& x, const std::string& why) {

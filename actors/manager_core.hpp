@@ -223,6 +223,7 @@ private:
 
   // -- manager_aside.cpp ------------------------------------------------------
   void bring_back(session_record& x);
+  void take_aside(session_record& x, const control::running_session& worker);
   bool lost_aside(session_record& x, const std::string& why);
 
   // -- manager_sessions.cpp ---------------------------------------------------

@@ -408,9 +408,10 @@ void manager_core::handle(const std::string& peer,
 std::variant<policy::place, policy::no_place>
 manager_core::choose_for(session_record& x) {
   auto demand = demand_of(x);
+  // Its worker is there, also on a node that is drained.
   if (x.aside) {
     demand.failing.clear();
-    return policy::choose_place(only(index().cluster(), x.where), demand);
+    return policy::choose_place(only(view(), x.where), demand);
   }
   if (!x.moving || !x.moving->taken || !x.moving->target)
     return index().choose(demand);

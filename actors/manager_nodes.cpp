@@ -152,9 +152,10 @@ void manager_core::reconcile_listed(const node_record& node,
                  "its worker on " + name + " has epoch " +
                      std::to_string(x.epoch.value) + ", the lease has " +
                      std::to_string(session.epoch.value));
-  // Its client has the state, and this one ends; or it is aside.
-  if (session.epoch == x.epoch &&
-      (session.stage == session_stage::suspended || session.aside))
+  if (session.epoch == x.epoch && session.aside)
+    return take_aside(session, x);
+  // Its client has the state, and this one ends.
+  if (session.epoch == x.epoch && session.stage == session_stage::suspended)
     return;
   // Either nothing is new, or the worker is still on its way.
   if (session.epoch == x.epoch &&

@@ -247,10 +247,13 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
     take_running(session, worker->second.node, worker->second.running);
     unclaimed_.erase(worker);
   } else if (x.suspended) {
-    // If there is a worker yet, it has been let go.
-    unclaimed_.erase(x.session);
     session.stage = session_stage::suspended;
     session.where.node = x.node;
+    session.aside = x.aside;
+    if (runs && x.aside)
+      take_aside(session, worker->second.running);
+    // Another worker has been let go, if there is one yet.
+    unclaimed_.erase(x.session);
     session.held = x.held;
     session.waiting_because =
         x.held ? "until it is resumed" : "until its next call";
@@ -320,6 +323,11 @@ void manager_core::client_back(const std::string& peer,
 void manager_core::place(session_record& x) {
   if (x.client_peer.empty() || now_ < x.retry_at)
     return;
+  if (x.aside && !nodes_.contains(x.where.node) &&
+      now_ >= started_ + options_.node_grace) {
+    lost_aside(x, "its node did not come back");
+    return;
+  }
   auto found = choose_for(x);
   if (auto* none = std::get_if<policy::no_place>(&found))
     return wait_for_place(x, none->why);

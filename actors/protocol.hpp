@@ -190,6 +190,7 @@ struct adopt {
   std::uint64_t quota = 0; // of the lease; 0: not known
   bool suspended = false;  // its state is with this client
   bool held = false;       // until it is resumed by name
+  bool aside = false;      // there is none: its worker is aside
   bool operator==(const adopt&) const = default;
 };
 

@@ -330,6 +330,8 @@ struct Adopt {
   # Its state is with this client, and no worker serves it.
   held @9 :Bool;
   # Until it is resumed by name.
+  aside @10 :Bool;
+  # There is no state: its worker is aside.
 }
 struct Suspect {
   # The worker of this epoch does not answer its client.
