@@ -33,6 +33,8 @@ bool manager_core::lost_aside(session_record& x, const std::string& why) {
   if (!x.aside)
     return false;
   x.aside = false;
+  // It may still be there, on a pGPU that is no more.
+  send_to_node(x.where.node, control::stop_worker{x.id, x.epoch, why});
   x.pid = 0;
   x.state_bytes = 0;
   emit("worker-exited", "its worker was aside, and is lost: " + why,

@@ -24,6 +24,10 @@ void session_client::bring_back(const control::bring_back& order) {
     return;
   woken_ = aside_->ordered = true; // a log has one reader
   aside_->began = clock::now();
+  // The manager does not listen to what is said of a worker that is aside.
+  suspected_ = false;
+  if (!worker_ && !(forwarding_ && forwarding_->attached))
+    return suspect("its worker was aside, and does not answer any more");
   tell_worker(data::go_on{});
 }
 

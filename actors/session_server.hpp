@@ -237,7 +237,8 @@ private:
   std::unique_ptr<helper> helper_; // that puts the process aside, or back
   bool goes_aside_ = false;        // since there is no other way
   bool returns_ = false;           // as soon as it has left
-  std::string stays_because_;      // it could not leave
+  unsigned failed_returns_ = 0;
+  std::string stays_because_; // it could not leave
   clock::time_point left_at_{};
   clock::time_point rehearsal_began_{};
   std::shared_ptr<std::atomic<bool>> settled_;

@@ -9,6 +9,13 @@ namespace vgpu {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+/// Helpers that may fail to bring the process back: somebody may kill one.
+constexpr unsigned most_returns = 3;
+
+} // namespace
+
 /// In place of a state that nobody could make again.
 bool session_server::begins_aside(const std::string& why) {
   if (!wanted_.or_aside || goes_aside_ || !options_.put_aside ||
@@ -32,7 +39,10 @@ void session_server::leave() {
   settled_.reset();
   left_at_ = clock::now();
   returns_ = false;
+  failed_returns_ = 0;
   stays_because_.clear();
+  // Nobody is to wait for a turn that it has.
+  exec_->gates().rest();
   auto begun = options_.put_aside(aside::out, [this] { ring(); });
   if (!begun)
     return refuse_state(begun.why().what);
@@ -57,6 +67,11 @@ void session_server::look_aside() {
   }
   if (*outcome)
     return is_back();
+  spdlog::warn("session {}: its process does not come back: {}",
+               options_.session.value, outcome->why().what);
+  gait_ = gait::aside;
+  if (++failed_returns_ < most_returns)
+    return come_back();
   end("its process cannot be brought back to its GPU: " + outcome->why().what,
       false);
 }

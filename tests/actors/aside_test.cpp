@@ -16,7 +16,9 @@ struct asides : world {
   std::mutex lock;
   std::condition_variable changed;
   std::vector<aside> asked;
-  std::string trouble; // of the next that is asked for
+  std::string trouble; // of the next that are asked for,
+  unsigned fails = 0;  // of so many
+  CUresult failure = CUDA_ERROR_UNKNOWN;
   std::shared_ptr<gate> door = std::make_shared<gate>();
 
   struct a_helper final : helper {
@@ -38,8 +40,8 @@ struct asides : world {
                std::function<void()> ring) -> result<std::unique_ptr<helper>> {
       auto out = std::make_unique<a_helper>();
       std::lock_guard guard{lock};
-      if (auto why = std::exchange(trouble, ""); !why.empty())
-        out->found = fault{CUDA_ERROR_UNKNOWN, why};
+      if (fails != 0 && fails-- != 0)
+        out->found = fault{failure, trouble};
       *away = true;
       auto is_out = where == aside::out;
       out->thread = std::thread{
@@ -147,11 +149,21 @@ BOOST_DATA_TEST_CASE_F(asides, who_cannot_leave_runs_on, data_of::make(both),
                        where) {
   begin(transport::automatic, where.same_host);
   trouble = "the driver does not want to";
+  fails = 1;
   BOOST_TEST(suspend().find("does not want to") != std::string::npos);
   add(5);
   BOOST_TEST(read_counter() == 5u);
   // Whatever the driver had done was undone.
   BOOST_TEST((asked == std::vector{aside::out, aside::back}));
+  // Where it has done nothing, nothing is.
+  in.told.clear();
+  failure = CUDA_ERROR_NOT_SUPPORTED;
+  fails = 1;
+  BOOST_TEST(suspend().find("does not want to") != std::string::npos);
+  *away = false;
+  add(1);
+  BOOST_TEST(read_counter() == 6u);
+  BOOST_TEST(asked.size() == 3u);
 }
 
 BOOST_DATA_TEST_CASE_F(asides, who_does_not_come_back_is_recovered,
@@ -161,12 +173,46 @@ BOOST_DATA_TEST_CASE_F(asides, who_does_not_come_back_is_recovered,
   BOOST_TEST(read_counter() == 5u);
   BOOST_TEST(suspend() == "");
   trouble = "its memory is gone";
+  fails = 3;
   order_back();
   wait_for(worker);
+  BOOST_TEST(asked.size() == 4u);
   *away = false;
   lease(2, start_worker(2, where.same_host));
   add(1);
   BOOST_TEST(read_counter() == 6u);
+}
+
+BOOST_DATA_TEST_CASE_F(asides, a_helper_that_was_killed_is_followed_by_another,
+                       data_of::make(both), where) {
+  begin(transport::automatic, where.same_host);
+  BOOST_TEST(suspend() == "");
+  fails = 2;
+  order_back();
+  BOOST_TEST(is_back());
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+}
+
+/// Its end was told while nobody listened.
+BOOST_DATA_TEST_CASE_F(asides, who_is_lost_meanwhile_is_told_of_again,
+                       data_of::make(both), where) {
+  auto worker = begin(transport::automatic, where.same_host);
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(suspend() == "");
+  kill(worker);
+  auto suspected = [&] {
+    return in.wait(
+        [&] { return in.has<control::suspect>([](auto&) { return true; }); });
+  };
+  BOOST_TEST(suspected());
+  in.told.clear();
+  order_back();
+  BOOST_TEST(suspected());
+  *away = false;
+  lease(2, start_worker(2, where.same_host));
+  BOOST_TEST(read_counter() == 5u);
 }
 
 BOOST_DATA_TEST_CASE_F(asides, a_client_that_follows_another_brings_it_back,
