@@ -5,11 +5,8 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include <fcntl.h>
-#include <unistd.h>
 
 namespace vgpu {
 
@@ -19,37 +16,6 @@ namespace {
 constexpr std::uint64_t copied_at_once = std::uint64_t{8} << 20;
 /// Pieces that lie closer to each other come together.
 constexpr std::uint64_t smallest_gap = 4096;
-
-fault no_room() {
-  return {CUDA_ERROR_OUT_OF_MEMORY,
-          std::string{"a snapshot finds no room: "} + std::strerror(errno)};
-}
-
-bool write_all(int fd, std::uint64_t at, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    auto n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-    at += static_cast<std::uint64_t>(n);
-  }
-  return true;
-}
-
-bool read_all(int fd, std::uint64_t at, std::span<std::byte> into) {
-  while (!into.empty()) {
-    auto n = ::pread(fd, into.data(), into.size(), static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return false;
-    into = into.subspan(static_cast<std::size_t>(n));
-    at += static_cast<std::uint64_t>(n);
-  }
-  return true;
-}
 
 bool same_bytes(const state_chunk& a, const state_chunk& b) {
   return a.form == b.form && a.stored == b.stored && a.bytes == b.bytes &&
@@ -145,7 +111,7 @@ status snapshot_inflow::store(const part& what,
       return fault{CUDA_ERROR_INVALID_VALUE,
                    "contents at address " + std::to_string(x.address) +
                        " came as others than the snapshot's"};
-  return write_all(file_.get(), what.from, bytes) ? status{} : no_room();
+  return write_state_bytes(file_.get(), what.from, bytes);
 }
 
 // -- what is here
@@ -181,12 +147,13 @@ status snapshot_inflow::plan() {
       ask(x);
   }
   former_.clear();
-  return give_back(std::move(pieces));
+  give_back(pieces);
+  return {};
 }
 
 /// Where no piece lies, the file needs no memory. On a disk that knows of no
 /// holes it keeps it.
-status snapshot_inflow::give_back(std::vector<state_chunk> used) {
+void snapshot_inflow::give_back(const std::vector<state_chunk>& used) {
   std::uint64_t at = state_head_bytes;
   auto punch = [&](std::uint64_t to) {
     if (to > at && to - at >= smallest_gap)
@@ -198,17 +165,17 @@ status snapshot_inflow::give_back(std::vector<state_chunk> used) {
     at = std::max(at, x.offset + x.stored);
   }
   punch(head_.index_offset);
-  return {};
 }
 
 /// False where the newest snapshot does not have it after all: its program can
 /// write there, too.
 result<bool> snapshot_inflow::copy(const local_copy& x) {
   room_.resize(x.piece.stored);
-  if (!read_all(newest_.get(), x.from, room_) || !may_be(x.piece, room_))
+  if (!read_state_bytes(newest_.get(), x.from, room_) ||
+      !may_be(x.piece, room_))
     return false;
-  if (!write_all(file_.get(), x.piece.offset, room_))
-    return no_room();
+  if (auto ok = write_state_bytes(file_.get(), x.piece.offset, room_); !ok)
+    return ok.why();
   return true;
 }
 

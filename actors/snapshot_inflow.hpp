@@ -72,7 +72,7 @@ private:
   void ask(std::uint64_t from, std::uint64_t to);
   void ask(const state_chunk& piece);
   status plan();
-  status give_back(std::vector<state_chunk> used);
+  void give_back(const std::vector<state_chunk>& used);
   result<bool> copy(const local_copy& x);
   status store(const part& what, std::span<const std::byte> bytes);
 

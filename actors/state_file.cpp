@@ -48,34 +48,6 @@ fault trouble(const char* what) {
                     std::strerror(errno)};
 }
 
-status write_at(int fd, std::uint64_t at, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    auto n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return trouble("write it");
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-    at += static_cast<std::uint64_t>(n);
-  }
-  return {};
-}
-
-status read_at(int fd, std::uint64_t at, std::span<std::byte> into) {
-  while (!into.empty()) {
-    auto n = ::pread(fd, into.data(), into.size(), static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      return trouble("read it");
-    if (n == 0)
-      return damaged_state("it ends too early");
-    into = into.subspan(static_cast<std::size_t>(n));
-    at += static_cast<std::uint64_t>(n);
-  }
-  return {};
-}
-
 bool all_zero(std::span<const std::byte> bytes) {
   return bytes.empty() ||
          (bytes[0] == std::byte{0} &&
@@ -89,12 +61,41 @@ result<state_head> head_of(int fd) {
   std::array<std::byte, state_head_bytes> bytes{};
   if (static_cast<std::uint64_t>(info.st_size) < bytes.size())
     return damaged_state("it ends too early");
-  if (auto ok = read_at(fd, 0, bytes); !ok)
+  if (auto ok = read_state_bytes(fd, 0, bytes); !ok)
     return ok.why();
   return read_head(bytes, static_cast<std::uint64_t>(info.st_size));
 }
 
 } // namespace
+
+status write_state_bytes(int fd, std::uint64_t at,
+                         std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    auto n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return trouble("write it");
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    at += static_cast<std::uint64_t>(n);
+  }
+  return {};
+}
+
+status read_state_bytes(int fd, std::uint64_t at, std::span<std::byte> into) {
+  while (!into.empty()) {
+    auto n = ::pread(fd, into.data(), into.size(), static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      return trouble("read it");
+    if (n == 0)
+      return damaged_state("it ends too early");
+    into = into.subspan(static_cast<std::size_t>(n));
+    at += static_cast<std::uint64_t>(n);
+  }
+  return {};
+}
 
 // -- writing
 // -----------------------------------------------------------------
@@ -113,7 +114,7 @@ bool lies_in_memory(int fd) {
 
 status begin_state(int fd) {
   constexpr std::array<std::byte, sizeof(file_header)> none{};
-  return write_at(fd, 0, none);
+  return write_state_bytes(fd, 0, none);
 }
 
 status begin_state(int fd, std::uint64_t bytes) {
@@ -131,7 +132,7 @@ status store_contents(int fd, state_chunk& what,
   what.form = all_zero(bytes) ? chunk_form::zero : chunk_form::raw;
   what.stored = what.form == chunk_form::zero ? 0 : what.bytes;
   if (what.form == chunk_form::raw)
-    return write_at(fd, what.offset, bytes);
+    return write_state_bytes(fd, what.offset, bytes);
   // A disk that knows of no holes keeps the bytes: nobody reads them.
   if (before == chunk_form::raw)
     (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -175,7 +176,7 @@ result<state_chunk> state_writer::add(std::uint64_t address,
       stored = std::span{scratch_}.first(size);
     }
   }
-  if (auto ok = write_at(fd_, end_, stored); !ok)
+  if (auto ok = write_state_bytes(fd_, end_, stored); !ok)
     return ok.why();
   end_ += stored.size();
   return out;
@@ -195,12 +196,13 @@ result<std::uint64_t> state_writer::finish(const state_index& index) {
   header.index_hash = XXH3_64bits(bytes.data(), bytes.size());
   header.file_bytes = header.index_offset + bytes.size();
   header.hash = header.right_hash();
-  if (auto ok = write_at(fd_, header.index_offset, bytes); !ok)
+  if (auto ok = write_state_bytes(fd_, header.index_offset, bytes); !ok)
     return ok.why();
   // It may have been longer before.
   if (::ftruncate(fd_, static_cast<off_t>(header.file_bytes)) != 0)
     return trouble("end it");
-  if (auto ok = write_at(fd_, 0, std::as_bytes(std::span{&header, 1})); !ok)
+  if (auto ok = write_state_bytes(fd_, 0, std::as_bytes(std::span{&header, 1}));
+      !ok)
     return ok.why();
   return header.file_bytes;
 }
@@ -239,7 +241,7 @@ result<state_head> read_head(std::span<const std::byte> bytes,
 }
 
 status complete_state(int fd, const state_head& head) {
-  return write_at(fd, 0, head.bytes);
+  return write_state_bytes(fd, 0, head.bytes);
 }
 
 result<state_reader> state_reader::open(int fd) {
@@ -253,7 +255,7 @@ result<state_reader> state_reader::open(int fd, const state_head& head) {
   std::vector<std::uint64_t> words((head.file_bytes - head.index_offset) /
                                    sizeof(std::uint64_t));
   auto bytes = std::as_writable_bytes(std::span{words});
-  if (auto ok = read_at(fd, head.index_offset, bytes); !ok)
+  if (auto ok = read_state_bytes(fd, head.index_offset, bytes); !ok)
     return ok.why();
   if (XXH3_64bits(bytes.data(), bytes.size()) != head.index_hash)
     return damaged_state("its index does not match its checksum");
@@ -273,11 +275,11 @@ status state_reader::read(const state_chunk& what, std::span<std::byte> into) {
   if (what.form == chunk_form::zero) {
     std::fill(into.begin(), into.end(), std::byte{0});
   } else if (what.form == chunk_form::raw) {
-    if (auto ok = read_at(fd_, what.offset, into); !ok)
+    if (auto ok = read_state_bytes(fd_, what.offset, into); !ok)
       return ok;
   } else {
     scratch_.resize(what.stored);
-    if (auto ok = read_at(fd_, what.offset, scratch_); !ok)
+    if (auto ok = read_state_bytes(fd_, what.offset, scratch_); !ok)
       return ok;
     auto size = ZSTD_decompress(into.data(), into.size(), scratch_.data(),
                                 scratch_.size());
@@ -301,9 +303,9 @@ status save_state(int from, std::uint64_t bytes, const std::string& path) {
   for (std::uint64_t at = 0; at < bytes;) {
     auto piece =
         std::span{part}.first(std::min<std::uint64_t>(bytes - at, part.size()));
-    auto ok = read_at(from, at, piece);
+    auto ok = read_state_bytes(from, at, piece);
     if (ok)
-      ok = write_at(to.get(), at, piece);
+      ok = write_state_bytes(to.get(), at, piece);
     if (!ok) {
       ::unlink(fresh.c_str());
       return ok;

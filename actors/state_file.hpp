@@ -95,6 +95,11 @@ result<unique_fd> make_state_memory();
 /// Whether a file is one in memory, whose pages can be mapped for good.
 bool lies_in_memory(int fd);
 
+/// Bytes of a state's file: all of them, or a fault.
+status write_state_bytes(int fd, std::uint64_t at,
+                         std::span<const std::byte> bytes);
+status read_state_bytes(int fd, std::uint64_t at, std::span<std::byte> into);
+
 /// Makes a file one that is no state. What is behind the header stays.
 status begin_state(int fd);
 /// The same, and it has `bytes` bytes then.
