@@ -123,6 +123,12 @@ void session_server::go_on() {
   places_.clear();
   state_ = unique_fd{};
   lent_ = unique_fd{};
+  // Too much to be kept for the next one. What did not change is read once more
+  // then, and travels as little.
+  if (kept_ && exec_->used_bytes() > wanted_.in_memory) {
+    exec_->forget_copies();
+    kept_ = unique_fd{};
+  }
 }
 
 /// A host function that has its turn before it needs a later call to end.
