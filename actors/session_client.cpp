@@ -590,6 +590,19 @@ void session_client::on(const data::answer& x, const parcel_ptr& in) {
   }
 }
 
+/// Whether the program waits for what this call brings, in whatever slot: of
+/// its answers only the last says in which.
+bool session_client::is_awaited(call_number call) {
+  if (area_->waits(awaited_in_, call))
+    return true;
+  for (unsigned i = 1; i < slot_count; ++i)
+    if (area_->waits(static_cast<slot_index>(i), call)) {
+      awaited_in_ = static_cast<slot_index>(i);
+      return true;
+    }
+  return false;
+}
+
 /// Puts an answer where the program waits for it; everything in it is checked
 /// against the areas, as a worker's word is not taken for it.
 void session_client::deliver(const data::answer& x,
@@ -610,7 +623,9 @@ void session_client::deliver(const data::answer& x,
               arena.begin() + static_cast<long>(x.at));
     break;
   case place::host:
-    if (!area_->in_host(x.at, payload.size()))
+    // What a client before this one had taken comes again, and is the program's
+    // own by now.
+    if (!area_->in_host(x.at, payload.size()) || !is_awaited(x.call))
       return;
     if (!payload.empty() &&
         ::pwrite(area_->host_fd(), payload.data(), payload.size(),

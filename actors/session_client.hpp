@@ -133,6 +133,7 @@ private:
   void on(const data::attached& x);
   void on(const data::progress& x);
   void on(const data::answer& x, const parcel_ptr& in);
+  bool is_awaited(call_number call);
   void deliver(const data::answer& x, std::span<const std::byte> payload);
   void forward();
   void keep_alive();
@@ -232,6 +233,7 @@ private:
   clock::time_point replay_began_{};
   bool replay_told_ = true;
   bool answer_told_ = true;
+  slot_index awaited_in_ = 1; // the last call that brought pinned memory
 
   /// The worker was asked for the session's state.
   struct movement {
