@@ -39,7 +39,8 @@ control::body question(const client_session& x) {
                           x.lease->node,
                           x.lease->quota,
                           x.paused && x.pausing.suspend,
-                          x.paused && x.pausing.hold};
+                          x.paused && x.pausing.hold,
+                          x.paused && x.aside};
   if (x.resumed)
     return *x.resumed;
   return control::acquire{x.specification, x.program};
@@ -164,6 +165,17 @@ void take(self_ptr self, const control::pause_session& order) {
   self->send(x->io, std::make_shared<const control::pause_session>(order));
 }
 
+/// The worker that is aside has room again.
+void take(self_ptr self, const control::bring_back& order) {
+  auto* x = find(self, [&](const client_session& s) {
+    return s.lease && s.lease->session == order.session;
+  });
+  if (x == nullptr)
+    return;
+  x->paused = x->wakes = false;
+  self->send(x->io, std::make_shared<const control::bring_back>(order));
+}
+
 /// News of a session, which changes nothing.
 void take(self_ptr self, const control::event& what, std::uint64_t request) {
   auto* x = find(self, [&](const client_session& s) {
@@ -185,6 +197,8 @@ void take(self_ptr self, const control::envelope& in) {
     take(self, *why, in.request);
   else if (auto* order = std::get_if<control::pause_session>(&in.body))
     take(self, *order);
+  else if (auto* back = std::get_if<control::bring_back>(&in.body))
+    take(self, *back);
   else if (auto* news = std::get_if<control::event>(&in.body))
     take(self, *news, in.request);
   else if (std::holds_alternative<control::welcome>(in.body)) {
@@ -221,8 +235,10 @@ void tell(self_ptr self, const control::body& what) {
     if (auto* x = of(wake->session))
       x->wakes = true;
   } else if (auto* paused = std::get_if<control::paused>(&what)) {
-    if (auto* x = of(paused->session))
+    if (auto* x = of(paused->session)) {
       x->paused = paused->failure.empty() && x->pausing.epoch == paused->epoch;
+      x->aside = paused->aside;
+    }
   }
   if (self->state.up)
     send(self, what);

@@ -44,6 +44,7 @@ struct client_session {
   /// nothing came of it since.
   control::pause_session pausing;
   bool paused = false;
+  bool aside = false;        // there is no state: its worker waits as it is
   std::uint64_t request = 0; // the acquire or adopt that waits for its answer
 };
 

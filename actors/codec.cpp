@@ -141,6 +141,7 @@ void write(wire::Adopt::Builder to, const adopt& x) {
   to.setQuota(x.quota);
   to.setSuspended(x.suspended);
   to.setHeld(x.held);
+  to.setAside(x.aside);
 }
 adopt read(wire::Adopt::Reader x) {
   return {{x.getSession()},
@@ -152,7 +153,8 @@ adopt read(wire::Adopt::Reader x) {
           text(x.getNode()),
           x.getQuota(),
           x.getSuspended(),
-          x.getHeld()};
+          x.getHeld(),
+          x.getAside()};
 }
 
 void write(wire::Suspect::Builder to, const suspect& x) {
@@ -219,13 +221,19 @@ void write(wire::Paused::Builder to, const paused& x) {
   to.setFailure(to_kj(x.failure));
   to.setBytes(x.bytes);
   to.setMilliseconds(x.milliseconds);
+  to.setAside(x.aside);
 }
 paused read(wire::Paused::Reader x) {
-  return {{x.getSession()},
-          {x.getEpoch()},
-          text(x.getFailure()),
-          x.getBytes(),
-          x.getMilliseconds()};
+  return {{x.getSession()}, {x.getEpoch()},      text(x.getFailure()),
+          x.getBytes(),     x.getMilliseconds(), x.getAside()};
+}
+
+void write(wire::BringBack::Builder to, const bring_back& x) {
+  to.setSession(x.session.value);
+  to.setEpoch(x.epoch.value);
+}
+bring_back read(wire::BringBack::Reader x) {
+  return {{x.getSession()}, {x.getEpoch()}};
 }
 
 void write(wire::Restored::Builder to, const restored& x) {
@@ -457,6 +465,7 @@ struct body_writer {
     write(to.initWorkerPrepared(), x);
   }
   void operator()(const redirect& x) { write(to.initRedirect(), x); }
+  void operator()(const bring_back& x) { write(to.initBringBack(), x); }
 };
 
 body read_body(wire::Envelope::Reader x) {
@@ -541,6 +550,8 @@ body read_body(wire::Envelope::Reader x) {
     return read(x.getWorkerPrepared());
   case wire::Envelope::REDIRECT:
     return read(x.getRedirect());
+  case wire::Envelope::BRING_BACK:
+    return read(x.getBringBack());
   }
   throw bad_value{"a kind of message (" +
                   std::to_string(static_cast<unsigned>(x.which())) +
@@ -560,7 +571,8 @@ const char* name_of(const body& what) noexcept {
       "done",         "setVgpu",       "setPolicy",      "resizeSession",
       "suspendVgpu",  "resumeVgpu",    "migrateVgpu",    "drainNode",
       "pauseSession", "paused",        "wakeSession",    "restored",
-      "usageRequest", "prepareWorker", "workerPrepared", "redirect"};
+      "usageRequest", "prepareWorker", "workerPrepared", "redirect",
+      "bringBack"};
   static_assert(std::size(names) == std::variant_size_v<body>);
   return names[what.index()];
 }

@@ -25,6 +25,7 @@ void put(builder to, const attach& x) {
   a.setRestore(x.restore);
   a.setCharged(x.charged);
   a.setAdopt(x.adopt);
+  a.setAside(x.aside);
   auto list = a.initWaiting(static_cast<unsigned>(x.waiting.size()));
   for (unsigned i = 0; i < list.size(); ++i) {
     list[i].setCall(x.waiting[i].call.value);
@@ -105,6 +106,7 @@ void put(builder to, const checkpoint& x) {
   c.setGoOn(x.go_on);
   c.setOrder(x.order);
   c.setInMemory(x.in_memory);
+  c.setOrAside(x.or_aside);
   auto pgpus = c.initLendTo(static_cast<unsigned>(x.lend_to.size()));
   for (unsigned i = 0; i < pgpus.size(); ++i)
     pgpus.set(i, x.lend_to[i]);
@@ -125,9 +127,13 @@ void put(builder to, const checkpointed& x) {
   c.setPauseNs(x.pause_ns);
   c.setOrder(x.order);
   c.setOnDisk(x.on_disk);
+  c.setAside(x.aside);
 }
 void put(builder to, const not_checkpointed& x) {
   to.setNotCheckpointed(x.why);
+}
+void put(builder to, const back&) {
+  to.setBack();
 }
 void put(builder to, const state_wanted& x) {
   auto range = to.initStateWanted();
@@ -155,7 +161,8 @@ attach get(wire::Attach::Reader x) {
              .waiting = {},
              .restore = x.getRestore(),
              .charged = x.getCharged(),
-             .adopt = x.getAdopt()};
+             .adopt = x.getAdopt(),
+             .aside = x.getAside()};
   for (auto w : x.getWaiting())
     out.waiting.push_back(
         {{w.getCall()}, static_cast<slot_index>(w.getSlot())});
@@ -203,7 +210,9 @@ checkpoint get(wire::Checkpoint::Reader x) {
   checkpoint out{.compress = x.getCompress(),
                  .go_on = x.getGoOn(),
                  .order = x.getOrder(),
-                 .in_memory = x.getInMemory()};
+                 .in_memory = x.getInMemory(),
+                 .lend_to = {},
+                 .or_aside = x.getOrAside()};
   for (auto pgpu : x.getLendTo())
     out.lend_to.push_back(pgpu);
   return out;
@@ -215,7 +224,8 @@ checkpointed get(wire::Checkpointed::Reader x) {
           .answers = x.getAnswers(),
           .pause_ns = x.getPauseNs(),
           .order = x.getOrder(),
-          .on_disk = x.getOnDisk()};
+          .on_disk = x.getOnDisk(),
+          .aside = x.getAside()};
 }
 
 differs get(wire::Differs::Reader x) {
@@ -250,6 +260,8 @@ result<body> get(reader x) {
     return body{go_on{}};
   case wire::DataHead::CHECKPOINTED:
     return body{get(x.getCheckpointed())};
+  case wire::DataHead::BACK:
+    return body{back{}};
   case wire::DataHead::NOT_CHECKPOINTED:
     return body{not_checkpointed{x.getNotCheckpointed().cStr()}};
   case wire::DataHead::STATE_WANTED:

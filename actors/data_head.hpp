@@ -27,6 +27,7 @@ struct attach {
   std::uint64_t restore = 0; // bytes of a state to begin with
   std::uint64_t charged = 0; // calls before it are in the account already
   bool adopt = false;        // the state's file is the worker's
+  bool aside = false;        // who is aside stays so
 };
 /// The payload is the log's bytes [from, to).
 struct calls {
@@ -76,6 +77,8 @@ struct checkpoint {
   std::uint64_t in_memory = 0; // with more device memory: on the disk
   /// Not empty: memory may be handed over to a worker on these pGPUs.
   std::vector<std::uint32_t> lend_to{};
+  /// Where it cannot be described, its process may be put aside.
+  bool or_aside = false;
 };
 struct go_on {};
 /// How far a worker is with a checkpoint.
@@ -91,7 +94,10 @@ struct checkpointed {
   std::uint64_t pause_ns = 0;
   std::uint64_t order = 0; // the checkpoint's
   bool on_disk = false;
+  bool aside = false; // no file: its process waits as it is
 };
+/// A process that was aside is on its GPUs again.
+struct back {};
 struct not_checkpointed {
   std::string why;
 };
@@ -113,7 +119,7 @@ struct differs {
 using body =
     std::variant<attach, calls, keepalive, detach, progress, attached, answer,
                  refused, checkpoint, go_on, checkpointed, not_checkpointed,
-                 state_wanted, state_part, differs, checkpointing>;
+                 state_wanted, state_part, differs, checkpointing, back>;
 
 struct head {
   session_id session;

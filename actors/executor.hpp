@@ -131,7 +131,9 @@ public:
   /// Calls executed so far, and up to where the log is no longer needed.
   std::uint64_t calls() const noexcept { return calls_.load(); }
   std::uint64_t executed() const;
-  std::uint64_t used_bytes() const noexcept { return used_.load(); }
+  std::uint64_t used_bytes() const noexcept {
+    return aside_ ? 0 : used_.load();
+  }
   /// The error by which a device failed without the program's doing (lost,
   /// ECC), or CUDA_SUCCESS: from then on nothing is answered, so that another
   /// worker can take the session up unseen. Thread-safe.
@@ -157,6 +159,12 @@ public:
   void when_idle(std::function<void()> then);
   /// Whether all there is can be described; a fault says what cannot.
   status describable() const;
+  /// Whether its process may be put aside as it is: a fault where that would
+  /// keep what is broken, or what others use.
+  status may_go_aside() const;
+  /// Its devices' memory is taken to the host, or is back: what is aside holds
+  /// none of theirs.
+  void note_aside(bool is) noexcept { aside_ = is; }
   /// Writes the session's state (schema/state.capnp) into a file, in place of
   /// what it holds: its size. Only while all devices are idle and may_stop(). A
   /// fault where there is something that cannot be described; nothing has
@@ -218,6 +226,8 @@ public:
   /// As capture(), of what is left.
   result<std::uint64_t> finish_copy();
   void abandon_copy() noexcept { copying_.reset(); }
+  /// Of no file the contents are known any more.
+  void forget_copies() noexcept { kept_.clear(); }
   bool copies() const noexcept { return copying_ != nullptr; }
 
 private:
@@ -293,6 +303,7 @@ private:
   std::uint64_t position_ = 0;
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> used_{0};
+  std::atomic<bool> aside_{false};
   /// Bytes, which one thread counts.
   std::atomic<std::uint64_t> to_device_{0};
   std::atomic<std::uint64_t> from_device_{0};

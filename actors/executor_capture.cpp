@@ -41,13 +41,19 @@ fault refuse(const std::string& what) {
 
 } // namespace
 
-status executor::describable() const {
+status executor::may_go_aside() const {
   if (auto error = health_->error.load(); error != 0)
     return refuse("its work ended in CUDA error " + std::to_string(error));
   if (lost() != CUDA_SUCCESS)
     return refuse("its device is lost");
   if (living_.shares())
     return refuse("it shares GPU memory or events with another process");
+  return {};
+}
+
+status executor::describable() const {
+  if (auto ok = may_go_aside(); !ok)
+    return ok;
   for (auto& state : states_)
     for (auto& [id, memory] : state.memories())
       if (!memory.named)
@@ -300,15 +306,16 @@ executor::capture(int file, bool compress,
                   std::vector<device::shared_descriptor>* lent) {
   if (auto ok = describable_now(); !ok)
     return ok.why();
-  // An order that was given up may have written it until now.
-  if (auto ok = begin_state(file, 0); !ok)
+  // An order that was given up may have written it until now. It keeps its
+  // memory: fresh pages would take longer than what is written to them.
+  if (auto ok = begin_state(file); !ok)
     return ok.why();
   capturing it{.self = *this, .to{file, compress}, .lent = lent};
   return it.run();
 }
 
 status executor::capture_for_rehearsal(int file) {
-  if (auto ok = begin_state(file, 0); !ok)
+  if (auto ok = begin_state(file); !ok)
     return ok.why();
   capturing it{.self = *this, .to{file, false}};
   auto bytes = it.run_for_rehearsal();

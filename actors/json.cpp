@@ -151,7 +151,8 @@ json to_json(const session_record& x) {
           {"client", x.client},
           {"reason", x.reason},
           {"had_lease", x.had_lease},
-          {"held", x.held}};
+          {"held", x.held},
+          {"aside", x.aside}};
 }
 
 session_record session_from_json(const json& x) {
@@ -173,6 +174,7 @@ session_record session_from_json(const json& x) {
   out.reason = x.at("reason");
   out.had_lease = x.at("had_lease");
   out.held = x.value("held", false);
+  out.aside = x.value("aside", false);
   return out;
 }
 

@@ -221,6 +221,11 @@ private:
   void movement_met_loss(session_record& x, const std::string& reason);
   void look_at_movements();
 
+  // -- manager_aside.cpp ------------------------------------------------------
+  void bring_back(session_record& x);
+  void take_aside(session_record& x, const control::running_session& worker);
+  bool lost_aside(session_record& x, const std::string& why);
+
   // -- manager_sessions.cpp ---------------------------------------------------
   void handle(const std::string& peer, const control::envelope& from,
               const control::acquire& x);

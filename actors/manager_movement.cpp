@@ -281,11 +281,14 @@ void manager_core::handle(const std::string& peer,
       finish_movement(*session, printable(x.failure));
     return;
   }
-  directory_.withdraw("vgpu/" + std::to_string(session->vgpu.value),
-                      session->epoch);
+  session->aside = x.aside;
+  if (!x.aside) {
+    directory_.withdraw("vgpu/" + std::to_string(session->vgpu.value),
+                        session->epoch);
+    session->pid = 0;
+  }
   session->state_bytes = x.bytes;
   session->load = {};
-  session->pid = 0;
   if (session->moving &&
       session->moving->what == session_movement::kind::suspend)
     return suspended(*session, x);
@@ -313,10 +316,13 @@ void manager_core::suspended(session_record& x, const control::paused& how) {
   out.epoch = x.epoch;
   out.bytes = how.bytes;
   out.milliseconds = how.milliseconds;
-  out.text = name(x) + " left " + name(x.where) + ", " + x.waiting_because +
-             "; its state of " + mebibytes(how.bytes) +
-             " is on its program's "
-             "host";
+  out.text =
+      name(x) + " left " + name(x.where) + ", " + x.waiting_because +
+      (x.aside ? "; nobody could describe it, so its worker stays, and its "
+                 "driver has put the worker's " +
+                     mebibytes(how.bytes) + " of GPU memory on its host"
+               : "; its state of " + mebibytes(how.bytes) +
+                     " is on its program's host");
   emit(std::move(out));
   finish_movement(x, "");
   reclaim_idle();
@@ -402,6 +408,11 @@ void manager_core::handle(const std::string& peer,
 std::variant<policy::place, policy::no_place>
 manager_core::choose_for(session_record& x) {
   auto demand = demand_of(x);
+  // Its worker is there, also on a node that is drained.
+  if (x.aside) {
+    demand.failing.clear();
+    return policy::choose_place(only(view(), x.where), demand);
+  }
   if (!x.moving || !x.moving->taken || !x.moving->target)
     return index().choose(demand);
   auto found =

@@ -105,9 +105,10 @@ void manager_core::take_inventory(node_record& node,
              printable(pgpu.state),
          {x.name, {}, {}, {}});
     for (auto& [id, session] : sessions_)
-      if (session.placed() && session.where.node == x.name &&
+      if (session.where.node == x.name &&
           std::count(session.where.pgpus.begin(), session.where.pgpus.end(),
-                     pgpu.ordinal) != 0)
+                     pgpu.ordinal) != 0 &&
+          !lost_aside(session, "device lost") && session.placed())
         displace(session, "device lost", false);
   }
 }
@@ -123,10 +124,11 @@ void manager_core::reconcile(const node_record& node,
   std::vector<session_id> missing;
   for (const auto& [id, session] : sessions_)
     if (session.where.node == x.name && !listed.contains(id) &&
-        session.placed())
+        (session.placed() || session.aside))
       missing.push_back(id);
   for (auto id : missing)
-    displace(sessions_.at(id), "its worker is gone", false);
+    if (!lost_aside(sessions_.at(id), "its node has it no more"))
+      displace(sessions_.at(id), "its worker is gone", false);
 }
 
 void manager_core::reconcile_listed(const node_record& node,
@@ -150,6 +152,8 @@ void manager_core::reconcile_listed(const node_record& node,
                  "its worker on " + name + " has epoch " +
                      std::to_string(x.epoch.value) + ", the lease has " +
                      std::to_string(session.epoch.value));
+  if (session.epoch == x.epoch && session.aside)
+    return take_aside(session, x);
   // Its client has the state, and this one ends.
   if (session.epoch == x.epoch && session.stage == session_stage::suspended)
     return;
@@ -225,9 +229,11 @@ void manager_core::handle(const std::string& peer, const control::envelope&,
   auto name = node_of(peer);
   auto i = sessions_.find(x.session);
   if (i == sessions_.end() || i->second.epoch != x.epoch ||
-      i->second.where.node != name || !i->second.placed())
+      i->second.where.node != name)
     return;
   auto& session = i->second;
+  if (lost_aside(session, printable(x.how)) || !session.placed())
+    return;
   // A worker that ended in order was told so by its client, which closes the
   // session next.
   if (x.clean && session.stage == session_stage::running)
@@ -252,10 +258,11 @@ void manager_core::lose_node(node_record& node, node_record::stage state,
   emit(left ? "node-left" : "node-lost", name + ": " + why, {name, {}, {}, {}});
   std::vector<session_id> moving;
   for (const auto& [id, session] : sessions_)
-    if (session.where.node == name && session.placed())
+    if (session.where.node == name && (session.placed() || session.aside))
       moving.push_back(id);
   for (auto id : moving)
-    displace(sessions_.at(id), left ? "node left" : "node lost", false);
+    if (!lost_aside(sessions_.at(id), left ? "node left" : "node lost"))
+      displace(sessions_.at(id), left ? "node left" : "node lost", false);
 }
 
 } // namespace vgpu

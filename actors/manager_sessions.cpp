@@ -247,10 +247,13 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
     take_running(session, worker->second.node, worker->second.running);
     unclaimed_.erase(worker);
   } else if (x.suspended) {
-    // If there is a worker yet, it has been let go.
-    unclaimed_.erase(x.session);
     session.stage = session_stage::suspended;
     session.where.node = x.node;
+    session.aside = x.aside;
+    if (runs && x.aside)
+      take_aside(session, worker->second.running);
+    // Another worker has been let go, if there is one yet.
+    unclaimed_.erase(x.session);
     session.held = x.held;
     session.waiting_because =
         x.held ? "until it is resumed" : "until its next call";
@@ -320,9 +323,16 @@ void manager_core::client_back(const std::string& peer,
 void manager_core::place(session_record& x) {
   if (x.client_peer.empty() || now_ < x.retry_at)
     return;
+  if (x.aside && !nodes_.contains(x.where.node) &&
+      now_ >= started_ + options_.node_grace) {
+    lost_aside(x, "its node did not come back");
+    return;
+  }
   auto found = choose_for(x);
   if (auto* none = std::get_if<policy::no_place>(&found))
     return wait_for_place(x, none->why);
+  if (x.aside)
+    return bring_back(x);
   start(x, std::get<policy::place>(std::move(found)));
 }
 
@@ -496,7 +506,7 @@ void manager_core::end_session(session_id id, const std::string& why) {
   groups_.erase({x.spec.group, x.id});
   directory_.withdraw(vgpu_name(x), x.epoch);
   finish_movement(x, "its program ended");
-  if (x.placed())
+  if (x.placed() || x.aside)
     send_to_node(x.where.node, control::stop_worker{id, x.epoch, why});
   usage_.close(id);
   save_usage(id);

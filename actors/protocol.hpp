@@ -190,6 +190,7 @@ struct adopt {
   std::uint64_t quota = 0; // of the lease; 0: not known
   bool suspended = false;  // its state is with this client
   bool held = false;       // until it is resumed by name
+  bool aside = false;      // there is none: its worker is aside
   bool operator==(const adopt&) const = default;
 };
 
@@ -253,7 +254,15 @@ struct paused {
   std::string failure;     // not empty: it runs on where it was
   std::uint64_t bytes = 0; // of the state
   double milliseconds = 0;
+  bool aside = false; // its worker waits as it is, and has these bytes
   bool operator==(const paused&) const = default;
+};
+
+/// There is room again for a session whose worker is aside.
+struct bring_back {
+  session_id session;
+  vgpu::epoch epoch;
+  bool operator==(const bring_back&) const = default;
 };
 
 /// A suspended session's program has made a call.
@@ -447,7 +456,7 @@ using body = std::variant<
     status_request, status_text, events_request, events, shutdown, done,
     set_vgpu, set_policy, resize_session, suspend_vgpu, resume_vgpu,
     migrate_vgpu, drain_node, pause_session, paused, wake_session, restored,
-    usage_request, prepare_worker, worker_prepared, redirect>;
+    usage_request, prepare_worker, worker_prepared, redirect, bring_back>;
 
 /// One message.
 struct envelope {

@@ -93,6 +93,8 @@ struct session_record {
   std::string reason = "first";
   bool had_lease = false;
   bool held = false; // suspended until it is resumed by name
+  /// It has no state: its worker waits in its place, put aside as it is.
+  bool aside = false;
 
   // -- of this manager's life -------------------------------------------------
   bool adopted = false;    // as its client knows it; its node may know better

@@ -8,25 +8,12 @@
 // next worker tries it, while the session runs on.
 #pragma once
 
-#include "schema/fault.hpp"
-
-#include <functional>
-#include <memory>
-#include <optional>
+#include "actors/helper.hpp"
 
 namespace vgpu {
 
 /// One that is under way, in another process; it ends with this.
-class rehearsal {
-public:
-  rehearsal() = default;
-  rehearsal(const rehearsal&) = delete;
-  rehearsal& operator=(const rehearsal&) = delete;
-  virtual ~rehearsal() = default;
-
-  /// Nothing while it goes on. Of the thread that began it.
-  virtual std::optional<status> outcome() = 0;
-};
+using rehearsal = helper;
 
 /// Begins one: a process like the next worker calls executor::rehearse with
 /// this file. `ring` is called, from any thread, when there is an outcome.

@@ -69,7 +69,7 @@ void session_client::act() {
 
 std::chrono::milliseconds session_client::patience() const {
   if (movement_)
-    return 5ms;
+    return movement_->arriving && movement_->arriving->works() ? 0ms : 5ms;
   if (!forwarding_)
     return until_snapshot();
   auto rest = next_keepalive_ - clock::now();
@@ -89,7 +89,7 @@ void session_client::wait() {
     overlooked = forwarding_->socket.overlooked();
   }
   auto reads = lost_ || sleeps_until_called() ||
-               (forwarding_ && forwarding_->attached &&
+               (forwarding_ && forwarding_->attached && !aside_ &&
                 forwarding_->sent - forwarding_->executed < window);
   auto asleep = reads && reader_->fall_asleep();
   if (asleep)
@@ -110,6 +110,7 @@ void session_client::read_mailbox() {
       [this](refusal_ptr& why) { refuse(*why); },
       [this](news_ptr& what) { tell_waiting(what->text); },
       [this](pause_order_ptr& order) { pause(*order); },
+      [this](bring_back_ptr& order) { bring_back(*order); },
       [this](caf::exit_msg& msg) {
         running_ = false;
         fail_state(std::move(msg.reason));
@@ -262,6 +263,7 @@ void session_client::serve(const control::lease& lease) {
   lease_ = lease;
   postponed_.reset();
   movement_.reset();
+  aside_.reset();
   woken_ = true; // a log has one reader
   suspected_ = false;
   if (!fence())
@@ -307,6 +309,7 @@ void session_client::lose_session(const std::string& why) {
   lost_ = true;
   postponed_.reset();
   movement_.reset();
+  aside_.reset();
   held_.reset();
   worker_ = unique_fd{};
   forwarding_.reset();
@@ -342,6 +345,7 @@ data::attach session_client::make_attach(std::uint64_t answers_seen) const {
   x.replay_until = replay_until_;
   x.restore = held_ ? held_->bytes : 0;
   x.charged = charged_before_;
+  x.aside = aside_ && !aside_->ordered;
   for (unsigned i = 1; i < slot_count; ++i) {
     auto index = static_cast<slot_index>(i);
     call_number call{area_->at(index).call.load()};
@@ -551,7 +555,7 @@ void session_client::on(const data::attached& x) {
   // What a client before this one had taken is in the shared memory.
   forwarding_->answers_seen =
       std::max(forwarding_->answers_seen, x.at.acknowledged);
-  reader_->rewind(x.at.received);
+  reader_->rewind(aside_ ? aside_->position : x.at.received);
   restored();
   on(x.at);
 }
@@ -586,6 +590,19 @@ void session_client::on(const data::answer& x, const parcel_ptr& in) {
   }
 }
 
+/// Whether the program waits for what this call brings, in whatever slot: of
+/// its answers only the last says in which.
+bool session_client::is_awaited(call_number call) {
+  if (area_->waits(awaited_in_, call))
+    return true;
+  for (unsigned i = 1; i < slot_count; ++i)
+    if (area_->waits(static_cast<slot_index>(i), call)) {
+      awaited_in_ = static_cast<slot_index>(i);
+      return true;
+    }
+  return false;
+}
+
 /// Puts an answer where the program waits for it; everything in it is checked
 /// against the areas, as a worker's word is not taken for it.
 void session_client::deliver(const data::answer& x,
@@ -606,7 +623,9 @@ void session_client::deliver(const data::answer& x,
               arena.begin() + static_cast<long>(x.at));
     break;
   case place::host:
-    if (!area_->in_host(x.at, payload.size()))
+    // What a client before this one had taken comes again, and is the program's
+    // own by now.
+    if (!area_->in_host(x.at, payload.size()) || !is_awaited(x.call))
       return;
     if (!payload.empty() &&
         ::pwrite(area_->host_fd(), payload.data(), payload.size(),
@@ -630,7 +649,7 @@ void session_client::deliver(const data::answer& x,
 }
 
 void session_client::forward() {
-  if (!forwarding_ || !forwarding_->attached)
+  if (!forwarding_ || !forwarding_->attached || aside_)
     return;
   auto& to = *forwarding_;
   while (to.sent - to.executed < window) {

@@ -6,6 +6,7 @@
 #include "actors/link_socket.hpp"
 #include "actors/polling_actor.hpp"
 #include "actors/protocol.hpp"
+#include "actors/snapshot_inflow.hpp"
 #include "actors/state_transfer.hpp"
 #include "actors/unix_socket.hpp"
 #include "schema/call_log.hpp"
@@ -35,6 +36,7 @@ using refusal_ptr = std::shared_ptr<const control::refusal>;
 using news_ptr = std::shared_ptr<const control::event>;
 using pause_order_ptr = std::shared_ptr<const control::pause_session>;
 /// Something to tell the manager: control::suspect, control::event.
+using bring_back_ptr = std::shared_ptr<const control::bring_back>;
 using control_body_ptr = std::shared_ptr<const control::body>;
 
 } // namespace vgpu
@@ -44,6 +46,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::lease_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::refusal_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::news_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::pause_order_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::bring_back_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::control_body_ptr)
 
 namespace vgpu {
@@ -75,7 +78,8 @@ struct session_client_options {
 /// To its owner it sends guest_opened_ptr once, control_body_ptr for what the
 /// manager should hear, and ends (the owner monitors it) when the program is
 /// gone. From its owner it takes lease_ptr, each with a higher epoch than the
-/// one before, refusal_ptr, news_ptr, pause_order_ptr, and exit messages.
+/// one before, refusal_ptr, news_ptr, pause_order_ptr, bring_back_ptr, and exit
+/// messages.
 ///
 /// It serves the program from one epoch at a time: before it hands the log to a
 /// new worker it makes sure that the old one is dead or has stopped.
@@ -129,6 +133,7 @@ private:
   void on(const data::attached& x);
   void on(const data::progress& x);
   void on(const data::answer& x, const parcel_ptr& in);
+  bool is_awaited(call_number call);
   void deliver(const data::answer& x, std::span<const std::byte> payload);
   void forward();
   void keep_alive();
@@ -145,6 +150,7 @@ private:
   void on(const data::state_wanted& x);
   void on(const data::differs& x);
   void look_at_movement();
+  bool is_state_here();
   bool waits_before(std::uint64_t position) const;
   void hold_state();
   void offer_lending();
@@ -152,8 +158,15 @@ private:
   status spill(unique_fd& file, std::uint64_t bytes) const;
   void cancel_movement(const std::string& why);
   void tell_worker(data::body what);
-  bool sleeps_until_called() const { return let_go_ && held_ && !woken_; }
+  bool sleeps_until_called() const {
+    return ((let_go_ && held_) || aside_) && !woken_;
+  }
   void restored();
+
+  // a worker that is put aside (session_client_aside.cpp)
+  void leave_aside();
+  void bring_back(const control::bring_back& order);
+  void on(const data::back& x);
 
   // snapshots (session_client_snapshots.cpp)
   bool is_protected() const;
@@ -172,6 +185,8 @@ private:
   std::chrono::milliseconds phase_within() const;
   status receive_snapshot(data::checkpointed& x);
   void keep_snapshot();
+  void give_back_places(std::size_t newest, bool on_disk);
+  void note_travel(std::uint64_t bytes);
   void report_snapshot(std::uint64_t bytes, std::chrono::nanoseconds pause);
   /// `lasting`: no state can be described or kept, as far as one can tell.
   void give_up_snapshot(const std::string& why, bool lasting);
@@ -218,6 +233,7 @@ private:
   clock::time_point replay_began_{};
   bool replay_told_ = true;
   bool answer_told_ = true;
+  slot_index awaited_in_ = 1; // the last call that brought pinned memory
 
   /// The worker was asked for the session's state.
   struct movement {
@@ -229,10 +245,12 @@ private:
     clock::time_point stands;  // since when calls are not executed
     bool copied_ahead = false; // and its worker will keep its file up
     std::optional<data::checkpointed> stopped;
-    std::optional<state_inflow> inflow; // from a worker elsewhere
-    unique_fd file;                     // from one on this host,
-    unique_fd lent;                     // with the memory that it lends
-    bool snapshot = false;              // the worker goes on where it is
+    // From a worker elsewhere:
+    std::optional<state_inflow> inflow;
+    std::optional<snapshot_inflow> arriving;
+    unique_fd file;        // from one on this host,
+    unique_fd lent;        // with the memory that it lends
+    bool snapshot = false; // the worker goes on where it is
     // Of a snapshot: where it goes, in memory or on the disk.
     std::array<std::size_t, 2> places{};
   };
@@ -250,6 +268,14 @@ private:
   };
   std::optional<movement> movement_;
   std::optional<held_state> held_;
+  /// The worker is aside, as it was; it still is the session's.
+  struct aside_worker {
+    std::uint64_t bytes = 0;    // that its GPUs were rid of
+    std::uint64_t position = 0; // the next call
+    bool ordered = false;       // back,
+    clock::time_point began{};  // then
+  };
+  std::optional<aside_worker> aside_;
   bool let_go_ = false; // the worker that the state is of serves no more:
   epoch gave_way_;      // that of this epoch
   bool woken_ = false;  // the manager knows that the program calls
@@ -265,6 +291,7 @@ private:
   std::optional<control::pause_session> postponed_; // until a snapshot is there
   struct {
     std::uint64_t count = 0;
+    std::uint64_t travelled = 0; // bytes, from a worker elsewhere
     std::chrono::nanoseconds longest{0};
   } snapshots_; // since the last event that told of them
   clock::time_point snapshots_told_{};

@@ -50,9 +50,10 @@ bool session_client::is_protected() const {
 }
 
 bool session_client::may_snapshot() const {
-  return area_ && lease_ && !lost_ && !movement_ && !held_ && !suspected_ &&
-         places_.in_memory() && !snapshot_useless_ && replay_told_ &&
-         (worker_ || (forwarding_ && forwarding_->attached)) && is_protected();
+  return area_ && lease_ && !lost_ && !movement_ && !held_ && !aside_ &&
+         !suspected_ && places_.in_memory() && !snapshot_useless_ &&
+         replay_told_ && (worker_ || (forwarding_ && forwarding_->attached)) &&
+         is_protected();
 }
 
 bool session_client::wants_snapshots() const {
@@ -170,17 +171,17 @@ void session_client::begin_snapshot() {
       descriptors);
 }
 
-/// Of a worker elsewhere, part by part, while it works on.
+/// Of a worker elsewhere, part by part, while it works on. The newest has most
+/// of it already, and so has the one before, whose place it takes.
 status session_client::receive_snapshot(data::checkpointed& x) {
   x.on_disk = x.bytes > options_.state_memory && places_.on_disk();
   auto place = places_.at(movement_->places[x.on_disk ? 1 : 0]);
-  if (::ftruncate(place, 0) != 0)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 "its program's room for snapshots is gone"};
-  auto inflow = state_inflow::begin(x.bytes, duplicate(place));
+  auto newest = places_.at(area_->header().newest.load() - 1);
+  auto inflow =
+      snapshot_inflow::begin(x.bytes, duplicate(place), duplicate(newest));
   if (!inflow)
     return inflow.why();
-  movement_->inflow = std::move(*inflow);
+  movement_->arriving = std::move(*inflow);
   return {};
 }
 
@@ -195,16 +196,10 @@ void session_client::keep_snapshot() {
   if (state->index().position != what.position ||
       what.position > header.tail.load())
     return give_up_snapshot("its state is of another call", false);
-  // From here on it is the one; what it replaces is given back, unless the next
-  // will be written there soon, and what did not change need not be.
+  // From here on it is the one.
   header.newest.store(static_cast<std::uint32_t>(place + 1));
   area_->publish_covered(what.position);
-  auto kept = worker_ && movement_->copied_ahead &&
-              specification_.protection == control::protection::snapshot;
-  for (std::size_t i = 0; i < state_places::count; ++i)
-    if (i != place && places_.at(i) >= 0 &&
-        !(kept && i == state_places::other(place, what.on_disk)))
-      (void)::ftruncate(places_.at(i), 0);
+  give_back_places(place, what.on_disk);
   std::chrono::nanoseconds pause{what.pause_ns};
   auto now = clock::now();
   auto at_rest = std::clamp<std::chrono::nanoseconds>(pause, 0s, 60s);
@@ -222,10 +217,34 @@ void session_client::keep_snapshot() {
   end_snapshot();
 }
 
+/// What the newest replaces, unless the next will be written there soon, and
+/// what did not change need not be. One that travels is always: to copy most of
+/// it once more takes the client longer than all the rest.
+void session_client::give_back_places(std::size_t newest, bool on_disk) {
+  auto kept =
+      movement_->copied_ahead &&
+      (!worker_ || specification_.protection == control::protection::snapshot);
+  for (std::size_t i = 0; i < state_places::count; ++i)
+    if (i != newest && places_.at(i) >= 0 &&
+        !(kept && i == state_places::other(newest, on_disk)))
+      (void)::ftruncate(places_.at(i), 0);
+}
+
+void session_client::note_travel(std::uint64_t bytes) {
+  auto& came = movement_->arriving->bytes();
+  snapshots_.travelled += came.travelled;
+  spdlog::debug("session {}: a snapshot of {} bytes: {} travelled, {} were "
+                "copied, {} stayed; {} ms",
+                lease_->session.value, bytes, came.travelled, came.copied,
+                came.stayed, (clock::now() - movement_->began) / 1ms);
+}
+
 /// The first, and from time to time what came since.
 void session_client::report_snapshot(std::uint64_t bytes,
                                      std::chrono::nanoseconds pause) {
   ++snapshots_.count;
+  if (movement_->arriving)
+    note_travel(bytes);
   snapshots_.longest = std::max(snapshots_.longest, pause);
   auto now = clock::now();
   if (snapshots_told_ != clock::time_point{} &&
@@ -236,8 +255,11 @@ void session_client::report_snapshot(std::uint64_t bytes,
       "session-snapshot",
       program_.name + ": " + std::to_string(snapshots_.count) +
           (snapshots_.count == 1 ? " snapshot was" : " snapshots were") +
-          " taken, the last of " + std::to_string(bytes) +
-          " bytes; the time is that of the longest pause");
+          " taken, the last of " + std::to_string(bytes) + " bytes" +
+          (worker_ ? ""
+                   : ", of which " + std::to_string(snapshots_.travelled) +
+                         " travelled in all") +
+          "; the time is that of the longest pause");
   event.bytes = bytes;
   event.calls = snapshots_.count;
   event.milliseconds =

@@ -44,13 +44,14 @@ void session_client::pause(const control::pause_session& order) {
     postponed_ = order;
     return;
   }
-  if (movement_ || held_)
+  if (movement_ || held_ || aside_)
     return refuse("it is being moved already");
   auto attached = worker_ || (forwarding_ && forwarding_->attached);
   if (!attached || suspected_)
     return refuse("its worker does not answer");
   begin_movement(false);
   data::checkpoint wanted{.compress = !worker_, .order = movement_->order};
+  wanted.or_aside = order.suspend;
   // What is lent can be taken up on this host alone: if nobody there can, there
   // must be something else to begin with.
   if (worker_ && is_protected())
@@ -67,6 +68,8 @@ void session_client::take_movement(const data::head& head,
     on(*phase);
   else if (auto* stopped = std::get_if<data::checkpointed>(&head.body))
     on(*stopped, std::move(files));
+  else if (auto* returned = std::get_if<data::back>(&head.body))
+    on(*returned);
   else if (auto* why = std::get_if<data::not_checkpointed>(&head.body))
     movement_ && movement_->snapshot ? give_up_snapshot(why->why, true)
                                      : cancel_movement(why->why);
@@ -104,6 +107,8 @@ void session_client::on(const data::checkpointed& x,
   if (movement_->stopped || x.order != movement_->order)
     return;
   movement_->stopped = x;
+  if (x.aside)
+    return look_at_movement();
   if (worker_) {
     if (!movement_->snapshot && !files.empty())
       movement_->file = std::move(files[0]);
@@ -124,9 +129,11 @@ void session_client::on(const data::checkpointed& x,
 }
 
 void session_client::on(const data::state_part& x, const parcel_ptr& in) {
-  if (!movement_ || !movement_->inflow)
+  if (!movement_ || (!movement_->inflow && !movement_->arriving))
     return;
-  if (auto ok = movement_->inflow->take(x.from, in->bulk()); !ok)
+  auto ok = movement_->inflow ? movement_->inflow->take(x.from, in->bulk())
+                              : movement_->arriving->take(x.from, in->bulk());
+  if (!ok)
     // As of a worker on this host that finds no room: the program must not wait
     // for ever for a snapshot.
     movement_->snapshot ? give_up_snapshot(ok.why().what, true)
@@ -142,6 +149,24 @@ bool session_client::waits_before(std::uint64_t position) const {
       return true;
   }
   return false;
+}
+
+/// What of it has to travel is asked for.
+bool session_client::is_state_here() {
+  auto ask = [&](auto& inflow) {
+    while (auto range = inflow.want())
+      tell_worker(*range);
+    return inflow.complete();
+  };
+  if (movement_->inflow)
+    return ask(*movement_->inflow);
+  if (!movement_->arriving)
+    return true;
+  if (auto ok = movement_->arriving->work(); !ok) {
+    give_up_snapshot(ok.why().what, true);
+    return false;
+  }
+  return ask(*movement_->arriving);
 }
 
 void session_client::look_at_movement() {
@@ -166,15 +191,17 @@ void session_client::look_at_movement() {
   }
   if (!movement_->stopped)
     return;
-  if (auto& inflow = movement_->inflow; inflow && !inflow->complete()) {
-    while (auto range = inflow->want())
-      tell_worker(*range);
+  if (!is_state_here())
     return;
-  }
   if (waits_before(movement_->stopped->position) ||
       (forwarding_ && forwarding_->answers_seen < movement_->stopped->answers))
     return;
-  movement_->snapshot ? keep_snapshot() : hold_state();
+  if (movement_->snapshot)
+    keep_snapshot();
+  else if (movement_->stopped->aside)
+    leave_aside();
+  else
+    hold_state();
 }
 
 /// The session runs on where it is.

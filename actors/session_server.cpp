@@ -83,7 +83,8 @@ void session_server::act() {
     read_log();
     execute_backlog();
     look_settled();
-    exec_->gates().rest();
+    if (!away())
+      exec_->gates().rest();
     send_answers();
     report_differences();
     if (no_turn_) {
@@ -130,7 +131,8 @@ void session_server::wait() {
 }
 
 void session_server::sleep() {
-  exec_->rest();
+  if (!away())
+    exec_->rest();
   gauges_->account.look();
   std::vector<pollfd> items;
   items.push_back({listener_.get(), POLLIN, 0});
@@ -329,7 +331,11 @@ void session_server::attach_guest(packet& hello, unique_fd socket) {
   if (restores)
     if (auto ok = restore_from(hello, x->adopt); !ok)
       return refuse(ok.why().what);
-  go_on();
+  if (!x->aside)
+    go_on();
+  // A client that had them sent may have written to those files.
+  if (forwarded_)
+    exec_->forget_copies();
   begin_replay(*x);
   mapped_->reader.rewind(position_);
   client_.clear();
@@ -478,7 +484,8 @@ void session_server::on(const std::string& peer, const data::attach& x) {
           ring();
           exec->gates().nudge();
         });
-  go_on();
+  if (!x.aside)
+    go_on();
   forwarded_->attached(x);
   forwarded_->acknowledge(x.answers_seen);
   forwarded_->rewind();

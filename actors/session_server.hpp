@@ -36,6 +36,8 @@ struct session_server_options {
   std::chrono::milliseconds longest_call{120'000};
   /// Without, a session whose variables a driver placed has no state.
   begin_rehearsal rehearse;
+  /// Without, one that cannot be described cannot be suspended.
+  begin_aside put_aside;
 };
 
 /// What others may know of a running server; updated by its thread.
@@ -116,6 +118,16 @@ private:
   void on(const data::state_part& x, const parcel_ptr& in);
   void ask_for_state();
   void tell_client(data::body body);
+
+  // a process that is put aside (session_server_aside.cpp)
+  bool begins_aside(const std::string& why);
+  void leave();
+  void left();
+  void look_aside();
+  void come_back();
+  void is_back();
+  /// Whoever calls the driver now waits.
+  bool away() const noexcept { return gait_ >= gait::leaving; }
 
   // how far it is (session_server_progress.cpp)
   void begin_replay(const data::attach& by);
@@ -205,17 +217,36 @@ private:
   bool answer_told_ = true;
 
   /// At a call's boundary: whether calls are executed.
-  enum class gait { running, rehearsing, copying, stopping, settling, stopped };
+  enum class gait {
+    running,
+    rehearsing,
+    copying,
+    stopping,
+    settling,
+    stopped,
+    leaving, // its process is put aside,
+    aside,   // is,
+    returning
+  };
   gait gait_ = gait::running;
   data::checkpoint wanted_;       // while it does not run
   std::vector<unique_fd> places_; // of the client's, where it wants the state
   bool on_disk_ = false;          // it goes to the second of them
   std::unique_ptr<rehearsal> rehearsal_;
-  std::uint64_t tried_ = 0; // what was loaded before this call
+  std::uint64_t tried_ = 0;        // what was loaded before this call
+  std::unique_ptr<helper> helper_; // that puts the process aside, or back
+  bool goes_aside_ = false;        // since there is no other way
+  bool returns_ = false;           // as soon as it has left
+  unsigned failed_returns_ = 0;
+  std::string stays_because_; // it could not leave
+  clock::time_point left_at_{};
   clock::time_point rehearsal_began_{};
   std::shared_ptr<std::atomic<bool>> settled_;
   unique_fd state_; // to be asked for, until the client says go on
-  unique_fd lent_;  // a parcel of the memory that goes along
+  /// Of a client elsewhere: where its snapshots are written, one after the
+  /// other.
+  unique_fd kept_;
+  unique_fd lent_; // a parcel of the memory that goes along
   std::optional<state_inflow> inflow_;
   data::attach replay_wanted_; // of the client that the state comes from
   bool restored_ = false;

@@ -6,6 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace vgpu {
@@ -31,6 +32,11 @@ void session_server::stop(const data::checkpoint& x,
   wanted_ = x;
   places_ = std::move(files);
   state_ = unique_fd{};
+  // What is handed over for good needs the room.
+  if (!x.go_on) {
+    exec_->forget_copies();
+    kept_ = unique_fd{};
+  }
   begin_state();
 }
 
@@ -107,6 +113,9 @@ void session_server::begin_state() {
 }
 
 void session_server::go_on() {
+  if (away())
+    return come_back();
+  goes_aside_ = false;
   gait_ = gait::running;
   rehearsal_.reset();
   exec_->abandon_copy();
@@ -114,6 +123,12 @@ void session_server::go_on() {
   places_.clear();
   state_ = unique_fd{};
   lent_ = unique_fd{};
+  // Too much to be kept for the next one. What did not change is read once more
+  // then, and travels as little.
+  if (kept_ && exec_->used_bytes() > wanted_.in_memory) {
+    exec_->forget_copies();
+    kept_ = unique_fd{};
+  }
 }
 
 /// A host function that has its turn before it needs a later call to end.
@@ -128,12 +143,12 @@ void session_server::tell_phase(data::checkpointing::phase now) {
   tell_client(data::checkpointing{wanted_.order, now});
 }
 
-/// A snapshot's file is written again by the one after the next.
+/// A snapshot's file is written again: by the one after the next, or by the
+/// next, where the client has a copy.
 status session_server::begin_copying() {
-  auto again = wanted_.go_on && !places_.empty();
   if (auto ok = choose_file(); !ok)
     return ok;
-  return exec_->begin_copy(state_.get(), again, [this] { ring(); });
+  return exec_->begin_copy(state_.get(), wanted_.go_on, [this] { ring(); });
 }
 
 void session_server::copy_on() {
@@ -149,13 +164,15 @@ void session_server::copy_on() {
 }
 
 void session_server::stop_calls() {
-  if (begins_rehearsal())
+  if (!goes_aside_ && begins_rehearsal())
     return;
   gait_ = gait::stopping;
   tell_phase(data::checkpointing::phase::stopping);
 }
 
 void session_server::look_settled() {
+  if (helper_)
+    look_aside();
   if (gait_ == gait::rehearsing)
     look_rehearsed();
   if (gait_ == gait::copying)
@@ -181,10 +198,18 @@ status session_server::choose_file() {
     state_ = std::move(places_[on_disk_ ? 1 : 0]);
     return {};
   }
-  auto file = make_state_memory();
-  if (!file)
-    return file.why();
-  state_ = std::move(*file);
+  auto& file = wanted_.go_on ? kept_ : state_;
+  if (!file) {
+    auto fresh = make_state_memory();
+    if (!fresh)
+      return fresh.why();
+    file = std::move(*fresh);
+  }
+  if (wanted_.go_on)
+    state_ = unique_fd{::fcntl(kept_.get(), F_DUPFD_CLOEXEC, 0)};
+  if (!state_)
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 "no descriptor is left for a state"};
   return {};
 }
 
@@ -227,6 +252,8 @@ result<std::uint64_t> session_server::write_state() {
 }
 
 void session_server::refuse_state(const std::string& why) {
+  if (begins_aside(why))
+    return;
   spdlog::warn("session {}: no state is taken: {}", options_.session.value,
                why);
   go_on();
@@ -234,6 +261,8 @@ void session_server::refuse_state(const std::string& why) {
 }
 
 void session_server::take_state() {
+  if (goes_aside_)
+    return leave();
   auto began = clock::now();
   tell_phase(data::checkpointing::phase::resting);
   if (auto ok = choose_file(); !ok)

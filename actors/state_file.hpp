@@ -77,13 +77,32 @@ struct state_index {
   std::vector<state_lent> lent;
 };
 
+/// Every piece of contents that a state names, whatever it is of.
+template <class F>
+void each_chunk(const state_index& x, F f) {
+  for (auto& image : x.images)
+    for (auto& chunk : image.chunks)
+      f(chunk);
+  for (auto& chunk : x.memory)
+    f(chunk);
+  for (auto& placed : x.placed)
+    for (auto& chunk : placed.chunks)
+      f(chunk);
+}
+
 /// An anonymous file in memory, for a state.
 result<unique_fd> make_state_memory();
 /// Whether a file is one in memory, whose pages can be mapped for good.
 bool lies_in_memory(int fd);
 
-/// Makes a file one that is no state, and that has `bytes` bytes, of which
-/// those behind the header stay as they are.
+/// Bytes of a state's file: all of them, or a fault.
+status write_state_bytes(int fd, std::uint64_t at,
+                         std::span<const std::byte> bytes);
+status read_state_bytes(int fd, std::uint64_t at, std::span<std::byte> into);
+
+/// Makes a file one that is no state. What is behind the header stays.
+status begin_state(int fd);
+/// The same, and it has `bytes` bytes then.
 status begin_state(int fd, std::uint64_t bytes);
 
 /// Writes contents to the place in the file that `what` names; where they are
@@ -92,8 +111,8 @@ status begin_state(int fd, std::uint64_t bytes);
 status store_contents(int fd, state_chunk& what,
                       std::span<const std::byte> bytes);
 
-/// Writes a state into an empty file, or into one with contents up to a place.
-/// One thread.
+/// Writes a state into a file that is none, over what it holds, or behind its
+/// contents up to a place. One thread.
 class state_writer {
 public:
   /// The file must outlive it. `compress`: chunks are stored compressed where
@@ -107,7 +126,7 @@ public:
   result<state_chunk> add(std::uint64_t address,
                           std::span<const std::byte> bytes);
 
-  /// Completes the file: its size.
+  /// Completes the file, and cuts what it held behind: its size.
   result<std::uint64_t> finish(const state_index& index);
 
 private:
@@ -117,12 +136,31 @@ private:
   std::uint64_t end_;
 };
 
+inline constexpr std::size_t state_head_bytes = 64;
+
+/// What a state's file begins with, last written and first read.
+struct state_head {
+  std::array<std::byte, state_head_bytes> bytes{};
+  /// Where the index lies: from here to the end.
+  std::uint64_t index_offset = 0;
+  std::uint64_t index_hash = 0;
+  std::uint64_t file_bytes = 0;
+};
+
+/// Of a file of so many bytes; a fault where it is no state of this version.
+result<state_head> read_head(std::span<const std::byte> bytes,
+                             std::uint64_t file_bytes);
+/// Makes a state of a file that has all but its head.
+status complete_state(int fd, const state_head& head);
+
 /// Reads a state. Every number in it is checked before it is used; what is
 /// damaged, unfinished or of another major version is refused. One thread.
 class state_reader {
 public:
   /// The file must outlive it, and stay as it is.
   static result<state_reader> open(int fd);
+  /// One that is not complete, but has its index.
+  static result<state_reader> open(int fd, const state_head& head);
 
   const state_index& index() const noexcept { return index_; }
   /// Of the file.
@@ -133,7 +171,6 @@ public:
 
 private:
   int fd_ = -1;
-  std::uint64_t chunks_end_ = 0;
   std::uint64_t bytes_ = 0;
   state_index index_;
   std::vector<std::byte> scratch_;

@@ -10,38 +10,24 @@
 
 namespace vgpu {
 
-namespace {
-
-/// One frame: of a size that ZeroMQ moves well.
-constexpr std::uint64_t part_bytes = std::uint64_t{2} << 20;
-/// Asked for and not here yet, at most.
-constexpr std::uint64_t window_bytes_under_way = std::uint64_t{16} << 20;
-constexpr std::uint64_t largest_state = std::uint64_t{1} << 42;
-
-} // namespace
-
 result<state_inflow> state_inflow::begin(std::uint64_t bytes) {
-  auto file = make_state_memory();
-  if (!file)
-    return file.why();
-  return begin(bytes, std::move(*file));
-}
-
-result<state_inflow> state_inflow::begin(std::uint64_t bytes, unique_fd file) {
   if (bytes == 0 || bytes > largest_state)
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "a state of " + std::to_string(bytes) + " bytes"};
+  auto file = make_state_memory();
+  if (!file)
+    return file.why();
   state_inflow out;
-  out.file_ = std::move(file);
+  out.file_ = std::move(*file);
   out.bytes_ = bytes;
   return out;
 }
 
 std::optional<data::state_wanted> state_inflow::want() {
-  if (asked_ == bytes_ || asked_ - got_ >= window_bytes_under_way)
+  if (asked_ == bytes_ || asked_ - got_ >= state_bytes_under_way)
     return std::nullopt;
   auto from = asked_;
-  asked_ = std::min(bytes_, asked_ + part_bytes);
+  asked_ = std::min(bytes_, asked_ + state_part_bytes);
   return data::state_wanted{from, asked_};
 }
 
@@ -67,7 +53,7 @@ status state_inflow::take(std::uint64_t from,
 std::shared_ptr<const std::vector<std::byte>>
 part_of_state(int file, std::uint64_t size, const data::state_wanted& what) {
   if (what.from >= what.to || what.to > size ||
-      what.to - what.from > part_bytes)
+      what.to - what.from > state_part_bytes)
     return nullptr;
   auto out = std::make_shared<std::vector<std::byte>>(what.to - what.from);
   auto n =

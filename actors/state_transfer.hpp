@@ -15,14 +15,17 @@
 
 namespace vgpu {
 
+/// One frame: of a size that ZeroMQ moves well.
+inline constexpr std::uint64_t state_part_bytes = std::uint64_t{2} << 20;
+/// Asked for and not here yet, at most, and one frame.
+inline constexpr std::uint64_t state_bytes_under_way = std::uint64_t{16} << 20;
+inline constexpr std::uint64_t largest_state = std::uint64_t{1} << 42;
+
 /// A state that arrives. One thread.
 class state_inflow {
 public:
   /// Makes room for so many bytes; a fault where no state is that large.
   static result<state_inflow> begin(std::uint64_t bytes);
-  /// The same, into an empty file.
-  static result<state_inflow> begin(std::uint64_t bytes, unique_fd file);
-
   /// What to ask for now, if anything. Call until there is nothing.
   std::optional<data::state_wanted> want();
   /// What was asked for on a connection that is gone does not come.

@@ -7,9 +7,10 @@
 #include "devices/cpu/cpu_device.hpp"
 #include "devices/nvidia/nvidia_device.hpp"
 #include "nodes/descriptor_limit.hpp"
+#include "nodes/helper_process.hpp"
 #include "nodes/steady_addresses.hpp"
 #include "nodes/stop_signal.hpp"
-#include "nodes/worker_rehearsal.hpp"
+#include "nodes/worker_helpers.hpp"
 
 #include <CLI/CLI.hpp>
 #include <spdlog/spdlog.h>
@@ -21,6 +22,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -204,6 +206,26 @@ int list_nvidia() {
   ::_exit(0);
 }
 
+/// Asked by that process, which started this one: it must not do it itself, as
+/// whatever of it calls the driver stands still from the first step on. What a
+/// step leaves outlives who asked for it, so another can go on.
+int put_aside_or_back(std::string_view how, const char* number) {
+  die_with_parent();
+  auto pid = std::atoi(number);
+  if (pid != ::getppid()) {
+    std::cerr << "a worker asks for itself alone\n";
+    return helper_refused;
+  }
+  auto ok = how == "--put-aside" ? device::nvidia_put_aside(pid)
+                                 : device::nvidia_bring_back(pid);
+  if (!ok)
+    std::cerr << ok.why().what << std::flush;
+  constexpr auto nobody_knows = helper_refused + 1;
+  ::_exit(ok                                      ? 0
+          : ok.code() == CUDA_ERROR_NOT_SUPPORTED ? helper_refused
+                                                  : nobody_knows);
+}
+
 int run(const options& given) {
   allow_many_descriptors();
   stop_signal stop;
@@ -263,6 +285,8 @@ int run(const options& given) {
   serving.token = orders->token;
   serving.rehearse =
       rehearsing_process("/proc/self/exe", arguments_of_rehearsal(given));
+  if (given.device == "nvidia" && device::nvidia_puts_aside())
+    serving.put_aside = aside_process("/proc/self/exe");
   auto server = system.spawn<session_server, caf::detached>(
       serving, std::move(exec), std::move(socket), std::move(*listener), gauges,
       [&](const std::string& why, bool clean) {
@@ -283,6 +307,9 @@ int run(const options& given) {
 int main(int argc, char** argv) {
   if (argc == 2 && std::string_view{argv[1]} == "--list-nvidia")
     return list_nvidia();
+  if (std::string_view how{argc == 3 ? argv[1] : ""};
+      how == "--put-aside" || how == "--bring-back")
+    return put_aside_or_back(how, argv[2]);
   CLI::App app{"Executes the calls of one session. Nodes start it."};
   options given;
   app.add_option("--node-endpoint", given.node, "The node's endpoint")

@@ -81,6 +81,8 @@ struct DataHead {
     # worker -> client: what a replay brought differently.
     checkpointing @17 :Checkpointing;
     # worker -> client: how far it is with a checkpoint.
+    back @18 :Void;
+    # worker -> client: its process was aside, and is on its GPUs again.
   }
 }
 
@@ -98,6 +100,8 @@ struct Checkpoint {
   lendTo @4 :List(UInt32);
   # Not empty: these pGPUs of this host take the session up, one for each of its
   # devices. Its memory may be handed over in place of being copied.
+  orAside @5 :Bool;
+  # Where it cannot be described, its process may be put aside as it is.
 }
 struct Checkpointing {
   order @0 :UInt64;
@@ -126,6 +130,8 @@ struct Checkpointed {
   # That it is made for.
   onDisk @5 :Bool;
   # In the second file that came with the order.
+  aside @6 :Bool;
+  # There is no file: the process waits, with its GPUs' memory on its host.
 }
 struct Differs {
   calls @0 :List(UInt64);
@@ -150,6 +156,8 @@ struct Attach {
   # take now is not charged.
   adopt @6 :Bool;
   # The state's file is the worker's from the answer on, and may be its memory.
+  aside @7 :Bool;
+  # A process that is aside stays there until goOn.
 }
 struct Waiting {
   call @0 :UInt64;

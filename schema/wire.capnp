@@ -93,6 +93,9 @@ struct Envelope {
 
     # manager -> whoever said hello, in place of welcome, or later
     redirect @42 :Redirect;
+
+    # manager -> client
+    bringBack @43 :BringBack;
   }
 }
 
@@ -327,6 +330,8 @@ struct Adopt {
   # Its state is with this client, and no worker serves it.
   held @9 :Bool;
   # Until it is resumed by name.
+  aside @10 :Bool;
+  # There is no state: its worker is aside.
 }
 struct Suspect {
   # The worker of this epoch does not answer its client.
@@ -380,6 +385,14 @@ struct Paused {
   bytes @3 :UInt64;
   # Of the state.
   milliseconds @4 :Float64;
+  aside @5 :Bool;
+  # There is no state: its worker waits where it was, with so many bytes of its
+  # GPUs' memory on its host.
+}
+struct BringBack {
+  # There is room again for a session whose worker is aside.
+  session @0 :UInt64;
+  epoch @1 :UInt64;
 }
 struct Restored {
   # A session whose state was taken runs again.

@@ -99,7 +99,12 @@ namespace vgpu::device::nvidia {
   call(cuTensorMapReplaceAddress)
 // What came later, and since when; null where the driver is older.
 #define VGPU_NVIDIA_LATER_CALLS(call)               \
-  call(cuTensorMapEncodeIm2colWide, 12080)
+  call(cuTensorMapEncodeIm2colWide, 12080)          \
+  call(cuCheckpointProcessGetState, 12080)          \
+  call(cuCheckpointProcessLock, 12080)              \
+  call(cuCheckpointProcessCheckpoint, 12080)        \
+  call(cuCheckpointProcessRestore, 12080)           \
+  call(cuCheckpointProcessUnlock, 12080)
 // clang-format on
 
 /// CUDA 12.4, driver 550: the first that tells a module's kernels and their

@@ -24,6 +24,14 @@ result<std::vector<properties>> nvidia_properties();
 result<std::unique_ptr<device>>
 open_nvidia_device(int ordinal, const std::vector<int>& session = {});
 
+/// Whether the driver of this process, which has opened a device, could put it
+/// off its GPUs as it is, for another process that asks for that.
+bool nvidia_puts_aside();
+/// What that other process does (nvidia/checkpoint.hpp): opens the driver in
+/// this process, but no device.
+status nvidia_put_aside(int pid);
+status nvidia_bring_back(int pid);
+
 /// Properties as text that read_properties() understands, for a process that
 /// must not open the driver itself.
 std::string write_properties(const std::vector<properties>& all);

@@ -82,7 +82,7 @@ std::vector<body> one_of_each() {
                    true},
       stop_worker{{1}, {2}, "why"},
       acquire{spec, prog},
-      adopt{{1}, {2}, {3}, 4, spec, prog, "a", 5, true, true},
+      adopt{{1}, {2}, {3}, 4, spec, prog, "a", 5, true, true, true},
       suspect{{1}, {2}, "silent"},
       close_session{{1}, {2}, "exit"},
       event{1, 2.5, "kind", "a", {3}, {4}, {5}, "text", 6, 7, 8.5},
@@ -104,13 +104,14 @@ std::vector<body> one_of_each() {
       migrate_vgpu{{5}, "b", 2},
       drain_node{"c", true},
       pause_session{{6}, {7}, {1, 0}, true, true},
-      paused{{8}, {9}, "no", 10, 11.5},
+      paused{{8}, {9}, "no", 10, 11.5, true},
       wake_session{{12}},
       restored{{13}, {14}, 15, 16.5},
       usage_request{1.5, "user"},
       prepare_worker{{17}, {18}, {2, 0}, 19},
       worker_prepared{{20}, "not now"},
       redirect{"tcp://h2:7700", 18},
+      bring_back{{8}, {9}},
   };
 }
 

@@ -108,6 +108,9 @@ struct world {
   std::shared_ptr<std::uint32_t> variable; // of their modules
   bool hides_heap = false;                 // of their kernels
   begin_rehearsal rehearse;
+  begin_aside put_aside;
+  std::shared_ptr<std::atomic<bool>> away =
+      std::make_shared<std::atomic<bool>>(false);
   // The session's client would end a worker that runs in this very process.
   std::string other_host = "elsewhere";
 
@@ -176,6 +179,7 @@ struct world {
       out = std::make_unique<test::plain_device>(loading, drift);
     out->place_variable(variable);
     out->hides_heap = hides_heap;
+    out->away = away;
     return out;
   }
 
@@ -199,7 +203,8 @@ struct world {
                                .epoch = {epoch},
                                .token = token,
                                .longest_call = longest_call,
-                               .rehearse = rehearse},
+                               .rehearse = rehearse,
+                               .put_aside = put_aside},
         std::make_unique<executor>(std::move(devices), 1 << 30),
         std::move(socket), std::move(*listen_abstract(name)), out.gauges,
         [](const std::string&, bool) {});
@@ -328,10 +333,11 @@ struct world {
   }
 
   /// Asks for the session's state,
-  void order_pause(std::uint64_t epoch) {
+  void order_pause(std::uint64_t epoch, bool suspend = false) {
     auto order = std::make_shared<control::pause_session>();
     order->session = {1};
     order->epoch = {epoch};
+    order->suspend = suspend;
     caf::anon_send(in.io, pause_order_ptr{order});
   }
 

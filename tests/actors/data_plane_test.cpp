@@ -226,6 +226,30 @@ BOOST_AUTO_TEST_CASE(a_lost_state_is_made_up_for_by_the_journal) {
   BOOST_TEST(read_counter() == 11u);
 }
 
+/// Answers that its client had taken, and not acknowledged when it died, come
+/// again: what they brought is the program's own by then.
+BOOST_AUTO_TEST_CASE(what_the_program_has_had_is_not_written_again) {
+  auto worker = begin(transport::forwarded, false);
+  for (std::uint32_t round = 1; round <= 5; ++round) {
+    add(7);
+    BOOST_TEST((ask(call::read_host{.stream = {legacy_stream},
+                                    .to = {host_window, 0, 0},
+                                    .from = {counter, 0, 0},
+                                    .size = {4, 1, 1}}) == CUDA_SUCCESS));
+    std::uint32_t got = 0;
+    BOOST_REQUIRE(::pread(area.host_fd(), &got, 4, 0) == 4);
+    BOOST_TEST(got == 7 * round);
+    got = 4711;
+    BOOST_REQUIRE(::pwrite(area.host_fd(), &got, 4, 0) == 4);
+    kill_client();
+    connect(transport::forwarded, true);
+    lease(1, worker);
+    BOOST_TEST((ask(call::device_sync{}) == CUDA_SUCCESS));
+    BOOST_REQUIRE(::pread(area.host_fd(), &got, 4, 0) == 4);
+    BOOST_TEST(got == 4711u);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_order_of_another_epoch_changes_nothing) {
   begin(transport::forwarded, false);
   BOOST_TEST(pause(7).find("epoch") != std::string::npos);

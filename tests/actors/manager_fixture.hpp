@@ -169,13 +169,14 @@ struct cluster : deterministic {
   }
 
   /// A session that runs on `node`.
-  lease open(const std::string& node, specification spec = {}) {
-    connect();
-    ask(spec);
+  lease open(const std::string& node, specification spec = {},
+             const std::string& peer = "c") {
+    connect(peer);
+    ask(spec, peer);
     auto order = ordered(node);
     BOOST_REQUIRE(order);
     started(node, *order);
-    auto got = leased("c", 5);
+    auto got = leased(peer, 5);
     BOOST_REQUIRE(got);
     return *got;
   }

@@ -275,6 +275,29 @@ BOOST_AUTO_TEST_CASE(what_is_suspended_stays_so) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(who_is_aside_comes_back_under_another_leader) {
+  stand();
+  join("a");
+  auto got = open("a");
+  auto old = running("a", {got.session, got.vgpu, got.epoch, got.token,
+                           got.pgpus, 0, protection::journal, "prog"});
+  for (auto client_first : {false, true}) {
+    lead_in_turn();
+    auto has = adoption(got);
+    has.suspended = has.aside = true;
+    if (client_first)
+      say("c", "client/c", has, 6);
+    rejoin("a", {old});
+    if (!client_first)
+      say("c", "client/c", has, 6);
+    BOOST_TEST(sessions()[0]["state"] == "suspended");
+    say("c", "client/c", wake_session{got.session});
+    BOOST_TEST(!ordered("a"));
+    BOOST_TEST(told<bring_back>("c").has_value());
+    BOOST_TEST(sessions()[0]["state"] == "running");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(no_number_is_given_twice) {
   stand();
   join("a");

@@ -38,8 +38,8 @@ struct movers : cluster {
     auto got = take<pause_session>(out, "c");
     return got ? std::optional{got->first} : std::nullopt;
   }
-  void gave_state(const lease& x) {
-    say("c", "client/c", paused{x.session, x.epoch, "", 1 << 20, 2.5});
+  void gave_state(const lease& x, bool aside = false) {
+    say("c", "client/c", paused{x.session, x.epoch, "", 1 << 20, 2.5, aside});
   }
   void runs_again(const lease& x) {
     say("c", "client/c", restored{x.session, x.epoch, 1 << 20, 7.5});
@@ -48,15 +48,15 @@ struct movers : cluster {
   std::string node() { return status()["vgpus"][0]["sessions"][0]["node"]; }
 
   /// Until a session is suspended.
-  lease suspend(bool hold) {
+  lease suspend(bool hold, bool aside = false, specification spec = {}) {
     join("a");
-    auto x = open("a");
+    auto x = open("a", std::move(spec));
     command(suspend_vgpu{x.vgpu, hold}, 7);
     auto order = pausing();
     BOOST_REQUIRE(order);
     BOOST_TEST((order->session == x.session && order->epoch == x.epoch));
     BOOST_TEST(!done(7));
-    gave_state(x);
+    gave_state(x, aside);
     BOOST_TEST(done(7));
     BOOST_TEST(state() == "suspended");
     return x;
@@ -90,6 +90,89 @@ BOOST_AUTO_TEST_CASE(a_call_brings_a_suspended_session_back) {
   runs_again(again);
   BOOST_TEST(count("session-resumed") == 1u);
   BOOST_TEST(state() == "running");
+}
+
+/// Nobody could describe it: its worker is aside.
+BOOST_AUTO_TEST_CASE(a_worker_that_is_aside_comes_back_in_its_own_place) {
+  auto x = suspend(true, true);
+  BOOST_TEST(count("session-suspended") == 1u);
+  BOOST_TEST(status()["nodes"][0]["pgpus"][0]["sessions"].size() == 0u);
+  // Its node has it all the while.
+  live(2s, {"a"});
+  BOOST_TEST(!ordered("a"));
+  command(resume_vgpu{x.vgpu}, 8);
+  auto back = take<bring_back>(out, "c");
+  BOOST_REQUIRE(back.has_value());
+  BOOST_TEST(
+      (back->first.session == x.session && back->first.epoch == x.epoch));
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(!done(8));
+  runs_again(x);
+  BOOST_TEST(done(8));
+  BOOST_TEST(count("session-resumed") == 1u);
+  BOOST_TEST(state() == "running");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_aside_waits_for_room) {
+  specification large;
+  large.memory = 3 * gib;
+  auto x = suspend(false, true, large);
+  // Somebody else has its room.
+  auto other = open("a", large, "d");
+  join("b");
+  say("c", "client/c", wake_session{x.session});
+  // Elsewhere there is room; its worker is here.
+  BOOST_TEST(!take<bring_back>(out, "c").has_value());
+  BOOST_TEST(!ordered("b"));
+  BOOST_TEST(state() == "waiting");
+  say("d", "client/d", close_session{other.session, other.epoch, "over"});
+  BOOST_TEST(take<bring_back>(out, "c").has_value());
+  runs_again(x);
+  BOOST_TEST(state() == "running");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_while_aside_is_made_up_for) {
+  auto x = suspend(false, true);
+  say("n-a", "node/a", worker_exited{x.session, x.epoch, "signal 9", false});
+  BOOST_TEST(count("worker-exited") == 1u);
+  BOOST_TEST(state() == "suspended");
+  say("c", "client/c", wake_session{x.session});
+  BOOST_TEST(!take<bring_back>(out, "c").has_value());
+  BOOST_TEST((comes_up("a").epoch > x.epoch));
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_is_lost_takes_those_that_are_aside_along) {
+  auto x = suspend(false, true);
+  tell(chief, test::gone("n-a"));
+  live(3s, {});
+  BOOST_TEST(state() == "suspended");
+  join("b");
+  say("c", "client/c", wake_session{x.session});
+  BOOST_TEST(!take<bring_back>(out, "c").has_value());
+  BOOST_TEST((comes_up("b").epoch > x.epoch));
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_its_program_ends_a_worker_that_is_aside) {
+  auto x = suspend(true, true);
+  say("c", "client/c", close_session{x.session, x.epoch, "over"});
+  auto order = take<stop_worker>(out, "n-a");
+  BOOST_REQUIRE(order.has_value());
+  BOOST_TEST((order->first.session == x.session));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_aside_outlives_the_manager) {
+  auto x = suspend(true, true);
+  restart();
+  auto node = inventory("a");
+  node.sessions.push_back(
+      {x.session, x.epoch, x.vgpu, x.pgpus, endpoints("a"), 77});
+  join(node);
+  connect();
+  claim(x);
+  BOOST_TEST(state() == "suspended");
+  command(resume_vgpu{x.vgpu}, 8);
+  BOOST_TEST(take<bring_back>(out, "c").has_value());
+  BOOST_TEST(!ordered("a"));
 }
 
 BOOST_AUTO_TEST_CASE(a_held_one_waits_for_its_name) {

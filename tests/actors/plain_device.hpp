@@ -8,8 +8,10 @@
 #include "devices/device.hpp"
 #include "devices/tensor_map_unit.hpp"
 
+#include <boost/test/unit_test.hpp>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <map>
@@ -113,6 +115,7 @@ public:
   result<float> elapsed(event_id, event_id) override { return 0.5f; }
   void when_done(std::optional<stream_id>,
                  vgpu::device::completion done) override {
+    be_here();
     done(error_);
   }
   void when_recorded(event_id, vgpu::device::completion done) override {
@@ -121,6 +124,7 @@ public:
   bool idle(stream_id) override { return true; }
 
   status enqueue_launch(stream_id, const vgpu::device::launch& x) override {
+    be_here();
     device_address at = 0;
     std::uint32_t add = 0;
     std::memcpy(&at, x.parameters.data(), 8);
@@ -137,6 +141,7 @@ public:
   status enqueue_read(stream_id, std::span<std::byte> bytes,
                       device_address from,
                       vgpu::device::completion done) override {
+    be_here();
     std::memcpy(bytes.data(), reinterpret_cast<const void*>(from),
                 bytes.size());
     done(error_);
@@ -173,12 +178,19 @@ public:
   }
   /// Kernels of each module call malloc.
   bool hides_heap = false;
+  /// While it is so, its driver answers nobody: whoever asks it is in error.
+  std::shared_ptr<std::atomic<bool>> away;
 
   void inject(vgpu::device::injected_fault) override {
     error_ = CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
 
 private:
+  void be_here() const {
+    if (away && *away)
+      BOOST_ERROR("the device's process is aside, and somebody uses it");
+  }
+
   vgpu::device::properties props_;
   std::shared_ptr<gate> loading_;
   std::uint32_t drift_;

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -37,6 +38,10 @@ std::map<CUmemGenericAllocationHandle, int> imports; // besides its maker
 std::map<CUdeviceptr, std::uint64_t> mappings;
 std::map<CUdeviceptr, std::set<int>> accesses; // devices, by address
 CUmemGenericAllocationHandle last_allocation = 0;
+
+// Of processes that others put aside, and the step that fails next.
+std::map<int, CUprocessState> processes;
+std::string failing_step;
 
 /// An array of one level, in a layout of its own.
 struct fake_array {
@@ -446,6 +451,43 @@ struct map_writer {
       add(values[i]);
   }
 };
+CUresult process_state(int pid, CUprocessState* state) {
+  std::lock_guard guard{lock};
+  if (failing_step == "state")
+    return CUDA_ERROR_NOT_PERMITTED;
+  *state = processes[pid];
+  return CUDA_SUCCESS;
+}
+CUresult process_step(const char* name, int pid, CUprocessState from,
+                      CUprocessState to) {
+  std::lock_guard guard{lock};
+  if (processes[pid] != from)
+    return CUDA_ERROR_ILLEGAL_STATE;
+  if (failing_step == name)
+    return CUDA_ERROR_NOT_READY;
+  processes[pid] = to;
+  return CUDA_SUCCESS;
+}
+CUresult process_lock(int pid, CUcheckpointLockArgs* how) {
+  // Without a limit it might wait for ever.
+  if (how == nullptr || how->timeoutMs == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  return process_step("lock", pid, CU_PROCESS_STATE_RUNNING,
+                      CU_PROCESS_STATE_LOCKED);
+}
+CUresult process_checkpoint(int pid, CUcheckpointCheckpointArgs*) {
+  return process_step("checkpoint", pid, CU_PROCESS_STATE_LOCKED,
+                      CU_PROCESS_STATE_CHECKPOINTED);
+}
+CUresult process_restore(int pid, CUcheckpointRestoreArgs*) {
+  return process_step("restore", pid, CU_PROCESS_STATE_CHECKPOINTED,
+                      CU_PROCESS_STATE_LOCKED);
+}
+CUresult process_unlock(int pid, CUcheckpointUnlockArgs*) {
+  return process_step("unlock", pid, CU_PROCESS_STATE_LOCKED,
+                      CU_PROCESS_STATE_RUNNING);
+}
+
 CUresult map_tiled(CUtensorMap* out, CUtensorMapDataType type, cuuint32_t rank,
                    void* at, const cuuint64_t* sizes, const cuuint64_t* strides,
                    const cuuint32_t* box, const cuuint32_t* steps,
@@ -549,6 +591,11 @@ void* find(std::string_view name) {
       {"cuTensorMapEncodeIm2col", as(&map_im2col)},
       {"cuTensorMapEncodeIm2colWide", as(&map_wide)},
       {"cuTensorMapReplaceAddress", as(&map_moved)},
+      {"cuCheckpointProcessGetState", as(&process_state)},
+      {"cuCheckpointProcessLock", as(&process_lock)},
+      {"cuCheckpointProcessCheckpoint", as(&process_checkpoint)},
+      {"cuCheckpointProcessRestore", as(&process_restore)},
+      {"cuCheckpointProcessUnlock", as(&process_unlock)},
       {"cuModuleLoadDataEx", as(&refuse)},
       {"cuLibraryLoadData", as(&refuse)},
   };
@@ -626,6 +673,16 @@ std::uint64_t fake_linked_texts() {
 int fake_access(CUdeviceptr at, int device) {
   std::lock_guard guard{lock};
   return accesses[at].contains(device);
+}
+/// How a process is, for others; which step of putting it aside fails.
+void fake_process(int pid, int state, const char* failing) {
+  std::lock_guard guard{lock};
+  processes[pid] = static_cast<CUprocessState>(state);
+  failing_step = failing;
+}
+int fake_process_state(int pid) {
+  std::lock_guard guard{lock};
+  return processes[pid];
 }
 std::uint64_t fake_created() {
   std::lock_guard guard{lock};

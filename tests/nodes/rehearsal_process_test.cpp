@@ -1,5 +1,5 @@
 // A rehearsal in a process of its own.
-#include "nodes/worker_rehearsal.hpp"
+#include "nodes/worker_helpers.hpp"
 
 #include "actors/executor.hpp"
 #include "actors/state_file.hpp"

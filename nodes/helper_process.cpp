@@ -1,10 +1,9 @@
-#include "nodes/worker_rehearsal.hpp"
+#include "nodes/helper_process.hpp"
 
 #include "schema/session_area.hpp"
 
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,15 +17,12 @@ namespace vgpu {
 
 namespace {
 
-fault cannot(const std::string& what, int error) {
-  return {CUDA_ERROR_OPERATING_SYSTEM,
-          "a worker's rehearsal " + what + ": " + std::strerror(error)};
-}
-
-class process final : public rehearsal {
+class process final : public helper {
 public:
-  process(pid_t pid, unique_fd output, std::function<void()> ring)
-      : pid_(pid), output_(std::move(output)), ring_(std::move(ring)) {}
+  process(std::string name, pid_t pid, unique_fd output,
+          std::function<void()> ring)
+      : name_(std::move(name)), pid_(pid), output_(std::move(output)),
+        ring_(std::move(ring)) {}
 
   ~process() override {
     {
@@ -59,10 +55,15 @@ private:
            errno == EINTR)
       continue;
     if (said.empty())
-      said = "its rehearsal ended with " + std::to_string(end.si_status);
-    note(end.si_code == CLD_EXITED && end.si_status == 0
-             ? status{}
-             : fault{CUDA_ERROR_NOT_SUPPORTED, said});
+      said = "its " + name_ + " ended with " + std::to_string(end.si_status);
+    auto ended = end.si_code == CLD_EXITED;
+    if (ended && end.si_status == 0)
+      note({});
+    else
+      note(fault{ended && end.si_status == helper_refused
+                     ? CUDA_ERROR_NOT_SUPPORTED
+                     : CUDA_ERROR_UNKNOWN,
+                 said});
     ring_();
   }
 
@@ -74,6 +75,7 @@ private:
     over_ = true;
   }
 
+  std::string name_;
   pid_t pid_;
   unique_fd output_;
   std::function<void()> ring_;
@@ -98,35 +100,35 @@ struct file_actions {
 
 } // namespace
 
-begin_rehearsal rehearsing_process(std::string program,
-                                   std::vector<std::string> arguments) {
-  return [program = std::move(program), arguments = std::move(arguments)](
-             int file,
-             std::function<void()> ring) -> result<std::unique_ptr<rehearsal>> {
-    constexpr int state = 3;
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0)
-      return cannot("has no pipe", errno);
-    unique_fd from{ends[0]};
-    unique_fd to{ends[1]};
-    file_actions actions;
-    actions.give(to.get(), STDERR_FILENO);
-    actions.give(file, state);
-    auto all = arguments;
-    all.insert(all.end(), {"--rehearse", std::to_string(state)});
-    std::vector<char*> argv;
-    for (auto& x : all)
-      argv.push_back(x.data());
-    argv.push_back(nullptr);
-    pid_t pid = 0;
-    if (auto error = ::posix_spawn(&pid, program.c_str(), &actions.list,
-                                   nullptr, argv.data(), environ);
-        error != 0)
-      return cannot("does not start", error);
-    to = unique_fd{};
-    return std::unique_ptr<rehearsal>{
-        std::make_unique<process>(pid, std::move(from), std::move(ring))};
+result<std::unique_ptr<helper>> start_helper(const helper_process& what,
+                                             std::function<void()> ring) {
+  auto cannot = [&](const char* how, int error) {
+    return fault{CUDA_ERROR_OPERATING_SYSTEM, "a worker's " + what.name + " " +
+                                                  how + ": " +
+                                                  std::strerror(error)};
   };
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return cannot("has no pipe", errno);
+  unique_fd from{ends[0]};
+  unique_fd to{ends[1]};
+  file_actions actions;
+  actions.give(to.get(), STDERR_FILENO);
+  if (what.file >= 0)
+    actions.give(what.file, helper_file);
+  auto arguments = what.arguments;
+  std::vector<char*> argv;
+  for (auto& x : arguments)
+    argv.push_back(x.data());
+  argv.push_back(nullptr);
+  pid_t pid = 0;
+  if (auto error = ::posix_spawn(&pid, what.program.c_str(), &actions.list,
+                                 nullptr, argv.data(), environ);
+      error != 0)
+    return cannot("does not start", error);
+  to = unique_fd{};
+  return std::unique_ptr<helper>{std::make_unique<process>(
+      what.name, pid, std::move(from), std::move(ring))};
 }
 
 } // namespace vgpu

@@ -1,6 +1,7 @@
-// A worker's rehearsal, as a process.
+// What a worker has other processes do, as programs.
 #pragma once
 
+#include "actors/helper.hpp"
 #include "actors/rehearsal.hpp"
 
 #include <string>
@@ -13,5 +14,9 @@ namespace vgpu {
 /// process writes to stderr why it could not, and ends with 0 if it could.
 begin_rehearsal rehearsing_process(std::string program,
                                    std::vector<std::string> arguments);
+
+/// What begins to put this process aside, or to bring it back, by starting a
+/// program with `--put-aside` or `--bring-back` and this process's number.
+begin_aside aside_process(std::string program);
 
 } // namespace vgpu

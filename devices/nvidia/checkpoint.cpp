@@ -1,0 +1,100 @@
+#include "devices/nvidia/checkpoint.hpp"
+
+#include "devices/nvidia/nvidia_device.hpp"
+#include "devices/nvidia/properties.hpp"
+
+namespace vgpu::device {
+
+namespace nvidia {
+
+namespace {
+
+/// Nothing of it was under way when it was asked to leave.
+constexpr unsigned locked_within_ms = 10'000;
+
+fault as_it_was(const std::string& why) {
+  return {CUDA_ERROR_NOT_SUPPORTED, why};
+}
+
+result<CUprocessState> state_of(const driver& api, int pid) {
+  CUprocessState state{};
+  if (auto code = api.cuCheckpointProcessGetState(pid, &state);
+      code != CUDA_SUCCESS)
+    return api.failed(code, "the driver does not tell how its process is");
+  if (state == CU_PROCESS_STATE_FAILED)
+    return fault{CUDA_ERROR_UNKNOWN,
+                 "the driver has lost what the process had on its GPUs"};
+  return state;
+}
+
+} // namespace
+
+bool puts_aside(const driver& api) noexcept {
+  return api.cuCheckpointProcessGetState != nullptr &&
+         api.cuCheckpointProcessLock != nullptr &&
+         api.cuCheckpointProcessCheckpoint != nullptr &&
+         api.cuCheckpointProcessRestore != nullptr &&
+         api.cuCheckpointProcessUnlock != nullptr;
+}
+
+status put_aside(const driver& api, int pid) {
+  if (!puts_aside(api))
+    return as_it_was("the driver puts no process aside: 570 (CUDA 12.8) or "
+                     "newer is needed");
+  auto state = state_of(api, pid);
+  if (!state)
+    return as_it_was(state.why().what);
+  auto ok = status{};
+  if (*state == CU_PROCESS_STATE_RUNNING) {
+    CUcheckpointLockArgs within{};
+    within.timeoutMs = locked_within_ms;
+    ok = api.check(api.cuCheckpointProcessLock(pid, &within),
+                   "its process cannot be locked");
+  }
+  if (ok && *state != CU_PROCESS_STATE_CHECKPOINTED)
+    ok = api.check(api.cuCheckpointProcessCheckpoint(pid, nullptr),
+                   "its GPU memory cannot be taken to the host");
+  if (ok)
+    return {};
+  if (auto back = bring_back(api, pid); !back)
+    return fault{CUDA_ERROR_UNKNOWN, ok.why().what + "; " + back.why().what};
+  return as_it_was(ok.why().what);
+}
+
+status bring_back(const driver& api, int pid) {
+  auto state = state_of(api, pid);
+  if (!state)
+    return state.why();
+  if (*state == CU_PROCESS_STATE_CHECKPOINTED)
+    if (auto ok = api.check(api.cuCheckpointProcessRestore(pid, nullptr),
+                            "its GPU memory cannot be brought back");
+        !ok)
+      return ok;
+  if (*state == CU_PROCESS_STATE_RUNNING)
+    return {};
+  return api.check(api.cuCheckpointProcessUnlock(pid, nullptr),
+                   "its process cannot be unlocked");
+}
+
+} // namespace nvidia
+
+bool nvidia_puts_aside() {
+  auto api = nvidia::started_driver();
+  return api && nvidia::puts_aside(**api);
+}
+
+status nvidia_put_aside(int pid) {
+  auto api = nvidia::started_driver();
+  if (!api)
+    return nvidia::as_it_was(api.why().what);
+  return nvidia::put_aside(**api, pid);
+}
+
+status nvidia_bring_back(int pid) {
+  auto api = nvidia::started_driver();
+  if (!api)
+    return api.why();
+  return nvidia::bring_back(**api, pid);
+}
+
+} // namespace vgpu::device

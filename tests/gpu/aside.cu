@@ -1,0 +1,160 @@
+// What NVIDIA's driver makes of a process that another one puts off its GPU and
+// back (cuCheckpointProcess...), step by step.
+//
+//   aside hold MIB FILE   a program with so much memory, a device heap that its
+//                         kernels malloc from, pinned memory, streams and
+//                         events: works on until FILE is there, and then says
+//                         whether all of it is what it was
+//   aside PID STEP...     lock, out, in, unlock or state, one after the other:
+//                         what each gave, and its seconds
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <time.h>
+#include <unistd.h>
+
+static void check(int code, const char* what) {
+  if (code == 0)
+    return;
+  std::fprintf(stderr, "aside: %s: error %d\n", what, code);
+  std::_Exit(9);
+}
+
+static double now() {
+  using seconds = std::chrono::duration<double>;
+  return seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// -- the program
+// ---------------------------------------------------------------
+
+struct node {
+  node* next;
+  unsigned value;
+};
+__device__ node* head;
+
+__global__ void grow(unsigned value) {
+  auto* fresh = static_cast<node*>(malloc(sizeof(node)));
+  fresh->next = head;
+  fresh->value = value;
+  head = fresh;
+}
+
+__global__ void sum_list(unsigned long long* to) {
+  unsigned long long sum = 0;
+  for (auto* x = head; x != nullptr; x = x->next)
+    sum += x->value;
+  *to = sum;
+}
+
+__global__ void write_all(unsigned* to, size_t words) {
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < words;
+       i += size_t{gridDim.x} * blockDim.x)
+    to[i] = static_cast<unsigned>(i * 2654435761u);
+}
+
+__global__ void count_wrong(const unsigned* from, size_t words,
+                            unsigned long long* wrong) {
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < words;
+       i += size_t{gridDim.x} * blockDim.x)
+    if (from[i] != static_cast<unsigned>(i * 2654435761u))
+      atomicAdd(wrong, 1ull);
+}
+
+static int hold(size_t words, const char* end) {
+  unsigned* memory = nullptr;
+  unsigned long long *found = nullptr, *pinned = nullptr;
+  cudaStream_t streams[2];
+  cudaEvent_t done;
+  check(cudaMalloc(&memory, words * sizeof(unsigned)), "cudaMalloc");
+  check(cudaMalloc(&found, 2 * sizeof *found), "cudaMalloc");
+  check(cudaMallocHost(&pinned, 2 * sizeof *pinned), "cudaMallocHost");
+  check(cudaMemset(found, 0, 2 * sizeof *found), "cudaMemset");
+  for (auto& x : streams)
+    check(cudaStreamCreate(&x), "cudaStreamCreate");
+  check(cudaEventCreate(&done), "cudaEventCreate");
+  write_all<<<1024, 256>>>(memory, words);
+  check(cudaDeviceSynchronize(), "write_all");
+  unsigned long long wanted = 0;
+  double longest = 0, last = now();
+  unsigned rounds = 0;
+  for (; access(end, F_OK) != 0; ++rounds) {
+    grow<<<1, 1, 0, streams[0]>>>(rounds);
+    wanted += rounds;
+    sum_list<<<1, 1, 0, streams[0]>>>(found);
+    check(cudaEventRecord(done, streams[0]), "cudaEventRecord");
+    check(cudaStreamWaitEvent(streams[1], done), "cudaStreamWaitEvent");
+    check(cudaMemcpyAsync(pinned, found, sizeof *found, cudaMemcpyDeviceToHost,
+                          streams[1]),
+          "cudaMemcpyAsync");
+    check(cudaStreamSynchronize(streams[1]), "cudaStreamSynchronize");
+    check(pinned[0] == wanted ? 0 : 1, "the list");
+    auto at = now();
+    longest = std::max(longest, at - last);
+    last = at;
+    timespec pause{0, 20'000'000}; // it is a program that has other work
+    nanosleep(&pause, nullptr);
+  }
+  count_wrong<<<1024, 256>>>(memory, words, found + 1);
+  check(cudaMemcpy(pinned, found + 1, sizeof *found, cudaMemcpyDeviceToHost),
+        "count_wrong");
+  std::printf("%s: %u rounds, longest %.2f s\n",
+              pinned[0] == 0 ? "all is there" : "WRONG", rounds, longest);
+  return pinned[0] == 0 ? 0 : 1;
+}
+
+// -- who puts it aside
+// ---------------------------------------------------------------
+
+template <class F>
+static F* entry(const char* name) {
+  void* out = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  check(cudaGetDriverEntryPointByVersion(name, &out, 12080, cudaEnableDefault,
+                                         &found),
+        name);
+  check(out == nullptr ? 1 : 0, name);
+  return reinterpret_cast<F*>(out);
+}
+#define ENTRY(name) entry<decltype(name)>(#name)
+
+static int step(int pid, const std::string& what) {
+  auto began = now();
+  int code = 1;
+  CUprocessState state{};
+  if (what == "lock")
+    code = ENTRY(cuCheckpointProcessLock)(pid, nullptr);
+  else if (what == "out")
+    code = ENTRY(cuCheckpointProcessCheckpoint)(pid, nullptr);
+  else if (what == "in")
+    code = ENTRY(cuCheckpointProcessRestore)(pid, nullptr);
+  else if (what == "unlock")
+    code = ENTRY(cuCheckpointProcessUnlock)(pid, nullptr);
+  else if (what == "state")
+    code = ENTRY(cuCheckpointProcessGetState)(pid, &state);
+  std::printf("%s: result %d, state %d, %.3f s\n", what.c_str(), code,
+              static_cast<int>(state), now() - began);
+  std::fflush(stdout);
+  return code;
+}
+
+int main(int argc, char** argv) {
+  if (argc == 4 && std::strcmp(argv[1], "hold") == 0)
+    return hold(std::strtoull(argv[2], nullptr, 10) << 18, argv[3]);
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: aside hold MIB FILE | aside PID STEP...\n");
+    return 2;
+  }
+  for (int i = 2; i < argc; ++i)
+    if (step(std::atoi(argv[1]), argv[i]) != 0)
+      return 1;
+  return 0;
+}
