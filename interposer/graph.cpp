@@ -1,5 +1,8 @@
 #include "interposer/graph.hpp"
 
+#include "interposer/conditional_launch.hpp"
+#include "interposer/graph_condition.hpp"
+
 #include <algorithm>
 #include <mutex>
 #include <set>
@@ -85,7 +88,7 @@ graph_node& graph::add(work what, std::span<graph_node* const> after) {
       made->after.push_back(x);
   made->handle = to_handle<CUgraphNode>(graph_nodes().add(
       std::make_unique<node_reference>(node_reference{made.get()})));
-  has_memory_ = has_memory_ || interposer::has_memory(made->what);
+  note(made->what);
   nodes_.push_back(std::move(made));
   order_.clear();
   return *nodes_.back();
@@ -97,6 +100,26 @@ void graph::remove(graph_node& x) {
     std::erase(other->after, &x);
   graph_nodes().remove(x.handle);
   std::erase_if(nodes_, [&](auto& each) { return each.get() == &x; });
+}
+
+void graph::note(work& what) {
+  has_memory_ = has_memory_ || interposer::has_memory(what);
+  auto* chosen = std::get_if<conditional_work>(&what);
+  if (chosen == nullptr)
+    return;
+  has_conditions_ = true;
+  for (auto& body : chosen->bodies)
+    body->outer = this;
+}
+
+void graph::add(std::shared_ptr<condition> x) {
+  conditions_.push_back(std::move(x));
+  has_conditions_ = true;
+}
+
+bool graph::uses_all_conditions() const {
+  return std::all_of(conditions_.begin(), conditions_.end(),
+                     [](auto& x) { return x->has_node; });
 }
 
 CUresult graph::connect(graph_node& from, graph_node& to) {
@@ -176,7 +199,7 @@ void graph::add_memory_steps(std::vector<memory_step>& out) const {
 
 void graph::set_work(graph_node& x, work what) {
   x.what = std::move(what);
-  has_memory_ = has_memory_ || interposer::has_memory(x.what);
+  note(x.what);
 }
 
 std::unique_ptr<graph> graph::clone() const {
@@ -265,8 +288,19 @@ graph_node* find_node(CUgraphNode handle) noexcept {
 graph_exec::graph_exec(context& in, graph& of, std::uint64_t with_flags)
     : owner(in), flags(with_flags), what(of.clone()),
       instance(std::make_shared<char>()) {
-  if (of.has_memory())
+  if (of.is_single())
     of.instance = instance;
+}
+
+graph_exec::~graph_exec() {
+  if (ended != nullptr)
+    retire_event(*ended);
+}
+
+std::shared_ptr<const graph> graph_exec::launched() {
+  if (launched_ == nullptr)
+    launched_ = what->clone();
+  return launched_;
 }
 
 namespace {
@@ -285,9 +319,23 @@ std::vector<memory_step> memory_steps(const graph_exec& x) {
   return out;
 }
 
+/// Launches of one graph follow one another, also in different streams: they
+/// set the same conditions.
+CUresult launch_in_turn(graph_exec& x, stream& in) {
+  if (x.ended == nullptr)
+    x.ended = make_event(x.owner, CU_EVENT_DISABLE_TIMING);
+  if (auto code = wait(in, *x.ended); code != CUDA_SUCCESS)
+    return code;
+  if (auto code = launch_conditional(x.launched(), in); code != CUDA_SUCCESS)
+    return code;
+  return record(*x.ended, in);
+}
+
 } // namespace
 
 CUresult launch(graph_exec& x, stream& in) {
+  if (x.what->has_conditions()) [[unlikely]]
+    return launch_in_turn(x, in);
   if (!x.what->has_memory()) [[likely]]
     return issue_all(x, in);
   auto steps = memory_steps(x);
@@ -346,8 +394,9 @@ CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info) {
   }
   for (std::size_t i = 0; i < mine.size(); ++i)
     x.what->set_work(*mine[i], interposer::clone(theirs[i]->what));
-  if (from.has_memory())
+  if (from.is_single())
     from.instance = x.instance;
+  x.changed();
   info.result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
   info.errorNode = info.errorFromNode = nullptr;
   return CUDA_SUCCESS;

@@ -219,6 +219,13 @@ private:
     return {.text = "graph_" + number_of(*x.what) + "\n"};
   }
 
+  look look_of(const conditional_work& x) {
+    std::string text = "CONDITIONAL\n";
+    for (auto& body : x.bodies)
+      text += "graph_" + number_of(*body) + "\n";
+    return {.text = text};
+  }
+
   look look_of(const allocation_work& x) const {
     std::string text = "MEM_ALLOC\n";
     if (shows(CU_GRAPH_DEBUG_DOT_FLAGS_MEM_ALLOC_NODE_PARAMS))

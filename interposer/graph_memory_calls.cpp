@@ -56,7 +56,7 @@ CUresult add_allocation(graph& into, CUDA_MEM_ALLOC_NODE_PARAMS_v2& from,
 namespace vgpu::interposer {
 
 CUresult copy_child(const graph& from, child_work& out) {
-  if (from.has_memory() || from.held_by == graph::holder::moved)
+  if (from.is_single() || from.held_by == graph::holder::moved)
     return CUDA_ERROR_NOT_SUPPORTED;
   out.what = from.clone();
   out.what->held_by = graph::holder::node;
@@ -77,6 +77,8 @@ CUresult describe_allocation(graph& into, CUDA_MEM_ALLOC_NODE_PARAMS& from,
 CUresult describe_in(graph& into, CUgraphNodeParams& from, work& out) {
   if (from.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
     return add_allocation(into, from.alloc, out);
+  if (from.type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+    return describe_conditional(into, from.conditional, out);
   if (from.type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
     free_work what;
     auto code = describe_free(from.free.dptr, into, what);

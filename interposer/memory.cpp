@@ -155,6 +155,15 @@ CUresult free_device(device_address at) {
   return CUDA_SUCCESS;
 }
 
+void free_own(const allocation& what, std::uint8_t device) {
+  auto& space = here().space(device);
+  auto known = space.find(what.address);
+  if (!known || known->serial != what.serial)
+    return;
+  if (auto mine = space.take(what.address); mine)
+    release_device(*mine, device);
+}
+
 CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
                          void*& out) {
   if (bytes == 0) {

@@ -96,6 +96,19 @@ bool run_free(warp& w, unsigned lane, const call_site& site) {
   return address == 0 || (heap != nullptr && heap->release(address));
 }
 
+/// A handle is the address of its word. False where there is none.
+bool run_set_condition(warp& w, unsigned lane, const call_site& site) {
+  auto from = caller{w, lane, site};
+  auto handle = from.argument<std::uint64_t>(0);
+  auto value = from.argument<std::uint32_t>(1);
+  if (handle % sizeof(value) != 0 ||
+      !w.blk.in.memory->usable(handle, sizeof(value)))
+    return false;
+  __atomic_store_n(reinterpret_cast<std::uint32_t*>(handle), value,
+                   __ATOMIC_RELEASE);
+  return true;
+}
+
 std::string triple(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   return "[" + std::to_string(x) + "," + std::to_string(y) + "," +
          std::to_string(z) + "]";
@@ -125,6 +138,8 @@ system_call find_system_call(std::string_view name) {
     return system_call::free;
   if (name == "__assertfail")
     return system_call::assert_fail;
+  if (name == "cudaGraphSetConditional")
+    return system_call::set_condition;
   return system_call::none;
 }
 
@@ -143,6 +158,11 @@ const instr* system_call_of(warp& w, const instr* in) {
       if (!run_free(w, lane, site))
         return w.fail(CUDA_ERROR_ILLEGAL_ADDRESS, in,
                       "free of what malloc did not give");
+      break;
+    case system_call::set_condition:
+      if (!run_set_condition(w, lane, site))
+        return w.fail(CUDA_ERROR_ILLEGAL_ADDRESS, in,
+                      "a condition is set by what is no handle");
       break;
     default:
       run_assert(w, lane, site);

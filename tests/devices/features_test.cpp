@@ -213,6 +213,30 @@ BOOST_AUTO_TEST_CASE(free_of_what_malloc_did_not_give_is_an_error) {
              CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+BOOST_AUTO_TEST_CASE(a_condition_is_set_where_its_handle_points) {
+  load_ptx(R"(.version 8.3
+.target sm_90
+.address_size 64
+.extern .func cudaGraphSetConditional(.param .b64 h, .param .b32 v);
+.visible .entry set(.param .u64 handle, .param .u32 value) {
+  .reg .b64 %h;
+  .reg .b32 %v;
+  .param .b64 a;
+  .param .b32 b;
+  ld.param.u64 %h, [handle];
+  ld.param.u32 %v, [value];
+  st.param.b64 [a], %h;
+  st.param.b32 [b], %v;
+  call.uni cudaGraphSetConditional, (a, b);
+  ret;
+})");
+  auto word = upload(std::vector<int>{1, 2, 3});
+  BOOST_TEST(run("set", {1}, {1}, arguments{word + 4, 77}) == CUDA_SUCCESS);
+  BOOST_TEST(download<int>(word, 3) == (std::vector<int>{1, 77, 3}));
+  BOOST_TEST(run("set", {1}, {1}, arguments{word + 2, 77}) ==
+             CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 BOOST_AUTO_TEST_CASE(copies_ahead_meet_their_barriers) {
   auto in = std::vector<int>(1024);
   std::iota(in.begin(), in.end(), 7);
