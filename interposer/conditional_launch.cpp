@@ -1,6 +1,5 @@
 #include "interposer/conditional_launch.hpp"
 
-#include "interposer/copies.hpp"
 #include "interposer/graph_condition.hpp"
 #include "interposer/host_call.hpp"
 #include "interposer/memory.hpp"
@@ -35,7 +34,7 @@ struct lane {
   const std::unique_ptr<stream> side;
   const std::unique_ptr<event> begun;
   /// Holds how many launches have ended.
-  std::shared_ptr<condition> ended;
+  device_word ended;
   std::uint32_t launches = 0;
   /// Taken once: whoever has a launch under way never waits for a slot.
   const slot_index value_slot;
@@ -99,10 +98,8 @@ std::unique_ptr<lane> lane_store::idle_of(const context& in) {
 
 CUresult lane_store::make(stream& in, std::unique_ptr<lane>& out) {
   out = std::make_unique<lane>(in.owner);
-  auto code = condition::make(in.owner, nullptr, {}, out->ended);
-  return code != CUDA_SUCCESS ? code
-                              : fill_bytes(in, flat(out->ended->word()), 0,
-                                           sizeof(out->launches), {1, 1, 1});
+  auto code = device_word::take(in.device(), out->ended);
+  return code != CUDA_SUCCESS ? code : out->ended.fill(in, 0);
 }
 
 CUresult lane_store::take(stream& in, std::unique_ptr<lane>& out) {
@@ -270,8 +267,9 @@ CUresult conditional_launch::begin(stream& in) {
   if (code = wait(*lane_->side, *lane_->begun); code != CUDA_SUCCESS)
     return code;
   awaited_value end;
-  end.address = lane_->ended->word();
+  end.address = lane_->ended.address();
   end.value = ++lane_->launches;
+  end.test = value_test::reached;
   auto writes = reaches_program(*what_);
   // From here on the launch goes its own way.
   if (code = go_on(); code != CUDA_SUCCESS)
@@ -342,8 +340,7 @@ CUresult conditional_launch::go_on() {
     if (auto code = issue(node.what, side); code != CUDA_SUCCESS)
       return code;
   }
-  return fill_bytes(side, flat(lane_->ended->word()), lane_->launches,
-                    sizeof(lane_->launches), {1, 1, 1});
+  return lane_->ended.fill(side, lane_->launches);
 }
 
 /// Whatever happens, the program's stream goes on: what went wrong on the
@@ -358,8 +355,7 @@ void conditional_launch::take_turn(CUresult status) noexcept {
     if (code == CUDA_SUCCESS)
       return;
     note_failed_call("cuGraphLaunch", code);
-    (void)fill_bytes(*lane_->side, flat(lane_->ended->word()), lane_->launches,
-                     sizeof(lane_->launches), {1, 1, 1});
+    (void)lane_->ended.fill(*lane_->side, lane_->launches);
   } catch (const std::exception& e) {
     report_exception(e.what());
   }

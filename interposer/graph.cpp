@@ -139,7 +139,26 @@ CUresult graph::disconnect(graph_node& from, graph_node& to) {
 graph_node* graph::with_id(std::uint64_t id) const noexcept {
   auto found = std::find_if(nodes_.begin(), nodes_.end(),
                             [&](auto& x) { return x->id == id; });
-  return found == nodes_.end() ? nullptr : found->get();
+  if (found != nodes_.end())
+    return found->get();
+  for (auto& x : nodes_)
+    if (auto* chosen = std::get_if<conditional_work>(&x->what);
+        chosen != nullptr)
+      for (auto& body : chosen->bodies)
+        if (auto* inner = body->with_id(id); inner != nullptr)
+          return inner;
+  return nullptr;
+}
+
+bool graph::has_cycle() const {
+  auto within = [](auto& x) {
+    auto* chosen = std::get_if<conditional_work>(&x->what);
+    return chosen != nullptr &&
+           std::any_of(chosen->bodies.begin(), chosen->bodies.end(),
+                       [](auto& body) { return body->has_cycle(); });
+  };
+  return in_order().size() != nodes_.size() ||
+         (has_conditions_ && std::any_of(nodes_.begin(), nodes_.end(), within));
 }
 
 const std::vector<graph_node*>& graph::in_order() const {
@@ -372,6 +391,61 @@ CUresult differ(CUgraphExecUpdateResultInfo& info, CUgraphExecUpdateResult why,
   return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
+/// Whether bodies follow one another in the same way; what differs goes to
+/// `info`.
+CUresult compare(const graph& mine, const graph& theirs,
+                 CUgraphExecUpdateResultInfo& info);
+
+CUresult compare(const conditional_work& mine, const conditional_work& theirs,
+                 const graph_node& at, CUgraphExecUpdateResultInfo& info) {
+  if (mine.type != theirs.type || mine.bodies.size() != theirs.bodies.size())
+    return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, &at);
+  for (std::size_t i = 0; i < mine.bodies.size(); ++i)
+    if (auto code = compare(*mine.bodies[i], *theirs.bodies[i], info);
+        code != CUDA_SUCCESS)
+      return code;
+  return CUDA_SUCCESS;
+}
+
+CUresult compare(const graph& mine, const graph& theirs,
+                 CUgraphExecUpdateResultInfo& info) {
+  if (mine.nodes().size() != theirs.nodes().size())
+    return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr);
+  for (std::size_t i = 0; i < mine.nodes().size(); ++i) {
+    const auto& own = *mine.nodes()[i];
+    const auto& other = *theirs.nodes()[i];
+    if (type_of(own.what) != type_of(other.what))
+      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, &other);
+    if (places(mine, own) != places(theirs, other))
+      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &other);
+    const auto* chosen = std::get_if<conditional_work>(&own.what);
+    if (chosen == nullptr)
+      continue;
+    auto code =
+        compare(*chosen, std::get<conditional_work>(other.what), other, info);
+    if (code != CUDA_SUCCESS)
+      return code;
+  }
+  return CUDA_SUCCESS;
+}
+
+/// Precondition: they were compared. Nodes stay what they are to the program.
+void take_over(graph& mine, const graph& theirs) {
+  for (std::size_t i = 0; i < mine.nodes().size(); ++i) {
+    auto& own = *mine.nodes()[i];
+    const auto& other = theirs.nodes()[i]->what;
+    auto* chosen = std::get_if<conditional_work>(&own.what);
+    if (chosen == nullptr) {
+      mine.set_work(own, interposer::clone(other));
+      continue;
+    }
+    const auto& from = std::get<conditional_work>(other);
+    chosen->on = from.on;
+    for (std::size_t b = 0; b < chosen->bodies.size(); ++b)
+      take_over(*chosen->bodies[b], *from.bodies[b]);
+  }
+}
+
 } // namespace
 
 CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info) {
@@ -381,19 +455,9 @@ CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info) {
     info = {};
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  const auto& mine = x.what->nodes();
-  const auto& theirs = from.nodes();
-  if (mine.size() != theirs.size())
-    return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr);
-  for (std::size_t i = 0; i < mine.size(); ++i) {
-    auto& node = *theirs[i];
-    if (type_of(mine[i]->what) != type_of(node.what))
-      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, &node);
-    if (places(*x.what, *mine[i]) != places(from, node))
-      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &node);
-  }
-  for (std::size_t i = 0; i < mine.size(); ++i)
-    x.what->set_work(*mine[i], interposer::clone(theirs[i]->what));
+  if (auto code = compare(*x.what, from, info); code != CUDA_SUCCESS)
+    return code;
+  take_over(*x.what, from);
   if (from.is_single())
     from.instance = x.instance;
   x.changed();

@@ -65,13 +65,13 @@ public:
   const std::vector<std::unique_ptr<graph_node>>& nodes() const noexcept {
     return nodes_;
   }
-  /// Null when no node has this id.
+  /// Null when no node has this id; one of a body counts.
   graph_node* with_id(std::uint64_t id) const noexcept;
   /// Each node behind all that it depends on; otherwise as they were added.
   /// Valid until the graph is changed.
   const std::vector<graph_node*>& in_order() const;
   /// Such a graph cannot be instantiated.
-  bool has_cycle() const { return in_order().size() != nodes_.size(); }
+  bool has_cycle() const;
   std::vector<graph_node*> dependents(const graph_node& x) const;
 
   /// Whether a node, or one of a child graph, allocates or frees memory. Nodes

@@ -2,10 +2,12 @@
 // cuGraphConditionalHandleCreate).
 #pragma once
 
-#include "interposer/address_space.hpp"
+#include "schema/ids.hpp"
 
 #include <cuda.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
 namespace vgpu::interposer {
@@ -13,35 +15,49 @@ namespace vgpu::interposer {
 struct context;
 struct stream;
 
-/// The value by which conditional nodes choose: a word of device memory. Its
-/// handle is its address, which is what kernels get and where
-/// cudaGraphSetConditional() stores (devices/README.md, "Conditions"). To the
-/// log it is memory like any other, so that it moves and comes back as such.
-/// Belongs to a graph, and lives as long as one that can be launched uses it.
+/// A word of device memory that this library has for itself, of the 2 MiB that
+/// kernels can set words of (schema/conditions.hpp). It holds anything.
+class device_word {
+public:
+  /// CUDA_ERROR_NOT_SUPPORTED on a device whose kernels set no conditions,
+  /// CUDA_ERROR_OUT_OF_MEMORY by the quota, or when there are no more.
+  static CUresult take(std::uint8_t device, device_word& out);
+  device_word() = default;
+  device_word(device_word&& other) noexcept;
+  device_word& operator=(device_word&& other) noexcept;
+  ~device_word();
+
+  device_address address() const noexcept { return address_; }
+  CUgraphConditionalHandle handle() const noexcept;
+  CUresult fill(stream& in, std::uint32_t value) const;
+
+private:
+  std::uint8_t device_ = 0;
+  device_address address_ = 0; // 0: none
+};
+
+/// The value by which a conditional node chooses. Belongs to a graph, and lives
+/// as long as one that can be launched uses it.
 class condition {
 public:
   struct settings {
     unsigned value = 0;
-    /// Whether the word gets it at each launch.
+    /// Whether the word gets it at each launch; else it is 0 until something is
+    /// set, and then as it was left.
     bool assigned = false;
   };
 
-  /// Zero until something is set. CUDA_ERROR_OUT_OF_MEMORY by the quota.
   static CUresult make(context& in, CUgraph of, settings what,
                        std::shared_ptr<condition>& out);
-  condition(context& in, CUgraph of, settings what, allocation memory);
-  condition(const condition&) = delete;
-  condition& operator=(const condition&) = delete;
-  ~condition();
+  condition(context& in, CUgraph of, settings what, device_word word);
 
-  CUgraphConditionalHandle handle() const noexcept { return memory_.address; }
-  device_address word() const noexcept { return memory_.address; }
+  CUgraphConditionalHandle handle() const noexcept { return word_.handle(); }
+  device_address word() const noexcept { return word_.address(); }
   context& owner() const noexcept { return owner_; }
 
-  /// The graph that it was made for: conditional nodes of it, and of the graphs
-  /// in it, may have it.
+  /// The outermost graph around the one that it was made for: conditional nodes
+  /// of it, and of bodies in it, may have it.
   const CUgraph graph;
-  const settings default_value;
   /// A node has it: no other may.
   bool has_node = false;
 
@@ -50,7 +66,9 @@ public:
 
 private:
   context& owner_;
-  const allocation memory_;
+  const settings default_;
+  const device_word word_;
+  mutable std::atomic<bool> launched_{false};
 };
 
 /// Null when the handle names nothing.

@@ -20,12 +20,9 @@ bool is_size(CUgraphConditionalNodeType type, unsigned size) {
   return false;
 }
 
-/// Whether the condition was made for this graph, or for one that it is in.
-bool is_known_in(const graph& in, const condition& x) {
-  for (const auto* each = &in; each != nullptr; each = each->outer)
-    if (each->handle == x.graph)
-      return true;
-  return false;
+/// The graph around all bodies.
+const graph& outermost(const graph& x) {
+  return x.outer == nullptr ? x : outermost(*x.outer);
 }
 
 } // namespace
@@ -37,8 +34,14 @@ CUresult describe_conditional(graph& into, CUDA_CONDITIONAL_NODE_PARAMS& from,
   conditional_work made;
   made.on = find_condition(from.handle);
   made.type = from.type;
-  if (made.on == nullptr || made.on->has_node || !is_known_in(into, *made.on) ||
-      !is_size(from.type, from.size) || from.ctx != made.on->owner().handle)
+  if (made.on == nullptr || made.on->has_node ||
+      made.on->graph != outermost(into).handle ||
+      !is_size(from.type, from.size))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto* in = contexts().find(from.ctx);
+  if (in == nullptr)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (&in->root != &made.on->owner())
     return CUDA_ERROR_INVALID_VALUE;
   made.told = std::make_unique<CUgraph[]>(from.size);
   for (unsigned i = 0; i < from.size; ++i) {
@@ -58,14 +61,14 @@ CUresult CUDAAPI cuGraphConditionalHandleCreate(
     CUgraphConditionalHandle* pHandle_out, CUgraph hGraph, CUcontext ctx,
     unsigned int defaultLaunchValue, unsigned int flags) {
   return with_graph(hGraph, [&](graph& x) -> CUresult {
-    auto* in = ctx == nullptr ? current_context() : contexts().find(ctx);
+    auto* in = contexts().find(ctx);
     if (pHandle_out == nullptr ||
         (flags & ~unsigned{CU_GRAPH_COND_ASSIGN_DEFAULT}) != 0)
       return CUDA_ERROR_INVALID_VALUE;
     if (auto why = usable(in); why != CUDA_SUCCESS)
       return why;
     std::shared_ptr<condition> made;
-    auto code = condition::make(in->root, hGraph,
+    auto code = condition::make(in->root, outermost(x).handle,
                                 {defaultLaunchValue, flags != 0}, made);
     if (code != CUDA_SUCCESS)
       return code;

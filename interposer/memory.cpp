@@ -1,5 +1,6 @@
 #include "interposer/memory.hpp"
 
+#include "interposer/conditional_launch.hpp"
 #include "interposer/graph_memory.hpp"
 #include "interposer/managed.hpp"
 #include "interposer/managed_advice.hpp"
@@ -138,6 +139,7 @@ bool is_managed(device_address at, std::uint64_t bytes) {
 
 CUresult free_device(device_address at) {
   auto& s = here();
+  wait_for_conditional_launches();
   auto device = s.device_of(at);
   if (!device)
     return CUDA_ERROR_INVALID_VALUE;
@@ -153,15 +155,6 @@ CUresult free_device(device_address at) {
     return CUDA_ERROR_INVALID_VALUE;
   release_device(*what, *device);
   return CUDA_SUCCESS;
-}
-
-void free_own(const allocation& what, std::uint8_t device) {
-  auto& space = here().space(device);
-  auto known = space.find(what.address);
-  if (!known || known->serial != what.serial)
-    return;
-  if (auto mine = space.take(what.address); mine)
-    release_device(*mine, device);
 }
 
 CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,

@@ -24,9 +24,6 @@ CUresult allocate_managed(context& in, std::uint64_t bytes, unsigned flags,
 /// CUDA_ERROR_INVALID_VALUE for what is not the beginning of an allocation.
 /// Does not wait: the log orders the free behind the work before it.
 CUresult free_device(device_address at);
-/// Frees what this library allocated for itself. Nothing where it has gone with
-/// its context.
-void free_own(const allocation& what, std::uint8_t device);
 
 CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
                          void*& out);

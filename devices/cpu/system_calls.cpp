@@ -3,6 +3,7 @@
 #include "devices/cpu/block.hpp"
 #include "devices/cpu/heap.hpp"
 #include "devices/cpu/printf_format.hpp"
+#include "schema/conditions.hpp"
 
 #include <bit>
 #include <cstring>
@@ -96,15 +97,17 @@ bool run_free(warp& w, unsigned lane, const call_site& site) {
   return address == 0 || (heap != nullptr && heap->release(address));
 }
 
-/// A handle is the address of its word. False where there is none.
+/// False where the handle names no word.
 bool run_set_condition(warp& w, unsigned lane, const call_site& site) {
   auto from = caller{w, lane, site};
-  auto handle = from.argument<std::uint64_t>(0);
   auto value = from.argument<std::uint32_t>(1);
-  if (handle % sizeof(value) != 0 ||
-      !w.blk.in.memory->usable(handle, sizeof(value)))
+  auto& words = w.blk.in.conditions;
+  auto offset = condition_word(from.argument<std::uint64_t>(0)) - words.place;
+  auto at = words.address + offset;
+  if (words.place == 0 || offset >= condition_bytes ||
+      !w.blk.in.memory->usable(at, sizeof(value)))
     return false;
-  __atomic_store_n(reinterpret_cast<std::uint32_t*>(handle), value,
+  __atomic_store_n(reinterpret_cast<std::uint32_t*>(at), value,
                    __ATOMIC_RELEASE);
   return true;
 }

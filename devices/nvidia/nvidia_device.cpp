@@ -1,9 +1,11 @@
 #include "devices/nvidia/nvidia_device.hpp"
 
 #include "devices/change_unit.hpp"
+#include "devices/condition_unit.hpp"
 #include "devices/memory_unit.hpp"
 #include "devices/nvidia/arrays.hpp"
 #include "devices/nvidia/completions.hpp"
+#include "devices/nvidia/conditions.hpp"
 #include "devices/nvidia/copies.hpp"
 #include "devices/nvidia/fingerprints.hpp"
 #include "devices/nvidia/kernel_text.hpp"
@@ -98,6 +100,7 @@ class nvidia_device final : public device,
                             public texture_unit,
                             public memory_unit,
                             public value_unit,
+                            public condition_unit,
                             public sharing_unit,
                             public change_unit,
                             public tensor_map_unit {
@@ -107,6 +110,7 @@ public:
       : api_(std::move(api)), handle_(handle), context_(context),
         props_(std::move(props)), text_(kernel_text::instance()),
         window_(api_, handle, reached_by), physical_(api_, handle, window_),
+        conditions_(api_, handle, physical_),
         fingerprints_(api_, handle, window_), arrays_(api_), modules_(api_),
         waits_(api_, context,
                {[this](CUevent x, CUresult how) { settled(x, how); }}),
@@ -128,8 +132,10 @@ public:
     if (auto ok = streams_.open(); !ok)
       return noted(ok);
     auto ok = noted(window_.reserve(base));
-    if (ok)
+    if (ok) {
       (void)fingerprints_.open();
+      conditions_.open();
+    }
     return ok;
   }
 
@@ -207,6 +213,13 @@ public:
     if (auto ok = ready(); !ok)
       return ok;
     return noted(physical_.set_access(address, bytes, access));
+  }
+
+  status set_conditions_in(memory_id memory, device_address,
+                           device_address place) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(conditions_.set(memory, place));
   }
 
   // -- what other processes have too ------------------------------------------
@@ -571,6 +584,7 @@ private:
   printer printer_;
   window window_;
   physical_memory physical_;
+  conditions conditions_;
   fingerprints fingerprints_;
   arrays arrays_;
   modules modules_;
