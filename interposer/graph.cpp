@@ -99,6 +99,8 @@ void graph::remove(graph_node& x) {
   for (auto& other : nodes_)
     std::erase(other->after, &x);
   graph_nodes().remove(x.handle);
+  if (auto* chosen = std::get_if<conditional_work>(&x.what); chosen != nullptr)
+    chosen->on->has_node = false;
   std::erase_if(nodes_, [&](auto& each) { return each.get() == &x; });
 }
 
@@ -353,18 +355,20 @@ CUresult launch_in_turn(graph_exec& x, stream& in) {
 } // namespace
 
 CUresult launch(graph_exec& x, stream& in) {
-  if (x.what->has_conditions()) [[unlikely]]
-    return launch_in_turn(x, in);
+  auto has_conditions = x.what->has_conditions();
   if (!x.what->has_memory()) [[likely]]
-    return issue_all(x, in);
+    return has_conditions ? launch_in_turn(x, in) : issue_all(x, in);
   auto steps = memory_steps(x);
   auto free_first =
       (x.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
   if (auto code = begin_launch(steps, free_first); code != CUDA_SUCCESS)
     return code;
-  auto code = issue_all(x, in);
+  auto code = has_conditions ? launch_in_turn(x, in) : issue_all(x, in);
   if (code != CUDA_SUCCESS)
     abandon_launch(steps);
+  // What it allocates and frees is to be known when this returns.
+  else if (has_conditions)
+    wait_for_conditional_launches();
   return code;
 }
 
@@ -458,7 +462,7 @@ CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info) {
   if (auto code = compare(*x.what, from, info); code != CUDA_SUCCESS)
     return code;
   take_over(*x.what, from);
-  if (from.is_single())
+  if (from.has_memory())
     from.instance = x.instance;
   x.changed();
   info.result = CU_GRAPH_EXEC_UPDATE_SUCCESS;

@@ -21,7 +21,7 @@ bool is_size(CUgraphConditionalNodeType type, unsigned size) {
 }
 
 /// The graph around all bodies.
-const graph& outermost(const graph& x) {
+graph& outermost(graph& x) {
   return x.outer == nullptr ? x : outermost(*x.outer);
 }
 
@@ -73,7 +73,7 @@ CUresult CUDAAPI cuGraphConditionalHandleCreate(
     if (code != CUDA_SUCCESS)
       return code;
     *pHandle_out = made->handle();
-    x.add(std::move(made));
+    outermost(x).add(std::move(made));
     return CUDA_SUCCESS;
   });
 }

@@ -262,9 +262,19 @@ CUresult check_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS& x) {
 
 } // namespace
 
+namespace {
+
+/// A body takes it, but cannot be instantiated then.
+bool takes_memory(const graph& into) {
+  return into.held_by == graph::holder::program ||
+         into.held_by == graph::holder::body;
+}
+
+} // namespace
+
 CUresult describe(const CUDA_MEM_ALLOC_NODE_PARAMS& from, const context& in,
                   const graph& into, allocation_work& out) {
-  if (into.held_by != graph::holder::program)
+  if (!takes_memory(into))
     return CUDA_ERROR_NOT_SUPPORTED;
   if (auto code = check_allocation(from); code != CUDA_SUCCESS)
     return code;
@@ -279,7 +289,7 @@ CUresult describe(const CUDA_MEM_ALLOC_NODE_PARAMS& from, const context& in,
 }
 
 CUresult describe_free(CUdeviceptr at, const graph& into, free_work& out) {
-  if (into.held_by != graph::holder::program)
+  if (!takes_memory(into))
     return CUDA_ERROR_NOT_SUPPORTED;
   out.what = find_graph_memory(at);
   return out.what == nullptr ? CUDA_ERROR_INVALID_VALUE

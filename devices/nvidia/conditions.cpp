@@ -40,7 +40,15 @@ conditions::conditions(driver_ptr api, CUdevice device,
                        physical_memory& memories)
     : api_(std::move(api)), device_(device), memories_(memories) {}
 
-void conditions::open() {
+/// What cudaGraphSetConditional does was seen on compute capability 9.0 alone.
+void conditions::open(const properties& of) {
+  auto is = [&](CUdevice_attribute key, int value) {
+    auto known = of.attributes.find(key);
+    return known != of.attributes.end() && known->second == value;
+  };
+  if (!is(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9) ||
+      !is(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0))
+    return;
   CUmodule module = nullptr;
   CUfunction kernel = nullptr;
   if (api_->cuModuleLoadDataEx(&module, look_ptx, 0, nullptr, nullptr) ==
@@ -54,7 +62,7 @@ status conditions::set(memory_id memory, device_address place) {
   if (place_ == place && memory_ == memory)
     return {};
   if (kernel_ == nullptr)
-    return not_so("it cannot be asked");
+    return not_so("of this device nothing is known");
   if (auto ok = show(memory, place); !ok)
     return ok;
   if (auto ok = look(place); !ok) {

@@ -1,6 +1,7 @@
 // Words that kernels set by cudaGraphSetConditional.
 #pragma once
 
+#include "devices/device.hpp"
 #include "devices/nvidia/driver.hpp"
 #include "devices/nvidia/physical.hpp"
 #include "schema/conditions.hpp"
@@ -14,9 +15,9 @@ class conditions {
 public:
   conditions(driver_ptr api, CUdevice device, physical_memory& memories);
 
-  /// Loads the kernel that looks whether the driver does as it is known to. No
-  /// program's module was loaded yet.
-  void open();
+  /// Loads the kernel that looks whether the driver does as it is known to, on
+  /// devices of which something is known. No program's module was loaded yet.
+  void open(const properties& of);
   /// See condition_unit. Waits for a kernel of its own.
   status set(memory_id memory, device_address place);
 

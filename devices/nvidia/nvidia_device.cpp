@@ -134,7 +134,7 @@ public:
     auto ok = noted(window_.reserve(base));
     if (ok) {
       (void)fingerprints_.open();
-      conditions_.open();
+      conditions_.open(props_);
     }
     return ok;
   }
