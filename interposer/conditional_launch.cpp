@@ -378,6 +378,7 @@ void wait_for_conditional_launches() {
 void forget_conditional_launches(const context& of) {
   lanes().wait_for_none();
   lanes().forget(of);
+  device_word::give_up_memory(of.device_index());
 }
 
 } // namespace vgpu::interposer

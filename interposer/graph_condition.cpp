@@ -31,10 +31,13 @@ struct word_store {
   std::mutex mutex;
   device_address base = 0;  // where the program's side has them
   device_address place = 0; // where kernels do
-  std::uint64_t used = 0;   // bytes that were taken ever
+  CUmemGenericAllocationHandle memory = 0;
+  std::uint64_t used = 0;  // bytes that were taken ever
+  std::uint64_t taken = 0; // words
   std::deque<freed> given_back;
 
   CUresult open(std::uint8_t device);
+  void close();
   device_address next(std::uint8_t device);
 };
 
@@ -47,40 +50,47 @@ word_store& words_of(std::uint8_t device) {
 CUresult word_store::open(std::uint8_t device) {
   if (place != 0)
     return CUDA_SUCCESS;
-  auto& memory = virtual_memories();
+  auto& all = virtual_memories();
   CUmemAllocationProp what{};
   what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   what.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   what.location.id = device;
   CUmemAccessDesc access{what.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  CUmemGenericAllocationHandle handle = 0;
   CUdeviceptr at = 0;
-  auto code = memory.create(condition_bytes, what, handle);
+  auto code = all.create(condition_bytes, what, memory);
   if (code != CUDA_SUCCESS)
     return code;
-  code = memory.reserve(device, condition_bytes, 0, at);
+  code = all.reserve(device, condition_bytes, 0, at);
+  base = at;
   if (code == CUDA_SUCCESS)
-    code = memory.map(at, condition_bytes, 0, handle);
+    code = all.map(at, condition_bytes, 0, memory);
   if (code == CUDA_SUCCESS)
-    code = memory.set_access(at, condition_bytes, &access, 1);
+    code = all.set_access(at, condition_bytes, &access, 1);
   outcome got;
   if (code == CUDA_SUCCESS) {
-    got = here().ask(call::condition_place{{memory_id{handle}}, at}, device);
+    got = here().ask(call::condition_place{{memory_id{memory}}, at}, device);
     code = got.result;
   }
-  if (code == CUDA_SUCCESS) {
-    here().send(call::condition_words{{memory_id{handle}}, at, got.value},
-                device);
-    base = at;
-    place = got.value;
-    return CUDA_SUCCESS;
+  if (code != CUDA_SUCCESS) {
+    close();
+    return code;
   }
-  if (at != 0) {
-    (void)memory.unmap(at, condition_bytes);
-    (void)memory.free(at, condition_bytes);
+  here().send(call::condition_words{{memory_id{memory}}, at, got.value},
+              device);
+  place = got.value;
+  return CUDA_SUCCESS;
+}
+
+/// Waits for the device, as any unmapping does.
+void word_store::close() {
+  auto& all = virtual_memories();
+  if (base != 0) {
+    (void)all.unmap(base, condition_bytes);
+    (void)all.free(base, condition_bytes);
   }
-  (void)memory.release(handle);
-  return code;
+  (void)all.release(memory);
+  base = place = memory = used = 0;
+  given_back.clear();
 }
 
 /// 0 when there are no more. Precondition: it is open.
@@ -122,7 +132,17 @@ CUresult device_word::take(std::uint8_t device, device_word& out) {
     return code;
   out.address_ = store.next(device);
   out.device_ = device;
-  return out.address_ == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+  if (out.address_ == 0)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  ++store.taken;
+  return CUDA_SUCCESS;
+}
+
+void device_word::give_up_memory(std::uint8_t device) {
+  auto& store = words_of(device);
+  std::lock_guard guard{store.mutex};
+  if (store.place != 0 && store.taken == 0)
+    store.close();
 }
 
 device_word::device_word(device_word&& other) noexcept
@@ -139,6 +159,7 @@ device_word::~device_word() {
     return;
   auto& store = words_of(device_);
   std::lock_guard guard{store.mutex};
+  --store.taken;
   store.given_back.push_back({address_, here().tail()});
 }
 

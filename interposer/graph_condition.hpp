@@ -22,6 +22,8 @@ public:
   /// CUDA_ERROR_NOT_SUPPORTED on a device whose kernels set no conditions,
   /// CUDA_ERROR_OUT_OF_MEMORY by the quota, or when there are no more.
   static CUresult take(std::uint8_t device, device_word& out);
+  /// A context of the device ends: the memory goes if nobody has a word of it.
+  static void give_up_memory(std::uint8_t device);
   device_word() = default;
   device_word(device_word&& other) noexcept;
   device_word& operator=(device_word&& other) noexcept;

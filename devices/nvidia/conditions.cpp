@@ -76,6 +76,13 @@ status conditions::set(memory_id memory, device_address place) {
   return {};
 }
 
+void conditions::forget(memory_id memory) {
+  if (place_ == 0 || memory_ != memory)
+    return;
+  hide(place_);
+  place_ = 0;
+}
+
 status conditions::show(memory_id memory, device_address place) {
   auto handle = memories_.whole(memory);
   if (handle == 0)

@@ -20,6 +20,8 @@ public:
   void open(const properties& of);
   /// See condition_unit. Waits for a kernel of its own.
   status set(memory_id memory, device_address place);
+  /// That memory goes.
+  void forget(memory_id memory);
 
 private:
   status show(memory_id memory, device_address place);

@@ -196,6 +196,7 @@ public:
   }
   status destroy_memory(memory_id id) override {
     enter();
+    conditions_.forget(id);
     return noted(physical_.destroy(id));
   }
   status map_memory(device_address address, std::uint64_t bytes,

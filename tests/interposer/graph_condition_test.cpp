@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -224,13 +225,13 @@ BOOST_AUTO_TEST_CASE(many_launches_at_once) {
 }
 
 BOOST_AUTO_TEST_CASE(words_come_back_to_be_used_again) {
-  std::vector<CUgraphConditionalHandle> first;
-  for (int round = 0; round < 2; ++round) {
+  std::set<CUgraphConditionalHandle> seen;
+  for (int round = 0; round < 100; ++round) {
     CUgraph own = nullptr;
     REQUIRE_OK(cuGraphCreate(&own, 0));
     CUgraphConditionalHandle h = 0;
     REQUIRE_OK(cuGraphConditionalHandleCreate(&h, own, primary, 0, 0));
-    first.push_back(h);
+    seen.insert(h);
     REQUIRE_OK(cuGraphDestroy(own));
     wait_for_launches();
     // Its handle is nobody's.
@@ -243,7 +244,7 @@ BOOST_AUTO_TEST_CASE(words_come_back_to_be_used_again) {
     CHECK_CODE(cuGraphAddNode(&node, graph, nullptr, nullptr, 0, &p),
                CUDA_ERROR_INVALID_VALUE);
   }
-  BOOST_TEST(first[0] == first[1]);
+  BOOST_TEST(seen.size() < 50U);
 }
 
 BOOST_AUTO_TEST_CASE(a_drawing_shows_what_is_chosen) {
