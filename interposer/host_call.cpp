@@ -150,7 +150,9 @@ void host_caller::run(const entry& x, CUresult status) {
     x.word.write();
   if (status == CUDA_SUCCESS)
     here().send(call::host_done{x.asked.call.value}, x.device);
-  if (x.what != kind::turn)
+  if (x.what == kind::turn)
+    here().slots().rest(x.asked.slot);
+  else
     here().slots().give(x.asked.slot);
   finish(x);
   // The stream has gone on: what is appended now may be more than a device
