@@ -1,7 +1,10 @@
 #include "devices/nvidia/conditions.hpp"
 
 #include <array>
+#include <cstring>
 #include <string>
+
+#include <sys/mman.h>
 
 namespace vgpu::device::nvidia {
 
@@ -36,9 +39,7 @@ fault not_so(const std::string& why) {
 
 } // namespace
 
-conditions::conditions(driver_ptr api, CUdevice device,
-                       physical_memory& memories)
-    : api_(std::move(api)), device_(device), memories_(memories) {}
+conditions::conditions(driver_ptr api) : api_(std::move(api)) {}
 
 /// What cudaGraphSetConditional does was seen on compute capability 9.0 alone.
 void conditions::open(const properties& of) {
@@ -58,68 +59,59 @@ void conditions::open(const properties& of) {
     kernel_ = kernel;
 }
 
-status conditions::set(memory_id memory, device_address place) {
-  if (place_ == place && memory_ == memory)
-    return {};
+status conditions::set(memory_id memory, device_address address,
+                       device_address place) {
   if (kernel_ == nullptr)
     return not_so("of this device nothing is known");
-  if (auto ok = show(memory, place); !ok)
-    return ok;
-  if (auto ok = look(place); !ok) {
-    hide(place);
-    return ok;
+  if (place_ != place) {
+    if (place_ != 0)
+      return not_so("they are elsewhere");
+    if (auto ok = show(place); !ok)
+      return ok;
   }
-  if (place_ != 0)
-    hide(place_);
   memory_ = memory;
-  place_ = place;
+  address_ = address;
+  bytes_ = condition_bytes;
   return {};
 }
 
-void conditions::forget(memory_id memory) {
-  if (place_ == 0 || memory_ != memory)
-    return;
-  hide(place_);
-  place_ = 0;
+void conditions::forget(memory_id memory) noexcept {
+  if (memory_ == memory)
+    bytes_ = 0;
 }
 
-status conditions::show(memory_id memory, device_address place) {
-  auto handle = memories_.whole(memory);
-  if (handle == 0)
-    return fault{CUDA_ERROR_INVALID_VALUE, "conditions lie in no such memory"};
-  CUdeviceptr got = 0;
-  auto code =
-      api_->cuMemAddressReserve(&got, condition_bytes, granule_bytes, place, 0);
-  if (code != CUDA_SUCCESS || got != place) {
-    if (code == CUDA_SUCCESS)
-      (void)api_->cuMemAddressFree(got, condition_bytes);
+/// A driver gives memory of its own no addresses that low, but takes a
+/// process's memory where it lies.
+status conditions::show(device_address place) {
+  auto* wanted = reinterpret_cast<void*>(place);
+  auto* at = ::mmap(wanted, condition_bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (at == MAP_FAILED)
     return not_so("the addresses at " + std::to_string(place) + " are taken");
-  }
-  CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_}};
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  auto ok = api_->check(api_->cuMemMap(place, condition_bytes, 0, handle, 0),
-                        "cuMemMap");
-  if (!ok) {
-    (void)api_->cuMemAddressFree(place, condition_bytes);
+  mapping words{at, condition_bytes};
+  if (at != wanted) // a kernel that does not know the flag
+    return not_so("the addresses at " + std::to_string(place) + " are taken");
+  if (auto ok = api_->check(api_->cuMemHostRegister(at, condition_bytes, 0),
+                            "cuMemHostRegister");
+      !ok)
+    return not_so(ok.why().what);
+  words_ = std::move(words);
+  place_ = place;
+  auto ok = look();
+  if (ok)
     return ok;
-  }
-  ok = api_->check(api_->cuMemSetAccess(place, condition_bytes, &access, 1),
-                   "cuMemSetAccess");
-  if (!ok)
-    hide(place);
+  (void)api_->cuMemHostUnregister(at);
+  place_ = 0;
+  words_ = {};
   return ok;
 }
 
-void conditions::hide(device_address place) {
-  (void)api_->cuMemUnmap(place, condition_bytes);
-  (void)api_->cuMemAddressFree(place, condition_bytes);
-}
-
 /// In the last words, which no condition has.
-status conditions::look(device_address place) {
-  std::array<std::uint32_t, 2> base{~0U, ~0U};
-  CUdeviceptr out = place + condition_bytes - sizeof(base);
+status conditions::look() {
+  using base = std::array<std::uint32_t, 2>;
+  CUdeviceptr out = place_ + condition_bytes - sizeof(base);
+  base got{~0U, ~0U};
+  std::memcpy(reinterpret_cast<void*>(out), &got, sizeof(got));
   std::array<void*, 1> parameters{&out};
   CUstream in = nullptr;
   if (auto ok = api_->check(
@@ -130,19 +122,14 @@ status conditions::look(device_address place) {
   auto ok = api_->check(api_->cuLaunchKernel(kernel_, 1, 1, 1, 1, 1, 1, 0, in,
                                              parameters.data(), nullptr),
                         "cuLaunchKernel");
-  // Into memory of the process's own: it waits.
-  if (ok)
-    ok = api_->check(
-        api_->cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(base.data()), out,
-                            sizeof(base), in),
-        "cuMemcpyAsync");
   for (auto code = CUDA_ERROR_NOT_READY; ok && code == CUDA_ERROR_NOT_READY;)
     if (code = api_->cuStreamQuery(in); code != CUDA_ERROR_NOT_READY)
       ok = api_->check(code, "a look at what the driver gives kernels");
   (void)api_->cuStreamDestroy(in);
   if (!ok)
     return ok;
-  return base == std::array<std::uint32_t, 2>{}
+  std::memcpy(&got, reinterpret_cast<const void*>(out), sizeof(got));
+  return got == base{}
              ? status{}
              : status{not_so("it gives all kernels a place for them")};
 }

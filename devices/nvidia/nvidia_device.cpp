@@ -110,8 +110,8 @@ public:
       : api_(std::move(api)), handle_(handle), context_(context),
         props_(std::move(props)), text_(kernel_text::instance()),
         window_(api_, handle, reached_by), physical_(api_, handle, window_),
-        conditions_(api_, handle, physical_),
-        fingerprints_(api_, handle, window_), arrays_(api_), modules_(api_),
+        conditions_(api_), fingerprints_(api_, handle, window_), arrays_(api_),
+        modules_(api_),
         waits_(api_, context,
                {[this](CUevent x, CUresult how) { settled(x, how); }}),
         streams_(api_, waits_, [this] { return modules_.prints(); }),
@@ -216,11 +216,11 @@ public:
     return noted(physical_.set_access(address, bytes, access));
   }
 
-  status set_conditions_in(memory_id memory, device_address,
+  status set_conditions_in(memory_id memory, device_address address,
                            device_address place) override {
     if (auto ok = ready(); !ok)
       return ok;
-    return noted(conditions_.set(memory, place));
+    return noted(conditions_.set(memory, address, place));
   }
 
   // -- what other processes have too ------------------------------------------
@@ -438,6 +438,9 @@ public:
                       device_address from, completion done) override {
     if (auto ok = ready(); !ok)
       return ok;
+    if (auto place = conditions_.place_of(from); place != 0) [[unlikely]]
+      if (auto ok = copies_.copy(stream, {from}, {place}, {bytes.size()}); !ok)
+        return noted(ok);
     return noted(copies_.read(stream, bytes, from, error(), std::move(done)));
   }
   status enqueue_copy(stream_id stream, const pitched& to, const pitched& from,
@@ -451,7 +454,11 @@ public:
                       const extent& size) override {
     if (auto ok = ready(); !ok)
       return ok;
-    return noted(copies_.fill(stream, to, value, element_bytes, size));
+    auto ok = copies_.fill(stream, to, value, element_bytes, size);
+    if (auto place = conditions_.place_of(to.address); place != 0 && ok)
+        [[unlikely]]
+      ok = copies_.copy(stream, {place}, to, {size.width * element_bytes});
+    return noted(ok);
   }
 
   status enqueue_host(

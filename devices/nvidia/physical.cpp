@@ -65,14 +65,6 @@ status physical_memory::destroy(memory_id id) {
   return release(known.mapped());
 }
 
-CUmemGenericAllocationHandle
-physical_memory::whole(memory_id id) const noexcept {
-  auto known = memories_.find(id);
-  return known == memories_.end() || known->second.size() != 1
-             ? 0
-             : known->second.front().handle;
-}
-
 status physical_memory::map(device_address address, std::uint64_t bytes,
                             memory_id id) {
   auto known = memories_.find(id);

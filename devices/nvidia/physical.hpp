@@ -28,9 +28,6 @@ public:
   status set_access(device_address address, std::uint64_t bytes,
                     memory_access access);
 
-  /// The driver's handle of memory that is one piece; 0 of any other.
-  CUmemGenericAllocationHandle whole(memory_id id) const noexcept;
-
 private:
   /// What the driver maps and unmaps as a whole.
   struct piece {
