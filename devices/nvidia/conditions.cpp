@@ -41,8 +41,13 @@ fault not_so(const std::string& why) {
 
 conditions::conditions(driver_ptr api) : api_(std::move(api)) {}
 
-/// What cudaGraphSetConditional does was seen on compute capability 9.0 alone.
+/// What cudaGraphSetConditional does was seen with driver 580 on compute
+/// capability 9.0 alone.
 void conditions::open(const properties& of) {
+  auto version = 0;
+  if (api_->cuDriverGetVersion(&version) != CUDA_SUCCESS ||
+      version / 1000 != 13)
+    return;
   auto is = [&](CUdevice_attribute key, int value) {
     auto known = of.attributes.find(key);
     return known != of.attributes.end() && known->second == value;
@@ -62,7 +67,7 @@ void conditions::open(const properties& of) {
 status conditions::set(memory_id memory, device_address address,
                        device_address place) {
   if (kernel_ == nullptr)
-    return not_so("of this device nothing is known");
+    return not_so("of this device, or driver, nothing is known");
   if (place_ != place) {
     if (place_ != 0)
       return not_so("they are elsewhere");
