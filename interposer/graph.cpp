@@ -164,9 +164,21 @@ bool graph::has_cycle() const {
 }
 
 const std::vector<graph_node*>& graph::in_order() const {
-  if (order_.empty())
+  if (order_.empty() && !nodes_.empty())
     order_ = sorted();
   return order_;
+}
+
+void graph::put_in_order() const {
+  (void)in_order();
+  for (auto& x : nodes_) {
+    if (auto* child = std::get_if<child_work>(&x->what); child != nullptr)
+      child->what->put_in_order();
+    if (auto* chosen = std::get_if<conditional_work>(&x->what);
+        chosen != nullptr)
+      for (auto& body : chosen->bodies)
+        body->put_in_order();
+  }
 }
 
 std::vector<graph_node*> graph::sorted() const {
@@ -319,8 +331,11 @@ graph_exec::~graph_exec() {
 }
 
 std::shared_ptr<const graph> graph_exec::launched() {
-  if (launched_ == nullptr)
+  if (launched_ == nullptr) {
     launched_ = what->clone();
+    // Two threads look at it from now on.
+    launched_->put_in_order();
+  }
   return launched_;
 }
 

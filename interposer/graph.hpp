@@ -70,6 +70,8 @@ public:
   /// Each node behind all that it depends on; otherwise as they were added.
   /// Valid until the graph is changed.
   const std::vector<graph_node*>& in_order() const;
+  /// Of graphs in it, too: until it is changed, in_order() changes nothing.
+  void put_in_order() const;
   /// Such a graph cannot be instantiated.
   bool has_cycle() const;
   std::vector<graph_node*> dependents(const graph_node& x) const;
