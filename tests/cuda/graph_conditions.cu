@@ -259,6 +259,43 @@ void other_nodes() {
   EXPECT(left.get(1) == 6);
 }
 
+/// Around conditional nodes a graph may do what a body may not.
+void among_others() {
+  words<unsigned> result(1);
+  graph g;
+  auto h = g.condition(2, cudaGraphCondAssignDefault);
+  cudaMemAllocNodeParams wanted{};
+  wanted.poolProps.allocType = cudaMemAllocationTypePinned;
+  wanted.poolProps.location.type = cudaMemLocationTypeDevice;
+  wanted.bytesize = 4096;
+  cudaGraphNode_t made, filled, copied, called, freed;
+  CHECK(cudaGraphAddMemAllocNode(&made, g.it, nullptr, 0, &wanted));
+  cudaMemsetParams m{};
+  m.dst = wanted.dptr;
+  m.elementSize = 4;
+  m.value = 40;
+  m.width = m.height = 1;
+  CHECK(cudaGraphAddMemsetNode(&filled, g.it, &made, 1, &m));
+  conditional c(g.it, {filled}, h, cudaGraphCondTypeSwitch, 3);
+  kernel(c.body[2], {}, add, static_cast<unsigned*>(wanted.dptr), 2u);
+  CHECK(cudaGraphAddMemcpyNode1D(&copied, g.it, &c.node, 1, result.at,
+                                 wanted.dptr, 4, cudaMemcpyDeviceToDevice));
+  int calls = 0;
+  cudaHostNodeParams host{};
+  host.fn = [](void* x) { ++*static_cast<int*>(x); };
+  host.userData = &calls;
+  CHECK(cudaGraphAddHostNode(&called, g.it, &copied, 1, &host));
+  CHECK(cudaGraphAddMemFreeNode(&freed, g.it, &called, 1, wanted.dptr));
+  executable e(g);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(cudaMemset(result.at, 0, 4));
+    e.run();
+    EXPECT(result.get() == 42);
+  }
+  std::printf("among others: %u, called %d times\n", result.get(), calls);
+  EXPECT(calls == 3);
+}
+
 /// Launches are not waited for, and what comes behind them comes behind all.
 void in_order() {
   words<unsigned> left(1), done(1), seen(8);
@@ -539,6 +576,7 @@ int main() {
   one_in_another();
   defaults();
   other_nodes();
+  among_others();
   in_order();
   captured();
   updates();

@@ -214,6 +214,50 @@ BOOST_AUTO_TEST_CASE(a_launch_does_not_wait_and_keeps_what_it_does) {
   BOOST_TEST(all == (widths{1, 1, 2}));
 }
 
+BOOST_AUTO_TEST_CASE(events_are_known_when_a_launch_returns) {
+  CUevent before_all = nullptr, behind_all = nullptr;
+  REQUIRE_OK(cuEventCreate(&before_all, 0));
+  REQUIRE_OK(cuEventCreate(&behind_all, 0));
+  CUgraphNode node = nullptr, made = nullptr;
+  auto body = choose(graph, condition(1), CU_GRAPH_COND_TYPE_IF, 1, {}, &node);
+  kernel(body[0], 1);
+  REQUIRE_OK(cuGraphAddEventWaitNode(&made, graph, &node, 1, before_all));
+  REQUIRE_OK(cuGraphAddEventRecordNode(&made, graph, &made, 1, behind_all));
+  auto exec = instantiated();
+  auto records = [] {
+    return fake()
+        .counts()[static_cast<std::uint16_t>(call::number::event_record)];
+  };
+  REQUIRE_OK(cuCtxSynchronize());
+  auto recorded = records();
+  REQUIRE_OK(cuGraphLaunch(exec, stream));
+  REQUIRE_OK(cuEventSynchronize(behind_all));
+  // Its own, that of the launch's beginning, and that of its end.
+  BOOST_TEST(arrived() == (widths{1}));
+  BOOST_TEST(records() == recorded + 3);
+  REQUIRE_OK(cuGraphExecDestroy(exec));
+  REQUIRE_OK(cuEventDestroy(before_all));
+  REQUIRE_OK(cuEventDestroy(behind_all));
+}
+
+BOOST_AUTO_TEST_CASE(a_context_ends_while_a_graph_is_launched) {
+  auto body = choose(graph, condition(1), CU_GRAPH_COND_TYPE_IF, 1);
+  kernel(body[0], 1);
+  auto exec = instantiated();
+  auto count = fake().launches().size();
+  fake().pause();
+  REQUIRE_OK(cuGraphLaunch(exec, stream));
+  fake().resume();
+  // What it chooses comes before all that goes with the context.
+  REQUIRE_OK(cuDevicePrimaryCtxReset(0));
+  CUcontext again = nullptr;
+  REQUIRE_OK(cuDevicePrimaryCtxRetain(&again, 0));
+  REQUIRE_OK(cuCtxSynchronize());
+  BOOST_TEST(fake().launches().size() == count + 1);
+  REQUIRE_OK(cuDevicePrimaryCtxRelease(0));
+  REQUIRE_OK(cuGraphExecDestroy(exec));
+}
+
 BOOST_AUTO_TEST_CASE(many_launches_at_once) {
   auto body = choose(graph, condition(1), CU_GRAPH_COND_TYPE_IF, 1);
   kernel(body[0], 1);
