@@ -21,7 +21,9 @@ struct state {
   unsigned sum, left, odd, even;
 };
 
-__global__ void begin(state* x, unsigned rounds) { x->left = rounds; }
+__global__ void begin(state* x, unsigned rounds) {
+  x->left = rounds;
+}
 __global__ void look(state* x, cudaGraphConditionalHandle way) {
   cudaGraphSetConditional(way, x->sum >> 7 & 1);
 }
