@@ -12,7 +12,9 @@ namespace vgpu::test {
 
 namespace {
 
-constexpr auto place = condition_places.front();
+// Below what a sanitizer has for itself.
+constexpr device_address place = 0x5000'0000, other_place = 0x6000'0000;
+static_assert(is_condition_place(place) && is_condition_place(other_place));
 
 bool is_free(device_address at) {
   auto* got = ::mmap(reinterpret_cast<void*>(at), condition_bytes, PROT_NONE,
@@ -84,7 +86,7 @@ BOOST_AUTO_TEST_CASE(addresses_that_are_taken_are_left_alone) {
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   BOOST_REQUIRE(other != MAP_FAILED);
   BOOST_TEST(set(base, place) == CUDA_ERROR_NOT_SUPPORTED);
-  BOOST_TEST(set(base, condition_places[1]) == CUDA_SUCCESS);
+  BOOST_TEST(set(base, other_place) == CUDA_SUCCESS);
   ::munmap(other, 4096);
 }
 
