@@ -144,6 +144,13 @@ struct call_dispatch {
   status operator()(const call::memory_unmap& x);
   status operator()(const call::memory_access& x);
 
+  // -- words by which graphs choose
+
+  status set_conditions(memory_id memory, device_address address,
+                        device_address place);
+  status operator()(const call::condition_place& x);
+  status operator()(const call::condition_words& x);
+
   // -- what sessions share
 
   /// A fault where the device shares nothing.

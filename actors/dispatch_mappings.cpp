@@ -65,6 +65,42 @@ status call_dispatch::operator()(const call::memory_access& x) {
   return {};
 }
 
+// -- words by which graphs choose
+
+status call_dispatch::set_conditions(memory_id memory, device_address address,
+                                     device_address place) {
+  auto* unit = self.condition_units_[ordinal];
+  if (unit == nullptr)
+    return fault{CUDA_ERROR_NOT_SUPPORTED,
+                 "this device's kernels cannot set conditions"};
+  if (auto ok = state().audit_mapping(address, condition_bytes); !ok)
+    return ok;
+  if (!is_condition_place(place))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "conditions cannot lie at " + std::to_string(place)};
+  return unit->set_conditions_in(memory, address, place);
+}
+
+/// What was answered once is not chosen anew: condition_words tells it.
+status call_dispatch::operator()(const call::condition_place& x) {
+  if (is_answered())
+    return {};
+  status refused;
+  for (auto first : condition_places) {
+    auto place = first + ordinal * condition_bytes;
+    refused = set_conditions(x.memory.id, x.address, place);
+    if (!refused)
+      continue;
+    self.sink_->answer(who(), CUDA_SUCCESS, place);
+    return {};
+  }
+  return refused;
+}
+
+status call_dispatch::operator()(const call::condition_words& x) {
+  return set_conditions(x.memory.id, x.address, x.place);
+}
+
 // -- managed memory
 
 status call_dispatch::operator()(const call::read_managed& x) {

@@ -62,6 +62,8 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
         dynamic_cast<device::value_unit*>(devices_[i].get()));
     sharing_units_.push_back(
         dynamic_cast<device::sharing_unit*>(devices_[i].get()));
+    condition_units_.push_back(
+        dynamic_cast<device::condition_unit*>(devices_[i].get()));
     change_units_.push_back(
         dynamic_cast<device::change_unit*>(devices_[i].get()));
     file_units_.push_back(dynamic_cast<device::file_unit*>(devices_[i].get()));

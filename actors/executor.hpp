@@ -15,6 +15,7 @@
 #include "actors/vgpu_state.hpp"
 #include "actors/work_meter.hpp"
 #include "devices/change_unit.hpp"
+#include "devices/condition_unit.hpp"
 #include "devices/device.hpp"
 #include "devices/file_unit.hpp"
 #include "devices/memory_unit.hpp"
@@ -276,6 +277,7 @@ private:
   std::vector<std::unique_ptr<work_meter>> work_meters_;
   std::vector<device::value_unit*> value_units_;           // likewise
   std::vector<device::sharing_unit*> sharing_units_;       // likewise
+  std::vector<device::condition_unit*> condition_units_;   // likewise
   std::vector<device::change_unit*> change_units_;         // likewise
   std::vector<device::file_unit*> file_units_;             // likewise
   std::vector<device::tensor_map_unit*> tensor_map_units_; // likewise

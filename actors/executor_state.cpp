@@ -117,6 +117,7 @@ struct executor::restoring {
           Call::id == number::mem_alloc || Call::id == number::host_alloc ||
           Call::id == number::memory_create || Call::id == number::memory_map ||
           Call::id == number::memory_access ||
+          Call::id == number::condition_words ||
           Call::id == number::texture_create ||
           Call::id == number::texture_known;
     });

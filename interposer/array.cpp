@@ -1,5 +1,6 @@
 #include "interposer/array.hpp"
 
+#include "interposer/conditional_launch.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/process.hpp"
 #include "interposer/refusal.hpp"
@@ -208,6 +209,7 @@ CUresult create_mipmap(context& in, array_shape shape, CUmipmappedArray& out) {
 }
 
 CUresult destroy_array(CUarray x) {
+  wait_for_conditional_launches();
   auto* known = arrays().find(x);
   if (known == nullptr)
     return CUDA_ERROR_INVALID_HANDLE;
@@ -222,6 +224,7 @@ CUresult destroy_array(CUarray x) {
 }
 
 CUresult destroy_mipmap(CUmipmappedArray x) {
+  wait_for_conditional_launches();
   auto gone = mipmaps().remove(x);
   if (!gone)
     return CUDA_ERROR_INVALID_HANDLE;

@@ -1,6 +1,7 @@
 #include "interposer/context.hpp"
 
 #include "interposer/array.hpp"
+#include "interposer/conditional_launch.hpp"
 #include "interposer/green_context.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/module.hpp"
@@ -224,6 +225,8 @@ CUresult context_registry::reset_primary(context& x) {
 }
 
 void context_registry::reset(context& x) {
+  if (x.active.load())
+    forget_conditional_launches(x);
   if (!x.active.exchange(false))
     return;
   x.storage.clear(x.handle);

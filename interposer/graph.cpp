@@ -1,5 +1,8 @@
 #include "interposer/graph.hpp"
 
+#include "interposer/conditional_launch.hpp"
+#include "interposer/graph_condition.hpp"
+
 #include <algorithm>
 #include <mutex>
 #include <set>
@@ -85,7 +88,7 @@ graph_node& graph::add(work what, std::span<graph_node* const> after) {
       made->after.push_back(x);
   made->handle = to_handle<CUgraphNode>(graph_nodes().add(
       std::make_unique<node_reference>(node_reference{made.get()})));
-  has_memory_ = has_memory_ || interposer::has_memory(made->what);
+  note(made->what);
   nodes_.push_back(std::move(made));
   order_.clear();
   return *nodes_.back();
@@ -96,7 +99,29 @@ void graph::remove(graph_node& x) {
   for (auto& other : nodes_)
     std::erase(other->after, &x);
   graph_nodes().remove(x.handle);
+  if (auto* chosen = std::get_if<conditional_work>(&x.what); chosen != nullptr)
+    chosen->on->has_node = false;
   std::erase_if(nodes_, [&](auto& each) { return each.get() == &x; });
+}
+
+void graph::note(work& what) {
+  has_memory_ = has_memory_ || interposer::has_memory(what);
+  auto* chosen = std::get_if<conditional_work>(&what);
+  if (chosen == nullptr)
+    return;
+  has_conditions_ = true;
+  for (auto& body : chosen->bodies)
+    body->outer = this;
+}
+
+void graph::add(std::shared_ptr<condition> x) {
+  conditions_.push_back(std::move(x));
+  has_conditions_ = true;
+}
+
+bool graph::uses_all_conditions() const {
+  return std::all_of(conditions_.begin(), conditions_.end(),
+                     [](auto& x) { return x->has_node; });
 }
 
 CUresult graph::connect(graph_node& from, graph_node& to) {
@@ -116,13 +141,44 @@ CUresult graph::disconnect(graph_node& from, graph_node& to) {
 graph_node* graph::with_id(std::uint64_t id) const noexcept {
   auto found = std::find_if(nodes_.begin(), nodes_.end(),
                             [&](auto& x) { return x->id == id; });
-  return found == nodes_.end() ? nullptr : found->get();
+  if (found != nodes_.end())
+    return found->get();
+  for (auto& x : nodes_)
+    if (auto* chosen = std::get_if<conditional_work>(&x->what);
+        chosen != nullptr)
+      for (auto& body : chosen->bodies)
+        if (auto* inner = body->with_id(id); inner != nullptr)
+          return inner;
+  return nullptr;
+}
+
+bool graph::has_cycle() const {
+  auto within = [](auto& x) {
+    auto* chosen = std::get_if<conditional_work>(&x->what);
+    return chosen != nullptr &&
+           std::any_of(chosen->bodies.begin(), chosen->bodies.end(),
+                       [](auto& body) { return body->has_cycle(); });
+  };
+  return in_order().size() != nodes_.size() ||
+         (has_conditions_ && std::any_of(nodes_.begin(), nodes_.end(), within));
 }
 
 const std::vector<graph_node*>& graph::in_order() const {
-  if (order_.empty())
+  if (order_.empty() && !nodes_.empty())
     order_ = sorted();
   return order_;
+}
+
+void graph::put_in_order() const {
+  (void)in_order();
+  for (auto& x : nodes_) {
+    if (auto* child = std::get_if<child_work>(&x->what); child != nullptr)
+      child->what->put_in_order();
+    if (auto* chosen = std::get_if<conditional_work>(&x->what);
+        chosen != nullptr)
+      for (auto& body : chosen->bodies)
+        body->put_in_order();
+  }
 }
 
 std::vector<graph_node*> graph::sorted() const {
@@ -176,7 +232,7 @@ void graph::add_memory_steps(std::vector<memory_step>& out) const {
 
 void graph::set_work(graph_node& x, work what) {
   x.what = std::move(what);
-  has_memory_ = has_memory_ || interposer::has_memory(x.what);
+  note(x.what);
 }
 
 std::unique_ptr<graph> graph::clone() const {
@@ -265,8 +321,22 @@ graph_node* find_node(CUgraphNode handle) noexcept {
 graph_exec::graph_exec(context& in, graph& of, std::uint64_t with_flags)
     : owner(in), flags(with_flags), what(of.clone()),
       instance(std::make_shared<char>()) {
-  if (of.has_memory())
+  if (of.is_single())
     of.instance = instance;
+}
+
+graph_exec::~graph_exec() {
+  if (ended != nullptr)
+    retire_event(*ended);
+}
+
+std::shared_ptr<const graph> graph_exec::launched() {
+  if (launched_ == nullptr) {
+    launched_ = what->clone();
+    // Two threads look at it from now on.
+    launched_->put_in_order();
+  }
+  return launched_;
 }
 
 namespace {
@@ -285,19 +355,35 @@ std::vector<memory_step> memory_steps(const graph_exec& x) {
   return out;
 }
 
+/// Launches of one graph follow one another, also in different streams: they
+/// set the same conditions.
+CUresult launch_in_turn(graph_exec& x, stream& in) {
+  if (x.ended == nullptr)
+    x.ended = make_event(x.owner, CU_EVENT_DISABLE_TIMING);
+  if (auto code = wait(in, *x.ended); code != CUDA_SUCCESS)
+    return code;
+  if (auto code = launch_conditional(x.launched(), in); code != CUDA_SUCCESS)
+    return code;
+  return record(*x.ended, in);
+}
+
 } // namespace
 
 CUresult launch(graph_exec& x, stream& in) {
+  auto has_conditions = x.what->has_conditions();
   if (!x.what->has_memory()) [[likely]]
-    return issue_all(x, in);
+    return has_conditions ? launch_in_turn(x, in) : issue_all(x, in);
   auto steps = memory_steps(x);
   auto free_first =
       (x.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
   if (auto code = begin_launch(steps, free_first); code != CUDA_SUCCESS)
     return code;
-  auto code = issue_all(x, in);
+  auto code = has_conditions ? launch_in_turn(x, in) : issue_all(x, in);
   if (code != CUDA_SUCCESS)
     abandon_launch(steps);
+  // What it allocates and frees is to be known when this returns.
+  else if (has_conditions)
+    wait_for_conditional_launches();
   return code;
 }
 
@@ -324,6 +410,61 @@ CUresult differ(CUgraphExecUpdateResultInfo& info, CUgraphExecUpdateResult why,
   return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
+/// Whether bodies follow one another in the same way; what differs goes to
+/// `info`.
+CUresult compare(const graph& mine, const graph& theirs,
+                 CUgraphExecUpdateResultInfo& info);
+
+CUresult compare(const conditional_work& mine, const conditional_work& theirs,
+                 const graph_node& at, CUgraphExecUpdateResultInfo& info) {
+  if (mine.type != theirs.type || mine.bodies.size() != theirs.bodies.size())
+    return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, &at);
+  for (std::size_t i = 0; i < mine.bodies.size(); ++i)
+    if (auto code = compare(*mine.bodies[i], *theirs.bodies[i], info);
+        code != CUDA_SUCCESS)
+      return code;
+  return CUDA_SUCCESS;
+}
+
+CUresult compare(const graph& mine, const graph& theirs,
+                 CUgraphExecUpdateResultInfo& info) {
+  if (mine.nodes().size() != theirs.nodes().size())
+    return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr);
+  for (std::size_t i = 0; i < mine.nodes().size(); ++i) {
+    const auto& own = *mine.nodes()[i];
+    const auto& other = *theirs.nodes()[i];
+    if (type_of(own.what) != type_of(other.what))
+      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, &other);
+    if (places(mine, own) != places(theirs, other))
+      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &other);
+    const auto* chosen = std::get_if<conditional_work>(&own.what);
+    if (chosen == nullptr)
+      continue;
+    auto code =
+        compare(*chosen, std::get<conditional_work>(other.what), other, info);
+    if (code != CUDA_SUCCESS)
+      return code;
+  }
+  return CUDA_SUCCESS;
+}
+
+/// Precondition: they were compared. Nodes stay what they are to the program.
+void take_over(graph& mine, const graph& theirs) {
+  for (std::size_t i = 0; i < mine.nodes().size(); ++i) {
+    auto& own = *mine.nodes()[i];
+    const auto& other = theirs.nodes()[i]->what;
+    auto* chosen = std::get_if<conditional_work>(&own.what);
+    if (chosen == nullptr) {
+      mine.set_work(own, interposer::clone(other));
+      continue;
+    }
+    const auto& from = std::get<conditional_work>(other);
+    chosen->on = from.on;
+    for (std::size_t b = 0; b < chosen->bodies.size(); ++b)
+      take_over(*chosen->bodies[b], *from.bodies[b]);
+  }
+}
+
 } // namespace
 
 CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info) {
@@ -333,21 +474,12 @@ CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info) {
     info = {};
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  const auto& mine = x.what->nodes();
-  const auto& theirs = from.nodes();
-  if (mine.size() != theirs.size())
-    return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr);
-  for (std::size_t i = 0; i < mine.size(); ++i) {
-    auto& node = *theirs[i];
-    if (type_of(mine[i]->what) != type_of(node.what))
-      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, &node);
-    if (places(*x.what, *mine[i]) != places(from, node))
-      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &node);
-  }
-  for (std::size_t i = 0; i < mine.size(); ++i)
-    x.what->set_work(*mine[i], interposer::clone(theirs[i]->what));
+  if (auto code = compare(*x.what, from, info); code != CUDA_SUCCESS)
+    return code;
+  take_over(*x.what, from);
   if (from.has_memory())
     from.instance = x.instance;
+  x.changed();
   info.result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
   info.errorNode = info.errorFromNode = nullptr;
   return CUDA_SUCCESS;

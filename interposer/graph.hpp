@@ -65,19 +65,30 @@ public:
   const std::vector<std::unique_ptr<graph_node>>& nodes() const noexcept {
     return nodes_;
   }
-  /// Null when no node has this id.
+  /// Null when no node has this id; one of a body counts.
   graph_node* with_id(std::uint64_t id) const noexcept;
   /// Each node behind all that it depends on; otherwise as they were added.
   /// Valid until the graph is changed.
   const std::vector<graph_node*>& in_order() const;
+  /// Of graphs in it, too: until it is changed, in_order() changes nothing.
+  void put_in_order() const;
   /// Such a graph cannot be instantiated.
-  bool has_cycle() const { return in_order().size() != nodes_.size(); }
+  bool has_cycle() const;
   std::vector<graph_node*> dependents(const graph_node& x) const;
 
   /// Whether a node, or one of a child graph, allocates or frees memory. Nodes
   /// and edges of such a graph stay, it cannot be cloned, and only one graph
   /// that can be launched is made of it at a time: what allocates must be one.
   bool has_memory() const noexcept { return has_memory_; }
+  /// Whether there is a conditional node, here or in a body, or a handle for
+  /// one. As of has_memory(): it cannot be cloned, and is instantiated once.
+  bool has_conditions() const noexcept { return has_conditions_; }
+  bool is_single() const noexcept { return has_memory_ || has_conditions_; }
+  /// A handle for a node of this graph was made.
+  void add(std::shared_ptr<condition> x);
+  /// Whether each has its node.
+  bool uses_all_conditions() const;
+
   /// What a launch does to memory, in its order.
   void add_memory_steps(std::vector<memory_step>& out) const;
 
@@ -96,30 +107,61 @@ public:
     program,
     node,  ///< a child node's, made by cloning
     moved, ///< a child node's, and the program's before
+    body,  ///< a conditional node's
   };
   holder held_by = holder::program;
+  /// The graph whose node it is a body of; else null.
+  graph* outer = nullptr;
   /// Alive as long as a graph that can be launched is made of this one, where
-  /// has_memory().
+  /// is_single().
   std::weak_ptr<const void> instance;
 
 private:
   std::vector<graph_node*> sorted() const;
+  void note(work& what);
 
   std::vector<std::unique_ptr<graph_node>> nodes_;
   mutable std::vector<graph_node*> order_; // empty where it is not known
   std::map<CUuserObject, std::uint64_t> kept_;
+  std::vector<std::shared_ptr<condition>> conditions_;
   bool has_memory_ = false;
+  bool has_conditions_ = false;
 };
+
+/// Calls `f(const condition&)` for those of all nodes, also in bodies.
+template <class F>
+void each_condition(const graph& x, const F& f) {
+  for (auto& node : x.nodes())
+    if (auto* w = std::get_if<conditional_work>(&node->what); w != nullptr) {
+      f(*w->on);
+      for (auto& body : w->bodies)
+        each_condition(*body, f);
+    }
+}
 
 /// A graph that can be launched: a copy.
 struct graph_exec {
   graph_exec(context& in, graph& of, std::uint64_t with_flags);
+  graph_exec(const graph_exec&) = delete;
+  graph_exec& operator=(const graph_exec&) = delete;
+  ~graph_exec();
 
   context& owner;
   const std::uint64_t flags;
   std::unique_ptr<graph> what;
   /// What graph::instance knows of.
   const std::shared_ptr<const void> instance;
+
+  // Where it has conditional nodes:
+
+  /// What is launched now: it stays as it is when this is changed.
+  std::shared_ptr<const graph> launched();
+  void changed() noexcept { launched_.reset(); }
+  /// The end of the latest launch; null before the first.
+  std::unique_ptr<event> ended;
+
+private:
+  std::shared_ptr<const graph> launched_;
 };
 
 struct node_reference {

@@ -109,7 +109,7 @@ CUresult CUDAAPI cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
   return with_graph(originalGraph, [&](graph& x) {
     if (phGraphClone == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    if (x.has_memory())
+    if (x.is_single() || x.held_by == graph::holder::body)
       return CUDA_ERROR_NOT_SUPPORTED;
     *phGraphClone = give_to_program(x.clone());
     return CUDA_SUCCESS;

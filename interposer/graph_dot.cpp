@@ -1,5 +1,7 @@
 #include "interposer/graph_dot.hpp"
 
+#include "interposer/graph_condition.hpp"
+
 #include "interposer/module.hpp"
 
 #include <algorithm>
@@ -123,10 +125,13 @@ private:
 
   std::string box(const graph_node& x, std::size_t number,
                   std::size_t from_the_end) {
-    auto what = std::visit([&](const auto& w) { return look_of(w); }, x.what);
     auto label = std::to_string(number);
     if (shows(CU_GRAPH_DEBUG_DOT_FLAGS_EXTRA_TOPO_INFO))
       label += " (topoId: " + std::to_string(from_the_end) + ")";
+    if (auto* chosen = std::get_if<conditional_work>(&x.what);
+        chosen != nullptr)
+      return table(*chosen, x, label);
+    auto what = std::visit([&](const auto& w) { return look_of(w); }, x.what);
     auto first = what.text.find('\n') + 1;
     label += "\n" + what.text.substr(0, first);
     if (shows(CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES))
@@ -217,6 +222,32 @@ private:
 
   look look_of(const child_work& x) {
     return {.text = "graph_" + number_of(*x.what) + "\n"};
+  }
+
+  /// Drawn as a table of its own.
+  look look_of(const conditional_work&) const { return {}; }
+
+  std::string table(const conditional_work& x, const graph_node& node,
+                    const std::string& id) {
+    auto row = [](const std::string& text) { return "| {" + text + "}\n"; };
+    std::string out = "[style=\"bold\" shape=\"record\" label=\"{\n"
+                      "CONDITIONAL\n" +
+                      row("ID | " + id);
+    if (shows(CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES))
+      out += row("node handle| " + hexadecimal(node.handle)) +
+             row("Conditional Handle|" + std::to_string(x.on->handle()));
+    const auto* type = x.type == CU_GRAPH_COND_TYPE_IF      ? " IF"
+                       : x.type == CU_GRAPH_COND_TYPE_WHILE ? " WHILE"
+                                                            : " SWITCH";
+    out += row(std::string{"Conditional Type|"} + type);
+    for (std::size_t i = 0; i < x.bodies.size(); ++i) {
+      auto body = "graph_" + number_of(*x.bodies[i]);
+      out += row(x.type == CU_GRAPH_COND_TYPE_SWITCH
+                     ? std::to_string(i) + "|  " + body
+                 : i == 0 ? "True | " + body
+                          : "False| " + body);
+    }
+    return out + "}\n\"];\n";
   }
 
   look look_of(const allocation_work& x) const {

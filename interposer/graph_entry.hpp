@@ -100,7 +100,10 @@ CUresult with_node_of(CUgraphExec handle, CUgraphNode node,
   return with_exec(handle, [&](graph_exec& x) -> CUresult {
     auto* original = find_node(node);
     auto* mine = original == nullptr ? nullptr : x.what->with_id(original->id);
-    return mine == nullptr ? CUDA_ERROR_INVALID_VALUE : body(x, *mine);
+    if (mine == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    x.changed();
+    return body(x, *mine);
   });
 }
 
@@ -133,6 +136,9 @@ CUresult copy_child(const graph& from, child_work& out);
 /// As describe(), for a node that is to be in `into`: the graph of a child node
 /// may be moved there, and memory gets its addresses, which `from` then tells.
 CUresult describe_in(graph& into, CUgraphNodeParams& from, work& out);
+/// With graphs for its bodies, which `from` then tells.
+CUresult describe_conditional(graph& into, CUDA_CONDITIONAL_NODE_PARAMS& from,
+                              work& out);
 CUresult describe_allocation(graph& into, CUDA_MEM_ALLOC_NODE_PARAMS& from,
                              allocation_work& out);
 

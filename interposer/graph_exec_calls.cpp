@@ -1,6 +1,9 @@
 // Entry points for graphs that can be launched.
 #include "interposer/graph_entry.hpp"
 
+#include "interposer/memory.hpp"
+
+#include <algorithm>
 #include <cstring>
 
 using namespace vgpu::interposer;
@@ -53,6 +56,48 @@ CUresult set_kernel(CUgraphExec exec, CUgraphNode node,
 
 namespace vgpu::interposer {
 
+namespace {
+
+/// What a body, or a child graph in one, may do.
+bool fits_body(const work& x) {
+  switch (type_of(x)) {
+  case CU_GRAPH_NODE_TYPE_KERNEL:
+  case CU_GRAPH_NODE_TYPE_EMPTY:
+  case CU_GRAPH_NODE_TYPE_MEMSET:
+  case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+    return true;
+  case CU_GRAPH_NODE_TYPE_MEMCPY: {
+    const auto& copied = std::get<copy_work>(x).what;
+    return locate_planned(copied.to.address).where != place::pageable &&
+           locate_planned(copied.from.address).where != place::pageable;
+  }
+  case CU_GRAPH_NODE_TYPE_GRAPH: {
+    const auto& nodes = std::get<child_work>(x).what->nodes();
+    return std::all_of(nodes.begin(), nodes.end(),
+                       [](auto& node) { return fits_body(node->what); });
+  }
+  default:
+    return false;
+  }
+}
+
+/// Whether all that bodies do is what they may do.
+bool bodies_are_possible(const graph& x) {
+  auto is_possible = [](const graph& body) {
+    return std::all_of(body.nodes().begin(), body.nodes().end(),
+                       [](auto& node) { return fits_body(node->what); }) &&
+           bodies_are_possible(body);
+  };
+  return std::all_of(x.nodes().begin(), x.nodes().end(), [&](auto& node) {
+    auto* chosen = std::get_if<conditional_work>(&node->what);
+    return chosen == nullptr ||
+           std::all_of(chosen->bodies.begin(), chosen->bodies.end(),
+                       [&](auto& body) { return is_possible(*body); });
+  });
+}
+
+} // namespace
+
 CUresult instantiate(CUgraphExec* out, CUgraph handle, std::uint64_t flags) {
   return in_context([&](context& in) {
     auto* x = find_graph(handle);
@@ -63,8 +108,11 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, std::uint64_t flags) {
       return CUDA_ERROR_NOT_SUPPORTED;
     if ((flags & ~known_flags) != 0 || x->has_cycle())
       return CUDA_ERROR_INVALID_VALUE;
-    if (x->held_by == graph::holder::moved || !x->instance.expired())
+    if (x->held_by == graph::holder::moved ||
+        x->held_by == graph::holder::body || !x->instance.expired())
       return CUDA_ERROR_NOT_SUPPORTED;
+    if (!x->uses_all_conditions() || !bodies_are_possible(*x))
+      return CUDA_ERROR_INVALID_VALUE;
     *out = to_handle<CUgraphExec>(
         graph_execs().add(std::make_unique<graph_exec>(in, *x, flags)));
     return CUDA_SUCCESS;

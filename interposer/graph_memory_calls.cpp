@@ -5,7 +5,9 @@
 #include "interposer/graph_memory.hpp"
 #include "interposer/session.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 using namespace vgpu::interposer;
 
@@ -27,7 +29,7 @@ CUresult move_child(const graph& into, CUgraph handle, child_work& out) {
   auto* named = find_graph(handle);
   if (named == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (named->held_by != graph::holder::program)
+  if (named->held_by != graph::holder::program || named->has_conditions())
     return CUDA_ERROR_NOT_SUPPORTED;
   out.what = take_from_program(handle);
   if (out.what == nullptr)
@@ -56,7 +58,8 @@ CUresult add_allocation(graph& into, CUDA_MEM_ALLOC_NODE_PARAMS_v2& from,
 namespace vgpu::interposer {
 
 CUresult copy_child(const graph& from, child_work& out) {
-  if (from.has_memory() || from.held_by == graph::holder::moved)
+  if (from.is_single() || from.held_by == graph::holder::moved ||
+      from.held_by == graph::holder::body)
     return CUDA_ERROR_NOT_SUPPORTED;
   out.what = from.clone();
   out.what->held_by = graph::holder::node;
@@ -77,6 +80,11 @@ CUresult describe_allocation(graph& into, CUDA_MEM_ALLOC_NODE_PARAMS& from,
 CUresult describe_in(graph& into, CUgraphNodeParams& from, work& out) {
   if (from.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
     return add_allocation(into, from.alloc, out);
+  if (from.type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+    return std::any_of(std::begin(from.reserved0), std::end(from.reserved0),
+                       [](int x) { return x != 0; })
+               ? CUDA_ERROR_INVALID_VALUE
+               : describe_conditional(into, from.conditional, out);
   if (from.type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
     free_work what;
     auto code = describe_free(from.free.dptr, into, what);

@@ -66,6 +66,15 @@ void locate_in_array(device_address address, CUarray& handle, std::size_t& x,
   x = offset % in->place.row_bytes;
 }
 
+conditional_work clone_conditional(const conditional_work& x) {
+  conditional_work out;
+  out.on = x.on;
+  out.type = x.type;
+  for (auto& body : x.bodies)
+    out.bodies.push_back(body->clone());
+  return out;
+}
+
 /// Memory may have been freed since.
 CUresult issue_checked(const operations_work& x, stream& in) {
   auto code = check_operations(in.owner, x.what, false);
@@ -104,6 +113,9 @@ CUgraphNodeType type_of(const work& x) noexcept {
             return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
           },
           [](const child_work&) { return CU_GRAPH_NODE_TYPE_GRAPH; },
+          [](const conditional_work&) {
+            return CU_GRAPH_NODE_TYPE_CONDITIONAL;
+          },
           [](const allocation_work&) { return CU_GRAPH_NODE_TYPE_MEM_ALLOC; },
           [](const free_work&) { return CU_GRAPH_NODE_TYPE_MEM_FREE; }},
       x);
@@ -137,6 +149,9 @@ work clone(const work& x) {
   return std::visit(overloaded{[](const child_work& c) -> work {
                                  return child_work{c.what->clone()};
                                },
+                               [](const conditional_work& c) -> work {
+                                 return clone_conditional(c);
+                               },
                                [](const auto& other) -> work { return other; }},
                     x);
 }
@@ -155,6 +170,7 @@ CUresult issue(const work& x, stream& in) {
           [&](const event_wait_work& w) { return issue_wait(w, in); },
           [&](const operations_work& w) { return issue_checked(w, in); },
           [&](const child_work& w) { return issue_child(w, in); },
+          [](const conditional_work&) { return CUDA_ERROR_UNKNOWN; },
           [](const allocation_work& w) { return w.what->allocate(); },
           [](const free_work& w) { return issue_free(w); }},
       x);
@@ -246,9 +262,19 @@ CUresult check_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS& x) {
 
 } // namespace
 
+namespace {
+
+/// A body takes it, but cannot be instantiated then.
+bool takes_memory(const graph& into) {
+  return into.held_by == graph::holder::program ||
+         into.held_by == graph::holder::body;
+}
+
+} // namespace
+
 CUresult describe(const CUDA_MEM_ALLOC_NODE_PARAMS& from, const context& in,
                   const graph& into, allocation_work& out) {
-  if (into.held_by != graph::holder::program)
+  if (!takes_memory(into))
     return CUDA_ERROR_NOT_SUPPORTED;
   if (auto code = check_allocation(from); code != CUDA_SUCCESS)
     return code;
@@ -263,7 +289,7 @@ CUresult describe(const CUDA_MEM_ALLOC_NODE_PARAMS& from, const context& in,
 }
 
 CUresult describe_free(CUdeviceptr at, const graph& into, free_work& out) {
-  if (into.held_by != graph::holder::program)
+  if (!takes_memory(into))
     return CUDA_ERROR_NOT_SUPPORTED;
   out.what = find_graph_memory(at);
   return out.what == nullptr ? CUDA_ERROR_INVALID_VALUE

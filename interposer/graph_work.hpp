@@ -15,6 +15,7 @@
 
 namespace vgpu::interposer {
 
+class condition;
 class graph;
 
 struct empty_work {};
@@ -56,6 +57,16 @@ struct child_work {
   std::unique_ptr<graph> what;
 };
 
+/// What is done, how often, or which of several, as a condition says. The
+/// bodies are the node's own.
+struct conditional_work {
+  std::shared_ptr<condition> on;
+  CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
+  std::vector<std::unique_ptr<graph>> bodies;
+  /// Their handles, as the program was told them.
+  std::unique_ptr<CUgraph[]> told;
+};
+
 struct allocation_work {
   std::shared_ptr<graph_memory> what;
 };
@@ -67,7 +78,7 @@ struct free_work {
 using work =
     std::variant<empty_work, kernel_work, copy_work, fill_work, host_work,
                  event_record_work, event_wait_work, operations_work,
-                 child_work, allocation_work, free_work>;
+                 child_work, conditional_work, allocation_work, free_work>;
 
 CUgraphNodeType type_of(const work& x) noexcept;
 
@@ -78,15 +89,16 @@ bool waits_for_values(const work& x) noexcept;
 /// Whether it allocates or frees memory: see graph::has_memory().
 bool has_memory(const work& x) noexcept;
 
-/// A copy, child graphs and all. Memory is the same: a graph that has any is
-/// not to be copied but to be launched.
+/// A copy, child graphs and bodies and all. Memory and conditions are the same:
+/// a graph that has any is not to be copied but to be launched.
 work clone(const work& x);
 
 /// Adds what it does to memory.
 void add_memory_steps(const work& x, std::vector<memory_step>& out);
 
 /// Appends the calls that do it, in the stream's order. What it refers to may
-/// have gone since: then the code says so.
+/// have gone since: then the code says so. Precondition: it is no
+/// conditional_work (conditional_launch.hpp).
 CUresult issue(const work& x, stream& in);
 
 // -- from the driver API's descriptions: checked as the driver checks them

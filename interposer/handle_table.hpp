@@ -30,6 +30,7 @@ enum class handle_kind : std::uint8_t {
   array,
   mipmap,
   resource_descriptor,
+  notification,
 };
 
 /// Objects by opaque handles. A handle looks like a user-space pointer but is

@@ -42,8 +42,10 @@ CUresult host_caller::add_host_wait(stream& in, const awaited_value& what) {
                  call::host_call{{in.wire}});
 }
 
-CUresult host_caller::add_device_wait(stream& in, const awaited_value& what) {
-  return enqueue(in, {.what = kind::device_wait, .word = what},
+CUresult host_caller::add_device_wait(stream& in, const awaited_value& what,
+                                      bool writes) {
+  return enqueue(in,
+                 {.what = kind::device_wait, .word = what, .writes = writes},
                  call::wait_value{{in.wire},
                                   what.address,
                                   what.value,
@@ -56,6 +58,13 @@ CUresult host_caller::add_store(stream& in, const awaited_value& what) {
                  call::host_call{{in.wire}});
 }
 
+CUresult host_caller::add_turn(stream& in, slot_index slot,
+                               std::shared_ptr<turn_taker> who) {
+  entry what{.what = kind::turn, .who = std::move(who)};
+  what.asked.slot = slot;
+  return enqueue(in, std::move(what), call::host_call{{in.wire}});
+}
+
 template <class Call>
 CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
   {
@@ -65,10 +74,12 @@ CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
   pending_.fetch_add(1);
   // Not under the lock, which the thread that frees slots needs.
   what.device = in.device();
-  what.asked = here().begin(call, in.device());
+  what.asked = what.asked.slot == 0
+                   ? here().begin(call, in.device())
+                   : here().begin(call, in.device(), what.asked.slot);
   auto number = what.asked.call.value;
   written may_write;
-  if (what.what == kind::function || what.what == kind::callback)
+  if (what.what == kind::function || what.what == kind::callback || what.writes)
     may_write = {0, ~std::uint64_t{0}};
   else if (what.what == kind::store)
     may_write = {what.word.address, what.word.address + what.word.bytes};
@@ -139,7 +150,18 @@ void host_caller::run(const entry& x, CUresult status) {
     x.word.write();
   if (status == CUDA_SUCCESS)
     here().send(call::host_done{x.asked.call.value}, x.device);
-  here().slots().give(x.asked.slot);
+  if (x.what == kind::turn)
+    here().slots().rest(x.asked.slot);
+  else
+    here().slots().give(x.asked.slot);
+  finish(x);
+  // The stream has gone on: what is appended now may be more than a device
+  // takes of one that stands still.
+  if (x.what == kind::turn)
+    x.who->take_turn(status);
+}
+
+void host_caller::finish(const entry& x) {
   pending_.fetch_sub(1);
   std::lock_guard guard{mutex_};
   pending_calls_.erase(x.asked.call.value);
@@ -198,6 +220,10 @@ void host_caller::hold_back(stream& in) {
   std::unique_lock guard{mutex_};
   wait_while(guard, [&] { return is_held(in); });
   in.since_held.store(0, std::memory_order_relaxed);
+}
+
+bool host_caller::is_own_thread() noexcept {
+  return runs_host_functions;
 }
 
 template <class Condition>

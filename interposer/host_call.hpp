@@ -11,10 +11,20 @@
 #include <atomic>
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 namespace vgpu::interposer {
+
+/// What this library does by itself when a stream has come to it.
+class turn_taker {
+public:
+  virtual ~turn_taker() = default;
+  /// On the thread of the host functions; `status` is what the stream ended in.
+  /// The stream goes on meanwhile.
+  virtual void take_turn(CUresult status) noexcept = 0;
+};
 
 /// Runs host functions, in the order in which the worker says that their turn
 /// has come, on one thread that is started with the first of them. Thread-safe.
@@ -33,12 +43,20 @@ public:
   /// The stream waits until a word of the program's memory is as it must be.
   CUresult add_host_wait(stream& in, const awaited_value& what);
   /// The same with a word of device memory, which the device looks at.
-  CUresult add_device_wait(stream& in, const awaited_value& what);
+  /// `writes`: what comes before that may write to the program's memory.
+  CUresult add_device_wait(stream& in, const awaited_value& what,
+                           bool writes = false);
+  /// `who` has its turn when the stream has come there. The slot is the
+  /// caller's, and free again then.
+  CUresult add_turn(stream& in, slot_index slot,
+                    std::shared_ptr<turn_taker> who);
   /// The stream writes `what.value` into a word of the program's memory.
   CUresult add_store(stream& in, const awaited_value& what);
   /// Waits for words in this range end: it is memory no longer.
   void end_waits_in(std::uint64_t at, std::uint64_t bytes);
 
+  /// Whether this is the thread that runs them.
+  static bool is_own_thread() noexcept;
   /// Waits until nothing is pending that may write there. At once on the thread
   /// that runs it.
   void wait_for_writers(std::uint64_t at, std::uint64_t bytes);
@@ -60,6 +78,7 @@ private:
     host_wait,
     device_wait,
     store,
+    turn,
   };
   struct entry {
     kind what = kind::function;
@@ -70,6 +89,8 @@ private:
     CUstream handle = nullptr;
     void* data = nullptr;
     awaited_value word{};
+    bool writes = false;
+    std::shared_ptr<turn_taker> who{};
   };
   /// What the program's memory may be written at: [begin, end).
   struct written {
@@ -95,6 +116,7 @@ private:
   /// Whether its turn has come, or its stream has ended in an error.
   bool has_turn(const entry& x, CUresult& status);
   void run(const entry& x, CUresult status);
+  void finish(const entry& x);
 
   std::mutex mutex_;
   std::condition_variable added_;

@@ -1,5 +1,6 @@
 #include "interposer/memory.hpp"
 
+#include "interposer/conditional_launch.hpp"
 #include "interposer/graph_memory.hpp"
 #include "interposer/managed.hpp"
 #include "interposer/managed_advice.hpp"
@@ -138,6 +139,7 @@ bool is_managed(device_address at, std::uint64_t bytes) {
 
 CUresult free_device(device_address at) {
   auto& s = here();
+  wait_for_conditional_launches();
   auto device = s.device_of(at);
   if (!device)
     return CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,6 @@
 #include "interposer/module.hpp"
 
+#include "interposer/conditional_launch.hpp"
 #include "interposer/managed.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/module_facts.hpp"
@@ -179,6 +180,7 @@ result<module*> load_module(context& in, std::span<const std::byte> image,
 }
 
 CUresult unload_module(CUmodule handle) {
+  wait_for_conditional_launches();
   auto* known = modules().find(handle);
   if (known == nullptr || known->of != nullptr)
     return CUDA_ERROR_INVALID_HANDLE;
@@ -188,6 +190,7 @@ CUresult unload_module(CUmodule handle) {
 }
 
 CUresult unload_library(CUlibrary handle) {
+  wait_for_conditional_launches();
   auto gone = libraries().remove(handle);
   if (!gone)
     return CUDA_ERROR_INVALID_HANDLE;

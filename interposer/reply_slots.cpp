@@ -56,6 +56,11 @@ void reply_slots::give(slot_index index) {
   free_.push_back(index);
 }
 
+void reply_slots::rest(slot_index index) noexcept {
+  area_.at(index).state.store(word(slot_state::free),
+                              std::memory_order_release);
+}
+
 bool reply_slots::scarce() {
   std::lock_guard guard{mutex_};
   return free_.size() < slot_count / 4;

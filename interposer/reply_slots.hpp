@@ -37,6 +37,9 @@ public:
   /// called every 100 ms of waiting and may throw.
   slot_index take(const std::function<void()>& idle);
   void give(slot_index index);
+  /// Its call is over, and the caller keeps it for another one: until then it
+  /// is nobody's, so that nobody waits for it (a session that is to move).
+  void rest(slot_index index) noexcept;
   /// Whether few are left: what need not hold one for long should not.
   bool scarce();
 

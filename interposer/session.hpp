@@ -121,6 +121,15 @@ public:
     return {slot, number};
   }
 
+  /// The same, with a slot that the caller has and keeps.
+  template <class Call>
+  ticket begin(const Call& x, std::uint8_t device, slot_index slot) {
+    static_assert(Call::kind == call::answer::sync);
+    auto number = call::append(
+        log_, x, wire_[device], slot, 0, [](auto&&) {}, idle_);
+    return {slot, number};
+  }
+
   /// Waits for the answer; the ticket is used up.
   outcome finish(const ticket& x) { return slots_.finish(x, idle_); }
 

@@ -197,8 +197,11 @@ cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph,
     auto& p = *instantiateParams;
     p.hErrNode_out = nullptr;
     auto code = instantiate(phGraphExec, hGraph, p.flags);
+    auto* named = find_graph(hGraph);
     p.result_out = code == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-                                        : CUDA_GRAPH_INSTANTIATE_ERROR;
+                   : named != nullptr && !named->uses_all_conditions()
+                       ? CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED
+                       : CUDA_GRAPH_INSTANTIATE_ERROR;
     return code;
   });
 }

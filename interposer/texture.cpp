@@ -1,6 +1,7 @@
 #include "interposer/texture.hpp"
 
 #include "interposer/array.hpp"
+#include "interposer/conditional_launch.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
 
@@ -262,6 +263,7 @@ std::optional<texture> find_texture(const context& in, std::uint64_t value,
 }
 
 CUresult destroy_texture(context& in, std::uint64_t value, bool surface) {
+  wait_for_conditional_launches();
   texture_id wire;
   {
     std::lock_guard guard{all().mutex};

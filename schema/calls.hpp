@@ -72,6 +72,8 @@ enum class number : std::uint16_t {
   active_clusters = 58,
   host_file = 59,
   tensor_map_encode = 60,
+  condition_place = 61,
+  condition_words = 62,
 };
 
 // -- memory
@@ -195,6 +197,33 @@ struct memory_access {
   std::uint64_t bytes = 0;
   std::uint32_t access = 0;
   static auto fields(auto& x) { return std::tie(x.address, x.bytes, x.access); }
+};
+
+// -- words by which graphs choose
+// --------------------------------------------
+
+/// From now on kernels set words of this memory, by handles that a place
+/// gives them (schema/conditions.hpp): `value` of the answer, which the worker
+/// chooses. CUDA_ERROR_NOT_SUPPORTED where kernels cannot.
+struct condition_place {
+  static constexpr auto id = number::condition_place;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
+  live<memory_id> memory{};
+  device_address address = 0; // where it is mapped
+  static auto fields(auto& x) { return std::tie(x.memory, x.address); }
+};
+
+/// The program has handles of this place, and its graphs may have them
+/// anywhere: a device on which kernels cannot set words there fails here.
+struct condition_words {
+  static constexpr auto id = number::condition_words;
+  static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::alters;
+  live<memory_id> memory{};
+  device_address address = 0;
+  device_address place = 0;
+  static auto fields(auto& x) { return std::tie(x.memory, x.address, x.place); }
 };
 
 // -- modules
@@ -665,16 +694,18 @@ struct tensor_map_encode {
   static auto fields(auto& x) { return std::tie(x.what, x.to); }
 };
 
-using all = std::tuple<
-    mem_alloc, mem_free, host_alloc, host_free, image_part, module_load,
-    module_facts, module_unload, kernel_attribute, launch, active_clusters,
-    write, read, read_host, copy, fill, stream_create, stream_destroy,
-    event_create, event_destroy, event_record, stream_wait, stream_sync,
-    device_sync, event_sync, elapsed, host_call, host_done, array_create,
-    array_destroy, texture_create, texture_known, texture_destroy, read_managed,
-    write_managed, memory_create, memory_destroy, memory_map, memory_unmap,
-    memory_access, wait_value, memory_share, memory_import, event_share,
-    event_import, event_query, host_file, tensor_map_encode>;
+using all =
+    std::tuple<mem_alloc, mem_free, host_alloc, host_free, image_part,
+               module_load, module_facts, module_unload, kernel_attribute,
+               launch, active_clusters, write, read, read_host, copy, fill,
+               stream_create, stream_destroy, event_create, event_destroy,
+               event_record, stream_wait, stream_sync, device_sync, event_sync,
+               elapsed, host_call, host_done, array_create, array_destroy,
+               texture_create, texture_known, texture_destroy, read_managed,
+               write_managed, memory_create, memory_destroy, memory_map,
+               memory_unmap, memory_access, wait_value, memory_share,
+               memory_import, event_share, event_import, event_query, host_file,
+               tensor_map_encode, condition_place, condition_words>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

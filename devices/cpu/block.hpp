@@ -19,6 +19,12 @@ namespace vgpu::device::cpu {
 class cluster;
 class heap;
 
+/// Words that kernels set by handles; none where `place` is 0.
+struct condition_memory {
+  device_address address = 0;
+  device_address place = 0;
+};
+
 /// What all blocks of one launch share. Read by all threads that run its
 /// blocks, and not changed while they do, except for the atomics.
 struct grid {
@@ -33,7 +39,8 @@ struct grid {
   std::vector<std::byte> parameters;
   const memory_map* memory = nullptr;
   cpu::heap* heap = nullptr; // of malloc, or none
-  bool cooperative = false;  // its blocks wait for one another
+  condition_memory conditions;
+  bool cooperative = false; // its blocks wait for one another
   /// What the blocks of a cooperative launch meet through; its address is in
   /// %envreg1 and %envreg2.
   static constexpr std::uint64_t workspace_bytes = 64;

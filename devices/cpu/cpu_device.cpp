@@ -1,6 +1,7 @@
 #include "devices/cpu/cpu_device.hpp"
 
 #include "devices/change_unit.hpp"
+#include "devices/condition_unit.hpp"
 #include "devices/cpu/adopted_files.hpp"
 #include "devices/cpu/boxes.hpp"
 #include "devices/cpu/change_tracker.hpp"
@@ -60,6 +61,7 @@ class cpu_device final : public device,
                          public texture_unit,
                          public memory_unit,
                          public value_unit,
+                         public condition_unit,
                          public sharing_unit,
                          public change_unit,
                          public file_unit,
@@ -384,6 +386,7 @@ public:
                              k->what->kernel_parameter_bytes);
     g->memory = &memory_;
     g->heap = &modules_.heap();
+    g->conditions = conditions_;
     g->textures = textures_.known();
     g->cooperative = what.cooperative;
     g->number = ++launches_;
@@ -488,6 +491,14 @@ public:
       notifier_.post([start, finish] { start(finish); });
     };
     return scheduler_->add(stream, std::move(t));
+  }
+
+  status set_conditions_in(memory_id, device_address address,
+                           device_address place) override {
+    if (auto ok = check_range("conditions", address, condition_bytes); !ok)
+      return ok;
+    conditions_ = {address, place};
+    return {};
   }
 
   status enqueue_wait(stream_id stream, const awaited_value& what) override {
@@ -659,6 +670,7 @@ private:
   change_tracker changes_;
   adopted_files adopted_;
   physical_store physical_{memory_};
+  condition_memory conditions_;
   shared_memory shared_{memory_};
   leaving_granules leaving_;
   module_store modules_;

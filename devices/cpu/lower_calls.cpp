@@ -15,6 +15,18 @@ bool of_device_runtime(std::string_view name) {
   return name.starts_with("__cudaCDP") || name.starts_with("cuda");
 }
 
+std::size_t parameters_of(system_call x) {
+  switch (x) {
+  case system_call::assert_fail:
+    return 5;
+  case system_call::vprintf:
+  case system_call::set_condition:
+    return 2;
+  default:
+    return 1;
+  }
+}
+
 } // namespace
 
 param_slot function_lowering::call_param(const op& x) {
@@ -68,9 +80,7 @@ void function_lowering::call() {
     return;
   }
   site.system = find_system_call(callee.name);
-  auto wanted = site.system == system_call::vprintf       ? 2u
-                : site.system == system_call::assert_fail ? 5u
-                                                          : 1u;
+  auto wanted = parameters_of(site.system);
   if (site.system == system_call::none && of_device_runtime(callee.name))
     throw ptx::not_supported{now_->line,
                              fn_.name + ": it calls '" + callee.name +

@@ -58,6 +58,7 @@ enum class system_call : std::uint8_t {
   assert_fail,
   malloc,
   free,
+  set_condition,
 };
 
 /// Where one call parameter lies in a frame's parameter memory: lane after

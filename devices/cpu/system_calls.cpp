@@ -3,6 +3,7 @@
 #include "devices/cpu/block.hpp"
 #include "devices/cpu/heap.hpp"
 #include "devices/cpu/printf_format.hpp"
+#include "schema/conditions.hpp"
 
 #include <bit>
 #include <cstring>
@@ -96,6 +97,21 @@ bool run_free(warp& w, unsigned lane, const call_site& site) {
   return address == 0 || (heap != nullptr && heap->release(address));
 }
 
+/// False where the handle names no word.
+bool run_set_condition(warp& w, unsigned lane, const call_site& site) {
+  auto from = caller{w, lane, site};
+  auto value = from.argument<std::uint32_t>(1);
+  auto& words = w.blk.in.conditions;
+  auto offset = condition_word(from.argument<std::uint64_t>(0)) - words.place;
+  auto at = words.address + offset;
+  if (words.place == 0 || offset >= condition_bytes ||
+      !w.blk.in.memory->usable(at, sizeof(value)))
+    return false;
+  __atomic_store_n(reinterpret_cast<std::uint32_t*>(at), value,
+                   __ATOMIC_RELEASE);
+  return true;
+}
+
 std::string triple(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
   return "[" + std::to_string(x) + "," + std::to_string(y) + "," +
          std::to_string(z) + "]";
@@ -125,6 +141,8 @@ system_call find_system_call(std::string_view name) {
     return system_call::free;
   if (name == "__assertfail")
     return system_call::assert_fail;
+  if (name == "cudaGraphSetConditional")
+    return system_call::set_condition;
   return system_call::none;
 }
 
@@ -143,6 +161,11 @@ const instr* system_call_of(warp& w, const instr* in) {
       if (!run_free(w, lane, site))
         return w.fail(CUDA_ERROR_ILLEGAL_ADDRESS, in,
                       "free of what malloc did not give");
+      break;
+    case system_call::set_condition:
+      if (!run_set_condition(w, lane, site))
+        return w.fail(CUDA_ERROR_ILLEGAL_ADDRESS, in,
+                      "a condition is set by what is no handle");
       break;
     default:
       run_assert(w, lane, site);

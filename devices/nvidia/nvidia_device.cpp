@@ -1,9 +1,11 @@
 #include "devices/nvidia/nvidia_device.hpp"
 
 #include "devices/change_unit.hpp"
+#include "devices/condition_unit.hpp"
 #include "devices/memory_unit.hpp"
 #include "devices/nvidia/arrays.hpp"
 #include "devices/nvidia/completions.hpp"
+#include "devices/nvidia/conditions.hpp"
 #include "devices/nvidia/copies.hpp"
 #include "devices/nvidia/fingerprints.hpp"
 #include "devices/nvidia/kernel_text.hpp"
@@ -98,6 +100,7 @@ class nvidia_device final : public device,
                             public texture_unit,
                             public memory_unit,
                             public value_unit,
+                            public condition_unit,
                             public sharing_unit,
                             public change_unit,
                             public tensor_map_unit {
@@ -107,7 +110,8 @@ public:
       : api_(std::move(api)), handle_(handle), context_(context),
         props_(std::move(props)), text_(kernel_text::instance()),
         window_(api_, handle, reached_by), physical_(api_, handle, window_),
-        fingerprints_(api_, handle, window_), arrays_(api_), modules_(api_),
+        conditions_(api_), fingerprints_(api_, handle, window_), arrays_(api_),
+        modules_(api_),
         waits_(api_, context,
                {[this](CUevent x, CUresult how) { settled(x, how); }}),
         streams_(api_, waits_, [this] { return modules_.prints(); }),
@@ -128,8 +132,10 @@ public:
     if (auto ok = streams_.open(); !ok)
       return noted(ok);
     auto ok = noted(window_.reserve(base));
-    if (ok)
+    if (ok) {
       (void)fingerprints_.open();
+      conditions_.open(props_);
+    }
     return ok;
   }
 
@@ -190,6 +196,7 @@ public:
   }
   status destroy_memory(memory_id id) override {
     enter();
+    conditions_.forget(id);
     return noted(physical_.destroy(id));
   }
   status map_memory(device_address address, std::uint64_t bytes,
@@ -207,6 +214,13 @@ public:
     if (auto ok = ready(); !ok)
       return ok;
     return noted(physical_.set_access(address, bytes, access));
+  }
+
+  status set_conditions_in(memory_id memory, device_address address,
+                           device_address place) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return noted(conditions_.set(memory, address, place));
   }
 
   // -- what other processes have too ------------------------------------------
@@ -424,6 +438,9 @@ public:
                       device_address from, completion done) override {
     if (auto ok = ready(); !ok)
       return ok;
+    if (auto place = conditions_.place_of(from); place != 0) [[unlikely]]
+      if (auto ok = copies_.copy(stream, {from}, {place}, {bytes.size()}); !ok)
+        return noted(ok);
     return noted(copies_.read(stream, bytes, from, error(), std::move(done)));
   }
   status enqueue_copy(stream_id stream, const pitched& to, const pitched& from,
@@ -437,7 +454,11 @@ public:
                       const extent& size) override {
     if (auto ok = ready(); !ok)
       return ok;
-    return noted(copies_.fill(stream, to, value, element_bytes, size));
+    auto ok = copies_.fill(stream, to, value, element_bytes, size);
+    if (auto place = conditions_.place_of(to.address); place != 0 && ok)
+        [[unlikely]]
+      ok = copies_.copy(stream, {place}, to, {size.width * element_bytes});
+    return noted(ok);
   }
 
   status enqueue_host(
@@ -571,6 +592,7 @@ private:
   printer printer_;
   window window_;
   physical_memory physical_;
+  conditions conditions_;
   fingerprints fingerprints_;
   arrays arrays_;
   modules modules_;

@@ -1,5 +1,6 @@
 // What newer architectures bring, as nvcc compiles it: tensor instructions,
 // grid barriers, the heap, asynchronous copies, recursion.
+#include "devices/condition_unit.hpp"
 #include "devices/cpu/float_format.hpp"
 #include "tests/devices/fixture.hpp"
 
@@ -210,6 +211,50 @@ BOOST_AUTO_TEST_CASE(the_heap_ends_after_8_mib) {
 
 BOOST_AUTO_TEST_CASE(free_of_what_malloc_did_not_give_is_an_error) {
   BOOST_TEST(run("free_nonsense", {1}, {1}, arguments{memory(64)}) ==
+             CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+/// set(handle, value).
+constexpr const char* condition_setter = R"(.version 8.3
+.target sm_90
+.address_size 64
+.extern .func cudaGraphSetConditional(.param .b64 h, .param .b32 v);
+.visible .entry set(.param .u64 handle, .param .u32 value) {
+  .reg .b64 %h;
+  .reg .b32 %v;
+  .param .b64 a;
+  .param .b32 b;
+  ld.param.u64 %h, [handle];
+  ld.param.u32 %v, [value];
+  st.param.b64 [a], %h;
+  st.param.b32 [b], %v;
+  call.uni cudaGraphSetConditional, (a, b);
+  ret;
+})";
+
+BOOST_AUTO_TEST_CASE(a_condition_is_set_where_its_handle_points) {
+  load_ptx(condition_setter);
+  auto words = upload(std::vector<int>{1, 2, 3});
+  auto& unit = dynamic_cast<device::condition_unit&>(*dev);
+  auto place = condition_places.front();
+  BOOST_REQUIRE(unit.set_conditions_in(memory_id{1}, words, place).ok());
+  auto second = condition_handle(place + 4);
+  BOOST_TEST(run("set", {1}, {1}, arguments{second, 77}) == CUDA_SUCCESS);
+  BOOST_TEST(download<int>(words, 3) == (std::vector<int>{1, 77, 3}));
+  // Of a handle 32 bits count, as on a GPU.
+  BOOST_TEST(run("set", {1}, {1}, arguments{second + (1ull << 32), 78}) ==
+             CUDA_SUCCESS);
+  BOOST_TEST(download<int>(words, 3) == (std::vector<int>{1, 78, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_handle_sets_no_condition) {
+  load_ptx(condition_setter);
+  auto words = upload(std::vector<int>{1, 2, 3});
+  auto& unit = dynamic_cast<device::condition_unit&>(*dev);
+  auto place = condition_places.front();
+  BOOST_REQUIRE(unit.set_conditions_in(memory_id{1}, words, place).ok());
+  auto behind = condition_handle(place + condition_bytes);
+  BOOST_TEST(run("set", {1}, {1}, arguments{behind, 77}) ==
              CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 

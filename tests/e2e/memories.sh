@@ -4,16 +4,18 @@
 # know textures and surfaces by values in device memory; of `unified` they lie
 # in managed memory, which host and kernels write in turn, and in memory that
 # the program maps at addresses of its own; of `flags` the order of work is made
-# by words of memory, which are taken back when they were seen.
+# by words of memory, which are taken back when they were seen; of `conditions`
+# kernels choose what graphs do, and the program is suspended as well.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-usage() { echo "usage: memories.sh BUILD textures|unified|flags mapped|forwarded"; }
+usage() { echo "usage: memories.sh BUILD textures|unified|flags|conditions mapped|forwarded"; }
 begin_case 3 "$@"
 case $2 in
   textures) program=("$guest" textures) ;;
-  unified | flags) program=("$(dirname "$guest")/$2") ;;
+  unified | flags | conditions) program=("$(dirname "$guest")/$2") ;;
   *) usage >&2; exit 2 ;;
 esac
+what=$2
 rounds=12 pause=50
 kills=0
 
@@ -34,6 +36,7 @@ kill_node() {
 on_line() { # NUMBER LINE
   case $1 in
     3) until_true 5 kill_worker ;;
+    5) [[ $what != conditions ]] || order suspend 1 ;;
     8) until_true 5 kill_node ;;
   esac
 }

@@ -350,4 +350,21 @@ BOOST_FIXTURE_TEST_CASE(occupancy_is_computed_here, module_fixture) {
   BOOST_TEST(grid == 4 * 132);
 }
 
+BOOST_AUTO_TEST_CASE(who_wants_to_be_notified_is_known) {
+  CUasyncCallback never = [](CUasyncNotificationInfo*, void*,
+                             CUasyncCallbackHandle) {};
+  CUasyncCallbackHandle one = nullptr;
+  CHECK_CODE(cuDeviceRegisterAsyncNotification(7, never, nullptr, &one),
+             CUDA_ERROR_INVALID_DEVICE);
+  CHECK_CODE(cuDeviceRegisterAsyncNotification(0, nullptr, nullptr, &one),
+             CUDA_ERROR_INVALID_VALUE);
+  REQUIRE_OK(cuDeviceRegisterAsyncNotification(0, never, nullptr, &one));
+  BOOST_TEST(one != nullptr);
+  CHECK_CODE(cuDeviceUnregisterAsyncNotification(7, one),
+             CUDA_ERROR_INVALID_DEVICE);
+  REQUIRE_OK(cuDeviceUnregisterAsyncNotification(0, one));
+  CHECK_CODE(cuDeviceUnregisterAsyncNotification(0, one),
+             CUDA_ERROR_INVALID_VALUE);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

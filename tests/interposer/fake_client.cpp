@@ -1,5 +1,7 @@
 #include "tests/interposer/fake_client.hpp"
 
+#include "schema/conditions.hpp"
+
 #include "schema/data.capnp.h"
 #include "schema/guest.capnp.h"
 #include "schema/places.hpp"
@@ -321,6 +323,21 @@ void fake_client::encode(const record& r, const call::tensor_map_encode& x) {
   answer(r, CUDA_SUCCESS, sizeof map);
 }
 
+void fake_client::when_launched(std::function<void(const call::launch&)> f) {
+  std::lock_guard guard{mutex_};
+  launched_ = std::move(f);
+}
+
+void fake_client::take_conditions(bool yes) {
+  std::lock_guard guard{mutex_};
+  takes_conditions_ = yes;
+}
+
+void fake_client::set_condition(std::uint64_t handle, std::uint32_t value) {
+  auto offset = condition_word(handle) - condition_places.front();
+  std::memcpy(at(conditions_ + offset, sizeof value), &value, sizeof value);
+}
+
 template <class Call>
 void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
   auto each_row = [](const call::extent& size, auto f) {
@@ -350,6 +367,8 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
   } else if constexpr (std::is_same_v<Call, call::launch>) {
     launches_.push_back({x, {x.bytes.begin(), x.bytes.end()}});
     launches_.back().call.bytes = {};
+    if (launched_)
+      launched_(x);
   } else if constexpr (std::is_same_v<Call, call::write>) {
     each_row(x.size, [&](auto y, auto z, auto offset) {
       std::memcpy(row(x.to, y, z, x.size.width), r.payload.data() + offset,
@@ -388,6 +407,13 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
     auto first = x.address / granule_bytes;
     auto last = (x.address + x.bytes - 1) / granule_bytes;
     answer(r, CUDA_SUCCESS, share_layout{1, last - first + 2, 99}.pack());
+  } else if constexpr (std::is_same_v<Call, call::memory_map>) {
+    memory_.emplace(x.address, std::vector<std::byte>(x.bytes));
+  } else if constexpr (std::is_same_v<Call, call::condition_place>) {
+    answer(r, takes_conditions_ ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED,
+           condition_places.front());
+  } else if constexpr (std::is_same_v<Call, call::condition_words>) {
+    conditions_ = x.address;
   } else if constexpr (std::is_same_v<Call, call::memory_unmap>) {
     memory_.erase(x.address);
   } else if constexpr (std::is_same_v<Call, call::memory_import>) {

@@ -56,6 +56,12 @@ public:
   std::vector<seen_launch> launches();
   /// How many records there were of each call number.
   std::map<std::uint16_t, int> counts();
+  /// What kernels do: called with each launch, on the client's thread.
+  void when_launched(std::function<void(const call::launch&)> f);
+  /// As a kernel's cudaGraphSetConditional. In when_launched().
+  void set_condition(std::uint64_t handle, std::uint32_t value);
+  /// Whether kernels can do that.
+  void take_conditions(bool yes);
   /// Whether its program's calls would be replayed.
   bool is_protected() const;
   int greetings() const noexcept { return greetings_.load(); }
@@ -90,6 +96,9 @@ private:
   std::map<std::uint16_t, int> counts_;
   std::map<device_address, std::vector<std::byte>> memory_;
   std::map<std::uint64_t, device_address> arrays_;
+  std::function<void(const call::launch&)> launched_;
+  device_address conditions_ = 0;
+  bool takes_conditions_ = true;
   std::atomic<int> greetings_{0};
   std::atomic<std::uint64_t> executed_{0};
   std::optional<std::uint64_t> held_by_; // a host function under way
