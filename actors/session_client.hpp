@@ -35,8 +35,8 @@ using refusal_ptr = std::shared_ptr<const control::refusal>;
 /// News of it from the manager.
 using news_ptr = std::shared_ptr<const control::event>;
 using pause_order_ptr = std::shared_ptr<const control::pause_session>;
-/// Something to tell the manager: control::suspect, control::event.
 using bring_back_ptr = std::shared_ptr<const control::bring_back>;
+/// Something to tell the manager: control::suspect, control::event.
 using control_body_ptr = std::shared_ptr<const control::body>;
 
 } // namespace vgpu

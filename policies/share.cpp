@@ -57,6 +57,17 @@ share_ns credit_at(const share_table& table, const share_seat& x) {
   return x.credited_at + static_cast<share_ns>(missing / cap) + 1;
 }
 
+bool has_credit(const share_table& table, share_seat& x, share_ns now) {
+  if (cap_of(table.rules.policy, x.claim) >= 1)
+    return true;
+  refill(table, x, now);
+  if (x.credit <= 0)
+    x.spent = 1;
+  else if (credit_at(table, x) <= now)
+    x.spent = 0;
+  return x.spent == 0;
+}
+
 void use(const share_table& table, share_seat& x, double used, share_ns now) {
   x.credit -= used; // what came meanwhile is not too much to keep
   refill(table, x, now);

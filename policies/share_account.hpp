@@ -50,6 +50,9 @@ inline std::span<const share_seat> seated(const share_table& table) {
 void refill(const share_table& table, share_seat& x, share_ns now);
 /// When the seat will have credit enough to begin; now or earlier: it has.
 share_ns credit_at(const share_table& table, const share_seat& x);
+/// Whether it may go on where there are no turns. When its credit is used up,
+/// not before there is enough to begin.
+bool has_credit(const share_table& table, share_seat& x, share_ns now);
 /// Notes that so much device time was used for it.
 void use(const share_table& table, share_seat& x, double used, share_ns now);
 

@@ -37,17 +37,6 @@ void note_busy(share_table& table, const share_seat& x) {
   table.busy.set(number_of(table, x), x.running + x.waiting != 0);
 }
 
-bool has_credit(const share_table& table, share_seat& x, share_ns now) {
-  if (cap_of(table.rules.policy, x.claim) >= 1)
-    return true;
-  refill(table, x, now);
-  if (x.credit <= 0)
-    x.spent = 1;
-  else if (credit_at(table, x) <= now)
-    x.spent = 0;
-  return x.spent == 0;
-}
-
 /// Nobody saves up what he did not use while others could.
 void limit_behind(const share_table& table, share_seat& x) {
   x.virtual_time =

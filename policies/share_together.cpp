@@ -42,17 +42,6 @@ bool is_hindered(const share_table& table, const share_seat& x, share_ns now) {
          x.took > hindered_from * x.foretold;
 }
 
-bool has_credit(share_table& table, share_seat& x, share_ns now) {
-  if (cap_of(table.rules.policy, x.claim) >= 1)
-    return true;
-  refill(table, x, now);
-  if (x.credit <= 0)
-    x.spent = 1;
-  else if (credit_at(table, x) <= now)
-    x.spent = 0;
-  return x.spent == 0;
-}
-
 std::uint32_t taken_seats(const share_table& table) {
   return static_cast<std::uint32_t>(std::ranges::count_if(
       seated(table), [](const share_seat& x) { return x.taken != 0; }));

@@ -7,6 +7,8 @@
 //                         whether all of it is what it was
 //   aside PID STEP...     lock, out, in, unlock or state, one after the other:
 //                         what each gave, and its seconds
+#include "pattern.cuh"
+
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -53,20 +55,6 @@ __global__ void sum_list(unsigned long long* to) {
   for (auto* x = head; x != nullptr; x = x->next)
     sum += x->value;
   *to = sum;
-}
-
-__global__ void write_all(unsigned* to, size_t words) {
-  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < words;
-       i += size_t{gridDim.x} * blockDim.x)
-    to[i] = static_cast<unsigned>(i * 2654435761u);
-}
-
-__global__ void count_wrong(const unsigned* from, size_t words,
-                            unsigned long long* wrong) {
-  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < words;
-       i += size_t{gridDim.x} * blockDim.x)
-    if (from[i] != static_cast<unsigned>(i * 2654435761u))
-      atomicAdd(wrong, 1ull);
 }
 
 static int hold(size_t words, const char* end) {

@@ -6,6 +6,8 @@
 // A child has so much memory, written to. It is locked, its memory taken to the
 // host, restored and unlocked, and it then finds in it what it wrote. Prints,
 // in seconds: `out S`, `in S`, and `stopped S` from its lock to its unlock.
+#include "pattern.cuh"
+
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -38,20 +40,6 @@ static F* entry(const char* name) {
 static double now() {
   using seconds = std::chrono::duration<double>;
   return seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-__global__ void write_all(unsigned* to, size_t words) {
-  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < words;
-       i += size_t{gridDim.x} * blockDim.x)
-    to[i] = static_cast<unsigned>(i * 2654435761u);
-}
-
-__global__ void count_wrong(const unsigned* from, size_t words,
-                            unsigned long long* wrong) {
-  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < words;
-       i += size_t{gridDim.x} * blockDim.x)
-    if (from[i] != static_cast<unsigned>(i * 2654435761u))
-      atomicAdd(wrong, 1ull);
 }
 
 /// Says on `ready` that its memory is written; when `go` has something, whether
