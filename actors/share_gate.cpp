@@ -34,10 +34,6 @@ constexpr std::size_t few_pending = most_pending / 2;
 constexpr double least_length = 1'000;
 /// What is foretold follows what was measured so far at once, at most.
 constexpr double largest_error = 4;
-/// Of pieces so short that these take no longer, so many are let through at a
-/// time.
-constexpr share_ns long_passes = 100'000;
-constexpr std::size_t most_passes = 15;
 /// Less than this tells little: clocks, and who reads them, are not exact.
 constexpr share_ns told_by = 500'000;
 /// What is known of more kinds of work than these is forgotten.
@@ -298,7 +294,6 @@ bool share_gate::take_turn(work_key what) {
   auto may = false;
   {
     std::lock_guard guard{of.lock};
-    account_for_passes();
     auto now = of.clock();
     of.note_pause(now);
     auto known = of.foretell(what);
@@ -338,9 +333,6 @@ bool share_gate::take_turn(work_key what) {
       of.began = now;
       ++of.pending;
       unmarked_ = true;
-      // Never 0 where it is known: see least_length.
-      auto few = known ? static_cast<std::size_t>(long_passes / length) : 0;
-      passes_ = {what, length, std::min(few, most_passes), 0};
     }
   }
   if (outcome.granted != seat_)
@@ -351,30 +343,11 @@ bool share_gate::take_turn(work_key what) {
   return may;
 }
 
-bool share_gate::pass() {
-  --passes_.left;
-  ++passes_.used;
-  open_->what.push_back(passes_.what);
-  open_->foretold += passes_.length;
-  return true;
-}
-
-/// With the account's lock.
-void share_gate::account_for_passes() {
-  account_->pending += passes_.used;
-  account_->foretold += static_cast<share_ns>(passes_.used) * passes_.length;
-  passes_ = {};
-}
-
 void share_gate::look_at_batch(bool all) {
   if (!all && !open_->learning && open_->foretold < long_batch &&
       open_->what.size() < large_batch)
     return;
   unmarked_ = false;
-  {
-    std::lock_guard guard{account_->lock};
-    account_for_passes();
-  }
   device_.when_done(std::nullopt,
                     [of = account_, what = std::exchange(open_, nullptr)](
                         CUresult) { of->done(*what); });

@@ -49,8 +49,7 @@ public:
     counts_ = board_->contested();
     if (!counts_) [[likely]]
       return true;
-    return (passes_.left != 0 && what == passes_.what) ? pass()
-                                                       : take_turn(what);
+    return take_turn(what);
   }
   /// Whether what was let in last is charged here.
   bool counts() const noexcept { return counts_; }
@@ -74,18 +73,7 @@ private:
   struct batch;
   struct account;
 
-  /// Short work is let through some pieces at a time, within a batch: to ask at
-  /// the board takes as long as such a piece.
-  struct passes {
-    work_key what = 0;
-    policy::share_ns length = 0;
-    std::size_t left = 0;
-    std::size_t used = 0; // that the account does not know of yet
-  };
-
   bool take_turn(work_key what);
-  bool pass();
-  void account_for_passes();
   void look_at_batch(bool all);
 
   std::shared_ptr<share_board> board_;
@@ -94,7 +82,6 @@ private:
   std::shared_ptr<account> account_;
   std::shared_ptr<batch> open_; // enqueued, and its end not waited for yet
   bool unmarked_ = false;       // there is such work
-  passes passes_;
   bool counts_ = false;
   std::uint32_t rings_ = 0; // heard when enter() refused
   policy::share_ns look_again_ = 0;

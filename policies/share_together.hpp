@@ -9,11 +9,11 @@ namespace vgpu::policy {
 
 // What a piece of work takes alone is known from turns. If sessions that are
 // let in together get more of it done in a second than takes a second alone,
-// that is better for all than turns; it is tried now and then, and goes on for
-// as long as it is so. What is charged then is what work takes alone, and not
-// how long it took among others'. Whoever gets ahead of another by that waits,
-// but only for who is slower than alone: who is not could do no more, and is
-// owed nothing.
+// that is more than turns could give them; it is tried now and then, and goes
+// on for as long as it is so. What is charged then is what work takes alone,
+// and not how long it took among others'. Whoever gets ahead of another by that
+// waits, but only for who is slower than alone: who is not could do no more,
+// and is owed nothing.
 
 /// Whether sessions are let in together now.
 bool together(const share_table& table);
