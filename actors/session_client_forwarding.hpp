@@ -7,6 +7,9 @@ namespace vgpu {
 
 /// A worker that calls are sent to.
 struct session_client::forwarding {
+  /// Bytes of calls on their way, at most.
+  static constexpr std::uint64_t window = std::uint64_t{64} << 20;
+
   link_socket socket;
   bool up = false;        // the connection stands
   bool attaching = false; // the lease was shown
@@ -18,6 +21,8 @@ struct session_client::forwarding {
   std::uint64_t unacknowledged_bytes = 0;
   clock::time_point heard = clock::now();
   bool spoke = false; // it was heard at all
+
+  bool has_room() const noexcept { return sent - executed < window; }
 
   forwarding(zmq::context_t& zmq, const link_options& options)
       : socket(zmq, options) {}

@@ -1,24 +1,11 @@
 // What a driver answers about conditional nodes of graphs: handles, nodes, and
 // what bodies may do.
 // nvcc: -lcuda
-#include "check.hpp"
+#include "conditional_graph.hpp"
 
 #include <cstdio>
 
-using handle = cudaGraphConditionalHandle;
-
 namespace {
-
-struct graph {
-  cudaGraph_t it = nullptr;
-  graph() { CHECK(cudaGraphCreate(&it, 0)); }
-  ~graph() { cudaGraphDestroy(it); }
-  handle condition(unsigned value = 0, unsigned flags = 0) {
-    handle h{};
-    CHECK(cudaGraphConditionalHandleCreate(&h, it, value, flags));
-    return h;
-  }
-};
 
 CUcontext current() {
   CUcontext x{};

@@ -1,15 +1,13 @@
 // Graphs whose conditional nodes choose what is done: if, if and else, while,
 // switch, one in another, by values that kernels set or that are the default.
 // nvcc: -lcuda
-#include "check.hpp"
+#include "conditional_graph.hpp"
 
 #include <cstdio>
 #include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
-
-using handle = cudaGraphConditionalHandle;
 
 __global__ void set(handle h, const unsigned* value) {
   cudaGraphSetConditional(h, *value);
@@ -63,17 +61,6 @@ struct words {
   }
   void put(T x, int i = 0) {
     CHECK(cudaMemcpy(at + i, &x, sizeof x, cudaMemcpyHostToDevice));
-  }
-};
-
-struct graph {
-  cudaGraph_t it = nullptr;
-  graph() { CHECK(cudaGraphCreate(&it, 0)); }
-  ~graph() { cudaGraphDestroy(it); }
-  handle condition(unsigned value = 0, unsigned flags = 0) {
-    handle h{};
-    CHECK(cudaGraphConditionalHandleCreate(&h, it, value, flags));
-    return h;
   }
 };
 

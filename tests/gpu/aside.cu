@@ -7,7 +7,7 @@
 //                         whether all of it is what it was
 //   aside PID STEP...     lock, out, in, unlock or state, one after the other:
 //                         what each gave, and its seconds
-#include "pattern.cuh"
+#include "checkpointed.cuh"
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -21,18 +21,6 @@
 
 #include <time.h>
 #include <unistd.h>
-
-static void check(int code, const char* what) {
-  if (code == 0)
-    return;
-  std::fprintf(stderr, "aside: %s: error %d\n", what, code);
-  std::_Exit(9);
-}
-
-static double now() {
-  using seconds = std::chrono::duration<double>;
-  return seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // -- the program
 // ---------------------------------------------------------------
@@ -102,16 +90,6 @@ static int hold(size_t words, const char* end) {
 // -- who puts it aside
 // ---------------------------------------------------------------
 
-template <class F>
-static F* entry(const char* name) {
-  void* out = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  check(cudaGetDriverEntryPointByVersion(name, &out, 12080, cudaEnableDefault,
-                                         &found),
-        name);
-  check(out == nullptr ? 1 : 0, name);
-  return reinterpret_cast<F*>(out);
-}
 #define ENTRY(name) entry<decltype(name)>(#name)
 
 static int step(int pid, const std::string& what) {

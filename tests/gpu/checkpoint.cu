@@ -6,7 +6,7 @@
 // A child has so much memory, written to. It is locked, its memory taken to the
 // host, restored and unlocked, and it then finds in it what it wrote. Prints,
 // in seconds: `out S`, `in S`, and `stopped S` from its lock to its unlock.
-#include "pattern.cuh"
+#include "checkpointed.cuh"
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -18,29 +18,6 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
-
-static void check(int code, const char* what) {
-  if (code == 0)
-    return;
-  std::fprintf(stderr, "checkpoint: %s: error %d\n", what, code);
-  std::_Exit(9);
-}
-
-template <class F>
-static F* entry(const char* name) {
-  void* out = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  check(cudaGetDriverEntryPointByVersion(name, &out, 12080, cudaEnableDefault,
-                                         &found),
-        name);
-  check(out == nullptr ? 1 : 0, name);
-  return reinterpret_cast<F*>(out);
-}
-
-static double now() {
-  using seconds = std::chrono::duration<double>;
-  return seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Says on `ready` that its memory is written; when `go` has something, whether
 /// it is still so.

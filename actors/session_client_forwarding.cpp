@@ -1,0 +1,274 @@
+// What a session_client says to a worker that calls are sent to, and hears.
+#include "actors/session_client_forwarding.hpp"
+
+#include "schema/call_codec.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace vgpu {
+
+namespace {
+
+/// One frame of calls.
+constexpr std::uint64_t frame_bytes = std::uint64_t{1} << 20;
+/// Smaller ranges are copied into their frame, larger ones are lent.
+constexpr std::size_t lend_from = 8192;
+/// Answers taken before the worker is told, so that it can drop them.
+constexpr std::uint64_t acknowledge_bytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t acknowledge_count = 512;
+
+} // namespace
+
+void session_client::attach_forwarded() {
+  link_options options;
+  options.as = link_options::form::connect;
+  options.endpoint = lease_->worker.endpoint;
+  options.name = "session/" + std::to_string(lease_->session.value);
+  try {
+    forwarding_ = std::make_unique<forwarding>(zmq_, options);
+  } catch (const zmq::error_t& e) {
+    return suspect("cannot connect to " + options.endpoint + ": " + e.what());
+  }
+  spdlog::info("session {}: epoch {} on {}, calls forwarded to {}",
+               lease_->session.value, lease_->epoch.value, lease_->node,
+               options.endpoint);
+}
+
+void session_client::read_connection() {
+  if (!forwarding_)
+    return;
+  auto& to = *forwarding_;
+  for (auto& change : to.socket.connection_changes()) {
+    to.up = change.what == link_event::kind::up;
+    to.attached = false;
+    if (to.up)
+      attach();
+    else if (change.what == link_event::kind::unreachable)
+      suspect("nobody listens at " + lease_->worker.endpoint);
+  }
+}
+
+void session_client::read_socket() {
+  if (!forwarding_)
+    return;
+  auto& to = *forwarding_;
+  while (forwarding_) {
+    auto in = to.socket.receive();
+    if (!in)
+      break;
+    auto words = in->words();
+    auto head = data::decode(
+        {reinterpret_cast<const std::uint64_t*>(words.begin()), words.size()});
+    if (!head || head->session != lease_->session ||
+        head->epoch != lease_->epoch) {
+      spdlog::warn("session {}: dropped a message of {}: {}",
+                   lease_->session.value, printable(in->peer()),
+                   head ? std::string{"it is of another epoch"}
+                        : head.why().what);
+      continue;
+    }
+    to.heard = clock::now();
+    to.spoke = true;
+    take(*head, in);
+  }
+}
+
+void session_client::take(const data::head& head, const parcel_ptr& in) {
+  if (auto* x = std::get_if<data::attached>(&head.body))
+    on(*x);
+  else if (auto* y = std::get_if<data::progress>(&head.body))
+    on(*y);
+  else if (auto* z = std::get_if<data::answer>(&head.body))
+    on(*z, in);
+  else if (auto* why = std::get_if<data::refused>(&head.body)) {
+    spdlog::warn("session {}: {} refused: {}", lease_->session.value,
+                 lease_->node, why->why);
+    forwarding_->attached = false;
+    if (forwarding_->attaching)
+      return suspect("its worker refused: " + why->why);
+    attach();
+  } else if (auto* part = std::get_if<data::state_part>(&head.body)) {
+    on(*part, in);
+  } else if (auto* wanted = std::get_if<data::state_wanted>(&head.body)) {
+    on(*wanted);
+  } else {
+    take_movement(head, {});
+  }
+}
+
+/// Shows the lease; calls flow when the worker has answered.
+void session_client::attach() {
+  // To the worker this is a client that begins: it goes on.
+  cancel_movement("its connection broke meanwhile");
+  forwarding_->attached = false;
+  forwarding_->attaching = true;
+  send(make_attach(forwarding_->answers_seen));
+}
+
+/// The worker says from where on it wants the calls.
+void session_client::on(const data::attached& x) {
+  auto& header = area_->header();
+  if (x.at.received < header.trimmed.load() ||
+      x.at.received > header.tail.load())
+    return lose_session("its worker is at a call that the log does not hold");
+  forwarding_->attached = true;
+  forwarding_->attaching = false;
+  forwarding_->sent = x.at.received;
+  // What a client before this one had taken is in the shared memory.
+  forwarding_->answers_seen =
+      std::max(forwarding_->answers_seen, x.at.acknowledged);
+  reader_->rewind(aside_ ? aside_->position : x.at.received);
+  restored();
+  on(x.at);
+}
+
+void session_client::on(const data::progress& x) {
+  auto& to = *forwarding_;
+  // Before it is attached, a worker that restores a state has executed none.
+  if (!to.attached)
+    return;
+  to.executed = std::min(x.executed, to.sent);
+  area_->publish_executed(to.executed);
+  area_->note_charged(std::min(x.charged, to.sent));
+  report_progress(x);
+}
+
+void session_client::on(const data::answer& x, const parcel_ptr& in) {
+  auto& to = *forwarding_;
+  if (x.number <= to.answers_seen)
+    return; // sent again
+  if (x.number != to.answers_seen + 1) {
+    // Some were lost with a connection: ask for all since.
+    return attach();
+  }
+  to.answers_seen = x.number;
+  deliver(x, in->bulk());
+  to.unacknowledged_bytes += in->bulk().size();
+  if (to.unacknowledged_bytes > acknowledge_bytes ||
+      to.answers_seen - to.acknowledged > acknowledge_count) {
+    to.acknowledged = to.answers_seen;
+    to.unacknowledged_bytes = 0;
+    send(data::keepalive{to.sent, to.answers_seen});
+  }
+}
+
+/// Whether the program waits for what this call brings, in whatever slot: of
+/// its answers only the last says in which.
+bool session_client::is_awaited(call_number call) {
+  if (area_->waits(awaited_in_, call))
+    return true;
+  for (unsigned i = 1; i < slot_count; ++i)
+    if (area_->waits(static_cast<slot_index>(i), call)) {
+      awaited_in_ = static_cast<slot_index>(i);
+      return true;
+    }
+  return false;
+}
+
+/// Puts an answer where the program waits for it; everything in it is checked
+/// against the areas, as a worker's word is not taken for it.
+void session_client::deliver(const data::answer& x,
+                             std::span<const std::byte> payload) {
+  using place = data::answer::place;
+  auto arena = area_->arena();
+  switch (x.where) {
+  case place::none:
+    if (x.slot == 0)
+      area_->header().sticky_error = static_cast<std::uint32_t>(x.result);
+    break;
+  case place::arena:
+    if (!area_->waits(x.slot, x.call))
+      return;
+    if (x.at > arena.size() || payload.size() > arena.size() - x.at)
+      return;
+    std::copy(payload.begin(), payload.end(),
+              arena.begin() + static_cast<long>(x.at));
+    break;
+  case place::host:
+    // What a client before this one had taken comes again, and is the program's
+    // own by now.
+    if (!area_->in_host(x.at, payload.size()) || !is_awaited(x.call))
+      return;
+    if (!payload.empty() &&
+        ::pwrite(area_->host_fd(), payload.data(), payload.size(),
+                 static_cast<off_t>(x.at - host_window)) < 0)
+      spdlog::error("cannot write to pinned memory: {}", std::strerror(errno));
+    break;
+  case place::output:
+  case place::error:
+    area_->print(
+        x.where == place::output ? console::output : console::error, x.at,
+        {reinterpret_cast<const char*>(payload.data()), payload.size()});
+    break;
+  case place::host_call:
+    area_->call_host(x.slot, x.call);
+    return;
+  }
+  area_->note_digest(x.call, x.digest);
+  area_->answer(x.slot, x.call, x.result, x.value);
+  if (moved_ && x.slot != 0 && replay_told_ && !answer_told_)
+    report_progress({.received = replay_until_, .answers = 1});
+}
+
+void session_client::forward() {
+  if (!forwarding_ || !forwarding_->attached || aside_)
+    return;
+  auto& to = *forwarding_;
+  while (to.has_room()) {
+    auto range = reader_->next_range(frame_bytes);
+    if (!range)
+      return end(range.why().what);
+    if (range->empty())
+      return;
+    auto from = to.sent;
+    to.sent += range->size();
+    send(data::calls{from, to.sent}, *range);
+    if (!forwarding_ || !forwarding_->attached)
+      return;
+  }
+}
+
+void session_client::keep_alive() {
+  auto now = clock::now();
+  if (!forwarding_ || now < next_keepalive_)
+    return;
+  next_keepalive_ = now + options_.keepalive_every;
+  auto& to = *forwarding_;
+  auto patience = to.spoke ? options_.lease_term : options_.first_word_within;
+  if (now - to.heard > patience)
+    suspect("its worker has been silent for " +
+            std::to_string(patience.count()) + " ms");
+  if (!to.up)
+    return;
+  // A worker that takes a state in is only reminded of us.
+  if (held_ && to.attaching && !suspected_)
+    return send(data::keepalive{0, to.answers_seen});
+  // Once it is suspected its lease must run out, unless it speaks.
+  if (!to.attached && !suspected_)
+    return attach();
+  if (!to.attached)
+    return;
+  to.acknowledged = to.answers_seen;
+  to.unacknowledged_bytes = 0;
+  send(data::keepalive{to.sent, to.answers_seen});
+}
+
+void session_client::send(data::body body, std::span<const std::byte> payload) {
+  auto words = data::encode({lease_->session, lease_->epoch, std::move(body)});
+  dispatch out;
+  out.head.rebuild(words.data(), words.size() * sizeof(std::uint64_t));
+  if (payload.size() >= lend_from)
+    out.bulk = lend_frame(payload, area_);
+  else if (!payload.empty())
+    out.bulk.rebuild(payload.data(), payload.size());
+  last_contact_ = clock::now();
+  if (forwarding_->socket.send(out) != link_socket::sent::yes)
+    forwarding_->attached = false;
+}
+
+} // namespace vgpu
