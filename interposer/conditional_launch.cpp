@@ -19,8 +19,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// So many at once; each holds slots.
-constexpr std::size_t most_launches = 64;
+/// So many at once. Each has two streams stand still for as long as the program
+/// takes to decide, and a GPU whose channels all have one goes on with nothing.
+constexpr std::size_t most_launches = 4;
 
 /// What a launch needs besides the program's stream, used again by later ones.
 struct lane {

@@ -12,7 +12,7 @@ namespace vgpu::interposer {
 /// Appends what `what` does, in the stream's order: what comes before its first
 /// conditional node at once, the rest from another thread when kernels have set
 /// the conditions. `what` must not change any more. Does not wait for that, but
-/// where a great many of these are under way.
+/// where some of these are under way already.
 ///
 ///   the stream        a stream that nobody sees
 ///   ----------        -------------------------

@@ -2,6 +2,7 @@
 
 #include "interposer/conditional_launch.hpp"
 #include "interposer/graph_condition.hpp"
+#include "interposer/stream_set.hpp"
 
 #include <algorithm>
 #include <mutex>
@@ -355,6 +356,13 @@ std::vector<memory_step> memory_steps(const graph_exec& x) {
   return out;
 }
 
+/// Whether so many streams could wait behind a launch that none of a GPU's
+/// channels is left for what the launch has yet to do.
+bool is_crowded(context& in) {
+  constexpr std::size_t most_streams = 12;
+  return in.root.streams->size() > most_streams;
+}
+
 /// Launches of one graph follow one another, also in different streams: they
 /// set the same conditions.
 CUresult launch_in_turn(graph_exec& x, stream& in) {
@@ -364,6 +372,8 @@ CUresult launch_in_turn(graph_exec& x, stream& in) {
     return code;
   if (auto code = launch_conditional(x.launched(), in); code != CUDA_SUCCESS)
     return code;
+  if (is_crowded(in.owner))
+    wait_for_conditional_launches();
   return record(*x.ended, in);
 }
 

@@ -49,6 +49,11 @@ stream_set::relay& stream_set::made(std::unique_ptr<relay>& x) {
   return *x;
 }
 
+std::size_t stream_set::size() {
+  std::lock_guard guard{mutex_};
+  return all_.size();
+}
+
 template <class F>
 CUresult stream_set::each(const F& f) {
   if (!of_.is_green())

@@ -21,6 +21,8 @@ public:
   /// Precondition of these: this is the set of the stream's owner.
   void add(stream& x);
   void remove(stream& x);
+  /// How many there are; of a root, with its green contexts' ones.
+  std::size_t size();
 
   /// Forgets all, with the context.
   void clear();

@@ -314,6 +314,39 @@ void in_order() {
   CHECK(cudaStreamDestroy(two));
 }
 
+/// More streams wait for a launch than a device has channels.
+void awaited_by_many() {
+  constexpr int n = 40;
+  words<unsigned> left(1), done(1), after(n);
+  std::vector<cudaStream_t> streams(n);
+  for (auto& s : streams)
+    CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+  cudaEvent_t ended;
+  CHECK(cudaEventCreateWithFlags(&ended, cudaEventDisableTiming));
+  graph g;
+  auto h = g.condition(1, cudaGraphCondAssignDefault);
+  auto begin = kernel(g.it, {}, add, left.at, 9u);
+  conditional c(g.it, {begin}, h, cudaGraphCondTypeWhile);
+  kernel(c.body[0], {}, step, h, left.at, done.at);
+  executable e(g);
+  for (int round = 0; round < 3; ++round) {
+    CHECK(cudaGraphLaunch(e.it, streams[0]));
+    CHECK(cudaEventRecord(ended, streams[0]));
+    for (int i = 1; i < n; ++i) {
+      CHECK(cudaStreamWaitEvent(streams[i], ended));
+      CHECK(cudaMemcpyAsync(after.at + i, done.at, 4, cudaMemcpyDeviceToDevice,
+                            streams[i]));
+    }
+  }
+  CHECK(cudaDeviceSynchronize());
+  for (int i = 1; i < n; ++i)
+    EXPECT(after.get(i) == 27);
+  std::printf("awaited by %d streams: %u\n", n - 1, done.get());
+  CHECK(cudaEventDestroy(ended));
+  for (auto s : streams)
+    CHECK(cudaStreamDestroy(s));
+}
+
 void captured() {
   words<unsigned> did(1), left(2);
   cudaStream_t s, t;
@@ -399,6 +432,7 @@ int main() {
   other_nodes();
   among_others();
   in_order();
+  awaited_by_many();
   captured();
   updates();
   std::printf("ok\n");
