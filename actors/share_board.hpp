@@ -91,7 +91,7 @@ public:
 
 private:
   struct layout {
-    static constexpr std::uint64_t the_magic = 0x34304452414f4253; // "SBOARD04"
+    static constexpr std::uint64_t the_magic = 0x35304452414f4253; // "SBOARD05"
     std::uint64_t magic;
     alignas(64) std::atomic<std::uint32_t> contested;
     alignas(64) pthread_mutex_t lock;

@@ -134,7 +134,7 @@ struct share_table {
   std::uint32_t turns_first = 0; // so many turns, before it may begin
   share_ns tried_at = 0;         // it began, last,
   share_ns try_after = 0;        // and may again so long after that
-  share_ns refresh_at = 0;       // turns again, to see what work takes alone
+  share_ns refresh_after = 0;    // turns again, to see what work takes alone
   share_ns since = 0;            // what is measured of it:
   double progress = 0;           // ns that all that was done takes alone
 

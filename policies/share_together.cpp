@@ -19,8 +19,10 @@ constexpr double least_gain = 1.05;
 /// in as soon as that has helped.
 constexpr double hindered_from = 1.1;
 constexpr double remembered_long = 5;
-/// How long it goes on before some turns tell again what work takes alone.
-constexpr share_ns refresh_every = 5'000'000'000;
+/// How long it goes on before some turns tell again what work takes alone; each
+/// time for longer, as in turns less gets done.
+constexpr share_ns first_refresh = 5'000'000'000;
+constexpr share_ns last_refresh = 20'000'000'000;
 /// Of what is foretold and what comes of it, the less is so much of the other,
 /// or nothing is known yet.
 constexpr double least_known = 0.8;
@@ -88,8 +90,9 @@ void look_at_gain(share_table& table, share_ns now) {
     turns_again(table);
     table.try_after =
         std::clamp(2 * table.try_after, first_patience, last_patience);
-  } else if (now >= table.refresh_at) {
+  } else if (now - table.tried_at >= table.refresh_after) {
     turns_again(table);
+    table.refresh_after = std::min(2 * table.refresh_after, last_refresh);
     table.try_after = 0;
   }
 }
@@ -140,7 +143,6 @@ bool try_together(share_table& table, share_ns now) {
     return false;
   table.together = 1;
   table.tried_at = now;
-  table.refresh_at = now + refresh_every;
   measure_from(table, now);
   for (auto& x : seated(table))
     x.foretold = x.took = 0;
@@ -154,6 +156,7 @@ void part(share_table& table) {
 void part_anew(share_table& table) {
   turns_again(table);
   table.tried_at = table.try_after = 0;
+  table.refresh_after = first_refresh;
 }
 
 } // namespace vgpu::policy

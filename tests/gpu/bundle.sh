@@ -44,11 +44,13 @@ read_options() { # "WITH-VALUE..." "WITHOUT..." ARGUMENT...
 }
 
 work=
-cluster= # the folder of one that runs
+clusters=() # the folders of those that run
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
-  [[ -z $cluster ]] ||
+  local cluster
+  for cluster in "${clusters[@]}"; do
     "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null 2>&1 || true
+  done
   [[ -z $work ]] || rm -rf -- "$work"
 }
 

@@ -28,6 +28,7 @@ program=
 trap '[[ -z $program ]] || kill "$program" 2>/dev/null || true; clean_up' EXIT
 
 cluster=$work/run
+clusters=("$cluster")
 mkdir -m 700 "$cluster"
 "$vgpu" up --nodes 1 --device nvidia --run-dir "$cluster" </dev/null \
   >"$work/up.log" 2>&1 || { cat "$work/up.log" >&2; die "vgpu up failed"; }
@@ -58,7 +59,7 @@ program=
 echo "$longest"
 ((status == 0)) || { cat "$work/err" >&2; exit 1; }
 "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null
-cluster=
+clusters=()
 if [[ -z $no_checkpoint ]]; then
   echo "NVIDIA's checkpoint of $mib MiB, in seconds:"
   "$here/checkpoint" "$mib"

@@ -11,7 +11,8 @@ usage: run.sh [OPTION...] BUNDLE
 Runs each program of the folder that this script lies in (as unpacked from
 vgpu-gpu-tests.tar.xz) natively and on a vGPU, with the log mapped by the worker
 and forwarded to it, and prints one table: time on the vGPU, natively, the
-ratio, and whether output and exit code are the same.
+ratio, and whether output and exit code are the same. Tells on stderr what has
+run; stopped, it prints the table of that.
 
   BUNDLE         vgpu-bundle.tar.xz, or the folder that it was unpacked to
   --json FILE    the numbers, as JSON
@@ -49,22 +50,29 @@ logs=$(cd "$logs" && pwd)
 # What each mode's run of a program took, in a file of its own: seconds, and
 # the exit code.
 run_one() { # MODE NAME COMMAND...
-  local mode=$1 name=$2 code=0 begin end
+  local mode=$1 name=$2 code=0 begin end runner=()
   shift 2
   local place=$logs/$mode
   mkdir -p "$place/$name.dir"
+  [[ $mode == native ]] ||
+    runner=(env "VGPU_MANAGER=ipc://$work/$mode/manager.sock"
+      "VGPU_TRANSPORT=$mode" "$vgpu" run --gpus "$gpus" --)
   begin=$(date +%s%N)
   (cd "$place/$name.dir" &&
     timeout --kill-after=5 "$limit" "${runner[@]}" "$@") >"$place/$name.out" \
     2>"$place/$name.err" </dev/null || code=$?
   end=$(date +%s%N)
   echo "$((end - begin)) $code" >"$place/$name.time"
+  echo "run.sh: $name $mode: $(((end - begin) / 1000000)) ms, exit code $code" >&2
 }
 
-list=()
-for program in "$here"/cuda/* "$here"/examples/* "$here"/driver_truth; do
-  [[ -x $program && $(basename "$program") =~ $only ]] && list+=("$program")
-done
+programs_here=()
+if $programs; then
+  for program in "$here"/cuda/* "$here"/examples/* "$here"/driver_truth; do
+    [[ -x $program && $(basename "$program") =~ $only ]] &&
+      programs_here+=("$program")
+  done
+fi
 
 workloads=()
 if $pytorch && ! python3 -c 'import torch' 2>/dev/null; then
@@ -77,46 +85,8 @@ if $pytorch; then
   done
 fi
 
-run_all() { # MODE
-  local program name
-  for name in "${workloads[@]}"; do
-    run_one "$1" "$name" python3 "$here/pytorch/run.py" \
-      --times "$logs/$1/$name.calls" "$name"
-  done
-  if $programs; then
-    for program in "${list[@]}"; do
-      run_one "$1" "$(basename "$program")" "$program"
-    done
-  fi
-  if $calls; then
-    run_one "$1" calls "$here/calls"
-  fi
-}
-
-runner=()
-run_all native
-for transport in "${transports[@]}"; do
-  # Not the former one's name: its client lives on for a while.
-  cluster=$work/$transport
-  mkdir -m 700 "$cluster"
-  "$vgpu" up --nodes 1 --device nvidia --run-dir "$cluster" </dev/null \
-    >"$logs/up-$transport.log" 2>&1 || {
-    cat "$logs/up-$transport.log" >&2
-    cp "$cluster"/*.log "$logs" 2>/dev/null || true
-    die "the cluster does not come up"
-  }
-  export VGPU_MANAGER=ipc://$cluster/manager.sock VGPU_TRANSPORT=$transport
-  runner=("$vgpu" run --gpus "$gpus" --)
-  run_all "$transport"
-  unset VGPU_MANAGER VGPU_TRANSPORT
-  for log in "$cluster"/*.log; do
-    cp "$log" "$logs/$transport-$(basename "$log")" 2>/dev/null || true
-  done
-  "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null
-  cluster=
-done
-
-# One line a program and transport, one a call and transport.
+# What has run natively and on each transport, as lines `KIND NAME...`: one a
+# program and transport, one a call and transport.
 results=$work/results
 : >"$results"
 compare() { # NAME IF-ONLY-THE-CODE-IS-THE-SAME
@@ -143,21 +113,50 @@ compare_calls() { # LINES-FILE
       }' "$logs/native/$1" "$logs/$transport/$1" >>"$results"
   done
 }
+# In every mode, one after another.
+run_everywhere() { # NAME COMMAND...
+  local mode
+  for mode in native "${transports[@]}"; do
+    run_one "$mode" "$@"
+  done
+}
+
+# Of what has run, when somebody stops it.
+print_table() { awk -v json="$json" -f "$here/table.awk" "$results"; }
+trap 'print_table; exit 130' INT TERM
+
+for transport in "${transports[@]}"; do
+  mkdir -m 700 "$work/$transport"
+  clusters+=("$work/$transport")
+  "$vgpu" up --nodes 1 --device nvidia --run-dir "$work/$transport" </dev/null \
+    >"$logs/up-$transport.log" 2>&1 || {
+    cat "$logs/up-$transport.log" >&2
+    cp "$work/$transport"/*.log "$logs" 2>/dev/null || true
+    die "the cluster does not come up"
+  }
+done
 for name in "${workloads[@]}"; do
+  run_everywhere "$name" python3 "$here/pytorch/run.py" \
+    --times "../$name.calls" "$name"
   compare "$name" no # their text is all result
   compare_calls "$name.calls"
 done
-if $programs; then
-  for program in "${list[@]}"; do
-    compare "$(basename "$program")" code # their text may be times, addresses
-  done
-fi
+for program in "${programs_here[@]}"; do
+  run_everywhere "$(basename "$program")" "$program"
+  compare "$(basename "$program")" code # their text may be times, addresses
+done
 if $calls; then
+  run_everywhere calls "$here/calls"
   compare_calls calls.out
   for transport in "${transports[@]}"; do
     read -r _ code <"$logs/$transport/calls.time"
     ((code == 0)) || echo "program calls $transport 0 0 ns no" >>"$results"
   done
 fi
-awk -v json="$json" -f "$here/table.awk" "$results"
+for transport in "${transports[@]}"; do
+  for log in "$work/$transport"/*.log; do
+    cp "$log" "$logs/$transport-$(basename "$log")" 2>/dev/null || true
+  done
+done
+print_table
 ! grep -q ' no$' "$results"
