@@ -1,5 +1,7 @@
 #include "devices/cpu/physical.hpp"
 
+#include "devices/cpu/shared_memory.hpp"
+
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -15,6 +17,7 @@ struct physical_store::pages {
   std::uint64_t bytes = 0;
   std::uint64_t counted = 0; // against this process's quota
   std::vector<std::uint64_t> parts;
+  shared_descriptor file; // once it is shared
 
   pages(void* where, std::uint64_t size)
       : at(where), bytes(size), counted(size), parts{size} {}
@@ -67,6 +70,43 @@ status physical_store::import(memory_id id, std::uint64_t bytes,
     next += parts[i];
   }
   return add(id, std::move(made));
+}
+
+/// The file has the contents before anything is mapped anew: what fails
+/// half-way leaves two copies of them, so that nobody gets the file.
+status physical_store::move_to_file(pages& x) {
+  auto file = to_file(x.at, x.bytes);
+  if (!file)
+    return file.why();
+  if (mmap(x.at, x.bytes, PROT_READ | PROT_WRITE,
+           MAP_SHARED | MAP_NORESERVE | MAP_FIXED, (*file)->get(),
+           0) == MAP_FAILED)
+    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                 std::string{"shared memory: the host maps none: "} +
+                     std::strerror(errno)};
+  for (auto& [address, each] : mapped_) {
+    if (each.of.get() != &x)
+      continue;
+    if (auto ok = into_.replace(address, x.bytes, (*file)->get()); !ok)
+      return ok;
+    if (auto ok = into_.open(address, x.bytes, each.usable); !ok)
+      return ok;
+  }
+  x.file = std::move(*file);
+  return {};
+}
+
+result<shared_granules> physical_store::share(memory_id id) {
+  auto known = memories_.find(id);
+  if (known == memories_.end() || known->second->counted == 0)
+    return fault{CUDA_ERROR_INVALID_VALUE, "physical memory " +
+                                               std::to_string(id.value) +
+                                               " was not made here"};
+  auto& x = *known->second;
+  if (!x.file)
+    if (auto ok = move_to_file(x); !ok)
+      return ok.why();
+  return shared_granules{.what = {{x.bytes}, {x.file}}, .bytes = x.bytes};
 }
 
 status physical_store::add(memory_id id, std::shared_ptr<pages> made) {
@@ -133,8 +173,10 @@ result<std::uint64_t> physical_store::unmap(device_address address,
 
 status physical_store::set_access(device_address address, std::uint64_t bytes,
                                   bool usable) {
-  if (auto known = find(address, bytes); !known)
+  auto known = find(address, bytes);
+  if (!known)
     return known.why();
+  (*known)->usable = usable;
   return into_.open(address, bytes, usable);
 }
 
