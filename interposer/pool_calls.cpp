@@ -2,8 +2,8 @@
 #include "interposer/waiting.hpp"
 
 #include "interposer/pool.hpp"
-#include "interposer/sharing.hpp"
 #include "interposer/session.hpp"
+#include "interposer/sharing.hpp"
 
 using namespace vgpu::interposer;
 
@@ -43,9 +43,10 @@ CUresult device_at(const CUmemLocation* where, CUmemAllocationType type,
 
 /// Asked for by who wants to hand it to other processes.
 bool may_be_exported(int device, CUmemAllocationHandleType as) {
-  auto types = process::the_session()
-                   .devices()[static_cast<std::size_t>(device)]
-                   .value_of(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES);
+  auto types =
+      process::the_session()
+          .devices()[static_cast<std::size_t>(device)]
+          .value_of(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES);
   return as == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && (types & as) != 0;
 }
 

@@ -49,8 +49,7 @@ result<descriptor_pair> make_descriptor(share_descriptor says) {
                      std::generic_category().message(errno)};
   descriptor_pair out{unique_fd{ends[0]}, unique_fd{ends[1]}};
   if (::send(out.kept.get(), &says, sizeof(says),
-             MSG_NOSIGNAL | MSG_DONTWAIT) !=
-      static_cast<ssize_t>(sizeof(says)))
+             MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof(says)))
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
                  "a descriptor for what is shared takes nothing: " +
                      std::generic_category().message(errno)};
@@ -77,8 +76,7 @@ bool is_given(const unique_fd& kept) noexcept {
 std::uint64_t random_serial() {
   std::uint64_t out = 0;
   while (out == 0)
-    if (::getrandom(&out, sizeof(out), 0) !=
-        static_cast<ssize_t>(sizeof(out)))
+    if (::getrandom(&out, sizeof(out), 0) != static_cast<ssize_t>(sizeof(out)))
       throw std::system_error{errno, std::generic_category(),
                               "no random numbers to be had"};
   return out;

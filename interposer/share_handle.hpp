@@ -13,7 +13,8 @@
 
 namespace vgpu::interposer {
 
-/// The 64 bytes of a CUipcMemHandle, CUipcEventHandle or CUmemPoolPtrExportData.
+/// The 64 bytes of a CUipcMemHandle, CUipcEventHandle or
+/// CUmemPoolPtrExportData.
 struct share_handle {
   static constexpr std::uint64_t of_memory = 0x3130'4d45'4d50'4756;
   static constexpr std::uint64_t of_event = 0x3130'5456'4550'4756;
@@ -35,8 +36,8 @@ struct share_handle {
 
   /// Nothing for what no process wrote as a handle of that kind and pool.
   template <class Handle>
-  static std::optional<share_handle>
-  read(const Handle& in, std::uint64_t kind, std::uint64_t pool = 0) {
+  static std::optional<share_handle> read(const Handle& in, std::uint64_t kind,
+                                          std::uint64_t pool = 0) {
     static_assert(sizeof(share_handle) == sizeof(Handle));
     share_handle out;
     std::memcpy(static_cast<void*>(&out), &in, sizeof(out));
@@ -62,7 +63,7 @@ struct share_descriptor {
 
   std::uint64_t kind = 0;
   share_name what{};
-  std::uint64_t layout = 0; // of memory
+  std::uint64_t layout = 0;              // of memory
   std::array<std::uint8_t, 16> device{}; // UUID
   std::uint64_t check = 0;
 };

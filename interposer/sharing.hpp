@@ -78,8 +78,7 @@ private:
   using opened_map = std::map<device_address, opened>;
 
   const share_secret& secret();
-  CUresult lend(const allocation& what, std::uint8_t device,
-                share_handle& out);
+  CUresult lend(const allocation& what, std::uint8_t device, share_handle& out);
   CUresult open(const share_handle& read, std::uint8_t device,
                 std::uint64_t context, std::uint64_t pool, CUdeviceptr& out);
   opened_map::iterator find(const share_name& what, std::uint8_t device);

@@ -120,7 +120,8 @@ private:
   std::map<device_address, reservation> reservations_;
   std::map<CUmemGenericAllocationHandle, memory> memories_;
   mapping_map mappings_;
-  std::set<CUmemGenericAllocationHandle> given_away_; // only descriptors hold it
+  std::set<CUmemGenericAllocationHandle>
+      given_away_; // only descriptors hold it
   std::uint64_t last_memory_ = 0;
 };
 

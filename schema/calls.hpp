@@ -725,19 +725,17 @@ struct tensor_map_encode {
   static auto fields(auto& x) { return std::tie(x.what, x.to); }
 };
 
-using all =
-    std::tuple<mem_alloc, mem_free, host_alloc, host_free, image_part,
-               module_load, module_facts, module_unload, kernel_attribute,
-               launch, active_clusters, write, read, read_host, copy, fill,
-               stream_create, stream_destroy, event_create, event_destroy,
-               event_record, stream_wait, stream_sync, device_sync, event_sync,
-               elapsed, host_call, host_done, array_create, array_destroy,
-               texture_create, texture_known, texture_destroy, read_managed,
-               write_managed, memory_create, memory_destroy, memory_map,
-               memory_unmap, memory_access, wait_value, memory_share,
-               memory_import, event_share, event_import, event_query, host_file,
-               tensor_map_encode, condition_place, condition_words, placed_share,
-               placed_import>;
+using all = std::tuple<
+    mem_alloc, mem_free, host_alloc, host_free, image_part, module_load,
+    module_facts, module_unload, kernel_attribute, launch, active_clusters,
+    write, read, read_host, copy, fill, stream_create, stream_destroy,
+    event_create, event_destroy, event_record, stream_wait, stream_sync,
+    device_sync, event_sync, elapsed, host_call, host_done, array_create,
+    array_destroy, texture_create, texture_known, texture_destroy, read_managed,
+    write_managed, memory_create, memory_destroy, memory_map, memory_unmap,
+    memory_access, wait_value, memory_share, memory_import, event_share,
+    event_import, event_query, host_file, tensor_map_encode, condition_place,
+    condition_words, placed_share, placed_import>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

@@ -39,8 +39,8 @@ result<shared_descriptor> to_file(const void* from, std::uint64_t bytes) {
   auto file = make_sealed_memory("vgpu shared memory", bytes);
   if (!file)
     return file.why();
-  if (auto ok = copy_to_file(file->get(), static_cast<const std::byte*>(from),
-                             bytes);
+  if (auto ok =
+          copy_to_file(file->get(), static_cast<const std::byte*>(from), bytes);
       !ok)
     return ok.why();
   return shared_descriptor{std::make_shared<unique_fd>(std::move(*file))};

@@ -70,8 +70,8 @@ result<properties> properties_of(const driver& api, CUdevice device) {
   for (auto i : not_ours)
     if (auto at = out.attributes.find(i); at != out.attributes.end())
       at->second = 0;
-  if (auto pools =
-          out.attributes.find(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES);
+  if (auto pools = out.attributes.find(
+          CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES);
       pools != out.attributes.end())
     pools->second &= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return out;

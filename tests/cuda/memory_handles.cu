@@ -159,8 +159,8 @@ static void borrow(line other) {
   CHECK(cuMemRelease(memory));
   other.meet(); // who made it has it no more
   expect(beside, n, 3, 1001);
-  CHECK(cuMemRetainAllocationHandle(
-      &memory, reinterpret_cast<void*>(beside + granule)));
+  CHECK(cuMemRetainAllocationHandle(&memory,
+                                    reinterpret_cast<void*>(beside + granule)));
   file = file_of(memory);
   hide(at, bytes);
   hide(beside, bytes);
@@ -269,8 +269,8 @@ static void borrow_pool(line other) {
   start();
   auto file = other.receive_file();
   CUmemoryPool pool;
-  CHECK(cuMemPoolImportFromShareableHandle(&pool, as_pointer(file), as_file,
-                                           0));
+  CHECK(
+      cuMemPoolImportFromShareableHandle(&pool, as_pointer(file), as_file, 0));
   close(file);
   auto small_name = other.receive<CUmemPoolPtrExportData>();
   auto large_name = other.receive<CUmemPoolPtrExportData>();
@@ -312,8 +312,10 @@ static bool in_child(const Run& run) {
 
 int main() {
   // Not in this process, which forks several times.
-  if (!in_child([] { return run_two(lend, borrow); }) ||
-      !in_child([] { alone(); return true; }) ||
+  if (!in_child([] { return run_two(lend, borrow); }) || !in_child([] {
+        alone();
+        return true;
+      }) ||
       !in_child([] { return run_two(lend_pool, borrow_pool); }))
     return 1;
   std::printf("ok\n");

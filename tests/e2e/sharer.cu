@@ -1,3 +1,4 @@
+// nvcc: -lcuda
 // Two processes that share memory, and stop after each step until somebody
 // writes a line to a pipe: `sharer PIPE`. Prints what it has done. `sharer NODE
 // NODE` runs the two on these nodes, and prints how opening ends.
@@ -20,6 +21,33 @@ using handle = cudaIpcMemHandle_t;
 handle handle_of(void* x) {
   handle out;
   CHECK(cudaIpcGetMemHandle(&out, x));
+  return out;
+}
+
+size_t free_bytes() {
+  size_t free = 0, all = 0;
+  CHECK(cudaMemGetInfo(&free, &all));
+  return free;
+}
+
+size_t all_bytes() {
+  size_t free = 0, all = 0;
+  CHECK(cudaMemGetInfo(&free, &all));
+  return all;
+}
+
+/// Of memory that this process has no more.
+int descriptor() {
+  CUmemAllocationProp what = {};
+  what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  what.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  what.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CUmemGenericAllocationHandle memory;
+  CHECK(cuMemCreate(&memory, bytes, &what, 0));
+  int out = -1;
+  CHECK(cuMemExportToShareableHandle(
+      &out, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  CHECK(cuMemRelease(memory));
   return out;
 }
 
@@ -73,6 +101,20 @@ void lend(line other, std::ifstream& orders) {
   other.meet();
   other.meet();
   step("closed");
+
+  // What only the other still has counts here.
+  auto file = descriptor();
+  other.send_file(file);
+  CHECK(cudaDeviceSynchronize());
+  EXPECT(::close(file) == 0);
+  other.meet();
+  EXPECT(free_bytes() <= all_bytes() - bytes);
+  step("handed");
+  other.meet();
+  other.meet();
+  EXPECT(free_bytes() == all_bytes());
+  CHECK(cudaDeviceSynchronize());
+  step("returned");
 }
 
 void borrow(line other) {
@@ -108,6 +150,19 @@ void borrow(line other) {
   CHECK(cudaMemset(large, 8, bytes)); // nobody else has it any more
   other.meet();
   CHECK(cudaIpcCloseMemHandle(large));
+  CHECK(cudaDeviceSynchronize());
+  other.meet();
+
+  auto file = other.receive_file();
+  CUmemGenericAllocationHandle memory;
+  CHECK(cuMemImportFromShareableHandle(
+      &memory, reinterpret_cast<void*>(static_cast<intptr_t>(file)),
+      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  EXPECT(::close(file) == 0);
+  other.meet();
+  other.meet();
+  EXPECT(free_bytes() == all_bytes());
+  CHECK(cuMemRelease(memory));
   CHECK(cudaDeviceSynchronize());
   other.meet();
 }

@@ -200,7 +200,8 @@ BOOST_AUTO_TEST_CASE(another_processs_memory) {
   REQUIRE_OK(cuMemMap(at, bytes, 0, x, 0));
   REQUIRE_OK(cuMemMap(at + bytes, bytes, 0, x, 0));
   REQUIRE_OK(cuMemSetAccess(at, 2 * bytes, &both_ways, 1));
-  REQUIRE_OK(cuMemsetD8(at, 1, 2 * bytes));
+  REQUIRE_OK(cuMemsetD8(at, 1, bytes));
+  REQUIRE_OK(cuMemsetD8(at + bytes, 1, bytes));
   // It goes on by the descriptor that it came by.
   auto onward = give(x);
   BOOST_TEST((said::by(onward.get()).at == said::by(theirs.file.get()).at));
@@ -227,8 +228,8 @@ BOOST_AUTO_TEST_CASE(what_is_no_descriptor_of_memory_stays_in_the_program) {
   BOOST_TEST_REQUIRE(::pipe(ends) == 0);
   unique_fd in{ends[0]}, out{ends[1]};
   unique_fd number{::eventfd(1, 0)}, empty{::memfd_create("empty", 0)};
-  for (auto fd : {-1, 0x7fff'ffff, in.get(), out.get(), number.get(),
-                  empty.get()})
+  for (auto fd :
+       {-1, 0x7fff'ffff, in.get(), out.get(), number.get(), empty.get()})
     refused(fd);
   auto good = said::by(file.get()).foreign();
   auto as_bytes = std::as_bytes(std::span{good.at});
@@ -239,9 +240,9 @@ BOOST_AUTO_TEST_CASE(what_is_no_descriptor_of_memory_stays_in_the_program) {
   refused(forged{longer}.file.get());
   longer.resize(73);
   refused(forged{longer, SOCK_DGRAM}.file.get());
-  CHECK_CODE(cuMemImportFromShareableHandle(nullptr, number_of(file.get()),
-                                            as_file),
-             CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(
+      cuMemImportFromShareableHandle(nullptr, number_of(file.get()), as_file),
+      CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST(count(placed_import_number) == before);
 }
 
@@ -288,8 +289,8 @@ BOOST_AUTO_TEST_CASE(a_pool_and_what_is_in_it) {
   unique_fd pool_file{out};
   CUmemGenericAllocationHandle x = 0;
   CHECK_CODE(take(x, pool_file.get()), CUDA_ERROR_INVALID_VALUE);
-  CHECK_CODE(cuMemPoolImportFromShareableHandle(
-                 &theirs, number_of(file.get()), as_file, 0),
+  CHECK_CODE(cuMemPoolImportFromShareableHandle(&theirs, number_of(file.get()),
+                                                as_file, 0),
              CUDA_ERROR_INVALID_VALUE);
   REQUIRE_OK(cuMemPoolImportFromShareableHandle(
       &theirs, number_of(pool_file.get()), as_file, 0));
