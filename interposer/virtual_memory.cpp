@@ -245,7 +245,7 @@ CUresult virtual_memory::take(int file, CUmemGenericAllocationHandle& out) {
   }();
   if (auto code = sharing().borrow(*says, memory_id{id}, device);
       code != CUDA_SUCCESS)
-    return code;
+    return code == CUDA_ERROR_MAP_FAILED ? CUDA_ERROR_NOT_SUPPORTED : code;
   std::unique_lock guard{mutex_};
   memories_.emplace(id, std::move(made));
   out = id;

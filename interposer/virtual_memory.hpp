@@ -55,7 +55,7 @@ public:
   /// CUDA_ERROR_INVALID_VALUE.
   CUresult give(CUmemGenericAllocationHandle handle, int& file);
   /// A handle of the memory that the descriptor stands for; it may be this
-  /// process's own. Codes as shared_things::borrow().
+  /// process's own. CUDA_ERROR_NOT_SUPPORTED where that is on another host.
   CUresult take(int file, CUmemGenericAllocationHandle& out);
   /// Lets go what only descriptors held that are closed by now. Nobody tells
   /// when that happens: called where memory is short, or asked for.
