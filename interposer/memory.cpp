@@ -57,8 +57,9 @@ void release_device(const allocation& what, std::uint8_t device) {
   auto was_lent = sharing().forget(what.address);
   auto call = s.send(call::mem_free{what.address, what.bytes}, device);
   s.space(device).retire(what, call.value);
-  // Another process must not open it any more when this returns.
-  if (was_lent) [[unlikely]]
+  // Another process must not open it any more when this returns; of what is
+  // freed in a stream's order it must have known before.
+  if (was_lent && what.kind != memory_kind::pooled) [[unlikely]]
     (void)s.synchronise(device);
 }
 

@@ -62,7 +62,7 @@ std::optional<share_descriptor> read_descriptor(int file, std::uint64_t kind) {
   constexpr auto whole = static_cast<ssize_t>(sizeof(out));
   if (::recv(file, &out, sizeof(out), MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC) !=
           whole ||
-      out.kind != kind || out.check != digest_of(out) ||
+      out.kind != kind || out.check != digest_of(out) || out.what.serial == 0 ||
       (kind == share_descriptor::of_memory && !lies_alone(out.layout)))
     return std::nullopt;
   return out;

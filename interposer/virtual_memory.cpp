@@ -127,12 +127,20 @@ CUresult virtual_memory::create(std::uint64_t bytes,
   return CUDA_SUCCESS;
 }
 
+virtual_memory::memory*
+virtual_memory::named(CUmemGenericAllocationHandle handle) {
+  auto known = memories_.find(handle);
+  return known == memories_.end() || known->second.handles == 0
+             ? nullptr
+             : &known->second;
+}
+
 CUresult virtual_memory::release(CUmemGenericAllocationHandle handle) {
   std::unique_lock guard{mutex_};
-  auto known = memories_.find(handle);
-  if (known == memories_.end() || known->second.handles == 0)
+  auto* x = named(handle);
+  if (x == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  --known->second.handles;
+  --x->handles;
   forget_unused(handle);
   return CUDA_SUCCESS;
 }
@@ -171,27 +179,28 @@ CUresult virtual_memory::give_again(const memory& x, int& file) const {
   return file < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
 
+const share_descriptor& virtual_memory::named_for_others(memory& x) {
+  if (x.says.what.serial == 0)
+    x.says = {.kind = share_descriptor::of_memory,
+              .what = {.serial = random_serial()},
+              .device = here().devices()[x.device].uuid};
+  return x.says;
+}
+
 CUresult virtual_memory::give(CUmemGenericAllocationHandle handle, int& file) {
   share_descriptor says;
   std::uint8_t device = 0;
   {
     std::unique_lock guard{mutex_};
-    auto known = memories_.find(handle);
-    if (known == memories_.end() || known->second.handles == 0)
+    auto* x = named(handle);
+    if (x == nullptr || (x->what.requestedHandleTypes &
+                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0)
       return CUDA_ERROR_INVALID_VALUE;
-    auto& x = known->second;
-    if ((x.what.requestedHandleTypes &
-         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (x.foreign)
-      return give_again(x, file);
-    if (x.says.what.serial == 0)
-      x.says = {.kind = share_descriptor::of_memory,
-                .what = {.serial = random_serial()},
-                .device = here().devices()[x.device].uuid};
-    says = x.says;
-    device = x.device;
-    ++x.handles; // while the worker is asked, which may have to wait
+    if (x->foreign)
+      return give_again(*x, file);
+    says = named_for_others(*x);
+    device = x->device;
+    ++x->handles; // while the worker is asked, which may have to wait
   }
   auto code = sharing().lend(memory_id{handle}, device, says.what, says.layout);
   auto made = code == CUDA_SUCCESS ? make_descriptor(says)
@@ -289,10 +298,10 @@ CUresult virtual_memory::map(CUdeviceptr at, std::uint64_t bytes,
                              std::uint64_t offset,
                              CUmemGenericAllocationHandle handle) {
   std::unique_lock guard{mutex_};
-  auto known = memories_.find(handle);
-  if (known == memories_.end() || known->second.handles == 0)
+  auto* known = named(handle);
+  if (known == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  auto& x = known->second;
+  auto& x = *known;
   if (bytes == 0 || !is_whole(bytes) || !is_whole(at))
     return CUDA_ERROR_INVALID_VALUE;
   // As the driver: whole memory or none (seen with driver 580).

@@ -113,6 +113,8 @@ private:
   std::pair<mapping_map::iterator, mapping_map::iterator>
   whole_mappings(device_address at, std::uint64_t bytes);
   void forget_unused(CUmemGenericAllocationHandle handle);
+  memory* named(CUmemGenericAllocationHandle handle);
+  static const share_descriptor& named_for_others(memory& x);
   CUresult give_again(const memory& x, int& file) const;
   CUresult take_own(const share_name& what, CUmemGenericAllocationHandle& out);
 

@@ -270,6 +270,11 @@ BOOST_AUTO_TEST_CASE(a_damaged_one_stays_in_the_program) {
   refused(own.with(3, own.at[3] + 1));
   refused(own.with(4, own.at[4] + 1));
   refused(own.with(4, 0));
+  auto never_given = create(bytes, as_file);
+  auto as_if = own.with(3, never_given);
+  refused(as_if);
+  refused(as_if.with(4, 0));
+  REQUIRE_OK(cuMemRelease(never_given));
 }
 
 BOOST_AUTO_TEST_CASE(a_pool_and_what_is_in_it) {
