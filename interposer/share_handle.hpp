@@ -72,7 +72,7 @@ static_assert(std::has_unique_object_representations_v<share_descriptor>);
 /// A socket in which one message lies that nobody takes out, and its other end,
 /// which tells whether any process still has the first.
 struct descriptor_pair {
-  unique_fd given; // the program's; closed at exec, as a driver's
+  unique_fd given; // the program's; closed at exec
   unique_fd kept;
 };
 

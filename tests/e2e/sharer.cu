@@ -36,6 +36,25 @@ size_t all_bytes() {
   return all;
 }
 
+int exported(CUmemGenericAllocationHandle what) {
+  int out = -1;
+  CHECK(cuMemExportToShareableHandle(
+      &out, what, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  return out;
+}
+
+CUresult import_from(int file, CUmemGenericAllocationHandle& out) {
+  return cuMemImportFromShareableHandle(
+      &out, reinterpret_cast<void*>(static_cast<intptr_t>(file)),
+      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+}
+
+CUmemGenericAllocationHandle imported(int file) {
+  CUmemGenericAllocationHandle out;
+  CHECK(import_from(file, out));
+  return out;
+}
+
 /// Of memory that this process has no more.
 int descriptor() {
   CUmemAllocationProp what = {};
@@ -44,9 +63,7 @@ int descriptor() {
   what.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   CUmemGenericAllocationHandle memory;
   CHECK(cuMemCreate(&memory, bytes, &what, 0));
-  int out = -1;
-  CHECK(cuMemExportToShareableHandle(
-      &out, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  auto out = exported(memory);
   CHECK(cuMemRelease(memory));
   return out;
 }
@@ -154,10 +171,12 @@ void borrow(line other) {
   other.meet();
 
   auto file = other.receive_file();
-  CUmemGenericAllocationHandle memory;
-  CHECK(cuMemImportFromShareableHandle(
-      &memory, reinterpret_cast<void*>(static_cast<intptr_t>(file)),
-      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  auto memory = imported(file);
+  EXPECT(::close(file) == 0);
+  // What is imported can be handed on.
+  file = exported(memory);
+  CHECK(cuMemRelease(memory));
+  memory = imported(file);
   EXPECT(::close(file) == 0);
   other.meet();
   other.meet();
@@ -180,6 +199,7 @@ bool share_from_to(const char* here, const char* there) {
         cudaIpcEventHandle_t name;
         CHECK(cudaIpcGetEventHandle(&name, event));
         other.send(name);
+        other.send_file(descriptor());
         other.meet();
       },
       [there](line other) {
@@ -191,6 +211,9 @@ bool share_from_to(const char* here, const char* there) {
         std::printf("event %s\n",
                     cudaGetErrorName(cudaIpcOpenEventHandle(&event, name)));
         (void)cudaGetLastError();
+        CUmemGenericAllocationHandle placed;
+        std::printf("descriptor %s\n",
+                    error_name(import_from(other.receive_file(), placed)));
         other.meet();
       });
 }
