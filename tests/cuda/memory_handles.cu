@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 constexpr auto as_file = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-constexpr CUmemLocation on_device = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+CUmemLocation on_device = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
 size_t granule = 0;
 
 __global__ void fill(unsigned* x, size_t n, unsigned factor) {
@@ -36,8 +36,12 @@ static unsigned* numbers(CUdeviceptr at) {
   return reinterpret_cast<unsigned*>(at);
 }
 
+/// The last device, so that it is to be told from the first.
 static void start() {
-  CHECK(cudaSetDevice(0));
+  int count = 0;
+  CHECK(cudaGetDeviceCount(&count));
+  on_device.id = count - 1;
+  CHECK(cudaSetDevice(on_device.id));
   CUmemAllocationProp what = {};
   what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   what.location = on_device;
@@ -131,11 +135,15 @@ static void borrow(line other) {
   auto bytes = other.receive<size_t>();
   auto n = bytes / sizeof(unsigned);
   auto file = other.receive_file();
+  // Where it lies does not depend on what is current.
+  CHECK(cudaSetDevice(0));
   auto memory = memory_of(file);
+  CHECK(cudaSetDevice(on_device.id));
   CUmemAllocationProp what = {};
   CHECK(cuMemGetAllocationPropertiesFromHandle(&what, memory));
   EXPECT(what.type == CU_MEM_ALLOCATION_TYPE_PINNED &&
-         what.location.type == on_device.type && what.location.id == 0);
+         what.location.type == on_device.type &&
+         what.location.id == on_device.id);
   auto at = show(memory, bytes);
   auto second = memory_of(file);
   auto beside = show(second, bytes);
@@ -155,9 +163,63 @@ static void borrow(line other) {
   other.meet();
 }
 
+// -- who ends first
+
+static void hand_out(line other) {
+  start();
+  auto bytes = 16 * granule;
+  auto before = free_bytes();
+  auto memory = create(bytes, as_file);
+  auto file = file_of(memory);
+  other.send_file(file);
+  close(file);
+  CHECK(cuMemRelease(memory));
+  other.meet(); // it is imported
+  EXPECT(free_bytes() + bytes <= before);
+  other.meet();
+  // The other one's end lets it go; in which order it closes, nobody says.
+  other.wait_for_end();
+  while (free_bytes() != before)
+    usleep(1000);
+}
+
+static void leave_with_it(line other) {
+  start();
+  auto memory = memory_of(other.receive_file());
+  show(memory, 16 * granule);
+  other.meet();
+  other.meet();
+  _exit(0);
+}
+
+static void outlive(line other) {
+  start();
+  auto file = other.receive_file();
+  auto memory = memory_of(file);
+  auto at = show(memory, granule);
+  other.meet();
+  other.wait_for_end();
+  auto n = granule / sizeof(unsigned);
+  add<<<64, 128>>>(numbers(at), n, 1);
+  expect(at, n, 3, 1);
+  hide(at, granule);
+  CHECK(cuMemRelease(memory));
+}
+
+static void lend_and_leave(line other) {
+  start();
+  auto memory = create(granule, as_file);
+  fill<<<64, 128>>>(numbers(show(memory, granule)), granule / sizeof(unsigned),
+                    3);
+  CHECK(cudaDeviceSynchronize());
+  other.send_file(file_of(memory));
+  other.meet();
+  _exit(0);
+}
+
 // -- what counts for how long, and what is refused
 
-static void alone() {
+static bool alone() {
   start();
   auto bytes = 16 * granule;
   auto before = free_bytes();
@@ -181,6 +243,7 @@ static void alone() {
          CUDA_SUCCESS);
   CHECK(cuMemRelease(memory));
   CHECK(cuMemRelease(own));
+  return true;
 }
 
 // -- pools
@@ -246,7 +309,7 @@ static void borrow_pool(line other) {
   auto large_name = other.receive<CUmemPoolPtrExportData>();
   CUdeviceptr small = 0, large = 0, none = 0;
   EXPECT(cuMemAllocFromPoolAsync(&none, 64, pool, nullptr) != CUDA_SUCCESS);
-  EXPECT(cuDeviceSetMemPool(0, pool) != CUDA_SUCCESS);
+  EXPECT(cuDeviceSetMemPool(on_device.id, pool) != CUDA_SUCCESS);
   auto garbage = small_name;
   std::memset(&garbage, 0x5a, sizeof(garbage));
   EXPECT(cuMemPoolImportPointer(&none, pool, &garbage) != CUDA_SUCCESS);
@@ -280,10 +343,9 @@ static bool in_child(const Run& run) {
 
 int main() {
   // Not in this process, which forks several times.
-  if (!in_child([] { return run_two(lend, borrow); }) || !in_child([] {
-        alone();
-        return true;
-      }) ||
+  if (!in_child([] { return run_two(lend, borrow); }) || !in_child(alone) ||
+      !in_child([] { return run_two(hand_out, leave_with_it); }) ||
+      !in_child([] { return run_two(outlive, lend_and_leave); }) ||
       !in_child([] { return run_two(lend_pool, borrow_pool); }))
     return 1;
   std::printf("ok\n");
