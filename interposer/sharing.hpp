@@ -6,6 +6,7 @@
 #include "interposer/context.hpp"
 #include "interposer/share_handle.hpp"
 #include "interposer/stream_event.hpp"
+#include "schema/memory.hpp"
 #include "schema/sharing.hpp"
 
 #include <cuda.h>
