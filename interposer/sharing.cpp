@@ -156,7 +156,7 @@ CUresult shared_things::open(const share_handle& read, std::uint8_t device,
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard guard{mutex_};
   if (read.what.session == secret_)
-    return CUDA_ERROR_INVALID_CONTEXT;
+    return pool == 0 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
   if (auto known = find(read.what, device); known != opened_.end()) {
     ++known->second.times;
     out = known->first;

@@ -44,8 +44,8 @@ public:
 
   /// Of what was allocated from a pool that can be shared.
   CUresult handle_of(device_address at, CUmemPoolPtrExportData& out);
-  /// As of a CUipcMemHandle, on the pool's device; data of another pool's is
-  /// CUDA_ERROR_INVALID_VALUE.
+  /// As of a CUipcMemHandle, on the pool's device; data of another pool's, or
+  /// of this process's, is CUDA_ERROR_INVALID_VALUE.
   CUresult open(const pool& from, std::uint64_t context,
                 const CUmemPoolPtrExportData& data, CUdeviceptr& out);
 

@@ -315,6 +315,9 @@ BOOST_AUTO_TEST_CASE(a_pool_and_what_is_in_it) {
       &types_of_it, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, at));
   BOOST_TEST(types_of_it == std::uint64_t{as_file});
 
+  CHECK_CODE(cuMemPoolImportPointer(&again, theirs, &data),
+             CUDA_ERROR_INVALID_VALUE); // it is this process's own
+
   // As another process's: the same pool, another secret.
   auto key = said::by(pool_file.get()).at[4];
   std::array<std::uint64_t, 8> words;
