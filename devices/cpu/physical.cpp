@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include <sys/mman.h>
 
@@ -72,26 +73,35 @@ status physical_store::import(memory_id id, std::uint64_t bytes,
   return add(id, std::move(made));
 }
 
-/// The file has the contents before anything is mapped anew: what fails
-/// half-way leaves two copies of them, so that nobody gets the file.
+status physical_store::show_all(const pages& of, void* from) {
+  for (auto& [address, each] : mapped_) {
+    if (each.of.get() != &of)
+      continue;
+    if (auto ok = into_.show(address, of.bytes, from); !ok)
+      return ok;
+    if (auto ok = into_.open(address, of.bytes, each.usable); !ok)
+      return ok;
+  }
+  return {};
+}
+
+/// Nobody writes meanwhile: what fails half-way is shown as it was.
 status physical_store::move_to_file(pages& x) {
   auto file = to_file(x.at, x.bytes);
   if (!file)
     return file.why();
-  if (mmap(x.at, x.bytes, PROT_READ | PROT_WRITE,
-           MAP_SHARED | MAP_NORESERVE | MAP_FIXED, (*file)->get(),
-           0) == MAP_FAILED)
+  auto* at = mmap(nullptr, x.bytes, PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_NORESERVE, (*file)->get(), 0);
+  if (at == MAP_FAILED)
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
                  std::string{"shared memory: the host maps none: "} +
                      std::strerror(errno)};
-  for (auto& [address, each] : mapped_) {
-    if (each.of.get() != &x)
-      continue;
-    if (auto ok = into_.replace(address, x.bytes, (*file)->get()); !ok)
-      return ok;
-    if (auto ok = into_.open(address, x.bytes, each.usable); !ok)
-      return ok;
+  if (auto ok = show_all(x, at); !ok) {
+    (void)show_all(x, x.at);
+    munmap(at, x.bytes);
+    return ok;
   }
+  munmap(std::exchange(x.at, at), x.bytes);
   x.file = std::move(*file);
   return {};
 }

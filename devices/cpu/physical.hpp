@@ -46,6 +46,8 @@ private:
 
   result<mapped*> find(device_address address, std::uint64_t bytes);
   status add(memory_id id, std::shared_ptr<pages> made);
+  /// At all places where they are mapped, with the access that each has.
+  status show_all(const pages& of, void* from);
   status move_to_file(pages& x);
   static std::uint64_t let_go(std::shared_ptr<pages> x);
 
