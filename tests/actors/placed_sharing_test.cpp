@@ -103,6 +103,16 @@ BOOST_AUTO_TEST_CASE(it_is_one_memory) {
   call_it(call::memory_destroy{{borrowed}});
 }
 
+BOOST_AUTO_TEST_CASE(who_lends_is_not_moved) {
+  BOOST_TEST(exec->describable().code() == CUDA_ERROR_NOT_SUPPORTED);
+  // Who was refused shares nothing.
+  exec.reset();
+  exec = fresh();
+  exec->serve(answers);
+  BOOST_TEST(import(good()) == CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(exec->describable().ok());
+}
+
 BOOST_AUTO_TEST_CASE(a_name_that_is_none) {
   auto refused = [&](auto change) {
     auto bad = good();
