@@ -159,8 +159,17 @@ struct call_dispatch {
   status lend(const share_secret& secret, const share_key& key,
               std::uint64_t serial, device::shared_object object);
   bool at_rest() const;
+  /// Lends what `make(sharing_unit&)` makes shareable, and answers its layout.
+  template <class Make>
+  status share(const share_secret& secret, const share_key& key,
+               std::uint64_t serial, const Make& make);
   status operator()(const call::memory_share& x);
+  status operator()(const call::placed_share& x);
+  /// What another session lends becomes memory of that name.
+  status import_memory(share_kind kind, const share_name& name,
+                       std::uint32_t host, memory_id as, std::uint64_t bytes);
   status operator()(const call::memory_import& x);
+  status operator()(const call::placed_import& x);
   /// Maps memory where the program may read and write it.
   status show(memory_id memory, device_address address, std::uint64_t bytes);
   status operator()(const call::event_share& x);

@@ -21,6 +21,8 @@ status call_dispatch::operator()(const call::memory_create& x) {
 }
 
 status call_dispatch::operator()(const call::memory_destroy& x) {
+  if (self.broker_) [[unlikely]]
+    self.broker_->withdraw({share_kind::placed, x.memory.id.value});
   if (auto ok = memories()->destroy_memory(x.memory.id); !ok)
     return ok;
   self.used_ -= state().release(x.memory.id);

@@ -76,9 +76,9 @@ bool call_dispatch::at_rest() const {
       });
 }
 
-status call_dispatch::operator()(const call::memory_share& x) {
-  if (auto ok = state().audit_free(x.address, x.bytes); !ok)
-    return ok;
+template <class Make>
+status call_dispatch::share(const share_secret& secret, const share_key& key,
+                            std::uint64_t serial, const Make& make) {
   auto unit = sharing();
   if (!unit)
     return unit.why();
@@ -86,34 +86,63 @@ status call_dispatch::operator()(const call::memory_share& x) {
     self.sink_->answer(who(), CUDA_ERROR_NOT_READY, 0);
     return {};
   }
-  auto made = told((*unit)->share_memory(x.address, x.bytes));
+  auto made = told(make(**unit));
   if (!made)
     return made.why();
   share_layout layout{made->lead / granule_bytes, made->bytes / granule_bytes,
                       host_digest()};
-  if (auto ok = lend(x.session, {share_kind::memory, x.address}, x.serial,
-                     std::move(made->what));
-      !ok)
+  if (auto ok = lend(secret, key, serial, std::move(made->what)); !ok)
     return ok;
   self.sink_->answer(who(), CUDA_SUCCESS, layout.pack());
   return {};
 }
 
-/// All or nothing: what fails half-way leaves nothing mapped.
-status call_dispatch::operator()(const call::memory_import& x) {
+status call_dispatch::operator()(const call::memory_share& x) {
+  if (auto ok = state().audit_free(x.address, x.bytes); !ok)
+    return ok;
+  return share(
+      x.session, {share_kind::memory, x.address}, x.serial,
+      [&](auto& unit) { return unit.share_memory(x.address, x.bytes); });
+}
+
+status call_dispatch::operator()(const call::placed_share& x) {
+  return share(x.session, {share_kind::placed, x.memory.id.value}, x.serial,
+               [&](auto& unit) { return unit.share_memory(x.memory.id); });
+}
+
+status call_dispatch::import_memory(share_kind kind, const share_name& name,
+                                    std::uint32_t host, memory_id as,
+                                    std::uint64_t bytes) {
   auto unit = sharing();
   if (!unit)
     return unit.why();
   if (memories() == nullptr)
     return no_memories();
-  if (auto ok = vgpu_state::audit_foreign(x.bytes); !ok)
+  if (auto ok = vgpu_state::audit_foreign(bytes); !ok)
     return ok;
-  auto got = told(borrow_here(share_kind::memory, x.what, x.host));
+  auto got = told(borrow_here(kind, name, host));
   if (!got)
     return got.why();
-  if (auto ok = told((*unit)->import_memory(x.memory.id, x.bytes, *got)); !ok)
+  if (auto ok = told((*unit)->import_memory(as, bytes, *got)); !ok)
     return ok;
-  state().add_foreign(x.memory.id, x.bytes);
+  state().add_foreign(as, bytes);
+  return {};
+}
+
+status call_dispatch::operator()(const call::placed_import& x) {
+  auto ok =
+      import_memory(share_kind::placed, x.what, x.host, x.memory.id, x.bytes);
+  if (ok)
+    self.sink_->answer(who(), CUDA_SUCCESS, 0);
+  return ok;
+}
+
+/// All or nothing: what fails half-way leaves nothing mapped.
+status call_dispatch::operator()(const call::memory_import& x) {
+  if (auto ok = import_memory(share_kind::memory, x.what, x.host, x.memory.id,
+                              x.bytes);
+      !ok)
+    return ok;
   auto ok = show(x.memory.id, x.address, x.bytes);
   if (!ok) {
     (void)memories()->destroy_memory(x.memory.id);

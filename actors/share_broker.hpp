@@ -29,7 +29,11 @@
 
 namespace vgpu {
 
-enum class share_kind : std::uint64_t { memory = 1, event = 2 };
+enum class share_kind : std::uint64_t {
+  memory = 1, // an allocation, by its address
+  event = 2,
+  placed = 3, // memory that the program places by itself, by its id
+};
 
 /// A thing that is lent, in its session.
 struct share_key {

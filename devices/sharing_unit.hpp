@@ -57,6 +57,10 @@ public:
   /// hardware cannot.
   virtual result<shared_granules> share_memory(device_address address,
                                                std::uint64_t bytes) = 0;
+  /// Likewise of what create_memory() made, wherever it is mapped: nothing
+  /// else lies in its granules. CUDA_ERROR_INVALID_VALUE for memory that was
+  /// imported.
+  virtual result<shared_granules> share_memory(memory_id id) = 0;
   /// Memory without an address, as if create_memory() had made it, but its
   /// pages are another process's: what memory_unit does with memory, it does
   /// with this. It uses no quota. CUDA_ERROR_INVALID_VALUE where the parts do

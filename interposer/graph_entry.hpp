@@ -142,7 +142,8 @@ CUresult describe_conditional(graph& into, CUDA_CONDITIONAL_NODE_PARAMS& from,
 CUresult describe_allocation(graph& into, CUDA_MEM_ALLOC_NODE_PARAMS& from,
                              allocation_work& out);
 
-/// cuGraphInstantiateWithFlags.
+/// cuGraphInstantiateWithFlags, which has no stream to upload in: that flag is
+/// CUDA_ERROR_INVALID_VALUE.
 CUresult instantiate(CUgraphExec* out, CUgraph handle, std::uint64_t flags);
 
 } // namespace vgpu::interposer

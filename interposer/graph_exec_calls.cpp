@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::uint64_t known_flags =
     CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
-    CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
     CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
 
 template <class Work, class Params>

@@ -41,7 +41,9 @@ CUresult ipc_open_mem_handle_v1(CUdeviceptr* pdptr, CUipcMemHandle handle,
 }
 
 CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr dptr) {
-  return in_waiting_context([&](context&) { return sharing().close(dptr); });
+  return in_waiting_context([&](context&) {
+    return sharing().close(dptr, shared_things::by::handle);
+  });
 }
 
 CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle* pHandle, CUevent event) {

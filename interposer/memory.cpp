@@ -22,6 +22,10 @@ namespace {
 /// Tries again after what was freed is settled.
 CUresult allocate_in(address_space& space, context& in, allocation& what) {
   auto refusal = space.allocate(what);
+  if (refusal == address_space::refusal::quota) [[unlikely]] {
+    virtual_memories().collect();
+    refusal = space.allocate(what);
+  }
   if (refusal == address_space::refusal::addresses) {
     auto& s = here();
     auto position = s.tail();
@@ -53,8 +57,9 @@ void release_device(const allocation& what, std::uint8_t device) {
   auto was_lent = sharing().forget(what.address);
   auto call = s.send(call::mem_free{what.address, what.bytes}, device);
   s.space(device).retire(what, call.value);
-  // Another process must not open it any more when this returns.
-  if (was_lent) [[unlikely]]
+  // Another process must not open it any more when this returns; of what is
+  // freed in a stream's order it must have known before.
+  if (was_lent && what.kind != memory_kind::pooled) [[unlikely]]
     (void)s.synchronise(device);
 }
 
@@ -146,8 +151,10 @@ CUresult free_device(device_address at) {
   auto& space = s.space(*device);
   auto known = space.find(at);
   if (!known || known->address != at || known->kind == memory_kind::global ||
-      known->kind == memory_kind::array || known->kind == memory_kind::imported)
+      known->kind == memory_kind::array)
     return CUDA_ERROR_INVALID_VALUE;
+  if (known->kind == memory_kind::imported)
+    return sharing().close(at, shared_things::by::pool);
   if (known->kind == memory_kind::graph)
     return free_graph_memory(at);
   auto what = space.take(at);

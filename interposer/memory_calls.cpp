@@ -5,6 +5,7 @@
 #include "interposer/memory.hpp"
 #include "interposer/registered_memory.hpp"
 #include "interposer/session.hpp"
+#include "interposer/virtual_memory.hpp"
 
 #include <algorithm>
 
@@ -46,6 +47,7 @@ CUresult register_host(void* at, std::size_t bytes, unsigned flags) noexcept {
 CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
   return in_context([&](context& x) {
     auto& space = process::the_session().space(x.device_index());
+    virtual_memories().collect();
     if (free != nullptr)
       // It may have been lowered below what is allocated.
       *free = space.quota() - std::min(space.quota(), space.used());

@@ -2,8 +2,10 @@
 #include "interposer/entry.hpp"
 
 #include "interposer/memory.hpp"
+#include "interposer/pool.hpp"
 #include "interposer/registered_memory.hpp"
 #include "interposer/session.hpp"
+#include "interposer/virtual_memory.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -22,6 +24,16 @@ CUresult give(void* data, T value) {
 /// it was allocated".
 CUcontext context_of(const located& x) {
   return contexts().primary(x.where == place::device ? x.device : 0).handle;
+}
+
+/// How the memory may be handed to other processes.
+unsigned handle_types(const allocation& x) {
+  if (x.kind == memory_kind::mapped)
+    return virtual_memories().handle_types(x.address);
+  auto* from = pools().find(x.pool);
+  return from != nullptr && from->key != 0
+             ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+             : CU_MEM_HANDLE_TYPE_NONE;
 }
 
 CUresult allocated(CUpointer_attribute which, const located& x, CUdeviceptr ptr,
@@ -57,7 +69,7 @@ CUresult allocated(CUpointer_attribute which, const located& x, CUdeviceptr ptr,
   case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
     return give(data, 0U);
   case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-    return give(data, std::uint64_t{0});
+    return give(data, std::uint64_t{handle_types(*x.in)});
   case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
     return give(data,
                 static_cast<int>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));

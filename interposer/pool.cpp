@@ -1,6 +1,9 @@
 #include "interposer/pool.hpp"
 
 #include "interposer/memory.hpp"
+#include "interposer/process.hpp"
+#include "interposer/session.hpp"
+#include "interposer/sharing.hpp"
 
 #include <array>
 #include <memory>
@@ -54,6 +57,33 @@ CUresult allocate_from(context& in, pool& from, std::size_t bytes,
   for (auto high = from.used_high.load(); high < now;)
     if (from.used_high.compare_exchange_weak(high, now))
       break;
+  return CUDA_SUCCESS;
+}
+
+/// The end that is kept has nothing to tell: a pool costs nothing.
+CUresult export_pool(const pool& what, int& file) {
+  if (what.key == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto made = make_descriptor(
+      {.kind = share_descriptor::of_pool,
+       .what = {sharing().own(), what.handle, what.key},
+       .device = here().devices()[static_cast<std::size_t>(what.device)].uuid});
+  if (!made)
+    return made.why().code;
+  file = made->given.release();
+  return CUDA_SUCCESS;
+}
+
+CUresult import_pool(int file, CUmemoryPool& out) {
+  auto says = read_descriptor(file, share_descriptor::of_pool);
+  if (!says)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto made = std::make_unique<pool>(device_named(says->device));
+  auto& x = *made;
+  x.key = says->what.serial;
+  x.imported = true;
+  x.handle = pools().add(std::move(made));
+  out = to_handle<CUmemoryPool>(x.handle);
   return CUDA_SUCCESS;
 }
 

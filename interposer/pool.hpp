@@ -19,6 +19,11 @@ struct pool {
   const int device;
   std::uint64_t handle = 0;
   bool is_default = false;
+  /// By which other processes know it, and handles of what is allocated in it
+  /// are theirs; 0 for one that cannot be shared.
+  std::uint64_t key = 0;
+  /// Another process's: nothing is allocated from it here.
+  bool imported = false;
   std::atomic<std::uint64_t> release_threshold{0};
   std::atomic<int> reuse_follow_events{1};
   std::atomic<int> reuse_opportunistic{1};
@@ -38,6 +43,11 @@ void set_current_pool(int device, pool& to);
 /// Allocates from the pool.
 CUresult allocate_from(context& in, pool& from, std::size_t bytes,
                        CUdeviceptr& out);
+/// A descriptor of the pool, by which another process may have it too.
+CUresult export_pool(const pool& what, int& file);
+/// CUDA_ERROR_INVALID_VALUE for what is no pool's descriptor.
+CUresult import_pool(int file, CUmemoryPool& out);
+
 /// What was allocated from a pool is freed, in whichever way.
 void left_pool(const allocation& what);
 

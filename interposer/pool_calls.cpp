@@ -1,8 +1,9 @@
 // Entry points for memory pools that take no stream.
-#include "interposer/entry.hpp"
+#include "interposer/waiting.hpp"
 
 #include "interposer/pool.hpp"
 #include "interposer/session.hpp"
+#include "interposer/sharing.hpp"
 
 using namespace vgpu::interposer;
 
@@ -40,6 +41,15 @@ CUresult device_at(const CUmemLocation* where, CUmemAllocationType type,
   return is_device(out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
+/// Asked for by who wants to hand it to other processes.
+bool may_be_exported(int device, CUmemAllocationHandleType as) {
+  auto types =
+      process::the_session()
+          .devices()[static_cast<std::size_t>(device)]
+          .value_of(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES);
+  return as == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && (types & as) != 0;
+}
+
 CUmemoryPool handle_of(const pool& x) {
   return to_handle<CUmemoryPool>(x.handle);
 }
@@ -68,7 +78,7 @@ CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool* pool_out, CUdevice dev) {
 CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle) {
   return with_device_pool(dev, [&] {
     auto* x = pools().find(handle);
-    if (x == nullptr || x->device != dev)
+    if (x == nullptr || x->device != dev || x->imported)
       return CUDA_ERROR_INVALID_VALUE;
     set_current_pool(dev, *x);
     return CUDA_SUCCESS;
@@ -117,10 +127,13 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool_out,
     if (auto code = device_at(&poolProps->location, poolProps->allocType, dev);
         code != CUDA_SUCCESS)
       return code;
-    if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+    auto shared = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
+    if (shared && !may_be_exported(dev, poolProps->handleTypes))
       return CUDA_ERROR_NOT_SUPPORTED;
     auto made = std::make_unique<pool>(dev);
     auto* x = made.get();
+    if (shared)
+      x->key = random_serial();
     x->handle = pools().add(std::move(made));
     *pool_out = handle_of(*x);
     return CUDA_SUCCESS;
@@ -233,5 +246,50 @@ CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags* flags,
     *flags = own ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                  : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return CUDA_SUCCESS;
+  });
+}
+
+// -- of several processes
+// ---------------------------------------------------------
+
+CUresult CUDAAPI cuMemPoolExportToShareableHandle(
+    void* handle_out, CUmemoryPool handle, CUmemAllocationHandleType handleType,
+    unsigned long long flags) {
+  return with_pool(handle, [&](pool& x) {
+    if (handle_out == nullptr || flags != 0 ||
+        handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+      return CUDA_ERROR_INVALID_VALUE;
+    return export_pool(x, *static_cast<int*>(handle_out));
+  });
+}
+
+CUresult CUDAAPI cuMemPoolImportFromShareableHandle(
+    CUmemoryPool* pool_out, void* handle, CUmemAllocationHandleType handleType,
+    unsigned long long flags) {
+  return by_handle([&] {
+    if (pool_out == nullptr || flags != 0 ||
+        handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+      return CUDA_ERROR_INVALID_VALUE;
+    return import_pool(descriptor_of(handle), *pool_out);
+  });
+}
+
+CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData* shareData_out,
+                                        CUdeviceptr ptr) {
+  return waiting_by_handle([&] {
+    return shareData_out == nullptr ? CUDA_ERROR_INVALID_VALUE
+                                    : sharing().handle_of(ptr, *shareData_out);
+  });
+}
+
+CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr* ptr_out,
+                                        CUmemoryPool handle,
+                                        CUmemPoolPtrExportData* shareData) {
+  return in_waiting_context([&](context& in) {
+    auto* by = pools().find(handle);
+    if (ptr_out == nullptr || shareData == nullptr || by == nullptr ||
+        !by->imported)
+      return CUDA_ERROR_INVALID_VALUE;
+    return sharing().open(*by, in.id.load(), *shareData, *ptr_out);
   });
 }

@@ -1,13 +1,11 @@
 #include "interposer/sharing.hpp"
 
+#include "interposer/pool.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
 #include "interposer/virtual_memory.hpp"
 
-#include <xxhash.h>
-
 #include <algorithm>
-#include <cstring>
 #include <system_error>
 
 #include <sys/random.h>
@@ -19,56 +17,21 @@ namespace {
 /// Ids of imported memory, apart from those that virtual_memory gives.
 constexpr std::uint64_t imported = std::uint64_t{1} << 63;
 
-/// What the 64 bytes of a handle are.
-struct share_handle {
-  static constexpr std::uint64_t of_memory = 0x3130'4d45'4d50'4756;
-  static constexpr std::uint64_t of_event = 0x3130'5456'4550'4756;
-
-  std::uint64_t kind = 0;
-  share_name what{};
-  std::uint64_t bytes = 0; // as asked for; of memory
-  std::uint64_t layout = 0;
-  std::uint64_t check = 0; // against bytes that are something else
-
-  std::uint64_t digest() const noexcept {
-    return XXH3_64bits(this, offsetof(share_handle, check));
-  }
-
-  template <class Handle>
-  void write(Handle& out) {
-    static_assert(sizeof(share_handle) == sizeof(Handle));
-    check = digest();
-    std::memcpy(&out, this, sizeof(out));
-  }
-
-  /// Nothing for what no process wrote as a handle of that kind.
-  template <class Handle>
-  static std::optional<share_handle> read(const Handle& in,
-                                          std::uint64_t kind) {
-    share_handle out;
-    std::memcpy(static_cast<void*>(&out), &in, sizeof(out));
-    if (out.kind != kind || out.check != out.digest())
-      return std::nullopt;
-    return out;
-  }
-
-  /// Where the memory begins in its granules; nothing where it does not fit.
-  std::optional<std::uint64_t> offset() const noexcept {
-    auto at = share_layout::unpack(layout);
-    if (!at.is_sound() || bytes == 0)
-      return std::nullopt;
-    auto all = at.granules * granule_bytes;
-    auto begin = at.lead * granule_bytes + what.number % granule_bytes;
-    return bytes <= all - begin ? std::optional{begin} : std::nullopt;
-  }
-};
-static_assert(std::is_trivially_copyable_v<share_handle>);
-
 } // namespace
 
 shared_things& sharing() {
   static auto& all = *new shared_things;
   return all;
+}
+
+std::uint8_t device_named(const std::array<std::uint8_t, 16>& uuid) {
+  auto& all = here().devices();
+  auto known = std::find_if(all.begin(), all.end(),
+                            [&](auto& x) { return x.uuid == uuid; });
+  if (known != all.end())
+    return static_cast<std::uint8_t>(known - all.begin());
+  auto* current = current_context();
+  return current == nullptr ? std::uint8_t{0} : current->device_index();
 }
 
 /// Precondition: the mutex is held.
@@ -85,43 +48,73 @@ const share_secret& shared_things::secret() {
 // -- memory
 // ------------------------------------------------------------------
 
-CUresult shared_things::handle_of(device_address at, CUipcMemHandle& out) {
+namespace {
+
+/// Some devices have to stand still while they make memory shareable.
+template <class Call>
+outcome ask_at_rest(const Call& what, std::uint8_t device) {
   auto& s = here();
-  auto device = s.device_of(at);
-  if (!device)
-    return CUDA_ERROR_INVALID_VALUE;
-  auto known = s.space(*device).find(at);
-  if (!known || known->kind != memory_kind::device)
-    return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard guard{mutex_};
-  if (auto before = lent_.find(known->address);
-      before != lent_.end() && before->second.serial == known->serial) {
-    out = before->second.handle;
-    return CUDA_SUCCESS;
-  }
-  share_name name{secret(), known->address, known->serial};
-  auto ask = [&] {
-    return s.ask(call::memory_share{known->address, known->bytes, name.session,
-                                    name.serial},
-                 *device);
-  };
-  auto got = ask();
-  // Some devices have to stand still while they make memory shareable.
-  for (; got.result == CUDA_ERROR_NOT_READY; got = ask())
+  auto got = s.ask(what, device);
+  for (; got.result == CUDA_ERROR_NOT_READY; got = s.ask(what, device))
     for (std::size_t d = 0; d < s.devices().size(); ++d)
       if (auto code = s.synchronise(static_cast<std::uint8_t>(d));
           code != CUDA_SUCCESS)
-        return code;
+        return {.result = code};
+  return got;
+}
+
+} // namespace
+
+/// Precondition: the mutex is held.
+CUresult shared_things::lend(const allocation& what, std::uint8_t device,
+                             share_handle& out) {
+  if (auto before = lent_.find(what.address);
+      before != lent_.end() && before->second.what.serial == what.serial) {
+    out = before->second;
+    return CUDA_SUCCESS;
+  }
+  share_name name{secret(), what.address, what.serial};
+  auto got = ask_at_rest(
+      call::memory_share{what.address, what.bytes, name.session, name.serial},
+      device);
   if (got.result != CUDA_SUCCESS)
     return got.result;
-  s.begin_sharing();
-  share_handle{.kind = share_handle::of_memory,
-               .what = name,
-               .bytes = known->bytes,
-               .layout = got.value}
-      .write(out);
-  lent_.insert_or_assign(known->address, lent{known->serial, out});
+  here().begin_sharing();
+  out = {.what = name, .bytes = what.bytes, .layout = got.value};
+  lent_.insert_or_assign(what.address, out);
   lends_.store(true, std::memory_order_release);
+  return CUDA_SUCCESS;
+}
+
+CUresult shared_things::handle_of(device_address at, CUipcMemHandle& out) {
+  auto device = here().device_of(at);
+  auto known = device ? here().space(*device).find(at) : std::nullopt;
+  if (!known || known->kind != memory_kind::device)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard guard{mutex_};
+  share_handle made;
+  if (auto code = lend(*known, *device, made); code != CUDA_SUCCESS)
+    return code;
+  made.kind = share_handle::of_memory;
+  made.write(out);
+  return CUDA_SUCCESS;
+}
+
+CUresult shared_things::handle_of(device_address at,
+                                  CUmemPoolPtrExportData& out) {
+  auto device = here().device_of(at);
+  auto known = device ? here().space(*device).find(at) : std::nullopt;
+  auto* from = known && known->kind == memory_kind::pooled
+                   ? pools().find(known->pool)
+                   : nullptr;
+  if (from == nullptr || from->key == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard guard{mutex_};
+  share_handle made;
+  if (auto code = lend(*known, *device, made); code != CUDA_SUCCESS)
+    return code;
+  made.kind = share_handle::of_pooled;
+  made.write(out, from->key);
   return CUDA_SUCCESS;
 }
 
@@ -142,23 +135,39 @@ shared_things::opened_map::iterator shared_things::find(const share_name& what,
 CUresult shared_things::open(context& in, const CUipcMemHandle& handle,
                              CUdeviceptr& out) {
   auto read = share_handle::read(handle, share_handle::of_memory);
-  auto offset = read ? read->offset() : std::nullopt;
+  return read ? open(*read, in.device_index(), in.id.load(), 0, out)
+              : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult shared_things::open(const pool& from, std::uint64_t context,
+                             const CUmemPoolPtrExportData& data,
+                             CUdeviceptr& out) {
+  auto read = share_handle::read(data, share_handle::of_pooled, from.key);
+  return read ? open(*read, static_cast<std::uint8_t>(from.device), context,
+                     from.handle, out)
+              : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult shared_things::open(const share_handle& read, std::uint8_t device,
+                             std::uint64_t context, std::uint64_t pool,
+                             CUdeviceptr& out) {
+  auto offset = read.offset();
   if (!offset)
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard guard{mutex_};
-  if (read->what.session == secret_)
-    return CUDA_ERROR_INVALID_CONTEXT;
-  auto device = in.device_index();
-  if (auto known = find(read->what, device); known != opened_.end()) {
+  if (read.what.session == secret_)
+    return pool == 0 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
+  if (auto known = find(read.what, device); known != opened_.end()) {
     ++known->second.times;
     out = known->first;
     return CUDA_SUCCESS;
   }
   auto& s = here();
-  auto layout = share_layout::unpack(read->layout);
-  opened fresh{.what = read->what,
+  auto layout = share_layout::unpack(read.layout);
+  opened fresh{.what = read.what,
                .device = device,
-               .context = in.id.load(),
+               .context = context,
+               .pool = pool,
                .memory = {imported | ++last_memory_},
                .bytes = layout.granules * granule_bytes};
   CUdeviceptr granules = 0;
@@ -177,17 +186,19 @@ CUresult shared_things::open(context& in, const CUipcMemHandle& handle,
   s.begin_sharing();
   out = fresh.at + *offset;
   s.space(device).adopt({.address = out,
-                         .bytes = read->bytes,
+                         .bytes = read.bytes,
                          .kind = memory_kind::imported,
-                         .context = fresh.context});
+                         .context = context,
+                         .pool = pool});
   opened_.emplace(out, fresh);
   return CUDA_SUCCESS;
 }
 
-CUresult shared_things::close(device_address at) {
+CUresult shared_things::close(device_address at, by how) {
   std::lock_guard guard{mutex_};
   auto known = opened_.find(at);
-  if (known == opened_.end())
+  if (known == opened_.end() ||
+      (known->second.pool == 0) != (how == by::handle))
     return CUDA_ERROR_INVALID_VALUE;
   if (--known->second.times == 0)
     unmap(known);
@@ -215,6 +226,38 @@ void shared_things::unmap(opened_map::iterator which) {
   s.send(call::memory_destroy{{x.memory}}, x.device);
   (void)virtual_memories().free(x.at, x.bytes);
   opened_.erase(which);
+}
+
+CUresult shared_things::lend(memory_id what, std::uint8_t device,
+                             share_name& name, std::uint64_t& layout) {
+  {
+    std::lock_guard guard{mutex_};
+    name = {secret(), what.value, name.serial};
+  }
+  auto got = ask_at_rest(call::placed_share{{what}, name.session, name.serial},
+                         device);
+  if (got.result != CUDA_SUCCESS)
+    return got.result;
+  here().begin_sharing();
+  layout = got.value;
+  return CUDA_SUCCESS;
+}
+
+CUresult shared_things::borrow(const share_descriptor& from, memory_id as,
+                               std::uint8_t device) {
+  auto layout = share_layout::unpack(from.layout);
+  auto got = here().ask(
+      call::placed_import{
+          {as}, layout.granules * granule_bytes, from.what, layout.host},
+      device);
+  if (got.result == CUDA_SUCCESS)
+    here().begin_sharing();
+  return got.result;
+}
+
+share_secret shared_things::own() {
+  std::lock_guard guard{mutex_};
+  return secret();
 }
 
 // -- events

@@ -1,9 +1,12 @@
 // Memory and events that this process shares with others of its vGPU (CUDA
-// driver API, cuIpcGetMemHandle and its kin).
+// driver API, cuIpcGetMemHandle and its kin; memory by descriptors).
 #pragma once
 
+#include "interposer/address_space.hpp"
 #include "interposer/context.hpp"
+#include "interposer/share_handle.hpp"
 #include "interposer/stream_event.hpp"
+#include "schema/memory.hpp"
 #include "schema/sharing.hpp"
 
 #include <cuda.h>
@@ -13,6 +16,8 @@
 #include <mutex>
 
 namespace vgpu::interposer {
+
+struct pool;
 
 /// What this process lends, and what it has opened of others. A handle's 64
 /// bytes name a secret of the process that lends, chosen at random, and the
@@ -28,12 +33,32 @@ public:
   /// CUDA_ERROR_INVALID_VALUE for what nobody lends, CUDA_ERROR_MAP_FAILED
   /// where that is on another host.
   CUresult open(context& in, const CUipcMemHandle& what, CUdeviceptr& out);
-  CUresult close(device_address at);
+  /// What is opened by a handle is closed, and what comes from a pool freed.
+  enum class by : std::uint8_t { handle, pool };
+  CUresult close(device_address at, by how);
   /// All that this context opened: it ends.
   void close_all(std::uint64_t context);
   /// The allocation is freed: its handle names nothing from now on. Whether it
   /// had one.
   bool forget(device_address at) noexcept;
+
+  /// Of what was allocated from a pool that can be shared.
+  CUresult handle_of(device_address at, CUmemPoolPtrExportData& out);
+  /// As of a CUipcMemHandle, on the pool's device; data of another pool's, or
+  /// of this process's, is CUDA_ERROR_INVALID_VALUE.
+  CUresult open(const pool& from, std::uint64_t context,
+                const CUmemPoolPtrExportData& data, CUdeviceptr& out);
+
+  /// Memory that the program places by itself: under the serial that `name`
+  /// has. Fills in the rest of it, and how the memory lies.
+  CUresult lend(memory_id what, std::uint8_t device, share_name& name,
+                std::uint64_t& layout);
+  /// What a descriptor names becomes memory `as`. CUDA_ERROR_INVALID_VALUE for
+  /// what nobody lends, CUDA_ERROR_MAP_FAILED where that is on another host.
+  CUresult borrow(const share_descriptor& from, memory_id as,
+                  std::uint8_t device);
+  /// By which others know what this process lends.
+  share_secret own();
 
   /// CUDA_ERROR_INVALID_HANDLE for an event that was not made to be shared.
   CUresult handle_of(event& x, CUipcEventHandle& out);
@@ -41,14 +66,11 @@ public:
   CUresult open(context& in, const CUipcEventHandle& what, CUevent& out);
 
 private:
-  struct lent {
-    std::uint64_t serial = 0;
-    CUipcMemHandle handle{};
-  };
   struct opened {
     share_name what{};
     std::uint8_t device = 0;
     std::uint64_t context = 0;
+    std::uint64_t pool = 0; // or 0: by a handle
     memory_id memory{};
     device_address at = 0; // of the granules
     std::uint64_t bytes = 0;
@@ -57,17 +79,24 @@ private:
   using opened_map = std::map<device_address, opened>;
 
   const share_secret& secret();
+  CUresult lend(const allocation& what, std::uint8_t device, share_handle& out);
+  CUresult open(const share_handle& read, std::uint8_t device,
+                std::uint64_t context, std::uint64_t pool, CUdeviceptr& out);
   opened_map::iterator find(const share_name& what, std::uint8_t device);
   void unmap(opened_map::iterator which);
 
   std::mutex mutex_;
   share_secret secret_{};
-  std::map<device_address, lent> lent_;
+  std::map<device_address, share_handle> lent_; // without kind
   std::atomic<bool> lends_{false};
   opened_map opened_; // by what the program was given
   std::uint64_t last_memory_ = 0;
 };
 
 shared_things& sharing();
+
+/// The device that a descriptor names, or the current one where this process
+/// has it not.
+std::uint8_t device_named(const std::array<std::uint8_t, 16>& uuid);
 
 } // namespace vgpu::interposer

@@ -196,7 +196,11 @@ cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph,
       return CUDA_ERROR_INVALID_VALUE;
     auto& p = *instantiateParams;
     p.hErrNode_out = nullptr;
-    auto code = instantiate(phGraphExec, hGraph, p.flags);
+    constexpr std::uint64_t and_upload = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+    auto code = instantiate(phGraphExec, hGraph, p.flags & ~and_upload);
+    // What has no room now is for the launch to tell.
+    if (code == CUDA_SUCCESS && (p.flags & and_upload) != 0)
+      (void)upload(*graph_execs().find(*phGraphExec));
     auto* named = find_graph(hGraph);
     p.result_out = code == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
                    : named != nullptr && !named->uses_all_conditions()

@@ -124,8 +124,9 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize,
                                          CUstream hStream) {
   return in_stream(hStream, [&](stream& s) {
     auto* from = pools().find(pool_handle);
-    return from == nullptr ? CUDA_ERROR_INVALID_VALUE
-                           : allocate_in_order(s, *from, bytesize, dptr);
+    return from == nullptr || from->imported
+               ? CUDA_ERROR_INVALID_VALUE
+               : allocate_in_order(s, *from, bytesize, dptr);
   });
 }
 

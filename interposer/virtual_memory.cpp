@@ -2,9 +2,13 @@
 
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
+#include "interposer/sharing.hpp"
 
 #include <bit>
 #include <iterator>
+#include <utility>
+
+#include <fcntl.h>
 
 namespace vgpu::interposer {
 
@@ -22,6 +26,15 @@ std::optional<std::uint8_t> device_of(CUmemLocation x) {
   return static_cast<std::uint8_t>(x.id);
 }
 
+/// How a device's memory may be exported.
+unsigned exportable(int device) {
+  return here().devices()[static_cast<std::size_t>(device)].value_of(
+             CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) !=
+                 0
+             ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+             : CU_MEM_HANDLE_TYPE_NONE;
+}
+
 CUresult check_properties(const CUmemAllocationProp& x) {
   if (x.type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
@@ -29,10 +42,7 @@ CUresult check_properties(const CUmemAllocationProp& x) {
     return CUDA_ERROR_NOT_SUPPORTED;
   if (!device_of(x.location))
     return CUDA_ERROR_INVALID_DEVICE;
-  // A program asks for memory that it could export long before it does, if at
-  // all: the export is what is refused.
-  constexpr int known = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  return (static_cast<int>(x.requestedHandleTypes) & ~known) == 0
+  return (x.requestedHandleTypes & ~exportable(x.location.id)) == 0
              ? CUDA_SUCCESS
              : CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -106,22 +116,31 @@ CUresult virtual_memory::create(std::uint64_t bytes,
   if (auto code = check_properties(what); code != CUDA_SUCCESS)
     return code;
   auto device = *device_of(what.location);
+  collect();
   if (!here().space(device).charge(bytes))
     return CUDA_ERROR_OUT_OF_MEMORY;
   std::unique_lock guard{mutex_};
   auto id = ++last_memory_;
-  memories_.emplace(id, memory{bytes, device, what});
+  memories_.emplace(id, memory{.bytes = bytes, .device = device, .what = what});
   here().send(call::memory_create{{memory_id{id}}, bytes}, device);
   out = id;
   return CUDA_SUCCESS;
 }
 
+virtual_memory::memory*
+virtual_memory::named(CUmemGenericAllocationHandle handle) {
+  auto known = memories_.find(handle);
+  return known == memories_.end() || known->second.handles == 0
+             ? nullptr
+             : &known->second;
+}
+
 CUresult virtual_memory::release(CUmemGenericAllocationHandle handle) {
   std::unique_lock guard{mutex_};
-  auto known = memories_.find(handle);
-  if (known == memories_.end() || known->second.handles == 0)
+  auto* x = named(handle);
+  if (x == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  --known->second.handles;
+  --x->handles;
   forget_unused(handle);
   return CUDA_SUCCESS;
 }
@@ -131,9 +150,124 @@ void virtual_memory::forget_unused(CUmemGenericAllocationHandle handle) {
   auto& x = known->second;
   if (x.handles != 0 || x.mappings != 0)
     return;
+  if (!x.foreign) {
+    std::erase_if(x.ends, [](auto& each) { return !is_given(each); });
+    if (!x.ends.empty()) {
+      given_away_.insert(handle);
+      return;
+    }
+    here().space(x.device).refund(x.bytes);
+  }
   here().send(call::memory_destroy{{memory_id{handle}}}, x.device);
-  here().space(x.device).refund(x.bytes);
   memories_.erase(known);
+}
+
+// -- memory of several processes
+// --------------------------------------------------
+
+void virtual_memory::collect() {
+  std::unique_lock guard{mutex_};
+  // Those that are still held come back.
+  for (auto handle : std::exchange(given_away_, {}))
+    forget_unused(handle);
+}
+
+/// What came by a descriptor goes on by the same one: whoever gets it keeps the
+/// memory where it was made.
+CUresult virtual_memory::give_again(const memory& x, int& file) const {
+  file = ::fcntl(x.ends.front().get(), F_DUPFD_CLOEXEC, 0);
+  return file < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+}
+
+const share_descriptor& virtual_memory::named_for_others(memory& x) {
+  if (x.says.what.serial == 0)
+    x.says = {.kind = share_descriptor::of_memory,
+              .what = {.serial = random_serial()},
+              .device = here().devices()[x.device].uuid};
+  return x.says;
+}
+
+CUresult virtual_memory::give(CUmemGenericAllocationHandle handle, int& file) {
+  share_descriptor says;
+  std::uint8_t device = 0;
+  {
+    std::unique_lock guard{mutex_};
+    auto* x = named(handle);
+    if (x == nullptr || (x->what.requestedHandleTypes &
+                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (x->foreign)
+      return give_again(*x, file);
+    says = named_for_others(*x);
+    device = x->device;
+    ++x->handles; // while the worker is asked, which may have to wait
+  }
+  auto code = sharing().lend(memory_id{handle}, device, says.what, says.layout);
+  auto made = code == CUDA_SUCCESS ? make_descriptor(says)
+                                   : result<descriptor_pair>{fault{code, {}}};
+  std::unique_lock guard{mutex_};
+  auto& x = memories_.at(handle);
+  --x.handles;
+  if (made) {
+    std::erase_if(x.ends, [](auto& each) { return !is_given(each); });
+    x.ends.push_back(std::move(made->kept));
+    file = made->given.release();
+  }
+  forget_unused(handle);
+  return made ? CUDA_SUCCESS : made.why().code;
+}
+
+CUresult virtual_memory::take_own(const share_name& what,
+                                  CUmemGenericAllocationHandle& out) {
+  std::unique_lock guard{mutex_};
+  auto known = memories_.find(what.number);
+  if (known == memories_.end() || known->second.foreign ||
+      known->second.says.what.serial != what.serial)
+    return CUDA_ERROR_INVALID_VALUE;
+  ++known->second.handles;
+  given_away_.erase(known->first);
+  out = known->first;
+  return CUDA_SUCCESS;
+}
+
+CUresult virtual_memory::take(int file, CUmemGenericAllocationHandle& out) {
+  auto says = read_descriptor(file, share_descriptor::of_memory);
+  if (!says)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (says->what.session == sharing().own())
+    return take_own(says->what, out);
+  unique_fd kept{::fcntl(file, F_DUPFD_CLOEXEC, 0)};
+  if (!kept)
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  auto device = device_named(says->device);
+  memory made{.bytes =
+                  share_layout::unpack(says->layout).granules * granule_bytes,
+              .device = device,
+              .foreign = true};
+  made.what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  made.what.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  made.what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  made.ends.push_back(std::move(kept));
+  auto id = [&] {
+    std::unique_lock guard{mutex_};
+    return ++last_memory_;
+  }();
+  if (auto code = sharing().borrow(*says, memory_id{id}, device);
+      code != CUDA_SUCCESS)
+    return code == CUDA_ERROR_MAP_FAILED ? CUDA_ERROR_NOT_SUPPORTED : code;
+  std::unique_lock guard{mutex_};
+  memories_.emplace(id, std::move(made));
+  out = id;
+  return CUDA_SUCCESS;
+}
+
+CUmemAllocationHandleType
+virtual_memory::handle_types(device_address at) const {
+  std::shared_lock guard{mutex_};
+  auto known = mapping_at(at);
+  return known == mappings_.end()
+             ? CU_MEM_HANDLE_TYPE_NONE
+             : memories_.at(known->second.memory).what.requestedHandleTypes;
 }
 
 CUresult virtual_memory::retain(const void* at,
@@ -164,10 +298,10 @@ CUresult virtual_memory::map(CUdeviceptr at, std::uint64_t bytes,
                              std::uint64_t offset,
                              CUmemGenericAllocationHandle handle) {
   std::unique_lock guard{mutex_};
-  auto known = memories_.find(handle);
-  if (known == memories_.end() || known->second.handles == 0)
+  auto* known = named(handle);
+  if (known == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  auto& x = known->second;
+  auto& x = *known;
   if (bytes == 0 || !is_whole(bytes) || !is_whole(at))
     return CUDA_ERROR_INVALID_VALUE;
   // As the driver: whole memory or none (seen with driver 580).

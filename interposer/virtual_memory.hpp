@@ -4,6 +4,7 @@
 #pragma once
 
 #include "interposer/address_space.hpp"
+#include "interposer/share_handle.hpp"
 #include "schema/memory.hpp"
 
 #include <cuda.h>
@@ -12,12 +13,15 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <shared_mutex>
+#include <vector>
 
 namespace vgpu::interposer {
 
 /// All of it in this process. Memory counts against the quota from its creation
-/// until it has neither handle nor place; reserved addresses cost nothing.
+/// until it has neither handle nor place, and no process a descriptor of it;
+/// reserved addresses cost nothing, and neither does another process's memory.
 /// Arguments are checked as the driver checks them: CUDA_ERROR_INVALID_VALUE
 /// unless said otherwise. Thread-safe.
 class virtual_memory {
@@ -43,6 +47,21 @@ public:
   CUresult retain(const void* at, CUmemGenericAllocationHandle& out);
   CUresult properties(CUmemGenericAllocationHandle handle,
                       CUmemAllocationProp& out) const;
+
+  // -- memory of several processes
+
+  /// A descriptor by which another process may have the memory, as long as any
+  /// has the descriptor. What was not created to be exported so is
+  /// CUDA_ERROR_INVALID_VALUE.
+  CUresult give(CUmemGenericAllocationHandle handle, int& file);
+  /// A handle of the memory that the descriptor stands for; it may be this
+  /// process's own. CUDA_ERROR_NOT_SUPPORTED where that is on another host.
+  CUresult take(int file, CUmemGenericAllocationHandle& out);
+  /// Lets go what only descriptors held that are closed by now. Nobody tells
+  /// when that happens: called where memory is short, or asked for.
+  void collect();
+  /// How the mapping's memory may be exported.
+  CUmemAllocationHandleType handle_types(device_address at) const;
 
   // -- both
 
@@ -72,6 +91,12 @@ private:
     CUmemAllocationProp what{};
     std::size_t handles = 1;
     std::size_t mappings = 0;
+    /// Under which it is lent; no serial: it is not.
+    share_descriptor says{};
+    bool foreign = false;
+    /// The other ends of its descriptors; of what is another process's, the
+    /// descriptor it came by, so that it stays there.
+    std::vector<unique_fd> ends{};
   };
   struct mapping {
     std::uint64_t bytes = 0;
@@ -88,11 +113,17 @@ private:
   std::pair<mapping_map::iterator, mapping_map::iterator>
   whole_mappings(device_address at, std::uint64_t bytes);
   void forget_unused(CUmemGenericAllocationHandle handle);
+  memory* named(CUmemGenericAllocationHandle handle);
+  static const share_descriptor& named_for_others(memory& x);
+  CUresult give_again(const memory& x, int& file) const;
+  CUresult take_own(const share_name& what, CUmemGenericAllocationHandle& out);
 
   mutable std::shared_mutex mutex_;
   std::map<device_address, reservation> reservations_;
   std::map<CUmemGenericAllocationHandle, memory> memories_;
   mapping_map mappings_;
+  std::set<CUmemGenericAllocationHandle>
+      given_away_; // only descriptors hold it
   std::uint64_t last_memory_ = 0;
 };
 

@@ -52,6 +52,29 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
   return in_session([&] { return virtual_memories().release(handle); });
 }
 
+CUresult CUDAAPI cuMemExportToShareableHandle(
+    void* shareableHandle, CUmemGenericAllocationHandle handle,
+    CUmemAllocationHandleType handleType, unsigned long long flags) {
+  return in_session([&]() -> CUresult {
+    if (shareableHandle == nullptr || flags != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+      return CUDA_ERROR_INVALID_VALUE;
+    return virtual_memories().give(handle, *static_cast<int*>(shareableHandle));
+  });
+}
+
+CUresult CUDAAPI cuMemImportFromShareableHandle(
+    CUmemGenericAllocationHandle* handle, void* osHandle,
+    CUmemAllocationHandleType shHandleType) {
+  return in_session([&]() -> CUresult {
+    if (handle == nullptr ||
+        shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+      return CUDA_ERROR_INVALID_VALUE;
+    return virtual_memories().take(descriptor_of(osHandle), *handle);
+  });
+}
+
 CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
                           CUmemGenericAllocationHandle handle,
                           unsigned long long flags) {

@@ -74,6 +74,8 @@ enum class number : std::uint16_t {
   tensor_map_encode = 60,
   condition_place = 61,
   condition_words = 62,
+  placed_share = 63,
+  placed_import = 64,
 };
 
 // -- memory
@@ -565,6 +567,35 @@ struct memory_import {
   }
 };
 
+/// cuMemExportToShareableHandle: as memory_share, of memory that the program
+/// places by itself.
+struct placed_share {
+  static constexpr auto id = number::placed_share;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::shared;
+  live<memory_id> memory{};
+  share_secret session{};
+  std::uint64_t serial = 0;
+  static auto fields(auto& x) {
+    return std::tie(x.memory, x.session, x.serial);
+  }
+};
+
+/// cuMemImportFromShareableHandle: memory to be mapped as if memory_create had
+/// made it, but what another session shares.
+struct placed_import {
+  static constexpr auto id = number::placed_import;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::shared;
+  fresh<memory_id> memory{};
+  std::uint64_t bytes = 0;
+  share_name what{};
+  std::uint32_t host = 0; // share_layout::host
+  static auto fields(auto& x) {
+    return std::tie(x.memory, x.bytes, x.what, x.host);
+  }
+};
+
 /// A file that the program has mapped and registered: from now on its pages are
 /// those of whole pages of the host window, on both sides, so that kernels
 /// reach them. host_free ends it. What other processes do with the file is not
@@ -694,18 +725,17 @@ struct tensor_map_encode {
   static auto fields(auto& x) { return std::tie(x.what, x.to); }
 };
 
-using all =
-    std::tuple<mem_alloc, mem_free, host_alloc, host_free, image_part,
-               module_load, module_facts, module_unload, kernel_attribute,
-               launch, active_clusters, write, read, read_host, copy, fill,
-               stream_create, stream_destroy, event_create, event_destroy,
-               event_record, stream_wait, stream_sync, device_sync, event_sync,
-               elapsed, host_call, host_done, array_create, array_destroy,
-               texture_create, texture_known, texture_destroy, read_managed,
-               write_managed, memory_create, memory_destroy, memory_map,
-               memory_unmap, memory_access, wait_value, memory_share,
-               memory_import, event_share, event_import, event_query, host_file,
-               tensor_map_encode, condition_place, condition_words>;
+using all = std::tuple<
+    mem_alloc, mem_free, host_alloc, host_free, image_part, module_load,
+    module_facts, module_unload, kernel_attribute, launch, active_clusters,
+    write, read, read_host, copy, fill, stream_create, stream_destroy,
+    event_create, event_destroy, event_record, stream_wait, stream_sync,
+    device_sync, event_sync, elapsed, host_call, host_done, array_create,
+    array_destroy, texture_create, texture_known, texture_destroy, read_managed,
+    write_managed, memory_create, memory_destroy, memory_map, memory_unmap,
+    memory_access, wait_value, memory_share, memory_import, event_share,
+    event_import, event_query, host_file, tensor_map_encode, condition_place,
+    condition_words, placed_share, placed_import>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

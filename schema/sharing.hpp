@@ -22,7 +22,7 @@ struct share_secret {
 /// at different times.
 struct share_name {
   share_secret session{};
-  std::uint64_t number = 0; // an allocation's address, an event's number
+  std::uint64_t number = 0; // an allocation's address, an event's number, …
   std::uint64_t serial = 0;
   static constexpr auto fields(auto& x) {
     return std::tie(x.session, x.number, x.serial);

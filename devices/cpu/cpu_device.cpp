@@ -228,6 +228,9 @@ public:
     changes_.remove(first, round_up(address + bytes, granule_bytes) - first);
     return shared_.share(address, bytes);
   }
+  result<shared_granules> share_memory(memory_id id) override {
+    return physical_.share(id);
+  }
   status import_memory(memory_id id, std::uint64_t bytes,
                        const shared_object& from) override {
     return physical_.import(id, bytes, from);

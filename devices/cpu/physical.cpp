@@ -1,8 +1,11 @@
 #include "devices/cpu/physical.hpp"
 
+#include "devices/cpu/shared_memory.hpp"
+
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include <sys/mman.h>
 
@@ -15,6 +18,7 @@ struct physical_store::pages {
   std::uint64_t bytes = 0;
   std::uint64_t counted = 0; // against this process's quota
   std::vector<std::uint64_t> parts;
+  shared_descriptor file; // once it is shared
 
   pages(void* where, std::uint64_t size)
       : at(where), bytes(size), counted(size), parts{size} {}
@@ -67,6 +71,52 @@ status physical_store::import(memory_id id, std::uint64_t bytes,
     next += parts[i];
   }
   return add(id, std::move(made));
+}
+
+status physical_store::show_all(const pages& of, void* from) {
+  for (auto& [address, each] : mapped_) {
+    if (each.of.get() != &of)
+      continue;
+    if (auto ok = into_.show(address, of.bytes, from); !ok)
+      return ok;
+    if (auto ok = into_.open(address, of.bytes, each.usable); !ok)
+      return ok;
+  }
+  return {};
+}
+
+/// Nobody writes meanwhile: what fails half-way is shown as it was.
+status physical_store::move_to_file(pages& x) {
+  auto file = to_file(x.at, x.bytes);
+  if (!file)
+    return file.why();
+  auto* at = mmap(nullptr, x.bytes, PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_NORESERVE, (*file)->get(), 0);
+  if (at == MAP_FAILED)
+    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                 std::string{"shared memory: the host maps none: "} +
+                     std::strerror(errno)};
+  if (auto ok = show_all(x, at); !ok) {
+    (void)show_all(x, x.at);
+    munmap(at, x.bytes);
+    return ok;
+  }
+  munmap(std::exchange(x.at, at), x.bytes);
+  x.file = std::move(*file);
+  return {};
+}
+
+result<shared_granules> physical_store::share(memory_id id) {
+  auto known = memories_.find(id);
+  if (known == memories_.end() || known->second->counted == 0)
+    return fault{CUDA_ERROR_INVALID_VALUE, "physical memory " +
+                                               std::to_string(id.value) +
+                                               " was not made here"};
+  auto& x = *known->second;
+  if (!x.file)
+    if (auto ok = move_to_file(x); !ok)
+      return ok.why();
+  return shared_granules{.what = {{x.bytes}, {x.file}}, .bytes = x.bytes};
 }
 
 status physical_store::add(memory_id id, std::shared_ptr<pages> made) {
@@ -133,8 +183,10 @@ result<std::uint64_t> physical_store::unmap(device_address address,
 
 status physical_store::set_access(device_address address, std::uint64_t bytes,
                                   bool usable) {
-  if (auto known = find(address, bytes); !known)
+  auto known = find(address, bytes);
+  if (!known)
     return known.why();
+  (*known)->usable = usable;
   return into_.open(address, bytes, usable);
 }
 

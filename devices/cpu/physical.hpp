@@ -23,6 +23,10 @@ public:
   status create(memory_id id, std::uint64_t bytes);
   /// Pages of another process; they count as none here.
   status import(memory_id id, std::uint64_t bytes, const shared_object& from);
+  /// Moves what create() made into a file that another process can import; its
+  /// contents and mappings stay. Nothing may be using them. The same answer
+  /// each time.
+  result<shared_granules> share(memory_id id);
   /// Bytes that nobody can reach any more.
   result<std::uint64_t> destroy(memory_id id);
 
@@ -37,10 +41,14 @@ private:
   struct mapped {
     std::uint64_t bytes = 0;
     std::shared_ptr<pages> of;
+    bool usable = false;
   };
 
   result<mapped*> find(device_address address, std::uint64_t bytes);
   status add(memory_id id, std::shared_ptr<pages> made);
+  /// At all places where they are mapped, with the access that each has.
+  status show_all(const pages& of, void* from);
+  status move_to_file(pages& x);
   static std::uint64_t let_go(std::shared_ptr<pages> x);
 
   memory_map& into_;

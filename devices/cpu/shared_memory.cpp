@@ -35,18 +35,24 @@ status copy_to_file(int file, const std::byte* from, std::uint64_t bytes) {
 
 } // namespace
 
-status shared_memory::move(device_address address, std::uint64_t bytes) {
+result<shared_descriptor> to_file(const void* from, std::uint64_t bytes) {
   auto file = make_sealed_memory("vgpu shared memory", bytes);
   if (!file)
     return file.why();
-  if (auto ok = copy_to_file(
-          file->get(), reinterpret_cast<const std::byte*>(address), bytes);
+  if (auto ok =
+          copy_to_file(file->get(), static_cast<const std::byte*>(from), bytes);
       !ok)
+    return ok.why();
+  return shared_descriptor{std::make_shared<unique_fd>(std::move(*file))};
+}
+
+status shared_memory::move(device_address address, std::uint64_t bytes) {
+  auto file = to_file(reinterpret_cast<const void*>(address), bytes);
+  if (!file)
+    return file.why();
+  if (auto ok = in_.replace(address, bytes, (*file)->get()); !ok)
     return ok;
-  if (auto ok = in_.replace(address, bytes, file->get()); !ok)
-    return ok;
-  parts_.insert_or_assign(
-      address, part{bytes, std::make_shared<unique_fd>(std::move(*file))});
+  parts_.insert_or_assign(address, part{bytes, std::move(*file)});
   return {};
 }
 

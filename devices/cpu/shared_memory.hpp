@@ -8,6 +8,9 @@
 
 namespace vgpu::device::cpu {
 
+/// A file without a name that has these contents, and cannot be cut.
+result<shared_descriptor> to_file(const void* from, std::uint64_t bytes);
+
 /// Ordinary memory of a window is this process's alone. What is shared is moved
 /// into files without a name, which are mapped where it lay. One thread, while
 /// nothing else uses that memory.

@@ -235,6 +235,11 @@ public:
       return ok.why();
     return noted(window_.share(address, bytes));
   }
+  result<shared_granules> share_memory(memory_id id) override {
+    if (auto ok = ready(); !ok)
+      return ok.why();
+    return noted(physical_.share(id));
+  }
   status import_memory(memory_id id, std::uint64_t bytes,
                        const shared_object& from) override {
     if (auto ok = ready(); !ok)

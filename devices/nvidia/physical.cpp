@@ -1,14 +1,14 @@
 #include "devices/nvidia/physical.hpp"
 
+#include "devices/nvidia/exports.hpp"
+
 #include <string>
 
 namespace vgpu::device::nvidia {
 
 physical_memory::physical_memory(driver_ptr api, CUdevice device, window& into)
-    : api_(std::move(api)), into_(into) {
-  properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties_.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-}
+    : api_(std::move(api)), into_(into),
+      properties_(exportable_memory(*api_, device)) {}
 
 status physical_memory::create(memory_id id, std::uint64_t bytes) {
   CUmemGenericAllocationHandle made = 0;
@@ -18,7 +18,7 @@ status physical_memory::create(memory_id id, std::uint64_t bytes) {
   if (code != CUDA_SUCCESS)
     return api_->failed(code, "cannot create " + std::to_string(bytes) +
                                   " bytes of device memory");
-  memories_.insert_or_assign(id, std::vector<piece>{{made, bytes}});
+  memories_.insert_or_assign(id, memory{.pieces = {{made, bytes}}});
   return {};
 }
 
@@ -43,8 +43,28 @@ status physical_memory::import(memory_id id, std::uint64_t bytes,
     }
     made.push_back(x);
   }
-  memories_.insert_or_assign(id, std::move(made));
+  memories_.insert_or_assign(id, memory{std::move(made), true});
   return {};
+}
+
+result<shared_granules> physical_memory::share(memory_id id) {
+  if (!is_exportable(properties_))
+    return not_exportable();
+  auto known = memories_.find(id);
+  if (known == memories_.end() || known->second.foreign)
+    return fault{CUDA_ERROR_INVALID_VALUE, "physical memory " +
+                                               std::to_string(id.value) +
+                                               " was not made here"};
+  shared_granules out;
+  for (auto& x : known->second.pieces) {
+    auto file = export_memory(*api_, x.handle);
+    if (!file)
+      return file.why();
+    out.what.words.push_back(x.bytes);
+    out.what.descriptors.push_back(std::move(*file));
+    out.bytes += x.bytes;
+  }
+  return out;
 }
 
 status physical_memory::release(const std::vector<piece>& pieces) {
@@ -62,7 +82,7 @@ status physical_memory::destroy(memory_id id) {
     return fault{CUDA_ERROR_INVALID_VALUE, "physical memory " +
                                                std::to_string(id.value) +
                                                " does not exist"};
-  return release(known.mapped());
+  return release(known.mapped().pieces);
 }
 
 status physical_memory::map(device_address address, std::uint64_t bytes,
@@ -73,7 +93,7 @@ status physical_memory::map(device_address address, std::uint64_t bytes,
                  "physical memory is mapped nowhere but in the window"};
   if (auto ok = into_.vacate(address, bytes); !ok)
     return ok;
-  auto& pieces = known->second;
+  auto& pieces = known->second.pieces;
   if (pieces.size() == 1)
     return api_->check(
         api_->cuMemMap(address, bytes, 0, pieces.front().handle, 0),

@@ -20,6 +20,8 @@ public:
   status create(memory_id id, std::uint64_t bytes);
   /// What another process has made, in one piece or in several.
   status import(memory_id id, std::uint64_t bytes, const shared_object& from);
+  /// As sharing_unit::share_memory().
+  result<shared_granules> share(memory_id id);
   /// The driver keeps what is mapped.
   status destroy(memory_id id);
   status map(device_address address, std::uint64_t bytes, memory_id id);
@@ -35,6 +37,11 @@ private:
     std::uint64_t bytes = 0;
   };
 
+  struct memory {
+    std::vector<piece> pieces;
+    bool foreign = false;
+  };
+
   status release(const std::vector<piece>& pieces);
   status unmap_pieces(device_address address, const std::vector<piece>& pieces,
                       std::size_t count);
@@ -42,7 +49,7 @@ private:
   driver_ptr api_;
   window& into_;
   CUmemAllocationProp properties_{};
-  std::unordered_map<memory_id, std::vector<piece>> memories_;
+  std::unordered_map<memory_id, memory> memories_;
   /// By address, of what is mapped in several pieces.
   std::unordered_map<device_address, std::vector<piece>> in_pieces_;
 };

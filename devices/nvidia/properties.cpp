@@ -22,6 +22,7 @@ constexpr CUdevice_attribute not_ours[] = {
     CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
     CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
     CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
 };
 
 } // namespace
@@ -69,6 +70,10 @@ result<properties> properties_of(const driver& api, CUdevice device) {
   for (auto i : not_ours)
     if (auto at = out.attributes.find(i); at != out.attributes.end())
       at->second = 0;
+  if (auto pools = out.attributes.find(
+          CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES);
+      pools != out.attributes.end())
+    pools->second &= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return out;
 }
 

@@ -1,5 +1,7 @@
 #include "devices/nvidia/window.hpp"
 
+#include "devices/nvidia/exports.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -18,16 +20,7 @@ std::string hex(std::uint64_t x) {
 
 window::window(driver_ptr api, CUdevice device,
                const std::vector<CUdevice>& reached_by)
-    : api_(std::move(api)) {
-  properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties_.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-  auto files = 0;
-  if (api_->cuDeviceGetAttribute(
-          &files,
-          CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-          device) == CUDA_SUCCESS &&
-      files != 0)
-    properties_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    : api_(std::move(api)), properties_(exportable_memory(*api_, device)) {
   access_.push_back({properties_.location, {}});
   for (auto other : reached_by)
     access_.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {other}}, {}});
@@ -225,20 +218,10 @@ void window::release(device_address address, std::uint64_t bytes) {
   settle(address, end);
 }
 
-result<shared_descriptor> window::export_block(const block& x) const {
-  auto file = -1;
-  if (auto code = api_->cuMemExportToShareableHandle(
-          &file, x.memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-      code != CUDA_SUCCESS)
-    return api_->failed(code, "cannot share device memory");
-  return shared_descriptor{std::make_shared<unique_fd>(file)};
-}
-
 result<shared_granules> window::share(device_address address,
                                       std::uint64_t bytes) {
-  if (properties_.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE)
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 "this device's memory cannot be shared by file descriptors"};
+  if (!is_exportable(properties_))
+    return not_exportable();
   std::lock_guard guard{mutex_};
   shared_granules out;
   auto& [what, lead, all] = out;
@@ -251,7 +234,7 @@ result<shared_granules> window::share(device_address address,
       return fault{CUDA_ERROR_OUT_OF_MEMORY, "share: what lies at " +
                                                  hex(address) +
                                                  " is made of too many pieces"};
-    auto file = export_block(i->second);
+    auto file = export_memory(*api_, i->second.memory);
     if (!file)
       return file.why();
     if (what.words.empty())

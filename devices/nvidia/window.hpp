@@ -102,7 +102,6 @@ private:
   static bool idle(const block& x);
   std::vector<device_address> used_granules() const;
   status check_used(device_address at) const;
-  result<shared_descriptor> export_block(const block& x) const;
 
   driver_ptr api_;
   CUmemAllocationProp properties_{};

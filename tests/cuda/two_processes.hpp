@@ -4,6 +4,8 @@
 
 #include "check.hpp"
 
+#include <cstring>
+
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +24,39 @@ public:
     T out{};
     EXPECT(::read(fd_, &out, sizeof(out)) == static_cast<ssize_t>(sizeof(out)));
     return out;
+  }
+  /// A descriptor is another one in the other process.
+  void send_file(int file) const {
+    char what = 'f';
+    iovec part{&what, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(file))] = {};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    auto* head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(file));
+    std::memcpy(CMSG_DATA(head), &file, sizeof(file));
+    EXPECT(::sendmsg(fd_, &message, 0) == 1);
+  }
+  int receive_file() const {
+    char what = 0;
+    iovec part{&what, 1};
+    int file = -1;
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(file))] = {};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    EXPECT(::recvmsg(fd_, &message, 0) == 1);
+    auto* head = CMSG_FIRSTHDR(&message);
+    EXPECT(head != nullptr && head->cmsg_type == SCM_RIGHTS);
+    std::memcpy(&file, CMSG_DATA(head), sizeof(file));
+    return file;
   }
   /// The other one has come this far, too.
   void meet() const {

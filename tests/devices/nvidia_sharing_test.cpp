@@ -72,6 +72,28 @@ BOOST_AUTO_TEST_CASE(it_is_mapped_piece_by_piece) {
   BOOST_TEST(created() == before);
 }
 
+BOOST_AUTO_TEST_CASE(what_the_program_places_is_one_piece) {
+  auto before = created();
+  constexpr memory_id mine{2}, theirs{3};
+  BOOST_REQUIRE(places.create_memory(mine, 3 * g).ok());
+  auto lent = shares.share_memory(mine);
+  BOOST_REQUIRE(lent.ok());
+  BOOST_TEST(lent->what.words == (words{3 * g}),
+             boost::test_tools::per_element());
+  BOOST_TEST(lent->what.descriptors.size() == 1u);
+  BOOST_TEST(lent->lead == 0u);
+  BOOST_TEST(lent->bytes == 3 * g);
+  BOOST_REQUIRE(shares.import_memory(theirs, 3 * g, lent->what).ok());
+  BOOST_TEST(shares.share_memory(theirs).why().code ==
+             CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(places.destroy_memory(mine).ok());
+  BOOST_TEST(shares.share_memory(mine).why().code == CUDA_ERROR_INVALID_VALUE);
+  BOOST_REQUIRE(places.map_memory(base + 64 * g, 3 * g, theirs).ok());
+  BOOST_TEST(places.unmap_memory(base + 64 * g, 3 * g).ok());
+  BOOST_TEST(places.destroy_memory(theirs).ok());
+  BOOST_TEST(created() == before);
+}
+
 BOOST_AUTO_TEST_CASE(what_comes_from_outside_is_checked) {
   BOOST_REQUIRE(dev->map(base, 2 * g).ok());
   auto lent = shares.share_memory(base, 2 * g);

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace vgpu::test {
 
@@ -61,6 +62,11 @@ struct lender_and_borrower : device_fixture {
   void close(memory_id id, device_address at, std::uint64_t bytes) {
     BOOST_TEST(places().unmap_memory(at, bytes).ok());
     BOOST_TEST(places().destroy_memory(id).ok());
+  }
+  /// As a system call finds it.
+  static bool can_be_read(device_address at) {
+    unique_fd scratch{::memfd_create("scratch", 0)};
+    return ::write(scratch.get(), &word(at), sizeof(int)) == sizeof(int);
   }
   static int& word(device_address at) { return *reinterpret_cast<int*>(at); }
 };
@@ -129,6 +135,56 @@ BOOST_AUTO_TEST_CASE(what_is_small_shares_its_granule) {
   BOOST_CHECK(again.what.descriptors == x.what.descriptors);
   close(memory_id{1}, there, 3 * shared_granule);
   close(memory_id{2}, there + 8 * shared_granule, shared_granule);
+}
+
+BOOST_AUTO_TEST_CASE(what_the_program_places_is_lent_where_it_lies) {
+  constexpr memory_id mine{3}, theirs{4};
+  auto& own = dynamic_cast<device::memory_unit&>(*dev);
+  auto first = base + 100 * shared_granule,
+       second = base + 200 * shared_granule;
+  auto place = [&](device_address at, memory_access access) {
+    BOOST_REQUIRE(own.map_memory(at, 2 * shared_granule, mine).ok());
+    BOOST_REQUIRE(own.set_access(at, 2 * shared_granule, access).ok());
+  };
+  BOOST_REQUIRE(own.create_memory(mine, 2 * shared_granule).ok());
+  place(first, memory_access::read_write);
+  place(second, memory_access::none);
+  word(first + shared_granule) = 11;
+  auto before = open_descriptors();
+  {
+    auto lent = lends.share_memory(mine);
+    BOOST_REQUIRE(lent.ok());
+    BOOST_TEST(lent->lead == 0u);
+    BOOST_TEST(lent->bytes == 2 * shared_granule);
+    BOOST_CHECK(lends.share_memory(mine)->what.descriptors ==
+                lent->what.descriptors);
+    import(theirs, there, *lent);
+  }
+  // Contents stayed; it is one memory, also where it could not be touched, and
+  // where it is mapped from now on.
+  BOOST_TEST(word(there + shared_granule) == 11);
+  word(there) = 12;
+  BOOST_TEST(word(first) == 12);
+  BOOST_TEST(!can_be_read(second));
+  BOOST_REQUIRE(
+      own.set_access(second, 2 * shared_granule, memory_access::read_write)
+          .ok());
+  BOOST_TEST(word(second) == 12);
+  auto third = base + 300 * shared_granule;
+  place(third, memory_access::read_write);
+  word(third) = 13;
+  BOOST_TEST(word(there) == 13);
+  // What is borrowed is not this device's to lend, nor is what is not there.
+  BOOST_TEST(borrows().share_memory(theirs).why().code ==
+             CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(lends.share_memory(theirs).why().code == CUDA_ERROR_INVALID_VALUE);
+  // Who lent it goes first.
+  for (auto at : {first, second, third})
+    BOOST_TEST(own.unmap_memory(at, 2 * shared_granule).ok());
+  BOOST_TEST(own.destroy_memory(mine).ok());
+  BOOST_TEST(word(there) == 13);
+  close(theirs, there, 2 * shared_granule);
+  BOOST_TEST(open_descriptors() == before);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_there_is_not_lent) {

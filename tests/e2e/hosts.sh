@@ -175,18 +175,19 @@ case_manager() {
   esac
 }
 
-shares() { # NODE NODE OUTCOME
+shares() { # NODE NODE OUTCOME OUTCOME-OF-A-DESCRIPTOR
   expect 0 env "XDG_RUNTIME_DIR=$work/program" ip netns exec "$net-program" \
     "$vgpu" run -- "$build/tests/e2e/sharer" "$1" "$2"
-  [[ $(<"$work/out/stdout") == "memory $3"$'\n'"event $3" ]] ||
+  [[ $(<"$work/out/stdout") == \
+    "memory $3"$'\n'"event $3"$'\n'"descriptor $4" ]] ||
     fail "between $1 and $2: $(<"$work/out/stdout")"
 }
 
 if [[ $case_name == sharing ]]; then
   make_network
   start_hosts
-  shares a a cudaSuccess
-  shares a b cudaErrorMapBufferObjectFailed
+  shares a a cudaSuccess CUDA_SUCCESS
+  shares a b cudaErrorMapBufferObjectFailed CUDA_ERROR_NOT_SUPPORTED
   grep -q 'another host' "$work/out/node-b" || fail "no log says why"
   stop_hosts
   check_leaks

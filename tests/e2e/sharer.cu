@@ -1,3 +1,4 @@
+// nvcc: -lcuda
 // Two processes that share memory, and stop after each step until somebody
 // writes a line to a pipe: `sharer PIPE`. Prints what it has done. `sharer NODE
 // NODE` runs the two on these nodes, and prints how opening ends.
@@ -20,6 +21,50 @@ using handle = cudaIpcMemHandle_t;
 handle handle_of(void* x) {
   handle out;
   CHECK(cudaIpcGetMemHandle(&out, x));
+  return out;
+}
+
+size_t free_bytes() {
+  size_t free = 0, all = 0;
+  CHECK(cudaMemGetInfo(&free, &all));
+  return free;
+}
+
+size_t all_bytes() {
+  size_t free = 0, all = 0;
+  CHECK(cudaMemGetInfo(&free, &all));
+  return all;
+}
+
+int exported(CUmemGenericAllocationHandle what) {
+  int out = -1;
+  CHECK(cuMemExportToShareableHandle(
+      &out, what, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  return out;
+}
+
+CUresult import_from(int file, CUmemGenericAllocationHandle& out) {
+  return cuMemImportFromShareableHandle(
+      &out, reinterpret_cast<void*>(static_cast<intptr_t>(file)),
+      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+}
+
+CUmemGenericAllocationHandle imported(int file) {
+  CUmemGenericAllocationHandle out;
+  CHECK(import_from(file, out));
+  return out;
+}
+
+/// Of memory that this process has no more.
+int descriptor() {
+  CUmemAllocationProp what = {};
+  what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  what.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  what.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CUmemGenericAllocationHandle memory;
+  CHECK(cuMemCreate(&memory, bytes, &what, 0));
+  auto out = exported(memory);
+  CHECK(cuMemRelease(memory));
   return out;
 }
 
@@ -73,6 +118,20 @@ void lend(line other, std::ifstream& orders) {
   other.meet();
   other.meet();
   step("closed");
+
+  // What only the other still has counts here.
+  auto file = descriptor();
+  other.send_file(file);
+  CHECK(cudaDeviceSynchronize());
+  EXPECT(::close(file) == 0);
+  other.meet();
+  EXPECT(free_bytes() <= all_bytes() - bytes);
+  step("handed");
+  other.meet();
+  other.meet();
+  EXPECT(free_bytes() == all_bytes());
+  CHECK(cudaDeviceSynchronize());
+  step("returned");
 }
 
 void borrow(line other) {
@@ -110,6 +169,21 @@ void borrow(line other) {
   CHECK(cudaIpcCloseMemHandle(large));
   CHECK(cudaDeviceSynchronize());
   other.meet();
+
+  auto file = other.receive_file();
+  auto memory = imported(file);
+  EXPECT(::close(file) == 0);
+  // What is imported can be handed on.
+  file = exported(memory);
+  CHECK(cuMemRelease(memory));
+  memory = imported(file);
+  EXPECT(::close(file) == 0);
+  other.meet();
+  other.meet();
+  EXPECT(free_bytes() == all_bytes());
+  CHECK(cuMemRelease(memory));
+  CHECK(cudaDeviceSynchronize());
+  other.meet();
 }
 
 bool share_from_to(const char* here, const char* there) {
@@ -125,6 +199,7 @@ bool share_from_to(const char* here, const char* there) {
         cudaIpcEventHandle_t name;
         CHECK(cudaIpcGetEventHandle(&name, event));
         other.send(name);
+        other.send_file(descriptor());
         other.meet();
       },
       [there](line other) {
@@ -136,6 +211,9 @@ bool share_from_to(const char* here, const char* there) {
         std::printf("event %s\n",
                     cudaGetErrorName(cudaIpcOpenEventHandle(&event, name)));
         (void)cudaGetLastError();
+        CUmemGenericAllocationHandle placed;
+        std::printf("descriptor %s\n",
+                    error_name(import_from(other.receive_file(), placed)));
         other.meet();
       });
 }

@@ -74,6 +74,16 @@ on_line() { # NUMBER LINE
       until_true 5 nothing_shared ||
         fail "$(shared_files) files and mappings are left"
       ;;
+    handed)
+      until_true 5 counted_once || fail "memory: $(status .vgpus)"
+      ! nothing_shared || fail "nothing is shared"
+      ;;
+    returned)
+      until_true 5 nothing_shared ||
+        fail "$(shared_files) files and mappings are left"
+      until_true 5 status_is '[.vgpus[].sessions[].memory] | all(. == 0)' ||
+        fail "memory: $(status .vgpus)"
+      ;;
     *) return ;;
   esac
   steps=$((steps + 1))
@@ -89,7 +99,7 @@ exec {orders}>&-
 rm -- "$work/tmp/orders"
 ((program_status == 0)) ||
   fail "it ended with $program_status: $(<"$work/out/sharer")"
-((steps == 5)) || fail "it made $steps steps of 5"
+((steps == 7)) || fail "it made $steps steps of 7"
 [[ $(grep -c '^forged .* cudaErrorInvalidValue$' "$work/out/sharer") == 16 ]] ||
   fail "a forged handle: $(<"$work/out/sharer")"
 grep -qx 'stale cudaErrorInvalidValue' "$work/out/sharer" ||

@@ -407,6 +407,11 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
     auto first = x.address / granule_bytes;
     auto last = (x.address + x.bytes - 1) / granule_bytes;
     answer(r, CUDA_SUCCESS, share_layout{1, last - first + 2, 99}.pack());
+  } else if constexpr (std::is_same_v<Call, call::memory_create>) {
+    placed_.insert_or_assign(x.memory.id.value, x.bytes);
+  } else if constexpr (std::is_same_v<Call, call::placed_share>) {
+    auto size = placed_.at(x.memory.id.value);
+    answer(r, CUDA_SUCCESS, share_layout{0, size / granule_bytes, 99}.pack());
   } else if constexpr (std::is_same_v<Call, call::memory_map>) {
     memory_.emplace(x.address, std::vector<std::byte>(x.bytes));
   } else if constexpr (std::is_same_v<Call, call::condition_place>) {

@@ -96,6 +96,7 @@ private:
   std::map<std::uint16_t, int> counts_;
   std::map<device_address, std::vector<std::byte>> memory_;
   std::map<std::uint64_t, device_address> arrays_;
+  std::map<std::uint64_t, std::uint64_t> placed_; // bytes, by memory id
   std::function<void(const call::launch&)> launched_;
   device_address conditions_ = 0;
   bool takes_conditions_ = true;

@@ -492,6 +492,19 @@ BOOST_AUTO_TEST_CASE(a_reset_takes_all_of_it) {
   stream = nullptr;
 }
 
+BOOST_AUTO_TEST_CASE(who_uploads_at_once_has_the_memory) {
+  CUgraphNode node = nullptr;
+  add_free(graph, add(graph, mib, &node), node);
+  CUDA_GRAPH_INSTANTIATE_PARAMS with{};
+  REQUIRE_OK(cuGraphInstantiateWithParams(&exec, graph, &with));
+  BOOST_TEST(attribute(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT) == 0U);
+  REQUIRE_OK(cuGraphExecDestroy(exec));
+  with.flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+  with.hUploadStream = stream;
+  REQUIRE_OK(cuGraphInstantiateWithParams(&exec, graph, &with));
+  BOOST_TEST(attribute(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT) == mib);
+}
+
 BOOST_AUTO_TEST_CASE(attributes_of_graph_memory) {
   CUgraphNode node = nullptr;
   auto p = add(graph, mib, &node);

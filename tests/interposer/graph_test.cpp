@@ -102,6 +102,29 @@ BOOST_AUTO_TEST_CASE(handles_that_name_nothing) {
   CHECK_CODE(cuGraphInstantiate(&exec, graph, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
+BOOST_AUTO_TEST_CASE(a_graph_is_uploaded_by_the_call_that_has_a_stream) {
+  auto graph = capture(1);
+  CUgraphExec exec = nullptr;
+  CHECK_CODE(
+      cuGraphInstantiate(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD),
+      CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(
+      cuGraphInstantiate(&exec, graph,
+                         CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+                             CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH),
+      CUDA_ERROR_INVALID_VALUE);
+  CUDA_GRAPH_INSTANTIATE_PARAMS with{};
+  with.flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+  with.hUploadStream = CU_STREAM_PER_THREAD;
+  REQUIRE_OK(cuGraphInstantiateWithParams(&exec, graph, &with));
+  BOOST_TEST(with.result_out == CUDA_GRAPH_INSTANTIATE_SUCCESS);
+  cuuint64_t flags = 0;
+  REQUIRE_OK(cuGraphExecGetFlags(exec, &flags));
+  BOOST_TEST(flags == 0U); // it is nothing of the graph's
+  REQUIRE_OK(cuGraphExecDestroy(exec));
+  REQUIRE_OK(cuGraphDestroy(graph));
+}
+
 BOOST_AUTO_TEST_CASE(a_child_graph_is_its_nodes_own) {
   auto inner = capture(2);
   CUgraph outer = nullptr, child = nullptr;
