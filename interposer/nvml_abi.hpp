@@ -93,6 +93,10 @@ struct pci_info_v2 {
   unsigned device_id, subsystem_id;
   unsigned reserved[4];
 };
+/// nvmlUtilization_t: percent of the time.
+struct utilization {
+  unsigned gpu, memory;
+};
 /// nvmlProcessInfo_v1_t.
 struct process_info_v1 {
   unsigned pid;

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# What those see who look at their GPU by the ways that they know.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'EOT'
+usage: monitors.sh BUILD CASE
+
+  smi       nvidia-smi: its table, its queries, and wrong questions
+EOT
+}
+
+begin_case 2 "$@"
+
+# The first nvidia-smi on the PATH of a program under `vgpu run`, although there
+# is another one.
+foreign_smi() {
+  mkdir "$work/tmp/foreign"
+  printf '#!/bin/sh\necho another one\nexit 1\n' >"$work/tmp/foreign/nvidia-smi"
+  chmod +x "$work/tmp/foreign/nvidia-smi"
+  PATH=$work/tmp/foreign:$PATH
+}
+
+smi() { # STATUS ARGUMENT...
+  local want=$1
+  shift
+  expect "$want" "$vgpu" run --memory 512MiB -- nvidia-smi "$@"
+}
+
+# What was printed is this, in full.
+printed() { # TEXT
+  [[ $(<"$work/out/stdout") == "$1" ]] ||
+    fail "printed: $(<"$work/out/stdout"), not: $1"
+}
+
+shows() { # REGEX
+  grep -qE -- "$1" "$work/out/stdout" ||
+    fail "stdout does not show '$1': $(<"$work/out/stdout")"
+}
+
+check_wrong_questions() {
+  smi 2 --frobnicate
+  told '--frobnicate'
+  smi 2 --query-gpu=name,shoe_size --format=csv
+  told '"shoe_size" is not a valid field'
+  smi 2 --query-gpu=name,,index --format=csv
+  told '"" is not a valid field'
+  smi 2 --query-gpu= --format=csv
+  smi 2 --query-gpu=name
+  told '--format=csv'
+  smi 2 --query-gpu=name --format=xml
+  told "'xml' is none of csv"
+  smi 2 --query-gpu=name --format=noheader
+  told 'csv is the only one'
+  smi 2 --format=csv
+  told 'is for --query-gpu'
+  smi 2 -L --query-gpu=name --format=csv
+  told 'one thing at a time'
+  smi 2 --loop 0
+  smi 6 -i 7
+  told "there is no vGPU '7'"
+  smi 2 -i ''
+}
+
+case_smi() {
+  foreign_smi
+  cluster_up --nodes 1 --gpus-per-node 2
+  smi 0 --help
+  shows "is vgpu's. It shows the vGPUs of this session"
+  shows 'nvidia-smi --query-gpu=memory.free'
+  smi 0
+  shows 'Driver Version: [0-9.]+ +CUDA Version: 13.0'
+  shows '\| +0 +vGPU CPU device .* 0MiB / +512MiB'
+  shows 'No running processes found'
+  ! awk 'length($0) > 79' "$work/out/stdout" | grep -q . ||
+    fail "the table is wider than a terminal"
+  smi 0 --query-gpu=index,name,memory.total,memory.used,memory.free \
+    --format=csv
+  printed "index, name, memory.total [MiB], memory.used [MiB], memory.free [MiB]
+0, vGPU CPU device, 512 MiB, 0 MiB, 512 MiB"
+  smi 0 --query-gpu=memory.total --format=csv,noheader,nounits
+  printed 512
+  smi 0 --query-gpu=count,temperature.gpu,compute_cap,power.draw \
+    --format=csv,noheader
+  printed '1, [N/A], 9.0, [N/A]'
+  smi 0 --query-compute-apps=pid,process_name,used_memory --format=csv
+  printed 'pid, process_name, used_gpu_memory [MiB]'
+  smi 0 -L
+  local uuid
+  uuid=$(sed -nE \
+    's/^GPU 0: vGPU CPU device \(UUID: (GPU-[0-9a-f-]{36})\)$/\1/p' \
+    "$work/out/stdout")
+  [[ -n $uuid ]] || fail "-L prints: $(<"$work/out/stdout")"
+  smi 0 --query-gpu=uuid --format=csv,noheader
+  printed "$uuid"
+  expect 0 "$vgpu" run --gpus 2 -- nvidia-smi -i 1 --query-gpu=index,count \
+    --format=csv,noheader
+  printed '1, 1'
+  expect 0 "$vgpu" run --gpus 2 -- nvidia-smi --query-gpu=index --format=csv
+  printed $'index\n0\n1'
+  # By itself it finds the libraries beside it.
+  expect 0 "$build/lib/smi/nvidia-smi" -L
+  shows '^GPU 0: vGPU CPU device'
+  check_wrong_questions
+  rm -r "$work/tmp/foreign"
+}
+
+run_case "$@"
