@@ -1,5 +1,6 @@
 #include "schema/specification.hpp"
 
+#include "schema/session_area.hpp"
 #include "schema/sizes.hpp"
 
 #include <charconv>
@@ -11,7 +12,7 @@ namespace vgpu::control {
 
 namespace {
 
-constexpr std::uint32_t most_gpus = 64;
+constexpr std::uint32_t most_gpus = most_devices;
 constexpr std::int32_t largest_priority = 1000;
 constexpr std::int32_t last_pgpu = 1023;
 constexpr std::size_t longest_name = 32;

@@ -110,10 +110,8 @@ gpu describe(unsigned index, nvml::device* of) {
   }
   ask("nvmlDeviceGetCudaComputeCapability", of, &out.major, &out.minor);
   nvml::utilization busy{};
-  if (ask("nvmlDeviceGetUtilizationRates", of, &busy) == code::success) {
+  if (ask("nvmlDeviceGetUtilizationRates", of, &busy) == code::success)
     out.busy_percent = busy.gpu;
-    out.memory_busy_percent = busy.memory;
-  }
   auto clock = [of](nvml::clock_kind x) {
     return number_of("nvmlDeviceGetMaxClockInfo", of, static_cast<unsigned>(x));
   };

@@ -21,9 +21,8 @@ struct gpu {
   unsigned index = 0;
   std::string name, uuid, bus_id;
   std::uint64_t total_bytes = 0, used_bytes = 0, free_bytes = 0;
-  int major = 0, minor = 0;                    ///< compute capability
-  std::optional<unsigned> busy_percent;        ///< utilization.gpu
-  std::optional<unsigned> memory_busy_percent; ///< utilization.memory
+  int major = 0, minor = 0;             ///< compute capability
+  std::optional<unsigned> busy_percent; ///< utilization.gpu
   std::optional<unsigned> core_mhz_at_most, memory_mhz_at_most;
   std::vector<gpu_process> processes;
 };

@@ -6,7 +6,9 @@ usage() {
   cat <<'EOT'
 usage: monitors.sh BUILD CASE
 
-  smi       nvidia-smi: its table, its queries, and wrong questions
+  smi        nvidia-smi: its table, its queries, and wrong questions
+  group      what a monitor sees of the programs beside it, taking nothing
+  forwarded  the same, where their calls are forwarded
 EOT
 }
 
@@ -103,6 +105,71 @@ case_smi() {
   shows '^GPU 0: vGPU CPU device'
   check_wrong_questions
   rm -r "$work/tmp/foreign"
+}
+
+# What a program of the group, or of another one, is told by nvidia-smi.
+field() { # NAME
+  expect 0 "$vgpu" run --group 77 --memory 512MiB -- nvidia-smi \
+    --query-gpu="$1" --format=csv,noheader,nounits
+  cat "$work/out/stdout"
+}
+
+field_is() { # NAME VALUE
+  [[ $(field "$1") == "$2" ]]
+}
+
+is_busy() { (($(field utilization.gpu) > 50)); }
+
+# A program of the group that works for some seconds, and stays.
+start_load() { # NAME SECONDS
+  "$vgpu" run --group 77 --memory 512MiB -- "$build/tests/e2e/load" kernel 8 \
+    20000 "$2" </dev/null >"$work/out/$1" 2>&1 &
+  until_true 10 test -s "$work/out/$1" || fail "$1 does nothing"
+}
+
+load_pids() {
+  status '.vgpus[].sessions[] | select(.program == "load") | .pid' | sort -n
+}
+
+apps() {
+  expect 0 "$vgpu" run --group 77 -- nvidia-smi \
+    --query-compute-apps=pid,name,used_memory --format=csv,noheader
+  sort -n "$work/out/stdout"
+}
+
+opened() { "$vgpu" events --json | grep -c '"session-opened"'; }
+
+case_group() {
+  cluster_up --nodes 1 --memory 1GiB
+  start_load one 4
+  until_true 10 is_busy || fail "a busy device is $(field utilization.gpu) % busy"
+  field_is memory.total 512 || fail "of 512 MiB it tells $(field memory.total)"
+  field_is memory.used 2 || fail "of 2 MiB it tells $(field memory.used)"
+  [[ $(apps) == "$(load_pids), $build/tests/e2e/load, 2 MiB" ]] ||
+    fail "of one process it tells: $(apps)"
+  start_load two 4
+  field_is count 1 || fail "one device counts as $(field count)"
+  field_is memory.total,memory.used "1024, 4" ||
+    fail "two have $(field memory.total,memory.used)"
+  [[ $(apps | cut -d, -f1) == "$(load_pids)" ]] ||
+    fail "of two processes it tells: $(apps)"
+  # Another one's programs are no business of theirs; and there is no room.
+  expect 9 "$vgpu" run --group 88 --memory 512MiB -- nvidia-smi
+  told 'no vGPU is to be had'
+  (($(opened) == 2)) || fail "who looked took a vGPU"
+  until_true 15 field_is utilization.gpu 0 ||
+    fail "an idle device is $(field utilization.gpu) % busy"
+  local pid
+  for pid in $(load_pids); do kill "$pid"; done
+  until_true 10 status_is '.vgpus == []'
+  # Nobody has a vGPU: what one would get.
+  field_is memory.total,memory.used "512, 0" ||
+    fail "afterwards it tells $(field memory.total,memory.used)"
+}
+
+case_forwarded() {
+  export VGPU_TRANSPORT=forwarded
+  case_group
 }
 
 run_case "$@"
