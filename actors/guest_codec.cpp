@@ -100,6 +100,7 @@ result<hello> decode_hello(std::span<const std::uint64_t> words) {
         out.specification.snapshot_ms =
             std::max(wish.getSnapshotMs(), control::shortest_snapshot_ms);
         out.specification.group = wish.getGroup();
+        out.specification.capability = wish.getCapability();
         out.resumed = in.getResumed();
         out.hears_waiting = in.getHearsWaiting();
         out.watches = in.getWatches();

@@ -134,6 +134,7 @@ void fill(wire::GuestHello::Builder hello, const control::specification& wish,
   wanted.setIdleAfterMs(wish.idle_after_ms);
   wanted.setSnapshotMs(wish.snapshot_ms);
   wanted.setGroup(wish.group);
+  wanted.setCapability(wish.capability);
 }
 
 /// The client, before it answered: it was about to end when the program came,
