@@ -273,7 +273,8 @@ static void ask_both(unsigned count) {
               (device, unsigned*, process_v3*), by_index(0), &room,
               now) == SUCCESS);
   EXPECT(room == 1 && now[0].used == 1 << 20 && now[0].gpu == 0xffffffff);
-  /* nvtop asks for room by room: none, with nothing to write to, comes first. */
+  /* nvtop asks for room by room: none, with nothing to write to, comes first.
+   */
   process_utilization busy[4];
   room = 0;
   EXPECT(NVML(nvmlDeviceGetProcessUtilization,
