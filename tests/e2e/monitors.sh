@@ -100,9 +100,17 @@ case_smi() {
   printed '1, 1'
   expect 0 "$vgpu" run --gpus 2 -- nvidia-smi --query-gpu=index --format=csv
   printed $'index\n0\n1'
-  # By itself it finds the libraries beside it.
+  # Without `vgpu run`: it finds the libraries beside it, and who has no group
+  # either.
   expect 0 "$build/lib/smi/nvidia-smi" -L
   shows '^GPU 0: vGPU CPU device'
+  LD_LIBRARY_PATH=$build/lib "$build/tests/e2e/load" kernel 8 20000 60 \
+    </dev/null >"$work/out/alone" 2>&1 &
+  until_true 10 test -s "$work/out/alone" || fail "a program does nothing"
+  expect 0 "$build/lib/smi/nvidia-smi" --query-compute-apps=pid,used_memory \
+    --format=csv,noheader
+  printed "$!, 2 MiB"
+  kill $!
   check_wrong_questions
   rm -r "$work/tmp/foreign"
 }
