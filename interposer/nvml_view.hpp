@@ -29,7 +29,10 @@ struct viewed_device {
 /// their memory is its own. One that has no session sees the devices of its
 /// group, if that has some: quotas, memory and work of all its programs added
 /// up. So monitors take no vGPU from those whom they look at. Where nobody of
-/// the group has one, a session is opened. Thread-safe.
+/// the group has one, a session is opened; so it is where the group has another
+/// number of devices than the program would get, as it may be one that counts
+/// devices before it uses them, unless it says that it only watches
+/// (VGPU_WATCH=1). Thread-safe.
 class nvml_view {
 public:
   /// How many devices there are. Later they may become more, never fewer.
@@ -41,6 +44,7 @@ private:
   using clock = std::chrono::steady_clock;
 
   bool has_session() const;
+  bool may_watch() const;
   void look();
   CUresult open();
   CUresult own_device(unsigned index, viewed_device& out);

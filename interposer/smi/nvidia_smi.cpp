@@ -151,6 +151,7 @@ int main(int argc, char** argv) {
     return complain(*why);
   // Who only looks does not queue for a vGPU.
   ::setenv("VGPU_WAIT", "0", 0);
+  ::setenv("VGPU_WATCH", "1", 0);
   auto status = answer(x);
   while (status == EXIT_SUCCESS && x.every_seconds != 0) {
     std::this_thread::sleep_for(std::chrono::seconds{x.every_seconds});

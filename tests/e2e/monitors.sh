@@ -106,11 +106,22 @@ case_smi() {
   shows '^GPU 0: vGPU CPU device'
   LD_LIBRARY_PATH=$build/lib "$build/tests/e2e/load" kernel 8 20000 60 \
     </dev/null >"$work/out/alone" 2>&1 &
+  local one=$!
   until_true 10 test -s "$work/out/alone" || fail "a program does nothing"
   expect 0 "$build/lib/smi/nvidia-smi" --query-compute-apps=pid,used_memory \
     --format=csv,noheader
-  printed "$!, 2 MiB"
-  kill $!
+  printed "$one, 2 MiB"
+  # On another GPU: who looks sees both, and who counts is told what it will get.
+  LD_LIBRARY_PATH=$build/lib "$build/tests/e2e/load" kernel 8 20000 60 \
+    </dev/null >"$work/out/other" 2>&1 &
+  until_true 10 test -s "$work/out/other" || fail "another does nothing"
+  expect 0 "$build/lib/smi/nvidia-smi" --query-gpu=count,memory.used \
+    --format=csv,noheader
+  printed $'2, 2 MiB\n2, 2 MiB'
+  expect 0 env VGPU_WATCH=0 VGPU_MEMORY=256MiB "$build/lib/smi/nvidia-smi" \
+    --query-gpu=count,memory.total,memory.used --format=csv,noheader
+  printed '1, 256 MiB, 0 MiB'
+  kill "$one" "$!"
   check_wrong_questions
   rm -r "$work/tmp/foreign"
 }
