@@ -4,6 +4,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <variant>
 
 namespace vgpu {
@@ -68,6 +69,7 @@ void open(self_ptr self, const caf::actor& io, const guest_opened& what) {
   x.program = what.program;
   x.specification = what.specification;
   x.resumed = what.resumed;
+  x.area = what.area;
   self->monitor(io);
   if (!st.options.no_manager.empty())
     return refuse(self, x, {CUDA_ERROR_NO_DEVICE, st.options.no_manager, {}});
@@ -108,6 +110,42 @@ void close(self_ptr self, const caf::down_msg& msg) {
     st.sessions.erase(i);
     return look_idle(self);
   }
+}
+
+// -- who watches
+// ---------------------------------------------------------------
+
+/// What the session has of its devices.
+void describe(guest::watched& out, const client_session& x) {
+  const auto& header = x.area->header();
+  for (std::size_t i = 0; i < std::min(x.lease->devices.size(), most_devices);
+       ++i) {
+    const auto& facts = x.lease->devices[i];
+    auto at = std::find_if(out.devices.begin(), out.devices.end(),
+                           [&](auto& y) { return y.uuid == facts.uuid; });
+    guest::watched_use use;
+    use.device = static_cast<std::size_t>(at - out.devices.begin());
+    if (at == out.devices.end())
+      out.devices.push_back(facts);
+    use.pid = x.program.pid;
+    use.quota = x.lease->quota != 0 ? x.lease->quota : facts.total_memory;
+    use.used = header.used[i].load(std::memory_order_relaxed);
+    use.busy =
+        busy_word::percent(header.busy[i].load(std::memory_order_relaxed),
+                           busy_word::clock::now());
+    out.uses.push_back(use);
+  }
+}
+
+/// As much as one packet holds.
+void watch(self_ptr self, const caf::actor& io, const guest_watches& what) {
+  constexpr std::size_t most_uses = 2'048;
+  auto out = std::make_shared<guest::watched>();
+  for (const auto& [key, x] : self->state.sessions)
+    if (x.lease && x.area && x.specification.group == what.group &&
+        out->devices.size() < most_devices && out->uses.size() < most_uses)
+      describe(*out, x);
+  self->send(io, watched_ptr{std::move(out)});
 }
 
 // -- the manager's word
@@ -258,6 +296,9 @@ caf::behavior client(self_ptr self, client_options options, caf::actor link,
   return {
       [self](const caf::actor& io, const guest_opened_ptr& what) {
         open(self, io, *what);
+      },
+      [self](const caf::actor& io, const guest_watches_ptr& what) {
+        watch(self, io, *what);
       },
       [self](const control_body_ptr& what) { tell(self, *what); },
       [self](const incoming_ptr& in) { take(self, in->what); },

@@ -33,6 +33,7 @@ struct client_options {
 ///     └── no connection ────────┴─ refusal ► over
 struct client_session {
   caf::actor io; // its session_client
+  std::shared_ptr<const session_area> area;
   control::program program;
   control::specification specification;
   std::optional<control::adopt> resumed;
@@ -63,7 +64,8 @@ struct client_state {
 };
 
 /// Takes, from session_client actors: (caf::actor, guest_opened_ptr) and
-/// control_body_ptr; from the link: incoming_ptr and link_event_ptr. Sends the
+/// control_body_ptr, or (caf::actor, guest_watches_ptr), answered with
+/// watched_ptr; from the link: incoming_ptr and link_event_ptr. Sends the
 /// link outgoing_ptr, and session_clients lease_ptr and refusal_ptr.
 caf::behavior client(caf::stateful_actor<client_state>* self,
                      client_options options, caf::actor link,

@@ -57,6 +57,7 @@ void fill(wire::Progress::Builder to, const progress& x) {
   to.setAnswers(x.answers);
   to.setAcknowledged(x.acknowledged);
   to.setCharged(x.charged);
+  to.setBusy({x.busy.data(), x.busy.size()});
 }
 
 void put(builder to, const progress& x) {
@@ -176,7 +177,8 @@ progress get(wire::Progress::Reader x) {
           .calls = x.getCalls(),
           .answers = x.getAnswers(),
           .acknowledged = x.getAcknowledged(),
-          .charged = x.getCharged()};
+          .charged = x.getCharged(),
+          .busy = {x.getBusy().begin(), x.getBusy().end()}};
 }
 
 answer get(wire::Answer::Reader x) {

@@ -46,8 +46,9 @@ struct progress {
   CUresult sticky = CUDA_SUCCESS;
   std::uint64_t calls = 0;
   std::uint64_t answers = 0;
-  std::uint64_t acknowledged = 0; // answers that will not be sent again
-  std::uint64_t charged = 0;      // calls before it are in the account
+  std::uint64_t acknowledged = 0;   // answers that will not be sent again
+  std::uint64_t charged = 0;        // calls before it are in the account
+  std::vector<std::uint8_t> busy{}; // percent, of each device
 };
 struct attached {
   progress at;

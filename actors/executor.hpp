@@ -113,6 +113,8 @@ public:
   void charge_apart(std::chrono::nanoseconds time);
   /// How long the devices worked for the session, in all. Thread-safe.
   std::chrono::nanoseconds device_time() const;
+  /// The same of each. Thread-safe.
+  std::vector<std::chrono::nanoseconds> device_times() const;
   /// What they did of all that they could, as shares count it. Thread-safe.
   std::chrono::nanoseconds worked() const;
   /// No call is at hand: devices without a meter of their own are asked to

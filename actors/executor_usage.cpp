@@ -28,6 +28,13 @@ std::chrono::nanoseconds executor::device_time() const {
   return out;
 }
 
+std::vector<std::chrono::nanoseconds> executor::device_times() const {
+  std::vector<std::chrono::nanoseconds> out;
+  for (std::size_t i = 0; i < meters_.size(); ++i)
+    out.push_back(gates_.charged(i) + meters_[i]->busy());
+  return out;
+}
+
 std::chrono::nanoseconds executor::worked() const {
   auto out = gates_.charged();
   for (const auto* x : meters_)

@@ -42,6 +42,20 @@ auto read(std::span<const std::uint64_t> words, const char* what, F f)
   }
 }
 
+void fill(wire::DeviceFacts::Builder to, const control::device_facts& from) {
+  to.setName(from.name);
+  to.setUuid(
+      {reinterpret_cast<const kj::byte*>(from.uuid.data()), from.uuid.size()});
+  to.setTotalMemory(from.total_memory);
+  auto attributes =
+      to.initAttributes(static_cast<unsigned>(from.attributes.size()));
+  unsigned n = 0;
+  for (auto& [key, value] : from.attributes) {
+    attributes[n].setKey(key);
+    attributes[n++].setValue(value);
+  }
+}
+
 } // namespace
 
 result<hello> decode_hello(std::span<const std::uint64_t> words) {
@@ -86,8 +100,10 @@ result<hello> decode_hello(std::span<const std::uint64_t> words) {
         out.specification.snapshot_ms =
             std::max(wish.getSnapshotMs(), control::shortest_snapshot_ms);
         out.specification.group = wish.getGroup();
+        out.specification.capability = wish.getCapability();
         out.resumed = in.getResumed();
         out.hears_waiting = in.getHearsWaiting();
+        out.watches = in.getWatches();
         return out;
       });
 }
@@ -112,20 +128,24 @@ std::vector<std::uint64_t> encode_welcome(const control::lease& lease) {
   granted.setQuota(lease.quota);
   auto devices =
       granted.initDevices(static_cast<unsigned>(lease.devices.size()));
-  for (unsigned i = 0; i < devices.size(); ++i) {
-    auto& from = lease.devices[i];
-    auto to = devices[i];
-    to.setName(from.name);
-    to.setUuid({reinterpret_cast<const kj::byte*>(from.uuid.data()),
-                from.uuid.size()});
-    to.setTotalMemory(from.total_memory);
-    auto attributes =
-        to.initAttributes(static_cast<unsigned>(from.attributes.size()));
-    unsigned n = 0;
-    for (auto& [key, value] : from.attributes) {
-      attributes[n].setKey(key);
-      attributes[n++].setValue(value);
-    }
+  for (unsigned i = 0; i < devices.size(); ++i)
+    fill(devices[i], lease.devices[i]);
+  return flat(message);
+}
+
+std::vector<std::uint64_t> encode_watched(const watched& x) {
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<wire::GuestWelcome>().initWatched();
+  auto devices = out.initDevices(static_cast<unsigned>(x.devices.size()));
+  for (unsigned i = 0; i < devices.size(); ++i)
+    fill(devices[i], x.devices[i]);
+  auto uses = out.initUses(static_cast<unsigned>(x.uses.size()));
+  for (unsigned i = 0; i < uses.size(); ++i) {
+    uses[i].setDevice(static_cast<std::uint32_t>(x.uses[i].device));
+    uses[i].setPid(x.uses[i].pid);
+    uses[i].setQuota(x.uses[i].quota);
+    uses[i].setUsed(x.uses[i].used);
+    uses[i].setBusy(static_cast<std::uint8_t>(x.uses[i].busy));
   }
   return flat(message);
 }

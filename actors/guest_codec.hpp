@@ -18,6 +18,21 @@ struct hello {
   control::specification specification;
   bool resumed = false;
   bool hears_waiting = false; // takes what encode_waiting() makes
+  bool watches = false;       // wants what encode_watched() makes, and no vGPU
+};
+
+/// What a program has of a device.
+struct watched_use {
+  std::size_t device = 0; // of watched::devices
+  std::uint32_t pid = 0;
+  std::uint64_t quota = 0;
+  std::uint64_t used = 0; // bytes
+  unsigned busy = 0;      // percent
+};
+/// The vGPUs of one group, as far as one client serves them.
+struct watched {
+  std::vector<control::device_facts> devices;
+  std::vector<watched_use> uses;
 };
 
 /// What a program says first. A fault where it is malformed.
@@ -33,6 +48,7 @@ enum class notice : std::uint8_t {
 result<notice> decode_notice(std::span<const std::uint64_t> words);
 
 std::vector<std::uint64_t> encode_welcome(const control::lease& lease);
+std::vector<std::uint64_t> encode_watched(const watched& x);
 std::vector<std::uint64_t> encode_refusal(const control::refusal& why);
 /// Why there is no place yet; a welcome or a refusal follows.
 std::vector<std::uint64_t> encode_waiting(const std::string& why);

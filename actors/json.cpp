@@ -22,7 +22,8 @@ json to_json(const control::specification& x) {
           {"wait_ms", x.wait_ms},
           {"idle_after_ms", x.idle_after_ms},
           {"snapshot_ms", x.snapshot_ms},
-          {"group", x.group}};
+          {"group", x.group},
+          {"capability", x.capability}};
 }
 
 /// What a former release did not write has its default.
@@ -46,6 +47,7 @@ control::specification spec_from_json(const json& x) {
   out.idle_after_ms = x.value("idle_after_ms", out.idle_after_ms);
   out.snapshot_ms = x.value("snapshot_ms", out.snapshot_ms);
   out.group = x.value("group", out.group);
+  out.capability = x.value("capability", out.capability);
   return out;
 }
 

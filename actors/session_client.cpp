@@ -93,6 +93,7 @@ void session_client::read_mailbox() {
   receive_while([this] { return !mailbox().empty(); })(
       [this](lease_ptr& lease) { serve(*lease); },
       [this](refusal_ptr& why) { refuse(*why); },
+      [this](watched_ptr& what) { tell_watched(*what); },
       [this](news_ptr& what) { tell_waiting(what->text); },
       [this](pause_order_ptr& order) { pause(*order); },
       [this](bring_back_ptr& order) { bring_back(*order); },
@@ -145,6 +146,12 @@ void session_client::greet(packet& in) {
   auto hello = guest::decode_hello(in.words);
   if (!hello)
     return end(hello.why().what);
+  if (hello->watches) {
+    caf::anon_send(owner_, caf::actor_cast<caf::actor>(this),
+                   std::make_shared<const guest_watches>(
+                       guest_watches{hello->specification.group}));
+    return;
+  }
   constexpr auto memory = session_area::descriptor_count;
   if (in.descriptors.size() < memory + 1)
     return end("a program hands over its session's memory, a doorbell, and "
@@ -162,6 +169,7 @@ void session_client::greet(packet& in) {
   hears_waiting_ = hello->hears_waiting;
   auto opened = std::make_shared<guest_opened>();
   opened->program = program_;
+  opened->area = area_;
   opened->specification = specification_;
   if (hello->resumed) {
     auto& header = area_->header();
@@ -186,6 +194,11 @@ void session_client::refuse(const control::refusal& why) {
     return lose_session(why.reason);
   (void)send_packet(guest_.get(), guest::encode_refusal(why));
   end("refused: " + why.reason);
+}
+
+void session_client::tell_watched(const guest::watched& what) {
+  (void)send_packet(guest_.get(), guest::encode_watched(what));
+  end("was told what it watches");
 }
 
 /// There is no place yet. Later, when it has lost one, a program is not told:

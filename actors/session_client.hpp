@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/data_head.hpp"
+#include "actors/guest_codec.hpp"
 #include "actors/link_socket.hpp"
 #include "actors/polling_actor.hpp"
 #include "actors/protocol.hpp"
@@ -25,11 +26,20 @@ namespace vgpu {
 /// What a program asked for when it connected.
 struct guest_opened {
   control::program program;
+  /// What it and its client share.
+  std::shared_ptr<const session_area> area;
   control::specification specification;
   /// The session that it has already: its former client died.
   std::optional<control::adopt> resumed;
 };
 using guest_opened_ptr = std::shared_ptr<const guest_opened>;
+/// A program that wants to know who of its group has which vGPU,
+struct guest_watches {
+  std::uint64_t group = 0;
+};
+using guest_watches_ptr = std::shared_ptr<const guest_watches>;
+/// and what it is told.
+using watched_ptr = std::shared_ptr<const guest::watched>;
 using lease_ptr = std::shared_ptr<const control::lease>;
 using refusal_ptr = std::shared_ptr<const control::refusal>;
 /// News of it from the manager.
@@ -42,6 +52,8 @@ using control_body_ptr = std::shared_ptr<const control::body>;
 } // namespace vgpu
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::guest_opened_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::guest_watches_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::watched_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::lease_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::refusal_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::news_ptr)
@@ -79,7 +91,8 @@ struct session_client_options {
 /// manager should hear, and ends (the owner monitors it) when the program is
 /// gone. From its owner it takes lease_ptr, each with a higher epoch than the
 /// one before, refusal_ptr, news_ptr, pause_order_ptr, bring_back_ptr, and exit
-/// messages.
+/// messages. Where the program only watches, it sends guest_watches_ptr, takes
+/// watched_ptr, and ends.
 ///
 /// It serves the program from one epoch at a time: before it hands the log to a
 /// new worker it makes sure that the old one is dead or has stopped.
@@ -104,6 +117,7 @@ private:
   void read_guest();
   void greet(packet& hello);
   void refuse(const control::refusal& why);
+  void tell_watched(const guest::watched& what);
   void tell_waiting(const std::string& why);
   void write_ticket();
   void welcome();

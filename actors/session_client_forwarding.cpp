@@ -135,6 +135,8 @@ void session_client::on(const data::progress& x) {
   to.executed = std::min(x.executed, to.sent);
   area_->publish_executed(to.executed);
   area_->note_charged(std::min(x.charged, to.sent));
+  for (std::size_t i = 0; i < x.busy.size(); ++i)
+    area_->note_busy(i, x.busy[i], clock::now());
   report_progress(x);
 }
 

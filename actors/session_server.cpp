@@ -56,11 +56,13 @@ session_server::session_server(caf::actor_config& cfg,
     return usage_meter::reading{exec->used(), exec->used_bytes(), exec->calls(),
                                 exec->worked()};
   });
+  gauges_->busy.watch([exec = exec_.get()] { return exec->device_times(); });
 }
 
 session_server::~session_server() {
   // Where act() ended, that was done.
   gauges_->account.forget();
+  gauges_->busy.forget();
 }
 
 void session_server::act() {
@@ -97,6 +99,7 @@ void session_server::act() {
     check_abandoned();
   }
   gauges_->account.forget();
+  gauges_->busy.forget();
   // The devices' threads may answer until the executor is gone.
   exec_.reset();
   mapped_.reset();
@@ -374,6 +377,7 @@ status session_server::adopt_log(packet& hello, bool restores) {
                                      [this] { ring(); });
   exec_->host_mapped(mapped_->area->host_bytes(), mapped_->files);
   exec_->answers_into(mapped_->area->arena());
+  gauges_->busy.show(mapped_->area);
   return {};
 }
 

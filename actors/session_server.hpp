@@ -2,6 +2,7 @@
 // from a client that forwards them, and has them executed.
 #pragma once
 
+#include "actors/busy_meter.hpp"
 #include "actors/executor.hpp"
 #include "actors/forwarded_answers.hpp"
 #include "actors/link_socket.hpp"
@@ -48,6 +49,7 @@ struct session_gauges {
   std::atomic<std::uint64_t> quota{0}; // bytes a device
   std::atomic<std::uint32_t> error{0};
   usage_meter account;
+  busy_meter busy;
 
   explicit session_gauges(std::shared_ptr<usage_page> page = nullptr)
       : account(std::move(page)) {}

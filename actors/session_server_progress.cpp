@@ -40,7 +40,8 @@ data::progress session_server::progress() {
                      : forwarded_ ? forwarded_->count()
                                   : 0,
           .acknowledged = forwarded_ ? forwarded_->acknowledged() : 0,
-          .charged = known_.charged};
+          .charged = known_.charged,
+          .busy = gauges_->busy.percents()};
 }
 
 /// Puts what calls moved into the account, together with how far that is: if

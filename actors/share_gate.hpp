@@ -104,6 +104,12 @@ public:
     return ordinal < gates_.size() && gates_[ordinal] &&
            gates_[ordinal]->counts();
   }
+  /// On one of them.
+  std::chrono::nanoseconds charged(std::size_t ordinal) const noexcept {
+    return ordinal < gates_.size() && gates_[ordinal]
+               ? gates_[ordinal]->charged()
+               : std::chrono::nanoseconds{0};
+  }
   std::chrono::nanoseconds charged() const noexcept {
     std::chrono::nanoseconds out{0};
     for (const auto& x : gates_)

@@ -176,6 +176,7 @@ void write(wire::Specification::Builder to, const specification& x) {
   to.setIdleAfterMs(x.idle_after_ms);
   to.setSnapshotMs(x.snapshot_ms);
   to.setGroup(x.group);
+  to.setCapability(x.capability);
 }
 specification read(wire::Specification::Reader x) {
   auto where = static_cast<std::uint16_t>(x.getLocality());
@@ -198,6 +199,7 @@ specification read(wire::Specification::Reader x) {
   out.idle_after_ms = x.getIdleAfterMs();
   out.snapshot_ms = x.getSnapshotMs();
   out.group = x.getGroup();
+  out.capability = x.getCapability();
   return out;
 }
 

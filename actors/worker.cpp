@@ -20,6 +20,7 @@ void beat(self_ptr self) {
   auto& st = self->state;
   auto& g = *st.gauges;
   g.account.look();
+  g.busy.look();
   auto used = g.account.used();
   control::worker_beat x;
   x.load = {.session = st.options.session,

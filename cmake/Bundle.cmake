@@ -3,6 +3,7 @@
 #   bin/        the programs; they look for libraries in ../lib/host alone
 #   lib/        libcuda.so.1 and libnvidia-ml.so.1, what programs load instead
 #               of the driver's
+#   lib/smi/    nvidia-smi, which asks them
 #   lib/host/   what our programs need, but glibc and NVIDIA's driver
 #   lib/guest/  what libcuda.so.1 needs. Not libstdc++: a program's own is
 #               newer than ours, or it could not be loaded beside it.
@@ -45,6 +46,7 @@ endforeach()
 foreach(name libcuda.so.1 libnvidia-ml.so.1)
   file(COPY_FILE ${BUILD}/lib/${name} ${stage}/lib/${name})
 endforeach()
+file(COPY ${BUILD}/lib/smi/nvidia-smi DESTINATION ${stage}/lib/smi)
 file(COPY ${SOURCE}/README.md ${SOURCE}/LICENSE DESTINATION ${stage})
 copy_needed(EXECUTABLES "${executables}" ${stage}/lib/host "^$")
 copy_needed(LIBRARIES ${BUILD}/lib/libcuda.so.1 ${stage}/lib/guest

@@ -21,9 +21,16 @@ std::uint64_t next_serial() noexcept {
 
 address_space::address_space(device_address base, std::uint64_t bytes,
                              std::uint64_t quota, std::uint64_t step,
-                             const std::atomic<std::uint64_t>* changed)
-    : base_(base), quota_(quota), step_(step), changed_(changed),
+                             const std::atomic<std::uint64_t>* changed,
+                             std::atomic<std::uint64_t>* shown)
+    : base_(base), quota_(quota), step_(step), changed_(changed), shown_(shown),
       ranges_(bytes) {}
+
+void address_space::use(std::uint64_t now) noexcept {
+  used_ = now;
+  if (shown_ != nullptr)
+    shown_->store(now, std::memory_order_relaxed);
+}
 
 std::uint64_t address_space::step_of(const allocation& x) const noexcept {
   return x.managed ? std::max(step_, page) : step_;
@@ -45,7 +52,7 @@ address_space::refusal address_space::allocate(allocation& what) {
     return refusal::addresses;
   what.address = base_ + *offset;
   what.serial = next_serial();
-  used_ += what.bytes;
+  use(used_ + what.bytes);
   live_.emplace(what.address, what);
   return refusal::none;
 }
@@ -85,7 +92,7 @@ std::vector<allocation> address_space::take_all(std::uint64_t context) {
 
 void address_space::retire(const allocation& what, std::uint64_t position) {
   std::unique_lock guard{mutex_};
-  used_ -= what.bytes;
+  use(used_ - what.bytes);
   freed_.push_back({position, what.address - base_, rounded(what)});
 }
 
@@ -107,13 +114,13 @@ bool address_space::charge(std::uint64_t bytes) {
   auto most = quota();
   if (used_ > most || bytes > most - used_)
     return false;
-  used_ += bytes;
+  use(used_ + bytes);
   return true;
 }
 
 void address_space::refund(std::uint64_t bytes) {
   std::unique_lock guard{mutex_};
-  used_ -= bytes;
+  use(used_ - bytes);
 }
 
 void address_space::settle(std::uint64_t position) {

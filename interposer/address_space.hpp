@@ -56,10 +56,12 @@ class address_space {
 public:
   /// Allocates in [base, base + bytes); `quota` bounds the bytes asked for;
   /// `step` is the smallest alignment, a power of two. `changed`, where there
-  /// is one, holds a later quota once it is not 0, and outlives this.
+  /// is one, holds a later quota once it is not 0; `shown` is told what used()
+  /// is. Both outlive this.
   address_space(device_address base, std::uint64_t bytes, std::uint64_t quota,
                 std::uint64_t step,
-                const std::atomic<std::uint64_t>* changed = nullptr);
+                const std::atomic<std::uint64_t>* changed = nullptr,
+                std::atomic<std::uint64_t>* shown = nullptr);
 
   enum class refusal : std::uint8_t { none, quota, addresses };
 
@@ -122,10 +124,13 @@ private:
 
   std::uint64_t step_of(const allocation& x) const noexcept;
   std::uint64_t rounded(const allocation& x) const noexcept;
+  /// Precondition: the lock is held.
+  void use(std::uint64_t now) noexcept;
   const device_address base_;
   const std::uint64_t quota_;
   const std::uint64_t step_;
   const std::atomic<std::uint64_t>* const changed_;
+  std::atomic<std::uint64_t>* const shown_;
   mutable std::shared_mutex mutex_;
   range_allocator ranges_;
   std::map<device_address, allocation> live_;

@@ -134,6 +134,7 @@ void fill(wire::GuestHello::Builder hello, const control::specification& wish,
   wanted.setIdleAfterMs(wish.idle_after_ms);
   wanted.setSnapshotMs(wish.snapshot_ms);
   wanted.setGroup(wish.group);
+  wanted.setCapability(wish.capability);
 }
 
 /// The client, before it answered: it was about to end when the program came,
@@ -208,7 +209,26 @@ read_welcome(kj::ArrayPtr<const capnp::word> words) {
   return std::optional{std::move(out)};
 }
 
-result<std::optional<grant>> receive_one_welcome(int fd) {
+result<group_view> read_watched(kj::ArrayPtr<const capnp::word> words) {
+  capnp::FlatArrayMessageReader reader{words};
+  auto welcome = reader.getRoot<wire::GuestWelcome>();
+  if (!welcome.isWatched())
+    return fault{CUDA_ERROR_NOT_SUPPORTED, "vgpu-client tells nobody of its "
+                                           "programs"};
+  group_view out;
+  for (auto x : welcome.getWatched().getDevices())
+    out.devices.push_back(read_facts(x));
+  for (auto x : welcome.getWatched().getUses())
+    if (x.getDevice() < out.devices.size())
+      out.uses.push_back(
+          {x.getDevice(), x.getPid(), x.getQuota(), x.getUsed(), x.getBusy()});
+  return out;
+}
+
+/// One packet, as `read` understands it.
+template <class Read>
+auto receive(int fd, const Read& read)
+    -> decltype(read(kj::ArrayPtr<const capnp::word>{})) {
   auto buffer = kj::heapArray<capnp::word>(packet_limit / sizeof(capnp::word));
   ssize_t n = 0;
   while ((n = ::recv(fd, buffer.begin(), packet_limit, 0)) < 0)
@@ -217,7 +237,7 @@ result<std::optional<grant>> receive_one_welcome(int fd) {
   if (n <= 0)
     return it_ended();
   try {
-    return read_welcome(
+    return read(
         buffer.slice(0, static_cast<std::size_t>(n) / sizeof(capnp::word)));
   } catch (const kj::Exception& e) {
     return fault{CUDA_ERROR_NO_DEVICE,
@@ -229,7 +249,7 @@ result<std::optional<grant>> receive_one_welcome(int fd) {
 /// Waits as long as the client lives: a vGPU may have to wait for its turn.
 result<grant> receive_welcome(int fd) {
   for (;;) {
-    auto got = receive_one_welcome(fd);
+    auto got = receive(fd, read_welcome);
     if (!got)
       return got.why();
     if (*got)
@@ -258,6 +278,25 @@ bool is_ended(const result<answered>& x) {
 }
 
 } // namespace
+
+result<group_view> watch_group() {
+  control::specification wish;
+  if (auto good = control::set_from_environment(wish); !good)
+    return good.why();
+  auto fd = try_connect();
+  if (!fd)
+    return fault{CUDA_ERROR_NO_DEVICE, "no vgpu-client listens"};
+  // Who looks is not held up by one that stands still.
+  timeval patience{2, 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  capnp::MallocMessageBuilder message;
+  auto hello = message.initRoot<wire::GuestHello>();
+  fill(hello, wish, false);
+  hello.setWatches(true);
+  if (auto ok = send_packet(fd.get(), message, {}); !ok)
+    return ok.why();
+  return receive(fd.get(), read_watched);
+}
 
 result<grant> guest_channel::greet(const session_area& area, int doorbell,
                                    std::span<const int> states, bool resumed) {

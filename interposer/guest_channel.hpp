@@ -41,6 +41,22 @@ struct grant {
   std::vector<device_facts> devices;
 };
 
+/// What a program has of a device.
+struct device_use {
+  std::size_t device = 0; ///< of group_view::devices
+  unsigned pid = 0;
+  std::uint64_t quota = 0, used = 0; ///< bytes
+  unsigned busy = 0;                 ///< percent of the last second
+};
+/// The vGPUs of this process's group (VGPU_GROUP).
+struct group_view {
+  std::vector<device_facts> devices; ///< each once
+  std::vector<device_use> uses;
+};
+
+/// Asks the client, which is not started for it. A fault where none answers.
+result<group_view> watch_group();
+
 /// A Unix socket to the client of this user and manager, which is started when
 /// none listens. Not thread-safe: the session guards it.
 class guest_channel {

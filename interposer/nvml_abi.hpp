@@ -93,6 +93,16 @@ struct pci_info_v2 {
   unsigned device_id, subsystem_id;
   unsigned reserved[4];
 };
+/// nvmlUtilization_t: percent of the time.
+struct utilization {
+  unsigned gpu, memory;
+};
+/// nvmlProcessUtilizationSample_t: percent, and microseconds since 1970.
+struct process_utilization {
+  unsigned pid;
+  unsigned long long at;
+  unsigned sm, memory, encoder, decoder;
+};
 /// nvmlProcessInfo_v1_t.
 struct process_info_v1 {
   unsigned pid;

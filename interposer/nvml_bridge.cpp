@@ -1,8 +1,8 @@
 #include "interposer/nvml_bridge.hpp"
 
+#include "interposer/nvml_view.hpp"
 #include "interposer/peers.hpp"
 #include "interposer/process.hpp"
-#include "interposer/session.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +10,11 @@
 namespace vgpu::interposer {
 
 namespace {
+
+nvml_view& the_view() {
+  static auto& x = *new nvml_view;
+  return x;
+}
 
 /// As guarded(), before cuInit too.
 template <class Body>
@@ -23,45 +28,54 @@ CUresult guarded_early(const Body& body) noexcept {
 }
 
 CUresult open_for_nvml(unsigned* count) noexcept {
-  return guarded_early([&] {
-    auto code = process::open_session();
-    if (code == CUDA_SUCCESS)
-      *count =
-          static_cast<unsigned>(process::the_session().leased_devices().size());
-    return code;
-  });
+  return guarded_early([&] { return the_view().count(*count); });
+}
+
+void describe(nvml_device_facts& out, const device_facts& from) {
+  std::memcpy(out.name, from.name.data(),
+              std::min(from.name.size(), sizeof(out.name) - 1));
+  std::copy(from.uuid.begin(), from.uuid.end(), out.uuid);
+  out.pci_domain = from.value_of(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
+  out.pci_bus = from.value_of(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
+  out.pci_device = from.value_of(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
+  out.major = from.value_of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  out.minor = from.value_of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  out.multiprocessors = from.value_of(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  out.core_khz = from.value_of(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+  out.memory_khz = from.value_of(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+  out.bus_bits = from.value_of(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
 }
 
 CUresult device_for_nvml(unsigned index, nvml_device_facts* out) noexcept {
   return guarded_early([&] {
-    // In a child of a fork, what was opened before is not there any more.
-    if (auto code = process::open_session(); code != CUDA_SUCCESS)
+    viewed_device it;
+    if (auto code = the_view().device(index, it); code != CUDA_SUCCESS)
       return code;
-    auto& session = process::the_session();
-    const auto& all = session.leased_devices();
-    if (index >= all.size())
-      return CUDA_ERROR_INVALID_DEVICE;
-    const auto& from = all[index];
     *out = {};
-    std::memcpy(out->name, from.name.data(),
-                std::min(from.name.size(), sizeof(out->name) - 1));
-    std::copy(from.uuid.begin(), from.uuid.end(), out->uuid);
-    out->total = std::min(session.quota(), from.total_memory);
-    // Before cuInit nothing can have been allocated.
-    if (process::now() == phase::running)
-      out->used = session.used_of_leased(index);
-    out->pci_domain = from.value_of(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
-    out->pci_bus = from.value_of(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
-    out->pci_device = from.value_of(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
-    out->major = from.value_of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-    out->minor = from.value_of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-    out->multiprocessors =
-        from.value_of(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-    out->core_khz = from.value_of(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
-    out->memory_khz = from.value_of(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
-    out->bus_bits = from.value_of(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
-    for (std::size_t i = 0; i < all.size() && i < 64; ++i)
-      out->reaches |= std::uint64_t{can_reach(from, all[i])} << i;
+    describe(*out, it.facts);
+    out->total = it.total;
+    out->used = std::min(it.used, it.total);
+    out->busy = it.busy;
+    viewed_device other;
+    for (unsigned i = 0; i < 64 && the_view().device(i, other) == CUDA_SUCCESS;
+         ++i)
+      out->reaches |= std::uint64_t{can_reach(it.facts, other.facts)} << i;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult processes_for_nvml(unsigned index, nvml_process* out,
+                            unsigned* count) noexcept {
+  return guarded_early([&] {
+    viewed_device it;
+    if (auto code = the_view().device(index, it); code != CUDA_SUCCESS)
+      return code;
+    auto room = *count;
+    *count = 0;
+    // Who has allocated nothing is none of a device's processes.
+    for (const auto& x : it.processes)
+      if (x.used != 0 && (*count)++ < room)
+        *out++ = {x.pid, x.busy, x.used};
     return CUDA_SUCCESS;
   });
 }
@@ -70,7 +84,7 @@ CUresult device_for_nvml(unsigned index, nvml_device_facts* out) noexcept {
 
 const nvml_bridge& nvml_bridge_table() noexcept {
   static const nvml_bridge table{sizeof(nvml_bridge), &open_for_nvml,
-                                 &device_for_nvml};
+                                 &device_for_nvml, &processes_for_nvml};
   return table;
 }
 

@@ -21,7 +21,8 @@ struct nvml_device_facts {
   char name[96];
   std::uint8_t uuid[16];
   std::uint64_t total; ///< bytes: the quota
-  std::uint64_t used;  ///< bytes that this process has allocated there
+  std::uint64_t used;  ///< bytes that are allocated there
+  unsigned busy;       ///< percent of the last second
   int pci_domain, pci_bus, pci_device;
   int major, minor; ///< compute capability
   int multiprocessors;
@@ -30,15 +31,24 @@ struct nvml_device_facts {
   std::uint64_t reaches; ///< devices whose memory its kernels reach, a bit each
 };
 
+/// A process that has a vGPU on a device.
+struct nvml_process {
+  unsigned pid;
+  unsigned busy;      ///< percent of the last second
+  std::uint64_t used; ///< bytes
+};
+
 /// Slot 0 is the size in bytes, as in all such tables.
 struct nvml_bridge {
   std::size_t bytes;
-  /// Opens the process's session where there is none yet, without what cuInit
-  /// does besides: a child that is forked then can still use CUDA. Fills in how
-  /// many devices there are.
+  /// How many devices there are: see nvml_view.hpp. Where the process's session
+  /// must be opened for that, it is without what cuInit does besides: a child
+  /// that is forked then can still use CUDA.
   CUresult (*open)(unsigned* count);
   /// Precondition: opened.
   CUresult (*device)(unsigned index, nvml_device_facts* out);
+  /// Fills in at most `*count` of those on a device, and how many there are.
+  CUresult (*processes)(unsigned index, nvml_process* out, unsigned* count);
 };
 
 /// The table itself.

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include <strings.h>
-#include <unistd.h>
+#include <time.h>
 
 using namespace vgpu::nvml;
 
@@ -399,24 +399,40 @@ VGPU_NVML(nvmlDeviceGetMemoryInfo_v2)(device* of, memory_v2* out) {
 
 namespace {
 
-/// This process, where it has memory there. Of others nothing is known.
+using processes = std::vector<vgpu::interposer::nvml_process>;
+
+/// With those on a device.
+template <class Body>
+code with_processes(device* of, const Body& body) noexcept {
+  if (!is_initialized())
+    return code::uninitialized;
+  processes all;
+  auto good = processes_of(of, all);
+  return good == code::success ? body(all) : good;
+}
+
+/// Whether so many fit; `room` is what there is, and becomes what there are.
+code make_room(std::size_t have, unsigned* room, const void* into) noexcept {
+  if (room == nullptr || (*room != 0 && into == nullptr))
+    return code::invalid_argument;
+  auto fits = have <= *room;
+  *room = static_cast<unsigned>(have);
+  return fits ? code::success : code::insufficient_size;
+}
+
 template <class Info>
 code give_processes(device* of, unsigned* room, Info* out) noexcept {
-  return with_device(of, [&](auto& x) {
-    if (room == nullptr || (*room != 0 && out == nullptr))
-      return code::invalid_argument;
-    unsigned have = x.used != 0 ? 1 : 0;
-    auto fits = *room >= have;
-    *room = have;
-    if (!fits)
-      return code::insufficient_size;
-    if (have == 0)
-      return code::success;
-    *out = {};
-    out->pid = static_cast<unsigned>(::getpid());
-    out->used_bytes = x.used;
-    if constexpr (requires { out->gpu_instance; })
-      out->gpu_instance = out->compute_instance = no_instance;
+  return with_processes(of, [&](const processes& all) {
+    if (auto no = make_room(all.size(), room, out); no != code::success)
+      return no;
+    for (const auto& x : all) {
+      *out = {};
+      out->pid = x.pid;
+      out->used_bytes = x.used;
+      if constexpr (requires { out->gpu_instance; })
+        out->gpu_instance = out->compute_instance = no_instance;
+      ++out;
+    }
     return code::success;
   });
 }
@@ -426,6 +442,32 @@ code give_no_processes(device* of, unsigned* room) noexcept {
 }
 
 } // namespace
+
+// -- how busy it is
+// -----------------------------------------------------------------------------
+
+VGPU_NVML(nvmlDeviceGetUtilizationRates)(device* of, utilization* out) {
+  // For how long its memory is read or written nobody knows, and the struct has
+  // no way to say so.
+  return with_device(of, [&](auto& x) {
+    return give(out, utilization{x.busy, 0});
+  });
+}
+/// One sample of each, of now: older ones nobody has.
+VGPU_NVML(nvmlDeviceGetProcessUtilization)
+(device* of, process_utilization* out, unsigned* room, unsigned long long) {
+  return with_processes(of, [&](const processes& all) {
+    if (auto no = make_room(all.size(), room, out); no != code::success)
+      return no;
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    auto at = static_cast<unsigned long long>(now.tv_sec) * 1'000'000 +
+              static_cast<unsigned long long>(now.tv_nsec) / 1'000;
+    for (const auto& x : all)
+      *out++ = {x.pid, at, x.busy, 0, 0, 0};
+    return code::success;
+  });
+}
 
 VGPU_NVML(nvmlDeviceGetComputeRunningProcesses)
 (device* of, unsigned* room, process_info_v1* out) {

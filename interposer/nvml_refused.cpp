@@ -13,13 +13,11 @@ using vgpu::nvml::code;
                                         : code::uninitialized;                 \
   }
 
-// -- how busy it is
-VGPU_NVML_REFUSED(nvmlDeviceGetUtilizationRates)
+// -- how busy parts of it are, and were
 VGPU_NVML_REFUSED(nvmlDeviceGetEncoderUtilization)
 VGPU_NVML_REFUSED(nvmlDeviceGetDecoderUtilization)
 VGPU_NVML_REFUSED(nvmlDeviceGetJpgUtilization)
 VGPU_NVML_REFUSED(nvmlDeviceGetOfaUtilization)
-VGPU_NVML_REFUSED(nvmlDeviceGetProcessUtilization)
 VGPU_NVML_REFUSED(nvmlDeviceGetProcessesUtilizationInfo)
 VGPU_NVML_REFUSED(nvmlDeviceGetSamples)
 VGPU_NVML_REFUSED(nvmlDeviceGetAccountingMode)

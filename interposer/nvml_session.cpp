@@ -116,4 +116,23 @@ code facts_of(device* handle, nvml_device_facts& out) noexcept {
              : code::gpu_is_lost;
 }
 
+code processes_of(device* handle,
+                  std::vector<interposer::nvml_process>& out) noexcept {
+  if (reinterpret_cast<std::uintptr_t>(handle) - 1 >= count())
+    return code::invalid_argument;
+  try {
+    unsigned have = 16;
+    do {
+      out.resize(have);
+      if (here().bridge->processes(index_of(handle), out.data(), &have) !=
+          CUDA_SUCCESS)
+        return code::gpu_is_lost;
+    } while (have > out.size());
+    out.resize(have);
+    return code::success;
+  } catch (const std::bad_alloc&) {
+    return code::memory;
+  }
+}
+
 } // namespace vgpu::nvml

@@ -4,6 +4,8 @@
 #include "interposer/nvml_abi.hpp"
 #include "interposer/nvml_bridge.hpp"
 
+#include <vector>
+
 namespace vgpu::nvml {
 
 using interposer::nvml_device_facts;
@@ -20,6 +22,9 @@ unsigned count() noexcept;
 device* handle_of(unsigned index) noexcept;
 /// What is known of it now. `invalid_argument` for what is no handle.
 code facts_of(device* handle, nvml_device_facts& out) noexcept;
+/// Those on a device now.
+code processes_of(device* handle,
+                  std::vector<interposer::nvml_process>& out) noexcept;
 /// Of a valid handle.
 unsigned index_of(device* handle) noexcept;
 

@@ -157,7 +157,8 @@ status session::reserve_windows() {
       return fault{CUDA_ERROR_OPERATING_SYSTEM,
                    "the device's window of addresses is taken"};
     spaces_.push_back(std::make_unique<address_space>(
-        base, device_placed_offset, grant_.quota, 512, &area_.header().quota));
+        base, device_placed_offset, grant_.quota, 512, &area_.header().quota,
+        &area_.header().used[wire_[d]]));
   }
   host_space_ = std::make_unique<address_space>(
       host_window, area_.host_bytes(), area_.host_bytes(), pinned_step);

@@ -54,6 +54,12 @@ public:
   }
   /// Bytes that it has allocated on such a device. After use_devices().
   std::uint64_t used_of_leased(std::size_t index) const;
+  /// Percent of the last second that it worked for the session.
+  unsigned busy_of_leased(std::size_t index) const noexcept {
+    return busy_word::percent(
+        area_.header().busy[index].load(std::memory_order_relaxed),
+        busy_word::clock::now());
+  }
   /// Bytes a device; may change while the program runs.
   std::uint64_t quota() const noexcept {
     auto now = area_.header().quota.load(std::memory_order_relaxed);

@@ -140,6 +140,16 @@ void show_own_devices(std::uint32_t gpus) {
   ::setenv("CUDA_VISIBLE_DEVICES", all.c_str(), 0);
 }
 
+/// nvidia-smi is ours, also where the driver's lies on the PATH: that one asks
+/// for what our libnvidia-ml.so.1 has not got.
+void show_own_tools() {
+  const auto* path = std::getenv("PATH");
+  std::string others = path != nullptr ? path : "/usr/bin:/bin";
+  auto own = library_dir() + "/smi";
+  if (others != own && !others.starts_with(own + ":"))
+    set("PATH", own + ":" + others);
+}
+
 void set_environment(const run_options& x, const std::string& endpoint) {
   const control::specification usual;
   const auto table = control::specification_fields();
@@ -293,6 +303,7 @@ vgpu::status take_wish(run_options& x) {
 }
 
 int run(run_options& x) {
+  show_own_tools();
   auto found = find_program(x.command.front());
   if (auto* none = std::get_if<failure>(&found))
     return complain(run_name, none->what, none->code);

@@ -28,6 +28,7 @@ bool is_wished(const node_view& node, const pgpu_view& pgpu,
   return (what.node.empty() || what.node == node.name) &&
          (what.pgpu < 0 || static_cast<std::uint32_t>(what.pgpu) == ordinal) &&
          (what.backend.empty() || what.backend == pgpu.backend) &&
+         what.capability <= pgpu.capability &&
          (what.where != demand::locality::local_only ||
           node.host == what.host) &&
          (!what.beside_somebody || is_among(what.beside, node.name, ordinal)) &&
@@ -43,6 +44,9 @@ std::string wishes(const demand& what) {
     out += " of ordinal " + std::to_string(what.pgpu);
   if (!what.backend.empty())
     out += " of backend " + what.backend;
+  if (what.capability != 0)
+    out += " of compute capability " + std::to_string(what.capability / 10) +
+           "." + std::to_string(what.capability % 10);
   if (what.where == demand::locality::local_only)
     out += " on the program's host";
   if (what.beside_somebody)

@@ -25,7 +25,7 @@ namespace vgpu::policy {
 
 /// Grows whenever this header or what it includes changes its meaning or its
 /// layout. An object of another version is refused when it is loaded.
-inline constexpr unsigned placement_interface = 1;
+inline constexpr unsigned placement_interface = 2;
 
 /// Decides where a vGPU runs. Made once, called by one thread, by who holds the
 /// view for the length of the call: keep copies, not references.

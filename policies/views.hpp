@@ -22,6 +22,7 @@ struct pgpu_view {
   std::string backend{};
   std::string model{};    // by name; pGPUs of two models differ to a program
   std::uint64_t held = 0; // bytes promised to sessions, or held beyond that
+  std::int32_t capability = 0; // compute capability, 80 for 8.0
 };
 
 struct node_view {
@@ -54,9 +55,10 @@ struct demand {
   std::vector<place> failing; // where it failed of late
 
   // -- wishes that must be met ------------------------------------------------
-  std::string node;       // only there; empty: anywhere
-  std::int32_t pgpu = -1; // only this ordinal; -1: any
-  std::string backend;    // empty: any
+  std::string node;            // only there; empty: anywhere
+  std::int32_t pgpu = -1;      // only this ordinal; -1: any
+  std::string backend;         // empty: any
+  std::int32_t capability = 0; // this one or a higher one
   enum class locality { local_first, local_only, any };
   locality where = locality::local_first;
   bool beside_somebody = false;

@@ -12,6 +12,7 @@ demand demand_of(const control::specification& x, const std::string& host) {
   out.node = x.node;
   out.pgpu = x.pgpu;
   out.backend = x.backend;
+  out.capability = x.capability;
   out.where = x.where == control::locality::any ? demand::locality::any
               : x.where == control::locality::local_only
                   ? demand::locality::local_only

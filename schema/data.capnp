@@ -185,6 +185,8 @@ struct Progress {
   # not sent again: a client that follows another goes on from here.
   charged @6 :UInt64;
   # Calls before this number are in the session's account.
+  busy @7 :Data;
+  # Of each device, how many percent of the last second it worked.
 }
 struct Answer {
   number @0 :UInt64;

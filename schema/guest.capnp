@@ -19,6 +19,9 @@ struct GuestHello {
   # the control area tells which.
   hearsWaiting @4 :Bool;
   # It takes welcomes that say `waiting`.
+  watches @5 :Bool;
+  # It wants no vGPU, but to know who of its group has which. It hands nothing
+  # over, and of its specification the group alone counts. Answered once.
 }
 
 struct GuestWelcome {
@@ -28,7 +31,26 @@ struct GuestWelcome {
     granted @2 :Granted;
     waiting @3 :Text;
     # Why there is no place yet; another welcome follows.
+    watched @4 :Watched;
   }
+}
+
+struct Watched {
+  # The vGPUs of a group, as far as this client serves them.
+  devices @0 :List(Wire.DeviceFacts);
+  # Each once, by its UUID.
+  uses @1 :List(WatchedUse);
+}
+struct WatchedUse {
+  # What a program has of a device.
+  device @0 :UInt32;
+  # An index into `devices`.
+  pid @1 :UInt32;
+  quota @2 :UInt64;
+  used @3 :UInt64;
+  # Bytes.
+  busy @4 :UInt8;
+  # How many percent of the last second the device worked for it.
 }
 
 struct Granted {

@@ -6,6 +6,7 @@
 // whose sizes it took from the kernel and not from the program.
 #pragma once
 
+#include "schema/busy_word.hpp"
 #include "schema/console.hpp"
 #include "schema/fault.hpp"
 #include "schema/ids.hpp"
@@ -106,6 +107,8 @@ inline constexpr std::uint64_t page_bytes = 4096;
 inline constexpr std::uint64_t console_bytes = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t arena_bytes = std::uint64_t{64} << 20;
 inline constexpr std::size_t ticket_bytes = 960;
+/// Of one session.
+inline constexpr std::size_t most_devices = 64;
 /// The kernel lets one thread at a time write to a file: a log lies in so many,
 /// a stripe in each in turns, and large payloads are written by as many
 /// threads.
@@ -166,6 +169,13 @@ struct control_header {
   std::atomic<std::uint64_t> covered;
   // The program tells when so many bytes of calls are in none.
   std::atomic<std::uint64_t> snapshot_after;
+
+  // For who watches, of each device of the lease. Written by the program: bytes
+  // that it has allocated there;
+  alignas(64) std::array<std::atomic<std::uint64_t>, most_devices> used;
+  // by whoever reads the log, or the client for one elsewhere, some times a
+  // second: a busy_word.
+  alignas(64) std::array<std::atomic<std::uint64_t>, most_devices> busy;
 };
 static_assert(sizeof(control_header) <= 4096);
 
@@ -241,6 +251,13 @@ public:
     auto& charged = header().charged;
     if (position > charged.load(std::memory_order_relaxed))
       charged.store(position, std::memory_order_relaxed);
+  }
+  /// How busy a device was of late; nothing beyond most_devices.
+  void note_busy(std::size_t device, unsigned percent,
+                 busy_word::clock::time_point now) const noexcept {
+    if (device < most_devices)
+      header().busy[device].store(busy_word::of(percent, now),
+                                  std::memory_order_relaxed);
   }
   /// Tells it that a snapshot covers all calls before `position`.
   void publish_covered(std::uint64_t position) const noexcept;

@@ -1,5 +1,6 @@
 #include "schema/specification.hpp"
 
+#include "schema/session_area.hpp"
 #include "schema/sizes.hpp"
 
 #include <charconv>
@@ -11,7 +12,7 @@ namespace vgpu::control {
 
 namespace {
 
-constexpr std::uint32_t most_gpus = 64;
+constexpr std::uint32_t most_gpus = most_devices;
 constexpr std::int32_t largest_priority = 1000;
 constexpr std::int32_t last_pgpu = 1023;
 constexpr std::size_t longest_name = 32;
@@ -71,6 +72,22 @@ bool read_memory(const std::string& text, std::uint64_t& to) {
   if (size)
     to = *size;
   return size.ok();
+}
+
+/// As 8.0; of what comes after the dot there is one digit.
+bool read_capability(const std::string& text, std::uint16_t& to) {
+  auto dot = text.find('.');
+  unsigned major = 0, minor = 0;
+  if (dot == std::string::npos || text.size() != dot + 2 ||
+      !read(text.substr(0, dot), major, 1u, 99u) ||
+      !read(text.substr(dot + 1), minor, 0u, 9u))
+    return false;
+  to = static_cast<std::uint16_t>(10 * major + minor);
+  return true;
+}
+
+std::string show_capability(std::uint16_t x) {
+  return std::to_string(x / 10) + "." + std::to_string(x % 10);
 }
 
 bool read_name(const std::string& text, std::string& to) {
@@ -201,6 +218,12 @@ constexpr specification_field fields[] = {
        return true;
      },
      [](const spec& x) { return x.backend; }},
+    {"capability", "VGPU_CAPABILITY", "a compute capability from 1.0 to 99.9",
+     "only on pGPUs of this one or a higher one",
+     [](spec& to, text x) { return read_capability(x, to.capability); },
+     [](const spec& x) {
+       return x.capability == 0 ? std::string{} : show_capability(x.capability);
+     }},
     {"where", "VGPU_WHERE", "local-first, local-only or any",
      "whether the program's own host comes first",
      [](spec& to, text x) { return read_word(x, localities, to.where); },

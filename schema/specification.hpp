@@ -39,6 +39,9 @@ struct specification {
   std::string node{};        // only there; empty: anywhere
   std::int32_t pgpu = -1;    // only that ordinal; -1: any
   std::string backend{};     // "cpu" or "nvidia"; empty: any
+  /// Only devices of this compute capability or a higher one: 80 is 8.0; 0:
+  /// any.
+  std::uint16_t capability = 0;
   locality where = locality::local_first;
   vgpu_id beside{}; // on its pGPUs; none: wherever
   vgpu_id apart{};  // not on its pGPUs

@@ -269,6 +269,8 @@ struct Specification {
   # Without a call for so long, it is suspended; the default: never.
   group @15 :UInt64;
   # Processes of one group are placed together where they fit; zero: of none.
+  capability @16 :UInt16;
+  # Only pGPUs of this compute capability or a higher one, 80 for 8.0; zero: any.
 }
 enum Locality {
   # Where the program's host comes in.

@@ -33,7 +33,8 @@ policy::cluster_view make_cluster(const cluster_shape& shape) {
     auto& node = out.nodes.emplace_back();
     node.name = node.host = node_name(n);
     for (std::uint32_t p = 0; p < shape.gpus_per_node; ++p)
-      node.pgpus.push_back({p, shape.memory, 0, 0, 0, true, "nvidia", "gpu"});
+      node.pgpus.push_back(
+          {p, shape.memory, 0, 0, 0, true, "nvidia", "gpu", 0, 90});
   }
   return out;
 }
@@ -243,7 +244,8 @@ private:
   /// Of those, all may have the same pGPUs.
   static bool is_plain(const control::specification& x) {
     return x.gpus == 1 && x.node.empty() && x.pgpu < 0 && x.backend.empty() &&
-           x.where != control::locality::local_only && !x.beside && !x.apart;
+           x.capability == 0 && x.where != control::locality::local_only &&
+           !x.beside && !x.apart;
   }
 
   void keep_for(std::uint32_t i) {

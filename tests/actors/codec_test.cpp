@@ -48,9 +48,9 @@ lease some_lease() {
 
 /// One of each kind, with no field at its default.
 std::vector<body> one_of_each() {
-  specification spec{0.5,  1 << 20, 2,     protection::none, 0.75, -3,
-                     "b",  2,       "cpu", locality::any,    {8},  {9},
-                     1500, 2500};
+  specification spec{0.5, 1 << 20, 2,  protection::none, 0.75, -3,  "b",
+                     2,   "cpu",   86, locality::any,    {8},  {9}, 1500,
+                     2500};
   program prog{"a.out", 42, "host", "me"};
   worker_endpoints where{"ipc://x", "guest", "host"};
   session_load load{{1}, {2}, 3, 4, 5, 6, 7, 8, {11, 12, 13, 14, 15, 16}, 17};

@@ -92,6 +92,9 @@ struct cluster : deterministic {
       x.pgpus.push_back({i, "cpu", {}, "healthy"});
       x.pgpus.back().facts.total_memory = 4 * gib;
       x.pgpus.back().facts.name = "gpu";
+      x.pgpus.back().facts.attributes = {
+          {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 8},
+          {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 6}};
     }
     return x;
   }

@@ -141,9 +141,18 @@ BOOST_AUTO_TEST_CASE(a_place_is_one_that_was_wished_for) {
   specification other;
   other.backend = "nvidia";
   BOOST_TEST(place_of(other) == "none");
-  auto waiting = status()["vgpus"];
-  auto why = waiting.back()["sessions"][0]["waiting_because"];
-  BOOST_TEST(why.get<std::string>().find("nvidia") != std::string::npos);
+  auto told = [&](const char* what) {
+    auto waiting = status()["vgpus"];
+    auto why = waiting.back()["sessions"][0]["waiting_because"];
+    return why.get<std::string>().find(what) != std::string::npos;
+  };
+  BOOST_TEST(told("nvidia"));
+  specification newer;
+  newer.capability = 90;
+  BOOST_TEST(place_of(newer) == "none");
+  BOOST_TEST(told("compute capability 9.0"));
+  newer.capability = 86;
+  BOOST_TEST(place_of(newer) != "none");
 }
 
 BOOST_AUTO_TEST_CASE(a_group_goes_where_it_is) {

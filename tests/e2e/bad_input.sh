@@ -129,6 +129,7 @@ declare -A bad_values=(
   [node]='a b|../x|a/b|a.b|nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn|ü|*'
   [pgpu]='-1|1024|first|0.5|4294967296|1,2'
   [backend]='amd|CPU|cpu,nvidia|cpu |cuda'
+  [capability]='0.9|100.0|8|8.|.5|8.10|-8.0|8.0a|8,0|nan|80|9.x| 9.0'
   [where]='here|Any|local|local-first,any'
   [beside]='0|-1|x|1.5|18446744073709551616'
   [apart]='0|-3|y|2 3|18446744073709551616'

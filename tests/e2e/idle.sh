@@ -8,6 +8,7 @@ usage: idle.sh BUILD CASE [mapped|forwarded]
 
   return  one vGPU is reclaimed again and again; how long its calls took then
   keep    without --idle-after nothing is reclaimed
+  eight   eight programs of 30 % of one pGPU's memory each: all finish, alike
   many    many mostly idle vGPUs on two pGPUs that have memory for a few
 EOT
 }
@@ -56,6 +57,24 @@ case_keep() {
   wait "$program" || fail "$(<"$work/out/lazy")"
   expect 2 "$vgpu" run --idle-after 0 -- "$guest" exit 0
   told "--idle-after '0': give seconds from 0.1 to 1000000, or keep"
+}
+
+case_eight() {
+  local i pids=()
+  undisturbed_heat undisturbed 600 96 50
+  cluster_up --nodes 1 --memory 4GiB
+  for ((i = 0; i < 8; ++i)); do
+    timeout 100 "$vgpu" run --memory 1228MiB --idle-after 0.1 -- \
+      "$heat" 600 96 50 150 </dev/null >"$work/out/heat$i" \
+      2>"$work/out/heat$i.err" &
+    pids+=($!)
+  done
+  for ((i = 0; i < 8; ++i)); do
+    wait "${pids[i]}" || fail "program $i: $(<"$work/out/heat$i.err")"
+    same undisturbed "heat$i" || fail "program $i prints something else"
+  done
+  (($(reclaimed) > 0)) || fail "nobody had to give way"
+  say "eight, of which three have room, gave way $(reclaimed) times"
 }
 
 case_many() {

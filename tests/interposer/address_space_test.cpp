@@ -69,6 +69,21 @@ BOOST_AUTO_TEST_CASE(a_later_quota_holds_for_bytes_without_addresses_too) {
   BOOST_TEST(!resized.charge(1));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_used_is_shown_at_once) {
+  std::atomic<std::uint64_t> shown{0};
+  address_space watched{first_window, window, 1000, 512, nullptr, &shown};
+  allocation one{.bytes = 600};
+  BOOST_REQUIRE((watched.allocate(one) == address_space::refusal::none));
+  BOOST_TEST(shown == 600u);
+  BOOST_REQUIRE(watched.charge(300));
+  BOOST_TEST(shown == 900u);
+  BOOST_REQUIRE(!watched.charge(300));
+  BOOST_TEST(shown == 900u);
+  watched.refund(300);
+  watched.retire(*watched.take(one.address), 1);
+  BOOST_TEST(shown == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_freed_range_is_used_again_when_its_work_is_done) {
   auto a = get(100);
   BOOST_TEST(give(a));

@@ -10,7 +10,14 @@ if [ -n "$others" ]; then
   echo "it exports more than NVML: $others"
   exit 1
 fi
-for name in nvmlInit nvmlInit_v2 nvmlShutdown nvmlErrorString \
+# nvtop gives up where one of these is missing.
+nvtop='MaxPcieLinkGeneration MaxPcieLinkWidth TemperatureThreshold ClockInfo
+  MaxClockInfo UtilizationRates MemoryInfo_v2 CurrPcieLinkGeneration
+  CurrPcieLinkWidth PcieThroughput FanSpeed Temperature PowerUsage
+  EnforcedPowerLimit EncoderUtilization DecoderUtilization Name PciInfo_v3
+  GraphicsRunningProcesses_v3 ComputeRunningProcesses_v3 ProcessUtilization'
+# shellcheck disable=SC2086 # words
+for name in $(printf 'nvmlDeviceGet%s ' $nvtop) nvmlInit nvmlInit_v2 nvmlShutdown nvmlErrorString \
             nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2 \
             nvmlDeviceGetHandleByPciBusId_v2 nvmlDeviceGetUUID \
             nvmlDeviceGetComputeRunningProcesses \

@@ -56,6 +56,15 @@ typedef struct {
   unsigned gpu, compute;
 } process_v3;
 
+typedef struct {
+  unsigned gpu, memory;
+} utilization;
+typedef struct {
+  unsigned pid;
+  unsigned long long at;
+  unsigned sm, memory, encoder, decoder;
+} process_utilization;
+
 static void* nvml;
 static void* cuda;
 
@@ -146,6 +155,10 @@ static void ask_a_device(unsigned index, unsigned long long bytes) {
               &number) == NOT_SUPPORTED);
   EXPECT(NVML(nvmlDeviceGetPowerUsage, (device, unsigned*), it, &number) ==
          NOT_SUPPORTED);
+  utilization busy = {101, 101};
+  EXPECT(NVML(nvmlDeviceGetUtilizationRates, (device, utilization*), it,
+              &busy) == SUCCESS);
+  EXPECT(busy.gpu == 0 && busy.memory == 0);
 }
 
 /* The same as the driver says of the same two devices: reading alone. */
@@ -260,6 +273,19 @@ static void ask_both(unsigned count) {
               (device, unsigned*, process_v3*), by_index(0), &room,
               now) == SUCCESS);
   EXPECT(room == 1 && now[0].used == 1 << 20 && now[0].gpu == 0xffffffff);
+  /* nvtop asks for room by room: none, with nothing to write to, comes first.
+   */
+  process_utilization busy[4];
+  room = 0;
+  EXPECT(NVML(nvmlDeviceGetProcessUtilization,
+              (device, process_utilization*, unsigned*, unsigned long long),
+              by_index(0), NULL, &room, 0ULL) == INSUFFICIENT_SIZE);
+  EXPECT(room == 1);
+  EXPECT(NVML(nvmlDeviceGetProcessUtilization,
+              (device, process_utilization*, unsigned*, unsigned long long),
+              by_index(0), busy, &room, 0ULL) == SUCCESS);
+  EXPECT(room == 1 && busy[0].pid == (unsigned)getpid());
+  EXPECT(busy[0].sm <= 100 && busy[0].at > 1700000000000000ULL);
   room = 4;
   EXPECT(NVML(nvmlDeviceGetGraphicsRunningProcesses_v3,
               (device, unsigned*, process_v3*), by_index(0), &room,

@@ -187,9 +187,10 @@ BOOST_AUTO_TEST_CASE(the_dashboard_asks_for_metrics_that_exist) {
   for (const auto& x : families_of(example()))
     known.insert(x.name);
   auto asked = 0;
+  auto end = std::string::size_type{0};
   for (auto at = text.find("vgpu_"); at != text.npos;
-       at = text.find("vgpu_", at + 1)) {
-    auto end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", at);
+       at = text.find("vgpu_", end)) {
+    end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", at);
     auto name = text.substr(at, end - at);
     for (std::string_view suffix : {"_bucket", "_sum", "_count"})
       if (name.ends_with(suffix))

@@ -34,10 +34,10 @@ jq -e --arg name "$here" '.policies | .[1].placement == $name and
   .[1].most_gpus_in_use < .[0].most_gpus_in_use' "$work/out" >/dev/null ||
   fail "it packed nothing: $(<"$work/out")"
 expect 2 "$bin/vgpu" simulate --generate --placement "$wrong"
-told "$wrong.*version 2 of the interface"
+told "$wrong.*version 3 of the interface"
 
 expect 2 "$bin/vgpu" up --run-dir "$work/run" --placement-policy "$wrong"
-told "$wrong.*version 2 of the interface"
+told "$wrong.*version 3 of the interface"
 expect 2 "$bin/vgpu" up --run-dir "$work/run" --placement-policy best
 told "'best': give least-loaded"
 for policy in "$wrong" best ./no-such.so; do

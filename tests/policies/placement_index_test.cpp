@@ -29,7 +29,8 @@ cluster_view any_cluster() {
     node.alive = roll(10) != 0;
     for (auto p = 0u; p < 1 + roll(8); ++p)
       node.pgpus.push_back({p, (8 + roll(73)) * gib, 0, 0, 0, roll(12) != 0,
-                            roll(2) == 0 ? "cpu" : "nvidia"});
+                            roll(2) == 0 ? "cpu" : "nvidia", "", 0,
+                            roll(2) == 0 ? 80 : 90});
   }
   return out;
 }
@@ -66,6 +67,8 @@ void add_a_past(demand& to, const cluster_view& cluster) {
   }
   if (roll(6) == 0)
     to.backend = roll(2) == 0 ? "cpu" : "nvidia";
+  if (roll(6) == 0)
+    to.capability = roll(2) == 0 ? 80 : 90;
   if (roll(6) == 0)
     to.pgpu = static_cast<std::int32_t>(roll(9));
 }

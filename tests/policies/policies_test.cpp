@@ -92,6 +92,24 @@ BOOST_AUTO_TEST_CASE(more_reserved_than_there_is_leaves_nothing_free) {
   BOOST_TEST(chosen(cluster, ask(0)) == "a0");
 }
 
+BOOST_AUTO_TEST_CASE(a_capability_is_the_least_that_will_do) {
+  auto cluster = two_nodes();
+  cluster.nodes[0].pgpus[1].capability = 80;
+  cluster.nodes[1].pgpus[0].capability = 120;
+  auto what = ask();
+  what.capability = 75;
+  BOOST_TEST(chosen(cluster, what) == "a1");
+  what.capability = 80;
+  BOOST_TEST(chosen(cluster, what) == "a1");
+  what.capability = 90;
+  BOOST_TEST(chosen(cluster, what) == "b0");
+  what.capability = 121;
+  auto got = choose_place(cluster, what);
+  auto* none = std::get_if<no_place>(&got);
+  BOOST_REQUIRE(none != nullptr);
+  BOOST_TEST(none->why.find("compute capability 12.1") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(several_gpus_come_from_one_node) {
   cluster_view cluster{
       {node("a", {gpu(0), gpu(1)}), node("b", {gpu(0, 1), gpu(1), gpu(2)})}};

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# A quota holds for every way to allocate, and whoever meets it is the only one
+# who notices.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() { echo "usage: quota.sh BUILD hold mapped|forwarded"; }
+
+begin_case 3 "$@"
+
+on_line() { # NUMBER LINE
+  (($1 == 1)) || return 0
+  # In the middle of the other's run, which goes on until this is done.
+  "$vgpu" run --memory 1GiB -- "$build/tests/e2e/quota" 1024 </dev/null \
+    >"$work/out/quota" 2>&1 || fail "$(<"$work/out/quota")"
+  alive "$program_pid" || fail "the neighbour was done before"
+}
+
+case_hold() {
+  undisturbed_heat undisturbed 1200 96 50 250
+  # Room for both, and not for what is refused.
+  cluster_up --nodes 1 --memory 1280MiB
+  follow_program disturbed 90 "$vgpu" run --memory 256MiB -- \
+    "$heat" 1200 96 50 250
+  not_noticed
+  (($(wc -l <"$work/out/quota") == 13)) ||
+    fail "not every way was tried: $(<"$work/out/quota")"
+}
+
+run_case "$@"
