@@ -360,6 +360,7 @@ void manager_core::on_tick(time_point now) {
   reclaim_idle();
   retry_held();
   retry_waiting();
+  take_turns_with_memory();
   look_at_balance();
   serve_waiters();
   look_idle();
@@ -414,6 +415,8 @@ void manager_core::find_next_deadline() {
     due(*save_usage_at_);
   if (balance_at_)
     due(*balance_at_);
+  if (turns_end_)
+    due(*turns_end_);
   if (!held_.empty())
     due(started_ + options_.node_grace);
   if (auto when = idle_ones().look_again)

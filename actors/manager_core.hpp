@@ -14,7 +14,9 @@
 #include "policies/placement.hpp"
 #include "policies/placement_index.hpp"
 #include "policies/reclaim.hpp"
+#include "policies/rotation.hpp"
 #include "policies/views.hpp"
+#include "policies/wishes.hpp"
 
 #include <chrono>
 #include <functional>
@@ -34,6 +36,7 @@ struct manager_options {
   policy::liveness_options liveness;
   policy::restart_options restart;
   policy::reclaim_options reclaim;
+  policy::rotation_options rotation;
   /// How often it looks for pGPUs that have too much to do; unset, never.
   std::optional<std::chrono::milliseconds> balance_every{1'000};
   /// In so many looks in a row one must have been too hot.
@@ -125,6 +128,11 @@ private:
     vgpu_id vgpu;
     vgpu::epoch epoch;
     double milliseconds = 0;
+  };
+
+  struct in_queue {
+    session_id id;
+    bool promised = true;
   };
 
   void restore_sessions();
@@ -287,6 +295,15 @@ private:
   void reclaim_idle();
   void reclaim_refused(session_record& x);
 
+  // -- manager_rotation.cpp ---------------------------------------------------
+  policy::queue_rank rank_of(const session_record& x) const;
+  std::vector<in_queue> queue() const;
+  double left_to_promise() const;
+  std::vector<policy::resident> residents() const;
+  void take_turns_with_memory();
+  void makes_room(session_record& x, const control::paused& how);
+  void has_its_turn(session_record& x, double milliseconds);
+
   // -- manager_balance.cpp ----------------------------------------------------
   void measure(session_record& x);
   void measure_loads();
@@ -337,6 +354,7 @@ private:
   usage_book usage_;
   std::optional<time_point> save_usage_at_;
   std::optional<time_point> balance_at_; // the next look
+  std::optional<time_point> turns_end_;  // of memory, for who waits
   policy::hot_spot hot_;
 };
 

@@ -301,15 +301,21 @@ void manager_core::suspended(session_record& x, const control::paused& how) {
   x.stage = session_stage::suspended;
   recount(x);
   auto idle = x.moving->idle;
+  if (x.moving->for_whom)
+    makes_room(x, how);
   x.held = x.moving->hold;
   x.refusals = 0;
-  x.waiting_because = x.held ? "until it is resumed"
-                      : idle ? "idle, until its next call"
-                             : "until its next call";
+  x.waiting_because = x.held        ? "until it is resumed"
+                      : x.made_room ? "it made room for others, until its next "
+                                      "call and turn"
+                      : idle        ? "idle, until its next call"
+                                    : "until its next call";
   save(x);
   control::event out;
   out.time = options_.wall_time();
-  out.kind = idle ? "session-reclaimed" : "session-suspended";
+  out.kind = x.made_room ? "session-made-room"
+             : idle      ? "session-reclaimed"
+                         : "session-suspended";
   out.node = x.where.node;
   out.session = x.id;
   out.vgpu = x.vgpu;
@@ -353,7 +359,11 @@ void manager_core::resume(session_record& x, const std::string& reason) {
   x.displaced_at = now_;
   x.retry_at = now_;
   save(x);
-  place(x);
+  // In its turn: others may have waited for longer.
+  if (x.made_room)
+    retry_waiting();
+  else
+    place(x);
 }
 
 void manager_core::handle(const std::string& peer,
@@ -363,6 +373,7 @@ void manager_core::handle(const std::string& peer,
   if (session == nullptr || session->epoch != x.epoch)
     return;
   session->state_bytes = 0;
+  has_its_turn(*session, x.milliseconds);
   // From its journal, after a failure: others tell of that.
   if (x.bytes == 0 && !session->moving)
     return;
@@ -433,7 +444,7 @@ void manager_core::finish_movement(session_record& x,
   if (!failure.empty() && done.target)
     send_to_node(done.target->node,
                  control::prepare_worker{x.id, x.vgpu, {}, 0});
-  if (!failure.empty() && (done.idle || !done.why.empty()))
+  if (!failure.empty() && (done.idle || done.for_whom || !done.why.empty()))
     reclaim_refused(x);
   if (!failure.empty() && !done.taken)
     emit("move-failed",

@@ -33,6 +33,7 @@ std::string vgpu_name(const session_record& x) {
 session_record& manager_core::add_session(session_record x) {
   if (x.spec.group != 0)
     groups_.emplace(x.spec.group, x.id);
+  x.queued_at = now_;
   return sessions_[x.id] = std::move(x);
 }
 
@@ -274,6 +275,8 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
 void manager_core::take_running(session_record& x, const std::string& node,
                                 const control::running_session& running) {
   x.stage = session_stage::running;
+  x.made_room = false;
+  x.resident_since = now_;
   if (std::exchange(x.adopted, false) && running.share != 0) {
     x.spec.share = running.share;
     x.spec.limit = running.limit;
@@ -345,6 +348,8 @@ void manager_core::wait_for_place(session_record& x, std::string why) {
     return stop_waiting(x, why);
   if (x.wait_until && !x.had_lease)
     due(*x.wait_until);
+  if (options_.rotation.promised > 1)
+    due(now_); // somebody's turn may be over
   auto known = !std::exchange(x.waiting_because, why).empty();
   if (known)
     return;
@@ -520,13 +525,8 @@ void manager_core::end_session(session_id id, const std::string& why) {
 /// place has the pGPUs kept that it will get soonest: those behind it may take
 /// what is left, and never make it wait longer.
 void manager_core::retry_waiting() {
-  std::vector<std::pair<policy::queue_rank, session_id>> waiting;
-  for (const auto& [id, x] : sessions_)
-    if (x.stage == session_stage::waiting)
-      waiting.push_back({{x.had_lease, x.spec.priority, id.value}, id});
-  std::sort(waiting.begin(), waiting.end());
-  for (const auto& [unused, id] : waiting) {
-    auto i = sessions_.find(id);
+  for (auto next : queue()) {
+    auto i = sessions_.find(next.id);
     if (i == sessions_.end())
       continue;
     auto& x = i->second;

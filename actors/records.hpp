@@ -44,7 +44,8 @@ struct session_movement {
   enum class kind { suspend, resume, migrate };
   kind what = kind::migrate;
   bool hold = false;
-  bool idle = false; // to make room, while it does nothing
+  bool idle = false;     // to make room, while it does nothing
+  session_id for_whom{}; // to make room for that one, its turn being over
   policy::place from{};
   /// Where it is to go; unset: wherever there is room.
   std::optional<policy::place> target{};
@@ -113,6 +114,12 @@ struct session_record {
   control::session_load load;
   time_point active_at;   // its last call, or work, that is known of
   time_point rests_until; // it could not be taken off its place
+  // Turns with memory (manager_rotation.cpp):
+  time_point queued_at;        // it came, or made room for others
+  bool made_room = false;      // and has no place since
+  time_point resident_since;   // its turn began
+  policy::duration left_in{0}; // what it took to leave, the last time,
+  policy::duration swapped{0}; // and to come back as well
   measured_load measured;
   std::optional<time_point> moved_at; // on purpose, last
   unsigned refusals = 0;              // so often in a row

@@ -286,6 +286,8 @@ std::vector<std::string> manager_command(const cluster_options& x) {
                {"--client-grace", std::to_string(x.client_grace_ms)});
   if (!x.balance.empty())
     out.insert(out.end(), {"--balance", x.balance});
+  for (auto& option : arguments_of(x.promises))
+    out.push_back(std::move(option));
   if (!x.placement.empty())
     out.insert(out.end(), {"--placement-policy", x.placement});
   return out;

@@ -1,6 +1,7 @@
 // Starts and ends the processes of a cluster on this host.
 #pragma once
 
+#include "nodes/overcommit_option.hpp"
 #include "schema/fault.hpp"
 
 #include <cstdint>
@@ -24,6 +25,7 @@ struct cluster_options {
   std::uint32_t end_when_idle_ms = 0; // 0: it does not end by itself
   std::string worker;                 // another worker program, for tests
   std::string balance;   // vgpu-manager's --balance; empty: its default
+  overcommit promises;   // its --overcommit and --swap-part
   std::string placement; // and its --placement-policy
 };
 

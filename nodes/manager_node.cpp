@@ -6,6 +6,7 @@
 #include "nodes/daemon.hpp"
 #include "nodes/etcd_client.hpp"
 #include "nodes/metrics.hpp"
+#include "nodes/overcommit_option.hpp"
 #include "nodes/paths.hpp"
 #include "nodes/placement_option.hpp"
 #include "nodes/run_dir.hpp"
@@ -29,6 +30,7 @@ struct options {
   std::optional<std::int64_t> idle_ms;
   std::string metrics;
   std::string balance;
+  overcommit promises;
   std::string placement;
   std::string etcd;
   std::int64_t lease_s = 2;
@@ -95,6 +97,7 @@ void describe(CLI::App& app, options& x) {
   for (auto* option : {lease, prefix})
     option->needs("--etcd");
   describe_balance(app, x.balance);
+  describe_overcommit(app, x.promises);
   describe_placement(app, x.placement);
   describe_metrics(app, x.metrics);
   describe(app, x.ties);
@@ -121,6 +124,7 @@ manager_options options_of(const options& x, const std::string& endpoint,
     out.end_when_idle = milliseconds{*x.idle_ms};
   if (!x.balance.empty())
     out.balance_every = balance_every(x.balance);
+  out.rotation = rotation_of(x.promises);
   out.placement = placement.how;
   out.own_placement = placement.own;
   out.placement_name = placement.name;

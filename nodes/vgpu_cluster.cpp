@@ -69,6 +69,7 @@ void add_up(CLI::App& app, job& todo) {
                   "milliseconds of silence that make a node lost")
       ->check(CLI::Range(20, 3'600'000));
   describe_balance(*sub, x->balance);
+  describe_overcommit(*sub, x->promises);
   describe_placement(*sub, x->placement);
   sub->add_option("--client-grace", x->client_grace_ms)->group("");
   sub->add_option("--worker", x->worker)->group("");

@@ -14,13 +14,17 @@ namespace vgpu::policy {
 demand demand_of(const control::specification& x, const std::string& host);
 
 /// The order in which those who wait are looked at; the smaller, the earlier:
-/// who ran already, then by priority, then by age.
+/// who ran already, then by priority, then by age. Who made room for others
+/// waits behind all who came before that: it ran no more than they, and is as
+/// old as its wait.
 struct queue_rank {
-  queue_rank(bool ran, std::int32_t priority, std::uint64_t number)
-      : fresh(!ran), behind(-priority), age(number) {}
+  queue_rank(bool ran, std::int32_t priority, std::uint64_t number,
+             time_point waits_since = {})
+      : fresh(!ran), behind(-priority), since(waits_since), age(number) {}
 
   bool fresh;
   std::int32_t behind;
+  time_point since;
   std::uint64_t age;
   auto operator<=>(const queue_rank&) const = default;
 };

@@ -26,6 +26,7 @@ struct cluster : deterministic {
   std::optional<std::chrono::milliseconds> balance_every =
       manager_options{}.balance_every;
   std::shared_ptr<policy::placement_policy> own_placement;
+  double overcommit = 1;
   caf::actor chief;
 
   explicit cluster(bool begin = true) {
@@ -44,6 +45,7 @@ struct cluster : deterministic {
     x.end_when_idle = end_when_idle;
     x.balance_every = balance_every;
     x.own_placement = own_placement;
+    x.rotation.promised = overcommit;
     return x;
   }
 

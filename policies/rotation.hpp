@@ -1,0 +1,55 @@
+// Turns with memory: more is promised of it than there is, and who waits for
+// some gets it from those who have had it for long enough.
+#pragma once
+
+#include "policies/placement.hpp"
+#include "policies/views.hpp"
+#include "schema/ids.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace vgpu::policy {
+
+struct rotation_options {
+  /// How much memory may be promised, beside what there is: 1 to 16. With 1
+  /// nobody's turn ends.
+  double promised = 1;
+  /// The part of its time, at most, that a vGPU's coming and going takes.
+  double swapped_part = 0.1;
+  /// No turn is shorter.
+  duration shortest = std::chrono::seconds{2};
+};
+
+/// A session that has memory, and works.
+struct resident {
+  session_id id;
+  place where;
+  std::uint64_t memory = 0; // bytes of each pGPU
+  std::int32_t priority = 0;
+  time_point since; // its turn began
+  /// What it took to leave and come back the last time; 0: it never did.
+  duration swap{0};
+  std::uint64_t state = 0;  // bytes that would leave
+  time_point rests_until{}; // it could not leave, and is left alone until then
+};
+
+/// When its turn ends: `swap` is at most the set part of turn and swap.
+time_point turn_ends(const resident& x, const rotation_options& options);
+
+struct room_decision {
+  std::vector<session_id> leave; // now
+  /// When enough turns will have ended; nothing: that would not help either.
+  std::optional<time_point> look_again;
+};
+
+/// Who is to leave so that `what`, of that priority, has a place: those whose
+/// turns end first, none of a higher priority, and no more than it takes.
+/// `cluster` is as placements see it.
+room_decision make_room(const cluster_view& cluster, const demand& what,
+                        std::int32_t priority, std::span<const resident> all,
+                        time_point now, const rotation_options& options);
+
+} // namespace vgpu::policy
