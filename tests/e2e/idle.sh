@@ -10,6 +10,8 @@ usage: idle.sh BUILD CASE [mapped|forwarded]
   keep    without --idle-after nothing is reclaimed
   eight   eight programs of 30 % of one pGPU's memory each: all finish, alike
   many    many mostly idle vGPUs on two pGPUs that have memory for a few
+  turns   the eight again, never idle, where thrice the memory may be promised:
+          they take turns with it
 EOT
 }
 begin_case $(($# == 3 ? 3 : 2)) "$@"
@@ -75,6 +77,36 @@ case_eight() {
   done
   (($(reclaimed) > 0)) || fail "nobody had to give way"
   say "eight, of which three have room, gave way $(reclaimed) times"
+}
+
+made_room() {
+  "$vgpu" events --json </dev/null |
+    jq -s 'map(select(.kind == "session-made-room")) | length'
+}
+
+case_turns() {
+  local i pids=()
+  undisturbed_heat undisturbed 1500 96 50
+  cluster_up --nodes 1 --memory 4GiB --overcommit 3
+  for ((i = 0; i < 8; ++i)); do
+    timeout 100 "$vgpu" run --memory 1228MiB -- "$heat" 1500 96 50 150 \
+      </dev/null >"$work/out/heat$i" 2>"$work/out/heat$i.err" &
+    pids+=($!)
+  done
+  # Nobody waits for another's end: all have begun before the first has done.
+  until_true 30 all_have_begun || fail "some have not begun"
+  kill -0 "${pids[@]}" || fail "some have ended before others began"
+  for ((i = 0; i < 8; ++i)); do
+    wait "${pids[i]}" || fail "program $i: $(<"$work/out/heat$i.err")"
+    same undisturbed "heat$i" || fail "program $i prints something else"
+  done
+  (($(made_room) >= 5)) || fail "they made room $(made_room) times"
+  say "eight, of which three have room, made room $(made_room) times"
+}
+
+all_have_begun() {
+  local i
+  for ((i = 0; i < 8; ++i)); do [[ -s $work/out/heat$i ]] || return; done
 }
 
 case_many() {
