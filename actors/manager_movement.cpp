@@ -446,6 +446,8 @@ void manager_core::finish_movement(session_record& x,
                  control::prepare_worker{x.id, x.vgpu, {}, 0});
   if (!failure.empty() && (done.idle || done.for_whom || !done.why.empty()))
     reclaim_refused(x);
+  if (done.for_whom)
+    due(now_); // another one may leave
   if (!failure.empty() && !done.taken)
     emit("move-failed",
          name(x) + " stays on " + name(done.from) + ": " + failure +
