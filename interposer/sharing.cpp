@@ -86,18 +86,25 @@ CUresult shared_things::lend(const allocation& what, std::uint8_t device,
   return CUDA_SUCCESS;
 }
 
+template <class Handle>
+CUresult shared_things::hand_out(const allocation& what, std::uint8_t device,
+                                 std::uint64_t kind, std::uint64_t pool,
+                                 Handle& out) {
+  std::lock_guard guard{mutex_};
+  share_handle made;
+  if (auto code = lend(what, device, made); code != CUDA_SUCCESS)
+    return code;
+  made.kind = kind;
+  made.write(out, pool);
+  return CUDA_SUCCESS;
+}
+
 CUresult shared_things::handle_of(device_address at, CUipcMemHandle& out) {
   auto device = here().device_of(at);
   auto known = device ? here().space(*device).find(at) : std::nullopt;
   if (!known || known->kind != memory_kind::device)
     return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard guard{mutex_};
-  share_handle made;
-  if (auto code = lend(*known, *device, made); code != CUDA_SUCCESS)
-    return code;
-  made.kind = share_handle::of_memory;
-  made.write(out);
-  return CUDA_SUCCESS;
+  return hand_out(*known, *device, share_handle::of_memory, 0, out);
 }
 
 CUresult shared_things::handle_of(device_address at,
@@ -109,13 +116,7 @@ CUresult shared_things::handle_of(device_address at,
                    : nullptr;
   if (from == nullptr || from->key == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard guard{mutex_};
-  share_handle made;
-  if (auto code = lend(*known, *device, made); code != CUDA_SUCCESS)
-    return code;
-  made.kind = share_handle::of_pooled;
-  made.write(out, from->key);
-  return CUDA_SUCCESS;
+  return hand_out(*known, *device, share_handle::of_pooled, from->key, out);
 }
 
 bool shared_things::forget(device_address at) noexcept {

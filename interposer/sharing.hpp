@@ -80,6 +80,10 @@ private:
 
   const share_secret& secret();
   CUresult lend(const allocation& what, std::uint8_t device, share_handle& out);
+  /// The same as a handle's bytes, to be opened by `pool`'s key.
+  template <class Handle>
+  CUresult hand_out(const allocation& what, std::uint8_t device,
+                    std::uint64_t kind, std::uint64_t pool, Handle& out);
   CUresult open(const share_handle& read, std::uint8_t device,
                 std::uint64_t context, std::uint64_t pool, CUdeviceptr& out);
   opened_map::iterator find(const share_name& what, std::uint8_t device);
