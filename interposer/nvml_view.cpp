@@ -5,9 +5,11 @@
 #include "schema/specification.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <string_view>
 
+#include <signal.h>
 #include <unistd.h>
 
 namespace vgpu::interposer {
@@ -16,6 +18,12 @@ namespace {
 
 /// Monitors ask many questions at a time, and mean one moment.
 constexpr std::chrono::milliseconds one_moment{20};
+
+/// One that has just ended, and its client may not know yet; or one of another
+/// PID namespace, where nobody here could say which it is.
+bool is_not_here(const viewed_process& x) {
+  return ::kill(static_cast<pid_t>(x.pid), 0) != 0 && errno == ESRCH;
+}
 
 void add(viewed_device& to, const device_use& x) {
   to.total += x.quota;
@@ -89,6 +97,7 @@ CUresult nvml_view::device(unsigned index, viewed_device& out) {
   if (index >= group_.size())
     return CUDA_ERROR_INVALID_DEVICE;
   out = group_[index];
+  std::erase_if(out.processes, is_not_here);
   return CUDA_SUCCESS;
 }
 
@@ -110,6 +119,7 @@ CUresult nvml_view::own_device(unsigned index, viewed_device& out) {
   for (const auto& x : group_)
     if (x.facts.uuid == out.facts.uuid)
       out.processes = x.processes;
+  std::erase_if(out.processes, is_not_here);
   // Its client may not know of it yet, or be away.
   auto own = static_cast<unsigned>(::getpid());
   auto me = std::find_if(out.processes.begin(), out.processes.end(),
