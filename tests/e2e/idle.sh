@@ -86,10 +86,10 @@ made_room() {
 
 case_turns() {
   local i pids=()
-  undisturbed_heat undisturbed 1500 96 50
+  undisturbed_heat undisturbed 1100 96 50
   cluster_up --nodes 1 --memory 4GiB --overcommit 3
   for ((i = 0; i < 8; ++i)); do
-    timeout 100 "$vgpu" run --memory 1228MiB -- "$heat" 1500 96 50 150 \
+    timeout 100 "$vgpu" run --memory 1228MiB -- "$heat" 1100 96 50 150 \
       </dev/null >"$work/out/heat$i" 2>"$work/out/heat$i.err" &
     pids+=($!)
   done

@@ -135,7 +135,7 @@ case_during() {
   }
   cluster_up --nodes 1
   # A large one comes every few seconds.
-  run_mover 500 "${often[@]}"
+  run_mover 300 "${often[@]}"
   (($(replays) == 2)) || fail "not two replays"
 }
 
