@@ -72,6 +72,25 @@ public:
   virtual void sticky(CUresult error) = 0;
 };
 
+/// Nobody waits: for calls that are executed again while a state is made.
+class unheard : public answer_sink {
+public:
+  bool wanted(const waiter&) const override { return false; }
+  void answer(const waiter&, CUresult, std::uint64_t) override {}
+  bool keeps_digests() const override { return false; }
+  result<landing> land(call::arena_range, std::uint64_t) override {
+    return fault{CUDA_ERROR_INVALID_VALUE, "nobody waits for this"};
+  }
+  void deliver(const waiter&, CUresult, std::uint64_t, const landing&,
+               std::uint64_t, std::uint32_t) override {}
+  landing land_host(device_address, std::uint64_t) override { return {}; }
+  void deliver_host(const waiter&, CUresult, device_address, const landing&,
+                    std::uint32_t) override {}
+  void call_host(const waiter&) override {}
+  void print(console, std::uint64_t, std::string_view) override {}
+  void sticky(CUresult) override {}
+};
+
 /// Answers a program on the same host.
 class mapped_answers final : public answer_sink {
 public:

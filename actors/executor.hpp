@@ -239,7 +239,6 @@ private:
   struct host_calls;
   struct consoles;
   struct health;
-  struct unheard;
   struct capturing;
   struct copying;
   struct restoring;

@@ -20,25 +20,6 @@ fault wrong(const std::string& what) {
 
 } // namespace
 
-/// Nobody waits while a state is made: calls that are executed again answer
-/// here.
-struct executor::unheard final : answer_sink {
-  bool wanted(const waiter&) const override { return false; }
-  void answer(const waiter&, CUresult, std::uint64_t) override {}
-  bool keeps_digests() const override { return false; }
-  result<landing> land(call::arena_range, std::uint64_t) override {
-    return fault{CUDA_ERROR_INVALID_VALUE, "nobody waits for this"};
-  }
-  void deliver(const waiter&, CUresult, std::uint64_t, const landing&,
-               std::uint64_t, std::uint32_t) override {}
-  landing land_host(device_address, std::uint64_t) override { return {}; }
-  void deliver_host(const waiter&, CUresult, device_address, const landing&,
-                    std::uint32_t) override {}
-  void call_host(const waiter&) override {}
-  void print(console, std::uint64_t, std::string_view) override {}
-  void sticky(CUresult) override {}
-};
-
 void executor::keep_for_good(std::size_t device, const device::global_info& x) {
   // As the cpu device names what kernels' malloc takes from.
   if (x.name == "the device heap")

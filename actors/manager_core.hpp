@@ -130,7 +130,7 @@ private:
     double milliseconds = 0;
   };
 
-  struct in_queue {
+  struct queued {
     session_id id;
     bool promised = true;
   };
@@ -297,11 +297,11 @@ private:
 
   // -- manager_rotation.cpp ---------------------------------------------------
   policy::queue_rank rank_of(const session_record& x) const;
-  std::vector<in_queue> queue() const;
+  std::vector<queued> queue() const;
   double left_to_promise() const;
   std::vector<policy::resident> residents() const;
   void take_turns_with_memory();
-  void makes_room(session_record& x, const control::paused& how);
+  void note_preempted(session_record& x, const control::paused& how);
   void has_its_turn(session_record& x, double milliseconds);
 
   // -- manager_balance.cpp ----------------------------------------------------

@@ -302,18 +302,18 @@ void manager_core::suspended(session_record& x, const control::paused& how) {
   recount(x);
   auto idle = x.moving->idle;
   if (x.moving->for_whom)
-    makes_room(x, how);
+    note_preempted(x, how);
   x.held = x.moving->hold;
   x.refusals = 0;
   x.waiting_because = x.held        ? "until it is resumed"
-                      : x.made_room ? "it made room for others, until its next "
+                      : x.preempted ? "it made room for others, until its next "
                                       "call and turn"
                       : idle        ? "idle, until its next call"
                                     : "until its next call";
   save(x);
   control::event out;
   out.time = options_.wall_time();
-  out.kind = x.made_room ? "session-made-room"
+  out.kind = x.preempted ? "session-preempted"
              : idle      ? "session-reclaimed"
                          : "session-suspended";
   out.node = x.where.node;
@@ -360,7 +360,7 @@ void manager_core::resume(session_record& x, const std::string& reason) {
   x.retry_at = now_;
   save(x);
   // In its turn: others may have waited for longer.
-  if (x.made_room)
+  if (x.preempted)
     retry_waiting();
   else
     place(x);

@@ -20,21 +20,21 @@ policy::duration from_milliseconds(double x) {
 } // namespace
 
 policy::queue_rank manager_core::rank_of(const session_record& x) const {
-  auto urgent = x.had_lease && !x.made_room;
+  auto urgent = x.had_lease && !x.preempted;
   return {urgent, x.spec.priority, x.id.value,
           urgent ? time_point{} : x.queued_at};
 }
 
 /// Who waits, in order. For whom nothing can be promised yet, and who came
 /// after that one, waits behind all to whom something was.
-std::vector<manager_core::in_queue> manager_core::queue() const {
-  std::vector<std::pair<policy::queue_rank, in_queue>> waiting;
+std::vector<manager_core::queued> manager_core::queue() const {
+  std::vector<std::pair<policy::queue_rank, queued>> waiting;
   for (const auto& [id, x] : sessions_)
     if (x.stage == session_stage::waiting)
       waiting.push_back({rank_of(x), {id}});
   std::sort(waiting.begin(), waiting.end(),
             [](auto& a, auto& b) { return a.first < b.first; });
-  std::vector<in_queue> out;
+  std::vector<queued> out;
   for (const auto& [rank, x] : waiting)
     out.push_back(x);
   if (options_.rotation.promised <= 1)
@@ -47,7 +47,7 @@ std::vector<manager_core::in_queue> manager_core::queue() const {
     left -= static_cast<double>(session.spec.memory) * session.spec.gpus;
     x.promised = left >= 0;
   }
-  std::ranges::stable_partition(out, &in_queue::promised);
+  std::ranges::stable_partition(out, &queued::promised);
   return out;
 }
 
@@ -116,8 +116,9 @@ void manager_core::take_turns_with_memory() {
 }
 
 /// It has left, for somebody else.
-void manager_core::makes_room(session_record& x, const control::paused& how) {
-  x.made_room = true;
+void manager_core::note_preempted(session_record& x,
+                                  const control::paused& how) {
+  x.preempted = true;
   x.queued_at = now_;
   x.left_in = from_milliseconds(how.milliseconds);
 }

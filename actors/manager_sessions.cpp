@@ -275,7 +275,7 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
 void manager_core::take_running(session_record& x, const std::string& node,
                                 const control::running_session& running) {
   x.stage = session_stage::running;
-  x.made_room = false;
+  x.preempted = false;
   x.resident_since = now_;
   if (std::exchange(x.adopted, false) && running.share != 0) {
     x.spec.share = running.share;

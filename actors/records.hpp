@@ -116,7 +116,7 @@ struct session_record {
   time_point rests_until; // it could not be taken off its place
   // Turns with memory (manager_rotation.cpp):
   time_point queued_at;        // it came, or made room for others
-  bool made_room = false;      // and has no place since
+  bool preempted = false;      // and has no place since
   time_point resident_since;   // its turn began
   policy::duration left_in{0}; // what it took to leave, the last time,
   policy::duration swapped{0}; // and to come back as well

@@ -16,7 +16,7 @@ constexpr std::uint64_t placed_serial = 77;
 constexpr memory_id lent{1}, borrowed{2};
 
 /// Keeps what is answered.
-class last_answer final : public answer_sink {
+class last_answer final : public unheard {
 public:
   struct told {
     CUresult code = CUDA_SUCCESS;
@@ -28,18 +28,6 @@ public:
   void answer(const waiter&, CUresult code, std::uint64_t value) override {
     last = told{code, value};
   }
-  bool keeps_digests() const override { return false; }
-  result<landing> land(call::arena_range, std::uint64_t) override {
-    return fault{CUDA_ERROR_INVALID_VALUE, "nothing is read here"};
-  }
-  void deliver(const waiter&, CUresult, std::uint64_t, const landing&,
-               std::uint64_t, std::uint32_t) override {}
-  landing land_host(device_address, std::uint64_t) override { return {}; }
-  void deliver_host(const waiter&, CUresult, device_address, const landing&,
-                    std::uint32_t) override {}
-  void call_host(const waiter&) override {}
-  void print(console, std::uint64_t, std::string_view) override {}
-  void sticky(CUresult) override {}
 };
 
 struct placed_sharing_world : a_session {

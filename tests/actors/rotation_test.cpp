@@ -113,7 +113,7 @@ BOOST_FIXTURE_TEST_CASE(eight_of_which_three_have_room_all_get_on,
   for (auto& [id, time] : had)
     BOOST_TEST(
         (time >= 60s * 3 / 8 - 2 * turn && time <= 60s * 3 / 8 + 2 * turn));
-  BOOST_TEST(count("session-made-room") >= 60u);
+  BOOST_TEST(count("session-preempted") >= 60u);
 }
 
 BOOST_FIXTURE_TEST_CASE(large_and_small_ones, twice_promised) {
@@ -131,7 +131,7 @@ BOOST_FIXTURE_TEST_CASE(who_is_alone_stays, twice_promised) {
   wish(3 * gib);
   work(30s);
   BOOST_TEST((had.begin()->second == 30s));
-  BOOST_TEST(count("session-made-room") == 0u);
+  BOOST_TEST(count("session-preempted") == 0u);
 }
 
 BOOST_FIXTURE_TEST_CASE(not_without_leave, once_promised) {

@@ -283,6 +283,14 @@ void among_others() {
   EXPECT(calls == 3);
 }
 
+/// Steps until *left, which gets so much more, is 0.
+void count_down(graph& in, unsigned from, unsigned* left, unsigned* done) {
+  auto h = in.condition(1, cudaGraphCondAssignDefault);
+  auto begin = kernel(in.it, {}, add, left, from);
+  conditional c(in.it, {begin}, h, cudaGraphCondTypeWhile);
+  kernel(c.body[0], {}, step, h, left, done);
+}
+
 /// Launches are not waited for, and what comes behind them comes behind all.
 void in_order() {
   words<unsigned> left(1), done(1), seen(8);
@@ -290,10 +298,7 @@ void in_order() {
   CHECK(cudaStreamCreate(&one));
   CHECK(cudaStreamCreateWithFlags(&two, cudaStreamNonBlocking));
   graph g;
-  auto h = g.condition(1, cudaGraphCondAssignDefault);
-  auto begin = kernel(g.it, {}, add, left.at, 5u);
-  conditional c(g.it, {begin}, h, cudaGraphCondTypeWhile);
-  kernel(c.body[0], {}, step, h, left.at, done.at);
+  count_down(g, 5u, left.at, done.at);
   executable e(g);
   for (int i = 0; i < 8; ++i) {
     auto in = i % 2 ? two : one;
@@ -324,10 +329,7 @@ void awaited_by_many() {
   cudaEvent_t ended;
   CHECK(cudaEventCreateWithFlags(&ended, cudaEventDisableTiming));
   graph g;
-  auto h = g.condition(1, cudaGraphCondAssignDefault);
-  auto begin = kernel(g.it, {}, add, left.at, 9u);
-  conditional c(g.it, {begin}, h, cudaGraphCondTypeWhile);
-  kernel(c.body[0], {}, step, h, left.at, done.at);
+  count_down(g, 9u, left.at, done.at);
   executable e(g);
   for (int round = 0; round < 3; ++round) {
     CHECK(cudaGraphLaunch(e.it, streams[0]));

@@ -180,7 +180,7 @@ static void hand_out(line other) {
   // The other one's end lets it go; in which order it closes, nobody says.
   other.wait_for_end();
   while (free_bytes() != before)
-    usleep(1000);
+    sched_yield();
 }
 
 static void leave_with_it(line other) {

@@ -75,6 +75,10 @@ case_words() {
   check_leaks
   expect 2 "$vgpu"
   expect 2 "$vgpu" no-such-command
+  expect 2 "$vgpu" up --overcommit 0.5
+  told "--overcommit: Value 0.5 not in range"
+  expect 2 "$vgpu" up --swap-part 1
+  told "--swap-part: Value 1 not in range"
   expect 0 "$vgpu" --help
   grep -q "vgpu COMMAND --help" "$work/out/stdout" || fail "no help"
   local command

@@ -79,9 +79,9 @@ case_eight() {
   say "eight, of which three have room, gave way $(reclaimed) times"
 }
 
-made_room() {
+preempted() {
   "$vgpu" events --json </dev/null |
-    jq -s 'map(select(.kind == "session-made-room")) | length'
+    jq -s 'map(select(.kind == "session-preempted")) | length'
 }
 
 case_turns() {
@@ -100,8 +100,8 @@ case_turns() {
     wait "${pids[i]}" || fail "program $i: $(<"$work/out/heat$i.err")"
     same undisturbed "heat$i" || fail "program $i prints something else"
   done
-  (($(made_room) >= 5)) || fail "they made room $(made_room) times"
-  say "eight, of which three have room, made room $(made_room) times"
+  (($(preempted) >= 5)) || fail "they made room $(preempted) times"
+  say "eight, of which three have room, made room $(preempted) times"
 }
 
 all_have_begun() {
