@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include <sched.h>
 #include <unistd.h>
 
 constexpr auto as_file = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
