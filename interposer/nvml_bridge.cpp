@@ -67,13 +67,13 @@ CUresult device_for_nvml(unsigned index, nvml_device_facts* out) noexcept {
 CUresult processes_for_nvml(unsigned index, nvml_process* out,
                             unsigned* count) noexcept {
   return guarded_early([&] {
-    viewed_device it;
-    if (auto code = the_view().device(index, it); code != CUDA_SUCCESS)
+    std::vector<viewed_process> all;
+    if (auto code = the_view().processes(index, all); code != CUDA_SUCCESS)
       return code;
     auto room = *count;
     *count = 0;
     // Who has allocated nothing is none of a device's processes.
-    for (const auto& x : it.processes)
+    for (const auto& x : all)
       if (x.used != 0 && (*count)++ < room)
         *out++ = {x.pid, x.busy, x.used};
     return CUDA_SUCCESS;

@@ -91,13 +91,26 @@ CUresult nvml_view::count(unsigned& out) {
 
 CUresult nvml_view::device(unsigned index, viewed_device& out) {
   std::lock_guard guard{mutex_};
-  look();
   if (has_session())
     return own_device(index, out);
+  look();
   if (index >= group_.size())
     return CUDA_ERROR_INVALID_DEVICE;
   out = group_[index];
-  std::erase_if(out.processes, is_not_here);
+  return CUDA_SUCCESS;
+}
+
+CUresult nvml_view::processes(unsigned index,
+                              std::vector<viewed_process>& out) {
+  std::lock_guard guard{mutex_};
+  look();
+  if (!has_session() && index >= group_.size())
+    return CUDA_ERROR_INVALID_DEVICE;
+  if (!has_session())
+    out = group_[index].processes;
+  else if (auto code = own_processes(index, out); code != CUDA_SUCCESS)
+    return code;
+  std::erase_if(out, is_not_here);
   return CUDA_SUCCESS;
 }
 
@@ -115,18 +128,24 @@ CUresult nvml_view::own_device(unsigned index, viewed_device& out) {
   // Before cuInit nothing can have been allocated.
   if (process::now() == phase::running)
     out.used = session.used_of_leased(index);
-  out.processes.clear();
+  return CUDA_SUCCESS;
+}
+
+CUresult nvml_view::own_processes(unsigned index,
+                                  std::vector<viewed_process>& out) {
+  viewed_device it;
+  if (auto code = own_device(index, it); code != CUDA_SUCCESS)
+    return code;
   for (const auto& x : group_)
-    if (x.facts.uuid == out.facts.uuid)
-      out.processes = x.processes;
-  std::erase_if(out.processes, is_not_here);
+    if (x.facts.uuid == it.facts.uuid)
+      out = x.processes;
   // Its client may not know of it yet, or be away.
   auto own = static_cast<unsigned>(::getpid());
-  auto me = std::find_if(out.processes.begin(), out.processes.end(),
+  auto me = std::find_if(out.begin(), out.end(),
                          [own](auto& x) { return x.pid == own; });
-  if (me == out.processes.end())
-    me = out.processes.insert(me, viewed_process{own, out.busy, 0});
-  me->used = out.used;
+  if (me == out.end())
+    me = out.insert(me, viewed_process{own, it.busy, 0});
+  me->used = it.used;
   return CUDA_SUCCESS;
 }
 

@@ -39,6 +39,9 @@ public:
   CUresult count(unsigned& out);
   /// What there is to tell of one now.
   CUresult device(unsigned index, viewed_device& out);
+  /// Who has a vGPU there, in the PID namespace of who asks. The client is
+  /// asked, also by who has a session of its own.
+  CUresult processes(unsigned index, std::vector<viewed_process>& out);
 
 private:
   using clock = std::chrono::steady_clock;
@@ -48,6 +51,7 @@ private:
   void look();
   CUresult open();
   CUresult own_device(unsigned index, viewed_device& out);
+  CUresult own_processes(unsigned index, std::vector<viewed_process>& out);
 
   std::mutex mutex_;
   bool opened_ = false; // a session, for us
