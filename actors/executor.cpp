@@ -73,6 +73,9 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
         [to = consoles_](console where, std::string_view text) {
           to->print(where, text);
         });
+    devices_[i]->set_reporter([](std::string_view why) {
+      spdlog::warn("work of the program failed: {}", why);
+    });
   }
 }
 

@@ -30,15 +30,6 @@ std::string difference(const policy::pgpu_view& a, const policy::pgpu_view& b) {
          tell("healthy", a.healthy, b.healthy);
 }
 
-std::int32_t capability_of(const control::device_facts& x) {
-  auto value = [&](std::int32_t key) {
-    auto found = x.attributes.find(key);
-    return found == x.attributes.end() ? 0 : found->second;
-  };
-  return 10 * value(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
-         value(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-}
-
 } // namespace
 
 policy::cluster_view manager_core::view() const {
@@ -53,7 +44,7 @@ policy::cluster_view manager_core::view() const {
     for (const auto& pgpu : node.info.pgpus)
       to.pgpus.push_back({pgpu.ordinal, pgpu.facts.total_memory, 0, 0, 0,
                           pgpu.state == "healthy", pgpu.backend,
-                          pgpu.facts.name, 0, capability_of(pgpu.facts)});
+                          pgpu.facts.name, 0, pgpu.facts.capability()});
   }
   for (const auto& [id, x] : sessions_) {
     auto i = index.find(x.where.node);

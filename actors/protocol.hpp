@@ -64,6 +64,16 @@ struct device_facts {
   std::array<std::byte, 16> uuid{};
   std::uint64_t total_memory = 0;                  // bytes
   std::map<std::int32_t, std::int32_t> attributes; // by CUdevice_attribute
+
+  /// Compute capability, 90 for 9.0.
+  std::int32_t capability() const {
+    auto value = [&](std::int32_t key) {
+      auto found = attributes.find(key);
+      return found == attributes.end() ? 0 : found->second;
+    };
+    return 10 * value(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+           value(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  }
   bool operator==(const device_facts&) const = default;
 };
 

@@ -52,10 +52,12 @@ child_spec command_of(const supervisor_options& opts,
                       const control::prepare_worker& x, std::uint64_t tag) {
   std::string device = "cpu";
   std::uint64_t memory = 0;
+  std::int32_t capability = 0;
   for (const auto& pgpu : opts.pgpus)
     if (pgpu.ordinal == x.pgpus.front()) {
       device = pgpu.backend;
       memory = pgpu.facts.total_memory;
+      capability = pgpu.facts.capability();
     }
   child_spec out;
   out.argv = {opts.worker_program,
@@ -71,6 +73,8 @@ child_spec command_of(const supervisor_options& opts,
               joined(x.pgpus),
               "--memory-of-pgpu",
               std::to_string(memory),
+              "--capability",
+              std::to_string(capability),
               "--quota",
               std::to_string(x.quota),
               "--bind",

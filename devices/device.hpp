@@ -103,6 +103,9 @@ using completion = std::function<void(CUresult)>;
 /// Text that a kernel writes. From any thread of the device.
 using printer = std::function<void(console, std::string_view)>;
 
+/// In words, why enqueued work failed. From any thread of the device.
+using reporter = std::function<void(std::string_view)>;
+
 /// One session's part of one pGPU: its memory, modules, streams and events.
 ///
 /// Handles are chosen by the caller and are fresh when created. Calls come
@@ -223,6 +226,10 @@ public:
 
   /// Where kernels' text goes; unset, it is dropped.
   virtual void set_printer(printer to) = 0;
+
+  /// Who is told which kernel failed, where and why, by devices that know it;
+  /// unset, nobody. Set before work is enqueued.
+  virtual void set_reporter(reporter) {}
 
   // -- trouble ----------------------------------------------------------------
 

@@ -20,10 +20,18 @@ const device_facts& facts_of(const function& f) {
       static_cast<std::size_t>(f.in->owner.device));
 }
 
+/// NVIDIA's arithmetic refuses GPUs newer than itself. They are taken as the
+/// newest of those that share their memory alike, 228 KiB a multiprocessor.
+constexpr int newest_known = 12, taken_as = 10;
+
 cudaOccDeviceProp properties_of(const device_facts& d) {
   cudaOccDeviceProp p;
   p.computeMajor = d.value_of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   p.computeMinor = d.value_of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  if (p.computeMajor > newest_known) {
+    p.computeMajor = taken_as;
+    p.computeMinor = 0;
+  }
   p.maxThreadsPerBlock = d.value_of(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   p.maxThreadsPerMultiprocessor =
       d.value_of(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);

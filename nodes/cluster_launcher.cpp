@@ -309,6 +309,8 @@ std::vector<std::string> node_command(const cluster_options& x,
                                std::to_string(x.gpus_per_node),
                                "--memory",
                                x.memory,
+                               "--capability",
+                               x.capability,
                                "--bind",
                                x.bind};
   if (!x.worker.empty())

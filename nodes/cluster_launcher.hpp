@@ -16,6 +16,7 @@ struct cluster_options {
   unsigned gpus_per_node = 1;
   std::string device = "auto";
   std::string memory = "4GiB";       // of each cpu pGPU
+  std::string capability = "9.0";    // likewise
   std::string listen;                // empty: manager.sock in the run directory
   std::string bind = "ipc";          // vgpu-node's --bind
   std::uint32_t lost_after_ms = 0;   // 0: the manager's default

@@ -4,6 +4,7 @@
 #include "actors/log.hpp"
 #include "actors/supervisor.hpp"
 #include "actors/system.hpp"
+#include "nodes/capability_option.hpp"
 #include "nodes/daemon.hpp"
 #include "nodes/inventory.hpp"
 #include "nodes/metrics.hpp"
@@ -51,6 +52,7 @@ void describe(CLI::App& app, options& x) {
       ->capture_default_str();
   app.add_option("--memory", x.memory, "memory of each cpu GPU")
       ->capture_default_str();
+  describe_capability(app, x.inventory.capability);
   app.add_option("--bind", x.bind,
                  "the address or interface on which workers take calls of "
                  "programs on other hosts; `ipc` for this host only")

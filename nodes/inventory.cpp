@@ -3,6 +3,7 @@
 #include "devices/cpu/cpu_device.hpp"
 #include "devices/nvidia/nvidia_device.hpp"
 #include "nodes/paths.hpp"
+#include "schema/specification.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -82,6 +83,8 @@ std::vector<control::pgpu> cpu_pgpus(const inventory_options& x) {
     device::cpu_options shape;
     shape.ordinal = static_cast<int>(i);
     shape.memory = x.memory;
+    shape.capability =
+        control::read_capability(x.capability).value_or(shape.capability);
     auto facts = facts_of(device::cpu_properties(shape));
     mark_with(facts, x.node);
     out.push_back({i, "cpu", std::move(facts), "healthy"});

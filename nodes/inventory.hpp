@@ -14,6 +14,7 @@ struct inventory_options {
   std::string device = "auto"; // cpu, nvidia or auto
   std::uint32_t gpus = 1;      // how many cpu pGPUs to offer
   std::uint64_t memory = std::uint64_t{4} << 30; // of each cpu pGPU, bytes
+  std::string capability = "9.0";                // of each cpu pGPU
 };
 
 /// The pGPUs that this host offers.

@@ -1,6 +1,7 @@
 // vgpu up, down, and what breaks a cluster on purpose.
 #include "actors/host.hpp"
 #include "nodes/balance_option.hpp"
+#include "nodes/capability_option.hpp"
 #include "nodes/cluster_launcher.hpp"
 #include "nodes/command_client.hpp"
 #include "nodes/paths.hpp"
@@ -56,6 +57,7 @@ void add_up(CLI::App& app, job& todo) {
       ->capture_default_str();
   sub->add_option("--memory", x->memory, "memory of each cpu GPU")
       ->capture_default_str();
+  describe_capability(*sub, x->capability);
   sub->add_option("--run-dir", x->run_dir, "where its files and logs go")
       ->capture_default_str();
   sub->add_option("--listen", x->listen,

@@ -257,6 +257,9 @@ int run_embedded(run_options& x, const std::string& path) {
   shape.worker = x.worker;
   if (auto usual = parse_size(shape.memory); usual && memory > *usual)
     shape.memory = std::to_string(memory);
+  auto usual = control::read_capability(shape.capability);
+  if (usual && x.wish.capability > *usual)
+    shape.capability = control::show_capability(x.wish.capability);
   auto handled = forwarded_signals();
   sigset_t before;
   ::sigprocmask(SIG_BLOCK, &handled, &before);

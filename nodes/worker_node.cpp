@@ -39,6 +39,7 @@ struct options {
   std::string device = "cpu";
   std::vector<std::uint32_t> pgpus{0};
   std::uint64_t memory = 0;
+  unsigned capability = 90;
   std::uint64_t quota = 0;
   std::string bind;
   std::string host;
@@ -92,7 +93,9 @@ std::unique_ptr<device::device> open_device(const options& given,
                                             std::uint32_t pgpu) {
   auto ordinal = static_cast<int>(pgpu);
   if (given.device == "cpu")
-    return device::open_cpu_device({.ordinal = ordinal, .memory = given.memory},
+    return device::open_cpu_device({.ordinal = ordinal,
+                                    .memory = given.memory,
+                                    .capability = given.capability},
                                    given.quota);
   if (given.device != "nvidia")
     throw std::runtime_error{"device '" + given.device +
@@ -176,6 +179,8 @@ std::vector<std::string> arguments_of_rehearsal(const options& given) {
           pgpus,
           "--memory-of-pgpu",
           std::to_string(given.memory),
+          "--capability",
+          std::to_string(given.capability),
           "--quota",
           std::to_string(given.quota),
           "--bind",
@@ -320,6 +325,8 @@ int main(int argc, char** argv) {
   app.add_option("--pgpu", given.pgpus, "Ordinals of the pGPUs")
       ->delimiter(',');
   app.add_option("--memory-of-pgpu", given.memory, "Bytes")->required();
+  app.add_option("--capability", given.capability, "Of the pGPU: 90 is 9.0")
+      ->capture_default_str();
   app.add_option("--quota", given.quota, "Bytes a device")->required();
   app.add_option("--bind", given.bind, "Where calls may come from")->required();
   app.add_option("--host-id", given.host, "Of the node")->required();

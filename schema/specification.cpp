@@ -74,22 +74,6 @@ bool read_memory(const std::string& text, std::uint64_t& to) {
   return size.ok();
 }
 
-/// As 8.0; of what comes after the dot there is one digit.
-bool read_capability(const std::string& text, std::uint16_t& to) {
-  auto dot = text.find('.');
-  unsigned major = 0, minor = 0;
-  if (dot == std::string::npos || text.size() != dot + 2 ||
-      !read(text.substr(0, dot), major, 1u, 99u) ||
-      !read(text.substr(dot + 1), minor, 0u, 9u))
-    return false;
-  to = static_cast<std::uint16_t>(10 * major + minor);
-  return true;
-}
-
-std::string show_capability(std::uint16_t x) {
-  return std::to_string(x / 10) + "." + std::to_string(x % 10);
-}
-
 bool read_name(const std::string& text, std::string& to) {
   auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -220,7 +204,11 @@ constexpr specification_field fields[] = {
      [](const spec& x) { return x.backend; }},
     {"capability", "VGPU_CAPABILITY", "a compute capability from 1.0 to 99.9",
      "only on pGPUs of this one or a higher one",
-     [](spec& to, text x) { return read_capability(x, to.capability); },
+     [](spec& to, text x) {
+       auto read = read_capability(x);
+       to.capability = read.value_or(to.capability);
+       return read.has_value();
+     },
      [](const spec& x) {
        return x.capability == 0 ? std::string{} : show_capability(x.capability);
      }},
@@ -285,6 +273,20 @@ fault wrong(const std::string& name, const std::string& value,
 }
 
 } // namespace
+
+std::optional<std::uint16_t> read_capability(const std::string& text) {
+  auto dot = text.find('.');
+  unsigned major = 0, minor = 0;
+  if (dot == std::string::npos || text.size() != dot + 2 ||
+      !read(text.substr(0, dot), major, 1u, 99u) ||
+      !read(text.substr(dot + 1), minor, 0u, 9u))
+    return std::nullopt;
+  return static_cast<std::uint16_t>(10 * major + minor);
+}
+
+std::string show_capability(std::uint16_t x) {
+  return std::to_string(x / 10) + "." + std::to_string(x % 10);
+}
 
 const char* name_of(protection x) noexcept {
   return protections[static_cast<unsigned>(x)].data();

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -27,6 +28,11 @@ inline constexpr std::uint32_t keep_when_idle =
 
 /// No snapshots are taken more often.
 inline constexpr std::uint32_t shortest_snapshot_ms = 50;
+
+/// 80 from "8.0". Nothing where it is none from 1.0 to 99.9.
+std::optional<std::uint16_t> read_capability(const std::string& text);
+/// "8.0" from 80.
+std::string show_capability(std::uint16_t x);
 
 /// What is asked of a vGPU.
 struct specification {

@@ -70,7 +70,8 @@ class cpu_device final : public device,
 public:
   cpu_device(const cpu_options& options, std::uint64_t quota)
       : props_{cpu_properties(options)}, account_{quota},
-        modules_{[this](device_address a) { return map(a, granule_bytes); },
+        modules_{options.capability,
+                 [this](device_address a) { return map(a, granule_bytes); },
                  [this](device_address a, bool was_used) {
                    give_back(a, was_used);
                  }},
@@ -402,14 +403,18 @@ public:
     t->start = [this, g](auto finish) {
       if (g->cooperative)
         memory_.attach(g->workspace(), grid::workspace_bytes);
-      engine_.submit(g, [this, g, finish](CUresult error, const std::string&) {
-        executed_ += g->executed;
-        if (g->cooperative)
-          memory_.detach(g->workspace(), grid::workspace_bytes);
-        if (error != CUDA_SUCCESS)
-          set_error(error);
-        finish();
-      });
+      engine_.submit(g,
+                     [this, g, finish](CUresult error, const std::string& why) {
+                       executed_ += g->executed;
+                       if (g->cooperative)
+                         memory_.detach(g->workspace(), grid::workspace_bytes);
+                       if (error != CUDA_SUCCESS) {
+                         set_error(error);
+                         if (reporter_)
+                           reporter_(why);
+                       }
+                       finish();
+                     });
     };
     return scheduler_->add(stream, std::move(t));
   }
@@ -525,6 +530,8 @@ public:
     auto lock = std::lock_guard{print_mutex_};
     printer_ = std::move(to);
   }
+
+  void set_reporter(reporter to) override { reporter_ = std::move(to); }
 
   // -- trouble ----------------------------------------------------------------
 
@@ -682,6 +689,7 @@ private:
   std::atomic<std::uint64_t> executed_ = 0;
   std::mutex print_mutex_;
   printer printer_;
+  reporter reporter_;
   busy_time busy_;
   // Last, so that their threads end before what they use goes.
   std::shared_ptr<scheduler> scheduler_;

@@ -10,6 +10,9 @@ struct cpu_options {
   int ordinal = 0;                               // names it: UUID, PCI bus
   std::uint64_t memory = std::uint64_t{4} << 30; // bytes
   unsigned threads = 0;                          // 0: one a core
+  /// Compute capability, 90 for 9.0: by it programs and libraries choose which
+  /// of their code they hand over. Limits are those of 9.0 with each.
+  unsigned capability = 90;
 };
 
 /// What a cpu pGPU of this shape tells of itself, without opening it.

@@ -72,13 +72,16 @@ function_lowering::access function_lowering::parse_access() {
   for (auto i = std::size_t{0}; i + 1 < m.size(); ++i) {
     if (auto s = space_named(m[i]))
       out.where = *s;
-    else if (m[i] == "v2" || m[i] == "v4")
-      out.count = m[i] == "v2" ? 2 : 4;
+    else if (m[i] == "v2" || m[i] == "v4" || m[i] == "v8")
+      out.count = unsigned(m[i][1] - '0');
     else if (is_order(m[i]))
       out.watched = true;
     else if (!is_hint(m[i]) && !is_reported(m[i]))
       unsupported();
   }
+  // PTX ISA, "Vectors": 256 bits at once are for global memory alone.
+  if (out.count == 8 && (out.t.bytes != 4 || out.where != space::global))
+    unsupported();
   return out;
 }
 
@@ -173,14 +176,14 @@ void function_lowering::load() {
     fail(now_->text() + " wants " + std::to_string(x.count) + " destinations");
   auto from = parse_place(arg(1), x.where);
   auto w = static_cast<char>('0' + x.t.bytes);
-  auto ids = std::vector<int>(4, -1);
+  auto ids = std::vector<int>(std::max(x.count, 4u), -1);
   auto direct = [&](std::size_t i) {
     return parts[i].is != kind::reg || width_of(parts[i].number) == w;
   };
   for (auto i = std::size_t{0}; i < x.count; ++i)
     ids[i] = direct(i) ? destination(parts[i], w) : temp(w);
   auto size = std::to_string(x.t.bytes);
-  auto count = std::to_string(x.count);
+  auto count = std::to_string(std::min(x.count, 4u));
   if (from.frame) {
     auto bytes = std::int64_t{x.t.bytes} * x.count;
     if (from.offset < 0 || from.offset + bytes > from.stride)
@@ -196,8 +199,10 @@ void function_lowering::load() {
   } else {
     if (x.watched)
       emit("may.spin", {});
-    emit("ld." + from.space + size + "." + count,
-         {ids[0], from.base, ids[1], ids[2], ids[3]}, from.offset);
+    for (auto i = 0u; i < x.count; i += 4)
+      emit("ld." + from.space + size + "." + count,
+           {ids[i], from.base, ids[i + 1], ids[i + 2], ids[i + 3]},
+           from.offset + std::int64_t{i} * x.t.bytes);
   }
   for (auto i = std::size_t{0}; i < x.count; ++i) {
     if (direct(i))
@@ -258,7 +263,7 @@ void function_lowering::store() {
     fail(now_->text() + " wants " + std::to_string(x.count) + " sources");
   auto to = parse_place(arg(0), x.where);
   auto w = static_cast<char>('0' + x.t.bytes);
-  auto ids = std::vector<int>(4, -1);
+  auto ids = std::vector<int>(std::max(x.count, 4u), -1);
   for (auto i = std::size_t{0}; i < x.count; ++i) {
     auto& p = parts[i];
     if (p.is == kind::reg && width_of(p.number) != 'p' &&
@@ -268,7 +273,7 @@ void function_lowering::store() {
       ids[i] = source(p, w);
   }
   auto size = std::to_string(x.t.bytes);
-  auto count = std::to_string(x.count);
+  auto count = std::to_string(std::min(x.count, 4u));
   if (to.frame) {
     auto bytes = std::int64_t{x.t.bytes} * x.count;
     if (to.offset < 0 || to.offset + bytes > to.stride)
@@ -282,8 +287,10 @@ void function_lowering::store() {
   }
   if (x.where == space::param || x.where == space::constant)
     fail(now_->text() + " writes memory that is constant");
-  emit("st." + to.space + size + "." + count,
-       {-1, to.base, ids[0], ids[1], ids[2], ids[3]}, to.offset);
+  for (auto i = 0u; i < x.count; i += 4)
+    emit("st." + to.space + size + "." + count,
+         {-1, to.base, ids[i], ids[i + 1], ids[i + 2], ids[i + 3]},
+         to.offset + std::int64_t{i} * x.t.bytes);
   if (reported)
     report(std::uint64_t{x.t.bytes} * x.count, x.where);
 }

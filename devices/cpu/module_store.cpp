@@ -14,7 +14,6 @@ namespace vgpu::device::cpu {
 
 namespace {
 
-constexpr unsigned compute_capability = 90;
 constexpr unsigned newest_ptx = 90;
 constexpr int default_dynamic_shared = 49152;
 
@@ -93,7 +92,7 @@ void initialise(const compiled& x) {
   }
 }
 
-kernel_info describe(const program& of, const code& k) {
+kernel_info describe(const program& of, const code& k, unsigned capability) {
   auto out = kernel_info{};
   out.name = k.name;
   for (auto& p : k.kernel_parameters)
@@ -116,7 +115,7 @@ kernel_info describe(const program& of, const code& k) {
   a[CU_FUNC_ATTRIBUTE_NUM_REGS] =
       static_cast<int>(std::clamp((k.max_live + 7) / 8 * 8, 16u, most));
   a[CU_FUNC_ATTRIBUTE_PTX_VERSION] = static_cast<int>(of.target);
-  a[CU_FUNC_ATTRIBUTE_BINARY_VERSION] = static_cast<int>(compute_capability);
+  a[CU_FUNC_ATTRIBUTE_BINARY_VERSION] = static_cast<int>(capability);
   a[CU_FUNC_ATTRIBUTE_CACHE_MODE_CA] = 0;
   a[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] =
       std::max(0, default_dynamic_shared - fixed);
@@ -137,16 +136,18 @@ fault bad_ptx(const std::string& what) {
   return {CUDA_ERROR_INVALID_PTX, "PTX " + what};
 }
 
-status check_versions(const ptx::module& x) {
+status check_versions(const ptx::module& x, unsigned capability) {
   if (x.version > newest_ptx)
     return fault{CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
                  "PTX ISA " + std::to_string(x.version / 10) + "." +
                      std::to_string(x.version % 10) +
                      " is newer than 9.0, which this device knows; compile "
                      "with an older toolkit"};
-  if (x.target == 0 || x.target > compute_capability)
+  if (x.target == 0 || x.target > capability)
     return bad_ptx("target sm_" + std::to_string(x.target) +
-                   " is not for this device (compute capability 9.0)");
+                   " is not for this device (compute capability " +
+                   std::to_string(capability / 10) + "." +
+                   std::to_string(capability % 10) + ")");
   return {};
 }
 
@@ -171,7 +172,7 @@ module_store::compile(std::span<const std::string> texts) {
     auto parts = std::vector<ptx::module>{};
     for (auto& text : texts) {
       parts.push_back(ptx::parse(text));
-      if (auto ok = check_versions(parts.back()); !ok)
+      if (auto ok = check_versions(parts.back(), capability_); !ok)
         return ok.why();
     }
     x.source = parts.size() == 1 ? std::move(parts.front())
@@ -209,7 +210,7 @@ module_store::compile(std::span<const std::string> texts) {
   }
   for (auto& f : out.code->functions)
     if (f.entry && f.count != 0)
-      out.kernels.push_back({&f, describe(*out.code, f)});
+      out.kernels.push_back({&f, describe(*out.code, f, capability_)});
   for (auto& v : x.source.variables)
     if (has_memory(v) && v.seen != ptx::linkage::external)
       out.globals.push_back(
@@ -252,7 +253,7 @@ result<module_info> module_store::load(module_id id,
   if (!id || modules_.contains(id))
     return fault{CUDA_ERROR_INVALID_HANDLE,
                  "module " + std::to_string(id.value) + " exists already"};
-  auto texts = ptx_of(image, compute_capability);
+  auto texts = ptx_of(image, capability_);
   if (!texts)
     return texts.why();
   auto x = loaded_module{};

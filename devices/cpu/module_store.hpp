@@ -37,8 +37,10 @@ public:
   using take_memory = std::function<status(device_address)>;
   using give_memory = std::function<void(device_address, bool was_used)>;
 
-  module_store(take_memory take, give_memory give)
-      : take_{std::move(take)}, give_{std::move(give)} {}
+  /// `capability` as in cpu_options.
+  module_store(unsigned capability, take_memory take, give_memory give)
+      : capability_{capability}, take_{std::move(take)}, give_{
+                                                             std::move(give)} {}
 
   void place_from(device_address base) noexcept { next_ = base; }
 
@@ -65,6 +67,7 @@ private:
   /// Gives back granules of [begin, end) that hold nothing.
   void give_unused(device_address begin, device_address end, bool was_used);
 
+  unsigned capability_;
   take_memory take_;
   give_memory give_;
   device_address next_ = 0;

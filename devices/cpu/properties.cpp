@@ -34,17 +34,14 @@ std::map<int, int> attributes_of(const cpu_options& options) {
   // Attributes that hold for us as they do for compute capability 9.0, by
   // number (cuda.h, CUdevice_attribute).
   auto out = std::map<int, int>{
-      {1, 1024},       {2, 1024},    {3, 1024},        {4, 64},
-      {5, 2147483647}, {6, 65535},   {7, 65535},       {8, 49152},
-      {9, 65536},      {10, 32},     {11, 2147483647}, {12, 65536},
-      {14, 512},       {15, 1},      {18, 0},          {20, 0},
-      {31, 1},         {34, 0},      {35, 0},          {39, 2048},
-      {40, 3},         {41, 1},      {75, 9},          {76, 0},
-      {78, 1},         {79, 1},      {80, 1},          {81, 233472},
-      {82, 65536},     {84, 0},      {86, 0},          {87, 2},
-      {90, 1},         {97, 232448}, {98, 0},          {106, 32},
-      {111, 1024},     {115, 1},     {122, 1},         {123, 1},
-      {131, -1},
+      {1, 1024},        {2, 1024},    {3, 1024},  {4, 64},    {5, 2147483647},
+      {6, 65535},       {7, 65535},   {8, 49152}, {9, 65536}, {10, 32},
+      {11, 2147483647}, {12, 65536},  {14, 512},  {15, 1},    {18, 0},
+      {20, 0},          {31, 1},      {34, 0},    {35, 0},    {39, 2048},
+      {40, 3},          {41, 1},      {78, 1},    {79, 1},    {80, 1},
+      {81, 233472},     {82, 65536},  {84, 0},    {86, 0},    {87, 2},
+      {90, 1},          {97, 232448}, {98, 0},    {106, 32},  {111, 1024},
+      {115, 1},         {122, 1},     {123, 1},   {131, -1},
   };
   // Dimensions of textures, for programs that ask although none are served.
   for (auto [name, value] : {std::pair{21, 131072},
@@ -93,6 +90,10 @@ std::map<int, int> attributes_of(const cpu_options& options) {
   // What we do not have: tensor maps, multicast and the like.
   for (auto i = 1; i <= 147; ++i)
     out.try_emplace(i, 0);
+  out[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] =
+      static_cast<int>(options.capability / 10);
+  out[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR] =
+      static_cast<int>(options.capability % 10);
   out[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] =
       static_cast<int>(options.threads);
   out[CU_DEVICE_ATTRIBUTE_CLOCK_RATE] = 1000000;
@@ -125,6 +126,11 @@ properties cpu_properties(const cpu_options& wanted) {
     options.threads = std::max(1u, std::thread::hardware_concurrency());
   auto out = properties{};
   out.name = "vGPU CPU device";
+  // Programs cannot go on with another capability than they began with, and
+  // move between pGPUs of one name.
+  if (options.capability != cpu_options{}.capability)
+    out.name += " " + std::to_string(options.capability / 10) + "." +
+                std::to_string(options.capability % 10);
   auto host = host_name();
   auto seed = static_cast<std::uint64_t>(options.ordinal);
   auto high = hash(host + "/vgpu-cpu", 2 * seed);

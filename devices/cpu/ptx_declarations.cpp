@@ -73,15 +73,19 @@ variable parser::declaration(space where) {
   auto lanes = std::uint64_t{1};
   auto typed = false;
   auto aligned = std::uint64_t{0};
+  auto points = false; // what comes then tells of the memory pointed to
   while (now_.is == token::kind::dotted) {
     if (at_dotted("align")) {
       advance();
-      aligned = integer();
-      if (!std::has_single_bit(aligned) || aligned > 4096)
+      auto given = integer();
+      if (!std::has_single_bit(given) || given > 4096)
         fail(".align wants a power of two");
+      if (!points)
+        aligned = given;
     } else if (at_dotted("attribute")) {
       attribute(out);
     } else if (at_dotted("ptr")) {
+      points = true;
       advance();
     } else if (at_dotted("v2") || at_dotted("v4")) {
       lanes = at_dotted("v2") ? 2 : 4;

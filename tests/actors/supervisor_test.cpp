@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(a_worker_gets_its_orders_and_its_token_in_private) {
   BOOST_TEST(
       line ==
       "/bin/worker --node-endpoint ipc://node --session 1 --vgpu 2 "
-      "--device cpu --pgpu 0 --memory-of-pgpu 4294967296 "
+      "--device cpu --pgpu 0 --memory-of-pgpu 4294967296 --capability 0 "
       "--quota 1073741824 --bind ipc://worker-a-1-1 --host-id h --boards=" +
           std::to_string(what.descriptors.at(0)) + " --usage " +
           std::to_string(what.descriptors.at(1)) + " ");

@@ -120,6 +120,17 @@ BOOST_AUTO_TEST_CASE(nesting_has_no_bottom_to_fall_through) {
   BOOST_TEST(try_text(deep("!", "")) == CUDA_ERROR_INVALID_PTX);
 }
 
+// PTX ISA, "Kernel Function Parameter Attribute: .ptr": its alignment is that
+// of the memory pointed to.
+BOOST_AUTO_TEST_CASE(pointers_are_aligned_as_numbers_of_their_size) {
+  load_ptx(std::string{header} +
+           ".visible .entry k(.param .u32 a, .param .u64 .ptr .align 1 b,\n"
+           "  .param .u8 c, .param .u64 .ptr .global .align 16 d) {\nret;\n}");
+  auto& k = info.kernels[kernel("k")];
+  BOOST_TEST(k.parameters[1].offset == 8u);
+  BOOST_TEST(k.parameters[3].offset == 24u);
+}
+
 BOOST_AUTO_TEST_CASE(kernels_are_described) {
   load(read_file(DEVICE_CODE "/kernels.ptx"));
   auto& k = info.kernels[kernel("matmul")];

@@ -437,6 +437,33 @@ BOOST_AUTO_TEST_CASE(doubles) {
   }
 }
 
+// PTX ISA, "Vectors": 32 bytes at once.
+BOOST_AUTO_TEST_CASE(vectors_of_256_bits) {
+  load_ptx(R"(.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 from, .param .u64 to) {
+  .reg .b32 %r<8>; .reg .b64 %a<2>; .reg .b64 %d<4>;
+  ld.param.u64 %a0, [from];
+  ld.param.u64 %a1, [to];
+  ld.global.nc.v8.f32 {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}, [%a0+32];
+  st.global.v8.b32 [%a1], {%r7, %r6, %r5, %r4, %r3, %r2, %r1, %r0};
+  ld.global.v4.b64 {%d0, %d1, %d2, %d3}, [%a0];
+  st.global.v4.b64 [%a1+32], {%d3, %d2, %d1, %d0};
+  ret;
+})");
+  auto from = std::vector<u32>{};
+  for (auto i = 0u; i < 16; ++i)
+    from.push_back(i);
+  auto to = memory(64);
+  BOOST_REQUIRE_EQUAL(run("k", {1}, {1}, arguments{upload(from), to}),
+                      CUDA_SUCCESS);
+  auto expected =
+      std::vector<u32>{15, 14, 13, 12, 11, 10, 9, 8, 6, 7, 4, 5, 2, 3, 0, 1};
+  BOOST_TEST(download<u32>(to, 16) == expected,
+             boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 } // namespace vgpu::test
