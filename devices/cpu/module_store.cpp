@@ -14,7 +14,9 @@ namespace vgpu::device::cpu {
 
 namespace {
 
-constexpr unsigned newest_ptx = 90;
+// A driver of CUDA 13.0 takes 9.0 at most. cuDNN 9 brings 9.1, for GPUs that
+// come with newer drivers.
+constexpr unsigned newest_ptx = 91;
 constexpr int default_dynamic_shared = 49152;
 
 struct compiled {
@@ -141,7 +143,7 @@ status check_versions(const ptx::module& x, unsigned capability) {
     return fault{CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
                  "PTX ISA " + std::to_string(x.version / 10) + "." +
                      std::to_string(x.version % 10) +
-                     " is newer than 9.0, which this device knows; compile "
+                     " is newer than 9.1, which this device knows; compile "
                      "with an older toolkit"};
   if (x.target == 0 || x.target > capability)
     return bad_ptx("target sm_" + std::to_string(x.target) +

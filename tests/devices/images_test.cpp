@@ -68,6 +68,8 @@ BOOST_AUTO_TEST_CASE(damaged_bytes_do_no_harm) {
 BOOST_AUTO_TEST_CASE(texts_that_are_wrong) {
   BOOST_TEST(try_text("garbage") == CUDA_ERROR_INVALID_IMAGE);
   BOOST_TEST(try_text("") == CUDA_ERROR_INVALID_IMAGE);
+  BOOST_TEST(try_text(".version 9.1\n.target sm_75\n.address_size 64\n") ==
+             CUDA_SUCCESS);
   BOOST_TEST(try_text(".version 9.9\n.target sm_75\n.address_size 64\n") ==
              CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
   BOOST_TEST(try_text(".version 9.0\n.target sm_999\n.address_size 64\n") ==

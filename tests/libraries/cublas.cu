@@ -1,6 +1,6 @@
 // cuBLAS: products of all types that it has, batched and strided, vectors,
 // triangles and complex numbers, compared with the host's sums.
-// nvcc: -arch=compute_90 -std=c++17
+// nvcc: -std=c++17 -lcublas
 #include "checked.hpp"
 
 #include <complex>

@@ -1,6 +1,6 @@
 // cuBLASLt: products with what neural networks do to them next (bias, ReLU,
 // GELU) in the same kernel, compared with the host.
-// nvcc: -arch=compute_90 -std=c++17
+// nvcc: -std=c++17 -lcublasLt
 #include "checked.hpp"
 
 #include <cublasLt.h>

@@ -1,6 +1,6 @@
 // cuRAND from the host: each generator's numbers are spread as they should be,
 // and come out the same for the same seed.
-// nvcc: -arch=compute_90 -std=c++17
+// nvcc: -std=c++17 -lcurand
 #include "checked.hpp"
 
 #include <curand.h>

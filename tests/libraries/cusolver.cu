@@ -1,6 +1,6 @@
 // cuSOLVER: systems of equations by LU, Cholesky and QR, eigenvalues and
 // singular values, judged by putting the factors together again.
-// nvcc: -arch=compute_90 -std=c++17
+// nvcc: -std=c++17 -lcusolver
 #include "checked.hpp"
 
 #include <cusolverDn.h>

@@ -1,6 +1,6 @@
 // cuSPARSE: sparse matrices times vectors, dense and sparse matrices, compared
 // with the host's sums.
-// nvcc: -arch=compute_90 -std=c++17
+// nvcc: -std=c++17 -lcusparse
 #include "checked.hpp"
 
 #include <cusparse.h>
