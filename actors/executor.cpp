@@ -42,7 +42,7 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
       health_(std::make_shared<health>()) {
   quota_ = quota;
   for (std::size_t i = 0; i < devices_.size(); ++i) {
-    auto window = first_window + i * window_bytes;
+    auto window = window_of(i);
     if (auto ok = devices_[i]->reserve_window(window); !ok)
       throw std::runtime_error{ok.why().what};
     states_.emplace_back(window, quota);

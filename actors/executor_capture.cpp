@@ -99,7 +99,7 @@ executor::contents_of(std::size_t device) const {
 }
 
 bool executor::in_window(std::size_t device, device_address x) noexcept {
-  return x - (first_window + device * window_bytes) < window_bytes;
+  return device_at(x) == device;
 }
 
 /// Variables elsewhere: where a GPU's driver put them. Nobody tells what of
@@ -368,10 +368,6 @@ struct executor::copying {
     return out;
   }
 
-  static std::size_t device_of(device_address x) {
-    return (x - first_window) / window_bytes;
-  }
-
   bool tells_at_marks() const {
     return std::any_of(self.change_units_.begin(), self.change_units_.end(),
                        [](auto* x) { return x->tells_at_marks(); });
@@ -379,7 +375,7 @@ struct executor::copying {
 
   bool changed(const kept_contents::piece& x) const {
     return x.mark == 0 ||
-           self.change_units_[device_of(x.chunk.address)]->changed_since(
+           self.change_units_[device_at(x.chunk.address)]->changed_since(
                x.chunk.address, x.mark);
   }
 
@@ -395,7 +391,7 @@ struct executor::copying {
     ++rounds;
     for (std::size_t d = 0; d < marks.size(); ++d) {
       contents_pump::job mark{.from = self.change_units_[d], .marks = true};
-      mark.chunk.address = first_window + d * window_bytes;
+      mark.chunk.address = window_of(d);
       pump.add(mark);
     }
     is_marked = false;
@@ -408,7 +404,7 @@ struct executor::copying {
     for (auto& [address, x] : to->pieces()) {
       if (!changed(x))
         continue;
-      auto device = device_of(address);
+      auto device = device_at(address);
       todo.push_back({.from = self.change_units_[device],
                       .chunk = x.chunk,
                       .mark = marks[device]});
@@ -426,7 +422,7 @@ struct executor::copying {
   /// What was freed meanwhile is gone; at rest nothing is.
   status note(const contents_pump::job& x, bool at_rest) {
     if (x.marks)
-      marks[device_of(x.chunk.address)] = x.mark;
+      marks[device_at(x.chunk.address)] = x.mark;
     else if (x.done)
       to->note(x.chunk, x.mark);
     return x.seen || x.marks || at_rest ? x.done : status{};

@@ -79,7 +79,7 @@ status executor::lend(std::size_t device, std::vector<state_lent>& pieces,
 }
 
 status executor::take_lent(const state_lent& what, unique_fd memory) {
-  auto base = first_window + what.device * window_bytes;
+  auto base = window_of(what.device);
   if (what.device >= devices_.size() || what.address < base ||
       what.address - base > window_bytes - what.bytes ||
       sharing_units_[what.device] == nullptr ||

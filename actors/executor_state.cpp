@@ -164,7 +164,7 @@ struct executor::restoring {
   std::optional<target> find(const state_chunk& x) const {
     for (std::size_t d = 0; d < self.states_.size(); ++d) {
       auto& state = self.states_[d];
-      auto base = first_window + d * window_bytes;
+      auto base = window_of(d);
       if (!in_window(d, x.address)) {
         if (lies_in(outside[d], x))
           return target{d, false};
@@ -246,7 +246,7 @@ struct executor::restoring {
              end->address - first->address == end->offset - first->offset &&
              end->address == std::prev(end)->address + granule_bytes)
         ++end;
-      auto device = (first->address - first_window) / window_bytes;
+      auto device = device_at(first->address);
       auto bytes = static_cast<std::uint64_t>(end - first) * granule_bytes;
       auto ok = self.file_units_[device]->adopt(first->address, bytes, adopted,
                                                 first->offset);

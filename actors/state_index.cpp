@@ -167,7 +167,7 @@ state_lent get_lent(wire::LentMemory::Reader x) {
   state_lent out{x.getDevice(), x.getAddress(), x.getBytes()};
   if (out.bytes == 0 || out.bytes > window_bytes ||
       out.bytes % granule_bytes != 0 || out.address % granule_bytes != 0 ||
-      out.address < first_window)
+      device_at(out.address) != out.device)
     throw bad_index{"memory that is lent in no whole granules"};
   return out;
 }

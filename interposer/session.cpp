@@ -144,7 +144,7 @@ status session::reserve_windows() {
       return ok;
   host_mapped_ = true;
   for (std::size_t d = 0; d < devices().size(); ++d) {
-    auto base = first_window + wire_[d] * window_bytes;
+    auto base = window_of(wire_[d]);
     auto* wanted = reinterpret_cast<void*>(base);
     auto* at = ::mmap(wanted, window_bytes, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
@@ -167,10 +167,7 @@ status session::reserve_windows() {
 
 std::optional<std::uint8_t>
 session::device_of(device_address at) const noexcept {
-  if (at < first_window)
-    return std::nullopt;
-  auto found =
-      std::find(wire_.begin(), wire_.end(), (at - first_window) / window_bytes);
+  auto found = std::find(wire_.begin(), wire_.end(), device_at(at));
   if (found == wire_.end())
     return std::nullopt;
   return static_cast<std::uint8_t>(found - wire_.begin());

@@ -51,10 +51,22 @@ using device_address = std::uint64_t;
 
 /// Every vGPU owns one window of this many bytes of device addresses.
 inline constexpr std::uint64_t window_bytes = std::uint64_t{1} << 40;
-/// Where the windows begin; window n lies n * window_bytes further. Clear of
-/// where Linux puts programs (0x55..) and libraries (0x7f..) and of where
-/// AddressSanitizer keeps its heap (0x50.. or 0x60..); exact on an H200.
-inline constexpr device_address first_window = 0x2000'0000'0000;
+/// Where the first device's window begins; the others lie below it, one behind
+/// the other. Clear of where Linux puts programs (0x55..) and libraries
+/// (0x7f..), of where AddressSanitizer keeps its heap (0x50.. or 0x60..) and,
+/// those of the first 16 devices, of the 46 bits in which V8 (Node.js) and
+/// Chromium's allocator put memory at random.
+inline constexpr device_address first_window = 0x4f00'0000'0000;
+
+/// Where the window of a device begins.
+constexpr device_address window_of(std::uint64_t device) noexcept {
+  return first_window - device * window_bytes;
+}
+
+/// The device in whose window an address lies, or a number that none has.
+constexpr std::uint64_t device_at(device_address x) noexcept {
+  return (first_window + window_bytes - 1 - x) / window_bytes;
+}
 /// In each window, what the program's side allocates lies below this offset,
 /// and what only a device can place (module globals) lies at or above it.
 inline constexpr std::uint64_t device_placed_offset = 0xC0'0000'0000;
