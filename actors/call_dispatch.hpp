@@ -122,13 +122,20 @@ struct call_dispatch {
 
   status operator()(const call::read_managed& x);
   status operator()(const call::write_managed& x);
-  /// A call by which the program learned that work is done is replayed: what
-  /// its host did with managed memory afterwards is to come behind that work
-  /// again, although nothing here waits.
+
+  // -- what the program waited for
+
+  /// A call by which the program learned that work is done is replayed: what it
+  /// did afterwards, with managed memory and in whatever stream of whatever
+  /// device, is to come behind that work again, although nothing here waits.
   bool is_answered() const { return !self.sink_->wanted(who()); }
   status host_behind_stream(stream_id stream);
   status host_behind_all();
   status host_behind_event(event_id event);
+  status host_behind(stream_id stream);
+  /// All that is enqueued from now on comes behind what the host's stream waits
+  /// for.
+  status host_learned(status ok);
 
   // -- memory that the program places by itself
 

@@ -141,25 +141,4 @@ status call_dispatch::operator()(const call::write_managed& x) {
       payload_pins::pin(self.pins_, what.call.value, owner));
 }
 
-status call_dispatch::host_behind_stream(stream_id stream) {
-  // What lets it go on may be enqueued later, and must not wait for this.
-  if (waits_in_replay(stream))
-    return {};
-  return order().host_behind(dev(), stream);
-}
-
-status call_dispatch::host_behind_all() {
-  for (auto stream : state().streams())
-    if (auto ok = host_behind_stream(stream); !ok)
-      return ok;
-  return {};
-}
-
-status call_dispatch::host_behind_event(event_id event) {
-  if (self.replayed_waits_.holds(ordinal, event))
-    return {};
-  auto own = order().host_stream(dev());
-  return own ? dev().wait_event(*own, event) : status{own.why()};
-}
-
 } // namespace vgpu

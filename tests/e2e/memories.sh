@@ -5,14 +5,15 @@
 # in managed memory, which host and kernels write in turn, and in memory that
 # the program maps at addresses of its own; of `flags` the order of work is made
 # by words of memory, which are taken back when they were seen; of `conditions`
-# kernels choose what graphs do, and the program is suspended as well.
+# kernels choose what graphs do, and the program is suspended as well; of
+# `waits` streams are in order only because the program waited for them.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-usage() { echo "usage: memories.sh BUILD textures|unified|flags|conditions mapped|forwarded"; }
+usage() { echo "usage: memories.sh BUILD textures|unified|flags|conditions|waits mapped|forwarded"; }
 begin_case 3 "$@"
 case $2 in
   textures) program=("$guest" textures) ;;
-  unified | flags | conditions) program=("$(dirname "$guest")/$2") ;;
+  unified | flags | conditions | waits) program=("$(dirname "$guest")/$2") ;;
   *) usage >&2; exit 2 ;;
 esac
 what=$2
