@@ -82,11 +82,11 @@ case_openmp() {
   done
 }
 
-# Six frames through a filter graph: their digests.
+# Six frames through a filter graph: the command that prints their digests.
 frames() { # GRAPH
-  echo ffmpeg -v error -nostdin -f lavfi -i testsrc2=size=320x240:rate=10 \
-    -f lavfi -i testsrc=size=80x60:rate=10 -frames:v 6 -filter_complex "$1" \
-    -f framemd5 -
+  command=(ffmpeg -v error -nostdin -f lavfi -i testsrc2=size=320x240:rate=10
+    -f lavfi -i testsrc=size=80x60:rate=10 -frames:v 6 -filter_complex "$1"
+    -f framemd5 -)
 }
 
 case_ffmpeg() {
@@ -94,16 +94,16 @@ case_ffmpeg() {
   ffmpeg -v error -filters 2>/dev/null | grep -q scale_cuda ||
     skip "this ffmpeg has no filters for CUDA"
   cluster_up --nodes 1 --gpus-per-node 2
-  local name cuda plain up=format=yuv420p,hwupload_cuda
+  local name cuda plain command up=format=yuv420p,hwupload_cuda
   local down=hwdownload,format=yuv420p
   # These compute the same as their like without CUDA; of the others one way of
   # transport judges the other.
   while read -r name cuda plain; do
-    # shellcheck disable=SC2046 # words
-    on_vgpus "$name" $(frames "$cuda")
+    frames "$cuda"
+    on_vgpus "$name" "${command[@]}"
     if [[ -n $plain ]]; then
-      # shellcheck disable=SC2046
-      $(frames "$plain") >"$work/out/$name.host"
+      frames "$plain"
+      "${command[@]}" >"$work/out/$name.host"
     else
       cp "$work/out/$name.mapped" "$work/out/$name.host"
     fi
@@ -111,13 +111,13 @@ case_ffmpeg() {
     (($(grep -vc '^#' "$work/out/$name.host") == 6)) || fail "$name: no frames"
     say "$name: ${plain:+as without CUDA}"
   done <<EOT
-copy [0]$up,$down [0]format=yuv420p
-nearest [0]$up,scale_cuda=640:480:interp_algo=nearest,$down [0]format=yuv420p,scale=640:480:flags=neighbor
-overlay [0]$up[a];[1]$up[b];[a][b]overlay_cuda=x=16:y=32,$down [0]format=yuv420p[a];[1]format=yuv420p[b];[a][b]overlay=x=16:y=32,format=yuv420p
-bicubic [0]$up,scale_cuda=160:120:interp_algo=bicubic,$down
-lanczos [0]$up,scale_cuda=400:300:interp_algo=lanczos,$down
-yadif [0]$up,yadif_cuda,$down
-chromakey [0]$up,chromakey_cuda=color=green:similarity=0.2,hwdownload,format=yuva420p
+copy [0]${up},$down [0]format=yuv420p
+nearest [0]${up},scale_cuda=640:480:interp_algo=nearest,$down [0]format=yuv420p,scale=640:480:flags=neighbor
+overlay [0]${up}[a];[1]${up}[b];[a][b]overlay_cuda=x=16:y=32,$down [0]format=yuv420p[a];[1]format=yuv420p[b];[a][b]overlay=x=16:y=32,format=yuv420p
+bicubic [0]${up},scale_cuda=160:120:interp_algo=bicubic,$down
+lanczos [0]${up},scale_cuda=400:300:interp_algo=lanczos,$down
+yadif [0]${up},yadif_cuda,$down
+chromakey [0]${up},chromakey_cuda=color=green:similarity=0.2,hwdownload,format=yuva420p
 EOT
 }
 
@@ -135,8 +135,9 @@ case_hashcat() {
   cluster_up --nodes 1 --gpus-per-node 2
   while read -r mode command text; do
     hash=$(hash_of "$command" "$text")
-    on_vgpus "$mode" hashcat --quiet --force --potfile-disable -d 1 -m "$mode" \
-      -a 3 -n 8 -u 32 -T 64 --session "$mode" "$hash" '?l?l?l?d'
+    # A vGPU has no temperature, and hashcat says so.
+    on_vgpus "$mode" hashcat --quiet --force --potfile-disable --hwmon-disable \
+      -d 1 -m "$mode" -a 3 -n 8 -u 32 -T 64 --session "$mode" "$hash" '?l?l?l?d'
     echo "$hash:$text" >"$work/out/$mode.host"
     same_as "$mode" "$work/out/$mode.host"
     say "$command: $text"
