@@ -139,6 +139,7 @@ private:
   module out_;
   function* fn_ = nullptr;
   std::vector<scope> scopes_;
+  std::uint64_t numbered_ = 0; // variables that declare() made of such names
 };
 
 } // namespace vgpu::device::cpu::ptx
