@@ -3,6 +3,7 @@
 #include "interposer/array.hpp"
 #include "interposer/conditional_launch.hpp"
 #include "interposer/green_context.hpp"
+#include "interposer/host_call.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/module.hpp"
 #include "interposer/process.hpp"
@@ -293,8 +294,10 @@ stream& own_stream(context& x) {
 }
 
 CUresult usable(const context* x) noexcept {
+  // libgomp frees memory in callbacks, and by this code knows to do it later.
   if (x == nullptr)
-    return CUDA_ERROR_INVALID_CONTEXT;
+    return host_caller::is_own_thread() ? CUDA_ERROR_NOT_PERMITTED
+                                        : CUDA_ERROR_INVALID_CONTEXT;
   if (!x->active.load(std::memory_order_acquire))
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return process::the_session().sticky();

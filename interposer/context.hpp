@@ -107,7 +107,8 @@ context* pop_context() noexcept;
 /// The calling thread's own default stream in this context; made on first use.
 stream& own_stream(context& x);
 
-/// Whether work can be done in this context: its error, or CUDA_SUCCESS.
+/// Whether work can be done in this context: its error, or CUDA_SUCCESS. Of
+/// none, CUDA_ERROR_NOT_PERMITTED in a host function or callback.
 CUresult usable(const context* x) noexcept;
 
 } // namespace vgpu::interposer

@@ -1,4 +1,4 @@
-// The calls that travel in a session's log: one struct each. The 637 entry
+// The calls that travel in a session's log: one struct each. The 672 entry
 // points of the driver (catalogue.def) come down to these.
 //
 // A struct's fields() list is all there is to say of a call: encoding,

@@ -29,6 +29,7 @@ packages=(
   prometheus-cpp-dev libtoml11-dev
   clang clang-format clang-tidy libclang-rt-14-dev
   iproute2 jq etcd-server
+  gcc-12-offload-nvptx gfortran-12
 )
 
 is_installed() {

@@ -93,6 +93,7 @@ private:
   void arithmetic();
   void moves();
   void move_vector();
+  void move_elements(const ptx::type& t);
   void compare();
   std::pair<int, int> halves_compared();
   void compare_halves();

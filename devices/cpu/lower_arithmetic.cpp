@@ -117,12 +117,32 @@ bool function_lowering::arithmetic_special() {
   return carry();
 }
 
+/// mov.v2.u32 a, b: element by element, as if all were read before any is
+/// written.
+void function_lowering::move_elements(const ptx::type& t) {
+  auto& d = arg(0).elements;
+  auto& s = arg(1).elements;
+  if (d.size() != s.size() || !has("v" + std::to_string(d.size())))
+    unsupported();
+  auto w = width_for(t);
+  auto key = "mov.b" + std::to_string(8 * t.bytes);
+  auto read = std::vector<int>{};
+  for (auto& x : s) {
+    read.push_back(temp(w));
+    emit(key, {read.back(), source(x, w)});
+  }
+  for (auto i = std::size_t{0}; i < d.size(); ++i)
+    emit(key, {destination(d[i], w), read[i]});
+}
+
 void function_lowering::move_vector() {
   auto& d = arg(0);
   auto& s = arg(1);
   auto t = parse_type(now_->modifiers.back());
   if (!t)
     unsupported();
+  if (d.is == s.is)
+    return move_elements(*t);
   auto whole = width_for(*t);
   auto& parts = d.is == kind::vector ? d : s;
   auto n = parts.elements.size();

@@ -10,6 +10,7 @@ namespace {
 
 // What a hostile text cannot exceed.
 constexpr std::uint64_t max_variable_bytes = std::uint64_t{1} << 34;
+constexpr std::uint64_t max_numbered = 1u << 18; // in a text
 
 } // namespace
 
@@ -117,6 +118,23 @@ variable parser::declaration(space where) {
   if (take('='))
     initial_value(out, 0);
   return out;
+}
+
+void parser::declare(space where, std::vector<variable>& out) {
+  auto x = declaration(where);
+  if (!take('<')) {
+    out.push_back(std::move(x));
+    return;
+  }
+  auto count = integer();
+  expect('>');
+  if (count > max_numbered - numbered_)
+    fail("too many variables");
+  numbered_ += count;
+  for (auto i = std::uint64_t{0}; i < count; ++i) {
+    out.push_back(x);
+    out.back().name += std::to_string(i);
+  }
 }
 
 void parser::dimensions(variable& out) {

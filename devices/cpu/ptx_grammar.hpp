@@ -93,6 +93,8 @@ private:
   // -- variables --------------------------------------------------------------
 
   variable declaration(space where);
+  /// One variable, or those that a name with a number stands for: %p<2>.
+  void declare(space where, std::vector<variable>& out);
   void dimensions(variable& out);
   void initial_value(variable& out, unsigned depth);
   void initial_item(variable& out);
@@ -117,12 +119,18 @@ private:
 
   operand parse_operand(unsigned depth = 0);
   operand named(std::string name);
+  operand vector_register(int first, unsigned lanes);
   operand address(unsigned depth);
   operand negative_number();
 
+  /// A vector is registers in a row.
+  struct register_place {
+    int first = 0;
+    unsigned lanes = 1;
+  };
   struct scope {
     std::uint32_t number = 0;
-    std::unordered_map<std::string, int> registers;
+    std::unordered_map<std::string, register_place> registers;
     std::unordered_map<std::string, int> variables;
   };
 
@@ -131,6 +139,7 @@ private:
   module out_;
   function* fn_ = nullptr;
   std::vector<scope> scopes_;
+  std::uint64_t numbered_ = 0; // variables that declare() made of such names
 };
 
 } // namespace vgpu::device::cpu::ptx

@@ -1,7 +1,35 @@
 // Operands of instructions.
 #include "devices/cpu/ptx_grammar.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 namespace vgpu::device::cpu::ptx {
+
+/// All of a vector, as {a, b}, or one of its elements: %v.x, %v.r.
+operand parser::vector_register(int first, unsigned lanes) {
+  auto element = [&](unsigned i) {
+    auto out = operand{};
+    out.is = operand::kind::reg;
+    out.number = first + static_cast<int>(i);
+    return out;
+  };
+  if (now_.is != token::kind::dotted) {
+    auto out = operand{};
+    out.is = operand::kind::vector;
+    for (auto i = 0u; i < lanes; ++i)
+      out.elements.push_back(element(i));
+    return out;
+  }
+  auto letter = now_.text.size() == 1 ? now_.text[0] : '?';
+  auto at = std::min(std::string_view{"xyzw"}.find(letter),
+                     std::string_view{"rgba"}.find(letter));
+  if (at >= lanes)
+    fail("a vector of registers has no element '." +
+         std::string{now_.text.substr(0, 40)} + "'");
+  advance();
+  return element(static_cast<unsigned>(at));
+}
 
 operand parser::named(std::string name) {
   auto out = operand{};
@@ -9,8 +37,10 @@ operand parser::named(std::string name) {
     return out;
   for (auto i = scopes_.rbegin(); i != scopes_.rend(); ++i) {
     if (auto r = i->registers.find(name); r != i->registers.end()) {
+      if (r->second.lanes != 1)
+        return vector_register(r->second.first, r->second.lanes);
       out.is = operand::kind::reg;
-      out.number = r->second;
+      out.number = r->second.first;
       return out;
     }
     if (auto v = i->variables.find(name); v != i->variables.end()) {

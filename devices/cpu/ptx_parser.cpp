@@ -109,11 +109,12 @@ void parser::symbol() {
   if (!where)
     fail("unknown directive '." + std::string{now_.text.substr(0, 40)} + "'");
   advance();
-  do {
-    auto x = declaration(*where);
-    x.seen = seen;
-    out_.variables.push_back(std::move(x));
-  } while (take(','));
+  auto first = out_.variables.size();
+  do
+    declare(*where, out_.variables);
+  while (take(','));
+  for (auto i = first; i < out_.variables.size(); ++i)
+    out_.variables[i].seen = seen;
   expect(';');
 }
 
@@ -251,34 +252,37 @@ void parser::directive() {
 }
 
 void parser::local_variables(space where) {
-  do {
-    auto x = declaration(where);
-    if (where == space::global || where == space::constant) {
+  auto& all = fn_->variables;
+  auto first = all.size();
+  do
+    declare(where, all);
+  while (take(','));
+  for (auto i = first; i < all.size(); ++i) {
+    if (where == space::global || where == space::constant)
       // Static in the function, but a variable of the module all the same.
-      x.name = fn_->name + "$" + x.name;
-      fail("variable '" + x.name + "' must be declared outside its function");
-    }
-    scopes_.back().variables[x.name] = static_cast<int>(fn_->variables.size());
-    fn_->variables.push_back(std::move(x));
-  } while (take(','));
+      fail("variable '" + fn_->name + "$" + all[i].name +
+           "' must be declared outside its function");
+    scopes_.back().variables[all[i].name] = static_cast<int>(i);
+  }
   expect(';');
 }
 
 void parser::register_declaration() {
   advance();
-  if (at_dotted("v2") || at_dotted("v4"))
-    fail("vector registers are not supported");
+  auto lanes = at_dotted("v2") ? 2u : at_dotted("v4") ? 4u : 1u;
+  if (lanes != 1)
+    advance();
   auto t =
       now_.is == token::kind::dotted ? parse_type(now_.text) : std::nullopt;
-  if (!t)
+  if (!t || (lanes != 1 && t->kind == 'p'))
     fail("expected a register type");
   advance();
   auto add = [&](std::string name) {
-    if (fn_->registers.size() >= max_registers)
+    if (fn_->registers.size() + lanes > max_registers)
       fail("too many registers");
-    scopes_.back().registers[std::move(name)] =
-        static_cast<int>(fn_->registers.size());
-    fn_->registers.push_back(*t);
+    scopes_.back().registers[std::move(name)] = {
+        static_cast<int>(fn_->registers.size()), lanes};
+    fn_->registers.insert(fn_->registers.end(), lanes, *t);
   };
   do {
     auto name = word();

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The library exports the catalogue's symbols and nothing else; and where the
-# toolkit's stub library is at hand, these are its symbols.
+# toolkit's stub library is at hand, these are its symbols, and what its headers
+# for OpenGL, EGL and VDPAU declare.
 set -eu
 library=$1
 catalogue=$2
@@ -18,8 +19,21 @@ fi
 for stub in "$toolkit"/../lib64/stubs/libcuda.so \
             "$toolkit"/../targets/x86_64-linux/lib/stubs/libcuda.so; do
   [ -e "$stub" ] || continue
+  declared=$(cat "$toolkit"/cudaGL.h "$toolkit"/cudaEGL.h \
+    "$toolkit"/cudaVDPAU.h | sed -n 's/.*CUDAAPI \(cu[A-Za-z0-9_]*\).*/\1/p' |
+    grep -v '^cuWGL' | sort -u) # that one is Windows' alone
+  names=$(printf '%s\n' "$declared" | sed 's/_v[0-9]*$//' | sort -u |
+    paste -sd '|')
+  others=$(printf '%s\n' "$listed" |
+    grep -vxE "($names)(_v[0-9]+)?(_pt[ds][sz])?")
+  for name in $declared; do
+    printf '%s\n' "$listed" | grep -qx "$name" || {
+      echo "the catalogue lacks $name"
+      exit 1
+    }
+  done
   stubs=$(nm -D --defined-only "$stub" | awk '{print $3}' | sort)
-  if [ "$stubs" != "$listed" ]; then
+  if [ "$stubs" != "$others" ]; then
     echo "the catalogue differs from $stub"
     exit 1
   fi

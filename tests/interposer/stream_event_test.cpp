@@ -171,6 +171,30 @@ BOOST_AUTO_TEST_CASE(host_functions_run_in_their_turn) {
              CUDA_ERROR_INVALID_VALUE);
 }
 
+BOOST_AUTO_TEST_CASE(callbacks_are_not_permitted_to_use_memory) {
+  CUdeviceptr p = 0;
+  REQUIRE_OK(cuMemAlloc(&p, 16));
+  struct answer {
+    CUdeviceptr asked;
+    CUresult code = CUDA_SUCCESS;
+    std::atomic<bool> done{false};
+  } got{.asked = p};
+  REQUIRE_OK(cuStreamAddCallback(
+      stream,
+      [](CUstream, CUresult, void* x) {
+        auto* a = static_cast<answer*>(x);
+        CUdeviceptr base = 0;
+        std::size_t bytes = 0;
+        a->code = cuMemGetAddressRange(&base, &bytes, a->asked);
+        a->done = true;
+      },
+      &got, 0));
+  while (!got.done.load())
+    std::this_thread::yield();
+  CHECK_CODE(got.code, CUDA_ERROR_NOT_PERMITTED);
+  REQUIRE_OK(cuMemFree(p));
+}
+
 BOOST_AUTO_TEST_CASE(many_threads_share_the_log) {
   std::vector<std::thread> threads;
   std::atomic<int> failures{0};
