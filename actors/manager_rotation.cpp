@@ -9,9 +9,6 @@ namespace vgpu {
 
 namespace {
 
-/// So many leave at a time: each has its memory copied.
-constexpr std::size_t at_once = 4;
-
 policy::duration from_milliseconds(double x) {
   return std::chrono::duration_cast<policy::duration>(
       std::chrono::duration<double, std::milli>{x});
@@ -95,7 +92,7 @@ void manager_core::take_turns_with_memory() {
     if (x.moving && x.moving->for_whom)
       awaited.insert(x.moving->for_whom);
   for (const auto& [id, promised] : queue()) {
-    if (awaited.size() >= at_once)
+    if (awaited.size() >= options_.rotation.at_once)
       return; // whoever is done asks anew
     const auto& x = sessions_.at(id);
     if (!promised || awaited.contains(id) || x.client_peer.empty() ||
