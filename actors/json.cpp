@@ -154,7 +154,8 @@ json to_json(const session_record& x) {
           {"reason", x.reason},
           {"had_lease", x.had_lease},
           {"held", x.held},
-          {"aside", x.aside}};
+          {"aside", x.aside},
+          {"preempted", x.preempted}};
 }
 
 session_record session_from_json(const json& x) {
@@ -177,6 +178,7 @@ session_record session_from_json(const json& x) {
   out.had_lease = x.at("had_lease");
   out.held = x.value("held", false);
   out.aside = x.value("aside", false);
+  out.preempted = x.value("preempted", false);
   return out;
 }
 

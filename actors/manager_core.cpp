@@ -109,8 +109,15 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
 }
 
 void manager_core::restore_sessions() {
+  std::vector<session_id> unserved;
   for (const auto& [id, saved] : store_->state().sessions) {
+    // Its client has no lease to show, and asks anew.
+    if (saved.stage == session_stage::waiting && !saved.had_lease) {
+      unserved.push_back(id);
+      continue;
+    }
     auto& x = add_session(saved);
+    x.from_before = true;
     x.orphan_until = now_ + options_.restart_grace;
     x.retry_at = now_;
     if (x.stage == session_stage::waiting || x.stage == session_stage::starting)
@@ -123,6 +130,10 @@ void manager_core::restore_sessions() {
     node.info.name = x.where.node;
     node.expected_until = now_ + options_.node_grace;
     due(node.expected_until);
+  }
+  for (auto id : unserved) {
+    usage_.close(id);
+    store_->forget(id);
   }
 }
 

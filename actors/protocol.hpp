@@ -179,6 +179,16 @@ struct acquire {
   bool operator==(const acquire&) const = default;
 };
 
+/// What a client knows of a session's turns with memory, for a manager that was
+/// not there.
+struct memory_turns {
+  bool preempted = false;       // it is suspended to make room for others
+  std::uint32_t since_ms = 0;   // so long ago it came, or left its place
+  std::uint32_t left_in_ms = 0; // what it took to leave for others, the last
+  std::uint32_t back_in_ms = 0; // time, and to come back; 0: it did not
+  bool operator==(const memory_turns&) const = default;
+};
+
 struct adopt {
   session_id session;
   vgpu_id vgpu;
@@ -191,6 +201,7 @@ struct adopt {
   bool suspended = false;  // its state is with this client
   bool held = false;       // until it is resumed by name
   bool aside = false;      // there is none: its worker is aside
+  memory_turns turns{};
   bool operator==(const adopt&) const = default;
 };
 
@@ -242,8 +253,9 @@ struct pause_session {
   /// Not empty: it goes to these pGPUs of the host it is on, and they may be
   /// handed its memory.
   std::vector<std::uint32_t> lend_to{};
-  bool suspend = false; // no other worker follows before its program calls
-  bool hold = false;    // or before it is resumed by name
+  bool suspend = false;   // no other worker follows before its program calls
+  bool hold = false;      // or before it is resumed by name
+  bool turn_over = false; // it makes room for others
   bool operator==(const pause_session&) const = default;
 };
 

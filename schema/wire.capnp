@@ -334,6 +334,19 @@ struct Adopt {
   # Until it is resumed by name.
   aside @10 :Bool;
   # There is no state: its worker is aside.
+  turns @11 :MemoryTurns;
+}
+struct MemoryTurns {
+  # What a client knows of a session's turns with memory, for a manager that was
+  # not there.
+  preempted @0 :Bool;
+  # It is suspended to make room for others.
+  sinceMs @1 :UInt32;
+  # So long ago it came where it is, or left its place.
+  leftInMs @2 :UInt32;
+  # What it took to leave for others, the last time,
+  backInMs @3 :UInt32;
+  # and to come back. Zero: it did not.
 }
 struct Suspect {
   # The worker of this epoch does not answer its client.
@@ -377,6 +390,8 @@ struct PauseSession {
   # No other worker is to follow before the program calls, or
   hold @4 :Bool;
   # before it is resumed by name.
+  turnOver @5 :Bool;
+  # It makes room for others.
 }
 struct Paused {
   # The answer to pauseSession.
