@@ -74,6 +74,7 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
           to->print(where, text);
         });
   }
+  look_beside();
 }
 
 executor::~executor() {

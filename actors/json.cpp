@@ -182,6 +182,15 @@ session_record session_from_json(const json& x) {
   return out;
 }
 
+json to_json(const control::side_memory& x) {
+  auto known = [](std::int64_t bytes) {
+    return bytes < 0 ? json{} : json(bytes);
+  };
+  return {{"variables", known(x.variables)},
+          {"code", known(x.code)},
+          {"context", known(x.context)}};
+}
+
 std::string text_of(const json& x) {
   return x.is_string() ? x.get<std::string>() : x.dump();
 }

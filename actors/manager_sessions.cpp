@@ -519,7 +519,9 @@ void manager_core::give_up(session_record& x, const std::string& why) {
 /// The place that it was to wait for did not come in time.
 void manager_core::stop_waiting(session_record& x, const std::string& why) {
   auto text =
-      "no place within " + std::to_string(x.spec.wait_ms) + " ms: " + why;
+      x.spec.wait_ms == 0
+          ? "there is no room now, and it was not to wait: " + why
+          : "no place within " + std::to_string(x.spec.wait_ms) + " ms: " + why;
   if (!x.client_peer.empty())
     answer(x.client_peer, x.request,
            control::refusal{CUDA_ERROR_NO_DEVICE, text, x.id});

@@ -119,6 +119,15 @@ struct usage {
   bool operator==(const usage&) const = default;
 };
 
+/// What a session costs its pGPUs' memory beside what it allocates
+/// (device::side_memory), in bytes; less than 0: nobody can tell.
+struct side_memory {
+  std::int64_t variables = -1;
+  std::int64_t code = -1;
+  std::int64_t context = -1;
+  bool operator==(const side_memory&) const = default;
+};
+
 struct session_load {
   session_id session;
   vgpu::epoch epoch;
@@ -130,6 +139,7 @@ struct session_load {
   std::uint64_t quota = 0; // bytes a device, as the worker knows it
   control::usage usage{};
   std::uint64_t idle_ms = 0; // since it had a call, or work in the device
+  side_memory beside{};
   bool operator==(const session_load&) const = default;
 };
 

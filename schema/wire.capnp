@@ -210,6 +210,16 @@ struct SessionLoad {
   # Of this epoch.
   idleMs @9 :UInt64;
   # Since it last had a call or work in the device.
+  beside @10 :SideMemory;
+}
+struct SideMemory {
+  # What the session costs its pGPUs' memory beside what it allocates, in bytes;
+  # less than 0: nobody can tell.
+  variables @0 :Int64 = -1;
+  # Of its modules.
+  code @1 :Int64 = -1;
+  # Of them.
+  context @2 :Int64 = -1;
 }
 struct Usage {
   # What a worker used since it began. Totals, which only grow: a report that
