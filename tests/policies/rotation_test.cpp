@@ -149,7 +149,9 @@ BOOST_AUTO_TEST_CASE(it_is_found_as_by_looking_everywhere) {
       if (pgpu.reserved + memory > pgpu.memory)
         continue;
       pgpu.reserved += memory;
-      resident x{.id = {id}, .where = {node.name, {pgpu.ordinal}}};
+      resident x;
+      x.id = {id};
+      x.where = {node.name, {pgpu.ordinal}};
       x.memory = memory;
       x.priority = static_cast<std::int32_t>(roll(2));
       x.since = began + 1s * static_cast<int>(roll(9));
