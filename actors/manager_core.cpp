@@ -95,13 +95,14 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
     begin_term();
   if (store_)
     restore_sessions();
+  came_back_ = last_session_ != 0 || events_.last() != 0;
   if (options_.right.term != 0)
     emit("manager-leads",
          options_.endpoint + " leads, term " +
              std::to_string(options_.right.term) + ", with " +
              std::to_string(sessions_.size()) + " sessions from its store",
          {});
-  else if (last_session_ != 0 || events_.last() != 0)
+  else if (came_back_)
     emit("manager-restarted",
          "the manager is back with " + std::to_string(sessions_.size()) +
              " sessions from its store",

@@ -333,6 +333,7 @@ private:
   time_point started_;
   std::uint64_t incarnation_ = 0;
   bool stopping_ = false;
+  bool came_back_ = false; // its store tells of an earlier life
   std::optional<time_point> idle_since_;
   std::optional<time_point> due_;
 

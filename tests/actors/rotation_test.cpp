@@ -285,6 +285,25 @@ BOOST_FIXTURE_TEST_CASE(who_left_unheard_gets_its_memory_back, twice_promised) {
     BOOST_TEST((time >= 6s));
 }
 
+BOOST_FIXTURE_TEST_CASE(who_waited_for_its_first_place_is_not_refused,
+                        twice_promised) {
+  wish(3 * gib);
+  wish(3 * gib);
+  BOOST_REQUIRE(wishes.size() == 1u);
+  // Its client is faster than its node.
+  restart();
+  connect();
+  for (auto& [request, spec] : wishes)
+    ask(spec, "c", request);
+  BOOST_TEST(refused("c").empty());
+  comes_back();
+  takes_up(running.begin()->second, false);
+  serve();
+  work(20s);
+  BOOST_TEST(had.size() == 2u);
+  BOOST_TEST(wishes.empty());
+}
+
 BOOST_FIXTURE_TEST_CASE(turns_go_on_with_the_next_manager, twice_promised) {
   // Each comes when a turn has just begun, and in the middle of others.
   for (auto i = 0; i < 8; ++i)
