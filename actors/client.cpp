@@ -5,6 +5,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 #include <variant>
 
 namespace vgpu {
@@ -28,8 +30,19 @@ client_session* find(self_ptr self, auto predicate) {
   return nullptr;
 }
 
+std::uint32_t to_ms(double x) {
+  constexpr double most = std::numeric_limits<std::uint32_t>::max();
+  return static_cast<std::uint32_t>(std::clamp(x, 0.0, most));
+}
+
+control::memory_turns turns_of(self_ptr self, const client_session& x) {
+  std::chrono::duration<double, std::milli> ago = self->clock().now() - x.since;
+  return {x.paused && x.preempted, to_ms(ago.count()), x.left_in_ms,
+          x.back_in_ms};
+}
+
 /// What the manager must be told so that it knows this session.
-control::body question(const client_session& x) {
+control::body question(self_ptr self, const client_session& x) {
   if (x.lease)
     return control::adopt{x.lease->session,
                           x.lease->vgpu,
@@ -41,7 +54,8 @@ control::body question(const client_session& x) {
                           x.lease->quota,
                           x.paused && x.pausing.suspend,
                           x.paused && x.pausing.hold,
-                          x.paused && x.aside};
+                          x.paused && x.aside,
+                          turns_of(self, x)};
   if (x.resumed)
     return *x.resumed;
   return control::acquire{x.specification, x.program};
@@ -51,7 +65,7 @@ void ask(self_ptr self, client_session& x) {
   auto& st = self->state;
   x.request = ++st.last_request;
   if (st.up)
-    send(self, question(x), x.request);
+    send(self, question(self, x), x.request);
 }
 
 void refuse(self_ptr self, const client_session& x, control::refusal why) {
@@ -173,6 +187,8 @@ void take(self_ptr self, const control::lease& lease, std::uint64_t request) {
     return;
   x->wakes = x->wakes && resized;
   x->paused = x->paused && resized;
+  if (!resized)
+    x->since = self->clock().now();
   x->lease = lease;
   self->send(x->io, std::make_shared<const control::lease>(lease));
 }
@@ -260,6 +276,22 @@ void take(self_ptr self, const link_event& change) {
     self->state.up = false;
 }
 
+/// Its worker was let go: to make room for others, or for another reason.
+void note_left(self_ptr self, client_session& x, double milliseconds) {
+  x.since = self->clock().now();
+  x.preempted = x.pausing.turn_over;
+  if (!x.preempted)
+    return;
+  x.left_in_ms = to_ms(milliseconds);
+  x.back_in_ms = 0;
+}
+
+void note_back(self_ptr self, client_session& x, double milliseconds) {
+  x.since = self->clock().now();
+  if (std::exchange(x.preempted, false))
+    x.back_in_ms = to_ms(milliseconds);
+}
+
 /// What a session tells the manager. A suspicion that the manager does not
 /// hear is settled when it is back: the session is adopted, and suspected
 /// again.
@@ -276,7 +308,12 @@ void tell(self_ptr self, const control::body& what) {
     if (auto* x = of(paused->session)) {
       x->paused = paused->failure.empty() && x->pausing.epoch == paused->epoch;
       x->aside = paused->aside;
+      if (x->paused)
+        note_left(self, *x, paused->milliseconds);
     }
+  } else if (auto* back = std::get_if<control::restored>(&what)) {
+    if (auto* x = of(back->session))
+      note_back(self, *x, back->milliseconds);
   }
   if (self->state.up)
     send(self, what);

@@ -45,6 +45,11 @@ struct client_session {
   /// nothing came of it since.
   control::pause_session pausing;
   bool paused = false;
+  // Its turns with memory, for the next manager:
+  caf::actor_clock::time_point since; // it came where it is, or left its place
+  bool preempted = false;             // it left for others
+  std::uint32_t left_in_ms = 0;       // the last time,
+  std::uint32_t back_in_ms = 0;       // and came back
   bool aside = false;        // there is no state: its worker waits as it is
   std::uint64_t request = 0; // the acquire or adopt that waits for its answer
 };

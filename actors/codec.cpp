@@ -130,6 +130,16 @@ acquire read(wire::Acquire::Reader x) {
   return {read(x.getSpecification()), read(x.getProgram())};
 }
 
+void write(wire::MemoryTurns::Builder to, const memory_turns& x) {
+  to.setPreempted(x.preempted);
+  to.setSinceMs(x.since_ms);
+  to.setLeftInMs(x.left_in_ms);
+  to.setBackInMs(x.back_in_ms);
+}
+memory_turns read(wire::MemoryTurns::Reader x) {
+  return {x.getPreempted(), x.getSinceMs(), x.getLeftInMs(), x.getBackInMs()};
+}
+
 void write(wire::Adopt::Builder to, const adopt& x) {
   to.setSession(x.session.value);
   to.setVgpu(x.vgpu.value);
@@ -142,6 +152,7 @@ void write(wire::Adopt::Builder to, const adopt& x) {
   to.setSuspended(x.suspended);
   to.setHeld(x.held);
   to.setAside(x.aside);
+  write(to.initTurns(), x.turns);
 }
 adopt read(wire::Adopt::Reader x) {
   return {{x.getSession()},
@@ -154,7 +165,8 @@ adopt read(wire::Adopt::Reader x) {
           x.getQuota(),
           x.getSuspended(),
           x.getHeld(),
-          x.getAside()};
+          x.getAside(),
+          read(x.getTurns())};
 }
 
 void write(wire::Suspect::Builder to, const suspect& x) {
@@ -206,13 +218,11 @@ void write(wire::PauseSession::Builder to, const pause_session& x) {
   write(to.initLendTo(count(x.lend_to.size())), x.lend_to);
   to.setSuspend(x.suspend);
   to.setHold(x.hold);
+  to.setTurnOver(x.turn_over);
 }
 pause_session read(wire::PauseSession::Reader x) {
-  return {{x.getSession()},
-          {x.getEpoch()},
-          read(x.getLendTo()),
-          x.getSuspend(),
-          x.getHold()};
+  return {{x.getSession()}, {x.getEpoch()}, read(x.getLendTo()),
+          x.getSuspend(),   x.getHold(),    x.getTurnOver()};
 }
 
 void write(wire::Paused::Builder to, const paused& x) {

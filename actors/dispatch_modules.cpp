@@ -46,6 +46,7 @@ status call_dispatch::operator()(const call::module_load& x) {
   for (auto& variable : loaded->globals)
     self.keep_for_good(ordinal, variable);
   self.note_places(ordinal, what.call, loaded->globals);
+  self.look_beside();
   state().add(x.module.id, {.kernels = loaded->kernels.size(),
                             .facts = encode_facts(*loaded),
                             .globals = loaded->globals,
@@ -95,7 +96,9 @@ status call_dispatch::answer_facts(module_id id, call::arena_range where) {
 
 status call_dispatch::operator()(const call::module_unload& x) {
   state().remove(x.module.id);
-  return dev().unload_module(x.module.id);
+  auto gone = dev().unload_module(x.module.id);
+  self.look_beside();
+  return gone;
 }
 
 status call_dispatch::operator()(const call::kernel_attribute& x) {

@@ -77,6 +77,7 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
       spdlog::warn("work of the program failed: {}", why);
     });
   }
+  look_beside();
 }
 
 executor::~executor() {

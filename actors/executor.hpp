@@ -134,6 +134,9 @@ public:
   /// Calls executed so far, and up to where the log is no longer needed.
   std::uint64_t calls() const noexcept { return calls_.load(); }
   std::uint64_t executed() const;
+  /// What it costs its devices beside that, as of the last module that was
+  /// loaded or unloaded. Thread-safe.
+  control::side_memory beside() const noexcept;
   std::uint64_t used_bytes() const noexcept {
     return aside_ ? 0 : used_.load();
   }
@@ -258,6 +261,7 @@ private:
   std::map<device_address, std::uint64_t>
   outside_of_window(std::size_t device) const;
   static bool in_window(std::size_t device, device_address x) noexcept;
+  void look_beside();
   void note_places(std::size_t device, call_number at,
                    std::span<const device::global_info> variables);
   std::map<device_address, std::uint64_t> lendable_of(std::size_t device) const;
@@ -307,6 +311,8 @@ private:
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> used_{0};
   std::atomic<bool> aside_{false};
+  /// Bytes; less than 0: not known (control::side_memory).
+  std::atomic<std::int64_t> variables_{-1}, code_{-1}, context_{-1};
   /// Bytes, which one thread counts.
   std::atomic<std::uint64_t> to_device_{0};
   std::atomic<std::uint64_t> from_device_{0};

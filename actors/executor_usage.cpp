@@ -2,6 +2,7 @@
 #include "actors/executor_shared.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace vgpu {
 
@@ -13,6 +14,29 @@ void grow(std::atomic<std::uint64_t>& x, std::uint64_t by) {
 }
 
 } // namespace
+
+void executor::look_beside() {
+  control::side_memory sum{0, 0, 0};
+  auto add = [](std::int64_t& to, const std::optional<std::uint64_t>& x) {
+    to = to < 0 || !x ? -1 : to + static_cast<std::int64_t>(*x);
+  };
+  for (const auto& x : devices_) {
+    auto one = x->beside();
+    add(sum.variables, one.variables);
+    add(sum.code, one.code);
+    add(sum.context, one.context);
+  }
+  variables_ = sum.variables;
+  code_ = sum.code;
+  context_ = sum.context;
+}
+
+control::side_memory executor::beside() const noexcept {
+  // Its driver has put all of it on the host.
+  if (aside_)
+    return {0, 0, 0};
+  return {variables_, code_, context_};
+}
 
 void executor::count(const call_traffic& x) {
   if (recovers_)

@@ -154,7 +154,8 @@ json to_json(const session_record& x) {
           {"reason", x.reason},
           {"had_lease", x.had_lease},
           {"held", x.held},
-          {"aside", x.aside}};
+          {"aside", x.aside},
+          {"preempted", x.preempted}};
 }
 
 session_record session_from_json(const json& x) {
@@ -177,7 +178,17 @@ session_record session_from_json(const json& x) {
   out.had_lease = x.at("had_lease");
   out.held = x.value("held", false);
   out.aside = x.value("aside", false);
+  out.preempted = x.value("preempted", false);
   return out;
+}
+
+json to_json(const control::side_memory& x) {
+  auto known = [](std::int64_t bytes) {
+    return bytes < 0 ? json{} : json(bytes);
+  };
+  return {{"variables", known(x.variables)},
+          {"code", known(x.code)},
+          {"context", known(x.context)}};
 }
 
 std::string text_of(const json& x) {

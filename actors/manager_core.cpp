@@ -95,13 +95,14 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
     begin_term();
   if (store_)
     restore_sessions();
+  came_back_ = last_session_ != 0 || events_.last() != 0;
   if (options_.right.term != 0)
     emit("manager-leads",
          options_.endpoint + " leads, term " +
              std::to_string(options_.right.term) + ", with " +
              std::to_string(sessions_.size()) + " sessions from its store",
          {});
-  else if (last_session_ != 0 || events_.last() != 0)
+  else if (came_back_)
     emit("manager-restarted",
          "the manager is back with " + std::to_string(sessions_.size()) +
              " sessions from its store",
@@ -109,8 +110,15 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
 }
 
 void manager_core::restore_sessions() {
+  std::vector<session_id> unserved;
   for (const auto& [id, saved] : store_->state().sessions) {
+    // Its client has no lease to show, and asks anew.
+    if (saved.stage == session_stage::waiting && !saved.had_lease) {
+      unserved.push_back(id);
+      continue;
+    }
     auto& x = add_session(saved);
+    x.from_before = true;
     x.orphan_until = now_ + options_.restart_grace;
     x.retry_at = now_;
     if (x.stage == session_stage::waiting || x.stage == session_stage::starting)
@@ -123,6 +131,10 @@ void manager_core::restore_sessions() {
     node.info.name = x.where.node;
     node.expected_until = now_ + options_.node_grace;
     due(node.expected_until);
+  }
+  for (auto id : unserved) {
+    usage_.close(id);
+    store_->forget(id);
   }
 }
 

@@ -245,6 +245,7 @@ private:
               const control::close_session& x);
   session_record* owned(const std::string& peer, const control::envelope& from,
                         session_id id);
+  void suspended_unheard(session_record& x, const control::adopt& told);
   status check_token(const session_record& x, const control::adopt& claim);
   session_record* adopt_unknown(const std::string& peer,
                                 const control::envelope& from,
@@ -303,6 +304,8 @@ private:
   void take_turns_with_memory();
   void note_preempted(session_record& x, const control::paused& how);
   void has_its_turn(session_record& x, double milliseconds);
+  void begin_turn(session_record& x);
+  void hear_of_turns(session_record& x, const control::memory_turns& told);
 
   // -- manager_balance.cpp ----------------------------------------------------
   void measure(session_record& x);
@@ -330,6 +333,7 @@ private:
   time_point started_;
   std::uint64_t incarnation_ = 0;
   bool stopping_ = false;
+  bool came_back_ = false; // its store tells of an earlier life
   std::optional<time_point> idle_since_;
   std::optional<time_point> due_;
 

@@ -261,6 +261,7 @@ void manager_core::ask_to_pause(session_record& x) {
     order.lend_to = to->pgpus;
   order.suspend = x.moving->what == session_movement::kind::suspend;
   order.hold = x.moving->hold;
+  order.turn_over = static_cast<bool>(x.moving->for_whom);
   answer(x.client_peer, 0, std::move(order));
 }
 
@@ -299,6 +300,7 @@ void manager_core::handle(const std::string& peer,
 
 void manager_core::suspended(session_record& x, const control::paused& how) {
   x.stage = session_stage::suspended;
+  x.from_before = false;
   recount(x);
   auto idle = x.moving->idle;
   if (x.moving->for_whom)

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace vgpu {
 
 namespace {
-
-/// So many leave at a time: each has its memory copied.
-constexpr std::size_t at_once = 4;
 
 policy::duration from_milliseconds(double x) {
   return std::chrono::duration_cast<policy::duration>(
@@ -95,7 +93,7 @@ void manager_core::take_turns_with_memory() {
     if (x.moving && x.moving->for_whom)
       awaited.insert(x.moving->for_whom);
   for (const auto& [id, promised] : queue()) {
-    if (awaited.size() >= at_once)
+    if (awaited.size() >= options_.rotation.at_once)
       return; // whoever is done asks anew
     const auto& x = sessions_.at(id);
     if (!promised || awaited.contains(id) || x.client_peer.empty() ||
@@ -121,6 +119,35 @@ void manager_core::note_preempted(session_record& x,
   x.preempted = true;
   x.queued_at = now_;
   x.left_in = from_milliseconds(how.milliseconds);
+}
+
+/// It has a worker. Of one that had it before this manager came, its client has
+/// told since when.
+void manager_core::begin_turn(session_record& x) {
+  x.preempted = false;
+  if (!std::exchange(x.turn_told, false))
+    x.resident_since = now_;
+}
+
+/// Its turns were an earlier manager's: its client knows of them.
+void manager_core::hear_of_turns(session_record& x,
+                                 const control::memory_turns& told) {
+  if (!std::exchange(x.from_before, false))
+    return;
+  auto since = now_ - std::chrono::milliseconds{told.since_ms};
+  auto left_in = std::chrono::milliseconds{told.left_in_ms};
+  if (told.back_in_ms != 0)
+    x.swapped = left_in + std::chrono::milliseconds{told.back_in_ms};
+  if (x.placed()) {
+    x.resident_since = since;
+    x.turn_told = x.stage == session_stage::starting;
+    return;
+  }
+  x.preempted = x.preempted || told.preempted;
+  if (!x.preempted || told.since_ms == 0)
+    return;
+  x.queued_at = since;
+  x.left_in = left_in;
 }
 
 /// It is back, and has its memory.

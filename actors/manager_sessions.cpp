@@ -185,6 +185,10 @@ void manager_core::handle(const std::string& peer,
     session->epoch = x.epoch;
     session->tokens[x.epoch.value] = x.token;
   }
+  auto unheard = x.suspended && x.epoch == session->epoch && session->placed();
+  if (unheard)
+    suspended_unheard(*session, x);
+  hear_of_turns(*session, x.turns);
   emit("session-adopted", from.from + " took the session up again",
        about_session(*session));
   save(*session);
@@ -192,8 +196,30 @@ void manager_core::handle(const std::string& peer,
     give_lease(*session);
   else if (session->stage == session_stage::suspended && !same_client)
     wake(*session);
+  else if (session->stage == session_stage::waiting && session->preempted)
+    retry_waiting(); // in its turn
   else if (session->stage == session_stage::waiting)
     place(*session);
+  if (unheard)
+    retry_waiting();
+}
+
+/// Its client has its state, and told nobody, as there was no manager then: its
+/// worker has ended, or is about to.
+void manager_core::suspended_unheard(session_record& x,
+                                     const control::adopt& told) {
+  directory_.withdraw(vgpu_name(x), x.epoch);
+  x.stage = session_stage::suspended;
+  recount(x);
+  x.aside = told.aside;
+  x.held = told.held;
+  x.preempted = told.turns.preempted;
+  if (x.preempted)
+    x.queued_at = now_;
+  x.pid = 0;
+  x.load = {};
+  x.waiting_because = x.held ? "until it is resumed" : "until its next call";
+  finish_movement(x, "");
 }
 
 status manager_core::check_token(const session_record& x,
@@ -235,7 +261,7 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
   fresh.program = x.program;
   fresh.client = from.from;
   fresh.had_lease = true;
-  fresh.adopted = true;
+  fresh.adopted = fresh.from_before = true;
   fresh.retry_at = now_;
   fresh.reason = "adopted";
   // `vgpu set` may have changed it since its program asked for it.
@@ -275,8 +301,7 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
 void manager_core::take_running(session_record& x, const std::string& node,
                                 const control::running_session& running) {
   x.stage = session_stage::running;
-  x.preempted = false;
-  x.resident_since = now_;
+  begin_turn(x);
   if (std::exchange(x.adopted, false) && running.share != 0) {
     x.spec.share = running.share;
     x.spec.limit = running.limit;
@@ -315,7 +340,9 @@ void manager_core::client_back(const std::string& peer,
       bind_client(x, peer);
       if (x.stage == session_stage::running)
         give_lease(x);
-      else if (x.stage == session_stage::waiting)
+      // Who made room has its turn when it is known since when it waits.
+      else if (x.stage == session_stage::waiting &&
+               !(x.from_before && x.preempted))
         place(x);
     }
 }
@@ -365,6 +392,7 @@ void manager_core::wait_for_place(session_record& x, std::string why) {
 
 void manager_core::start(session_record& x, policy::place where) {
   x.stage = session_stage::starting;
+  x.from_before = x.turn_told = false;
   x.where = std::move(where);
   recount(x);
   x.epoch = epoch_after(x.epoch);
@@ -491,7 +519,9 @@ void manager_core::give_up(session_record& x, const std::string& why) {
 /// The place that it was to wait for did not come in time.
 void manager_core::stop_waiting(session_record& x, const std::string& why) {
   auto text =
-      "no place within " + std::to_string(x.spec.wait_ms) + " ms: " + why;
+      x.spec.wait_ms == 0
+          ? "there is no room now, and it was not to wait: " + why
+          : "no place within " + std::to_string(x.spec.wait_ms) + " ms: " + why;
   if (!x.client_peer.empty())
     answer(x.client_peer, x.request,
            control::refusal{CUDA_ERROR_NO_DEVICE, text, x.id});

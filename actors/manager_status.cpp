@@ -63,6 +63,8 @@ json describe(const session_record& x, const control::usage& used) {
       {"connected", !x.client_peer.empty()},
       {"memory", x.load.memory_bytes},
       {"quota", x.quota},
+      {"beside",
+       to_json(placed ? x.load.beside : control::side_memory{0, 0, 0})},
       {"calls", x.load.calls},
       {"device_seconds", static_cast<double>(x.load.device_ns) / 1e9},
       {"turns", x.load.turns},

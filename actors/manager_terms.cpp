@@ -84,10 +84,11 @@ std::optional<etcd::record> manager_core::to_keep() const {
 
 // -- programs that come before the nodes --------------------------------------
 
-/// The nodes that the leader before had are on their way: what cannot be had
-/// yet is not refused.
+/// The nodes that the leader before had, or this manager before it was
+/// restarted, are on their way: what cannot be had yet is not refused.
 bool manager_core::nodes_may_come() const {
-  return options_.right.term != 0 && now_ < started_ + options_.node_grace;
+  return (options_.right.term != 0 || came_back_) &&
+         now_ < started_ + options_.node_grace;
 }
 
 void manager_core::retry_held() {

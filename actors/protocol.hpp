@@ -129,6 +129,15 @@ struct usage {
   bool operator==(const usage&) const = default;
 };
 
+/// What a session costs its pGPUs' memory beside what it allocates
+/// (device::side_memory), in bytes; less than 0: nobody can tell.
+struct side_memory {
+  std::int64_t variables = -1;
+  std::int64_t code = -1;
+  std::int64_t context = -1;
+  bool operator==(const side_memory&) const = default;
+};
+
 struct session_load {
   session_id session;
   vgpu::epoch epoch;
@@ -140,6 +149,7 @@ struct session_load {
   std::uint64_t quota = 0; // bytes a device, as the worker knows it
   control::usage usage{};
   std::uint64_t idle_ms = 0; // since it had a call, or work in the device
+  side_memory beside{};
   bool operator==(const session_load&) const = default;
 };
 
@@ -189,6 +199,16 @@ struct acquire {
   bool operator==(const acquire&) const = default;
 };
 
+/// What a client knows of a session's turns with memory, for a manager that was
+/// not there.
+struct memory_turns {
+  bool preempted = false;       // it is suspended to make room for others
+  std::uint32_t since_ms = 0;   // so long ago it came, or left its place
+  std::uint32_t left_in_ms = 0; // what it took to leave for others, the last
+  std::uint32_t back_in_ms = 0; // time, and to come back; 0: it did not
+  bool operator==(const memory_turns&) const = default;
+};
+
 struct adopt {
   session_id session;
   vgpu_id vgpu;
@@ -201,6 +221,7 @@ struct adopt {
   bool suspended = false;  // its state is with this client
   bool held = false;       // until it is resumed by name
   bool aside = false;      // there is none: its worker is aside
+  memory_turns turns{};
   bool operator==(const adopt&) const = default;
 };
 
@@ -252,8 +273,9 @@ struct pause_session {
   /// Not empty: it goes to these pGPUs of the host it is on, and they may be
   /// handed its memory.
   std::vector<std::uint32_t> lend_to{};
-  bool suspend = false; // no other worker follows before its program calls
-  bool hold = false;    // or before it is resumed by name
+  bool suspend = false;   // no other worker follows before its program calls
+  bool hold = false;      // or before it is resumed by name
+  bool turn_over = false; // it makes room for others
   bool operator==(const pause_session&) const = default;
 };
 

@@ -96,6 +96,8 @@ struct session_record {
   bool held = false; // suspended until it is resumed by name
   /// It has no state: its worker waits in its place, put aside as it is.
   bool aside = false;
+  /// It made room for others, and has had no place since.
+  bool preempted = false;
 
   // -- of this manager's life -------------------------------------------------
   bool adopted = false;    // as its client knows it; its node may know better
@@ -116,10 +118,11 @@ struct session_record {
   time_point rests_until; // it could not be taken off its place
   // Turns with memory (manager_rotation.cpp):
   time_point queued_at;        // it came, or made room for others
-  bool preempted = false;      // and has no place since
   time_point resident_since;   // its turn began
   policy::duration left_in{0}; // what it took to leave, the last time,
   policy::duration swapped{0}; // and to come back as well
+  bool from_before = false;    // of all that, its client knows better
+  bool turn_told = false;      // when it began; its worker is not here yet
   measured_load measured;
   std::optional<time_point> moved_at; // on purpose, last
   unsigned refusals = 0;              // so often in a row

@@ -245,6 +245,10 @@ void session_server::publish() {
   if (gauges_->memory.exchange(exec_->used_bytes()) != exec_->used_bytes())
     gauges_->account.look();
   gauges_->quota = exec_->quota();
+  auto beside = exec_->beside();
+  gauges_->variables = beside.variables;
+  gauges_->code = beside.code;
+  gauges_->context = beside.context;
   gauges_->error = static_cast<std::uint32_t>(exec_->error());
   if (!mapped_)
     return;

@@ -47,6 +47,8 @@ struct session_gauges {
   std::atomic<std::uint64_t> position{0};
   std::atomic<std::uint64_t> memory{0};
   std::atomic<std::uint64_t> quota{0}; // bytes a device
+  /// control::side_memory
+  std::atomic<std::int64_t> variables{-1}, code{-1}, context{-1};
   std::atomic<std::uint32_t> error{0};
   usage_meter account;
   busy_meter busy;

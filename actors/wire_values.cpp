@@ -141,6 +141,15 @@ usage read(wire::Usage::Reader x) {
           x.getFromDevice(), x.getReplayBytes(), x.getMemoryKibMs()};
 }
 
+void write(wire::SideMemory::Builder to, const side_memory& x) {
+  to.setVariables(x.variables);
+  to.setCode(x.code);
+  to.setContext(x.context);
+}
+side_memory read(wire::SideMemory::Reader x) {
+  return {x.getVariables(), x.getCode(), x.getContext()};
+}
+
 void write(wire::SessionLoad::Builder to, const session_load& x) {
   to.setSession(x.session.value);
   to.setEpoch(x.epoch.value);
@@ -152,11 +161,12 @@ void write(wire::SessionLoad::Builder to, const session_load& x) {
   to.setQuota(x.quota);
   write(to.initUsage(), x.usage);
   to.setIdleMs(x.idle_ms);
+  write(to.initBeside(), x.beside);
 }
 session_load read(wire::SessionLoad::Reader x) {
   return {{x.getSession()},   {x.getEpoch()},  x.getMemoryBytes(), x.getCalls(),
           x.getCallNumber(),  x.getDeviceNs(), x.getTurns(),       x.getQuota(),
-          read(x.getUsage()), x.getIdleMs()};
+          read(x.getUsage()), x.getIdleMs(),   read(x.getBeside())};
 }
 
 void write(wire::Specification::Builder to, const specification& x) {

@@ -61,6 +61,18 @@ struct module_info {
   bool hidden_heap = false;
 };
 
+/// What a session costs its device's memory beside what it allocates, in bytes.
+/// Unset: the device cannot tell.
+struct side_memory {
+  /// The variables of its modules, and the heap of its kernels' malloc, where
+  /// it is known.
+  std::optional<std::uint64_t> variables;
+  /// Its modules' code, as the device keeps it.
+  std::optional<std::uint64_t> code;
+  /// That it is there at all.
+  std::optional<std::uint64_t> context;
+};
+
 struct dim3 {
   std::uint32_t x = 1, y = 1, z = 1;
 };
@@ -160,6 +172,8 @@ public:
   virtual result<module_info> load_module(module_id id,
                                           std::span<const std::byte> image) = 0;
   virtual status unload_module(module_id id) = 0;
+
+  virtual side_memory beside() const { return {}; }
 
   /// CU_FUNC_ATTRIBUTE_* that can be set (max dynamic shared, carveout, ...).
   virtual status set_kernel_attribute(module_id id, std::uint32_t kernel,

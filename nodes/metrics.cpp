@@ -104,6 +104,16 @@ void describe_session(families& to, const json& vgpu, const json& x) {
            x.at("memory").get<double>());
   to.gauge("vgpu_session_quota_bytes", "What it may hold, a device.", of,
            x.at("quota").get<double>());
+  if (auto beside = x.find("beside"); beside != x.end())
+    for (const auto& [kind, bytes] : beside->items()) {
+      if (bytes.is_null())
+        continue;
+      auto with = of;
+      with.push_back({"kind", kind});
+      to.gauge("vgpu_session_beside_bytes",
+               "GPU memory that a session costs beside what it allocates.",
+               with, bytes.get<double>());
+    }
   to.counter("vgpu_session_calls_total",
              "Driver calls executed by the session's present worker.", of,
              x.at("calls").get<double>());

@@ -23,6 +23,7 @@ constexpr std::uint32_t wait_ms = 30'000;
 struct show_options {
   target where;
   bool as_json = false;
+  bool detail = false;
   bool follow = false;
   std::uint64_t after = 0;
   double since = 0; // of what happened before, all was shown
@@ -45,7 +46,19 @@ void print_node(const json& node) {
               << " ms\n";
 }
 
-void print_vgpu(const json& vgpu) {
+/// Of a session, on a line of its own.
+void print_memory(const json& session) {
+  auto known = [&](const char* what) {
+    const auto& bytes = session["beside"][what];
+    return bytes.is_null() ? std::string{"not known"} : show_size(bytes);
+  };
+  std::cout << "    memory: " << show_size(session["memory"])
+            << " allocated of " << show_size(session["quota"])
+            << "; beside that, variables " << known("variables") << ", code "
+            << known("code") << ", context " << known("context") << "\n";
+}
+
+void print_vgpu(const json& vgpu, bool detail) {
   std::cout << "vgpu " << vgpu["id"] << "  share " << vgpu["share"]
             << "  limit " << vgpu["limit"] << "  priority " << vgpu["priority"]
             << "  memory "
@@ -62,6 +75,8 @@ void print_vgpu(const json& vgpu) {
     std::cout << "  " << text_of(session["program"]) << " [" << session["pid"]
               << "]  " << show_size(session["memory"]) << "  "
               << session["calls"] << " calls\n";
+    if (detail)
+      print_memory(session);
   }
 }
 
@@ -88,7 +103,7 @@ int status(const show_options& x) {
   for (const auto& node : all["nodes"])
     print_node(node);
   for (const auto& vgpu : all["vgpus"])
-    print_vgpu(vgpu);
+    print_vgpu(vgpu, x.detail);
   return succeeded;
 }
 
@@ -185,7 +200,11 @@ void add_show_commands(CLI::App& app, job& todo) {
   auto* show = app.add_subcommand(
       "status", "Shows nodes, their GPUs, and who uses them.");
   add_common(*show, *x);
+  show->add_flag("--detail", x->detail,
+                 "of each session also what it costs its GPU beside what it "
+                 "allocates: variables and code of its modules, its context");
   show->footer("Examples:\n  vgpu status\n"
+               "  vgpu status --detail\n"
                "  vgpu status --json | jq '.vgpus[].sessions[]'");
   show->callback([x, &todo] { todo = [x] { return status(*x); }; });
 

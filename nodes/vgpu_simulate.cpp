@@ -1,5 +1,6 @@
 // vgpu simulate: a cluster's days in seconds.
 #include "nodes/balance_option.hpp"
+#include "nodes/overcommit_option.hpp"
 #include "nodes/placement_option.hpp"
 #include "nodes/vgpu_commands.hpp"
 #include "policies/simulator/report.hpp"
@@ -38,6 +39,7 @@ struct simulate_options {
   std::string sharing = "best-effort";
   std::string balance;
   std::string copy_rate = "5G";
+  overcommit promises;
   bool as_json = false;
   std::string plot;
 };
@@ -165,7 +167,12 @@ int simulate(simulate_options x) {
   for (auto& each : *policies) {
     how.placement = each.how;
     how.own = each.own;
+    how.rotation = {};
     rows.push_back({each.name, simulator::simulate(arrivals, how)});
+    // Beside it what turns with memory make of it.
+    how.rotation = rotation_of(x.promises);
+    if (auto promised = how.rotation.promised; promised > 1)
+      rows.push_back({each.name, simulator::simulate(arrivals, how), promised});
   }
   simulator::setting all{x.cluster, arrivals.size()};
   if (!x.plot.empty())
@@ -234,6 +241,7 @@ void add_cluster_options(CLI::App& sub, simulate_options& x) {
   sub.add_option("--copy-rate", x.copy_rate,
                  "bytes a second at which a vGPU's memory is moved")
       ->capture_default_str();
+  describe_overcommit(sub, x.promises);
 }
 
 } // namespace

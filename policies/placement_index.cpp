@@ -174,6 +174,26 @@ void placement_index::let_go() {
   kept_.clear();
 }
 
+node_view placement_index::with_nothing_kept(std::size_t n) const {
+  auto out = cluster_.nodes[n];
+  for (auto i = kept_.lower_bound({n, 0});
+       i != kept_.end() && i->first.first == n; ++i)
+    out.pgpus[i->first.second].reserved -= i->second;
+  return out;
+}
+
+bool placement_index::has_room(const demand& what) const {
+  for (const auto& [not_free, at] : by_free_) {
+    if (~not_free < what.memory)
+      return false;
+    auto emptier = with_nothing_kept(at.first);
+    const auto* one = &emptier;
+    if (best_place({&one, 1}, what, placement_strategy::least_loaded))
+      return true;
+  }
+  return false;
+}
+
 std::optional<place> placement_index::place_to_keep(const demand& what) {
   if (what.gpus != 1) {
     auto kept = kept_;

@@ -45,6 +45,11 @@ public:
   void keep(const place& where);
   void let_go();
 
+  /// Whether it had a place if nothing were kept.
+  bool has_room(const demand& what) const;
+  /// One of cluster()'s nodes, with nothing kept there.
+  node_view with_nothing_kept(std::size_t node) const;
+
   /// With what is kept.
   const cluster_view& cluster() const noexcept { return cluster_; }
 

@@ -1,15 +1,16 @@
 #include "policies/rotation.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 
 namespace vgpu::policy {
 
 namespace {
 
-/// Of those whose turns end first no more are looked at.
-constexpr std::size_t most_looked_at = 256;
 /// Bytes a second, both ways, as long as nothing was measured.
 constexpr double guessed_speed = 1e9;
 
@@ -20,31 +21,45 @@ duration swap_of(const resident& x) {
       2 * static_cast<double>(x.state) / guessed_speed));
 }
 
-/// The cluster as it is without what they reserve.
+/// Nodes as they are without what some of their sessions reserve.
 class emptied {
 public:
-  explicit emptied(const cluster_view& from) : view_(from) {}
+  explicit emptied(const cluster_view& from) : from_(from) {}
 
   void without(const resident& x) { add(x, -1); }
   void with(const resident& x) { add(x, 1); }
-  std::optional<place> place_for(const demand& what) const {
-    auto found = choose_place(view_, what);
-    auto* there = std::get_if<place>(&found);
-    return there == nullptr ? std::nullopt : std::optional{*there};
+  /// On that node; nowhere else has anything become free.
+  std::optional<place> place_on(const std::string& name, const demand& what) {
+    const node_view* one = find(name);
+    return one == nullptr
+               ? std::nullopt
+               : best_place({&one, 1}, what, placement_strategy::least_loaded);
   }
 
 private:
-  void add(const resident& x, int sign) {
-    for (auto& node : view_.nodes)
-      for (auto& pgpu : node.pgpus)
-        if (node.name == x.where.node &&
-            std::ranges::count(x.where.pgpus, pgpu.ordinal) != 0)
-          pgpu.reserved =
-              sign > 0 ? pgpu.reserved + x.memory
-                       : pgpu.reserved - std::min(pgpu.reserved, x.memory);
+  node_view* find(const std::string& name) {
+    auto found = nodes_.find(name);
+    if (found != nodes_.end())
+      return &found->second;
+    auto there = std::ranges::find(from_.nodes, name, &node_view::name);
+    return there == from_.nodes.end()
+               ? nullptr
+               : &nodes_.emplace(name, *there).first->second;
   }
 
-  cluster_view view_;
+  void add(const resident& x, int sign) {
+    auto* node = find(x.where.node);
+    if (node == nullptr)
+      return;
+    for (auto& pgpu : node->pgpus)
+      if (std::ranges::count(x.where.pgpus, pgpu.ordinal) != 0)
+        pgpu.reserved = sign > 0
+                            ? pgpu.reserved + x.memory
+                            : pgpu.reserved - std::min(pgpu.reserved, x.memory);
+  }
+
+  const cluster_view& from_;
+  std::map<std::string, node_view> nodes_; // that were asked for
 };
 
 bool share_pgpu(const resident& x, const place& there) {
@@ -73,13 +88,16 @@ room_decision make_room(const cluster_view& cluster, const demand& what,
     return std::tuple{x.first, x.second->id.value};
   });
   leaving.resize(std::min(leaving.size(), most_looked_at));
+  // Until somebody has left, there is no place; then only where he was.
+  if (std::holds_alternative<place>(choose_place(cluster, what)))
+    return {};
   emptied left{cluster};
   std::optional<place> there;
   auto end = leaving.begin();
   while (end != leaving.end() && !there) {
     left.without(*end->second);
+    there = left.place_on(end->second->where.node, what);
     ++end;
-    there = left.place_for(what);
   }
   if (!there)
     return {};
@@ -90,7 +108,7 @@ room_decision make_room(const cluster_view& cluster, const demand& what,
   for (auto i = leaving.size(); i-- > 0;) {
     const auto& x = *leaving[i].second;
     left.with(x);
-    if (!share_pgpu(x, *there) || left.place_for(what))
+    if (!share_pgpu(x, *there) || left.place_on(there->node, what))
       continue;
     left.without(x);
     out.leave.push_back(x.id);

@@ -6,6 +6,7 @@
 #include "policies/views.hpp"
 #include "schema/ids.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -21,6 +22,9 @@ struct rotation_options {
   double swapped_part = 0.1;
   /// No turn is shorter.
   duration shortest = std::chrono::seconds{2};
+  /// For so many somebody leaves at a time: each who does has its memory
+  /// copied.
+  std::size_t at_once = 4;
 };
 
 /// A session that has memory, and works.
@@ -36,6 +40,9 @@ struct resident {
   time_point rests_until{}; // it could not leave, and is left alone until then
 };
 
+/// Of those whose turns end first so many are looked at, and no more.
+inline constexpr std::size_t most_looked_at = 256;
+
 /// When its turn ends: `swap` is at most the set part of turn and swap.
 time_point turn_ends(const resident& x, const rotation_options& options);
 
@@ -47,7 +54,8 @@ struct room_decision {
 
 /// Who is to leave so that `what`, of that priority, has a place: those whose
 /// turns end first, none of a higher priority, and no more than it takes.
-/// `cluster` is as placements see it.
+/// `cluster` is as placements see it, with nothing kept for anybody; where it
+/// has room, nobody leaves. Of its nodes those of `all` are enough.
 room_decision make_room(const cluster_view& cluster, const demand& what,
                         std::int32_t priority, std::span<const resident> all,
                         time_point now, const rotation_options& options);

@@ -210,6 +210,16 @@ struct SessionLoad {
   # Of this epoch.
   idleMs @9 :UInt64;
   # Since it last had a call or work in the device.
+  beside @10 :SideMemory;
+}
+struct SideMemory {
+  # What the session costs its pGPUs' memory beside what it allocates, in bytes;
+  # less than 0: nobody can tell.
+  variables @0 :Int64 = -1;
+  # Of its modules.
+  code @1 :Int64 = -1;
+  # Of them.
+  context @2 :Int64 = -1;
 }
 struct Usage {
   # What a worker used since it began. Totals, which only grow: a report that
@@ -334,6 +344,19 @@ struct Adopt {
   # Until it is resumed by name.
   aside @10 :Bool;
   # There is no state: its worker is aside.
+  turns @11 :MemoryTurns;
+}
+struct MemoryTurns {
+  # What a client knows of a session's turns with memory, for a manager that was
+  # not there.
+  preempted @0 :Bool;
+  # It is suspended to make room for others.
+  sinceMs @1 :UInt32;
+  # So long ago it came where it is, or left its place.
+  leftInMs @2 :UInt32;
+  # What it took to leave for others, the last time,
+  backInMs @3 :UInt32;
+  # and to come back. Zero: it did not.
 }
 struct Suspect {
   # The worker of this epoch does not answer its client.
@@ -377,6 +400,8 @@ struct PauseSession {
   # No other worker is to follow before the program calls, or
   hold @4 :Bool;
   # before it is resumed by name.
+  turnOver @5 :Bool;
+  # It makes room for others.
 }
 struct Paused {
   # The answer to pauseSession.

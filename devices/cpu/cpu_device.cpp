@@ -304,6 +304,8 @@ public:
 
   status unload_module(module_id id) override { return modules_.unload(id); }
 
+  side_memory beside() const override { return modules_.beside(); }
+
   status set_kernel_attribute(module_id id, std::uint32_t kernel, int attribute,
                               int value) override {
     auto k = modules_.find(id, kernel);

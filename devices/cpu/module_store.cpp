@@ -298,6 +298,13 @@ status module_store::unload(module_id id) {
   return {};
 }
 
+side_memory module_store::beside() const {
+  std::uint64_t code = 0;
+  for (const auto& [id, x] : modules_)
+    code += x.code->instrs.size() * sizeof(instr);
+  return {granules_.size() * granule_bytes, code, 0};
+}
+
 loaded_module* module_store::find(module_id id) {
   auto found = modules_.find(id);
   return found == modules_.end() ? nullptr : &found->second;

@@ -56,6 +56,11 @@ public:
   /// calls it is loaded, in front of that module's variables, for good.
   cpu::heap& heap() noexcept { return heap_; }
 
+  /// Whole granules for variables and the heap, also what two modules have of
+  /// one; and what programs execute. Both are memory of the host; there is no
+  /// context.
+  side_memory beside() const;
+
   loaded_module* find(module_id id);
   /// Null when there is no such kernel.
   loaded_kernel* find(module_id id, std::uint32_t kernel);

@@ -178,6 +178,8 @@ result<module_info> modules::load(module_id id,
     return ok.why();
   }
   list_globals(fresh.handle, image, out);
+  for (const auto& x : out.globals)
+    fresh.variable_bytes += x.bytes;
   modules_.insert_or_assign(id, std::move(fresh));
   return out;
 }
@@ -253,6 +255,13 @@ result<std::function<void()>> modules::take(module_id id) {
   auto gone = std::move(i->second);
   modules_.erase(i);
   return std::function<void()>{[this, gone] { unload(gone); }};
+}
+
+std::uint64_t modules::variable_bytes() const {
+  std::uint64_t out = 0;
+  for (const auto& [id, x] : modules_)
+    out += x.variable_bytes;
+  return out;
 }
 
 CUfunction modules::find(module_id id, std::uint32_t kernel) const noexcept {

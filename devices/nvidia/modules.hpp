@@ -23,6 +23,10 @@ public:
   /// Null where there is none.
   CUfunction find(module_id id, std::uint32_t kernel) const noexcept;
 
+  /// Its variables, as the driver tells their sizes; not what it aligns them
+  /// to.
+  std::uint64_t variable_bytes() const;
+
   /// Whether some kernel that was ever loaded may print. Thread-safe.
   bool prints() const noexcept { return prints_; }
 
@@ -31,6 +35,7 @@ private:
     CUmodule handle = nullptr;
     CUlibrary library = nullptr; // that the module is of, or none
     std::vector<CUfunction> kernels;
+    std::uint64_t variable_bytes = 0;
   };
 
   status load(loaded& to, std::span<const std::byte> image) const;

@@ -335,6 +335,12 @@ public:
     return {};
   }
 
+  /// The driver tells what is free on the GPU, for all who use it, and nobody
+  /// what a context or code takes; it loads code when it is first used.
+  side_memory beside() const override {
+    return {modules_.variable_bytes(), {}, {}};
+  }
+
   status set_kernel_attribute(module_id id, std::uint32_t kernel, int attribute,
                               int value) override {
     auto f = kernel_of(id, kernel);

@@ -16,7 +16,13 @@ enum class guest_stage : std::uint8_t {
 };
 
 /// While its memory is copied, it does nothing.
-enum class guest_copy : std::uint8_t { none, restore, suspend, migrate };
+enum class guest_copy : std::uint8_t {
+  none,
+  restore,
+  suspend,
+  preempt, // to make room for another
+  migrate
+};
 
 struct guest {
   policy::place where;  // or was, last

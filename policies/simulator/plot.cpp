@@ -94,7 +94,7 @@ std::string svg_of(const setting& all, std::span<const result_of_policy> rows) {
                 std::to_string(all.cluster.gpus_per_node) + " GPUs");
   std::vector<std::string> names;
   for (const auto& x : rows)
-    names.push_back(x.name);
+    names.push_back(name_of(x));
   draw_legend(out, names);
   auto ended = most_of(rows, [](const auto& x) { return x.ended; });
   auto unit = unit_for(ended);

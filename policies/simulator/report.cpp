@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <iterator>
 #include <vector>
 
 namespace vgpu::simulator {
@@ -47,24 +48,39 @@ double local_part(const outcome& x) {
 
 using cells = std::vector<std::string>;
 
-cells cells_of(const setting& all, const result_of_policy& x) {
+bool takes_turns(const result_of_policy& x) {
+  return x.overcommit > 1;
+}
+
+/// Only where somebody takes turns.
+const cells turns_head{"first place", "preempted", "swapping"};
+
+cells turns_of(const outcome& x) {
+  return {time_text(x.first_waiting.mean), std::to_string(x.preempted),
+          percent(x.swapping)};
+}
+
+cells cells_of(const setting& all, const result_of_policy& x, bool turns) {
   const auto& what = x.what;
   const auto& mean = what.while_coming;
-  return {x.name,
-          percent(mean.busy / pgpus_of(all)),
-          percent(mean.promised),
-          time_text(what.waiting.mean),
-          time_text(what.waiting.p95),
-          time_text(what.waiting.p99),
-          print("%.3f", what.fairness),
-          print("%.2f", what.slowdown.mean),
-          std::to_string(what.migrations),
-          std::to_string(what.reclaimed),
-          std::to_string(what.most_pgpus),
-          percent(local_part(what)),
-          std::to_string(what.refused + what.gave_up + what.never),
-          time_text(what.ended),
-          print("%.0f", decision_rate(what))};
+  cells out{name_of(x),
+            percent(mean.busy / pgpus_of(all)),
+            percent(mean.promised),
+            time_text(what.waiting.mean),
+            time_text(what.waiting.p95),
+            time_text(what.waiting.p99),
+            print("%.3f", what.fairness),
+            print("%.2f", what.slowdown.mean),
+            std::to_string(what.migrations),
+            std::to_string(what.reclaimed),
+            std::to_string(what.most_pgpus),
+            percent(local_part(what)),
+            std::to_string(what.refused + what.gave_up + what.never),
+            time_text(what.ended),
+            print("%.0f", decision_rate(what))};
+  if (turns)
+    std::ranges::copy(turns_of(what), std::back_inserter(out));
+  return out;
 }
 
 /// Columns of one width; the first to the left.
@@ -99,14 +115,18 @@ nlohmann::ordered_json describe(const setting& all,
     queue.push_back(each.queue);
   }
   return {{"placement", row.name},
+          {"overcommit", row.overcommit},
           {"utilisation", mean.busy / pgpus_of(all)},
           {"memory_promised", mean.promised},
           {"queue", mean.queue},
           {"waiting_seconds", describe(x.waiting)},
+          {"first_waiting_seconds", describe(x.first_waiting)},
           {"slowdown", describe(x.slowdown)},
           {"fairness", x.fairness},
           {"migrations", x.migrations},
           {"reclaimed", x.reclaimed},
+          {"preempted", x.preempted},
+          {"swapping_part", x.swapping},
           {"most_gpus_in_use", x.most_pgpus},
           {"most_vgpus_on_a_node", x.most_on_a_node},
           {"local_part", local_part(x)},
@@ -124,6 +144,10 @@ nlohmann::ordered_json describe(const setting& all,
 }
 
 } // namespace
+
+std::string name_of(const result_of_policy& x) {
+  return x.overcommit > 1 ? x.name + print(" x%.3g", x.overcommit) : x.name;
+}
 
 double decision_rate(const outcome& x) {
   return x.decision_seconds > 0
@@ -144,8 +168,11 @@ std::string table_of(const setting& all,
                                 "p95", "p99", "fairness", "slowdown", "moved",
                                 "reclaimed", "GPUs", "local", "unserved",
                                 "took", "decisions/s"}};
+  auto turns = std::ranges::any_of(rows, takes_turns);
+  if (turns)
+    std::ranges::copy(turns_head, std::back_inserter(all_cells.front()));
   for (const auto& x : rows)
-    all_cells.push_back(cells_of(all, x));
+    all_cells.push_back(cells_of(all, x, turns));
   return std::to_string(all.vgpus) + " vGPUs on " +
          std::to_string(all.cluster.nodes) + " nodes of " +
          std::to_string(all.cluster.gpus_per_node) + " GPUs\n\n" +

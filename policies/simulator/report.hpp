@@ -12,7 +12,11 @@ namespace vgpu::simulator {
 struct result_of_policy {
   std::string name;
   outcome what;
+  double overcommit = 1; // what of the memory was promised
 };
+
+/// As tables and pictures call it.
+std::string name_of(const result_of_policy& x);
 
 /// What all of them were given.
 struct setting {

@@ -4,7 +4,8 @@
 #include "policies/placement_index.hpp"
 #include "policies/simulator/devices.hpp"
 #include "policies/simulator/guests.hpp"
-#include "policies/simulator/waiting_queue.hpp"
+#include "policies/simulator/memory_turns.hpp"
+#include "policies/simulator/promised_queue.hpp"
 #include "policies/wishes.hpp"
 
 #include <algorithm>
@@ -44,6 +45,10 @@ policy::time_point point(double seconds) {
       std::chrono::duration<double>{seconds})};
 }
 
+double seconds(policy::time_point x) {
+  return std::chrono::duration<double>{x.time_since_epoch()}.count();
+}
+
 /// Something that will happen.
 struct event {
   enum class kind {
@@ -52,7 +57,8 @@ struct event {
     idle_long, // it may give way
     copied,
     gives_up,
-    look // for hot pGPUs
+    turn_ends, // with memory that somebody waits for
+    look       // for hot pGPUs
   };
   double at = 0;
   std::uint64_t order = 0; // of those at the same time
@@ -73,12 +79,15 @@ public:
         index_(make_cluster(options.cluster), options.placement, options.own),
         devices_(options.cluster.nodes * options.cluster.gpus_per_node,
                  options.sharing, [this](std::uint32_t i) { reckon(i); }),
-        guests_(trace.size()), on_node_(options.cluster.nodes) {
+        guests_(trace.size()), turns_(options.rotation, trace.size()),
+        on_node_(options.cluster.nodes) {
     for (std::size_t n = 0; n < options.cluster.nodes; ++n)
       nodes_[node_name(n)] = static_cast<std::uint32_t>(n);
     auto bytes = static_cast<double>(options.cluster.memory);
     bytes_ = bytes * static_cast<double>(options.cluster.nodes) *
              options.cluster.gpus_per_node;
+    if (turns_.on())
+      queue_ = promised_queue{options.rotation.promised * bytes_};
   }
 
   outcome run() {
@@ -139,6 +148,8 @@ private:
       return g.stage != guest_stage::waiting || g.had_place;
     case kind::look:
       return devices_.overloaded() == 0;
+    case kind::turn_ends:
+      return x.version != turns_version_;
     case kind::idle_ends:
     case kind::copied:
       return false;
@@ -168,6 +179,8 @@ private:
       return copied(x.who);
     case kind::gives_up:
       return give_up(x.who);
+    case kind::turn_ends:
+      return take_turns();
     case kind::look:
       return look();
     }
@@ -176,7 +189,13 @@ private:
   // -- the queue --------------------------------------------------------------
 
   rank rank_of(std::uint32_t i) const {
-    return {guests_[i].had_place, trace_[i].wishes.priority, i};
+    auto urgent = guests_[i].had_place;
+    if (!turns_.on())
+      return {urgent, trace_[i].wishes.priority, i};
+    const auto& past = turns_.of(i);
+    urgent = urgent && !past.preempted;
+    return {urgent, trace_[i].wishes.priority, i,
+            urgent ? policy::time_point{} : point(past.queued_at)};
   }
 
   void arrives(std::uint32_t i) {
@@ -186,6 +205,8 @@ private:
       ++out_.refused;
       return;
     }
+    if (turns_.on())
+      turns_.of(i).queued_at = now_;
     guests_[i].left = x.idle.empty() ? x.runs : x.idle.front().after;
     waits(i);
     if (guests_[i].stage == guest_stage::waiting &&
@@ -201,19 +222,27 @@ private:
     g.asked_at = now_;
     auto at = rank_of(i);
     auto last = queue_.is_last(at);
-    queue_.insert(at, lane_of(i));
-    if (!last || released_)
+    queue_.insert(at, lane_of(i), g.had_place ? 0 : bytes_of(i));
+    if (!last || released_) {
       released_ = true;
-    else if (try_place(i))
+    } else if (try_place(i)) {
       queue_.erase(at, lane_of(i)); // its rank is another one now
-    else
+    } else {
       keep_for(i);
+      queue_.settle();
+      take_turns();
+    }
+  }
+
+  double bytes_of(std::uint32_t i) const {
+    return static_cast<double>(trace_[i].wishes.memory) * trace_[i].wishes.gpus;
   }
 
   /// Once around, in order. Whoever finds nothing has a place kept.
   void serve_queue() {
     released_ = false;
     index_.let_go();
+    queue_.settle();
     // Who asks for no less than one who found nothing finds nothing either.
     auto least_failed = std::numeric_limits<std::uint64_t>::max();
     queue_.serve([&](const rank& x) -> waiting_queue::verdict {
@@ -221,7 +250,7 @@ private:
       auto memory = trace_[i].wishes.memory;
       auto lane = lane_of(i);
       if (lane != 0 && memory >= least_failed)
-        return {};
+        return {.open = lane};
       if (try_place(i))
         return {.placed = true};
       keep_for(i);
@@ -230,6 +259,7 @@ private:
       least_failed = std::min(least_failed, memory);
       return {.open = lane};
     });
+    take_turns();
   }
 
   /// Four for each power of two of the memory of those who may have any pGPU.
@@ -312,10 +342,14 @@ private:
     g.waited += now_ - g.asked_at;
     auto again = std::exchange(g.had_place, true);
     settle(i, std::move(*where));
-    if (again)
+    if (again) {
       begin_copy(i, guest_copy::restore);
-    else
-      work(i);
+      return true;
+    }
+    first_waits_.push_back(g.waited);
+    queue_.promise(bytes_of(i));
+    has_turn(i);
+    work(i);
     return true;
   }
 
@@ -338,6 +372,10 @@ private:
     g.where = std::move(where);
     g.stage = guest_stage::placed;
     g.since = now_;
+    if (turns_.on()) {
+      turns_.of(i).got_place = now_;
+      turns_.of(i).preempted = false;
+    }
     count(i, 1);
     for_pgpus(g, [&](std::uint32_t p) {
       devices_.add(p, i, {x.share, x.limit, x.priority});
@@ -350,6 +388,11 @@ private:
   void leave(std::uint32_t i) {
     auto& g = guests_[i];
     advance_work(i);
+    if (turns_.on()) {
+      turns_.stays(i);
+      had_memory_ +=
+          trace_[i].wishes.memory != 0 ? now_ - turns_.of(i).got_place : 0;
+    }
     for_pgpus(g, [&](std::uint32_t p) {
       devices_.remove(p, i);
       in_use_ -= devices_.users(p) == 0 ? 1 : 0;
@@ -450,6 +493,7 @@ private:
     auto& g = guests_[i];
     const auto& x = trace_[i];
     leave(i);
+    queue_.promise(-bytes_of(i));
     g.stage = guest_stage::gone;
     ++out_.finished;
     auto idle = std::accumulate(
@@ -463,13 +507,16 @@ private:
 
   // -- copies: suspended, brought back, moved ---------------------------------
 
+  double copy_time(std::uint32_t i) const {
+    return bytes_of(i) / options_.copy_rate;
+  }
+
   void begin_copy(std::uint32_t i, guest_copy what) {
     auto& g = guests_[i];
     want(i, 0);
     g.copy = what;
-    auto bytes =
-        static_cast<double>(trace_[i].wishes.memory) * trace_[i].wishes.gpus;
-    expect(now_ + bytes / options_.copy_rate, kind::copied, i, 0);
+    turns_.stays(i);
+    expect(now_ + copy_time(i), kind::copied, i, 0);
   }
 
   void copied(std::uint32_t i) {
@@ -477,8 +524,13 @@ private:
     auto what = std::exchange(g.copy, guest_copy::none);
     if (what == guest_copy::suspend)
       return suspended(i);
+    if (what == guest_copy::preempt)
+      return made_room(i);
     if (what == guest_copy::migrate)
       arrive_there(i);
+    else
+      is_back(i);
+    may_leave(i);
     if (!g.idle)
       work(i);
     else if (ripe(i))
@@ -520,6 +572,109 @@ private:
     if (!guests_[i].idle)
       waits(i);
     reclaim();
+  }
+
+  // -- turns with memory ------------------------------------------------------
+
+  /// Its turn begins.
+  void has_turn(std::uint32_t i) {
+    if (!turns_.on())
+      return;
+    turns_.of(i).since = now_;
+    may_leave(i);
+  }
+
+  void is_back(std::uint32_t i) {
+    if (!turns_.on())
+      return;
+    auto& past = turns_.of(i);
+    past.since = now_;
+    if (past.left_in <= 0)
+      return;
+    past.swapped = past.left_in + copy_time(i);
+    swapping_ += copy_time(i);
+    past.left_in = 0;
+  }
+
+  void may_leave(std::uint32_t i) {
+    const auto& x = trace_[i].wishes;
+    if (!turns_.on() || x.memory == 0)
+      return;
+    const auto& g = guests_[i];
+    const auto& past = turns_.of(i);
+    policy::resident out;
+    out.id = session_id{i + std::uint64_t{1}};
+    out.where = g.where;
+    out.memory = x.memory;
+    out.priority = x.priority;
+    out.since = point(past.since);
+    out.swap = point(past.swapped).time_since_epoch();
+    out.state = static_cast<std::uint64_t>(bytes_of(i));
+    turns_.may_leave(i, g.node, std::move(out));
+  }
+
+  /// Room is made for those who wait, in order, where turns are over.
+  void take_turns() {
+    if (!turns_.on())
+      return;
+    auto soonest = never;
+    // Who asks for no less than one of no lower priority for whom nobody can
+    // leave waits no shorter.
+    auto least_failed = std::numeric_limits<std::uint64_t>::max();
+    queue_.serve_promised([&](const rank& at) -> waiting_queue::verdict {
+      if (turns_.at_limit())
+        return {.enough = true}; // whoever is done asks anew
+      auto i = static_cast<std::uint32_t>(at.age);
+      const auto& x = trace_[i].wishes;
+      auto lane = lane_of(i);
+      if (x.memory == 0 || turns_.is_awaited_by(i))
+        return {};
+      auto ordered = lane != 0 && at.fresh;
+      if (ordered && x.memory >= least_failed)
+        return {.open = lane};
+      auto room =
+          turns_.make_room(index_, demand_of(i), x.priority, point(now_));
+      for (auto id : room.leave)
+        make_leave(static_cast<std::uint32_t>(id.value - 1), i);
+      if (!room.leave.empty())
+        return {};
+      if (room.look_again)
+        soonest = std::min(soonest, seconds(*room.look_again));
+      if (!ordered)
+        return {};
+      least_failed = std::min(least_failed, x.memory);
+      return {.open = lane};
+    });
+    look_at_turns(soonest);
+  }
+
+  void look_at_turns(double when) {
+    // Rounding must not make it look too early for ever.
+    constexpr double after = 1e-6;
+    ++turns_version_;
+    if (when < never)
+      expect(when + after, kind::turn_ends, 0, turns_version_);
+  }
+
+  void make_leave(std::uint32_t i, std::uint32_t for_whom) {
+    idle_.erase({guests_[i].idle_from, i});
+    turns_.leaves(i, for_whom, guests_[i].where);
+    begin_copy(i, guest_copy::preempt);
+  }
+
+  void made_room(std::uint32_t i) {
+    auto& g = guests_[i];
+    auto& past = turns_.of(i);
+    turns_.has_left(i);
+    ++out_.preempted;
+    leave(i);
+    g.stage = guest_stage::suspended;
+    past.preempted = true;
+    past.queued_at = now_;
+    past.left_in = copy_time(i);
+    swapping_ += past.left_in;
+    if (!g.idle)
+      waits(i);
   }
 
   // -- hot pGPUs --------------------------------------------------------------
@@ -590,6 +745,8 @@ private:
       return;
     leave(i);
     settle(i, target_);
+    if (turns_.on())
+      turns_.of(i).since = now_;
     g.was_moved = true;
     g.moved_at = now_;
     ++out_.migrations;
@@ -614,13 +771,21 @@ private:
         waits.push_back(g.stage == guest_stage::waiting
                             ? g.waited + now_ - g.asked_at
                             : g.waited);
+    for (const auto& g : guests_)
+      if (!g.had_place && g.waited + now_ - g.asked_at > 0 &&
+          (g.stage == guest_stage::waiting || g.waited > 0))
+        first_waits_.push_back(g.stage == guest_stage::waiting
+                                   ? g.waited + now_ - g.asked_at
+                                   : g.waited);
     out_.never = queue_.size();
     out_.ended = now_;
     // All came at once.
     if (trace_.back().at <= 0)
       out_.while_coming = out_.over_time.mean();
     out_.waiting = distribution_of(std::move(waits));
+    out_.first_waiting = distribution_of(std::move(first_waits_));
     out_.slowdown = distribution_of(std::move(slowdowns_));
+    out_.swapping = had_memory_ > 0 ? swapping_ / had_memory_ : 0;
     out_.fairness = jain_index(speeds_);
     return std::move(out_);
   }
@@ -631,13 +796,17 @@ private:
   policy::placement_index index_;
   shared_devices devices_;
   std::vector<guest> guests_;
+  memory_turns turns_;
   std::vector<std::size_t> on_node_;
   std::unordered_map<std::string, std::uint32_t> nodes_;
   std::unordered_map<std::uint64_t, std::set<std::uint32_t>> groups_;
   std::priority_queue<event, std::vector<event>, std::greater<>> events_;
   std::uint64_t order_ = 0;
   double now_ = 0;
-  waiting_queue queue_;
+  promised_queue queue_;
+  std::uint32_t turns_version_ = 0; // of the last look for whose turn is over
+  double swapping_ = 0;             // seconds
+  double had_memory_ = 0;
   bool last_came_ = false;
   bool released_ = false; // since the queue was looked at
   std::set<std::pair<double, std::uint32_t>>
@@ -651,6 +820,7 @@ private:
   double bytes_ = 0;    // of the cluster
   std::size_t in_use_ = 0;
   std::vector<double> slowdowns_;
+  std::vector<double> first_waits_;
   std::vector<double> speeds_;
   outcome out_;
 };

@@ -5,6 +5,7 @@
 #include "policies/placement.hpp"
 #include "policies/placement_plugin.hpp"
 #include "policies/reclaim.hpp"
+#include "policies/rotation.hpp"
 #include "policies/share.hpp"
 #include "policies/simulator/timeline.hpp"
 #include "policies/simulator/trace.hpp"
@@ -30,6 +31,8 @@ struct simulation_options {
   unsigned balance_looks = 3;
   policy::balance_options balance;
   policy::reclaim_options reclaim;
+  /// Where more memory may be promised than there is.
+  policy::rotation_options rotation;
   /// Bytes a second at which a vGPU's memory is moved, put away or brought
   /// back; it does nothing meanwhile.
   double copy_rate = 5e9;
@@ -58,11 +61,16 @@ struct outcome {
   std::size_t gave_up = 0;    // waited for as long as it was ready to
   std::size_t never = 0;      // waits still when nothing happens any more
   distribution waiting;       // seconds for a place, of those not refused
+  distribution first_waiting; // the same, for the first place alone
   distribution slowdown;      // how many times as long as alone, waiting too
   double fairness = 1;        // Jain's index of what was left of their speed
   std::size_t migrations = 0; // off hot pGPUs
   std::size_t reclaimed = 0;  // suspensions of idle ones
-  std::size_t most_pgpus = 0; // in use at a time
+  std::size_t preempted = 0;  // left for others, their turns being over
+  /// Of the time for which vGPUs had memory, what coming and going for others
+  /// took.
+  double swapping = 0;
+  std::size_t most_pgpus = 0;     // in use at a time
   std::size_t most_on_a_node = 0; // vGPUs
   /// Placements on the program's host, of those whose program's host has GPUs.
   std::size_t local = 0;

@@ -43,9 +43,10 @@ public:
   struct verdict {
     bool placed = false;   // it waits no more
     lane open = last_lane; // lanes above this one are not looked at any more
+    bool enough = false;   // nobody else is looked at
   };
   /// Calls `f(rank) -> verdict` for each, in order. It must not change the
-  /// queue.
+  /// queue. Who is placed cannot be enough.
   template <class F>
   void serve(F f) {
     struct cursor {
@@ -63,7 +64,9 @@ public:
       heads.erase(heads.begin());
       if (x.number > open)
         continue;
-      auto got = f(*x.at);
+      verdict got = f(*x.at);
+      if (got.enough)
+        return;
       open = std::min(open, got.open);
       size_ -= got.placed ? 1 : 0;
       x.at = got.placed ? x.all->erase(x.at) : std::next(x.at);

@@ -53,7 +53,8 @@ std::vector<body> one_of_each() {
                      2500};
   program prog{"a.out", 42, "host", "me"};
   worker_endpoints where{"ipc://x", "guest", "host"};
-  session_load load{{1}, {2}, 3, 4, 5, 6, 7, 8, {11, 12, 13, 14, 15, 16}, 17};
+  session_load load{
+      {1}, {2}, 3, 4, 5, 6, 7, 8, {11, 12, 13, 14, 15, 16}, 17, {18, 19, -1}};
   session_load last{{18}, {19}, 3, 4, 5, 6, 7, 8, {20, 21, 22, 23, 24, 25}, 0};
   return {
       refusal{CUDA_ERROR_OUT_OF_MEMORY, "no", {9}},
@@ -82,7 +83,18 @@ std::vector<body> one_of_each() {
                    true},
       stop_worker{{1}, {2}, "why"},
       acquire{spec, prog},
-      adopt{{1}, {2}, {3}, 4, spec, prog, "a", 5, true, true, true},
+      adopt{{1},
+            {2},
+            {3},
+            4,
+            spec,
+            prog,
+            "a",
+            5,
+            true,
+            true,
+            true,
+            {true, 6, 7, 8}},
       suspect{{1}, {2}, "silent"},
       close_session{{1}, {2}, "exit"},
       event{1, 2.5, "kind", "a", {3}, {4}, {5}, "text", 6, 7, 8.5},

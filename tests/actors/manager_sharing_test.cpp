@@ -266,7 +266,11 @@ BOOST_AUTO_TEST_CASE(who_does_not_wait_is_told_at_once) {
   spec.node = "z";
   spec.wait_ms = 0;
   ask(spec);
-  BOOST_TEST(refused("c").find("of node z") != std::string::npos);
+  auto why = refused("c");
+  BOOST_TEST(why.find("of node z") != std::string::npos);
+  BOOST_TEST(why.find("no room now, and it was not to wait") !=
+             std::string::npos);
+  BOOST_TEST(why.find("0 ms") == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(who_waits_for_a_while_is_told_then) {

@@ -19,6 +19,13 @@ namespace {
 struct sharers : cluster {
   static constexpr auto turn = 2s;
   std::map<std::uint64_t, lease> running; // by session
+  std::map<std::uint64_t, running_session> workers;
+  std::map<std::uint64_t, lease> away; // their last ones; the program calls
+  std::map<std::uint64_t, memory_turns> turns;
+  std::map<std::uint64_t, caf::timespan> since;  // of those
+  std::map<std::uint64_t, specification> wishes; // unanswered, by request
+  specification wished;                          // last
+  caf::timespan passed{0};
   std::map<std::uint64_t, caf::timespan> had;
   std::set<std::uint64_t> refusing; // cannot be suspended
   std::size_t most = 0;
@@ -34,7 +41,9 @@ struct sharers : cluster {
     specification spec;
     spec.memory = memory;
     spec.priority = priority;
-    ask(spec, "c", ++asked_);
+    wished = spec;
+    wishes[++asked_] = spec;
+    ask(spec, "c", asked_);
     serve();
   }
 
@@ -42,14 +51,13 @@ struct sharers : cluster {
     for (auto some = true; some;) {
       some = false;
       while (auto order = ordered("a")) {
+        workers[order->session.value] = test::cluster::running("a", *order);
         started("a", *order);
         some = true;
       }
       while (auto got = take<lease>(out, "c")) {
-        running[got->first.session.value] = got->first;
-        if (had.contains(got->first.session.value))
-          say("c", "client/c",
-              restored{got->first.session, got->first.epoch, gib, 30});
+        auto asked = wishes.erase(got->second) != 0;
+        leased(got->first, asked);
         some = true;
       }
       while (auto order = take<pause_session>(out, "c")) {
@@ -60,16 +68,83 @@ struct sharers : cluster {
     most = std::max(most, running.size());
   }
 
+  void leased(const lease& x, bool asked) {
+    auto id = x.session.value;
+    if (!running.contains(id) && !away.contains(id) && !asked) {
+      // Of a program that it does not know.
+      BOOST_ERROR("a lease that nobody asked for");
+      return;
+    }
+    if (auto known = running.find(id); away.contains(id)
+                                           ? away.at(id).epoch >= x.epoch
+                                           : known != running.end())
+      return; // nothing new
+    auto back = away.erase(id) != 0;
+    running[id] = x;
+    turns[id].preempted = false;
+    since[id] = passed;
+    if (!back)
+      return;
+    turns[id].back_in_ms = 30;
+    say("c", "client/c", restored{x.session, x.epoch, gib, 30});
+  }
+
   void leaves(const pause_session& x) {
     auto id = x.session.value;
     auto refused = refusing.contains(id);
+    if (!refused)
+      takes_state(x);
     say("c", "client/c",
         paused{x.session, x.epoch, refused ? "a variable is elsewhere" : "",
                refused ? 0 : gib, 20.0, false});
-    if (refused)
-      return;
+    if (!refused)
+      say("c", "client/c", wake_session{x.session}); // it calls at once
+  }
+
+  void takes_state(const pause_session& x) {
+    auto id = x.session.value;
+    BOOST_TEST_REQUIRE(running.contains(id));
+    away[id] = running.at(id);
     running.erase(id);
-    say("c", "client/c", wake_session{x.session}); // it calls at once
+    workers.erase(id);
+    turns[id] = {x.turn_over, 0, 20, 0};
+    since[id] = passed;
+  }
+
+  /// The manager dies, and the next one hears what nodes and clients know.
+  void next_manager(bool with_its_store) {
+    restart(with_its_store);
+    comes_back();
+    for (auto& [id, x] : running)
+      takes_up(x, false);
+    for (auto& [id, x] : away) {
+      takes_up(x, true);
+      say("c", "client/c", wake_session{x.session});
+    }
+    for (auto& [request, spec] : wishes)
+      ask(spec, "c", request);
+    serve();
+  }
+
+  void comes_back() {
+    auto node = inventory("a");
+    for (auto& [id, x] : workers)
+      node.sessions.push_back(x);
+    join(node);
+    connect();
+  }
+
+  void takes_up(const lease& x, bool suspended) {
+    auto told = adoption(x);
+    auto id = x.session.value;
+    told.specification = wished;
+    told.suspended = suspended;
+    told.turns = turns[id];
+    told.turns.since_ms = static_cast<std::uint32_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(passed -
+                                                              since[id])
+            .count());
+    say("c", "client/c", told, 1000 + id);
   }
 
   /// They work while this time passes.
@@ -82,6 +157,7 @@ struct sharers : cluster {
       }
       say("n-a", "node/a", beat);
       advance(50ms);
+      passed += 50ms;
       serve();
     }
   }
@@ -171,6 +247,90 @@ BOOST_FIXTURE_TEST_CASE(who_cannot_leave_stays_and_another_leaves,
   for (auto& [id, time] : had)
     BOOST_TEST((time >= 6s));
   BOOST_TEST(count("move-failed") == 1u);
+}
+
+// -- managers come and go -----------------------------------------------------
+
+BOOST_FIXTURE_TEST_CASE(who_left_unheard_gets_its_memory_back, twice_promised) {
+  wish(3 * gib);
+  wish(3 * gib);
+  // The first one's turn is over, and the manager dies before it hears that it
+  // has left; its worker is still about to end when the next one comes.
+  std::optional<std::pair<pause_session, std::uint64_t>> order;
+  for (auto i = 0; i < 100 && !order; ++i) {
+    node_beat beat{"a", 1, {}, {}};
+    for (auto& [id, x] : running)
+      beat.sessions.push_back({x.session, x.epoch});
+    say("n-a", "node/a", beat);
+    advance(50ms);
+    order = take<pause_session>(out, "c");
+  }
+  BOOST_REQUIRE(order);
+  auto worker = workers.begin()->second;
+  takes_state(order->first);
+  restart();
+  workers[worker.session.value] = worker;
+  comes_back();
+  workers.erase(worker.session.value);
+  takes_up(away.begin()->second, true);
+  say("c", "client/c", wake_session{worker.session});
+  say("n-a", "node/a",
+      worker_exited{worker.session, worker.epoch, "exit 0", true});
+  for (auto& [request, spec] : wishes)
+    ask(spec, "c", request);
+  serve();
+  work(20s);
+  BOOST_REQUIRE(had.size() == 2u);
+  for (auto& [id, time] : had)
+    BOOST_TEST((time >= 6s));
+}
+
+BOOST_FIXTURE_TEST_CASE(who_waited_for_its_first_place_is_not_refused,
+                        twice_promised) {
+  wish(3 * gib);
+  wish(3 * gib);
+  BOOST_REQUIRE(wishes.size() == 1u);
+  // Its client is faster than its node.
+  restart();
+  connect();
+  for (auto& [request, spec] : wishes)
+    ask(spec, "c", request);
+  BOOST_TEST(refused("c").empty());
+  comes_back();
+  takes_up(running.begin()->second, false);
+  serve();
+  work(20s);
+  BOOST_TEST(had.size() == 2u);
+  BOOST_TEST(wishes.empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(turns_go_on_with_the_next_manager, twice_promised) {
+  // Each comes when a turn has just begun, and in the middle of others.
+  for (auto i = 0; i < 8; ++i)
+    wish(1228 << 20);
+  for (auto i = 0; i < 20; ++i) {
+    work(3s);
+    next_manager(true);
+  }
+  BOOST_TEST(most == 3u);
+  BOOST_REQUIRE(had.size() == 8u);
+  for (auto& [id, time] : had)
+    BOOST_TEST(
+        (time >= 60s * 3 / 8 - 3 * turn && time <= 60s * 3 / 8 + 3 * turn));
+}
+
+BOOST_FIXTURE_TEST_CASE(turns_go_on_with_another_leader, twice_promised) {
+  for (auto i = 0; i < 8; ++i)
+    wish(1228 << 20);
+  for (auto i = 0; i < 20; ++i) {
+    work(3s);
+    next_manager(false);
+  }
+  BOOST_TEST(most == 3u);
+  BOOST_REQUIRE(had.size() == 8u);
+  for (auto& [id, time] : had)
+    BOOST_TEST(
+        (time >= 60s * 3 / 8 - 3 * turn && time <= 60s * 3 / 8 + 3 * turn));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -196,6 +196,27 @@ BOOST_AUTO_TEST_CASE(unloading_gives_memory_back) {
   BOOST_TEST(dev->unload_module(module).code() == CUDA_ERROR_INVALID_HANDLE);
 }
 
+BOOST_AUTO_TEST_CASE(what_modules_cost_is_told_apart) {
+  auto before = dev->beside();
+  BOOST_TEST(before.variables.value() == 0u);
+  BOOST_TEST(before.code.value() == 0u);
+  BOOST_TEST(before.context.value() == 0u);
+  load_ptx(std::string{header} + ".visible .global .b8 a[5000000];\n"
+                                 ".visible .entry k() { ret; }\n");
+  auto with = dev->beside();
+  // Three granules are touched by so much.
+  BOOST_TEST(with.variables.value() == 3 * granule_bytes);
+  BOOST_TEST(with.code.value() > 0u);
+  BOOST_TEST(with.code.value() < 4096u);
+  // What the program allocates is no part of it.
+  BOOST_REQUIRE(dev->map(base, granule_bytes).ok());
+  BOOST_TEST(dev->beside().variables.value() == 3 * granule_bytes);
+  BOOST_REQUIRE(dev->unload_module(module).ok());
+  BOOST_TEST(dev->beside().code.value() == 0u);
+  // But for the granule in which the next one will begin.
+  BOOST_TEST(dev->beside().variables.value() == granule_bytes);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 } // namespace vgpu::test

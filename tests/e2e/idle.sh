@@ -12,6 +12,8 @@ usage: idle.sh BUILD CASE [mapped|forwarded]
   many    many mostly idle vGPUs on two pGPUs that have memory for a few
   turns   the eight again, never idle, where thrice the memory may be promised:
           they take turns with it
+  next    the same with three, of which one has room; the manager is killed when
+          one has made room, and started again
 EOT
 }
 begin_case $(($# == 3 ? 3 : 2)) "$@"
@@ -107,6 +109,29 @@ case_turns() {
 all_have_begun() {
   local i
   for ((i = 0; i < 8; ++i)); do [[ -s $work/out/heat$i ]] || return; done
+}
+
+has_preempted() { (($(preempted) >= 1)); }
+
+case_next() {
+  local i pids=() pid
+  undisturbed_heat undisturbed 4000 96 400
+  cluster_up --nodes 1 --memory 1GiB --overcommit 3
+  for ((i = 0; i < 3; ++i)); do
+    timeout 80 "$vgpu" run --memory 700MiB -- "$heat" 4000 96 400 400 \
+      </dev/null >"$work/out/heat$i" 2>"$work/out/heat$i.err" &
+    pids+=($!)
+  done
+  until_true 30 has_preempted || fail "nobody made room"
+  pid=$(status .manager.pid)
+  kill_hard "$pid" || fail "cannot kill the manager"
+  until_true 5 dead "$pid"
+  "$vgpu" restart-manager --run-dir "$run_dir" </dev/null \
+    >"$work/out/restart" 2>&1 || fail "restart: $(<"$work/out/restart")"
+  for ((i = 0; i < 3; ++i)); do
+    wait "${pids[i]}" || fail "program $i: $(<"$work/out/heat$i.err")"
+    same undisturbed "heat$i" || fail "program $i prints something else"
+  done
 }
 
 case_many() {

@@ -25,6 +25,7 @@ constexpr const char* status_text = R"({
   "vgpus": [{"id": 3, "share": 0.25, "sessions": [
     {"id": 7, "epoch": 2, "state": "running", "node": "a",
      "program": "say \"hi\"\n", "user": "u", "memory": 1024, "quota": 2048,
+     "beside": {"variables": 512, "code": null, "context": 0},
      "calls": 99, "usage": {"device_seconds": 1.5, "replay_seconds": 0.5,
        "bytes_to_device": 10, "bytes_from_device": 20, "bytes_replayed": 5,
        "memory_mib_seconds": 2}},
@@ -109,6 +110,11 @@ BOOST_AUTO_TEST_CASE(a_status_becomes_gauges_with_labels) {
   auto& healthy = family(all, "vgpu_pgpu_healthy");
   BOOST_TEST(healthy.metric[0].gauge.value == 1);
   BOOST_TEST(healthy.metric[1].gauge.value == 0);
+  // What nobody can tell is not there.
+  auto& beside = family(all, "vgpu_session_beside_bytes");
+  BOOST_REQUIRE(beside.metric.size() == 2u);
+  BOOST_TEST(label(beside.metric[1], "kind") == "variables");
+  BOOST_TEST(beside.metric[1].gauge.value == 512);
   auto& calls = family(all, "vgpu_session_calls_total");
   BOOST_TEST(calls.metric[0].counter.value == 99);
   BOOST_TEST(label(calls.metric[0], "vgpu") == "3");

@@ -4,6 +4,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <random>
+#include <variant>
 
 using namespace vgpu;
 using namespace vgpu::policy;
@@ -124,6 +126,95 @@ BOOST_AUTO_TEST_CASE(no_more_leave_than_it_takes) {
   x.all.clear();
   x.cluster.nodes[0].pgpus[1].reserved = 0;
   BOOST_TEST(x.leave(gibibyte, 10s).empty());
+}
+
+// What make_room() says, said plainly: all of the cluster is looked at after
+// each who leaves, and again without each.
+BOOST_AUTO_TEST_CASE(it_is_found_as_by_looking_everywhere) {
+  std::mt19937 random{7};
+  auto roll = [&](std::uint64_t sides) { return random() % sides; };
+  auto found = 0, awaited = 0;
+  for (auto round = 0; round < 2000; ++round) {
+    cluster_view cluster;
+    for (const auto* name : {"a", "b", "c"}) {
+      cluster.nodes.push_back({.name = name, .host = name, .pgpus = {}});
+      for (auto p = 0u; p < 2; ++p)
+        cluster.nodes.back().pgpus.push_back({.ordinal = p, .memory = 8});
+    }
+    std::vector<resident> all;
+    for (auto id = 1u; id <= 14; ++id) {
+      auto& node = cluster.nodes[roll(3)];
+      auto& pgpu = node.pgpus[roll(2)];
+      auto memory = 1 + roll(5);
+      if (pgpu.reserved + memory > pgpu.memory)
+        continue;
+      pgpu.reserved += memory;
+      resident x;
+      x.id = {id};
+      x.where = {node.name, {pgpu.ordinal}};
+      x.memory = memory;
+      x.priority = static_cast<std::int32_t>(roll(2));
+      x.since = began + 1s * static_cast<int>(roll(9));
+      all.push_back(x);
+    }
+    demand what;
+    what.memory = 2 + roll(7);
+    what.gpus = 1 + static_cast<std::uint32_t>(roll(2));
+    if (roll(4) == 0)
+      what.node = "b";
+    auto now = began + 1s * static_cast<int>(2 + roll(9));
+    auto got = make_room(cluster, what, 0, all, now, {});
+
+    auto fits = [&](const std::vector<const resident*>& gone) {
+      auto left = cluster;
+      for (const auto* x : gone)
+        for (auto& node : left.nodes)
+          if (node.name == x->where.node)
+            node.pgpus[x->where.pgpus[0]].reserved -= x->memory;
+      return std::holds_alternative<place>(choose_place(left, what));
+    };
+    std::vector<const resident*> order;
+    for (const auto& x : all)
+      if (x.priority <= 0)
+        order.push_back(&x);
+    std::ranges::sort(order, {}, [](const auto* x) {
+      return std::pair{x->since, x->id.value};
+    });
+    std::vector<const resident*> gone;
+    for (const auto* x : order)
+      if (!fits(gone))
+        gone.push_back(x);
+    if (!fits(gone))
+      gone.clear();
+    for (auto i = gone.size(); i-- > 0;) {
+      auto fewer = gone;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      if (fits(fewer))
+        gone = fewer;
+    }
+    std::vector<std::uint64_t> wanted, left;
+    auto last = now;
+    for (const auto* x : gone) {
+      wanted.push_back(x->id.value);
+      last = std::max(last, turn_ends(*x, {}));
+    }
+    for (auto id : got.leave)
+      left.push_back(id.value);
+    std::ranges::sort(wanted);
+    std::ranges::sort(left);
+    if (last > now) {
+      BOOST_TEST(left.empty());
+      BOOST_TEST((got.look_again == last));
+      ++awaited;
+    } else {
+      BOOST_TEST(left == wanted);
+      BOOST_TEST(!got.look_again);
+      found += left.empty() ? 0 : 1;
+    }
+  }
+  // Both come about, often.
+  BOOST_TEST(found > 200);
+  BOOST_TEST(awaited > 200);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -48,6 +48,20 @@ grep -q '^bin-pack ' "$work/out" || fail "no row: $(<"$work/out")"
 "$vgpu" simulate - "${small[@]}" <"$work/trace" >"$work/out" ||
   fail "not read from standard input"
 
+# Turns with memory, beside the same without.
+busy=(--generate --vgpus 300 --rate 0.05 "${small[@]}" --placement spread)
+expect 0 "${busy[@]}" --overcommit 3 --swap-part 0.2 --json --plot "$work/plot.svg"
+jq -e '[.policies[].overcommit] == [1, 3] and
+  .policies[0].preempted == 0 and .policies[0].swapping_part == 0 and
+  .policies[1].preempted > 0 and .policies[1].swapping_part > 0 and
+  .policies[1].first_waiting_seconds.mean <
+    .policies[0].first_waiting_seconds.mean and
+  all(.policies[]; .finished == 300)' "$work/out" >/dev/null ||
+  fail "wrong turns: $(jq 'del(.policies[].over_time)' "$work/out")"
+grep -q 'spread x3' "$work/plot.svg" || fail "no turns in the picture"
+expect 0 "${busy[@]}" --overcommit 3
+grep -q '^spread x3 .* %$' "$work/out" || fail "no row: $(<"$work/out")"
+
 # What is wrong is named.
 expect 2
 told 'TRACE or --generate'
@@ -87,6 +101,9 @@ done <<'EOT'
 --sharing somehow
 --balance 0
 --copy-rate no
+--overcommit 0.5
+--overcommit 17
+--swap-part 0
 EOT
 expect 2 --generate --nodes 10000 --gpus-per-node 1000
 told 'at most 1000000'

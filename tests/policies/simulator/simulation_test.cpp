@@ -161,6 +161,80 @@ BOOST_AUTO_TEST_CASE(a_hot_gpu_gives_one_away) {
   BOOST_TEST(near(got.ended, 200));
 }
 
+BOOST_AUTO_TEST_CASE(turns_with_memory_let_all_begin_at_once) {
+  std::vector<arrival> eight(8, comes(0, 600, 2560ULL << 20));
+  for (auto& x : eight)
+    x.load = 1.0 / 3; // three, who have room, are not in each other's way
+  auto options = on(1, 1);
+  auto without = simulate(eight, options);
+  BOOST_TEST(without.preempted == 0u);
+  BOOST_TEST(near(without.ended, 1800));
+  BOOST_TEST(near(without.first_waiting.most, 1200));
+  options.rotation.promised = 3;
+  auto with = simulate(eight, options);
+  BOOST_TEST(with.finished == 8u);
+  BOOST_TEST(with.preempted > 10u);
+  // Leaving and coming back take 5 s, so turns 45 s at least.
+  BOOST_TEST(with.first_waiting.most < 150);
+  BOOST_TEST(with.swapping > 0.02);
+  BOOST_TEST(with.swapping <= 0.1 + 0.01);
+  BOOST_TEST(with.fairness > without.fairness + 0.1);
+  BOOST_TEST(near(with.first_waiting.most,
+                  simulate(eight, options).first_waiting.most));
+  // Less of a tenth is swapped where less may be.
+  options.rotation.swapped_part = 0.02;
+  auto rarely = simulate(eight, options);
+  BOOST_TEST(rarely.finished == 8u);
+  BOOST_TEST(rarely.preempted < with.preempted);
+  BOOST_TEST(rarely.swapping <= 0.02 + 0.005);
+}
+
+BOOST_AUTO_TEST_CASE(turns_are_as_the_policy_says) {
+  // The first one's swap is guessed to be 16 GiB at 1 GB/s: its turn ends after
+  // nine times that. It leaves in 8 s.
+  auto options = on(1, 1);
+  options.rotation.promised = 2;
+  auto two =
+      std::vector{comes(0, 1000, 8 * one_gib), comes(0, 10, 8 * one_gib)};
+  auto got = simulate(two, options);
+  auto turn = 9 * 2 * 8 * static_cast<double>(one_gib) / 1e9;
+  BOOST_TEST(got.preempted == 1u);
+  BOOST_TEST(near(got.first_waiting.most, turn + 8));
+  // 10 s later it comes back, in 8 s.
+  BOOST_TEST(near(got.ended, 1000 + 8 + 10 + 8));
+  BOOST_TEST(near(got.swapping, 16 / 1026.0));
+  // Nobody leaves for a lower priority, and what nobody may promise is waited
+  // for until somebody ends.
+  two[0].wishes.priority = 1;
+  BOOST_TEST(simulate(two, options).preempted == 0u);
+  two[0].wishes.priority = 0;
+  options.rotation.promised = 1.5;
+  got = simulate(two, options);
+  BOOST_TEST(got.preempted == 0u);
+  BOOST_TEST(near(got.first_waiting.most, 1000));
+}
+
+BOOST_AUTO_TEST_CASE(turns_of_many_end_with_all_work_done) {
+  workload_options made;
+  made.vgpus = 1'500;
+  made.idle = 0.3;
+  auto options = on(3, 4);
+  made.rate = 0.06;
+  auto trace = generate(made, options.cluster);
+  for (std::size_t i = 0; i < trace.size(); i += 7)
+    trace[i].wishes.priority = static_cast<std::int32_t>(i % 3);
+  for (auto promised : {1.2, 3.0, 16.0}) {
+    options.rotation.promised = promised;
+    auto got = simulate(trace, options);
+    BOOST_TEST(got.finished == trace.size());
+    BOOST_TEST(got.preempted > 0u);
+    BOOST_TEST(got.swapping > 0.0);
+    BOOST_TEST(got.swapping < 0.15);
+    BOOST_TEST(got.while_coming.promised <= 1.0 + 1e-9);
+    BOOST_TEST(simulate(trace, options).preempted == got.preempted);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(all_work_is_done_and_none_twice) {
   workload_options made;
   made.vgpus = 1'500;

@@ -1,0 +1,77 @@
+// Turns with memory, of very many vGPUs.
+#pragma once
+
+#include "policies/placement_index.hpp"
+#include "policies/rotation.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace vgpu::simulator {
+
+/// What the policy of turns (policies/rotation.hpp) is asked, kept so that
+/// asking it does not take a look at every vGPU: who has memory lies in the
+/// order in which turns end.
+class memory_turns {
+public:
+  /// Of one vGPU, in seconds.
+  struct past {
+    double queued_at = 0; // when it came, or made room for others
+    double since = 0;     // its turn began
+    double left_in = 0;   // what it took to leave, the last time,
+    double swapped = 0;   // and to come back as well
+    double got_place = 0;
+    bool ran = false;
+    bool preempted = false; // and has no place since
+  };
+
+  memory_turns(const policy::rotation_options& options, std::size_t vgpus)
+      : options_(options), past_(options.promised > 1 ? vgpus : 0) {}
+
+  bool on() const noexcept { return !past_.empty(); }
+  past& of(std::uint32_t i) { return past_[i]; }
+  const past& of(std::uint32_t i) const { return past_[i]; }
+
+  /// It has its memory, on that node, and may be made to leave;
+  void may_leave(std::uint32_t i, std::uint32_t node, policy::resident x);
+  /// now it may not.
+  void stays(std::uint32_t i);
+
+  /// It leaves, for that one's sake. Nobody else leaves a pGPU meanwhile.
+  void leaves(std::uint32_t i, std::uint32_t for_whom, policy::place from);
+  void has_left(std::uint32_t i);
+  bool is_awaited_by(std::uint32_t i) const;
+  /// Whether nobody else can have room made now.
+  bool at_limit() const;
+
+  /// policy::make_room(), of all that may leave.
+  policy::room_decision make_room(const policy::placement_index& cluster,
+                                  const policy::demand& what,
+                                  std::int32_t priority,
+                                  policy::time_point now) const;
+
+private:
+  struct resident {
+    std::uint32_t node;
+    policy::time_point ends;
+    policy::resident what;
+  };
+  struct leaver {
+    std::uint32_t for_whom;
+    policy::place from;
+  };
+
+  bool is_left(const policy::place& x) const;
+
+  policy::rotation_options options_;
+  std::vector<past> past_;
+  std::unordered_map<std::uint32_t, resident> residents_;
+  std::set<std::pair<policy::time_point, std::uint32_t>> by_end_;
+  std::unordered_map<std::uint32_t, leaver> leavers_; // few
+};
+
+} // namespace vgpu::simulator
