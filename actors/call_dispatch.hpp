@@ -264,6 +264,7 @@ struct call_dispatch {
   /// The stream stops until the program has appended host_done.
   status call_program(stream_id stream);
   status operator()(const call::host_call& x);
+  status operator()(const call::host_begun& x);
   status operator()(const call::wait_value& x);
   /// What a stream is to catch up with may be behind a wait that is replayed.
   void follow_order(std::size_t device, stream_id stream);

@@ -81,7 +81,25 @@ status call_dispatch::operator()(const call::elapsed& x) {
 }
 
 status call_dispatch::operator()(const call::host_call& x) {
+  // What lets the stream go on may be enqueued later.
+  if (!waits_in_replay(x.stream.id)) {
+    auto before = order().mark(dev(), x.stream.id);
+    if (!before)
+      return before.why();
+    self.before_host_calls_.emplace(what.call.value, *before);
+  }
   return call_program(x.stream.id);
+}
+
+status call_dispatch::operator()(const call::host_begun& x) {
+  auto before = self.before_host_calls_.extract(x.call);
+  if (before.empty())
+    return {};
+  auto done = dev().query_event(before.mapped());
+  if (!done)
+    return done.why();
+  return *done ? dev().destroy_event(before.mapped())
+               : host_learned(order().host_behind(dev(), before.mapped()));
 }
 
 status call_dispatch::catch_up() {
@@ -112,6 +130,10 @@ status call_dispatch::call_program(stream_id stream) {
 status call_dispatch::operator()(const call::host_done& x) {
   if (self.open_host_calls_ != 0)
     --self.open_host_calls_;
+  // Where no function of the program was run.
+  if (auto before = self.before_host_calls_.extract(x.call); !before.empty())
+    if (auto ok = dev().destroy_event(before.mapped()); !ok)
+      return ok;
   if (self.replayed_waits_.any()) [[unlikely]] {
     std::vector<replayed_waits::streams_of> all;
     for (std::size_t d = 0; d < self.devices_.size(); ++d) {

@@ -298,6 +298,9 @@ private:
   std::vector<std::vector<device::global_info>> kept_for_good_;
   living_calls living_;
   std::uint64_t open_host_calls_ = 0;
+  /// Where streams stood before each host_call whose function has not begun, by
+  /// its number.
+  std::map<std::uint64_t, event_id> before_host_calls_;
   std::shared_ptr<replay_checks> checks_ = std::make_shared<replay_checks>();
   std::shared_ptr<answer_sink> sink_;
   std::shared_ptr<payload_pins> pins_ = std::make_shared<payload_pins>();

@@ -24,6 +24,24 @@ status stream_order::host_behind(device::device& on, stream_id other) {
   return own ? wait_for(on, *own, other) : status{own.why()};
 }
 
+result<event_id> stream_order::mark(device::device& on, stream_id stream) {
+  event_id event{next_event_++};
+  if (auto ok = on.create_event(event, false); !ok)
+    return ok.why();
+  if (auto ok = on.record_event(event, stream); !ok)
+    return ok.why();
+  return event;
+}
+
+status stream_order::host_behind(device::device& on, event_id mark) {
+  auto own = host_stream(on);
+  if (!own)
+    return own.why();
+  if (auto ok = on.wait_event(*own, mark); !ok)
+    return ok;
+  return on.destroy_event(mark);
+}
+
 status stream_order::join(device::device& on, stream_id stream,
                           const std::unordered_set<stream_id>& streams) {
   if (now_ == 0)
@@ -48,14 +66,12 @@ status stream_order::wait_for(device::device& on, stream_id stream,
                               stream_id other) {
   if (other == stream || on.idle(other))
     return {};
-  event_id event{next_event_++};
-  if (auto ok = on.create_event(event, false); !ok)
+  auto event = mark(on, other);
+  if (!event)
+    return event.why();
+  if (auto ok = on.wait_event(stream, *event); !ok)
     return ok;
-  if (auto ok = on.record_event(event, other); !ok)
-    return ok;
-  if (auto ok = on.wait_event(stream, event); !ok)
-    return ok;
-  return on.destroy_event(event);
+  return on.destroy_event(*event);
 }
 
 } // namespace vgpu

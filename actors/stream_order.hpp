@@ -37,6 +37,11 @@ public:
   /// What comes in the host's stream waits for what is in `other`.
   status host_behind(device::device& on, stream_id other);
 
+  /// An event of our own behind what is in `stream` by now.
+  result<event_id> mark(device::device& on, stream_id stream);
+  /// What comes in the host's stream waits for a mark, which is gone then.
+  status host_behind(device::device& on, event_id mark);
+
   void forget(stream_id stream) { seen_.erase(stream); }
 
   /// What join() would make the stream wait for.

@@ -142,6 +142,8 @@ void host_caller::end_waits_in(std::uint64_t at, std::uint64_t bytes) {
 }
 
 void host_caller::run(const entry& x, CUresult status) {
+  if (x.what == kind::callback || x.what == kind::function)
+    here().send(call::host_begun{x.asked.call.value}, x.device);
   if (x.what == kind::callback)
     x.callback(x.handle, status, x.data);
   else if (x.what == kind::function && status == CUDA_SUCCESS)

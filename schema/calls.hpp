@@ -76,6 +76,7 @@ enum class number : std::uint16_t {
   condition_words = 62,
   placed_share = 63,
   placed_import = 64,
+  host_begun = 65,
 };
 
 // -- memory
@@ -503,6 +504,17 @@ struct host_call {
   static auto fields(auto& x) { return std::tie(x.stream); }
 };
 
+/// Appended before the program's function runs, which may tell the rest of the
+/// program: what is appended afterwards comes behind what was in the stream
+/// before that host_call, and a replay, in which no function runs, has to know.
+struct host_begun {
+  static constexpr auto id = number::host_begun;
+  static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::passes;
+  std::uint64_t call = 0; // call number of the host_call
+  static auto fields(auto& x) { return std::tie(x.call); }
+};
+
 struct host_done {
   static constexpr auto id = number::host_done;
   static constexpr auto kind = answer::none;
@@ -730,12 +742,12 @@ using all = std::tuple<
     module_facts, module_unload, kernel_attribute, launch, active_clusters,
     write, read, read_host, copy, fill, stream_create, stream_destroy,
     event_create, event_destroy, event_record, stream_wait, stream_sync,
-    device_sync, event_sync, elapsed, host_call, host_done, array_create,
-    array_destroy, texture_create, texture_known, texture_destroy, read_managed,
-    write_managed, memory_create, memory_destroy, memory_map, memory_unmap,
-    memory_access, wait_value, memory_share, memory_import, event_share,
-    event_import, event_query, host_file, tensor_map_encode, condition_place,
-    condition_words, placed_share, placed_import>;
+    device_sync, event_sync, elapsed, host_call, host_begun, host_done,
+    array_create, array_destroy, texture_create, texture_known, texture_destroy,
+    read_managed, write_managed, memory_create, memory_destroy, memory_map,
+    memory_unmap, memory_access, wait_value, memory_share, memory_import,
+    event_share, event_import, event_query, host_file, tensor_map_encode,
+    condition_place, condition_words, placed_share, placed_import>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;
