@@ -42,8 +42,9 @@ on_line() { # NUMBER LINE
   esac
 }
 
+[[ $what != waits ]] || export VGPU_GPUS=2
 undisturbed undisturbed "${program[@]}" "$rounds" 0
-cluster_up --nodes 2
+cluster_up --nodes 2 --gpus-per-node 2
 follow_program disturbed 40 "$vgpu" run -- "${program[@]}" "$rounds" "$pause"
 ((program_status == 0)) ||
   fail "it ended with $program_status: $(<"$work/out/disturbed.err")"

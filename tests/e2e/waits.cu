@@ -1,6 +1,6 @@
-// Two streams that nothing but the program's own waiting keeps in order: what
-// one of them computes the other one goes on with, once the host knows that it
-// is done, from whatever tells it so. Prints a line a round.
+// Three streams, of two devices, that nothing but the program's own waiting
+// keeps in order: what one of them computes the next one goes on with, once the
+// host knows that it is done, from whatever tells it so. Prints a line a round.
 // usage: waits [ROUNDS [MILLISECONDS BETWEEN THEM]]
 #include <chrono>
 #include <cstdio>
@@ -70,29 +70,41 @@ void wait_for(cudaStream_t stream, const unsigned* made, int way) {
 int main(int argc, char** argv) {
   int rounds = argc > 1 ? std::atoi(argv[1]) : 12;
   int pause = argc > 2 ? std::atoi(argv[2]) : 0;
-  cudaStream_t streams[2];
-  unsigned* words;
-  CHECK(cudaMalloc(&words, 3 * sizeof(unsigned)));
-  CHECK(cudaMemset(words, 0, 3 * sizeof(unsigned)));
-  for (auto& stream : streams)
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  constexpr int count = 3, words = count + 1;
+  constexpr int device[count] = {0, 0, 1};
+  cudaStream_t streams[count];
+  unsigned* word;
+  CHECK(cudaMalloc(&word, words * sizeof(unsigned)));
+  CHECK(cudaMemset(word, 0, words * sizeof(unsigned)));
+  for (int i = 0; i < count; ++i) {
+    CHECK(cudaSetDevice(device[i]));
+    CHECK(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking));
+  }
+  CHECK(cudaDeviceEnablePeerAccess(0, 0));
+  auto by = 0u;
+  auto compute = [&](int in, const unsigned* from, unsigned* to) {
+    CHECK(cudaSetDevice(device[in]));
+    mix<<<1, 1, 0, streams[in]>>>(from, to, ++by);
+  };
   for (int r = 0; r < rounds; ++r) {
-    for (int step = 0; step < 2 * ways; ++step) {
-      auto stream = streams[step % 2];
-      auto from = words + step % 2, to = words + (step + 1) % 2;
-      mix<<<1, 1, 0, stream>>>(from, to, unsigned(r * 2 * ways + step));
-      wait_for(stream, to, step);
+    // Each way in each stream.
+    for (int step = 0; step < count * ways; ++step) {
+      auto to = word + (step + 1) % count;
+      compute(step % count, word + step % count, to);
+      wait_for(streams[step % count], to, step);
     }
-    // A copy from the host in one, and a kernel in the other that uses it.
+    // A copy from the host in one, and a kernel in another that uses it.
     auto value = unsigned(r) * 2654435761u;
-    CHECK(cudaMemcpyAsync(words + 2, &value, sizeof value,
+    CHECK(cudaSetDevice(0));
+    CHECK(cudaMemcpyAsync(word + count, &value, sizeof value,
                           cudaMemcpyHostToDevice, streams[0]));
     CHECK(cudaStreamSynchronize(streams[0]));
-    mix<<<1, 1, 0, streams[1]>>>(words + 2, words + 1, unsigned(r));
-    unsigned got[3];
+    compute(1, word + count, word + 1);
     CHECK(cudaStreamSynchronize(streams[1]));
-    CHECK(cudaMemcpy(got, words, sizeof got, cudaMemcpyDeviceToHost));
-    std::printf("round %d: %08x %08x %08x\n", r, got[0], got[1], got[2]);
+    unsigned got[words];
+    CHECK(cudaMemcpy(got, word, sizeof got, cudaMemcpyDeviceToHost));
+    std::printf("round %d: %08x %08x %08x %08x\n", r, got[0], got[1], got[2],
+                got[3]);
     std::fflush(stdout);
     std::this_thread::sleep_for(std::chrono::milliseconds(pause));
   }

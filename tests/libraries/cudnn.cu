@@ -63,9 +63,8 @@ struct convolution {
     LIBRARY(cudnnSetFilter4dDescriptor(w, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW,
                                        out, in, filter, filter));
     LIBRARY(cudnnCreateConvolutionDescriptor(&how));
-    LIBRARY(cudnnSetConvolution2dDescriptor(how, pad, pad, 1, 1, 1, 1,
-                                            CUDNN_CROSS_CORRELATION,
-                                            CUDNN_DATA_FLOAT));
+    LIBRARY(cudnnSetConvolution2dDescriptor(
+        how, pad, pad, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
     LIBRARY(cudnnSetConvolutionMathType(how, CUDNN_FMA_MATH));
   }
   convolution(const convolution&) = delete;
@@ -124,9 +123,9 @@ struct convolution {
     LIBRARY(cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, w, y, how, x, 8,
                                                         &count, all));
     each_way(all, count, [&](auto way) {
-      LIBRARY(cudnnConvolutionBackwardData(
-          dnn, &one, w, dw.get(), y, dy.get(), how, way, work.get(),
-          work.bytes(), &zero, x, dx.get()));
+      LIBRARY(cudnnConvolutionBackwardData(dnn, &one, w, dw.get(), y, dy.get(),
+                                           how, way, work.get(), work.bytes(),
+                                           &zero, x, dx.get()));
       expect_near("back to the input", dx.host(), expected, 1e-5);
     });
   }
@@ -144,9 +143,9 @@ struct convolution {
     LIBRARY(cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, x, y, how, w, 8,
                                                           &count, all));
     each_way(all, count, [&](auto way) {
-      LIBRARY(cudnnConvolutionBackwardFilter(
-          dnn, &one, x, dx.get(), y, dy.get(), how, way, work.get(),
-          work.bytes(), &zero, w, dw.get()));
+      LIBRARY(cudnnConvolutionBackwardFilter(dnn, &one, x, dx.get(), y,
+                                             dy.get(), how, way, work.get(),
+                                             work.bytes(), &zero, w, dw.get()));
       expect_near("back to the weights", dw.host(), expected, 1e-5);
     });
   }
