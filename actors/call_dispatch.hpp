@@ -134,7 +134,7 @@ struct call_dispatch {
   status host_behind_event(event_id event);
   status host_behind(stream_id stream);
   /// All that is enqueued from now on comes behind what the host's stream waits
-  /// for.
+  /// for; not while a stream waits for a value.
   status host_learned(status ok);
 
   // -- memory that the program places by itself

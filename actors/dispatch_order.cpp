@@ -59,7 +59,9 @@ status behind(device::device& on, stream_id later, device::device& other,
 } // namespace
 
 status call_dispatch::host_learned(status ok) {
-  if (!ok)
+  // Where a stream waits for a value, what the log brings next may be what
+  // makes it: nothing is to come behind that stream then.
+  if (!ok || !self.open_waits_.empty())
     return ok;
   order().after_host();
   auto own = order().host_stream(dev());

@@ -130,6 +130,7 @@ status call_dispatch::call_program(stream_id stream) {
 status call_dispatch::operator()(const call::host_done& x) {
   if (self.open_host_calls_ != 0)
     --self.open_host_calls_;
+  self.open_waits_.erase(x.call);
   // Where no function of the program was run.
   if (auto before = self.before_host_calls_.extract(x.call); !before.empty())
     if (auto ok = dev().destroy_event(before.mapped()); !ok)
@@ -163,6 +164,7 @@ status call_dispatch::operator()(const call::wait_value& x) {
                  "this device's streams cannot wait for values"};
   if (auto ok = catch_up(); !ok)
     return ok;
+  self.open_waits_.insert(what.call.value);
   if (is_answered()) {
     ++self.open_host_calls_;
     return self.replayed_waits_.begin(

@@ -298,6 +298,8 @@ private:
   std::vector<std::vector<device::global_info>> kept_for_good_;
   living_calls living_;
   std::uint64_t open_host_calls_ = 0;
+  /// Those of them that are waits for values, by their numbers.
+  std::set<std::uint64_t> open_waits_;
   /// Where streams stood before each host_call whose function has not begun, by
   /// its number.
   std::map<std::uint64_t, event_id> before_host_calls_;

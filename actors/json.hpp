@@ -18,10 +18,10 @@ nlohmann::json to_json(const session_record& x);
 control::event event_from_json(const nlohmann::json& x);
 session_record session_from_json(const nlohmann::json& x);
 
-/// A value as a table shows it.
 /// What nobody can tell is null.
 nlohmann::json to_json(const control::side_memory& x);
 
+/// A value as a table shows it.
 std::string text_of(const nlohmann::json& x);
 
 /// One line of text; bytes that are no UTF-8 are replaced.

@@ -2,20 +2,11 @@
 // keeps in order: what one of them computes the next one goes on with, once the
 // host knows that it is done, from whatever tells it so. Prints a line a round.
 // usage: waits [ROUNDS [MILLISECONDS BETWEEN THEM]]
+#include "../cuda/check.hpp"
+
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <cuda_runtime.h>
 #include <future>
 #include <thread>
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    if (int check_code = static_cast<int>(call)) {                             \
-      std::printf("%s: error %d\n", #call, check_code);                        \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
 
 /// Takes a while before it looks at what it is to go on from.
 __global__ void mix(const unsigned* from, unsigned* to, unsigned by) {
