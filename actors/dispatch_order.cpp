@@ -9,9 +9,8 @@ namespace vgpu {
 
 namespace {
 
-/// Where a stream of one device waits for one of another, which no event can
-/// make it do here. Of the last reference's end it is as of having got there:
-/// what failed has nobody wait for it.
+/// Where a stream of one device waits for one of another: events are a device's
+/// own here.
 class meeting {
 public:
   void wait(std::function<void()> go_on) {
@@ -42,6 +41,7 @@ private:
 status behind(device::device& on, stream_id later, device::device& other,
               stream_id first) {
   auto place = std::make_shared<meeting>();
+  // Work of a device that failed is dropped, and nobody is to wait for it.
   std::shared_ptr<void> token{nullptr, [place](void*) { place->reached(); }};
   if (auto ok = on.enqueue_host(later,
                                 [place](std::function<void()> go_on) {
