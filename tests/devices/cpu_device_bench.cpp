@@ -17,7 +17,7 @@ namespace {
 
 using namespace vgpu;
 
-constexpr auto base = first_window + 9 * window_bytes;
+constexpr auto base = window_of(9);
 
 void check(const status& x) {
   if (!x)

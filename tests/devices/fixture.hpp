@@ -83,7 +83,7 @@ private:
 };
 
 struct device_fixture {
-  static constexpr device_address base = first_window + 7 * window_bytes;
+  static constexpr device_address base = window_of(7);
 
   explicit device_fixture(std::uint64_t quota = std::uint64_t{1} << 30,
                           unsigned threads = 2) {

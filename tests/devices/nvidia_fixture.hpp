@@ -21,7 +21,7 @@ namespace vgpu::test {
 
 using namespace device;
 
-inline constexpr auto base = first_window + 5 * window_bytes;
+inline constexpr auto base = window_of(5);
 inline constexpr auto g = granule_bytes;
 
 inline void choose_driver(const std::string& path) {
