@@ -249,7 +249,7 @@ test_default
 if $sanitizers; then
   # What stands by itself; the whole system takes too long for every change.
   test_sanitized asan --repeat until-pass:2 \
-    -LE '^(long|cuda|examples|truth|e2e)$' -E '^interposer_exports'
+    -LE '^(long|cuda|examples|truth|libraries|e2e)$' -E '^interposer_exports'
   if $long; then test_system_with_asan; fi
   test_sanitized tsan -L '^tsan$'
 fi
