@@ -235,7 +235,9 @@ bool vgpu_state::holds(device_address address, std::uint64_t bytes) const {
   }
   if (maps(address, bytes))
     return true;
-  if (address < window_ + device_placed_offset)
+  // Of the window, variables have the upper part; a GPU's driver puts them
+  // anywhere outside of it.
+  if (address - window_ < device_placed_offset)
     return false;
   for (auto& [id, module] : modules_)
     for (auto& x : module.globals)

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <exception>
 #include <stdexcept>
+#include <utility>
 
 #include <unistd.h>
 
@@ -71,6 +72,9 @@ CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
     std::lock_guard guard{mutex_};
     start();
   }
+  std::shared_lock appending{appending_, std::defer_lock};
+  if (!runs_host_functions)
+    appending.lock();
   pending_.fetch_add(1);
   // Not under the lock, which the thread that frees slots needs.
   what.device = in.device();
@@ -78,14 +82,16 @@ CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
                    ? here().begin(call, in.device())
                    : here().begin(call, in.device(), what.asked.slot);
   auto number = what.asked.call.value;
-  written may_write;
+  pending_call pending;
+  pending.only_waits =
+      what.what == kind::host_wait || what.what == kind::device_wait;
   if (what.what == kind::function || what.what == kind::callback || what.writes)
-    may_write = {0, ~std::uint64_t{0}};
+    pending.end = ~std::uint64_t{0};
   else if (what.what == kind::store)
-    may_write = {what.word.address, what.word.address + what.word.bytes};
+    pending = {what.word.address, what.word.address + what.word.bytes};
   {
     std::lock_guard guard{mutex_};
-    pending_calls_.emplace(number, may_write);
+    pending_calls_.emplace(number, pending);
     waiting_.push_back(what);
     added_.notify_one();
   }
@@ -131,6 +137,7 @@ host_caller::found host_caller::next(entry& out, CUresult& status) {
     return looks ? found::waits : found::nothing;
   out = *ready;
   waiting_.erase(ready);
+  running_ = true;
   return found::one;
 }
 
@@ -167,6 +174,7 @@ void host_caller::finish(const entry& x) {
   pending_.fetch_sub(1);
   std::lock_guard guard{mutex_};
   pending_calls_.erase(x.asked.call.value);
+  ++ended_calls_;
   ended_.notify_all();
 }
 
@@ -197,6 +205,11 @@ void host_caller::serve() {
     } catch (const std::exception& e) {
       report_exception(e.what());
     }
+    if (what == found::one) {
+      std::lock_guard guard{mutex_};
+      running_ = false;
+      ended_.notify_all();
+    }
     pause = what == found::waits ? std::min(2 * pause, latest) : soonest;
   }
 }
@@ -222,6 +235,22 @@ void host_caller::hold_back(stream& in) {
   std::unique_lock guard{mutex_};
   wait_while(guard, [&] { return is_held(in); });
   in.since_held.store(0, std::memory_order_relaxed);
+}
+
+void host_caller::wait_for_functions() {
+  constexpr auto most = 10s;
+  auto now = [] { return std::chrono::steady_clock::now(); };
+  std::unique_lock guard{mutex_};
+  auto until = now() + most;
+  auto ended = ended_calls_;
+  wait_while(guard, [&] {
+    if (std::exchange(ended, ended_calls_) != ended_calls_)
+      until = now() + most;
+    return now() < until &&
+           (running_ ||
+            std::any_of(pending_calls_.begin(), pending_calls_.end(),
+                        [](auto& x) { return !x.second.only_waits; }));
+  });
 }
 
 bool host_caller::is_own_thread() noexcept {

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <vector>
 
 namespace vgpu::interposer {
@@ -61,6 +62,23 @@ public:
   /// that runs it.
   void wait_for_writers(std::uint64_t at, std::uint64_t bytes);
 
+  /// Appends what a driver may do only when no stream is under way: it waits
+  /// for all of them when it loads or drops code, at a kernel's first launch
+  /// too. A worker that is held up by that would not read on to where the end
+  /// of a function is told; so this waits until no function is pending, unless
+  /// none has ended for ten seconds: one may wait for the calling thread.
+  /// Streams that wait for a value hold up a driver just so. At once on the
+  /// thread that runs the functions.
+  template <class Append>
+  auto append_alone(const Append& append) {
+    std::unique_lock alone{appending_, std::defer_lock};
+    if (!is_own_thread()) {
+      alone.lock();
+      wait_for_functions();
+    }
+    return append();
+  }
+
   /// Something was appended to a stream. Behind what is pending in it there is
   /// room for so much work and no more: a driver's queue is finite, and a
   /// worker that is held up by it would not read on to where the end is told.
@@ -92,9 +110,11 @@ private:
     bool writes = false;
     std::shared_ptr<turn_taker> who{};
   };
-  /// What the program's memory may be written at: [begin, end).
-  struct written {
+  /// One that is not done: what of the program's memory it may write, [begin,
+  /// end), and whether it only waits for a value.
+  struct pending_call {
     std::uint64_t begin = 0, end = 0;
+    bool only_waits = false;
   };
   enum class found : std::uint8_t {
     nothing,
@@ -107,6 +127,7 @@ private:
   void start();
   [[noreturn]] void serve();
   void hold_back(stream& in);
+  void wait_for_functions();
   /// Precondition: the lock is held.
   bool is_held(const stream& x) const;
   template <class Condition>
@@ -118,12 +139,16 @@ private:
   void run(const entry& x, CUresult status);
   void finish(const entry& x);
 
+  /// Shared by who appends one. Before the other mutex.
+  std::shared_mutex appending_;
   std::mutex mutex_;
   std::condition_variable added_;
   std::condition_variable ended_;
   std::vector<entry> waiting_;
   /// All that is not done, by call number.
-  std::map<std::uint64_t, written> pending_calls_;
+  std::map<std::uint64_t, pending_call> pending_calls_;
+  bool running_ = false; // one, which may append more
+  std::uint64_t ended_calls_ = 0;
   std::atomic<std::size_t> pending_{0};
   bool started_ = false;
 };

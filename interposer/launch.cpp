@@ -1,6 +1,7 @@
 #include "interposer/launch.hpp"
 
 #include "interposer/capture.hpp"
+#include "interposer/host_call.hpp"
 #include "interposer/managed.hpp"
 #include "interposer/occupancy.hpp"
 #include "interposer/process.hpp"
@@ -201,7 +202,13 @@ CUresult send_launch(stream& in, const function& what,
                     .cluster = shape.cluster,
                     .dynamic_shared = shape.shared_bytes,
                     .bytes = parameters};
-  in.worked(process::the_session().send(call, in.device()));
+  auto send = [&] { return process::the_session().send(call, in.device()); };
+  if (what.launched.load(std::memory_order_relaxed)) [[likely]] {
+    in.worked(send());
+  } else {
+    in.worked(host_calls().append_alone(send));
+    what.launched.store(true, std::memory_order_relaxed);
+  }
   return CUDA_SUCCESS;
 }
 

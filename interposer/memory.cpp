@@ -52,8 +52,6 @@ void release_device(const allocation& what, std::uint8_t device) {
     managed().remove(what.address);
     given_advice().forget(what.address, what.bytes);
   }
-  if (what.pool != 0)
-    left_pool(what);
   auto was_lent = sharing().forget(what.address);
   auto call = s.send(call::mem_free{what.address, what.bytes}, device);
   s.space(device).retire(what, call.value);
@@ -210,8 +208,10 @@ void free_all(context& of) {
   auto& s = here();
   auto id = of.id.load();
   sharing().close_all(id);
-  for (auto& x : s.space(of.device_index()).take_all(id))
+  for (auto& x : s.space(of.device_index()).take_all(id)) {
+    left_pool(x);
     release_device(x, of.device_index());
+  }
   discard_graph_memory(id);
   auto pinned = s.host_space().take_all(id);
   if (!pinned.empty())

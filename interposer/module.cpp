@@ -1,6 +1,7 @@
 #include "interposer/module.hpp"
 
 #include "interposer/conditional_launch.hpp"
+#include "interposer/host_call.hpp"
 #include "interposer/managed.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/module_facts.hpp"
@@ -30,8 +31,12 @@ fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
   for (bool loaded = false;; loaded = true) {
     auto range = s.arena().take(room);
     call::arena_range to{range.offset(), room};
-    auto got = loaded ? s.ask(call::module_facts{{wire}, to}, device)
-                      : s.ask(call::module_load{{wire}, image, to}, device);
+    auto asked =
+        loaded ? s.begin(call::module_facts{{wire}, to}, device)
+               : host_calls().append_alone([&] {
+                   return s.begin(call::module_load{{wire}, image, to}, device);
+                 });
+    auto got = s.finish(asked);
     if (got.result != CUDA_SUCCESS) {
       // The answer says how long the device's own words are.
       auto words = range.bytes().first(std::min(got.value, room));
@@ -96,7 +101,9 @@ void retire(module& x) {
       managed().remove(g.address);
     here().space(x.owner.device_index()).take(g.address);
   }
-  here().send(call::module_unload{{x.wire}}, x.owner.device_index());
+  host_calls().append_alone([&] {
+    return here().send(call::module_unload{{x.wire}}, x.owner.device_index());
+  });
 }
 
 /// Takes a module that is an instance out of its library's lists.

@@ -43,6 +43,8 @@ struct function {
   /// By CUfunction_attribute; 0 where the device told nothing.
   std::array<std::atomic<int>, attribute_limit> attributes{};
   CUfunction handle = nullptr;
+  /// It was launched, so that the device has its code.
+  mutable std::atomic<bool> launched{false};
 
   int attribute(int key) const noexcept {
     return attributes[static_cast<std::size_t>(key)].load(

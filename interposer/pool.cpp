@@ -88,6 +88,8 @@ CUresult import_pool(int file, CUmemoryPool& out) {
 }
 
 void left_pool(const allocation& what) {
+  if (what.pool == 0)
+    return;
   if (auto* owner = pools().find(what.pool); owner != nullptr)
     owner->used.fetch_sub(what.bytes);
 }

@@ -48,7 +48,8 @@ CUresult export_pool(const pool& what, int& file);
 /// CUDA_ERROR_INVALID_VALUE for what is no pool's descriptor.
 CUresult import_pool(int file, CUmemoryPool& out);
 
-/// What was allocated from a pool is freed, in whichever way.
+/// What was allocated is not in use any more, if it was of a pool. The driver
+/// counts what cuMemFree freed as used for good (580.159).
 void left_pool(const allocation& what);
 
 } // namespace vgpu::interposer

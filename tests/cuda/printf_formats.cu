@@ -1,4 +1,5 @@
-// Every format of printf on the device gives what the host's printf gives.
+// Every format that the programming guide has for printf on the device gives
+// what the host's printf gives.
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -10,17 +11,17 @@
   say("%d|%5d|%-5d|%05d|%+d|% d|%.3d\n", 42, 42, 42, 42, 42, 42, 7);           \
   say("%i %u %x %X %o %#x %#o\n", -1, 4000000000u, 48879u, 48879u, 8u, 255u,   \
       8u);                                                                     \
-  say("%hhd %hd %ld %lld %llu\n", 65, 1000, -5000000000L, -1LL, ~0ULL);        \
-  say("%zu %lx %llX %#llx\n", size_t(1) << 40, 1UL << 33, 255ULL, 1ULL << 36); \
+  say("%hd %ld %lld %llu\n", 1000, -5000000000L, -1LL, ~0ULL);                 \
+  say("%lu %lx %llX %#llx\n", 1UL << 40, 1UL << 33, 255ULL, 1ULL << 36);       \
   say("%f|%10.2f|%-10.1f|%+.0f|%e|%.3E|%g|%G\n", 3.14159, 2.5, -2.5, 7.0,      \
       12345.678, 0.00012, 1e-7, 1e20);                                         \
   say("%a %.2f %5.1f%%\n", 1.0, double(1.25f), 99.9);                          \
   say("%c%c%c|%3c|%-3c|\n", 'a', 'b', 'c', 'x', 'y');                          \
   say("%s|%10s|%-10s|%.2s|%10.3s\n", "word", "right", "left", "cut", "both");  \
-  say("%*d|%-*d|%.*f|%*.*f\n", 6, 1, 6, 2, 3, 2.0 / 3, 9, 4, 1.0 / 3);         \
+  say("%*d|%-*d|%.3f|%*.4f\n", 6, 1, 6, 2, 2.0 / 3, 9, 1.0 / 3);               \
   say("%p\n", reinterpret_cast<void*>(0x1234abcd));                            \
   say("%f %f %f\n", inf, -inf, inf - inf < 0 ? 1.0 : 0.0);                     \
-  say("%%|%5%|no argument\n");                                                 \
+  say("%%|no argument\n");                                                     \
   say("%d %s %f %c %llx %d %s %f %c %llx\n", 1, "two", 3.0, '4', 5ULL, 6,      \
       "seven", 8.0, '9', 10ULL);                                               \
   say("");                                                                     \

@@ -67,6 +67,10 @@ struct world {
     CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
     CHECK(cudaMalloc(&dev, 64));
     CHECK(cudaMallocHost(&host, 64));
+    // A kernel's code is loaded when it is first launched, which has to wait
+    // for what streams are doing; so not behind a wait that is to be ended.
+    add<<<1, 1>>>(dev, 0);
+    set<<<1, 1>>>(dev, 0);
     clear();
   }
   void clear() {
@@ -395,7 +399,6 @@ static void mistakes(world& w) {
     EXPECT(cuStreamWaitValue32(w.a, flag, 0, CU_STREAM_WAIT_VALUE_FLUSH) ==
            CUDA_ERROR_NOT_SUPPORTED);
   auto op = write_op(w.dev, 1);
-  EXPECT(cuStreamBatchMemOp(w.a, 1, nullptr, 0) == invalid);
   EXPECT(cuStreamBatchMemOp(w.a, 1, &op, 1) == invalid);
   // All or nothing.
   CUstreamBatchMemOpParams two[] = {op, write_op(plain, 1)};
