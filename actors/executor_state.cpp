@@ -197,7 +197,7 @@ struct executor::restoring {
   }
 
   status chunk(const state_chunk& x) {
-    if (x.address >= host_window)
+    if (x.address - host_window < window_bytes)
       return host_chunk(x);
     auto where = find(x);
     if (!where)
