@@ -20,8 +20,9 @@ namespace {
 using namespace std::chrono_literals;
 
 /// So many at once. Each has two streams stand still for as long as the program
-/// takes to decide, and a GPU whose channels all have one goes on with nothing.
-constexpr std::size_t most_launches = 4;
+/// takes to decide, and a GPU whose channels all have one goes on with nothing:
+/// of the usual eight, four hold up none of the others.
+constexpr std::size_t most_launches = 2;
 
 /// What a launch needs besides the program's stream, used again by later ones.
 struct lane {

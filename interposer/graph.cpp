@@ -5,6 +5,7 @@
 #include "interposer/stream_set.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <set>
 
@@ -98,7 +99,8 @@ graph_node& graph::add(work what, std::span<graph_node* const> after) {
 void graph::remove(graph_node& x) {
   order_.clear();
   for (auto& other : nodes_)
-    std::erase(other->after, &x);
+    if (std::erase(other->after, &x) != 0)
+      other->marked.erase(&x);
   graph_nodes().remove(x.handle);
   if (auto* chosen = std::get_if<conditional_work>(&x.what); chosen != nullptr)
     chosen->on->has_node = false;
@@ -135,8 +137,36 @@ CUresult graph::connect(graph_node& from, graph_node& to) {
 
 CUresult graph::disconnect(graph_node& from, graph_node& to) {
   order_.clear();
+  to.marked.erase(&from);
   return std::erase(to.after, &from) != 0 ? CUDA_SUCCESS
                                           : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult check_edge(const CUgraphEdgeData& x, const graph_node& from,
+                    const work& to) {
+  constexpr unsigned char none[sizeof(x.reserved)] = {};
+  auto programmatic = x.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  if (std::memcmp(x.reserved, none, sizeof(none)) != 0 || x.to_port != 0 ||
+      x.type > CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC ||
+      x.from_port > CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER ||
+      (programmatic && x.from_port == CU_GRAPH_KERNEL_NODE_PORT_DEFAULT) ||
+      (!programmatic && x.from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto from_kernel = std::holds_alternative<kernel_work>(from.what);
+  auto to_kernel = std::holds_alternative<kernel_work>(to);
+  return (x.from_port != 0 && !from_kernel) || (programmatic && !to_kernel)
+             ? CUDA_ERROR_INVALID_VALUE
+             : CUDA_SUCCESS;
+}
+
+void mark(graph_node& to, const graph_node& from, const CUgraphEdgeData& x) {
+  if (!is_plain(x))
+    to.marked.insert_or_assign(&from, x);
+}
+
+CUgraphEdgeData data_of(const graph_node& from, const graph_node& to) {
+  auto known = to.marked.find(&from);
+  return known == to.marked.end() ? CUgraphEdgeData{} : known->second;
 }
 
 graph_node* graph::with_id(std::uint64_t id) const noexcept {
@@ -247,8 +277,10 @@ std::unique_ptr<graph> graph::clone() const {
     twin[x.get()] = &made;
   }
   for (auto& x : nodes_)
-    for (auto* before : x->after)
+    for (auto* before : x->after) {
       twin[x.get()]->after.push_back(twin[before]);
+      mark(*twin[x.get()], *twin[before], data_of(*before, *x));
+    }
   out->order_.clear();
   for (auto& [object, count] : kept_)
     if (auto* shared = user_objects().find(object); shared != nullptr) {
@@ -356,10 +388,10 @@ std::vector<memory_step> memory_steps(const graph_exec& x) {
   return out;
 }
 
-/// Whether so many streams could wait behind a launch that none of a GPU's
+/// Whether so many streams could wait behind a launch that none of a GPU's eight
 /// channels is left for what the launch has yet to do.
 bool is_crowded(context& in) {
-  constexpr std::size_t most_streams = 12;
+  constexpr std::size_t most_streams = 2; // and the legacy one
   return in.root.streams->size() > most_streams;
 }
 

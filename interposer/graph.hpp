@@ -39,6 +39,8 @@ struct graph_node {
   work what;
   bool enabled = true;
   std::vector<graph_node*> after; ///< what it depends on
+  /// The data of those edges to it that have some.
+  std::map<const graph_node*, CUgraphEdgeData> marked;
   CUgraphNode handle = nullptr;
   /// What cuGraphKernelNodeGetParams handed out.
   std::vector<void*> pointers;
@@ -127,6 +129,21 @@ private:
   bool has_memory_ = false;
   bool has_conditions_ = false;
 };
+
+// -- what an edge says of when it is passed: mostly nothing
+
+inline bool is_plain(const CUgraphEdgeData& x) noexcept {
+  return x.from_port == 0 && x.to_port == 0 && x.type == 0;
+}
+/// Whether a node of that work may be behind `from` by such an edge. Kernels
+/// may start their dependents before they end; here they end first, which such
+/// an edge allows too. (Driver API, CUgraphEdgeData.)
+CUresult check_edge(const CUgraphEdgeData& x, const graph_node& from,
+                    const work& to);
+/// Precondition: the edge is there.
+void mark(graph_node& to, const graph_node& from, const CUgraphEdgeData& x);
+/// That edge's data, all 0 where it is plain.
+CUgraphEdgeData data_of(const graph_node& from, const graph_node& to);
 
 /// Calls `f(const condition&)` for those of all nodes, also in bodies.
 template <class F>

@@ -28,12 +28,35 @@ CUresult give_list(std::size_t have, bool wants_list, std::size_t* count,
 }
 
 CUresult give_nodes(const std::vector<graph_node*>& all, CUgraphNode* out,
-                    CUgraphEdgeData* edges, std::size_t* count) {
+                    std::size_t* count) {
   return give_list(all.size(), out != nullptr, count,
                    [&](std::size_t i, bool there) {
                      out[i] = there ? all[i]->handle : nullptr;
-                     if (edges != nullptr)
-                       std::memset(&edges[i], 0, sizeof(edges[i]));
+                   });
+}
+
+using edge = std::pair<graph_node*, graph_node*>;
+
+/// Nodes at either end and data, each where there is an array for it. An edge
+/// that says more than there is room for is not told.
+CUresult give_edges(const std::vector<edge>& all, CUgraphNode* from,
+                    CUgraphNode* to, CUgraphEdgeData* data,
+                    std::size_t* count) {
+  auto wants_list = from != nullptr || to != nullptr;
+  if (wants_list && data == nullptr &&
+      std::any_of(all.begin(), all.end(), [](auto& x) {
+        return !is_plain(data_of(*x.first, *x.second));
+      }))
+    return CUDA_ERROR_LOSSY_QUERY;
+  return give_list(all.size(), wants_list, count,
+                   [&](std::size_t i, bool there) {
+                     if (from != nullptr)
+                       from[i] = there ? all[i].first->handle : nullptr;
+                     if (to != nullptr)
+                       to[i] = there ? all[i].second->handle : nullptr;
+                     if (data != nullptr)
+                       data[i] = there ? data_of(*all[i].first, *all[i].second)
+                                       : CUgraphEdgeData{};
                    });
 }
 
@@ -42,18 +65,31 @@ CUresult give_edges(CUgraph handle, CUgraphNode* from, CUgraphNode* to,
   return with_graph(handle, [&](graph& x) -> CUresult {
     if ((from == nullptr) != (to == nullptr))
       return CUDA_ERROR_INVALID_VALUE;
-    std::vector<std::pair<graph_node*, graph_node*>> all;
+    std::vector<edge> all;
     for (auto& node : x.nodes())
       for (auto* before : node->after)
         all.emplace_back(before, node.get());
-    return give_list(all.size(), from != nullptr, count,
-                     [&](std::size_t i, bool there) {
-                       from[i] = there ? all[i].first->handle : nullptr;
-                       to[i] = there ? all[i].second->handle : nullptr;
-                       if (data != nullptr)
-                         std::memset(&data[i], 0, sizeof(data[i]));
-                     });
+    return give_edges(all, from, to, data, count);
   });
+}
+
+/// CUDA_ERROR_INVALID_VALUE where they cannot be connected so, or are not.
+/// Without data an edge is removed whatever it says (580 on an H200).
+CUresult change_edge(graph& in, graph_node& from, graph_node& to,
+                     const CUgraphEdgeData* data, bool add) {
+  if (!add) {
+    auto has = data_of(from, to);
+    return data == nullptr || std::memcmp(data, &has, sizeof(has)) == 0
+               ? in.disconnect(from, to)
+               : CUDA_ERROR_INVALID_VALUE;
+  }
+  auto what = data == nullptr ? CUgraphEdgeData{} : *data;
+  auto code = check_edge(what, from, to.what);
+  if (code == CUDA_SUCCESS)
+    code = in.connect(from, to);
+  if (code == CUDA_SUCCESS)
+    mark(to, from, what);
+  return code;
 }
 
 CUresult change_edges(CUgraph handle, const CUgraphNode* from,
@@ -65,11 +101,12 @@ CUresult change_edges(CUgraph handle, const CUgraphNode* from,
       return code;
     if (auto code = find_nodes(x, to, count, ends); code != CUDA_SUCCESS)
       return code;
-    if (!are_plain(data, count) || (!add && x.has_memory()))
+    if (!add && x.has_memory())
       return CUDA_ERROR_NOT_SUPPORTED;
     for (std::size_t i = 0; i < count; ++i)
-      if (auto code = add ? x.connect(*begins[i], *ends[i])
-                          : x.disconnect(*begins[i], *ends[i]);
+      if (auto code =
+              change_edge(x, *begins[i], *ends[i],
+                          data == nullptr ? CUgraphEdgeData{} : data[i], add);
           code != CUDA_SUCCESS)
         return code;
     return CUDA_SUCCESS;
@@ -80,14 +117,20 @@ CUresult give_dependencies(CUgraphNode handle, CUgraphNode* out,
                            CUgraphEdgeData* edges,
                            std::size_t* count) noexcept {
   return with_node(handle, [&](graph_node& x) {
-    return give_nodes(x.after, out, edges, count);
+    std::vector<edge> all;
+    for (auto* before : x.after)
+      all.emplace_back(before, &x);
+    return give_edges(all, out, nullptr, edges, count);
   });
 }
 
 CUresult give_dependents(CUgraphNode handle, CUgraphNode* out,
                          CUgraphEdgeData* edges, std::size_t* count) noexcept {
   return with_node(handle, [&](graph_node& x) {
-    return give_nodes(x.in->dependents(x), out, edges, count);
+    std::vector<edge> all;
+    for (auto* behind : x.in->dependents(x))
+      all.emplace_back(&x, behind);
+    return give_edges(all, nullptr, out, edges, count);
   });
 }
 
@@ -139,7 +182,7 @@ CUresult CUDAAPI cuGraphGetNodes(CUgraph hGraph, CUgraphNode* nodes,
     std::vector<graph_node*> all;
     for (auto& node : x.nodes())
       all.push_back(node.get());
-    return give_nodes(all, nodes, nullptr, numNodes);
+    return give_nodes(all, nodes, numNodes);
   });
 }
 
@@ -150,7 +193,7 @@ CUresult CUDAAPI cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode* rootNodes,
     for (auto& node : x.nodes())
       if (node->after.empty())
         roots.push_back(node.get());
-    return give_nodes(roots, rootNodes, nullptr, numRootNodes);
+    return give_nodes(roots, rootNodes, numRootNodes);
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "interposer/graph.hpp"
 
+#include <algorithm>
 #include <vector>
 
 namespace vgpu::interposer {
@@ -49,13 +50,8 @@ inline CUresult find_nodes(const graph& in, const CUgraphNode* handles,
   return CUDA_SUCCESS;
 }
 
-/// Only plain edges: what else there is concerns kernels that start their
-/// dependents before they end.
 inline bool are_plain(const CUgraphEdgeData* edges, std::size_t count) {
-  for (std::size_t i = 0; edges != nullptr && i < count; ++i)
-    if (edges[i].from_port != 0 || edges[i].to_port != 0 || edges[i].type != 0)
-      return false;
-  return true;
+  return edges == nullptr || std::all_of(edges, edges + count, is_plain);
 }
 
 /// Adds a node with what `make` fills in, of the graph that it is to be in.

@@ -52,12 +52,20 @@ CUresult add_event_node(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
 CUresult add_any(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
                  const CUgraphEdgeData* edges, std::size_t count,
                  CUgraphNodeParams* params) noexcept {
-  return add_node_of<work>(out, in, after, count, [&](graph& x, work& what) {
-    if (params == nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
-    return are_plain(edges, count) ? describe_in(x, *params, what)
-                                   : CUDA_ERROR_NOT_SUPPORTED;
-  });
+  auto code = add_node_of<work>(
+      out, in, after, count, [&](graph& x, work& what) -> CUresult {
+        if (params == nullptr)
+          return CUDA_ERROR_INVALID_VALUE;
+        auto good = describe_in(x, *params, what);
+        for (std::size_t i = 0;
+             edges != nullptr && i < count && good == CUDA_SUCCESS; ++i)
+          good = check_edge(edges[i], *find_node(after[i]), what);
+        return good;
+      });
+  for (std::size_t i = 0; edges != nullptr && i < count && code == CUDA_SUCCESS;
+       ++i)
+    mark(*find_node(*out), *find_node(after[i]), edges[i]);
+  return code;
 }
 
 } // namespace

@@ -338,12 +338,8 @@ int main(int argc, char** argv) {
                  "made again, with variables where they were");
   CLI11_PARSE(app, argc, argv);
   try {
-    if (given.device == "nvidia") {
+    if (given.device == "nvidia")
       keep_heap_apart();
-      // Streams that wait for the program hold a channel each, and a driver's
-      // own number of them is 8.
-      ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-    }
     if (given.rehearse >= 0)
       die_with_parent();
     return run(given);

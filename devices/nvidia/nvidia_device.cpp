@@ -265,6 +265,7 @@ public:
                       device_address at) override {
     if (auto ok = ready(); !ok)
       return ok;
+    drop_postponed();
     return noted(arrays_.create(id, shape, at));
   }
 
@@ -273,10 +274,7 @@ public:
     auto gone = arrays_.take(id);
     if (!gone)
       return gone.why();
-    streams_.when_all_done(error(), [destroy = *gone](CUresult how) {
-      if (how != closing)
-        destroy();
-    });
+    drop_when_done(std::move(*gone));
     return {};
   }
 
@@ -317,6 +315,7 @@ public:
                                   std::span<const std::byte> image) override {
     if (auto ok = ready(); !ok)
       return ok.why();
+    drop_postponed();
     auto got = modules_.load(id, image);
     if (!got)
       (void)noted(got.why());
@@ -328,10 +327,8 @@ public:
     auto gone = modules_.take(id);
     if (!gone)
       return gone.why();
-    streams_.when_all_done(error(), [unload = *gone](CUresult how) {
-      if (how != closing)
-        unload();
-    });
+    drop_postponed();
+    drop_when_done(std::move(*gone));
     return {};
   }
 
@@ -477,13 +474,19 @@ public:
       std::function<void(std::function<void()> go_on)> start) override {
     if (auto ok = ready(); !ok)
       return ok;
+    std::lock_guard nothing_is_dropped{dropping_};
+    wait_begun_ = false;
     return noted(streams_.host_call(stream, std::move(start)));
   }
 
   status enqueue_wait(stream_id stream, const awaited_value& what) override {
     if (auto ok = ready(); !ok)
       return ok;
-    return noted(streams_.wait(stream, what));
+    // The program's turn comes behind it, for which the device is asked next.
+    std::lock_guard nothing_is_dropped{dropping_};
+    auto ok = noted(streams_.wait(stream, what));
+    wait_begun_ = ok.ok();
+    return ok;
   }
 
   void set_printer(printer to) override {
@@ -567,6 +570,35 @@ private:
     text_->deliver(printer_);
   }
 
+  /// A driver waits for all streams when it drops code or an array. That is
+  /// done by the thread that tells the program when its turn in a stream has
+  /// come; so not while a stream waits for the program.
+  void drop_when_done(std::function<void()> drop) {
+    streams_.when_all_done(error(),
+                           [this, drop = std::move(drop)](CUresult how) {
+                             if (how == closing)
+                               return;
+                             std::lock_guard guard{dropping_};
+                             if (program_has_turns())
+                               postponed_.push_back(drop);
+                             else
+                               drop();
+                           });
+  }
+
+  void drop_postponed() {
+    std::lock_guard guard{dropping_};
+    if (program_has_turns())
+      return;
+    for (auto& drop : std::exchange(postponed_, {}))
+      drop();
+  }
+
+  /// Precondition: the lock is held.
+  bool program_has_turns() const noexcept {
+    return wait_begun_ || streams_.host_calls_pending();
+  }
+
   result<CUfunction> kernel_of(module_id id, std::uint32_t kernel) {
     enter();
     if (auto* f = modules_.find(id, kernel); f != nullptr)
@@ -601,6 +633,10 @@ private:
   std::shared_ptr<kernel_text> text_;
   std::mutex print_mutex_;
   printer printer_;
+  /// No stream begins to wait for the program while something is dropped.
+  std::mutex dropping_;
+  bool wait_begun_ = false;
+  std::vector<std::function<void()>> postponed_;
   window window_;
   physical_memory physical_;
   conditions conditions_;

@@ -153,6 +153,37 @@ BOOST_AUTO_TEST_CASE(an_array_goes_when_the_work_before_is_done) {
   BOOST_TEST(arrays_here() == 0U);
 }
 
+// The driver would wait for that stream, on the thread that tells the program.
+BOOST_AUTO_TEST_CASE(an_array_stays_while_a_stream_waits_for_the_program) {
+  auto at = array(1, floats(8, 8, 0));
+  hold(1);
+  std::vector<int> out(64);
+  outcome done, started, ended;
+  std::function<void()> go_on;
+  BOOST_REQUIRE(dev->enqueue_read(legacy_stream,
+                                  std::as_writable_bytes(std::span{out}), at,
+                                  done.tell())
+                    .ok());
+  BOOST_REQUIRE(unit.destroy_array(array_id{1}).ok());
+  BOOST_REQUIRE(dev->enqueue_host(legacy_stream,
+                                  [&](std::function<void()> x) {
+                                    go_on = std::move(x);
+                                    started.tell()(CUDA_SUCCESS);
+                                  })
+                    .ok());
+  dev->when_done(legacy_stream, ended.tell());
+  hold(0);
+  BOOST_TEST(done.wait() == CUDA_SUCCESS);
+  // Told by the same thread, and later.
+  BOOST_TEST(started.wait() == CUDA_SUCCESS);
+  BOOST_TEST(arrays_here() == 1U);
+  go_on();
+  hold(0); // the stand-in does not look by itself
+  BOOST_TEST(ended.wait() == CUDA_SUCCESS);
+  array(2, floats(8, 8, 0));
+  BOOST_TEST(arrays_here() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(
     an_object_gets_its_former_value_or_the_restore_is_refused) {
   array(1, floats(8, 8, 0));
