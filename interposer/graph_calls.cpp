@@ -104,9 +104,8 @@ CUresult change_edges(CUgraph handle, const CUgraphNode* from,
     if (!add && x.has_memory())
       return CUDA_ERROR_NOT_SUPPORTED;
     for (std::size_t i = 0; i < count; ++i)
-      if (auto code =
-              change_edge(x, *begins[i], *ends[i],
-                          data == nullptr ? CUgraphEdgeData{} : data[i], add);
+      if (auto code = change_edge(x, *begins[i], *ends[i],
+                                  data == nullptr ? nullptr : data + i, add);
           code != CUDA_SUCCESS)
         return code;
     return CUDA_SUCCESS;
