@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs programs natively and on a vGPU, side by side, on a machine with an
 # NVIDIA GPU. Needs bash, awk, tar and xz; no compiler. With a Python that has
-# PyTorch, its workloads too.
+# PyTorch, its workloads too; with one that has JAX, CuPy or Transformers, theirs.
 set -euo pipefail
 
 usage() {
@@ -23,6 +23,8 @@ run; stopped, it prints the table of that.
   --pytorch-only only PyTorch's workloads
   --no-calls     all but what single calls cost
   --no-pytorch   all but PyTorch's workloads
+  --libraries DIRS  where NVIDIA's libraries lie (what Python's packages have,
+                 and /usr/local/cuda/lib64)
   --gpus N       vGPUs for each workload of PyTorch (1)
   --limit SEC    a program that takes longer has failed (120)
 Ends with 1 when a result is not the same.
@@ -32,7 +34,8 @@ USAGE
 source "$(dirname "${BASH_SOURCE[0]}")/bundle.sh"
 json='' logs='' only=. transport='' limit=120 gpus=1
 calls_only='' pytorch_only='' no_calls='' no_pytorch=''
-read_options "json transport logs only gpus limit" \
+libraries=
+read_options "json transport logs only gpus limit libraries" \
   "calls-only pytorch-only no-calls no-pytorch" "$@"
 calls=true programs=true pytorch=true
 [[ -z $calls_only ]] || programs=false pytorch=false
@@ -71,6 +74,38 @@ if $programs; then
   for program in "$here"/cuda/* "$here"/examples/* "$here"/driver_truth; do
     [[ -x $program && $(basename "$program") =~ $only ]] &&
       programs_here+=("$program")
+  done
+fi
+
+# Those that use NVIDIA's libraries, as they lie there.
+library_programs=()
+if $programs; then
+  packages=$(python3 -c 'import glob, nvidia
+print(":".join(glob.glob(list(nvidia.__path__)[0] + "/*/lib")))' 2>/dev/null) ||
+    true
+  libraries=${libraries:-$packages:/usr/local/cuda/lib64}
+  for program in "$here"/libraries/*; do
+    name=$(basename "$program")
+    [[ -x $program && libraries_$name =~ $only ]] || continue
+    if LD_LIBRARY_PATH=$libraries ldd "$program" | grep -q 'not found'; then
+      echo "run.sh: skipped: libraries_$name (no library of it)" >&2
+    else
+      library_programs+=("$program")
+    fi
+  done
+fi
+
+# Scripts for what others have made, by its name in Python.
+judges=()
+if $programs; then
+  for script in "$here"/judges/*.py; do
+    name=$(basename "$script" .py)
+    [[ -f $script && $name =~ $only ]] || continue
+    if python3 -c "import ${name%%_*}" 2>/dev/null; then
+      judges+=("$script")
+    else
+      echo "run.sh: skipped: $name (python3 has no ${name%%_*})" >&2
+    fi
   done
 fi
 
@@ -144,6 +179,16 @@ done
 for program in "${programs_here[@]}"; do
   run_everywhere "$(basename "$program")" "$program"
   compare "$(basename "$program")" code # their text may be times, addresses
+done
+for program in "${library_programs[@]}"; do
+  name=libraries_$(basename "$program")
+  LD_LIBRARY_PATH=$libraries run_everywhere "$name" "$program"
+  compare "$name" code # how far off each result is
+done
+for script in "${judges[@]}"; do
+  name=$(basename "$script" .py)
+  run_everywhere "$name" python3 "$script"
+  compare "$name" no
 done
 if $calls; then
   run_everywhere calls "$here/calls"
