@@ -46,7 +46,7 @@ unique_fd try_connect() {
   unique_fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  auto name = client_socket_name(chosen_manager());
+  auto name = client_socket_name(chosen_manager(), chosen_transport());
   std::memcpy(address.sun_path + 1, name.data(),
               std::min(name.size(), sizeof(address.sun_path) - 1));
   auto bytes =

@@ -65,8 +65,10 @@ int run(const options& given) {
   stop_signal stop;
   auto name = own_name();
   start_log("vgpu-client", "warn");
-  // The name is the lock: there is one client for this user and manager.
-  auto listener = listen_abstract(client_socket_name(given.manager));
+  // The name is the lock: there is one client for this user, manager and way to
+  // reach workers.
+  auto listener =
+      listen_abstract(client_socket_name(given.manager, given.transport));
   if (!listener) {
     spdlog::info("{}; another client serves already", listener.why().what);
     return 0;

@@ -38,11 +38,18 @@ std::string default_endpoint(const std::string& run_dir) {
   return chosen.empty() ? endpoint_in(run_dir) : chosen;
 }
 
-std::string client_socket_name(const std::string& manager) {
+std::string chosen_transport() {
+  auto chosen = environment("VGPU_TRANSPORT");
+  return chosen.empty() ? "auto" : chosen;
+}
+
+std::string client_socket_name(const std::string& manager,
+                               const std::string& transport) {
+  auto both = transport + " " + manager;
   std::array<char, 17> digits{};
-  std::snprintf(digits.data(), digits.size(), "%016llx",
-                static_cast<unsigned long long>(
-                    XXH64(manager.data(), manager.size(), 0)));
+  std::snprintf(
+      digits.data(), digits.size(), "%016llx",
+      static_cast<unsigned long long>(XXH64(both.data(), both.size(), 0)));
   return "vgpu-client-" + std::to_string(::getuid()) + "-" + digits.data();
 }
 

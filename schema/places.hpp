@@ -18,8 +18,12 @@ std::string default_endpoint(const std::string& run_dir = default_run_dir());
 /// $VGPU_MANAGER; empty where the program leaves the choice to its client.
 std::string chosen_manager();
 
+/// $VGPU_TRANSPORT, or auto: how calls are to reach workers.
+std::string chosen_transport();
+
 /// The abstract Unix socket (without the leading NUL) on which this user's
-/// client for that chosen_manager() listens.
-std::string client_socket_name(const std::string& manager);
+/// client for that chosen_manager() and chosen_transport() listens.
+std::string client_socket_name(const std::string& manager,
+                               const std::string& transport);
 
 } // namespace vgpu

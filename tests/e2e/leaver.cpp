@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   auto listener = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  auto name = vgpu::client_socket_name(manager);
+  auto name = vgpu::client_socket_name(manager, vgpu::chosen_transport());
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   auto bytes =
       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());

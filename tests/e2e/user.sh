@@ -89,6 +89,18 @@ case_cluster() {
   cluster_down
 }
 
+# The way to the worker is each program's to choose, whoever else runs here.
+case_transports() {
+  cluster_up --nodes 1
+  export VGPU_LOG=info
+  VGPU_TRANSPORT=mapped expect 0 "$vgpu" run -- "$guest" print 1 1
+  told 'on a, log mapped'
+  VGPU_TRANSPORT=forwarded expect 0 "$vgpu" run -- "$guest" print 1 1
+  told 'on a, calls forwarded'
+  unset VGPU_LOG
+  cluster_down
+}
+
 case_library() {
   export LD_LIBRARY_PATH=$build/lib
   # Without a manager there is no GPU, and that is soon told.

@@ -121,7 +121,7 @@ fake_client::fake_client(const std::string& manager, fake_options options)
       listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  auto name = client_socket_name(manager);
+  auto name = client_socket_name(manager, chosen_transport());
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   auto bytes =
       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
