@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t frame_bytes = std::uint64_t{1} << 20;
 /// Smaller ranges are copied into their frame, larger ones are lent.
 constexpr std::size_t lend_from = 8192;
-/// Of larger ones this thread maps the pages.
+/// From here on pages are mapped before they are used.
 constexpr std::size_t map_from = std::size_t{64} << 10;
 /// Answers taken before the worker is told, so that it can drop them.
 constexpr std::uint64_t acknowledge_bytes = std::uint64_t{4} << 20;
@@ -184,6 +184,22 @@ bool session_client::is_awaited(call_number call) {
   return false;
 }
 
+/// Into the program's pinned memory. It is mapped as soon as something long
+/// goes there: writing to the file costs the kernel a look at each page.
+void session_client::write_host(std::uint64_t offset,
+                                std::span<const std::byte> bytes) {
+  if (bytes.size() >= map_from && !host_view_) {
+    auto view = area_->view_host();
+    host_view_ = view ? std::move(*view) : mapping{};
+  }
+  if (bytes.size() >= map_from && host_view_->data() != nullptr)
+    std::memcpy(host_view_->data() + offset, bytes.data(), bytes.size());
+  else if (!bytes.empty() &&
+           ::pwrite(area_->host_fd(), bytes.data(), bytes.size(),
+                    static_cast<off_t>(offset)) < 0)
+    spdlog::error("cannot write to pinned memory: {}", std::strerror(errno));
+}
+
 /// Puts an answer where the program waits for it; everything in it is checked
 /// against the areas, as a worker's word is not taken for it.
 void session_client::deliver(const data::answer& x,
@@ -209,10 +225,7 @@ void session_client::deliver(const data::answer& x,
     // own by now.
     if (!area_->in_host(x.at, payload.size()) || !is_awaited(x.call))
       return;
-    if (!payload.empty() &&
-        ::pwrite(area_->host_fd(), payload.data(), payload.size(),
-                 static_cast<off_t>(x.at - host_window)) < 0)
-      spdlog::error("cannot write to pinned memory: {}", std::strerror(errno));
+    write_host(x.at - host_window, payload);
     break;
   case place::output:
   case place::error:

@@ -50,17 +50,17 @@ BOOST_FIXTURE_TEST_SUITE(streams_and_events, streams)
 BOOST_AUTO_TEST_CASE(what_a_completion_holds_goes_when_it_was_called) {
   auto into = std::vector<std::byte>(64 << 10);
   for (auto reads : {true, false}) {
-    std::promise<void> gone;
-    auto held = std::shared_ptr<int>{new int, [&gone](int* x) {
+    auto gone = std::make_shared<std::promise<void>>();
+    auto held = std::shared_ptr<int>{new int, [gone](int* x) {
                                        delete x;
-                                       gone.set_value();
+                                       gone->set_value();
                                      }};
     auto done = [held = std::move(held)](CUresult) {};
     if (reads)
       BOOST_REQUIRE(dev->enqueue_read(first, into, out, std::move(done)).ok());
     else
       dev->when_done(first, std::move(done));
-    auto state = gone.get_future().wait_for(std::chrono::seconds{10});
+    auto state = gone->get_future().wait_for(std::chrono::seconds{10});
     BOOST_REQUIRE((state == std::future_status::ready));
   }
 }
