@@ -27,6 +27,10 @@ struct waiter {
 struct landing {
   std::span<std::byte> bytes;
   std::shared_ptr<void> owner;
+
+  landing part(std::uint64_t offset, std::uint64_t count) const {
+    return {bytes.subspan(offset, count), owner};
+  }
 };
 
 /// Thread-safe: completions answer from the device's threads.
@@ -49,7 +53,14 @@ public:
   /// arena; a fault where the range does not fit the arena.
   virtual result<landing> land(call::arena_range range,
                                std::uint64_t bytes) = 0;
-  /// Answers with what has landed; `digest` is of that (answer_digest.hpp).
+  /// How much of an answer of so many bytes is delivered at a time: what has
+  /// come from the device is on its way while the rest is read.
+  virtual std::uint64_t part_of(std::uint64_t bytes) const { return bytes; }
+  /// What has landed is a part of an answer; its last part is for deliver().
+  virtual void deliver_part(const waiter& who, const landing& what,
+                            std::uint64_t arena_offset) = 0;
+  /// Answers with what has landed; `digest` is of all of it
+  /// (answer_digest.hpp).
   virtual void deliver(const waiter& who, CUresult result, std::uint64_t value,
                        const landing& what, std::uint64_t arena_offset,
                        std::uint32_t digest) = 0;
@@ -57,8 +68,8 @@ public:
   /// Room for bytes that belong to this place in the host window, which
   /// the executor has checked.
   virtual landing land_host(device_address address, std::uint64_t bytes) = 0;
-  /// What landed is complete; `who` with slot 0 where more rows follow, and
-  /// with the last the digest of all.
+  /// What landed is complete; `who` with slot 0 where more rows or parts
+  /// follow, and with the last the digest of all.
   virtual void deliver_host(const waiter& who, CUresult result,
                             device_address address, const landing& what,
                             std::uint32_t digest) = 0;
@@ -81,6 +92,7 @@ public:
   result<landing> land(call::arena_range, std::uint64_t) override {
     return fault{CUDA_ERROR_INVALID_VALUE, "nobody waits for this"};
   }
+  void deliver_part(const waiter&, const landing&, std::uint64_t) override {}
   void deliver(const waiter&, CUresult, std::uint64_t, const landing&,
                std::uint64_t, std::uint32_t) override {}
   landing land_host(device_address, std::uint64_t) override { return {}; }
@@ -106,6 +118,7 @@ public:
   void answer(const waiter& who, CUresult result, std::uint64_t value) override;
   result<landing> land(call::arena_range range, std::uint64_t bytes) override;
   bool keeps_digests() const override;
+  void deliver_part(const waiter&, const landing&, std::uint64_t) override {}
   void deliver(const waiter& who, CUresult result, std::uint64_t value,
                const landing& what, std::uint64_t arena_offset,
                std::uint32_t digest) override;

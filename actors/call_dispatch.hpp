@@ -80,6 +80,11 @@ struct call_dispatch {
   static device::extent extent(const call::extent& x) {
     return {x.width, x.height, x.depth};
   }
+  /// Whether all of a box is one row.
+  static bool is_flat(const call::box& box, const call::extent& size) {
+    return (size.height == 1 || box.pitch == size.width) &&
+           (size.depth == 1 || box.slice == size.width * size.height);
+  }
   /// Calls `f(address, offset)` for each row of a box; offset is the row's
   /// place in its bytes without gaps. Rows that follow each other without gaps
   /// are one row.
@@ -87,9 +92,7 @@ struct call_dispatch {
   static status each_row(const call::box& box, const call::extent& size, F f) {
     if (size.width == 0 || rows(size) == 0)
       return {};
-    auto flat = (size.height == 1 || box.pitch == size.width) &&
-                (size.depth == 1 || box.slice == size.width * size.height);
-    if (flat)
+    if (is_flat(box, size))
       return f(box.address, std::uint64_t{0}, size.width * rows(size), true);
     std::uint64_t offset = 0;
     for (std::uint64_t z = 0; z < size.depth; ++z)
@@ -221,6 +224,24 @@ struct call_dispatch {
   status operator()(const call::write& x);
   status operator()(const call::read& x);
   status operator()(const call::read_host& x);
+  /// Reads a row in the parts that it is delivered in. As each has landed,
+  /// `arrived(result, offset, bytes)` is called, in their order.
+  template <class F>
+  status read_parts(stream_id stream, device_address from,
+                    std::span<std::byte> into, const F& arrived) {
+    auto part = self.sink_->part_of(into.size());
+    for (std::uint64_t at = 0; at < into.size(); at += part) {
+      auto now = into.subspan(at, std::min(part, into.size() - at));
+      auto ok = dev().enqueue_read(
+          stream, now, from + at,
+          [arrived, at, bytes = now.size()](CUresult result) {
+            arrived(result, at, bytes);
+          });
+      if (!ok)
+        return ok;
+    }
+    return {};
+  }
   status check_read(const call::read& x, std::uint64_t bytes);
   /// A row of a copy to pinned memory.
   struct host_row {

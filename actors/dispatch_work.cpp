@@ -96,21 +96,31 @@ status call_dispatch::operator()(const call::read& x) {
     return {};
   }
   auto arrived = [sink = self.sink_, health = self.health_, who = who(),
-                  place = *place, bytes, offset = x.to.offset,
+                  place = *place, offset = x.to.offset,
                   keep = self.sink_->keeps_digests(),
-                  idle = idle_after(x.stream.id)](CUresult result) {
+                  idle = idle_after(x.stream.id)](
+                     CUresult result, std::uint64_t at, std::uint64_t count) {
+    auto here = place.part(at, count);
+    if (at + count != place.bytes.size()) {
+      if (health->note(*sink, result) && result == CUDA_SUCCESS)
+        sink->deliver_part(who, here, offset + at);
+      return;
+    }
     idle();
     auto digest =
         keep && result == CUDA_SUCCESS ? fold_digest(row_hash(place.bytes)) : 0;
     if (health->note(*sink, result))
-      sink->deliver(who, result, bytes, place, offset, digest);
+      sink->deliver(who, result, place.bytes.size(), here, offset + at, digest);
   };
+  if (is_flat(x.from, x.size))
+    return read_parts(x.stream.id, x.from.address, place->bytes, arrived);
+  auto whole = [arrived, bytes](CUresult result) { arrived(result, 0, bytes); };
   return each_row(x.from, x.size,
                   [&](device_address at, std::uint64_t offset,
                       std::uint64_t width, bool last) {
                     return dev().enqueue_read(
                         x.stream.id, place->bytes.subspan(offset, width), at,
-                        last ? device::completion{arrived}
+                        last ? device::completion{whole}
                              : device::completion{[](CUresult) {}});
                   });
 }
@@ -185,20 +195,24 @@ status call_dispatch::read_host_row(stream_id stream, device_address to,
   if (!row.wanted)
     return check_host_row(stream, from, bytes, row);
   auto place = self.sink_->land_host(to, bytes);
-  return dev().enqueue_read(
-      stream, place.bytes, from,
-      [sink = self.sink_, health = self.health_,
-       who = waiter{row.last ? what.slot : slot_index{0}, what.call}, place, to,
-       row, idle = row.last ? idle_after(stream) : work_meter::done_mark{}](
-          CUresult result) {
-        idle();
+  auto idle = row.last ? idle_after(stream) : work_meter::done_mark{};
+  return read_parts(
+      stream, from, place.bytes,
+      [sink = self.sink_, health = self.health_, who = who(), place, to, row,
+       idle](CUresult result, std::uint64_t at, std::uint64_t count) {
+        auto ends = at + count == place.bytes.size();
         std::uint32_t digest = 0;
-        if (row.hashes && result == CUDA_SUCCESS) {
-          auto all = row.add(place.bytes);
-          digest = row.last ? fold_digest(all) : 0;
+        if (ends) {
+          idle();
+          if (row.hashes && result == CUDA_SUCCESS) {
+            auto all = row.add(place.bytes);
+            digest = row.last ? fold_digest(all) : 0;
+          }
         }
-        if (health->note(*sink, result))
-          sink->deliver_host(who, result, to, place, digest);
+        auto slot = ends && row.last ? who.slot : slot_index{0};
+        if (health->note(*sink, result) && (ends || result == CUDA_SUCCESS))
+          sink->deliver_host({slot, who.call}, result, to + at,
+                             place.part(at, count), digest);
       });
 }
 

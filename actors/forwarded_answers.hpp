@@ -53,6 +53,9 @@ public:
   void answer(const waiter& who, CUresult result, std::uint64_t value) override;
   result<landing> land(call::arena_range range, std::uint64_t bytes) override;
   bool keeps_digests() const override { return true; }
+  std::uint64_t part_of(std::uint64_t bytes) const override;
+  void deliver_part(const waiter& who, const landing& what,
+                    std::uint64_t arena_offset) override;
   void deliver(const waiter& who, CUresult result, std::uint64_t value,
                const landing& what, std::uint64_t arena_offset,
                std::uint32_t digest) override;

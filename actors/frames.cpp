@@ -2,6 +2,8 @@
 
 #include <kj/io.h>
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -53,6 +55,16 @@ zmq::message_t lend_frame(std::span<const std::byte> bytes,
       hint.get()};
   hint.release();
   return frame;
+}
+
+void reuse_frames_memory() {
+  // More than the longest answer (interposer/copies.cpp, 16 MiB).
+  constexpr int kept_block = 20 << 20;
+  // Of each of malloc's arenas, of which a heap has so many bytes.
+  constexpr int kept = 64 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, kept_block);
+  ::mallopt(M_TRIM_THRESHOLD, kept);
+  ::mallopt(M_TOP_PAD, kept);
 }
 
 } // namespace vgpu

@@ -71,4 +71,10 @@ zmq::message_t to_frame(capnp::MessageBuilder& message);
 zmq::message_t lend_frame(std::span<const std::byte> bytes,
                           std::shared_ptr<const void> owner);
 
+/// For a process through which bulk data passes, before it has threads: memory
+/// of frames and answers is used again as it is. Otherwise the C library gives
+/// back what is large, and each frame comes into pages that the kernel has to
+/// clear first.
+void reuse_frames_memory();
+
 } // namespace vgpu

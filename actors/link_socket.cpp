@@ -28,6 +28,10 @@ constexpr int tcp_heartbeat_timeout_ms = 3000;
 /// The kernel's own attempts become rare while a link is cut, and would find
 /// out late that it is back.
 constexpr int tcp_connect_timeout_ms = 1000;
+/// Within a host nothing is on its way for long: what the kernel takes of a
+/// long message is read before it has left the processor's cache. Left alone
+/// it takes some MiB.
+constexpr int loopback_send_buffer = 512 << 10;
 
 std::string monitor_address() {
   static std::atomic<unsigned> next = 0;
@@ -51,6 +55,8 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
     socket_.set(zmq::sockopt::heartbeat_ivl, tcp_heartbeat_ms);
     socket_.set(zmq::sockopt::heartbeat_timeout, tcp_heartbeat_timeout_ms);
     socket_.set(zmq::sockopt::connect_timeout, tcp_connect_timeout_ms);
+    if (endpoint_.starts_with("tcp://127."))
+      socket_.set(zmq::sockopt::sndbuf, loopback_send_buffer);
   }
   auto address = monitor_address();
   if (zmq_socket_monitor(socket_.handle(), address.c_str(), monitored) != 0)

@@ -149,6 +149,7 @@ private:
   void on(const data::answer& x, const parcel_ptr& in);
   bool is_awaited(call_number call);
   void deliver(const data::answer& x, std::span<const std::byte> payload);
+  void write_host(std::uint64_t offset, std::span<const std::byte> bytes);
   void forward();
   void keep_alive();
   void send(data::body body, std::span<const std::byte> payload = {});
@@ -247,7 +248,8 @@ private:
   clock::time_point replay_began_{};
   bool replay_told_ = true;
   bool answer_told_ = true;
-  slot_index awaited_in_ = 1; // the last call that brought pinned memory
+  slot_index awaited_in_ = 1;        // the last call that came in parts
+  std::optional<mapping> host_view_; // empty: there are no addresses for it
 
   /// The worker was asked for the session's state.
   struct movement {

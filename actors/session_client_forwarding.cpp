@@ -5,6 +5,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,9 +19,20 @@ namespace {
 constexpr std::uint64_t frame_bytes = std::uint64_t{1} << 20;
 /// Smaller ranges are copied into their frame, larger ones are lent.
 constexpr std::size_t lend_from = 8192;
+/// From here on pages are mapped before they are used.
+constexpr std::size_t map_from = std::size_t{64} << 10;
 /// Answers taken before the worker is told, so that it can drop them.
 constexpr std::uint64_t acknowledge_bytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t acknowledge_count = 512;
+
+/// ZeroMQ's thread has the most to do with each byte; here its page faults are
+/// taken, many at once. Where the kernel does not know how, they are its own.
+void map_pages(std::span<const std::byte> bytes) {
+  auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  auto end = begin + bytes.size();
+  begin = begin / page_bytes * page_bytes;
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);
+}
 
 } // namespace
 
@@ -172,6 +184,22 @@ bool session_client::is_awaited(call_number call) {
   return false;
 }
 
+/// Into the program's pinned memory. It is mapped as soon as something long
+/// goes there: writing to the file costs the kernel a look at each page.
+void session_client::write_host(std::uint64_t offset,
+                                std::span<const std::byte> bytes) {
+  if (bytes.size() >= map_from && !host_view_) {
+    auto view = area_->view_host();
+    host_view_ = view ? std::move(*view) : mapping{};
+  }
+  if (bytes.size() >= map_from && host_view_->data() != nullptr)
+    std::memcpy(host_view_->data() + offset, bytes.data(), bytes.size());
+  else if (!bytes.empty() &&
+           ::pwrite(area_->host_fd(), bytes.data(), bytes.size(),
+                    static_cast<off_t>(offset)) < 0)
+    spdlog::error("cannot write to pinned memory: {}", std::strerror(errno));
+}
+
 /// Puts an answer where the program waits for it; everything in it is checked
 /// against the areas, as a worker's word is not taken for it.
 void session_client::deliver(const data::answer& x,
@@ -184,7 +212,8 @@ void session_client::deliver(const data::answer& x,
       area_->header().sticky_error = static_cast<std::uint32_t>(x.result);
     break;
   case place::arena:
-    if (!area_->waits(x.slot, x.call))
+    // Of a part it is not said in which slot the whole is awaited.
+    if (x.slot != 0 ? !area_->waits(x.slot, x.call) : !is_awaited(x.call))
       return;
     if (x.at > arena.size() || payload.size() > arena.size() - x.at)
       return;
@@ -196,10 +225,7 @@ void session_client::deliver(const data::answer& x,
     // own by now.
     if (!area_->in_host(x.at, payload.size()) || !is_awaited(x.call))
       return;
-    if (!payload.empty() &&
-        ::pwrite(area_->host_fd(), payload.data(), payload.size(),
-                 static_cast<off_t>(x.at - host_window)) < 0)
-      spdlog::error("cannot write to pinned memory: {}", std::strerror(errno));
+    write_host(x.at - host_window, payload);
     break;
   case place::output:
   case place::error:
@@ -264,6 +290,8 @@ void session_client::send(data::body body, std::span<const std::byte> payload) {
   auto words = data::encode({lease_->session, lease_->epoch, std::move(body)});
   dispatch out;
   out.head.rebuild(words.data(), words.size() * sizeof(std::uint64_t));
+  if (payload.size() >= map_from)
+    map_pages(payload);
   if (payload.size() >= lend_from)
     out.bulk = lend_frame(payload, area_);
   else if (!payload.empty())

@@ -304,20 +304,46 @@ CUresult to_pageable(stream& in, const end& to, const end& from,
   return code != CUDA_SUCCESS ? code : rest;
 }
 
+/// How long the parts of a row are in which it is brought into pinned memory.
+/// From a worker elsewhere each comes whole, and is kept there until it has
+/// arrived; but each takes a slot.
+std::uint64_t pinned_part(const call::extent& size) noexcept {
+  constexpr std::uint64_t usual = std::uint64_t{16} << 20;
+  constexpr std::uint64_t most_parts = 64;
+  if (size.height != 1 || size.depth != 1)
+    return window_bytes;
+  return size.width / most_parts / usual * usual + usual;
+}
+
 CUresult to_pinned(stream& in, const end& to, const end& from,
                    const call::extent& size, bool async) {
   auto& s = here();
-  auto x =
-      s.begin(call::read_host{{in.wire}, box_of(to.at), box_of(from.at), size},
-              in.device());
-  in.worked(x.call);
-  if (async) {
-    writes_under_way().add(x, to.at.address, to.bytes);
-    return CUDA_SUCCESS;
+  std::vector<ticket> asked;
+  auto part_bytes = pinned_part(size);
+  call::extent part = size;
+  for (std::uint64_t at = 0; at < size.width; at += part.width) {
+    part.width = std::min(part_bytes, size.width - at);
+    auto into = moved(to.at, at, 0, 0);
+    auto x = s.begin(
+        call::read_host{
+            {in.wire}, box_of(into), box_of(moved(from.at, at, 0, 0)), part},
+        in.device());
+    in.worked(x.call);
+    if (async)
+      writes_under_way().add(x, into.address,
+                             part.width == size.width ? to.bytes : part.width);
+    else
+      asked.push_back(x);
   }
-  auto got = s.finish(x);
+  if (async)
+    return CUDA_SUCCESS;
+  // The last first: when it is there, nobody has to wait for the others.
+  auto first = CUDA_SUCCESS;
+  for (; !asked.empty(); asked.pop_back())
+    if (auto got = s.finish(asked.back()); got.result != CUDA_SUCCESS)
+      first = got.result;
   s.deliver_console();
-  return got.result;
+  return first;
 }
 
 CUresult within_host(stream& in, const end& to, const end& from,

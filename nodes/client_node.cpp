@@ -1,5 +1,6 @@
 // vgpu-client: represents the vGPUs of one host's programs.
 #include "actors/client.hpp"
+#include "actors/frames.hpp"
 #include "actors/guest_server.hpp"
 #include "actors/leader_link.hpp"
 #include "actors/log.hpp"
@@ -62,6 +63,7 @@ result<std::string> find_manager(const std::string& named) {
 
 int run(const options& given) {
   allow_many_descriptors();
+  reuse_frames_memory();
   stop_signal stop;
   auto name = own_name();
   start_log("vgpu-client", "warn");

@@ -1,5 +1,6 @@
 // vgpu-worker: executes the calls of one session. Started by its node.
 #include "actors/fence.hpp"
+#include "actors/frames.hpp"
 #include "actors/log.hpp"
 #include "actors/share_governor.hpp"
 #include "actors/system.hpp"
@@ -233,6 +234,7 @@ int put_aside_or_back(std::string_view how, const char* number) {
 
 int run(const options& given) {
   allow_many_descriptors();
+  reuse_frames_memory();
   stop_signal stop;
   auto* log = log_file();
   start_log("vgpu-worker/" + std::to_string(given.session),

@@ -306,6 +306,15 @@ status session_area::show_own(device_address address,
   return {};
 }
 
+result<mapping> session_area::view_host() const {
+  auto* at = ::mmap(nullptr, host_bytes_, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_NORESERVE, host_.get(), 0);
+  if (at == MAP_FAILED)
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 "no addresses for the program's pinned memory"};
+  return mapping{at, host_bytes_};
+}
+
 bool session_area::in_host(device_address address,
                            std::uint64_t bytes) const noexcept {
   return address >= host_window && bytes <= host_bytes_ &&

@@ -237,7 +237,9 @@ public:
   status show_own(device_address address, std::uint64_t bytes) const;
   /// Maps the host memory at vgpu::host_window. A fault when that is taken.
   status map_host();
-  /// Only after map_host(): whether [address, address + bytes) lies in it.
+  /// The host memory at some other address, for who serves several programs.
+  result<mapping> view_host() const;
+  /// Whether [address, address + bytes) lies in it.
   bool in_host(device_address address, std::uint64_t bytes) const noexcept;
 
   // -- reader's side

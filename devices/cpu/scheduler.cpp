@@ -430,11 +430,14 @@ void scheduler::dispatch(task_ptr first) {
 
 void scheduler::finished(const task_ptr& what) {
   auto ready = std::vector<task_ptr>{};
+  // A stream keeps its last task: what that held for its end goes now.
+  auto over = std::function<void()>{};
   {
     auto lock = std::lock_guard{mutex_};
     if (what->done || frozen_)
       return;
     what->done = true;
+    over = std::move(what->abandon);
     what->ended = std::chrono::steady_clock::now();
     pending_.erase(what.get());
     for (auto& x : what->next)

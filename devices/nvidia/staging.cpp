@@ -4,16 +4,19 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 namespace vgpu::device::nvidia {
 
-staging::staging(driver_ptr api)
-    : api_(std::move(api)), pools_{std::make_shared<pool>(),
-                                   std::make_shared<pool>()} {}
+staging::staging(driver_ptr api) : api_(std::move(api)) {
+  for (auto& x : pools_)
+    x = std::make_shared<pool>();
+}
 
 result<staging::buffer> staging::take(std::size_t bytes, bool beyond) {
-  auto large = bytes > small_bytes;
-  auto from = pools_[large];
-  auto size = large ? large_bytes : small_bytes;
+  auto least = std::lower_bound(sizes.begin(), sizes.end() - 1, bytes);
+  auto size = *least;
+  auto from = pools_[static_cast<std::size_t>(least - sizes.begin())];
   std::unique_lock guard{from->mutex};
   if (from->free.empty()) {
     if (from->made * size >= usual_bytes && !beyond)

@@ -21,8 +21,11 @@ class staging {
 public:
   /// Owns a buffer's place in its pool.
   using buffer = std::shared_ptr<std::byte>;
-  static constexpr std::size_t small_bytes = std::size_t{64} << 10;
   static constexpr std::size_t large_bytes = std::size_t{4} << 20;
+  /// A forwarded answer's parts have up to 1 MiB
+  /// (actors/forwarded_answers.cpp).
+  static constexpr std::array sizes = {std::size_t{64} << 10,
+                                       std::size_t{1} << 20, large_bytes};
   /// Of each size, at most.
   static constexpr std::size_t usual_bytes = std::size_t{256} << 20;
 
@@ -41,7 +44,7 @@ private:
   status grow(pool& which, std::size_t size);
 
   driver_ptr api_;
-  std::array<std::shared_ptr<pool>, 2> pools_;
+  std::array<std::shared_ptr<pool>, sizes.size()> pools_;
 };
 
 } // namespace vgpu::device::nvidia

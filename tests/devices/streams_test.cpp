@@ -45,6 +45,26 @@ struct streams : device_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(streams_and_events, streams)
 
+/// A stream remembers its last work, and not what waited for it: that may be
+/// the memory which its bytes went to.
+BOOST_AUTO_TEST_CASE(what_a_completion_holds_goes_when_it_was_called) {
+  auto into = std::vector<std::byte>(64 << 10);
+  for (auto reads : {true, false}) {
+    auto gone = std::make_shared<std::promise<void>>();
+    auto held = std::shared_ptr<int>{new int, [gone](int* x) {
+                                       delete x;
+                                       gone->set_value();
+                                     }};
+    auto done = [held = std::move(held)](CUresult) {};
+    if (reads)
+      BOOST_REQUIRE(dev->enqueue_read(first, into, out, std::move(done)).ok());
+    else
+      dev->when_done(first, std::move(done));
+    auto state = gone->get_future().wait_for(std::chrono::seconds{10});
+    BOOST_REQUIRE((state == std::future_status::ready));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(streams_overlap) {
   close(first);
   BOOST_TEST(!dev->idle(first));
