@@ -266,7 +266,7 @@ private:
   void retry_waiting();
   void save(const session_record& x);
   std::uint64_t quota_of(const control::specification& spec,
-                         const policy::place& where) const;
+                         const policy::place& where);
   session_record& add_session(session_record x);
   policy::demand demand_of(const session_record& x) const;
   about about_session(const session_record& x) const;

@@ -415,19 +415,26 @@ void manager_core::start(session_record& x, policy::place where) {
                    x.spec.share, x.spec.limit, x.spec.priority, gave_way});
 }
 
-/// Bytes a device: what was asked for, or the share of the smallest pGPU.
+/// Bytes a device: what was asked for, or the share of the smallest pGPU, of
+/// which others may have reserved some. A granule at least: no quota would be
+/// no bound.
 std::uint64_t manager_core::quota_of(const control::specification& spec,
-                                     const policy::place& where) const {
+                                     const policy::place& where) {
   auto node = nodes_.find(where.node);
   if (spec.memory != 0 || node == nodes_.end())
     return spec.memory;
+  auto nth = static_cast<std::size_t>(std::distance(nodes_.begin(), node));
   auto memory = std::numeric_limits<std::uint64_t>::max();
-  for (const auto& pgpu : node->second.info.pgpus)
-    if (std::count(where.pgpus.begin(), where.pgpus.end(), pgpu.ordinal) != 0)
-      memory = std::min(memory, pgpu.facts.total_memory);
+  auto left = memory;
+  for (const auto& pgpu : index().with_nothing_kept(nth).pgpus)
+    if (std::ranges::count(where.pgpus, pgpu.ordinal) != 0) {
+      memory = std::min(memory, pgpu.memory);
+      left = std::min(left, pgpu.memory - std::min(pgpu.memory, pgpu.reserved));
+    }
   auto by_share =
       static_cast<std::uint64_t>(static_cast<double>(memory) * spec.share);
-  return std::min(by_share / granule_bytes * granule_bytes, memory);
+  auto whole = std::min(by_share, left) / granule_bytes * granule_bytes;
+  return std::min(std::max(whole, granule_bytes), memory);
 }
 
 void manager_core::give_lease(session_record& x) {

@@ -126,6 +126,21 @@ BOOST_AUTO_TEST_CASE(reserved_memory_makes_others_wait_until_it_is_free) {
   BOOST_TEST(leased("c", 6).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(who_reserved_nothing_gets_what_is_not_reserved) {
+  join("a");
+  specification none{1.0, 0, 1, protection::journal};
+  auto reserved = open("a", {0.5, 3 * gib, 1, protection::journal});
+  BOOST_TEST(open("a", none).quota == gib);
+  // Its share, where that is less.
+  BOOST_TEST(open("a", {0.125, 0, 1, protection::journal}).quota == gib / 2);
+  // Never nothing, which would be no quota.
+  auto all = open("a", {0.5, gib, 1, protection::journal});
+  BOOST_TEST(open("a", none).quota == granule_bytes);
+  say("c", "client/c", close_session{reserved.session, reserved.epoch, "done"});
+  say("c", "client/c", close_session{all.session, all.epoch, "done"});
+  BOOST_TEST(open("a", none).quota == 4 * gib);
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_that_cannot_start_is_tried_again_then_refused) {
   join("a");
   connect();
