@@ -388,8 +388,8 @@ std::vector<memory_step> memory_steps(const graph_exec& x) {
   return out;
 }
 
-/// Whether so many streams could wait behind a launch that none of a GPU's eight
-/// channels is left for what the launch has yet to do.
+/// Whether so many streams could wait behind a launch that none of a GPU's
+/// eight channels is left for what the launch has yet to do.
 bool is_crowded(context& in) {
   constexpr std::size_t most_streams = 2; // and the legacy one
   return in.root.streams->size() > most_streams;
