@@ -143,6 +143,11 @@ __global__ void say(int n) {
            'a' + threadIdx.x, 0x123456789abcull);
 }
 
+// What the host's printf takes and the programming guide has not.
+__global__ void say_more(double x) {
+  printf("%hhd %zu %.*f|%*.*f %5%|\n", 65, size_t(1) << 40, 3, x, 9, 4, x / 2);
+}
+
 __global__ void claim(int x) {
   asm volatile("" ::"r"(x));
   if (x != 7)

@@ -164,6 +164,13 @@ BOOST_AUTO_TEST_CASE(printf_goes_to_the_printer) {
                      "thread 1 of block:  4.50 b 123456789abc %\n");
 }
 
+BOOST_AUTO_TEST_CASE(printf_takes_what_the_hosts_takes) {
+  auto text = std::string{};
+  dev->set_printer([&](console, std::string_view x) { text += x; });
+  BOOST_TEST(run("say_more", {1}, {1}, arguments{2.0 / 3}) == CUDA_SUCCESS);
+  BOOST_TEST(text == "65 1099511627776 0.667|   0.3333 %|\n");
+}
+
 BOOST_AUTO_TEST_CASE(variables_with_initial_values) {
   auto out = zeroes<float>(3);
   BOOST_TEST(run("statics", {1}, {1}, arguments{out, 2}) == CUDA_SUCCESS);
