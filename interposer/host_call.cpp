@@ -246,7 +246,8 @@ void host_caller::wait_for_functions() {
   wait_while(guard, [&] {
     if (std::exchange(ended, ended_calls_) != ended_calls_)
       until = now() + most;
-    return now() < until &&
+    // At exit none has its turn any more.
+    return process::now() == phase::running && now() < until &&
            (running_ ||
             std::any_of(pending_calls_.begin(), pending_calls_.end(),
                         [](auto& x) { return !x.second.only_waits; }));
