@@ -56,9 +56,9 @@ public:
   /// How much of an answer of so many bytes is delivered at a time: what has
   /// come from the device is on its way while the rest is read.
   virtual std::uint64_t part_of(std::uint64_t bytes) const { return bytes; }
-  /// What has landed is a part of an answer; its last part is for deliver().
-  virtual void deliver_part(const waiter& who, const landing& what,
-                            std::uint64_t arena_offset) = 0;
+  /// What has landed is a part of an answer, from this offset of the arena on;
+  /// its last part is for deliver().
+  virtual void deliver_part(const waiter&, const landing&, std::uint64_t) {}
   /// Answers with what has landed; `digest` is of all of it
   /// (answer_digest.hpp).
   virtual void deliver(const waiter& who, CUresult result, std::uint64_t value,
@@ -92,7 +92,6 @@ public:
   result<landing> land(call::arena_range, std::uint64_t) override {
     return fault{CUDA_ERROR_INVALID_VALUE, "nobody waits for this"};
   }
-  void deliver_part(const waiter&, const landing&, std::uint64_t) override {}
   void deliver(const waiter&, CUresult, std::uint64_t, const landing&,
                std::uint64_t, std::uint32_t) override {}
   landing land_host(device_address, std::uint64_t) override { return {}; }
@@ -118,7 +117,6 @@ public:
   void answer(const waiter& who, CUresult result, std::uint64_t value) override;
   result<landing> land(call::arena_range range, std::uint64_t bytes) override;
   bool keeps_digests() const override;
-  void deliver_part(const waiter&, const landing&, std::uint64_t) override {}
   void deliver(const waiter& who, CUresult result, std::uint64_t value,
                const landing& what, std::uint64_t arena_offset,
                std::uint32_t digest) override;

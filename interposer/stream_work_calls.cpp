@@ -134,13 +134,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   return in_stream(hStream, [&](stream& s) {
     if (dptr == 0)
       return CUDA_SUCCESS;
-    if (s.is_captured())
-      return capture_free(s, dptr);
-    auto what = locate(dptr).in;
-    auto code = free_device(dptr);
-    if (code == CUDA_SUCCESS && what)
-      left_pool(*what);
-    return code;
+    return s.is_captured() ? capture_free(s, dptr) : free_device(dptr, true);
   });
 }
 
