@@ -25,7 +25,6 @@ public:
     double left_in = 0;   // what it took to leave, the last time,
     double swapped = 0;   // and to come back as well
     double got_place = 0;
-    bool ran = false;
     bool preempted = false; // and has no place since
   };
 

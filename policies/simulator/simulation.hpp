@@ -7,6 +7,7 @@
 #include "policies/reclaim.hpp"
 #include "policies/rotation.hpp"
 #include "policies/share.hpp"
+#include "policies/simulator/distribution.hpp"
 #include "policies/simulator/timeline.hpp"
 #include "policies/simulator/trace.hpp"
 #include "policies/simulator/workload.hpp"
@@ -37,19 +38,6 @@ struct simulation_options {
   /// back; it does nothing meanwhile.
   double copy_rate = 5e9;
 };
-
-/// Of a number for each vGPU.
-struct distribution {
-  double mean = 0;
-  double p95 = 0;
-  double p99 = 0;
-  double most = 0;
-};
-distribution distribution_of(std::vector<double> all);
-
-/// Jain's index: 1 where all have the same, 1/n where one has everything. 1 of
-/// nothing.
-double jain_index(const std::vector<double>& all);
 
 struct outcome {
   double ended = 0; // seconds until the last vGPU was gone

@@ -1,0 +1,69 @@
+#include "policies/simulator/balancing.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace vgpu::simulator {
+
+void balancing::watch() {
+  auto every = scene_.options.balance_every;
+  if (!every || looking_ || !programs_.is_any_overloaded())
+    return;
+  looking_ = true;
+  scene_.events.expect(scene_.now + *every, event::kind::look);
+}
+
+std::optional<std::uint32_t> balancing::look() {
+  const auto& options = scene_.options;
+  scene_.events.expect(scene_.now + *options.balance_every, event::kind::look);
+  if (moving_)
+    return std::nullopt;
+  auto move = may_be_hot() ? policy::choose_move(view(), point(scene_.now),
+                                                 options.balance)
+                           : std::nullopt;
+  if (!hot_.stays(move, options.balance_looks))
+    return std::nullopt;
+  moving_ = true;
+  target_ = std::move(move->to);
+  return static_cast<std::uint32_t>(move->vgpu.value - 1);
+}
+
+/// Whether a look could find anything: it is made often, and a view of
+/// everything takes its time.
+bool balancing::may_be_hot() const {
+  auto sum = 0.0;
+  auto most = 0.0;
+  auto pgpus = scene_.pgpus();
+  for (std::uint32_t p = 0; p < pgpus; ++p) {
+    sum += programs_.wanted(p);
+    most = std::max(most, programs_.wanted(p));
+  }
+  return most > 1 && most > sum / static_cast<double>(pgpus) +
+                                scene_.options.balance.threshold;
+}
+
+policy::balance_view balancing::view() const {
+  policy::balance_view out{places_.index().cluster(), {}};
+  for (auto& node : out.cluster.nodes)
+    for (auto& pgpu : node.pgpus)
+      pgpu.held = pgpu.reserved;
+  for (std::uint32_t i = 0; i < scene_.guests.size(); ++i) {
+    const auto& g = scene_.guests[i];
+    if (g.stage != guest_stage::placed)
+      continue;
+    const auto& x = scene_.trace[i];
+    auto& to = out.vgpus.emplace_back();
+    to.id = vgpu_id{i + std::uint64_t{1}};
+    to.where = g.where;
+    to.wishes = places_.demand_of(i);
+    to.bytes = x.wishes.memory;
+    to.load = g.idle ? 0 : std::min(x.load, x.wishes.limit);
+    to.movable = g.copy == guest_copy::none && to.wishes.affinity.empty() &&
+                 (to.bytes == 0 || queue_.size() == 0);
+    if (g.was_moved)
+      to.moved = point(g.moved_at);
+  }
+  return out;
+}
+
+} // namespace vgpu::simulator
