@@ -78,9 +78,7 @@ placement_index::key placement_index::key_at(const shelf& in,
 /// The more is free, the smaller.
 std::pair<std::uint64_t, placement_index::spot>
 placement_index::free_key(const spot& x) const {
-  auto kept = kept_.find(x);
-  auto more = kept == kept_.end() ? 0 : kept->second;
-  return {~(free_of(pgpu(x)) + more), x};
+  return {~free_with_nothing_kept(x.first, x.second), x};
 }
 
 template <class F>
@@ -180,6 +178,12 @@ node_view placement_index::with_nothing_kept(std::size_t n) const {
        i != kept_.end() && i->first.first == n; ++i)
     out.pgpus[i->first.second].reserved -= i->second;
   return out;
+}
+
+std::uint64_t placement_index::free_with_nothing_kept(std::size_t n,
+                                                      std::size_t p) const {
+  auto kept = kept_.find({n, p});
+  return free_of(pgpu({n, p})) + (kept == kept_.end() ? 0 : kept->second);
 }
 
 bool placement_index::has_room(const demand& what) const {

@@ -49,6 +49,9 @@ public:
   bool has_room(const demand& what) const;
   /// One of cluster()'s nodes, with nothing kept there.
   node_view with_nothing_kept(std::size_t node) const;
+  /// Of that node's pGPU, by its place among them: bytes.
+  std::uint64_t free_with_nothing_kept(std::size_t node,
+                                       std::size_t pgpu) const;
 
   /// With what is kept.
   const cluster_view& cluster() const noexcept { return cluster_; }

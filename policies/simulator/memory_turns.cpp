@@ -1,28 +1,31 @@
 #include "policies/simulator/memory_turns.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace vgpu::simulator {
 
 void memory_turns::may_leave(std::uint32_t i, std::uint32_t node,
                              policy::resident x) {
+  stays(i);
   auto ends = policy::turn_ends(x, options_);
-  residents_.insert_or_assign(i, resident{node, ends, std::move(x)});
-  by_end_.emplace(ends, i);
+  ends_.emplace(i, ends);
+  by_end_.emplace(std::pair{ends, i}, resident{node, std::move(x)});
 }
 
 void memory_turns::stays(std::uint32_t i) {
-  auto found = residents_.find(i);
-  if (found == residents_.end())
+  auto found = ends_.find(i);
+  if (found == ends_.end())
     return;
-  by_end_.erase({found->second.ends, i});
-  residents_.erase(found);
+  by_end_.erase({found->second, i});
+  ends_.erase(found);
 }
 
-void memory_turns::leaves(std::uint32_t i, std::uint32_t for_whom,
-                          policy::place from) {
+void memory_turns::leaves(std::uint32_t i, std::uint32_t for_whom) {
+  auto& x = by_end_.at({ends_.at(i), i});
+  leavers_.insert_or_assign(
+      i, leaver{for_whom, x.node, std::move(x.what.where.pgpus)});
   stays(i);
-  leavers_.insert_or_assign(i, leaver{for_whom, std::move(from)});
 }
 
 void memory_turns::has_left(std::uint32_t i) {
@@ -41,12 +44,36 @@ bool memory_turns::at_limit() const {
   return served.size() >= options_.at_once;
 }
 
-bool memory_turns::is_left(const policy::place& x) const {
+bool memory_turns::is_left(const resident& x) const {
   return std::ranges::any_of(leavers_, [&](const auto& leaving) {
-    const auto& from = leaving.second.from;
-    return from.node == x.node &&
-           std::ranges::find_first_of(from.pgpus, x.pgpus) != from.pgpus.end();
+    const auto& [for_whom, node, pgpus] = leaving.second;
+    const auto& theirs = x.what.where.pgpus;
+    return node == x.node &&
+           std::ranges::find_first_of(pgpus, theirs) != pgpus.end();
   });
+}
+
+/// How many leave before any pGPU has the memory, whatever else is wished of
+/// it; nothing: all that are looked at are not enough.
+std::optional<std::size_t>
+memory_turns::least_leaving(const policy::placement_index& cluster,
+                            std::uint64_t memory, std::int32_t priority) const {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> left;
+  std::size_t leaving = 0;
+  for (const auto& [turn, x] : by_end_) {
+    if (!may_make_room(x, priority))
+      continue;
+    if (++leaving > policy::most_looked_at)
+      return std::nullopt;
+    // A simulated node's pGPUs lie in the order of their ordinals.
+    for (auto ordinal : x.what.where.pgpus) {
+      auto& free = left[{x.node, ordinal}];
+      free += x.what.memory;
+      if (free + cluster.free_with_nothing_kept(x.node, ordinal) >= memory)
+        return leaving;
+    }
+  }
+  return std::nullopt;
 }
 
 /// The policy goes through those whose turns end first until there is room, and
@@ -57,14 +84,17 @@ memory_turns::make_room(const policy::placement_index& cluster,
                         policy::time_point now) const {
   if (by_end_.empty() || cluster.has_room(what))
     return {};
+  auto least = least_leaving(cluster, what.memory, priority);
+  if (!least)
+    return {};
   std::vector<policy::resident> few;
   policy::cluster_view theirs;
   std::set<std::uint32_t> nodes;
   auto next = by_end_.begin();
-  for (std::size_t most = 8;; most *= 4) {
+  for (auto most = *least;; most = std::min(most * 4, policy::most_looked_at)) {
     for (; next != by_end_.end() && few.size() < most; ++next) {
-      const auto& x = residents_.at(next->second);
-      if (x.what.priority > priority || is_left(x.what.where))
+      const auto& x = next->second;
+      if (!may_make_room(x, priority))
         continue;
       few.push_back(x.what);
       if (nodes.insert(x.node).second)

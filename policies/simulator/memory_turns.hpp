@@ -6,7 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
+#include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -40,8 +41,9 @@ public:
   /// now it may not.
   void stays(std::uint32_t i);
 
-  /// It leaves, for that one's sake. Nobody else leaves a pGPU meanwhile.
-  void leaves(std::uint32_t i, std::uint32_t for_whom, policy::place from);
+  /// It may leave, and does, for that one's sake. Nobody else leaves a pGPU
+  /// meanwhile.
+  void leaves(std::uint32_t i, std::uint32_t for_whom);
   void has_left(std::uint32_t i);
   bool is_awaited_by(std::uint32_t i) const;
   /// Whether nobody else can have room made now.
@@ -56,21 +58,29 @@ public:
 private:
   struct resident {
     std::uint32_t node;
-    policy::time_point ends;
     policy::resident what;
   };
+  using turns_by_end =
+      std::map<std::pair<policy::time_point, std::uint32_t>, resident>;
   struct leaver {
     std::uint32_t for_whom;
-    policy::place from;
+    std::uint32_t node;
+    std::vector<std::uint32_t> pgpus;
   };
 
-  bool is_left(const policy::place& x) const;
+  bool is_left(const resident& x) const;
+  bool may_make_room(const resident& x, std::int32_t priority) const {
+    return x.what.priority <= priority && !is_left(x);
+  }
+  std::optional<std::size_t>
+  least_leaving(const policy::placement_index& cluster, std::uint64_t memory,
+                std::int32_t priority) const;
 
   policy::rotation_options options_;
   std::vector<past> past_;
-  std::unordered_map<std::uint32_t, resident> residents_;
-  std::set<std::pair<policy::time_point, std::uint32_t>> by_end_;
-  std::unordered_map<std::uint32_t, leaver> leavers_; // few
+  turns_by_end by_end_;
+  std::unordered_map<std::uint32_t, policy::time_point> ends_; // of those
+  std::unordered_map<std::uint32_t, leaver> leavers_;          // few
 };
 
 } // namespace vgpu::simulator

@@ -99,7 +99,7 @@ std::vector<std::uint32_t> rotation::make_room() {
                                  x.priority, point(scene_.now));
     for (auto id : room.leave) {
       auto leaver = static_cast<std::uint32_t>(id.value - 1);
-      turns_.leaves(leaver, i, scene_.guests[leaver].where);
+      turns_.leaves(leaver, i);
       out.push_back(leaver);
     }
     if (!room.leave.empty())
