@@ -5,6 +5,12 @@
 
 namespace vgpu::simulator {
 
+balancing::balancing(scene& all, const places& where, const programs& what,
+                     const admission& queue)
+    : scene_(all), places_(where), programs_(what), queue_(queue),
+      all_have_memory_(std::ranges::all_of(
+          all.trace, [](const auto& x) { return x.wishes.memory != 0; })) {}
+
 void balancing::watch() {
   auto every = scene_.options.balance_every;
   if (!every || looking_ || !programs_.is_any_overloaded())
@@ -18,9 +24,10 @@ std::optional<std::uint32_t> balancing::look() {
   scene_.events.expect(scene_.now + *options.balance_every, event::kind::look);
   if (moving_)
     return std::nullopt;
-  auto move = may_be_hot() ? policy::choose_move(view(), point(scene_.now),
-                                                 options.balance)
-                           : std::nullopt;
+  auto move =
+      may_any_move() && may_be_hot()
+          ? policy::choose_move(view(), point(scene_.now), options.balance)
+          : std::nullopt;
   if (!hot_.stays(move, options.balance_looks))
     return std::nullopt;
   moving_ = true;
@@ -40,6 +47,11 @@ bool balancing::may_be_hot() const {
   }
   return most > 1 && most > sum / static_cast<double>(pgpus) +
                                 scene_.options.balance.threshold;
+}
+
+/// Whoever has memory stays while others wait for some.
+bool balancing::may_any_move() const {
+  return queue_.size() == 0 || !all_have_memory_;
 }
 
 policy::balance_view balancing::view() const {

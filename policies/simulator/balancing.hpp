@@ -17,8 +17,7 @@ namespace vgpu::simulator {
 class balancing {
 public:
   balancing(scene& all, const places& where, const programs& what,
-            const admission& queue)
-      : scene_(all), places_(where), programs_(what), queue_(queue) {}
+            const admission& queue);
 
   /// Somebody works: pGPUs may be overloaded now.
   void watch();
@@ -34,12 +33,14 @@ public:
 
 private:
   bool may_be_hot() const;
+  bool may_any_move() const;
   policy::balance_view view() const;
 
   scene& scene_;
   const places& places_;
   const programs& programs_;
   const admission& queue_;
+  bool all_have_memory_; // of those that will ever come
   bool looking_ = false;
   bool moving_ = false;
   policy::place target_; // of the move
