@@ -137,6 +137,8 @@ private:
   }
 
   void tell(const thread_outcome& what) {
+    if (what.hurried.none() && what.let_in.none())
+      return;
     for (auto& x : programs_) {
       auto seat = static_cast<std::size_t>(x.seat);
       x.hurried = x.hurried || what.hurried.test(seat);
@@ -167,7 +169,7 @@ private:
           }
     }
     for (auto& t : x.threads)
-      if (t.wake_at <= now)
+      if (t.wake_at <= now && t.where != at::gone && t.where != at::ready)
         arrive(x, t);
   }
 
