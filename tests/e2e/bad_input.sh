@@ -271,17 +271,31 @@ case_endpoints() {
   done
   rmdir "$work/run" 2>/dev/null || true
   check_leaks
-  # Well-formed, and nobody there.
+  # Well-formed, and nobody there: each is waited for, so all at once.
+  local pids=() pid missed=0
   for endpoint in tcp://127.0.0.1:1 "ipc://$work/none.sock" \
     tcp://127.0.0.1:1,tcp://127.0.0.1:2; do
-    expect 3 "$vgpu" run --manager "$endpoint" -- "$guest" exit 0
-    told_briefly "manager.*$endpoint|$endpoint.*manager"
-    VGPU_MANAGER=$endpoint expect 3 "$vgpu" run -- "$guest" exit 0
-    expect 3 "$vgpu" status --manager "$endpoint"
-    told_briefly "$endpoint"
-    VGPU_MANAGER=$endpoint LD_LIBRARY_PATH=$build/lib expect 9 "$guest" exit 0
-    told cudaErrorNoDevice
+    (nobody_at "$endpoint") &
+    pids+=($!)
   done
+  for pid in "${pids[@]}"; do
+    wait "$pid" || missed=$((missed + 1))
+  done
+  ((missed == 0)) || fail "of three managers that are not there: $missed, above"
+}
+
+# In a subshell: it has an output folder of its own.
+nobody_at() { # ENDPOINT
+  local endpoint=$1
+  work=$(mktemp -d "$work/out/nobody.XXXXXX")
+  mkdir "$work/out"
+  expect 3 "$vgpu" run --manager "$endpoint" -- "$guest" exit 0
+  told_briefly "manager.*$endpoint|$endpoint.*manager"
+  VGPU_MANAGER=$endpoint expect 3 "$vgpu" run -- "$guest" exit 0
+  expect 3 "$vgpu" status --manager "$endpoint"
+  told_briefly "$endpoint"
+  VGPU_MANAGER=$endpoint LD_LIBRARY_PATH=$build/lib expect 9 "$guest" exit 0
+  told cudaErrorNoDevice
 }
 
 # Whatever the status, at once and with a word.
