@@ -28,8 +28,8 @@ inline call_traffic traffic_of(const call::read_host& x) {
 }
 /// Pinned memory on one side; on neither, or on both, nothing crosses.
 inline call_traffic traffic_of(const call::copy& x) {
-  auto from_host = x.from.address - host_window < window_bytes;
-  auto to_host = x.to.address - host_window < window_bytes;
+  auto from_host = in_host_window(x.from.address);
+  auto to_host = in_host_window(x.to.address);
   return {from_host && !to_host ? bytes_of(x.size) : 0,
           to_host && !from_host ? bytes_of(x.size) : 0};
 }

@@ -30,8 +30,7 @@ status call_dispatch::audit_box(const call::box& box,
 }
 
 bool call_dispatch::in_host(device_address address, std::uint64_t bytes) const {
-  return address >= host_window && bytes <= self.host_bytes_ &&
-         address - host_window <= self.host_bytes_ - bytes;
+  return is_within_host_window(address, bytes, self.host_bytes_);
 }
 
 status call_dispatch::operator()(const call::active_clusters& x) {

@@ -187,8 +187,7 @@ struct executor::restoring {
   }
 
   status host_chunk(const state_chunk& x) {
-    if (x.bytes > self.host_bytes_ ||
-        x.address - host_window > self.host_bytes_ - x.bytes)
+    if (!is_within_host_window(x.address, x.bytes, self.host_bytes_))
       return wrong("host memory outside of its window");
     // Of a program on this host it is the program's own, and newer.
     if (self.host_shadow_.size() == 0 || x.form == chunk_form::zero)
@@ -197,7 +196,7 @@ struct executor::restoring {
   }
 
   status chunk(const state_chunk& x) {
-    if (x.address - host_window < window_bytes)
+    if (in_host_window(x.address))
       return host_chunk(x);
     auto where = find(x);
     if (!where)

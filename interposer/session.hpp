@@ -178,7 +178,7 @@ public:
   std::optional<std::uint8_t> device_of(device_address at) const noexcept;
   /// Whether the address lies in the window of pinned memory.
   bool is_pinned(device_address at) const noexcept {
-    return at - host_window < area_.host_bytes();
+    return in_host_window(at, area_.host_bytes());
   }
   /// Gives the pages of freed pinned memory back.
   void forget_pages(device_address at, std::uint64_t bytes) noexcept;

@@ -73,6 +73,20 @@ inline constexpr std::uint64_t device_placed_offset = 0xC0'0000'0000;
 /// Host memory that CUDA allocates (pinned, mapped) lies in one window a
 /// session from here on.
 inline constexpr device_address host_window = 0x6800'0000'0000;
+
+/// Whether an address lies in that window, of which a session may have the
+/// first `bytes` only.
+constexpr bool in_host_window(device_address x,
+                              std::uint64_t bytes = window_bytes) noexcept {
+  return x - host_window < bytes; // what lies below it comes round
+}
+
+/// Whether all of a range lies in the first `within` bytes of that window. An
+/// empty one may also lie at their end.
+constexpr bool is_within_host_window(device_address begin, std::uint64_t bytes,
+                                     std::uint64_t within) noexcept {
+  return bytes <= within && begin - host_window <= within - bytes;
+}
 /// The unit in which a device backs addresses with memory.
 inline constexpr std::uint64_t granule_bytes = std::uint64_t{2} << 20;
 

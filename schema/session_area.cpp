@@ -317,8 +317,7 @@ result<mapping> session_area::view_host() const {
 
 bool session_area::in_host(device_address address,
                            std::uint64_t bytes) const noexcept {
-  return address >= host_window && bytes <= host_bytes_ &&
-         address - host_window <= host_bytes_ - bytes;
+  return is_within_host_window(address, bytes, host_bytes_);
 }
 
 // -- views

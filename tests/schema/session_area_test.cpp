@@ -17,6 +17,18 @@ auto state_of(const slot& s) {
 
 } // namespace
 
+// The host window's edges; what lies below it is not at its other end.
+static_assert(in_host_window(host_window));
+static_assert(in_host_window(host_window + window_bytes - 1));
+static_assert(!in_host_window(host_window + window_bytes));
+static_assert(!in_host_window(host_window - 1) && !in_host_window(0));
+static_assert(!in_host_window(host_window + 64, 64));
+static_assert(is_within_host_window(host_window, 64, 64));
+static_assert(is_within_host_window(host_window + 64, 0, 64));
+static_assert(!is_within_host_window(host_window + 1, 64, 64));
+static_assert(!is_within_host_window(host_window - 1, 1, 64));
+static_assert(!is_within_host_window(host_window, ~std::uint64_t{0}, 64));
+
 BOOST_FIXTURE_TEST_SUITE(session_area_, log_fixture)
 
 BOOST_AUTO_TEST_CASE(an_answer_reaches_the_call_that_waits) {
