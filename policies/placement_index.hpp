@@ -61,7 +61,7 @@ private:
   /// The names make it one answer.
   using key = std::tuple<placement_key, std::string_view, std::uint32_t, spot>;
   /// Four for each power of two.
-  static constexpr std::size_t classes = 64 * 4;
+  static constexpr auto classes = std::size_t{64} * 4;
   struct shelf {
     placement_strategy how;
     std::array<std::set<key>, classes> by_free;

@@ -55,6 +55,6 @@ public:
   const unsigned vgpu_placement_interface =                                    \
       ::vgpu::policy::placement_interface;                                     \
   ::vgpu::policy::placement_policy* vgpu_make_placement_policy() {             \
-    return new type;                                                           \
+    return new type; /* NOLINT(bugprone-macro-parentheses): a type */          \
   }                                                                            \
   }
