@@ -215,12 +215,17 @@ kill_its_worker() {
 
 # Waits until there is an event, and prints the first that fits.
 await_event() { # JQ-FILTER [SECONDS]
-  local filter=$1 limit=$((SECONDS + ${2:-15})) line events pid found=
+  local filter=$1 limit=$((SECONDS + ${2:-15})) line part= events pid found=
   exec {events}< <(exec "${at_manager[@]}" "$vgpu" events --follow --json \
     </dev/null 2>/dev/null)
   pid=$!
   while ((SECONDS < limit)); do
-    IFS= read -r -t 1 line <&"$events" || { (($? > 128)) && continue; break; }
+    IFS= read -r -t 1 line <&"$events" || {
+      (($? > 128)) || break
+      part+=$line # the second may end in the middle of a line
+      continue
+    }
+    line=$part$line part=
     if jq -e "select($filter)" <<<"$line" >/dev/null; then
       found=$line
       break
