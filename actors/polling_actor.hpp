@@ -1,8 +1,9 @@
 // An actor with a thread of its own that sleeps on file descriptors and its
-// mailbox together.
+// mailbox together, and may look on for a moment before it does.
 #pragma once
 
 #include "actors/doorbell.hpp"
+#include "schema/busy_poll.hpp"
 
 #include <caf/all.hpp>
 
@@ -56,8 +57,36 @@ protected:
     items.pop_back();
   }
 
+  /// Looks, for as long as `rule` says, whether something of `items` is ready,
+  /// it was rung, or `found` says that there is something else, which is asked
+  /// often and should make no system call. Nobody rings meanwhile. If so all of
+  /// `items` tell what they have; otherwise it is time to sleep_on() them, and
+  /// to tell `rule` how long the wait was in all.
+  template <class Found>
+  bool look_on(std::vector<pollfd>& items, busy_poll& rule, const Found& found,
+               busy_poll::clock::time_point began) {
+    // One system call asks for all descriptors, and costs as much as these.
+    constexpr auto looks_in_memory = 32;
+    auto ready = [&] { return ::poll(items.data(), items.size(), 0) > 0; };
+    auto seen = [&] {
+      for (int i = 0; i < looks_in_memory; ++i) {
+        if (called() || found()) {
+          // Who is always called still hears of the rest.
+          (void)ready();
+          return true;
+        }
+        __builtin_ia32_pause();
+      }
+      return ready();
+    };
+    if (!rule.look(began, seen))
+      return false;
+    rung_.store(false);
+    return true;
+  }
+
   /// Whether it was rung or got mail since it last slept.
-  bool called() noexcept { return rung_.load(std::memory_order_relaxed); }
+  bool called() noexcept { return rung_.load(std::memory_order_acquire); }
 
 private:
   doorbell bell_;
