@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_look_ends_with_what_it_finds) {
 }
 
 BOOST_AUTO_TEST_CASE(a_look_in_vain_ends_by_itself) {
-  busy_poll rule{{1ms, 0ms}};
+  busy_poll rule{{1ms, 1ms}};
   auto began = busy_poll::clock::now();
   BOOST_TEST(!rule.look(began, [] { return false; }));
   BOOST_TEST((busy_poll::clock::now() - began >= 1ms));
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(who_stands_still_while_it_looks_was_interrupted) {
   auto asked = 0;
   auto slow = [&] {
     ++asked;
-    std::this_thread::sleep_for(2ms); // as if another thread ran
+    std::this_thread::sleep_for(200us); // as if another thread ran
     return false;
   };
   auto began = busy_poll::clock::now();
