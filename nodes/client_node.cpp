@@ -122,9 +122,9 @@ int run(const options& given) {
   auto status = stop.wait();
   for (auto& actor : {server, hub, link->actor})
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
-  spdlog::debug("ZeroMQ's threads found {} times what they looked for, and "
-                "slept {} times",
-                own_looks.found(), own_looks.slept());
+  spdlog::debug("ZeroMQ's threads looked on in {} of {} waits and found "
+                "something in {}",
+                own_looks.looked(), own_looks.waited(), own_looks.found());
   // Programs that are still connected find another client: their sessions'
   // threads end with the process.
   std::cout.flush();

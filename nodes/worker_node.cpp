@@ -313,9 +313,10 @@ int run(const options& given) {
   // What it did last belongs into the account. It may be deep in a call.
   caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
   stop.await_stop(last_words);
-  spdlog::debug("{}: ZeroMQ's threads found {} times what they looked for, and "
-                "slept {} times",
-                name, own_looks.found(), own_looks.slept());
+  spdlog::debug("{}: ZeroMQ's threads looked on in {} of {} waits and found "
+                "something in {}",
+                name, own_looks.looked(), own_looks.waited(),
+                own_looks.found());
   // Everything of a worker is its own: the kernel takes it back at once.
   ::_exit(status);
 }

@@ -57,9 +57,16 @@ int real_wait(int fd, epoll_event* events, int count, int timeout) {
 } // namespace
 
 struct zmq_waiting {
+  static void note(std::atomic<std::uint64_t>& what) noexcept {
+    what.fetch_add(1, std::memory_order_relaxed);
+  }
+
   static int wait(zmq_looks& own, int fd, epoll_event* events, int count,
                   int timeout) {
     auto began = busy_poll::clock::now();
+    note(own.waited_);
+    if (own.rule_.time(began) > busy_poll::nanoseconds{0})
+      note(own.looked_);
     auto got = 0;
     // What is there, or why nothing can be.
     auto found = [&] {
@@ -67,12 +74,11 @@ struct zmq_waiting {
       return got != 0;
     };
     if (own.rule_.look(began, found)) {
-      own.found_.fetch_add(1, std::memory_order_relaxed);
+      note(own.found_);
       return got;
     }
     got = real_wait(fd, events, count, timeout);
     own.rule_.learned(busy_poll::clock::now() - began);
-    own.slept_.fetch_add(1, std::memory_order_relaxed);
     return got;
   }
 };

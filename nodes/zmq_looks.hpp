@@ -25,10 +25,11 @@ public:
   zmq_looks(const zmq_looks&) = delete;
   zmq_looks& operator=(const zmq_looks&) = delete;
 
-  /// How many waits had their end while a thread looked, and how many after it
-  /// had gone to sleep. Thread-safe.
+  /// How many times such a thread waited, how many of these it looked on at
+  /// first, and how many of those that was enough. Thread-safe.
+  std::uint64_t waited() const noexcept { return waited_.load(); }
+  std::uint64_t looked() const noexcept { return looked_.load(); }
   std::uint64_t found() const noexcept { return found_.load(); }
-  std::uint64_t slept() const noexcept { return slept_.load(); }
 
   /// Whether this build can do it.
   static bool possible() noexcept;
@@ -37,8 +38,9 @@ private:
   friend struct zmq_waiting;
 
   busy_poll rule_;
+  std::atomic<std::uint64_t> waited_ = 0;
+  std::atomic<std::uint64_t> looked_ = 0;
   std::atomic<std::uint64_t> found_ = 0;
-  std::atomic<std::uint64_t> slept_ = 0;
 };
 
 } // namespace vgpu

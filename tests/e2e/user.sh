@@ -102,13 +102,13 @@ case_transports() {
   cluster_down
 }
 
-# In what both leave behind is told how often they found something so.
+# At their end both tell how often.
 case_looks() {
   [[ $(ldd "$build/bin/vgpu-client") != *san.so* ]] ||
     skip "sanitizers have an epoll_wait of their own"
   local looks often
   for looks in 0:0 '1000:[1-9][0-9]*'; do
-    often="found ${looks#*:} times what they looked for"
+    often="looked on in ${looks#*:} of [1-9][0-9]* waits"
     export VGPU_BUSY_POLL=${looks%:*} VGPU_LOG=debug VGPU_TRANSPORT=forwarded
     cluster_up --nodes 1
     expect 0 "$vgpu" run -- "$guest" print 100 0
