@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include <sched.h>
+#include <sys/resource.h>
 
 namespace vgpu {
 
@@ -22,6 +24,13 @@ constexpr unsigned enough_processors = 8;
 constexpr std::chrono::nanoseconds usual = 100us;
 constexpr unsigned most_microseconds = 1000;
 
+/// How often this thread had to make way for another.
+long times_preempted() noexcept {
+  rusage x{};
+  ::getrusage(RUSAGE_THREAD, &x);
+  return x.ru_nivcsw;
+}
+
 unsigned own_processors() noexcept {
   cpu_set_t set;
   if (::sched_getaffinity(0, sizeof(set), &set) != 0)
@@ -30,6 +39,12 @@ unsigned own_processors() noexcept {
 }
 
 } // namespace
+
+bool busy_poll::was_preempted() noexcept {
+  thread_local long before = 0;
+  auto now = times_preempted();
+  return std::exchange(before, now) != now;
+}
 
 result<busy_poll_choice> choose_busy_poll(const char* asked,
                                           unsigned processors) {

@@ -56,12 +56,14 @@ private:
   static constexpr nanoseconds shortest{1'000};
   /// Who waited so long is at rest.
   static constexpr nanoseconds rest{10'000'000};
-  /// One round of a look takes a microsecond or two, with an interrupt some
-  /// more. Of another thread's turns many are shorter than a scheduler's slice:
-  /// on 2 processors, with 200 us here, a forwarded launch and synchronisation
-  /// took twice as long with looks as without; with 50 us, the same.
-  static constexpr nanoseconds taken_away{50'000};
+  /// One round of a look takes a microsecond or so. After one that took longer
+  /// the kernel is asked why.
+  static constexpr nanoseconds long_round{8'000};
   static constexpr nanoseconds contested_for{100'000'000};
+
+  /// Whether another thread was given this one's processor since that was
+  /// asked on this thread. Not where the host of a virtual machine took it.
+  static bool was_preempted() noexcept;
 
   busy_poll_limits limits_;
   std::atomic<nanoseconds::rep> time_;
@@ -102,7 +104,7 @@ bool busy_poll::look(clock::time_point began, const Found& found) {
       return true;
     }
     auto now = clock::now();
-    if (now - last > taken_away) {
+    if (now - last > long_round && was_preempted()) {
       interrupted(now);
       at_most = time(now);
     }
