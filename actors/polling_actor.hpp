@@ -86,12 +86,14 @@ protected:
     };
     if (!rule.look(began, seen))
       return false;
-    rung_.store(false);
+    heard();
     return true;
   }
 
-  /// Whether it was rung or got mail since it last slept.
+  /// Whether it was rung or got mail since it last slept, or heard() that.
   bool called() noexcept { return rung_.load(std::memory_order_acquire); }
+  /// To be said before it looks at its mailbox and what else it is rung for.
+  void heard() noexcept { rung_.store(false); }
 
 private:
   doorbell bell_;

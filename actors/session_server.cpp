@@ -140,7 +140,10 @@ bool session_server::look_at_log(clock::time_point began) {
     }
     return called();
   };
-  return mapped_looks_.look(began, found);
+  if (!mapped_looks_.look(began, found))
+    return false;
+  heard();
+  return true;
 }
 
 /// `looks`: for what a client elsewhere sends, before it sleeps.
