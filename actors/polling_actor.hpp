@@ -1,8 +1,9 @@
 // An actor with a thread of its own that sleeps on file descriptors and its
-// mailbox together.
+// mailbox together, and may look on for a moment before it does.
 #pragma once
 
 #include "actors/doorbell.hpp"
+#include "schema/busy_poll.hpp"
 
 #include <caf/all.hpp>
 
@@ -56,8 +57,43 @@ protected:
     items.pop_back();
   }
 
-  /// Whether it was rung or got mail since it last slept.
-  bool called() noexcept { return rung_.load(std::memory_order_relaxed); }
+  /// Looks, for as long as `rule` says, whether something of `items` is ready,
+  /// it was rung, or `found` says that there is something else, which is asked
+  /// often and should make no system call. Nobody rings meanwhile. If so all of
+  /// `items` tell what they have; otherwise it is time to sleep_on() them, and
+  /// to tell `rule` how long the wait was in all.
+  template <class Found>
+  bool look_on(std::vector<pollfd>& items, busy_poll& rule, const Found& found,
+               busy_poll::clock::time_point began) {
+    // All descriptors cost 0.3 us, and these as much.
+    constexpr auto looks_in_memory = 8;
+    auto asked = false;
+    auto ready = [&] {
+      asked = true;
+      return ::poll(items.data(), items.size(), 0) > 0;
+    };
+    auto seen = [&] {
+      for (int i = 0; i < looks_in_memory; ++i) {
+        if (called() || found()) {
+          // Who is always called still hears of the rest.
+          if (!asked)
+            (void)ready();
+          return true;
+        }
+        __builtin_ia32_pause();
+      }
+      return ready();
+    };
+    if (!rule.look(began, seen))
+      return false;
+    heard();
+    return true;
+  }
+
+  /// Whether it was rung or got mail since it last slept, or heard() that.
+  bool called() noexcept { return rung_.load(std::memory_order_acquire); }
+  /// To be said before it looks at its mailbox and what else it is rung for.
+  void heard() noexcept { rung_.store(false); }
 
 private:
   doorbell bell_;

@@ -64,7 +64,8 @@ std::chrono::milliseconds session_client::patience() const {
 }
 
 void session_client::wait() {
-  std::vector<pollfd> items;
+  auto& items = items_;
+  items.clear();
   items.push_back({guest_.get(), POLLIN, 0});
   // What is not there is a descriptor that poll() passes over.
   items.push_back({worker_.get(), POLLIN, 0});
@@ -76,17 +77,32 @@ void session_client::wait() {
   auto reads = lost_ || sleeps_until_called() ||
                (forwarding_ && forwarding_->attached && !aside_ &&
                 forwarding_->has_room());
-  auto asleep = reads && reader_->fall_asleep();
-  if (asleep)
-    items.push_back({doorbell_.get(), POLLIN, 0});
-  sleep_on(items, overlooked || (reads && !asleep) ? 0ms : patience());
-  if (asleep)
-    reader_->awake(items.back().revents != 0);
+  look_or_sleep(reads, overlooked ? 0ms : patience());
   auto is_ready = [&](std::size_t i) { return items[i].revents != 0; };
   ready_ = {.guest = is_ready(0),
             .worker = is_ready(1),
             .messages = overlooked || (forwarding_ && is_ready(2)),
             .connections = forwarding_ && is_ready(3)};
+}
+
+/// `reads`: calls in the log are waited for, too.
+void session_client::look_or_sleep(bool reads,
+                                   std::chrono::milliseconds at_most) {
+  auto began = clock::now();
+  auto looks = forwarding_ && forwarding_->attached && at_most != 0ms;
+  auto has_calls = [&] { return reads && reader_->ready(); };
+  if (looks && look_on(items_, looks_, has_calls, began))
+    return;
+  auto asleep = reads && reader_->fall_asleep();
+  if (asleep)
+    items_.push_back({doorbell_.get(), POLLIN, 0});
+  sleep_on(items_, reads && !asleep ? 0ms : at_most);
+  if (asleep) {
+    reader_->awake(items_.back().revents != 0);
+    items_.pop_back();
+  }
+  if (looks)
+    looks_.learned(clock::now() - began);
 }
 
 void session_client::read_mailbox() {

@@ -10,6 +10,7 @@
 #include "actors/snapshot_inflow.hpp"
 #include "actors/state_transfer.hpp"
 #include "actors/unix_socket.hpp"
+#include "schema/busy_poll.hpp"
 #include "schema/call_log.hpp"
 #include "schema/state_places.hpp"
 
@@ -83,6 +84,8 @@ struct session_client_options {
   /// in `state_dir`, a snapshot where the program made room for it.
   std::uint64_t state_memory = std::uint64_t{4} << 30;
   std::string state_dir = "/var/tmp";
+  /// Of looking for calls and answers that are forwarded.
+  busy_poll_limits looks;
 };
 
 /// One thread a session, spawned detached, with the program's connection.
@@ -112,6 +115,7 @@ private:
 
   // the program
   void wait();
+  void look_or_sleep(bool reads, std::chrono::milliseconds at_most);
   std::chrono::milliseconds patience() const;
   void read_mailbox();
   void read_guest();
@@ -222,6 +226,8 @@ private:
     bool connections = false;
   };
   readiness ready_;
+  std::vector<pollfd> items_; // of one wait
+  busy_poll looks_{options_.looks};
   std::string host_ = host_id_once();
   static std::string host_id_once();
 

@@ -19,10 +19,6 @@ using namespace std::chrono_literals;
 
 /// Calls between two looks at sockets and mailbox.
 constexpr int log_quantum = 256;
-/// How long to look for the next call before going to sleep, at most: what a
-/// wake-up costs. A program whose calls come further apart is not looked for.
-constexpr std::chrono::nanoseconds longest_spin = 50us;
-constexpr std::chrono::nanoseconds shortest_spin = 2us;
 /// How often the client hears of us while a call is executed.
 constexpr auto look_every = 50ms;
 /// A call that waits for the session's turn keeps the rest waiting so long.
@@ -125,15 +121,33 @@ void session_server::wait() {
   // now and then.
   constexpr unsigned rounds_unpolled = 64;
   ready_ = {};
-  auto runs = gait_ < gait::stopping;
-  if (guest_here_ && !no_turn_ && runs && ++unpolled_ < rounds_unpolled &&
-      spin())
+  auto began = clock::now();
+  auto looks = !no_turn_ && gait_ < gait::stopping;
+  if (guest_here_ && looks && ++unpolled_ < rounds_unpolled &&
+      look_at_log(began))
     return;
   unpolled_ = 0;
-  sleep();
+  sleep(began, looks);
 }
 
-void session_server::sleep() {
+/// True when a call came before it was time to sleep.
+bool session_server::look_at_log(clock::time_point began) {
+  auto found = [this] {
+    for (int i = 0; i < 64; ++i) {
+      if (mapped_->reader.ready())
+        return true;
+      __builtin_ia32_pause();
+    }
+    return called();
+  };
+  if (!mapped_looks_.look(began, found))
+    return false;
+  heard();
+  return true;
+}
+
+/// `looks`: for what a client elsewhere sends, before it sleeps.
+void session_server::sleep(clock::time_point began, bool looks) {
   if (!away())
     exec_->rest();
   gauges_->account.look();
@@ -146,17 +160,20 @@ void session_server::sleep() {
   auto overlooked = socket_->overlooked() || !put_by_.empty();
   auto reads = guest_here_ && takes_calls();
   auto asleep = reads && mapped_->reader.fall_asleep();
+  looks = looks && !client_.empty() && !lapsed_ && !overlooked;
   auto guest = items.size();
   if (guest_here_) {
     items.push_back({mapped_->client.get(), POLLIN, 0});
     items.push_back({mapped_->doorbell.get(), POLLIN, 0});
   }
-  auto began = clock::now();
-  sleep_on(items, overlooked || (reads && !asleep) ? 0ms : patience());
-  if (asleep) {
-    mapped_->reader.awake(items[guest + 1].revents != 0);
-    slept(clock::now() - began);
+  auto nothing = [] { return false; };
+  if (!looks || !look_on(items, forwarded_looks_, nothing, began)) {
+    sleep_on(items, overlooked || (reads && !asleep) ? 0ms : patience());
+    if (asleep || looks)
+      (asleep ? mapped_looks_ : forwarded_looks_).learned(clock::now() - began);
   }
+  if (asleep)
+    mapped_->reader.awake(items[guest + 1].revents != 0);
   auto is_ready = [](auto& x) { return x.revents != 0; };
   ready_ = {.listener = is_ready(items[0]),
             .strangers = std::any_of(items.begin() + 1,
@@ -165,27 +182,6 @@ void session_server::sleep() {
             .guest = guest_here_ && is_ready(items[guest]),
             .messages = overlooked || is_ready(items[socket]),
             .connections = is_ready(items[socket + 1])};
-}
-
-/// Looking on pays for a call that comes sooner than a wake-up.
-void session_server::slept(clock::duration time) noexcept {
-  spin_for_ = time < longest_spin ? std::max(2 * spin_for_, shortest_spin)
-                                  : spin_for_ / 2;
-  spin_for_ = std::clamp(spin_for_, shortest_spin, longest_spin);
-}
-
-/// True when a call came before it was time to sleep.
-bool session_server::spin() {
-  for (auto until = clock::now() + spin_for_; clock::now() < until;) {
-    for (int i = 0; i < 64; ++i) {
-      if (mapped_->reader.ready())
-        return true;
-      __builtin_ia32_pause();
-    }
-    if (called())
-      return true;
-  }
-  return false;
 }
 
 void session_server::read_mailbox() {

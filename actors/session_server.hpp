@@ -12,6 +12,7 @@
 #include "actors/state_transfer.hpp"
 #include "actors/unix_socket.hpp"
 #include "actors/usage_meter.hpp"
+#include "schema/busy_poll.hpp"
 
 #include <chrono>
 #include <deque>
@@ -39,6 +40,15 @@ struct session_server_options {
   begin_rehearsal rehearse;
   /// Without, one that cannot be described cannot be suspended.
   begin_aside put_aside;
+  /// Of looking for the next call and for the end of work: where the log is
+  /// mapped, and where calls are forwarded.
+  busy_poll_limits mapped_looks = look_where_scarce;
+  busy_poll_limits forwarded_looks;
+
+  /// What a wake-up costs at most: with the log mapped a worker looks so long
+  /// also where there are few processors.
+  static constexpr busy_poll_limits look_where_scarce{
+      std::chrono::microseconds{50}, std::chrono::microseconds{50}};
 };
 
 /// What others may know of a running server; updated by its thread.
@@ -87,8 +97,8 @@ private:
   struct mapped;
 
   void wait();
-  void sleep();
-  void slept(clock::duration time) noexcept;
+  bool look_at_log(clock::time_point began);
+  void sleep(clock::time_point began, bool looks);
   std::chrono::milliseconds patience() const;
   void read_mailbox();
   void check_lease();
@@ -149,7 +159,6 @@ private:
   void attach_guest(packet& hello, unique_fd socket);
   status adopt_log(packet& hello, bool restores);
   void read_log();
-  bool spin();
 
   // forwarded
   void read_socket();
@@ -192,7 +201,8 @@ private:
   readiness ready_;
   unsigned unpolled_ = 0; // rounds since all of them were looked at
   bool no_turn_ = false;  // the next call waits for the session's turn
-  std::chrono::nanoseconds spin_for_{0};
+  busy_poll mapped_looks_{options_.mapped_looks};
+  busy_poll forwarded_looks_{options_.forwarded_looks};
 
   std::shared_ptr<forwarded_answers> forwarded_;
   std::string client_; // the peer that forwards, empty when there is none

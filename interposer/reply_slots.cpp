@@ -1,7 +1,6 @@
 #include "interposer/reply_slots.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <thread>
 #include <utility>
 
@@ -20,7 +19,8 @@ constexpr auto word(slot_state x) noexcept {
 
 } // namespace
 
-reply_slots::reply_slots(session_area& area) : area_(area) {
+reply_slots::reply_slots(session_area& area, busy_poll_limits looks)
+    : area_(area), looks_(looks) {
   free_.reserve(slot_count);
   for (auto i = slot_count - 1; i > 0; --i)
     free_.push_back(static_cast<slot_index>(i));
@@ -91,8 +91,16 @@ std::optional<outcome>
 reply_slots::wait_for(const ticket& x,
                       std::chrono::nanoseconds patience) const {
   auto began = clock::now();
-  if (auto got = spin(x, began); got)
-    return got;
+  auto answered = [&] {
+    for (int i = 0; i < 32; ++i) {
+      if (poll(x))
+        return true;
+      __builtin_ia32_pause();
+    }
+    return false;
+  };
+  if (looks_.look(began, answered))
+    return poll(x);
   auto& s = area_.at(x.slot);
   auto give_up = began + patience;
   for (;;) {
@@ -102,42 +110,16 @@ reply_slots::wait_for(const ticket& x,
       expected = word(slot_state::waiting_asleep);
     auto now = clock::now();
     if (expected == word(slot_state::answered)) {
-      learn(now - began);
+      looks_.learned(now - began);
       return poll(x);
     }
     auto left = give_up - now;
     if (left <= 0ns) {
-      learn(now - began);
+      looks_.learned(now - began);
       return std::nullopt;
     }
     sleep_while(s.state, expected, left);
   }
-}
-
-/// Looks for the answer as long as lately paid.
-std::optional<outcome>
-reply_slots::spin(const ticket& x, clock::time_point began) const noexcept {
-  auto until = began + std::chrono::nanoseconds{
-                           spin_ns_.load(std::memory_order_relaxed)};
-  do {
-    for (int i = 0; i < 32; ++i) {
-      if (auto got = poll(x); got)
-        return got;
-      __builtin_ia32_pause();
-    }
-  } while (clock::now() < until);
-  return std::nullopt;
-}
-
-/// Only an answer that comes sooner than a wake-up takes is worth looking for:
-/// a longer look keeps the processor from those who have to answer.
-void reply_slots::learn(clock::duration waited) const noexcept {
-  constexpr std::chrono::nanoseconds shortest = 1us;
-  constexpr std::chrono::nanoseconds longest = 20us;
-  std::chrono::nanoseconds now{spin_ns_.load(std::memory_order_relaxed)};
-  now = waited <= longest ? 2 * std::chrono::nanoseconds{waited} : now / 2;
-  spin_ns_.store(std::clamp(now, shortest, longest).count(),
-                 std::memory_order_relaxed);
 }
 
 outcome reply_slots::finish(const ticket& x,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "interposer/range_allocator.hpp"
+#include "schema/busy_poll.hpp"
 #include "schema/session_area.hpp"
 
 #include <chrono>
@@ -31,7 +32,7 @@ struct outcome {
 /// Hands out slots and waits on them. Thread-safe.
 class reply_slots {
 public:
-  explicit reply_slots(session_area& area);
+  reply_slots(session_area& area, busy_poll_limits looks);
 
   /// A free slot. When all are taken, waits for an abandoned one; `idle` is
   /// called every 100 ms of waiting and may throw.
@@ -46,7 +47,7 @@ public:
   /// The answer, if it is there.
   std::optional<outcome> poll(const ticket& x) const noexcept;
 
-  /// Waits for the answer at most `patience`: a short spin, then a futex.
+  /// Waits for the answer at most `patience`: looks for a moment, then sleeps.
   std::optional<outcome> wait_for(const ticket& x,
                                   std::chrono::nanoseconds patience) const;
 
@@ -60,15 +61,11 @@ private:
   using clock = std::chrono::steady_clock;
 
   void collect();
-  std::optional<outcome> spin(const ticket& x,
-                              clock::time_point began) const noexcept;
-  void learn(clock::duration waited) const noexcept;
-
   session_area& area_;
   std::mutex mutex_;
   std::vector<slot_index> free_;
   std::vector<ticket> abandoned_;
-  mutable std::atomic<std::int64_t> spin_ns_{20'000};
+  mutable busy_poll looks_;
 };
 
 /// Ranges of the reply arena. Thread-safe.

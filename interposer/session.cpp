@@ -25,6 +25,9 @@ namespace vgpu::interposer {
 namespace {
 
 constexpr std::uint64_t pinned_step = 4096;
+/// For an answer, also where whoever gives it may need the processor: with the
+/// log mapped, some come within a microsecond.
+constexpr std::chrono::microseconds look_where_scarce{20};
 
 std::uint64_t physical_memory() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
@@ -62,7 +65,7 @@ call::digest digest_of(std::span<const std::byte> bytes) {
 
 } // namespace
 
-session::session(session_area area, unique_fd doorbell)
+session::session(session_area area, unique_fd doorbell, busy_poll_limits looks)
     : area_(std::move(area)), doorbell_(std::move(doorbell)),
       log_(area_, doorbell_.get(),
            [this](std::uint64_t bytes) {
@@ -72,7 +75,7 @@ session::session(session_area area, unique_fd doorbell)
              std::lock_guard guard{channel_mutex_};
              channel_.report_filling(bytes);
            }),
-      slots_(area_), arena_(area_), idle_([this] { check_client(); }) {}
+      slots_(area_, looks), arena_(area_), idle_([this] { check_client(); }) {}
 
 session::~session() = default;
 
@@ -80,14 +83,17 @@ result<std::unique_ptr<session>> session::open() {
   auto journal = journal_capacity();
   if (!journal)
     return journal.why();
+  auto looks = chosen_busy_poll();
+  if (!looks)
+    return looks.why();
   auto area = session_area::create(*journal, pinned_capacity());
   if (!area)
     return area.why();
   unique_fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell)
     return system_fault("cannot make a doorbell");
-  std::unique_ptr<session> self{
-      new session(std::move(*area), std::move(doorbell))};
+  std::unique_ptr<session> self{new session(
+      std::move(*area), std::move(doorbell), looks->limits(look_where_scarce))};
   self->states_ = state_places::create(state_folder());
   const auto* protect = std::getenv("VGPU_PROTECT");
   if (protect != nullptr && std::string_view{protect} == "none")

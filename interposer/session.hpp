@@ -207,7 +207,7 @@ public:
   const std::function<void()>& idle() const noexcept { return idle_; }
 
 private:
-  session(session_area area, unique_fd doorbell);
+  session(session_area area, unique_fd doorbell, busy_poll_limits looks);
 
   /// Fills devices_ and wire_.
   status choose_devices();

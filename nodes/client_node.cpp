@@ -9,6 +9,7 @@
 #include "nodes/own_cluster.hpp"
 #include "nodes/paths.hpp"
 #include "nodes/stop_signal.hpp"
+#include "nodes/zmq_looks.hpp"
 #include "schema/places.hpp"
 #include "schema/sizes.hpp"
 
@@ -75,6 +76,13 @@ int run(const options& given) {
     spdlog::info("{}; another client serves already", listener.why().what);
     return 0;
   }
+  auto looks = chosen_busy_poll();
+  if (!looks) {
+    std::cerr << "vgpu-client: " << looks.why().what << '\n';
+    return 2;
+  }
+  constexpr std::chrono::nanoseconds where_scarce{0};
+  zmq_looks own_looks{looks->limits(where_scarce)};
   auto manager = find_manager(given.manager);
   system_config config;
   caf::actor_system system{config};
@@ -108,11 +116,15 @@ int run(const options& given) {
                             ? memory_for_a_state()
                             : *parse_size(given.state_memory);
   guests.state_dir = given.state_dir;
+  guests.looks = looks->limits(where_scarce);
   auto server = system.spawn<guest_server, caf::detached>(
       std::ref(zmq), guests, std::move(*listener), hub);
   auto status = stop.wait();
   for (auto& actor : {server, hub, link->actor})
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  spdlog::debug("ZeroMQ's threads looked on in {} of {} waits and found "
+                "something in {}",
+                own_looks.looked(), own_looks.waited(), own_looks.found());
   // Programs that are still connected find another client: their sessions'
   // threads end with the process.
   std::cout.flush();

@@ -10,6 +10,7 @@
 #include "nodes/metrics.hpp"
 #include "nodes/paths.hpp"
 #include "nodes/run_dir.hpp"
+#include "schema/busy_poll.hpp"
 #include "schema/sizes.hpp"
 
 #include <CLI/CLI.hpp>
@@ -147,6 +148,9 @@ int serve(options x) {
   auto memory = parse_size(x.memory);
   if (!memory)
     return complain("--memory: " + memory.why().what);
+  // Its workers', who inherit it.
+  if (auto looks = chosen_busy_poll(); !looks)
+    return complain(looks.why().what);
   x.inventory.memory = *memory;
   auto pgpus = take_inventory(x.inventory);
   if (!pgpus)

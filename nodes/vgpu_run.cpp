@@ -5,6 +5,7 @@
 #include "nodes/profiles.hpp"
 #include "nodes/vgpu_commands.hpp"
 #include "policies/admission.hpp"
+#include "schema/busy_poll.hpp"
 #include "schema/places.hpp"
 #include "schema/sizes.hpp"
 #include "schema/specification.hpp"
@@ -299,6 +300,8 @@ vgpu::status take_wish(run_options& x) {
   if (const auto* journal = std::getenv("VGPU_JOURNAL"); journal != nullptr)
     if (auto good = parse_size(journal); !good)
       return fault{good.why().code, "VGPU_JOURNAL: " + good.why().what};
+  if (auto good = chosen_busy_poll(); !good)
+    return good.why();
   // What a program begins belongs together, unless it says otherwise.
   if (x.wish.group == 0)
     x.wish.group = std::random_device{}() | std::uint64_t{1} << 32;

@@ -12,6 +12,7 @@
 #include "nodes/steady_addresses.hpp"
 #include "nodes/stop_signal.hpp"
 #include "nodes/worker_helpers.hpp"
+#include "nodes/zmq_looks.hpp"
 
 #include <CLI/CLI.hpp>
 #include <spdlog/spdlog.h>
@@ -245,6 +246,11 @@ int run(const options& given) {
   if (!listener)
     throw std::runtime_error{listener.why().what};
 
+  auto looks = chosen_busy_poll();
+  if (!looks)
+    throw std::runtime_error{looks.why().what};
+  constexpr std::chrono::nanoseconds where_scarce{0};
+  zmq_looks own_looks{looks->limits(where_scarce)};
   zmq::context_t zmq;
   system_config config{1};
   caf::actor_system system{config};
@@ -294,6 +300,8 @@ int run(const options& given) {
       rehearsing_process("/proc/self/exe", arguments_of_rehearsal(given));
   if (given.device == "nvidia" && device::nvidia_puts_aside())
     serving.put_aside = aside_process("/proc/self/exe");
+  serving.mapped_looks = looks->limits(serving.mapped_looks.longest);
+  serving.forwarded_looks = looks->limits(where_scarce);
   auto server = system.spawn<session_server, caf::detached>(
       serving, std::move(exec), std::move(socket), std::move(*listener), gauges,
       [&](const std::string& why, bool clean) {
@@ -305,6 +313,10 @@ int run(const options& given) {
   // What it did last belongs into the account. It may be deep in a call.
   caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
   stop.await_stop(last_words);
+  spdlog::debug("{}: ZeroMQ's threads looked on in {} of {} waits and found "
+                "something in {}",
+                name, own_looks.looked(), own_looks.waited(),
+                own_looks.found());
   // Everything of a worker is its own: the kernel takes it back at once.
   ::_exit(status);
 }

@@ -109,6 +109,7 @@ struct world {
   bool hides_heap = false;                 // of their kernels
   begin_rehearsal rehearse;
   begin_aside put_aside;
+  busy_poll_limits looks; // the client's, too
   std::shared_ptr<std::atomic<bool>> away =
       std::make_shared<std::atomic<bool>>(false);
   // The session's client would end a worker that runs in this very process.
@@ -146,6 +147,7 @@ struct world {
     options.transport = how;
     options.state_memory = state_memory;
     options.state_dir = state_dir;
+    options.looks = looks;
     actors.push_back(system.spawn<session_client, caf::detached>(
         std::ref(zmq), options, unique_fd{ends[1]}, hub));
     capnp::MallocMessageBuilder message;
@@ -204,7 +206,9 @@ struct world {
                                .token = token,
                                .longest_call = longest_call,
                                .rehearse = rehearse,
-                               .put_aside = put_aside},
+                               .put_aside = put_aside,
+                               .mapped_looks = looks,
+                               .forwarded_looks = looks},
         std::make_unique<executor>(std::move(devices), 1 << 30),
         std::move(socket), std::move(*listen_abstract(name)), out.gauges,
         [](const std::string&, bool) {});

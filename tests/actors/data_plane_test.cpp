@@ -1,6 +1,12 @@
 // A session as its client's thread and its worker's serve it.
 #include "data_plane_fixture.hpp"
 
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+
+#include <random>
+#include <thread>
+
 using namespace vgpu;
 using namespace vgpu::test;
 using namespace std::chrono_literals;
@@ -19,6 +25,40 @@ BOOST_AUTO_TEST_CASE(a_forwarded_log_is_served) {
   for (int i = 0; i < 1000; ++i)
     add(3);
   BOOST_TEST(read_counter() == 3000u);
+}
+
+/// Calls come while it looks, after it, and just as it goes to sleep.
+BOOST_DATA_TEST_CASE_F(world, who_looks_on_misses_nothing,
+                       boost::unit_test::data::make(both)) {
+  looks = {200us, 200us};
+  begin(transport::automatic, sample.same_host);
+  std::minstd_rand chance{1};
+  for (std::uint32_t i = 1; i <= 2000; ++i) {
+    auto pause = std::chrono::microseconds{chance() % 400};
+    for (auto until = std::chrono::steady_clock::now() + pause;
+         std::chrono::steady_clock::now() < until;)
+      std::this_thread::yield();
+    add(1);
+    BOOST_TEST_REQUIRE(read_counter() == i);
+  }
+}
+
+/// Nobody is kept from a client that always has calls to send.
+BOOST_AUTO_TEST_CASE(who_finds_calls_all_the_time_hears_of_the_rest) {
+  looks = {1ms, 1ms};
+  begin(transport::forwarded, false);
+  constexpr std::uint32_t calls = 100'000;
+  std::atomic<bool> ended = false;
+  std::thread program{[&] {
+    for (std::uint32_t i = 0; i < calls; ++i)
+      add(1);
+    ended = true;
+  }};
+  while (!ended)
+    BOOST_TEST((ask(call::device_sync{}, 2) == CUDA_SUCCESS));
+  program.join();
+  BOOST_TEST(read_counter() == calls);
+  BOOST_TEST(!in.has<control::suspect>([](auto&) { return true; }));
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_lives_while_a_call_takes_long) {

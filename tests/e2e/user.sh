@@ -14,6 +14,7 @@ usage: user.sh BUILD CASE
   printf      what kernels print arrives once, also when the node dies
   up_down     `vgpu up` twice, `vgpu down`, `vgpu down` again
   idle        a cluster that nobody uses uses nothing
+  looks       ZeroMQ's threads of client and worker look on if told to
   leaves      a program that comes just as its host's client ends
 EOT
 }
@@ -99,6 +100,30 @@ case_transports() {
   told 'on a, calls forwarded'
   unset VGPU_LOG
   cluster_down
+}
+
+# At their end both tell how often.
+case_looks() {
+  [[ $(ldd "$build/bin/vgpu-client") != *san.so* ]] ||
+    skip "sanitizers have an epoll_wait of their own"
+  local looks often
+  for looks in 0:0 '1000:[1-9][0-9]*'; do
+    often="looked on in ${looks#*:} of [1-9][0-9]* waits"
+    export VGPU_BUSY_POLL=${looks%:*} VGPU_LOG=debug VGPU_TRANSPORT=forwarded
+    cluster_up --nodes 1
+    expect 0 "$vgpu" run -- "$guest" print 100 0
+    until_true 5 grep -qE "$often" "$work/out/stderr" ||
+      fail "$looks: of the client: $(<"$work/out/stderr")"
+    until_true 5 grep -qrE "worker.*$often" "$run_dir" ||
+      fail "$looks: of the worker: $(cat "$run_dir"/*.log)"
+    cluster_down
+  done
+  unset VGPU_LOG VGPU_TRANSPORT
+  expect 2 env VGPU_BUSY_POLL=often "$vgpu" run -- "$guest" exit 0
+  told "VGPU_BUSY_POLL: 'often' is no number of microseconds"
+  expect 1 env VGPU_BUSY_POLL=1001 "$vgpu" up --run-dir "$work/run"
+  told "VGPU_BUSY_POLL: '1001' is no number of microseconds"
+  unset VGPU_BUSY_POLL
 }
 
 case_library() {
@@ -269,7 +294,9 @@ measure_idle() { # WHAT
   ((used < 150)) || fail "$1: $used ms in 5 s are 3 % of a core or more"
 }
 
+# Also where all that may look on does so for as long as it can.
 case_idle() {
+  export VGPU_BUSY_POLL=1000 VGPU_TRANSPORT=forwarded
   cluster_up --nodes 2
   measure_idle "an idle cluster of 2 nodes"
   start_waiting "$vgpu" run --

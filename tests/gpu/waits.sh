@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# What a program waits for when each call is forwarded, with looking on and
+# without (VGPU_BUSY_POLL). Needs bash, awk, tar and xz.
+set -euo pipefail
+
+usage() {
+  cat <<'USAGE'
+usage: waits.sh [OPTION...] BUNDLE
+
+Runs `calls waits` natively and forwarded over loopback, with several values of
+VGPU_BUSY_POLL, in turns, and prints medians in us, a column each.
+
+  BUNDLE         vgpu-bundle.tar.xz, or the folder that it was unpacked to
+  --looks LIST   what VGPU_BUSY_POLL is, with commas between; `usual`: not set
+                 (0,usual)
+  --rounds N     turns (3)
+  --device D     nvidia, or cpu, which has nothing native (nvidia)
+  --transport T  forwarded or mapped (forwarded)
+USAGE
+}
+
+source "$(dirname "${BASH_SOURCE[0]}")/bundle.sh"
+looks=0,usual rounds=3 device=nvidia transport=forwarded
+read_options "looks rounds device transport" "" "$@"
+open_bundle
+IFS=, read -ra values <<<"$looks"
+
+with_looks() { # VALUE COMMAND...
+  local value=$1
+  shift
+  if [[ $value == usual ]]; then
+    env -u VGPU_BUSY_POLL "$@"
+  else
+    env "VGPU_BUSY_POLL=$value" "$@"
+  fi
+}
+
+for value in "${values[@]}"; do
+  mkdir -m 700 "$work/$value"
+  clusters+=("$work/$value")
+  with_looks "$value" "$vgpu" up --nodes 1 --device "$device" --bind 127.0.0.1 \
+    --run-dir "$work/$value" </dev/null >"$work/up.log" 2>&1 || {
+    cat "$work/up.log" >&2
+    die "the cluster does not come up"
+  }
+done
+
+for ((i = 0; i < rounds; ++i)); do
+  [[ $device == cpu ]] || "$here/calls" waits </dev/null | sed 's/^/native /'
+  for value in "${values[@]}"; do
+    with_looks "$value" env "VGPU_MANAGER=ipc://$work/$value/manager.sock" \
+      "VGPU_TRANSPORT=$transport" timeout 60 "$vgpu" run -- "$here/calls" waits \
+      </dev/null | sed "s/^/$value /"
+  done
+done >"$work/lines"
+
+awk '
+  function median(key,   n, i, j, t, v) {
+    n = split(all[key], v, " ")
+    for (i = 1; i <= n; ++i)
+      for (j = i + 1; j <= n; ++j)
+        if (v[j] + 0 < v[i] + 0) { t = v[i]; v[i] = v[j]; v[j] = t }
+    return n == 0 ? "-" : v[int((n + 1) / 2)]
+  }
+  !($1 in column) { column[$1]; columns[++width] = $1 }
+  !($2 in row) { row[$2]; rows[++height] = $2 }
+  { all[$1, $2] = all[$1, $2] " " $3 }
+  END {
+    printf "%-22s", "us"
+    for (i = 1; i <= width; ++i) printf "%12s", columns[i]
+    print ""
+    for (j = 1; j <= height; ++j) {
+      printf "%-22s", rows[j]
+      for (i = 1; i <= width; ++i)
+        printf "%12s", median(columns[i] SUBSEP rows[j])
+      print ""
+    }
+  }' "$work/lines"
