@@ -59,7 +59,7 @@ private:
   /// One round of a look takes a microsecond or so. After one that took longer
   /// the kernel is asked why.
   static constexpr nanoseconds long_round{8'000};
-  static constexpr nanoseconds contested_for{100'000'000};
+  static constexpr nanoseconds contested_for{5'000'000};
 
   /// Whether another thread was given this one's processor since that was
   /// asked on this thread. Not where the host of a virtual machine took it.
