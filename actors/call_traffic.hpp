@@ -1,6 +1,7 @@
 // How many bytes a call moves between program and device.
 #pragma once
 
+#include "devices/timing_unit.hpp"
 #include "schema/calls.hpp"
 #include "schema/ids.hpp"
 
@@ -38,6 +39,17 @@ inline call_traffic traffic_of(const call::read_managed& x) {
 }
 inline call_traffic traffic_of(const call::write_managed& x) {
   return {x.bytes, 0};
+}
+
+/// Whether it is a copy or memset that devices time by itself.
+template <class Call>
+bool is_long_copy(const Call& x) {
+  if constexpr (requires { x.element_bytes; })
+    return bytes_of(x.size) * x.element_bytes >= device::long_copy;
+  else if constexpr (requires { bytes_of(x.size); })
+    return bytes_of(x.size) >= device::long_copy;
+  else
+    return false;
 }
 
 template <class Call>

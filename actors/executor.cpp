@@ -51,8 +51,11 @@ executor::executor(std::vector<std::unique_ptr<device::device>> devices,
     times_.emplace_back();
     kept_for_good_.emplace_back();
     auto* own = dynamic_cast<const device::meter*>(devices_[i].get());
-    work_meters_.push_back(own == nullptr ? std::make_unique<work_meter>()
-                                          : nullptr);
+    timing_units_.push_back(
+        dynamic_cast<device::timing_unit*>(devices_[i].get()));
+    work_meters_.push_back(
+        own == nullptr ? std::make_unique<work_meter>(timing_units_.back())
+                       : nullptr);
     meters_.push_back(own == nullptr ? work_meters_.back().get() : own);
     texture_units_.push_back(
         dynamic_cast<device::texture_unit*>(devices_[i].get()));
@@ -136,7 +139,7 @@ executor::performed executor::perform(const record& what,
         if constexpr (brings_work<Call>)
           if (auto charged = in_turn && gates_.counts(ordinal);
               out.outcome && work_meters_[ordinal] && !charged)
-            work_meters_[ordinal]->enqueued(x.stream.id);
+            work_meters_[ordinal]->enqueued(x.stream.id, is_long_copy(x));
         if (out.outcome)
           out.outcome = on(x);
         if constexpr (brings_work<Call>)

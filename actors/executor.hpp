@@ -280,8 +280,9 @@ private:
   /// Of each; `work_meters_` where the device has none of its own, or null.
   std::vector<const device::meter*> meters_;
   std::vector<std::unique_ptr<work_meter>> work_meters_;
-  std::vector<device::value_unit*> value_units_;           // likewise
-  std::vector<device::sharing_unit*> sharing_units_;       // likewise
+  std::vector<device::timing_unit*> timing_units_;   // null where there is none
+  std::vector<device::value_unit*> value_units_;     // likewise
+  std::vector<device::sharing_unit*> sharing_units_; // likewise
   std::vector<device::condition_unit*> condition_units_;   // likewise
   std::vector<device::change_unit*> change_units_;         // likewise
   std::vector<device::file_unit*> file_units_;             // likewise

@@ -99,12 +99,15 @@ void executor::end_recovery() {
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     auto idle = work_meters_[i] ? work_meters_[i]->proof(std::nullopt)
                                 : work_meter::done_mark{};
-    devices_[i]->when_done(
-        std::nullopt, [idle, meter = meters_[i], of = recovery_](CUresult) {
-          idle();
-          of->apart += static_cast<std::uint64_t>(meter->busy().count());
-          --of->going;
-        });
+    devices_[i]->when_done(std::nullopt, [idle, meter = meters_[i],
+                                          times = timing_units_[i],
+                                          of = recovery_](CUresult) {
+      idle();
+      if (times != nullptr)
+        times->settle_times();
+      of->apart += static_cast<std::uint64_t>(meter->busy().count());
+      --of->going;
+    });
   }
 }
 

@@ -1,5 +1,7 @@
 #include "actors/share_board.hpp"
 
+#include <algorithm>
+
 #include "schema/own_addresses.hpp"
 
 #include <sys/mman.h>
@@ -183,6 +185,34 @@ std::uint32_t share_board::rings(std::int32_t seat) const noexcept {
 void share_board::await(std::int32_t seat, std::uint32_t seen,
                         std::chrono::nanoseconds patience) const noexcept {
   sleep_while(bell_of(seat).rings, seen, patience);
+}
+
+/// Where this kind is, or could be; null where all such places are taken.
+share_board::layout::copy_kind*
+share_board::place_of(std::uint64_t kind) const noexcept {
+  constexpr auto nearby = 8;
+  auto& all = map()->copies;
+  for (auto i = 0; i < nearby; ++i) {
+    auto& x = all[(kind + static_cast<unsigned>(i)) % all.size()];
+    if (auto what = x.what.load(); what == kind || what == 0)
+      return &x;
+  }
+  return nullptr;
+}
+
+std::uint32_t share_board::copy_takes(std::uint64_t kind) const noexcept {
+  auto* x = place_of(kind);
+  return x != nullptr && x->what.load() == kind ? x->takes.load() : 0;
+}
+
+void share_board::note_copy(std::uint64_t kind, std::uint32_t took) noexcept {
+  guard hold{*map()};
+  auto* x = place_of(kind);
+  if (x == nullptr)
+    return;
+  auto before = x->takes.load();
+  x->takes.store(before == 0 ? took : std::min(before, took));
+  x->what.store(kind);
 }
 
 } // namespace vgpu

@@ -77,6 +77,13 @@ public:
   void await(std::int32_t seat, std::uint32_t seen,
              std::chrono::nanoseconds patience) const noexcept;
 
+  /// How long the device works on a kind of copy: the least that any session
+  /// saw, in ns; 0: none did. What it takes is the same for all, and what was
+  /// seen may be longer, as others use the host's memory. Of many kinds some
+  /// are not kept.
+  std::uint32_t copy_takes(std::uint64_t kind) const noexcept;
+  void note_copy(std::uint64_t kind, std::uint32_t took) noexcept;
+
   /// Tells whose turn it is, or who is let in.
   void tell(const policy::share_outcome& what) noexcept;
   /// Tells who is let in or hurried.
@@ -91,7 +98,7 @@ public:
 
 private:
   struct layout {
-    static constexpr std::uint64_t the_magic = 0x35304452414f4253; // "SBOARD05"
+    static constexpr std::uint64_t the_magic = 0x36304452414f4253; // "SBOARD06"
     std::uint64_t magic;
     alignas(64) std::atomic<std::uint32_t> contested;
     alignas(64) pthread_mutex_t lock;
@@ -101,6 +108,11 @@ private:
       std::atomic<std::uint32_t> hurries;
     };
     std::array<bell, policy::most_seats> bells;
+    struct copy_kind {
+      std::atomic<std::uint64_t> what; // 0: none
+      std::atomic<std::uint32_t> takes;
+    };
+    std::array<copy_kind, 256> copies;
   };
 
   /// Holds the lock, also one whose owner died.
@@ -121,6 +133,7 @@ private:
   layout* map() const noexcept {
     return reinterpret_cast<layout*>(map_.data());
   }
+  layout::copy_kind* place_of(std::uint64_t kind) const noexcept;
   layout::bell& bell_of(std::int32_t seat) const noexcept {
     return map()->bells[static_cast<std::size_t>(seat)];
   }

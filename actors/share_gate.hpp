@@ -74,6 +74,11 @@ private:
   struct account;
 
   bool take_turn(work_key what);
+  bool goes_along(work_key what, policy::share_ns now);
+  void begin_batch(work_key what, const policy::share_work& length,
+                   policy::share_ns now, bool known);
+  void add(work_key what, const policy::share_work& length,
+           policy::share_ns now);
   void look_at_batch(bool all);
 
   std::shared_ptr<share_board> board_;

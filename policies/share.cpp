@@ -40,6 +40,17 @@ double weighing::weight_of(const share_claim& x) const {
   return scale * (promises(x) ? x.share : rest / others_);
 }
 
+double average_of_active(const share_table& table) {
+  auto reached = 0.0;
+  auto weights = 0.0;
+  for (const auto& x : seated(table))
+    if (is_active(x)) {
+      reached += x.weight * reached_by(x);
+      weights += x.weight;
+    }
+  return weights > 0 ? reached / weights : 0;
+}
+
 void refill(const share_table& table, share_seat& x, share_ns now) {
   auto gained = cap_of(table.rules.policy, x.claim) *
                 static_cast<double>(std::max<share_ns>(now - x.credited_at, 0));
@@ -109,7 +120,11 @@ std::int32_t sit(share_table& table, const share_claim& claim, share_ns now) {
     x.taken = 1;
     table.seated = std::max(table.seated, static_cast<std::uint32_t>(i) + 1);
     x.claim = claim;
-    x.virtual_time = table.virtual_now;
+    // Where who has all that it can use is, is no place for who has nothing
+    // yet.
+    x.virtual_time = table.rules.processors == 0
+                         ? std::max(table.virtual_now, average_of_active(table))
+                         : table.virtual_now;
     x.credit = most_kept(table);
     x.credited_at = now;
     reweigh(table);
@@ -122,6 +137,8 @@ std::int32_t sit(share_table& table, const share_claim& claim, share_ns now) {
 void stand(share_table& table, std::int32_t seat) {
   auto& x = at(table, seat);
   end_turn(table, seat);
+  if (table.had_turn == seat)
+    table.had_turn = share_table::nobody;
   want_nothing(table, seat);
   table.running -= x.running;
   table.busy.reset(static_cast<std::size_t>(seat));

@@ -96,8 +96,12 @@ struct share_seat {
   share_ns wants_since = 0;
 
   // Together (share_together.hpp):
-  double foretold = 0; // ns that its latest work was to take alone,
-  double took = 0;     // and took
+  double foretold = 0; // ns that its latest work was to have a place alone,
+  double took = 0;     // and had
+  double brought = 0;  // ns that its work in the device is foretold to take
+  std::uint32_t copies = 0; // by engines that kernels do not use
+  double turns_took = 0;    // ns of turns, since sessions parted,
+  double turns_held = 0;    // and of these its work had a place
 
   // Threads:
   std::uint32_t running = 0;  // have something to do, and may do it;
@@ -129,14 +133,19 @@ struct share_table {
   share_ns idle_since = 0;     // it has no work in the device; 0: it has
 
   // Together (share_together.hpp):
-  std::uint32_t together = 0;    // who has work brings it
-  std::uint32_t draining = 0;    // no more, but of that some is not done yet
-  std::uint32_t turns_first = 0; // so many turns, before it may begin
-  share_ns tried_at = 0;         // it began, last,
-  share_ns try_after = 0;        // and may again so long after that
-  share_ns refresh_after = 0;    // turns again, to see what work takes alone
-  share_ns since = 0;            // what is measured of it:
-  double progress = 0;           // ns that all that was done takes alone
+  std::uint32_t together = 0;     // who has work brings it
+  std::uint32_t draining = 0;     // no more, but of that some is not done yet
+  std::uint32_t turns_since = 0;  // since it ended, which it did
+  std::uint32_t partings = 0;     // so often
+  std::int32_t had_turn = nobody; // whose turn was last
+  share_ns tried_at = 0;          // it began, last,
+  share_ns try_after = 0;         // and may again so long after that
+  share_ns refresh_after = 0;     // turns again, to see what work takes alone
+  share_ns since = 0;             // what is measured of it:
+  double progress = 0;            // ns that all that was done takes alone,
+  double worked = 0;              // and that the device works for that;
+  double usual_load = 0;          // a second, when it was first measured
+  std::uint32_t slack = 0;        // the device had nothing to do for much of it
 
   // Threads:
   std::uint32_t running = 0;
@@ -171,19 +180,35 @@ bool is_fresh(const share_table& table, std::int32_t seat);
 /// How long the holder's turn still lasts.
 share_ns left_of_turn(const share_table& table, share_ns now);
 
+/// How long work has its session's place in the device, from where it may begin
+/// to where its end is noticed, and how long the device works on it meanwhile:
+/// the rest is the host's, which brings it. Where only one is known it is both.
+struct share_work {
+  share_ns held = 0;
+  share_ns worked = 0;
+};
+
 /// The seat brings work to the device. What the holder of a turn left it idle
 /// while others waited counts as used: else whoever keeps the device half idle
 /// would have it for twice as long.
 void begin_work(share_table& table, std::int32_t seat, share_ns now);
+/// What the seat brings next is a long copy, for which a device has engines
+/// that kernels do not use.
+void set_copies(share_table& table, std::int32_t seat, bool copies);
+/// The device is foretold to work so long on all that is in it of the seat's.
+void set_brought(share_table& table, std::int32_t seat, share_ns foretold);
 /// The device has nothing of the seat's to do any more. `more`: there is work
 /// at hand, and it is not for lack of it.
 void end_work(share_table& table, std::int32_t seat, share_ns now,
               bool more = false);
 /// Work of the seat's is done that was foretold to take so long alone, and took
-/// so long; what was not foretold is 0. What it took is charged or, where
-/// sessions' work is in the device together, what was foretold. Returns that.
-share_ns charge(share_table& table, std::int32_t seat, share_ns foretold,
-                share_ns took, share_ns now);
+/// so long; what was not foretold is 0. What the device worked is charged or,
+/// where sessions' work is in the device together, what was foretold of that.
+/// Returns it. Whose turn is next goes by the place: what of it the device did
+/// not work was still not the others'.
+share_ns charge(share_table& table, std::int32_t seat,
+                const share_work& foretold, const share_work& took,
+                share_ns now);
 
 /// Whether the holder may go on after its turn's end: nobody else can have one
 /// in its place, and it is within its limit. Then a new turn has begun.

@@ -46,6 +46,18 @@ inline std::span<const share_seat> seated(const share_table& table) {
   return std::span{table.seats}.first(table.seated);
 }
 
+/// Where it will be when what it has brought is done.
+inline double reached_by(const share_seat& x) {
+  return x.virtual_time + x.brought / x.weight;
+}
+/// Whether it has work, and may bring it.
+inline bool is_active(const share_seat& x) {
+  return x.taken != 0 && x.spent == 0 &&
+         (x.working != 0 || x.wants != 0 || x.let_in != 0);
+}
+/// Where those are who have work, on average; nobody has: 0.
+double average_of_active(const share_table& table);
+
 /// Brings the credit up to date.
 void refill(const share_table& table, share_seat& x, share_ns now);
 /// When the seat will have credit enough to begin; now or earlier: it has.

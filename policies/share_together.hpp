@@ -22,8 +22,9 @@ bool together(const share_table& table);
 bool may_join(share_table& table, std::int32_t seat, share_ns now);
 
 /// See charge().
-void note_done(share_table& table, std::int32_t seat, share_ns foretold,
-               share_ns took, share_ns now);
+void note_done(share_table& table, std::int32_t seat,
+               const share_work& foretold, const share_work& took,
+               share_ns now);
 
 /// Lets sessions in together from now on, if it is time to try, or to go on
 /// with that. When no turn is under way.

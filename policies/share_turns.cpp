@@ -33,6 +33,8 @@ void note_turn(share_table& table, share_ns now) {
     return;
   auto last = std::clamp<share_ns>(now - table.began, 0,
                                    longest_turn * table.rules.quantum);
+  if (table.had_turn != share_table::nobody)
+    at(table, table.had_turn).turns_took += static_cast<double>(last);
   auto faded = share_ns{table.lately_us} * 1000 / 8 * 7;
   table.lately_us = static_cast<std::uint32_t>(std::max(last, faded) / 1000);
 }
@@ -101,8 +103,14 @@ bool drains(share_table& table, share_ns now) {
   return table.draining != 0;
 }
 
+/// In the first round turns only tell what work takes.
+share_ns full_turn(const share_table& table) {
+  auto first = table.rules.joins != 0 && table.turns_since <= table.seated;
+  return first ? table.rules.quantum / 2 : table.rules.quantum;
+}
+
 void set_turn(share_table& table, const share_seat& x, share_ns now) {
-  auto length = table.rules.quantum;
+  auto length = full_turn(table);
   if (cap_of(table.rules.policy, x.claim) < 1)
     length = std::min(length, static_cast<share_ns>(x.credit));
   table.began = now;
@@ -114,12 +122,11 @@ void begin_turn(share_table& table, std::int32_t seat, share_ns now) {
   auto& x = at(table, seat);
   note_turn(table, now);
   want_nothing(table, seat);
-  table.holder = seat;
+  table.holder = table.had_turn = seat;
   set_turn(table, x, now);
   table.idle_since = now; // until it brings work
   ++x.turns;
-  if (table.turns_first != 0)
-    --table.turns_first;
+  ++table.turns_since;
 }
 
 } // namespace
@@ -129,6 +136,7 @@ void want(share_table& table, std::int32_t seat, share_ns now) {
   if (x.taken == 0 || x.wants != 0)
     return;
   x.wants = 1;
+  x.let_in = 0;
   x.wants_since = now;
   ++table.waiting;
 }
@@ -152,26 +160,32 @@ share_ns left_of_turn(const share_table& table, share_ns now) {
 
 namespace {
 
-void work_again(share_table& table, share_seat& x, share_ns now) {
-  auto pause = now - std::exchange(x.heard_at, now);
+void work_again(share_seat& x, share_ns now) {
+  x.heard_at = now;
   x.working = 1;
-  // In a turn nobody else could have used it.
-  if (together(table) && x.more == 0 && pause <= table.rules.idle_after)
-    table.progress += static_cast<double>(pause);
 }
 
 } // namespace
 
 void begin_work(share_table& table, std::int32_t seat, share_ns now) {
   auto& x = at(table, seat);
+  x.let_in = 0;
   if (x.working == 0)
-    work_again(table, x, now);
+    work_again(x, now);
   if (table.holder != seat || table.idle_since == 0)
     return;
   // Where there was work at hand its worker was late, not it.
   if (!is_fresh(table, seat) && x.more == 0 && table.waiting != 0)
     x.virtual_time += static_cast<double>(now - table.idle_since) / x.weight;
   table.idle_since = 0;
+}
+
+void set_copies(share_table& table, std::int32_t seat, bool copies) {
+  at(table, seat).copies = copies ? 1 : 0;
+}
+
+void set_brought(share_table& table, std::int32_t seat, share_ns foretold) {
+  at(table, seat).brought = static_cast<double>(foretold);
 }
 
 void end_work(share_table& table, std::int32_t seat, share_ns now, bool more) {
@@ -183,15 +197,21 @@ void end_work(share_table& table, std::int32_t seat, share_ns now, bool more) {
     table.idle_since = now;
 }
 
-share_ns charge(share_table& table, std::int32_t seat, share_ns foretold,
-                share_ns took, share_ns now) {
+share_ns charge(share_table& table, std::int32_t seat,
+                const share_work& foretold, const share_work& took,
+                share_ns now) {
   auto& x = at(table, seat);
   if (x.taken == 0)
     return 0;
-  auto used = table.together != 0 || table.draining != 0 ? foretold : took;
-  use(table, x, static_cast<double>(used), now);
+  auto among_others = table.together != 0 || table.draining != 0;
+  const auto& length = among_others ? foretold : took;
+  use(table, x, static_cast<double>(length.worked), now);
+  if (!among_others)
+    x.virtual_time +=
+        static_cast<double>(std::max<share_ns>(took.held - took.worked, 0)) /
+        x.weight;
   note_done(table, seat, foretold, took, now);
-  return used;
+  return length.worked;
 }
 
 bool renew(share_table& table, std::int32_t seat, share_ns now) {
@@ -236,6 +256,7 @@ share_outcome let_join(share_table& table, share_ns now) {
        ++i)
     if (at(table, i).wants != 0 && may_join(table, i, now)) {
       want_nothing(table, i);
+      at(table, i).let_in = 1;
       out.let_in.set(static_cast<std::size_t>(i));
     }
   return out;

@@ -174,6 +174,7 @@ bool completions::settle(const head& x) {
   x.of->raise(x.number);
   while (auto entry = take_done(x))
     entry->tell(outcome);
+  hooks_.told();
   return true;
 }
 

@@ -83,6 +83,8 @@ public:
     /// How work ended, and the event behind it if there is one; called before
     /// those who wait are told.
     std::function<void(CUevent, CUresult)> settled;
+    /// Those who waited have been told.
+    std::function<void()> told;
   };
 
   completions(driver_ptr api, CUcontext context, hooks with);

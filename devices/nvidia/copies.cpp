@@ -106,26 +106,29 @@ status copies::from_device(CUstream in, std::byte* to, device_address from,
 
 status copies::write(stream_id in, device_address to,
                      std::span<const std::byte> bytes, bool in_window) {
-  auto stream = streams_.work_in(in);
-  if (!stream)
-    return stream.why();
   // What the driver does with ordinary memory is told of plain copies alone.
-  if (bytes.size() <= taken_at_once && !arrays_.holds(to))
+  if (bytes.size() <= taken_at_once && !arrays_.holds(to)) {
+    auto stream = streams_.work_in(in);
+    if (!stream)
+      return stream.why();
     return to_device(*stream, to, bytes.data(), bytes.size(), in_window);
+  }
   while (!bytes.empty()) {
     auto part = bytes.first(std::min(bytes.size(), staging::large_bytes));
+    streams_.pause(in);
     auto room = buffer(part.size());
     if (!room)
       return room.why();
     std::memcpy(room->get(), part.data(), part.size());
+    auto stream = streams_.work_in(in);
+    if (!stream)
+      return stream.why();
     if (auto ok = to_device(*stream, to, room->get(), part.size(), in_window);
         !ok)
       return ok;
     streams_.when_done(in, CUDA_SUCCESS, [held = *room](CUresult) {});
     to += part.size();
     bytes = bytes.subspan(part.size());
-    if (!bytes.empty())
-      (void)streams_.work_in(in);
   }
   return {};
 }

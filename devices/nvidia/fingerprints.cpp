@@ -1,5 +1,7 @@
 #include "devices/nvidia/fingerprints.hpp"
 
+#include "devices/nvidia/own_kernel.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -13,27 +15,19 @@ constexpr auto list_bytes = std::uint64_t{4096} * sizeof(device_address);
 
 status fingerprints::open() {
   std::lock_guard guard{mutex_};
-  CUmodule module = nullptr;
-  if (auto code = api_->cuModuleLoadDataEx(&module, fingerprint_ptx, 0, nullptr,
-                                           nullptr);
-      code != CUDA_SUCCESS)
-    return api_->failed(code, "the kernel that looks at memory");
-  CUfunction kernel = nullptr;
-  auto ok = api_->check(api_->cuModuleEnumerateFunctions(&kernel, 1, module),
-                        "cuModuleEnumerateFunctions");
-  if (ok)
-    ok = api_->check(api_->cuFuncLoad(kernel), "cuFuncLoad");
-  if (ok)
-    ok = api_->check(
-        api_->cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0),
-        "cuStreamCreateWithPriority");
+  auto kernel = load_own_kernel(api_, fingerprint_ptx);
+  if (!kernel)
+    return kernel.why();
+  auto ok = api_->check(
+      api_->cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0),
+      "cuStreamCreateWithPriority");
   if (ok)
     ok = api_->check(api_->cuEventCreate(&done_, CU_EVENT_DISABLE_TIMING),
                      "cuEventCreate");
   if (ok)
     ok = take_room();
   if (ok)
-    kernel_ = kernel;
+    kernel_ = *kernel;
   return ok;
 }
 

@@ -18,6 +18,7 @@
 #include "devices/sharing_unit.hpp"
 #include "devices/tensor_map_unit.hpp"
 #include "devices/texture_unit.hpp"
+#include "devices/timing_unit.hpp"
 #include "devices/value_unit.hpp"
 #include "schema/clusters.hpp"
 
@@ -103,7 +104,8 @@ class nvidia_device final : public device,
                             public condition_unit,
                             public sharing_unit,
                             public change_unit,
-                            public tensor_map_unit {
+                            public tensor_map_unit,
+                            public timing_unit {
 public:
   nvidia_device(driver_ptr api, CUdevice handle, CUcontext context,
                 properties props, const std::vector<CUdevice>& reached_by)
@@ -111,10 +113,11 @@ public:
         props_(std::move(props)), text_(kernel_text::instance()),
         window_(api_, handle, reached_by), physical_(api_, handle, window_),
         conditions_(api_), fingerprints_(api_, handle, window_), arrays_(api_),
-        modules_(api_),
+        modules_(api_), times_(api_),
         waits_(api_, context,
-               {[this](CUevent x, CUresult how) { settled(x, how); }}),
-        streams_(api_, waits_, [this] { return modules_.prints(); }),
+               {[this](CUevent x, CUresult how) { settled(x, how); },
+                [this] { settle_times(); }}),
+        streams_(api_, waits_, times_, [this] { return modules_.prints(); }),
         copies_(api_, streams_, waits_, arrays_) {}
 
   // The context is left to the end of the process: to release it would wait
@@ -134,6 +137,7 @@ public:
     auto ok = noted(window_.reserve(base));
     if (ok) {
       (void)fingerprints_.open();
+      (void)times_.load();
       conditions_.open(props_);
     }
     return ok;
@@ -363,6 +367,18 @@ public:
     return static_cast<std::uint32_t>(count);
   }
 
+  // -- how long it works ------------------------------------------------------
+
+  void time(timed_for whom) noexcept override { times_.time(whom); }
+  void delay() noexcept override { times_.delay(); }
+  void settle_times() override {
+    if (!lost_)
+      times_.settle();
+  }
+  std::chrono::nanoseconds timed(timed_for whom) const noexcept override {
+    return times_.total(whom);
+  }
+
   // -- streams and events -----------------------------------------------------
 
   status create_stream(stream_id id, bool non_blocking, int priority) override {
@@ -455,7 +471,9 @@ public:
                       const extent& size) override {
     if (auto ok = ready(); !ok)
       return ok;
-    return noted(copies_.copy(stream, to, from, size));
+    auto ok = copies_.copy(stream, to, from, size);
+    times_alone(stream, size, 1);
+    return noted(ok);
   }
   status enqueue_fill(stream_id stream, const pitched& to, std::uint32_t value,
                       std::uint32_t element_bytes,
@@ -463,6 +481,7 @@ public:
     if (auto ok = ready(); !ok)
       return ok;
     auto ok = copies_.fill(stream, to, value, element_bytes, size);
+    times_alone(stream, size, element_bytes);
     if (auto place = conditions_.place_of(to.address); place != 0 && ok)
         [[unlikely]]
       ok = copies_.copy(stream, {place}, to, {size.width * element_bytes});
@@ -512,6 +531,14 @@ public:
   }
 
 private:
+  /// Between two long copies the host is busy with the second; that is not the
+  /// device's time. Of short ones it is less than two records of an event.
+  void times_alone(stream_id stream, const extent& size,
+                   std::uint64_t element_bytes) {
+    if (size.width * size.height * size.depth * element_bytes >= long_copy)
+      streams_.pause(stream);
+  }
+
   /// The calling thread may be new to the driver, or have used another device.
   void enter() {
     thread_local CUcontext here = nullptr;
@@ -643,6 +670,7 @@ private:
   fingerprints fingerprints_;
   arrays arrays_;
   modules modules_;
+  timeline times_;
   completions waits_; // its thread calls into the above
   streams streams_;
   copies copies_;

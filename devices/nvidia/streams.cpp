@@ -16,10 +16,10 @@ fault unknown(const char* kind, Id id) {
 
 } // namespace
 
-streams::streams(driver_ptr api, completions& waits,
+streams::streams(driver_ptr api, completions& waits, timeline& times,
                  std::function<bool()> with_events)
-    : api_(api), waits_(waits), with_events_(std::move(with_events)),
-      pool_(api), words_(api) {}
+    : api_(api), waits_(waits), times_(times),
+      with_events_(std::move(with_events)), pool_(api), words_(api) {}
 
 status streams::open() {
   auto legacy = fresh_stream(CU_STREAM_LEGACY, true);
@@ -61,6 +61,7 @@ void streams::worked(stream& x) {
 /// Comes behind all of the stream's work so far. In the legacy stream, which
 /// orders itself with others, an event costs less than a word (measured).
 result<lane::mark> streams::mark(stream& x) {
+  times_.end(x.timed, x.handle);
   if (&x != legacy_ && !with_events_()) {
     auto value = ++x.marks;
     if (auto code =
@@ -104,6 +105,7 @@ status streams::destroy(stream_id id) {
   if (x->in->done < x->last)
     if (auto end = mark(*x); end)
       leaving_.push_back({x->in, *end, x->last});
+  times_.end(x->timed, x->handle);
   auto code = api_->cuStreamDestroy(x->handle);
   streams_.erase(id);
   return api_->check(code, "cuStreamDestroy");
@@ -114,7 +116,20 @@ result<CUstream> streams::work_in(stream_id id) {
   if (x == nullptr)
     return unknown("stream", id);
   worked(*x);
+  times_.begin(x->timed, x->handle);
   return x->handle;
+}
+
+void streams::pause(stream_id id) {
+  if (auto* x = find(id); x != nullptr)
+    times_.end(x->timed, x->handle);
+}
+
+/// Without a mark: what comes next is not timed together with what was before.
+void streams::known_done(stream& x, std::uint64_t until) {
+  x.in->raise(until);
+  if (until == x.last)
+    times_.end(x.timed, x.handle);
 }
 
 bool streams::idle(stream_id id) {
@@ -123,7 +138,7 @@ bool streams::idle(stream_id id) {
     return true;
   if (api_->cuStreamQuery(x->handle) != CUDA_SUCCESS)
     return false;
-  x->in->raise(x->last);
+  known_done(*x, x->last);
   return true;
 }
 
@@ -224,6 +239,9 @@ status streams::wait(stream_id in, event_id id) {
     return unknown("stream", in);
   if (!e->watch && (!e->in || e->in->done >= e->number))
     return {};
+  // Another process may be long about it.
+  if (e->watch)
+    times_.end(x->timed, x->handle);
   worked(*x);
   return api_->check(api_->cuStreamWaitEvent(x->handle, e->handle.get(), 0),
                      "cuStreamWaitEvent");
@@ -233,6 +251,7 @@ status streams::wait(stream_id in, const awaited_value& what) {
   auto* x = find(in);
   if (x == nullptr)
     return unknown("stream", in);
+  times_.end(x->timed, x->handle);
   worked(*x);
   auto how = static_cast<unsigned>(what.test);
   if (what.bytes == 8)
@@ -256,7 +275,9 @@ result<bool> streams::query(event_id id) {
     return false;
   if (code != CUDA_SUCCESS)
     return api_->failed(code, "cuEventQuery");
-  if (!e->watch)
+  if (auto* x = find(e->of); !e->watch && x != nullptr && x->in == e->in)
+    known_done(*x, e->number);
+  else if (!e->watch)
     e->in->raise(e->number);
   return true;
 }

@@ -1,7 +1,7 @@
 // The session's streams and events on the real device.
 #pragma once
 
-#include "devices/nvidia/completions.hpp"
+#include "devices/nvidia/timeline.hpp"
 #include "devices/sharing_unit.hpp"
 #include "schema/awaited_value.hpp"
 #include "schema/ids.hpp"
@@ -20,7 +20,7 @@ class streams {
 public:
   /// `with_events` is asked whether ends of work must be events that can be
   /// synchronised with, rather than words, which are quicker.
-  streams(driver_ptr api, completions& waits,
+  streams(driver_ptr api, completions& waits, timeline& times,
           std::function<bool()> with_events);
 
   /// Makes the legacy stream; before all else, in the context.
@@ -32,6 +32,9 @@ public:
   /// The driver's stream, for work that the caller enqueues at once; a fault
   /// where there is no such stream.
   result<CUstream> work_in(stream_id id);
+  /// The host is long with what comes next in this stream; else what it does
+  /// meanwhile would count as the device's work.
+  void pause(stream_id id);
 
   status create_event(event_id id, bool timing);
   status destroy_event(event_id id);
@@ -71,6 +74,7 @@ private:
     std::uint64_t after = 0;      // legacy: and of those that it waits for
     word_ref gate;                // that the ends of host functions write
     std::uint32_t host_calls = 0; // last value that is waited for in it
+    timeline::span timed{};
   };
   struct event {
     bool timing = true;
@@ -96,10 +100,12 @@ private:
   result<stream> fresh_stream(CUstream handle, bool blocking);
   result<std::shared_ptr<stream>> make_watch();
   result<lane::mark> mark(stream& x);
+  void known_done(stream& x, std::uint64_t until);
   void wait_for(stream& x, std::uint64_t until, completion tell);
 
   driver_ptr api_;
   completions& waits_;
+  timeline& times_;
   std::function<bool()> with_events_;
   event_pool pool_;
   shared_words words_;

@@ -64,9 +64,13 @@ struct fake_stream {
 };
 struct fake_event {
   std::atomic<int> pending{0};
+  std::uint64_t at = 0; // of the GPU's clock, its latest record
   std::vector<fake_stream*> waited_for_in{};
 };
 fake_stream legacy;
+// The GPU's clock: only what is said to take time takes it. Copies do.
+std::uint64_t clock_ns = 1'000'000'000;
+std::uint64_t copies_take = 0;
 // Never given back: some work may still name them.
 std::deque<fake_stream> streams;
 std::deque<fake_event> events;
@@ -274,6 +278,7 @@ CUresult event_record(CUevent x, CUstream in) {
   auto* e = reinterpret_cast<fake_event*>(x);
   ++e->pending;
   return add(in, [e] {
+    e->at = clock_ns;
     if (--e->pending != 0)
       return;
     for (auto* waits : std::exchange(e->waited_for_in, {})) {
@@ -312,9 +317,28 @@ CUresult event_query(CUevent x) {
   return reinterpret_cast<fake_event*>(x)->pending == 0 ? CUDA_SUCCESS
                                                         : CUDA_ERROR_NOT_READY;
 }
+/// As the driver: less than nothing where the second was recorded first.
+CUresult elapsed(float* ms, CUevent from, CUevent to) {
+  std::lock_guard guard{lock};
+  if (sticky != CUDA_SUCCESS)
+    return sticky;
+  auto& a = *reinterpret_cast<fake_event*>(from);
+  auto& b = *reinterpret_cast<fake_event*>(to);
+  if (a.pending != 0 || b.pending != 0)
+    return CUDA_ERROR_NOT_READY;
+  if (a.at == 0 || b.at == 0)
+    return CUDA_ERROR_INVALID_HANDLE;
+  *ms = static_cast<float>(static_cast<std::int64_t>(b.at - a.at)) / 1e6f;
+  return CUDA_SUCCESS;
+}
+/// To the device, which has no memory: it only takes as long.
+CUresult copy_in(CUdeviceptr, const void*, std::size_t, CUstream in) {
+  return add(in, [] { clock_ns += copies_take; });
+}
 CUresult copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
               CUstream in) {
   return add(in, [=] {
+    clock_ns += copies_take;
     std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from),
                  bytes);
   });
@@ -541,7 +565,8 @@ std::uint64_t base_of_conditions = 0;
 CUresult load(CUmodule* out, const void* image, unsigned, CUjit_option*,
               void**) {
   const auto* text = static_cast<const char*>(image);
-  if (text == nullptr || std::strstr(text, "base_of_conditions") == nullptr)
+  if (text == nullptr || (std::strstr(text, "base_of_conditions") == nullptr &&
+                          std::strstr(text, "delay") == nullptr))
     return CUDA_ERROR_NOT_SUPPORTED;
   *out = reinterpret_cast<CUmodule>(std::uintptr_t{0xD0});
   return CUDA_SUCCESS;
@@ -552,6 +577,9 @@ CUresult kernels_of(CUfunction* out, unsigned, CUmodule) {
 }
 CUresult launch(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
                 unsigned, unsigned, CUstream in, void** parameters, void**) {
+  // The one without any does nothing for so long.
+  if (parameters == nullptr)
+    return add(in, [] { clock_ns += 1'000'000; });
   auto* to = *static_cast<void**>(parameters[0]);
   return add(in, [to] {
     std::memcpy(to, &base_of_conditions, sizeof base_of_conditions);
@@ -597,10 +625,12 @@ void* find(std::string_view name) {
       {"cuEventCreate", as(&event_create)},
       {"cuEventRecord", as(&event_record)},
       {"cuEventQuery", as(&event_query)},
+      {"cuEventElapsedTime", as(&elapsed)},
       {"cuStreamWaitEvent", as(&wait_event)},
       {"cuIpcGetEventHandle", as(&event_name)},
       {"cuIpcOpenEventHandle", as(&event_by_name)},
       {"cuMemcpyAsync", as(&copy)},
+      {"cuMemcpyHtoDAsync", as(&copy_in)},
       {"cuMemcpy3DAsync", as(&copy_3d)},
       {"cuArray3DCreate", as(&array_create)},
       {"cuArrayDestroy", as(&array_destroy)},
@@ -652,6 +682,7 @@ void fake_reset() {
   std::lock_guard guard{lock};
   base_of_conditions = 0;
   sticky = CUDA_SUCCESS;
+  copies_take = 0;
   free_memory = std::uint64_t{1} << 40;
   created = 0;
   allocations.clear();
@@ -661,6 +692,26 @@ void fake_reset() {
   first_object = 1;
   legacy.held = false;
   legacy.work.clear();
+}
+/// So much time passes by the GPU's clock, in which nothing runs.
+void fake_pass(std::uint64_t ns) {
+  std::lock_guard guard{lock};
+  clock_ns += ns;
+}
+/// How long each copy takes from now on.
+void fake_copies_take(std::uint64_t ns) {
+  std::lock_guard guard{lock};
+  copies_take = ns;
+}
+/// What time it is by the GPU's clock.
+std::uint64_t fake_now() {
+  std::lock_guard guard{lock};
+  return clock_ns;
+}
+/// How many events there are; those of pools are used again.
+std::uint64_t fake_events() {
+  std::lock_guard guard{lock};
+  return events.size();
 }
 /// Objects have values from here on.
 void fake_first_object(unsigned long long x) {

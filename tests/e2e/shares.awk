@@ -10,8 +10,9 @@
 #                            use less than its part leaves the rest to the others.
 #                            Left out: all of it
 #   -v used="U..."           the part of the device that each had in this time, as
-#                            the device counts it. Left out: what each got done, at
-#                            what that costs it alone
+#                            the device counts it: so what it would use alone, as it
+#                            gets done as much then. Left out: `demands`, and what
+#                            each got done, at what that costs it alone
 #   -v of=all|alone
 #
 # Prints, a line each, a name and numbers:
@@ -90,7 +91,10 @@ END {
   measure(from, to)
   if (split(used, had) == programs) {
     for (f = 1; f <= programs; ++f)
-      if (got[f] > 0) cost[f] *= had[f] / got[f]
+      if (got[f] > 0) {
+        cost[f] *= had[f] / got[f]
+        demand[f] = cost[f] < 1 ? cost[f] : 1
+      }
     measure(from, to)
   }
   if (of == "alone") promise_each()

@@ -73,7 +73,8 @@ device_seconds() { status '[.vgpus[].sessions[].device_seconds] | @tsv'; }
 # The same of the last so many seconds, after as many as it takes until what was
 # before does not count any more. Sets used as well, the part of the device that
 # each had, as the device counts it.
-warm_up=0.5
+# On a GPU it takes some turns until it is known what their work takes.
+[[ ${E2E_DEVICE-cpu} == cpu ]] && warm_up=0.5 || warm_up=2
 measure_for() { # SECONDS all|alone "SHARE..." ["ALONE..." ["DEMAND..."]]
   local span=$1 from before
   shift

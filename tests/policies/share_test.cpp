@@ -143,7 +143,7 @@ private:
     auto& mine = history_[static_cast<std::size_t>(&x - programs.data())];
     mine.emplace_back(now, now + x.kernel);
     now += x.kernel;
-    charge(table, x.seat, x.kernel, x.kernel, now);
+    charge(table, x.seat, {x.kernel, x.kernel}, {x.kernel, x.kernel}, now);
     end_work(table, x.seat, now);
     x.ready_at = now + x.gap;
     return true;
@@ -448,10 +448,10 @@ BOOST_AUTO_TEST_CASE(a_turn_begins_when_what_was_brought_together_is_done) {
   auto waits = arbitrate(table, 2 * ms);
   BOOST_TEST(waits.granted == share_table::nobody);
   // What b's work was foretold is charged, not how long it was in a's way.
-  BOOST_TEST(charge(table, b, ms, 5 * ms, 6 * ms) == ms);
+  BOOST_TEST(charge(table, b, {ms, ms}, {5 * ms, 5 * ms}, 6 * ms) == ms);
   end_work(table, b, 6 * ms);
   BOOST_TEST(arbitrate(table, 6 * ms).granted == a);
-  BOOST_TEST(charge(table, a, ms, 5 * ms, 11 * ms) == 5 * ms);
+  BOOST_TEST(charge(table, a, {ms, ms}, {5 * ms, 5 * ms}, 11 * ms) == 5 * ms);
 }
 
 BOOST_AUTO_TEST_CASE(a_turn_does_not_wait_for_work_that_never_ends) {
