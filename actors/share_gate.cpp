@@ -5,11 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
-#include <cmath>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 
 namespace vgpu {
 
@@ -32,25 +29,8 @@ constexpr std::size_t most_pending_together = 14 * large_batch;
 constexpr share_ns part_of_quantum_together = 2;
 /// Who waits for room is woken when so much is left, not for a little of it.
 constexpr std::size_t few_pending = most_pending / 2;
-/// Nothing is foretold to take less.
-constexpr double least_length = 1'000;
-constexpr double least_exact_length = 100;
-/// Where a piece of work takes so long, what the host needs between two of them
-/// does not matter.
-constexpr double long_enough = 100'000;
-/// Of less than this the records of two events are too much.
-constexpr share_ns worth_telling = 5'000;
-constexpr share_ns longest_copy = 1'000'000'000;
 /// So often the device is watched in a turn, at most: it waits before that.
 constexpr int most_looks = 8;
-/// What is foretold follows what was measured so far at once, at most.
-constexpr double largest_error = 4;
-/// Looked at less often than this, work may still take anything.
-constexpr unsigned few_times = 3;
-/// Less than this tells little: clocks, and who reads them, are not exact.
-constexpr share_ns told_by = 500'000;
-/// What is known of more kinds of work than these is forgotten.
-constexpr std::size_t most_kinds = 4096;
 /// A pause longer than this says little about the next.
 constexpr share_ns longest_pause = 100'000'000;
 /// Work that is not done so long after it should be may wait for work that is
@@ -59,73 +39,13 @@ constexpr share_ns longest_pause = 100'000'000;
 constexpr share_ns overdue_after = 100'000'000;
 constexpr share_ns overdue_factor = 4;
 
-work_key mixed(std::uint64_t a, std::uint64_t b) {
-  auto x = a * 0x9e3779b97f4a7c15 + b;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  return x ^ (x >> 31);
-}
-
 share_work& operator+=(share_work& x, const share_work& y) {
   x.held += y.held;
   x.worked += y.worked;
   return x;
 }
 
-double ratio_of(share_ns took, share_ns foretold) {
-  return static_cast<double>(took) /
-         static_cast<double>(std::max<share_ns>(foretold, 1));
-}
-
-/// What is foretold of work anew: all of the way as long as little is known,
-/// as what was seen once may have been anything; then half of it, in both
-/// directions alike.
-double correction(double ratio, unsigned times) {
-  if (times < few_times)
-    return ratio;
-  return std::sqrt(std::clamp(ratio, 1 / largest_error, largest_error));
-}
-
-/// Copies of about the same size take about as long. Of long ones each is worth
-/// two records of an event, and so is marked.
-constexpr work_key marked_long = work_key{1} << 63;
-constexpr bool is_marked_long(work_key x) {
-  return (x & marked_long) != 0;
-}
-/// How often the device is watched at work of a kind.
-constexpr int looks_at(work_key x) {
-  return is_marked_long(x) ? 4 : 1;
-}
-
-work_key copy_key(call::number kind, const call::extent& size) {
-  auto rows = size.height * size.depth;
-  auto key = mixed(static_cast<std::uint64_t>(kind),
-                   std::bit_width(size.width * rows) * 64u +
-                       static_cast<unsigned>(std::bit_width(rows)));
-  return size.width * rows >= device::long_copy ? key | marked_long
-                                                : key & ~marked_long;
-}
-
 } // namespace
-
-work_key key_of(const call::launch& x) {
-  auto blocks = std::uint64_t{x.grid.x} * x.grid.y * x.grid.z;
-  return mixed(mixed(x.module.id.value, x.kernel), blocks) & ~marked_long;
-}
-work_key key_of(const call::write& x) {
-  return copy_key(call::write::id, x.size);
-}
-work_key key_of(const call::read& x) {
-  return copy_key(call::read::id, x.size);
-}
-work_key key_of(const call::read_host& x) {
-  return copy_key(call::read_host::id, x.size);
-}
-work_key key_of(const call::copy& x) {
-  return copy_key(call::copy::id, x.size);
-}
-work_key key_of(const call::fill& x) {
-  return copy_key(call::fill::id, x.size);
-}
 
 /// Work that is enqueued, up to where its end is asked for.
 struct share_gate::batch {
@@ -141,45 +61,29 @@ struct share_gate::batch {
     return !learning && (!exact || (x == what.front() && !is_single()));
   }
   bool is_single() const {
-    return learning || (exact && is_marked_long(what.front()));
+    return learning || (exact && is_timed_alone(what.front()));
   }
 };
 
 /// What is known of the session's work on this device. Shared with the
 /// device's threads, which tell when work is done.
 struct share_gate::account {
+  explicit account(std::shared_ptr<share_board> of)
+      : board(of), lengths(std::move(of)) {}
+
   std::shared_ptr<share_board> board;
-  std::int32_t seat;
+  std::int32_t seat = 0;
   time_source clock;
   device::timing_unit* times = nullptr; // may be none
   share_ns timed = 0;                   // by it, up to what was done last
 
-  struct kind {
-    double held, worked;    // ns
-    unsigned corrected = 0; // so often
-    /// What the device works is exact, and was looked at when there had been so
-    /// many partings of sessions.
-    std::optional<std::uint32_t> exact_since = {};
-    int looked = 0; // so often since then
-
-    void correct(double held_ratio, double worked_ratio) {
-      held = std::max(held * correction(held_ratio, corrected), least_length);
-      if (!exact_since)
-        worked = std::max(worked * correction(worked_ratio, corrected),
-                          least_length);
-      ++corrected;
-    }
-  };
-  std::mutex lock;                          // before the board's
-  std::unordered_map<work_key, kind> takes; // alone
-  std::vector<work_key> done_since;         // it was last learned from
-  share_work done_foretold;                 // how long that should take
-  share_work done_took;                     // and did
-  std::size_t pending = 0;                  // pieces of work in the device
-  share_work foretold;                      // how long they take
-  share_ns busy_since = 0;                  // the first of it
-  share_ns began = 0;                       // the last of it
-  share_ns done_at = 0;                     // when the last batch ended
+  std::mutex lock; // before the board's
+  work_lengths lengths;
+  std::size_t pending = 0; // pieces of work in the device
+  share_work foretold;     // how long they take
+  share_ns busy_since = 0; // the first of it
+  share_ns began = 0;      // the last of it
+  share_ns done_at = 0;    // when the last batch ended
   share_ns pause = 0; // from the device's idleness to the next work, usually
   bool paused = false;
   int looks = 0; // in this turn, at how long work takes exactly
@@ -203,18 +107,6 @@ struct share_gate::account {
              foretold.held > table.rules.quantum / part_of_quantum_together;
     return pending >= most_pending ||
            now - std::max(busy_since, done_at) > table.rules.quantum;
-  }
-
-  /// How long it takes; nothing: it was never seen.
-  std::optional<share_work> foretell(work_key what) const {
-    auto i = takes.find(what);
-    if (i == takes.end())
-      return {};
-    auto worked = static_cast<share_ns>(i->second.worked);
-    if (is_marked_long(what))
-      if (auto least = board->copy_takes(what); least != 0)
-        worked = least;
-    return share_work{static_cast<share_ns>(i->second.held), worked};
   }
 
   /// The session has work again, `now` being when it came.
@@ -255,7 +147,8 @@ struct share_gate::account {
       return false;
     if (policy::is_fresh(table, seat))
       looks = 0;
-    return looks < most_looks && is_inexact(what, table.partings);
+    return times != nullptr && looks < most_looks &&
+           lengths.is_inexact(what, table.partings);
   }
 
   /// Whether what is left of its turn is enough. Ends it where it is not, and
@@ -276,70 +169,15 @@ struct share_gate::account {
     return false;
   }
 
-  /// Whether the device is to be watched at work of this kind: once between two
-  /// times that sessions have it together, as it may change. What takes long is
-  /// known well enough.
-  bool is_inexact(work_key what, std::uint32_t now) const {
-    auto i = takes.find(what);
-    if (times == nullptr || i == takes.end())
-      return false;
-    const auto& x = i->second;
-    auto enough = x.exact_since == now && x.looked >= looks_at(what);
-    return !enough && (is_marked_long(what) || x.held < long_enough);
-  }
-
-  /// What it was made to begin later has had its place for longer.
-  void look_exactly(const batch& of, const share_work& took) {
-    auto what = of.what.front();
-    auto i = takes.find(what);
-    if (i == takes.end() || took.worked < worth_telling)
-      return;
-    auto& x = i->second;
-    auto again = std::exchange(x.exact_since, of.partings) == of.partings;
-    x.looked = again ? x.looked + 1 : 1;
-    if (is_marked_long(what))
-      board->note_copy(what, static_cast<std::uint32_t>(std::min<share_ns>(
-                                 took.worked, longest_copy)));
-    else
-      x.worked = std::max(static_cast<double>(took.worked) /
-                              static_cast<double>(of.what.size()),
-                          least_exact_length);
-  }
-
   void note_done(const batch& of, const share_work& took) {
-    if (of.learning) {
-      if (takes.size() > most_kinds)
-        takes.clear();
-      takes[of.what.front()] = {
-          std::max(static_cast<double>(took.held), least_length),
-          std::max(static_cast<double>(took.worked), least_length)};
-      return;
-    }
-    if (of.exact)
-      return look_exactly(of, took);
-    done_since.insert(done_since.end(), of.what.begin(), of.what.end());
-    done_foretold += of.foretold;
-    done_took += took;
-    auto idle =
-        pending == 0 && std::max(done_took.held, done_foretold.held) >= told_by;
-    if (idle || done_since.size() >= most_pending)
-      learn();
-  }
-
-  /// From all that was done while the device was busy, not from each batch: on
-  /// a busy host several ends are told at once, and who looked at each by
-  /// itself would see one batch that took the time of all and many that took
-  /// none.
-  void learn() {
-    auto held = ratio_of(done_took.held, done_foretold.held);
-    auto worked = ratio_of(done_took.worked, done_foretold.worked);
-    std::sort(done_since.begin(), done_since.end());
-    auto end = std::unique(done_since.begin(), done_since.end());
-    for (auto key = done_since.begin(); key != end; ++key)
-      if (auto i = takes.find(*key); i != takes.end())
-        i->second.correct(held, worked);
-    done_since.clear();
-    done_foretold = done_took = {};
+    if (of.learning)
+      lengths.saw_first(of.what.front(), took);
+    else if (of.exact) // it was made to begin later, and so had its place
+                       // longer
+      lengths.saw_exactly(of.what.front(), of.what.size(), took.worked,
+                          of.partings);
+    else
+      lengths.saw(of.what, of.foretold, took, pending == 0);
   }
 
   /// How long the device worked since it was asked last, which may be on what
@@ -413,8 +251,7 @@ struct share_gate::account {
 share_gate::share_gate(std::shared_ptr<share_board> board, std::int32_t seat,
                        device::device& on, time_source clock)
     : board_(board), seat_(seat), device_(on),
-      account_(std::make_shared<account>()) {
-  account_->board = std::move(board);
+      account_(std::make_shared<account>(std::move(board))) {
   account_->seat = seat;
   account_->clock = std::move(clock);
   account_->times = dynamic_cast<device::timing_unit*>(&on);
@@ -432,7 +269,7 @@ bool share_gate::goes_along(work_key what, share_ns now) {
   }
   auto& of = *account_;
   std::lock_guard guard{of.lock};
-  auto known = of.foretell(what);
+  auto known = of.lengths.foretell(what);
   if (!known)
     return false;
   add(what, *known, now);
@@ -461,7 +298,7 @@ bool share_gate::take_turn(work_key what) {
     std::lock_guard guard{of.lock};
     auto now = of.clock();
     of.note_pause(now);
-    auto known = of.foretell(what);
+    auto known = of.lengths.foretell(what);
     auto length = known.value_or(share_work{});
     auto looks = false;
     auto partings = std::uint32_t{0};
@@ -469,7 +306,7 @@ bool share_gate::take_turn(work_key what) {
     board_->locked([&](share_table& table) {
       if (!known && policy::together(table))
         policy::part(table);
-      policy::set_copies(table, seat_, is_marked_long(what));
+      policy::set_copies(table, seat_, is_timed_alone(what));
       auto verdict = of.may_begin(
           table, now, known ? std::optional{known->held} : std::nullopt);
       looks = of.would_look(table, what);

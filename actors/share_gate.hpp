@@ -2,8 +2,8 @@
 #pragma once
 
 #include "actors/share_board.hpp"
+#include "actors/work_lengths.hpp"
 #include "devices/device.hpp"
-#include "schema/calls.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -12,21 +12,6 @@
 #include <vector>
 
 namespace vgpu {
-
-/// Names work that takes about as long each time.
-using work_key = std::uint64_t;
-
-/// Of a call that brings work to the device; what else there is brings none.
-work_key key_of(const call::launch& x);
-work_key key_of(const call::write& x);
-work_key key_of(const call::read& x);
-work_key key_of(const call::read_host& x);
-work_key key_of(const call::copy& x);
-work_key key_of(const call::fill& x);
-template <class Call>
-concept brings_work = requires(const Call& x) {
-  key_of(x);
-};
 
 /// One session's gate at one pGPU. enter(), submitted(), rest() and wait()
 /// belong to the thread that enqueues on the device, nudge() to any.
