@@ -20,6 +20,10 @@ namespace {
 /// batch takes is the device's time, and not that between its pieces.
 constexpr share_ns long_batch = 250'000;
 constexpr std::size_t large_batch = 64;
+/// Where nothing is learned from what it takes: to ask costs 64 short kernels
+/// some hundredths of their time.
+constexpr share_ns long_batch_together = 1'000'000;
+constexpr std::size_t large_batch_together = 256;
 /// So much may be in the device at once, whatever is foretold of it: enough to
 /// keep it busy with the shortest of kernels while it tells what is done.
 constexpr std::size_t most_pending = 8 * large_batch;
@@ -55,7 +59,15 @@ struct share_gate::batch {
   bool learning = false; // one thing, never seen before, alone in the device
   bool exact = false;    // one kind, at hand before the device began with it,
   std::uint32_t partings = 0; // when there had been so many
+  bool together = false;      // with other sessions' work
 
+  share_ns longest() const {
+    return together ? long_batch_together : long_batch;
+  }
+  bool is_full() const {
+    auto most = together ? large_batch_together : large_batch;
+    return is_single() || foretold.held >= longest() || what.size() >= most;
+  }
   /// Whether a piece more belongs to it.
   bool takes_in(work_key x) const {
     return !learning && (!exact || (x == what.front() && !is_single()));
@@ -263,7 +275,7 @@ bool share_gate::goes_along(work_key what, share_ns now) {
   if (!unmarked_)
     return false;
   // A batch of pieces with pauses between them would count these.
-  if (now - open_->began > long_batch || !open_->takes_in(what)) {
+  if (now - open_->began > open_->longest() || !open_->takes_in(what)) {
     look_at_batch(true);
     return false;
   }
@@ -331,8 +343,10 @@ bool share_gate::take_turn(work_key what) {
       }
     });
     of.next = may ? -1 : length.held;
-    if (may)
+    if (may) {
       begin_batch(what, length, now, known.has_value());
+      open_->together = open_->together || !counted;
+    }
     if (may && looks && of.pending == 1) {
       open_->exact = true;
       open_->partings = partings;
@@ -368,8 +382,7 @@ void share_gate::begin_batch(work_key what, const share_work& length,
 }
 
 void share_gate::look_at_batch(bool all) {
-  if (!all && !open_->is_single() && open_->foretold.held < long_batch &&
-      open_->what.size() < large_batch)
+  if (!all && !open_->is_full())
     return;
   unmarked_ = false;
   device_.when_done(std::nullopt,
