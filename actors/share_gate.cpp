@@ -163,6 +163,14 @@ struct share_gate::account {
            lengths.is_inexact(what, table.partings);
   }
 
+  /// Until what is in the device is done; unless that waits for this.
+  verdict wait_to_look(const share_table& table, work_key what, share_ns now) {
+    if (!overdue(now))
+      return verdict::no_room;
+    lengths.give_up(what, table.partings);
+    return verdict::begins;
+  }
+
   /// Whether what is left of its turn is enough. Ends it where it is not, and
   /// nothing is left in the device.
   bool has_turn_for(share_table& table, share_ns now,
@@ -321,9 +329,9 @@ bool share_gate::take_turn(work_key what) {
       policy::set_copies(table, seat_, is_timed_alone(what));
       auto verdict = of.may_begin(
           table, now, known ? std::optional{known->held} : std::nullopt);
-      looks = of.would_look(table, what);
-      if (looks && of.pending != 0 && verdict == account::verdict::begins)
-        verdict = account::verdict::no_room; // until it can be watched
+      if (verdict == account::verdict::begins && of.pending != 0 &&
+          of.would_look(table, what))
+        verdict = of.wait_to_look(table, what, now);
       if (verdict == account::verdict::no_turn) {
         policy::want(table, seat_, now);
         outcome = policy::arbitrate(table, now);

@@ -113,8 +113,15 @@ bool work_lengths::is_inexact(work_key what, std::uint32_t partings) const {
   if (i == takes_.end())
     return false;
   const auto& x = i->second;
-  auto enough = x.exact_since == partings && x.looked >= looks_at(what);
+  auto enough = x.watched_in == partings && x.watched >= looks_at(what);
   return !enough && (is_timed_alone(what) || x.held < long_enough);
+}
+
+void work_lengths::give_up(work_key what, std::uint32_t partings) {
+  if (auto i = takes_.find(what); i != takes_.end()) {
+    i->second.watched_in = partings;
+    i->second.watched = looks_at(what);
+  }
 }
 
 void work_lengths::saw_first(work_key what, const share_work& took) {
@@ -130,8 +137,9 @@ void work_lengths::saw_exactly(work_key what, std::size_t pieces,
   if (i == takes_.end() || worked < worth_telling)
     return;
   auto& x = i->second;
-  auto again = std::exchange(x.exact_since, partings) == partings;
-  x.looked = again ? x.looked + 1 : 1;
+  auto again = std::exchange(x.watched_in, partings) == partings;
+  x.watched = again ? x.watched + 1 : 1;
+  x.exact = true;
   if (is_timed_alone(what))
     board_->note_copy(
         what, static_cast<std::uint32_t>(std::min(worked, longest_copy)));
@@ -172,7 +180,7 @@ void work_lengths::learn() {
 
 void work_lengths::kind::correct(double held_ratio, double worked_ratio) {
   held = std::max(held * correction(held_ratio, corrected), least_length);
-  if (!exact_since)
+  if (!exact)
     worked =
         std::max(worked * correction(worked_ratio, corrected), least_length);
   ++corrected;

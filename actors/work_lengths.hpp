@@ -51,6 +51,9 @@ public:
   /// may change. What takes long is known well enough.
   bool is_inexact(work_key what, std::uint32_t partings) const;
 
+  /// It cannot be watched before sessions part again.
+  void give_up(work_key what, std::uint32_t partings);
+
   /// One piece of it was done for the first time, with nothing else.
   void saw_first(work_key what, const policy::share_work& took);
   /// So many pieces of it were done with no pause between them.
@@ -66,10 +69,10 @@ private:
   struct kind {
     double held, worked;    // ns
     unsigned corrected = 0; // so often
-    /// What the device works is exact, and was looked at when there had been so
-    /// many partings of sessions.
-    std::optional<std::uint32_t> exact_since = {};
-    int looked = 0; // so often since then
+    bool exact = false;     // what the device works is
+    /// It was watched when there had been so many partings, so often.
+    std::optional<std::uint32_t> watched_in = {};
+    int watched = 0;
 
     void correct(double held_ratio, double worked_ratio);
   };

@@ -575,4 +575,33 @@ BOOST_AUTO_TEST_CASE(strict_priority_is_turns) {
   BOOST_TEST(got[1] <= 0.05);
 }
 
+/// It is to be watched, and what is in the device ends only when it has come.
+BOOST_AUTO_TEST_CASE(what_waits_for_later_work_is_not_waited_for) {
+  rules(policy::share_policy::equal);
+  join(tiny);
+  join(tiny);
+  auto& x = all[0];
+  auto bring = [&](work_key what, share_ns length) {
+    if (!x.gate->enter(what))
+      return false;
+    x.device->add(length, false);
+    x.gate->submitted();
+    x.gate->rest();
+    return true;
+  };
+  for (work_key what : {1, 2}) {
+    BOOST_REQUIRE(bring(what, 10 * us));
+    for (auto i = 0; i < 100; ++i, now += step) {
+      device();
+      x.device->look(now);
+    }
+  }
+  BOOST_REQUIRE(board->sit({}) >= 0); // sessions part
+  BOOST_REQUIRE(bring(1, 1000 * s));
+  now += 1 * ms;
+  BOOST_TEST(!bring(2, 10 * us));
+  now += 500 * ms;
+  BOOST_TEST(bring(2, 10 * us));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
