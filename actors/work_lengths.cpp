@@ -169,8 +169,8 @@ void work_lengths::learn() {
   auto held = ratio_of(done_took_.held, done_foretold_.held);
   auto worked = ratio_of(done_took_.worked, done_foretold_.worked);
   std::ranges::sort(done_since_);
-  auto rest = std::ranges::unique(done_since_);
-  done_since_.erase(rest.begin(), rest.end());
+  done_since_.erase(std::unique(done_since_.begin(), done_since_.end()),
+                    done_since_.end());
   for (auto what : done_since_)
     if (auto i = takes_.find(what); i != takes_.end())
       i->second.correct(held, worked);
