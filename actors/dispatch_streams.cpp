@@ -171,6 +171,8 @@ status call_dispatch::operator()(const call::wait_value& x) {
         dev(), {ordinal, x.stream.id}, what.call,
         self.blocking_[ordinal].contains(x.stream.id));
   }
+  if (self.replayed_waits_.any()) [[unlikely]]
+    self.replayed_waits_.stops(dev(), {ordinal, x.stream.id}, what.call);
   if (auto ok = unit->enqueue_wait(x.stream.id, wanted); !ok)
     return ok;
   return call_program(x.stream.id);

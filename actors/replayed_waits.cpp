@@ -85,10 +85,25 @@ status replayed_waits::begin(device::device& on, place in, call_number call,
   return {};
 }
 
+void replayed_waits::stops(device::device& on, place in, call_number call) {
+  held_[in].push_back({call, now_in(on, in)});
+}
+
+void replayed_waits::forget(call_number call) {
+  for (auto& [where, obstacles] : held_)
+    std::erase_if(obstacles, [&](auto& x) { return x.call == call; });
+  std::erase_if(held_, [](auto& x) { return x.second.empty(); });
+  for (auto& [event, calls] : events_)
+    std::erase(calls, call);
+  std::erase_if(events_, [](auto& x) { return x.second.empty(); });
+}
+
 bool replayed_waits::end(call_number call, std::span<const streams_of> all) {
   auto found = gates_.find(call.value);
-  if (found == gates_.end())
+  if (found == gates_.end()) {
+    forget(call);
     return false;
+  }
   auto its = found->second;
 
   // What waits for it is not to be waited for, but what comes before that is.
@@ -114,12 +129,7 @@ bool replayed_waits::end(call_number call, std::span<const streams_of> all) {
     }
 
   gates_.erase(found);
-  for (auto& [where, obstacles] : held_)
-    std::erase_if(obstacles, [&](auto& x) { return x.call == call; });
-  std::erase_if(held_, [](auto& x) { return x.second.empty(); });
-  for (auto& [event, calls] : events_)
-    std::erase(calls, call);
-  std::erase_if(events_, [](auto& x) { return x.second.empty(); });
+  forget(call);
   rest->one();
   return true;
 }

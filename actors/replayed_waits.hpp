@@ -31,8 +31,9 @@ public:
     friend auto operator<=>(const place&, const place&) = default;
   };
 
-  /// Whether one is open: all else is of no use otherwise.
-  bool any() const noexcept { return !gates_.empty(); }
+  /// Whether one is open, or something that was to be known of: all else is of
+  /// no use otherwise.
+  bool any() const noexcept { return !gates_.empty() || !held_.empty(); }
   /// Whether something in the stream waits for an open one.
   bool holds(place in) const { return held_.contains(in); }
   bool holds(std::size_t ordinal, event_id event) const {
@@ -43,6 +44,11 @@ public:
   /// it, and on a GPU whatever is enqueued there from now on, a question
   /// whether it is done as well.
   status begin(device::device& on, place in, call_number call, bool blocking);
+
+  /// The stream stops here until the call ends, which it had not when the
+  /// earlier worker was lost: what comes behind it had not been done when the
+  /// waits before ended, and may wait for them by a word in memory.
+  void stops(device::device& on, place in, call_number call);
 
   /// A device's streams.
   struct streams_of {
@@ -70,6 +76,7 @@ private:
   };
   using event_place = std::pair<std::size_t, event_id>;
 
+  void forget(call_number call);
   void inherit(device::device& on, place in,
                const std::vector<call_number>& calls);
   std::vector<call_number> calls_at(place in) const;
