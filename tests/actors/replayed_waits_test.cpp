@@ -97,6 +97,21 @@ BOOST_AUTO_TEST_CASE(other_calls_are_none_of_these) {
   BOOST_TEST(!end(1));
 }
 
+/// Which may wait for it, by a word in memory.
+BOOST_AUTO_TEST_CASE(but_not_behind_what_had_not_been_done_when_it_ended) {
+  begin(a, 1);
+  work(a, 'A');
+  work(b, 'B');
+  waits.stops(*dev, {0, b}, call_number{2});
+  long_work(b, 'b');
+  BOOST_TEST(end(1));
+  BOOST_TEST(when_done(2) == "BA");
+  finish('b');
+  BOOST_TEST(when_done(3) == "BAb");
+  BOOST_TEST(!end(2));
+  BOOST_TEST(!waits.any());
+}
+
 BOOST_AUTO_TEST_CASE(it_ends_behind_what_came_before_its_end) {
   begin(a, 1);
   work(a, 'A');
