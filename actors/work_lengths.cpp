@@ -1,6 +1,6 @@
 #include "actors/work_lengths.hpp"
 
-#include "devices/timing_unit.hpp"
+#include "actors/call_traffic.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -62,13 +62,13 @@ constexpr int looks_at(work_key x) {
   return (x & marked_long) != 0 ? 4 : 1;
 }
 
-work_key copy_key(call::number kind, const call::extent& size) {
-  auto rows = size.height * size.depth;
-  auto key = mixed(static_cast<std::uint64_t>(kind),
-                   std::bit_width(size.width * rows) * 64u +
+template <class Call>
+work_key copy_key(const Call& x) {
+  auto rows = x.size.height * x.size.depth;
+  auto key = mixed(static_cast<std::uint64_t>(Call::id),
+                   std::bit_width(x.size.width * rows) * 64u +
                        static_cast<unsigned>(std::bit_width(rows)));
-  return size.width * rows >= device::long_copy ? key | marked_long
-                                                : key & ~marked_long;
+  return is_long_copy(x) ? key | marked_long : key & ~marked_long;
 }
 
 } // namespace
@@ -82,19 +82,19 @@ work_key key_of(const call::launch& x) {
   return mixed(mixed(x.module.id.value, x.kernel), blocks) & ~marked_long;
 }
 work_key key_of(const call::write& x) {
-  return copy_key(call::write::id, x.size);
+  return copy_key(x);
 }
 work_key key_of(const call::read& x) {
-  return copy_key(call::read::id, x.size);
+  return copy_key(x);
 }
 work_key key_of(const call::read_host& x) {
-  return copy_key(call::read_host::id, x.size);
+  return copy_key(x);
 }
 work_key key_of(const call::copy& x) {
-  return copy_key(call::copy::id, x.size);
+  return copy_key(x);
 }
 work_key key_of(const call::fill& x) {
-  return copy_key(call::fill::id, x.size);
+  return copy_key(x);
 }
 
 std::optional<share_work> work_lengths::foretell(work_key what) const {

@@ -15,8 +15,8 @@ namespace vgpu::device::nvidia {
 
 /// Times spans of work between two events that keep times: of one stream, from
 /// its first work to where somebody asks for the end, or where the host is
-/// about to be long with what comes next. So there are two records a span, and
-/// none a copy. begin(), end() and time() belong to the thread that enqueues,
+/// about to be long with what comes next. So there are two records a span.
+/// begin(), end(), time() and delay() belong to the thread that enqueues,
 /// settle() to the one that tells of completions, total() to any.
 class timeline {
 public:
