@@ -163,6 +163,21 @@ struct share_gate::account {
            lengths.is_inexact(what, table.partings);
   }
 
+  /// How work was let in.
+  struct admission {
+    bool counted = false; // what it takes the device is charged
+    bool watched = false; // alone, if nothing is in the device
+    std::uint32_t partings = 0;
+  };
+  /// With the board's lock.
+  admission admit(share_table& table, work_key what, const share_work& length,
+                  share_ns now) {
+    policy::want_nothing(table, seat);
+    policy::begin_work(table, seat, now);
+    policy::set_brought(table, seat, foretold.worked + length.worked);
+    return {!policy::together(table), would_look(table, what), table.partings};
+  }
+
   /// Until what is in the device is done; unless that waits for this.
   verdict wait_to_look(const share_table& table, work_key what, share_ns now) {
     if (!overdue(now))
@@ -313,15 +328,13 @@ bool share_gate::take_turn(work_key what) {
     return true;
   policy::share_outcome outcome;
   auto may = false;
-  auto counted = false; // what it takes the device
+  account::admission admitted;
   {
     std::lock_guard guard{of.lock};
     auto now = of.clock();
     of.note_pause(now);
     auto known = of.lengths.foretell(what);
     auto length = known.value_or(share_work{});
-    auto looks = false;
-    auto partings = std::uint32_t{0};
     rings_ = board_->rings(seat_);
     board_->locked([&](share_table& table) {
       if (!known && policy::together(table))
@@ -341,37 +354,37 @@ bool share_gate::take_turn(work_key what) {
         may = verdict == account::verdict::begins;
         look_again_ = now + table.rules.stalled_after;
       }
-      if (may) {
-        policy::want_nothing(table, seat_);
-        policy::begin_work(table, seat_, now);
-        policy::set_brought(table, seat_, of.foretold.worked + length.worked);
-        looks = of.would_look(table, what);
-        counted = !policy::together(table);
-        partings = table.partings;
-      }
+      if (may)
+        admitted = of.admit(table, what, length, now);
     });
     of.next = may ? -1 : length.held;
     if (may) {
       begin_batch(what, length, now, known.has_value());
-      open_->together = open_->together || !counted;
-    }
-    if (may && looks && of.pending == 1) {
-      open_->exact = true;
-      open_->partings = partings;
-      ++of.looks;
-      if (!open_->is_single())
-        of.times->delay();
+      open_->together = open_->together || !admitted.counted;
+      if (admitted.watched && of.pending == 1)
+        watch(admitted.partings);
     }
   }
   if (outcome.granted != seat_)
     board_->tell(outcome);
   if (of.times != nullptr)
-    of.times->time(counted ? device::timed_for::turns
-                           : device::timed_for::nobody);
+    of.times->time(admitted.counted ? device::timed_for::turns
+                                    : device::timed_for::nobody);
   // Its end must be asked for, or room never comes.
   if (!may)
     rest();
   return may;
+}
+
+/// What the device works on the batch that has just begun is to be told
+/// exactly. With the account's lock.
+void share_gate::watch(std::uint32_t partings) {
+  auto& of = *account_;
+  open_->exact = true;
+  open_->partings = partings;
+  ++of.looks;
+  if (!open_->is_single())
+    of.times->delay();
 }
 
 /// Or goes on with one. With the account's lock.

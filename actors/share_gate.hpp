@@ -62,6 +62,7 @@ private:
   bool goes_along(work_key what, policy::share_ns now);
   void begin_batch(work_key what, const policy::share_work& length,
                    policy::share_ns now, bool known);
+  void watch(std::uint32_t partings);
   void add(work_key what, const policy::share_work& length,
            policy::share_ns now);
   void look_at_batch(bool all);
