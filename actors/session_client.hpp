@@ -154,6 +154,7 @@ private:
   bool is_awaited(call_number call);
   void deliver(const data::answer& x, std::span<const std::byte> payload);
   void write_host(std::uint64_t offset, std::span<const std::byte> bytes);
+  void gather_calls();
   void forward();
   void keep_alive();
   void send(data::body body, std::span<const std::byte> payload = {});

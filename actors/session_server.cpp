@@ -148,9 +148,6 @@ bool session_server::look_at_log(clock::time_point began) {
 
 /// `looks`: for what a client elsewhere sends, before it sleeps.
 void session_server::sleep(clock::time_point began, bool looks) {
-  if (!away())
-    exec_->rest();
-  gauges_->account.look();
   std::vector<pollfd> items;
   items.push_back({listener_.get(), POLLIN, 0});
   for (auto& x : strangers_)
@@ -168,6 +165,9 @@ void session_server::sleep(clock::time_point began, bool looks) {
   }
   auto nothing = [] { return false; };
   if (!looks || !look_on(items, forwarded_looks_, nothing, began)) {
+    if (!away())
+      exec_->rest();
+    gauges_->account.look();
     sleep_on(items, overlooked || (reads && !asleep) ? 0ms : patience());
     if (asleep || looks)
       (asleep ? mapped_looks_ : forwarded_looks_).learned(clock::now() - began);

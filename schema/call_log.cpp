@@ -338,6 +338,20 @@ bool log_reader::ready() const noexcept {
              std::memory_order_seq_cst) != 0;
 }
 
+bool log_reader::may_grow(std::uint64_t limit) const noexcept {
+  auto* begin = area_.log_data() + (position_ & (area_.log_capacity() - 1));
+  for (std::uint64_t bytes = 0; bytes < limit;) {
+    auto& header = *reinterpret_cast<const record_header*>(begin + bytes);
+    auto size = header.size.load(std::memory_order_acquire);
+    if (size == 0)
+      return true;
+    if (header.slot != 0 || !check_size(position_ + bytes, size))
+      return false;
+    bytes += size;
+  }
+  return false;
+}
+
 bool log_reader::fall_asleep() noexcept {
   area_.header().reader_asleep.store(1, std::memory_order_seq_cst);
   if (!ready())

@@ -179,6 +179,10 @@ public:
   /// Whether next() would find a record (or a damaged one).
   bool ready() const noexcept;
 
+  /// Whether next_range(`limit`) could bring more a moment later: there is
+  /// less than that, and the program waits for none of it.
+  bool may_grow(std::uint64_t limit) const noexcept;
+
   std::uint64_t position() const noexcept { return position_; }
   void rewind(std::uint64_t to) noexcept { position_ = to; }
 
