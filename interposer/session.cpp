@@ -67,14 +67,16 @@ call::digest digest_of(std::span<const std::byte> bytes) {
 
 session::session(session_area area, unique_fd doorbell, busy_poll_limits looks)
     : area_(std::move(area)), doorbell_(std::move(doorbell)),
-      log_(area_, doorbell_.get(),
-           [this](std::uint64_t bytes) {
-             log_line(log_level::info, "the journal reached " +
-                                           std::to_string(bytes) +
-                                           " bytes; a snapshot is to cover it");
-             std::lock_guard guard{channel_mutex_};
-             channel_.report_filling(bytes);
-           }),
+      log_(
+          area_, doorbell_.get(),
+          [this](std::uint64_t bytes) {
+            log_line(log_level::info, "the journal reached " +
+                                          std::to_string(bytes) +
+                                          " bytes; a snapshot is to cover it");
+            std::lock_guard guard{channel_mutex_};
+            channel_.report_filling(bytes);
+          },
+          [](std::size_t parts, auto& job) { log_pool().run(parts, job); }),
       slots_(area_, looks), arena_(area_), idle_([this] { check_client(); }) {}
 
 session::~session() = default;

@@ -27,6 +27,11 @@ constexpr std::uint64_t trimmed_for(std::uint64_t written) {
   return std::max(8 * segment_bytes, 2 * written);
 }
 
+/// From here on it pays to wake other threads. Who makes small calls alone has
+/// none of them.
+constexpr std::uint64_t spread_from = std::uint64_t{16} << 20;
+static_assert(spread_from > trimmed_for(0));
+
 /// A fault where no honest writer could have written this size.
 status check_size(std::uint64_t position, std::uint32_t size) {
   if (size < record_bytes(1, 0) || size > max_record || size % 8 != 0)
@@ -49,8 +54,10 @@ std::span<std::byte> reservation::payload() const noexcept {
 }
 
 log_writer::log_writer(session_area& area, int doorbell,
-                       std::function<void(std::uint64_t)> fills)
-    : area_(area), doorbell_(doorbell), fills_(std::move(fills)) {}
+                       std::function<void(std::uint64_t)> fills,
+                       run_parts spread)
+    : area_(area), doorbell_(doorbell), fills_(std::move(fills)),
+      spread_(std::move(spread)) {}
 
 reservation log_writer::reserve(std::uint32_t message_words,
                                 std::uint32_t payload_bytes,
@@ -238,7 +245,7 @@ void log_writer::populate(std::uint64_t position, std::uint64_t end) noexcept {
 }
 
 /// Gives back at most so many bytes: this is a call of the program's.
-void log_writer::trim(std::uint64_t most) noexcept {
+void log_writer::trim(std::uint64_t most) {
   auto& header = area_.header();
   auto begin = header.trimmed.load(std::memory_order_relaxed);
   auto unneeded = protects() ? header.covered.load(std::memory_order_seq_cst)
@@ -246,16 +253,31 @@ void log_writer::trim(std::uint64_t most) noexcept {
   auto end = std::min({unneeded, begin + most,
                        header.tail.load(std::memory_order_relaxed)}) /
              segment_bytes * segment_bytes;
-  for (auto at = begin; at < end; at += segment_bytes) {
-    // Punching zeroes, which is what marks the place as not committed when the
-    // log comes round to it again.
-    auto place = area_.log_at(at);
-    ::fallocate(place.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                static_cast<off_t>(place.offset),
-                static_cast<off_t>(segment_bytes));
-  }
-  if (end > begin)
-    header.trimmed.store(end, std::memory_order_release);
+  if (end <= begin)
+    return;
+  punch(begin, end);
+  header.trimmed.store(end, std::memory_order_release);
+}
+
+/// Punching zeroes, which is what marks a place as not committed when the log
+/// comes round to it again. It takes as long as writing does, and the kernel
+/// lets one thread at a time change a file.
+void log_writer::punch(std::uint64_t begin, std::uint64_t end) noexcept {
+  auto pieces_of = [&](std::size_t file) {
+    for (auto at = begin; at < end;) {
+      auto place = area_.log_at(at);
+      auto bytes = std::min<std::uint64_t>(place.bytes, end - at);
+      if (place.file == file)
+        ::fallocate(place.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    static_cast<off_t>(place.offset),
+                    static_cast<off_t>(bytes));
+      at += bytes;
+    }
+  };
+  if (spread_ && end - begin >= spread_from)
+    return spread_(log_files, pieces_of);
+  for (std::size_t file = 0; file < log_files; ++file)
+    pieces_of(file);
 }
 
 // -- reading

@@ -40,7 +40,7 @@ inline constexpr std::uint32_t max_message_words = 8192;
 inline constexpr std::uint64_t max_record =
     sizeof(record_header) + 8ull * max_message_words + max_payload;
 
-/// Memory of the log is given back in pieces of this size,
+/// Memory of the log is given back in multiples of this size,
 inline constexpr std::uint64_t segment_bytes = std::uint64_t{1} << 20;
 /// and taken in pieces of this size: one page fault for many pages.
 inline constexpr std::uint64_t populate_bytes = std::uint64_t{64} << 10;
@@ -74,6 +74,11 @@ private:
   std::uint32_t payload_bytes_ = 0;
 };
 
+/// Calls `job(part)` for each part from 0 to `parts`, in any order and perhaps
+/// on several threads at once, and returns when all are done.
+using run_parts = std::function<void(
+    std::size_t parts, const std::function<void(std::size_t)>& job)>;
+
 /// The program's end of a log. Thread-safe: any number of threads append.
 class log_writer {
 public:
@@ -81,9 +86,11 @@ public:
   /// a thread whose call finds that no snapshot covers the last
   /// `snapshot_after` bytes, or half of the journal: once for each snapshot,
   /// and every 100 ms while a thread waits for room. Whoever reads the log
-  /// should take one, or lower the protection.
+  /// should take one, or lower the protection. `spread`: how memory of the log
+  /// is given back, a part for each of its files; without, one after another.
   log_writer(session_area& area, int doorbell,
-             std::function<void(std::uint64_t bytes)> fills);
+             std::function<void(std::uint64_t bytes)> fills,
+             run_parts spread = {});
 
   /// Takes the next place. Blocks only while the log is full: of calls that
   /// were not executed yet (protection none), or that no snapshot covers yet;
@@ -132,13 +139,15 @@ private:
   void make_room(std::uint64_t end, std::uint64_t bytes,
                  const std::function<void()>& stalled);
   void populate(std::uint64_t position, std::uint64_t end) noexcept;
-  void trim(std::uint64_t most) noexcept;
+  void trim(std::uint64_t most);
+  void punch(std::uint64_t begin, std::uint64_t end) noexcept;
   bool protects() const noexcept;
   void tell_filling(std::uint64_t end, bool again);
 
   session_area& area_;
   int doorbell_;
   std::function<void(std::uint64_t)> fills_;
+  run_parts spread_;
   std::uint64_t told_at_ = ~std::uint64_t{0}; // `covered`, when told last
   std::mutex trimming_;
 };

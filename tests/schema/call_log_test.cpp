@@ -3,9 +3,12 @@
 #include <boost/test/unit_test.hpp>
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <random>
 #include <set>
 #include <thread>
@@ -260,6 +263,50 @@ BOOST_AUTO_TEST_CASE(a_run_is_written_by_several_threads_and_read_in_order) {
       server.publish_executed(reader.position());
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_long_run_has_its_room_made_file_by_file) {
+  log_fixture large{std::uint64_t{64} << 20};
+  std::atomic<std::size_t> spread{0};
+  log_writer spreading{large.program, large.doorbell.get(), [](auto) {},
+                       [&](std::size_t parts, auto& job) {
+                         BOOST_TEST(parts == log_files);
+                         ++spread;
+                         std::vector<std::thread> threads;
+                         for (std::size_t i = 0; i < parts; ++i)
+                           threads.emplace_back(job, i);
+                         for (auto& x : threads)
+                           x.join();
+                       }};
+  large.server.lower_protection();
+  log_reader reads{large.server, large.doorbell.get(), 0};
+  auto words = call::message_words(call::write{});
+  auto count = spreading.longest_run(words, max_payload);
+  std::vector<std::byte> payload(max_payload, std::byte{1});
+  // Several times round the log.
+  for (int round = 0; round < 20; ++round) {
+    for (auto& place : spreading.reserve_run(words, max_payload, count,
+                                             [] { std::abort(); })) {
+      call::encode(call::write{}, 0, place.message());
+      spreading.write(place, payload);
+      spreading.commit(place, 0);
+    }
+    for (std::size_t i = 0; i < count; ++i)
+      BOOST_REQUIRE(reads.next()->has_value());
+    // Nothing of an earlier round is left where the next record will be.
+    BOOST_TEST(!reads.next()->has_value());
+    large.server.publish_executed(reads.position());
+  }
+  BOOST_TEST(spread > 10u);
+  // What is given back is no memory any more.
+  auto blocks = std::uint64_t{0};
+  for (auto fd : large.program.descriptors()) {
+    struct stat what {};
+    BOOST_REQUIRE(::fstat(fd, &what) == 0);
+    blocks += static_cast<std::uint64_t>(what.st_blocks) * 512;
+  }
+  auto kept = large.program.header().tail - large.program.header().trimmed;
+  BOOST_TEST(blocks < kept + 8 * segment_bytes);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_finds_no_room_holds_no_place_meanwhile) {
