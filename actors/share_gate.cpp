@@ -274,7 +274,8 @@ struct share_gate::account {
     auto left = policy::left_of_turn(table, now);
     // Who pauses for longer than a turn is left unused gives it up at once.
     auto over = next >= 0 ? left < next / 2 && !policy::renew(table, seat, now)
-                          : left <= 0 || pause > table.rules.idle_after;
+                          : (left <= 0 && !policy::keep(table, seat, now)) ||
+                                pause > table.rules.idle_after;
     if (!over)
       return;
     policy::end_turn(table, seat);

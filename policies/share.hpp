@@ -25,7 +25,8 @@ enum class share_policy : std::uint32_t {
   /// At least what was asked for; what others leave is given away in the same
   /// proportions, up to each one's limit.
   guarantee,
-  /// The highest priority that has work, but nobody waits for longer than
+  /// The highest priority that has work, or comes with some: a turn of lower
+  /// priority ends then. But nobody waits for longer than
   /// share_rules::starved_after. Of one priority, as `guarantee`.
   priority,
 };
@@ -211,8 +212,11 @@ share_ns charge(share_table& table, std::int32_t seat,
                 share_ns now);
 
 /// Whether the holder may go on after its turn's end: nobody else can have one
-/// in its place, and it is within its limit. Then a new turn has begun.
+/// in its place, or only those of lower priority, and it is within its limit.
+/// Then a new turn has begun.
 bool renew(share_table& table, std::int32_t seat, share_ns now);
+/// The same of one that has no work at hand just now, where priority counts.
+bool keep(share_table& table, std::int32_t seat, share_ns now);
 /// Ends the seat's turn, if it has one.
 void end_turn(share_table& table, std::int32_t seat);
 

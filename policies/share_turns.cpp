@@ -21,6 +21,11 @@ constexpr share_ns join_look = 5'000'000;
 constexpr double most_lag = 2;
 /// In quanta: a turn that lasted longer counts as one of this length there.
 constexpr share_ns longest_turn = 10;
+/// Whoever had work within this time may come again soon: those of lower
+/// priority get short turns, this part of a quantum, as what they have brought
+/// to the device cannot be taken back.
+constexpr share_ns lately = 1'000'000'000;
+constexpr share_ns part_of_quantum = 8;
 
 /// Turns last longer than they should where work cannot be stopped: long
 /// kernels.
@@ -47,16 +52,28 @@ void limit_lag(const share_table& table, share_seat& x) {
   x.virtual_time = std::max(x.virtual_time, floor);
 }
 
+/// Whether it has waited for a turn for so long, at this time, that priority
+/// counts no more.
+bool is_starved(const share_table& table, const share_seat& x, share_ns when) {
+  return when - x.wants_since >= table.rules.starved_after;
+}
+
+/// Whether `a`, which may have the turn or want one, comes before `b`, which
+/// wants one, whatever either had.
+bool outranks(const share_table& table, const share_seat& a,
+              const share_seat& b, share_ns now) {
+  return table.rules.policy == share_policy::priority &&
+         a.claim.priority > b.claim.priority && !is_starved(table, b, now);
+}
+
 /// Whether `a` goes before `b`; both want a turn.
 bool before(const share_table& table, const share_seat& a, const share_seat& b,
             share_ns now) {
   if (table.rules.policy == share_policy::priority) {
-    auto starved = [&](auto& x) {
-      return now - x.wants_since >= table.rules.starved_after;
-    };
-    if (starved(a) != starved(b))
-      return starved(a);
-    if (starved(a))
+    auto starved = is_starved(table, a, now);
+    if (starved != is_starved(table, b, now))
+      return starved;
+    if (starved)
       return a.wants_since < b.wants_since;
     if (a.claim.priority != b.claim.priority)
       return a.claim.priority > b.claim.priority;
@@ -103,14 +120,29 @@ bool drains(share_table& table, share_ns now) {
   return table.draining != 0;
 }
 
+/// Whether somebody of higher priority uses the device, or did lately. Who had
+/// to wait for too long has a whole turn all the same.
+bool is_outranked(const share_table& table, const share_seat& x, share_ns now) {
+  return !is_starved(table, x, now) &&
+         std::ranges::any_of(seated(table), [&](const share_seat& y) {
+           auto uses = y.wants != 0 || y.working != 0 ||
+                       (y.heard_at != 0 && now - y.heard_at < lately);
+           return y.taken != 0 && uses && outranks(table, y, x, now);
+         });
+}
+
 /// In the first round turns only tell what work takes.
-share_ns full_turn(const share_table& table) {
+share_ns full_turn(const share_table& table, const share_seat& x,
+                   share_ns now) {
+  if (table.rules.policy == share_policy::priority)
+    return is_outranked(table, x, now) ? table.rules.quantum / part_of_quantum
+                                       : table.rules.quantum;
   auto first = table.rules.joins != 0 && table.turns_since <= table.seated;
   return first ? table.rules.quantum / 2 : table.rules.quantum;
 }
 
 void set_turn(share_table& table, const share_seat& x, share_ns now) {
-  auto length = full_turn(table);
+  auto length = full_turn(table, x, now);
   if (cap_of(table.rules.policy, x.claim) < 1)
     length = std::min(length, static_cast<share_ns>(x.credit));
   table.began = now;
@@ -129,6 +161,16 @@ void begin_turn(share_table& table, std::int32_t seat, share_ns now) {
   ++table.turns_since;
 }
 
+/// Whether the turn ends for who wants one now. One that was waited for too
+/// long does not.
+bool gives_way(share_table& table, const share_seat& to, share_ns now) {
+  if (table.holder == share_table::nobody)
+    return false;
+  const auto& holder = at(table, table.holder);
+  return outranks(table, to, holder, now) &&
+         !is_starved(table, holder, table.began);
+}
+
 } // namespace
 
 void want(share_table& table, std::int32_t seat, share_ns now) {
@@ -139,6 +181,8 @@ void want(share_table& table, std::int32_t seat, share_ns now) {
   x.let_in = 0;
   x.wants_since = now;
   ++table.waiting;
+  if (gives_way(table, x, now))
+    table.until = std::min(table.until, now);
 }
 
 void want_nothing(share_table& table, std::int32_t seat) {
@@ -219,11 +263,19 @@ bool renew(share_table& table, std::int32_t seat, share_ns now) {
     return false;
   auto& x = at(table, seat);
   refill(table, x, now);
-  if (credit_at(table, x) > now ||
-      find_next(table, now).seat != share_table::nobody)
+  if (credit_at(table, x) > now)
     return false;
+  auto next = find_next(table, now).seat;
+  if (next != share_table::nobody && !outranks(table, x, at(table, next), now))
+    return false;
+  x.wants_since = now; // what it waited is over
   set_turn(table, x, now);
   return true;
+}
+
+bool keep(share_table& table, std::int32_t seat, share_ns now) {
+  return table.rules.policy == share_policy::priority &&
+         renew(table, seat, now);
 }
 
 void end_turn(share_table& table, std::int32_t seat) {
@@ -234,11 +286,13 @@ void end_turn(share_table& table, std::int32_t seat) {
 namespace {
 
 /// Takes back a turn that is not used, or whose work does not end. Returns when
-/// it may be, at the latest.
-share_ns take_back(share_table& table, share_ns now) {
+/// it may be, at the latest. `next` has the next.
+share_ns take_back(share_table& table, std::int32_t next, share_ns now) {
   // Who is idle now is so until it brings work, who is not may be soon.
   auto idle = now + idle_look;
-  if (table.idle_since != 0)
+  if (table.idle_since != 0 && gives_way(table, at(table, next), now))
+    idle = now;
+  else if (table.idle_since != 0)
     idle = table.idle_since + (is_fresh(table, table.holder)
                                    ? table.rules.unused_after
                                    : table.rules.idle_after);
@@ -276,7 +330,7 @@ share_outcome arbitrate(share_table& table, share_ns now) {
   if (next.seat == share_table::nobody)
     return nobody_until(look, now);
   if (table.holder != share_table::nobody)
-    look = std::min(look, take_back(table, now));
+    look = std::min(look, take_back(table, next.seat, now));
   if (table.holder != share_table::nobody)
     return nobody_until(look, now);
   if (drains(table, now))

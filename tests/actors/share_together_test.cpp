@@ -575,6 +575,32 @@ BOOST_AUTO_TEST_CASE(strict_priority_is_turns) {
   BOOST_TEST(got[1] <= 0.05);
 }
 
+/// Also who leaves the device idle for much of the time.
+BOOST_AUTO_TEST_CASE(who_comes_first_waits_for_nobody_for_long) {
+  constexpr kind answers{10 * ms, 2 * ms}; // as somebody asks
+  struct expected {
+    kind first;
+    double least; // of what it gets done alone
+    double others;
+  };
+  for (const auto& x :
+       {expected{round_trip, 0.95, 0.01}, expected{staged(60 * us), 0.95, 0.01},
+        expected{answers, 0.8, 0.5}}) {
+    fixture at;
+    at.rules(policy::share_policy::priority);
+    auto first = x.first;
+    first.claim.priority = 1;
+    at.join(first);
+    at.join(kernel);
+    at.run(1 * s);
+    for (auto window = 0; window < 2; ++window) {
+      auto got = at.parts(4 * s);
+      BOOST_TEST(got[0] >= x.least);
+      BOOST_TEST(got[1] >= x.others);
+    }
+  }
+}
+
 /// It is to be watched, and what is in the device ends only when it has come.
 BOOST_AUTO_TEST_CASE(what_waits_for_later_work_is_not_waited_for) {
   rules(policy::share_policy::equal);

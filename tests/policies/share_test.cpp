@@ -361,6 +361,23 @@ BOOST_AUTO_TEST_CASE(the_higher_goes_first_but_nobody_starves) {
   BOOST_TEST(sim.programs[1].waited < 1 * s + 50 * ms);
 }
 
+BOOST_AUTO_TEST_CASE(the_higher_comes_soon_and_who_has_starved_has_a_turn) {
+  simulation sim{rules(share_policy::priority)};
+  sim.add({.claim = {.priority = 10}, .kernel = 1 * ms, .gap = 30 * ms});
+  sim.add({.claim = {.priority = 1}, .kernel = 1 * ms});
+  sim.run(10 * s);
+  BOOST_TEST(sim.programs[0].waited < 5 * ms);
+  BOOST_TEST(sim.busy(2 * s, 10 * s) > 0.95);
+  // It takes all that there is from now on.
+  sim.programs[0].gap = 0;
+  auto began = sim.now;
+  sim.run(10 * s);
+  // A turn each time that it has waited for a second.
+  auto turns = sim.used(1, began, sim.now) / 20e6;
+  BOOST_TEST(turns > 8.5);
+  BOOST_TEST(turns < 10.5);
+}
+
 BOOST_AUTO_TEST_CASE(the_same_priority_shares) {
   simulation sim{rules(share_policy::priority)};
   sim.add({.claim = {.priority = 3}});
