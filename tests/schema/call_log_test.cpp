@@ -265,8 +265,30 @@ BOOST_AUTO_TEST_CASE(a_run_is_written_by_several_threads_and_read_in_order) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(who_sends_on_knows_whether_to_wait_for_more) {
+  log_reader reader{server, doorbell.get(), 0};
+  constexpr std::uint64_t limit = 8192;
+  BOOST_TEST(reader.may_grow(limit));
+  append(call::mem_free{});
+  BOOST_TEST(reader.may_grow(limit));
+  append(call::device_sync{}, 3);
+  BOOST_TEST(!reader.may_grow(limit)); // somebody waits for it
+  BOOST_TEST(reader.next_range(limit)->size() == writer.tail());
+  BOOST_TEST(reader.may_grow(limit));
+  append(call::write{}, 0, limit);
+  BOOST_TEST(!reader.may_grow(limit)); // it is enough
+  (void)reader.next_range(limit);
+  auto place = writer.reserve(2, 0, {});
+  writer.commit(place, 0);
+  BOOST_TEST(reader.may_grow(limit));
+  // What is damaged is for next_range() to tell.
+  *(place.message().data() - 2) = 3;
+  BOOST_TEST(!reader.may_grow(limit));
+  BOOST_TEST(!reader.next_range(limit).ok());
+}
+
 BOOST_AUTO_TEST_CASE(a_long_run_has_its_room_made_file_by_file) {
-  log_fixture large{std::uint64_t{64} << 20};
+  log_fixture large{std::uint64_t{128} << 20};
   std::atomic<std::size_t> spread{0};
   log_writer spreading{large.program, large.doorbell.get(), [](auto) {},
                        [&](std::size_t parts, auto& job) {
