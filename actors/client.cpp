@@ -35,9 +35,13 @@ std::uint32_t to_ms(double x) {
   return static_cast<std::uint32_t>(std::clamp(x, 0.0, most));
 }
 
+std::uint32_t ms_since(self_ptr self, caf::actor_clock::time_point when) {
+  std::chrono::duration<double, std::milli> ago = self->clock().now() - when;
+  return to_ms(ago.count());
+}
+
 control::memory_turns turns_of(self_ptr self, const client_session& x) {
-  std::chrono::duration<double, std::milli> ago = self->clock().now() - x.since;
-  return {x.paused && x.preempted, to_ms(ago.count()), x.left_in_ms,
+  return {x.paused && x.preempted, ms_since(self, x.since), x.left_in_ms,
           x.back_in_ms};
 }
 
@@ -58,7 +62,7 @@ control::body question(self_ptr self, const client_session& x) {
                           turns_of(self, x)};
   if (x.resumed)
     return *x.resumed;
-  return control::acquire{x.specification, x.program};
+  return control::acquire{x.specification, x.program, ms_since(self, x.opened)};
 }
 
 void ask(self_ptr self, client_session& x) {
@@ -79,6 +83,7 @@ void open(self_ptr self, const caf::actor& io, const guest_opened& what) {
   auto& st = self->state;
   auto key = ++st.last_key;
   auto& x = st.sessions[key];
+  x.opened = self->clock().now();
   x.io = io;
   x.program = what.program;
   x.specification = what.specification;

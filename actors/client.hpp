@@ -34,6 +34,7 @@ struct client_options {
 struct client_session {
   caf::actor io; // its session_client
   std::shared_ptr<const session_area> area;
+  caf::actor_clock::time_point opened; // since then it waits for its lease
   control::program program;
   control::specification specification;
   std::optional<control::adopt> resumed;

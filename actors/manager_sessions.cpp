@@ -100,10 +100,15 @@ void manager_core::handle(const std::string& peer,
   fresh.client_peer = peer;
   fresh.request = from.request;
   fresh.retry_at = fresh.displaced_at = now_;
-  if (fresh.spec.wait_ms != control::wait_for_ever)
-    fresh.wait_until = now_ + std::chrono::milliseconds{fresh.spec.wait_ms};
-  // Behind those that wait already.
-  add_session(std::move(fresh));
+  // In its place among those that wait: it may have asked a former manager.
+  auto asked = now_ - std::chrono::milliseconds{x.waited_ms};
+  if (fresh.spec.wait_ms != control::wait_for_ever) {
+    fresh.wait_until = asked + std::chrono::milliseconds{fresh.spec.wait_ms};
+    if (x.waited_ms != 0) // nodes may be on their way
+      fresh.wait_until =
+          std::max(*fresh.wait_until, started_ + options_.node_grace);
+  }
+  add_session(std::move(fresh)).queued_at = asked;
   retry_waiting();
 }
 
@@ -356,11 +361,20 @@ void manager_core::client_gone(const std::string& peer) {
 }
 
 /// A client of the same name connected again: what it left behind is its own.
+/// What of it has ended meanwhile, it will not take up; and what was not served
+/// yet it asks for anew.
 void manager_core::client_back(const std::string& peer,
                                const std::string& name) {
+  std::vector<session_id> asked_anew;
   for (auto& [id, x] : sessions_)
     if (x.client == name && x.client_peer.empty()) {
+      if (!x.had_lease) {
+        asked_anew.push_back(id);
+        continue;
+      }
       bind_client(x, peer);
+      x.orphan_until = now_ + options_.client_grace;
+      due(*x.orphan_until);
       if (x.stage == session_stage::running)
         give_lease(x);
       // Who made room has its turn when it is known since when it waits.
@@ -368,6 +382,8 @@ void manager_core::client_back(const std::string& peer,
                !(x.from_before && x.preempted))
         place(x);
     }
+  for (auto id : asked_anew)
+    end_session(id, "its client asks for it anew");
 }
 
 // -- placement ----------------------------------------------------------------

@@ -138,4 +138,17 @@ BOOST_AUTO_TEST_CASE(an_order_of_another_epoch_changes_nothing) {
   BOOST_TEST(!wakes());
 }
 
+BOOST_AUTO_TEST_CASE(each_manager_is_told_since_when_a_program_waits) {
+  opens();
+  advance(3s);
+  for (auto waited : {3'000u, 8'000u}) {
+    meets_manager();
+    auto asked = take<acquire>(out, "");
+    BOOST_REQUIRE(asked.has_value());
+    BOOST_TEST(asked->first.waited_ms == waited);
+    loses_manager();
+    advance(5s);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
