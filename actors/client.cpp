@@ -35,9 +35,13 @@ std::uint32_t to_ms(double x) {
   return static_cast<std::uint32_t>(std::clamp(x, 0.0, most));
 }
 
+std::uint32_t ms_since(self_ptr self, caf::actor_clock::time_point when) {
+  std::chrono::duration<double, std::milli> ago = self->clock().now() - when;
+  return to_ms(ago.count());
+}
+
 control::memory_turns turns_of(self_ptr self, const client_session& x) {
-  std::chrono::duration<double, std::milli> ago = self->clock().now() - x.since;
-  return {x.paused && x.preempted, to_ms(ago.count()), x.left_in_ms,
+  return {x.paused && x.preempted, ms_since(self, x.since), x.left_in_ms,
           x.back_in_ms};
 }
 
@@ -52,13 +56,13 @@ control::body question(self_ptr self, const client_session& x) {
                           x.program,
                           x.lease->node,
                           x.lease->quota,
-                          x.paused && x.pausing.suspend,
+                          x.paused,
                           x.paused && x.pausing.hold,
                           x.paused && x.aside,
                           turns_of(self, x)};
   if (x.resumed)
     return *x.resumed;
-  return control::acquire{x.specification, x.program};
+  return control::acquire{x.specification, x.program, ms_since(self, x.opened)};
 }
 
 void ask(self_ptr self, client_session& x) {
@@ -79,6 +83,7 @@ void open(self_ptr self, const caf::actor& io, const guest_opened& what) {
   auto& st = self->state;
   auto key = ++st.last_key;
   auto& x = st.sessions[key];
+  x.opened = self->clock().now();
   x.io = io;
   x.program = what.program;
   x.specification = what.specification;
@@ -215,7 +220,8 @@ void take(self_ptr self, const control::pause_session& order) {
   if (x == nullptr)
     return send(self, control::paused{order.session, order.epoch,
                                       "its program is gone", 0, 0});
-  x->pausing = order;
+  if (order.epoch == x->lease->epoch)
+    x->pausing = order;
   self->send(x->io, std::make_shared<const control::pause_session>(order));
 }
 
@@ -276,13 +282,17 @@ void take(self_ptr self, const link_event& change) {
     self->state.up = false;
 }
 
-/// Its worker was let go: to make room for others, or for another reason.
-void note_left(self_ptr self, client_session& x, double milliseconds) {
+/// Its worker was let go: to make room for others, or for another reason. One
+/// that was to go on elsewhere wants a place whatever manager there is.
+void note_left(self_ptr self, client_session& x, const control::paused& how) {
+  x.paused = true;
+  x.aside = how.aside;
+  x.wakes = x.wakes || !x.pausing.suspend;
   x.since = self->clock().now();
   x.preempted = x.pausing.turn_over;
   if (!x.preempted)
     return;
-  x.left_in_ms = to_ms(milliseconds);
+  x.left_in_ms = to_ms(how.milliseconds);
   x.back_in_ms = 0;
 }
 
@@ -305,12 +315,9 @@ void tell(self_ptr self, const control::body& what) {
     if (auto* x = of(wake->session))
       x->wakes = true;
   } else if (auto* paused = std::get_if<control::paused>(&what)) {
-    if (auto* x = of(paused->session)) {
-      x->paused = paused->failure.empty() && x->pausing.epoch == paused->epoch;
-      x->aside = paused->aside;
-      if (x->paused)
-        note_left(self, *x, paused->milliseconds);
-    }
+    if (auto* x = of(paused->session);
+        x && paused->failure.empty() && paused->epoch == x->lease->epoch)
+      note_left(self, *x, *paused);
   } else if (auto* back = std::get_if<control::restored>(&what)) {
     if (auto* x = of(back->session))
       note_back(self, *x, back->milliseconds);

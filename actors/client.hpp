@@ -34,12 +34,13 @@ struct client_options {
 struct client_session {
   caf::actor io; // its session_client
   std::shared_ptr<const session_area> area;
+  caf::actor_clock::time_point opened; // since then it waits for its lease
   control::program program;
   control::specification specification;
   std::optional<control::adopt> resumed;
   std::optional<control::lease> lease;
-  /// Its program called while it was suspended: the manager is told until it
-  /// grants a lease anew.
+  /// Its program called while it was suspended, or it was to go on elsewhere:
+  /// the manager is told until it grants a lease anew.
   bool wakes = false;
   /// Of the last order to take its state; and whether that was done, and
   /// nothing came of it since.

@@ -125,9 +125,10 @@ lease read(wire::Lease::Reader x) {
 void write(wire::Acquire::Builder to, const acquire& x) {
   write(to.initSpecification(), x.specification);
   write(to.initProgram(), x.program);
+  to.setWaitedMs(x.waited_ms);
 }
 acquire read(wire::Acquire::Reader x) {
-  return {read(x.getSpecification()), read(x.getProgram())};
+  return {read(x.getSpecification()), read(x.getProgram()), x.getWaitedMs()};
 }
 
 void write(wire::MemoryTurns::Builder to, const memory_turns& x) {

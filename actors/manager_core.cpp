@@ -368,6 +368,7 @@ void manager_core::on_tick(time_point now) {
   });
   if (save_usage_at_ && now_ >= *save_usage_at_)
     save_usage();
+  look_unexplained();
   look_at_movements();
   reclaim_idle();
   retry_held();
@@ -414,6 +415,8 @@ void manager_core::find_next_deadline() {
       due(x.start_by);
     if (x.moving && !x.moving->taken)
       due(x.moving->until);
+    if (x.explained_by && !x.client_peer.empty())
+      due(*x.explained_by);
     if (x.stage == session_stage::waiting && x.retry_at > now_)
       due(x.retry_at);
     if (x.stage == session_stage::waiting && x.wait_until && !x.had_lease)

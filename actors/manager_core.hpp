@@ -220,6 +220,10 @@ private:
   void order_pause(session_record& x, session_movement what);
   bool prepare(session_record& x);
   void ask_to_pause(session_record& x);
+  void tell_to_pause(const session_record& x);
+  void gave_state(session_record& x, const control::paused& how);
+  void take_movement_up(session_record& x, vgpu::epoch served);
+  void arrived(session_record& x, std::uint64_t bytes, double milliseconds);
   void suspended(session_record& x, const control::paused& how);
   void wake(session_record& x);
   void resume(session_record& x, const std::string& reason);
@@ -259,6 +263,7 @@ private:
   void wait_for_place(session_record& x, std::string why);
   void start(session_record& x, policy::place where);
   void displace(session_record& x, const std::string& reason, bool failed);
+  void look_unexplained();
   void give_up(session_record& x, const std::string& why);
   void give_lease(session_record& x);
   void stop_waiting(session_record& x, const std::string& why);

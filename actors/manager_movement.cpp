@@ -256,6 +256,11 @@ void manager_core::ask_to_pause(session_record& x) {
   x.moving->prepares = false;
   x.moving->until = now_ + pause_within;
   due(x.moving->until);
+  tell_to_pause(x);
+}
+
+/// To be repeated where it may have been lost.
+void manager_core::tell_to_pause(const session_record& x) {
   control::pause_session order{x.id, x.epoch, {}};
   if (auto& to = x.moving->target; to && on_one_host(to->node, x.where.node))
     order.lend_to = to->pgpus;
@@ -271,31 +276,45 @@ void manager_core::handle(const std::string& peer,
                           const control::envelope& from,
                           const control::paused& x) {
   auto* session = owned(peer, from, x.session);
-  if (session == nullptr)
+  if (session == nullptr || session->epoch != x.epoch)
     return;
-  // A client that gave a worker up is heard even if nobody waits any more:
-  // there is nothing left where the session was.
-  if (session->epoch != x.epoch || session->stage != session_stage::running)
+  if (x.failure.empty())
+    gave_state(*session, x);
+  else if (session->stage == session_stage::running && session->moving &&
+           !session->moving->taken)
+    finish_movement(*session, printable(x.failure));
+}
+
+/// A client that gave a worker up is heard even if nobody waits any more: there
+/// is nothing left where the session was. A second time changes nothing.
+void manager_core::gave_state(session_record& x, const control::paused& how) {
+  if (!how.aside)
+    x.gave_way = x.epoch;
+  if (!x.placed())
     return;
-  if (!x.failure.empty()) {
-    if (session->moving)
-      finish_movement(*session, printable(x.failure));
-    return;
+  x.aside = how.aside;
+  if (!how.aside) {
+    directory_.withdraw("vgpu/" + std::to_string(x.vgpu.value), x.epoch);
+    x.pid = 0;
   }
-  session->aside = x.aside;
-  if (!x.aside) {
-    directory_.withdraw("vgpu/" + std::to_string(session->vgpu.value),
-                        session->epoch);
-    session->pid = 0;
-  }
-  session->state_bytes = x.bytes;
-  session->load = {};
-  if (session->moving &&
-      session->moving->what == session_movement::kind::suspend)
-    return suspended(*session, x);
-  if (session->moving)
-    session->moving->taken = true;
-  resume(*session, "migrated");
+  x.state_bytes = how.bytes;
+  x.load = {};
+  if (x.moving && x.moving->what == session_movement::kind::suspend)
+    return suspended(x, how);
+  if (x.moving)
+    x.moving->taken = true;
+  resume(x, "migrated");
+}
+
+/// Its client, or its next one, was not heard for a while: what was on its way
+/// to or from it may be lost. The client is served in that epoch.
+void manager_core::take_movement_up(session_record& x, vgpu::epoch served) {
+  if (!x.moving || served != x.epoch)
+    return;
+  if (x.moving->taken)
+    arrived(x, x.state_bytes, 0);
+  else if (!x.moving->prepares)
+    tell_to_pause(x);
 }
 
 void manager_core::suspended(session_record& x, const control::paused& how) {
@@ -374,45 +393,48 @@ void manager_core::handle(const std::string& peer,
   auto* session = owned(peer, from, x.session);
   if (session == nullptr || session->epoch != x.epoch)
     return;
-  session->state_bytes = 0;
   has_its_turn(*session, x.milliseconds);
+  arrived(*session, x.bytes, x.milliseconds);
+}
+
+void manager_core::arrived(session_record& x, std::uint64_t bytes,
+                           double milliseconds) {
+  x.state_bytes = 0;
   // From its journal, after a failure: others tell of that.
-  if (x.bytes == 0 && !session->moving)
+  if (bytes == 0 && !x.moving)
     return;
-  auto moved = session->moving &&
-               session->moving->what == session_movement::kind::migrate;
-  auto back = moved && session->where == session->moving->from;
+  auto moved = x.moving && x.moving->what == session_movement::kind::migrate;
+  auto back = moved && x.where == x.moving->from;
   control::event out;
   out.time = options_.wall_time();
-  auto balanced = moved && !session->moving->why.empty();
+  auto balanced = moved && !x.moving->why.empty();
   out.kind = back       ? "move-failed"
              : balanced ? "session-balanced"
              : moved    ? "session-migrated"
                         : "session-resumed";
-  out.node = session->where.node;
-  out.session = session->id;
-  out.vgpu = session->vgpu;
-  out.epoch = session->epoch;
-  out.bytes = x.bytes;
-  out.milliseconds = x.milliseconds;
-  auto where = name(session->where);
-  out.text =
-      name(*session) +
-      (back ? " runs on " + where + " again: " +
-                  (session->moving->met.empty() ? "nothing else would have it"
-                                                : session->moving->met)
-       : moved ? " went from " + name(session->moving->from) + " to " + where +
-                     (balanced ? ": " + session->moving->why : "")
-               : " runs on " + where + " again");
+  out.node = x.where.node;
+  out.session = x.id;
+  out.vgpu = x.vgpu;
+  out.epoch = x.epoch;
+  out.bytes = bytes;
+  out.milliseconds = milliseconds;
+  auto where = name(x.where);
+  out.text = name(x) +
+             (back ? " runs on " + where + " again: " +
+                         (x.moving->met.empty() ? "nothing else would have it"
+                                                : x.moving->met)
+              : moved ? " went from " + name(x.moving->from) + " to " + where +
+                            (balanced ? ": " + x.moving->why : "")
+                      : " runs on " + where + " again");
   if (moved && !back) {
-    session->refusals = 0;
+    x.refusals = 0;
     // A drained node's would be at home again when it is not drained any more.
-    if (balanced || session->moving->request != 0)
-      session->moved_at = now_;
+    if (balanced || x.moving->request != 0)
+      x.moved_at = now_;
   }
   auto failure = back ? out.text : std::string{};
   emit(std::move(out));
-  finish_movement(*session, failure);
+  finish_movement(x, failure);
 }
 
 // -- placement and loss -------------------------------------------------------

@@ -155,7 +155,8 @@ void manager_core::reconcile_listed(const node_record& node,
   if (session.epoch == x.epoch && session.aside)
     return take_aside(session, x);
   // Its client has the state, and this one ends.
-  if (session.epoch == x.epoch && session.stage == session_stage::suspended)
+  if (session.gave_way == x.epoch ||
+      (session.epoch == x.epoch && session.stage == session_stage::suspended))
     return;
   // Either nothing is new, or the worker is still on its way.
   if (session.epoch == x.epoch &&
@@ -235,9 +236,11 @@ void manager_core::handle(const std::string& peer, const control::envelope&,
   if (lost_aside(session, printable(x.how)) || !session.placed())
     return;
   // A worker that ended in order was told so by its client, which closes the
-  // session next.
-  if (x.clean && session.stage == session_stage::running)
-    return;
+  // session next, or says that it has the state.
+  if (x.clean && session.stage == session_stage::running) {
+    session.explained_by = now_ + options_.client_grace;
+    return due(*session.explained_by);
+  }
   emit("worker-exited", "its worker ended: " + printable(x.how),
        about_session(session));
   displace(session, "worker exited: " + printable(x.how), true);

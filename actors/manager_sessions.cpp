@@ -100,10 +100,15 @@ void manager_core::handle(const std::string& peer,
   fresh.client_peer = peer;
   fresh.request = from.request;
   fresh.retry_at = fresh.displaced_at = now_;
-  if (fresh.spec.wait_ms != control::wait_for_ever)
-    fresh.wait_until = now_ + std::chrono::milliseconds{fresh.spec.wait_ms};
-  // Behind those that wait already.
-  add_session(std::move(fresh));
+  // In its place among those that wait: it may have asked a former manager.
+  auto asked = now_ - std::chrono::milliseconds{x.waited_ms};
+  if (fresh.spec.wait_ms != control::wait_for_ever) {
+    fresh.wait_until = asked + std::chrono::milliseconds{fresh.spec.wait_ms};
+    if (x.waited_ms != 0) // nodes may be on their way
+      fresh.wait_until =
+          std::max(*fresh.wait_until, started_ + options_.node_grace);
+  }
+  add_session(std::move(fresh)).queued_at = asked;
   retry_waiting();
 }
 
@@ -185,16 +190,21 @@ void manager_core::handle(const std::string& peer,
     session->epoch = x.epoch;
     session->tokens[x.epoch.value] = x.token;
   }
-  auto unheard = x.suspended && x.epoch == session->epoch && session->placed();
+  auto has_state = x.suspended && x.epoch == session->epoch;
+  if (has_state && !x.aside)
+    session->gave_way = x.epoch;
+  auto unheard = has_state && session->placed();
   if (unheard)
     suspended_unheard(*session, x);
   hear_of_turns(*session, x.turns);
   emit("session-adopted", from.from + " took the session up again",
        about_session(*session));
   save(*session);
-  if (session->stage == session_stage::running)
+  if (session->stage == session_stage::running) {
     give_lease(*session);
-  else if (session->stage == session_stage::suspended && !same_client)
+    if (!has_state)
+      take_movement_up(*session, x.epoch);
+  } else if (session->stage == session_stage::suspended && !same_client)
     wake(*session);
   else if (session->stage == session_stage::waiting && session->preempted)
     retry_waiting(); // in its turn
@@ -204,10 +214,19 @@ void manager_core::handle(const std::string& peer,
     retry_waiting();
 }
 
-/// Its client has its state, and told nobody, as there was no manager then: its
-/// worker has ended, or is about to.
+/// Its client has its state, and told nobody, as there was no manager then, or
+/// no connection: its worker has ended, or is about to.
 void manager_core::suspended_unheard(session_record& x,
                                      const control::adopt& told) {
+  if (x.moving && !x.moving->taken) {
+    control::paused how{.session = x.id, .epoch = x.epoch, .failure = {}};
+    how.milliseconds = told.turns.left_in_ms;
+    how.aside = told.aside;
+    return gave_state(x, how);
+  }
+  // What was lost is the order to bring its worker back.
+  if (x.moving && told.aside)
+    return answer(x.client_peer, 0, control::bring_back{x.id, x.epoch});
   directory_.withdraw(vgpu_name(x), x.epoch);
   x.stage = session_stage::suspended;
   recount(x);
@@ -243,8 +262,8 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
   auto runs =
       worker != unclaimed_.end() && worker->second.running.epoch == x.epoch;
   auto young = now_ < started_ + options_.restart_grace;
-  // Without its worker, only the journal can bring a session back.
-  if (!runs && !young &&
+  // Without its worker or its state, only the journal can bring a session back.
+  if (!runs && !young && (!x.suspended || x.aside) &&
       x.specification.protection == control::protection::none) {
     refuse(peer, from,
            {CUDA_ERROR_INVALID_HANDLE,
@@ -269,6 +288,13 @@ session_record* manager_core::adopt_unknown(const std::string& peer,
   if (x.specification.memory != 0 && x.quota != 0)
     fresh.spec.memory = x.quota;
   note_numbers(x.session, x.vgpu);
+  if (worker != unclaimed_.end() && worker->second.running.epoch > x.epoch) {
+    // Its client was never told of that worker. What follows is above both.
+    fresh.epoch = worker->second.running.epoch;
+    fence(worker->second.node, x.session, fresh.epoch,
+          "its client knows nothing of its worker on " + worker->second.node);
+    unclaimed_.erase(worker);
+  }
   auto& session = add_session(std::move(fresh));
   if (runs && !x.suspended) {
     take_running(session, worker->second.node, worker->second.running);
@@ -321,6 +347,8 @@ void manager_core::take_running(session_record& x, const std::string& node,
 void manager_core::bind_client(session_record& x, const std::string& peer) {
   x.client_peer = peer;
   x.orphan_until.reset();
+  if (x.explained_by)
+    due(*(x.explained_by = now_ + options_.client_grace));
 }
 
 void manager_core::client_gone(const std::string& peer) {
@@ -333,11 +361,20 @@ void manager_core::client_gone(const std::string& peer) {
 }
 
 /// A client of the same name connected again: what it left behind is its own.
+/// What of it has ended meanwhile, it will not take up; and what was not served
+/// yet it asks for anew.
 void manager_core::client_back(const std::string& peer,
                                const std::string& name) {
+  std::vector<session_id> asked_anew;
   for (auto& [id, x] : sessions_)
     if (x.client == name && x.client_peer.empty()) {
+      if (!x.had_lease) {
+        asked_anew.push_back(id);
+        continue;
+      }
       bind_client(x, peer);
+      x.orphan_until = now_ + options_.client_grace;
+      due(*x.orphan_until);
       if (x.stage == session_stage::running)
         give_lease(x);
       // Who made room has its turn when it is known since when it waits.
@@ -345,6 +382,8 @@ void manager_core::client_back(const std::string& peer,
                !(x.from_before && x.preempted))
         place(x);
     }
+  for (auto id : asked_anew)
+    end_session(id, "its client asks for it anew");
 }
 
 // -- placement ----------------------------------------------------------------
@@ -393,6 +432,7 @@ void manager_core::wait_for_place(session_record& x, std::string why) {
 void manager_core::start(session_record& x, policy::place where) {
   x.stage = session_stage::starting;
   x.from_before = x.turn_told = false;
+  x.explained_by.reset();
   x.where = std::move(where);
   recount(x);
   x.epoch = epoch_after(x.epoch);
@@ -504,6 +544,18 @@ void manager_core::displace(session_record& x, const std::string& reason,
   if (x.retry_at > now_)
     due(x.retry_at);
   place(x);
+}
+
+/// Workers that ended in order, whose clients are here, and neither closed
+/// their sessions nor said that they have the states: what they said was lost.
+void manager_core::look_unexplained() {
+  for (auto& [id, x] : sessions_) {
+    if (!x.explained_by || x.client_peer.empty() || now_ < *x.explained_by)
+      continue;
+    x.explained_by.reset();
+    if (x.stage == session_stage::running)
+      displace(x, "its worker has ended", false);
+  }
 }
 
 void manager_core::give_up(session_record& x, const std::string& why) {

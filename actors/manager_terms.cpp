@@ -92,7 +92,13 @@ bool manager_core::nodes_may_come() const {
 }
 
 void manager_core::retry_held() {
-  for (auto& [peer, what] : std::exchange(held_, {}))
+  auto held = std::exchange(held_, {});
+  // As they would wait, had they come to wait.
+  std::ranges::stable_sort(held, std::ranges::greater{}, [](const auto& x) {
+    const auto& asked = std::get<control::acquire>(x.second.body);
+    return std::pair{asked.specification.priority, asked.waited_ms};
+  });
+  for (auto& [peer, what] : held)
     handle(peer, what, std::get<control::acquire>(what.body));
 }
 

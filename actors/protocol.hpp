@@ -196,6 +196,7 @@ struct lease {
 struct acquire {
   control::specification specification;
   control::program program;
+  std::uint32_t waited_ms = 0; // so long ago it was asked first
   bool operator==(const acquire&) const = default;
 };
 

@@ -126,7 +126,11 @@ struct session_record {
   measured_load measured;
   std::optional<time_point> moved_at; // on purpose, last
   unsigned refusals = 0;              // so often in a row
-  std::uint64_t state_bytes = 0;      // of a suspended one, where that is known
+  /// Whose worker gave its state to the client, and serves nobody.
+  vgpu::epoch gave_way{};
+  /// Its worker ended in order; by then its client says why.
+  std::optional<time_point> explained_by;
+  std::uint64_t state_bytes = 0; // of a suspended one, where that is known
   std::optional<session_movement> moving;
   std::optional<counted_place> counted; // by the manager's index
 

@@ -44,7 +44,13 @@ void session_client::pause(const control::pause_session& order) {
     postponed_ = order;
     return;
   }
-  if (movement_ || held_ || aside_)
+  // Ordered again, as the first may have been lost: what comes of that is told
+  // when it is known, and was told if it is done.
+  auto done = (let_go_ && held_ && gave_way_ == order.epoch) ||
+              (aside_ && !aside_->ordered);
+  if (movement_ || done)
+    return;
+  if (held_ || aside_)
     return refuse("it is being moved already");
   auto attached = worker_ || (forwarding_ && forwarding_->attached);
   if (!attached || suspected_)

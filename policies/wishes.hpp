@@ -20,10 +20,11 @@ demand demand_of(const control::specification& x, const std::string& host);
 struct queue_rank {
   queue_rank(bool ran, std::int32_t priority, std::uint64_t number,
              time_point waits_since = {})
-      : fresh(!ran), behind(-priority), since(waits_since), age(number) {}
+      : fresh(!ran), behind(-std::int64_t{priority}), since(waits_since),
+        age(number) {}
 
   bool fresh;
-  std::int32_t behind;
+  std::int64_t behind;
   time_point since;
   std::uint64_t age;
   auto operator<=>(const queue_rank&) const = default;

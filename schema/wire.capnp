@@ -325,6 +325,8 @@ struct Lease {
 struct Acquire {
   specification @0 :Specification;
   program @1 :Program;
+  waitedMs @2 :UInt32;
+  # So long ago it was asked first, of another manager or on another connection.
 }
 struct Adopt {
   # A client that was restarted, or whose manager was, takes up a session that

@@ -238,6 +238,35 @@ BOOST_DATA_TEST_CASE_F(asides, only_who_is_to_be_suspended_is_put_aside,
   BOOST_TEST(read_counter() == 5u);
 }
 
+/// As a manager gives it that does not know whether it was heard.
+BOOST_DATA_TEST_CASE_F(asides, an_order_that_comes_again_is_the_same_one,
+                       data_of::make({true, false}), hidden) {
+  hides_heap = hidden;
+  begin(transport::automatic, true);
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+  door->close();
+  order_pause(1, true);
+  if (hidden)
+    BOOST_TEST(wait_asked(1));
+  order_pause(1, true);
+  door->open();
+  BOOST_TEST(paused(1) == "");
+  order_pause(1, true);
+  // Orders are taken one after the other: this one's answer comes last.
+  order_pause(9, true);
+  BOOST_TEST(paused(9) != "");
+  auto refused = false;
+  auto look = [&] {
+    refused = in.has<control::paused>([](auto& x) {
+      return x.epoch == vgpu::epoch{1} && !x.failure.empty();
+    });
+    return true;
+  };
+  BOOST_TEST(in.wait(look));
+  BOOST_TEST(!refused);
+}
+
 BOOST_FIXTURE_TEST_CASE(what_can_be_described_is, asides) {
   hides_heap = false;
   auto worker = begin(transport::automatic, true);

@@ -82,7 +82,7 @@ std::vector<body> one_of_each() {
                    7,
                    true},
       stop_worker{{1}, {2}, "why"},
-      acquire{spec, prog},
+      acquire{spec, prog, 61'000},
       adopt{{1},
             {2},
             {3},

@@ -283,6 +283,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_is_back_in_time_keeps_them) {
   live(3s, {"a"});
   say("c2", "client/c", hello{1, 1, "t", role::client});
   BOOST_CHECK(leased("c2")->epoch == first.epoch);
+  say("c2", "client/c", adoption(first), 6);
   live(10s, {"a"});
   BOOST_TEST(count("session-closed") == 0u);
 }

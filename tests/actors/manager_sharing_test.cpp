@@ -1,6 +1,8 @@
 // vGPUs that are resized, placed by wish, or wait in a queue.
 #include "manager_fixture.hpp"
 
+#include <limits>
+
 using namespace vgpu;
 using namespace vgpu::control;
 using namespace std::chrono_literals;
@@ -300,6 +302,133 @@ BOOST_AUTO_TEST_CASE(a_place_in_time_is_kept) {
   BOOST_TEST(leased("c", 5).has_value());
   live(1s, {"a", "z"});
   BOOST_TEST(refused("c").empty());
+}
+
+// -- who waits for longer than there is a manager -----------------------------
+
+namespace {
+
+struct patient : cluster {
+  static specification half(std::uint32_t wait_ms = wait_for_ever) {
+    specification out;
+    out.memory = 3 * gib;
+    out.wait_ms = wait_ms;
+    return out;
+  }
+  void asks(const std::string& peer, std::uint32_t waited_ms,
+            specification spec = half()) {
+    connect(peer);
+    acquire what{std::move(spec), {"prog", 9, "h", "me"}};
+    what.waited_ms = waited_ms;
+    say(peer, "client/" + peer, what, 5);
+  }
+  /// Who gets what becomes free next.
+  std::string next(const std::string& node = "a") {
+    auto order = ordered(node);
+    if (!order)
+      return "nobody";
+    started(node, *order);
+    for (auto* peer : {"early", "late"})
+      if (leased(peer, 5))
+        return peer;
+    return "?";
+  }
+  void ends(const lease& x) {
+    say("c", "client/c", close_session{x.session, x.epoch, "over"});
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_CASE(ages_outlive_the_manager, patient) {
+  for (auto keep : {true, false}) {
+    join("a");
+    auto x = open("a", half());
+    restart(keep);
+    connect();
+    auto all = inventory("a");
+    all.sessions.push_back(
+        {x.session, x.epoch, x.vgpu, x.pgpus, endpoints("a"), 77});
+    join(all);
+    auto told = adoption(x);
+    told.specification = half();
+    say("c", "client/c", told, 6);
+    // Who came later is faster now.
+    asks("late", 1'000);
+    asks("early", 3'600'000);
+    BOOST_TEST(next() == "nobody");
+    ends(x);
+    BOOST_TEST(next() == "early");
+    restart(false);
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(no_age_is_too_great, patient) {
+  constexpr auto ever = std::numeric_limits<std::uint32_t>::max();
+  join("a");
+  auto x = open("a", half());
+  asks("late", ever - 1);
+  asks("early", ever);
+  live(1s, {"a"});
+  ends(x);
+  BOOST_TEST(next() == "early");
+  // Its time to wait was over long ago.
+  asks("c", ever, half(1'000));
+  live(2s, {"a"});
+  BOOST_TEST(refused("c").find("within 1000 ms") != std::string::npos);
+}
+
+BOOST_FIXTURE_TEST_CASE(no_priority_is_too_low, patient) {
+  join("a");
+  auto x = open("a", half());
+  auto last = half();
+  last.priority = std::numeric_limits<std::int32_t>::min();
+  asks("late", 3'600'000, last);
+  asks("early", 0);
+  ends(x);
+  BOOST_TEST(next() == "early");
+}
+
+BOOST_FIXTURE_TEST_CASE(its_time_to_wait_goes_on_with_the_next_manager,
+                        patient) {
+  join("a");
+  restart();
+  // The nodes are on their way.
+  asks("early", 59'000, half(60'000));
+  asks("late", 61'000, half(60'000));
+  BOOST_TEST(refused("late") == "");
+  join("a");
+  BOOST_TEST(next() == "late");
+  live(2100ms, {"a"});
+  BOOST_TEST(refused("early").find("within 60000 ms") != std::string::npos);
+}
+
+BOOST_FIXTURE_TEST_CASE(who_waits_and_was_away_waits_once, patient) {
+  join("a");
+  auto x = open("a", half());
+  asks("early", 0);
+  live(1s, {"a"});
+  asks("late", 0);
+  tell(chief, test::gone("early"));
+  asks("early", 1'000);
+  BOOST_TEST(status()["vgpus"].size() == 3u);
+  ends(x);
+  BOOST_TEST(next() == "early");
+}
+
+BOOST_FIXTURE_TEST_CASE(what_its_client_does_not_take_up_again_ends, patient) {
+  join("a");
+  auto x = open("a");
+  auto y = open("a");
+  say("c", "client/c", paused{x.session, x.epoch, "", 1, 1});
+  say("c", "client/c", paused{y.session, y.epoch, "", 1, 1});
+  // The program of one ends while nobody hears of it.
+  tell(chief, test::gone("c"));
+  connect();
+  claim(y);
+  live(6s, {"a"});
+  BOOST_TEST(status()["vgpus"].size() == 1u);
+  BOOST_TEST(count("session-closed") == 1u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

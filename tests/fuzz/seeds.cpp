@@ -120,7 +120,7 @@ void write_envelopes(const fs::path& dir) {
       control::beat_ack{},
       start,
       control::stop_worker{{1}, {2}, "fenced"},
-      control::acquire{wish, program},
+      control::acquire{wish, program, 61'000},
       adopt,
       control::suspect{{1}, {2}, "gone"},
       control::close_session{{1}, {2}, "ended"},
