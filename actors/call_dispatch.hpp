@@ -167,12 +167,13 @@ struct call_dispatch {
   result<device::sharing_unit*> sharing();
   /// Where others ask for what this session lends.
   status lend(const share_secret& secret, const share_key& key,
-              std::uint64_t serial, device::shared_object object);
+              std::uint64_t serial, device::shared_object object,
+              std::uint64_t bytes);
   bool at_rest() const;
   /// Lends what `make(sharing_unit&)` makes shareable, and answers its layout.
   template <class Make>
   status share(const share_secret& secret, const share_key& key,
-               std::uint64_t serial, const Make& make);
+               std::uint64_t serial, std::uint64_t bytes, const Make& make);
   status operator()(const call::memory_share& x);
   status operator()(const call::placed_share& x);
   /// What another session lends becomes memory of that name.
@@ -180,6 +181,13 @@ struct call_dispatch {
                        std::uint32_t host, memory_id as, std::uint64_t bytes);
   status operator()(const call::memory_import& x);
   status operator()(const call::placed_import& x);
+  /// What was freed and another session has counts here as well, and what was
+  /// another's and nobody else counts. The latter only where the program is
+  /// told: an allocation that it had room for must not fail because some other
+  /// process has ended meanwhile.
+  void count_left();
+  void take_over_foreign();
+  status operator()(const call::shared_bytes& x);
   /// Maps memory where the program may read and write it.
   status show(memory_id memory, device_address address, std::uint64_t bytes);
   status operator()(const call::event_share& x);

@@ -26,6 +26,7 @@ status call_dispatch::operator()(const call::memory_destroy& x) {
   if (auto ok = memories()->destroy_memory(x.memory.id); !ok)
     return ok;
   self.used_ -= state().release(x.memory.id);
+  count_left();
   return {};
 }
 

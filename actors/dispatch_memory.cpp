@@ -64,6 +64,7 @@ status call_dispatch::operator()(const call::mem_free& x) {
   if (auto ok = unmap_memory(x.address, x.bytes); !ok)
     return ok;
   self.used_ -= x.bytes;
+  count_left();
   return {};
 }
 

@@ -27,8 +27,8 @@ fault on_another_host() {
 }
 
 /// What another session lends, on this host.
-result<device::shared_object>
-borrow_here(share_kind kind, const share_name& what, std::uint32_t host) {
+result<borrowed_thing> borrow_here(share_kind kind, const share_name& what,
+                                   std::uint32_t host) {
   if (host != host_digest())
     return on_another_host();
   return borrow(kind, what);
@@ -52,7 +52,8 @@ result<device::sharing_unit*> call_dispatch::sharing() {
 }
 
 status call_dispatch::lend(const share_secret& secret, const share_key& key,
-                           std::uint64_t serial, device::shared_object object) {
+                           std::uint64_t serial, device::shared_object object,
+                           std::uint64_t bytes) {
   if (!self.broker_) {
     auto opened = told(share_broker::open(secret));
     if (!opened)
@@ -62,7 +63,8 @@ status call_dispatch::lend(const share_secret& secret, const share_key& key,
   if (self.broker_->secret() != secret)
     return told(status{
         fault{CUDA_ERROR_INVALID_VALUE, "a session shares under one secret"}});
-  return told(self.broker_->lend(key, serial, std::move(object)));
+  return told(self.broker_->lend(key, serial, std::move(object),
+                                 {static_cast<std::uint32_t>(ordinal), bytes}));
 }
 
 /// Of all devices, for they reach each other's memory. A program that is not
@@ -78,7 +80,8 @@ bool call_dispatch::at_rest() const {
 
 template <class Make>
 status call_dispatch::share(const share_secret& secret, const share_key& key,
-                            std::uint64_t serial, const Make& make) {
+                            std::uint64_t serial, std::uint64_t bytes,
+                            const Make& make) {
   auto unit = sharing();
   if (!unit)
     return unit.why();
@@ -91,7 +94,7 @@ status call_dispatch::share(const share_secret& secret, const share_key& key,
     return made.why();
   share_layout layout{made->lead / granule_bytes, made->bytes / granule_bytes,
                       host_digest()};
-  if (auto ok = lend(secret, key, serial, std::move(made->what)); !ok)
+  if (auto ok = lend(secret, key, serial, std::move(made->what), bytes); !ok)
     return ok;
   self.sink_->answer(who(), CUDA_SUCCESS, layout.pack());
   return {};
@@ -101,12 +104,13 @@ status call_dispatch::operator()(const call::memory_share& x) {
   if (auto ok = state().audit_free(x.address, x.bytes); !ok)
     return ok;
   return share(
-      x.session, {share_kind::memory, x.address}, x.serial,
+      x.session, {share_kind::memory, x.address}, x.serial, x.bytes,
       [&](auto& unit) { return unit.share_memory(x.address, x.bytes); });
 }
 
 status call_dispatch::operator()(const call::placed_share& x) {
   return share(x.session, {share_kind::placed, x.memory.id.value}, x.serial,
+               state().memories().at(x.memory.id).bytes,
                [&](auto& unit) { return unit.share_memory(x.memory.id); });
 }
 
@@ -118,14 +122,32 @@ status call_dispatch::import_memory(share_kind kind, const share_name& name,
     return unit.why();
   if (memories() == nullptr)
     return no_memories();
-  if (auto ok = vgpu_state::audit_foreign(bytes); !ok)
+  take_over_foreign();
+  if (auto ok = told(state().audit_foreign(bytes)); !ok)
     return ok;
   auto got = told(borrow_here(kind, name, host));
   if (!got)
     return got.why();
-  if (auto ok = told((*unit)->import_memory(as, bytes, *got)); !ok)
+  if (auto ok = told((*unit)->import_memory(as, bytes, got->object)); !ok)
     return ok;
-  state().add_foreign(as, bytes);
+  state().add_foreign(as, bytes, std::move(got->stake));
+  return {};
+}
+
+void call_dispatch::count_left() {
+  if (self.broker_) [[unlikely]]
+    self.used_ += state().count_left(
+        self.broker_->left(static_cast<std::uint32_t>(ordinal)));
+}
+
+void call_dispatch::take_over_foreign() {
+  self.used_ += state().take_over_foreign();
+}
+
+status call_dispatch::operator()(const call::shared_bytes&) {
+  count_left();
+  take_over_foreign();
+  self.sink_->answer(who(), CUDA_SUCCESS, state().shared_bytes());
   return {};
 }
 
@@ -179,7 +201,7 @@ status call_dispatch::operator()(const call::event_share& x) {
   if (!made)
     return made.why();
   if (auto ok = lend(x.session, {share_kind::event, x.event.id.value}, x.serial,
-                     std::move(*made));
+                     std::move(*made), 0);
       !ok)
     return ok;
   share_layout where{.host = host_digest()};
@@ -194,7 +216,7 @@ status call_dispatch::operator()(const call::event_import& x) {
   auto got = told(borrow_here(share_kind::event, x.what, x.host));
   if (!got)
     return got.why();
-  if (auto ok = told((*unit)->import_event(x.event.id, *got)); !ok)
+  if (auto ok = told((*unit)->import_event(x.event.id, got->object)); !ok)
     return ok;
   state().add(x.event.id);
   times().created(x.event.id, false);

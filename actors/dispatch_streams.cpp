@@ -165,14 +165,16 @@ status call_dispatch::operator()(const call::wait_value& x) {
   if (auto ok = catch_up(); !ok)
     return ok;
   self.open_waits_.insert(what.call.value);
+  replayed_waits::place in{ordinal, x.stream.id};
+  auto blocking = self.blocking_[ordinal].contains(x.stream.id);
   if (is_answered()) {
     ++self.open_host_calls_;
-    return self.replayed_waits_.begin(
-        dev(), {ordinal, x.stream.id}, what.call,
-        self.blocking_[ordinal].contains(x.stream.id));
+    return self.replayed_waits_.begin(dev(), in, what.call, blocking);
   }
-  if (self.replayed_waits_.any()) [[unlikely]]
-    self.replayed_waits_.stops(dev(), {ordinal, x.stream.id}, what.call);
+  // Also where none is open: one may follow that had ended before this.
+  if (what.call.value < self.replay_until_ || self.replayed_waits_.any())
+      [[unlikely]]
+    self.replayed_waits_.stops(dev(), in, what.call, blocking);
   if (auto ok = unit->enqueue_wait(x.stream.id, wanted); !ok)
     return ok;
   return call_program(x.stream.id);

@@ -105,6 +105,11 @@ public:
   control::usage used() const;
   /// Of that, the bytes that calls moved.
   control::usage traffic() const;
+  /// Calls before this were appended while another worker executed them, or
+  /// was to.
+  void replays_until(std::uint64_t position) noexcept {
+    replay_until_ = position;
+  }
   /// What was done before is done again from now on: it is charged apart,
   void begin_recovery();
   /// until now. Work that is enqueued already still counts as such.
@@ -289,6 +294,7 @@ private:
   std::vector<device::tensor_map_unit*> tensor_map_units_; // likewise
   std::vector<vgpu_state> states_;
   std::vector<stream_order> orders_;
+  std::uint64_t replay_until_ = 0;
   replayed_waits replayed_waits_;
   /// Streams that the legacy stream waits for, and that wait for it.
   std::vector<std::unordered_set<stream_id>> blocking_;

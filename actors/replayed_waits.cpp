@@ -37,7 +37,6 @@ struct replayed_waits::point {
 /// Where the stream stops: it goes on when it has come here and was let go.
 struct replayed_waits::gate {
   place in;
-  std::shared_ptr<point> legacy_before; // of a blocking stream
   point arrived;
   std::function<void()> go_on; // set before `arrived` is reached
 
@@ -59,10 +58,18 @@ replayed_waits::now_in(device::device& on, place in) const {
 
 std::shared_ptr<replayed_waits::point>
 replayed_waits::legacy_before(std::size_t ordinal) const {
-  for (auto& [call, x] : gates_)
-    if (x->in.ordinal == ordinal && x->legacy_before)
-      return x->legacy_before;
+  for (auto& [in, obstacles] : held_)
+    for (auto& x : obstacles)
+      if (in.ordinal == ordinal && x.legacy_before)
+        return x.legacy_before;
   return nullptr;
+}
+
+std::shared_ptr<replayed_waits::point>
+replayed_waits::legacy_of(device::device& on, place in, bool blocking) const {
+  if (!blocking || in.stream == legacy_stream)
+    return nullptr;
+  return now_in(on, {in.ordinal, legacy_stream});
 }
 
 status replayed_waits::begin(device::device& on, place in, call_number call,
@@ -70,8 +77,8 @@ status replayed_waits::begin(device::device& on, place in, call_number call,
   auto made = std::make_shared<gate>();
   auto before = std::make_shared<point>();
   made->in = in;
-  if (blocking && in.stream != legacy_stream)
-    made->legacy_before = now_in(on, {in.ordinal, legacy_stream});
+  // The legacy stream is asked before it would wait for this one.
+  obstacle held{call, before, legacy_of(on, in, blocking)};
   auto ok =
       on.enqueue_host(in.stream, [made, before](std::function<void()> go_on) {
         made->go_on = std::move(go_on);
@@ -81,12 +88,13 @@ status replayed_waits::begin(device::device& on, place in, call_number call,
   if (!ok)
     return ok;
   gates_.emplace(call.value, std::move(made));
-  held_[in].push_back({call, std::move(before)});
+  held_[in].push_back(std::move(held));
   return {};
 }
 
-void replayed_waits::stops(device::device& on, place in, call_number call) {
-  held_[in].push_back({call, now_in(on, in)});
+void replayed_waits::stops(device::device& on, place in, call_number call,
+                           bool blocking) {
+  held_[in].push_back({call, now_in(on, in), legacy_of(on, in, blocking)});
 }
 
 void replayed_waits::forget(call_number call) {

@@ -40,15 +40,17 @@ public:
     return events_.contains({ordinal, event});
   }
 
-  /// The stream stops here until end(). `blocking`: the legacy stream waits for
-  /// it, and on a GPU whatever is enqueued there from now on, a question
-  /// whether it is done as well.
+  // `blocking`: the legacy stream waits for this one, and on a GPU whatever is
+  // enqueued there from now on, a question whether it is done as well.
+
+  /// The stream stops here until end().
   status begin(device::device& on, place in, call_number call, bool blocking);
 
   /// The stream stops here until the call ends, which it had not when the
-  /// earlier worker was lost: what comes behind it had not been done when the
-  /// waits before ended, and may wait for them by a word in memory.
-  void stops(device::device& on, place in, call_number call);
+  /// earlier worker was lost: what comes behind it had not been done when
+  /// others ended, also those that follow, and may wait for what comes behind
+  /// them, by a word in memory. Before it is enqueued.
+  void stops(device::device& on, place in, call_number call, bool blocking);
 
   /// A device's streams.
   struct streams_of {
@@ -73,6 +75,8 @@ private:
   struct obstacle {
     call_number call;
     std::shared_ptr<point> before; // all before it in the stream is done
+    /// Likewise in the legacy stream, where that waits for this one.
+    std::shared_ptr<point> legacy_before{};
   };
   using event_place = std::pair<std::size_t, event_id>;
 
@@ -85,6 +89,9 @@ private:
   /// What the legacy stream had before the first of the open ones in a blocking
   /// stream; null where there is none.
   std::shared_ptr<point> legacy_before(std::size_t ordinal) const;
+  /// The same, where one is about to open in this stream.
+  std::shared_ptr<point> legacy_of(device::device& on, place in,
+                                   bool blocking) const;
 
   std::map<std::uint64_t, std::shared_ptr<gate>> gates_; // by call number
   std::map<place, std::vector<obstacle>> held_;          // in stream order

@@ -14,6 +14,7 @@ void session_server::begin_replay(const data::attach& by) {
   if (by.replay_until == 0)
     return;
   replay_until_ = by.replay_until;
+  exec_->replays_until(by.replay_until);
   replay_told_ = false;
   answer_told_ = false;
 }

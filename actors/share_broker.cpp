@@ -14,7 +14,8 @@ namespace {
 using share_clock = std::chrono::steady_clock;
 
 // A question is six words: this, the secret, kind, number, serial. An answer is
-// this and the words of what is lent, with its descriptors, or nothing more.
+// this, its entry in the ledger and the words of what is lent, with descriptors
+// of the entry and of the thing; or nothing more.
 constexpr std::uint64_t share_magic = 0x3130455241485356; // "VSHARE01"
 constexpr std::size_t question_words = 6;
 
@@ -50,13 +51,17 @@ share_broker::open(const share_secret& secret) {
   auto listener = listen_abstract(share_socket_name(secret));
   if (!listener)
     return listener.why();
+  auto ledger = share_ledger::open();
+  if (!ledger)
+    return ledger.why();
   return std::unique_ptr<share_broker>{
-      new share_broker{secret, std::move(*listener)}};
+      new share_broker{secret, std::move(*listener), std::move(*ledger)}};
 }
 
-share_broker::share_broker(const share_secret& secret, unique_fd listener)
+share_broker::share_broker(const share_secret& secret, unique_fd listener,
+                           share_ledger ledger)
     : secret_(secret), listener_(std::move(listener)),
-      thread_([this] { run(); }) {}
+      ledger_(std::move(ledger)), thread_([this] { run(); }) {}
 
 share_broker::~share_broker() {
   stop_.ring();
@@ -64,19 +69,36 @@ share_broker::~share_broker() {
 }
 
 status share_broker::lend(const share_key& what, std::uint64_t serial,
-                          device::shared_object object) {
+                          device::shared_object object, share_cost cost) {
   std::lock_guard guard{mutex_};
   if (lent_.size() >= most_lent && !lent_.contains(what))
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
                  "a session shares at most " + std::to_string(most_lent) +
                      " allocations and events at a time"};
-  lent_.insert_or_assign(what, lent{serial, std::move(object)});
+  auto [at, fresh] = lent_.try_emplace(what);
+  auto entry =
+      fresh || at->second.serial != serial ? ++last_entry_ : at->second.entry;
+  at->second = {serial, std::move(object), cost, entry};
   return {};
 }
 
 void share_broker::withdraw(const share_key& what) {
   std::lock_guard guard{mutex_};
-  lent_.erase(what);
+  auto gone = lent_.extract(what);
+  if (gone.empty() || gone.mapped().cost.bytes == 0)
+    return;
+  gone.mapped().object = {};
+  left_.push_back(std::move(gone.mapped()));
+}
+
+std::uint64_t share_broker::left(std::uint32_t device) {
+  std::lock_guard guard{mutex_};
+  std::erase_if(left_, [&](auto& x) { return !ledger_.is_had(x.entry); });
+  std::uint64_t bytes = 0;
+  for (auto& x : left_)
+    if (x.cost.device == device)
+      bytes += x.cost.bytes;
+  return bytes;
 }
 
 void share_broker::run() {
@@ -122,27 +144,34 @@ bool share_broker::serve(const caller& x) {
 
 void share_broker::answer(int socket, std::span<const std::uint64_t> question) {
   std::vector<std::uint64_t> words{share_magic};
+  std::vector<int> descriptors;
   device::shared_object object;
+  unique_fd stake;
   if (question.size() == question_words && question[0] == share_magic &&
       share_secret{question[1], question[2]} == secret_) {
     std::lock_guard guard{mutex_};
     auto known =
         lent_.find({static_cast<share_kind>(question[3]), question[4]});
     if (known != lent_.end() && known->second.serial == question[5])
-      object = known->second.object;
+      // Not later: what is withdrawn now costs for whom it is given to.
+      if (auto entered = ledger_.enter(known->second.entry); entered) {
+        stake = std::move(*entered);
+        object = known->second.object;
+        words.push_back(known->second.entry);
+        descriptors.push_back(stake.get());
+      }
   } else {
     spdlog::warn("a question of {} words at the socket of what is shared is "
                  "not answered",
                  question.size());
   }
   words.insert(words.end(), object.words.begin(), object.words.end());
-  std::vector<int> descriptors;
   for (auto& each : object.descriptors)
     descriptors.push_back(each->get());
   (void)send_packet(socket, words, descriptors);
 }
 
-result<device::shared_object> borrow(share_kind kind, const share_name& what) {
+result<borrowed_thing> borrow(share_kind kind, const share_name& what) {
   auto socket = connect_abstract(share_socket_name(what.session));
   if (!socket)
     return not_lent("its session is over, or on another host (" +
@@ -163,15 +192,17 @@ result<device::shared_object> borrow(share_kind kind, const share_name& what) {
     return not_lent(in.why().what);
   if (!*in || (*in)->closed || (*in)->words.empty() ||
       (*in)->words.front() != share_magic ||
-      (*in)->words.size() > device::shared_object::most + 1)
+      (*in)->words.size() > device::shared_object::most + 2)
     return not_lent("its worker's answer is none");
-  device::shared_object out;
-  out.words.assign((*in)->words.begin() + 1, (*in)->words.end());
-  for (auto& each : (*in)->descriptors)
-    out.descriptors.push_back(
-        std::make_shared<const unique_fd>(std::move(each)));
-  if (out.words.empty() && out.descriptors.empty())
+  auto& words = (*in)->words;
+  auto& descriptors = (*in)->descriptors;
+  if (words.size() < 2 || descriptors.empty())
     return not_lent("it was freed, or never was");
+  borrowed_thing out{{}, {std::move(descriptors.front()), words[1]}};
+  out.object.words.assign(words.begin() + 2, words.end());
+  for (std::size_t i = 1; i < descriptors.size(); ++i)
+    out.object.descriptors.push_back(
+        std::make_shared<const unique_fd>(std::move(descriptors[i])));
   return out;
 }
 

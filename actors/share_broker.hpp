@@ -6,12 +6,14 @@
 //      ▼                                                    ▼
 //   worker of A: broker ◄── secret, kind, number, serial ── worker of B
 //                       ─── words, file descriptors ──────►
+//                           (one of them: B has it, share_ledger.hpp)
 //
 // Both workers are processes of one host. What is said at the socket is hostile
 // until it has shown the secret, and what comes back is checked by the device.
 #pragma once
 
 #include "actors/doorbell.hpp"
+#include "actors/share_ledger.hpp"
 #include "actors/unix_socket.hpp"
 #include "devices/sharing_unit.hpp"
 #include "schema/sharing.hpp"
@@ -22,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -40,6 +43,12 @@ struct share_key {
   share_kind kind{};
   std::uint64_t number = 0;
   auto operator<=>(const share_key&) const = default;
+};
+
+/// What a thing that is lent takes of its session's quota.
+struct share_cost {
+  std::uint32_t device = 0;
+  std::uint64_t bytes = 0;
 };
 
 /// Answers who asks at a socket with an abstract name, on a thread of its own:
@@ -66,21 +75,27 @@ public:
   /// Lends it until it is withdrawn. CUDA_ERROR_OUT_OF_MEMORY where too much
   /// is lent already.
   status lend(const share_key& what, std::uint64_t serial,
-              device::shared_object object);
-  /// No effect where nothing is lent under that name.
+              device::shared_object object, share_cost cost = {});
+  /// No effect where nothing is lent under that name. It costs as long as
+  /// somebody has it who borrowed it before.
   void withdraw(const share_key& what);
+  /// Bytes of a device that were withdrawn and that somebody has.
+  std::uint64_t left(std::uint32_t device);
 
 private:
   struct lent {
     std::uint64_t serial = 0;
     device::shared_object object;
+    share_cost cost;
+    std::uint64_t entry = 0;
   };
   struct caller {
     unique_fd socket;
     std::chrono::steady_clock::time_point until;
   };
 
-  share_broker(const share_secret& secret, unique_fd listener);
+  share_broker(const share_secret& secret, unique_fd listener,
+               share_ledger ledger);
   void run();
   /// False where one who called cannot be let in now.
   bool accept();
@@ -90,17 +105,27 @@ private:
 
   const share_secret secret_;
   unique_fd listener_;
+  share_ledger ledger_;
   doorbell stop_; // ends the thread
   std::mutex mutex_;
   std::map<share_key, lent> lent_;
+  std::uint64_t last_entry_ = 0;
+  std::vector<lent> left_;      // withdrawn, and somebody has it
   std::vector<caller> callers_; // the thread's
   std::thread thread_;          // last: it uses the rest
+};
+
+/// Something that another session lends. The stake is to be kept for as long as
+/// anything of the object is in use: until then it is not given back.
+struct borrowed_thing {
+  device::shared_object object;
+  share_stake stake;
 };
 
 /// Borrows what another worker of this host lends. Waits for its broker, for
 /// five seconds at most. CUDA_ERROR_INVALID_VALUE where nobody lends
 /// such a thing (any more).
-result<device::shared_object> borrow(share_kind kind, const share_name& what);
+result<borrowed_thing> borrow(share_kind kind, const share_name& what);
 
 /// The socket's name, without the leading NUL.
 std::string share_socket_name(const share_secret& secret);

@@ -35,6 +35,10 @@ constexpr share_ns part_of_quantum_together = 2;
 constexpr std::size_t few_pending = most_pending / 2;
 /// So often the device is watched in a turn, at most: it waits before that.
 constexpr int most_looks = 8;
+/// To watch it, work that the device has is waited for until it should be done,
+/// and for so large a part of a quantum longer: meanwhile the turn is lost, for
+/// others too.
+constexpr share_ns part_of_quantum_to_look = 4;
 /// A pause longer than this says little about the next.
 constexpr share_ns longest_pause = 100'000'000;
 /// Work that is not done so long after it should be may wait for work that is
@@ -178,12 +182,19 @@ struct share_gate::account {
     return {!policy::together(table), would_look(table, what), table.partings};
   }
 
-  /// Until what is in the device is done; unless that waits for this.
-  verdict wait_to_look(const share_table& table, work_key what, share_ns now) {
-    if (!overdue(now))
-      return verdict::no_room;
+  /// Until when to wait for what is in the device, so that this can be watched;
+  /// nothing where it cannot. What is there may take longer than it should, and
+  /// even wait for this.
+  std::optional<share_ns> wait_to_look(const share_table& table, work_key what,
+                                       share_ns now) {
+    if (pending == 0 || !would_look(table, what))
+      return std::nullopt;
+    auto until = std::max(began, done_at) + foretold.held +
+                 table.rules.quantum / part_of_quantum_to_look;
+    if (now < until)
+      return until;
     lengths.give_up(what, table.partings);
-    return verdict::begins;
+    return std::nullopt;
   }
 
   /// Whether what is left of its turn is enough. Ends it where it is not, and
@@ -343,17 +354,17 @@ bool share_gate::take_turn(work_key what) {
       policy::set_copies(table, seat_, is_timed_alone(what));
       auto verdict = of.may_begin(
           table, now, known ? std::optional{known->held} : std::nullopt);
-      if (verdict == account::verdict::begins && of.pending != 0 &&
-          of.would_look(table, what))
-        verdict = of.wait_to_look(table, what, now);
+      auto looks_at = verdict == account::verdict::begins
+                          ? of.wait_to_look(table, what, now)
+                          : std::nullopt;
       if (verdict == account::verdict::no_turn) {
         policy::want(table, seat_, now);
         outcome = policy::arbitrate(table, now);
         look_again_ = outcome.look_again;
         may = outcome.granted == seat_ || outcome.lets_in(seat_);
       } else {
-        may = verdict == account::verdict::begins;
-        look_again_ = now + table.rules.stalled_after;
+        may = verdict == account::verdict::begins && !looks_at;
+        look_again_ = looks_at.value_or(now + table.rules.stalled_after);
       }
       if (may)
         admitted = of.admit(table, what, length, now);

@@ -12,7 +12,8 @@ namespace vgpu {
 namespace {
 
 constexpr std::size_t largest_packet = 64 << 10;
-constexpr std::size_t most_descriptors = 64;
+/// The most parts of a thing that is shared, and one for who has it.
+constexpr std::size_t most_descriptors = 65;
 
 fault from_errno(const std::string& what) {
   return {CUDA_ERROR_OPERATING_SYSTEM, what + ": " + std::strerror(errno)};

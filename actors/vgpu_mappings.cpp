@@ -4,6 +4,7 @@
 
 #include <iterator>
 #include <string>
+#include <utility>
 
 namespace vgpu {
 
@@ -30,14 +31,35 @@ void vgpu_state::add(memory_id x, std::uint64_t bytes) {
   used_ += bytes;
 }
 
-status vgpu_state::audit_foreign(std::uint64_t bytes) {
+status vgpu_state::audit_foreign(std::uint64_t bytes) const {
   if (bytes == 0 || !is_whole(bytes) || bytes > window_bytes)
     return broken("memory is shared in whole granules of 2 MiB");
-  return {};
+  return audit_quota(0);
 }
 
-void vgpu_state::add_foreign(memory_id x, std::uint64_t bytes) {
-  memories_.emplace(x, memory_state{.bytes = bytes, .foreign = true});
+void vgpu_state::add_foreign(memory_id x, std::uint64_t bytes,
+                             share_stake stake) {
+  memories_.emplace(x, memory_state{.bytes = bytes,
+                                    .foreign = true,
+                                    .stake = std::make_shared<share_stake>(
+                                        std::move(stake))});
+}
+
+std::uint64_t vgpu_state::take_over_foreign() {
+  std::uint64_t bytes = 0;
+  for (auto& [id, x] : memories_)
+    if (x.foreign && x.stake->take_over()) {
+      x.foreign = false;
+      bytes += x.bytes;
+    }
+  used_ += bytes;
+  return bytes;
+}
+
+std::uint64_t vgpu_state::count_left(std::uint64_t bytes) {
+  auto more = bytes - std::exchange(left_, bytes);
+  used_ += more;
+  return more;
 }
 
 std::uint64_t vgpu_state::release(memory_id x) {
@@ -53,6 +75,14 @@ std::uint64_t vgpu_state::forget_unused(memory_id x) {
   used_ -= bytes;
   memories_.erase(known);
   return bytes;
+}
+
+std::uint64_t vgpu_state::shared_bytes() const {
+  auto out = left_;
+  for (auto& [id, x] : memories_)
+    if (x.stake && !x.foreign)
+      out += x.bytes;
+  return out;
 }
 
 status vgpu_state::audit_map(const call::memory_map& x) const {

@@ -111,7 +111,7 @@ status vgpu_state::audit_place(device_address address,
 }
 
 status vgpu_state::audit_quota(std::uint64_t bytes) const {
-  if (bytes <= quota_ - used_)
+  if (used_ <= quota_ && bytes <= quota_ - used_)
     return {};
   return fault{CUDA_ERROR_OUT_OF_MEMORY,
                "an allocation of " + std::to_string(bytes) +

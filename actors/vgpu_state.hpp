@@ -2,6 +2,7 @@
 // worker audits calls against.
 #pragma once
 
+#include "actors/share_ledger.hpp"
 #include "devices/device.hpp"
 #include "schema/calls.hpp"
 #include "schema/fault.hpp"
@@ -47,6 +48,8 @@ struct memory_state {
   std::size_t mappings = 0;
   bool named = true;    // its handle is not released
   bool foreign = false; // another session's: it counts there
+  /// Of what is or was another session's.
+  std::shared_ptr<share_stake> stake{};
 };
 
 /// Such memory at addresses.
@@ -145,9 +148,18 @@ public:
   /// Whole granules, within the quota.
   status audit_memory(std::uint64_t bytes) const;
   void add(memory_id x, std::uint64_t bytes);
-  /// Whole granules of another session, which count there.
-  static status audit_foreign(std::uint64_t bytes);
-  void add_foreign(memory_id x, std::uint64_t bytes);
+  /// Whole granules of another session, which count there. Who is beyond the
+  /// quota, by what was left to it, gets no more.
+  status audit_foreign(std::uint64_t bytes) const;
+  void add_foreign(memory_id x, std::uint64_t bytes, share_stake stake);
+  /// Memory of other sessions that nobody else counts any more counts here from
+  /// now on: bytes.
+  std::uint64_t take_over_foreign();
+  /// Memory that was freed counts as long as another session has it: so much of
+  /// it there is now. By how much used() grew, modulo 2^64: it may shrink.
+  std::uint64_t count_left(std::uint64_t bytes);
+  /// What counts for the sake of others: what was left so, and taken over.
+  std::uint64_t shared_bytes() const;
   /// The handle is gone. Bytes that count no more.
   std::uint64_t release(memory_id x);
   /// Checks sizes, and that nothing is at these addresses.
@@ -190,6 +202,7 @@ private:
   device_address window_;
   std::uint64_t quota_;
   std::uint64_t used_ = 0;
+  std::uint64_t left_ = 0; // of used_: freed here, and another session has it
   std::unordered_set<stream_id> streams_;
   std::unordered_set<event_id> events_;
   std::unordered_map<module_id, module_state> modules_;

@@ -118,6 +118,11 @@ bool address_space::charge(std::uint64_t bytes) {
   return true;
 }
 
+void address_space::take_on(std::uint64_t bytes) {
+  std::unique_lock guard{mutex_};
+  use(used_ + bytes);
+}
+
 void address_space::refund(std::uint64_t bytes) {
   std::unique_lock guard{mutex_};
   use(used_ - bytes);

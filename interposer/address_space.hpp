@@ -96,6 +96,8 @@ public:
                  std::uint64_t position);
   /// Counts bytes against the quota; false where it does not allow them.
   bool charge(std::uint64_t bytes);
+  /// Counts them whether the quota allows them or not.
+  void take_on(std::uint64_t bytes);
   void refund(std::uint64_t bytes);
 
   /// The allocation that `address` lies in.

@@ -3,6 +3,7 @@
 #include "interposer/address_space.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
+#include "interposer/sharing.hpp"
 #include "schema/round_up.hpp"
 
 #include <algorithm>
@@ -189,6 +190,7 @@ void graph_memory::end_use() {
 bool graph_memory::back() {
   if (backed_)
     return true;
+  sharing().recount(what.device, what.bytes);
   if (!here().space(what.device).charge(what.bytes))
     return false;
   here().send(call::mem_alloc{address, what.bytes}, what.device);
@@ -227,6 +229,7 @@ void graph_memory_list::trim(std::uint8_t device) {
 
 std::int64_t graph_memory_list::room(std::uint8_t device) const {
   auto& space = here().space(device);
+  sharing().recount(device, space.quota());
   return static_cast<std::int64_t>(space.quota()) -
          static_cast<std::int64_t>(space.used()) +
          static_cast<std::int64_t>(usage_of.at(device).idle);

@@ -24,6 +24,7 @@ CUresult allocate_in(address_space& space, context& in, allocation& what) {
   auto refusal = space.allocate(what);
   if (refusal == address_space::refusal::quota) [[unlikely]] {
     virtual_memories().collect();
+    sharing().recount(in.device_index(), what.bytes);
     refusal = space.allocate(what);
   }
   if (refusal == address_space::refusal::addresses) {
@@ -36,6 +37,13 @@ CUresult allocate_in(address_space& space, context& in, allocation& what) {
   }
   return refusal == address_space::refusal::none ? CUDA_SUCCESS
                                                  : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/// Of the device's, where what others have may count as well.
+CUresult allocate_in_device(context& in, allocation& what) {
+  auto device = in.device_index();
+  sharing().recount(device, what.bytes);
+  return allocate_in(here().space(device), in, what);
 }
 
 /// Kernels reach pinned memory by themselves: nobody may be at it when it
@@ -54,6 +62,8 @@ void release_device(const allocation& what, std::uint8_t device) {
   }
   auto was_lent = sharing().forget(what.address);
   auto call = s.send(call::mem_free{what.address, what.bytes}, device);
+  if (was_lent) [[unlikely]]
+    sharing().leave(device, what.bytes);
   s.space(device).retire(what, call.value);
   // Another process must not open it any more when this returns; of what is
   // freed in a stream's order it must have known before.
@@ -98,7 +108,7 @@ CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
   allocation what{
       .bytes = bytes, .kind = kind, .context = in.id.load(), .pool = pool};
   auto device = in.device_index();
-  auto code = allocate_in(here().space(device), in, what);
+  auto code = allocate_in_device(in, what);
   if (code != CUDA_SUCCESS)
     return code;
   here().send(call::mem_alloc{what.address, bytes}, device);
@@ -109,7 +119,7 @@ CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
 CUresult allocate_addresses(context& in, std::uint64_t bytes, memory_kind kind,
                             device_address& out) {
   allocation what{.bytes = bytes, .kind = kind, .context = in.id.load()};
-  auto code = allocate_in(here().space(in.device_index()), in, what);
+  auto code = allocate_in_device(in, what);
   out = what.address;
   return code;
 }
@@ -122,8 +132,7 @@ CUresult allocate_managed(context& in, std::uint64_t bytes, unsigned flags,
                   .flags = flags,
                   .managed = true};
   auto device = in.device_index();
-  if (auto code = allocate_in(here().space(device), in, what);
-      code != CUDA_SUCCESS)
+  if (auto code = allocate_in_device(in, what); code != CUDA_SUCCESS)
     return code;
   here().send(call::mem_alloc{what.address, bytes}, device);
   if (auto code = managed().add_allocation({what.address, bytes}, device);

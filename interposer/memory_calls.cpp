@@ -5,6 +5,7 @@
 #include "interposer/memory.hpp"
 #include "interposer/registered_memory.hpp"
 #include "interposer/session.hpp"
+#include "interposer/sharing.hpp"
 #include "interposer/virtual_memory.hpp"
 
 #include <algorithm>
@@ -48,6 +49,7 @@ CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
   return in_context([&](context& x) {
     auto& space = process::the_session().space(x.device_index());
     virtual_memories().collect();
+    sharing().recount(x.device_index(), space.quota());
     if (free != nullptr)
       // It may have been lowered below what is allocated.
       *free = space.quota() - std::min(space.quota(), space.used());

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include <sys/random.h>
 
@@ -126,6 +127,42 @@ bool shared_things::forget(device_address at) noexcept {
   return lent_.erase(at) != 0;
 }
 
+void shared_things::leave(std::uint8_t device, std::uint64_t bytes) {
+  std::lock_guard guard{counts_mutex_};
+  counts_[device].counted += bytes;
+  here().space(device).take_on(bytes);
+  has_counts_.store(true, std::memory_order_release);
+}
+
+void shared_things::take(std::uint8_t device, std::uint64_t bytes) {
+  std::lock_guard guard{counts_mutex_};
+  counts_[device].opened += bytes;
+  has_counts_.store(true, std::memory_order_release);
+}
+
+void shared_things::give_back(std::uint8_t device, std::uint64_t bytes) {
+  std::lock_guard guard{counts_mutex_};
+  counts_[device].opened -= bytes;
+}
+
+void shared_things::recount(std::uint8_t device, std::uint64_t bytes) {
+  if (!has_counts_.load(std::memory_order_acquire)) [[likely]]
+    return;
+  std::lock_guard guard{counts_mutex_};
+  auto& x = counts_[device];
+  auto& space = here().space(device);
+  auto most = space.used() + x.opened;
+  auto has_room = most <= space.quota() && bytes <= space.quota() - most;
+  if ((x.counted == 0 && x.opened == 0) || has_room)
+    return;
+  // With the lock held, so that what is freed meanwhile is not in the answer.
+  auto now = here().ask(call::shared_bytes{}, device);
+  if (now.result != CUDA_SUCCESS)
+    return;
+  space.take_on(now.value);
+  space.refund(std::exchange(x.counted, now.value));
+}
+
 shared_things::opened_map::iterator shared_things::find(const share_name& what,
                                                         std::uint8_t device) {
   return std::find_if(opened_.begin(), opened_.end(), [&](const auto& x) {
@@ -176,11 +213,13 @@ CUresult shared_things::open(const share_handle& read, std::uint8_t device,
       code != CUDA_SUCCESS)
     return code;
   fresh.at = granules;
+  take(device, fresh.bytes);
   auto got = s.ask(
       call::memory_import{
           {fresh.memory}, fresh.at, fresh.bytes, fresh.what, layout.host},
       device);
   if (got.result != CUDA_SUCCESS) {
+    give_back(device, fresh.bytes);
     (void)virtual_memories().free(fresh.at, fresh.bytes);
     return got.result;
   }
@@ -225,6 +264,7 @@ void shared_things::unmap(opened_map::iterator which) {
   (void)s.space(x.device).take(at);
   s.send(call::memory_unmap{x.at, x.bytes}, x.device);
   s.send(call::memory_destroy{{x.memory}}, x.device);
+  give_back(x.device, x.bytes);
   (void)virtual_memories().free(x.at, x.bytes);
   opened_.erase(which);
 }
@@ -247,12 +287,14 @@ CUresult shared_things::lend(memory_id what, std::uint8_t device,
 CUresult shared_things::borrow(const share_descriptor& from, memory_id as,
                                std::uint8_t device) {
   auto layout = share_layout::unpack(from.layout);
+  auto bytes = layout.granules * granule_bytes;
+  take(device, bytes);
   auto got = here().ask(
-      call::placed_import{
-          {as}, layout.granules * granule_bytes, from.what, layout.host},
-      device);
+      call::placed_import{{as}, bytes, from.what, layout.host}, device);
   if (got.result == CUDA_SUCCESS)
     here().begin_sharing();
+  else
+    give_back(device, bytes);
   return got.result;
 }
 

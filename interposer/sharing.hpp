@@ -11,6 +11,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -41,6 +42,20 @@ public:
   /// The allocation is freed: its handle names nothing from now on. Whether it
   /// had one.
   bool forget(device_address at) noexcept;
+
+  // What counts on a device's quota for the sake of others: what this process
+  // has freed and another still has, and what it has opened and nobody else
+  // counts any more. The worker knows, and tells nobody who does not ask.
+
+  /// Memory that was lent is freed: it counts for as long as others may have
+  /// it. When the call that frees it is in the log, and before its bytes count
+  /// no more.
+  void leave(std::uint8_t device, std::uint64_t bytes);
+  /// Asks how much that is now, where it may decide whether there is room for
+  /// so many bytes more. Nothing at all for who shares nothing.
+  void recount(std::uint8_t device, std::uint64_t bytes);
+  /// What was borrowed as memory to be placed is let go.
+  void give_back(std::uint8_t device, std::uint64_t bytes);
 
   /// Of what was allocated from a pool that can be shared.
   CUresult handle_of(device_address at, CUmemPoolPtrExportData& out);
@@ -89,12 +104,23 @@ private:
   opened_map::iterator find(const share_name& what, std::uint8_t device);
   void unmap(opened_map::iterator which);
 
+  /// Of one device.
+  struct counts {
+    std::uint64_t counted = 0; // in used() of the device's addresses
+    std::uint64_t opened = 0;  // may come to count
+  };
+  void take(std::uint8_t device, std::uint64_t bytes);
+
   std::mutex mutex_;
   share_secret secret_{};
   std::map<device_address, share_handle> lent_; // without kind
   std::atomic<bool> lends_{false};
   opened_map opened_; // by what the program was given
   std::uint64_t last_memory_ = 0;
+
+  std::mutex counts_mutex_; // taken with other locks held; itself the last
+  std::map<std::uint8_t, counts> counts_;
+  std::atomic<bool> has_counts_{false};
 };
 
 shared_things& sharing();

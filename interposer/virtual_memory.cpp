@@ -117,6 +117,7 @@ CUresult virtual_memory::create(std::uint64_t bytes,
     return code;
   auto device = *device_of(what.location);
   collect();
+  sharing().recount(device, bytes);
   if (!here().space(device).charge(bytes))
     return CUDA_ERROR_OUT_OF_MEMORY;
   std::unique_lock guard{mutex_};
@@ -156,9 +157,15 @@ void virtual_memory::forget_unused(CUmemGenericAllocationHandle handle) {
       given_away_.insert(handle);
       return;
     }
-    here().space(x.device).refund(x.bytes);
   }
   here().send(call::memory_destroy{{memory_id{handle}}}, x.device);
+  if (x.foreign) {
+    sharing().give_back(x.device, x.bytes);
+  } else {
+    if (x.says.what.serial != 0)
+      sharing().leave(x.device, x.bytes);
+    here().space(x.device).refund(x.bytes);
+  }
   memories_.erase(known);
 }
 

@@ -21,7 +21,8 @@ namespace vgpu::interposer {
 
 /// All of it in this process. Memory counts against the quota from its creation
 /// until it has neither handle nor place, and no process a descriptor of it;
-/// reserved addresses cost nothing, and neither does another process's memory.
+/// reserved addresses cost nothing, and neither does another process's memory
+/// while that one lives.
 /// Arguments are checked as the driver checks them: CUDA_ERROR_INVALID_VALUE
 /// unless said otherwise. Thread-safe.
 class virtual_memory {

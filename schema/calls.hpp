@@ -77,6 +77,7 @@ enum class number : std::uint16_t {
   placed_share = 63,
   placed_import = 64,
   host_begun = 65,
+  shared_bytes = 66,
 };
 
 // -- memory
@@ -563,7 +564,8 @@ struct memory_share {
 };
 
 /// cuIpcOpenMemHandle: the whole granules of what another session shares are
-/// mapped, and may be read and written. It counts against the other's quota.
+/// mapped, and may be read and written. It counts against the other's quota, as
+/// long as there is the other. CUDA_ERROR_OUT_OF_MEMORY for who is beyond his.
 /// memory_unmap and memory_destroy end it.
 struct memory_import {
   static constexpr auto id = number::memory_import;
@@ -606,6 +608,16 @@ struct placed_import {
   static auto fields(auto& x) {
     return std::tie(x.memory, x.bytes, x.what, x.host);
   }
+};
+
+/// How many bytes count here for the sake of other sessions, in `value` of the
+/// answer: what was freed and another one still has, and what was another's
+/// that is gone, and that one of those has taken over who have it still.
+struct shared_bytes {
+  static constexpr auto id = number::shared_bytes;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
+  static auto fields(auto&) { return std::tuple<>(); }
 };
 
 /// A file that the program has mapped and registered: from now on its pages are
@@ -737,17 +749,19 @@ struct tensor_map_encode {
   static auto fields(auto& x) { return std::tie(x.what, x.to); }
 };
 
-using all = std::tuple<
-    mem_alloc, mem_free, host_alloc, host_free, image_part, module_load,
-    module_facts, module_unload, kernel_attribute, launch, active_clusters,
-    write, read, read_host, copy, fill, stream_create, stream_destroy,
-    event_create, event_destroy, event_record, stream_wait, stream_sync,
-    device_sync, event_sync, elapsed, host_call, host_begun, host_done,
-    array_create, array_destroy, texture_create, texture_known, texture_destroy,
-    read_managed, write_managed, memory_create, memory_destroy, memory_map,
-    memory_unmap, memory_access, wait_value, memory_share, memory_import,
-    event_share, event_import, event_query, host_file, tensor_map_encode,
-    condition_place, condition_words, placed_share, placed_import>;
+using all =
+    std::tuple<mem_alloc, mem_free, host_alloc, host_free, image_part,
+               module_load, module_facts, module_unload, kernel_attribute,
+               launch, active_clusters, write, read, read_host, copy, fill,
+               stream_create, stream_destroy, event_create, event_destroy,
+               event_record, stream_wait, stream_sync, device_sync, event_sync,
+               elapsed, host_call, host_begun, host_done, array_create,
+               array_destroy, texture_create, texture_known, texture_destroy,
+               read_managed, write_managed, memory_create, memory_destroy,
+               memory_map, memory_unmap, memory_access, wait_value,
+               memory_share, memory_import, event_share, event_import,
+               event_query, host_file, tensor_map_encode, condition_place,
+               condition_words, placed_share, placed_import, shared_bytes>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

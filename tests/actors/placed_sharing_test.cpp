@@ -4,6 +4,7 @@
 #include "session_fixture.hpp"
 
 #include "actors/answers.hpp"
+#include "actors/share_broker.hpp"
 
 #include <optional>
 
@@ -27,6 +28,30 @@ public:
   bool wanted(const waiter&) const override { return true; }
   void answer(const waiter&, CUresult code, std::uint64_t value) override {
     last = told{code, value};
+  }
+};
+
+/// Another session's worker, which lends some memory.
+struct lender {
+  static constexpr auto bytes = 3 * granule_bytes;
+  share_secret secret{0x6c65'6e64'6572, next_low()};
+  std::unique_ptr<share_broker> broker = std::move(*share_broker::open(secret));
+
+  static std::uint64_t next_low() {
+    static std::uint64_t last = 0;
+    return ++last;
+  }
+
+  share_name name() const { return {secret, lent.value, placed_serial}; }
+  void lends() {
+    auto file = make_sealed_memory("lent", bytes);
+    BOOST_REQUIRE(file.ok());
+    device::shared_object object{
+        {bytes}, {std::make_shared<unique_fd>(std::move(*file))}};
+    BOOST_REQUIRE(broker
+                      ->lend({share_kind::placed, lent.value}, placed_serial,
+                             std::move(object), {0, bytes})
+                      .ok());
   }
 };
 
@@ -67,6 +92,15 @@ struct placed_sharing_world : a_session {
         {borrowed}, bytes, {placed_secret, lent.value, placed_serial}, host};
   }
   CUresult import(const call::placed_import& x) { return ask(x).code; }
+  CUresult import(const lender& from, memory_id as) {
+    return import({{as}, lender::bytes, from.name(), host});
+  }
+  /// What counts here for the sake of others.
+  std::uint64_t counted() {
+    auto got = ask(call::shared_bytes{});
+    BOOST_REQUIRE(got.code == CUDA_SUCCESS);
+    return got.value;
+  }
 };
 
 } // namespace
@@ -89,6 +123,67 @@ BOOST_AUTO_TEST_CASE(it_is_one_memory) {
   BOOST_TEST(word(4) == 12u);
   call_it(call::memory_unmap{at + 4 * granule_bytes, bytes});
   call_it(call::memory_destroy{{borrowed}});
+}
+
+BOOST_AUTO_TEST_CASE(what_is_let_go_counts_while_another_has_it) {
+  BOOST_TEST(import(good()) == CUDA_SUCCESS);
+  BOOST_TEST(exec->used_bytes() == bytes); // once
+  call_it(call::memory_unmap{at, bytes});
+  call_it(call::memory_destroy{{lent}});
+  BOOST_TEST(exec->used_bytes() == bytes);
+  BOOST_TEST(counted() == bytes);
+  call_it(call::memory_destroy{{borrowed}});
+  BOOST_TEST(counted() == 0u);
+  BOOST_TEST(exec->used_bytes() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(who_has_let_it_go_has_no_more_room) {
+  constexpr auto most = quota - bytes;
+  auto other = std::make_unique<result<borrowed_thing>>(
+      borrow(share_kind::placed, good().what));
+  BOOST_REQUIRE(other->ok());
+  call_it(call::memory_unmap{at, bytes});
+  call_it(call::memory_destroy{{lent}});
+  BOOST_TEST(counted() == bytes);
+  call_it(call::memory_create{{memory_id{3}}, most});
+  // Not before the other one has let go as well.
+  other.reset();
+  BOOST_TEST(counted() == 0u);
+  call_it(call::memory_create{{memory_id{4}}, bytes});
+  BOOST_TEST(exec->used_bytes() == quota);
+}
+
+BOOST_AUTO_TEST_CASE(who_outlives_the_lender_counts_it) {
+  lender other;
+  other.lends();
+  auto third = borrow(share_kind::placed, other.name());
+  BOOST_REQUIRE(third.ok());
+  BOOST_TEST(import(other, borrowed) == CUDA_SUCCESS);
+  BOOST_TEST(counted() == 0u);
+  BOOST_TEST(!third->stake.take_over());
+  other.broker.reset();
+  // Of two that have it one counts it.
+  BOOST_TEST(counted() == lender::bytes);
+  BOOST_TEST(counted() == lender::bytes);
+  BOOST_TEST(exec->used_bytes() == bytes + lender::bytes);
+  BOOST_TEST(!third->stake.take_over());
+  call_it(call::memory_destroy{{borrowed}});
+  BOOST_TEST(counted() == 0u);
+  BOOST_TEST(exec->used_bytes() == bytes);
+  BOOST_TEST(third->stake.take_over());
+}
+
+BOOST_AUTO_TEST_CASE(who_is_beyond_his_quota_gets_no_more) {
+  call_it(call::memory_create{{memory_id{3}}, quota - bytes});
+  lender first, second;
+  first.lends();
+  second.lends();
+  BOOST_TEST(import(first, borrowed) == CUDA_SUCCESS);
+  first.broker.reset();
+  BOOST_TEST(import(second, memory_id{4}) == CUDA_ERROR_OUT_OF_MEMORY);
+  // Closing what the first left brings the room back.
+  call_it(call::memory_destroy{{borrowed}});
+  BOOST_TEST(import(second, memory_id{4}) == CUDA_SUCCESS);
 }
 
 BOOST_AUTO_TEST_CASE(who_lends_is_not_moved) {

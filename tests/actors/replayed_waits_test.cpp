@@ -1,13 +1,21 @@
 // In which order work is done that waited for a value once, when it is
 // replayed and the value is not there any more.
+#include "actors/answers.hpp"
 #include "actors/replayed_waits.hpp"
 #include "devices/cpu/cpu_device.hpp"
+#include "plain_device.hpp"
+#include "session_fixture.hpp"
 
 #include <boost/test/unit_test.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <future>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 using namespace vgpu;
 
@@ -81,6 +89,30 @@ struct replay {
   }
 };
 
+/// As on a GPU: while a blocking stream stands still, so does the legacy
+/// stream, and a question whether that one is done.
+class device_with_a_stopped_stream : public test::plain_device {
+public:
+  bool stopped = false;
+  bool went_on = false;
+
+  void when_done(std::optional<stream_id> of,
+                 vgpu::device::completion done) override {
+    if (stopped && of == legacy_stream)
+      unanswered_.push_back(std::move(done));
+    else
+      done(CUDA_SUCCESS);
+  }
+  status enqueue_host(stream_id,
+                      std::function<void(std::function<void()>)> f) override {
+    f([this] { went_on = true; });
+    return {};
+  }
+
+private:
+  std::vector<vgpu::device::completion> unanswered_;
+};
+
 } // namespace
 
 BOOST_FIXTURE_TEST_SUITE(waits_in_a_replay, replay)
@@ -102,7 +134,7 @@ BOOST_AUTO_TEST_CASE(but_not_behind_what_had_not_been_done_when_it_ended) {
   begin(a, 1);
   work(a, 'A');
   work(b, 'B');
-  waits.stops(*dev, {0, b}, call_number{2});
+  waits.stops(*dev, {0, b}, call_number{2}, false);
   long_work(b, 'b');
   BOOST_TEST(end(1));
   BOOST_TEST(when_done(2) == "BA");
@@ -110,6 +142,16 @@ BOOST_AUTO_TEST_CASE(but_not_behind_what_had_not_been_done_when_it_ended) {
   BOOST_TEST(when_done(3) == "BAb");
   BOOST_TEST(!end(2));
   BOOST_TEST(!waits.any());
+}
+
+BOOST_AUTO_TEST_CASE(nor_behind_the_legacy_stream_that_waits_for_that) {
+  device_with_a_stopped_stream gpu;
+  BOOST_REQUIRE(waits.begin(gpu, {0, a}, call_number{1}, false).ok());
+  waits.stops(gpu, {0, b}, call_number{2}, true);
+  gpu.stopped = true;
+  replayed_waits::streams_of all{&gpu, {legacy_stream, a, b}};
+  BOOST_TEST(waits.end(call_number{1}, {&all, 1}));
+  BOOST_TEST(gpu.went_on);
 }
 
 BOOST_AUTO_TEST_CASE(it_ends_behind_what_came_before_its_end) {
@@ -181,6 +223,79 @@ BOOST_AUTO_TEST_CASE(the_legacy_stream_is_asked_before_it_would_wait) {
   BOOST_TEST(!is_done('A'));
   finish('l');
   BOOST_TEST(when_done(3) == "lAL");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+namespace {
+
+/// A session of which another worker executed calls: some of them were
+/// answered.
+struct replayed_session : a_session {
+  class program final : public unheard {
+  public:
+    std::atomic<std::uint64_t> answered{0}; // a wait that has ended
+    std::promise<void> called;              // by another one, which ends now
+
+    bool wanted(const waiter& x) const override {
+      return x.call.value != answered.load();
+    }
+    void call_host(const waiter&) override { called.set_value(); }
+  };
+  static constexpr std::chrono::seconds long_enough{20};
+  static constexpr device_address words = at;
+
+  std::shared_ptr<program> sink = std::make_shared<program>();
+
+  replayed_session() {
+    exec->serve(sink);
+    exec->replays_until(~std::uint64_t{0});
+    allocate(at, granule_bytes);
+    for (auto stream : {a, b})
+      call_it(call::stream_create{{stream}, 1, 0});
+  }
+  /// The number of the next call.
+  std::uint64_t next() const { return number + 8; }
+  std::uint64_t wait(stream_id in, std::uint64_t index) {
+    auto call = next();
+    call_it(call::wait_value{
+        .stream = {in},
+        .address = words + index * 4,
+        .value = 1,
+        .bytes = 4,
+        .test = static_cast<std::uint32_t>(value_test::equal)});
+    return call;
+  }
+  void set(stream_id in, std::uint64_t index) {
+    call_it(call::fill{.stream = {in},
+                       .to = {words + index * 4, 4, 4},
+                       .value = 1,
+                       .element_bytes = 4,
+                       .size = {1, 1, 1}});
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(waits_of_a_replayed_session, replayed_session)
+
+/// What comes behind a wait that had not ended is never waited for, although
+/// nothing was being replayed that it could have been in the way of.
+BOOST_AUTO_TEST_CASE(one_that_had_not_ended_may_come_first) {
+  auto open = wait(b, 0);
+  set(b, 1);
+  sink->answered = next();
+  auto ended = wait(a, 2);
+  set(a, 0); // what b waits for
+  call_it(call::host_done{ended});
+  BOOST_REQUIRE((sink->called.get_future().wait_for(long_enough) ==
+                 std::future_status::ready));
+  call_it(call::host_done{open});
+  std::promise<void> done;
+  exec->on(0).when_done(b, [&](CUresult) { done.set_value(); });
+  BOOST_REQUIRE(
+      (done.get_future().wait_for(long_enough) == std::future_status::ready));
+  BOOST_TEST(word(0, 1) == 1u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -55,7 +55,7 @@ struct lending {
 
   void lend() { BOOST_REQUIRE(broker->lend(key, serial, something()).ok()); }
 
-  static CUresult code_of(const result<device::shared_object>& x) {
+  static CUresult code_of(const result<borrowed_thing>& x) {
     return x ? CUDA_SUCCESS : x.why().code;
   }
 
@@ -92,11 +92,11 @@ BOOST_AUTO_TEST_CASE(who_knows_its_name_gets_it) {
   lend();
   auto got = borrow(share_kind::memory, name);
   BOOST_REQUIRE(got.ok());
-  BOOST_TEST(got->words == std::vector<std::uint64_t>{4096},
+  BOOST_TEST(got->object.words == std::vector<std::uint64_t>{4096},
              boost::test_tools::per_element());
-  BOOST_REQUIRE(got->descriptors.size() == 1u);
+  BOOST_REQUIRE(got->object.descriptors.size() == 1u);
   char text[4];
-  BOOST_REQUIRE(::pread(got->descriptors[0]->get(), text, 4, 0) == 4);
+  BOOST_REQUIRE(::pread(got->object.descriptors[0]->get(), text, 4, 0) == 4);
   BOOST_TEST(std::string(text, 4) == "lent");
   // As often as one likes.
   BOOST_TEST(borrow(share_kind::memory, name).ok());

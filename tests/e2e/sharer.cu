@@ -1,9 +1,11 @@
 // nvcc: -lcuda
 // Two processes that share memory, and stop after each step until somebody
 // writes a line to a pipe: `sharer PIPE`. Prints what it has done. `sharer NODE
-// NODE` runs the two on these nodes, and prints how opening ends.
+// NODE` runs the two on these nodes, and prints how opening ends. `sharer`
+// leaves one of them alone with what the other had allocated.
 #include "../cuda/two_processes.hpp"
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -114,9 +116,14 @@ void lend(line other, std::ifstream& orders) {
   CHECK(cudaFree(large));
   CHECK(cudaDeviceSynchronize());
   other.meet();
+  EXPECT(free_bytes() == all_bytes() - bytes); // the other has it
+  void* none = nullptr;
+  EXPECT(cudaMalloc(&none, all_bytes()) == cudaErrorMemoryAllocation);
+  (void)cudaGetLastError();
   step("freed");
   other.meet();
   other.meet();
+  EXPECT(free_bytes() == all_bytes());
   step("closed");
 
   // What only the other still has counts here.
@@ -186,6 +193,36 @@ void borrow(line other) {
   other.meet();
 }
 
+bool share_and_leave() {
+  auto heir = [](line other) {
+    void* left = nullptr;
+    CHECK(cudaIpcOpenMemHandle(&left, other.receive<handle>(), flags));
+    EXPECT(free_bytes() == all_bytes());
+    other.meet();
+    other.wait_for_end();
+    // Its worker ends a little later.
+    auto until = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+    while (free_bytes() == all_bytes() &&
+           std::chrono::steady_clock::now() < until) {
+    }
+    EXPECT(free_bytes() == all_bytes() - bytes);
+    void* more = nullptr;
+    EXPECT(cudaMalloc(&more, all_bytes() - bytes + 1) ==
+           cudaErrorMemoryAllocation);
+    (void)cudaGetLastError();
+    CHECK(cudaIpcCloseMemHandle(left));
+    CHECK(cudaMalloc(&more, all_bytes()));
+    CHECK(cudaFree(more));
+  };
+  return run_two(heir, [](line other) {
+    void* x = nullptr;
+    CHECK(cudaMalloc(&x, bytes));
+    other.send(handle_of(x));
+    other.meet();
+    _exit(0);
+  });
+}
+
 bool share_from_to(const char* here, const char* there) {
   return run_two(
       [here](line other) {
@@ -223,6 +260,8 @@ bool share_from_to(const char* here, const char* there) {
 int main(int count, char** arguments) {
   if (count == 3)
     return share_from_to(arguments[1], arguments[2]) ? 0 : 1;
+  if (count == 1)
+    return share_and_leave() ? 0 : 1;
   EXPECT(count == 2);
   std::ifstream orders{arguments[1]};
   EXPECT(orders.good());

@@ -68,6 +68,7 @@ on_line() { # NUMBER LINE
       ;;
     freed)
       ((before > 0)) || fail "nothing was shared"
+      until_true 5 counted_once || fail "memory: $(status .vgpus)"
       ! nothing_shared || fail "who opened it lost it"
       ;;
     closed)
@@ -106,6 +107,8 @@ grep -qx 'stale cudaErrorInvalidValue' "$work/out/sharer" ||
   fail "a stale handle: $(<"$work/out/sharer")"
 grep -qx 'own cudaErrorDeviceUninitialized' "$work/out/sharer" ||
   fail "a handle of its own: $(<"$work/out/sharer")"
+timeout 60 "$vgpu" run --memory 256MiB -- "$sharer" </dev/null \
+  >"$work/out/left" 2>&1 || fail "who was left alone: $(<"$work/out/left")"
 [[ ! -s $work/out/sharer.err ]] || fail "$(<"$work/out/sharer.err")"
 cluster_down
 check_leaks

@@ -421,6 +421,8 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
     conditions_ = x.address;
   } else if constexpr (std::is_same_v<Call, call::memory_unmap>) {
     memory_.erase(x.address);
+  } else if constexpr (std::is_same_v<Call, call::shared_bytes>) {
+    answer(r, CUDA_SUCCESS, shared_bytes_);
   } else if constexpr (std::is_same_v<Call, call::memory_import>) {
     memory_.emplace(x.address, std::vector<std::byte>(x.bytes));
     answer(r, CUDA_SUCCESS);

@@ -64,6 +64,8 @@ public:
   void take_conditions(bool yes);
   /// Whether its program's calls would be replayed.
   bool is_protected() const;
+  /// As if other sessions had, or left, so much that counts here.
+  void count_for_others(std::uint64_t bytes) { shared_bytes_ = bytes; }
   int greetings() const noexcept { return greetings_.load(); }
   std::uint64_t log_bytes() const noexcept { return executed_.load(); }
 
@@ -100,6 +102,7 @@ private:
   std::function<void(const call::launch&)> launched_;
   device_address conditions_ = 0;
   bool takes_conditions_ = true;
+  std::atomic<std::uint64_t> shared_bytes_{0};
   std::atomic<int> greetings_{0};
   std::atomic<std::uint64_t> executed_{0};
   std::optional<std::uint64_t> held_by_; // a host function under way

@@ -128,6 +128,19 @@ struct handing : driver_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(memory_handles, handing)
 
+BOOST_AUTO_TEST_CASE(what_is_imported_counts_when_its_lender_is_gone) {
+  auto before = free_bytes();
+  forged another{said::by(file.get()).foreign()};
+  CUmemGenericAllocationHandle got = 0;
+  REQUIRE_OK(take(got, another.file.get()));
+  BOOST_TEST(free_bytes() == before);
+  fake().count_for_others(bytes);
+  BOOST_TEST(free_bytes() == before - bytes);
+  fake().count_for_others(0);
+  REQUIRE_OK(cuMemRelease(got));
+  BOOST_TEST(free_bytes() == before);
+}
+
 BOOST_AUTO_TEST_CASE(only_what_was_created_so_is_exported) {
   int out = -1;
   auto own = create(bytes, CU_MEM_HANDLE_TYPE_NONE);

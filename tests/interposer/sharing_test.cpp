@@ -14,7 +14,13 @@ using namespace vgpu::test;
 namespace {
 
 constexpr int unmap_number = 50, destroy_number = 48, import_number = 54;
-constexpr int free_number = 2;
+constexpr int free_number = 2, count_number = 66;
+
+std::size_t bytes_free() {
+  std::size_t free = 0, total = 0;
+  REQUIRE_OK(cuMemGetInfo(&free, &total));
+  return free;
+}
 
 /// The words of a handle: kind, secret, number, serial, bytes, layout, check.
 struct words {
@@ -152,6 +158,42 @@ BOOST_AUTO_TEST_CASE(what_another_process_lends_is_memory) {
   BOOST_TEST(count(destroy_number) == destroyed + 1);
   CHECK_CODE(cuIpcCloseMemHandle(at), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuMemsetD8(at, 1, bytes), CUDA_ERROR_INVALID_VALUE);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_freed_counts_while_another_has_it) {
+  auto before = bytes_free();
+  fake().count_for_others(bytes);
+  REQUIRE_OK(cuMemFree(memory));
+  BOOST_TEST(bytes_free() == before);
+  CHECK_CODE(cuMemAlloc(&memory, before + 1), CUDA_ERROR_OUT_OF_MEMORY);
+  // It is not asked for where there is room anyway.
+  auto asked = count(count_number);
+  REQUIRE_OK(cuMemAlloc(&memory, before));
+  BOOST_TEST(count(count_number) == asked);
+  REQUIRE_OK(cuMemFree(memory));
+  // Nobody says when the other closes it: an allocation finds out.
+  fake().count_for_others(0);
+  REQUIRE_OK(cuMemAlloc(&memory, before + bytes));
+  BOOST_TEST(bytes_free() == 0u);
+  REQUIRE_OK(cuMemFree(memory));
+  REQUIRE_OK(cuMemAlloc(&memory, bytes));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_opened_counts_when_its_lender_is_gone) {
+  auto before = bytes_free();
+  CUdeviceptr at = 0, more = 0;
+  REQUIRE_OK(open(words::of(own).foreign(), at));
+  BOOST_TEST(bytes_free() == before);
+  fake().count_for_others(2 * granule_bytes);
+  // Before it is given to anybody.
+  CHECK_CODE(cuMemAlloc(&more, before - granule_bytes),
+             CUDA_ERROR_OUT_OF_MEMORY);
+  BOOST_TEST(bytes_free() == before - 2 * granule_bytes);
+  REQUIRE_OK(cuMemAlloc(&more, before - 2 * granule_bytes));
+  REQUIRE_OK(cuMemFree(more));
+  fake().count_for_others(0);
+  REQUIRE_OK(cuIpcCloseMemHandle(at));
+  BOOST_TEST(bytes_free() == before);
 }
 
 BOOST_AUTO_TEST_CASE(a_damaged_handle_does_not_leave_the_program) {
