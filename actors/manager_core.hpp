@@ -134,6 +134,12 @@ private:
     session_id id;
     bool promised = true;
   };
+  /// For whom others leave a node, and which of its pGPUs.
+  struct departures {
+    std::set<session_id> for_whom;
+    std::set<std::uint32_t> pgpus;
+  };
+  using departures_by_node = std::map<std::string, departures>;
 
   void restore_sessions();
 
@@ -305,7 +311,11 @@ private:
   policy::queue_rank rank_of(const session_record& x) const;
   std::vector<queued> queue() const;
   double left_to_promise() const;
-  std::vector<policy::resident> residents() const;
+  departures_by_node who_leaves() const;
+  bool may_be_left(const policy::place& where,
+                   const departures_by_node& leaving) const;
+  std::vector<policy::resident>
+  residents(const departures_by_node& leaving) const;
   void take_turns_with_memory();
   void note_preempted(session_record& x, const control::paused& how);
   void has_its_turn(session_record& x, double milliseconds);

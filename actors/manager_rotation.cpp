@@ -3,6 +3,7 @@
 #include "actors/manager_core.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -13,6 +14,17 @@ namespace {
 policy::duration from_milliseconds(double x) {
   return std::chrono::duration_cast<policy::duration>(
       std::chrono::duration<double, std::milli>{x});
+}
+
+/// For so many somebody is told to leave before other messages are looked at.
+constexpr auto most_begun = 256u;
+
+/// Whether any pGPU will do that has the memory: what it cannot get, nobody can
+/// who asks for as much.
+bool wishes_for_nothing(const policy::demand& x) {
+  return x.gpus == 1 && x.node.empty() && x.pgpu < 0 && x.backend.empty() &&
+         x.capability == 0 && x.where != policy::demand::locality::local_only &&
+         !x.beside_somebody && x.apart.empty();
 }
 
 } // namespace
@@ -63,24 +75,41 @@ double manager_core::left_to_promise() const {
   return out;
 }
 
-/// All whose turn may end, but where somebody leaves already.
-std::vector<policy::resident> manager_core::residents() const {
-  std::set<std::pair<std::string, std::uint32_t>> left;
+manager_core::departures_by_node manager_core::who_leaves() const {
+  departures_by_node out;
   for (const auto& [id, x] : sessions_)
-    if (x.moving && x.moving->for_whom)
-      for (auto pgpu : x.where.pgpus)
-        left.emplace(x.where.node, pgpu);
+    if (x.moving && x.moving->for_whom) {
+      auto& from = out[x.where.node];
+      from.for_whom.insert(x.moving->for_whom);
+      from.pgpus.insert(x.where.pgpus.begin(), x.where.pgpus.end());
+    }
+  return out;
+}
+
+/// What a node has to copy for turns is bounded, whatever other nodes do.
+bool manager_core::may_be_left(const policy::place& where,
+                               const departures_by_node& leaving) const {
+  auto found = leaving.find(where.node);
+  if (found == leaving.end())
+    return true;
+  const auto& [for_whom, pgpus] = found->second;
+  return for_whom.size() < options_.rotation.at_once &&
+         std::ranges::none_of(where.pgpus,
+                              [&](auto x) { return pgpus.contains(x); });
+}
+
+/// All whose turn may end, but where others leave already; those whose turns
+/// end first come first.
+std::vector<policy::resident>
+manager_core::residents(const departures_by_node& leaving) const {
   std::vector<policy::resident> out;
-  for (const auto& [id, x] : sessions_) {
-    auto is_left = [&](auto pgpu) {
-      return left.contains({x.where.node, pgpu});
-    };
+  for (const auto& [id, x] : sessions_)
     if (x.spec.memory != 0 && x.load.session && may_move(x) &&
-        std::ranges::none_of(x.where.pgpus, is_left))
+        may_be_left(x.where, leaving))
       out.push_back({id, x.where, x.spec.memory, x.spec.priority,
                      x.resident_since, x.swapped, x.load.memory_bytes,
                      x.rests_until});
-  }
+  policy::sort_by_turn(out, options_.rotation);
   return out;
 }
 
@@ -88,28 +117,60 @@ void manager_core::take_turns_with_memory() {
   turns_end_.reset();
   if (options_.rotation.promised <= 1)
     return;
+  auto leaving = who_leaves();
   std::set<session_id> awaited;
-  for (const auto& [id, x] : sessions_)
-    if (x.moving && x.moving->for_whom)
-      awaited.insert(x.moving->for_whom);
+  for (const auto& [node, x] : leaving)
+    awaited.insert(x.for_whom.begin(), x.for_whom.end());
+  auto all = residents(leaving);
+  std::map<std::string, policy::node_view> copies;
+  auto nodes = [&](const std::string& name) {
+    return index().with_nothing_kept(name, copies);
+  };
+  std::map<std::int32_t, std::uint64_t> in_vain; // least memory, by priority
+  auto begun = 0u;
   for (const auto& [id, promised] : queue()) {
-    if (awaited.size() >= options_.rotation.at_once)
+    if (all.empty())
       return; // whoever is done asks anew
+    auto first = policy::turn_ends(all.front(), options_.rotation);
     const auto& x = sessions_.at(id);
     if (!promised || awaited.contains(id) || x.client_peer.empty() ||
         x.spec.memory == 0 || x.aside || now_ < x.retry_at)
       continue;
-    auto room =
-        policy::make_room(view_for_placement(), demand_of(x), x.spec.priority,
-                          residents(), now_, options_.rotation);
-    for (auto leaver : room.leave)
-      order_pause(sessions_.at(leaver),
-                  {.what = session_movement::kind::suspend, .for_whom = id});
-    if (!room.leave.empty())
-      awaited.insert(id);
+    if (first > now_) {
+      turns_end_ = std::min(turns_end_.value_or(first), first);
+      return; // before then nobody leaves
+    }
+    auto failed = in_vain.find(x.spec.priority);
+    if (failed != in_vain.end() && x.spec.memory >= failed->second)
+      continue;
+    auto what = demand_of(x);
+    if (index().has_room(what))
+      continue;
+    auto at = all.begin();
+    auto next = [&] { return at == all.end() ? nullptr : &*at++; };
+    auto room = policy::make_room(nodes, what, x.spec.priority, next, now_,
+                                  options_.rotation);
     if (room.look_again)
       turns_end_ =
           std::min(turns_end_.value_or(*room.look_again), *room.look_again);
+    if (room.leave.empty() && wishes_for_nothing(what))
+      in_vain[x.spec.priority] = x.spec.memory;
+    if (room.leave.empty())
+      continue;
+    for (auto who : room.leave) {
+      auto& leaver = sessions_.at(who);
+      auto& from = leaving[leaver.where.node];
+      from.for_whom.insert(id);
+      from.pgpus.insert(leaver.where.pgpus.begin(), leaver.where.pgpus.end());
+      order_pause(leaver,
+                  {.what = session_movement::kind::suspend, .for_whom = id});
+    }
+    std::erase_if(
+        all, [&](const auto& y) { return !may_be_left(y.where, leaving); });
+    if (++begun == most_begun) {
+      turns_end_ = now_;
+      return;
+    }
   }
 }
 

@@ -180,6 +180,21 @@ node_view placement_index::with_nothing_kept(std::size_t n) const {
   return out;
 }
 
+const node_view* placement_index::with_nothing_kept(
+    const std::string& name, std::map<std::string, node_view>& copies) const {
+  auto i = by_name_.find(name);
+  if (i == by_name_.end())
+    return nullptr;
+  auto n = i->second;
+  auto kept = kept_.lower_bound({n, 0});
+  if (kept == kept_.end() || kept->first.first != n)
+    return &cluster_.nodes[n];
+  auto copy = copies.find(name);
+  if (copy == copies.end())
+    copy = copies.emplace(name, with_nothing_kept(n)).first;
+  return &copy->second;
+}
+
 std::uint64_t placement_index::free_with_nothing_kept(std::size_t n,
                                                       std::size_t p) const {
   auto kept = kept_.find({n, p});

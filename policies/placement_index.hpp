@@ -49,9 +49,11 @@ public:
   bool has_room(const demand& what) const;
   /// One of cluster()'s nodes, with nothing kept there.
   node_view with_nothing_kept(std::size_t node) const;
-  /// Of that node's pGPU, by its place among them: bytes.
-  std::uint64_t free_with_nothing_kept(std::size_t node,
-                                       std::size_t pgpu) const;
+  /// The same of a node by its name: itself, or a copy that is put there; null:
+  /// there is none of that name.
+  const node_view*
+  with_nothing_kept(const std::string& name,
+                    std::map<std::string, node_view>& copies) const;
 
   /// With what is kept.
   const cluster_view& cluster() const noexcept { return cluster_; }
@@ -73,6 +75,9 @@ private:
   /// The least free memory that is in a class above this one's.
   static std::uint64_t end_of_class(std::uint64_t free);
   key key_at(const shelf& in, const spot& x) const;
+  /// Of that node's pGPU, by its place among them: bytes.
+  std::uint64_t free_with_nothing_kept(std::size_t node,
+                                       std::size_t pgpu) const;
   std::pair<std::uint64_t, spot> free_key(const spot& x) const;
   /// Calls `f(set, key)` for those pGPUs of the node that are offered, in each
   /// shelf; `only`: where these alone have changed.

@@ -1,11 +1,10 @@
 #include "policies/rotation.hpp"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
-#include <variant>
 
 namespace vgpu::policy {
 
@@ -24,42 +23,43 @@ duration swap_of(const resident& x) {
 /// Nodes as they are without what some of their sessions reserve.
 class emptied {
 public:
-  explicit emptied(const cluster_view& from) : from_(from) {}
+  explicit emptied(const node_finder& from) : from_(from) {}
 
-  void without(const resident& x) { add(x, -1); }
-  void with(const resident& x) { add(x, 1); }
+  /// Whether one of its pGPUs has so much room then.
+  bool without(const resident& x, std::uint64_t memory) {
+    return add(x, x.memory, memory);
+  }
+  void with(const resident& x) { add(x, 0 - x.memory, 0); }
   /// On that node; nowhere else has anything become free.
-  std::optional<place> place_on(const std::string& name, const demand& what) {
-    const node_view* one = find(name);
-    return one == nullptr
-               ? std::nullopt
-               : best_place({&one, 1}, what, placement_strategy::least_loaded);
+  std::optional<place> place_on(const std::string& name,
+                                const demand& what) const {
+    const auto* there = from_(name);
+    if (there == nullptr)
+      return std::nullopt;
+    auto node = *there;
+    for (std::size_t i = 0; i < node.pgpus.size(); ++i)
+      if (auto found = freed_.find(&there->pgpus[i]); found != freed_.end())
+        node.pgpus[i].reserved -=
+            std::min(node.pgpus[i].reserved, found->second);
+    const node_view* one = &node;
+    return best_place({&one, 1}, what, placement_strategy::least_loaded);
   }
 
 private:
-  node_view* find(const std::string& name) {
-    auto found = nodes_.find(name);
-    if (found != nodes_.end())
-      return &found->second;
-    auto there = std::ranges::find(from_.nodes, name, &node_view::name);
-    return there == from_.nodes.end()
-               ? nullptr
-               : &nodes_.emplace(name, *there).first->second;
+  bool add(const resident& x, std::uint64_t bytes, std::uint64_t wanted) {
+    auto fits = false;
+    if (const auto* node = from_(x.where.node))
+      for (const auto& pgpu : node->pgpus)
+        if (std::ranges::count(x.where.pgpus, pgpu.ordinal) != 0) {
+          auto& freed = freed_[&pgpu];
+          freed += bytes;
+          fits = fits || free_of(pgpu) + freed >= wanted;
+        }
+    return fits;
   }
 
-  void add(const resident& x, int sign) {
-    auto* node = find(x.where.node);
-    if (node == nullptr)
-      return;
-    for (auto& pgpu : node->pgpus)
-      if (std::ranges::count(x.where.pgpus, pgpu.ordinal) != 0)
-        pgpu.reserved = sign > 0
-                            ? pgpu.reserved + x.memory
-                            : pgpu.reserved - std::min(pgpu.reserved, x.memory);
-  }
-
-  const cluster_view& from_;
-  std::map<std::string, node_view> nodes_; // that were asked for
+  const node_finder& from_;
+  std::unordered_map<const pgpu_view*, std::uint64_t> freed_; // bytes
 };
 
 bool share_pgpu(const resident& x, const place& there) {
@@ -77,31 +77,31 @@ time_point turn_ends(const resident& x, const rotation_options& options) {
   return std::max(x.since + std::max(least, options.shortest), x.rests_until);
 }
 
-room_decision make_room(const cluster_view& cluster, const demand& what,
-                        std::int32_t priority, std::span<const resident> all,
-                        time_point now, const rotation_options& options) {
-  std::vector<std::pair<time_point, const resident*>> leaving;
-  for (const auto& x : all)
-    if (x.priority <= priority)
-      leaving.emplace_back(turn_ends(x, options), &x);
-  std::ranges::sort(leaving, {}, [](const auto& x) {
-    return std::tuple{x.first, x.second->id.value};
+void sort_by_turn(std::span<resident> all, const rotation_options& options) {
+  std::ranges::sort(all, {}, [&](const auto& x) {
+    return std::tuple{turn_ends(x, options), x.id.value};
   });
-  leaving.resize(std::min(leaving.size(), most_looked_at));
+}
+
+room_decision make_room(const node_finder& nodes, const demand& what,
+                        std::int32_t priority, const next_resident& next,
+                        time_point now, const rotation_options& options) {
   // Until somebody has left, there is no place; then only where he was.
-  if (std::holds_alternative<place>(choose_place(cluster, what)))
-    return {};
-  emptied left{cluster};
+  std::vector<std::pair<time_point, const resident*>> leaving;
+  emptied left{nodes};
   std::optional<place> there;
-  auto end = leaving.begin();
-  while (end != leaving.end() && !there) {
-    left.without(*end->second);
-    there = left.place_on(end->second->where.node, what);
-    ++end;
+  while (!there && leaving.size() < most_looked_at) {
+    const auto* x = next();
+    if (x == nullptr)
+      break;
+    if (x->priority > priority)
+      continue;
+    leaving.emplace_back(turn_ends(*x, options), x);
+    if (left.without(*x, what.memory))
+      there = left.place_on(x->where.node, what);
   }
   if (!there)
     return {};
-  leaving.erase(end, leaving.end());
   // The last one is needed; of those before, who is elsewhere is not, and who
   // was not enough by itself may not be.
   room_decision out;
@@ -110,7 +110,7 @@ room_decision make_room(const cluster_view& cluster, const demand& what,
     left.with(x);
     if (!share_pgpu(x, *there) || left.place_on(there->node, what))
       continue;
-    left.without(x);
+    left.without(x, 0);
     out.leave.push_back(x.id);
     out.look_again = std::max(out.look_again.value_or(now), leaving[i].first);
   }

@@ -8,8 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace vgpu::policy {
@@ -22,8 +24,8 @@ struct rotation_options {
   double swapped_part = 0.1;
   /// No turn is shorter.
   duration shortest = std::chrono::seconds{2};
-  /// For so many somebody leaves at a time: each who does has its memory
-  /// copied.
+  /// On a node, for so many somebody leaves at a time: each who does has its
+  /// memory copied there.
   std::size_t at_once = 4;
 };
 
@@ -46,18 +48,29 @@ inline constexpr std::size_t most_looked_at = 256;
 /// When its turn ends: `swap` is at most the set part of turn and swap.
 time_point turn_ends(const resident& x, const rotation_options& options);
 
+/// Puts those whose turns end first first.
+void sort_by_turn(std::span<resident> all, const rotation_options& options);
+
 struct room_decision {
   std::vector<session_id> leave; // now
   /// When enough turns will have ended; nothing: that would not help either.
   std::optional<time_point> look_again;
 };
 
-/// Who is to leave so that `what`, of that priority, has a place: those whose
-/// turns end first, none of a higher priority, and no more than it takes.
-/// `cluster` is as placements see it, with nothing kept for anybody; where it
-/// has room, nobody leaves. Of its nodes those of `all` are enough.
-room_decision make_room(const cluster_view& cluster, const demand& what,
-                        std::int32_t priority, std::span<const resident> all,
+/// A node by its name, as placements see it, with nothing kept for anybody;
+/// null: it is not there.
+using node_finder = std::function<const node_view*(const std::string& name)>;
+/// The next one in the order of sort_by_turn(); null: there is none.
+using next_resident = std::function<const resident*()>;
+
+/// Who is to leave so that `what`, of that priority, for which there is no
+/// room, has a place: those whose turns end first, none of a higher priority,
+/// and no more than it takes.
+///
+/// Where nobody can leave now, nobody can for another of that priority that
+/// asks for as much memory or more.
+room_decision make_room(const node_finder& nodes, const demand& what,
+                        std::int32_t priority, const next_resident& next,
                         time_point now, const rotation_options& options);
 
 } // namespace vgpu::policy

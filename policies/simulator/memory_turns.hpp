@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -16,7 +16,7 @@ namespace vgpu::simulator {
 
 /// What the policy of turns (policies/rotation.hpp) is asked, kept so that
 /// asking it does not take a look at every vGPU: who has memory lies in the
-/// order in which turns end.
+/// order in which turns end, but where others leave meanwhile.
 class memory_turns {
 public:
   /// Of one vGPU, in seconds.
@@ -42,12 +42,15 @@ public:
   void stays(std::uint32_t i);
 
   /// It may leave, and does, for that one's sake. Nobody else leaves a pGPU
-  /// meanwhile.
+  /// meanwhile, nor a node that enough leave.
   void leaves(std::uint32_t i, std::uint32_t for_whom);
   void has_left(std::uint32_t i);
-  bool is_awaited_by(std::uint32_t i) const;
-  /// Whether nobody else can have room made now.
-  bool at_limit() const;
+  bool is_awaited_by(std::uint32_t i) const { return awaited_.contains(i); }
+  /// Before then nobody leaves; never, if there is nobody who could.
+  policy::time_point first_end() const {
+    return by_end_.empty() ? policy::time_point::max()
+                           : by_end_.begin()->first.first;
+  }
 
   /// policy::make_room(), of all that may leave.
   policy::room_decision make_room(const policy::placement_index& cluster,
@@ -58,29 +61,32 @@ public:
 private:
   struct resident {
     std::uint32_t node;
+    policy::time_point ends;
     policy::resident what;
   };
   using turns_by_end =
-      std::map<std::pair<policy::time_point, std::uint32_t>, resident>;
+      std::map<std::pair<policy::time_point, std::uint32_t>, const resident*>;
   struct leaver {
     std::uint32_t for_whom;
     std::uint32_t node;
     std::vector<std::uint32_t> pgpus;
   };
+  struct on_node {
+    std::set<std::uint32_t> residents;
+    std::set<std::uint32_t> leavers;
+  };
 
   bool is_left(const resident& x) const;
-  bool may_make_room(const resident& x, std::int32_t priority) const {
-    return x.what.priority <= priority && !is_left(x);
-  }
-  std::optional<std::size_t>
-  least_leaving(const policy::placement_index& cluster, std::uint64_t memory,
-                std::int32_t priority) const;
+  void file(std::uint32_t i, const resident& x);
+  void refile(std::uint32_t node);
 
   policy::rotation_options options_;
   std::vector<past> past_;
-  turns_by_end by_end_;
-  std::unordered_map<std::uint32_t, policy::time_point> ends_; // of those
-  std::unordered_map<std::uint32_t, leaver> leavers_;          // few
+  std::unordered_map<std::uint32_t, resident> residents_;
+  turns_by_end by_end_; // of those, where nobody leaves already
+  std::unordered_map<std::uint32_t, leaver> leavers_;
+  std::unordered_map<std::uint32_t, unsigned> awaited_; // by so many of those
+  std::unordered_map<std::uint32_t, on_node> nodes_;
 };
 
 } // namespace vgpu::simulator

@@ -85,13 +85,17 @@ std::vector<std::uint32_t> rotation::make_room() {
   // leave waits no shorter.
   auto least_failed = std::numeric_limits<std::uint64_t>::max();
   queue_.serve_promised([&](const admission::rank& at) -> admission::verdict {
-    if (turns_.at_limit())
-      return {.enough = true}; // whoever is done asks anew
     auto i = admission::number_of(at);
     const auto& x = scene_.asked_by(i);
     auto lane = queue_.lane_of(i);
     if (x.memory == 0 || turns_.is_awaited_by(i))
       return {};
+    if (auto first = turns_.first_end(); first > point(scene_.now)) {
+      // Whoever is done asks anew, too.
+      if (first != policy::time_point::max())
+        soonest_ = std::min(soonest_, seconds(first));
+      return {.enough = true};
+    }
     auto ordered = lane != 0 && at.fresh;
     if (ordered && x.memory >= least_failed)
       return {.open = lane};

@@ -249,6 +249,71 @@ BOOST_FIXTURE_TEST_CASE(who_cannot_leave_stays_and_another_leaves,
   BOOST_TEST(count("move-failed") == 1u);
 }
 
+// -- many nodes ---------------------------------------------------------------
+
+/// Each pGPU has somebody who has had its memory for long enough, and as many
+/// wait.
+struct crowded : cluster {
+  std::map<std::uint64_t, std::pair<std::string, lease>> there; // by session
+
+  crowded() : cluster{false} {
+    overcommit = 3;
+    start();
+    connect();
+  }
+  void fill(const std::vector<std::string>& names, std::uint32_t pgpus) {
+    for (const auto& name : names)
+      join(name, pgpus);
+    specification spec;
+    spec.memory = 3 * gib;
+    auto all = names.size() * pgpus;
+    for (auto i = 0u; i < 2 * all; ++i)
+      ask(spec, "c", 100 + i);
+    for (const auto& name : names)
+      while (auto order = ordered(name)) {
+        started(name, *order);
+        auto got = take<lease>(out, "c");
+        BOOST_REQUIRE(got.has_value());
+        there[order->session.value] = {name, got->first};
+      }
+    BOOST_TEST(there.size() == all);
+    for (auto spent = 0ms; spent < 2500ms; spent += 50ms) {
+      for (const auto& name : names) {
+        node_beat beat{name, 1, {}, {}};
+        for (const auto& [id, x] : there)
+          if (x.first == name)
+            beat.sessions.push_back({x.second.session, x.second.epoch});
+        say("n-" + name, "node/" + name, beat);
+      }
+      advance(50ms);
+    }
+  }
+  /// How many were told to leave each node.
+  std::map<std::string, unsigned> leaving() {
+    std::map<std::string, unsigned> told;
+    while (auto order = take<pause_session>(out, "c"))
+      ++told[there.at(order->first.session.value).first];
+    return told;
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(nodes_take_turns_independently, crowded) {
+  fill({"a", "b", "c"}, 2);
+  BOOST_TEST((leaving() ==
+              std::map<std::string, unsigned>{{"a", 2}, {"b", 2}, {"c", 2}}));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_node_copies_for_four_at_a_time, crowded) {
+  fill({"a", "b"}, 6);
+  BOOST_TEST(
+      (leaving() == std::map<std::string, unsigned>{{"a", 4}, {"b", 4}}));
+  // Who is done makes way for the next.
+  auto x = there.begin()->second;
+  say("c", "client/c", paused{x.second.session, x.second.epoch, "", gib, 20});
+  advance(50ms);
+  BOOST_TEST((leaving() == std::map<std::string, unsigned>{{x.first, 1}}));
+}
+
 // -- managers come and go -----------------------------------------------------
 
 BOOST_FIXTURE_TEST_CASE(who_left_unheard_gets_its_memory_back, twice_promised) {

@@ -16,6 +16,22 @@ namespace {
 constexpr auto gibibyte = std::uint64_t{1} << 30;
 const time_point began{100s};
 
+/// make_room() of a cluster, in which there may be room.
+room_decision make_room_in(const cluster_view& cluster, const demand& what,
+                           std::int32_t priority, std::vector<resident> all,
+                           time_point now, const rotation_options& options) {
+  if (std::holds_alternative<place>(choose_place(cluster, what)))
+    return {};
+  sort_by_turn(all, options);
+  auto nodes = [&](const std::string& name) {
+    auto there = std::ranges::find(cluster.nodes, name, &node_view::name);
+    return there == cluster.nodes.end() ? nullptr : &*there;
+  };
+  auto at = all.begin();
+  auto next = [&] { return at == all.end() ? nullptr : &*at++; };
+  return make_room(nodes, what, priority, next, now, options);
+}
+
 struct tenants {
   cluster_view cluster;
   std::vector<resident> all;
@@ -44,7 +60,7 @@ struct tenants {
   room_decision wants(std::uint64_t memory, duration now, int priority = 0) {
     demand what;
     what.memory = memory;
-    return make_room(cluster, what, priority, all, began + now, options);
+    return make_room_in(cluster, what, priority, all, began + now, options);
   }
   /// Who leaves now, by number.
   std::vector<std::uint64_t> leave(std::uint64_t memory, duration now,
@@ -163,7 +179,7 @@ BOOST_AUTO_TEST_CASE(it_is_found_as_by_looking_everywhere) {
     if (roll(4) == 0)
       what.node = "b";
     auto now = began + 1s * static_cast<int>(2 + roll(9));
-    auto got = make_room(cluster, what, 0, all, now, {});
+    auto got = make_room_in(cluster, what, 0, all, now, {});
 
     auto fits = [&](const std::vector<const resident*>& gone) {
       auto left = cluster;
@@ -202,6 +218,11 @@ BOOST_AUTO_TEST_CASE(it_is_found_as_by_looking_everywhere) {
       left.push_back(id.value);
     std::ranges::sort(wanted);
     std::ranges::sort(left);
+    // What is said of those that ask for more.
+    auto more = what;
+    ++more.memory;
+    if (left.empty() && gone.size() != 0)
+      BOOST_TEST(make_room_in(cluster, more, 0, all, now, {}).leave.empty());
     if (last > now) {
       BOOST_TEST(left.empty());
       BOOST_TEST((got.look_again == last));
