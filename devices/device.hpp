@@ -243,7 +243,7 @@ public:
 
   /// Who is told which kernel failed, where and why, by devices that know it;
   /// unset, nobody. Set before work is enqueued.
-  virtual void set_reporter(reporter) {}
+  virtual void set_reporter(reporter) {} // NOLINT: overriders keep it
 
   // -- trouble ----------------------------------------------------------------
 
