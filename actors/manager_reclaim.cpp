@@ -18,7 +18,10 @@ bool gives_way(const session_record& x) {
 void manager_core::note_activity(session_record& x) {
   if (!gives_way(x))
     return;
-  x.active_at = now_ - std::chrono::milliseconds{x.load.idle_ms};
+  // Longer is as long: no node knows of as much, and time_points end.
+  constexpr std::uint64_t most_ms = std::uint64_t{1} << 40;
+  x.active_at =
+      now_ - std::chrono::milliseconds{std::min(x.load.idle_ms, most_ms)};
   due(std::max(x.active_at + std::chrono::milliseconds{x.spec.idle_after_ms},
                x.rests_until));
 }

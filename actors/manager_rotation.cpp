@@ -11,9 +11,15 @@ namespace vgpu {
 
 namespace {
 
-policy::duration from_milliseconds(double x) {
-  return std::chrono::duration_cast<policy::duration>(
-      std::chrono::duration<double, std::milli>{x});
+/// Clients say how long it took to leave or to come back. A turn lasts for some
+/// times that, and a longer one is not believed: it would never end.
+constexpr std::chrono::minutes longest_believed{5};
+
+policy::duration believed(double milliseconds) {
+  using given = std::chrono::duration<double, std::milli>;
+  auto most = given{longest_believed}.count();
+  auto within = milliseconds > 0 ? std::min(milliseconds, most) : 0; // not NaN
+  return std::chrono::duration_cast<policy::duration>(given{within});
 }
 
 /// For so many somebody is told to leave before other messages are looked at.
@@ -179,7 +185,7 @@ void manager_core::note_preempted(session_record& x,
                                   const control::paused& how) {
   x.preempted = true;
   x.queued_at = now_;
-  x.left_in = from_milliseconds(how.milliseconds);
+  x.left_in = believed(how.milliseconds);
 }
 
 /// It has a worker. Of one that had it before this manager came, its client has
@@ -196,9 +202,9 @@ void manager_core::hear_of_turns(session_record& x,
   if (!std::exchange(x.from_before, false))
     return;
   auto since = now_ - std::chrono::milliseconds{told.since_ms};
-  auto left_in = std::chrono::milliseconds{told.left_in_ms};
+  auto left_in = believed(told.left_in_ms);
   if (told.back_in_ms != 0)
-    x.swapped = left_in + std::chrono::milliseconds{told.back_in_ms};
+    x.swapped = left_in + believed(told.back_in_ms);
   if (x.placed()) {
     x.resident_since = since;
     x.turn_told = x.stage == session_stage::starting;
@@ -215,7 +221,7 @@ void manager_core::hear_of_turns(session_record& x,
 void manager_core::has_its_turn(session_record& x, double milliseconds) {
   x.resident_since = now_;
   if (x.left_in > policy::duration{0})
-    x.swapped = x.left_in + from_milliseconds(milliseconds);
+    x.swapped = x.left_in + believed(milliseconds);
   x.left_in = {};
 }
 

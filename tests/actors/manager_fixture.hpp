@@ -27,6 +27,7 @@ struct cluster : deterministic {
       manager_options{}.balance_every;
   std::shared_ptr<policy::placement_policy> own_placement;
   double overcommit = 1;
+  double swapped_part = 0.1;
   caf::actor chief;
 
   explicit cluster(bool begin = true) {
@@ -46,6 +47,7 @@ struct cluster : deterministic {
     x.balance_every = balance_every;
     x.own_placement = own_placement;
     x.rotation.promised = overcommit;
+    x.rotation.swapped_part = swapped_part;
     return x;
   }
 

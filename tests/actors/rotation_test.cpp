@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <limits>
 #include <set>
 
 using namespace vgpu;
@@ -28,10 +29,13 @@ struct sharers : cluster {
   caf::timespan passed{0};
   std::map<std::uint64_t, caf::timespan> had;
   std::set<std::uint64_t> refusing; // cannot be suspended
+  double left_in = 20;              // ms, as their clients say
+  double back_in = 30;
   std::size_t most = 0;
 
-  explicit sharers(double promised) : cluster{false} {
+  explicit sharers(double promised, double swaps = 0.1) : cluster{false} {
     overcommit = promised;
+    swapped_part = swaps;
     start();
     join("a"); // 4 GiB
     connect();
@@ -86,7 +90,7 @@ struct sharers : cluster {
     if (!back)
       return;
     turns[id].back_in_ms = 30;
-    say("c", "client/c", restored{x.session, x.epoch, gib, 30});
+    say("c", "client/c", restored{x.session, x.epoch, gib, back_in});
   }
 
   void leaves(const pause_session& x) {
@@ -96,7 +100,7 @@ struct sharers : cluster {
       takes_state(x);
     say("c", "client/c",
         paused{x.session, x.epoch, refused ? "a variable is elsewhere" : "",
-               refused ? 0 : gib, 20.0, false});
+               refused ? 0 : gib, left_in, false});
     if (!refused)
       say("c", "client/c", wake_session{x.session}); // it calls at once
   }
@@ -169,6 +173,10 @@ private:
 struct twice_promised : sharers {
   twice_promised() : sharers{3} {}
 };
+/// A turn is as long as it took to leave and come back.
+struct half_swapped : sharers {
+  half_swapped() : sharers{3, 0.5} {}
+};
 struct once_promised : sharers {
   once_promised() : sharers{1} {}
 };
@@ -190,6 +198,22 @@ BOOST_FIXTURE_TEST_CASE(eight_of_which_three_have_room_all_get_on,
     BOOST_TEST(
         (time >= 60s * 3 / 8 - 2 * turn && time <= 60s * 3 / 8 + 2 * turn));
   BOOST_TEST(count("session-preempted") >= 60u);
+}
+
+BOOST_FIXTURE_TEST_CASE(no_turn_lasts_for_ever_whatever_clients_say,
+                        half_swapped) {
+  wish(3 * gib);
+  wish(3 * gib);
+  back_in = std::numeric_limits<double>::quiet_NaN();
+  for (auto given : {1e12, 1e300}) {
+    left_in = given;
+    work(10s);
+    BOOST_REQUIRE(had.size() == 2u);
+    auto before = had;
+    work(std::chrono::minutes{10});
+    for (auto& [id, time] : had)
+      BOOST_TEST((time > before[id]));
+  }
 }
 
 BOOST_FIXTURE_TEST_CASE(large_and_small_ones, twice_promised) {
