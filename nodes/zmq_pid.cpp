@@ -3,8 +3,9 @@
 // library remembers no process's number, so these programs do, by the way that
 // zmq_looks.hpp describes.
 #include <atomic>
+#include <new>
 
-#include <pthread.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,21 +15,28 @@ namespace vgpu {
 
 namespace {
 
-std::atomic<pid_t> own_number = 0;
+using number = std::atomic<pid_t>;
 
-pid_t ask() noexcept {
-  return static_cast<pid_t>(::syscall(SYS_getpid));
+/// In memory that is empty in a child, whoever forks it, so that this asks
+/// again. (One of vfork() has its parent's memory, and may do nothing but
+/// become another program.) Null where the kernel has no such memory.
+number* make_known() noexcept {
+  auto* page = ::mmap(nullptr, sizeof(number), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED ||
+      ::madvise(page, sizeof(number), MADV_WIPEONFORK) != 0)
+    return nullptr;
+  return new (page) number{0};
 }
 
-/// A child of fork() asks again. (One of vfork() has its parent's memory, and
-/// may do nothing but become another program.)
-pid_t ask_and_remember() noexcept {
-  static const auto forgets = ::pthread_atfork(
-      nullptr, nullptr, [] { own_number.store(0, std::memory_order_relaxed); });
-  auto number = ask();
-  if (forgets == 0)
-    own_number.store(number, std::memory_order_relaxed);
-  return number;
+pid_t own_number() noexcept {
+  static auto* const known = make_known();
+  if (auto x = known ? known->load(std::memory_order_relaxed) : 0; x != 0)
+    return x;
+  auto x = static_cast<pid_t>(::syscall(SYS_getpid));
+  if (known != nullptr)
+    known->store(x, std::memory_order_relaxed);
+  return x;
 }
 
 } // namespace
@@ -37,8 +45,7 @@ pid_t ask_and_remember() noexcept {
 
 /// Asked before the C library's.
 extern "C" __attribute__((visibility("default"))) pid_t getpid() noexcept {
-  auto number = vgpu::own_number.load(std::memory_order_relaxed);
-  return number != 0 ? number : vgpu::ask_and_remember();
+  return vgpu::own_number();
 }
 
 #endif

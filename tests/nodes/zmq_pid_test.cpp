@@ -42,6 +42,20 @@ BOOST_AUTO_TEST_CASE(it_is_remembered_by_this_program) {
 #endif
 }
 
+/// Not even by the C library's fork(), which would tell who asked to hear of
+/// it.
+BOOST_AUTO_TEST_CASE(so_has_one_that_the_kernel_alone_makes) {
+  BOOST_TEST(::getpid() == asked_of_the_kernel());
+  auto child = static_cast<pid_t>(::syscall(SYS_fork));
+  BOOST_REQUIRE(child >= 0);
+  if (child == 0)
+    ::_exit(::getpid() == asked_of_the_kernel() ? 0 : 1);
+  int how = 1;
+  BOOST_REQUIRE(::waitpid(child, &how, 0) == child);
+  BOOST_TEST(WIFEXITED(how));
+  BOOST_TEST(WEXITSTATUS(how) == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_child_has_a_number_of_its_own) {
   BOOST_TEST(::getpid() == asked_of_the_kernel());
   BOOST_TEST(::getpid() == asked_of_the_kernel());
