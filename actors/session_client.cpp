@@ -321,6 +321,9 @@ void session_client::serve(const control::lease& lease) {
 /// now on, as it does when a GPU falls off the bus.
 void session_client::lose_session(const std::string& why) {
   lost_ = true;
+  // Who ordered a move waits for what comes of it.
+  if (postponed_ || (movement_ && !movement_->snapshot))
+    tell(control::paused{lease_->session, lease_->epoch, why, 0, 0});
   postponed_.reset();
   movement_.reset();
   aside_.reset();

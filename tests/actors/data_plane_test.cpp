@@ -61,6 +61,19 @@ BOOST_AUTO_TEST_CASE(who_finds_calls_all_the_time_hears_of_the_rest) {
   BOOST_TEST(!in.has<control::suspect>([](auto&) { return true; }));
 }
 
+BOOST_AUTO_TEST_CASE(who_ordered_a_move_hears_that_the_session_was_lost) {
+  connect(transport::automatic);
+  lease(1, start_worker(1, true));
+  loading->close();
+  load();
+  order_pause(1); // its worker is at a call that takes long
+  auto why = std::make_shared<control::refusal>();
+  why->reason = "it was given up";
+  caf::anon_send(in.io, refusal_ptr{std::move(why)});
+  BOOST_TEST(paused(1) == "it was given up");
+  loading->open();
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_lives_while_a_call_takes_long) {
   connect(transport::forwarded);
   auto worker = start_worker(1, false);
