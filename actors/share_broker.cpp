@@ -143,13 +143,15 @@ bool share_broker::serve(const caller& x) {
 }
 
 void share_broker::answer(int socket, std::span<const std::uint64_t> question) {
+  // Until our own copy of the entry is closed: left() would take it for
+  // somebody who has the thing.
+  std::lock_guard guard{mutex_};
   std::vector<std::uint64_t> words{share_magic};
   std::vector<int> descriptors;
   device::shared_object object;
   unique_fd stake;
   if (question.size() == question_words && question[0] == share_magic &&
       share_secret{question[1], question[2]} == secret_) {
-    std::lock_guard guard{mutex_};
     auto known =
         lent_.find({static_cast<share_kind>(question[3]), question[4]});
     if (known != lent_.end() && known->second.serial == question[5])
