@@ -48,8 +48,8 @@ static void on_host(const char* format, ...) {
   text += line;
 }
 
-// A message of a thread is in one piece, and a warp's are in order. Of two warps
-// either may come first.
+// A message of a thread is in one piece, and a warp's are in order. Of two
+// warps either may come first.
 __global__ void many() {
   if (threadIdx.x % 2 == 0)
     printf("thread %d says %s\n", threadIdx.x,
