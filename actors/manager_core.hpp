@@ -138,6 +138,11 @@ private:
   struct departures {
     std::set<session_id> for_whom;
     std::set<std::uint32_t> pgpus;
+
+    void add(session_id whom, const policy::place& left) {
+      for_whom.insert(whom);
+      pgpus.insert(left.pgpus.begin(), left.pgpus.end());
+    }
   };
   using departures_by_node = std::map<std::string, departures>;
 

@@ -84,11 +84,8 @@ double manager_core::left_to_promise() const {
 manager_core::departures_by_node manager_core::who_leaves() const {
   departures_by_node out;
   for (const auto& [id, x] : sessions_)
-    if (x.moving && x.moving->for_whom) {
-      auto& from = out[x.where.node];
-      from.for_whom.insert(x.moving->for_whom);
-      from.pgpus.insert(x.where.pgpus.begin(), x.where.pgpus.end());
-    }
+    if (x.moving && x.moving->for_whom)
+      out[x.where.node].add(x.moving->for_whom, x.where);
   return out;
 }
 
@@ -165,9 +162,7 @@ void manager_core::take_turns_with_memory() {
       continue;
     for (auto who : room.leave) {
       auto& leaver = sessions_.at(who);
-      auto& from = leaving[leaver.where.node];
-      from.for_whom.insert(id);
-      from.pgpus.insert(leaver.where.pgpus.begin(), leaver.where.pgpus.end());
+      leaving[leaver.where.node].add(id, leaver.where);
       order_pause(leaver,
                   {.what = session_movement::kind::suspend, .for_whom = id});
     }

@@ -22,7 +22,7 @@ constexpr std::size_t lend_from = 8192;
 /// From here on pages are mapped before they are used.
 constexpr std::size_t map_from = std::size_t{64} << 10;
 /// Calls that nobody waits for may wait themselves so long: who waits does so
-/// right behind them mostly, and what travels in one message is half the work.
+/// right behind them mostly, and one message is less work than two.
 constexpr auto gathers_for = std::chrono::microseconds{2};
 /// Answers taken before the worker is told, so that it can drop them.
 constexpr std::uint64_t acknowledge_bytes = std::uint64_t{4} << 20;

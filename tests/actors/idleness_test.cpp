@@ -1,0 +1,93 @@
+// Who does nothing is suspended, until its next call.
+#include "movers.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace vgpu;
+using namespace vgpu::control;
+using namespace std::chrono_literals;
+using test::movers;
+
+namespace {
+
+struct idlers : movers {
+  static specification lazy(std::uint64_t memory = 0) {
+    specification out;
+    out.idle_after_ms = 1'000;
+    out.memory = memory;
+    return out;
+  }
+  /// What its node tells of it while this time passes.
+  void idle(const lease& x, std::chrono::milliseconds already,
+            std::chrono::milliseconds span) {
+    for (auto spent = 0ms; spent < span; spent += 50ms) {
+      session_load load{x.session, x.epoch};
+      load.idle_ms = static_cast<std::uint64_t>((already + spent).count());
+      say("n-a", "node/a", node_beat{"a", 1, {load}, {}});
+      advance(50ms);
+    }
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(idleness, idlers)
+
+BOOST_AUTO_TEST_CASE(who_does_nothing_gives_way_until_its_next_call) {
+  join("a");
+  auto x = open("a", lazy());
+  idle(x, 0ms, 900ms);
+  BOOST_TEST(!pausing());
+  idle(x, 900ms, 200ms);
+  auto order = pausing();
+  BOOST_REQUIRE(order);
+  BOOST_TEST((order->session == x.session));
+  gave_state(x);
+  BOOST_TEST(state() == "suspended");
+  BOOST_TEST(count("session-reclaimed") == 1u);
+  say("c", "client/c", wake_session{x.session});
+  auto next = comes_up("a");
+  runs_again(next);
+  BOOST_TEST(state() == "running");
+}
+
+BOOST_AUTO_TEST_CASE(who_calls_stays_and_so_does_who_is_to_be_kept) {
+  join("a");
+  auto x = open("a", lazy());
+  for (auto i = 0; i < 5; ++i)
+    idle(x, 0ms, 900ms);
+  BOOST_TEST(!pausing());
+  say("c", "client/c", close_session{x.session, x.epoch, ""});
+  auto kept = open("a");
+  idle(kept, 1h, 5s);
+  BOOST_TEST(!pausing());
+}
+
+BOOST_AUTO_TEST_CASE(what_it_held_is_for_others) {
+  join("a"); // 4 GiB
+  auto x = open("a", lazy(3 * test::gib));
+  ask(lazy(3 * test::gib), "c", 6);
+  BOOST_TEST(!ordered("a"));
+  idle(x, 1s, 100ms);
+  BOOST_REQUIRE(pausing());
+  gave_state(x);
+  auto other = ordered("a");
+  BOOST_REQUIRE(other);
+  BOOST_TEST((other->session != x.session));
+}
+
+BOOST_AUTO_TEST_CASE(who_cannot_be_suspended_is_left_alone_for_a_while) {
+  join("a");
+  auto x = open("a", lazy());
+  idle(x, 1s, 100ms);
+  BOOST_REQUIRE(pausing());
+  say("c", "client/c",
+      paused{x.session, x.epoch, "a variable is elsewhere", 0, 0});
+  BOOST_TEST(state() == "running");
+  idle(x, 1s, 29s);
+  BOOST_TEST(!pausing());
+  idle(x, 30s, 2s);
+  BOOST_TEST(pausing().has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
