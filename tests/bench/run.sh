@@ -58,36 +58,65 @@ run_algorithms() { # OPTION...
   "$vgpu" run -- "$algorithms" "$@"
 }
 
-on_a_vgpu() { # TRANSPORT
-  local i
-  # Not the former one's name: its client lives on for a while, and represents
+# Brings up a cluster that a program uses by that transport.
+begin_cluster() { # NAME TRANSPORT
+  # Not a former one's name: its client lives on for a while, and represents
   # the programs of whatever manager has that name.
   cluster=$work/$1
   mkdir -m 700 "$cluster"
   "$vgpu" up --nodes 1 --run-dir "$cluster" --device cpu </dev/null \
     >"$work/up.log" 2>&1 || { cat "$work/up.log" >&2; die "vgpu up failed"; }
-  export VGPU_MANAGER=ipc://$cluster/manager.sock VGPU_TRANSPORT=$1
-  benchmarks "$bench" "$work/$1.json" \
-    --benchmark_enable_random_interleaving=true \
-    --benchmark_filter='^(launch|synchronise|read_4|zmq)'
+  export VGPU_MANAGER=ipc://$cluster/manager.sock VGPU_TRANSPORT=$2
+}
+
+end_cluster() {
+  "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null
+  cluster=
+}
+
+calls() { # OUTPUT FILTER
+  benchmarks "$bench" "$1" --benchmark_enable_random_interleaving=true \
+    --benchmark_filter="$2"
+}
+
+on_a_vgpu() { # TRANSPORT
+  local i
+  begin_cluster "$1" "$1"
+  calls "$work/$1.json" '^(launch|synchronise|read_4|zmq)'
   benchmarks "$bench" "$work/$1-copies.json" --benchmark_filter='^copy'
   # It has the static CUDA runtime, which looks for the driver by name.
   [[ $1 != mapped ]] || benchmarks run_algorithms "$work/algorithms.json"
   for ((i = 0; i < first_calls; ++i)); do
     "$bench" --first-call
   done >"$work/$1-first"
-  "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null
-  cluster=
+  end_cluster
+}
+
+# What a sleeping processor's wake-up costs is the machine's, and under a
+# hypervisor one time 20 us and the next 100: a ratio of two waits may then say
+# which of them met which. On one processor a wake-up is a switch from one
+# thread to the next.
+on_one_processor() {
+  local all
+  all=$(taskset -cp $$)
+  all=${all##*: }
+  taskset -cp "${all%%[-,]*}" $$ >/dev/null
+  begin_cluster one-processor forwarded
+  calls "$work/one-processor.json" '^(synchronise|read_4|launch_and|zmq)'
+  end_cluster
+  taskset -cp "$all" $$ >/dev/null
 }
 
 on_a_vgpu mapped
 on_a_vgpu forwarded
+on_one_processor
 benchmarks "$bench" "$work/log.json" --benchmark_filter='^(log|encode|decode)'
 benchmarks "$device_bench" "$work/device.json" --benchmark_filter='^matmul/1/'
 "$here/failover.sh" --build "$build" --runs "$failovers" >"$work/failover.json"
 
 jq -n --slurpfile mapped "$work/mapped.json" \
   --slurpfile forwarded "$work/forwarded.json" \
+  --slurpfile one_processor "$work/one-processor.json" \
   --slurpfile mapped_copies "$work/mapped-copies.json" \
   --slurpfile forwarded_copies "$work/forwarded-copies.json" \
   --slurpfile log "$work/log.json" --slurpfile device "$work/device.json" \
