@@ -28,7 +28,11 @@ public:
   class presence {
   public:
     explicit presence(busy_time& of) : of_(of) {}
-    ~presence() { leave(); }
+    ~presence() {
+      leave();
+      if (cpu_)
+        of_.forget(*this);
+    }
     presence(const presence&) = delete;
     presence& operator=(const presence&) = delete;
 
@@ -37,7 +41,7 @@ public:
     /// It has something to do. Returns when it may do it.
     void enter() {
       if (!cpu_)
-        ::pthread_getcpuclockid(::pthread_self(), &cpu_.emplace());
+        introduce();
       auto* by = of_.governor_.get();
       if (!here_ && !governed_ && by != nullptr && by->governs()) {
         governed_ = by->begin() || by->wait();
@@ -96,6 +100,12 @@ public:
     /// way.
     static constexpr auto longest_rest = std::chrono::microseconds{100};
 
+    void introduce() {
+      ::pthread_getcpuclockid(::pthread_self(), &cpu_.emplace());
+      before_ = spent();
+      of_.remember(*this);
+    }
+    /// Of the thread's time, ever.
     nanoseconds spent() const {
       timespec x{};
       ::clock_gettime(*cpu_, &x);
@@ -108,12 +118,11 @@ public:
     }
     void come() {
       here_ = true;
-      spent_ = spent();
-      of_.come(*this);
+      of_.come();
     }
     void go() {
       here_ = false;
-      of_.go(*this, spent() - spent_);
+      of_.go();
     }
 
     busy_time& of_;
@@ -122,7 +131,7 @@ public:
     bool governed_ = false;
     clock::time_point look_at_;
     clock::time_point rests_until_;
-    nanoseconds spent_{0};   // when it came
+    nanoseconds before_{0};  // it had work for the first time
     nanoseconds charged_{0}; // when the governor was told
   };
 
@@ -158,25 +167,32 @@ public:
     return busy_ == 0 ? total_ : total_ + (clock::now() - since_);
   }
 
-  /// Processors' time, of all threads.
+  /// Processors' time, of all threads, also what they need between one job and
+  /// the next: a governor charges that, too.
   nanoseconds worked() const {
     std::lock_guard guard{mutex_};
     auto out = worked_;
-    for (const auto* x : here_)
-      out += x->spent() - x->spent_;
+    for (const auto* x : threads_)
+      out += x->spent() - x->before_;
     return out;
   }
 
 private:
-  void come(const presence& x) {
+  void remember(const presence& x) {
     std::lock_guard guard{mutex_};
-    here_.push_back(&x);
+    threads_.push_back(&x);
+  }
+  void forget(const presence& x) {
+    std::lock_guard guard{mutex_};
+    std::erase(threads_, &x);
+    worked_ += x.spent() - x.before_;
+  }
+  void come() {
+    std::lock_guard guard{mutex_};
     begin(clock::now());
   }
-  void go(const presence& x, nanoseconds spent) {
+  void go() {
     std::lock_guard guard{mutex_};
-    std::erase(here_, &x);
-    worked_ += spent;
     end(clock::now());
   }
   void begin(clock::time_point now) {
@@ -190,11 +206,11 @@ private:
 
   std::shared_ptr<governor> governor_;
   mutable std::mutex mutex_;
-  std::vector<const presence*> here_;
+  std::vector<const presence*> threads_;
   unsigned busy_ = 0; // threads
   clock::time_point since_;
   nanoseconds total_{0};
-  nanoseconds worked_{0};
+  nanoseconds worked_{0}; // of threads that ended, and small jobs
 };
 
 } // namespace vgpu::device::cpu

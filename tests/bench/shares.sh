@@ -100,6 +100,8 @@ row 'huge, kernel' guarantee all '0.3 0.7' 'huge --share 0.3' \
 row 'graph, ex' guarantee all '0.7 0.3' 'graph --share 0.7' 'ex --share 0.3'
 row '3 kernel' fixed alone '0.4 0.3 0.2' 'kernel --share 0.4' \
   'kernel --share 0.3' 'kernel --share 0.2'
+row '3 kernel, half of it' fixed alone '0.25 0.15 0.1' 'kernel --share 0.25' \
+  'kernel --share 0.15' 'kernel --share 0.1'
 # All that it can use, and the rest.
 row 'kernel, copy first' priority all '0.0001 0.9999' kernel 'copy --priority 1'
 for kind in kernel ex graph huge tiny copy mixed; do limited "$kind"; done

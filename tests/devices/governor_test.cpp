@@ -15,13 +15,17 @@ class gatekeeper final : public device::governor {
 public:
   bool governs() const noexcept override { return true; }
   bool hurries() const noexcept override { return closed_.load(); }
-  bool begin() override { return !closed_.load(); }
+  bool begin() override { return enter(!closed_.load()); }
   bool go_on(std::chrono::nanoseconds worked) override {
-    BOOST_TEST(worked.count() >= 0);
-    return !closed_.load();
+    charge(worked);
+    auto may = !closed_.load();
+    if (!may)
+      leave();
+    return may;
   }
   void end(std::chrono::nanoseconds worked) override {
-    BOOST_TEST(worked.count() >= 0);
+    charge(worked);
+    leave();
   }
   bool wait() override {
     auto lock = std::unique_lock{mutex_};
@@ -29,6 +33,7 @@ public:
     changed_.notify_all();
     changed_.wait(lock, [&] { return !closed_.load() || released_; });
     --waiting_;
+    working_ += released_ ? 0 : 1;
     return !released_;
   }
   void release() override {
@@ -47,16 +52,41 @@ public:
     auto lock = std::unique_lock{mutex_};
     changed_.wait(lock, [&] { return waiting_ != 0; });
   }
+  /// Until none works; then what it was told that all worked.
+  std::chrono::duration<double> charged() {
+    auto lock = std::unique_lock{mutex_};
+    changed_.wait(lock, [&] { return working_ == 0; });
+    return charged_;
+  }
 
 private:
+  bool enter(bool may) {
+    auto lock = std::lock_guard{mutex_};
+    working_ += may ? 1 : 0;
+    return may;
+  }
+  void leave() {
+    auto lock = std::lock_guard{mutex_};
+    --working_;
+    changed_.notify_all();
+  }
+  void charge(std::chrono::nanoseconds worked) {
+    auto lock = std::lock_guard{mutex_};
+    BOOST_TEST(worked.count() >= 0);
+    charged_ += worked;
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::chrono::nanoseconds charged_{0};
   std::atomic<bool> closed_ = false;
   bool released_ = false;
   int waiting_ = 0;
+  int working_ = 0;
 };
 
 struct governed_device : device_fixture {
+  static constexpr unsigned threads = 2;
   std::shared_ptr<gatekeeper> gate = std::make_shared<gatekeeper>();
 
   governed_device() {
@@ -124,6 +154,27 @@ BOOST_AUTO_TEST_CASE(what_was_worked_is_of_the_whole_device) {
   // One of two threads had work.
   BOOST_TEST(meter.worked().count() > 0);
   BOOST_TEST(meter.worked().count() <= meter.busy().count());
+}
+
+// Else a promise that is kept by the one looks broken by the other.
+BOOST_AUTO_TEST_CASE(what_is_charged_is_what_was_worked) {
+  auto& meter = dynamic_cast<device::meter&>(*dev);
+  auto word = memory(4);
+  auto round = [&] {
+    for (int i = 0; i < 50; ++i)
+      BOOST_REQUIRE(launch("set_flag", {1}, {1}, arguments{word, 3}).ok());
+    BOOST_REQUIRE(synchronize() == CUDA_SUCCESS);
+  };
+  round(); // both threads have worked
+  auto charged = gate->charged();
+  auto worked = std::chrono::duration<double>{meter.worked()};
+  // Between two of these kernels a thread has next to nothing to do.
+  for (int i = 0; i < 200; ++i)
+    round();
+  charged = gate->charged() - charged;
+  worked = meter.worked() - worked;
+  BOOST_TEST(charged / (threads * worked) > 0.95);
+  BOOST_TEST(charged / (threads * worked) < 1.05);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
