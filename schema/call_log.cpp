@@ -24,7 +24,7 @@ fault damaged(std::uint64_t position, const std::string& what) {
 
 /// While there is room, more than is written in the same time.
 constexpr std::uint64_t trimmed_for(std::uint64_t written) {
-  return std::max(8 * segment_bytes, 2 * written);
+  return std::max(2 * segment_bytes, 2 * written);
 }
 
 /// From here on it pays to wake other threads. Who makes small calls alone has
