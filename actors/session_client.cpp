@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 session_client::session_client(caf::actor_config& cfg, zmq::context_t& zmq,
                                session_client_options options, unique_fd guest,
                                caf::actor owner)
-    : polling_actor(cfg), zmq_(zmq), options_(options),
+    : polling_actor(cfg), zmq_(zmq), options_(std::move(options)),
       guest_(std::move(guest)), owner_(std::move(owner)) {}
 
 session_client::~session_client() = default;

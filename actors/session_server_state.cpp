@@ -220,6 +220,7 @@ result<std::uint64_t> session_server::write_lending() {
   if (!bytes)
     return bytes;
   std::vector<int> numbers;
+  numbers.reserve(lent.size());
   for (auto& x : lent)
     numbers.push_back(x->get());
   if (lent.empty())

@@ -4,6 +4,7 @@
 
 #include "devices/governor.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -108,7 +109,8 @@ public:
     /// Of the thread's time, ever.
     nanoseconds spent() const {
       timespec x{};
-      ::clock_gettime(*cpu_, &x);
+      if (::clock_gettime(*cpu_, &x) != 0)
+        return last_; // it has ended
       return std::chrono::seconds{x.tv_sec} + nanoseconds{x.tv_nsec};
     }
     nanoseconds since_charged() const { return spent() - charged_; }
@@ -122,6 +124,7 @@ public:
     }
     void go() {
       here_ = false;
+      last_ = spent();
       of_.go();
     }
 
@@ -131,7 +134,8 @@ public:
     bool governed_ = false;
     clock::time_point look_at_;
     clock::time_point rests_until_;
-    nanoseconds before_{0};  // it had work for the first time
+    nanoseconds before_{0}; // when it had work for the first time
+    std::atomic<nanoseconds> last_ = nanoseconds{0}; // when it went
     nanoseconds charged_{0}; // when the governor was told
   };
 
