@@ -434,8 +434,11 @@ void manager_core::find_next_deadline() {
     due(*turns_end_);
   if (!held_.empty())
     due(started_ + options_.node_grace);
-  if (auto when = idle_ones().look_again)
-    due(*when);
+  auto idle = idle_ones();
+  if (!idle.now.empty())
+    due(now_); // more than leave at a time
+  if (idle.look_again)
+    due(*idle.look_again);
 }
 
 // -- answers and events -------------------------------------------------------

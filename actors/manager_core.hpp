@@ -145,6 +145,9 @@ private:
     }
   };
   using departures_by_node = std::map<std::string, departures>;
+  /// So many are told to leave, of idle ones, and for so many others, before
+  /// other messages are looked at.
+  static constexpr std::size_t most_begun = 256;
 
   void restore_sessions();
 

@@ -352,7 +352,6 @@ void manager_core::suspended(session_record& x, const control::paused& how) {
                      " is on its program's host");
   emit(std::move(out));
   finish_movement(x, "");
-  reclaim_idle();
   retry_waiting();
 }
 
@@ -470,7 +469,7 @@ void manager_core::finish_movement(session_record& x,
                  control::prepare_worker{x.id, x.vgpu, {}, 0});
   if (!failure.empty() && (done.idle || done.for_whom || !done.why.empty()))
     reclaim_refused(x);
-  if (done.for_whom)
+  if (done.for_whom || done.idle)
     due(now_); // another one may leave
   if (!failure.empty() && !done.taken)
     emit("move-failed",

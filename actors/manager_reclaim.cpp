@@ -2,6 +2,7 @@
 #include "actors/manager_core.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace vgpu {
@@ -28,20 +29,24 @@ void manager_core::note_activity(session_record& x) {
 
 policy::reclaim_decision manager_core::idle_ones() const {
   std::vector<policy::idle_session> view;
-  std::size_t under_way = 0;
+  policy::suspensions under_way;
   for (const auto& [id, x] : sessions_) {
-    under_way += x.moving && x.moving->idle ? 1 : 0;
+    if (x.moving && x.moving->idle)
+      ++under_way[x.where.node];
     // Until a worker has told of itself, nothing is known of it.
     if (gives_way(x) && x.load.session && may_move(x))
-      view.push_back({id, x.active_at,
+      view.push_back({id, x.where.node, x.active_at,
                       std::chrono::milliseconds{x.spec.idle_after_ms},
                       x.rests_until});
   }
-  return policy::choose_idle(view, under_way, now_, options_.reclaim);
+  return policy::choose_idle(view, std::move(under_way), now_,
+                             options_.reclaim);
 }
 
 void manager_core::reclaim_idle() {
-  for (auto id : idle_ones().now)
+  auto idle = idle_ones().now;
+  idle.resize(std::min(idle.size(), most_begun));
+  for (auto id : idle)
     order_pause(sessions_.at(id),
                 {.what = session_movement::kind::suspend, .idle = true});
 }

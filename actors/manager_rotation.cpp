@@ -22,9 +22,6 @@ policy::duration believed(double milliseconds) {
   return std::chrono::duration_cast<policy::duration>(given{within});
 }
 
-/// For so many somebody is told to leave before other messages are looked at.
-constexpr auto most_begun = 256u;
-
 /// Whether any pGPU will do that has the memory: what it cannot get, nobody can
 /// who asks for as much.
 bool wishes_for_nothing(const policy::demand& x) {
@@ -130,7 +127,7 @@ void manager_core::take_turns_with_memory() {
     return index().with_nothing_kept(name, copies);
   };
   std::map<std::int32_t, std::uint64_t> in_vain; // least memory, by priority
-  auto begun = 0u;
+  std::size_t begun = 0;
   for (const auto& [id, promised] : queue()) {
     if (all.empty())
       return; // whoever is done asks anew

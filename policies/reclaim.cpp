@@ -6,7 +6,7 @@
 namespace vgpu::policy {
 
 reclaim_decision choose_idle(std::span<const idle_session> all,
-                             std::size_t under_way, time_point now,
+                             suspensions under_way, time_point now,
                              const reclaim_options& options) {
   reclaim_decision out;
   std::vector<const idle_session*> ripe;
@@ -17,13 +17,14 @@ reclaim_decision choose_idle(std::span<const idle_session> all,
     else if (!out.look_again || when < *out.look_again)
       out.look_again = when;
   }
-  auto room = options.at_once - std::min(options.at_once, under_way);
   std::sort(ripe.begin(), ripe.end(), [](const auto* a, const auto* b) {
     return std::tie(a->active, a->id) < std::tie(b->active, b->id);
   });
   for (const auto* x : ripe)
-    if (out.now.size() < room)
+    if (auto& leaving = under_way[x->node]; leaving < options.at_once) {
+      ++leaving;
       out.now.push_back(x->id);
+    }
   return out;
 }
 

@@ -4,14 +4,17 @@
 #include "schema/ids.hpp"
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace vgpu::policy {
 
 struct reclaim_options {
-  /// So many are suspended at a time: each has its memory copied.
+  /// Of a node so many are suspended at a time: each has its memory copied
+  /// there.
   std::size_t at_once = 4;
   /// One that could not be suspended is left alone for so long, the second time
   /// twice that, and so on.
@@ -22,6 +25,7 @@ struct reclaim_options {
 /// A session that may be suspended when it does nothing.
 struct idle_session {
   session_id id;
+  std::string node; // that it is on
   /// Its last call, or the end of its last work.
   time_point active;
   /// Without either for so long, it is idle.
@@ -36,11 +40,13 @@ struct reclaim_decision {
   std::optional<time_point> look_again;
 };
 
-/// Who is to give way: `under_way` are being suspended already. While there are
-/// as many as may be, there is nothing to look again for: whoever is done asks
-/// anew.
+/// How many are being suspended already, by node.
+using suspensions = std::map<std::string, std::size_t>;
+
+/// Who is to give way. Where as many leave a node as may, there is nothing to
+/// look again for: whoever is done asks anew.
 reclaim_decision choose_idle(std::span<const idle_session> all,
-                             std::size_t under_way, time_point now,
+                             suspensions under_way, time_point now,
                              const reclaim_options& options);
 
 /// Until when one is left alone that could not be suspended, so often in a row.

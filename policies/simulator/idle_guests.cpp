@@ -1,34 +1,54 @@
 #include "policies/simulator/idle_guests.hpp"
 
-#include "policies/reclaim.hpp"
-
 namespace vgpu::simulator {
 
 void idle_guests::note(std::uint32_t i) {
   auto after = scene_.asked_by(i).idle_after_ms;
-  auto from = scene_.guests[i].idle_from;
-  if (after != control::keep_when_idle && from + after / 1e3 <= scene_.now)
-    idle_.emplace(from, i);
+  const auto& g = scene_.guests[i];
+  if (after == control::keep_when_idle ||
+      g.idle_from + after / 1e3 > scene_.now)
+    return;
+  nodes_[g.node].idle.emplace(g.idle_from, i);
+  changed_.insert(g.node);
 }
 
-/// The manager is told of all that may give way; of those that are ripe, only
-/// the longest idle can be chosen.
-std::vector<std::uint32_t> idle_guests::choose() {
-  const auto& options = scene_.options.reclaim;
-  std::vector<policy::idle_session> view;
-  for (auto i = idle_.begin();
-       i != idle_.end() && view.size() < options.at_once; ++i)
+void idle_guests::has_left(std::uint32_t i) {
+  auto node = scene_.guests[i].node;
+  --nodes_[node].suspending;
+  changed_.insert(node);
+}
+
+/// The manager is told of all that may give way; of those of a node that are
+/// ripe, only the longest idle can be chosen.
+void idle_guests::look_at(std::uint32_t node,
+                          std::vector<policy::idle_session>& view,
+                          policy::suspensions& under_way) const {
+  const auto& [idle, suspending] = nodes_[node];
+  auto left = scene_.options.reclaim.at_once;
+  for (auto i = idle.begin(); i != idle.end() && left != 0; ++i, --left) {
+    const auto& name = scene_.guests[i->second].where.node;
+    under_way[name] = suspending;
     view.push_back({session_id{i->second + std::uint64_t{1}},
+                    name,
                     point(i->first),
                     policy::duration{0},
                     {}});
-  auto chosen =
-      policy::choose_idle(view, suspending_, point(scene_.now), options);
+  }
+}
+
+std::vector<std::uint32_t> idle_guests::choose() {
+  std::vector<policy::idle_session> view;
+  policy::suspensions under_way;
+  for (auto node : changed_)
+    look_at(node, view, under_way);
+  changed_.clear();
+  auto chosen = policy::choose_idle(view, std::move(under_way),
+                                    point(scene_.now), scene_.options.reclaim);
   std::vector<std::uint32_t> out;
   for (auto id : chosen.now) {
     out.push_back(static_cast<std::uint32_t>(id.value - 1));
     forget(out.back());
-    ++suspending_;
+    ++nodes_[scene_.guests[out.back()].node].suspending;
   }
   return out;
 }

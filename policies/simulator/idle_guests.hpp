@@ -1,6 +1,7 @@
 // Who has been idle for so long that others may have its place.
 #pragma once
 
+#include "policies/reclaim.hpp"
 #include "policies/simulator/scene.hpp"
 
 #include <cstddef>
@@ -11,23 +12,35 @@
 
 namespace vgpu::simulator {
 
-/// Idle vGPUs that may be suspended, a few at a time.
+/// Idle vGPUs that may be suspended, a few of a node at a time.
 class idle_guests {
 public:
-  explicit idle_guests(const scene& all) : scene_(all) {}
+  explicit idle_guests(const scene& all)
+      : scene_(all), nodes_(all.options.cluster.nodes) {}
 
   /// It is idle, and may be suspended if it has been for long enough.
   void note(std::uint32_t i);
   /// It may not be any more.
-  void forget(std::uint32_t i) { idle_.erase({scene_.guests[i].idle_from, i}); }
-  /// Who is suspended now; each until it has_left().
+  void forget(std::uint32_t i) {
+    const auto& g = scene_.guests[i];
+    nodes_[g.node].idle.erase({g.idle_from, i});
+  }
+  /// Who is suspended now; each until has_left().
   std::vector<std::uint32_t> choose();
-  void has_left() { --suspending_; }
+  void has_left(std::uint32_t i);
 
 private:
+  struct on_node {
+    std::set<std::pair<double, std::uint32_t>> idle; // by since when
+    std::size_t suspending = 0;
+  };
+
+  void look_at(std::uint32_t node, std::vector<policy::idle_session>& view,
+               policy::suspensions& under_way) const;
+
   const scene& scene_;
-  std::set<std::pair<double, std::uint32_t>> idle_; // by since when
-  std::size_t suspending_ = 0;
+  std::vector<on_node> nodes_;
+  std::set<std::uint32_t> changed_; // nodes, since choose(): more may leave
 };
 
 } // namespace vgpu::simulator

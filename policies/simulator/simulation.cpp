@@ -304,7 +304,7 @@ void simulation::copied(std::uint32_t i) {
 }
 
 void simulation::suspended(std::uint32_t i) {
-  idle_.has_left();
+  idle_.has_left(i);
   ++scene_.out.reclaimed;
   leave(i);
   at(i).stage = guest_stage::suspended;

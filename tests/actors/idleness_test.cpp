@@ -17,6 +17,33 @@ struct idlers : movers {
     out.memory = memory;
     return out;
   }
+  /// So many on that node.
+  std::vector<lease> open_many(const std::string& node, unsigned many) {
+    std::vector<lease> all;
+    for (auto i = 0u; i < many; ++i) {
+      auto spec = lazy();
+      spec.node = node;
+      all.push_back(open(node, spec));
+    }
+    return all;
+  }
+  /// Its node tells that all of these have been idle for so long.
+  void tell_idle(const std::string& node, const std::vector<lease>& all,
+                 std::chrono::milliseconds already) {
+    node_beat beat{node, 1, {}, {}};
+    for (const auto& x : all) {
+      session_load load{x.session, x.epoch};
+      load.idle_ms = static_cast<std::uint64_t>(already.count());
+      beat.sessions.push_back(load);
+    }
+    say("n-" + node, "node/" + node, beat);
+  }
+  std::size_t leaving() {
+    std::size_t told = 0;
+    while (pausing())
+      ++told;
+    return told;
+  }
   /// What its node tells of it while this time passes.
   void idle(const lease& x, std::chrono::milliseconds already,
             std::chrono::milliseconds span) {
@@ -88,6 +115,28 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_suspended_is_left_alone_for_a_while) {
   BOOST_TEST(!pausing());
   idle(x, 30s, 2s);
   BOOST_TEST(pausing().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(nodes_are_left_independently) {
+  join("a");
+  join("b");
+  auto here = open_many("a", 6);
+  auto there = open_many("b", 6);
+  tell_idle("a", here, 2s);
+  advance(10ms);
+  BOOST_TEST(leaving() == 4u);
+  // Though nobody has left the other one yet.
+  tell_idle("b", there, 2s);
+  advance(10ms);
+  BOOST_TEST(leaving() == 4u);
+  tell_idle("a", here, 2s);
+  tell_idle("b", there, 2s);
+  advance(10ms);
+  BOOST_TEST(leaving() == 0u);
+  // Who has left makes way for the next there.
+  gave_state(here[0]);
+  advance(10ms);
+  BOOST_TEST(leaving() == 1u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
+#include <string>
 
 using namespace vgpu;
 using namespace vgpu::simulator;
@@ -143,6 +144,22 @@ BOOST_AUTO_TEST_CASE(an_idle_one_gives_way_and_comes_back) {
   got = simulate({idle, comes(1, 30, 8 * one_gib)}, on(1, 1));
   BOOST_TEST(got.reclaimed == 0u);
   BOOST_TEST(near(got.waiting.most, 119));
+}
+
+BOOST_AUTO_TEST_CASE(idle_ones_of_a_node_do_not_wait_for_those_of_another) {
+  std::vector<arrival> all;
+  for (auto node = 0; node < 2; ++node)
+    for (auto i = 0; i < 8; ++i) {
+      all.push_back(comes(0, 20, 8 * one_gib));
+      all.back().wishes.node = "node" + std::to_string(node);
+      all.back().wishes.idle_after_ms = 10'000;
+      all.back().idle = {{10, 100}};
+    }
+  all.resize(2 * all.size(), comes(1, 30, 8 * one_gib));
+  // Each takes 8 s, and of a node four leave at a time, from 20 s on.
+  auto got = simulate(all, on(2, 8));
+  BOOST_TEST(got.reclaimed == 16u);
+  BOOST_TEST(near(got.waiting.most, 20 + 2 * 8 - 1));
 }
 
 BOOST_AUTO_TEST_CASE(a_hot_gpu_gives_one_away) {
