@@ -127,6 +127,7 @@ void manager_core::take_turns_with_memory() {
     return index().with_nothing_kept(name, copies);
   };
   std::map<std::int32_t, std::uint64_t> in_vain; // least memory, by priority
+  policy::vain_searches vain;
   std::size_t begun = 0;
   for (const auto& [id, promised] : queue()) {
     if (all.empty())
@@ -148,8 +149,11 @@ void manager_core::take_turns_with_memory() {
       continue;
     auto at = all.begin();
     auto next = [&] { return at == all.end() ? nullptr : &*at++; };
-    auto room = policy::make_room(nodes, what, x.spec.priority, next, now_,
-                                  options_.rotation);
+    policy::room_decision room;
+    if (!vain.cover(x.spec.priority, x.spec.memory))
+      room = policy::make_room(nodes, what, x.spec.priority, next, now_,
+                               options_.rotation);
+    vain.note(x.spec.priority, room);
     if (room.look_again)
       turns_end_ =
           std::min(turns_end_.value_or(*room.look_again), *room.look_again);

@@ -201,13 +201,26 @@ std::uint64_t placement_index::free_with_nothing_kept(std::size_t n,
   return free_of(pgpu({n, p})) + (kept == kept_.end() ? 0 : kept->second);
 }
 
+/// For one that asks for one pGPU, there.
+bool placement_index::has_room_at(const spot& at, const demand& what) const {
+  auto emptier = pgpu(at);
+  emptier.reserved =
+      emptier.memory - free_with_nothing_kept(at.first, at.second);
+  return may_take(node(at), emptier, what);
+}
+
+bool placement_index::has_room_on(std::size_t n, const demand& what) const {
+  auto emptier = with_nothing_kept(n);
+  const auto* one = &emptier;
+  return best_place({&one, 1}, what, placement_strategy::least_loaded)
+      .has_value();
+}
+
 bool placement_index::has_room(const demand& what) const {
   for (const auto& [not_free, at] : by_free_) {
     if (~not_free < what.memory)
       return false;
-    auto emptier = with_nothing_kept(at.first);
-    const auto* one = &emptier;
-    if (best_place({&one, 1}, what, placement_strategy::least_loaded))
+    if (what.gpus == 1 ? has_room_at(at, what) : has_room_on(at.first, what))
       return true;
   }
   return false;

@@ -93,6 +93,8 @@ private:
   /// and by free memory as well.
   template <class F>
   void refile(const place& where, F f);
+  bool has_room_at(const spot& at, const demand& what) const;
+  bool has_room_on(std::size_t node, const demand& what) const;
   std::variant<place, no_place> ask_own(const demand& what) const;
   maybe choose_one(const demand& what) const;
   maybe near(const std::vector<place>& those, const demand& what) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -20,7 +21,8 @@ duration swap_of(const resident& x) {
       2 * static_cast<double>(x.state) / guessed_speed));
 }
 
-/// Nodes as they are without what some of their sessions reserve.
+/// Nodes as they are without what some of their sessions reserve. These must
+/// outlive it, as their nodes' names are those of theirs.
 class emptied {
 public:
   explicit emptied(const node_finder& from) : from_(from) {}
@@ -30,36 +32,54 @@ public:
     return add(x, x.memory, memory);
   }
   void with(const resident& x) { add(x, 0 - x.memory, 0); }
+  /// Bytes that any of those pGPUs had.
+  std::uint64_t most_room() const noexcept { return most_room_; }
   /// On that node; nowhere else has anything become free.
   std::optional<place> place_on(const std::string& name,
                                 const demand& what) const {
-    const auto* there = from_(name);
+    const auto& [there, freed] = nodes_.at(name);
     if (there == nullptr)
       return std::nullopt;
     auto node = *there;
     for (std::size_t i = 0; i < node.pgpus.size(); ++i)
-      if (auto found = freed_.find(&there->pgpus[i]); found != freed_.end())
-        node.pgpus[i].reserved -=
-            std::min(node.pgpus[i].reserved, found->second);
+      node.pgpus[i].reserved -= std::min(node.pgpus[i].reserved, freed[i]);
     const node_view* one = &node;
     return best_place({&one, 1}, what, placement_strategy::least_loaded);
   }
 
 private:
+  struct emptied_node {
+    const node_view* there;             // null: it is not
+    std::vector<std::uint64_t> freed{}; // bytes of each of its pGPUs
+  };
+
+  emptied_node& find(const std::string& name) {
+    auto known = nodes_.find(name);
+    if (known != nodes_.end())
+      return known->second;
+    const auto* there = from_(name);
+    auto& out = nodes_.emplace(name, emptied_node{there}).first->second;
+    out.freed.resize(there == nullptr ? 0 : there->pgpus.size());
+    return out;
+  }
+
   bool add(const resident& x, std::uint64_t bytes, std::uint64_t wanted) {
     auto fits = false;
-    if (const auto* node = from_(x.where.node))
-      for (const auto& pgpu : node->pgpus)
-        if (std::ranges::count(x.where.pgpus, pgpu.ordinal) != 0) {
-          auto& freed = freed_[&pgpu];
-          freed += bytes;
-          fits = fits || free_of(pgpu) + freed >= wanted;
-        }
+    auto& [there, freed] = find(x.where.node);
+    for (std::size_t i = 0; i < freed.size(); ++i)
+      if (const auto& pgpu = there->pgpus[i];
+          std::ranges::count(x.where.pgpus, pgpu.ordinal) != 0) {
+        freed[i] += bytes;
+        auto room = free_of(pgpu) + freed[i];
+        most_room_ = std::max(most_room_, room);
+        fits = fits || room >= wanted;
+      }
     return fits;
   }
 
   const node_finder& from_;
-  std::unordered_map<const pgpu_view*, std::uint64_t> freed_; // bytes
+  std::unordered_map<std::string_view, emptied_node> nodes_;
+  std::uint64_t most_room_ = 0;
 };
 
 bool share_pgpu(const resident& x, const place& there) {
@@ -101,7 +121,7 @@ room_decision make_room(const node_finder& nodes, const demand& what,
       there = left.place_on(x->where.node, what);
   }
   if (!there)
-    return {};
+    return {.leave = {}, .look_again = {}, .most_room = left.most_room()};
   // The last one is needed; of those before, who is elsewhere is not, and who
   // was not enough by itself may not be.
   room_decision out;

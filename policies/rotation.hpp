@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,6 +56,9 @@ struct room_decision {
   std::vector<session_id> leave; // now
   /// When enough turns will have ended; nothing: that would not help either.
   std::optional<time_point> look_again;
+  /// If not even that: bytes that a pGPU has at most when all have left who
+  /// were looked at.
+  std::optional<std::uint64_t> most_room;
 };
 
 /// A node by its name, as placements see it, with nothing kept for anybody;
@@ -72,5 +76,26 @@ using next_resident = std::function<const resident*()>;
 room_decision make_room(const node_finder& nodes, const demand& what,
                         std::int32_t priority, const next_resident& next,
                         time_point now, const rotation_options& options);
+
+/// What need not be looked for, of one look at all that wait: as long as nobody
+/// leaves, make_room() would go through the same sessions again.
+class vain_searches {
+public:
+  void note(std::int32_t priority, const room_decision& got) {
+    if (!got.leave.empty())
+      most_room_.clear();
+    else if (got.most_room)
+      most_room_[priority] = *got.most_room;
+  }
+  /// Whether nobody can leave for so much memory, nor will soon, whatever else
+  /// is wished for.
+  bool cover(std::int32_t priority, std::uint64_t memory) const {
+    auto known = most_room_.find(priority);
+    return known != most_room_.end() && memory > known->second;
+  }
+
+private:
+  std::map<std::int32_t, std::uint64_t> most_room_; // by priority
+};
 
 } // namespace vgpu::policy

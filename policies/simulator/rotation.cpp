@@ -84,6 +84,7 @@ std::vector<std::uint32_t> rotation::make_room() {
   // Who asks for no less than one of no lower priority for whom nobody can
   // leave waits no shorter.
   auto least_failed = std::numeric_limits<std::uint64_t>::max();
+  policy::vain_searches vain;
   queue_.serve_promised([&](const admission::rank& at) -> admission::verdict {
     auto i = admission::number_of(at);
     const auto& x = scene_.asked_by(i);
@@ -99,8 +100,11 @@ std::vector<std::uint32_t> rotation::make_room() {
     auto ordered = lane != 0 && at.fresh;
     if (ordered && x.memory >= least_failed)
       return {.open = lane};
-    auto room = turns_.make_room(places_.index(), places_.demand_of(i),
-                                 x.priority, point(scene_.now));
+    policy::room_decision room;
+    if (!vain.cover(x.priority, x.memory))
+      room = turns_.make_room(places_.index(), places_.demand_of(i), x.priority,
+                              point(scene_.now));
+    vain.note(x.priority, room);
     for (auto id : room.leave) {
       auto leaver = static_cast<std::uint32_t>(id.value - 1);
       turns_.leaves(leaver, i);

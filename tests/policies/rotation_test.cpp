@@ -101,6 +101,31 @@ BOOST_AUTO_TEST_CASE(not_before_its_turn_is_over) {
   BOOST_TEST((x.wants(4 * gibibyte, 2s).look_again == began + 3s));
 }
 
+BOOST_AUTO_TEST_CASE(what_was_sought_in_vain_tells_what_need_not_be) {
+  tenants x{2};
+  x.has(1, gibibyte);
+  x.has(2, gibibyte).priority = 1;
+  x.has(3, 2 * gibibyte, 0s, 1);
+  x.has(4, 2 * gibibyte, 0s, 1).priority = 1;
+  auto got = x.wants(4 * gibibyte, 10s);
+  BOOST_TEST(got.leave.empty());
+  BOOST_TEST(!got.look_again.has_value());
+  BOOST_REQUIRE(got.most_room.has_value());
+  BOOST_TEST(*got.most_room == 3 * gibibyte);
+  vain_searches vain;
+  vain.note(0, got);
+  BOOST_TEST(vain.cover(0, 3 * gibibyte + 1));
+  BOOST_TEST(!vain.cover(0, 3 * gibibyte));
+  BOOST_TEST(!vain.cover(1, 4 * gibibyte)); // for that one others leave
+  BOOST_TEST(x.wants(3 * gibibyte + 1, 10s).leave.empty());
+  // Who is gone from the list makes room for others on it.
+  got = x.wants(3 * gibibyte, 10s);
+  BOOST_TEST(got.leave.size() == 1u);
+  BOOST_TEST(!got.most_room.has_value());
+  vain.note(0, got);
+  BOOST_TEST(!vain.cover(0, 4 * gibibyte));
+}
+
 BOOST_AUTO_TEST_CASE(turns_are_longer_the_longer_it_takes_to_swap) {
   resident x;
   x.since = began;
