@@ -235,6 +235,7 @@ private:
   bool prepare(session_record& x);
   void ask_to_pause(session_record& x);
   void tell_to_pause(const session_record& x);
+  void tell_to_hold(const session_record& x);
   void gave_state(session_record& x, const control::paused& how);
   void take_movement_up(session_record& x, vgpu::epoch served);
   void arrived(session_record& x, std::uint64_t bytes, double milliseconds);

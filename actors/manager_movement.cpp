@@ -96,6 +96,8 @@ void manager_core::handle(const std::string& peer,
   if (session->stage == session_stage::suspended && !session->moving) {
     session->held = session->held || x.hold;
     save(*session);
+    if (session->held)
+      tell_to_hold(*session);
     return answer(peer, from.request, control::done{});
   }
   if (auto ok = may_move(*session); !ok)
@@ -267,6 +269,16 @@ void manager_core::tell_to_pause(const session_record& x) {
   order.suspend = x.moving->what == session_movement::kind::suspend;
   order.hold = x.moving->hold;
   order.turn_over = static_cast<bool>(x.moving->for_whom);
+  answer(x.client_peer, 0, std::move(order));
+}
+
+/// One that is suspended already: its client has nothing to do, but tells the
+/// next manager.
+void manager_core::tell_to_hold(const session_record& x) {
+  if (x.client_peer.empty())
+    return;
+  control::pause_session order{x.id, x.epoch, {}};
+  order.suspend = order.hold = true;
   answer(x.client_peer, 0, std::move(order));
 }
 

@@ -204,6 +204,9 @@ void manager_core::handle(const std::string& peer,
     give_lease(*session);
     if (!has_state)
       take_movement_up(*session, x.epoch);
+  } else if (session->stage == session_stage::suspended && session->held) {
+    if (!x.held) // what it was told is lost
+      tell_to_hold(*session);
   } else if (session->stage == session_stage::suspended && !same_client)
     wake(*session);
   else if (session->stage == session_stage::waiting && session->preempted)

@@ -267,7 +267,8 @@ struct drain_node {
   bool operator==(const drain_node&) const = default;
 };
 
-/// To a client: take the session's state, and let its worker go.
+/// To a client: take the session's state, and let its worker go. Of one that is
+/// suspended already it is to know that it is held.
 struct pause_session {
   session_id session;
   vgpu::epoch epoch;

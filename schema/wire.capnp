@@ -401,7 +401,8 @@ struct PauseSession {
   suspend @3 :Bool;
   # No other worker is to follow before the program calls, or
   hold @4 :Bool;
-  # before it is resumed by name.
+  # before it is resumed by name. To one that is suspended already this alone is
+  # news, for its client to tell the next manager.
   turnOver @5 :Bool;
   # It makes room for others.
 }

@@ -118,6 +118,17 @@ BOOST_AUTO_TEST_CASE(and_of_one_that_was_suspended) {
   BOOST_TEST(!wakes());
 }
 
+BOOST_AUTO_TEST_CASE(and_that_it_is_held_since) {
+  leaves(true);
+  gave_state(1);
+  says(pause_session{session, {1}, {}, true, true});
+  meets_manager();
+  auto x = adoption();
+  BOOST_TEST(x.suspended);
+  BOOST_TEST(x.held);
+  BOOST_TEST(!wakes());
+}
+
 BOOST_AUTO_TEST_CASE(a_refused_order_does_not_undo_one_that_was_done) {
   leaves(true);
   gave_state(1);

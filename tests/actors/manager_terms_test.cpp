@@ -275,6 +275,30 @@ BOOST_AUTO_TEST_CASE(what_is_suspended_stays_so) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(who_is_held_when_it_was_suspended_already_stays_so) {
+  stand();
+  join("a");
+  auto got = open("a");
+  auto suspend = [&](bool hold) {
+    say("cmd", "command/1", hello{1, 1, "t", role::command});
+    say("cmd", "command/1", suspend_vgpu{got.vgpu, hold}, 7);
+    return told<pause_session>("c");
+  };
+  BOOST_TEST(suspend(false).has_value());
+  say("c", "client/c", paused{got.session, got.epoch, "", 1 << 20, 2.5});
+  auto last = suspend(true);
+  BOOST_TEST(told<done>("cmd").has_value());
+  lead_in_turn();
+  rejoin("a", {});
+  auto has = adoption(got);
+  has.suspended = true;
+  has.held = last && last->hold;
+  say("c", "client/c", has, 6);
+  say("c", "client/c", wake_session{got.session});
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(sessions()[0]["held"] == true);
+}
+
 BOOST_AUTO_TEST_CASE(who_is_aside_comes_back_under_another_leader) {
   stand();
   join("a");

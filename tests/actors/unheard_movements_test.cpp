@@ -91,6 +91,28 @@ BOOST_AUTO_TEST_CASE(a_suspension_whose_client_was_not_heard_is_one) {
   BOOST_TEST(!ordered("a"));
 }
 
+BOOST_AUTO_TEST_CASE(that_it_is_held_is_told_again) {
+  auto x = suspend(false);
+  tell(chief, test::gone("c"));
+  command(suspend_vgpu{x.vgpu, true}, 8);
+  BOOST_TEST(done(8));
+  connect();
+  claim_suspended(x);
+  auto order = pausing();
+  BOOST_REQUIRE(order);
+  BOOST_TEST((*order == pause_session{x.session, x.epoch, {}, true, true}));
+  BOOST_TEST(state() == "suspended");
+  // It is, and has nothing new to say.
+  claim_suspended(x, true);
+  BOOST_TEST(!pausing());
+  command(resume_vgpu{x.vgpu}, 9);
+  auto next = ordered("a");
+  BOOST_REQUIRE(next);
+  started("a", *next);
+  runs_again(*leased("c", 6));
+  BOOST_TEST(done(9));
+}
+
 BOOST_AUTO_TEST_CASE(an_order_that_was_lost_is_given_again) {
   join("a");
   auto x = open("a");
