@@ -5,6 +5,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <limits>
 #include <utility>
 #include <variant>
@@ -79,11 +81,30 @@ void refuse(self_ptr self, const client_session& x, control::refusal why) {
 // -- sessions
 // -----------------------------------------------------------------------
 
+/// Since when its program waits. Its memory tells, where this client is not the
+/// first. It is believed, but for what lies in the future.
+caf::actor_clock::time_point opened_at(self_ptr self, const guest_opened& x) {
+  using clock = caf::actor_clock;
+  auto now = self->clock().now();
+  if (!x.area)
+    return now;
+  auto ns = static_cast<std::uint64_t>(
+      std::chrono::nanoseconds{now.time_since_epoch()}.count());
+  auto& kept = x.area->header().waits_since;
+  auto told = kept.load();
+  if (told == 0 || told > ns) {
+    kept.store(ns);
+    return now;
+  }
+  return clock::time_point{
+      std::chrono::nanoseconds{static_cast<std::int64_t>(told)}};
+}
+
 void open(self_ptr self, const caf::actor& io, const guest_opened& what) {
   auto& st = self->state;
   auto key = ++st.last_key;
   auto& x = st.sessions[key];
-  x.opened = self->clock().now();
+  x.opened = opened_at(self, what);
   x.io = io;
   x.program = what.program;
   x.specification = what.specification;

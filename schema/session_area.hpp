@@ -169,6 +169,8 @@ struct control_header {
   std::atomic<std::uint64_t> covered;
   // The program tells when so many bytes of calls are in none.
   std::atomic<std::uint64_t> snapshot_after;
+  // Since when it waits for its vGPU: nanoseconds of the host's steady clock.
+  std::atomic<std::uint64_t> waits_since;
 
   // For who watches, of each device of the lease. Written by the program: bytes
   // that it has allocated there;

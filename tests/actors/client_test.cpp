@@ -34,7 +34,9 @@ struct a_client : test::deterministic {
   caf::actor chief;
   static constexpr session_id session{3};
 
-  a_client() {
+  a_client() { begins(); }
+
+  void begins() {
     client_options options;
     options.name = "client/c";
     chief = spawn(client, options, link, [] {});
@@ -51,9 +53,10 @@ struct a_client : test::deterministic {
   }
   void loses_manager() { tell(chief, test::gone("")); }
 
-  void opens() {
+  void opens(std::shared_ptr<const session_area> area = nullptr) {
     auto x = std::make_shared<guest_opened>();
     x->program.name = "prog";
+    x->area = std::move(area);
     tell(chief, io, guest_opened_ptr{std::move(x)});
   }
   void has_lease(std::uint64_t epoch) {
@@ -159,6 +162,23 @@ BOOST_AUTO_TEST_CASE(each_manager_is_told_since_when_a_program_waits) {
     BOOST_TEST(asked->first.waited_ms == waited);
     loses_manager();
     advance(5s);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(and_so_is_the_next_client) {
+  auto made = session_area::create(minimum_log, granule_bytes);
+  BOOST_REQUIRE(made.ok());
+  auto area = std::make_shared<const session_area>(std::move(*made));
+  opens(area);
+  for (auto waited : {3'000u, 6'000u}) {
+    advance(3s);
+    kill(chief);
+    begins();
+    opens(area);
+    meets_manager();
+    auto asked = take<acquire>(out, "");
+    BOOST_REQUIRE(asked.has_value());
+    BOOST_TEST(asked->first.waited_ms == waited);
   }
 }
 
