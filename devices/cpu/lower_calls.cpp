@@ -10,9 +10,10 @@ namespace vgpu::device::cpu {
 namespace {
 
 /// Functions of the device's own runtime (libcudadevrt), by which kernels
-/// launch kernels.
+/// launch kernels, and those that a driver has for it.
 bool of_device_runtime(std::string_view name) {
-  return name.starts_with("__cudaCDP") || name.starts_with("cuda");
+  return name.starts_with("__cudaCDP") || name.starts_with("__cuda_syscall_") ||
+         name.starts_with("cuda");
 }
 
 std::size_t parameters_of(system_call x) {
