@@ -10,10 +10,12 @@ namespace vgpu::device::cpu {
 namespace {
 
 /// Functions of the device's own runtime (libcudadevrt), by which kernels
-/// launch kernels, and those that a driver has for it.
+/// launch kernels, and those that a driver has for it (CUDA 11: cnp...).
 bool of_device_runtime(std::string_view name) {
-  return name.starts_with("__cudaCDP") || name.starts_with("__cuda_syscall_") ||
-         name.starts_with("cuda");
+  constexpr std::string_view beginnings[] = {"__cudaCDP", "__cuda_syscall_",
+                                             "cuda", "cnp"};
+  return std::ranges::any_of(beginnings,
+                             [&](auto x) { return name.starts_with(x); });
 }
 
 std::size_t parameters_of(system_call x) {

@@ -131,7 +131,8 @@ BOOST_AUTO_TEST_CASE(what_nobody_defines_is_refused_by_name) {
 // all other names that nobody defines.
 BOOST_AUTO_TEST_CASE(dynamic_parallelism_is_refused_by_kernel) {
   for (std::string name :
-       {"__cudaCDP2LaunchDeviceV2", "__cuda_syscall_cnpv2LaunchDeviceV2"}) {
+       {"__cudaCDP2LaunchDeviceV2", "__cuda_syscall_cnpv2LaunchDeviceV2",
+        "cnpLaunchDeviceV2"}) {
     auto text = head + ".extern .func (.param .b32 r) " + name +
                 R"((.param .b64 x, .param .b64 y);
 .visible .entry parent() {
