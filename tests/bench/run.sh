@@ -92,10 +92,10 @@ on_a_vgpu() { # TRANSPORT
   end_cluster
 }
 
-# What a sleeping processor's wake-up costs is the machine's, and under a
-# hypervisor one time 20 us and the next 100: a ratio of two waits may then say
-# which of them met which. On one processor a wake-up is a switch from one
-# thread to the next.
+# Where threads wake each other on several processors of a virtual machine, a
+# round trip takes several times as long one time as another, and a ratio may
+# say which of the two met which. On one processor a wake-up is a switch from
+# one thread to the next.
 on_one_processor() {
   local all
   all=$(taskset -cp $$)
