@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <thread>
 
 namespace vgpu::test {
 
@@ -149,8 +150,14 @@ BOOST_AUTO_TEST_CASE(a_device_ends_whose_threads_wait) {
 
 BOOST_AUTO_TEST_CASE(what_was_worked_is_of_the_whole_device) {
   auto& meter = dynamic_cast<device::meter&>(*dev);
-  auto words = memory(1 << 24);
-  BOOST_TEST(run("set_flag", {1}, {1}, arguments{words, 3}) == CUDA_SUCCESS);
+  auto flag = memory(4);
+  auto out = memory(4);
+  BOOST_REQUIRE(launch("wait_for", {1}, {1}, arguments{flag, out}).ok());
+  // Beside this it does not count what a thread needs to begin.
+  while (meter.busy() < std::chrono::milliseconds{5})
+    std::this_thread::yield();
+  std::atomic_ref{*reinterpret_cast<int*>(flag)} = 1;
+  BOOST_REQUIRE(synchronize() == CUDA_SUCCESS);
   // One of two threads had work.
   BOOST_TEST(meter.worked().count() > 0);
   BOOST_TEST(meter.worked().count() <= meter.busy().count());
@@ -173,7 +180,8 @@ BOOST_AUTO_TEST_CASE(what_is_charged_is_what_was_worked) {
     round();
   charged = gate->charged() - charged;
   worked = meter.worked() - worked;
-  BOOST_TEST(charged / (threads * worked) > 0.95);
+  // To wake up is counted alone.
+  BOOST_TEST(charged / (threads * worked) > 0.75);
   BOOST_TEST(charged / (threads * worked) < 1.05);
 }
 
