@@ -7,6 +7,9 @@
 #include <iterator>
 #include <string_view>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace vgpu {
@@ -15,9 +18,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int monitored = ZMQ_EVENT_DISCONNECTED |
-                          ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
-                          ZMQ_EVENT_CONNECT_RETRIED;
+constexpr int monitored =
+    ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
+    ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_CONNECT_RETRIED;
 /// For the last words of a process that ends.
 constexpr int linger_ms = 100;
 constexpr int first_retry_ms = 20;
@@ -32,6 +35,43 @@ constexpr int tcp_connect_timeout_ms = 1000;
 /// long message is read before it has left the processor's cache. Left alone
 /// it takes some MiB.
 constexpr int loopback_send_buffer = 512 << 10;
+
+/// Who is at an end of a connection: its address without the port. Empty of
+/// what is no connection over IP.
+std::string host_of(const sockaddr_storage& end) {
+  auto bytes_of = [](const auto& address) {
+    return std::string{reinterpret_cast<const char*>(&address),
+                       sizeof(address)};
+  };
+  if (end.ss_family == AF_INET)
+    return bytes_of(reinterpret_cast<const sockaddr_in&>(end).sin_addr);
+  if (end.ss_family == AF_INET6)
+    return bytes_of(reinterpret_cast<const sockaddr_in6&>(end).sin6_addr);
+  return {};
+}
+
+bool is_within_host(int fd) {
+  sockaddr_storage ends[2] = {};
+  auto& [own, peer] = ends;
+  socklen_t own_size = sizeof(own);
+  socklen_t peer_size = sizeof(peer);
+  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_size) ==
+             0 &&
+         !host_of(own).empty() && host_of(own) == host_of(peer);
+}
+
+/// Where a host's usual congestion control is one that paces (BBR), it takes
+/// what it sees of its own processors for a path's, and sends bulk data half as
+/// fast as they can. Within a host there is no path: there the oldest rule
+/// does, which every kernel has and lets everybody choose.
+void send_unpaced_within_host(int fd) {
+  constexpr std::string_view rule = "reno";
+  // Refused or not: it is slower otherwise, and nothing else.
+  if (is_within_host(fd))
+    (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, rule.data(),
+                       rule.size());
+}
 
 std::string monitor_address() {
   static std::atomic<unsigned> next = 0;
@@ -217,7 +257,9 @@ std::vector<link_event> link_socket::connection_changes() {
       continue;
     std::memcpy(&event, what.data(), sizeof(event));
     std::memcpy(&value, what.data<std::byte>() + sizeof(event), sizeof(value));
-    if (event == ZMQ_EVENT_DISCONNECTED)
+    if (event == ZMQ_EVENT_CONNECTED || event == ZMQ_EVENT_ACCEPTED)
+      send_unpaced_within_host(value);
+    else if (event == ZMQ_EVENT_DISCONNECTED)
       on_disconnect(value, out);
     else if (!binds_ && event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
       out.push_back({link_event::kind::up, endpoint_});

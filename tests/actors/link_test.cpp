@@ -6,10 +6,18 @@
 #include <boost/test/unit_test.hpp>
 #include <spdlog/spdlog.h>
 
+#include <array>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 using namespace vgpu;
@@ -102,6 +110,23 @@ struct fixture {
     out.endpoint = std::move(endpoint);
     out.name = "command";
     out.greeting = control::hello{1, 1, "test", control::role::command};
+    return out;
+  }
+
+  /// By which rules this process's TCP connections send.
+  static std::vector<std::string> rules_of_connections() {
+    std::vector<std::string> out;
+    for (auto& x : std::filesystem::directory_iterator{"/proc/self/fd"}) {
+      auto fd = std::stoi(x.path().filename());
+      sockaddr_storage peer{};
+      socklen_t size = sizeof(peer);
+      std::array<char, 32> rule{};
+      socklen_t length = rule.size();
+      if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
+          ::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, rule.data(), &length) ==
+              0)
+        out.emplace_back(rule.data());
+    }
     return out;
   }
 
@@ -264,6 +289,23 @@ BOOST_AUTO_TEST_CASE(a_data_link_leaves_messages_alone) {
   BOOST_REQUIRE(peer.recv(first).has_value());
   BOOST_REQUIRE(peer.recv(second).has_value());
   BOOST_TEST(second.to_string() == "payload");
+}
+
+/// Not by whatever the host takes for paths to elsewhere (where that is this
+/// rule as well, nothing is tested).
+BOOST_AUTO_TEST_CASE(both_ends_send_unpaced_within_a_host) {
+  link_socket a{zmq, server()};
+  link_socket b{zmq, client(a.endpoint())};
+  std::vector<std::string> rules;
+  std::vector<std::string> unpaced{"reno", "reno"};
+  auto until = std::chrono::steady_clock::now() + patience;
+  while (rules != unpaced && std::chrono::steady_clock::now() < until) {
+    (void)a.sleep(-1, false);
+    (void)a.connection_changes();
+    (void)b.connection_changes();
+    rules = rules_of_connections();
+  }
+  BOOST_TEST(rules == unpaced, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_does_not_read_fills_its_queue_alone) {
