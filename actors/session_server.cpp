@@ -73,11 +73,11 @@ void session_server::act() {
       read_guest();
     if (ready_.connections)
       (void)socket_->connection_changes();
+    no_turn_ = false;
     if (ready_.messages)
       read_socket();
     if (!running_)
       break;
-    no_turn_ = false;
     read_log();
     execute_backlog();
     look_settled();
@@ -185,6 +185,8 @@ void session_server::sleep(clock::time_point began, bool looks) {
 }
 
 void session_server::read_mailbox() {
+  if (mailbox().empty())
+    return; // to make the handlers takes as long as to read some messages
   receive_while([this] { return !mailbox().empty(); })(
       [this](std::uint32_t ordinal, device::injected_fault what) {
         exec_->inject(ordinal, what);
@@ -427,6 +429,9 @@ void session_server::read_socket() {
     take(in->peer(), *head, in);
     if (!running_)
       return;
+    // Somebody may wait for it; to find that nothing else came takes a while.
+    if (!no_turn_)
+      execute_backlog();
   }
 }
 
