@@ -143,7 +143,14 @@ void link_socket::add_to(std::vector<pollfd>& items) {
 }
 
 bool link_socket::overlooked() {
-  return !drained_ && (socket_.get(zmq::sockopt::events) & ZMQ_POLLIN) != 0;
+  return !drained_ && has_messages();
+}
+
+bool link_socket::has_messages() {
+  auto found = (socket_.get(zmq::sockopt::events) & ZMQ_POLLIN) != 0;
+  if (found)
+    drained_ = false;
+  return found;
 }
 
 bool link_socket::sleep(int bell, bool wait) {

@@ -35,6 +35,9 @@ public:
   /// takes note of what came. Never after receive() found nothing.
   bool overlooked();
 
+  /// Whether there are messages, of which no descriptor tells from then on.
+  bool has_messages();
+
   /// Sleeps until the socket, its monitor or `bell` (a file descriptor) has
   /// something; returns at once when `wait` is false. The result tells
   /// whether the bell rings.

@@ -63,6 +63,14 @@ std::chrono::milliseconds session_client::patience() const {
   return snapshot < 0ms ? beat : std::min(beat, snapshot);
 }
 
+/// What is waited for, in the order of items_.
+enum waited_item : std::size_t {
+  guest_item,
+  worker_item,
+  socket_item,
+  monitor_item
+};
+
 void session_client::wait() {
   auto& items = items_;
   items.clear();
@@ -79,10 +87,10 @@ void session_client::wait() {
                 forwarding_->has_room());
   look_or_sleep(reads, overlooked ? 0ms : patience());
   auto is_ready = [&](std::size_t i) { return items[i].revents != 0; };
-  ready_ = {.guest = is_ready(0),
-            .worker = is_ready(1),
-            .messages = overlooked || (forwarding_ && is_ready(2)),
-            .connections = forwarding_ && is_ready(3)};
+  ready_ = {.guest = is_ready(guest_item),
+            .worker = is_ready(worker_item),
+            .messages = overlooked || (forwarding_ && is_ready(socket_item)),
+            .connections = forwarding_ && is_ready(monitor_item)};
 }
 
 /// `reads`: calls in the log are waited for, too.
@@ -91,7 +99,13 @@ void session_client::look_or_sleep(bool reads,
   auto began = clock::now();
   auto looks = forwarding_ && forwarding_->attached && at_most != 0ms;
   auto has_calls = [&] { return reads && reader_->ready(); };
-  if (looks && look_on(items_, looks_, has_calls, began))
+  auto has_messages = [&] {
+    auto found = forwarding_->socket.has_messages();
+    if (found)
+      items_[socket_item].revents = POLLIN;
+    return found;
+  };
+  if (looks && look_on(items_, looks_, has_calls, has_messages, began))
     return;
   auto asleep = reads && reader_->fall_asleep();
   if (asleep)

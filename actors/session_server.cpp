@@ -164,7 +164,14 @@ void session_server::sleep(clock::time_point began, bool looks) {
     items.push_back({mapped_->doorbell.get(), POLLIN, 0});
   }
   auto nothing = [] { return false; };
-  if (!looks || !look_on(items, forwarded_looks_, nothing, began)) {
+  auto has_messages = [&] {
+    auto found = socket_->has_messages();
+    if (found)
+      items[socket].revents = POLLIN;
+    return found;
+  };
+  if (!looks ||
+      !look_on(items, forwarded_looks_, nothing, has_messages, began)) {
     if (!away())
       exec_->rest();
     gauges_->account.look();
