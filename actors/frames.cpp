@@ -12,20 +12,27 @@ namespace vgpu {
 
 parcel::parcel(std::string peer, zmq::message_t head, zmq::message_t bulk)
     : peer_(std::move(peer)), head_(std::move(head)), bulk_(std::move(bulk)) {
-  if (head_.size() % sizeof(capnp::word) != 0)
-    return;
-  auto count = head_.size() / sizeof(capnp::word);
-  auto* data = head_.data();
-  if (reinterpret_cast<std::uintptr_t>(data) % alignof(capnp::word) != 0) {
+  constexpr auto word_bytes = sizeof(capnp::word);
+  auto bytes = head_.size();
+  auto* words = static_cast<const capnp::word*>(head_.data());
+  if (reinterpret_cast<std::uintptr_t>(words) % alignof(capnp::word) != 0) {
     // ZeroMQ hands out slices of its receive buffer, behind a frame header of
     // 2 or 9 bytes. Keeping the slice would keep the whole 8 KiB buffer.
-    aligned_ = kj::heapArray<capnp::word>(count);
-    std::memcpy(aligned_.begin(), data, count * sizeof(capnp::word));
-    words_ = aligned_;
+    aligned_ =
+        kj::heapArray<capnp::word>((bytes + word_bytes - 1) / word_bytes);
+    std::memcpy(aligned_.begin(), words, bytes);
+    words = aligned_.begin();
     head_.rebuild();
-  } else {
-    words_ = {static_cast<const capnp::word*>(data), count};
   }
+  words_ = {words, bytes / word_bytes};
+  if (auto own = capnp::expectedSizeInWordsFromPrefix(words_);
+      own <= words_.size()) {
+    words_ = words_.slice(0, own);
+    payload_ = {reinterpret_cast<const std::byte*>(words_.end()),
+                bytes - own * word_bytes};
+  }
+  if (bulk_.size() != 0)
+    payload_ = {bulk_.data<std::byte>(), bulk_.size()};
 }
 
 capnp::ReaderOptions read_limits(const parcel& in) {
@@ -55,6 +62,19 @@ zmq::message_t lend_frame(std::span<const std::byte> bytes,
       hint.get()};
   hint.release();
   return frame;
+}
+
+void put_frames(dispatch& out, std::span<const std::uint64_t> message,
+                std::span<const std::byte> payload,
+                std::shared_ptr<const void> owner) {
+  auto lent = payload.size() >= lent_from;
+  out.head.rebuild(message.size_bytes() + (lent ? 0 : payload.size()));
+  auto* at = out.head.data<std::byte>();
+  std::memcpy(at, message.data(), message.size_bytes());
+  if (lent)
+    out.bulk = lend_frame(payload, std::move(owner));
+  else if (!payload.empty())
+    std::memcpy(at + message.size_bytes(), payload.data(), payload.size());
 }
 
 void reuse_frames_memory() {

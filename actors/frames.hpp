@@ -19,7 +19,8 @@ namespace vgpu {
 /// No frame of ours is larger; a peer that sends one is disconnected.
 inline constexpr std::size_t largest_frame = std::size_t{16} << 20;
 
-/// One received message: a Cap'n Proto message and, perhaps, a payload. Never
+/// One received message: a Cap'n Proto message and, perhaps, a payload, in the
+/// rest of its frame or in a frame of its own. Never
 /// changes once built, so actors may share it; each reader makes its own
 /// capnp::FlatArrayMessageReader over words(), as a reader counts what it
 /// reads (see read_limits()).
@@ -33,12 +34,11 @@ public:
   /// connects, the endpoint it is connected to.
   const std::string& peer() const noexcept { return peer_; }
 
-  /// The message; empty when the frame's size is no multiple of a word's.
+  /// The message, or what there is of one that says it is longer. Its words
+  /// lie as words do, and so does a payload in the same frame.
   kj::ArrayPtr<const capnp::word> words() const noexcept { return words_; }
 
-  std::span<const std::byte> bulk() const noexcept {
-    return {static_cast<const std::byte*>(bulk_.data()), bulk_.size()};
-  }
+  std::span<const std::byte> bulk() const noexcept { return payload_; }
 
 private:
   std::string peer_;
@@ -46,6 +46,7 @@ private:
   zmq::message_t bulk_;
   kj::Array<capnp::word> aligned_; // empty when head_ was aligned already
   kj::ArrayPtr<const capnp::word> words_;
+  std::span<const std::byte> payload_;
 };
 
 using parcel_ptr = std::shared_ptr<const parcel>;
@@ -70,6 +71,16 @@ zmq::message_t to_frame(capnp::MessageBuilder& message);
 /// Lends `bytes` to ZeroMQ, which drops `owner` once they are on the wire.
 zmq::message_t lend_frame(std::span<const std::byte> bytes,
                           std::shared_ptr<const void> owner);
+
+/// A payload from here on has a frame of its own.
+inline constexpr std::size_t lent_from = 8192;
+
+/// Puts a message and its payload into the frames of `out`. A short payload is
+/// copied behind the message: each frame more is some cache lines that two more
+/// threads on each side hand over. A long one is lent as by lend_frame().
+void put_frames(dispatch& out, std::span<const std::uint64_t> message,
+                std::span<const std::byte> payload = {},
+                std::shared_ptr<const void> owner = {});
 
 /// For a process through which bulk data passes, before it has threads: memory
 /// of frames and answers is used again as it is. Otherwise the C library gives

@@ -17,8 +17,6 @@ namespace {
 
 /// One frame of calls.
 constexpr std::uint64_t frame_bytes = std::uint64_t{1} << 20;
-/// Smaller ranges are copied into their frame, larger ones are lent.
-constexpr std::size_t lend_from = 8192;
 /// From here on pages are mapped before they are used.
 constexpr std::size_t map_from = std::size_t{64} << 10;
 /// Calls that nobody waits for may wait themselves so long: who waits does so
@@ -251,7 +249,7 @@ void session_client::gather_calls() {
   auto began = clock::now();
   if (!reader_->ready() || looks_.time(began) < gathers_for)
     return;
-  while (reader_->may_grow(lend_from) && clock::now() - began < gathers_for)
+  while (reader_->may_grow(lent_from) && clock::now() - began < gathers_for)
     __builtin_ia32_pause();
 }
 
@@ -302,14 +300,10 @@ void session_client::keep_alive() {
 
 void session_client::send(data::body body, std::span<const std::byte> payload) {
   auto words = data::encode({lease_->session, lease_->epoch, std::move(body)});
-  dispatch out;
-  out.head.rebuild(words.data(), words.size() * sizeof(std::uint64_t));
   if (payload.size() >= map_from)
     map_pages(payload);
-  if (payload.size() >= lend_from)
-    out.bulk = lend_frame(payload, area_);
-  else if (!payload.empty())
-    out.bulk.rebuild(payload.data(), payload.size());
+  dispatch out;
+  put_frames(out, words, payload, area_);
   last_contact_ = clock::now();
   if (forwarding_->socket.send(out) != link_socket::sent::yes)
     forwarding_->attached = false;

@@ -300,11 +300,11 @@ void session_client::on(const data::state_wanted& x) {
   auto part = part_of_state(held_->file.get(), held_->bytes, x);
   if (!part)
     return;
-  auto words =
-      data::encode({lease_->session, lease_->epoch, data::state_part{x.from}});
   dispatch out;
-  out.head.rebuild(words.data(), words.size() * sizeof(std::uint64_t));
-  out.bulk = lend_frame(*part, part);
+  put_frames(
+      out,
+      data::encode({lease_->session, lease_->epoch, data::state_part{x.from}}),
+      *part, part);
   last_contact_ = clock::now();
   if (forwarding_->socket.send(out) != link_socket::sent::yes)
     forwarding_->attached = false;

@@ -31,10 +31,6 @@ bool same_file(int a, int b) {
          x.st_ino == y.st_ino;
 }
 
-void set_words(zmq::message_t& frame, const std::vector<std::uint64_t>& words) {
-  frame.rebuild(words.data(), words.size() * sizeof(std::uint64_t));
-}
-
 } // namespace
 
 session_server::session_server(caf::actor_config& cfg,
@@ -536,8 +532,8 @@ void session_server::on(const data::calls& x, const parcel_ptr& in) {
     return; // all of it came before
   bytes = bytes.subspan(received_ - x.from);
   received_ = x.to;
-  // Records are made of words. Large frames lie as words do and are read where
-  // they are, small ones lie somewhere in ZeroMQ's buffer.
+  // Records are made of words. What a parcel has aligned, and large frames, lie
+  // as words do and are read where they are.
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % sizeof(std::uint64_t) ==
       0) {
     backlog_.push_back({in, bytes});
@@ -644,10 +640,9 @@ void session_server::send_answers() {
   while (auto out = forwarded_->next()) {
     vgpu::dispatch frames;
     frames.peer = client_;
-    set_words(frames.head,
-              data::encode({options_.session, options_.epoch, out->head}));
-    if (!out->payload.empty())
-      frames.bulk = lend_frame(out->payload, out->owner);
+    put_frames(frames,
+               data::encode({options_.session, options_.epoch, out->head}),
+               out->payload, out->owner);
     if (socket_->send(frames) != link_socket::sent::yes) {
       // The client says what it lacks when it is back.
       forwarded_->rewind();
@@ -660,8 +655,8 @@ void session_server::send_answers() {
 void session_server::send(const std::string& peer, data::body body) {
   vgpu::dispatch frames;
   frames.peer = peer;
-  set_words(frames.head,
-            data::encode({options_.session, options_.epoch, std::move(body)}));
+  put_frames(frames,
+             data::encode({options_.session, options_.epoch, std::move(body)}));
   (void)socket_->send(frames);
 }
 

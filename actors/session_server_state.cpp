@@ -349,10 +349,10 @@ void session_server::on(const data::state_wanted& x) {
     return;
   vgpu::dispatch frames;
   frames.peer = client_;
-  auto words = data::encode(
-      {options_.session, options_.epoch, data::state_part{x.from}});
-  frames.head.rebuild(words.data(), words.size() * sizeof(std::uint64_t));
-  frames.bulk = lend_frame(*part, part);
+  put_frames(frames,
+             data::encode(
+                 {options_.session, options_.epoch, data::state_part{x.from}}),
+             *part, part);
   (void)socket_->send(frames);
 }
 

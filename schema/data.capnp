@@ -1,8 +1,9 @@
 @0xa1eda2d7a08c7a3d;
 # The data plane: a session's calls. A call is one message of type Call; in the
 # log it is one record (call_log.hpp). Between a client and a worker that
-# cannot map the log, ranges of the log travel as they are: one frame with a
-# DataHead, one frame of raw bytes where the head announces one.
+# cannot map the log, ranges of the log travel as they are: a DataHead, and raw
+# bytes where the head announces some, behind it in one frame or, where they are
+# many, in a frame of their own.
 
 using Cxx = import "/capnp/c++.capnp";
 using Wire = import "wire.capnp";
