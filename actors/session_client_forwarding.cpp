@@ -2,6 +2,7 @@
 #include "actors/session_client_forwarding.hpp"
 
 #include "schema/call_codec.hpp"
+#include "schema/streaming_copy.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -194,7 +195,7 @@ void session_client::write_host(std::uint64_t offset,
     host_view_ = view ? std::move(*view) : mapping{};
   }
   if (bytes.size() >= map_from && host_view_->data() != nullptr)
-    std::memcpy(host_view_->data() + offset, bytes.data(), bytes.size());
+    streaming_copy(host_view_->data() + offset, bytes.data(), bytes.size());
   else if (!bytes.empty() &&
            ::pwrite(area_->host_fd(), bytes.data(), bytes.size(),
                     static_cast<off_t>(offset)) < 0)
@@ -218,8 +219,7 @@ void session_client::deliver(const data::answer& x,
       return;
     if (x.at > arena.size() || payload.size() > arena.size() - x.at)
       return;
-    std::copy(payload.begin(), payload.end(),
-              arena.begin() + static_cast<long>(x.at));
+    streaming_copy(arena.data() + x.at, payload.data(), payload.size());
     break;
   case place::host:
     // What a client before this one had taken comes again, and is the program's

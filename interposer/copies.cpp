@@ -9,6 +9,7 @@
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
 #include "interposer/virtual_memory.hpp"
+#include "schema/streaming_copy.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -153,8 +154,8 @@ void scatter(std::span<const std::byte> bytes, const rows& to,
              const call::extent& part) noexcept {
   auto* target = reinterpret_cast<std::byte*>(to.address);
   for (std::uint64_t y = 0; y < part.height; ++y)
-    std::memcpy(target + y * to.pitch, bytes.data() + y * part.width,
-                part.width);
+    streaming_copy(target + y * to.pitch, bytes.data() + y * part.width,
+                   part.width);
 }
 
 // -- the four directions
