@@ -20,6 +20,12 @@ using namespace std::chrono_literals;
 
 thread_local bool runs_host_functions = false;
 
+/// A GPU's channel takes about a thousand commands, and what is appended may
+/// become two of them.
+constexpr std::uint32_t most_behind = 500;
+/// Who waits for a function that waits for it does so no longer than this.
+constexpr auto most_patience = 10s;
+
 } // namespace
 
 CUresult host_caller::add(stream& in, CUhostFn function, void* data) {
@@ -85,13 +91,17 @@ CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
   pending_call pending;
   pending.only_waits =
       what.what == kind::host_wait || what.what == kind::device_wait;
+  // What a graph does next is the device's time.
+  pending.in_the_way = !pending.only_waits && what.what != kind::turn;
   if (what.what == kind::function || what.what == kind::callback || what.writes)
     pending.end = ~std::uint64_t{0};
   else if (what.what == kind::store)
     pending = {what.word.address, what.word.address + what.word.bytes};
   {
     std::lock_guard guard{mutex_};
+    pending.appended = appended_.load(std::memory_order_relaxed);
     pending_calls_.emplace(number, pending);
+    note_room();
     waiting_.push_back(what);
     added_.notify_one();
   }
@@ -174,6 +184,7 @@ void host_caller::finish(const entry& x) {
   pending_.fetch_sub(1);
   std::lock_guard guard{mutex_};
   pending_calls_.erase(x.asked.call.value);
+  note_room();
   ++ended_calls_;
   ended_.notify_all();
 }
@@ -223,29 +234,61 @@ bool host_caller::is_held(const stream& x) const {
 }
 
 void host_caller::hold_back(stream& in) {
-  // A GPU's channel takes about a thousand commands, and what is appended may
-  // become two of them.
-  constexpr std::uint32_t most = 500;
   // The legacy stream waits for all blocking ones.
   if (in.is_legacy())
     in.wait_behind(in.blocking_behind.load(std::memory_order_relaxed));
-  if (in.since_held.fetch_add(1, std::memory_order_relaxed) < most ||
-      runs_host_functions)
+  auto appended = appended_.fetch_add(1, std::memory_order_relaxed) + 1;
+  auto since = in.since_held.fetch_add(1, std::memory_order_relaxed);
+  if (runs_host_functions)
+    return;
+  if (appended > room_until_.load(std::memory_order_relaxed))
+    wait_for_room();
+  if (since < most_behind)
     return;
   std::unique_lock guard{mutex_};
   wait_while(guard, [&] { return is_held(in); });
   in.since_held.store(0, std::memory_order_relaxed);
 }
 
+host_caller::pending_call* host_caller::first_in_the_way() {
+  auto first = std::find_if(pending_calls_.begin(), pending_calls_.end(),
+                            [](auto& x) { return x.second.in_the_way; });
+  return first == pending_calls_.end() ? nullptr : &first->second;
+}
+
+void host_caller::note_room() {
+  auto* first = first_in_the_way();
+  room_until_.store(first == nullptr ? ~std::uint64_t{0}
+                                     : first->appended + most_behind,
+                    std::memory_order_relaxed);
+}
+
+void host_caller::wait_for_room() {
+  auto now = [] { return std::chrono::steady_clock::now(); };
+  auto is_full = [this] {
+    return appended_.load(std::memory_order_relaxed) >
+           room_until_.load(std::memory_order_relaxed);
+  };
+  std::unique_lock guard{mutex_};
+  auto until = now() + most_patience;
+  wait_while(guard, [&] {
+    return process::now() == phase::running && now() < until && is_full();
+  });
+  auto* first = first_in_the_way();
+  if (first == nullptr || now() < until || !is_full())
+    return;
+  first->in_the_way = false; // it may wait for this thread
+  note_room();
+}
+
 void host_caller::wait_for_functions() {
-  constexpr auto most = 10s;
   auto now = [] { return std::chrono::steady_clock::now(); };
   std::unique_lock guard{mutex_};
-  auto until = now() + most;
+  auto until = now() + most_patience;
   auto ended = ended_calls_;
   wait_while(guard, [&] {
     if (std::exchange(ended, ended_calls_) != ended_calls_)
-      until = now() + most;
+      until = now() + most_patience;
     // At exit none has its turn any more.
     return process::now() == phase::running && now() < until &&
            (running_ ||

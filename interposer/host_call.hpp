@@ -82,8 +82,12 @@ public:
   /// Something was appended to a stream. Behind what is pending in it there is
   /// room for so much work and no more: a driver's queue is finite, and a
   /// worker that is held up by it would not read on to where the end is told.
-  /// Waits like the driver when its queue is full. Streams that wait for
-  /// nothing pending never do.
+  /// Waits like the driver when its queue is full.
+  ///
+  /// A GPU has fewer queues than a program may have streams, so that work may
+  /// stand behind a function that it has nothing to do with. So there is as much
+  /// room behind the first pending function in all streams together, unless it
+  /// has not ended for ten seconds: it may wait for the calling thread.
   void work_appended(stream& in) {
     if (pending_.load(std::memory_order_relaxed) != 0)
       hold_back(in);
@@ -115,6 +119,8 @@ private:
   struct pending_call {
     std::uint64_t begin = 0, end = 0;
     bool only_waits = false;
+    bool in_the_way = false;    // behind it there is only so much room
+    std::uint64_t appended = 0; // before it, as appended_ counts
   };
   enum class found : std::uint8_t {
     nothing,
@@ -127,6 +133,11 @@ private:
   void start();
   [[noreturn]] void serve();
   void hold_back(stream& in);
+  void wait_for_room();
+  /// The first behind which there is only so much room, or null. Precondition of
+  /// both: the lock is held.
+  pending_call* first_in_the_way();
+  void note_room();
   void wait_for_functions();
   /// Precondition: the lock is held.
   bool is_held(const stream& x) const;
@@ -150,6 +161,10 @@ private:
   bool running_ = false; // one, which may append more
   std::uint64_t ended_calls_ = 0;
   std::atomic<std::size_t> pending_{0};
+  /// Work that was appended while something was pending, and up to what number
+  /// of it there is room.
+  std::atomic<std::uint64_t> appended_{0};
+  std::atomic<std::uint64_t> room_until_{~std::uint64_t{0}};
   bool started_ = false;
 };
 

@@ -97,6 +97,7 @@ int main() {
     CHECK(cudaStreamSynchronize(s));
     expect_all(b, 7);
     CHECK(cudaMemset(b, 0, bytes));
+    CHECK(cudaDeviceSynchronize()); // it is done with that memory
     CHECK(cudaDeviceDisablePeerAccess(1));
     EXPECT(cudaDeviceDisablePeerAccess(1) == cudaErrorPeerAccessNotEnabled);
     (void)cudaGetLastError();

@@ -1,6 +1,7 @@
 #include "tests/interposer/driver_fixture.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -169,6 +170,37 @@ BOOST_AUTO_TEST_CASE(host_functions_run_in_their_turn) {
              boost::test_tools::per_element());
   CHECK_CODE(cuLaunchHostFunc(stream, nullptr, nullptr),
              CUDA_ERROR_INVALID_VALUE);
+}
+
+// A GPU runs many streams by few queues.
+BOOST_AUTO_TEST_CASE(behind_a_host_function_all_streams_have_only_so_much_room) {
+  std::atomic<bool> ended{false};
+  std::atomic<int> appended{0};
+  CUstream other = nullptr;
+  CUevent e = nullptr;
+  REQUIRE_OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  REQUIRE_OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+  fake().pause();
+  REQUIRE_OK(cuLaunchHostFunc(
+      stream, [](void* x) { static_cast<std::atomic<bool>*>(x)->store(true); },
+      &ended));
+  constexpr auto all = 2000, most = 1000;
+  std::jthread appends{[&] {
+    for (auto i = 0; i < all; ++i, ++appended)
+      (void)cuEventRecord(e, other);
+  }};
+  auto until = std::chrono::steady_clock::now() + std::chrono::seconds{1};
+  while (appended < most && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  BOOST_TEST(appended > 100);
+  BOOST_TEST(appended < most);
+  BOOST_TEST(!ended);
+  fake().resume();
+  appends.join();
+  BOOST_TEST(ended);
+  BOOST_TEST(appended == all);
+  REQUIRE_OK(cuStreamDestroy(other));
+  REQUIRE_OK(cuEventDestroy(e));
 }
 
 BOOST_AUTO_TEST_CASE(callbacks_are_not_permitted_to_use_memory) {
