@@ -64,11 +64,12 @@ public:
 
   /// Appends what a driver may do only when no stream is under way: it waits
   /// for all of them when it loads or drops code, at a kernel's first launch
-  /// too. A worker that is held up by that would not read on to where the end
-  /// of a function is told; so this waits until no function is pending, unless
-  /// none has ended for ten seconds: one may wait for the calling thread.
-  /// Streams that wait for a value hold up a driver just so. At once on the
-  /// thread that runs the functions.
+  /// too, and when it makes a stream for which it needs another queue. A worker
+  /// that is held up by that would not read on to where the end of a function
+  /// is told; so this waits until no function is pending, unless none has ended
+  /// for ten seconds: one may wait for the calling thread. Streams that wait
+  /// for a value hold up a driver just so. At once on the thread that runs the
+  /// functions.
   template <class Append>
   auto append_alone(const Append& append) {
     std::unique_lock alone{appending_, std::defer_lock};
@@ -85,9 +86,10 @@ public:
   /// Waits like the driver when its queue is full.
   ///
   /// A GPU has fewer queues than a program may have streams, so that work may
-  /// stand behind a function that it has nothing to do with. So there is as much
-  /// room behind the first pending function in all streams together, unless it
-  /// has not ended for ten seconds: it may wait for the calling thread.
+  /// stand behind a function that it has nothing to do with. So there is as
+  /// much room behind the first pending function in all streams together,
+  /// unless it has not ended for ten seconds: it may wait for the calling
+  /// thread.
   void work_appended(stream& in) {
     if (pending_.load(std::memory_order_relaxed) != 0)
       hold_back(in);
@@ -134,8 +136,8 @@ private:
   [[noreturn]] void serve();
   void hold_back(stream& in);
   void wait_for_room();
-  /// The first behind which there is only so much room, or null. Precondition of
-  /// both: the lock is held.
+  /// The first behind which there is only so much room, or null. Precondition
+  /// of both: the lock is held.
   pending_call* first_in_the_way();
   void note_room();
   void wait_for_functions();

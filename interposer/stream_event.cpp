@@ -193,10 +193,12 @@ namespace {
 std::unique_ptr<stream> new_stream(context& in, unsigned flags, int priority) {
   auto made =
       std::make_unique<stream>(in, stream_id{next_id()}, flags, priority);
-  here().send(call::stream_create{{made->wire},
-                                  made->non_blocking() ? 1U : 0U,
-                                  priority},
-              in.device_index());
+  host_calls().append_alone([&] {
+    here().send(call::stream_create{{made->wire},
+                                    made->non_blocking() ? 1U : 0U,
+                                    priority},
+                in.device_index());
+  });
   if (made->non_blocking())
     non_blocking_streams.fetch_add(1);
   return made;
@@ -225,8 +227,11 @@ CUresult import_event(context& in, const share_name& what, std::uint32_t host,
                       std::unique_ptr<event>& out) {
   auto made =
       std::make_unique<event>(in, event_id{next_id()}, CU_EVENT_DISABLE_TIMING);
-  auto got = here().ask(call::event_import{{made->wire}, what, host},
-                        in.device_index());
+  // A device looks at it by a stream of its own.
+  auto got = host_calls().append_alone([&] {
+    return here().ask(call::event_import{{made->wire}, what, host},
+                      in.device_index());
+  });
   if (got.result != CUDA_SUCCESS)
     return got.result;
   made->shared.store(true);

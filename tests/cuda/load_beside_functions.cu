@@ -1,7 +1,8 @@
 // nvcc: -lcuda
-// Code that is loaded, launched for the first time and dropped while host
-// functions are under way in streams, by two threads. A driver may wait for all
-// streams then; the functions must still have their turn.
+// Code that is loaded, launched for the first time and dropped, and streams
+// that are made, while host functions are under way in others, by two threads.
+// A driver may wait for all streams then; the functions must still have their
+// turn.
 #include "check.hpp"
 
 #include <cuda.h>
@@ -41,8 +42,8 @@ static std::string image(int i) {
 int main() {
   constexpr int rounds = 40;
   int* sums;
-  CHECK(cudaMalloc(&sums, 2 * sizeof(int)));
-  CHECK(cudaMemset(sums, 0, 2 * sizeof(int)));
+  CHECK(cudaMalloc(&sums, 3 * sizeof(int)));
+  CHECK(cudaMemset(sums, 0, 3 * sizeof(int)));
   CUcontext current;
   OK(cuCtxGetCurrent(&current));
   std::atomic<bool> done{false};
@@ -78,13 +79,20 @@ int main() {
     expected += i;
     CHECK(cudaLaunchHostFunc(s, take_a_moment, nullptr));
     OK(cuModuleUnload(module));
+    cudaStream_t another;
+    CHECK(cudaLaunchHostFunc(s, take_a_moment, nullptr));
+    CHECK(cudaStreamCreateWithPriority(&another, cudaStreamNonBlocking,
+                                       -(i % 6)));
+    add<<<1, 1, 0, another>>>(sums + 2, 1);
+    CHECK(cudaStreamSynchronize(another));
+    CHECK(cudaStreamDestroy(another));
   }
   CHECK(cudaStreamSynchronize(s));
   done = true;
   calls.join();
-  int got[2];
+  int got[3];
   CHECK(cudaMemcpy(got, sums, sizeof got, cudaMemcpyDeviceToHost));
-  EXPECT(got[0] == expected && got[1] == 2 * begun);
-  EXPECT(ended == 3 * rounds + begun);
+  EXPECT(got[0] == expected && got[1] == 2 * begun && got[2] == rounds);
+  EXPECT(ended == 4 * rounds + begun);
   std::puts("ok");
 }

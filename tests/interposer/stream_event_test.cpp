@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -173,7 +174,8 @@ BOOST_AUTO_TEST_CASE(host_functions_run_in_their_turn) {
 }
 
 // A GPU runs many streams by few queues.
-BOOST_AUTO_TEST_CASE(behind_a_host_function_all_streams_have_only_so_much_room) {
+BOOST_AUTO_TEST_CASE(
+    behind_a_host_function_all_streams_have_only_so_much_room) {
   std::atomic<bool> ended{false};
   std::atomic<int> appended{0};
   CUstream other = nullptr;
@@ -201,6 +203,26 @@ BOOST_AUTO_TEST_CASE(behind_a_host_function_all_streams_have_only_so_much_room) 
   BOOST_TEST(appended == all);
   REQUIRE_OK(cuStreamDestroy(other));
   REQUIRE_OK(cuEventDestroy(e));
+}
+
+// A driver may wait for all streams when it makes one.
+BOOST_AUTO_TEST_CASE(a_stream_is_made_when_no_host_function_is_pending) {
+  std::atomic<bool> ended{false};
+  fake().pause();
+  REQUIRE_OK(cuLaunchHostFunc(
+      stream, [](void* x) { static_cast<std::atomic<bool>*>(x)->store(true); },
+      &ended));
+  CUstream other = nullptr;
+  auto made = std::async(std::launch::async, [&] {
+    (void)cuCtxSetCurrent(primary);
+    (void)cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, -1);
+    return ended.load();
+  });
+  BOOST_TEST((made.wait_for(std::chrono::milliseconds{100}) ==
+              std::future_status::timeout));
+  fake().resume();
+  BOOST_TEST(made.get());
+  REQUIRE_OK(cuStreamDestroy(other));
 }
 
 BOOST_AUTO_TEST_CASE(callbacks_are_not_permitted_to_use_memory) {
