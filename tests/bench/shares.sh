@@ -14,13 +14,16 @@ usage: shares.sh [--build DIR] [--device cpu|nvidia] [--seconds N] [--only REGEX
   --only REGEX   only rows whose name matches
 
 Columns: `worst` is the largest difference from a promise in any window of 2 s,
-in percentage points; `Jain` Jain's index of what each got, the least of any
-window of 2 s; `least` what the worst-off program got beside its promise, where
+in percentage points; `beyond` the same, were each promised what it uses alone;
+`Jain` Jain's index of what each got, the least of any window of 2 s; `least` what the worst-off program got beside its promise, where
 1 is all of it; `all` what all programs got done, in units of what one of its
 kind gets done alone; `turns / none` that, beside what they got without turns;
 the last one what each got of the device's time, beside what it was to get. That
-is its share of what all got, or what it uses alone, if that is less: then the
-others get the rest. With a limit, or a fixed share, it is a part of the device.
+is its share of what all got, or what it can use, if that is less: then the
+others get the rest. What it can use is what it uses alone and, beside programs
+of other kinds, no more than when it goes first and all others wait for it (by the
+policy `priority`): what it does outside of the device takes longer beside them.
+With a limit, or a fixed share, it is a part of the device.
 Needs a machine that has nothing else to do.
 USAGE
 }
@@ -48,21 +51,39 @@ alone_of() { # KIND: sets rate and demand
   rate=${alone_rate[$1]} demand=${alone_demand[$1]}
 }
 
-line() { printf '| %-26s | %-9s | %6s | %6s | %6s | %6s | %12s | %s\n' "$@"; }
+line() {
+  printf '| %-26s | %-9s | %6s | %6s | %6s | %6s | %6s | %12s | %s\n' "$@"
+}
+
+# What each can reach beside others. Sets reaches.
+reaches_of() { # RATE...
+  local i=0 rate
+  policy priority
+  reaches=()
+  for rate in "$@"; do
+    measure_first "$((i++))" $((seconds / 2 + 1)) "$rate"
+    reaches+=("$reached")
+  done
+}
 
 # One row: the programs under a policy, and then with no turns.
 row() { # NAME POLICY all|alone "SHARE..." "KIND OPTION..."...
   local name=$1 rule=$2 of=$3 claims=$4 what alone=() demands=() figures
+  local reaches=() kinds=
   shift 4
   [[ $name =~ $only ]] || return 0
   for what in "$@"; do
     alone_of "${what%% *}"
     alone+=("$rate") demands+=("$demand")
+    [[ " $kinds " == *" ${what%% *} "* ]] || kinds+=" ${what%% *}"
   done
-  policy "$rule"
   start_programs "$@"
-  measure_for "$seconds" "$of" "$claims" "${alone[*]}" "${demands[*]}"
-  figures=("$name" "$rule" "$worst" "$jain" "$least" "$total")
+  [[ $of == alone || $rule == priority || $kinds != *' '*' '* ]] ||
+    reaches_of "${alone[@]}"
+  policy "$rule"
+  measure_for "$seconds" "$of" "$claims" "${alone[*]}" "${demands[*]}" \
+    "${reaches[*]-}"
+  figures=("$name" "$rule" "$worst" "$beyond" "$jain" "$least" "$total")
   local with=$total got="${shares// /, } of ${promised// /, }"
   policy best-effort
   measure_for "$seconds" "$of" "$claims" "${alone[*]}" "${demands[*]}"
@@ -78,8 +99,9 @@ limited() { # KIND
 cluster_up --nodes 1 --gpus-per-node 1 --memory 1GiB
 echo "device $device, $(nproc) cores, $seconds s a row; load $(cut -d' ' -f1-3 \
   /proc/loadavg)"
-line programs policy worst Jain least all 'turns / none' 'got of promised'
-line --- --- --- --- --- --- --- ---
+line programs policy worst beyond Jain least all 'turns / none' \
+  'got of promised'
+line --- --- --- --- --- --- --- --- ---
 half="0.5 0.5" quarter="0.25 0.25 0.25 0.25"
 eighth="0.125 0.125 0.125 0.125 0.125 0.125 0.125 0.125"
 row '4 kernel' equal all "$quarter" kernel kernel kernel kernel

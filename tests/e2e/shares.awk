@@ -13,6 +13,9 @@
 #                            the device counts it: so what it would use alone, as it
 #                            gets done as much then. Left out: `demands`, and what
 #                            each got done, at what that costs it alone
+#   -v reach="R..."          what part of what it gets done alone each gets done
+#                            beside the others when it goes first: nobody can give
+#                            it more. Left out: all of it
 #   -v of=all|alone
 #
 # Prints, a line each, a name and numbers:
@@ -20,6 +23,7 @@
 #   promised  the part that each was to get
 #   worst     the largest difference between them in any 2 s, in percentage
 #             points; of a shorter time, in all of it
+#   beyond    the same, as if each could do beside the others what it does alone
 #   least     what the worst-off got beside what it was to get
 #   jain      Jain's index, the least of any 2 s
 #   total     what all got done, in units of what one gets done alone
@@ -30,6 +34,8 @@ BEGIN {
     for (i = 1; i <= programs; ++i) speed[i] = 1
   if (split(demands, demand) == 0)
     for (i = 1; i <= programs; ++i) demand[i] = 1
+  if (split(reach, reached) == 0)
+    for (i = 1; i <= programs; ++i) reached[i] = 1
 }
 FNR == 1 { ++file }
 NF == 2 { ++lines[file]; ms[file, lines[file]] = $1; count[file, lines[file]] = $2 }
@@ -65,7 +71,7 @@ function measure(begin, end, f) {
 function share(f) { return of == "alone" ? got[f] : sum > 0 ? got[f] / sum : 0 }
 
 # Sets promise[]: of what all got, by claims; what one cannot use, the others get.
-function promise_all(left, claims, more, f) {
+function promise_all(left, claims, more, f, sated) {
   left = sum
   for (f = 1; f <= programs; ++f) claims += claim[f]
   for (more = 1; more && claims > 0;) {
@@ -85,6 +91,27 @@ function promise_each(f) {
   for (f = 1; f <= programs; ++f)
     promise[f] = claim[f] < demand[f] ? claim[f] : demand[f]
 }
+function make_promises() {
+  if (of == "alone") promise_each()
+  else if (sum > 0) promise_all()
+}
+
+# Sets `worst` and `jain`.
+function look_at_windows(window, t, f, off, index_) {
+  window = to - from < 2000 ? to - from : 2000
+  jain = 1
+  worst = 0
+  for (t = from; t + window <= to; t += 50) {
+    measure(t, t + window)
+    for (f = 1; f <= programs; ++f) {
+      off = 100 * (share(f) - promise[f])
+      if (off < 0) off = -off
+      if (off > worst) worst = off
+    }
+    index_ = squares > 0 ? sum * sum / (programs * squares) : 0
+    if (index_ < jain) jain = index_
+  }
+}
 
 END {
   for (f = 1; f <= programs; ++f) cost[f] = demand[f]
@@ -97,9 +124,13 @@ END {
       }
     measure(from, to)
   }
-  if (of == "alone") promise_each()
-  else if (sum > 0) promise_all()
   total = done
+  make_promises()
+  look_at_windows()
+  beyond = worst
+  measure(from, to)
+  for (f = 1; f <= programs; ++f) demand[f] *= reached[f]
+  make_promises()
   printf "shares"
   for (f = 1; f <= programs; ++f) {
     printf " %.4f", share(f)
@@ -108,18 +139,7 @@ END {
   }
   printf "\npromised"
   for (f = 1; f <= programs; ++f) printf " %.4f", promise[f]
-  window = to - from < 2000 ? to - from : 2000
-  jain = 1
-  for (t = from; t + window <= to; t += 50) {
-    measure(t, t + window)
-    for (f = 1; f <= programs; ++f) {
-      off = 100 * (share(f) - promise[f])
-      if (off < 0) off = -off
-      if (off > worst) worst = off
-    }
-    index_ = squares > 0 ? sum * sum / (programs * squares) : 0
-    if (index_ < jain) jain = index_
-  }
-  printf "\nworst %.2f\nleast %.2f\njain %.4f\ntotal %.4f\n", \
-    worst, least, jain, total
+  look_at_windows()
+  printf "\nworst %.2f\nbeyond %.2f\nleast %.2f\njain %.4f\ntotal %.4f\n", \
+    worst, beyond, least, jain, total
 }

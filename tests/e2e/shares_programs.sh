@@ -56,14 +56,15 @@ stop_programs() {
 }
 
 # What they got from one point in time to another. Sets shares, promised, worst,
-# least, jain and total: see shares.awk.
-measure() { # FROM TO all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["USED..."]]]
+# beyond, least, jain and total: see shares.awk.
+measure() { # FROM TO all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["USED..." ["REACH..."]]]]
   local files=() i name numbers
   for ((i = 0; i < ${#programs[@]}; ++i)); do files+=("$work/out/load$i"); done
   while read -r name numbers; do
     printf -v "$name" %s "$numbers"
   done < <(awk -v from="$1" -v to="$2" -v of="$3" -v shares="$4" \
-    -v alone="${5-}" -v demands="${6-}" -v used="${7-}" -f "$shares_awk" \
+    -v alone="${5-}" -v demands="${6-}" -v used="${7-}" -v reach="${8-}" \
+    -f "$shares_awk" \
     "${files[@]}")
 }
 
@@ -75,7 +76,7 @@ device_seconds() { status '[.vgpus[].sessions[].device_seconds] | @tsv'; }
 # each had, as the device counts it.
 # On a GPU it takes some turns until it is known what their work takes.
 [[ ${E2E_DEVICE-cpu} == cpu ]] && warm_up=0.5 || warm_up=2
-measure_for() { # SECONDS all|alone "SHARE..." ["ALONE..." ["DEMAND..."]]
+measure_for() { # SECONDS all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["REACH..."]]]
   local span=$1 from before
   shift
   sleep "$warm_up"
@@ -85,8 +86,24 @@ measure_for() { # SECONDS all|alone "SHARE..." ["ALONE..." ["DEMAND..."]]
     -v ms=$(($(milliseconds) - from)) 'BEGIN {
       n = split(a, x); split(b, y)
       for (i = 1; i <= n; ++i) printf "%.5f ", (y[i] - x[i]) * 1000 / ms }')
-  measure "$from" "$(milliseconds)" "$1" "$2" "${3-}" "${4-}" "$used"
+  measure "$from" "$(milliseconds)" "$1" "$2" "${3-}" "${4-}" "$used" "${5-}"
 }
+
+# What part of what it gets done alone one of the programs gets done beside the
+# others when it goes first: whoever else has work waits for it. Sets reached.
+measure_first() { # WHICH SECONDS ALONE
+  local number from done_before
+  number=$(status ".vgpus[$1].id")
+  expect 0 "$vgpu" set "$number" priority=1
+  sleep "$warm_up"
+  from=$(milliseconds) done_before=$(done_by "$1")
+  sleep "$2"
+  reached=$(awk -v a="$done_before" -v b="$(done_by "$1")" -v alone="$3" \
+    -v ms=$(($(milliseconds) - from)) \
+    'BEGIN { printf "%.4f", (b - a) * 1000 / ms / alone }')
+  expect 0 "$vgpu" set "$number" priority=0
+}
+done_by() { awk 'NF == 2 { n = $2 } END { print n }' "$work/out/load$1"; }
 
 # What a kind of load does a second when nobody else is there, and what it uses of
 # the device. Sets rate and demand.
