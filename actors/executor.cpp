@@ -178,6 +178,15 @@ bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
   return true;
 }
 
+void executor::hear(const record& ahead) {
+  // What cannot be read is told of when its turn comes.
+  (void)call::decode(ahead.message,
+                     [&]<class Call>(const Call& x, std::uint8_t) {
+                       if constexpr (std::is_same_v<Call, call::host_done>)
+                         host_calls_->hear(x.call);
+                     });
+}
+
 void executor::allow(std::uint64_t quota) {
   if (quota <= quota_)
     return;

@@ -398,7 +398,7 @@ void session_server::read_log() {
     if (!*got)
       break;
     // The log stays mapped as long as devices copy out of it.
-    if (!exec_->execute(**got, nullptr)) {
+    if (!execute_away(**got, nullptr)) {
       mapped_->reader.rewind(position_);
       no_turn_ = true;
       break;
@@ -584,9 +584,11 @@ void session_server::execute_backlog() {
 /// that is compiled, memory that is cleared.
 bool session_server::execute_away(const record& what,
                                   std::shared_ptr<const void> owner) {
+  in_call_ = true;
   stand_in_.leave();
   auto done = exec_->execute(what, std::move(owner));
   stand_in_.back();
+  in_call_ = false;
   return done;
 }
 
@@ -599,6 +601,10 @@ void session_server::await_turn() {
 /// On the stand-in's thread, while a call is executed: nothing of the executor
 /// may be touched.
 void session_server::look_after(std::chrono::milliseconds away) {
+  if (in_call_)
+    hear_ahead();
+  if (in_call_ && mapped_)
+    return;
   while (auto in = socket_->receive())
     if (!keep_alive(in))
       put_by(std::move(in));
@@ -608,6 +614,56 @@ void session_server::look_after(std::chrono::milliseconds away) {
   send_answers();
   if (away < options_.longest_call)
     send(client_, known_);
+}
+
+/// Of the calls behind the one that is executed, as many as there is time for.
+void session_server::hear_ahead() {
+  constexpr auto most = 1 << 14;
+  if (mapped_) {
+    log_reader ahead{*mapped_->area, mapped_->doorbell.get(),
+                     std::max(heard_until_, mapped_->reader.position())};
+    for (auto i = 0; i < most; ++i) {
+      auto got = ahead.next();
+      if (!got || !*got)
+        break;
+      exec_->hear(**got);
+    }
+    heard_until_ = ahead.position();
+    return;
+  }
+  auto position = position_;
+  for (auto& x : backlog_)
+    position = hear_range(x.rest, position);
+  for (auto& in : put_by_) {
+    auto words = in->words();
+    auto head = data::decode(
+        {reinterpret_cast<const std::uint64_t*>(words.begin()), words.size()});
+    auto* calls = head ? std::get_if<data::calls>(&head->body) : nullptr;
+    if (calls != nullptr && allowed(*head) && calls->from == position)
+      position = hear_range(in->bulk(), position);
+  }
+}
+
+/// The calls of a range that begins there; where it ends. What does not lie as
+/// words do is left alone, with all behind it.
+std::uint64_t session_server::hear_range(std::span<const std::byte> bytes,
+                                         std::uint64_t position) {
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % sizeof(std::uint64_t) !=
+      0)
+    return position;
+  auto end = position + bytes.size();
+  while (position < end) {
+    auto got = parse_record(bytes, position, ahead_);
+    if (!got || !*got)
+      return position;
+    if (position > position_ && position >= heard_until_) {
+      exec_->hear(**got);
+      heard_until_ = (*got)->end;
+    }
+    bytes = bytes.subspan((*got)->end - position);
+    position = (*got)->end;
+  }
+  return end;
 }
 
 /// What is too much is dropped, as a connection that breaks drops it: the

@@ -93,6 +93,22 @@ BOOST_AUTO_TEST_CASE(a_worker_lives_while_a_call_takes_long) {
   BOOST_TEST(!suspected());
 }
 
+// As a driver that waits for all streams, one of which waits for the program.
+BOOST_DATA_TEST_CASE_F(world, an_end_is_heard_while_a_call_waits_for_it,
+                       boost::unit_test::data::make(both)) {
+  begin(transport::automatic, sample.same_host);
+  auto call = append(call::host_call{{legacy_stream}}, 2);
+  auto called = [&] {
+    return area.at(2).state == static_cast<std::uint32_t>(slot_state::called);
+  };
+  BOOST_TEST(await("the program is called", called));
+  append(call::stream_create{{stream_id{40}}, 1, 0});
+  append(call::host_done{call.value});
+  area.at(2).state = 0;
+  add(3);
+  BOOST_TEST(read_counter() == 3u);
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_that_is_stuck_in_a_call_is_suspected) {
   longest_call = 200ms;
   connect(transport::forwarded);

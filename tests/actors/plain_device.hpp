@@ -1,7 +1,8 @@
 // A device that does everything at once, on host memory: for tests of what
 // stands above devices. Launch (module 1, kernel 0) adds its 32-bit parameter
 // to the 32-bit word at its 64-bit parameter, and `drift`, by which a device
-// may give other results than another. Loading a module may be held up.
+// may give other results than another. Loading a module may be held up; making
+// a stream is, while the program is called.
 #pragma once
 
 #include "devices/change_unit.hpp"
@@ -12,6 +13,7 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <map>
@@ -29,6 +31,11 @@ public:
   void pass() {
     std::unique_lock guard{lock_};
     changed_.wait(guard, [this] { return open_; });
+  }
+  void pass_within(std::chrono::seconds at_most) {
+    std::unique_lock guard{lock_};
+    if (!changed_.wait_for(guard, at_most, [this] { return open_; }))
+      BOOST_ERROR("a gate was not opened in time");
   }
 
 private:
@@ -105,7 +112,11 @@ public:
     return out;
   }
 
-  status create_stream(stream_id, bool, int) override { return {}; }
+  /// As a driver does, when it needs a queue for it.
+  status create_stream(stream_id, bool, int) override {
+    called_->pass_within(std::chrono::seconds{5});
+    return {};
+  }
   status destroy_stream(stream_id) override { return {}; }
   status create_event(event_id, bool) override { return {}; }
   status destroy_event(event_id) override { return {}; }
@@ -164,7 +175,8 @@ public:
   status
   enqueue_host(stream_id,
                std::function<void(std::function<void()>)> start) override {
-    start([] {});
+    called_->close();
+    start([called = called_] { called->open(); });
     return {};
   }
   void set_printer(vgpu::device::printer to) override {
@@ -193,6 +205,7 @@ private:
 
   vgpu::device::properties props_;
   std::shared_ptr<gate> loading_;
+  std::shared_ptr<gate> called_ = std::make_shared<gate>(); // the program
   std::uint32_t drift_;
   CUresult error_ = CUDA_SUCCESS;
   device_address base_ = 0;
