@@ -32,7 +32,8 @@ BEGIN {
   programs = split(shares, claim)
   if (split(alone, speed) == 0)
     for (i = 1; i <= programs; ++i) speed[i] = 1
-  if (split(demands, demand) == 0)
+  limited = split(demands, demand) > 0
+  if (!limited)
     for (i = 1; i <= programs; ++i) demand[i] = 1
   if (split(reach, reached) == 0)
     for (i = 1; i <= programs; ++i) reached[i] = 1
@@ -77,7 +78,7 @@ function promise_all(left, claims, more, f, sated) {
   for (more = 1; more && claims > 0;) {
     more = 0
     for (f = 1; f <= programs; ++f)
-      if (!(f in sated) && demand[f] <= left * claim[f] / claims) {
+      if (limited && !(f in sated) && demand[f] <= left * claim[f] / claims) {
         sated[f] = more = 1
         promise[f] = demand[f] / sum
         left -= demand[f]
@@ -117,6 +118,7 @@ END {
   for (f = 1; f <= programs; ++f) cost[f] = demand[f]
   measure(from, to)
   if (split(used, had) == programs) {
+    limited = 1
     for (f = 1; f <= programs; ++f)
       if (got[f] > 0) {
         cost[f] *= had[f] / got[f]
