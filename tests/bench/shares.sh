@@ -15,9 +15,9 @@ usage: shares.sh [--build DIR] [--device cpu|nvidia] [--seconds N] [--only REGEX
 
 Columns: `worst` is the largest difference from a promise in any window of 2 s,
 in percentage points; `beyond` the same, were each promised what it uses alone;
-`Jain` Jain's index of what each got, the least of any window of 2 s; `least` what the worst-off program got beside its promise, where
-1 is all of it; `all` what all programs got done, in units of what one of its
-kind gets done alone; `turns / none` that, beside what they got without turns;
+`Jain` Jain's index of what each got, the least of any window of 2 s; `least`
+what the worst-off program got beside its promise, where 1 is all of it; `all`
+what all programs got done, in units of what one of its kind gets done alone; `turns / none` that, beside what they got without turns;
 the last one what each got of the device's time, beside what it was to get. That
 is its share of what all got, or what it can use, if that is less: then the
 others get the rest. What it can use is what it uses alone and, beside programs
