@@ -24,17 +24,6 @@ constexpr std::size_t max_resident = 32;
 constexpr int streak = 64;
 // Beside the process.
 constexpr int thread_nice = 5;
-// How long a thread looks on for another grid before it sleeps: the next kernel
-// of a stream comes when the other threads are done with this one. It pays also
-// where processors are few (README.md).
-constexpr auto longest_look = std::chrono::microseconds{50};
-
-busy_poll_limits limits_of_looks() {
-  auto asked = chosen_busy_poll();
-  auto limits = asked ? asked->limits(longest_look) : busy_poll_limits{};
-  return {std::min<std::chrono::nanoseconds>(limits.longest, longest_look),
-          std::chrono::nanoseconds{0}};
-}
 
 } // namespace
 
@@ -85,7 +74,6 @@ void engine::submit(std::shared_ptr<grid> what, finished done) {
   {
     auto lock = std::lock_guard{mutex_};
     grids_.push_back(std::move(x));
-    submitted_.fetch_add(1, std::memory_order_relaxed);
     rests = resting_ != 0;
   }
   // One is enough for it, best one that need not ask whether it may.
@@ -171,14 +159,6 @@ bool engine::may_begin_more(const std::deque<resident>& mine,
          (current && current->what->cooperative && current->has_more());
 }
 
-/// Whether more than `seen` grids were submitted within a look.
-bool engine::look_for_more(busy_poll& looks, std::uint64_t seen) const {
-  return looks.look(clock::now(), [&] {
-    __builtin_ia32_pause();
-    return paused() || submitted_.load(std::memory_order_relaxed) != seen;
-  });
-}
-
 void engine::work(unsigned index) {
   nice(thread_nice); // of this thread alone, on Linux
   auto mine = std::deque<resident>{};
@@ -187,7 +167,6 @@ void engine::work(unsigned index) {
   auto taken = 0;
   auto here = busy_time::presence{busy_};
   auto worked = false;
-  auto looks = busy_poll{limits_of_looks()};
   // A new cluster, when there is one to start.
   auto begin = [&]() -> bool {
     if (!current || !current->has_more() || ++taken > streak) {
@@ -210,35 +189,23 @@ void engine::work(unsigned index) {
     return true;
   };
   auto await_work = [&] {
-    auto began = clock::now();
     auto lock = std::unique_lock{mutex_};
     auto has_work = [&] {
       return stopping_ ||
              (!frozen_ && std::any_of(grids_.begin(), grids_.end(),
                                       [](auto& x) { return x->has_more(); }));
     };
-    while (!has_work() && !paused()) {
-      auto seen = submitted_.load(std::memory_order_relaxed);
-      lock.unlock();
-      auto found = look_for_more(looks, seen);
-      lock.lock();
-      if (!found)
-        break;
-    }
-    if (has_work())
-      return;
     if (auto until = here.rests_until()) {
       ++resting_;
       auto found = rested_.wait_until(lock, *until, has_work);
       --resting_;
       if (found)
-        return looks.learned(clock::now() - began);
+        return;
       lock.unlock();
       here.leave();
       lock.lock();
     }
     wake_.wait(lock, has_work);
-    looks.learned(clock::now() - began);
   };
   while (!stopping_) {
     if (!here.is_here()) {

@@ -3,7 +3,6 @@
 
 #include "devices/cpu/busy_time.hpp"
 #include "devices/cpu/cluster.hpp"
-#include "schema/busy_poll.hpp"
 
 #include <condition_variable>
 #include <deque>
@@ -51,7 +50,6 @@ private:
   struct resident;
 
   void work(unsigned index);
-  bool look_for_more(busy_poll& looks, std::uint64_t seen) const;
   void wake_all();
   bool may_begin_more(const std::deque<resident>& mine,
                       const std::shared_ptr<running>& current) const;
@@ -69,7 +67,6 @@ private:
   std::condition_variable wake_;
   std::condition_variable rested_; // those that may begin without asking
   unsigned resting_ = 0;
-  std::atomic<std::uint64_t> submitted_ = 0;    // grids, ever
   std::vector<std::shared_ptr<running>> grids_; // with clusters to start or end
   std::size_t turn_ = 0;
   std::atomic<bool> stopping_ = false;
