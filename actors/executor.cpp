@@ -178,13 +178,12 @@ bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
   return true;
 }
 
-void executor::hear(const record& ahead) {
+void executor::look_ahead(const record& at) {
   // What cannot be read is told of when its turn comes.
-  (void)call::decode(ahead.message,
-                     [&]<class Call>(const Call& x, std::uint8_t) {
-                       if constexpr (std::is_same_v<Call, call::host_done>)
-                         host_calls_->hear(x.call);
-                     });
+  (void)call::decode(at.message, [&]<class Call>(const Call& x, std::uint8_t) {
+    if constexpr (std::is_same_v<Call, call::host_done>)
+      host_calls_->finish_early(x.call);
+  });
 }
 
 void executor::allow(std::uint64_t quota) {

@@ -96,7 +96,7 @@ public:
   /// A call that lies ahead, while one before it is executed and takes long:
   /// what it waits for may be told here. A driver waits for all streams now and
   /// then, and one of them for the program. Thread-safe, as nothing else is.
-  void hear(const record& ahead);
+  void look_ahead(const record& at);
 
   /// Raises the quota. It is never lowered: a replay makes again what was
   /// allocated under the largest, and the program's side refuses at once what

@@ -25,7 +25,7 @@ struct executor::host_calls {
   std::mutex lock;
   std::map<std::uint64_t, std::function<void()>> going;
   std::set<std::uint64_t> done;
-  std::set<std::uint64_t> heard; // that it is, before the log came to it
+  std::set<std::uint64_t> early; // of these, before the log came to it
 
   void begin(call_number call, std::function<void()> go_on) {
     {
@@ -40,14 +40,14 @@ struct executor::host_calls {
 
   /// The log has come to where its end is told.
   void finish(std::uint64_t call) {
-    if (std::lock_guard guard{lock}; heard.erase(call) != 0)
+    if (std::lock_guard guard{lock}; early.erase(call) != 0)
       return;
     end(call);
   }
 
   /// Its end is told further on in the log.
-  void hear(std::uint64_t call) {
-    if (std::lock_guard guard{lock}; !heard.insert(call).second)
+  void finish_early(std::uint64_t call) {
+    if (std::lock_guard guard{lock}; !early.insert(call).second)
       return;
     end(call);
   }

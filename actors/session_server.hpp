@@ -171,9 +171,8 @@ private:
   bool execute_away(const record& what, std::shared_ptr<const void> owner);
   void await_turn();
   void look_after(std::chrono::milliseconds away);
-  void hear_ahead();
-  std::uint64_t hear_range(std::span<const std::byte> bytes,
-                           std::uint64_t position);
+  void look_ahead();
+  bool look_ahead_in(std::span<const std::byte> bytes, std::uint64_t& position);
   void put_by(parcel_ptr in);
   bool keep_alive(const parcel_ptr& in);
   void send_answers();
@@ -224,7 +223,7 @@ private:
   std::deque<parcel_ptr> put_by_;
   std::size_t put_by_bytes_ = 0;
   bool in_call_ = false;             // the stand-in looks after
-  std::uint64_t heard_until_ = 0;    // of calls that lie ahead of it
+  std::uint64_t seen_until_ = 0;     // of calls that lie ahead of it
   std::vector<std::uint64_t> ahead_; // one of them
   data::progress known_;             // a little before that call began
   std::uint64_t received_ = 0;       // all calls before it came

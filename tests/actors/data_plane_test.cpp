@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_worker_lives_while_a_call_takes_long) {
 }
 
 // As a driver that waits for all streams, one of which waits for the program.
-BOOST_DATA_TEST_CASE_F(world, an_end_is_heard_while_a_call_waits_for_it,
+BOOST_DATA_TEST_CASE_F(world, a_host_function_ends_while_a_call_waits_for_it,
                        boost::unit_test::data::make(both)) {
   begin(transport::automatic, sample.same_host);
   auto call = append(call::host_call{{legacy_stream}}, 2);
