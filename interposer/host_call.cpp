@@ -250,51 +250,55 @@ void host_caller::hold_back(stream& in) {
   in.since_held.store(0, std::memory_order_relaxed);
 }
 
-host_caller::pending_call* host_caller::first_in_the_way() {
-  auto first = std::find_if(pending_calls_.begin(), pending_calls_.end(),
-                            [](auto& x) { return x.second.in_the_way; });
-  return first == pending_calls_.end() ? nullptr : &first->second;
-}
-
 void host_caller::note_room() {
-  auto* first = first_in_the_way();
-  room_until_.store(first == nullptr ? ~std::uint64_t{0}
-                                     : first->appended + most_behind,
+  auto first =
+      std::find_if(pending_calls_.begin(), pending_calls_.end(), [](auto& x) {
+        return x.second.in_the_way && !x.second.given_up;
+      });
+  room_until_.store(first == pending_calls_.end()
+                        ? ~std::uint64_t{0}
+                        : first->second.appended + most_behind,
                     std::memory_order_relaxed);
 }
 
 void host_caller::wait_for_room() {
-  auto now = [] { return std::chrono::steady_clock::now(); };
-  auto is_full = [this] {
+  std::unique_lock guard{mutex_};
+  wait_for_ends(guard, [this] {
     return appended_.load(std::memory_order_relaxed) >
            room_until_.load(std::memory_order_relaxed);
-  };
-  std::unique_lock guard{mutex_};
-  auto until = now() + most_patience;
-  wait_while(guard, [&] {
-    return process::now() == phase::running && now() < until && is_full();
   });
-  auto* first = first_in_the_way();
-  if (first == nullptr || now() < until || !is_full())
-    return;
-  first->in_the_way = false; // it may wait for this thread
-  note_room();
 }
 
 void host_caller::wait_for_functions() {
-  auto now = [] { return std::chrono::steady_clock::now(); };
   std::unique_lock guard{mutex_};
+  wait_for_ends(guard, [this] {
+    return running_ ||
+           std::any_of(pending_calls_.begin(), pending_calls_.end(),
+                       [](auto& x) {
+                         return !x.second.only_waits && !x.second.given_up;
+                       });
+  });
+}
+
+template <class Condition>
+void host_caller::wait_for_ends(std::unique_lock<std::mutex>& guard,
+                                const Condition& so) {
+  auto now = [] { return std::chrono::steady_clock::now(); };
   auto until = now() + most_patience;
   auto ended = ended_calls_;
   wait_while(guard, [&] {
     if (std::exchange(ended, ended_calls_) != ended_calls_)
       until = now() + most_patience;
     // At exit none has its turn any more.
-    return process::now() == phase::running && now() < until &&
-           (running_ ||
-            std::any_of(pending_calls_.begin(), pending_calls_.end(),
-                        [](auto& x) { return !x.second.only_waits; }));
+    return process::now() == phase::running && now() < until && so();
   });
+  if (!so())
+    return;
+  // One may wait for this thread; nobody waits for them any more.
+  for (auto& [number, x] : pending_calls_)
+    x.given_up = true;
+  running_ = false;
+  note_room();
 }
 
 bool host_caller::is_own_thread() noexcept {

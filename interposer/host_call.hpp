@@ -88,7 +88,7 @@ public:
   /// A GPU has fewer queues than a program may have streams, so that work may
   /// stand behind a function that it has nothing to do with. So there is as
   /// much room behind the first pending function in all streams together,
-  /// unless it has not ended for ten seconds: it may wait for the calling
+  /// unless none has ended for ten seconds: one may wait for the calling
   /// thread.
   void work_appended(stream& in) {
     if (pending_.load(std::memory_order_relaxed) != 0)
@@ -122,6 +122,7 @@ private:
     std::uint64_t begin = 0, end = 0;
     bool only_waits = false;
     bool in_the_way = false;    // behind it there is only so much room
+    bool given_up = false;      // nobody waits for it any more
     std::uint64_t appended = 0; // before it, as appended_ counts
   };
   enum class found : std::uint8_t {
@@ -136,11 +137,13 @@ private:
   [[noreturn]] void serve();
   void hold_back(stream& in);
   void wait_for_room();
-  /// The first behind which there is only so much room, or null. Precondition
-  /// of both: the lock is held.
-  pending_call* first_in_the_way();
-  void note_room();
   void wait_for_functions();
+  /// Waits while something is so, or until none has ended for ten seconds: then
+  /// those that are pending are waited for no more.
+  template <class Condition>
+  void wait_for_ends(std::unique_lock<std::mutex>& guard, const Condition& so);
+  /// Precondition: the lock is held.
+  void note_room();
   /// Precondition: the lock is held.
   bool is_held(const stream& x) const;
   template <class Condition>

@@ -37,17 +37,10 @@ program=
 trap '[[ -z $program ]] || kill "$program" 2>/dev/null || true; clean_up' EXIT
 loop=(python3 "$here/pytorch/losses.py" "$steps")
 
-# Each line with the time at which it came, in ms.
-with_times() {
-  local line
-  while IFS= read -r line; do
-    printf '%s %s\n' "$((${EPOCHREALTIME/./} / 1000))" "$line"
-  done
-}
-
+runs=0
 bring_up() { # NODES
-  local cluster
-  cluster=$(mktemp -d "$work/run.XXXX")
+  local cluster=$work/run$((++runs))
+  mkdir -m 700 "$cluster"
   clusters+=("$cluster")
   export VGPU_MANAGER=ipc://$cluster/manager.sock
   "$vgpu" up --nodes "$1" --device "$device" --gpus-per-node 2 \
@@ -73,14 +66,6 @@ for node in json.load(sys.stdin)["nodes"]:
             print(session, node["name"], gpu["ordinal"])'
 }
 
-# Half of the losses are there. Fails when the program ends before.
-half_way() { # FILE
-  while (($(wc -l <"$1") < steps)); do
-    kill -0 "$program" 2>/dev/null || return 1
-    sleep 0.05
-  done
-}
-
 take_away() { # WHAT
   local session node gpu
   read -r session node gpu < <(where) || die "nobody runs the program"
@@ -99,25 +84,28 @@ keep_logs() { # NAME
 
 failed=false
 disturbed() { # WHAT TRANSPORT
-  local nodes=1 out=$work/out code=0 same=yes reader
+  local nodes=1 out=$work/out code=0 same=yes said line lines=0 taker=
   [[ $1 != node ]] || nodes=2
   bring_up "$nodes"
   rm -f "$work/said"
   mkfifo "$work/said"
-  : >"$out"
-  with_times <"$work/said" >"$out" &
-  reader=$!
   VGPU_TRANSPORT=$2 "$vgpu" run -- "${loop[@]}" </dev/null 2>"$work/err" \
     >"$work/said" &
   program=$!
-  if ! half_way "$out"; then
+  exec {said}<"$work/said"
+  # Each line with the time at which it came, in ms.
+  while IFS= read -r line <&"$said"; do
+    printf '%s %s\n' "$((${EPOCHREALTIME/./} / 1000))" "$line"
+    ((++lines != steps)) || { take_away "$1" & taker=$!; }
+  done >"$out"
+  exec {said}<&-
+  wait "$program" || code=$?
+  program=
+  if [[ -z $taker ]]; then
     cat "$work/err" >&2
     die "the program ended before its $1 was lost"
   fi
-  take_away "$1"
-  wait "$program" || code=$?
-  program=
-  wait "$reader"
+  wait "$taker" || die "its $1 could not be taken away"
   if ! cut -d' ' -f2- "$out" | cmp -s - "$work/wanted" || ((code != 0)); then
     same=no failed=true
     keep_logs "$1-$2"

@@ -205,6 +205,33 @@ BOOST_AUTO_TEST_CASE(
   REQUIRE_OK(cuEventDestroy(e));
 }
 
+// Were it waited for, neither would go on.
+BOOST_AUTO_TEST_CASE(
+    a_host_function_that_waits_for_its_caller_is_given_up_once) {
+  std::atomic<bool> go{false};
+  CUstream other = nullptr;
+  CUevent e = nullptr;
+  REQUIRE_OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+  REQUIRE_OK(cuLaunchHostFunc(
+      stream,
+      [](void* x) {
+        while (!static_cast<std::atomic<bool>*>(x)->load())
+          std::this_thread::yield();
+      },
+      &go));
+  auto began = std::chrono::steady_clock::now();
+  REQUIRE_OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  for (auto i = 0; i < 2000; ++i)
+    REQUIRE_OK(cuEventRecord(e, other));
+  REQUIRE_OK(cuStreamDestroy(other));
+  auto took = std::chrono::steady_clock::now() - began;
+  BOOST_TEST((took >= std::chrono::seconds{10}));
+  BOOST_TEST((took < std::chrono::seconds{15}));
+  go = true;
+  REQUIRE_OK(cuStreamSynchronize(stream));
+  REQUIRE_OK(cuEventDestroy(e));
+}
+
 // A driver may wait for all streams when it makes one.
 BOOST_AUTO_TEST_CASE(a_stream_is_made_when_no_host_function_is_pending) {
   std::atomic<bool> ended{false};
