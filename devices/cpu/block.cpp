@@ -82,6 +82,8 @@ block::state block::run() {
         return state::failed;
       }
       ran = true;
+      if (w.sleeps())
+        continue;
       if (w.run() == stop::failed)
         return state::failed;
       idle = idle && w.waited();
@@ -96,6 +98,14 @@ block::state block::run() {
       return state::idle;
   }
   return state::going;
+}
+
+warp::clock::time_point block::sleeps_until() const noexcept {
+  auto out = warp::clock::time_point::max();
+  for (const auto& w : warps_)
+    if (w->runnable())
+      out = std::min(out, w->sleeps_until());
+  return out;
 }
 
 void block::fail_as_stuck() {

@@ -86,6 +86,9 @@ public:
   };
   /// Runs each warp for a few quanta.
   state run();
+  /// The time before which none of its warps can go on; in the past: some can,
+  /// max: all wait.
+  warp::clock::time_point sleeps_until() const noexcept;
   /// Nobody will let its warps go on.
   void fail_as_stuck();
 

@@ -1,5 +1,6 @@
 #include "devices/cpu/cluster.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace vgpu::device::cpu {
@@ -64,6 +65,15 @@ block::state cluster::run_all() {
   left->fail_as_stuck();
   failed_ = left;
   return block::state::failed;
+}
+
+warp::clock::time_point cluster::sleeps_until() const noexcept {
+  auto out = first_.sleeps_until();
+  for (const auto& b : others_)
+    out = std::min(out, b->sleeps_until());
+  // Where none can go on, that is to be found out.
+  return out == warp::clock::time_point::max() ? warp::clock::time_point{}
+                                               : out;
 }
 
 void cluster::count_executed() {

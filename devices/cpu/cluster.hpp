@@ -25,6 +25,9 @@ public:
   /// Runs each warp of each block for a few quanta.
   block::state run();
 
+  /// The time before which none of its warps can go on; in the past: some can.
+  warp::clock::time_point sleeps_until() const noexcept;
+
   /// Adds what its warps executed to the grid's count.
   void count_executed();
 

@@ -159,6 +159,17 @@ bool engine::may_begin_more(const std::deque<resident>& mine,
          (current && current->what->cooperative && current->has_more());
 }
 
+/// Until the first of them can go on: at once, as a rule.
+void engine::sleep_with(const std::deque<resident>& mine) {
+  auto until = clock::time_point::max();
+  for (const auto& x : mine) {
+    until = std::min(until, x.what->sleeps_until());
+    if (until == clock::time_point{})
+      return;
+  }
+  std::this_thread::sleep_until(until);
+}
+
 void engine::work(unsigned index) {
   nice(thread_nice); // of this thread alone, on Linux
   auto mine = std::deque<resident>{};
@@ -244,8 +255,8 @@ void engine::work(unsigned index) {
                   now.of != current || !current->has_more() ||
                   ++now.turns % patience == 0;
       mine.push_back(std::move(now));
-      if (join && !paused() && may_begin_more(mine, current))
-        begin();
+      if (!join || paused() || !may_begin_more(mine, current) || !begin())
+        sleep_with(mine);
       continue;
     }
     now.what->count_executed();

@@ -53,6 +53,7 @@ private:
   void wake_all();
   bool may_begin_more(const std::deque<resident>& mine,
                       const std::shared_ptr<running>& current) const;
+  static void sleep_with(const std::deque<resident>& mine);
   std::shared_ptr<running> choose(const running* but_rather_not);
   void cluster_ended(const std::shared_ptr<running>& of, const cluster& b);
   void cancel(running& x);

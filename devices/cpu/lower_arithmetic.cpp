@@ -84,7 +84,8 @@ bool function_lowering::arithmetic_special() {
       n == "setmaxnreg")
     return true;
   if (n == "nanosleep") {
-    emit("nanosleep", {});
+    need(1);
+    emit("nanosleep", {-1, source(arg(0), '4')});
     return true;
   }
   if (n == "activemask") {

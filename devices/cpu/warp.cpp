@@ -2,6 +2,7 @@
 
 #include "devices/cpu/cluster.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -18,6 +19,9 @@ constexpr std::uint32_t turn = 64;
 // What a lane has for .local variables of the functions that it calls.
 constexpr std::uint32_t stack_bytes = 16 << 10;
 constexpr std::uint32_t max_depth = 512;
+// A host thread sleeps no shorter with any precision.
+constexpr auto shortest_sleep = std::chrono::microseconds{100};
+constexpr auto longest_sleep = std::chrono::milliseconds{1};
 // What the frames of a warp's calls may take.
 constexpr std::size_t max_frame_bytes = 64 << 20;
 
@@ -52,6 +56,7 @@ void warp::reset(const code& entry, lane_mask threads) {
   live = threads;
   at_cluster = 0;
   runnable_ = true;
+  sleeps_until_ = {};
   auto first = make_frame(entry);
   first->inside = threads;
   groups_[waiting_++] = {blk.in.of->instrs.data() + entry.first,
@@ -66,6 +71,7 @@ stop warp::run() {
   why = stop::none;
   budget = quantum;
   watched_ = 0;
+  sleeps_until_ = {};
   auto at = pick();
   auto steps = executed;
   while (at != nullptr) {
@@ -84,6 +90,16 @@ const instr* warp::preempt(const instr* at) {
     groups_[i].age += patience / 4;
   why = stop::quantum;
   return nullptr;
+}
+
+const instr* warp::sleep(std::chrono::nanoseconds time, const instr* at) {
+  auto alone =
+      std::all_of(groups_.begin(), groups_.begin() + waiting_,
+                  [](const group& g) { return g.is == group::state::barrier; });
+  if (alone && time >= shortest_sleep)
+    sleeps_until_ =
+        clock::now() + std::min<std::chrono::nanoseconds>(time, longest_sleep);
+  return preempt(at);
 }
 
 void warp::park(const instr* at, group::state is, unsigned barrier) {
@@ -270,6 +286,7 @@ void warp::release(unsigned which) {
     if (g.is == group::state::barrier && g.barrier == which) {
       g.is = group::state::ready;
       runnable_ = true;
+      sleeps_until_ = {};
     }
   }
   if (why == stop::waiting)

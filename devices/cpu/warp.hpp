@@ -5,6 +5,7 @@
 #include "devices/cpu/program.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -73,9 +74,18 @@ public:
 
   bool runnable() const noexcept { return runnable_; }
 
-  /// Whether the last run() was spent on looking at what others may change.
+  /// Until when none of its lanes has anything to do; in the past: now.
+  using clock = std::chrono::steady_clock;
+  clock::time_point sleeps_until() const noexcept { return sleeps_until_; }
+  bool sleeps() const noexcept {
+    return sleeps_until_ != clock::time_point{} && clock::now() < sleeps_until_;
+  }
+
+  /// Whether the last run() was spent on looking at what others may change, or
+  /// ended in a sleep.
   bool waited() const noexcept {
-    return why == stop::quantum && watched_ >= many_looks;
+    return why == stop::quantum &&
+           (watched_ >= many_looks || sleeps_until_ != clock::time_point{});
   }
 
   // -- for handlers -----------------------------------------------------------
@@ -118,6 +128,10 @@ public:
   }
 
   const instr* preempt(const instr* at);
+
+  /// As preempt, and where no other lanes are ready the warp need not run for
+  /// that long (PTX ISA, nanosleep: 1 ms at most, and as short as one likes).
+  const instr* sleep(std::chrono::nanoseconds time, const instr* at);
 
   /// Splits the running group: `taken` go on at `to`, the rest at `next`.
   const instr* diverge(lane_mask taken, const instr* to, const instr* next);
@@ -182,6 +196,7 @@ private:
   bool lonely_ = false; // go on without the missing lanes
   static constexpr std::uint32_t many_looks = 32;
   std::uint32_t watched_ = 0; // hints of the last run()
+  clock::time_point sleeps_until_;
   std::vector<std::unique_ptr<frame>> frames_;
   std::vector<frame*> free_frames_;
   std::size_t frame_bytes_ = 0;

@@ -173,6 +173,28 @@ __global__ void set_flag(int* flag, int x) {
   atomicExch(flag, x);
 }
 
+// Busy, and no work for anybody.
+__global__ void nap(unsigned times, unsigned nanoseconds, unsigned* naps) {
+  for (auto i = 0u; i < times; ++i)
+    __nanosleep(nanoseconds);
+  atomicAdd(naps, times);
+}
+
+// Half of a warp naps while the other half works, and the block meets.
+__global__ void nap_beside_work(unsigned* out) {
+  __shared__ unsigned sum;
+  auto i = threadIdx.x;
+  if (i == 0)
+    sum = 0;
+  __syncthreads();
+  if (i % 2 == 0)
+    __nanosleep(1'000'000);
+  for (auto k = 0u; k < 1000; ++k)
+    atomicAdd(&sum, k % 2);
+  __syncthreads();
+  *out = sum;
+}
+
 // Blocks wait for one another: all must get on, whoever runs first.
 __global__ void meet(unsigned* arrived, unsigned* out) {
   if (threadIdx.x == 0) {

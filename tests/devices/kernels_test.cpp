@@ -2,7 +2,9 @@
 #include "tests/devices/fixture.hpp"
 
 #include <bit>
+#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <numeric>
 
 namespace vgpu::test {
@@ -17,6 +19,13 @@ struct kernels : device_fixture {
     return memory(count * sizeof(T));
   }
 };
+
+/// That all of this process's threads had.
+std::chrono::nanoseconds processor_time() {
+  timespec x{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &x);
+  return std::chrono::seconds{x.tv_sec} + std::chrono::nanoseconds{x.tv_nsec};
+}
 
 } // namespace
 
@@ -73,6 +82,27 @@ BOOST_AUTO_TEST_CASE(a_spin_lock_inside_a_warp) {
   BOOST_TEST(run("spin_lock", {2}, {64}, arguments{lock, counter}) ==
              CUDA_SUCCESS);
   BOOST_TEST(download<int>(counter, 1)[0] == 128);
+}
+
+// By PTX at most twice as long as said, by this device not shorter.
+BOOST_AUTO_TEST_CASE(naps_are_side_by_side_and_leave_the_processors_alone) {
+  auto naps = zeroes<unsigned>(1);
+  auto cpu = processor_time();
+  auto begin = std::chrono::steady_clock::now();
+  BOOST_TEST(run("nap", {8}, {128}, arguments{50u, 1'000'000u, naps}) ==
+             CUDA_SUCCESS);
+  auto took = std::chrono::steady_clock::now() - begin;
+  BOOST_TEST(download<unsigned>(naps, 1)[0] == 8 * 128 * 50);
+  BOOST_TEST((took >= std::chrono::milliseconds{50}));
+  // One after the other they were 1.6 s.
+  BOOST_TEST((took < std::chrono::milliseconds{800}));
+  BOOST_TEST((processor_time() - cpu < took / 2));
+}
+
+BOOST_AUTO_TEST_CASE(a_nap_of_some_lanes_does_not_hold_up_the_others) {
+  auto out = zeroes<unsigned>(1);
+  BOOST_TEST(run("nap_beside_work", {2}, {64}, arguments{out}) == CUDA_SUCCESS);
+  BOOST_TEST(download<unsigned>(out, 1)[0] == 64 * 500);
 }
 
 BOOST_AUTO_TEST_CASE(divergent_loops) {

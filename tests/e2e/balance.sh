@@ -36,9 +36,8 @@ end_programs() {
   rm -- "$work/tmp/stop"
 }
 
-# By itself, as a service is: a host may deal out its processors by terminals.
 join_node() { # NAME
-  setsid "$build/bin/vgpu-node" --name "$1" --manager "$VGPU_MANAGER" --device cpu \
+  "$build/bin/vgpu-node" --name "$1" --manager "$VGPU_MANAGER" --device cpu \
     --run-dir "$run_dir" </dev/null >"$work/out/node-$1" 2>&1 &
   second_node=$!
   until_true 10 status_is \
@@ -79,9 +78,7 @@ cures_a_hot_spot() {
   leave_node
 }
 
-# The programs want more of this host than it has, which is no reason to take a
-# node for lost.
-cluster_up --nodes 1 --lost-after 5000
+cluster_up --nodes 1
 begin_programs
 cures_a_hot_spot
 cluster_down

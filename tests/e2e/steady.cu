@@ -1,5 +1,6 @@
 // Keeps its GPU busy until a file appears, and then looks whether every step
-// was made once.
+// was made once. It naps between its steps, so that many of it leave a host
+// with the cpu device room for the rest.
 //
 //   steady FILE
 #include <cstdio>
@@ -10,13 +11,16 @@
 namespace {
 
 constexpr unsigned factor = 1664525u, summand = 1013904223u;
-constexpr unsigned blocks = 8, threads = 128, steps = 200'000;
+constexpr unsigned blocks = 8, threads = 128, steps = 2'000;
+constexpr unsigned naps = 20, nap_ns = 1'000'000;
 
 __global__ void advance(unsigned* words) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   unsigned x = words[i];
   for (unsigned k = 0; k < steps; ++k)
     x = x * factor + summand;
+  for (unsigned k = 0; k < naps; ++k)
+    __nanosleep(nap_ns);
   words[i] = x;
 }
 

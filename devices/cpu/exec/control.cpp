@@ -109,7 +109,10 @@ inline const instr* fence(warp&, const instr* in) {
 }
 
 inline const instr* nanosleep(warp& w, const instr* in) {
-  return w.preempt(in + 1);
+  auto a = reg<u32>(w, in, fa);
+  auto least = ~u32{0};
+  each_lane(w.mask, [&](unsigned l) { least = std::min(least, u32(a[l])); });
+  return w.sleep(std::chrono::nanoseconds{least}, in + 1);
 }
 
 inline u32 leading(warp& w, const instr* in, field f) {
@@ -217,7 +220,7 @@ static const op_entry ops[] = {
   op_entry{"nop", &nothing, ""},
   op_entry{"fence", &fence, ""},
   op_entry{"may.spin", &may_spin, ""},
-  op_entry{"nanosleep", &nanosleep, ""},
+  op_entry{"nanosleep", &nanosleep, ".4"},
   op_entry{"bar.sync", &block_barrier<true>, ".4?4?p"},
   op_entry{"bar.arrive", &block_barrier<false>, ".4?4"},
   op_entry{"barrier.cluster.arrive", &cluster_arrive, ""},
