@@ -72,9 +72,36 @@ void describe(CLI::App& app, options& x) {
              "sessions, and ends.");
 }
 
+/// Some free port there.
+std::string tcp_at(const std::string& host) {
+  return "tcp://" + host + ":*";
+}
+
 int complain(const std::string& what) {
   std::cerr << "vgpu-node: " << what << std::endl;
   return 1;
+}
+
+/// Where each worker will listen, tried once. To all addresses they must not
+/// bind: theirs is told to programs on other hosts.
+status check_bind(zmq::context_t& zmq, const std::string& bind) {
+  if (bind == "ipc")
+    return {};
+  auto refuse = [&](const std::string& why) {
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "--bind '" + bind + "': " + why +
+                     "; write ipc, or an address or an interface of this host "
+                     "at which the others reach it"};
+  };
+  if (bind.empty() || bind == "*" || bind == "0.0.0.0" || bind == "::" ||
+      bind == "[::]")
+    return refuse("that is no single address");
+  try {
+    zmq::socket_t{zmq, zmq::socket_type::router}.bind(tcp_at(bind));
+  } catch (const zmq::error_t& e) {
+    return refuse(e.what());
+  }
+  return {};
 }
 
 /// It becomes part of file names.
@@ -99,7 +126,7 @@ supervisor_options options_of(const options& x,
   out.worker_endpoint =
       "ipc://" + x.run_dir + "/node-" + x.inventory.node + ".sock";
   out.worker_bind = x.bind == "ipc" ? "ipc://" + x.run_dir + "/worker-%s.sock"
-                                    : "tcp://" + x.bind + ":*";
+                                    : tcp_at(x.bind);
   return out;
 }
 
@@ -165,6 +192,8 @@ int serve(options x) {
                     "' runs here already; choose another --name or "
                     "--run-dir");
   zmq::context_t zmq;
+  if (auto good = check_bind(zmq, x.bind); !good)
+    return complain(good.why().what);
   system_config config;
   caf::actor_system system{config};
   auto up = spawn_leader_link(system, zmq, split_endpoints(x.manager),

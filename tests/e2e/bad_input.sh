@@ -264,6 +264,15 @@ case_endpoints() {
   told_briefly "--lease"
   expect 2 "$build/bin/vgpu-manager" --run-dir "$work/run" --lease 3
   told_briefly "--lease.*--etcd"
+  # Where workers would listen; 192.0.2.1 is nobody's address.
+  for endpoint in tcp nonsense 192.0.2.1 tcp://127.0.0.1 127.0.0.1:5 0.0.0.0 \
+    '*' '::' '' 'a b'; do
+    expect 1 "$build/bin/vgpu-node" --name a --run-dir "$work/run" \
+      --device cpu --bind "$endpoint"
+    told_briefly "--bind"
+    expect 1 "$vgpu" up --run-dir "$work/run" --device cpu --bind "$endpoint"
+    told_briefly "--bind"
+  done
   # Past `vgpu run`, the client takes some seconds to give up.
   for endpoint in nonsense tcp://host:99999; do
     VGPU_MANAGER=$endpoint LD_LIBRARY_PATH=$build/lib expect 9 "$guest" exit 0
