@@ -3,6 +3,7 @@
 
 #include "interposer/address_space.hpp"
 #include "interposer/guest_channel.hpp"
+#include "interposer/log_ahead.hpp"
 #include "interposer/reply_slots.hpp"
 #include "schema/call_codec.hpp"
 #include "schema/call_log.hpp"
@@ -96,7 +97,9 @@ public:
   template <class Call>
   call_number send(const Call& x, std::uint8_t device,
                    std::span<const std::byte> payload) {
-    return call::append(log_, x, wire_[device], 0, payload, idle_);
+    auto number = call::append(log_, x, wire_[device], 0, payload, idle_);
+    ahead_.wrote(payload.size());
+    return number;
   }
 
   /// Appends calls `part(offset)` that carry max_payload bytes each of a long
@@ -110,6 +113,7 @@ public:
     for (std::size_t i = 0; i < places.size(); ++i)
       call::encode(part(i * max_payload), wire_[device], places[i].message());
     write_parts(places, payload);
+    ahead_.wrote(payload.size());
     return places.back().call();
   }
   template <class Call>
@@ -221,6 +225,7 @@ private:
   state_places states_;
   guest_channel channel_;
   log_writer log_;
+  log_ahead ahead_{log_};
   reply_slots slots_;
   reply_arena arena_;
   grant grant_;

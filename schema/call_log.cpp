@@ -1,6 +1,7 @@
 #include "schema/call_log.hpp"
 
 #include "schema/round_up.hpp"
+#include "schema/streaming_copy.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -112,6 +113,9 @@ std::size_t log_writer::file_of(const reservation& place) const noexcept {
 void log_writer::write(const reservation& place,
                        std::span<const std::byte> payload) noexcept {
   auto begin = place.position_ + record_bytes(place.message_words_, 0);
+  if (begin + payload.size() <= prepared_.load(std::memory_order_acquire))
+    return streaming_copy(place.payload().data(), payload.data(),
+                          payload.size());
   std::size_t done = 0;
   while (done < payload.size()) {
     auto part = area_.log_at(begin + done);
@@ -238,10 +242,34 @@ void log_writer::populate_head(const reservation& place) noexcept {
 /// Takes memory for the pieces of the log that [position, end) is the first to
 /// enter. Where the kernel does not know how, pages come one by one.
 void log_writer::populate(std::uint64_t position, std::uint64_t end) noexcept {
+  if (end <= prepared_.load(std::memory_order_relaxed))
+    return;
   auto begin = round_up(position, populate_bytes);
   auto bytes = round_up(end, populate_bytes) - begin;
   auto* at = area_.log_data() + (begin & (area_.log_capacity() - 1));
   ::madvise(at, bytes, MADV_POPULATE_WRITE);
+}
+
+void log_writer::prepare(std::uint64_t bytes) {
+  auto& header = area_.header();
+  bytes = std::min(bytes, area_.log_capacity() / 4);
+  {
+    std::lock_guard guard{trimming_};
+    trim(trimmed_for(bytes));
+  }
+  auto tail = header.tail.load(std::memory_order_relaxed);
+  auto room =
+      header.trimmed.load(std::memory_order_relaxed) + area_.log_capacity();
+  auto end = std::min(tail + bytes, room) / segment_bytes * segment_bytes;
+  auto at = std::max(prepared_.load(), round_up(tail, populate_bytes));
+  while (at < end) {
+    auto next = std::min(end, (at / segment_bytes + 1) * segment_bytes);
+    // Where the kernel does not know how, or has none left, it is as before.
+    if (::madvise(area_.log_data() + (at & (area_.log_capacity() - 1)),
+                  next - at, MADV_POPULATE_WRITE) != 0)
+      return;
+    prepared_.store(at = next, std::memory_order_release);
+  }
 }
 
 /// Gives back at most so many bytes: this is a call of the program's.

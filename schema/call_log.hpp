@@ -124,6 +124,11 @@ public:
   /// there is one, is set to wait for this call first.
   void commit(const reservation& place, slot_index slot) noexcept;
 
+  /// Makes ready the pages of the next `bytes`, or fewer, and gives back what
+  /// is not needed any more, so that who writes there next need not: for one
+  /// thread that has nothing else to do, while nobody writes much.
+  void prepare(std::uint64_t bytes);
+
   /// Where the next record would go: equal to an earlier value of it means
   /// that nothing was appended since.
   std::uint64_t tail() const noexcept;
@@ -150,6 +155,7 @@ private:
   run_parts spread_;
   std::uint64_t told_at_ = ~std::uint64_t{0}; // `covered`, when told last
   std::mutex trimming_;
+  std::atomic<std::uint64_t> prepared_{0}; // from the tail to here pages are
 };
 
 /// A record as a reader sees it. `message` is the reader's own copy; the

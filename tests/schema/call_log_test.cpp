@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -263,6 +264,80 @@ BOOST_AUTO_TEST_CASE(a_run_is_written_by_several_threads_and_read_in_order) {
       server.publish_executed(reader.position());
     }
   }
+}
+
+std::size_t resident_pages(const session_area& area, std::uint64_t begin,
+                           std::uint64_t end) {
+  std::vector<unsigned char> pages((end - begin) / page_bytes);
+  BOOST_REQUIRE(::mincore(area.log_data() + begin, end - begin, pages.data()) ==
+                0);
+  return static_cast<std::size_t>(
+      std::count_if(pages.begin(), pages.end(), [](auto x) { return x & 1; }));
+}
+
+BOOST_AUTO_TEST_CASE(pages_are_made_ready_and_given_back_between_copies) {
+  constexpr auto ahead = 3 * segment_bytes;
+  writer.prepare(ahead + 1);
+  BOOST_TEST(resident_pages(program, 0, ahead) == ahead / page_bytes);
+  BOOST_TEST(resident_pages(program, ahead, minimum_log) == 0u);
+  append(call::write{}, 0, max_payload / 2);
+  append(call::write{}, 0, max_payload / 2);
+  server.lower_protection();
+  server.publish_executed(writer.tail());
+  writer.prepare(2 * segment_bytes);
+  BOOST_TEST(program.header().trimmed.load() ==
+             writer.tail() / segment_bytes * segment_bytes);
+  BOOST_TEST(resident_pages(program, 0, program.header().trimmed.load()) == 0u);
+  // Never more than the log has room for.
+  writer.prepare(~std::uint64_t{0});
+  BOOST_TEST(resident_pages(program, 0, minimum_log) <=
+             (minimum_log / 4 + 2 * segment_bytes) / page_bytes);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_written_to_pages_made_ready_is_read_as_any) {
+  server.lower_protection();
+  log_reader reader{server, doorbell.get(), 0};
+  std::vector<std::byte> payload(700'001);
+  // Several times round the log, and now and then beyond what is ready.
+  for (std::uint64_t round = 0; round < 100; ++round) {
+    for (std::uint64_t i = 0; i < payload.size(); ++i)
+      payload[i] = byte_of(round, i);
+    if (round % 3 == 0)
+      writer.prepare(round % 2 == 0 ? 2 * segment_bytes : segment_bytes / 2);
+    call::append(writer, call::write{}, 0, 0, payload, {});
+    auto got = reader.next();
+    BOOST_REQUIRE((got.ok() && got->has_value()));
+    auto same = std::equal((*got)->payload.begin(), (*got)->payload.end(),
+                           payload.begin(), payload.end());
+    BOOST_TEST(same);
+    BOOST_TEST(!reader.ready());
+    server.publish_executed(reader.position());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(pages_are_made_ready_while_others_write) {
+  server.lower_protection();
+  log_reader reader{server, doorbell.get(), 0};
+  std::atomic<bool> ends{false};
+  std::thread ahead{[&] {
+    while (!ends)
+      writer.prepare(2 * segment_bytes);
+  }};
+  std::vector<std::byte> payload(400'003);
+  auto all_same = true;
+  for (std::uint64_t round = 0; round < 60; ++round) {
+    for (std::uint64_t i = 0; i < payload.size(); ++i)
+      payload[i] = byte_of(round, i);
+    call::append(writer, call::write{}, 0, 0, payload, {});
+    auto got = reader.next();
+    all_same = all_same && got && *got &&
+               std::equal((*got)->payload.begin(), (*got)->payload.end(),
+                          payload.begin(), payload.end());
+    server.publish_executed(reader.position());
+  }
+  ends = true;
+  ahead.join();
+  BOOST_TEST(all_same);
 }
 
 BOOST_AUTO_TEST_CASE(who_sends_on_knows_whether_to_wait_for_more) {
