@@ -62,15 +62,24 @@ std::uint64_t forwarded_answers::acknowledged() const {
   return acknowledged_;
 }
 
-landing forwarded_answers::make_landing(std::uint64_t bytes) {
+/// In memory that the device writes by itself, where it has some.
+landing forwarded_answers::make_landing(std::uint64_t bytes,
+                                        device::device* from) {
+  std::shared_ptr<std::byte[]> room;
+  if (from != nullptr)
+    if (auto own = from->memory_for_read(bytes))
+      room = {own, own.get()};
+  if (!room) // not zeroed: the device fills it
+    room = std::make_shared_for_overwrite<std::byte[]>(bytes);
   landed_bytes_->fetch_add(bytes);
-  auto release = [total = landed_bytes_, bytes](const std::byte* memory) {
-    std::unique_ptr<const std::byte[]>{memory};
+  auto* memory = room.get();
+  auto release = [total = landed_bytes_, bytes,
+                  kept = std::move(room)](const std::byte*) mutable {
+    kept.reset();
     total->fetch_sub(bytes);
   };
-  // Not zeroed: the device fills it.
-  auto* memory = std::make_unique_for_overwrite<std::byte[]>(bytes).release();
-  return {{memory, bytes}, std::shared_ptr<std::byte>{memory, release}};
+  return {{memory, bytes},
+          std::shared_ptr<std::byte>{memory, std::move(release)}};
 }
 
 void forwarded_answers::add(data::answer head, const landing& what) {
@@ -104,12 +113,13 @@ void forwarded_answers::answer(const waiter& who, CUresult result,
 }
 
 result<landing> forwarded_answers::land(call::arena_range range,
-                                        std::uint64_t bytes) {
+                                        std::uint64_t bytes,
+                                        device::device* from) {
   if (bytes > range.bytes || range.offset > arena_bytes ||
       range.bytes > arena_bytes - range.offset)
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "an answer does not fit the place that the program named"};
-  return make_landing(bytes);
+  return make_landing(bytes, from);
 }
 
 /// A byte is copied five times on its way, each time by another thread, which
@@ -149,8 +159,9 @@ void forwarded_answers::deliver(const waiter& who, CUresult result,
       result == CUDA_SUCCESS ? what : landing{});
 }
 
-landing forwarded_answers::land_host(device_address, std::uint64_t bytes) {
-  return make_landing(bytes);
+landing forwarded_answers::land_host(device_address, std::uint64_t bytes,
+                                     device::device& from) {
+  return make_landing(bytes, &from);
 }
 
 void forwarded_answers::deliver_host(const waiter& who, CUresult result,
@@ -185,7 +196,7 @@ void forwarded_answers::call_host(const waiter& who) {
 
 void forwarded_answers::print(console where, std::uint64_t position,
                               std::string_view text) {
-  auto place = make_landing(text.size());
+  auto place = make_landing(text.size(), nullptr);
   std::copy(text.begin(), text.end(),
             reinterpret_cast<char*>(place.bytes.data()));
   add({.where = where == console::output ? data::answer::place::output

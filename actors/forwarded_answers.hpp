@@ -51,7 +51,8 @@ public:
 
   bool wanted(const waiter& who) const override;
   void answer(const waiter& who, CUresult result, std::uint64_t value) override;
-  result<landing> land(call::arena_range range, std::uint64_t bytes) override;
+  result<landing> land(call::arena_range range, std::uint64_t bytes,
+                       device::device* from) override;
   bool keeps_digests() const override { return true; }
   std::uint64_t part_of(std::uint64_t bytes) const override;
   void deliver_part(const waiter& who, const landing& what,
@@ -59,7 +60,8 @@ public:
   void deliver(const waiter& who, CUresult result, std::uint64_t value,
                const landing& what, std::uint64_t arena_offset,
                std::uint32_t digest) override;
-  landing land_host(device_address address, std::uint64_t bytes) override;
+  landing land_host(device_address address, std::uint64_t bytes,
+                    device::device& from) override;
   void deliver_host(const waiter& who, CUresult result, device_address address,
                     const landing& what, std::uint32_t digest) override;
   void call_host(const waiter& who) override;
@@ -69,7 +71,7 @@ public:
 
 private:
   void add(data::answer head, const landing& what);
-  landing make_landing(std::uint64_t bytes);
+  landing make_landing(std::uint64_t bytes, device::device* from);
 
   std::function<void()> ring_;
   mutable std::mutex lock_;

@@ -22,6 +22,9 @@ constexpr std::uint64_t most_pitch = 2147483647;
 constexpr std::size_t landing_piece = std::size_t{4} << 20;
 constexpr std::size_t pinned_for = std::size_t{16} << 10;
 
+/// What passes through pinned memory does so in such pieces.
+constexpr std::size_t staged_part = std::size_t{4} << 20;
+
 struct pages {
   std::uint64_t begin, end;
 };
@@ -114,7 +117,7 @@ status copies::write(stream_id in, device_address to,
     return to_device(*stream, to, bytes.data(), bytes.size(), in_window);
   }
   while (!bytes.empty()) {
-    auto part = bytes.first(std::min(bytes.size(), staging::large_bytes));
+    auto part = bytes.first(std::min(bytes.size(), staged_part));
     streams_.pause(in);
     auto room = buffer(part.size());
     if (!room)
@@ -131,6 +134,13 @@ status copies::write(stream_id in, device_address to,
     bytes = bytes.subspan(part.size());
   }
   return {};
+}
+
+std::shared_ptr<std::byte> copies::memory_for_read(std::uint64_t bytes) {
+  if (bytes < pinned_for || bytes > staging::largest)
+    return {};
+  auto room = for_reads_.take(bytes, false);
+  return room ? *room : nullptr; // ordinary memory does as well
 }
 
 /// The piece of `landing` that the address lies in, at most `bytes` of it.
@@ -165,7 +175,7 @@ status copies::read(stream_id in, std::span<std::byte> bytes,
                     device_address from, CUresult so_far, completion done) {
   if (can_land(bytes))
     return read_landed(in, bytes, from, so_far, std::move(done));
-  if (!attached(bytes.data(), bytes.size()))
+  if (!attached(bytes.data(), bytes.size()) && !for_reads_.holds(bytes))
     return read_staged(in, bytes, from, so_far, std::move(done));
   auto stream = streams_.work_in(in);
   if (!stream)
@@ -198,7 +208,7 @@ status copies::read_staged(stream_id in, std::span<std::byte> bytes,
                            device_address from, CUresult so_far,
                            completion done) {
   while (!bytes.empty()) {
-    auto part = bytes.first(std::min(bytes.size(), staging::large_bytes));
+    auto part = bytes.first(std::min(bytes.size(), staged_part));
     bytes = bytes.subspan(part.size());
     auto room = buffer(part.size());
     if (!room)

@@ -5,10 +5,19 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace vgpu::device::nvidia {
 
-staging::staging(driver_ptr api) : api_(std::move(api)) {
+namespace {
+
+/// Registering costs more than what is registered.
+constexpr std::size_t registered_at_once = std::size_t{4} << 20;
+
+} // namespace
+
+staging::staging(driver_ptr api, std::size_t usual)
+    : api_(std::move(api)), usual_(usual) {
   for (auto& x : pools_)
     x = std::make_shared<pool>();
 }
@@ -19,7 +28,7 @@ result<staging::buffer> staging::take(std::size_t bytes, bool beyond) {
   auto from = pools_[static_cast<std::size_t>(least - sizes.begin())];
   std::unique_lock guard{from->mutex};
   if (from->free.empty()) {
-    if (from->made * size >= usual_bytes && !beyond)
+    if (from->made * size >= usual_ && !beyond)
       return buffer{};
     if (auto ok = grow(*from, size); !ok)
       return ok.why();
@@ -32,22 +41,28 @@ result<staging::buffer> staging::take(std::size_t bytes, bool beyond) {
                 }};
 }
 
-/// By large_bytes: registering costs more than what is registered. Stays until
-/// the process ends, as its context does.
+bool staging::holds(std::span<const std::byte> bytes) const {
+  auto next = pinned_.upper_bound(bytes.data());
+  return next != pinned_.begin() &&
+         bytes.data() + bytes.size() <= std::prev(next)->second;
+}
+
+/// Stays until the process ends, as its context does.
 status staging::grow(pool& which, std::size_t size) {
-  auto* at =
-      ::mmap(own_address(large_bytes), large_bytes, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  auto bytes = std::max(size, registered_at_once);
+  auto* at = ::mmap(own_address(bytes), bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (at == MAP_FAILED)
     return fault{CUDA_ERROR_OUT_OF_MEMORY, "no memory for copies' bytes"};
-  if (auto code = api_->cuMemHostRegister(at, large_bytes, 0);
-      code != CUDA_SUCCESS) {
-    ::munmap(at, large_bytes);
+  if (auto code = api_->cuMemHostRegister(at, bytes, 0); code != CUDA_SUCCESS) {
+    ::munmap(at, bytes);
     return api_->failed(code, "cannot pin memory for copies' bytes");
   }
-  for (std::size_t offset = 0; offset < large_bytes; offset += size)
-    which.free.push_back(static_cast<std::byte*>(at) + offset);
-  which.made += large_bytes / size;
+  auto* begin = static_cast<std::byte*>(at);
+  for (std::size_t offset = 0; offset < bytes; offset += size)
+    which.free.push_back(begin + offset);
+  which.made += bytes / size;
+  pinned_[begin] = begin + bytes;
   return {};
 }
 
