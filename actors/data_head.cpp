@@ -64,7 +64,12 @@ void put(builder to, const progress& x) {
   fill(to.initProgress(), x);
 }
 void put(builder to, const attached& x) {
-  fill(to.initAttached(), x.at);
+  auto a = to.initAttached();
+  fill(a, x.at);
+  a.setSecondPort(x.second_port);
+}
+void put(builder to, const second& x) {
+  to.setSecond(x.token);
 }
 
 void put(builder to, const answer& x) {
@@ -249,7 +254,8 @@ result<body> get(reader x) {
   case wire::DataHead::DETACH:
     return body{detach{}};
   case wire::DataHead::ATTACHED:
-    return body{attached{get(x.getAttached())}};
+    return body{
+        attached{get(x.getAttached()), x.getAttached().getSecondPort()}};
   case wire::DataHead::ANSWER:
     return body{get(x.getAnswer())};
   case wire::DataHead::PROGRESS:
@@ -273,6 +279,8 @@ result<body> get(reader x) {
     return body{state_part{x.getStatePart()}};
   case wire::DataHead::DIFFERS:
     return body{get(x.getDiffers())};
+  case wire::DataHead::SECOND:
+    return body{second{x.getSecond()}};
   case wire::DataHead::CHECKPOINTING:
     return body{checkpointing{
         x.getCheckpointing().getOrder(),

@@ -52,6 +52,11 @@ struct progress {
 };
 struct attached {
   progress at;
+  std::uint16_t second_port = 0; // 0: it takes no second connection
+};
+/// By a second connection of a client, and back by it.
+struct second {
+  std::uint64_t token = 0; // the lease's; of a worker nothing
 };
 struct answer {
   /// What the payload is, and where it belongs.
@@ -117,10 +122,10 @@ struct differs {
   std::uint64_t total = 0;
 };
 
-using body =
-    std::variant<attach, calls, keepalive, detach, progress, attached, answer,
-                 refused, checkpoint, go_on, checkpointed, not_checkpointed,
-                 state_wanted, state_part, differs, checkpointing, back>;
+using body = std::variant<attach, calls, keepalive, detach, progress, attached,
+                          answer, refused, checkpoint, go_on, checkpointed,
+                          not_checkpointed, state_wanted, state_part, differs,
+                          checkpointing, back, second>;
 
 struct head {
   session_id session;

@@ -12,6 +12,8 @@ namespace {
 /// What several links carry in the time that a message takes there and back,
 /// and the longest single answer beside it.
 constexpr std::uint64_t congested_bytes = std::uint64_t{48} << 20;
+/// Memory that is used again soon is in the processor's caches still.
+constexpr std::uint64_t congested_within_host = std::uint64_t{8} << 20;
 constexpr std::size_t congested_count = 8192;
 
 } // namespace
@@ -48,8 +50,8 @@ std::optional<outbound_answer> forwarded_answers::next() {
 
 bool forwarded_answers::congested() const {
   std::lock_guard guard{lock_};
-  return landed_bytes_->load() > congested_bytes ||
-         kept_.size() > congested_count;
+  auto most = within_host_ ? congested_within_host : congested_bytes;
+  return landed_bytes_->load() > most || kept_.size() > congested_count;
 }
 
 std::uint64_t forwarded_answers::count() const {

@@ -24,9 +24,11 @@ struct outbound_answer {
 /// socket takes them.
 class forwarded_answers final : public answer_sink {
 public:
-  /// `ring` wakes the thread that sends; called from any thread.
-  explicit forwarded_answers(std::function<void()> ring)
-      : ring_(std::move(ring)) {}
+  /// `ring` wakes the thread that sends; called from any thread. Within a host
+  /// less needs to be on its way.
+  explicit forwarded_answers(std::function<void()> ring,
+                             bool within_host = false)
+      : ring_(std::move(ring)), within_host_(within_host) {}
 
   // -- the thread that sends
   // ------------------------------------------------------
@@ -74,6 +76,7 @@ private:
   landing make_landing(std::uint64_t bytes, device::device* from);
 
   std::function<void()> ring_;
+  bool within_host_;
   mutable std::mutex lock_;
   std::uint64_t acknowledged_ = 0;
   std::deque<outbound_answer> kept_; // unacknowledged, in order of number

@@ -75,6 +75,10 @@ zmq::message_t lend_frame(std::span<const std::byte> bytes,
 /// A payload from here on has a frame of its own.
 inline constexpr std::size_t lent_from = 8192;
 
+/// Payloads from here on take turns between two connections, where there are
+/// two.
+inline constexpr std::size_t shared_from = std::size_t{128} << 10;
+
 /// Puts a message and its payload into the frames of `out`. A short payload is
 /// copied behind the message: each frame more is some cache lines that two more
 /// threads on each side hand over. A long one is lent as by lend_frame().

@@ -65,6 +65,11 @@ struct link_options {
   std::optional<control::hello> greeting;
   /// Messages queued for one peer, in each direction, before any is dropped.
   int high_water = 10'000;
+  /// The context's thread that its connections belong to; any, if unset.
+  std::optional<unsigned> io_thread;
+  /// To bind over TCP: a second port of the same address, whose connections
+  /// belong to the next thread.
+  bool second_port = false;
   /// Larger frames disconnect who sends them. Bytes.
   std::size_t largest_frame = vgpu::largest_frame;
 };

@@ -87,6 +87,8 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
               binds_ ? zmq::socket_type::router : zmq::socket_type::dealer),
       monitor_(zmq, zmq::socket_type::pair) {
   socket_.set(zmq::sockopt::linger, linger_ms);
+  if (options.io_thread)
+    socket_.set(zmq::sockopt::affinity, std::uint64_t{1} << *options.io_thread);
   socket_.set(zmq::sockopt::sndhwm, options.high_water);
   socket_.set(zmq::sockopt::rcvhwm, options.high_water);
   socket_.set(zmq::sockopt::maxmsgsize,
@@ -95,7 +97,7 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
     socket_.set(zmq::sockopt::heartbeat_ivl, tcp_heartbeat_ms);
     socket_.set(zmq::sockopt::heartbeat_timeout, tcp_heartbeat_timeout_ms);
     socket_.set(zmq::sockopt::connect_timeout, tcp_connect_timeout_ms);
-    if (endpoint_.starts_with("tcp://127."))
+    if (within_host())
       socket_.set(zmq::sockopt::sndbuf, loopback_send_buffer);
   }
   auto address = monitor_address();
@@ -112,6 +114,8 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
     socket_.set(zmq::sockopt::router_mandatory, true);
     socket_.bind(endpoint_);
     endpoint_ = socket_.get(zmq::sockopt::last_endpoint);
+    if (options.second_port && endpoint_.starts_with("tcp:"))
+      bind_second(options.io_thread.value_or(0) + 1);
   } else {
     // Nothing is kept for a connection that does not stand: who sends hears of
     // the loss and says what matters again.
@@ -120,6 +124,15 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
     socket_.set(zmq::sockopt::reconnect_ivl_max, last_retry_ms);
     socket_.connect(endpoint_);
   }
+}
+
+/// What is accepted belongs to the thread that its listener was bound for.
+void link_socket::bind_second(unsigned io_thread) {
+  socket_.set(zmq::sockopt::affinity, std::uint64_t{1} << io_thread);
+  socket_.bind(endpoint_.substr(0, endpoint_.rfind(':')) + ":*");
+  auto bound = socket_.get(zmq::sockopt::last_endpoint);
+  second_port_ = static_cast<std::uint16_t>(
+      std::stoul(bound.substr(bound.rfind(':') + 1)));
 }
 
 link_socket::~link_socket() {

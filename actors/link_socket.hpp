@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <poll.h>
@@ -25,6 +26,13 @@ public:
 
   /// Where it listens or connects to.
   std::string endpoint() const;
+  /// Of link_options::second_port; else 0.
+  std::uint16_t second_port() const noexcept { return second_port_; }
+  /// Whether whoever is at the other end is on this host for certain.
+  bool within_host() const noexcept { return is_loopback(endpoint_); }
+  static bool is_loopback(std::string_view endpoint) noexcept {
+    return endpoint.starts_with("tcp://127.");
+  }
 
   /// Adds what an owner that sleeps on more than this socket must watch: two
   /// descriptors. The first becomes readable when there may be messages, the
@@ -56,6 +64,7 @@ public:
   std::vector<link_event> connection_changes();
 
 private:
+  void bind_second(unsigned io_thread);
   bool receive_frames(zmq::message_t& peer, zmq::message_t& head,
                       zmq::message_t& bulk);
   void remember(const std::string& peer, int fd);
@@ -64,6 +73,7 @@ private:
   bool binds_;
   std::string name_;
   std::string endpoint_;
+  std::uint16_t second_port_ = 0;
   zmq::socket_t socket_;
   zmq::socket_t monitor_;
   // Of a bound socket: the peer on each descriptor. A descriptor may be

@@ -43,6 +43,7 @@ void session_client::act() {
     forward();
     look_at_movement();
     look_at_snapshots();
+    open_second();
     keep_alive();
     fail_calls();
   }
@@ -68,7 +69,9 @@ enum waited_item : std::size_t {
   guest_item,
   worker_item,
   socket_item,
-  monitor_item
+  monitor_item,
+  second_item,
+  second_monitor_item
 };
 
 void session_client::wait() {
@@ -82,6 +85,11 @@ void session_client::wait() {
     forwarding_->socket.add_to(items);
     overlooked = forwarding_->socket.overlooked();
   }
+  auto has_second = forwarding_ && forwarding_->second;
+  if (has_second) {
+    forwarding_->second->add_to(items);
+    overlooked = forwarding_->second->overlooked() || overlooked;
+  }
   auto reads = lost_ || sleeps_until_called() ||
                (forwarding_ && forwarding_->attached && !aside_ &&
                 forwarding_->has_room());
@@ -89,8 +97,10 @@ void session_client::wait() {
   auto is_ready = [&](std::size_t i) { return items[i].revents != 0; };
   ready_ = {.guest = is_ready(guest_item),
             .worker = is_ready(worker_item),
-            .messages = overlooked || (forwarding_ && is_ready(socket_item)),
-            .connections = forwarding_ && is_ready(monitor_item)};
+            .messages = overlooked || (forwarding_ && is_ready(socket_item)) ||
+                        (has_second && is_ready(second_item)),
+            .connections = (forwarding_ && is_ready(monitor_item)) ||
+                           (has_second && is_ready(second_monitor_item))};
 }
 
 /// `reads`: calls in the log are waited for, too.
@@ -103,6 +113,10 @@ void session_client::look_or_sleep(bool reads,
     auto found = forwarding_->socket.has_messages();
     if (found)
       items_[socket_item].revents = POLLIN;
+    if (forwarding_->second && forwarding_->second->has_messages()) {
+      items_[second_item].revents = POLLIN;
+      found = true;
+    }
     return found;
   };
   if (looks && look_on(items_, looks_, has_calls, has_messages, began))

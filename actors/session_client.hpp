@@ -143,14 +143,20 @@ private:
   bool maps_log() const;
   void read_worker();
   // a worker elsewhere
+  link_options data_link(std::string endpoint) const;
   void attach_forwarded();
   void attach();
   void read_connection();
+  void open_second();
+  void offer_second();
+  void lose_second(bool unreachable);
   void read_socket();
+  bool hear(link_socket& from);
   void take(const data::head& head, const parcel_ptr& in);
   void on(const data::attached& x);
   void on(const data::progress& x);
   void on(const data::answer& x, const parcel_ptr& in);
+  void arrived(const data::answer& x, const parcel_ptr& in);
   bool is_awaited(call_number call);
   void deliver(const data::answer& x, std::span<const std::byte> payload);
   void write_host(std::uint64_t offset, std::span<const std::byte> bytes);
@@ -158,6 +164,8 @@ private:
   void forward();
   void keep_alive();
   void send(data::body body, std::span<const std::byte> payload = {});
+  bool send_by(link_socket& way, data::body body,
+               std::span<const std::byte> payload = {});
   // none
   void fail_calls();
 

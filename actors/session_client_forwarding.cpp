@@ -24,8 +24,10 @@ constexpr std::size_t map_from = std::size_t{64} << 10;
 /// right behind them mostly, and one message is less work than two.
 constexpr auto gathers_for = std::chrono::microseconds{2};
 /// Answers taken before the worker is told, so that it can drop them.
-constexpr std::uint64_t acknowledge_bytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t acknowledge_bytes = std::uint64_t{2} << 20;
 constexpr std::uint64_t acknowledge_count = 512;
+/// Who moves so much has two more threads for it.
+constexpr std::uint64_t second_from = std::uint64_t{16} << 20;
 
 /// ZeroMQ's thread has the most to do with each byte; here its page faults are
 /// taken, many at once. Where the kernel does not know how, they are its own.
@@ -38,11 +40,17 @@ void map_pages(std::span<const std::byte> bytes) {
 
 } // namespace
 
+link_options session_client::data_link(std::string endpoint) const {
+  link_options out;
+  out.as = link_options::form::connect;
+  out.endpoint = std::move(endpoint);
+  out.name = "session/" + std::to_string(lease_->session.value);
+  return out;
+}
+
 void session_client::attach_forwarded() {
-  link_options options;
-  options.as = link_options::form::connect;
-  options.endpoint = lease_->worker.endpoint;
-  options.name = "session/" + std::to_string(lease_->session.value);
+  auto options = data_link(lease_->worker.endpoint);
+  options.io_thread = 0;
   try {
     forwarding_ = std::make_unique<forwarding>(zmq_, options);
   } catch (const zmq::error_t& e) {
@@ -65,31 +73,91 @@ void session_client::read_connection() {
     else if (change.what == link_event::kind::unreachable)
       suspect("nobody listens at " + lease_->worker.endpoint);
   }
+  if (!to.second)
+    return;
+  for (auto& change : to.second->connection_changes()) {
+    if (change.what != link_event::kind::up)
+      return lose_second(change.what == link_event::kind::unreachable);
+    offer_second();
+  }
 }
 
-void session_client::read_socket() {
+// -- a second connection ------------------------------------------------------
+
+/// Once it pays. Without, all goes by the first.
+void session_client::open_second() {
   if (!forwarding_)
     return;
   auto& to = *forwarding_;
-  while (forwarding_) {
-    auto in = to.socket.receive();
-    if (!in)
-      break;
-    auto words = in->words();
-    auto head = data::decode(
-        {reinterpret_cast<const std::uint64_t*>(words.begin()), words.size()});
-    if (!head || head->session != lease_->session ||
-        head->epoch != lease_->epoch) {
-      spdlog::warn("session {}: dropped a message of {}: {}",
-                   lease_->session.value, printable(in->peer()),
-                   head ? std::string{"it is of another epoch"}
-                        : head.why().what);
-      continue;
-    }
-    to.heard = clock::now();
-    to.spoke = true;
-    take(*head, in);
+  if (to.second || to.long_bytes < second_from || !to.attached ||
+      to.second_port == 0 || to.second_fails)
+    return;
+  const auto& first = lease_->worker.endpoint;
+  auto options = data_link(first.substr(0, first.rfind(':') + 1) +
+                           std::to_string(to.second_port));
+  options.io_thread = 1;
+  try {
+    to.second.emplace(zmq_, options);
+  } catch (const zmq::error_t& e) {
+    spdlog::warn("session {}: no second connection to {}: {}",
+                 lease_->session.value, options.endpoint, e.what());
+    to.second_fails = true;
   }
+}
+
+/// Calls go by it when the worker has answered, by it.
+void session_client::offer_second() {
+  auto& to = *forwarding_;
+  if (to.second && to.attached)
+    send_by(*to.second, data::second{lease_->token});
+}
+
+/// What was on its way by it comes again by the first.
+void session_client::lose_second(bool unreachable) {
+  auto& to = *forwarding_;
+  to.forget_second();
+  to.second_fails = unreachable;
+  if (to.attached && !unreachable)
+    attach();
+}
+
+// -- messages -----------------------------------------------------------------
+
+/// In turns, as what comes by one may wait for what comes by the other.
+void session_client::read_socket() {
+  for (auto heard = true; heard && forwarding_;) {
+    heard = hear(forwarding_->socket);
+    if (forwarding_ && forwarding_->second)
+      heard = hear(*forwarding_->second) || heard;
+  }
+}
+
+/// False if there is no message.
+bool session_client::hear(link_socket& from) {
+  auto in = from.receive();
+  if (!in)
+    return false;
+  auto words = in->words();
+  auto head = data::decode(
+      {reinterpret_cast<const std::uint64_t*>(words.begin()), words.size()});
+  if (!head || head->session != lease_->session ||
+      head->epoch != lease_->epoch) {
+    spdlog::warn("session {}: dropped a message of {}: {}",
+                 lease_->session.value, printable(in->peer()),
+                 head ? std::string{"it is of another epoch"}
+                      : head.why().what);
+    return true;
+  }
+  auto& to = *forwarding_;
+  to.heard = clock::now();
+  to.spoke = true;
+  if (&from == &to.socket)
+    take(*head, in);
+  else if (auto* x = std::get_if<data::answer>(&head->body))
+    on(*x, in);
+  else if (std::holds_alternative<data::second>(head->body))
+    to.second_taken = true;
+  return true;
 }
 
 void session_client::take(const data::head& head, const parcel_ptr& in) {
@@ -121,6 +189,8 @@ void session_client::attach() {
   cancel_movement("its connection broke meanwhile");
   forwarding_->attached = false;
   forwarding_->attaching = true;
+  forwarding_->second_taken = false;
+  forwarding_->early.clear();
   send(make_attach(forwarding_->answers_seen));
 }
 
@@ -137,6 +207,8 @@ void session_client::on(const data::attached& x) {
   forwarding_->answers_seen =
       std::max(forwarding_->answers_seen, x.at.acknowledged);
   reader_->rewind(aside_ ? aside_->position : x.at.received);
+  forwarding_->second_port = x.second_port;
+  offer_second();
   restored();
   on(x.at);
 }
@@ -158,11 +230,20 @@ void session_client::on(const data::answer& x, const parcel_ptr& in) {
   auto& to = *forwarding_;
   if (x.number <= to.answers_seen)
     return; // sent again
-  if (x.number != to.answers_seen + 1) {
-    // Some were lost with a connection: ask for all since.
-    return attach();
-  }
+  if (x.number == to.answers_seen + 1)
+    arrived(x, in);
+  else if (!to.second || !to.early.keep(x.number, in->bulk().size(), {x, in}))
+    return attach(); // some were lost with a connection: all since, again
+  while (auto next = to.early.take(to.answers_seen + 1))
+    if (next->head.number > to.answers_seen)
+      arrived(next->head, next->in);
+}
+
+/// All answers before it are here.
+void session_client::arrived(const data::answer& x, const parcel_ptr& in) {
+  auto& to = *forwarding_;
   to.answers_seen = x.number;
+  to.long_bytes += in->bulk().size();
   deliver(x, in->bulk());
   to.unacknowledged_bytes += in->bulk().size();
   if (to.unacknowledged_bytes > acknowledge_bytes ||
@@ -299,14 +380,26 @@ void session_client::keep_alive() {
 }
 
 void session_client::send(data::body body, std::span<const std::byte> payload) {
+  auto& to = *forwarding_;
+  to.long_bytes += payload.size();
+  auto& way = to.way_of(payload.size());
+  if (send_by(way, std::move(body), payload))
+    return;
+  if (&way == &to.socket)
+    to.attached = false;
+  else
+    lose_second(false);
+}
+
+bool session_client::send_by(link_socket& way, data::body body,
+                             std::span<const std::byte> payload) {
   auto words = data::encode({lease_->session, lease_->epoch, std::move(body)});
   if (payload.size() >= map_from)
     map_pages(payload);
   dispatch out;
   put_frames(out, words, payload, area_);
   last_contact_ = clock::now();
-  if (forwarding_->socket.send(out) != link_socket::sent::yes)
-    forwarding_->attached = false;
+  return way.send(out) == link_socket::sent::yes;
 }
 
 } // namespace vgpu

@@ -1,6 +1,7 @@
 // What a session_client knows of a worker that calls are sent to.
 #pragma once
 
+#include "actors/early_arrivals.hpp"
 #include "actors/session_client.hpp"
 
 namespace vgpu {
@@ -22,7 +23,35 @@ struct session_client::forwarding {
   clock::time_point heard = clock::now();
   bool spoke = false; // it was heard at all
 
+  /// For every other long payload: one connection is as fast as one thread
+  /// copies.
+  std::optional<link_socket> second;
+  std::uint16_t second_port = 0; // where the worker takes it
+  bool second_taken = false;     // it does
+  bool second_fails = false;     // nobody is there
+  bool by_second = false;        // the last long payload went so
+  std::uint64_t long_bytes = 0;  // that went either way
+  struct early_answer {
+    data::answer head;
+    parcel_ptr in;
+  };
+  early_arrivals<early_answer> early;
+
   bool has_room() const noexcept { return sent - executed < window; }
+
+  /// By which connection a payload goes.
+  link_socket& way_of(std::size_t bytes) {
+    if (!second_taken || bytes < shared_from)
+      return socket;
+    by_second = !by_second;
+    return by_second ? *second : socket;
+  }
+
+  void forget_second() {
+    second.reset();
+    second_taken = false;
+    long_bytes = 0;
+  }
 
   forwarding(zmq::context_t& zmq, const link_options& options)
       : socket(zmq, options) {}

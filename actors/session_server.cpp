@@ -451,7 +451,10 @@ void session_server::take(const std::string& peer, const data::head& head,
   }
   if (auto* x = std::get_if<data::attach>(&head.body))
     return on(peer, *x);
-  if (peer != client_)
+  if (auto* x = std::get_if<data::second>(&head.body))
+    return on(peer, *x);
+  auto* calls = std::get_if<data::calls>(&head.body);
+  if (calls != nullptr ? !takes_calls_of(peer) : peer != client_)
     return send(peer, data::refused{"show the lease's token first"});
   check_abandoned();
   // Told once: what else was under way comes again after the lease.
@@ -461,7 +464,7 @@ void session_server::take(const std::string& peer, const data::head& head,
     return;
   }
   heard_ = clock::now();
-  if (auto* calls = std::get_if<data::calls>(&head.body))
+  if (calls != nullptr)
     on(*calls, in);
   else if (auto* alive = std::get_if<data::keepalive>(&head.body))
     on(*alive);
@@ -485,17 +488,20 @@ void session_server::on(const std::string& peer, const data::attach& x) {
   if (!broken_.empty())
     return send(peer, data::refused{broken_});
   client_ = peer;
+  second_.clear();
+  early_.clear();
   guest_here_ = false;
   lapsed_ = told_lapsed_ = false;
   heard_ = clock::now();
   received_ = std::max(received_, position_);
   if (!forwarded_)
     // A device may answer until its executor is gone.
-    forwarded_ =
-        std::make_shared<forwarded_answers>([this, exec = exec_.get()] {
+    forwarded_ = std::make_shared<forwarded_answers>(
+        [this, exec = exec_.get()] {
           ring();
           exec->gates().nudge();
-        });
+        },
+        socket_->within_host());
   if (!x.aside)
     go_on();
   forwarded_->attached(x);
@@ -506,8 +512,24 @@ void session_server::on(const std::string& peer, const data::attach& x) {
   if (x.restore != 0 && !restored_)
     return begin_inflow(x.restore);
   begin_replay(x);
-  send(client_, data::attached{progress()});
+  send(client_, attached());
   look_replayed();
+}
+
+data::attached session_server::attached() {
+  return {progress(), socket_->second_port()};
+}
+
+bool session_server::takes_calls_of(const std::string& peer) const {
+  return !client_.empty() && (peer == client_ || peer == second_);
+}
+
+void session_server::on(const std::string& peer, const data::second& x) {
+  if (x.token != options_.token || client_.empty())
+    return send(peer, data::refused{"the token is not the lease's, or nobody "
+                                    "showed it by a first connection"});
+  second_ = peer;
+  send(peer, data::second{});
 }
 
 void session_server::on(const data::keepalive& x) {
@@ -515,22 +537,35 @@ void session_server::on(const data::keepalive& x) {
   told_ = position_;
   (void)charge();
   // Messages of one connection keep their order: what was sent before this and
-  // did not come was lost with a connection.
-  if (x.sent > received_)
-    send(client_, data::attached{progress()});
+  // did not come was lost with a connection. Of two it may be on its way by the
+  // other; when that breaks, the client shows its lease again.
+  auto missing = x.sent > received_;
+  if (missing && (second_.empty() || std::exchange(dropped_, false)))
+    send(client_, attached());
   else
     send(client_, progress());
 }
 
 void session_server::on(const data::calls& x, const parcel_ptr& in) {
-  auto bytes = in->bulk();
-  if (x.to < x.from || x.to - x.from != bytes.size() || x.from > received_) {
-    send(client_, data::attached{progress()});
+  auto bytes = in->bulk().size();
+  auto fits = x.to >= x.from && x.to - x.from == bytes;
+  if (fits && x.from > received_ && !second_.empty() &&
+      early_.keep(x.from, bytes, {x, in}))
+    return;
+  if (!fits || x.from > received_) {
+    send(client_, attached());
     return;
   }
+  queue(x, in);
+  while (auto next = early_.take(received_))
+    queue(next->range, next->in);
+}
+
+/// A range that begins at what has come, or before.
+void session_server::queue(const data::calls& x, const parcel_ptr& in) {
   if (x.to <= received_)
     return; // all of it came before
-  bytes = bytes.subspan(received_ - x.from);
+  auto bytes = in->bulk().subspan(received_ - x.from);
   received_ = x.to;
   // Records are made of words. What a parcel has aligned, and large frames, lie
   // as words do and are read where they are.
@@ -590,18 +625,32 @@ void session_server::send_answers() {
   if (!forwarded_ || client_.empty() || lapsed_)
     return;
   while (auto out = forwarded_->next()) {
-    vgpu::dispatch frames;
-    frames.peer = client_;
-    put_frames(frames,
-               data::encode({options_.session, options_.epoch, out->head}),
-               out->payload, out->owner);
-    if (socket_->send(frames) != link_socket::sent::yes) {
-      // The client says what it lacks when it is back.
-      forwarded_->rewind();
-      client_.clear();
-      return;
-    }
+    if (send_answer(*out))
+      continue;
+    // The client says what it lacks when it is back.
+    forwarded_->rewind();
+    client_.clear();
+    return;
   }
+}
+
+/// False where its client has no connection.
+bool session_server::send_answer(const outbound_answer& out) {
+  vgpu::dispatch frames;
+  put_frames(frames, data::encode({options_.session, options_.epoch, out.head}),
+             out.payload, out.owner);
+  auto sent_to = [&](const std::string& peer) {
+    frames.peer = peer;
+    return socket_->send(frames) == link_socket::sent::yes;
+  };
+  if (!second_.empty() && out.payload.size() >= shared_from) {
+    by_second_ = !by_second_;
+    if (by_second_ && sent_to(second_))
+      return true;
+    if (by_second_)
+      second_.clear();
+  }
+  return sent_to(client_);
 }
 
 void session_server::send(const std::string& peer, data::body body) {

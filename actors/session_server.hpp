@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/busy_meter.hpp"
+#include "actors/early_arrivals.hpp"
 #include "actors/executor.hpp"
 #include "actors/forwarded_answers.hpp"
 #include "actors/link_socket.hpp"
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -165,7 +167,10 @@ private:
   void take(const std::string& peer, const data::head& head,
             const parcel_ptr& in);
   void on(const std::string& peer, const data::attach& x);
+  void on(const std::string& peer, const data::second& x);
   void on(const data::calls& x, const parcel_ptr& in);
+  void queue(const data::calls& x, const parcel_ptr& in);
+  bool takes_calls_of(const std::string& peer) const;
   void on(const data::keepalive& x);
   void execute_backlog();
   bool execute_away(const record& what, std::shared_ptr<const void> owner);
@@ -173,9 +178,12 @@ private:
   void look_after(std::chrono::milliseconds away);
   void look_ahead();
   bool look_ahead_in(std::span<const std::byte> bytes, std::uint64_t& position);
+  std::multimap<std::uint64_t, parcel_ptr> calls_put_by() const;
   void put_by(parcel_ptr in);
   bool keep_alive(const parcel_ptr& in);
   void send_answers();
+  bool send_answer(const outbound_answer& out);
+  data::attached attached();
   void send(const std::string& peer, data::body body);
 
   bool allowed(const data::head& head) const;
@@ -208,6 +216,15 @@ private:
 
   std::shared_ptr<forwarded_answers> forwarded_;
   std::string client_; // the peer that forwards, empty when there is none
+  /// Its other connection, by which every other long answer goes; calls may
+  /// come by it.
+  std::string second_;
+  bool by_second_ = false; // the last one did
+  struct early_calls {
+    data::calls range;
+    parcel_ptr in;
+  };
+  early_arrivals<early_calls> early_;
   bool lapsed_ = false;
   bool told_lapsed_ = false;
   clock::time_point heard_ = clock::now();
@@ -222,8 +239,9 @@ private:
   /// Came while a call was executed, and was not for the stand-in.
   std::deque<parcel_ptr> put_by_;
   std::size_t put_by_bytes_ = 0;
-  bool in_call_ = false;             // the stand-in looks after
-  std::uint64_t seen_until_ = 0;     // of calls that lie ahead of it
+  bool dropped_ = false;         // something that came then, for want of room
+  bool in_call_ = false;         // the stand-in looks after
+  std::uint64_t seen_until_ = 0; // of calls that lie ahead of it
   std::vector<std::uint64_t> ahead_; // one of them
   data::progress known_;             // a little before that call began
   std::uint64_t received_ = 0;       // all calls before it came

@@ -61,15 +61,24 @@ void session_server::look_ahead() {
   for (auto& x : backlog_)
     if (!look_ahead_in(x.rest, position))
       return;
+  for (auto& [from, in] : calls_put_by())
+    if (from == position && !look_ahead_in(in->bulk(), position))
+      return;
+}
+
+/// Where they begin, in their order, which is not that of two connections.
+std::multimap<std::uint64_t, parcel_ptr> session_server::calls_put_by() const {
+  std::multimap<std::uint64_t, parcel_ptr> out;
+  early_.each([&](const early_calls& x) { out.emplace(x.range.from, x.in); });
   for (auto& in : put_by_) {
     auto words = in->words();
     auto head = data::decode(
         {reinterpret_cast<const std::uint64_t*>(words.begin()), words.size()});
     auto* calls = head ? std::get_if<data::calls>(&head->body) : nullptr;
-    if (calls != nullptr && allowed(*head) && calls->from == position &&
-        !look_ahead_in(in->bulk(), position))
-      return;
+    if (calls != nullptr && allowed(*head) && takes_calls_of(in->peer()))
+      out.emplace(calls->from, in);
   }
+  return out;
 }
 
 /// At a range that begins at `position`, which is moved to its end. False where
@@ -97,13 +106,14 @@ bool session_server::look_ahead_in(std::span<const std::byte> bytes,
   return true;
 }
 
-/// What is too much is dropped, as a connection that breaks drops it: the
-/// client sends it again.
+/// What is too much is dropped, and has to be sent again.
 void session_server::put_by(parcel_ptr in) {
   constexpr auto most_bytes = std::size_t{256} << 20;
   constexpr auto most_messages = std::size_t{1} << 16;
   put_by_bytes_ += in->bulk().size();
-  if (put_by_bytes_ <= most_bytes && put_by_.size() < most_messages)
+  if (put_by_bytes_ > most_bytes || put_by_.size() == most_messages)
+    dropped_ = true;
+  else
     put_by_.push_back(std::move(in));
 }
 

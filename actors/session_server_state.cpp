@@ -386,7 +386,7 @@ void session_server::on(const data::state_part& x, const parcel_ptr& in) {
   if (!done)
     return send(client_, data::refused{done.why().what});
   begin_replay(replay_wanted_);
-  send(client_, data::attached{progress()});
+  send(client_, attached());
   look_replayed();
 }
 

@@ -306,10 +306,10 @@ CUresult to_pageable(stream& in, const end& to, const end& from,
 }
 
 /// How long the parts of a row are in which it is brought into pinned memory.
-/// From a worker elsewhere each comes whole, and is kept there until it has
-/// arrived; but each takes a slot.
+/// A worker elsewhere keeps each whole until it has arrived; but each takes a
+/// slot.
 std::uint64_t pinned_part(const call::extent& size) noexcept {
-  constexpr std::uint64_t usual = std::uint64_t{16} << 20;
+  constexpr std::uint64_t usual = std::uint64_t{4} << 20;
   constexpr std::uint64_t most_parts = 64;
   if (size.height != 1 || size.depth != 1)
     return window_bytes;

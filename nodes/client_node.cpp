@@ -86,7 +86,7 @@ int run(const options& given) {
   auto manager = find_manager(given.manager);
   system_config config;
   caf::actor_system system{config};
-  zmq::context_t zmq;
+  zmq::context_t zmq{2}; // of a program's two connections each has a thread
   link_options to_manager;
   to_manager.name = name;
   to_manager.greeting =

@@ -251,12 +251,14 @@ int run(const options& given) {
     throw std::runtime_error{looks.why().what};
   constexpr std::chrono::nanoseconds where_scarce{0};
   zmq_looks own_looks{looks->limits(where_scarce)};
-  zmq::context_t zmq;
+  zmq::context_t zmq{2}; // of a program's two connections each has a thread
   system_config config{1};
   caf::actor_system system{config};
   link_options data;
   data.as = link_options::form::bind;
   data.endpoint = given.bind;
+  data.io_thread = 0;
+  data.second_port = true;
   data.name = name;
   auto socket = std::make_unique<link_socket>(zmq, data);
 

@@ -84,6 +84,9 @@ struct DataHead {
     # worker -> client: how far it is with a checkpoint.
     back @18 :Void;
     # worker -> client: its process was aside, and is on its GPUs again.
+    second @19 :UInt64;
+    # client -> worker, by a connection more: the lease's token. From then on long
+    # answers come by either. worker -> client, by that connection: calls may.
   }
 }
 
@@ -188,6 +191,8 @@ struct Progress {
   # Calls before this number are in the session's account.
   busy @7 :Data;
   # Of each device, how many percent of the last second it worked.
+  secondPort @8 :UInt16;
+  # In `attached`: where it takes a second connection of its client; 0: nowhere.
 }
 struct Answer {
   number @0 :UInt64;

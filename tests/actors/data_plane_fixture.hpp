@@ -84,7 +84,7 @@ struct running_worker {
 struct world {
   system_config config{2};
   caf::actor_system system{config};
-  zmq::context_t zmq;
+  zmq::context_t zmq{2};
   inbox in;
   session_area area;
   unique_fd doorbell{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
@@ -97,6 +97,7 @@ struct world {
   static constexpr std::uint64_t token = 99;
   std::vector<caf::actor> actors{hub};
   std::shared_ptr<test::gate> loading = std::make_shared<test::gate>();
+  std::chrono::milliseconds lease_term = 400ms;
   std::chrono::milliseconds longest_call = 60s;
   std::uint64_t state_memory = std::uint64_t{1} << 30;
   std::string state_dir = std::filesystem::temp_directory_path();
@@ -195,6 +196,8 @@ struct world {
     bind.as = link_options::form::bind;
     bind.endpoint = "tcp://127.0.0.1:*";
     bind.name = "worker";
+    bind.io_thread = 0;
+    bind.second_port = true;
     auto socket = std::make_unique<link_socket>(zmq, bind);
     running_worker out;
     out.endpoints = {socket->endpoint(), name,
@@ -204,6 +207,7 @@ struct world {
         session_server_options{.session = {1},
                                .epoch = {epoch},
                                .token = token,
+                               .lease_term = lease_term,
                                .longest_call = longest_call,
                                .rehearse = rehearse,
                                .put_aside = put_aside,

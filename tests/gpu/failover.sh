@@ -44,7 +44,7 @@ bring_up() { # NODES
   clusters+=("$cluster")
   export VGPU_MANAGER=ipc://$cluster/manager.sock
   "$vgpu" up --nodes "$1" --device "$device" --gpus-per-node 2 \
-    --run-dir "$cluster" </dev/null >"$work/up.log" 2>&1 || {
+    --bind 127.0.0.1 --run-dir "$cluster" </dev/null >"$work/up.log" 2>&1 || {
     cat "$work/up.log" >&2
     die "the cluster does not come up"
   }

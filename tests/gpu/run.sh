@@ -10,7 +10,7 @@ usage: run.sh [OPTION...] BUNDLE
 
 Runs each program of the folder that this script lies in (as unpacked from
 vgpu-gpu-tests.tar.xz) natively and on a vGPU, with the log mapped by the worker
-and forwarded to it, and prints one table: time on the vGPU, natively, the
+and forwarded to it over TCP on loopback, and prints one table: time on the vGPU, natively, the
 ratio, and whether output and exit code are the same. Tells on stderr what has
 run; stopped, it prints the table of that.
 
@@ -163,8 +163,8 @@ trap 'print_table; exit 130' INT TERM
 for transport in "${transports[@]}"; do
   mkdir -m 700 "$work/$transport"
   clusters+=("$work/$transport")
-  "$vgpu" up --nodes 1 --device nvidia --run-dir "$work/$transport" </dev/null \
-    >"$logs/up-$transport.log" 2>&1 || {
+  "$vgpu" up --nodes 1 --device nvidia --bind 127.0.0.1 \
+    --run-dir "$work/$transport" </dev/null >"$logs/up-$transport.log" 2>&1 || {
     cat "$logs/up-$transport.log" >&2
     cp "$work/$transport"/*.log "$logs" 2>/dev/null || true
     die "the cluster does not come up"
