@@ -15,8 +15,8 @@ namespace vgpu::device::nvidia {
 class copies {
 public:
   copies(driver_ptr api, streams& in, completions& waits, const arrays& known)
-      : api_(api), streams_(in), waits_(waits), arrays_(known),
-        staging_(api), for_reads_(api, most_for_reads) {}
+      : api_(api), streams_(in), waits_(waits), arrays_(known), staging_(api),
+        for_reads_(api, most_for_reads) {}
 
   /// Host memory that the device may reach at its own address. Whole pages.
   status attach(device_address address, std::uint64_t bytes);
@@ -40,8 +40,8 @@ public:
               std::uint32_t element_bytes, const extent& size);
 
 private:
-  /// Bytes of each size of buffers. They are kept until the program has what was
-  /// read, on its host.
+  /// Bytes of each size of buffers. They are kept until the program has what
+  /// was read, on its host.
   static constexpr std::size_t most_for_reads = std::size_t{64} << 20;
 
   bool attached(const void* at, std::uint64_t bytes) const;

@@ -16,8 +16,8 @@ namespace vgpu::device::nvidia {
 
 /// Buffers of pinned memory, made as they are needed and used again. They
 /// come from the process and are registered, not from the driver, so that what
-/// the driver allocates depends on the program alone. Buffers come back from any
-/// thread; all else is one thread's.
+/// the driver allocates depends on the program alone. Buffers come back from
+/// any thread; all else is one thread's.
 class staging {
 public:
   /// Owns a buffer's place in its pool.
@@ -25,9 +25,9 @@ public:
   /// A forwarded answer has up to 16 MiB, and its parts up to 1 MiB
   /// (actors/forwarded_answers.cpp).
   static constexpr std::size_t largest = std::size_t{16} << 20;
-  static constexpr std::array sizes = {
-      std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{4} << 20,
-      largest};
+  static constexpr std::array sizes = {std::size_t{64} << 10,
+                                       std::size_t{1} << 20,
+                                       std::size_t{4} << 20, largest};
 
   static constexpr std::size_t usual_bytes = std::size_t{256} << 20;
 

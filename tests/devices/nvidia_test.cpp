@@ -258,11 +258,11 @@ BOOST_AUTO_TEST_CASE(memory_for_a_read_is_written_by_the_device_itself) {
   std::vector<char> source(nvidia::staging::largest, 'x');
   auto copied_to = [&](std::byte* to, std::size_t bytes) {
     outcome done;
-    BOOST_REQUIRE(dev->enqueue_read(
-                         legacy_stream, {to, bytes},
-                         reinterpret_cast<device_address>(source.data()),
-                         done.tell())
-                      .ok());
+    BOOST_REQUIRE(
+        dev->enqueue_read(legacy_stream, {to, bytes},
+                          reinterpret_cast<device_address>(source.data()),
+                          done.tell())
+            .ok());
     BOOST_TEST(done.wait() == CUDA_SUCCESS);
     BOOST_TEST((to[bytes - 1] == std::byte{'x'}));
     return reinterpret_cast<std::byte*>(
