@@ -530,6 +530,8 @@ void session_server::on(const std::string& peer, const data::second& x) {
                                     "showed it by a first connection"});
   second_ = peer;
   send(peer, data::second{});
+  spdlog::info("session {}: its client has a second connection",
+               options_.session.value);
 }
 
 void session_server::on(const data::keepalive& x) {

@@ -19,6 +19,7 @@ usage: hosts.sh BUILD CASE
   far     the program's host is far away: 120 ms there and back, all the time
   sharing two processes, each with its vGPU on a host of its own, cannot share
           memory; on one host they can
+  bulk    a program that moves much has two connections to its worker
 EOT
 }
 
@@ -189,6 +190,19 @@ if [[ $case_name == sharing ]]; then
   shares a a cudaSuccess CUDA_SUCCESS
   shares a b cudaErrorMapBufferObjectFailed CUDA_ERROR_NOT_SUPPORTED
   grep -q 'another host' "$work/out/node-b" || fail "no log says why"
+  stop_hosts
+  check_leaks
+  exit
+fi
+
+if [[ $case_name == bulk ]]; then
+  make_network
+  start_hosts
+  expect 0 env "XDG_RUNTIME_DIR=$work/program" ip netns exec "$net-program" \
+    "$vgpu" run -- "$build/tests/cuda/big_copies"
+  [[ $(<"$work/out/stdout") == ok ]] || fail "it prints $(<"$work/out/stdout")"
+  cat "$work/out"/node-[ab] | grep -q 'has a second connection' ||
+    fail "its worker has heard of no second connection"
   stop_hosts
   check_leaks
   exit
