@@ -16,7 +16,7 @@ void mapped_answers::answer(const waiter& who, CUresult result,
 }
 
 result<landing> mapped_answers::land(call::arena_range range,
-                                     std::uint64_t bytes, device::device*) {
+                                     std::uint64_t bytes) {
   auto arena = area_->arena();
   if (bytes > range.bytes || range.offset > arena.size() ||
       range.bytes > arena.size() - range.offset)
@@ -37,8 +37,7 @@ void mapped_answers::deliver(const waiter& who, CUresult result,
   answer(who, result, value);
 }
 
-landing mapped_answers::land_host(device_address address, std::uint64_t bytes,
-                                  device::device&) {
+landing mapped_answers::land_host(device_address address, std::uint64_t bytes) {
   return {{reinterpret_cast<std::byte*>(address), bytes}, nullptr};
 }
 

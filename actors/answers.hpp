@@ -2,7 +2,6 @@
 // (mapped), or over the data plane (forwarded).
 #pragma once
 
-#include "devices/device.hpp"
 #include "schema/call_log.hpp"
 #include "schema/calls.hpp"
 #include "schema/session_area.hpp"
@@ -52,9 +51,8 @@ public:
 
   /// Room for an answer of `bytes` bytes that belongs into this range of the
   /// arena; a fault where the range does not fit the arena.
-  /// `from`: the device that writes there, if one does.
-  virtual result<landing> land(call::arena_range range, std::uint64_t bytes,
-                               device::device* from) = 0;
+  virtual result<landing> land(call::arena_range range,
+                               std::uint64_t bytes) = 0;
   /// How much of an answer of so many bytes is delivered at a time: what has
   /// come from the device is on its way while the rest is read.
   virtual std::uint64_t part_of(std::uint64_t bytes) const { return bytes; }
@@ -69,8 +67,7 @@ public:
 
   /// Room for bytes that belong to this place in the host window, which
   /// the executor has checked.
-  virtual landing land_host(device_address address, std::uint64_t bytes,
-                            device::device& from) = 0;
+  virtual landing land_host(device_address address, std::uint64_t bytes) = 0;
   /// What landed is complete; `who` with slot 0 where more rows or parts
   /// follow, and with the last the digest of all.
   virtual void deliver_host(const waiter& who, CUresult result,
@@ -92,15 +89,12 @@ public:
   bool wanted(const waiter&) const override { return false; }
   void answer(const waiter&, CUresult, std::uint64_t) override {}
   bool keeps_digests() const override { return false; }
-  result<landing> land(call::arena_range, std::uint64_t,
-                       device::device*) override {
+  result<landing> land(call::arena_range, std::uint64_t) override {
     return fault{CUDA_ERROR_INVALID_VALUE, "nobody waits for this"};
   }
   void deliver(const waiter&, CUresult, std::uint64_t, const landing&,
                std::uint64_t, std::uint32_t) override {}
-  landing land_host(device_address, std::uint64_t, device::device&) override {
-    return {};
-  }
+  landing land_host(device_address, std::uint64_t) override { return {}; }
   void deliver_host(const waiter&, CUresult, device_address, const landing&,
                     std::uint32_t) override {}
   void call_host(const waiter&) override {}
@@ -121,14 +115,12 @@ public:
 
   bool wanted(const waiter& who) const override;
   void answer(const waiter& who, CUresult result, std::uint64_t value) override;
-  result<landing> land(call::arena_range range, std::uint64_t bytes,
-                       device::device* from) override;
+  result<landing> land(call::arena_range range, std::uint64_t bytes) override;
   bool keeps_digests() const override;
   void deliver(const waiter& who, CUresult result, std::uint64_t value,
                const landing& what, std::uint64_t arena_offset,
                std::uint32_t digest) override;
-  landing land_host(device_address address, std::uint64_t bytes,
-                    device::device& from) override;
+  landing land_host(device_address address, std::uint64_t bytes) override;
   void deliver_host(const waiter& who, CUresult result, device_address address,
                     const landing& what, std::uint32_t digest) override;
   void call_host(const waiter& who) override;

@@ -68,8 +68,8 @@ void put(builder to, const attached& x) {
   fill(a, x.at);
   a.setSecondPort(x.second_port);
 }
-void put(builder to, const second& x) {
-  to.setSecond(x.token);
+void put(builder to, const join& x) {
+  to.setJoin(x.token);
 }
 
 void put(builder to, const answer& x) {
@@ -279,8 +279,8 @@ result<body> get(reader x) {
     return body{state_part{x.getStatePart()}};
   case wire::DataHead::DIFFERS:
     return body{get(x.getDiffers())};
-  case wire::DataHead::SECOND:
-    return body{second{x.getSecond()}};
+  case wire::DataHead::JOIN:
+    return body{join{x.getJoin()}};
   case wire::DataHead::CHECKPOINTING:
     return body{checkpointing{
         x.getCheckpointing().getOrder(),

@@ -54,8 +54,8 @@ struct attached {
   progress at;
   std::uint16_t second_port = 0; // 0: it takes no second connection
 };
-/// By a second connection of a client, and back by it.
-struct second {
+/// A second connection becomes the session's: by it, and back.
+struct join {
   std::uint64_t token = 0; // the lease's; of a worker nothing
 };
 struct answer {
@@ -122,10 +122,10 @@ struct differs {
   std::uint64_t total = 0;
 };
 
-using body = std::variant<attach, calls, keepalive, detach, progress, attached,
-                          answer, refused, checkpoint, go_on, checkpointed,
-                          not_checkpointed, state_wanted, state_part, differs,
-                          checkpointing, back, second>;
+using body =
+    std::variant<attach, calls, keepalive, detach, progress, attached, answer,
+                 refused, checkpoint, go_on, checkpointed, not_checkpointed,
+                 state_wanted, state_part, differs, checkpointing, back, join>;
 
 struct head {
   session_id session;

@@ -115,7 +115,7 @@ status call_dispatch::operator()(const call::read_managed& x) {
     return stream.why();
   if (!self.sink_->wanted(who()))
     return {};
-  auto place = self.sink_->land(x.to, x.bytes, &dev());
+  auto place = self.sink_->land(x.to, x.bytes);
   if (!place)
     return place.why();
   return dev().enqueue_read(

@@ -60,7 +60,7 @@ status call_dispatch::refuse_module(const fault& why, call::arena_range where) {
     return why;
   auto words = std::as_bytes(std::span{why.what});
   words = words.first(std::min<std::uint64_t>(words.size(), where.bytes));
-  auto place = self.sink_->land(where, words.size(), nullptr);
+  auto place = self.sink_->land(where, words.size());
   if (!place)
     return why;
   std::copy(words.begin(), words.end(), place->bytes.begin());
@@ -85,7 +85,7 @@ status call_dispatch::answer_facts(module_id id, call::arena_range where) {
     self.sink_->answer(who(), CUDA_SUCCESS, bytes.size());
     return {};
   }
-  auto place = self.sink_->land(where, bytes.size(), nullptr);
+  auto place = self.sink_->land(where, bytes.size());
   if (!place)
     return place.why();
   std::copy(bytes.begin(), bytes.end(), place->bytes.begin());

@@ -24,7 +24,7 @@ status call_dispatch::operator()(const call::tensor_map_encode& x) {
     self.checks_->compare(what.call, what.digest, fold_digest(row_hash(bytes)));
     return {};
   }
-  auto place = self.sink_->land(x.to, bytes.size(), nullptr);
+  auto place = self.sink_->land(x.to, bytes.size());
   if (!place)
     return place.why();
   std::copy(bytes.begin(), bytes.end(), place->bytes.begin());

@@ -87,7 +87,7 @@ status call_dispatch::operator()(const call::read& x) {
     auto ok = check_read(x, bytes);
     return ok ? host_behind_stream(x.stream.id) : ok;
   }
-  auto place = self.sink_->land(x.to, bytes, &dev());
+  auto place = self.sink_->land(x.to, bytes);
   if (!place)
     return place.why();
   if (bytes == 0) {
@@ -193,7 +193,7 @@ status call_dispatch::read_host_row(stream_id stream, device_address to,
                                     const host_row& row) {
   if (!row.wanted)
     return check_host_row(stream, from, bytes, row);
-  auto place = self.sink_->land_host(to, bytes, dev());
+  auto place = self.sink_->land_host(to, bytes);
   auto idle = row.last ? idle_after(stream) : work_meter::done_mark{};
   return read_parts(
       stream, from, place.bytes,

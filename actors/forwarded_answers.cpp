@@ -64,24 +64,15 @@ std::uint64_t forwarded_answers::acknowledged() const {
   return acknowledged_;
 }
 
-/// In memory that the device writes by itself, where it has some.
-landing forwarded_answers::make_landing(std::uint64_t bytes,
-                                        device::device* from) {
-  std::shared_ptr<std::byte[]> room;
-  if (from != nullptr)
-    if (auto own = from->memory_for_read(bytes))
-      room = {own, own.get()};
-  if (!room) // not zeroed: the device fills it
-    room = std::make_shared_for_overwrite<std::byte[]>(bytes);
+landing forwarded_answers::make_landing(std::uint64_t bytes) {
   landed_bytes_->fetch_add(bytes);
-  auto* memory = room.get();
-  auto release = [total = landed_bytes_, bytes,
-                  kept = std::move(room)](const std::byte*) mutable {
-    kept.reset();
+  auto release = [total = landed_bytes_, bytes](const std::byte* memory) {
+    std::unique_ptr<const std::byte[]>{memory};
     total->fetch_sub(bytes);
   };
-  return {{memory, bytes},
-          std::shared_ptr<std::byte>{memory, std::move(release)}};
+  // Not zeroed: the device fills it.
+  auto* memory = std::make_unique_for_overwrite<std::byte[]>(bytes).release();
+  return {{memory, bytes}, std::shared_ptr<std::byte>{memory, release}};
 }
 
 void forwarded_answers::add(data::answer head, const landing& what) {
@@ -115,13 +106,12 @@ void forwarded_answers::answer(const waiter& who, CUresult result,
 }
 
 result<landing> forwarded_answers::land(call::arena_range range,
-                                        std::uint64_t bytes,
-                                        device::device* from) {
+                                        std::uint64_t bytes) {
   if (bytes > range.bytes || range.offset > arena_bytes ||
       range.bytes > arena_bytes - range.offset)
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "an answer does not fit the place that the program named"};
-  return make_landing(bytes, from);
+  return make_landing(bytes);
 }
 
 /// A byte is copied five times on its way, each time by another thread, which
@@ -161,9 +151,8 @@ void forwarded_answers::deliver(const waiter& who, CUresult result,
       result == CUDA_SUCCESS ? what : landing{});
 }
 
-landing forwarded_answers::land_host(device_address, std::uint64_t bytes,
-                                     device::device& from) {
-  return make_landing(bytes, &from);
+landing forwarded_answers::land_host(device_address, std::uint64_t bytes) {
+  return make_landing(bytes);
 }
 
 void forwarded_answers::deliver_host(const waiter& who, CUresult result,
@@ -198,7 +187,7 @@ void forwarded_answers::call_host(const waiter& who) {
 
 void forwarded_answers::print(console where, std::uint64_t position,
                               std::string_view text) {
-  auto place = make_landing(text.size(), nullptr);
+  auto place = make_landing(text.size());
   std::copy(text.begin(), text.end(),
             reinterpret_cast<char*>(place.bytes.data()));
   add({.where = where == console::output ? data::answer::place::output

@@ -53,8 +53,7 @@ public:
 
   bool wanted(const waiter& who) const override;
   void answer(const waiter& who, CUresult result, std::uint64_t value) override;
-  result<landing> land(call::arena_range range, std::uint64_t bytes,
-                       device::device* from) override;
+  result<landing> land(call::arena_range range, std::uint64_t bytes) override;
   bool keeps_digests() const override { return true; }
   std::uint64_t part_of(std::uint64_t bytes) const override;
   void deliver_part(const waiter& who, const landing& what,
@@ -62,8 +61,7 @@ public:
   void deliver(const waiter& who, CUresult result, std::uint64_t value,
                const landing& what, std::uint64_t arena_offset,
                std::uint32_t digest) override;
-  landing land_host(device_address address, std::uint64_t bytes,
-                    device::device& from) override;
+  landing land_host(device_address address, std::uint64_t bytes) override;
   void deliver_host(const waiter& who, CUresult result, device_address address,
                     const landing& what, std::uint32_t digest) override;
   void call_host(const waiter& who) override;
@@ -73,7 +71,7 @@ public:
 
 private:
   void add(data::answer head, const landing& what);
-  landing make_landing(std::uint64_t bytes, device::device* from);
+  landing make_landing(std::uint64_t bytes);
 
   std::function<void()> ring_;
   bool within_host_;

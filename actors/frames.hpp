@@ -77,7 +77,7 @@ inline constexpr std::size_t lent_from = 8192;
 
 /// Payloads from here on take turns between two connections, where there are
 /// two.
-inline constexpr std::size_t shared_from = std::size_t{128} << 10;
+inline constexpr std::size_t striped_from = std::size_t{128} << 10;
 
 /// Puts a message and its payload into the frames of `out`. A short payload is
 /// copied behind the message: each frame more is some cache lines that two more

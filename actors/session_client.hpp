@@ -148,7 +148,7 @@ private:
   void attach();
   void read_connection();
   void open_second();
-  void offer_second();
+  void join_second();
   void lose_second(bool unreachable);
   void read_socket();
   bool hear(link_socket& from);

@@ -78,7 +78,7 @@ void session_client::read_connection() {
   for (auto& change : to.second->connection_changes()) {
     if (change.what != link_event::kind::up)
       return lose_second(change.what == link_event::kind::unreachable);
-    offer_second();
+    join_second();
   }
 }
 
@@ -106,10 +106,10 @@ void session_client::open_second() {
 }
 
 /// Calls go by it when the worker has answered, by it.
-void session_client::offer_second() {
+void session_client::join_second() {
   auto& to = *forwarding_;
   if (to.second && to.attached)
-    send_by(*to.second, data::second{lease_->token});
+    send_by(*to.second, data::join{lease_->token});
 }
 
 /// What was on its way by it comes again by the first.
@@ -155,7 +155,7 @@ bool session_client::hear(link_socket& from) {
     take(*head, in);
   else if (auto* x = std::get_if<data::answer>(&head->body))
     on(*x, in);
-  else if (std::holds_alternative<data::second>(head->body))
+  else if (std::holds_alternative<data::join>(head->body))
     to.second_taken = true;
   return true;
 }
@@ -190,7 +190,7 @@ void session_client::attach() {
   forwarding_->attached = false;
   forwarding_->attaching = true;
   forwarding_->second_taken = false;
-  forwarding_->early.clear();
+  forwarding_->reorder.clear();
   send(make_attach(forwarding_->answers_seen));
 }
 
@@ -208,7 +208,7 @@ void session_client::on(const data::attached& x) {
       std::max(forwarding_->answers_seen, x.at.acknowledged);
   reader_->rewind(aside_ ? aside_->position : x.at.received);
   forwarding_->second_port = x.second_port;
-  offer_second();
+  join_second();
   restored();
   on(x.at);
 }
@@ -232,9 +232,9 @@ void session_client::on(const data::answer& x, const parcel_ptr& in) {
     return; // sent again
   if (x.number == to.answers_seen + 1)
     arrived(x, in);
-  else if (!to.second || !to.early.keep(x.number, in->bulk().size(), {x, in}))
+  else if (!to.second || !to.reorder.keep(x.number, in->bulk().size(), {x, in}))
     return attach(); // some were lost with a connection: all since, again
-  while (auto next = to.early.take(to.answers_seen + 1))
+  while (auto next = to.reorder.take(to.answers_seen + 1))
     if (next->head.number > to.answers_seen)
       arrived(next->head, next->in);
 }
@@ -382,7 +382,7 @@ void session_client::keep_alive() {
 void session_client::send(data::body body, std::span<const std::byte> payload) {
   auto& to = *forwarding_;
   to.long_bytes += payload.size();
-  auto& way = to.way_of(payload.size());
+  auto& way = to.connection_for(payload.size());
   if (send_by(way, std::move(body), payload))
     return;
   if (&way == &to.socket)

@@ -1,7 +1,7 @@
 // What a session_client knows of a worker that calls are sent to.
 #pragma once
 
-#include "actors/early_arrivals.hpp"
+#include "actors/reorder_buffer.hpp"
 #include "actors/session_client.hpp"
 
 namespace vgpu {
@@ -31,17 +31,17 @@ struct session_client::forwarding {
   bool second_fails = false;     // nobody is there
   bool by_second = false;        // the last long payload went so
   std::uint64_t long_bytes = 0;  // that went either way
-  struct early_answer {
+  struct answer_in_order {
     data::answer head;
     parcel_ptr in;
   };
-  early_arrivals<early_answer> early;
+  reorder_buffer<answer_in_order> reorder;
 
   bool has_room() const noexcept { return sent - executed < window; }
 
   /// By which connection a payload goes.
-  link_socket& way_of(std::size_t bytes) {
-    if (!second_taken || bytes < shared_from)
+  link_socket& connection_for(std::size_t bytes) {
+    if (!second_taken || bytes < striped_from)
       return socket;
     by_second = !by_second;
     return by_second ? *second : socket;

@@ -451,7 +451,7 @@ void session_server::take(const std::string& peer, const data::head& head,
   }
   if (auto* x = std::get_if<data::attach>(&head.body))
     return on(peer, *x);
-  if (auto* x = std::get_if<data::second>(&head.body))
+  if (auto* x = std::get_if<data::join>(&head.body))
     return on(peer, *x);
   auto* calls = std::get_if<data::calls>(&head.body);
   if (calls != nullptr ? !takes_calls_of(peer) : peer != client_)
@@ -489,7 +489,7 @@ void session_server::on(const std::string& peer, const data::attach& x) {
     return send(peer, data::refused{broken_});
   client_ = peer;
   second_.clear();
-  early_.clear();
+  reorder_.clear();
   guest_here_ = false;
   lapsed_ = told_lapsed_ = false;
   heard_ = clock::now();
@@ -524,12 +524,12 @@ bool session_server::takes_calls_of(const std::string& peer) const {
   return !client_.empty() && (peer == client_ || peer == second_);
 }
 
-void session_server::on(const std::string& peer, const data::second& x) {
+void session_server::on(const std::string& peer, const data::join& x) {
   if (x.token != options_.token || client_.empty())
     return send(peer, data::refused{"the token is not the lease's, or nobody "
                                     "showed it by a first connection"});
   second_ = peer;
-  send(peer, data::second{});
+  send(peer, data::join{});
   spdlog::info("session {}: its client has a second connection",
                options_.session.value);
 }
@@ -541,8 +541,7 @@ void session_server::on(const data::keepalive& x) {
   // Messages of one connection keep their order: what was sent before this and
   // did not come was lost with a connection. Of two it may be on its way by the
   // other; when that breaks, the client shows its lease again.
-  auto missing = x.sent > received_;
-  if (missing && (second_.empty() || std::exchange(dropped_, false)))
+  if (x.sent > received_ && second_.empty())
     send(client_, attached());
   else
     send(client_, progress());
@@ -552,14 +551,14 @@ void session_server::on(const data::calls& x, const parcel_ptr& in) {
   auto bytes = in->bulk().size();
   auto fits = x.to >= x.from && x.to - x.from == bytes;
   if (fits && x.from > received_ && !second_.empty() &&
-      early_.keep(x.from, bytes, {x, in}))
+      reorder_.keep(x.from, bytes, {x, in}))
     return;
   if (!fits || x.from > received_) {
     send(client_, attached());
     return;
   }
   queue(x, in);
-  while (auto next = early_.take(received_))
+  while (auto next = reorder_.take(received_))
     queue(next->range, next->in);
 }
 
@@ -645,7 +644,7 @@ bool session_server::send_answer(const outbound_answer& out) {
     frames.peer = peer;
     return socket_->send(frames) == link_socket::sent::yes;
   };
-  if (!second_.empty() && out.payload.size() >= shared_from) {
+  if (!second_.empty() && out.payload.size() >= striped_from) {
     by_second_ = !by_second_;
     if (by_second_ && sent_to(second_))
       return true;

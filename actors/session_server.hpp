@@ -3,12 +3,12 @@
 #pragma once
 
 #include "actors/busy_meter.hpp"
-#include "actors/early_arrivals.hpp"
 #include "actors/executor.hpp"
 #include "actors/forwarded_answers.hpp"
 #include "actors/link_socket.hpp"
 #include "actors/polling_actor.hpp"
 #include "actors/rehearsal.hpp"
+#include "actors/reorder_buffer.hpp"
 #include "actors/stand_in.hpp"
 #include "actors/state_transfer.hpp"
 #include "actors/unix_socket.hpp"
@@ -167,7 +167,7 @@ private:
   void take(const std::string& peer, const data::head& head,
             const parcel_ptr& in);
   void on(const std::string& peer, const data::attach& x);
-  void on(const std::string& peer, const data::second& x);
+  void on(const std::string& peer, const data::join& x);
   void on(const data::calls& x, const parcel_ptr& in);
   void queue(const data::calls& x, const parcel_ptr& in);
   bool takes_calls_of(const std::string& peer) const;
@@ -220,11 +220,11 @@ private:
   /// come by it.
   std::string second_;
   bool by_second_ = false; // the last one did
-  struct early_calls {
+  struct calls_in_order {
     data::calls range;
     parcel_ptr in;
   };
-  early_arrivals<early_calls> early_;
+  reorder_buffer<calls_in_order> reorder_;
   bool lapsed_ = false;
   bool told_lapsed_ = false;
   clock::time_point heard_ = clock::now();
@@ -239,9 +239,8 @@ private:
   /// Came while a call was executed, and was not for the stand-in.
   std::deque<parcel_ptr> put_by_;
   std::size_t put_by_bytes_ = 0;
-  bool dropped_ = false;         // something that came then, for want of room
-  bool in_call_ = false;         // the stand-in looks after
-  std::uint64_t seen_until_ = 0; // of calls that lie ahead of it
+  bool in_call_ = false;             // the stand-in looks after
+  std::uint64_t seen_until_ = 0;     // of calls that lie ahead of it
   std::vector<std::uint64_t> ahead_; // one of them
   data::progress known_;             // a little before that call began
   std::uint64_t received_ = 0;       // all calls before it came

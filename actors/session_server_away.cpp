@@ -69,7 +69,8 @@ void session_server::look_ahead() {
 /// Where they begin, in their order, which is not that of two connections.
 std::multimap<std::uint64_t, parcel_ptr> session_server::calls_put_by() const {
   std::multimap<std::uint64_t, parcel_ptr> out;
-  early_.each([&](const early_calls& x) { out.emplace(x.range.from, x.in); });
+  reorder_.each(
+      [&](const calls_in_order& x) { out.emplace(x.range.from, x.in); });
   for (auto& in : put_by_) {
     auto words = in->words();
     auto head = data::decode(
@@ -106,13 +107,14 @@ bool session_server::look_ahead_in(std::span<const std::byte> bytes,
   return true;
 }
 
-/// What is too much is dropped, and has to be sent again.
+/// What is too much is dropped, as a connection that breaks drops it: the
+/// client sends it again, and joins its second anew.
 void session_server::put_by(parcel_ptr in) {
   constexpr auto most_bytes = std::size_t{256} << 20;
   constexpr auto most_messages = std::size_t{1} << 16;
   put_by_bytes_ += in->bulk().size();
   if (put_by_bytes_ > most_bytes || put_by_.size() == most_messages)
-    dropped_ = true;
+    second_.clear();
   else
     put_by_.push_back(std::move(in));
 }

@@ -164,13 +164,6 @@ public:
   /// as the device. A hint, given at most once.
   virtual void reads_into(std::span<std::byte>) {}
 
-  /// Memory of this process into which a read of `bytes` bytes goes without a
-  /// copy on the way. Whoever keeps it may outlive the device. Null where there
-  /// is none, or no more: a read goes into any memory.
-  virtual std::shared_ptr<std::byte> memory_for_read(std::uint64_t /*bytes*/) {
-    return {};
-  }
-
   // -- modules ----------------------------------------------------------------
 
   /// Loads a fatbin container, cubin or PTX text. Global variables are placed

@@ -84,9 +84,9 @@ struct DataHead {
     # worker -> client: how far it is with a checkpoint.
     back @18 :Void;
     # worker -> client: its process was aside, and is on its GPUs again.
-    second @19 :UInt64;
-    # client -> worker, by a connection more: the lease's token. From then on long
-    # answers come by either. worker -> client, by that connection: calls may.
+    join @19 :UInt64;
+    # client -> worker, by a second connection: the lease's token. From then on
+    # long answers come by either. worker -> client, by that: calls may go by it.
   }
 }
 

@@ -22,9 +22,6 @@ constexpr std::uint64_t most_pitch = 2147483647;
 constexpr std::size_t landing_piece = std::size_t{4} << 20;
 constexpr std::size_t pinned_for = std::size_t{16} << 10;
 
-/// What passes through pinned memory does so in such pieces.
-constexpr std::size_t staged_part = std::size_t{4} << 20;
-
 struct pages {
   std::uint64_t begin, end;
 };
@@ -117,7 +114,7 @@ status copies::write(stream_id in, device_address to,
     return to_device(*stream, to, bytes.data(), bytes.size(), in_window);
   }
   while (!bytes.empty()) {
-    auto part = bytes.first(std::min(bytes.size(), staged_part));
+    auto part = bytes.first(std::min(bytes.size(), staging::large_bytes));
     streams_.pause(in);
     auto room = buffer(part.size());
     if (!room)
@@ -134,13 +131,6 @@ status copies::write(stream_id in, device_address to,
     bytes = bytes.subspan(part.size());
   }
   return {};
-}
-
-std::shared_ptr<std::byte> copies::memory_for_read(std::uint64_t bytes) {
-  if (bytes < pinned_for || bytes > staging::largest)
-    return {};
-  auto room = for_reads_.take(bytes, false);
-  return room ? *room : nullptr; // ordinary memory does as well
 }
 
 /// The piece of `landing` that the address lies in, at most `bytes` of it.
@@ -175,7 +165,7 @@ status copies::read(stream_id in, std::span<std::byte> bytes,
                     device_address from, CUresult so_far, completion done) {
   if (can_land(bytes))
     return read_landed(in, bytes, from, so_far, std::move(done));
-  if (!attached(bytes.data(), bytes.size()) && !for_reads_.holds(bytes))
+  if (!attached(bytes.data(), bytes.size()))
     return read_staged(in, bytes, from, so_far, std::move(done));
   auto stream = streams_.work_in(in);
   if (!stream)
@@ -208,7 +198,7 @@ status copies::read_staged(stream_id in, std::span<std::byte> bytes,
                            device_address from, CUresult so_far,
                            completion done) {
   while (!bytes.empty()) {
-    auto part = bytes.first(std::min(bytes.size(), staged_part));
+    auto part = bytes.first(std::min(bytes.size(), staging::large_bytes));
     bytes = bytes.subspan(part.size());
     auto room = buffer(part.size());
     if (!room)

@@ -15,8 +15,7 @@ namespace vgpu::device::nvidia {
 class copies {
 public:
   copies(driver_ptr api, streams& in, completions& waits, const arrays& known)
-      : api_(api), streams_(in), waits_(waits), arrays_(known), staging_(api),
-        for_reads_(api, most_for_reads) {}
+      : api_(api), streams_(in), waits_(waits), arrays_(known), staging_(api) {}
 
   /// Host memory that the device may reach at its own address. Whole pages.
   status attach(device_address address, std::uint64_t bytes);
@@ -24,9 +23,6 @@ public:
 
   /// Memory that is pinned piece by piece, when reads go there.
   void reads_into(std::span<std::byte> memory) { landing_ = memory; }
-  /// Pinned memory that belongs to whoever keeps it; null for short reads,
-  /// longer ones than staging::largest, and when others keep too much.
-  std::shared_ptr<std::byte> memory_for_read(std::uint64_t bytes);
 
   /// The bytes are taken at once. `in_window`: where they go is the device's
   /// memory for certain.
@@ -40,10 +36,6 @@ public:
               std::uint32_t element_bytes, const extent& size);
 
 private:
-  /// Bytes of each size of buffers. They are kept until the program has what
-  /// was read, on its host.
-  static constexpr std::size_t most_for_reads = std::size_t{64} << 20;
-
   bool attached(const void* at, std::uint64_t bytes) const;
   std::span<std::byte> piece_at(std::span<std::byte> bytes) const;
   bool can_land(std::span<std::byte> bytes);
@@ -69,7 +61,6 @@ private:
   completions& waits_;
   const arrays& arrays_;
   staging staging_;
-  staging for_reads_;
   std::map<std::uint64_t, std::uint64_t> attached_; // begin to end
   std::span<std::byte> landing_;
 };

@@ -191,12 +191,6 @@ public:
     copies_.reads_into(memory);
   }
 
-  std::shared_ptr<std::byte> memory_for_read(std::uint64_t bytes) override {
-    if (!ready())
-      return {};
-    return copies_.memory_for_read(bytes);
-  }
-
   // -- memory that the program places by itself -------------------------------
 
   status create_memory(memory_id id, std::uint64_t bytes) override {

@@ -5,19 +5,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <iterator>
 
 namespace vgpu::device::nvidia {
 
-namespace {
-
-/// Registering costs more than what is registered.
-constexpr std::size_t registered_at_once = std::size_t{4} << 20;
-
-} // namespace
-
-staging::staging(driver_ptr api, std::size_t usual)
-    : api_(std::move(api)), usual_(usual) {
+staging::staging(driver_ptr api) : api_(std::move(api)) {
   for (auto& x : pools_)
     x = std::make_shared<pool>();
 }
@@ -28,7 +19,7 @@ result<staging::buffer> staging::take(std::size_t bytes, bool beyond) {
   auto from = pools_[static_cast<std::size_t>(least - sizes.begin())];
   std::unique_lock guard{from->mutex};
   if (from->free.empty()) {
-    if (from->made * size >= usual_ && !beyond)
+    if (from->made * size >= usual_bytes && !beyond)
       return buffer{};
     if (auto ok = grow(*from, size); !ok)
       return ok.why();
@@ -41,28 +32,22 @@ result<staging::buffer> staging::take(std::size_t bytes, bool beyond) {
                 }};
 }
 
-bool staging::holds(std::span<const std::byte> bytes) const {
-  auto next = pinned_.upper_bound(bytes.data());
-  return next != pinned_.begin() &&
-         bytes.data() + bytes.size() <= std::prev(next)->second;
-}
-
-/// Stays until the process ends, as its context does.
+/// By large_bytes: registering costs more than what is registered. Stays until
+/// the process ends, as its context does.
 status staging::grow(pool& which, std::size_t size) {
-  auto bytes = std::max(size, registered_at_once);
-  auto* at = ::mmap(own_address(bytes), bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  auto* at =
+      ::mmap(own_address(large_bytes), large_bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (at == MAP_FAILED)
     return fault{CUDA_ERROR_OUT_OF_MEMORY, "no memory for copies' bytes"};
-  if (auto code = api_->cuMemHostRegister(at, bytes, 0); code != CUDA_SUCCESS) {
-    ::munmap(at, bytes);
+  if (auto code = api_->cuMemHostRegister(at, large_bytes, 0);
+      code != CUDA_SUCCESS) {
+    ::munmap(at, large_bytes);
     return api_->failed(code, "cannot pin memory for copies' bytes");
   }
-  auto* begin = static_cast<std::byte*>(at);
-  for (std::size_t offset = 0; offset < bytes; offset += size)
-    which.free.push_back(begin + offset);
-  which.made += bytes / size;
-  pinned_[begin] = begin + bytes;
+  for (std::size_t offset = 0; offset < large_bytes; offset += size)
+    which.free.push_back(static_cast<std::byte*>(at) + offset);
+  which.made += large_bytes / size;
   return {};
 }
 

@@ -6,7 +6,7 @@
 
 #include <array>
 #include <cstddef>
-#include <map>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -16,29 +16,24 @@ namespace vgpu::device::nvidia {
 
 /// Buffers of pinned memory, made as they are needed and used again. They
 /// come from the process and are registered, not from the driver, so that what
-/// the driver allocates depends on the program alone. Buffers come back from
-/// any thread; all else is one thread's.
+/// the driver allocates depends on the program alone. Thread-safe.
 class staging {
 public:
   /// Owns a buffer's place in its pool.
   using buffer = std::shared_ptr<std::byte>;
-  /// A forwarded answer has up to 16 MiB, and its parts up to 1 MiB
+  static constexpr std::size_t large_bytes = std::size_t{4} << 20;
+  /// A forwarded answer's parts have up to 1 MiB
   /// (actors/forwarded_answers.cpp).
-  static constexpr std::size_t largest = std::size_t{16} << 20;
   static constexpr std::array sizes = {std::size_t{64} << 10,
-                                       std::size_t{1} << 20,
-                                       std::size_t{4} << 20, largest};
-
+                                       std::size_t{1} << 20, large_bytes};
+  /// Of each size, at most.
   static constexpr std::size_t usual_bytes = std::size_t{256} << 20;
 
-  /// `usual`: bytes of buffers of each size, at most.
-  explicit staging(driver_ptr api, std::size_t usual = usual_bytes);
+  explicit staging(driver_ptr api);
 
-  /// A buffer of at least `bytes`, at most `largest`. Empty when so many
+  /// A buffer of at least `bytes`, at most large_bytes. Empty when usual_bytes
   /// are in use and `beyond` does not say that more must be had.
   result<buffer> take(std::size_t bytes, bool beyond);
-  /// Whether these lie in one of its buffers.
-  bool holds(std::span<const std::byte> bytes) const;
 
 private:
   struct pool {
@@ -49,8 +44,6 @@ private:
   status grow(pool& which, std::size_t size);
 
   driver_ptr api_;
-  std::size_t usual_;
-  std::map<const std::byte*, const std::byte*> pinned_; // begin to end
   std::array<std::shared_ptr<pool>, sizes.size()> pools_;
 };
 

@@ -1,6 +1,7 @@
 // Who has an old epoch is refused, whatever else it knows, and what it made is
 // not used: the test plays the old worker, or the old client.
 #include "data_plane_fixture.hpp"
+#include "talker.hpp"
 
 #include "actors/state_file.hpp"
 
@@ -154,37 +155,17 @@ BOOST_AUTO_TEST_CASE(
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_of_another_epoch_reaches_nobody) {
-  link_options bind;
-  bind.as = link_options::form::bind;
-  bind.endpoint = "tcp://127.0.0.1:*";
-  bind.name = "worker";
-  link_socket socket{zmq, bind};
+  talker worker{zmq, link_options::form::bind, "tcp://127.0.0.1:*"};
   connect(transport::forwarded);
-  lease(3, {{socket.endpoint(), "", "elsewhere"}, {}, {}});
-  std::string client;
-  auto send = [&](std::uint64_t epoch, data::body what) {
-    auto words = data::encode({{1}, {epoch}, std::move(what)});
-    dispatch out;
-    out.peer = client;
-    out.head.rebuild(words.data(), words.size() * sizeof(std::uint64_t));
-    BOOST_TEST((socket.send(out) == link_socket::sent::yes));
-  };
-  while (client.empty()) {
-    std::vector<pollfd> items;
-    socket.add_to(items);
-    if (!socket.overlooked())
-      BOOST_REQUIRE(::poll(items.data(), items.size(), 10'000) > 0);
-    (void)socket.connection_changes();
-    if (auto got = socket.receive())
-      client = got->peer();
-  }
+  lease(3, {{worker.endpoint(), "", "elsewhere"}, {}, {}});
+  BOOST_REQUIRE(worker.hear());
   auto call = append(call::device_sync{}, 1);
   data::answer wrong{
       .number = 1, .call = call, .slot = 1, .result = CUDA_ERROR_UNKNOWN};
-  send(3, data::attached{});
+  worker.say(data::attached{}, {}, 3);
   for (std::uint64_t epoch : {2, 4})
-    send(epoch, wrong);
-  send(3, data::answer{.number = 1, .call = call, .slot = 1});
+    worker.say(wrong, {}, epoch);
+  worker.say(data::answer{.number = 1, .call = call, .slot = 1}, {}, 3);
   BOOST_TEST((answer_of(1) == CUDA_SUCCESS));
 }
 

@@ -107,41 +107,16 @@ BOOST_AUTO_TEST_CASE(what_the_program_has_had_stays_its_own) {
 BOOST_AUTO_TEST_CASE(a_worker_keeps_so_much_and_no_more) {
   constexpr std::uint64_t longest = std::uint64_t{16} << 20;
   forwarded_answers answers{[] {}};
-  plain_device from;
   std::uint64_t landed = 0;
   for (; !answers.congested(); landed += longest) {
     BOOST_REQUIRE(landed < 4 * longest);
-    auto place = answers.land_host(host_window, longest, from);
+    auto place = answers.land_host(host_window, longest);
     answers.deliver_host({1, {landed}}, CUDA_SUCCESS, host_window, place, 0);
   }
   while (answers.next())
     BOOST_TEST(answers.congested()); // what was sent may have to come again
   answers.acknowledge(answers.count());
   BOOST_TEST(!answers.congested());
-}
-
-BOOST_AUTO_TEST_CASE(answers_lie_where_their_device_wants_them) {
-  constexpr std::uint64_t bytes = 100;
-  forwarded_answers answers{[] {}};
-  plain_device from;
-  from.for_reads = std::make_shared<std::byte[]>(bytes);
-  auto in_host = answers.land_host(host_window, bytes, from);
-  BOOST_TEST(in_host.bytes.data() == from.for_reads.get());
-  auto in_arena = *answers.land({0, bytes}, bytes, &from);
-  BOOST_TEST(in_arena.bytes.data() == from.for_reads.get());
-  // What no device writes, and what a device has no memory for, is elsewhere.
-  auto elsewhere = *answers.land({0, bytes}, bytes, nullptr);
-  BOOST_TEST(elsewhere.bytes.data() != from.for_reads.get());
-  auto room = std::exchange(from.for_reads, nullptr);
-  auto ordinary = answers.land_host(host_window, bytes, from);
-  BOOST_TEST(ordinary.bytes.data() != room.get());
-  // It is given back when the client has it.
-  answers.deliver_host({1, {1}}, CUDA_SUCCESS, host_window, in_host, 0);
-  in_host = in_arena = {};
-  BOOST_TEST(room.use_count() == 2);
-  BOOST_REQUIRE(answers.next());
-  answers.acknowledge(answers.count());
-  BOOST_TEST(room.use_count() == 1);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_short_travels_whole) {

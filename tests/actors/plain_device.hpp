@@ -79,11 +79,6 @@ public:
     memory_.erase(address);
     return {};
   }
-  /// For all reads, where it is there.
-  std::shared_ptr<std::byte[]> for_reads;
-  std::shared_ptr<std::byte> memory_for_read(std::uint64_t) override {
-    return {for_reads, for_reads.get()};
-  }
   status attach_host(device_address, std::uint64_t) override { return {}; }
   status detach_host(device_address, std::uint64_t) override { return {}; }
 

@@ -1,6 +1,7 @@
 // A client that moves much data to a worker elsewhere has two connections.
-#include "actors/early_arrivals.hpp"
+#include "actors/reorder_buffer.hpp"
 #include "data_plane_fixture.hpp"
+#include "talker.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -13,87 +14,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
-
-/// One end of a connection, whose other end is a real client or worker.
-class talker {
-public:
-  talker(zmq::context_t& zmq, link_options::form as, std::string endpoint)
-      : socket_(zmq, options(as, std::move(endpoint))) {}
-
-  struct heard {
-    data::body body;
-    parcel_ptr in;
-  };
-
-  std::string endpoint() const { return socket_.endpoint(); }
-  std::uint16_t port() const {
-    auto where = endpoint();
-    return static_cast<std::uint16_t>(
-        std::stoul(where.substr(where.rfind(':') + 1)));
-  }
-
-  void say(data::body what, std::span<const std::byte> payload = {}) {
-    auto words = data::encode({{1}, {1}, std::move(what)});
-    auto owner = std::make_shared<std::vector<std::byte>>(payload.begin(),
-                                                          payload.end());
-    dispatch out;
-    out.peer = peer_;
-    put_frames(out, words, *owner, owner);
-    auto sent = link_socket::sent::gone;
-    for (auto until = clock::now() + 10s;
-         sent != link_socket::sent::yes && clock::now() < until;) {
-      (void)socket_.connection_changes();
-      sent = socket_.send(out);
-    }
-    BOOST_REQUIRE((sent == link_socket::sent::yes));
-  }
-
-  std::optional<heard> hear(std::chrono::milliseconds at_most) {
-    for (auto until = clock::now() + at_most;;) {
-      (void)socket_.connection_changes();
-      if (auto in = socket_.receive()) {
-        auto words = in->words();
-        auto head =
-            data::decode({reinterpret_cast<const std::uint64_t*>(words.begin()),
-                          words.size()});
-        BOOST_REQUIRE(head.ok());
-        peer_ = in->peer();
-        return heard{std::move(head->body), in};
-      }
-      auto left = until - clock::now();
-      if (left <= 0s)
-        return std::nullopt;
-      std::vector<pollfd> items;
-      socket_.add_to(items);
-      if (!socket_.overlooked())
-        ::poll(items.data(), items.size(), 10);
-    }
-  }
-
-  /// The next of this kind.
-  template <class Body>
-  Body next() {
-    while (auto x = hear(10s))
-      if (auto* found = std::get_if<Body>(&x->body))
-        return *found;
-    BOOST_FAIL("the other end did not say what it should");
-    return {};
-  }
-
-private:
-  using clock = std::chrono::steady_clock;
-
-  static link_options options(link_options::form as, std::string endpoint) {
-    link_options out;
-    out.as = as;
-    out.endpoint = std::move(endpoint);
-    out.name = "talker";
-    return out;
-  }
-
-  link_socket socket_;
-  std::string peer_;
-};
 
 /// A real client, whose worker is the test: two sockets, so that one
 /// connection can break.
@@ -135,12 +55,12 @@ struct acted_worker_world : world {
          received < area.header().tail.load();) {
       BOOST_REQUIRE(std::chrono::steady_clock::now() < until);
       if (auto x = first->hear(1ms))
-        if (auto* calls = std::get_if<data::calls>(&x->body))
+        if (auto* calls = std::get_if<data::calls>(&x->head.body))
           take(*calls);
       if (!both)
         continue;
       if (auto x = second->hear(1ms))
-        if (auto* calls = std::get_if<data::calls>(&x->body)) {
+        if (auto* calls = std::get_if<data::calls>(&x->head.body)) {
           take(*calls);
           ++by_second;
         }
@@ -151,8 +71,8 @@ struct acted_worker_world : world {
   void earn_second() {
     write_mib(17);
     take_calls(false);
-    BOOST_TEST(second->next<data::second>().token == token);
-    second->say(data::second{});
+    BOOST_TEST(second->next<data::join>().token == token);
+    second->say(data::join{});
   }
 };
 
@@ -161,22 +81,22 @@ struct acted_worker_world : world {
 BOOST_AUTO_TEST_SUITE(second_connection)
 
 BOOST_AUTO_TEST_CASE(what_came_early_is_kept_in_order_and_bounded) {
-  early_arrivals<int> early;
-  BOOST_TEST(!early.take(0));
-  BOOST_TEST(early.keep(30, 10, 3));
-  BOOST_TEST(early.keep(20, 10, 2));
-  BOOST_TEST(early.keep(20, 10, 9)); // again: the first counts
-  BOOST_TEST(!early.take(19));
-  BOOST_TEST(early.take(20).value() == 2);
-  BOOST_TEST(early.take(30).value() == 3);
-  BOOST_TEST(!early.take(1000));
-  constexpr auto most = early_arrivals<int>::most_bytes;
-  BOOST_TEST(early.keep(1, most, 1));
-  BOOST_TEST(!early.keep(2, 1, 2));
-  BOOST_TEST(!early.take(1000)); // all comes again
-  for (std::uint64_t i = 0; i < early_arrivals<int>::most; ++i)
-    BOOST_REQUIRE(early.keep(i, 0, 1));
-  BOOST_TEST(!early.keep(early_arrivals<int>::most, 0, 1));
+  reorder_buffer<int> kept;
+  BOOST_TEST(!kept.take(0));
+  BOOST_TEST(kept.keep(30, 10, 3));
+  BOOST_TEST(kept.keep(20, 10, 2));
+  BOOST_TEST(kept.keep(20, 10, 9)); // again: the first counts
+  BOOST_TEST(!kept.take(19));
+  BOOST_TEST(kept.take(20).value() == 2);
+  BOOST_TEST(kept.take(30).value() == 3);
+  BOOST_TEST(!kept.take(1000));
+  constexpr auto most = reorder_buffer<int>::most_bytes;
+  BOOST_TEST(kept.keep(1, most, 1));
+  BOOST_TEST(!kept.keep(2, 1, 2));
+  BOOST_TEST(!kept.take(1000)); // all comes again
+  for (std::uint64_t i = 0; i < reorder_buffer<int>::most; ++i)
+    BOOST_REQUIRE(kept.keep(i, 0, 1));
+  BOOST_TEST(!kept.keep(reorder_buffer<int>::most, 0, 1));
 }
 
 BOOST_FIXTURE_TEST_CASE(long_calls_go_by_both, acted_worker_world) {
@@ -231,7 +151,7 @@ BOOST_FIXTURE_TEST_CASE(what_is_lost_with_it_comes_by_the_first,
   // Nothing that goes by the second is taken.
   while (early.empty())
     if (auto x = first->hear(10s))
-      if (auto* calls = std::get_if<data::calls>(&x->body))
+      if (auto* calls = std::get_if<data::calls>(&x->head.body))
         take(*calls);
   second.reset();
   (void)first->next<data::attach>();
@@ -271,8 +191,8 @@ struct acted_client_world : patient_world {
     auto port = first.next<data::attached>().second_port;
     BOOST_REQUIRE(port != 0);
     second.emplace(zmq, link_options::form::connect, second_endpoint(port));
-    second->say(data::second{token});
-    BOOST_TEST(second->next<data::second>().token == 0u);
+    second->say(data::join{token});
+    BOOST_TEST(second->next<data::join>().token == 0u);
   }
   /// What was appended since, as it would be sent.
   std::pair<data::calls, std::span<const std::byte>> range() {
@@ -313,7 +233,7 @@ BOOST_FIXTURE_TEST_CASE(calls_are_executed_in_their_order, acted_client_world) {
   auto by_second = 0u;
   auto collect = [&](talker& from) {
     auto x = from.hear(1ms);
-    auto* answer = x ? std::get_if<data::answer>(&x->body) : nullptr;
+    auto* answer = x ? std::get_if<data::answer>(&x->head.body) : nullptr;
     if (answer == nullptr)
       return;
     numbers.push_back(answer->number);
@@ -361,9 +281,9 @@ BOOST_FIXTURE_TEST_CASE(what_was_dropped_is_asked_for, acted_client_world) {
     auto x = first.hear(100ms);
     if (!x)
       continue;
-    if (auto* now = std::get_if<data::progress>(&x->body))
+    if (auto* now = std::get_if<data::progress>(&x->head.body))
       received = now->received;
-    else if (auto* missing = std::get_if<data::attached>(&x->body))
+    else if (auto* missing = std::get_if<data::attached>(&x->head.body))
       // It may not have looked yet at what it had put by.
       for (auto& again : {kept, dropped})
         if (again.first.from >= missing->at.received)
@@ -377,22 +297,22 @@ BOOST_FIXTURE_TEST_CASE(it_has_to_be_the_clients, acted_client_world) {
   auto is_refused = [&](data::body what, std::span<const std::byte> payload) {
     stranger.say(std::move(what), payload);
     auto x = stranger.hear(10s);
-    return x && std::holds_alternative<data::refused>(x->body);
+    return x && std::holds_alternative<data::refused>(x->head.body);
   };
   auto [calls, bytes_of] = allocation();
   // Nobody's, as there is no client yet.
-  BOOST_TEST(is_refused(data::second{token}, {}));
+  BOOST_TEST(is_refused(data::join{token}, {}));
   attach_both();
   BOOST_TEST(is_refused(calls, bytes_of));
-  BOOST_TEST(is_refused(data::second{token + 1}, {}));
+  BOOST_TEST(is_refused(data::join{token + 1}, {}));
   BOOST_TEST(is_refused(calls, bytes_of));
   // Of a client that shows its lease again it must be said again.
   first.say(lease_shown());
   (void)first.next<data::attached>();
   second->say(calls, bytes_of);
   BOOST_TEST(!second->next<data::refused>().why.empty());
-  second->say(data::second{token});
-  (void)second->next<data::second>();
+  second->say(data::join{token});
+  (void)second->next<data::join>();
   second->say(calls, bytes_of);
   first.say(data::keepalive{.sent = calls.to});
   for (auto now = first.next<data::progress>(); now.executed != calls.to;

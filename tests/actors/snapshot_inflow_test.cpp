@@ -1,6 +1,7 @@
 // Snapshots that travel: what of them does, and that nothing but a whole one is
 // ever a state.
 #include "data_plane_fixture.hpp"
+#include "talker.hpp"
 
 #include "actors/snapshot_inflow.hpp"
 #include "actors/state_file.hpp"
@@ -337,10 +338,10 @@ namespace {
 class acted_worker_elsewhere {
 public:
   explicit acted_worker_elsewhere(zmq::context_t& zmq)
-      : socket_{zmq, there()} {}
+      : talker_{zmq, link_options::form::bind, "tcp://127.0.0.1:*"} {}
 
   running_worker where() const {
-    return {{socket_.endpoint(), "", "elsewhere"}, {}, {}};
+    return {{talker_.endpoint(), "", "elsewhere"}, {}, {}};
   }
 
   /// The next message of this kind. What keeps a worker alive is answered, and
@@ -349,21 +350,15 @@ public:
   std::optional<Body> next(std::uint64_t epoch, std::uint64_t parts = ~0ull) {
     for (auto until = std::chrono::steady_clock::now() + 10s;
          std::chrono::steady_clock::now() < until;) {
-      auto got = receive();
-      if (!got)
+      auto got = talker_.hear(100ms);
+      if (!got || got->head.epoch.value != epoch)
         continue;
-      auto words = got->words();
-      auto head =
-          data::decode({reinterpret_cast<const std::uint64_t*>(words.begin()),
-                        words.size()});
-      client_ = got->peer();
-      if (!head || head->epoch.value != epoch)
-        continue;
-      if (auto* x = std::get_if<Body>(&head->body))
+      const auto& body = got->head.body;
+      if (auto* x = std::get_if<Body>(&body))
         return *x;
-      if (std::holds_alternative<data::keepalive>(head->body))
+      if (std::holds_alternative<data::keepalive>(body))
         say(epoch, data::progress{.received = tail, .executed = tail});
-      if (auto* x = std::get_if<data::state_wanted>(&head->body)) {
+      if (auto* x = std::get_if<data::state_wanted>(&body)) {
         if (parts-- == 0)
           return std::nullopt;
         send_part(epoch, *x);
@@ -374,14 +369,8 @@ public:
   }
 
   void say(std::uint64_t epoch, data::body what,
-           std::shared_ptr<const std::vector<std::byte>> payload = {}) {
-    auto words = data::encode({{1}, {epoch}, std::move(what)});
-    dispatch out;
-    out.peer = client_;
-    out.head.rebuild(words.data(), words.size() * sizeof(std::uint64_t));
-    if (payload)
-      out.bulk = lend_frame(*payload, payload);
-    BOOST_TEST((socket_.send(out) == link_socket::sent::yes));
+           std::span<const std::byte> payload = {}) {
+    talker_.say(std::move(what), payload, epoch);
   }
 
   /// The client shows its lease, and is served. What it had to restore.
@@ -416,32 +405,14 @@ public:
   bool copies_ahead = false;
 
 private:
-  static link_options there() {
-    link_options bind;
-    bind.as = link_options::form::bind;
-    bind.endpoint = "tcp://127.0.0.1:*";
-    bind.name = "worker";
-    return bind;
-  }
-
-  parcel_ptr receive() {
-    std::vector<pollfd> items;
-    socket_.add_to(items);
-    if (!socket_.overlooked())
-      (void)::poll(items.data(), items.size(), 100);
-    (void)socket_.connection_changes();
-    return socket_.receive();
-  }
-
   void send_part(std::uint64_t epoch, const data::state_wanted& x) {
     auto part = part_of_state(file.file.get(), file.bytes, x);
     BOOST_REQUIRE(part);
     sent_ += part->size();
-    say(epoch, data::state_part{x.from}, part);
+    say(epoch, data::state_part{x.from}, *part);
   }
 
-  link_socket socket_;
-  std::string client_;
+  talker talker_;
   std::uint64_t sent_ = 0;
 };
 

@@ -335,12 +335,9 @@ CUresult elapsed(float* ms, CUevent from, CUevent to) {
 CUresult copy_in(CUdeviceptr, const void*, std::size_t, CUstream in) {
   return add(in, [] { clock_ns += copies_take; });
 }
-CUdeviceptr last_copied_to = 0;
-
 CUresult copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
               CUstream in) {
   return add(in, [=] {
-    last_copied_to = to;
     clock_ns += copies_take;
     std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from),
                  bytes);
@@ -720,10 +717,6 @@ std::uint64_t fake_events() {
 void fake_first_object(unsigned long long x) {
   std::lock_guard guard{lock};
   first_object = x;
-}
-std::uint64_t fake_last_copied_to() {
-  std::lock_guard guard{lock};
-  return last_copied_to;
 }
 std::uint64_t fake_objects() {
   std::lock_guard guard{lock};

@@ -1,6 +1,5 @@
 // The nvidia device's own logic, on a stand-in for the driver.
 #include "devices/nvidia/image_names.hpp"
-#include "devices/nvidia/staging.hpp"
 #include "nvidia_fixture.hpp"
 
 #include <filesystem>
@@ -252,47 +251,6 @@ BOOST_AUTO_TEST_CASE(reads_arrive_through_pinned_memory_and_directly) {
   dev->reads_into(std::as_writable_bytes(std::span{target}));
   read(3);
   read(source.size());
-}
-
-BOOST_AUTO_TEST_CASE(memory_for_a_read_is_written_by_the_device_itself) {
-  std::vector<char> source(nvidia::staging::largest, 'x');
-  auto copied_to = [&](std::byte* to, std::size_t bytes) {
-    outcome done;
-    BOOST_REQUIRE(
-        dev->enqueue_read(legacy_stream, {to, bytes},
-                          reinterpret_cast<device_address>(source.data()),
-                          done.tell())
-            .ok());
-    BOOST_TEST(done.wait() == CUDA_SUCCESS);
-    BOOST_TEST((to[bytes - 1] == std::byte{'x'}));
-    return reinterpret_cast<std::byte*>(
-        call<std::uint64_t()>("fake_last_copied_to")());
-  };
-  for (std::size_t bytes : {100'000, 3 << 20, 16 << 20}) {
-    auto room = dev->memory_for_read(bytes);
-    BOOST_REQUIRE(room);
-    BOOST_TEST(copied_to(room.get(), bytes) == room.get());
-    // Its last part, as answers are read in parts.
-    auto* last = room.get() + bytes - 4096;
-    BOOST_TEST(copied_to(last, 4096) == last);
-  }
-  std::vector<std::byte> ordinary(100'000);
-  BOOST_TEST(copied_to(ordinary.data(), ordinary.size()) != ordinary.data());
-}
-
-BOOST_AUTO_TEST_CASE(so_much_memory_for_reads_is_pinned_and_no_more) {
-  BOOST_TEST(!dev->memory_for_read(4));
-  BOOST_TEST(!dev->memory_for_read(nvidia::staging::largest + 1));
-  std::vector<std::shared_ptr<std::byte>> kept;
-  while (auto room = dev->memory_for_read(nvidia::staging::largest))
-    kept.push_back(room);
-  BOOST_TEST(kept.size() == 4u);
-  kept.pop_back();
-  kept.push_back(dev->memory_for_read(nvidia::staging::largest));
-  BOOST_REQUIRE(kept.back());
-  // What is on its way to a program may be so for longer than the device.
-  dev.reset();
-  std::memset(kept.back().get(), 1, nvidia::staging::largest);
 }
 
 BOOST_AUTO_TEST_CASE(large_writes_are_taken_at_once) {

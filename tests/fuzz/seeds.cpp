@@ -77,7 +77,7 @@ void write_heads(const fs::path& dir) {
                    .where = data::answer::place::arena,
                    .at = 64},
       data::refused{"another epoch"},
-      data::second{99}};
+      data::join{99}};
   for (auto& x : bodies)
     write_words(dir / std::to_string(x.index()), data::encode({{1}, {2}, x}));
 }

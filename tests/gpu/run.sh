@@ -10,9 +10,9 @@ usage: run.sh [OPTION...] BUNDLE
 
 Runs each program of the folder that this script lies in (as unpacked from
 vgpu-gpu-tests.tar.xz) natively and on a vGPU, with the log mapped by the worker
-and forwarded to it over TCP on loopback, and prints one table: time on the vGPU, natively, the
-ratio, and whether output and exit code are the same. Tells on stderr what has
-run; stopped, it prints the table of that.
+and forwarded to it over TCP on loopback, and prints one table: time on the
+vGPU, natively, the ratio, and whether output and exit code are the same. Tells
+on stderr what has run; stopped, it prints the table of that.
 
   BUNDLE         vgpu-bundle.tar.xz, or the folder that it was unpacked to
   --json FILE    the numbers, as JSON

@@ -14,7 +14,7 @@ namespace vgpu {
 /// in the order in which all was sent. What a peer can make it keep is bounded.
 /// One thread's.
 template <class T>
-class early_arrivals {
+class reorder_buffer {
 public:
   static constexpr std::size_t most_bytes = std::size_t{96} << 20;
   static constexpr std::size_t most = std::size_t{1} << 14;
