@@ -433,8 +433,10 @@ void session_server::read_socket() {
     if (!running_)
       return;
     // Somebody may wait for it; to find that nothing else came takes a while.
-    if (!no_turn_)
+    if (!no_turn_) {
       execute_backlog();
+      send_answers();
+    }
   }
 }
 

@@ -121,7 +121,8 @@ using reporter = std::function<void(std::string_view)>;
 /// One session's part of one pGPU: its memory, modules, streams and events.
 ///
 /// Handles are chosen by the caller and are fresh when created. Calls come
-/// from one thread; completions run on threads of the device. "Enqueue" calls
+/// from one thread; completions run on threads of the device, or on the calling
+/// one where they are due already or in a moment. "Enqueue" calls
 /// return at once, and run in stream order: after what was enqueued before in
 /// the same stream, and, between the legacy stream and blocking streams, after
 /// what CUDA's legacy default stream rules say. Different streams run

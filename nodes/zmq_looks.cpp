@@ -22,7 +22,7 @@ std::atomic<zmq_looks*> at_work = nullptr;
 
 } // namespace
 
-zmq_looks::zmq_looks(busy_poll_limits limits) : rule_(limits) {
+zmq_looks::zmq_looks(busy_poll_limits limits) : limits_(limits) {
   zmq_looks* none = nullptr;
   if (!at_work.compare_exchange_strong(none, this))
     throw std::logic_error{"ZeroMQ's threads look on already"};
@@ -63,9 +63,11 @@ struct zmq_waiting {
 
   static int wait(zmq_looks& own, int fd, epoll_event* events, int count,
                   int timeout) {
+    // What one thread learns of its connections is nothing to the others.
+    thread_local busy_poll rule{own.limits_};
     auto began = busy_poll::clock::now();
     note(own.waited_);
-    if (own.rule_.time(began) > busy_poll::nanoseconds{0})
+    if (rule.time(began) > busy_poll::nanoseconds{0})
       note(own.looked_);
     auto got = 0;
     // What is there, or why nothing can be.
@@ -73,12 +75,12 @@ struct zmq_waiting {
       got = real_wait(fd, events, count, 0);
       return got != 0;
     };
-    if (own.rule_.look(began, found)) {
+    if (rule.look(began, found)) {
       note(own.found_);
       return got;
     }
     got = real_wait(fd, events, count, timeout);
-    own.rule_.learned(busy_poll::clock::now() - began);
+    rule.learned(busy_poll::clock::now() - began);
     return got;
   }
 };

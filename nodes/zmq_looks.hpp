@@ -7,8 +7,8 @@
 
 namespace vgpu {
 
-/// While it lives, ZeroMQ's I/O threads of this process look for messages for
-/// as long as lately paid. One at a time; outlives each zmq::context_t.
+/// While it lives, ZeroMQ's I/O threads of this process look for messages, each
+/// for as long as lately paid it. One at a time; outlives each zmq::context_t.
 ///
 /// A message that ZeroMQ carries wakes a thread of its own on each side, and
 /// ZeroMQ has no option for these to look on. But it sleeps in the C library's
@@ -37,7 +37,7 @@ public:
 private:
   friend struct zmq_waiting;
 
-  busy_poll rule_;
+  busy_poll_limits limits_;
   std::atomic<std::uint64_t> waited_ = 0;
   std::atomic<std::uint64_t> looked_ = 0;
   std::atomic<std::uint64_t> found_ = 0;

@@ -56,9 +56,10 @@ private:
   static constexpr nanoseconds shortest{1'000};
   /// Who waited so long is at rest.
   static constexpr nanoseconds rest{10'000'000};
-  /// One round of a look takes a microsecond or so. After one that took longer
-  /// the kernel is asked why.
-  static constexpr nanoseconds long_round{8'000};
+  /// One round of a look takes a microsecond or so, and a few more where a
+  /// thread of the kernel's has the processor for a moment. After one that took
+  /// as long as others look the kernel is asked why.
+  static constexpr nanoseconds long_round{50'000};
   static constexpr nanoseconds contested_for{5'000'000};
 
   /// Whether another thread was given this one's processor since that was

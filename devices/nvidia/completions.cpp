@@ -12,6 +12,8 @@ using namespace std::chrono_literals;
 
 /// What a wake-up costs: to sleep sooner saves nothing.
 constexpr auto spin = 100us;
+/// Of who looks before it waits: about as long as to hand over takes.
+constexpr busy_poll_limits first_looks{.longest = 10us, .contested = 0us};
 /// A wait gets longer by at most this part of itself, and by longest_rest.
 constexpr auto rest_part = 16;
 /// One look of so many asks the driver.
@@ -59,7 +61,7 @@ void lane::raise(std::uint64_t number) noexcept {
 
 completions::completions(driver_ptr api, CUcontext context, hooks with)
     : api_(std::move(api)), context_(context), hooks_(std::move(with)),
-      thread_([this] { run(); }) {}
+      looks_(first_looks), thread_([this] { run(); }) {}
 
 completions::~completions() {
   stopping_ = true;
@@ -72,6 +74,7 @@ completions::~completions() {
 
 void completions::add(const std::shared_ptr<lane>& in, lane::entry what) {
   std::unique_lock guard{mutex_};
+  ++waiting_;
   if (in->waiting.empty())
     lanes_.push_back(in);
   auto at = std::upper_bound(
@@ -83,6 +86,34 @@ void completions::add(const std::shared_ptr<lane>& in, lane::entry what) {
   guard.unlock();
   if (sleeping)
     wake_.notify_one();
+}
+
+void completions::look_or_add(const std::shared_ptr<lane>& in,
+                              lane::entry what) {
+  // Who came before is told before.
+  if (waiting_ == 0 && !frozen_) {
+    what.looked_since = clock::now();
+    if (look(in, what))
+      return;
+  }
+  add(in, std::move(what));
+}
+
+/// True when it is done, and told.
+bool completions::look(const std::shared_ptr<lane>& in,
+                       const lane::entry& what) {
+  auto outcome = CUDA_ERROR_NOT_READY;
+  auto found = [&] {
+    outcome = outcome_of({in, what.end, what.number});
+    return outcome != CUDA_ERROR_NOT_READY;
+  };
+  if (!looks_.look(*what.looked_since, found))
+    return false;
+  hooks_.settled(what.end.event.get(), outcome);
+  in->raise(what.number);
+  what.tell(outcome);
+  hooks_.told();
+  return true;
 }
 
 void completions::changed(bool must_wake) {
@@ -172,8 +203,12 @@ bool completions::settle(const head& x) {
     return false;
   hooks_.settled(x.end.event.get(), outcome);
   x.of->raise(x.number);
-  while (auto entry = take_done(x))
+  while (auto entry = take_done(x)) {
     entry->tell(outcome);
+    --waiting_;
+    if (entry->looked_since)
+      looks_.learned(clock::now() - *entry->looked_since);
+  }
   hooks_.told();
   return true;
 }

@@ -3,6 +3,7 @@
 
 #include "devices/device.hpp"
 #include "devices/nvidia/words.hpp"
+#include "schema/busy_poll.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -49,6 +50,8 @@ struct lane {
     std::uint64_t number = 0; // all of the stream's work up to this
     mark end;
     completion tell;
+    /// Of who looked first, and in vain: since when.
+    std::optional<busy_poll::clock::time_point> looked_since{};
   };
   explicit lane(word_ref written) : word(std::move(written)) {}
 
@@ -93,6 +96,10 @@ public:
 
   /// `what.tell` is called when its event is done. Thread-safe.
   void add(const std::shared_ptr<lane>& in, lane::entry what);
+  /// Likewise; but where nobody else waits the calling thread looks first, for
+  /// some microseconds, as long as that lately was enough: it tells what is
+  /// done by then, which is sooner than if two threads hand it to and fro.
+  void look_or_add(const std::shared_ptr<lane>& in, lane::entry what);
 
   /// All waiting, now and later, ends in this error. Thread-safe.
   void fail(CUresult why);
@@ -100,7 +107,7 @@ public:
   void freeze();
 
 private:
-  using clock = std::chrono::steady_clock;
+  using clock = busy_poll::clock;
   struct head {
     std::shared_ptr<lane> of;
     lane::mark end;
@@ -112,6 +119,7 @@ private:
   CUresult outcome_of(const head& x) const;
   bool outdated(std::uint64_t version) const noexcept;
   void collect(std::vector<head>& into, std::uint64_t& version);
+  bool look(const std::shared_ptr<lane>& in, const lane::entry& what);
   bool settle(const head& x);
   bool rest(bool nothing, clock::time_point since, std::uint64_t version);
   void changed(bool must_wake);
@@ -125,6 +133,8 @@ private:
   std::vector<std::shared_ptr<lane>> lanes_; // that are waited for
   bool asleep_ = false;
   std::atomic<std::uint64_t> version_{0};
+  std::atomic<std::size_t> waiting_{0}; // and not told
+  busy_poll looks_;
   std::atomic<std::uint32_t> failed_{0};
   std::atomic<bool> frozen_{false};
   std::atomic<bool> stopping_{false};

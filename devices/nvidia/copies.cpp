@@ -29,6 +29,13 @@ pages pages_of(std::uint64_t address, std::uint64_t bytes) {
   return {address / page * page, (address + bytes + page - 1) / page * page};
 }
 
+/// Of a short read the caller has the end sooner than another thread would tell
+/// it. A long one is copied on meanwhile.
+streams::seen_by seer_of(std::span<const std::byte> bytes) {
+  return bytes.size() <= taken_at_once ? streams::seen_by::caller
+                                       : streams::seen_by::completions;
+}
+
 std::uint64_t pitch_of(const pitched& x, const extent& size) {
   return size.height > 1 ? x.pitch : std::max(x.pitch, size.width);
 }
@@ -172,7 +179,7 @@ status copies::read(stream_id in, std::span<std::byte> bytes,
     return stream.why();
   if (auto ok = from_device(*stream, bytes.data(), from, bytes.size()); !ok)
     return ok;
-  streams_.when_done(in, so_far, std::move(done));
+  streams_.when_done(in, so_far, std::move(done), seer_of(bytes));
   return {};
 }
 
@@ -180,6 +187,7 @@ status copies::read(stream_id in, std::span<std::byte> bytes,
 status copies::read_landed(stream_id in, std::span<std::byte> bytes,
                            device_address from, CUresult so_far,
                            completion done) {
+  auto seer = seer_of(bytes);
   auto stream = streams_.work_in(in);
   if (!stream)
     return stream.why();
@@ -190,13 +198,14 @@ status copies::read_landed(stream_id in, std::span<std::byte> bytes,
     from += part.size();
     bytes = bytes.subspan(part.size());
   }
-  streams_.when_done(in, so_far, std::move(done));
+  streams_.when_done(in, so_far, std::move(done), seer);
   return {};
 }
 
 status copies::read_staged(stream_id in, std::span<std::byte> bytes,
                            device_address from, CUresult so_far,
                            completion done) {
+  auto seer = seer_of(bytes);
   while (!bytes.empty()) {
     auto part = bytes.first(std::min(bytes.size(), staging::large_bytes));
     bytes = bytes.subspan(part.size());
@@ -209,15 +218,15 @@ status copies::read_staged(stream_id in, std::span<std::byte> bytes,
     if (auto ok = from_device(*stream, room->get(), from, part.size()); !ok)
       return ok;
     from += part.size();
-    streams_.when_done(in, so_far,
-                       [held = *room, part,
-                        tell = bytes.empty() ? std::move(done)
-                                             : completion{}](CUresult outcome) {
-                         if (outcome == CUDA_SUCCESS)
-                           std::memcpy(part.data(), held.get(), part.size());
-                         if (tell)
-                           tell(outcome);
-                       });
+    auto arrive = [held = *room, part,
+                   tell = bytes.empty() ? std::move(done)
+                                        : completion{}](CUresult outcome) {
+      if (outcome == CUDA_SUCCESS)
+        std::memcpy(part.data(), held.get(), part.size());
+      if (tell)
+        tell(outcome);
+    };
+    streams_.when_done(in, so_far, std::move(arrive), seer);
   }
   return {};
 }

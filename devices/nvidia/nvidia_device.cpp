@@ -422,10 +422,11 @@ public:
     enter();
     if (hung_)
       return;
+    constexpr auto caller = streams::seen_by::caller;
     if (stream)
-      streams_.when_done(*stream, error(), std::move(done));
+      streams_.when_done(*stream, error(), std::move(done), caller);
     else
-      streams_.when_all_done(error(), std::move(done));
+      streams_.when_all_done(error(), std::move(done), caller);
   }
   void when_recorded(event_id id, completion done) override {
     enter();

@@ -142,24 +142,29 @@ bool streams::idle(stream_id id) {
   return true;
 }
 
-void streams::wait_for(stream& x, std::uint64_t until, completion tell) {
+void streams::wait_for(stream& x, std::uint64_t until, completion tell,
+                       seen_by whom) {
   auto end = mark(x);
   if (!end)
     return tell(end.why().code);
-  waits_.add(x.in, {until, *end, std::move(tell)});
+  if (whom == seen_by::caller)
+    waits_.look_or_add(x.in, {until, *end, std::move(tell)});
+  else
+    waits_.add(x.in, {until, *end, std::move(tell)});
 }
 
-void streams::when_done(stream_id id, CUresult so_far, completion tell) {
+void streams::when_done(stream_id id, CUresult so_far, completion tell,
+                        seen_by whom) {
   auto* x = find(id);
   if (x == nullptr)
     return tell(CUDA_ERROR_INVALID_HANDLE);
   auto last = x == legacy_ ? std::max(x->last, x->after) : x->last;
   if (x->in->done >= last)
     return tell(so_far);
-  wait_for(*x, last, std::move(tell));
+  wait_for(*x, last, std::move(tell), whom);
 }
 
-void streams::when_all_done(CUresult so_far, completion tell) {
+void streams::when_all_done(CUresult so_far, completion tell, seen_by whom) {
   struct group {
     std::atomic<std::size_t> missing{1};
     std::atomic<std::uint32_t> outcome{0};
@@ -172,12 +177,17 @@ void streams::when_all_done(CUresult so_far, completion tell) {
         tell(static_cast<CUresult>(outcome.load()));
     }
   };
+  auto works = [](auto& x) { return x.second.in->done < x.second.last; };
+  if (std::ranges::count_if(streams_, works) > 1)
+    whom = seen_by::completions;
   auto all = std::make_shared<group>();
   all->tell = std::move(tell);
-  for (auto& [id, x] : streams_)
-    if (x.in->done < x.last) {
+  for (auto& entry : streams_)
+    if (works(entry)) {
       ++all->missing;
-      wait_for(x, x.last, [all](CUresult outcome) { all->one(outcome); });
+      auto& x = entry.second;
+      wait_for(
+          x, x.last, [all](CUresult outcome) { all->one(outcome); }, whom);
     }
   for (auto& x : leaving_)
     if (x.in->done < x.number) {
@@ -305,14 +315,14 @@ void streams::when_recorded(event_id id, CUresult so_far, completion tell) {
     if (auto code = api_->cuStreamWaitEvent(own.handle, e->handle.get(), 0);
         code != CUDA_SUCCESS)
       return tell(code);
-    return wait_for(own, own.last, std::move(tell));
+    return wait_for(own, own.last, std::move(tell), seen_by::caller);
   }
   if (!e->in || e->in->done >= e->number)
     return tell(so_far);
   // Where nothing came behind it, the quicker kind of mark says the same.
   if (auto* x = find(e->of); x != nullptr && x->last == e->number)
-    return wait_for(*x, e->number, std::move(tell));
-  waits_.add(e->in, {e->number, {e->handle, 0}, std::move(tell)});
+    return wait_for(*x, e->number, std::move(tell), seen_by::caller);
+  waits_.look_or_add(e->in, {e->number, {e->handle, 0}, std::move(tell)});
 }
 
 // -- events of several processes

@@ -50,11 +50,19 @@ public:
   status import(event_id id, const shared_object& from);
 
   bool idle(stream_id id);
+  /// Who is to see that work is done: the thread that completions have, or the
+  /// calling one, which looks for a moment before it leaves it to that.
+  enum class seen_by { completions, caller };
+
   /// `tell` runs when the stream's work so far is done; at once, with
   /// `so_far`, where it is known to be.
-  void when_done(stream_id id, CUresult so_far, completion tell);
-  /// Likewise for all work in all streams.
-  void when_all_done(CUresult so_far, completion tell);
+  void when_done(stream_id id, CUresult so_far, completion tell,
+                 seen_by whom = seen_by::completions);
+  /// Likewise for all work in all streams. Of more than one that works, it is
+  /// always the completions that see it.
+  void when_all_done(CUresult so_far, completion tell,
+                     seen_by whom = seen_by::completions);
+  /// Likewise for a record. Seen by the caller.
   void when_recorded(event_id id, CUresult so_far, completion tell);
 
   /// The stream stops here, calls `start`, and goes on when its argument is
@@ -101,7 +109,7 @@ private:
   result<std::shared_ptr<stream>> make_watch();
   result<lane::mark> mark(stream& x);
   void known_done(stream& x, std::uint64_t until);
-  void wait_for(stream& x, std::uint64_t until, completion tell);
+  void wait_for(stream& x, std::uint64_t until, completion tell, seen_by whom);
 
   driver_ptr api_;
   completions& waits_;

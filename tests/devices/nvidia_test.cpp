@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 using namespace vgpu;
 using namespace vgpu::device;
@@ -152,6 +153,55 @@ BOOST_AUTO_TEST_CASE(nothing_is_done_before_the_stream_is) {
   BOOST_TEST(all.wait() == CUDA_SUCCESS);
   BOOST_TEST(event.wait() == CUDA_SUCCESS);
   BOOST_TEST(*dev->query_event(event_id{1}));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_done_soon_is_told_by_the_thread_that_asks) {
+  BOOST_REQUIRE(dev->create_event(event_id{1}, false).ok());
+  auto told_by = [&](auto ask) {
+    BOOST_REQUIRE(dev->record_event(event_id{1}, legacy_stream).ok());
+    std::thread::id by;
+    outcome done;
+    ask([&, tell = done.tell()](CUresult how) {
+      by = std::this_thread::get_id();
+      tell(how);
+    });
+    BOOST_TEST(done.wait() == CUDA_SUCCESS);
+    return by;
+  };
+  auto stream = [&](auto x) { dev->when_done(legacy_stream, x); };
+  auto all = [&](auto x) { dev->when_done(std::nullopt, x); };
+  auto event = [&](auto x) { dev->when_recorded(event_id{1}, x); };
+  std::array<std::byte, 64> from{}, to{};
+  auto read = [&](auto x) {
+    auto at = reinterpret_cast<device_address>(from.data());
+    (void)dev->enqueue_read(legacy_stream, to, at, x);
+  };
+  auto here = std::this_thread::get_id();
+  BOOST_TEST((told_by(stream) == here));
+  BOOST_TEST((told_by(all) == here));
+  BOOST_TEST((told_by(event) == here));
+  BOOST_TEST((told_by(read) == here));
+}
+
+BOOST_AUTO_TEST_CASE(where_somebody_waits_already_the_other_thread_tells) {
+  BOOST_REQUIRE(dev->create_stream(stream_id{2}, true, 0).ok());
+  for (auto id : {1u, 2u})
+    BOOST_REQUIRE(dev->create_event(event_id{id}, false).ok());
+  hold(1);
+  BOOST_REQUIRE(dev->record_event(event_id{1}, legacy_stream).ok());
+  BOOST_REQUIRE(dev->record_event(event_id{2}, stream_id{2}).ok());
+  outcome before, behind;
+  dev->when_recorded(event_id{1}, before.tell());
+  std::thread::id by;
+  dev->when_done(stream_id{2}, [&, tell = behind.tell()](CUresult how) {
+    by = std::this_thread::get_id();
+    tell(how);
+  });
+  BOOST_TEST(behind.wait() == CUDA_SUCCESS);
+  BOOST_TEST((by != std::this_thread::get_id()));
+  BOOST_TEST(!before.told());
+  hold(0);
+  BOOST_TEST(before.wait() == CUDA_SUCCESS);
 }
 
 BOOST_AUTO_TEST_CASE(streams_of_its_own_are_waited_for_too) {
