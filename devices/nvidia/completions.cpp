@@ -75,6 +75,7 @@ completions::~completions() {
 void completions::add(const std::shared_ptr<lane>& in, lane::entry what) {
   std::unique_lock guard{mutex_};
   ++waiting_;
+  what.added = ++added_;
   if (in->waiting.empty())
     lanes_.push_back(in);
   auto at = std::upper_bound(
@@ -149,10 +150,7 @@ void completions::run() {
       collect(heads, version);
       since = clock::now();
     }
-    auto progress = false;
-    for (auto& x : heads)
-      progress = settle(x) || progress;
-    if (progress) {
+    if (settle_first(heads)) {
       collect(heads, version);
       since = clock::now();
     } else {
@@ -174,18 +172,25 @@ void completions::collect(std::vector<head>& into, std::uint64_t& version) {
   if (frozen_)
     return;
   std::erase_if(lanes_, [](auto& x) { return x->waiting.empty(); });
-  for (auto& x : lanes_)
-    into.push_back({x, x->waiting.front().end, x->waiting.front().number});
+  for (auto& x : lanes_) {
+    auto& first = x->waiting.front();
+    into.push_back({x, first.end, first.number, first.added});
+  }
+  std::ranges::sort(into, std::ranges::greater{}, [](auto& x) {
+    return std::pair{x.number, x.added};
+  });
 }
 
 /// The next entry that the event covers: another may have come before it.
 std::optional<lane::entry> completions::take_done(const head& x) {
   std::lock_guard guard{mutex_};
   auto& waiting = x.of->waiting;
+  telling_ = nobody;
   if (waiting.empty() || waiting.front().number > x.number)
     return std::nullopt;
   auto out = std::move(waiting.front());
   waiting.pop_front();
+  telling_ = out.number;
   return out;
 }
 
@@ -197,10 +202,35 @@ CUresult completions::outcome_of(const head& x) const {
   return x.of->has_written(x.end.value) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-bool completions::settle(const head& x) {
-  auto outcome = outcome_of(x);
-  if (outcome == CUDA_ERROR_NOT_READY)
+bool completions::owes(std::uint64_t number) {
+  if (waiting_ == 0)
     return false;
+  std::lock_guard guard{mutex_};
+  return telling_ <= number || std::ranges::any_of(lanes_, [&](auto& x) {
+           if (x->waiting.empty() || x->waiting.front().number > number)
+             return false;
+           auto& first = x->waiting.front();
+           return outcome_of({x, first.end, first.number}) !=
+                  CUDA_ERROR_NOT_READY;
+         });
+}
+
+/// The latest is asked first: when that is done, all that it waited for is seen
+/// to be done, too, and is told before.
+bool completions::settle_first(const std::vector<head>& heads) {
+  const head* first = nullptr;
+  auto how = CUDA_ERROR_NOT_READY;
+  for (auto& x : heads)
+    if (auto outcome = outcome_of(x); outcome != CUDA_ERROR_NOT_READY) {
+      first = &x;
+      how = outcome;
+    }
+  if (first != nullptr)
+    settle(*first, how);
+  return first != nullptr;
+}
+
+void completions::settle(const head& x, CUresult outcome) {
   hooks_.settled(x.end.event.get(), outcome);
   x.of->raise(x.number);
   while (auto entry = take_done(x)) {
@@ -210,7 +240,6 @@ bool completions::settle(const head& x) {
       looks_.learned(clock::now() - *entry->looked_since);
   }
   hooks_.told();
-  return true;
 }
 
 /// Work that an error ended writes no word.

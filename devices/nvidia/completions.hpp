@@ -52,6 +52,7 @@ struct lane {
     completion tell;
     /// Of who looked first, and in vain: since when.
     std::optional<busy_poll::clock::time_point> looked_since{};
+    std::uint64_t added = 0; // of those with one number, which came first
   };
   explicit lane(word_ref written) : word(std::move(written)) {}
 
@@ -72,9 +73,10 @@ struct lane {
 };
 
 /// A thread that looks whether what is waited for is done, and tells who
-/// waits. It looks all the time for the first 100 us, then ever more seldom, so
-/// that what it adds to a wait stays a small part of it; with nothing to wait
-/// for it sleeps.
+/// waits, in the order of the work: who hears that something is done may take
+/// it that all who waited for what came before have been told. It looks all the
+/// time for the first 100 us, then ever more seldom, so that what it adds to a
+/// wait stays a small part of it; with nothing to wait for it sleeps.
 ///
 /// It looks at words that streams write, which costs neither side a lock; and
 /// now and then it asks the driver, which is who tells of errors. The driver's
@@ -100,6 +102,9 @@ public:
   /// some microseconds, as long as that lately was enough: it tells what is
   /// done by then, which is sooner than if two threads hand it to and fro.
   void look_or_add(const std::shared_ptr<lane>& in, lane::entry what);
+  /// Whether somebody waits for work up to `number`, in whatever stream, that
+  /// is done, and was not told. Before that nobody else should be. Thread-safe.
+  bool owes(std::uint64_t number);
 
   /// All waiting, now and later, ends in this error. Thread-safe.
   void fail(CUresult why);
@@ -112,7 +117,9 @@ private:
     std::shared_ptr<lane> of;
     lane::mark end;
     std::uint64_t number;
+    std::uint64_t added = 0;
   };
+  static constexpr auto nobody = ~std::uint64_t{0};
 
   void run();
   void look_for_errors();
@@ -120,7 +127,8 @@ private:
   bool outdated(std::uint64_t version) const noexcept;
   void collect(std::vector<head>& into, std::uint64_t& version);
   bool look(const std::shared_ptr<lane>& in, const lane::entry& what);
-  bool settle(const head& x);
+  bool settle_first(const std::vector<head>& heads);
+  void settle(const head& x, CUresult outcome);
   bool rest(bool nothing, clock::time_point since, std::uint64_t version);
   void changed(bool must_wake);
   std::optional<lane::entry> take_done(const head& x);
@@ -131,6 +139,8 @@ private:
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<std::shared_ptr<lane>> lanes_; // that are waited for
+  std::uint64_t added_ = 0;                  // entries, ever
+  std::uint64_t telling_ = nobody;           // the number of who is being told
   bool asleep_ = false;
   std::atomic<std::uint64_t> version_{0};
   std::atomic<std::size_t> waiting_{0}; // and not told

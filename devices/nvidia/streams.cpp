@@ -101,8 +101,8 @@ status streams::destroy(stream_id id) {
   auto* x = find(id);
   if (x == nullptr || x == legacy_)
     return unknown("stream", id);
-  std::erase_if(leaving_, [](auto& e) { return e.in->done >= e.number; });
-  if (x->in->done < x->last)
+  std::erase_if(leaving_, [&](auto& e) { return is_told(*e.in, e.number); });
+  if (!is_told(*x->in, x->last))
     if (auto end = mark(*x); end)
       leaving_.push_back({x->in, *end, x->last});
   times_.end(x->timed, x->handle);
@@ -128,18 +128,31 @@ void streams::pause(stream_id id) {
 /// Without a mark: what comes next is not timed together with what was before.
 void streams::known_done(stream& x, std::uint64_t until) {
   x.in->raise(until);
-  if (until == x.last)
+  if (until >= x.last)
     times_.end(x.timed, x.handle);
+}
+
+std::uint64_t streams::last_of(const stream& x) const noexcept {
+  return &x == legacy_ ? std::max(x.last, x.after) : x.last;
+}
+
+/// Whether work is known to be done, and whoever waited for that, or for what
+/// came before, has been told: it may be what brings the program the result.
+bool streams::is_told(const lane& in, std::uint64_t until) {
+  return in.done >= until && !waits_.owes(until);
 }
 
 bool streams::idle(stream_id id) {
   auto* x = find(id);
-  if (x == nullptr || x->in->done >= x->last)
+  if (x == nullptr)
     return true;
-  if (api_->cuStreamQuery(x->handle) != CUDA_SUCCESS)
-    return false;
-  known_done(*x, x->last);
-  return true;
+  auto last = last_of(*x);
+  if (x->in->done < last) {
+    if (api_->cuStreamQuery(x->handle) != CUDA_SUCCESS)
+      return false;
+    known_done(*x, last);
+  }
+  return is_told(*x->in, last);
 }
 
 void streams::wait_for(stream& x, std::uint64_t until, completion tell,
@@ -158,8 +171,8 @@ void streams::when_done(stream_id id, CUresult so_far, completion tell,
   auto* x = find(id);
   if (x == nullptr)
     return tell(CUDA_ERROR_INVALID_HANDLE);
-  auto last = x == legacy_ ? std::max(x->last, x->after) : x->last;
-  if (x->in->done >= last)
+  auto last = last_of(*x);
+  if (is_told(*x->in, last))
     return tell(so_far);
   wait_for(*x, last, std::move(tell), whom);
 }
@@ -177,7 +190,7 @@ void streams::when_all_done(CUresult so_far, completion tell, seen_by whom) {
         tell(static_cast<CUresult>(outcome.load()));
     }
   };
-  auto works = [](auto& x) { return x.second.in->done < x.second.last; };
+  auto works = [&](auto& x) { return !is_told(*x.second.in, x.second.last); };
   if (std::ranges::count_if(streams_, works) > 1)
     whom = seen_by::completions;
   auto all = std::make_shared<group>();
@@ -190,7 +203,7 @@ void streams::when_all_done(CUresult so_far, completion tell, seen_by whom) {
           x, x.last, [all](CUresult outcome) { all->one(outcome); }, whom);
     }
   for (auto& x : leaving_)
-    if (x.in->done < x.number) {
+    if (!is_told(*x.in, x.number)) {
       ++all->missing;
       waits_.add(x.in, {x.number, x.end,
                         [all](CUresult outcome) { all->one(outcome); }});
@@ -279,7 +292,7 @@ result<bool> streams::query(event_id id) {
   if (e == nullptr)
     return unknown("event", id);
   if (!e->watch && (!e->in || e->in->done >= e->number))
-    return true;
+    return !waits_.owes(e->number);
   auto code = api_->cuEventQuery(e->handle.get());
   if (code == CUDA_ERROR_NOT_READY)
     return false;
@@ -289,7 +302,7 @@ result<bool> streams::query(event_id id) {
     known_done(*x, e->number);
   else if (!e->watch)
     e->in->raise(e->number);
-  return true;
+  return !waits_.owes(e->number);
 }
 
 result<float> streams::elapsed(event_id from, event_id to) {
@@ -317,7 +330,7 @@ void streams::when_recorded(event_id id, CUresult so_far, completion tell) {
       return tell(code);
     return wait_for(own, own.last, std::move(tell), seen_by::caller);
   }
-  if (!e->in || e->in->done >= e->number)
+  if (!e->in || is_told(*e->in, e->number))
     return tell(so_far);
   // Where nothing came behind it, the quicker kind of mark says the same.
   if (auto* x = find(e->of); x != nullptr && x->last == e->number)

@@ -109,6 +109,8 @@ private:
   result<std::shared_ptr<stream>> make_watch();
   result<lane::mark> mark(stream& x);
   void known_done(stream& x, std::uint64_t until);
+  std::uint64_t last_of(const stream& x) const noexcept;
+  bool is_told(const lane& in, std::uint64_t until);
   void wait_for(stream& x, std::uint64_t until, completion tell, seen_by whom);
 
   driver_ptr api_;
