@@ -279,6 +279,7 @@ struct call_dispatch {
   status operator()(const call::event_destroy& x);
   status operator()(const call::event_record& x);
   status operator()(const call::stream_wait& x);
+  status operator()(const call::peer_wait& x);
   status operator()(const call::stream_sync& x);
   status operator()(const call::device_sync&);
   status operator()(const call::event_sync& x);

@@ -1,5 +1,6 @@
 // Streams, events and host functions.
 #include "actors/call_dispatch.hpp"
+#include "actors/turning_point.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -43,8 +44,29 @@ status call_dispatch::operator()(const call::event_record& x) {
 
 status call_dispatch::operator()(const call::stream_wait& x) {
   if (self.replayed_waits_.any()) [[unlikely]]
-    self.replayed_waits_.waits(dev(), {ordinal, x.stream.id}, x.event.id);
+    self.replayed_waits_.waits(dev(), {ordinal, x.stream.id}, ordinal,
+                               x.event.id);
   return dev().wait_event(x.stream.id, x.event.id);
+}
+
+/// Devices know nothing of each other: the stream stops, and goes on when the
+/// other one tells that the event's latest record, as of now, is done.
+status call_dispatch::operator()(const call::peer_wait& x) {
+  if (x.device >= self.devices_.size())
+    return fault{CUDA_ERROR_INVALID_DEVICE,
+                 "device " + std::to_string(x.device) + " does not exist"};
+  event_id event{x.event};
+  if (auto ok = self.states_[x.device].audit(call::live<event_id>{event}); !ok)
+    return ok;
+  if (self.replayed_waits_.any()) [[unlikely]]
+    self.replayed_waits_.waits(dev(), {ordinal, x.stream.id}, x.device, event);
+  auto recorded = std::make_shared<turning_point>();
+  self.devices_[x.device]->when_recorded(
+      event, [recorded](CUresult) { recorded->reach(); });
+  return dev().enqueue_host(x.stream.id,
+                            [recorded](std::function<void()> go_on) {
+                              recorded->when_reached(std::move(go_on));
+                            });
 }
 
 status call_dispatch::operator()(const call::stream_sync& x) {

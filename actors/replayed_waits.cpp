@@ -2,42 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 
 namespace vgpu {
-
-/// Reached once; tells who waits for that.
-struct replayed_waits::point {
-  void reach() {
-    std::vector<std::function<void()>> told;
-    {
-      std::lock_guard guard{lock};
-      reached = true;
-      told.swap(waiting);
-    }
-    for (auto& f : told)
-      f();
-  }
-  void when_reached(std::function<void()> f) {
-    {
-      std::lock_guard guard{lock};
-      if (!reached) {
-        waiting.push_back(std::move(f));
-        return;
-      }
-    }
-    f();
-  }
-
-  std::mutex lock;
-  bool reached = false;
-  std::vector<std::function<void()>> waiting;
-};
 
 /// Where the stream stops: it goes on when it has come here and was let go.
 struct replayed_waits::gate {
   place in;
-  point arrived;
+  turning_point arrived;
   std::function<void()> go_on; // set before `arrived` is reached
 
   /// What is kept until then is this gate's own, and must not keep it.
@@ -46,17 +17,17 @@ struct replayed_waits::gate {
   }
 };
 
-std::shared_ptr<replayed_waits::point>
-replayed_waits::now_in(device::device& on, place in) const {
+std::shared_ptr<turning_point> replayed_waits::now_in(device::device& on,
+                                                      place in) const {
   if (in.stream == legacy_stream)
     if (auto known = legacy_before(in.ordinal); known)
       return known;
-  auto out = std::make_shared<point>();
+  auto out = std::make_shared<turning_point>();
   on.when_done(in.stream, [out](CUresult) { out->reach(); });
   return out;
 }
 
-std::shared_ptr<replayed_waits::point>
+std::shared_ptr<turning_point>
 replayed_waits::legacy_before(std::size_t ordinal) const {
   for (auto& [in, obstacles] : held_)
     for (auto& x : obstacles)
@@ -65,7 +36,7 @@ replayed_waits::legacy_before(std::size_t ordinal) const {
   return nullptr;
 }
 
-std::shared_ptr<replayed_waits::point>
+std::shared_ptr<turning_point>
 replayed_waits::legacy_of(device::device& on, place in, bool blocking) const {
   if (!blocking || in.stream == legacy_stream)
     return nullptr;
@@ -75,7 +46,7 @@ replayed_waits::legacy_of(device::device& on, place in, bool blocking) const {
 status replayed_waits::begin(device::device& on, place in, call_number call,
                              bool blocking) {
   auto made = std::make_shared<gate>();
-  auto before = std::make_shared<point>();
+  auto before = std::make_shared<turning_point>();
   made->in = in;
   // The legacy stream is asked before it would wait for this one.
   obstacle held{call, before, legacy_of(on, in, blocking)};
@@ -175,8 +146,9 @@ void replayed_waits::recorded(std::size_t ordinal, event_id event,
     events_[{ordinal, event}] = std::move(calls);
 }
 
-void replayed_waits::waits(device::device& on, place in, event_id event) {
-  if (auto its = events_.find({in.ordinal, event}); its != events_.end())
+void replayed_waits::waits(device::device& on, place in, std::size_t ordinal,
+                           event_id event) {
+  if (auto its = events_.find({ordinal, event}); its != events_.end())
     inherit(on, in, its->second);
 }
 

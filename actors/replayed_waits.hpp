@@ -1,6 +1,7 @@
 // Waits for values that an earlier worker saw end, when they are replayed.
 #pragma once
 
+#include "actors/turning_point.hpp"
 #include "devices/device.hpp"
 #include "schema/ids.hpp"
 
@@ -64,19 +65,20 @@ public:
   // What comes to wait for an open one by other means. Before it is enqueued:
 
   void recorded(std::size_t ordinal, event_id event, stream_id in);
-  void waits(device::device& on, place in, event_id event);
+  /// For an event of whatever device.
+  void waits(device::device& on, place in, std::size_t ordinal, event_id event);
   /// Its next work comes behind all that is in `other`.
   void waits(device::device& on, place in, stream_id other);
 
 private:
   struct gate;
-  struct point;
   /// Something in a stream that waits for the end of a call.
   struct obstacle {
     call_number call;
-    std::shared_ptr<point> before; // all before it in the stream is done
+    std::shared_ptr<turning_point>
+        before; // all before it in the stream is done
     /// Likewise in the legacy stream, where that waits for this one.
-    std::shared_ptr<point> legacy_before{};
+    std::shared_ptr<turning_point> legacy_before{};
   };
   using event_place = std::pair<std::size_t, event_id>;
 
@@ -85,13 +87,13 @@ private:
                const std::vector<call_number>& calls);
   std::vector<call_number> calls_at(place in) const;
   /// Reached when all that is in the stream now is done.
-  std::shared_ptr<point> now_in(device::device& on, place in) const;
+  std::shared_ptr<turning_point> now_in(device::device& on, place in) const;
   /// What the legacy stream had before the first of the open ones in a blocking
   /// stream; null where there is none.
-  std::shared_ptr<point> legacy_before(std::size_t ordinal) const;
+  std::shared_ptr<turning_point> legacy_before(std::size_t ordinal) const;
   /// The same, where one is about to open in this stream.
-  std::shared_ptr<point> legacy_of(device::device& on, place in,
-                                   bool blocking) const;
+  std::shared_ptr<turning_point> legacy_of(device::device& on, place in,
+                                           bool blocking) const;
 
   std::map<std::uint64_t, std::shared_ptr<gate>> gates_; // by call number
   std::map<place, std::vector<obstacle>> held_;          // in stream order

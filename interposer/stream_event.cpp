@@ -308,9 +308,20 @@ CUresult record(event& x, stream& in) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+call_number send_wait(const stream& in, const event& x) {
+  if (x.device() == in.device())
+    return here().send(call::stream_wait{{in.wire}, {x.wire}}, in.device());
+  return here().send(call::peer_wait{{in.wire}, x.wire.value, x.device()},
+                     in.device());
+}
+
+} // namespace
+
 CUresult wait(stream& in, event& x) {
   if (x.shared.load()) {
-    in.worked(here().send(call::stream_wait{{in.wire}, {x.wire}}, in.device()));
+    in.worked(send_wait(in, x));
     // It is for the latest record as of now, not for one that another process
     // makes when this call has returned.
     auto now = ask_worker(x);
@@ -318,7 +329,7 @@ CUresult wait(stream& in, event& x) {
   }
   if (x.recorded.load() != 0) {
     in.wait_behind(x.behind.load(std::memory_order_relaxed));
-    in.worked(here().send(call::stream_wait{{in.wire}, {x.wire}}, in.device()));
+    in.worked(send_wait(in, x));
   }
   return CUDA_SUCCESS;
 }

@@ -78,6 +78,7 @@ enum class number : std::uint16_t {
   placed_import = 64,
   host_begun = 65,
   shared_bytes = 66,
+  peer_wait = 67,
 };
 
 // -- memory
@@ -458,6 +459,17 @@ struct stream_wait {
   static auto fields(auto& x) { return std::tie(x.stream, x.event); }
 };
 
+/// As stream_wait, for an event of another of the session's devices.
+struct peer_wait {
+  static constexpr auto id = number::peer_wait;
+  static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::passes;
+  live<stream_id> stream{};
+  std::uint64_t event = 0; // of that device
+  std::uint8_t device = 0;
+  static auto fields(auto& x) { return std::tie(x.stream, x.event, x.device); }
+};
+
 /// Answered when all work enqueued in the stream so far is done.
 struct stream_sync {
   static constexpr auto id = number::stream_sync;
@@ -749,19 +761,18 @@ struct tensor_map_encode {
   static auto fields(auto& x) { return std::tie(x.what, x.to); }
 };
 
-using all =
-    std::tuple<mem_alloc, mem_free, host_alloc, host_free, image_part,
-               module_load, module_facts, module_unload, kernel_attribute,
-               launch, active_clusters, write, read, read_host, copy, fill,
-               stream_create, stream_destroy, event_create, event_destroy,
-               event_record, stream_wait, stream_sync, device_sync, event_sync,
-               elapsed, host_call, host_begun, host_done, array_create,
-               array_destroy, texture_create, texture_known, texture_destroy,
-               read_managed, write_managed, memory_create, memory_destroy,
-               memory_map, memory_unmap, memory_access, wait_value,
-               memory_share, memory_import, event_share, event_import,
-               event_query, host_file, tensor_map_encode, condition_place,
-               condition_words, placed_share, placed_import, shared_bytes>;
+using all = std::tuple<
+    mem_alloc, mem_free, host_alloc, host_free, image_part, module_load,
+    module_facts, module_unload, kernel_attribute, launch, active_clusters,
+    write, read, read_host, copy, fill, stream_create, stream_destroy,
+    event_create, event_destroy, event_record, stream_wait, peer_wait,
+    stream_sync, device_sync, event_sync, elapsed, host_call, host_begun,
+    host_done, array_create, array_destroy, texture_create, texture_known,
+    texture_destroy, read_managed, write_managed, memory_create, memory_destroy,
+    memory_map, memory_unmap, memory_access, wait_value, memory_share,
+    memory_import, event_share, event_import, event_query, host_file,
+    tensor_map_encode, condition_place, condition_words, placed_share,
+    placed_import, shared_bytes>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

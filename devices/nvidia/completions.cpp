@@ -186,11 +186,13 @@ std::optional<lane::entry> completions::take_done(const head& x) {
   std::lock_guard guard{mutex_};
   auto& waiting = x.of->waiting;
   telling_ = nobody;
+  caught_up_.notify_all();
   if (waiting.empty() || waiting.front().number > x.number)
     return std::nullopt;
   auto out = std::move(waiting.front());
   waiting.pop_front();
-  telling_ = out.number;
+  if (!out.aside)
+    telling_ = out.number;
   return out;
 }
 
@@ -202,17 +204,31 @@ CUresult completions::outcome_of(const head& x) const {
   return x.of->has_written(x.end.value) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-bool completions::owes(std::uint64_t number) {
-  if (waiting_ == 0)
+void completions::catch_up(std::uint64_t number) {
+  if (waiting_ == 0 || std::this_thread::get_id() == thread_.get_id())
+    return;
+  std::unique_lock guard{mutex_};
+  while (!frozen_ && !stopping_ && owes(number)) {
+    version_.fetch_add(1, std::memory_order_release);
+    if (asleep_)
+      wake_.notify_one();
+    caught_up_.wait_for(guard, longest_rest);
+  }
+}
+
+/// Whether somebody is owed to be told that. With the lock.
+bool completions::owes(std::uint64_t number) const {
+  auto owed_in = [&](auto& in) {
+    for (auto& x : in->waiting) {
+      if (x.number > number ||
+          outcome_of({in, x.end, x.number}) == CUDA_ERROR_NOT_READY)
+        return false;
+      if (!x.aside)
+        return true;
+    }
     return false;
-  std::lock_guard guard{mutex_};
-  return telling_ <= number || std::ranges::any_of(lanes_, [&](auto& x) {
-           if (x->waiting.empty() || x->waiting.front().number > number)
-             return false;
-           auto& first = x->waiting.front();
-           return outcome_of({x, first.end, first.number}) !=
-                  CUDA_ERROR_NOT_READY;
-         });
+  };
+  return telling_ <= number || std::ranges::any_of(lanes_, owed_in);
 }
 
 /// The latest is asked first: when that is done, all that it waited for is seen

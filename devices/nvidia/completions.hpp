@@ -53,6 +53,7 @@ struct lane {
     /// Of who looked first, and in vain: since when.
     std::optional<busy_poll::clock::time_point> looked_since{};
     std::uint64_t added = 0; // of those with one number, which came first
+    bool aside = false;      // no news for the program: nobody waits for it
   };
   explicit lane(word_ref written) : word(std::move(written)) {}
 
@@ -102,9 +103,11 @@ public:
   /// some microseconds, as long as that lately was enough: it tells what is
   /// done by then, which is sooner than if two threads hand it to and fro.
   void look_or_add(const std::shared_ptr<lane>& in, lane::entry what);
-  /// Whether somebody waits for work up to `number`, in whatever stream, that
-  /// is done, and was not told. Before that nobody else should be. Thread-safe.
-  bool owes(std::uint64_t number);
+  /// Returns when all who wait for work up to `number`, in whatever stream,
+  /// that is done have been told, but for those aside: before that nobody else
+  /// should be. At once where nothing ends any more, and on the thread that
+  /// tells.
+  void catch_up(std::uint64_t number);
 
   /// All waiting, now and later, ends in this error. Thread-safe.
   void fail(CUresult why);
@@ -127,6 +130,7 @@ private:
   bool outdated(std::uint64_t version) const noexcept;
   void collect(std::vector<head>& into, std::uint64_t& version);
   bool look(const std::shared_ptr<lane>& in, const lane::entry& what);
+  bool owes(std::uint64_t number) const;
   bool settle_first(const std::vector<head>& heads);
   void settle(const head& x, CUresult outcome);
   bool rest(bool nothing, clock::time_point since, std::uint64_t version);
@@ -138,6 +142,7 @@ private:
   hooks hooks_;
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable caught_up_;
   std::vector<std::shared_ptr<lane>> lanes_; // that are waited for
   std::uint64_t added_ = 0;                  // entries, ever
   std::uint64_t telling_ = nobody;           // the number of who is being told

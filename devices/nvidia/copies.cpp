@@ -133,7 +133,9 @@ status copies::write(stream_id in, device_address to,
     if (auto ok = to_device(*stream, to, room->get(), part.size(), in_window);
         !ok)
       return ok;
-    streams_.when_done(in, CUDA_SUCCESS, [held = *room](CUresult) {});
+    streams_.when_done(
+        in, CUDA_SUCCESS, [held = *room](CUresult) {},
+        streams::seen_by::completions_aside);
     to += part.size();
     bytes = bytes.subspan(part.size());
   }

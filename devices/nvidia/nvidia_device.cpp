@@ -169,10 +169,12 @@ public:
     enter();
     if (auto ok = window_.retire(address, bytes); !ok)
       return ok;
-    streams_.when_all_done(error(), [this, address, bytes](CUresult how) {
+    auto release = [this, address, bytes](CUresult how) {
       if (how != closing)
         window_.release(address, bytes);
-    });
+    };
+    streams_.when_all_done(error(), release,
+                           streams::seen_by::completions_aside);
     return {};
   }
 
@@ -602,16 +604,17 @@ private:
   /// done by the thread that tells the program when its turn in a stream has
   /// come; so not while a stream waits for the program.
   void drop_when_done(std::function<void()> drop) {
-    streams_.when_all_done(error(),
-                           [this, drop = std::move(drop)](CUresult how) {
-                             if (how == closing)
-                               return;
-                             std::lock_guard guard{dropping_};
-                             if (program_has_turns())
-                               postponed_.push_back(drop);
-                             else
-                               drop();
-                           });
+    auto when_done = [this, drop = std::move(drop)](CUresult how) {
+      if (how == closing)
+        return;
+      std::lock_guard guard{dropping_};
+      if (program_has_turns())
+        postponed_.push_back(drop);
+      else
+        drop();
+    };
+    streams_.when_all_done(error(), when_done,
+                           streams::seen_by::completions_aside);
   }
 
   void drop_postponed() {

@@ -101,8 +101,8 @@ status streams::destroy(stream_id id) {
   auto* x = find(id);
   if (x == nullptr || x == legacy_)
     return unknown("stream", id);
-  std::erase_if(leaving_, [&](auto& e) { return is_told(*e.in, e.number); });
-  if (!is_told(*x->in, x->last))
+  std::erase_if(leaving_, [](auto& e) { return e.in->done >= e.number; });
+  if (x->in->done < x->last)
     if (auto end = mark(*x); end)
       leaving_.push_back({x->in, *end, x->last});
   times_.end(x->timed, x->handle);
@@ -136,10 +136,13 @@ std::uint64_t streams::last_of(const stream& x) const noexcept {
   return &x == legacy_ ? std::max(x.last, x.after) : x.last;
 }
 
-/// Whether work is known to be done, and whoever waited for that, or for what
-/// came before, has been told: it may be what brings the program the result.
-bool streams::is_told(const lane& in, std::uint64_t until) {
-  return in.done >= until && !waits_.owes(until);
+/// Whether work is known to be done. Whoever waited for that, or for what came
+/// before, has been told then: it may be what brings the program the result.
+bool streams::is_done(const lane& in, std::uint64_t until) {
+  if (in.done < until)
+    return false;
+  waits_.catch_up(until);
+  return true;
 }
 
 bool streams::idle(stream_id id) {
@@ -152,7 +155,7 @@ bool streams::idle(stream_id id) {
       return false;
     known_done(*x, last);
   }
-  return is_told(*x->in, last);
+  return is_done(*x->in, last);
 }
 
 void streams::wait_for(stream& x, std::uint64_t until, completion tell,
@@ -160,10 +163,12 @@ void streams::wait_for(stream& x, std::uint64_t until, completion tell,
   auto end = mark(x);
   if (!end)
     return tell(end.why().code);
+  lane::entry what{until, *end, std::move(tell)};
+  what.aside = whom == seen_by::completions_aside;
   if (whom == seen_by::caller)
-    waits_.look_or_add(x.in, {until, *end, std::move(tell)});
+    waits_.look_or_add(x.in, std::move(what));
   else
-    waits_.add(x.in, {until, *end, std::move(tell)});
+    waits_.add(x.in, std::move(what));
 }
 
 void streams::when_done(stream_id id, CUresult so_far, completion tell,
@@ -172,7 +177,7 @@ void streams::when_done(stream_id id, CUresult so_far, completion tell,
   if (x == nullptr)
     return tell(CUDA_ERROR_INVALID_HANDLE);
   auto last = last_of(*x);
-  if (is_told(*x->in, last))
+  if (is_done(*x->in, last))
     return tell(so_far);
   wait_for(*x, last, std::move(tell), whom);
 }
@@ -190,8 +195,9 @@ void streams::when_all_done(CUresult so_far, completion tell, seen_by whom) {
         tell(static_cast<CUresult>(outcome.load()));
     }
   };
-  auto works = [&](auto& x) { return !is_told(*x.second.in, x.second.last); };
-  if (std::ranges::count_if(streams_, works) > 1)
+  auto works = [](auto& x) { return x.second.in->done < x.second.last; };
+  auto aside = whom == seen_by::completions_aside;
+  if (!aside && std::ranges::count_if(streams_, works) > 1)
     whom = seen_by::completions;
   auto all = std::make_shared<group>();
   all->tell = std::move(tell);
@@ -203,11 +209,15 @@ void streams::when_all_done(CUresult so_far, completion tell, seen_by whom) {
           x, x.last, [all](CUresult outcome) { all->one(outcome); }, whom);
     }
   for (auto& x : leaving_)
-    if (!is_told(*x.in, x.number)) {
+    if (x.in->done < x.number) {
       ++all->missing;
-      waits_.add(x.in, {x.number, x.end,
-                        [all](CUresult outcome) { all->one(outcome); }});
+      lane::entry what{x.number, x.end,
+                       [all](CUresult outcome) { all->one(outcome); }};
+      what.aside = aside;
+      waits_.add(x.in, std::move(what));
     }
+  if (!aside)
+    waits_.catch_up(number_); // where streams are done already
   all->one(so_far);
 }
 
@@ -291,8 +301,8 @@ result<bool> streams::query(event_id id) {
   auto* e = find(id);
   if (e == nullptr)
     return unknown("event", id);
-  if (!e->watch && (!e->in || e->in->done >= e->number))
-    return !waits_.owes(e->number);
+  if (!e->watch && (!e->in || is_done(*e->in, e->number)))
+    return true;
   auto code = api_->cuEventQuery(e->handle.get());
   if (code == CUDA_ERROR_NOT_READY)
     return false;
@@ -302,7 +312,8 @@ result<bool> streams::query(event_id id) {
     known_done(*x, e->number);
   else if (!e->watch)
     e->in->raise(e->number);
-  return !waits_.owes(e->number);
+  waits_.catch_up(e->number);
+  return true;
 }
 
 result<float> streams::elapsed(event_id from, event_id to) {
@@ -330,7 +341,7 @@ void streams::when_recorded(event_id id, CUresult so_far, completion tell) {
       return tell(code);
     return wait_for(own, own.last, std::move(tell), seen_by::caller);
   }
-  if (!e->in || is_told(*e->in, e->number))
+  if (!e->in || is_done(*e->in, e->number))
     return tell(so_far);
   // Where nothing came behind it, the quicker kind of mark says the same.
   if (auto* x = find(e->of); x != nullptr && x->last == e->number)

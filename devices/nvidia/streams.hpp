@@ -51,8 +51,9 @@ public:
 
   bool idle(stream_id id);
   /// Who is to see that work is done: the thread that completions have, or the
-  /// calling one, which looks for a moment before it leaves it to that.
-  enum class seen_by { completions, caller };
+  /// calling one, which looks for a moment before it leaves it to that. What is
+  /// done aside is no news for the program: nobody has to come behind it.
+  enum class seen_by { completions, caller, completions_aside };
 
   /// `tell` runs when the stream's work so far is done; at once, with
   /// `so_far`, where it is known to be.
@@ -110,7 +111,7 @@ private:
   result<lane::mark> mark(stream& x);
   void known_done(stream& x, std::uint64_t until);
   std::uint64_t last_of(const stream& x) const noexcept;
-  bool is_told(const lane& in, std::uint64_t until);
+  bool is_done(const lane& in, std::uint64_t until);
   void wait_for(stream& x, std::uint64_t until, completion tell, seen_by whom);
 
   driver_ptr api_;

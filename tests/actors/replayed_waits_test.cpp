@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(what_waits_for_it_is_not_waited_for) {
   BOOST_REQUIRE(dev->record_event(event, a).ok());
   BOOST_TEST(waits.holds(0, event));
   long_work(b, 'b'); // before the event, and so before the end
-  waits.waits(*dev, {0, b}, event);
+  waits.waits(*dev, {0, b}, 0, event);
   BOOST_REQUIRE(dev->wait_event(b, event).ok());
   work(b, 'B');
   work(a, 'A');
