@@ -75,8 +75,8 @@ private:
   /// Something in a stream that waits for the end of a call.
   struct obstacle {
     call_number call;
-    std::shared_ptr<turning_point>
-        before; // all before it in the stream is done
+    /// All before it in the stream is done.
+    std::shared_ptr<turning_point> before;
     /// Likewise in the legacy stream, where that waits for this one.
     std::shared_ptr<turning_point> legacy_before{};
   };
