@@ -1,6 +1,6 @@
 // Streams, events and host functions.
 #include "actors/call_dispatch.hpp"
-#include "actors/turning_point.hpp"
+#include "actors/latch.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -60,12 +60,12 @@ status call_dispatch::operator()(const call::peer_wait& x) {
     return ok;
   if (self.replayed_waits_.any()) [[unlikely]]
     self.replayed_waits_.waits(dev(), {ordinal, x.stream.id}, x.device, event);
-  auto recorded = std::make_shared<turning_point>();
+  auto recorded = std::make_shared<latch>();
   self.devices_[x.device]->when_recorded(
-      event, [recorded](CUresult) { recorded->reach(); });
+      event, [recorded](CUresult) { recorded->open(); });
   return dev().enqueue_host(x.stream.id,
                             [recorded](std::function<void()> go_on) {
-                              recorded->when_reached(std::move(go_on));
+                              recorded->when_open(std::move(go_on));
                             });
 }
 

@@ -8,26 +8,26 @@ namespace vgpu {
 /// Where the stream stops: it goes on when it has come here and was let go.
 struct replayed_waits::gate {
   place in;
-  turning_point arrived;
+  latch arrived;
   std::function<void()> go_on; // set before `arrived` is reached
 
   /// What is kept until then is this gate's own, and must not keep it.
   void open() {
-    arrived.when_reached([this] { go_on(); });
+    arrived.when_open([this] { go_on(); });
   }
 };
 
-std::shared_ptr<turning_point> replayed_waits::now_in(device::device& on,
-                                                      place in) const {
+std::shared_ptr<latch> replayed_waits::now_in(device::device& on,
+                                              place in) const {
   if (in.stream == legacy_stream)
     if (auto known = legacy_before(in.ordinal); known)
       return known;
-  auto out = std::make_shared<turning_point>();
-  on.when_done(in.stream, [out](CUresult) { out->reach(); });
+  auto out = std::make_shared<latch>();
+  on.when_done(in.stream, [out](CUresult) { out->open(); });
   return out;
 }
 
-std::shared_ptr<turning_point>
+std::shared_ptr<latch>
 replayed_waits::legacy_before(std::size_t ordinal) const {
   for (auto& [in, obstacles] : held_)
     for (auto& x : obstacles)
@@ -36,8 +36,8 @@ replayed_waits::legacy_before(std::size_t ordinal) const {
   return nullptr;
 }
 
-std::shared_ptr<turning_point>
-replayed_waits::legacy_of(device::device& on, place in, bool blocking) const {
+std::shared_ptr<latch> replayed_waits::legacy_of(device::device& on, place in,
+                                                 bool blocking) const {
   if (!blocking || in.stream == legacy_stream)
     return nullptr;
   return now_in(on, {in.ordinal, legacy_stream});
@@ -46,15 +46,15 @@ replayed_waits::legacy_of(device::device& on, place in, bool blocking) const {
 status replayed_waits::begin(device::device& on, place in, call_number call,
                              bool blocking) {
   auto made = std::make_shared<gate>();
-  auto before = std::make_shared<turning_point>();
+  auto before = std::make_shared<latch>();
   made->in = in;
   // The legacy stream is asked before it would wait for this one.
   obstacle held{call, before, legacy_of(on, in, blocking)};
   auto ok =
       on.enqueue_host(in.stream, [made, before](std::function<void()> go_on) {
         made->go_on = std::move(go_on);
-        before->reach();
-        made->arrived.reach();
+        before->open();
+        made->arrived.open();
       });
   if (!ok)
     return ok;
@@ -104,7 +104,7 @@ bool replayed_waits::end(call_number call, std::span<const streams_of> all) {
       auto held = held_.find({d, stream});
       auto before = held != held_.end() ? held->second.front().before
                                         : now_in(*all[d].on, {d, stream});
-      before->when_reached([rest] { rest->one(); });
+      before->when_open([rest] { rest->one(); });
     }
 
   gates_.erase(found);

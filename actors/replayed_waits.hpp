@@ -1,7 +1,7 @@
 // Waits for values that an earlier worker saw end, when they are replayed.
 #pragma once
 
-#include "actors/turning_point.hpp"
+#include "actors/latch.hpp"
 #include "devices/device.hpp"
 #include "schema/ids.hpp"
 
@@ -76,9 +76,9 @@ private:
   struct obstacle {
     call_number call;
     /// All before it in the stream is done.
-    std::shared_ptr<turning_point> before;
+    std::shared_ptr<latch> before;
     /// Likewise in the legacy stream, where that waits for this one.
-    std::shared_ptr<turning_point> legacy_before{};
+    std::shared_ptr<latch> legacy_before{};
   };
   using event_place = std::pair<std::size_t, event_id>;
 
@@ -87,13 +87,13 @@ private:
                const std::vector<call_number>& calls);
   std::vector<call_number> calls_at(place in) const;
   /// Reached when all that is in the stream now is done.
-  std::shared_ptr<turning_point> now_in(device::device& on, place in) const;
+  std::shared_ptr<latch> now_in(device::device& on, place in) const;
   /// What the legacy stream had before the first of the open ones in a blocking
   /// stream; null where there is none.
-  std::shared_ptr<turning_point> legacy_before(std::size_t ordinal) const;
+  std::shared_ptr<latch> legacy_before(std::size_t ordinal) const;
   /// The same, where one is about to open in this stream.
-  std::shared_ptr<turning_point> legacy_of(device::device& on, place in,
-                                           bool blocking) const;
+  std::shared_ptr<latch> legacy_of(device::device& on, place in,
+                                   bool blocking) const;
 
   std::map<std::uint64_t, std::shared_ptr<gate>> gates_; // by call number
   std::map<place, std::vector<obstacle>> held_;          // in stream order

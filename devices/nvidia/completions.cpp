@@ -12,8 +12,8 @@ using namespace std::chrono_literals;
 
 /// What a wake-up costs: to sleep sooner saves nothing.
 constexpr auto spin = 100us;
-/// Of who looks before it waits: about as long as to hand over takes.
-constexpr busy_poll_limits first_looks{.longest = 10us, .contested = 0us};
+/// Of who spins before it waits: about as long as to hand over takes.
+constexpr busy_poll_limits spin_limits{.longest = 10us, .contested = 0us};
 /// A wait gets longer by at most this part of itself, and by longest_rest.
 constexpr auto rest_part = 16;
 /// One look of so many asks the driver.
@@ -61,7 +61,7 @@ void lane::raise(std::uint64_t number) noexcept {
 
 completions::completions(driver_ptr api, CUcontext context, hooks with)
     : api_(std::move(api)), context_(context), hooks_(std::move(with)),
-      looks_(first_looks), thread_([this] { run(); }) {}
+      spins_(spin_limits), thread_([this] { run(); }) {}
 
 completions::~completions() {
   stopping_ = true;
@@ -72,7 +72,15 @@ completions::~completions() {
       entry.tell(CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
-void completions::add(const std::shared_ptr<lane>& in, lane::entry what) {
+void completions::add(const std::shared_ptr<lane>& in, lane::entry what,
+                      completion_mode mode) {
+  what.cleanup = mode == completion_mode::cleanup;
+  // Who came before is told before.
+  if (mode == completion_mode::spin_first && waiting_ == 0 && !frozen_) {
+    what.spun_since = clock::now();
+    if (spin_for(in, what))
+      return;
+  }
   std::unique_lock guard{mutex_};
   ++waiting_;
   what.added = ++added_;
@@ -89,26 +97,15 @@ void completions::add(const std::shared_ptr<lane>& in, lane::entry what) {
     wake_.notify_one();
 }
 
-void completions::look_or_add(const std::shared_ptr<lane>& in,
-                              lane::entry what) {
-  // Who came before is told before.
-  if (waiting_ == 0 && !frozen_) {
-    what.looked_since = clock::now();
-    if (look(in, what))
-      return;
-  }
-  add(in, std::move(what));
-}
-
 /// True when it is done, and told.
-bool completions::look(const std::shared_ptr<lane>& in,
-                       const lane::entry& what) {
+bool completions::spin_for(const std::shared_ptr<lane>& in,
+                           const lane::entry& what) {
   auto outcome = CUDA_ERROR_NOT_READY;
   auto found = [&] {
     outcome = outcome_of({in, what.end, what.number});
     return outcome != CUDA_ERROR_NOT_READY;
   };
-  if (!looks_.look(*what.looked_since, found))
+  if (!spins_.look(*what.spun_since, found))
     return false;
   hooks_.settled(what.end.event.get(), outcome);
   in->raise(what.number);
@@ -186,12 +183,12 @@ std::optional<lane::entry> completions::take_done(const head& x) {
   std::lock_guard guard{mutex_};
   auto& waiting = x.of->waiting;
   telling_ = nobody;
-  caught_up_.notify_all();
+  all_told_.notify_all();
   if (waiting.empty() || waiting.front().number > x.number)
     return std::nullopt;
   auto out = std::move(waiting.front());
   waiting.pop_front();
-  if (!out.aside)
+  if (!out.cleanup)
     telling_ = out.number;
   return out;
 }
@@ -204,7 +201,7 @@ CUresult completions::outcome_of(const head& x) const {
   return x.of->has_written(x.end.value) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-void completions::catch_up(std::uint64_t number) {
+void completions::wait_told(std::uint64_t number) {
   if (waiting_ == 0 || std::this_thread::get_id() == thread_.get_id())
     return;
   std::unique_lock guard{mutex_};
@@ -212,7 +209,7 @@ void completions::catch_up(std::uint64_t number) {
     version_.fetch_add(1, std::memory_order_release);
     if (asleep_)
       wake_.notify_one();
-    caught_up_.wait_for(guard, longest_rest);
+    all_told_.wait_for(guard, longest_rest);
   }
 }
 
@@ -223,7 +220,7 @@ bool completions::owes(std::uint64_t number) const {
       if (x.number > number ||
           outcome_of({in, x.end, x.number}) == CUDA_ERROR_NOT_READY)
         return false;
-      if (!x.aside)
+      if (!x.cleanup)
         return true;
     }
     return false;
@@ -252,8 +249,8 @@ void completions::settle(const head& x, CUresult outcome) {
   while (auto entry = take_done(x)) {
     entry->tell(outcome);
     --waiting_;
-    if (entry->looked_since)
-      looks_.learned(clock::now() - *entry->looked_since);
+    if (entry->spun_since)
+      spins_.learned(clock::now() - *entry->spun_since);
   }
   hooks_.told();
 }

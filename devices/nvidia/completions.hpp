@@ -50,10 +50,10 @@ struct lane {
     std::uint64_t number = 0; // all of the stream's work up to this
     mark end;
     completion tell;
-    /// Of who looked first, and in vain: since when.
-    std::optional<busy_poll::clock::time_point> looked_since{};
+    /// Of who spun first, and in vain: since when.
+    std::optional<busy_poll::clock::time_point> spun_since{};
     std::uint64_t added = 0; // of those with one number, which came first
-    bool aside = false;      // no news for the program: nobody waits for it
+    bool cleanup = false;    // completion_mode::cleanup
   };
   explicit lane(word_ref written) : word(std::move(written)) {}
 
@@ -71,6 +71,19 @@ struct lane {
     auto now = word->value.load(std::memory_order_acquire);
     return static_cast<std::int32_t>(now - value) >= 0;
   }
+};
+
+/// How the end of work is found.
+enum class completion_mode {
+  /// By the completions' thread.
+  polled,
+  /// Where nobody else waits the caller spins first, for some microseconds, as
+  /// long as that lately was enough. What is done by then it tells itself,
+  /// which
+  /// is sooner than if two threads hand it to and fro.
+  spin_first,
+  /// Polled, and of no interest to the program: nobody has to come behind it.
+  cleanup
 };
 
 /// A thread that looks whether what is waited for is done, and tells who
@@ -97,17 +110,15 @@ public:
   /// Tells all who still wait CUDA_ERROR_CONTEXT_IS_DESTROYED.
   ~completions();
 
-  /// `what.tell` is called when its event is done. Thread-safe.
-  void add(const std::shared_ptr<lane>& in, lane::entry what);
-  /// Likewise; but where nobody else waits the calling thread looks first, for
-  /// some microseconds, as long as that lately was enough: it tells what is
-  /// done by then, which is sooner than if two threads hand it to and fro.
-  void look_or_add(const std::shared_ptr<lane>& in, lane::entry what);
+  /// `what.tell` is called when its event is done: by the thread, or in mode
+  /// spin_first by the caller. Thread-safe.
+  void add(const std::shared_ptr<lane>& in, lane::entry what,
+           completion_mode mode = completion_mode::polled);
   /// Returns when all who wait for work up to `number`, in whatever stream,
-  /// that is done have been told, but for those aside: before that nobody else
+  /// that is done have been told, but for cleanups: before that nobody else
   /// should be. At once where nothing ends any more, and on the thread that
   /// tells.
-  void catch_up(std::uint64_t number);
+  void wait_told(std::uint64_t number);
 
   /// All waiting, now and later, ends in this error. Thread-safe.
   void fail(CUresult why);
@@ -129,7 +140,7 @@ private:
   CUresult outcome_of(const head& x) const;
   bool outdated(std::uint64_t version) const noexcept;
   void collect(std::vector<head>& into, std::uint64_t& version);
-  bool look(const std::shared_ptr<lane>& in, const lane::entry& what);
+  bool spin_for(const std::shared_ptr<lane>& in, const lane::entry& what);
   bool owes(std::uint64_t number) const;
   bool settle_first(const std::vector<head>& heads);
   void settle(const head& x, CUresult outcome);
@@ -142,14 +153,14 @@ private:
   hooks hooks_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::condition_variable caught_up_;
+  std::condition_variable all_told_;
   std::vector<std::shared_ptr<lane>> lanes_; // that are waited for
   std::uint64_t added_ = 0;                  // entries, ever
   std::uint64_t telling_ = nobody;           // the number of who is being told
   bool asleep_ = false;
   std::atomic<std::uint64_t> version_{0};
   std::atomic<std::size_t> waiting_{0}; // and not told
-  busy_poll looks_;
+  busy_poll spins_;
   std::atomic<std::uint32_t> failed_{0};
   std::atomic<bool> frozen_{false};
   std::atomic<bool> stopping_{false};

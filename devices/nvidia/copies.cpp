@@ -31,9 +31,9 @@ pages pages_of(std::uint64_t address, std::uint64_t bytes) {
 
 /// Of a short read the caller has the end sooner than another thread would tell
 /// it. A long one is copied on meanwhile.
-streams::seen_by seer_of(std::span<const std::byte> bytes) {
-  return bytes.size() <= taken_at_once ? streams::seen_by::caller
-                                       : streams::seen_by::completions;
+completion_mode mode_of_read(std::span<const std::byte> bytes) {
+  return bytes.size() <= taken_at_once ? completion_mode::spin_first
+                                       : completion_mode::polled;
 }
 
 std::uint64_t pitch_of(const pitched& x, const extent& size) {
@@ -135,7 +135,7 @@ status copies::write(stream_id in, device_address to,
       return ok;
     streams_.when_done(
         in, CUDA_SUCCESS, [held = *room](CUresult) {},
-        streams::seen_by::completions_aside);
+        completion_mode::cleanup);
     to += part.size();
     bytes = bytes.subspan(part.size());
   }
@@ -181,7 +181,7 @@ status copies::read(stream_id in, std::span<std::byte> bytes,
     return stream.why();
   if (auto ok = from_device(*stream, bytes.data(), from, bytes.size()); !ok)
     return ok;
-  streams_.when_done(in, so_far, std::move(done), seer_of(bytes));
+  streams_.when_done(in, so_far, std::move(done), mode_of_read(bytes));
   return {};
 }
 
@@ -189,7 +189,7 @@ status copies::read(stream_id in, std::span<std::byte> bytes,
 status copies::read_landed(stream_id in, std::span<std::byte> bytes,
                            device_address from, CUresult so_far,
                            completion done) {
-  auto seer = seer_of(bytes);
+  auto mode = mode_of_read(bytes);
   auto stream = streams_.work_in(in);
   if (!stream)
     return stream.why();
@@ -200,14 +200,14 @@ status copies::read_landed(stream_id in, std::span<std::byte> bytes,
     from += part.size();
     bytes = bytes.subspan(part.size());
   }
-  streams_.when_done(in, so_far, std::move(done), seer);
+  streams_.when_done(in, so_far, std::move(done), mode);
   return {};
 }
 
 status copies::read_staged(stream_id in, std::span<std::byte> bytes,
                            device_address from, CUresult so_far,
                            completion done) {
-  auto seer = seer_of(bytes);
+  auto mode = mode_of_read(bytes);
   while (!bytes.empty()) {
     auto part = bytes.first(std::min(bytes.size(), staging::large_bytes));
     bytes = bytes.subspan(part.size());
@@ -228,7 +228,7 @@ status copies::read_staged(stream_id in, std::span<std::byte> bytes,
       if (tell)
         tell(outcome);
     };
-    streams_.when_done(in, so_far, std::move(arrive), seer);
+    streams_.when_done(in, so_far, std::move(arrive), mode);
   }
   return {};
 }

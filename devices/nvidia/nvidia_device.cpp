@@ -173,8 +173,7 @@ public:
       if (how != closing)
         window_.release(address, bytes);
     };
-    streams_.when_all_done(error(), release,
-                           streams::seen_by::completions_aside);
+    streams_.when_all_done(error(), release, completion_mode::cleanup);
     return {};
   }
 
@@ -424,11 +423,11 @@ public:
     enter();
     if (hung_)
       return;
-    constexpr auto caller = streams::seen_by::caller;
+    constexpr auto mode = completion_mode::spin_first;
     if (stream)
-      streams_.when_done(*stream, error(), std::move(done), caller);
+      streams_.when_done(*stream, error(), std::move(done), mode);
     else
-      streams_.when_all_done(error(), std::move(done), caller);
+      streams_.when_all_done(error(), std::move(done), mode);
   }
   void when_recorded(event_id id, completion done) override {
     enter();
@@ -613,8 +612,7 @@ private:
       else
         drop();
     };
-    streams_.when_all_done(error(), when_done,
-                           streams::seen_by::completions_aside);
+    streams_.when_all_done(error(), when_done, completion_mode::cleanup);
   }
 
   void drop_postponed() {

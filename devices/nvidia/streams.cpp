@@ -141,7 +141,7 @@ std::uint64_t streams::last_of(const stream& x) const noexcept {
 bool streams::is_done(const lane& in, std::uint64_t until) {
   if (in.done < until)
     return false;
-  waits_.catch_up(until);
+  waits_.wait_told(until);
   return true;
 }
 
@@ -159,30 +159,26 @@ bool streams::idle(stream_id id) {
 }
 
 void streams::wait_for(stream& x, std::uint64_t until, completion tell,
-                       seen_by whom) {
+                       completion_mode mode) {
   auto end = mark(x);
   if (!end)
     return tell(end.why().code);
-  lane::entry what{until, *end, std::move(tell)};
-  what.aside = whom == seen_by::completions_aside;
-  if (whom == seen_by::caller)
-    waits_.look_or_add(x.in, std::move(what));
-  else
-    waits_.add(x.in, std::move(what));
+  waits_.add(x.in, {until, *end, std::move(tell)}, mode);
 }
 
 void streams::when_done(stream_id id, CUresult so_far, completion tell,
-                        seen_by whom) {
+                        completion_mode mode) {
   auto* x = find(id);
   if (x == nullptr)
     return tell(CUDA_ERROR_INVALID_HANDLE);
   auto last = last_of(*x);
   if (is_done(*x->in, last))
     return tell(so_far);
-  wait_for(*x, last, std::move(tell), whom);
+  wait_for(*x, last, std::move(tell), mode);
 }
 
-void streams::when_all_done(CUresult so_far, completion tell, seen_by whom) {
+void streams::when_all_done(CUresult so_far, completion tell,
+                            completion_mode mode) {
   struct group {
     std::atomic<std::size_t> missing{1};
     std::atomic<std::uint32_t> outcome{0};
@@ -196,9 +192,9 @@ void streams::when_all_done(CUresult so_far, completion tell, seen_by whom) {
     }
   };
   auto works = [](auto& x) { return x.second.in->done < x.second.last; };
-  auto aside = whom == seen_by::completions_aside;
-  if (!aside && std::ranges::count_if(streams_, works) > 1)
-    whom = seen_by::completions;
+  if (mode == completion_mode::spin_first &&
+      std::ranges::count_if(streams_, works) > 1)
+    mode = completion_mode::polled;
   auto all = std::make_shared<group>();
   all->tell = std::move(tell);
   for (auto& entry : streams_)
@@ -206,18 +202,18 @@ void streams::when_all_done(CUresult so_far, completion tell, seen_by whom) {
       ++all->missing;
       auto& x = entry.second;
       wait_for(
-          x, x.last, [all](CUresult outcome) { all->one(outcome); }, whom);
+          x, x.last, [all](CUresult outcome) { all->one(outcome); }, mode);
     }
   for (auto& x : leaving_)
     if (x.in->done < x.number) {
       ++all->missing;
-      lane::entry what{x.number, x.end,
-                       [all](CUresult outcome) { all->one(outcome); }};
-      what.aside = aside;
-      waits_.add(x.in, std::move(what));
+      waits_.add(
+          x.in,
+          {x.number, x.end, [all](CUresult outcome) { all->one(outcome); }},
+          mode);
     }
-  if (!aside)
-    waits_.catch_up(number_); // where streams are done already
+  if (mode != completion_mode::cleanup)
+    waits_.wait_told(number_); // where streams are done already
   all->one(so_far);
 }
 
@@ -312,7 +308,7 @@ result<bool> streams::query(event_id id) {
     known_done(*x, e->number);
   else if (!e->watch)
     e->in->raise(e->number);
-  waits_.catch_up(e->number);
+  waits_.wait_told(e->number);
   return true;
 }
 
@@ -339,14 +335,17 @@ void streams::when_recorded(event_id id, CUresult so_far, completion tell) {
     if (auto code = api_->cuStreamWaitEvent(own.handle, e->handle.get(), 0);
         code != CUDA_SUCCESS)
       return tell(code);
-    return wait_for(own, own.last, std::move(tell), seen_by::caller);
+    return wait_for(own, own.last, std::move(tell),
+                    completion_mode::spin_first);
   }
   if (!e->in || is_done(*e->in, e->number))
     return tell(so_far);
   // Where nothing came behind it, the quicker kind of mark says the same.
   if (auto* x = find(e->of); x != nullptr && x->last == e->number)
-    return wait_for(*x, e->number, std::move(tell), seen_by::caller);
-  waits_.look_or_add(e->in, {e->number, {e->handle, 0}, std::move(tell)});
+    return wait_for(*x, e->number, std::move(tell),
+                    completion_mode::spin_first);
+  waits_.add(e->in, {e->number, {e->handle, 0}, std::move(tell)},
+             completion_mode::spin_first);
 }
 
 // -- events of several processes

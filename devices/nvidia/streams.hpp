@@ -50,20 +50,15 @@ public:
   status import(event_id id, const shared_object& from);
 
   bool idle(stream_id id);
-  /// Who is to see that work is done: the thread that completions have, or the
-  /// calling one, which looks for a moment before it leaves it to that. What is
-  /// done aside is no news for the program: nobody has to come behind it.
-  enum class seen_by { completions, caller, completions_aside };
-
   /// `tell` runs when the stream's work so far is done; at once, with
   /// `so_far`, where it is known to be.
   void when_done(stream_id id, CUresult so_far, completion tell,
-                 seen_by whom = seen_by::completions);
-  /// Likewise for all work in all streams. Of more than one that works, it is
-  /// always the completions that see it.
+                 completion_mode mode = completion_mode::polled);
+  /// Likewise for all work in all streams. Of more than one that works, none is
+  /// spun for.
   void when_all_done(CUresult so_far, completion tell,
-                     seen_by whom = seen_by::completions);
-  /// Likewise for a record. Seen by the caller.
+                     completion_mode mode = completion_mode::polled);
+  /// Likewise for a record, spinning first.
   void when_recorded(event_id id, CUresult so_far, completion tell);
 
   /// The stream stops here, calls `start`, and goes on when its argument is
@@ -112,7 +107,8 @@ private:
   void known_done(stream& x, std::uint64_t until);
   std::uint64_t last_of(const stream& x) const noexcept;
   bool is_done(const lane& in, std::uint64_t until);
-  void wait_for(stream& x, std::uint64_t until, completion tell, seen_by whom);
+  void wait_for(stream& x, std::uint64_t until, completion tell,
+                completion_mode mode);
 
   driver_ptr api_;
   completions& waits_;

@@ -204,9 +204,22 @@ BOOST_AUTO_TEST_CASE(where_somebody_waits_already_the_other_thread_tells) {
   BOOST_TEST(before.wait() == CUDA_SUCCESS);
 }
 
-/// A read of stream 2 whose bytes have come, and that is being told: it takes
-/// until somebody has had time to overtake it.
+/// Whether a thread of this process waits for something (proc(5), stat).
+bool sleeps(pid_t thread) {
+  std::ifstream file{"/proc/self/task/" + std::to_string(thread) + "/stat"};
+  std::string line;
+  std::getline(file, line);
+  auto state = line.rfind(')') + 2;
+  return state < line.size() && line[state] == 'S';
+}
+
+/// A read of stream 2 whose bytes have come, and that is being told until who
+/// asks has had to wait.
 struct with_slow_reader : with_device {
+  struct reading {
+    std::atomic<bool> begun = false, asking = false, told = false;
+  };
+
   with_slow_reader() {
     BOOST_REQUIRE(dev->create_stream(stream_id{2}, false, 0).ok());
     BOOST_REQUIRE(dev->create_event(event_id{1}, false).ok());
@@ -214,20 +227,25 @@ struct with_slow_reader : with_device {
   ~with_slow_reader() { dev.reset(); }
 
   void read_slowly() {
-    begun = told = false;
+    now = std::make_shared<reading>();
     auto from = reinterpret_cast<device_address>(source.data());
-    auto slow = [this](CUresult) {
-      begun = true;
-      begun.notify_all();
-      std::this_thread::sleep_for(std::chrono::milliseconds{10});
-      told = true;
+    auto slow = [its = now, asker = ::gettid()](CUresult) {
+      its->begun = true;
+      its->begun.notify_all();
+      its->asking.wait(false);
+      // Who asks waits for this, or has overtaken it and waits for the next.
+      while (!sleeps(asker))
+        std::this_thread::yield();
+      its->told = true;
     };
     BOOST_REQUIRE(dev->enqueue_read(stream_id{2},
                                     std::as_writable_bytes(std::span{target}),
                                     from, slow)
                       .ok());
     BOOST_REQUIRE(dev->record_event(event_id{1}, stream_id{2}).ok());
-    begun.wait(false);
+    now->begun.wait(false);
+    now->asking = true;
+    now->asking.notify_all();
   }
   /// Whether the read had been told when this was.
   bool comes_behind(auto ask) {
@@ -235,7 +253,7 @@ struct with_slow_reader : with_device {
     outcome done;
     auto behind = false;
     ask([&, tell = done.tell()](CUresult how) {
-      behind = told;
+      behind = now->told;
       tell(how);
     });
     BOOST_TEST(done.wait() == CUDA_SUCCESS);
@@ -243,7 +261,7 @@ struct with_slow_reader : with_device {
   }
 
   std::vector<char> source = std::vector<char>(1 << 20, 'a'), target = source;
-  std::atomic<bool> begun = false, told = false;
+  std::shared_ptr<reading> now;
 };
 
 BOOST_FIXTURE_TEST_CASE(nothing_is_said_to_be_done_before_a_read_is_told,
@@ -255,11 +273,11 @@ BOOST_FIXTURE_TEST_CASE(nothing_is_said_to_be_done_before_a_read_is_told,
   for (auto stream : {stream_id{2}, legacy_stream}) {
     read_slowly();
     BOOST_TEST(dev->idle(stream));
-    BOOST_TEST(told);
+    BOOST_TEST(now->told);
   }
   read_slowly();
   BOOST_TEST(*dev->query_event(event_id{1}));
-  BOOST_TEST(told);
+  BOOST_TEST(now->told);
 }
 
 BOOST_AUTO_TEST_CASE(streams_of_its_own_are_waited_for_too) {

@@ -1,4 +1,4 @@
-// Something that happens once, and who waits for it.
+// Opens once; calls who waits for that.
 #pragma once
 
 #include <functional>
@@ -7,26 +7,26 @@
 
 namespace vgpu {
 
-/// Thread-safe.
-class turning_point {
+/// Of callbacks, where std::latch is of threads. Thread-safe.
+class latch {
 public:
-  /// Tells who waits for it.
-  void reach() {
+  /// Calls who waits.
+  void open() {
     std::vector<std::function<void()>> told;
     {
       std::lock_guard guard{lock_};
-      reached_ = true;
+      open_ = true;
       told.swap(waiting_);
     }
     for (auto& f : told)
       f();
   }
 
-  /// Calls `f` when it is reached: at once where it has been.
-  void when_reached(std::function<void()> f) {
+  /// Calls `f` when it is open: at once where it is.
+  void when_open(std::function<void()> f) {
     {
       std::lock_guard guard{lock_};
-      if (!reached_) {
+      if (!open_) {
         waiting_.push_back(std::move(f));
         return;
       }
@@ -36,7 +36,7 @@ public:
 
 private:
   std::mutex lock_;
-  bool reached_ = false;
+  bool open_ = false;
   std::vector<std::function<void()>> waiting_;
 };
 
