@@ -58,11 +58,12 @@ void streams::worked(stream& x) {
     legacy_->after = number_;
 }
 
-/// Comes behind all of the stream's work so far. In the legacy stream, which
+/// Comes behind all of the stream's work so far. In the legacy stream, where it
 /// orders itself with others, an event costs less than a word (measured).
 result<lane::mark> streams::mark(stream& x) {
   times_.end(x.timed, x.handle);
-  if (&x != legacy_ && !with_events_()) {
+  auto orders_others = &x == legacy_ && blocking_ != 0;
+  if (!orders_others && !with_events_()) {
     auto value = ++x.marks;
     if (auto code =
             api_->cuStreamWriteValue32(x.handle, x.in->word->address(), value,
@@ -94,6 +95,7 @@ status streams::create(stream_id id, bool non_blocking, int priority) {
   if (!made)
     return made.why();
   streams_.emplace(id, std::move(*made));
+  blocking_ += !non_blocking;
   return {};
 }
 
@@ -107,6 +109,7 @@ status streams::destroy(stream_id id) {
       leaving_.push_back({x->in, *end, x->last});
   times_.end(x->timed, x->handle);
   auto code = api_->cuStreamDestroy(x->handle);
+  blocking_ -= x->blocking;
   streams_.erase(id);
   return api_->check(code, "cuStreamDestroy");
 }

@@ -122,6 +122,7 @@ private:
   std::unordered_map<event_id, event> events_;
   std::vector<ending> leaving_; // destroyed streams
   stream* legacy_ = nullptr;
+  std::size_t blocking_ = 0; // streams that wait for the legacy one, and it
   std::uint64_t number_ = 0; // of the last work
 };
 
