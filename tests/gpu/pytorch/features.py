@@ -7,6 +7,7 @@ import sys
 import threading
 
 import torch
+from torch import nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -285,3 +286,42 @@ dist.destroy_process_group()
         print(p.communicate(timeout=100)[0], end="", flush=True)
         if p.returncode != 0:
             raise RuntimeError(f"a process of two ended with {p.returncode}")
+
+
+@workload
+def two_devices():
+    """A model whose halves lie on two GPUs, and copies between them."""
+    if torch.cuda.device_count() < 2:
+        raise Skipped("there is one GPU")
+    reproducible()
+    g = torch.Generator().manual_seed(11)
+    first = nn.Sequential(nn.Linear(256, 512), nn.ReLU()).to(device(0))
+    second = nn.Linear(512, 10).to(device(1))
+    optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()],
+                                lr=0.1)
+    inputs = torch.randn(128, 256, generator=g).to(device(0))
+    wanted = torch.randint(0, 10, (128,), generator=g).to(device(1))
+    for i in range(20):
+        loss = functional.cross_entropy(second(first(inputs).to(device(1))),
+                                        wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print("halves", i + 1, repr(loss.item()), flush=True)
+    say("halves", *first.parameters(), *second.parameters())
+    # To and fro, nobody waiting but for streams of the other device.
+    x = torch.randn(1 << 22, generator=g).to(device(0))
+    ways = [torch.cuda.Stream(device(i)) for i in range(2)]
+    for s in ways:
+        s.wait_stream(torch.cuda.current_stream(device(0)))
+    for i in range(10):
+        here, there = ways[i % 2], ways[(i + 1) % 2]
+        with torch.cuda.stream(here):
+            x = torch.tanh(x * 1.5)
+            y = x.to(there.device, non_blocking=True)
+        there.wait_stream(here)
+        x.record_stream(here)
+        x = y
+    torch.cuda.synchronize(device(0))
+    torch.cuda.synchronize(device(1))
+    say("to_and_fro", x)
