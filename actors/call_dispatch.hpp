@@ -119,6 +119,8 @@ struct call_dispatch {
   status operator()(const call::mem_free& x);
   status operator()(const call::host_alloc& x);
   status operator()(const call::host_free& x);
+  status operator()(const call::host_in_place& x);
+  status operator()(const call::host_write& x);
   status operator()(const call::host_file& x);
 
   // -- managed memory
@@ -132,6 +134,7 @@ struct call_dispatch {
   /// did afterwards, with managed memory and in whatever stream of whatever
   /// device, is to come behind that work again, although nothing here waits.
   bool is_answered() const { return !self.sink_->wanted(who()); }
+  bool is_replayed() const { return what.end <= self.replay_until_; }
   status host_behind_stream(stream_id stream);
   status host_behind_all();
   status host_behind_event(event_id event);

@@ -3,6 +3,7 @@
 
 #include "devices/timing_unit.hpp"
 #include "schema/calls.hpp"
+#include "schema/changed_lines.hpp"
 #include "schema/ids.hpp"
 
 #include <cstdint>
@@ -39,6 +40,9 @@ inline call_traffic traffic_of(const call::read_managed& x) {
 }
 inline call_traffic traffic_of(const call::write_managed& x) {
   return {x.bytes, 0};
+}
+inline call_traffic traffic_of(const call::host_write& x) {
+  return {x.count * changed_line::bytes, 0};
 }
 
 /// Whether it is a copy or memset that devices time by itself.

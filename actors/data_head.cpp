@@ -99,6 +99,9 @@ void put(builder to, const answer& x) {
   case answer::place::host_call:
     a.setHostCall();
     break;
+  case answer::place::in_place:
+    a.setInPlace();
+    break;
   }
 }
 
@@ -209,6 +212,8 @@ answer get(wire::Answer::Reader x) {
     out.at = x.getError();
   } else if (x.isHostCall()) {
     out.where = answer::place::host_call;
+  } else if (x.isInPlace()) {
+    out.where = answer::place::in_place;
   }
   return out;
 }

@@ -60,7 +60,15 @@ struct join {
 };
 struct answer {
   /// What the payload is, and where it belongs.
-  enum class place { none, arena, host, output, error, host_call };
+  enum class place {
+    none,
+    arena,
+    host,
+    output,
+    error,
+    host_call,
+    in_place // changed_line of host memory that kernels use in place
+  };
   std::uint64_t number = 0;
   call_number call{};
   slot_index slot = 0;

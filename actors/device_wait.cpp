@@ -8,14 +8,15 @@
 namespace vgpu {
 
 status wait_for(device::device& on, const std::string& what,
-                std::chrono::milliseconds patience) {
+                std::chrono::milliseconds patience,
+                std::optional<stream_id> of) {
   struct gate {
     std::mutex lock;
     std::condition_variable changed;
     std::optional<CUresult> ended;
   };
   auto done = std::make_shared<gate>();
-  on.when_done(std::nullopt, [done](CUresult how) {
+  on.when_done(of, [done](CUresult how) {
     std::lock_guard guard{done->lock};
     done->ended = how;
     done->changed.notify_one();

@@ -6,14 +6,15 @@
 #include "schema/fault.hpp"
 
 #include <chrono>
-#include <functional>
+#include <optional>
 #include <string>
 
 namespace vgpu {
 
-/// Waits for all work enqueued so far. The error in which it ended, or
-/// CUDA_ERROR_LAUNCH_TIMEOUT, naming `what` was waited for.
+/// Waits for all work enqueued so far, of all streams or of one. The error in
+/// which it ended, or CUDA_ERROR_LAUNCH_TIMEOUT, naming `what` was waited for.
 status wait_for(device::device& on, const std::string& what,
-                std::chrono::milliseconds patience = std::chrono::seconds{60});
+                std::chrono::milliseconds patience = std::chrono::seconds{60},
+                std::optional<stream_id> of = std::nullopt);
 
 } // namespace vgpu

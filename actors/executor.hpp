@@ -5,6 +5,7 @@
 #include "actors/call_traffic.hpp"
 #include "actors/event_times.hpp"
 #include "actors/host_files.hpp"
+#include "actors/in_place_memory.hpp"
 #include "actors/living_calls.hpp"
 #include "actors/protocol.hpp"
 #include "actors/replay_checks.hpp"
@@ -85,6 +86,10 @@ public:
   /// The program is elsewhere: memory of our own stands at the host window's
   /// addresses. Not when host_mapped() was called.
   status host_shadow();
+  /// Of such memory, what kernels use in place; null where there is none.
+  const std::shared_ptr<in_place_memory>& in_place() const noexcept {
+    return in_place_;
+  }
 
   /// Executes one call. `owner` keeps the record's payload alive. Never throws
   /// for what the program did: the program gets its error, at once where it
@@ -171,6 +176,8 @@ public:
   /// Whether everything that was begun ends without a further call: no host
   /// function has its turn still before it.
   bool may_stop() const noexcept { return open_host_calls_ == 0; }
+  /// Waits for what the program knew to be done, in a replay.
+  status await_known();
   /// Calls `then`, from any thread, when all work enqueued so far is done.
   void when_idle(std::function<void()> then);
   /// Whether all there is can be described; a fault says what cannot.
@@ -323,6 +330,7 @@ private:
   std::map<call::digest, std::vector<std::byte>> images_;
   std::uint64_t host_bytes_ = 0;
   mapping host_shadow_;
+  std::shared_ptr<in_place_memory> in_place_;
   std::shared_ptr<host_files> host_files_; // null: the program is elsewhere
   std::uint64_t position_ = 0;
   std::atomic<std::uint64_t> calls_{0};

@@ -33,6 +33,19 @@ void executor::note_places(std::size_t device, call_number at,
     driver_placed_ = at.value;
 }
 
+status executor::await_known() {
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    auto stream = orders_[d].host_stream(*devices_[d]);
+    if (!stream)
+      return stream.why();
+    if (auto ok = wait_for(*devices_[d], "work that a program had waited for",
+                           std::chrono::seconds{60}, *stream);
+        !ok)
+      return ok;
+  }
+  return {};
+}
+
 void executor::when_idle(std::function<void()> then) {
   auto left = std::make_shared<std::atomic<std::size_t>>(devices_.size());
   for (auto& x : devices_)
@@ -56,6 +69,7 @@ struct executor::restoring {
   std::vector<state_chunk> to_adopt{};
   /// Variables there, of each device.
   std::vector<std::map<device_address, std::uint64_t>> outside{};
+  bool has_host_memory = false; // which is the worker's own copy
 
   const state_index& index() const { return from.index(); }
 
@@ -190,7 +204,10 @@ struct executor::restoring {
     if (!is_within_host_window(x.address, x.bytes, self.host_bytes_))
       return wrong("host memory outside of its window");
     // Of a program on this host it is the program's own, and newer.
-    if (self.host_shadow_.size() == 0 || x.form == chunk_form::zero)
+    if (self.host_shadow_.size() == 0)
+      return {};
+    has_host_memory = true;
+    if (x.form == chunk_form::zero)
       return {};
     return from.read(x, {reinterpret_cast<std::byte*>(x.address), x.bytes});
   }
@@ -383,6 +400,8 @@ result<std::uint64_t> executor::restore(int file, bool adopt,
   sink_ = std::move(before);
   if (!ok)
     return ok.why();
+  if (it.has_host_memory)
+    in_place_->restored();
   {
     std::lock_guard guard{consoles_->lock};
     consoles_->positions = it.index().consoles;

@@ -76,12 +76,56 @@ landing forwarded_answers::make_landing(std::uint64_t bytes) {
 }
 
 void forwarded_answers::add(data::answer head, const landing& what) {
-  {
-    std::lock_guard guard{lock_};
-    head.number = ++last_number_;
-    kept_.push_back({head, what.bytes, what.owner});
+  if (head.slot != 0 && in_place_ && in_place_->any()) [[unlikely]] {
+    std::lock_guard guard{telling_};
+    if (holds_)
+      return held_.emplace_back(head, what), void();
+    tell_in_place();
+    keep(head, what);
+  } else {
+    keep(head, what);
   }
   ring_();
+}
+
+void forwarded_answers::keep(data::answer head, const landing& what) {
+  std::lock_guard guard{lock_};
+  head.number = ++last_number_;
+  kept_.push_back({head, what.bytes, what.owner});
+}
+
+void forwarded_answers::tell_now() {
+  std::lock_guard guard{telling_};
+  if (!holds_)
+    tell_in_place();
+}
+
+void forwarded_answers::hold() {
+  std::lock_guard guard{telling_};
+  holds_ = true;
+}
+
+void forwarded_answers::release() {
+  std::lock_guard guard{telling_};
+  holds_ = false;
+  if (in_place_ && in_place_->any())
+    tell_in_place();
+  for (auto& [head, what] : std::exchange(held_, {}))
+    keep(head, what);
+  ring_();
+}
+
+/// With telling_.
+void forwarded_answers::tell_in_place() {
+  constexpr auto at_once = max_payload / sizeof(changed_line);
+  auto lines = in_place_->changes();
+  for (std::span rest{lines}; !rest.empty();) {
+    auto part = std::as_bytes(rest.first(std::min(rest.size(), at_once)));
+    auto room = make_landing(part.size());
+    std::ranges::copy(part, room.bytes.begin());
+    keep({.where = data::answer::place::in_place}, room);
+    rest = rest.subspan(part.size() / sizeof(changed_line));
+  }
 }
 
 // -- answer_sink

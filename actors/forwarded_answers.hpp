@@ -4,12 +4,15 @@
 
 #include "actors/answers.hpp"
 #include "actors/data_head.hpp"
+#include "actors/in_place_memory.hpp"
 
 #include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace vgpu {
 
@@ -29,6 +32,19 @@ public:
   explicit forwarded_answers(std::function<void()> ring,
                              bool within_host = false)
       : ring_(std::move(ring)), within_host_(within_host) {}
+
+  /// What kernels wrote there is told before each answer. Before the first.
+  void tell_of(std::shared_ptr<in_place_memory> memory) {
+    in_place_ = std::move(memory);
+  }
+
+  /// Tells what kernels wrote there by now.
+  void tell_now();
+  /// A replay begins, and that memory is as it was long ago: until release()
+  /// nothing is told of it, and no answer given that would come behind.
+  void hold();
+  /// What the program knew to be done is done.
+  void release();
 
   // -- the thread that sends
   // ------------------------------------------------------
@@ -71,10 +87,16 @@ public:
 
 private:
   void add(data::answer head, const landing& what);
+  void keep(data::answer head, const landing& what);
+  void tell_in_place();
   landing make_landing(std::uint64_t bytes);
 
   std::function<void()> ring_;
   bool within_host_;
+  std::shared_ptr<in_place_memory> in_place_; // may be null
+  std::mutex telling_; // who answers has told all that came before; guards:
+  bool holds_ = false;
+  std::vector<std::pair<data::answer, landing>> held_;
   mutable std::mutex lock_;
   std::uint64_t acknowledged_ = 0;
   std::deque<outbound_answer> kept_; // unacknowledged, in order of number

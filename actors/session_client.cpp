@@ -337,7 +337,9 @@ void session_client::serve(const control::lease& lease) {
   auto replays = moved_ && (!held_ || held_->snapshot);
   replay_told_ = answer_told_ = !replays;
   replay_began_ = clock::now();
-  if (maps_log() && attach_mapped()) {
+  auto mapped = maps_log() && attach_mapped();
+  note_host_apart(!mapped);
+  if (mapped) {
     spdlog::info("session {}: epoch {} on {}, log mapped", lease.session.value,
                  lease.epoch.value, lease.node);
   } else {
@@ -452,6 +454,12 @@ void session_client::report_progress(const data::progress& x) {
 bool session_client::maps_log() const {
   return options_.transport != transport::forwarded &&
          lease_->worker.host == host_;
+}
+
+void session_client::note_host_apart(bool apart) {
+  auto& number = area_->header().host_apart;
+  if ((number.load() % 2 == 1) != apart)
+    number.fetch_add(1);
 }
 
 bool session_client::attach_mapped() {

@@ -140,6 +140,7 @@ private:
 
   // a worker on this host
   bool attach_mapped();
+  void note_host_apart(bool apart);
   bool maps_log() const;
   void read_worker();
   // a worker elsewhere
@@ -159,6 +160,8 @@ private:
   void arrived(const data::answer& x, const parcel_ptr& in);
   bool is_awaited(call_number call);
   void deliver(const data::answer& x, std::span<const std::byte> payload);
+  void merge_in_place(std::span<const std::byte> payload);
+  bool view_host();
   void write_host(std::uint64_t offset, std::span<const std::byte> bytes);
   void gather_calls();
   void forward();
@@ -263,8 +266,9 @@ private:
   clock::time_point replay_began_{};
   bool replay_told_ = true;
   bool answer_told_ = true;
-  slot_index awaited_in_ = 1;        // the last call that came in parts
-  std::optional<mapping> host_view_; // empty: there are no addresses for it
+  slot_index awaited_in_ = 1;         // the last call that came in parts
+  std::optional<mapping> host_view_;  // empty: there are no addresses for it
+  std::optional<mapping> host_known_; // view_host_known(); empty likewise
 
   /// The worker was asked for the session's state.
   struct movement {

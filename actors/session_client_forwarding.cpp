@@ -2,6 +2,7 @@
 #include "actors/session_client_forwarding.hpp"
 
 #include "schema/call_codec.hpp"
+#include "schema/changed_lines.hpp"
 #include "schema/streaming_copy.hpp"
 
 #include <spdlog/spdlog.h>
@@ -267,20 +268,52 @@ bool session_client::is_awaited(call_number call) {
   return false;
 }
 
+/// Maps the program's pinned memory; false where there are no addresses for it.
+bool session_client::view_host() {
+  if (!host_view_) {
+    auto view = area_->view_host();
+    host_view_ = view ? std::move(*view) : mapping{};
+  }
+  return host_view_->data() != nullptr;
+}
+
 /// Into the program's pinned memory. It is mapped as soon as something long
 /// goes there: writing to the file costs the kernel a look at each page.
 void session_client::write_host(std::uint64_t offset,
                                 std::span<const std::byte> bytes) {
-  if (bytes.size() >= map_from && !host_view_) {
-    auto view = area_->view_host();
-    host_view_ = view ? std::move(*view) : mapping{};
-  }
-  if (bytes.size() >= map_from && host_view_->data() != nullptr)
+  if (bytes.size() >= map_from && view_host())
     streaming_copy(host_view_->data() + offset, bytes.data(), bytes.size());
   else if (!bytes.empty() &&
            ::pwrite(area_->host_fd(), bytes.data(), bytes.size(),
                     static_cast<off_t>(offset)) < 0)
     spdlog::error("cannot write to pinned memory: {}", std::strerror(errno));
+}
+
+/// What kernels wrote into memory that they use in place. Where the program has
+/// written since it was last told, and did not say so yet, that stays: it is
+/// newer, or a replay brings what the program had before.
+void session_client::merge_in_place(std::span<const std::byte> payload) {
+  if (!host_known_) {
+    auto view = area_->view_host_known();
+    host_known_ = view ? std::move(*view) : mapping{};
+  }
+  if (!view_host() || host_known_->data() == nullptr)
+    return spdlog::error("session {}: no addresses for the program's pinned "
+                         "memory: it lacks what kernels wrote there",
+                         lease_->session.value);
+  constexpr std::chrono::milliseconds patience{10};
+  host_guard guard{area_->header().host_taken, patience};
+  for (auto& x : lines_of(payload)) {
+    if (!area_->in_host(x.address, changed_line::bytes))
+      continue;
+    auto* memory = host_view_->data() + (x.address - host_window);
+    auto* known = host_known_->data() + (x.address - host_window);
+    each_change(x, [&](std::size_t i, std::byte now) {
+      if (memory[i] == known[i])
+        memory[i] = now;
+      known[i] = now;
+    });
+  }
 }
 
 /// Puts an answer where the program waits for it; everything in it is checked
@@ -309,6 +342,8 @@ void session_client::deliver(const data::answer& x,
       return;
     write_host(x.at - host_window, payload);
     break;
+  case place::in_place:
+    return merge_in_place(payload);
   case place::output:
   case place::error:
     area_->print(

@@ -181,6 +181,8 @@ private:
   std::multimap<std::uint64_t, parcel_ptr> calls_put_by() const;
   void put_by(parcel_ptr in);
   bool keep_alive(const parcel_ptr& in);
+  void look_in_place();
+  bool kernels_may_write() const;
   void send_answers();
   bool send_answer(const outbound_answer& out);
   data::attached attached();
@@ -215,6 +217,15 @@ private:
   busy_poll forwarded_looks_{options_.forwarded_looks};
 
   std::shared_ptr<forwarded_answers> forwarded_;
+  /// Of host memory that kernels use in place: whether what was enqueued before
+  /// that call is done, and whether all that it wrote was told.
+  struct in_place_news {
+    std::uint64_t until = 0;
+    std::shared_ptr<std::atomic<bool>> done;
+    bool told = true;
+    clock::time_point again{};
+  };
+  in_place_news in_place_;
   std::string client_; // the peer that forwards, empty when there is none
   /// Its other connection, by which every other long answer goes; calls may
   /// come by it.

@@ -2,6 +2,8 @@
 // what its client is told of both.
 #include "actors/session_server_mapped.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
 namespace vgpu {
@@ -28,8 +30,15 @@ void session_server::reached(std::uint64_t position) {
 
 /// After a snapshot there may be nothing to replay.
 void session_server::look_replayed() {
-  if (!replay_told_ && position_ >= replay_until_)
-    report(true);
+  if (replay_told_ || position_ < replay_until_)
+    return;
+  if (forwarded_) {
+    if (exec_->in_place() && exec_->in_place()->any())
+      if (auto ok = exec_->await_known(); !ok)
+        spdlog::warn("session {}: {}", options_.session.value, ok.why().what);
+    forwarded_->release();
+  }
+  report(true);
 }
 
 data::progress session_server::progress() {

@@ -2,6 +2,7 @@
 
 #include "interposer/conditional_launch.hpp"
 #include "interposer/graph_memory.hpp"
+#include "interposer/host_in_place.hpp"
 #include "interposer/managed.hpp"
 #include "interposer/managed_advice.hpp"
 #include "interposer/pinned_writes.hpp"
@@ -80,6 +81,8 @@ void release_pinned(const allocation& what) {
     (void)s.area().show_own(what.address, what.bytes);
   else
     s.forget_pages(what.address, what.bytes);
+  if (what.kind == memory_kind::pinned)
+    in_place().freed(what.address);
   s.host_space().retire(what, call.value);
   s.host_space().settle(call.value);
 }
@@ -188,6 +191,7 @@ CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
   if (code != CUDA_SUCCESS)
     return code;
   here().send(call::host_alloc{what.address, bytes}, what.device);
+  host_in_place::allocated();
   out = reinterpret_cast<void*>(what.address); // NOLINT: the fixed window
   return CUDA_SUCCESS;
 }

@@ -79,6 +79,8 @@ enum class number : std::uint16_t {
   host_begun = 65,
   shared_bytes = 66,
   peer_wait = 67,
+  host_in_place = 68,
+  host_write = 69,
 };
 
 // -- memory
@@ -120,6 +122,29 @@ struct host_free {
   device_address address = 0;
   std::uint64_t bytes = 0;
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
+};
+
+/// Kernels use this pinned memory where it is. Where the worker has no part in
+/// the program's memory, what either side writes of it is told to the other
+/// from here on.
+struct host_in_place {
+  static constexpr auto id = number::host_in_place;
+  static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::alters;
+  device_address address = 0; // of an allocation
+  std::uint64_t bytes = 0;
+  static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
+};
+
+/// What the program wrote into such memory: `count` of changed_line, the
+/// payload. Kernels find it at once, those that run already as well. A replay
+/// puts it behind the work that the program knew to be done.
+struct host_write {
+  static constexpr auto id = number::host_write;
+  static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::captured;
+  std::uint64_t count = 0;
+  static auto fields(auto& x) { return std::tie(x.count); }
 };
 
 // -- managed memory
@@ -762,17 +787,17 @@ struct tensor_map_encode {
 };
 
 using all = std::tuple<
-    mem_alloc, mem_free, host_alloc, host_free, image_part, module_load,
-    module_facts, module_unload, kernel_attribute, launch, active_clusters,
-    write, read, read_host, copy, fill, stream_create, stream_destroy,
-    event_create, event_destroy, event_record, stream_wait, peer_wait,
-    stream_sync, device_sync, event_sync, elapsed, host_call, host_begun,
-    host_done, array_create, array_destroy, texture_create, texture_known,
-    texture_destroy, read_managed, write_managed, memory_create, memory_destroy,
-    memory_map, memory_unmap, memory_access, wait_value, memory_share,
-    memory_import, event_share, event_import, event_query, host_file,
-    tensor_map_encode, condition_place, condition_words, placed_share,
-    placed_import, shared_bytes>;
+    mem_alloc, mem_free, host_alloc, host_free, host_in_place, host_write,
+    image_part, module_load, module_facts, module_unload, kernel_attribute,
+    launch, active_clusters, write, read, read_host, copy, fill, stream_create,
+    stream_destroy, event_create, event_destroy, event_record, stream_wait,
+    peer_wait, stream_sync, device_sync, event_sync, elapsed, host_call,
+    host_begun, host_done, array_create, array_destroy, texture_create,
+    texture_known, texture_destroy, read_managed, write_managed, memory_create,
+    memory_destroy, memory_map, memory_unmap, memory_access, wait_value,
+    memory_share, memory_import, event_share, event_import, event_query,
+    host_file, tensor_map_encode, condition_place, condition_words,
+    placed_share, placed_import, shared_bytes>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

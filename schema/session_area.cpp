@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 
 namespace vgpu {
@@ -166,6 +167,16 @@ void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value,
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
+host_guard::host_guard(std::atomic<std::uint32_t>& taken,
+                       std::chrono::microseconds patience) noexcept
+    : taken_(taken) {
+  using clock = std::chrono::steady_clock;
+  auto until = clock::now() + patience;
+  while (taken_.exchange(1, std::memory_order_acquire) != 0 &&
+         clock::now() < until)
+    std::this_thread::yield();
+}
+
 // -- making and opening
 // -----------------------------------------------------------
 
@@ -190,7 +201,8 @@ result<session_area> session_area::create(std::uint64_t log_capacity,
   for (auto& file : area.log_)
     if (auto ok = make(file, "vgpu-log", log_capacity / log_files); !ok)
       return ok.why();
-  if (auto ok = make(area.host_, "vgpu-host", host_bytes); !ok)
+  // And as much again: view_host_known().
+  if (auto ok = make(area.host_, "vgpu-host", 2 * host_bytes); !ok)
     return ok.why();
   if (auto ok = area.map_all(); !ok)
     return ok.why();
@@ -237,13 +249,14 @@ status session_area::map_all() {
   auto host = sealed_size(host_.get());
   if (!host)
     return host.why();
-  if (*host == 0 || *host > window_bytes || *host % granule_bytes != 0)
+  if (*host == 0 || *host / 2 > window_bytes ||
+      *host % (2 * granule_bytes) != 0)
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "a session's host memory has an impossible size of " +
                      std::to_string(*host) + " bytes"};
   log_capacity_ = *log;
   stripe_ = log_stripe(*log);
-  host_bytes_ = *host;
+  host_bytes_ = *host / 2;
   auto control_map = map_shared(control_.get(), control_bytes);
   if (!control_map)
     return control_map.why();
@@ -307,8 +320,17 @@ status session_area::show_own(device_address address,
 }
 
 result<mapping> session_area::view_host() const {
+  return view_host_from(0);
+}
+
+result<mapping> session_area::view_host_known() const {
+  return view_host_from(host_bytes_);
+}
+
+result<mapping> session_area::view_host_from(std::uint64_t offset) const {
   auto* at = ::mmap(nullptr, host_bytes_, PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_NORESERVE, host_.get(), 0);
+                    MAP_SHARED | MAP_NORESERVE, host_.get(),
+                    static_cast<off_t>(offset));
   if (at == MAP_FAILED)
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
                  "no addresses for the program's pinned memory"};

@@ -171,6 +171,12 @@ struct control_header {
   std::atomic<std::uint64_t> snapshot_after;
   // Since when it waits for its vGPU: nanoseconds of the host's steady clock.
   std::atomic<std::uint64_t> waits_since;
+  // Odd while the worker has a copy of its own of host memory; grows when that
+  // begins and when it ends.
+  std::atomic<std::uint64_t> host_apart;
+  // One of program and client compares host memory with what is known of it, or
+  // writes both: host_guard.
+  std::atomic<std::uint32_t> host_taken;
 
   // For who watches, of each device of the lease. Written by the program: bytes
   // that it has allocated there;
@@ -180,6 +186,21 @@ struct control_header {
   alignas(64) std::array<std::atomic<std::uint64_t>, most_devices> busy;
 };
 static_assert(sizeof(control_header) <= 4096);
+
+/// Keeps program and client from each other's way in view_host_known() and what
+/// it is of. Who waits goes on after `patience`: the other may have died with
+/// it.
+class host_guard {
+public:
+  host_guard(std::atomic<std::uint32_t>& taken,
+             std::chrono::microseconds patience) noexcept;
+  ~host_guard() { taken_.store(0, std::memory_order_release); }
+  host_guard(const host_guard&) = delete;
+  host_guard& operator=(const host_guard&) = delete;
+
+private:
+  std::atomic<std::uint32_t>& taken_;
+};
 
 /// How long a journal of this capacity grows before a snapshot pays, after one
 /// of `state` bytes: so long that making them costs a part of what writing the
@@ -241,6 +262,9 @@ public:
   status map_host();
   /// The host memory at some other address, for who serves several programs.
   result<mapping> view_host() const;
+  /// Of each byte of it, what both sides knew of last, where kernels use it in
+  /// place and the worker has a copy of its own.
+  result<mapping> view_host_known() const;
   /// Whether [address, address + bytes) lies in it.
   bool in_host(device_address address, std::uint64_t bytes) const noexcept;
 
@@ -291,6 +315,7 @@ public:
 private:
   session_area() = default;
   status map_all();
+  result<mapping> view_host_from(std::uint64_t offset) const;
   void wake_writers() const noexcept;
   std::byte* ring(console where) const noexcept;
 

@@ -320,7 +320,7 @@ def two_devices():
             x = torch.tanh(x * 1.5)
             y = x.to(there.device, non_blocking=True)
         there.wait_stream(here)
-        x.record_stream(here)
+        y.record_stream(there)  # not the stream that its memory is of
         x = y
     torch.cuda.synchronize(device(0))
     torch.cuda.synchronize(device(1))

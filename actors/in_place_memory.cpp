@@ -1,0 +1,80 @@
+#include "actors/in_place_memory.hpp"
+
+#include "schema/round_up.hpp"
+
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+namespace vgpu {
+
+namespace {
+
+/// Kernels write to it meanwhile.
+std::byte* memory_at(device_address x) {
+  return reinterpret_cast<std::byte*>(x); // NOLINT: the host window's
+}
+
+} // namespace
+
+status in_place_memory::watch(device_address address, std::uint64_t bytes,
+                              bool replayed) {
+  std::lock_guard guard{mutex_};
+  if (ranges_.size() >= most_ranges)
+    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                 "kernels use more than " + std::to_string(most_ranges) +
+                     " pieces of host memory in place"};
+  auto whole = round_up(bytes, changed_line::bytes);
+  range x{std::vector<std::byte>(whole), replayed};
+  std::memcpy(x.before.data(), memory_at(address), whole);
+  ranges_.insert_or_assign(address, std::move(x));
+  any_ = true;
+  return {};
+}
+
+void in_place_memory::forget(device_address address) {
+  if (!any())
+    return;
+  std::lock_guard guard{mutex_};
+  ranges_.erase(address);
+  any_ = !ranges_.empty();
+}
+
+status in_place_memory::write(std::span<const changed_line> lines) {
+  std::lock_guard guard{mutex_};
+  for (auto& x : lines) {
+    auto next = ranges_.upper_bound(x.address);
+    auto known = next == ranges_.begin() ? ranges_.end() : std::prev(next);
+    if (known == ranges_.end() || x.address % changed_line::bytes != 0 ||
+        x.address - known->first >= known->second.before.size())
+      return fault{CUDA_ERROR_INVALID_VALUE,
+                   "the program wrote to host memory of which it is not known "
+                   "that kernels use it in place"};
+    auto* to = memory_at(x.address);
+    auto* before = &known->second.before[x.address - known->first];
+    each_change(x, [&](std::size_t i, std::byte now) {
+      to[i] = now;
+      before[i] = now;
+    });
+  }
+  return {};
+}
+
+void in_place_memory::restored() {
+  std::lock_guard guard{mutex_};
+  for (auto& [address, x] : ranges_)
+    x.untold = true;
+}
+
+std::vector<changed_line> in_place_memory::changes() {
+  std::vector<changed_line> out;
+  if (!any())
+    return out;
+  std::lock_guard guard{mutex_};
+  for (auto& [address, x] : ranges_)
+    take_changes({memory_at(address), x.before.size()}, x.before, address,
+                 std::exchange(x.untold, false), out);
+  return out;
+}
+
+} // namespace vgpu

@@ -1,0 +1,55 @@
+// Pinned memory that kernels use in place, and the program as well: what a
+// round brings depends on all that both wrote before. Prints a line a round,
+// after which the program writes some more, and tells nobody until the next
+// launch. usage: in_place [ROUNDS [MILLISECONDS BETWEEN THEM]]
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cuda_runtime.h>
+#include <thread>
+
+#define CHECK(call)                                                            \
+  do {                                                                         \
+    if (auto check_code = (call); check_code != cudaSuccess) {                 \
+      std::printf("%s: %s\n", #call, cudaGetErrorName(check_code));            \
+      std::exit(1);                                                            \
+    }                                                                          \
+  } while (0)
+
+constexpr int n = 5000;
+
+__global__ void mix(unsigned* x, const unsigned* y) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x)
+    x[i] = x[i] * 1664525u + y[i];
+}
+
+unsigned fold(const unsigned* x) {
+  unsigned out = 2166136261u;
+  for (int i = 0; i < n; ++i)
+    out = (out ^ x[i]) * 16777619u;
+  return out;
+}
+
+int main(int argc, char** argv) {
+  auto rounds = static_cast<unsigned>(argc > 1 ? std::atoi(argv[1]) : 12);
+  auto pause = std::chrono::milliseconds(argc > 2 ? std::atoi(argv[2]) : 0);
+  unsigned *x = nullptr, *y = nullptr;
+  CHECK(cudaMallocHost(&x, n * sizeof(unsigned)));
+  CHECK(cudaHostAlloc(&y, n * sizeof(unsigned), cudaHostAllocMapped));
+  for (int i = 0; i < n; ++i)
+    x[i] = static_cast<unsigned>(i);
+  for (unsigned round = 1; round <= rounds; ++round) {
+    for (unsigned i = 0; i < n; ++i)
+      y[i] = i * round;
+    mix<<<1, 256>>>(x, y);
+    mix<<<1, 256>>>(x, y);
+    CHECK(cudaDeviceSynchronize());
+    std::printf("round %u: %08x\n", round, fold(x));
+    std::fflush(stdout);
+    for (unsigned i = round % 7; i < n; i += 7)
+      x[i] += round;
+    std::this_thread::sleep_for(pause);
+  }
+  CHECK(cudaFreeHost(x));
+  CHECK(cudaFreeHost(y));
+}
