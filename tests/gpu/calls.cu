@@ -74,6 +74,7 @@ static void launches(int* d) {
            launch(i);
            settle();
          }));
+  say_us("sync_of_nothing", cost(20, 1000, settle, [](int) { settle(); }));
   cudaStream_t s;
   CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
   say_us("launch_sync_stream", cost(20, 100, settle, [&](int) {
