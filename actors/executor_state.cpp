@@ -34,12 +34,14 @@ void executor::note_places(std::size_t device, call_number at,
 }
 
 status executor::await_known() {
+  // Whoever waits for this worker gives up before.
+  constexpr std::chrono::minutes patience{10};
   for (std::size_t d = 0; d < devices_.size(); ++d) {
     auto stream = orders_[d].host_stream(*devices_[d]);
     if (!stream)
       return stream.why();
     if (auto ok = wait_for(*devices_[d], "work that a program had waited for",
-                           std::chrono::seconds{60}, *stream);
+                           patience, *stream);
         !ok)
       return ok;
   }

@@ -76,16 +76,22 @@ landing forwarded_answers::make_landing(std::uint64_t bytes) {
 }
 
 void forwarded_answers::add(data::answer head, const landing& what) {
-  if (head.slot != 0 && in_place_ && in_place_->any()) [[unlikely]] {
-    std::lock_guard guard{telling_};
-    if (holds_)
-      return held_.emplace_back(head, what), void();
-    tell_in_place();
+  if (head.slot != 0 && in_place_ && in_place_->any()) [[unlikely]]
+    add_behind_kernels(head, what);
+  else
     keep(head, what);
-  } else {
-    keep(head, what);
-  }
   ring_();
+}
+
+void forwarded_answers::add_behind_kernels(const data::answer& head,
+                                           const landing& what) {
+  std::lock_guard guard{telling_};
+  if (holds_) {
+    held_.emplace_back(head, what);
+    return;
+  }
+  tell_in_place();
+  keep(head, what);
 }
 
 void forwarded_answers::keep(data::answer head, const landing& what) {
@@ -95,6 +101,8 @@ void forwarded_answers::keep(data::answer head, const landing& what) {
 }
 
 void forwarded_answers::tell_now() {
+  if (!in_place_ || !in_place_->any())
+    return;
   std::lock_guard guard{telling_};
   if (!holds_)
     tell_in_place();

@@ -87,6 +87,7 @@ public:
 
 private:
   void add(data::answer head, const landing& what);
+  void add_behind_kernels(const data::answer& head, const landing& what);
   void keep(data::answer head, const landing& what);
   void tell_in_place();
   landing make_landing(std::uint64_t bytes);

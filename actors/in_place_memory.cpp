@@ -20,24 +20,33 @@ std::byte* memory_at(device_address x) {
 status in_place_memory::watch(device_address address, std::uint64_t bytes,
                               bool replayed) {
   std::lock_guard guard{mutex_};
-  if (ranges_.size() >= most_ranges)
+  drop(address);
+  if (ranges_.size() >= most_ranges || bytes > most_bytes - bytes_)
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 "kernels use more than " + std::to_string(most_ranges) +
-                     " pieces of host memory in place"};
-  auto whole = round_up(bytes, changed_line::bytes);
-  range x{std::vector<std::byte>(whole), replayed};
-  std::memcpy(x.before.data(), memory_at(address), whole);
-  ranges_.insert_or_assign(address, std::move(x));
+                 "kernels use more host memory in place than " +
+                     std::to_string(most_ranges) + " pieces, or " +
+                     std::to_string(most_bytes >> 30) + " GiB"};
+  range x{std::vector<std::byte>(round_up(bytes, changed_line::bytes)),
+          replayed};
+  std::memcpy(x.before.data(), memory_at(address), x.before.size());
+  bytes_ += x.before.size();
+  ranges_.emplace(address, std::move(x));
   any_ = true;
   return {};
+}
+
+/// With the lock.
+void in_place_memory::drop(device_address address) {
+  if (auto gone = ranges_.extract(address))
+    bytes_ -= gone.mapped().before.size();
+  any_ = !ranges_.empty();
 }
 
 void in_place_memory::forget(device_address address) {
   if (!any())
     return;
   std::lock_guard guard{mutex_};
-  ranges_.erase(address);
-  any_ = !ranges_.empty();
+  drop(address);
 }
 
 status in_place_memory::write(std::span<const changed_line> lines) {

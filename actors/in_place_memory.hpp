@@ -24,8 +24,9 @@ namespace vgpu {
 /// The memory lies at its own addresses, in this process. Thread-safe.
 class in_place_memory {
 public:
-  /// Of how many ranges it keeps account.
+  /// Of how many ranges, and bytes in all, it keeps account.
   static constexpr std::size_t most_ranges = 4096;
+  static constexpr std::uint64_t most_bytes = std::uint64_t{64} << 30;
 
   /// From now on it is told what kernels write here. `address` is a multiple of
   /// a line's bytes. `replayed`: the program has heard of some of it from an
@@ -44,6 +45,8 @@ public:
   std::vector<changed_line> changes();
 
 private:
+  void drop(device_address address);
+
   struct range {
     std::vector<std::byte> before;
     bool untold = false; // all of it
@@ -51,6 +54,7 @@ private:
   std::atomic<bool> any_ = false;
   std::mutex mutex_;
   std::map<device_address, range> ranges_;
+  std::uint64_t bytes_ = 0; // of all of them
 };
 
 } // namespace vgpu

@@ -149,6 +149,7 @@ private:
   void begin_replay(const data::attach& by);
   void reached(std::uint64_t position);
   void look_replayed();
+  void settle_in_place();
   data::progress progress();
   std::uint64_t charge();
   void report(bool replayed);

@@ -32,13 +32,24 @@ void session_server::reached(std::uint64_t position) {
 void session_server::look_replayed() {
   if (replay_told_ || position_ < replay_until_)
     return;
-  if (forwarded_) {
-    if (exec_->in_place() && exec_->in_place()->any())
-      if (auto ok = exec_->await_known(); !ok)
-        spdlog::warn("session {}: {}", options_.session.value, ok.why().what);
-    forwarded_->release();
-  }
+  settle_in_place();
   report(true);
+}
+
+/// What the program knew to be done is, and what kernels wrote in place as it
+/// was.
+void session_server::settle_in_place() {
+  if (!forwarded_)
+    return;
+  if (exec_->in_place() && exec_->in_place()->any()) {
+    known_ = progress();
+    stand_in_.leave();
+    auto ok = exec_->await_known();
+    stand_in_.back();
+    if (!ok)
+      spdlog::warn("session {}: {}", options_.session.value, ok.why().what);
+  }
+  forwarded_->release();
 }
 
 data::progress session_server::progress() {

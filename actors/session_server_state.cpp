@@ -276,6 +276,9 @@ void session_server::take_state() {
   stand_in_.back();
   if (!bytes)
     return refuse_state(bytes.why().what);
+  // Where the log is mapped next, the program's memory must have it.
+  if (forwarded_)
+    forwarded_->tell_now();
   send_answers();
   std::chrono::nanoseconds pause = clock::now() - began;
   data::checkpointed news{.position = position_,

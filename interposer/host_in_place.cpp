@@ -85,7 +85,9 @@ void host_in_place::tell() {
   if (!known_) {
     auto view = area.view_host_known();
     if (!view)
-      return;
+      return log_line(log_level::error, view.why().what +
+                                            ": kernels do not see what the "
+                                            "program writes there");
     known_ = std::move(*view);
   }
   auto number = area.header().host_apart.load();

@@ -1,7 +1,5 @@
 #include "nodes/zmq_signals.hpp"
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -38,13 +36,6 @@ std::array<zmq_signal*, most_descriptors> watched{};
 
 bool in_range(int fd) noexcept {
   return fd >= 0 && static_cast<std::size_t>(fd) < most_descriptors;
-}
-
-bool is_zeromqs(const void* caller) noexcept {
-  Dl_info where{};
-  return ::dladdr(caller, &where) != 0 && where.dli_fname != nullptr &&
-         std::string_view{where.dli_fname}.find("libzmq") !=
-             std::string_view::npos;
 }
 
 } // namespace
@@ -88,7 +79,24 @@ void zmq_signal::silence() noexcept {
   (void)!__read(fd_, &count, sizeof(count));
 }
 
+} // namespace vgpu
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
 // -- what ZeroMQ calls --------------------------------------------------------
+
+namespace vgpu {
+
+namespace {
+
+bool is_zeromqs(const void* caller) noexcept {
+  Dl_info where{};
+  return ::dladdr(caller, &where) != 0 && where.dli_fname != nullptr &&
+         std::string_view{where.dli_fname}.find("libzmq") !=
+             std::string_view::npos;
+}
+
+} // namespace
 
 struct zmq_calls {
   using clock = std::chrono::steady_clock;
@@ -256,9 +264,5 @@ VGPU_TAKEN int close(int fd) {
     vgpu::zmq_calls::end(*signal);
   return __close(fd);
 }
-
-#else
-
-void vgpu::zmq_signal::keep(bool) noexcept {}
 
 #endif

@@ -132,7 +132,7 @@ enum class protection : std::uint32_t { none = 0, journal = 1 };
 /// at each call lies apart from what the other side reads at each call: a
 /// shared line costs both sides a cache miss a call.
 struct control_header {
-  static constexpr std::uint64_t the_magic = 0x35304c4c41435547; // "GUCALL05"
+  static constexpr std::uint64_t the_magic = 0x36304c4c41435547; // "GUCALL06"
   std::uint64_t magic;
   std::uint64_t log_capacity; // bytes, a power of two
 
