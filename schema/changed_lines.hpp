@@ -61,7 +61,8 @@ void each_change(const changed_line& x, const Write& write) {
 /// As they came from another process, wherever they lie: all that are whole.
 inline std::vector<changed_line> lines_of(std::span<const std::byte> bytes) {
   std::vector<changed_line> out(bytes.size() / sizeof(changed_line));
-  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(changed_line));
+  if (!out.empty())
+    std::memcpy(out.data(), bytes.data(), out.size() * sizeof(changed_line));
   return out;
 }
 
