@@ -119,8 +119,8 @@ struct call_dispatch {
   status operator()(const call::mem_free& x);
   status operator()(const call::host_alloc& x);
   status operator()(const call::host_free& x);
-  status operator()(const call::host_in_place& x);
-  status operator()(const call::host_write& x);
+  status operator()(const call::zero_copy& x);
+  status operator()(const call::zero_copy_write& x);
   status operator()(const call::host_file& x);
 
   // -- managed memory

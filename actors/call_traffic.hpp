@@ -41,7 +41,7 @@ inline call_traffic traffic_of(const call::read_managed& x) {
 inline call_traffic traffic_of(const call::write_managed& x) {
   return {x.bytes, 0};
 }
-inline call_traffic traffic_of(const call::host_write& x) {
+inline call_traffic traffic_of(const call::zero_copy_write& x) {
   return {x.count * changed_line::bytes, 0};
 }
 

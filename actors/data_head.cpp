@@ -99,8 +99,8 @@ void put(builder to, const answer& x) {
   case answer::place::host_call:
     a.setHostCall();
     break;
-  case answer::place::in_place:
-    a.setInPlace();
+  case answer::place::zero_copy:
+    a.setZeroCopy();
     break;
   }
 }
@@ -212,8 +212,8 @@ answer get(wire::Answer::Reader x) {
     out.at = x.getError();
   } else if (x.isHostCall()) {
     out.where = answer::place::host_call;
-  } else if (x.isInPlace()) {
-    out.where = answer::place::in_place;
+  } else if (x.isZeroCopy()) {
+    out.where = answer::place::zero_copy;
   }
   return out;
 }

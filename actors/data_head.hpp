@@ -67,7 +67,7 @@ struct answer {
     output,
     error,
     host_call,
-    in_place // changed_line of host memory that kernels use in place
+    zero_copy // changed_line of host memory that kernels use in place
   };
   std::uint64_t number = 0;
   call_number call{};

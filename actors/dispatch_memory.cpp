@@ -81,39 +81,39 @@ status call_dispatch::operator()(const call::host_free& x) {
   if (!in_host(x.address, x.bytes))
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "pinned memory does not lie in the host window"};
-  if (self.in_place_)
-    self.in_place_->forget(x.address);
+  if (self.zero_copy_)
+    self.zero_copy_->forget(x.address);
   if (auto ok = dev().detach_host(x.address, x.bytes); !ok)
     return ok;
   return self.host_files_ ? self.host_files_->hide(x.address, x.bytes)
                           : status{};
 }
 
-status call_dispatch::operator()(const call::host_in_place& x) {
+status call_dispatch::operator()(const call::zero_copy& x) {
   if (x.bytes == 0 || x.address % changed_line::bytes != 0 ||
       !in_host(x.address, x.bytes) ||
       !in_host(x.address, round_up(x.bytes, changed_line::bytes)))
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "host memory that kernels use in place does not lie in the "
                  "host window"};
-  if (!self.in_place_)
+  if (!self.zero_copy_)
     return {};
-  return self.in_place_->watch(x.address, x.bytes, is_replayed());
+  return self.zero_copy_->watch(x.address, x.bytes, is_replayed());
 }
 
 /// Of a program on this host kernels see the memory itself. In a replay kernels
 /// that came before have read it when the program wrote to it.
-status call_dispatch::operator()(const call::host_write& x) {
+status call_dispatch::operator()(const call::zero_copy_write& x) {
   if (x.count != what.payload.size() / sizeof(changed_line))
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "what the program wrote to host memory is not as long as it "
                  "says"};
-  if (!self.in_place_)
+  if (!self.zero_copy_)
     return {};
   if (is_replayed())
     if (auto ok = self.await_known(); !ok)
       return ok;
-  return self.in_place_->write(lines_of(what.payload));
+  return self.zero_copy_->write(lines_of(what.payload));
 }
 
 status call_dispatch::operator()(const call::host_file& x) {

@@ -101,7 +101,7 @@ status executor::host_shadow() {
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
                  "the addresses of the host window are taken in this process"};
   host_shadow_ = mapping{at, window_bytes};
-  in_place_ = std::make_shared<in_place_memory>();
+  zero_copy_ = std::make_shared<zero_copy_memory>();
   host_bytes_ = window_bytes;
   return {};
 }

@@ -5,7 +5,6 @@
 #include "actors/call_traffic.hpp"
 #include "actors/event_times.hpp"
 #include "actors/host_files.hpp"
-#include "actors/in_place_memory.hpp"
 #include "actors/living_calls.hpp"
 #include "actors/protocol.hpp"
 #include "actors/replay_checks.hpp"
@@ -15,6 +14,7 @@
 #include "actors/stream_order.hpp"
 #include "actors/vgpu_state.hpp"
 #include "actors/work_meter.hpp"
+#include "actors/zero_copy_memory.hpp"
 #include "devices/change_unit.hpp"
 #include "devices/condition_unit.hpp"
 #include "devices/device.hpp"
@@ -87,8 +87,8 @@ public:
   /// addresses. Not when host_mapped() was called.
   status host_shadow();
   /// Of such memory, what kernels use in place; null where there is none.
-  const std::shared_ptr<in_place_memory>& in_place() const noexcept {
-    return in_place_;
+  const std::shared_ptr<zero_copy_memory>& zero_copy() const noexcept {
+    return zero_copy_;
   }
 
   /// Executes one call. `owner` keeps the record's payload alive. Never throws
@@ -330,7 +330,7 @@ private:
   std::map<call::digest, std::vector<std::byte>> images_;
   std::uint64_t host_bytes_ = 0;
   mapping host_shadow_;
-  std::shared_ptr<in_place_memory> in_place_;
+  std::shared_ptr<zero_copy_memory> zero_copy_;
   std::shared_ptr<host_files> host_files_; // null: the program is elsewhere
   std::uint64_t position_ = 0;
   std::atomic<std::uint64_t> calls_{0};

@@ -403,7 +403,7 @@ result<std::uint64_t> executor::restore(int file, bool adopt,
   if (!ok)
     return ok.why();
   if (it.has_host_memory)
-    in_place_->restored();
+    zero_copy_->restored();
   {
     std::lock_guard guard{consoles_->lock};
     consoles_->positions = it.index().consoles;

@@ -76,7 +76,7 @@ landing forwarded_answers::make_landing(std::uint64_t bytes) {
 }
 
 void forwarded_answers::add(data::answer head, const landing& what) {
-  if (head.slot != 0 && in_place_ && in_place_->any()) [[unlikely]]
+  if (head.slot != 0 && zero_copy_ && zero_copy_->any()) [[unlikely]]
     add_behind_kernels(head, what);
   else
     keep(head, what);
@@ -90,7 +90,7 @@ void forwarded_answers::add_behind_kernels(const data::answer& head,
     held_.emplace_back(head, what);
     return;
   }
-  tell_in_place();
+  tell_zero_copy();
   keep(head, what);
 }
 
@@ -101,11 +101,11 @@ void forwarded_answers::keep(data::answer head, const landing& what) {
 }
 
 void forwarded_answers::tell_now() {
-  if (!in_place_ || !in_place_->any())
+  if (!zero_copy_ || !zero_copy_->any())
     return;
   std::lock_guard guard{telling_};
   if (!holds_)
-    tell_in_place();
+    tell_zero_copy();
 }
 
 void forwarded_answers::hold() {
@@ -116,22 +116,22 @@ void forwarded_answers::hold() {
 void forwarded_answers::release() {
   std::lock_guard guard{telling_};
   holds_ = false;
-  if (in_place_ && in_place_->any())
-    tell_in_place();
+  if (zero_copy_ && zero_copy_->any())
+    tell_zero_copy();
   for (auto& [head, what] : std::exchange(held_, {}))
     keep(head, what);
   ring_();
 }
 
 /// With telling_.
-void forwarded_answers::tell_in_place() {
+void forwarded_answers::tell_zero_copy() {
   constexpr auto at_once = max_payload / sizeof(changed_line);
-  auto lines = in_place_->changes();
+  auto lines = zero_copy_->changes();
   for (std::span rest{lines}; !rest.empty();) {
     auto part = std::as_bytes(rest.first(std::min(rest.size(), at_once)));
     auto room = make_landing(part.size());
     std::ranges::copy(part, room.bytes.begin());
-    keep({.where = data::answer::place::in_place}, room);
+    keep({.where = data::answer::place::zero_copy}, room);
     rest = rest.subspan(part.size() / sizeof(changed_line));
   }
 }

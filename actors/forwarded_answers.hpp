@@ -4,7 +4,7 @@
 
 #include "actors/answers.hpp"
 #include "actors/data_head.hpp"
-#include "actors/in_place_memory.hpp"
+#include "actors/zero_copy_memory.hpp"
 
 #include <atomic>
 #include <deque>
@@ -34,8 +34,8 @@ public:
       : ring_(std::move(ring)), within_host_(within_host) {}
 
   /// What kernels wrote there is told before each answer. Before the first.
-  void tell_of(std::shared_ptr<in_place_memory> memory) {
-    in_place_ = std::move(memory);
+  void tell_of(std::shared_ptr<zero_copy_memory> memory) {
+    zero_copy_ = std::move(memory);
   }
 
   /// Tells what kernels wrote there by now.
@@ -89,12 +89,12 @@ private:
   void add(data::answer head, const landing& what);
   void add_behind_kernels(const data::answer& head, const landing& what);
   void keep(data::answer head, const landing& what);
-  void tell_in_place();
+  void tell_zero_copy();
   landing make_landing(std::uint64_t bytes);
 
   std::function<void()> ring_;
   bool within_host_;
-  std::shared_ptr<in_place_memory> in_place_; // may be null
+  std::shared_ptr<zero_copy_memory> zero_copy_; // may be null
   std::mutex telling_; // who answers has told all that came before; guards:
   bool holds_ = false;
   std::vector<std::pair<data::answer, landing>> held_;

@@ -80,7 +80,7 @@ private:
     if constexpr (Call::id == number::mem_alloc || Call::id == number::mem_free)
       return {kind::memory, device, first};
     else if constexpr (Call::id == number::host_alloc ||
-                       Call::id == number::host_in_place ||
+                       Call::id == number::zero_copy ||
                        Call::id == number::host_free)
       return {kind::host_memory, device, first};
     else if constexpr (Call::id == number::memory_map)

@@ -160,7 +160,7 @@ private:
   void arrived(const data::answer& x, const parcel_ptr& in);
   bool is_awaited(call_number call);
   void deliver(const data::answer& x, std::span<const std::byte> payload);
-  void merge_in_place(std::span<const std::byte> payload);
+  void merge_zero_copy(std::span<const std::byte> payload);
   bool view_host();
   void write_host(std::uint64_t offset, std::span<const std::byte> bytes);
   void gather_calls();

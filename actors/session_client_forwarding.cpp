@@ -292,7 +292,7 @@ void session_client::write_host(std::uint64_t offset,
 /// What kernels wrote into memory that they use in place. Where the program has
 /// written since it was last told, and did not say so yet, that stays: it is
 /// newer, or a replay brings what the program had before.
-void session_client::merge_in_place(std::span<const std::byte> payload) {
+void session_client::merge_zero_copy(std::span<const std::byte> payload) {
   if (!host_known_) {
     auto view = area_->view_host_known();
     host_known_ = view ? std::move(*view) : mapping{};
@@ -342,8 +342,8 @@ void session_client::deliver(const data::answer& x,
       return;
     write_host(x.at - host_window, payload);
     break;
-  case place::in_place:
-    return merge_in_place(payload);
+  case place::zero_copy:
+    return merge_zero_copy(payload);
   case place::output:
   case place::error:
     area_->print(

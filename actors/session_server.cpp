@@ -21,9 +21,6 @@ using namespace std::chrono_literals;
 constexpr int log_quantum = 256;
 /// How often the client hears of us while a call is executed.
 constexpr auto look_every = 50ms;
-/// How often a program that only looks at host memory hears of what kernels
-/// wrote there.
-constexpr auto tell_in_place_every = 2ms;
 /// A call that waits for the session's turn keeps the rest waiting so long.
 constexpr auto turn_patience = 20ms;
 
@@ -79,7 +76,7 @@ void session_server::act() {
       break;
     read_log();
     execute_backlog();
-    look_in_place();
+    look_at_zero_copy();
     look_settled();
     if (!away())
       exec_->gates().rest();
@@ -114,7 +111,7 @@ std::chrono::milliseconds session_server::patience() const {
   if (guest_here_)
     return -1ms;
   if (kernels_may_write())
-    return tell_in_place_every;
+    return zero_copy_news::every;
   return client_.empty() || lapsed_ ? 1000ms : options_.lease_term;
 }
 
@@ -510,7 +507,7 @@ void session_server::on(const std::string& peer, const data::attach& x) {
           exec->gates().nudge();
         },
         socket_->within_host());
-    forwarded_->tell_of(exec_->in_place());
+    forwarded_->tell_of(exec_->zero_copy());
   }
   if (position_ < x.replay_until)
     forwarded_->hold();
@@ -632,37 +629,6 @@ void session_server::execute_backlog() {
 void session_server::await_turn() {
   if (!called())
     exec_->gates().wait(turn_patience);
-}
-
-bool session_server::kernels_may_write() const {
-  auto& memory = exec_->in_place();
-  return forwarded_ && !client_.empty() && !lapsed_ && memory &&
-         memory->any() && gait_ == gait::running &&
-         position_ >= replay_until_ &&
-         (!in_place_.told || in_place_.until != position_);
-}
-
-/// A program may look at what kernels write, and not call meanwhile.
-void session_server::look_in_place() {
-  if (!kernels_may_write())
-    return;
-  auto& news = in_place_;
-  if ((!news.done || news.done->load()) && news.until != position_) {
-    news.until = position_;
-    news.told = false;
-    news.done = std::make_shared<std::atomic<bool>>(false);
-    exec_->when_idle([done = news.done] { *done = true; });
-  }
-  auto now = clock::now();
-  if (now < news.again)
-    return;
-  news.told = news.done->load();
-  forwarded_->tell_now();
-  // Where there is much to compare, it is a small part of the time.
-  constexpr auto pause = 20;
-  auto took = clock::now() - now;
-  news.again =
-      now + std::max<clock::duration>(tell_in_place_every, pause * took);
 }
 
 void session_server::send_answers() {

@@ -145,11 +145,15 @@ private:
   /// Whoever calls the driver now waits.
   bool away() const noexcept { return gait_ >= gait::leaving; }
 
+  // host memory that kernels use in place (session_server_zero_copy.cpp)
+  bool kernels_may_write() const;
+  void look_at_zero_copy();
+  void settle_zero_copy();
+
   // how far it is (session_server_progress.cpp)
   void begin_replay(const data::attach& by);
   void reached(std::uint64_t position);
   void look_replayed();
-  void settle_in_place();
   data::progress progress();
   std::uint64_t charge();
   void report(bool replayed);
@@ -182,8 +186,6 @@ private:
   std::multimap<std::uint64_t, parcel_ptr> calls_put_by() const;
   void put_by(parcel_ptr in);
   bool keep_alive(const parcel_ptr& in);
-  void look_in_place();
-  bool kernels_may_write() const;
   void send_answers();
   bool send_answer(const outbound_answer& out);
   data::attached attached();
@@ -220,13 +222,15 @@ private:
   std::shared_ptr<forwarded_answers> forwarded_;
   /// Of host memory that kernels use in place: whether what was enqueued before
   /// that call is done, and whether all that it wrote was told.
-  struct in_place_news {
+  struct zero_copy_news {
+    /// How often a program that only looks hears of what kernels wrote.
+    static constexpr std::chrono::milliseconds every{2};
     std::uint64_t until = 0;
     std::shared_ptr<std::atomic<bool>> done;
     bool told = true;
     clock::time_point again{};
   };
-  in_place_news in_place_;
+  zero_copy_news zero_copy_;
   std::string client_; // the peer that forwards, empty when there is none
   /// Its other connection, by which every other long answer goes; calls may
   /// come by it.

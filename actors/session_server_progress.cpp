@@ -2,8 +2,6 @@
 // what its client is told of both.
 #include "actors/session_server_mapped.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 namespace vgpu {
@@ -32,24 +30,8 @@ void session_server::reached(std::uint64_t position) {
 void session_server::look_replayed() {
   if (replay_told_ || position_ < replay_until_)
     return;
-  settle_in_place();
+  settle_zero_copy();
   report(true);
-}
-
-/// What the program knew to be done is, and what kernels wrote in place as it
-/// was.
-void session_server::settle_in_place() {
-  if (!forwarded_)
-    return;
-  if (exec_->in_place() && exec_->in_place()->any()) {
-    known_ = progress();
-    stand_in_.leave();
-    auto ok = exec_->await_known();
-    stand_in_.back();
-    if (!ok)
-      spdlog::warn("session {}: {}", options_.session.value, ok.why().what);
-  }
-  forwarded_->release();
 }
 
 data::progress session_server::progress() {

@@ -1,9 +1,9 @@
 #include "interposer/host_call.hpp"
 
-#include "interposer/host_in_place.hpp"
 #include "interposer/own_thread.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
+#include "interposer/zero_copy.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -169,7 +169,7 @@ void host_caller::run(const entry& x, CUresult status) {
   else if (x.what == kind::store && status == CUDA_SUCCESS)
     x.word.write();
   if (status == CUDA_SUCCESS)
-    host_in_place::tell_now();
+    zero_copy_memory::tell_now();
   if (status == CUDA_SUCCESS)
     here().send(call::host_done{x.asked.call.value}, x.device);
   if (x.what == kind::turn)

@@ -2,11 +2,11 @@
 
 #include "interposer/capture.hpp"
 #include "interposer/host_call.hpp"
-#include "interposer/host_in_place.hpp"
 #include "interposer/managed.hpp"
 #include "interposer/occupancy.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
+#include "interposer/zero_copy.hpp"
 #include "schema/clusters.hpp"
 
 #include <array>
@@ -194,8 +194,8 @@ CUresult send_launch(stream& in, const function& what,
                      std::span<const std::byte> parameters) {
   if (managed_memory::host_has_some()) [[unlikely]]
     managed().hand_over();
-  if (host_in_place::possible()) [[unlikely]]
-    in_place().before_launch(parameters);
+  if (zero_copy_memory::possible()) [[unlikely]]
+    zero_copy().before_launch(parameters);
   call::launch call{.stream = {in.wire},
                     .module = {what.in->wire},
                     .kernel = what.index,

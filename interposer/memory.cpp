@@ -2,7 +2,6 @@
 
 #include "interposer/conditional_launch.hpp"
 #include "interposer/graph_memory.hpp"
-#include "interposer/host_in_place.hpp"
 #include "interposer/managed.hpp"
 #include "interposer/managed_advice.hpp"
 #include "interposer/pinned_writes.hpp"
@@ -11,6 +10,7 @@
 #include "interposer/session.hpp"
 #include "interposer/sharing.hpp"
 #include "interposer/virtual_memory.hpp"
+#include "interposer/zero_copy.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -82,7 +82,7 @@ void release_pinned(const allocation& what) {
   else
     s.forget_pages(what.address, what.bytes);
   if (what.kind == memory_kind::pinned)
-    in_place().freed(what.address);
+    zero_copy().freed(what.address);
   s.host_space().retire(what, call.value);
   s.host_space().settle(call.value);
 }
@@ -191,7 +191,7 @@ CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
   if (code != CUDA_SUCCESS)
     return code;
   here().send(call::host_alloc{what.address, bytes}, what.device);
-  host_in_place::allocated();
+  zero_copy_memory::allocated();
   out = reinterpret_cast<void*>(what.address); // NOLINT: the fixed window
   return CUDA_SUCCESS;
 }

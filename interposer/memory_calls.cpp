@@ -2,12 +2,12 @@
 #include "interposer/waiting.hpp"
 
 #include "interposer/host_call.hpp"
-#include "interposer/host_in_place.hpp"
 #include "interposer/memory.hpp"
 #include "interposer/registered_memory.hpp"
 #include "interposer/session.hpp"
 #include "interposer/sharing.hpp"
 #include "interposer/virtual_memory.hpp"
+#include "interposer/zero_copy.hpp"
 
 #include <algorithm>
 
@@ -134,7 +134,7 @@ CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* pdptr, void* p,
     auto found = locate(address);
     if (found.where != place::pinned || !found.in)
       return registered().device_pointer(x, p, *pdptr);
-    in_place().note(address);
+    zero_copy().note(address);
     *pdptr = address;
     return CUDA_SUCCESS;
   });

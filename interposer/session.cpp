@@ -1,9 +1,9 @@
 #include "interposer/session.hpp"
 
-#include "interposer/host_in_place.hpp"
 #include "interposer/process.hpp"
 #include "interposer/thread_pool.hpp"
 #include "interposer/visible_devices.hpp"
+#include "interposer/zero_copy.hpp"
 #include "schema/sizes.hpp"
 
 #include <xxhash.h>
@@ -201,7 +201,7 @@ CUresult session::synchronise(std::uint8_t device) {
   if (auto clean = clean_[device].load(std::memory_order_acquire);
       clean != 0 && clean == tail())
     return sticky();
-  host_in_place::tell_now();
+  zero_copy_memory::tell_now();
   call::device_sync what;
   auto x = begin(what, device);
   auto got = finish(x);

@@ -2,10 +2,10 @@
 
 #include "interposer/capture.hpp"
 #include "interposer/host_call.hpp"
-#include "interposer/host_in_place.hpp"
 #include "interposer/process.hpp"
 #include "interposer/session.hpp"
 #include "interposer/stream_set.hpp"
+#include "interposer/zero_copy.hpp"
 
 #include <bit>
 #include <chrono>
@@ -68,7 +68,7 @@ std::atomic<int> non_blocking_streams{0};
 template <class Object, class Ask>
 CUresult poll_or_ask(Object& x, const Ask& ask) {
   auto& s = here();
-  host_in_place::tell_now();
+  zero_copy_memory::tell_now();
   std::lock_guard guard{x.query.mutex};
   // Twice: an older question may have been answered, and more appended since.
   for (int round = 0; round < 2 && !is_done(x); ++round) {
@@ -278,7 +278,7 @@ CUresult synchronise(stream& x) {
   // there are none, more is learned by waiting for the device.
   if (x.is_legacy() && non_blocking_streams.load() == 0)
     return s.synchronise(x.device());
-  host_in_place::tell_now();
+  zero_copy_memory::tell_now();
   auto asked = s.begin(call::stream_sync{{x.wire}}, x.device());
   auto got = s.finish(asked);
   s.deliver_console();
@@ -344,7 +344,7 @@ CUresult synchronise(event& x) {
     if (is_done(x))
       return s.sticky();
   }
-  host_in_place::tell_now();
+  zero_copy_memory::tell_now();
   auto asked = s.begin(call::event_sync{{x.wire}}, x.device());
   auto got = s.finish(asked);
   s.deliver_console();

@@ -1,21 +1,15 @@
 #include "nodes/zmq_looks.hpp"
 
+#include "nodes/taken_functions.hpp"
 #include "nodes/zmq_signals.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <stdexcept>
 #include <string_view>
 
 #include <pthread.h>
 #include <sys/epoll.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define VGPU_ZMQ_LOOKS 0
-#else
-#define VGPU_ZMQ_LOOKS 1
-#endif
 
 namespace vgpu {
 
@@ -39,10 +33,10 @@ zmq_looks::~zmq_looks() {
 }
 
 bool zmq_looks::possible() noexcept {
-  return VGPU_ZMQ_LOOKS != 0;
+  return VGPU_TAKES_FUNCTIONS != 0;
 }
 
-#if VGPU_ZMQ_LOOKS
+#if VGPU_TAKES_FUNCTIONS
 
 namespace {
 
@@ -86,13 +80,10 @@ public:
   int sleep(int timeout) {
     if (signals_ == nullptr || timeout == 0)
       return settle(real_wait(fd_, events_, count_, timeout));
-    auto raised = false;
-    each([&](zmq_signal& x) { raised = x.falls_asleep() || raised; });
-    auto got = real_wait(fd_, events_, count_, raised ? 0 : timeout);
-    auto error = errno;
-    each([](zmq_signal& x) { x.awakes(); });
-    errno = error;
-    return settle(got);
+    auto all = [this](const auto& body) { each(body); };
+    return settle(zmq_signal::sleep(all, [&](bool raised) {
+      return real_wait(fd_, events_, count_, raised ? 0 : timeout);
+    }));
   }
 
 private:
@@ -168,11 +159,10 @@ struct zmq_waiting {
 
 } // namespace vgpu
 
-#if VGPU_ZMQ_LOOKS
+#if VGPU_TAKES_FUNCTIONS
 
 /// Asked before the C library's: see zmq_looks.
-extern "C" __attribute__((visibility("default"))) int
-epoll_wait(int fd, epoll_event* events, int count, int timeout) {
+VGPU_TAKEN int epoll_wait(int fd, epoll_event* events, int count, int timeout) {
   thread_local const auto looks = vgpu::is_io_thread();
   auto* own = looks && timeout != 0 ? vgpu::at_work.load() : nullptr;
   vgpu::waiting on{fd, events, count};

@@ -2,6 +2,8 @@
 // meanwhile: a system call, 22 of them for a message and its answer. The C
 // library remembers no process's number, so these programs do, by the way that
 // zmq_looks.hpp describes.
+#include "nodes/taken_functions.hpp"
+
 #include <atomic>
 #include <new>
 
@@ -9,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if VGPU_TAKES_FUNCTIONS
 
 namespace vgpu {
 
@@ -44,7 +46,7 @@ pid_t own_number() noexcept {
 } // namespace vgpu
 
 /// Asked before the C library's.
-extern "C" __attribute__((visibility("default"))) pid_t getpid() noexcept {
+VGPU_TAKEN pid_t getpid() noexcept {
   return vgpu::own_number();
 }
 

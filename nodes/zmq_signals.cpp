@@ -1,5 +1,7 @@
 #include "nodes/zmq_signals.hpp"
 
+#include "nodes/taken_functions.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -81,7 +83,7 @@ void zmq_signal::silence() noexcept {
 
 } // namespace vgpu
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if VGPU_TAKES_FUNCTIONS
 
 // -- what ZeroMQ calls --------------------------------------------------------
 
@@ -101,13 +103,13 @@ bool is_zeromqs(const void* caller) noexcept {
 struct zmq_calls {
   using clock = std::chrono::steady_clock;
 
-  static void begin(int fd) noexcept {
+  static void begin(int fd, unsigned count) noexcept {
     if (!in_range(fd))
       return;
     auto& x = signals[static_cast<std::size_t>(fd)];
-    x.count_ = 0;
+    x.count_ = count;
     x.sleepers_ = 0;
-    x.told_kernel_ = false;
+    x.told_kernel_ = count != 0;
     x.next_ = nullptr;
     x.fd_ = fd;
     x.known_.store(true, std::memory_order_release);
@@ -179,13 +181,9 @@ private:
         if (auto* signal = zmq_signal::of(x.fd))
           body(*signal);
     };
-    auto raised = false;
-    each([&](zmq_signal& x) { raised = x.falls_asleep() || raised; });
-    auto out = __poll(items.data(), items.size(), raised ? 0 : timeout);
-    auto error = errno;
-    each([](zmq_signal& x) { x.awakes(); });
-    errno = error;
-    return out;
+    return zmq_signal::sleep(each, [&](bool raised) {
+      return __poll(items.data(), items.size(), raised ? 0 : timeout);
+    });
   }
 
   static int settle(std::span<pollfd> items) {
@@ -205,13 +203,11 @@ private:
 
 } // namespace vgpu
 
-#define VGPU_TAKEN extern "C" __attribute__((visibility("default")))
-
 VGPU_TAKEN int eventfd(unsigned count, int flags) noexcept {
   auto out = static_cast<int>(::syscall(SYS_eventfd2, count, flags));
   if (vgpu::keeps.load(std::memory_order_relaxed) &&
       vgpu::is_zeromqs(__builtin_return_address(0)))
-    vgpu::zmq_calls::begin(out);
+    vgpu::zmq_calls::begin(out, count);
   return out;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 
 #include <sys/epoll.h>
@@ -44,13 +45,22 @@ public:
   /// As read() of an eventfd that does not block: 0 if there is nothing.
   std::uint64_t take() noexcept;
 
-  /// From here on raise() tells the kernel, too. True where it is raised
-  /// already, so that there must be no sleep.
-  bool falls_asleep() noexcept {
-    sleepers_ += 1;
-    return count_.load() != 0;
+  /// Sleeps in the kernel, by `wait`, on the signals that `each` calls its
+  /// argument with, among others: while it does, raise() tells the kernel, too.
+  /// `wait` is told whether one is raised already, so that it must not sleep.
+  template <class Each, class Wait>
+  static int sleep(const Each& each, const Wait& wait) {
+    auto raised = false;
+    each([&](zmq_signal& x) {
+      x.sleepers_ += 1;
+      raised = x.count_.load() != 0 || raised;
+    });
+    auto out = wait(raised);
+    auto error = errno;
+    each([](zmq_signal& x) { x.sleepers_ -= 1; });
+    errno = error;
+    return out;
   }
-  void awakes() noexcept { sleepers_ -= 1; }
   /// The kernel told of what somebody has taken already: no more.
   void silence() noexcept;
 

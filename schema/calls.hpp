@@ -79,8 +79,8 @@ enum class number : std::uint16_t {
   host_begun = 65,
   shared_bytes = 66,
   peer_wait = 67,
-  host_in_place = 68,
-  host_write = 69,
+  zero_copy = 68,
+  zero_copy_write = 69,
 };
 
 // -- memory
@@ -127,8 +127,8 @@ struct host_free {
 /// Kernels use this pinned memory where it is. Where the worker has no part in
 /// the program's memory, what either side writes of it is told to the other
 /// from here on.
-struct host_in_place {
-  static constexpr auto id = number::host_in_place;
+struct zero_copy {
+  static constexpr auto id = number::zero_copy;
   static constexpr auto kind = answer::none;
   static constexpr auto lasting = lasts::alters;
   device_address address = 0; // of an allocation
@@ -139,8 +139,8 @@ struct host_in_place {
 /// What the program wrote into such memory: `count` of changed_line, the
 /// payload. Kernels find it at once, those that run already as well. A replay
 /// puts it behind the work that the program knew to be done.
-struct host_write {
-  static constexpr auto id = number::host_write;
+struct zero_copy_write {
+  static constexpr auto id = number::zero_copy_write;
   static constexpr auto kind = answer::none;
   static constexpr auto lasting = lasts::captured;
   std::uint64_t count = 0;
@@ -787,7 +787,7 @@ struct tensor_map_encode {
 };
 
 using all = std::tuple<
-    mem_alloc, mem_free, host_alloc, host_free, host_in_place, host_write,
+    mem_alloc, mem_free, host_alloc, host_free, zero_copy, zero_copy_write,
     image_part, module_load, module_facts, module_unload, kernel_attribute,
     launch, active_clusters, write, read, read_host, copy, fill, stream_create,
     stream_destroy, event_create, event_destroy, event_record, stream_wait,

@@ -216,7 +216,7 @@ struct Answer {
     # The same for its standard error.
     hostCall @10 :Void;
     # Not an answer yet: run the host function that waits in this slot.
-    inPlace @12 :Void;
+    zeroCopy @12 :Void;
     # Answers nobody: the payload is what kernels wrote into host memory that they
     # use in place (schema/changed_lines.hpp).
   }

@@ -356,8 +356,10 @@ public:
       const auto& body = got->head.body;
       if (auto* x = std::get_if<Body>(&body))
         return *x;
+      // A client that was killed has perhaps said so before.
       if (std::holds_alternative<data::keepalive>(body))
-        say(epoch, data::progress{.received = tail, .executed = tail});
+        (void)talker_.reaches(
+            data::progress{.received = tail, .executed = tail}, {}, epoch);
       if (auto* x = std::get_if<data::state_wanted>(&body)) {
         if (parts-- == 0)
           return std::nullopt;
@@ -375,10 +377,13 @@ public:
 
   /// The client shows its lease, and is served. What it had to restore.
   std::uint64_t take_client(std::uint64_t epoch) {
-    auto hello = next<data::attach>(epoch);
-    BOOST_REQUIRE(hello.has_value());
-    say(epoch, data::attached{{.received = tail, .executed = tail}});
-    return hello->restore;
+    for (;;) {
+      auto hello = next<data::attach>(epoch);
+      BOOST_REQUIRE(hello.has_value());
+      if (talker_.reaches(data::attached{{.received = tail, .executed = tail}},
+                          {}, epoch))
+        return hello->restore;
+    }
   }
 
   /// A snapshot is ordered and its file described; the bytes that travel.

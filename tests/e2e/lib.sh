@@ -248,13 +248,19 @@ has_event() { # JQ-FILTER
 
 # Runs a program on the cluster, and calls `on_line NUMBER LINE` for each line
 # that it prints. Its output lands in $work/out/NAME and NAME.err; the value
-# is its exit status.
+# is its exit status. With takes_turns=true the program is given a line after each
+# of these calls.
 follow_program() { # NAME SECONDS COMMAND...
-  local name=$1 limit=$2 line count=0 fifo
+  local name=$1 limit=$2 line count=0 fifo turns
+  local paced=${takes_turns-false}
   shift 2
   fifo=$work/tmp/$name.fifo
-  mkfifo "$fifo"
-  timeout -k 5 "$limit" "$@" </dev/null >"$fifo" \
+  mkfifo "$fifo" "$fifo.turns"
+  $paced || exec {turns}</dev/null
+  # To read as well: who opens it waits for nobody.
+  ! $paced || exec {turns}<>"$fifo.turns"
+  rm -f -- "$fifo.turns"
+  timeout -k 5 "$limit" "$@" <&"$turns" >"$fifo" \
     2>"$work/out/$name.err" &
   program_pid=$!
   exec {lines}<"$fifo"
@@ -263,8 +269,9 @@ follow_program() { # NAME SECONDS COMMAND...
     printf '%s\n' "$line"
     count=$((count + 1))
     on_line "$count" "$line" >&2
+    ! $paced || echo >&"$turns"
   done >"$work/out/$name"
-  exec {lines}<&-
+  exec {lines}<&- {turns}>&-
   program_status=0
   wait "$program_pid" || program_status=$?
 }

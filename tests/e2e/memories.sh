@@ -7,15 +7,15 @@
 # by words of memory, which are taken back when they were seen; of `conditions`
 # kernels choose what graphs do, and the program is suspended as well; of
 # `waits` streams are in order only because the program waited for them; of
-# `in_place` kernels and program both write to pinned memory (forwarded alone:
+# `zero_copy` kernels and program both write to pinned memory (forwarded alone:
 # where the worker maps it nobody can do what it held once more).
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-usage() { echo "usage: memories.sh BUILD textures|unified|flags|conditions|waits|in_place mapped|forwarded"; }
+usage() { echo "usage: memories.sh BUILD textures|unified|flags|conditions|waits|zero_copy mapped|forwarded"; }
 begin_case 3 "$@"
 case $2 in
   textures) program=("$guest" textures) ;;
-  unified | flags | conditions | waits | in_place) program=("$(dirname "$guest")/$2") ;;
+  unified | flags | conditions | waits | zero_copy) program=("$(dirname "$guest")/$2") ;;
   *) usage >&2; exit 2 ;;
 esac
 what=$2
@@ -45,6 +45,7 @@ on_line() { # NUMBER LINE
 }
 
 [[ $what != waits ]] || export VGPU_GPUS=2
+[[ $what != zero_copy ]] || takes_turns=true
 undisturbed undisturbed "${program[@]}" "$rounds" 0
 cluster_up --nodes 2 --gpus-per-node 2
 follow_program disturbed 40 "$vgpu" run -- "${program[@]}" "$rounds" "$pause"

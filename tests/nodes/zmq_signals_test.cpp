@@ -47,6 +47,13 @@ struct two_sockets {
   }
 };
 
+/// Of which the one that receives is told in memory.
+struct told_in_memory {
+  zmq_looks looks{{}};
+  two_sockets x;
+  zmq_signal* signal = zmq_signal::of(x.fd);
+};
+
 /// What the kernel says of a descriptor, whatever this program defines.
 bool kernel_told(int fd) {
   pollfd item{fd, POLLIN, 0};
@@ -68,7 +75,7 @@ public:
           found_ = wait(fd, long_enough_ms);
         }} {
     while (!sleeps())
-      std::this_thread::sleep_for(1ms);
+      std::this_thread::yield();
   }
   ~waiting_thread() { thread_.join(); }
 
@@ -101,11 +108,8 @@ BOOST_AUTO_TEST_SUITE(zmq_signals_)
   if (!zmq_looks::possible())                                                  \
   return
 
-BOOST_AUTO_TEST_CASE(who_is_awake_hears_in_memory) {
+BOOST_FIXTURE_TEST_CASE(who_is_awake_hears_in_memory, told_in_memory) {
   WHERE_POSSIBLE;
-  zmq_looks looks{{}};
-  two_sockets x;
-  auto* signal = zmq_signal::of(x.fd);
   BOOST_REQUIRE(signal != nullptr);
   BOOST_TEST(!signal->raised());
   BOOST_TEST(wait(x.fd, 0) == 0);
@@ -121,10 +125,8 @@ BOOST_AUTO_TEST_CASE(who_is_awake_hears_in_memory) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_sleeps_is_woken) {
+BOOST_FIXTURE_TEST_CASE(who_sleeps_is_woken, told_in_memory) {
   WHERE_POSSIBLE;
-  zmq_looks looks{{}};
-  two_sockets x;
   for (int i = 0; i < 3; ++i) {
     waiting_thread sleeper{x.fd};
     x.send();
@@ -135,16 +137,17 @@ BOOST_AUTO_TEST_CASE(who_sleeps_is_woken) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_the_kernel_tells_of_what_was_taken_wakes_nobody) {
+BOOST_FIXTURE_TEST_CASE(what_the_kernel_tells_of_what_was_taken_wakes_nobody,
+                        told_in_memory) {
   WHERE_POSSIBLE;
-  zmq_looks looks{{}};
-  two_sockets x;
-  auto* signal = zmq_signal::of(x.fd);
   BOOST_REQUIRE(signal != nullptr);
-  BOOST_TEST(!signal->falls_asleep());
-  x.send();
+  (void)zmq_signal::sleep([&](auto&& body) { body(*signal); },
+                          [&](bool raised) {
+                            BOOST_TEST(!raised);
+                            x.send();
+                            return 0;
+                          });
   BOOST_TEST(kernel_told(x.fd));
-  signal->awakes();
   BOOST_TEST(x.receive());
   BOOST_TEST(!x.receive());
   // As by one who had seen a sleeper that was awake meanwhile.
@@ -156,10 +159,8 @@ BOOST_AUTO_TEST_CASE(what_the_kernel_tells_of_what_was_taken_wakes_nobody) {
   BOOST_TEST(!kernel_told(x.fd));
 }
 
-BOOST_AUTO_TEST_CASE(among_others_each_is_told_of) {
+BOOST_FIXTURE_TEST_CASE(among_others_each_is_told_of, told_in_memory) {
   WHERE_POSSIBLE;
-  zmq_looks looks{{}};
-  two_sockets x;
   auto own = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   BOOST_TEST(zmq_signal::of(own) == nullptr);
   auto ask = [&](int timeout) {

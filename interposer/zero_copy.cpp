@@ -1,4 +1,4 @@
-#include "interposer/host_in_place.hpp"
+#include "interposer/zero_copy.hpp"
 
 #include "interposer/session.hpp"
 #include "schema/round_up.hpp"
@@ -11,22 +11,22 @@
 
 namespace vgpu::interposer {
 
-host_in_place& in_place() {
-  static auto& all = *new host_in_place;
+zero_copy_memory& zero_copy() {
+  static auto& all = *new zero_copy_memory;
   return all;
 }
 
-bool host_in_place::apart() const {
+bool zero_copy_memory::apart() const {
   return here().area().header().host_apart.load() % 2 == 1;
 }
 
-void host_in_place::note(device_address at) {
+void zero_copy_memory::note(device_address at) {
   std::lock_guard guard{mutex_};
   add(at);
 }
 
 /// With the lock.
-void host_in_place::add(device_address at) {
+void zero_copy_memory::add(device_address at) {
   auto& s = here();
   auto next = ranges_.upper_bound(at);
   if (next != ranges_.begin() &&
@@ -35,13 +35,13 @@ void host_in_place::add(device_address at) {
   auto known = s.host_space().find(at);
   if (!known || known->kind != memory_kind::pinned)
     return;
-  s.send(call::host_in_place{known->address, known->bytes}, known->device);
+  s.send(call::zero_copy{known->address, known->bytes}, known->device);
   ranges_[known->address] = {.bytes =
                                  round_up(known->bytes, changed_line::bytes),
                              .device = known->device};
 }
 
-void host_in_place::before_launch(std::span<const std::byte> arguments) {
+void zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
   if (!apart())
     return;
   std::lock_guard guard{mutex_};
@@ -58,9 +58,9 @@ void host_in_place::before_launch(std::span<const std::byte> arguments) {
 
 /// Not for long: whoever launches meanwhile may wait for room behind this very
 /// function.
-void host_in_place::tell_in_time() {
+void zero_copy_memory::tell_in_time() {
   constexpr std::chrono::milliseconds patience{100};
-  auto& own = in_place();
+  auto& own = zero_copy();
   if (!own.apart())
     return;
   std::unique_lock guard{own.mutex_, patience};
@@ -68,7 +68,7 @@ void host_in_place::tell_in_time() {
     own.tell();
 }
 
-void host_in_place::freed(device_address at) {
+void zero_copy_memory::freed(device_address at) {
   pinned_.fetch_sub(1);
   std::lock_guard guard{mutex_};
   auto gone = ranges_.extract(at);
@@ -78,7 +78,7 @@ void host_in_place::freed(device_address at) {
 }
 
 /// With the lock.
-void host_in_place::tell() {
+void zero_copy_memory::tell() {
   if (ranges_.empty())
     return;
   auto& area = here().area();
@@ -104,7 +104,8 @@ void host_in_place::tell() {
     constexpr auto at_once = max_payload / sizeof(changed_line);
     for (std::span rest{lines_}; !rest.empty();) {
       auto part = rest.first(std::min(rest.size(), at_once));
-      here().send(call::host_write{part.size()}, x.device, std::as_bytes(part));
+      here().send(call::zero_copy_write{part.size()}, x.device,
+                  std::as_bytes(part));
       rest = rest.subspan(part.size());
     }
   }

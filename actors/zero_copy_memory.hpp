@@ -16,13 +16,13 @@
 namespace vgpu {
 
 /// Natively both sides have one memory. Here what the program wrote comes with
-/// the calls (call::host_write), and what kernels wrote goes back before
+/// the calls (call::zero_copy_write), and what kernels wrote goes back before
 /// whatever tells the program that something is done: so it finds what CUDA
 /// lets it count on. Bytes that one side writes are the other's to read; of
 /// what both write at the same time either may be kept.
 ///
 /// The memory lies at its own addresses, in this process. Thread-safe.
-class in_place_memory {
+class zero_copy_memory {
 public:
   /// Of how many ranges, and bytes in all, it keeps account.
   static constexpr std::size_t most_ranges = 4096;

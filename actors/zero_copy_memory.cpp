@@ -1,4 +1,4 @@
-#include "actors/in_place_memory.hpp"
+#include "actors/zero_copy_memory.hpp"
 
 #include "schema/round_up.hpp"
 
@@ -17,8 +17,8 @@ std::byte* memory_at(device_address x) {
 
 } // namespace
 
-status in_place_memory::watch(device_address address, std::uint64_t bytes,
-                              bool replayed) {
+status zero_copy_memory::watch(device_address address, std::uint64_t bytes,
+                               bool replayed) {
   std::lock_guard guard{mutex_};
   drop(address);
   if (ranges_.size() >= most_ranges || bytes > most_bytes - bytes_)
@@ -36,20 +36,20 @@ status in_place_memory::watch(device_address address, std::uint64_t bytes,
 }
 
 /// With the lock.
-void in_place_memory::drop(device_address address) {
+void zero_copy_memory::drop(device_address address) {
   if (auto gone = ranges_.extract(address))
     bytes_ -= gone.mapped().before.size();
   any_ = !ranges_.empty();
 }
 
-void in_place_memory::forget(device_address address) {
+void zero_copy_memory::forget(device_address address) {
   if (!any())
     return;
   std::lock_guard guard{mutex_};
   drop(address);
 }
 
-status in_place_memory::write(std::span<const changed_line> lines) {
+status zero_copy_memory::write(std::span<const changed_line> lines) {
   std::lock_guard guard{mutex_};
   for (auto& x : lines) {
     auto next = ranges_.upper_bound(x.address);
@@ -69,13 +69,13 @@ status in_place_memory::write(std::span<const changed_line> lines) {
   return {};
 }
 
-void in_place_memory::restored() {
+void zero_copy_memory::restored() {
   std::lock_guard guard{mutex_};
   for (auto& [address, x] : ranges_)
     x.untold = true;
 }
 
-std::vector<changed_line> in_place_memory::changes() {
+std::vector<changed_line> zero_copy_memory::changes() {
   std::vector<changed_line> out;
   if (!any())
     return out;

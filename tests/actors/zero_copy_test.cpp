@@ -1,7 +1,7 @@
 // Host memory that kernels use in place, where program and worker have a copy
 // each: who hears what of whom, and when.
 #include "actors/forwarded_answers.hpp"
-#include "actors/in_place_memory.hpp"
+#include "actors/zero_copy_memory.hpp"
 #include "data_plane_fixture.hpp"
 #include "talker.hpp"
 
@@ -19,7 +19,8 @@ constexpr auto line = changed_line::bytes;
 struct watched_lines {
   alignas(line) std::array<std::byte, 4 * line> bytes{};
   device_address place = reinterpret_cast<device_address>(bytes.data());
-  std::shared_ptr<in_place_memory> memory = std::make_shared<in_place_memory>();
+  std::shared_ptr<zero_copy_memory> memory =
+      std::make_shared<zero_copy_memory>();
 
   void watch(bool replayed = false) {
     // The last line is not whole.
@@ -35,7 +36,7 @@ struct watched_lines {
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(in_place)
+BOOST_AUTO_TEST_SUITE(zero_copy)
 
 BOOST_FIXTURE_TEST_CASE(what_kernels_write_is_told_once, watched_lines) {
   BOOST_TEST(!memory->any());
@@ -97,7 +98,7 @@ BOOST_FIXTURE_TEST_CASE(an_answer_comes_behind_what_kernels_wrote,
   bytes[0] = std::byte{1};
   answers.answer({1, {16}}, CUDA_SUCCESS, 0);
   auto first = answers.next();
-  BOOST_REQUIRE((first && first->head.where == data::answer::place::in_place));
+  BOOST_REQUIRE((first && first->head.where == data::answer::place::zero_copy));
   BOOST_TEST(first->head.slot == 0);
   auto lines = lines_of(first->payload);
   BOOST_REQUIRE(lines.size() == 1u);
@@ -106,7 +107,7 @@ BOOST_FIXTURE_TEST_CASE(an_answer_comes_behind_what_kernels_wrote,
   BOOST_TEST(!answers.next());
   bytes[1] = std::byte{1};
   answers.tell_now();
-  BOOST_TEST((answers.next()->head.where == data::answer::place::in_place));
+  BOOST_TEST((answers.next()->head.where == data::answer::place::zero_copy));
 }
 
 /// Memory is as it was long ago until it is made again.
@@ -122,7 +123,7 @@ BOOST_FIXTURE_TEST_CASE(a_replay_tells_nothing_before_its_end, watched_lines) {
   bytes[0] = std::byte{2};
   answers.release();
   auto first = answers.next();
-  BOOST_REQUIRE((first && first->head.where == data::answer::place::in_place));
+  BOOST_REQUIRE((first && first->head.where == data::answer::place::zero_copy));
   BOOST_TEST((lines_of(first->payload)[0].now[0] == std::byte{2}));
   BOOST_TEST(answers.next()->head.call.value == 16u);
 }
@@ -146,7 +147,7 @@ BOOST_FIXTURE_TEST_CASE(both_sides_bytes_are_kept, world) {
   auto outside = told;
   outside.address = host_window + area.host_bytes();
   std::vector<changed_line> lines{outside, told};
-  worker.say(data::answer{.number = 1, .where = data::answer::place::in_place},
+  worker.say(data::answer{.number = 1, .where = data::answer::place::zero_copy},
              std::as_bytes(std::span{lines}));
   auto call = append(call::device_sync{}, 1);
   worker.say(data::answer{.number = 2, .call = call, .slot = 1}, {});

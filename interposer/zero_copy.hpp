@@ -23,7 +23,7 @@ namespace vgpu::interposer {
 /// a launch; so memory counts from when its address on the device was asked
 /// for, or a kernel was given an address in it. One that a kernel only finds in
 /// other memory is not known of. Thread-safe.
-class host_in_place {
+class zero_copy_memory {
 public:
   /// How much pinned memory there is: while there is none, nothing below need
   /// be asked.
@@ -64,6 +64,6 @@ private:
   std::vector<changed_line> lines_;
 };
 
-host_in_place& in_place();
+zero_copy_memory& zero_copy();
 
 } // namespace vgpu::interposer
