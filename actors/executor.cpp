@@ -101,7 +101,7 @@ status executor::host_shadow() {
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
                  "the addresses of the host window are taken in this process"};
   host_shadow_ = mapping{at, window_bytes};
-  zero_copy_ = std::make_shared<zero_copy_memory>();
+  zero_copy_ = std::make_shared<zero_copy_shadow>();
   host_bytes_ = window_bytes;
   return {};
 }

@@ -14,7 +14,7 @@
 #include "actors/stream_order.hpp"
 #include "actors/vgpu_state.hpp"
 #include "actors/work_meter.hpp"
-#include "actors/zero_copy_memory.hpp"
+#include "actors/zero_copy_shadow.hpp"
 #include "devices/change_unit.hpp"
 #include "devices/condition_unit.hpp"
 #include "devices/device.hpp"
@@ -87,7 +87,7 @@ public:
   /// addresses. Not when host_mapped() was called.
   status host_shadow();
   /// Of such memory, what kernels use in place; null where there is none.
-  const std::shared_ptr<zero_copy_memory>& zero_copy() const noexcept {
+  const std::shared_ptr<zero_copy_shadow>& zero_copy() const noexcept {
     return zero_copy_;
   }
 
@@ -330,7 +330,7 @@ private:
   std::map<call::digest, std::vector<std::byte>> images_;
   std::uint64_t host_bytes_ = 0;
   mapping host_shadow_;
-  std::shared_ptr<zero_copy_memory> zero_copy_;
+  std::shared_ptr<zero_copy_shadow> zero_copy_;
   std::shared_ptr<host_files> host_files_; // null: the program is elsewhere
   std::uint64_t position_ = 0;
   std::atomic<std::uint64_t> calls_{0};

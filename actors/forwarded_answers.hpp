@@ -4,7 +4,7 @@
 
 #include "actors/answers.hpp"
 #include "actors/data_head.hpp"
-#include "actors/zero_copy_memory.hpp"
+#include "actors/zero_copy_shadow.hpp"
 
 #include <atomic>
 #include <deque>
@@ -34,7 +34,7 @@ public:
       : ring_(std::move(ring)), within_host_(within_host) {}
 
   /// What kernels wrote there is told before each answer. Before the first.
-  void tell_of(std::shared_ptr<zero_copy_memory> memory) {
+  void tell_of(std::shared_ptr<zero_copy_shadow> memory) {
     zero_copy_ = std::move(memory);
   }
 
@@ -94,7 +94,7 @@ private:
 
   std::function<void()> ring_;
   bool within_host_;
-  std::shared_ptr<zero_copy_memory> zero_copy_; // may be null
+  std::shared_ptr<zero_copy_shadow> zero_copy_; // may be null
   std::mutex telling_; // who answers has told all that came before; guards:
   bool holds_ = false;
   std::vector<std::pair<data::answer, landing>> held_;

@@ -168,10 +168,10 @@ void host_caller::run(const entry& x, CUresult status) {
     x.function(x.data);
   else if (x.what == kind::store && status == CUDA_SUCCESS)
     x.word.write();
-  if (status == CUDA_SUCCESS)
+  if (status == CUDA_SUCCESS) {
     zero_copy_memory::tell_now();
-  if (status == CUDA_SUCCESS)
     here().send(call::host_done{x.asked.call.value}, x.device);
+  }
   if (x.what == kind::turn)
     here().slots().rest(x.asked.slot);
   else

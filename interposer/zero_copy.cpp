@@ -22,11 +22,6 @@ bool zero_copy_memory::apart() const {
 
 void zero_copy_memory::note(device_address at) {
   std::lock_guard guard{mutex_};
-  add(at);
-}
-
-/// With the lock.
-void zero_copy_memory::add(device_address at) {
   auto& s = here();
   auto next = ranges_.upper_bound(at);
   if (next != ranges_.begin() &&
@@ -39,20 +34,24 @@ void zero_copy_memory::add(device_address at) {
   ranges_[known->address] = {.bytes =
                                  round_up(known->bytes, changed_line::bytes),
                              .device = known->device};
+  any_ = true;
 }
 
+/// Takes no lock where nobody has such memory.
 void zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
   if (!apart())
     return;
-  std::lock_guard guard{mutex_};
   auto bytes = here().area().host_bytes();
   for (std::size_t at = 0; at + sizeof(device_address) <= arguments.size();
        at += sizeof(device_address)) {
     device_address x = 0;
     std::memcpy(&x, &arguments[at], sizeof(x));
     if (in_host_window(x, bytes)) [[unlikely]]
-      add(x);
+      note(x);
   }
+  if (!any_.load(std::memory_order_relaxed))
+    return;
+  std::lock_guard guard{mutex_};
   tell();
 }
 
@@ -61,7 +60,7 @@ void zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
 void zero_copy_memory::tell_in_time() {
   constexpr std::chrono::milliseconds patience{100};
   auto& own = zero_copy();
-  if (!own.apart())
+  if (!own.any_.load(std::memory_order_relaxed) || !own.apart())
     return;
   std::unique_lock guard{own.mutex_, patience};
   if (guard)
@@ -72,6 +71,7 @@ void zero_copy_memory::freed(device_address at) {
   pinned_.fetch_sub(1);
   std::lock_guard guard{mutex_};
   auto gone = ranges_.extract(at);
+  any_ = !ranges_.empty();
   if (gone && known_)
     ::madvise(known_->data() + (at - host_window),
               round_up(gone.mapped().bytes, page_bytes), MADV_REMOVE);
@@ -79,8 +79,6 @@ void zero_copy_memory::freed(device_address at) {
 
 /// With the lock.
 void zero_copy_memory::tell() {
-  if (ranges_.empty())
-    return;
   auto& area = here().area();
   if (!known_) {
     auto view = area.view_host_known();

@@ -48,11 +48,11 @@ public:
 private:
   static void tell_in_time();
   bool apart() const;
-  void add(device_address at);
   void tell();
 
   inline static std::atomic<std::uint32_t> pinned_{0};
 
+  std::atomic<bool> any_ = false; // of ranges_
   std::timed_mutex mutex_;
   std::optional<mapping> known_; // session_area::view_host_known()
   struct range {

@@ -1,7 +1,7 @@
 // Host memory that kernels use in place, where program and worker have a copy
 // each: who hears what of whom, and when.
 #include "actors/forwarded_answers.hpp"
-#include "actors/zero_copy_memory.hpp"
+#include "actors/zero_copy_shadow.hpp"
 #include "data_plane_fixture.hpp"
 #include "talker.hpp"
 
@@ -19,8 +19,8 @@ constexpr auto line = changed_line::bytes;
 struct watched_lines {
   alignas(line) std::array<std::byte, 4 * line> bytes{};
   device_address place = reinterpret_cast<device_address>(bytes.data());
-  std::shared_ptr<zero_copy_memory> memory =
-      std::make_shared<zero_copy_memory>();
+  std::shared_ptr<zero_copy_shadow> memory =
+      std::make_shared<zero_copy_shadow>();
 
   void watch(bool replayed = false) {
     // The last line is not whole.

@@ -22,7 +22,7 @@ namespace vgpu {
 /// what both write at the same time either may be kept.
 ///
 /// The memory lies at its own addresses, in this process. Thread-safe.
-class zero_copy_memory {
+class zero_copy_shadow {
 public:
   /// Of how many ranges, and bytes in all, it keeps account.
   static constexpr std::size_t most_ranges = 4096;

@@ -1,4 +1,4 @@
-#include "actors/zero_copy_memory.hpp"
+#include "actors/zero_copy_shadow.hpp"
 
 #include "schema/round_up.hpp"
 
@@ -17,7 +17,7 @@ std::byte* memory_at(device_address x) {
 
 } // namespace
 
-status zero_copy_memory::watch(device_address address, std::uint64_t bytes,
+status zero_copy_shadow::watch(device_address address, std::uint64_t bytes,
                                bool replayed) {
   std::lock_guard guard{mutex_};
   drop(address);
@@ -36,20 +36,20 @@ status zero_copy_memory::watch(device_address address, std::uint64_t bytes,
 }
 
 /// With the lock.
-void zero_copy_memory::drop(device_address address) {
+void zero_copy_shadow::drop(device_address address) {
   if (auto gone = ranges_.extract(address))
     bytes_ -= gone.mapped().before.size();
   any_ = !ranges_.empty();
 }
 
-void zero_copy_memory::forget(device_address address) {
+void zero_copy_shadow::forget(device_address address) {
   if (!any())
     return;
   std::lock_guard guard{mutex_};
   drop(address);
 }
 
-status zero_copy_memory::write(std::span<const changed_line> lines) {
+status zero_copy_shadow::write(std::span<const changed_line> lines) {
   std::lock_guard guard{mutex_};
   for (auto& x : lines) {
     auto next = ranges_.upper_bound(x.address);
@@ -69,13 +69,13 @@ status zero_copy_memory::write(std::span<const changed_line> lines) {
   return {};
 }
 
-void zero_copy_memory::restored() {
+void zero_copy_shadow::restored() {
   std::lock_guard guard{mutex_};
   for (auto& [address, x] : ranges_)
     x.untold = true;
 }
 
-std::vector<changed_line> zero_copy_memory::changes() {
+std::vector<changed_line> zero_copy_shadow::changes() {
   std::vector<changed_line> out;
   if (!any())
     return out;
