@@ -152,10 +152,10 @@ void share_board::ring(std::int32_t seat) noexcept {
   wake_all(bell);
 }
 
-void share_board::ring_one(std::int32_t seat) noexcept {
+void share_board::ring(std::int32_t seat, unsigned threads) noexcept {
   auto& bell = bell_of(seat).rings;
   bell.fetch_add(1);
-  wake_one(bell);
+  wake_some(bell, threads);
 }
 
 void share_board::tell(const policy::share_outcome& what) noexcept {
@@ -175,7 +175,7 @@ void share_board::tell(const policy::thread_outcome& what) noexcept {
   for (auto i = std::size_t{0}; what.let_in.any() && i < policy::most_seats;
        ++i)
     if (what.let_in.test(i))
-      ring_one(static_cast<std::int32_t>(i));
+      ring(static_cast<std::int32_t>(i), what.woken[i]);
 }
 
 std::uint32_t share_board::rings(std::int32_t seat) const noexcept {

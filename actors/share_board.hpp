@@ -69,9 +69,9 @@ public:
     return f(map()->table);
   }
 
-  /// Rings and hears the bell of a seat; of `some` who wait there it wakes one.
+  /// Rings and hears the bell of a seat, for all who wait there or for so many.
   void ring(std::int32_t seat) noexcept;
-  void ring_one(std::int32_t seat) noexcept;
+  void ring(std::int32_t seat, unsigned threads) noexcept;
   std::uint32_t rings(std::int32_t seat) const noexcept;
   /// Sleeps until the bell is rung for the `seen + 1`st time, or so long.
   void await(std::int32_t seat, std::uint32_t seen,
@@ -98,7 +98,7 @@ public:
 
 private:
   struct layout {
-    static constexpr std::uint64_t the_magic = 0x36304452414f4253; // "SBOARD06"
+    static constexpr std::uint64_t the_magic = 0x37304452414f4253; // "SBOARD07"
     std::uint64_t magic;
     alignas(64) std::atomic<std::uint32_t> contested;
     alignas(64) pthread_mutex_t lock;

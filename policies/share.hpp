@@ -108,6 +108,7 @@ struct share_seat {
   std::uint32_t running = 0;  // have something to do, and may do it;
   std::uint32_t waiting = 0;  // may not yet;
   std::uint32_t let_in = 0;   // run, and have not heard that they may
+  std::uint32_t held = 0;     // has had more than others: makes way for them
   share_ns waits_since = 0;   // all of its threads
   std::uint64_t favoured = 0; // goes first until it has used so much
 };

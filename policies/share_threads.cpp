@@ -12,7 +12,7 @@ using namespace share_account;
 namespace {
 
 /// In quanta of device time, of either: who is further ahead of another gives
-/// way.
+/// way until it is ahead of nobody.
 constexpr double most_ahead = 0.25;
 /// In quanta of its own device time: how far one who has less to do than it may
 /// do lags behind the others. It is owed no more when it has more to do.
@@ -90,6 +90,21 @@ bool is_ahead_of_any(share_table& table, share_seat& x, double lead,
   return out;
 }
 
+/// Brings up to date, and tells, whether its threads run only where no others
+/// want to.
+bool is_held(share_table& table, share_seat& x, share_ns now) {
+  auto lead = x.held != 0 ? 0 : most_ahead;
+  x.held = is_ahead_of_any(table, x, lead, now) ? 1 : 0;
+  return x.held != 0;
+}
+
+/// Whether a thread of `x` has to go for one of `y`.
+bool makes_way_for(share_table& table, share_seat& x, share_seat& y,
+                   share_ns now) {
+  return &x != &y && is_held(table, x, now) &&
+         is_ahead(table, x, y, is_held(table, y, now) ? most_ahead : 0, now);
+}
+
 /// One more of its threads runs.
 void run_one(share_table& table, share_seat& x, share_ns now,
              thread_outcome& out) {
@@ -106,7 +121,7 @@ void run_one(share_table& table, share_seat& x, share_ns now,
     return;
   // More than there are processors for: who is ahead gives way soon.
   each_busy(table, [&](share_seat& y) {
-    if (&y != &x && y.running != 0 && is_ahead(table, y, x, most_ahead, now))
+    if (y.running != 0 && makes_way_for(table, y, x, now))
       out.hurried.set(number_of(table, y));
   });
 }
@@ -141,14 +156,15 @@ share_seat* next_to_run(share_table& table, share_ns now) {
 bool must_stop(share_table& table, share_seat& x, share_ns now) {
   if (!has_credit(table, x, now))
     return true;
+  if (!is_held(table, x, now))
+    return false;
   auto crowded = running_of(table, now) > table.rules.processors;
   auto out = false;
   each_busy(table, [&](share_seat& y) {
     // Somebody waits who should run in its place, or runs beside too many.
     auto matters = (crowded && y.running != 0 && !is_stalled(table, y, now)) ||
                    (y.waiting != 0 && has_credit(table, y, now));
-    out =
-        out || (&y != &x && matters && is_ahead(table, x, y, most_ahead, now));
+    out = out || (matters && makes_way_for(table, x, y, now));
   });
   return out;
 }
@@ -169,7 +185,7 @@ bool begin_thread(share_table& table, std::int32_t seat, share_ns now,
   limit_behind(table, x);
   auto may = has_credit(table, x, now) &&
              (running_of(table, now) < table.rules.processors ||
-              !is_ahead_of_any(table, x, most_ahead, now));
+              !is_held(table, x, now));
   if (may)
     run_one(table, x, now, out);
   else
@@ -203,8 +219,7 @@ bool is_let_in(share_table& table, std::int32_t seat, share_ns now,
     let_in(table, now, out);
   if (x.let_in == 0)
     return false;
-  if (--x.let_in != 0) // another one is to hear it
-    out.let_in.set(number_of(table, x));
+  --x.let_in;
   return true;
 }
 
@@ -234,13 +249,14 @@ void give_up(share_table& table, std::int32_t seat, share_ns now,
 void let_in(share_table& table, share_ns now, thread_outcome& out) {
   while (auto* x = next_to_run(table, now)) {
     if (running_of(table, now) >= table.rules.processors &&
-        is_ahead_of_any(table, *x, 0, now))
+        is_held(table, *x, now))
       return;
     run_one(table, *x, now, out);
     --x->waiting;
     ++x->let_in;
     ++x->turns;
     out.let_in.set(number_of(table, *x));
+    ++out.woken[number_of(table, *x)];
   }
 }
 

@@ -8,8 +8,10 @@ namespace vgpu::policy {
 
 /// What a function here changed for others: they must be told.
 struct thread_outcome {
-  /// Threads of these wait no more: some call is_let_in().
+  /// Threads of these wait no more,
   seat_set let_in{};
+  /// so many, and each of them is to call is_let_in().
+  std::array<std::uint16_t, most_seats> woken{};
   /// Threads of these should call go_on() now, and not when it suits them.
   seat_set hurried{};
 };
@@ -19,9 +21,12 @@ struct thread_outcome {
 // sessions had least of the device's time beside their weight. Who is not ahead
 // of anybody by more than a little is not kept waiting in any case: the host
 // then deals out the time for a while, and better than who would have to wake
-// threads for it. So nobody has to know what a session could use: a session
-// that uses less than its part is always behind, and served at once, and what
-// it leaves the others have.
+// threads for it. Who came further ahead has only what processors nobody else
+// wants, until it is ahead of nobody: a kernel that has some of its threads'
+// processors is slower by more than that, so sessions of different speeds had
+// better not share them. So nobody has to know what a session could use: a
+// session that uses less than its part is always behind, and served at once,
+// and what it leaves the others have.
 
 /// A thread of the seat's has something to do. Whether it runs; else it waits.
 bool begin_thread(share_table& table, std::int32_t seat, share_ns now,

@@ -154,8 +154,10 @@ void wake_all(const std::atomic<std::uint32_t>& word) noexcept {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-void wake_one(const std::atomic<std::uint32_t>& word) noexcept {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+void wake_some(const std::atomic<std::uint32_t>& word,
+               unsigned threads) noexcept {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, static_cast<int>(threads), nullptr,
+            nullptr, 0);
 }
 
 void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value,

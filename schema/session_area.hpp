@@ -67,8 +67,9 @@ result<std::uint64_t> sealed_size(int fd);
 
 /// Wakes threads that sleep on a word of shared memory, in any process.
 void wake_all(const std::atomic<std::uint32_t>& word) noexcept;
-/// Wakes one of them.
-void wake_one(const std::atomic<std::uint32_t>& word) noexcept;
+/// Wakes so many of them.
+void wake_some(const std::atomic<std::uint32_t>& word,
+               unsigned threads) noexcept;
 /// Sleeps while the word has this value, for at most `patience`. May return
 /// early.
 void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value,

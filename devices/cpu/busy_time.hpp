@@ -98,8 +98,9 @@ public:
     friend busy_time;
     static constexpr auto look_every = std::chrono::milliseconds{1};
     /// Were another thread woken for less, both would only be in each other's
-    /// way.
-    static constexpr auto longest_rest = std::chrono::microseconds{100};
+    /// way: threads of a kernel end at different times, and whoever filled in
+    /// for the first is in the way of the next kernel.
+    static constexpr auto longest_rest = std::chrono::microseconds{500};
 
     void introduce() {
       ::pthread_getcpuclockid(::pthread_self(), &cpu_.emplace());

@@ -400,6 +400,44 @@ BOOST_AUTO_TEST_CASE(who_stands_up_frees_what_its_threads_ran_on) {
   BOOST_TEST(table.running == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(who_came_ahead_makes_way_at_once_until_it_is_even) {
+  share_table table;
+  table.rules.processors = 1;
+  auto a = sit(table, {}, 0);
+  auto b = sit(table, {}, 0);
+  thread_outcome out;
+  BOOST_TEST(begin_thread(table, a, 0, out));
+  BOOST_TEST(begin_thread(table, b, 0, out));
+  BOOST_TEST(!go_on(table, b, 10 * ms, 10 * ms, out));
+  // It has what the other one leaves, and no longer than that.
+  end_thread(table, a, 6 * ms, 16 * ms, out);
+  BOOST_TEST(is_let_in(table, b, 16 * ms, out));
+  BOOST_TEST(out.hurried.none());
+  BOOST_TEST(begin_thread(table, a, 16 * ms, out));
+  BOOST_TEST(out.hurried.test(static_cast<std::size_t>(b)));
+  BOOST_TEST(!go_on(table, b, 0, 16 * ms, out));
+  out = {};
+  BOOST_TEST(go_on(table, a, 3 * ms, 19 * ms, out));
+  BOOST_TEST(out.let_in.none());
+  BOOST_TEST(go_on(table, a, 1 * ms, 20 * ms, out));
+  BOOST_TEST(out.let_in.test(static_cast<std::size_t>(b)));
+}
+
+BOOST_AUTO_TEST_CASE(all_threads_that_may_work_are_told_at_once) {
+  share_table table;
+  table.rules.processors = 4;
+  auto a = sit(table, {}, 0);
+  auto b = sit(table, {}, 0);
+  thread_outcome out;
+  for (auto seat : {a, b})
+    for (auto i = 0; i < 4; ++i)
+      BOOST_TEST(begin_thread(table, seat, 0, out));
+  for (auto i = 0; i < 4; ++i)
+    BOOST_TEST(!go_on(table, b, 40 * ms, 40 * ms, out));
+  BOOST_TEST(go_on(table, a, 160 * ms, 160 * ms, out));
+  BOOST_TEST(out.woken[static_cast<std::size_t>(b)] == 4u);
+}
+
 BOOST_AUTO_TEST_CASE(who_waits_looks_again_soon_and_when_its_credit_is_back) {
   share_table table;
   table.rules.processors = 1;

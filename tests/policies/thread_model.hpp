@@ -142,14 +142,13 @@ private:
     for (auto& x : programs_) {
       auto seat = static_cast<std::size_t>(x.seat);
       x.hurried = x.hurried || what.hurried.test(seat);
-      if (!what.let_in.test(seat))
-        continue;
-      auto i = std::find_if(x.threads.begin(), x.threads.end(),
-                            [](auto& t) { return t.where == at::waiting; });
-      if (i == x.threads.end())
-        continue;
-      i->where = at::asked;
-      i->wake_at = wake_up();
+      auto woken = what.woken[seat];
+      for (auto& t : x.threads)
+        if (woken != 0 && t.where == at::waiting) {
+          --woken;
+          t.where = at::asked;
+          t.wake_at = wake_up();
+        }
     }
   }
 
@@ -300,7 +299,7 @@ private:
   void rest(program&, thread& t) {
     t.where = at::rests;
     t.on = false;
-    t.wake_at = now + 100 * us;
+    t.wake_at = now + 500 * us;
   }
 
   bool governed_ = false;
