@@ -5,6 +5,7 @@ set -euo pipefail
 usage() {
   cat <<'USAGE'
 usage: shares.sh [--build DIR] [--device cpu|nvidia] [--seconds N] [--only REGEX]
+                 [--rounds N] [--some]
 
   --build DIR    the build folder (build/default), with the targets vgpu,
                  vgpu-manager, vgpu-node, vgpu-worker, vgpu-client, cuda,
@@ -12,9 +13,14 @@ usage: shares.sh [--build DIR] [--device cpu|nvidia] [--seconds N] [--only REGEX
   --device NAME  what the GPU is (cpu)
   --seconds N    how long each row is measured, with turns and without (10)
   --only REGEX   only rows whose name matches
+  --rounds N     measures each row so often, a line each time (1)
+  --some         below a row what some of its programs get done without turns
+                 while the others stand still, in units of what each does alone:
+                 who lets them in by turns, whichever together, comes to a mean
+                 of these
 
 Columns: `worst` is the largest difference from a promise in any window of 2 s,
-in percentage points; `beyond` the same, were each promised what it uses alone;
+in percentage points of the device; `of all` the same in those of what all got;
 `Jain` Jain's index of what each got, the least of any window of 2 s; `least`
 what the worst-off program got beside its promise, where 1 is all of it; `all`
 what all programs got done, in units of what one of its kind gets done alone; `turns / none` that, beside what they got without turns;
@@ -29,10 +35,12 @@ USAGE
 }
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-build=$here/../../build/default device=cpu seconds=10 only=.
+build=$here/../../build/default device=cpu seconds=10 only=. rounds=1
+some=
 source "$here/options.sh"
-read_options "build device seconds only" "" "$@"
-[[ $device =~ ^(cpu|nvidia)$ ]] && is_count "$seconds" || bad_usage
+read_options "build device seconds only rounds" "some" "$@"
+[[ $device =~ ^(cpu|nvidia)$ ]] && is_count "$seconds" && is_count "$rounds" ||
+  bad_usage
 export E2E_DEVICE=$device
 source "$here/../e2e/lib.sh"
 begin "$build"
@@ -68,27 +76,50 @@ reaches_of() { # RATE...
 
 # One row: the programs under a policy, and then with no turns.
 row() { # NAME POLICY all|alone "SHARE..." "KIND OPTION..."...
-  local name=$1 rule=$2 of=$3 claims=$4 what alone=() demands=() figures
-  local reaches=() kinds=
-  shift 4
+  local name=$1 what alone=() demands=() kinds= round
   [[ $name =~ $only ]] || return 0
-  for what in "$@"; do
+  for what in "${@:5}"; do
     alone_of "${what%% *}"
     alone+=("$rate") demands+=("$demand")
     [[ " $kinds " == *" ${what%% *} "* ]] || kinds+=" ${what%% *}"
   done
-  start_programs "$@"
+  start_programs "${@:5}"
+  for ((round = 0; round < rounds; ++round)); do
+    row_once "${@:1:4}"
+  done
+  [[ -z $some ]] || below_row "${@:5}"
+  stop_programs
+}
+
+row_once() { # NAME POLICY all|alone "SHARE..."; alone, demands and kinds are set
+  local name=$1 rule=$2 of=$3 claims=$4 reaches=() figures with got
   [[ $of == alone || $rule == priority || $kinds != *' '*' '* ]] ||
     reaches_of "${alone[@]}"
   policy "$rule"
   measure_for "$seconds" "$of" "$claims" "${alone[*]}" "${demands[*]}" \
     "${reaches[*]-}"
-  figures=("$name" "$rule" "$worst" "$beyond" "$jain" "$least" "$total")
-  local with=$total got="${shares// /, } of ${promised// /, }"
+  figures=("$name" "$rule" "$of_device" "$worst" "$jain" "$least" "$total")
+  with=$total got="${shares// /, } of ${promised// /, }"
   policy best-effort
   measure_for "$seconds" "$of" "$claims" "${alone[*]}" "${demands[*]}"
-  stop_programs
   line "${figures[@]}" "$(awk "BEGIN { printf \"%.3f\", $with / $total }")" "$got"
+}
+
+below_row() { # "KIND OPTION..."...
+  local set i some_of names seen=' '
+  for ((set = 1; set < 1 << $#; ++set)); do
+    some_of=() names=
+    for ((i = 0; i < $#; ++i)); do
+      ((set >> i & 1)) || continue
+      some_of+=("$i")
+      names+="${names:+, }${*:i+1:1}"
+    done
+    # Of several of one kind it does not matter which.
+    [[ $seen != *" $names "* ]] || continue
+    seen+="$names "
+    measure_together "$seconds" "${alone[*]}" "${some_of[@]}"
+    echo "  $names: $together"
+  done
 }
 
 # A program that is limited, alone.
@@ -99,7 +130,7 @@ limited() { # KIND
 cluster_up --nodes 1 --gpus-per-node 1 --memory 1GiB
 echo "device $device, $(nproc) cores, $seconds s a row; load $(cut -d' ' -f1-3 \
   /proc/loadavg)"
-line programs policy worst beyond Jain least all 'turns / none' \
+line programs policy worst 'of all' Jain least all 'turns / none' \
   'got of promised'
 line --- --- --- --- --- --- --- --- ---
 half="0.5 0.5" quarter="0.25 0.25 0.25 0.25"

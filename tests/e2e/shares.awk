@@ -23,7 +23,8 @@
 #   promised  the part that each was to get
 #   worst     the largest difference between them in any 2 s, in percentage
 #             points; of a shorter time, in all of it
-#   beyond    the same, as if each could do beside the others what it does alone
+#   of_device the same in percentage points of the device, of which all together
+#             may have got little
 #   least     what the worst-off got beside what it was to get
 #   jain      Jain's index, the least of any 2 s
 #   total     what all got done, in units of what one gets done alone
@@ -97,17 +98,19 @@ function make_promises() {
   else if (sum > 0) promise_all()
 }
 
-# Sets `worst` and `jain`.
+# Sets `worst`, `of_device` and `jain`.
 function look_at_windows(window, t, f, off, index_) {
   window = to - from < 2000 ? to - from : 2000
   jain = 1
-  worst = 0
+  worst = of_device = 0
   for (t = from; t + window <= to; t += 50) {
     measure(t, t + window)
     for (f = 1; f <= programs; ++f) {
       off = 100 * (share(f) - promise[f])
       if (off < 0) off = -off
       if (off > worst) worst = off
+      if (of != "alone") off *= sum
+      if (off > of_device) of_device = off
     }
     index_ = squares > 0 ? sum * sum / (programs * squares) : 0
     if (index_ < jain) jain = index_
@@ -127,10 +130,6 @@ END {
     measure(from, to)
   }
   total = done
-  make_promises()
-  look_at_windows()
-  beyond = worst
-  measure(from, to)
   for (f = 1; f <= programs; ++f) demand[f] *= reached[f]
   make_promises()
   printf "shares"
@@ -142,6 +141,6 @@ END {
   printf "\npromised"
   for (f = 1; f <= programs; ++f) printf " %.4f", promise[f]
   look_at_windows()
-  printf "\nworst %.2f\nbeyond %.2f\nleast %.2f\njain %.4f\ntotal %.4f\n", \
-    worst, beyond, least, jain, total
+  printf "\nworst %.2f\nof_device %.2f\nleast %.2f\njain %.4f\ntotal %.4f\n", \
+    worst, of_device, least, jain, total
 }

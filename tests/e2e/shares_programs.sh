@@ -56,7 +56,7 @@ stop_programs() {
 }
 
 # What they got from one point in time to another. Sets shares, promised, worst,
-# beyond, least, jain and total: see shares.awk.
+# of_device, least, jain and total: see shares.awk.
 measure() { # FROM TO all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["USED..." ["REACH..."]]]]
   local files=() i name numbers
   for ((i = 0; i < ${#programs[@]}; ++i)); do files+=("$work/out/load$i"); done
@@ -103,6 +103,29 @@ measure_first() { # WHICH SECONDS ALONE
     'BEGIN { printf "%.4f", (b - a) * 1000 / ms / alone }')
   expect 0 "$vgpu" set "$number" priority=0
 }
+
+# What each of the programs gets done without turns when these alone have work, in
+# units of what it does alone. Sets together.
+measure_together() { # SECONDS "ALONE..." WHICH...
+  local span=$1 alone=$2 i from before=() after=()
+  shift 2
+  for ((i = 0; i < ${#programs[@]}; ++i)); do
+    [[ " $* " == *" $i "* ]] || kill -STOP "${programs[i]}"
+  done
+  sleep "$warm_up" # what they have begun ends
+  from=$(milliseconds)
+  for i in "$@"; do before+=("$(done_by "$i")"); done
+  sleep "$span"
+  for i in "$@"; do after+=("$(done_by "$i")"); done
+  together=$(awk -v a="${before[*]}" -v b="${after[*]}" -v alone="$alone" \
+    -v which="$*" -v ms=$(($(milliseconds) - from)) 'BEGIN {
+      n = split(which, of); split(a, x); split(b, y); split(alone, rate)
+      for (i = 1; i <= n; ++i)
+        printf "%.3f ", (y[i] - x[i]) * 1000 / ms / rate[of[i] + 1] }')
+  kill -CONT "${programs[@]}"
+}
+
+# So far.
 done_by() { awk 'NF == 2 { n = $2 } END { print n }' "$work/out/load$1"; }
 
 # What a kind of load does a second when nobody else is there, and what it uses of
