@@ -400,14 +400,24 @@ BOOST_AUTO_TEST_CASE(who_stands_up_frees_what_its_threads_ran_on) {
   BOOST_TEST(table.running == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(who_came_ahead_makes_way_at_once_until_it_is_even) {
+/// A thread each of two sessions, on one processor.
+struct two_on_one {
   share_table table;
-  table.rules.processors = 1;
-  auto a = sit(table, {}, 0);
-  auto b = sit(table, {}, 0);
+  std::int32_t a = 0;
+  std::int32_t b = 0;
   thread_outcome out;
-  BOOST_TEST(begin_thread(table, a, 0, out));
-  BOOST_TEST(begin_thread(table, b, 0, out));
+
+  two_on_one() {
+    table.rules.processors = 1;
+    a = sit(table, {}, 0);
+    b = sit(table, {}, 0);
+    BOOST_TEST(begin_thread(table, a, 0, out));
+    BOOST_TEST(begin_thread(table, b, 0, out));
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(who_came_ahead_makes_way_at_once_until_it_is_even,
+                        two_on_one) {
   BOOST_TEST(!go_on(table, b, 10 * ms, 10 * ms, out));
   // It has what the other one leaves, and no longer than that.
   end_thread(table, a, 6 * ms, 16 * ms, out);
@@ -452,14 +462,8 @@ BOOST_AUTO_TEST_CASE(who_waits_looks_again_soon_and_when_its_credit_is_back) {
   BOOST_TEST(is_let_in(table, a, when, out));
 }
 
-BOOST_AUTO_TEST_CASE(nobody_waits_for_ever_for_threads_that_stand_still) {
-  share_table table;
-  table.rules.processors = 1;
-  auto a = sit(table, {}, 0);
-  auto b = sit(table, {}, 0);
-  thread_outcome out;
-  BOOST_TEST(begin_thread(table, a, 0, out));
-  BOOST_TEST(begin_thread(table, b, 0, out));
+BOOST_FIXTURE_TEST_CASE(nobody_waits_for_ever_for_threads_that_stand_still,
+                        two_on_one) {
   BOOST_TEST(!go_on(table, b, 50 * ms, 50 * ms, out));
   BOOST_TEST(!is_let_in(table, b, 1 * s, out));
   BOOST_TEST(is_let_in(table, b, table.rules.stalled_after, out));
