@@ -34,7 +34,7 @@ share_ns turn_lately(const share_table& table) {
 }
 
 void note_turn(share_table& table, share_ns now) {
-  if (table.began == 0) // the first
+  if (table.began == 0) // the first, or the first again
     return;
   auto last = std::clamp<share_ns>(now - table.began, 0,
                                    longest_turn * table.rules.quantum);
@@ -42,6 +42,12 @@ void note_turn(share_table& table, share_ns now) {
     at(table, table.had_turn).turns_took += static_cast<double>(last);
   auto faded = share_ns{table.lately_us} * 1000 / 8 * 7;
   table.lately_us = static_cast<std::uint32_t>(std::max(last, faded) / 1000);
+}
+
+/// There are none for a while, which is no turn of whoever had the last one.
+void end_turns(share_table& table, share_ns now) {
+  note_turn(table, now);
+  table.began = 0;
 }
 
 /// Nobody saves up what he did not ask for while others used it. But who only
@@ -335,8 +341,10 @@ share_outcome arbitrate(share_table& table, share_ns now) {
     return nobody_until(look, now);
   if (drains(table, now))
     return nobody_until(now + idle_look, now);
-  if (try_together(table, now))
+  if (try_together(table, now)) {
+    end_turns(table, now);
     return let_join(table, now);
+  }
   begin_turn(table, next.seat, now);
   return {next.seat, {}, now + idle_look};
 }

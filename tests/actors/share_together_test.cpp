@@ -398,6 +398,18 @@ BOOST_AUTO_TEST_CASE(who_fill_the_device_take_turns) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(time_together_is_no_turn_of_who_had_the_last_one) {
+  rules(policy::share_policy::equal);
+  join(kernel);
+  join(tiny);
+  run(4 * s);
+  BOOST_REQUIRE(board->locked([](auto& x) { return x.together; }) != 0);
+  auto partings = board->locked([](auto& x) { return x.partings; });
+  BOOST_REQUIRE(partings > 2u); // who joined is one each
+  for (const auto& x : all)
+    BOOST_TEST(board->look(x.seat).turns_took < 100 * ms);
+}
+
 /// In windows of 2 s, and the least of what all got done beside what they get
 /// done without turns.
 struct outcome_of_sharing {
