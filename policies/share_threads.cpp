@@ -98,11 +98,12 @@ bool is_held(share_table& table, share_seat& x, share_ns now) {
   return x.held != 0;
 }
 
-/// Whether a thread of `x` has to go for one of `y`.
-bool makes_way_for(share_table& table, share_seat& x, share_seat& y,
-                   share_ns now) {
-  return &x != &y && is_held(table, x, now) &&
-         is_ahead(table, x, y, is_held(table, y, now) ? most_ahead : 0, now);
+/// Whether a thread of `x` has to go for one of `y`, which is there. By what
+/// both were found to be last: this is asked of each pair.
+bool makes_way_for(const share_table& table, const share_seat& x,
+                   const share_seat& y, share_ns now) {
+  auto lead = x.held != 0 && y.held == 0 ? 0 : most_ahead;
+  return &x != &y && is_ahead(table, x, y, lead, now);
 }
 
 /// One more of its threads runs.

@@ -34,7 +34,7 @@ share_ns turn_lately(const share_table& table) {
 }
 
 void note_turn(share_table& table, share_ns now) {
-  if (table.began == 0) // the first, or the first again
+  if (table.began == 0) // the first for now
     return;
   auto last = std::clamp<share_ns>(now - table.began, 0,
                                    longest_turn * table.rules.quantum);
@@ -45,7 +45,7 @@ void note_turn(share_table& table, share_ns now) {
 }
 
 /// There are none for a while, which is no turn of whoever had the last one.
-void end_turns(share_table& table, share_ns now) {
+void leave_turns(share_table& table, share_ns now) {
   note_turn(table, now);
   table.began = 0;
 }
@@ -342,7 +342,7 @@ share_outcome arbitrate(share_table& table, share_ns now) {
   if (drains(table, now))
     return nobody_until(now + idle_look, now);
   if (try_together(table, now)) {
-    end_turns(table, now);
+    leave_turns(table, now);
     return let_join(table, now);
   }
   begin_turn(table, next.seat, now);
