@@ -98,7 +98,7 @@ public:
 
 private:
   struct layout {
-    static constexpr std::uint64_t the_magic = 0x37304452414f4253; // "SBOARD07"
+    static constexpr std::uint64_t the_magic = 0x38304452414f4253; // "SBOARD08"
     std::uint64_t magic;
     alignas(64) std::atomic<std::uint32_t> contested;
     alignas(64) pthread_mutex_t lock;

@@ -28,9 +28,15 @@ constexpr std::size_t large_batch_together = 256;
 /// keep it busy with the shortest of kernels while it tells what is done.
 constexpr std::size_t most_pending = 8 * large_batch;
 /// Where other sessions' work is in the device too, it takes longer to come to
-/// one's own: less than a driver's queue holds, and a part of a quantum.
-constexpr std::size_t most_pending_together = 14 * large_batch;
+/// one's own, and goes on to theirs as soon as none of that is left: so much of
+/// a quantum, or as many pieces as the driver takes.
 constexpr share_ns part_of_quantum_together = 2;
+/// From so many on its queue may be full (1024 launches fill it): a call then
+/// waits for the device.
+constexpr std::size_t fills_driver = 14 * large_batch;
+/// A program that heard what it waited for brings more within this: nothing
+/// that took so long was waited for from the device.
+constexpr share_ns reacts_within = 50'000;
 /// Who waits for room is woken when so much is left, not for a little of it.
 constexpr std::size_t few_pending = most_pending / 2;
 /// So often the device is watched in a turn, at most: it waits before that.
@@ -64,12 +70,14 @@ struct share_gate::batch {
   bool exact = false;    // one kind, at hand before the device began with it,
   std::uint32_t partings = 0; // when there had been so many
   bool together = false;      // with other sessions' work
+  bool waits = false;   // its last piece may have waited for the device's queue
+  share_ns awaited = 0; // the device, before its last piece came
 
   share_ns longest() const {
     return together ? long_batch_together : long_batch;
   }
   bool is_full() const {
-    auto most = together ? large_batch_together : large_batch;
+    auto most = together && !waits ? large_batch_together : large_batch;
     return is_single() || foretold.held >= longest() || what.size() >= most;
   }
   /// Whether a piece more belongs to it.
@@ -119,10 +127,16 @@ struct share_gate::account {
     if (pending == 0)
       return false;
     if (policy::together(table))
-      return pending >= most_pending_together ||
-             foretold.held > table.rules.quantum / part_of_quantum_together;
+      return foretold.held > table.rules.quantum / part_of_quantum_together;
     return pending >= most_pending ||
            now - std::max(busy_since, done_at) > table.rules.quantum;
+  }
+
+  /// Whether it is worth waking who waits for room.
+  bool has_room(const share_table& table, share_ns now) const {
+    return policy::together(table)
+               ? !crowded(table, now)
+               : table.holder == seat && pending <= few_pending;
   }
 
   /// The session has work again, `now` being when it came.
@@ -249,6 +263,7 @@ struct share_gate::account {
       share_work took;
       took.held = std::max<share_ns>(now - std::max(of.began, done_at), 0);
       took.worked = worked(took.held, how);
+      took.awaited = of.awaited;
       done_at = now;
       pending -= of.what.size();
       foretold.held -= of.foretold.held;
@@ -261,8 +276,7 @@ struct share_gate::account {
         if (table.holder == share_table::nobody && table.waiting != 0)
           outcome = policy::arbitrate(table, now);
         // Who waits for room hears of it.
-        room = next >= 0 && pending <= few_pending &&
-               (table.holder == seat || policy::together(table));
+        room = next >= 0 && has_room(table, now);
       });
       // Among others' work nothing is learned.
       if (alone || of.learning)
@@ -326,12 +340,26 @@ bool share_gate::goes_along(work_key what, share_ns now) {
 /// With the account's lock.
 void share_gate::add(work_key what, const share_work& length, share_ns now) {
   auto& of = *account_;
+  note_awaited(now);
   open_->what.push_back(what);
   open_->foretold += length;
   of.foretold += length;
   of.began = now;
   ++of.pending;
   unmarked_ = true;
+}
+
+/// How long there was nothing to do, since work was brought last, but to wait
+/// for what is in the device. With the account's lock.
+void share_gate::note_awaited(share_ns now) {
+  auto& of = *account_;
+  auto since = std::exchange(resting_since_, 0);
+  open_->waits = of.pending >= fills_driver;
+  if (since == 0 && open_->waits)
+    since = of.began;
+  auto until = of.pending != 0 ? now : of.done_at;
+  if (since != 0)
+    open_->awaited += std::max<share_ns>(until - since - reacts_within, 0);
 }
 
 bool share_gate::take_turn(work_key what) {
@@ -421,6 +449,13 @@ void share_gate::look_at_batch(bool all) {
   device_.when_done(std::nullopt,
                     [of = account_, what = std::exchange(open_, nullptr)](
                         CUresult how) { of->done(*what, how); });
+}
+
+void share_gate::rest_counted() {
+  if (unmarked_)
+    look_at_batch(true);
+  if (resting_since_ == 0)
+    resting_since_ = account_->clock();
 }
 
 std::chrono::nanoseconds share_gate::charged() const noexcept {

@@ -42,12 +42,12 @@ public:
   std::chrono::nanoseconds charged() const noexcept;
   void submitted() {
     if (unmarked_) [[unlikely]]
-      look_at_batch(false);
+      look_at_batch(!counts_); // where nobody is there any more, all of it
   }
   /// No call is at hand: what was enqueued is all there is.
   void rest() {
-    if (unmarked_) [[unlikely]]
-      look_at_batch(true);
+    if (counts_ || unmarked_) [[unlikely]]
+      rest_counted();
   }
   /// After enter() refused: sleeps until it may be worth trying again.
   void wait(std::chrono::nanoseconds at_most);
@@ -66,6 +66,8 @@ private:
   void add(work_key what, const policy::share_work& length,
            policy::share_ns now);
   void look_at_batch(bool all);
+  void rest_counted();
+  void note_awaited(policy::share_ns now);
 
   std::shared_ptr<share_board> board_;
   std::int32_t seat_;
@@ -74,7 +76,8 @@ private:
   std::shared_ptr<batch> open_; // enqueued, and its end not waited for yet
   bool unmarked_ = false;       // there is such work
   bool counts_ = false;
-  std::uint32_t rings_ = 0; // heard when enter() refused
+  policy::share_ns resting_since_ = 0; // 0: it brings work
+  std::uint32_t rings_ = 0;            // heard when enter() refused
   policy::share_ns look_again_ = 0;
 };
 

@@ -57,9 +57,10 @@ double correction(double ratio, unsigned times) {
 /// Copies of about the same size take about as long. Of long ones each is worth
 /// two records of an event, and so is marked.
 constexpr work_key marked_long = work_key{1} << 63;
-/// How often the device is watched at work of a kind.
+/// How often the device is watched at work of a kind: the least counts, as
+/// whatever else goes on there can only make it longer.
 constexpr int looks_at(work_key x) {
-  return (x & marked_long) != 0 ? 4 : 1;
+  return (x & marked_long) != 0 ? 4 : 3;
 }
 
 template <class Call>
@@ -140,13 +141,15 @@ void work_lengths::saw_exactly(work_key what, std::size_t pieces,
   auto again = std::exchange(x.watched_in, partings) == partings;
   x.watched = again ? x.watched + 1 : 1;
   x.exact = true;
-  if (is_timed_alone(what))
+  if (is_timed_alone(what)) {
     board_->note_copy(
         what, static_cast<std::uint32_t>(std::min(worked, longest_copy)));
-  else
-    x.worked =
-        std::max(static_cast<double>(worked) / static_cast<double>(pieces),
-                 least_exact_length);
+    return;
+  }
+  auto each =
+      std::max(static_cast<double>(worked) / static_cast<double>(pieces),
+               least_exact_length);
+  x.worked = again ? std::min(x.worked, each) : each;
 }
 
 void work_lengths::saw(const std::vector<work_key>& what,

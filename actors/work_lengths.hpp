@@ -46,9 +46,9 @@ public:
 
   /// How long it takes; nothing: it was never seen.
   std::optional<policy::share_work> foretell(work_key what) const;
-  /// Whether the device is to be watched at work of this kind: once between two
-  /// times that sessions have it together, of which there were so many, as it
-  /// may change. What takes long is known well enough.
+  /// Whether the device is to be watched at work of this kind: some times
+  /// between two times that sessions have it together, of which there were so
+  /// many, as it may change. What takes long is known well enough.
   bool is_inexact(work_key what, std::uint32_t partings) const;
 
   /// It cannot be watched before sessions part again.

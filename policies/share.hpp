@@ -98,7 +98,8 @@ struct share_seat {
 
   // Together (share_together.hpp):
   double foretold = 0; // ns that its latest work was to have a place alone,
-  double took = 0;     // and had
+  double took = 0;     // and had,
+  double awaited = 0;  // in which the host waited for the device
   double brought = 0;  // ns that its work in the device is foretold to take
   std::uint32_t copies = 0; // by engines that kernels do not use
   double turns_took = 0;    // ns of turns, since sessions parted,
@@ -188,6 +189,9 @@ share_ns left_of_turn(const share_table& table, share_ns now);
 struct share_work {
   share_ns held = 0;
   share_ns worked = 0;
+  /// For how long the host had nothing to do for its session but to wait for
+  /// the device. Seen of what was done, not foretold.
+  share_ns awaited = 0;
 };
 
 /// The seat brings work to the device. What the holder of a turn left it idle

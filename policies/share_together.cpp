@@ -24,7 +24,7 @@ constexpr double slack_below = 0.7;
 /// Work that takes so much longer than alone is hindered; looked at is what a
 /// session was given in so many quanta, or one that waits for it would be let
 /// in as soon as that has helped.
-constexpr double hindered_from = 1.05;
+constexpr double hindered_from = 1.06;
 constexpr double remembered_long = 5;
 /// Some turns tell again what work takes alone: soon after it began for the
 /// first time, as not much was known then; later where the device has so much
@@ -54,6 +54,13 @@ constexpr double most_saved = 1;
 /// or for who had work all the while.
 constexpr double most_owed = 8;
 
+/// Whether its work takes longer than alone, and not because the host is slower
+/// in bringing it: that waited for the device.
+bool takes_longer(const share_seat& x) {
+  return std::min(x.took - x.foretold, x.awaited) >
+         (hindered_from - 1) * x.foretold;
+}
+
 /// Whether others are in the way of its work, and not its own limit: it waits
 /// for one of them, or takes longer than alone. Work that does not end tells
 /// nothing.
@@ -62,7 +69,7 @@ bool is_hindered(const share_table& table, const share_seat& x, share_ns now) {
     return false;
   return x.wants != 0 || x.let_in != 0 ||
          (x.working != 0 && now - x.heard_at < table.rules.stalled_after &&
-          x.took > hindered_from * x.foretold);
+          takes_longer(x));
 }
 
 std::uint32_t taken_seats(const share_table& table) {
@@ -78,7 +85,7 @@ void turns_again(share_table& table) {
   table.turns_since = 0;
   ++table.partings;
   for (auto& x : seated(table))
-    x.foretold = x.took = x.turns_took = x.turns_held = 0;
+    x.foretold = x.took = x.awaited = x.turns_took = x.turns_held = 0;
 }
 
 /// Whether at least two had work within the last round of turns, and what that
@@ -208,6 +215,7 @@ void note_done(share_table& table, std::int32_t seat,
   auto fresh = std::min(longer / remembered, 1.0);
   x.foretold += static_cast<double>(foretold.held) - fresh * x.foretold;
   x.took += static_cast<double>(took.held) - fresh * x.took;
+  x.awaited += static_cast<double>(took.awaited) - fresh * x.awaited;
   x.heard_at = now;
   if (!together(table))
     x.turns_held += static_cast<double>(took.held);
@@ -230,7 +238,7 @@ bool try_together(share_table& table, share_ns now) {
   table.tried_at = now;
   measure_from(table, now);
   for (auto& x : seated(table))
-    x.foretold = x.took = 0;
+    x.foretold = x.took = x.awaited = 0;
   return true;
 }
 

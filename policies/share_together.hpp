@@ -12,8 +12,9 @@ namespace vgpu::policy {
 // that is more than turns could give them; it is tried now and then, and goes
 // on for as long as it is so. What is charged then is what work takes alone,
 // and not how long it took among others'. Whoever gets ahead of another by that
-// waits, but only for who is slower than alone: who is not could do no more,
-// and is owed nothing.
+// waits, but only for who is slower than alone and has nothing to do meanwhile
+// but to wait for the device: who is not could do no more, or is held up by its
+// host, and is owed nothing.
 
 /// Whether sessions are let in together now.
 bool together(const share_table& table);

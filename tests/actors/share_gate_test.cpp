@@ -250,6 +250,19 @@ BOOST_AUTO_TEST_CASE(a_worker_that_dies_frees_its_turn_at_once) {
   BOOST_TEST(launch(b, 1 * ms));
 }
 
+/// Else it would be charged with all the time until somebody comes again.
+BOOST_AUTO_TEST_CASE(what_was_let_in_among_others_is_over_when_they_are_gone) {
+  auto a = join();
+  auto b = join();
+  BOOST_TEST(launch(a, 1 * us));
+  pass(1 * us, {&a});
+  BOOST_TEST(launch(a, 1 * us));
+  BOOST_TEST(a.device->waiting.empty());
+  board->stand(b.seat);
+  BOOST_TEST(launch(a, 1 * us));
+  BOOST_TEST(a.device->waiting.size() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(work_that_waits_for_later_work_does_not_stop_it) {
   auto a = join();
   auto b = join();
