@@ -20,8 +20,10 @@ namespace {
 /// batch takes is the device's time, and not that between its pieces.
 constexpr share_ns long_batch = 250'000;
 constexpr std::size_t large_batch = 64;
-/// Where nothing is learned from what it takes: to ask costs 64 short kernels
-/// some hundredths of their time.
+/// Where nothing is learned from what it takes, as to ask costs 64 short
+/// kernels some hundredths of their time; and where the device is watched, as
+/// the microsecond between a batch's first record and its work is little beside
+/// that of 64.
 constexpr share_ns long_batch_together = 1'000'000;
 constexpr std::size_t large_batch_together = 256;
 /// So much may be in the device at once, whatever is foretold of it: enough to
@@ -74,7 +76,7 @@ struct share_gate::batch {
   share_ns awaited = 0; // the device, before its last piece came
 
   share_ns longest() const {
-    return together ? long_batch_together : long_batch;
+    return together || exact ? long_batch_together : long_batch;
   }
   bool is_full() const {
     auto most = together && !waits ? large_batch_together : large_batch;
