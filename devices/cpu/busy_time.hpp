@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -83,6 +84,22 @@ public:
       if (worked)
         rests_until_ = clock::now() + longest_rest;
     }
+    /// Looks whether something comes to do, for as long as to be woken takes.
+    /// Only where it has asked and rests: its place is kept for it, and were it
+    /// to sleep at once nobody would have the processor. It counts as no work.
+    template <class F>
+    bool looks_out(F comes) {
+      if (!governed_ || !of_.governor_->governs())
+        return false;
+      auto before = processor_time();
+      auto until = clock::now() + longest_look_out;
+      auto out = comes();
+      for (; !out && clock::now() < until; out = comes())
+        // Programs and what serves them need processors, too.
+        std::this_thread::yield();
+      looked_out_ = looked_out_.load() + (processor_time() - before);
+      return out;
+    }
     /// Until when it is worth waiting for something to do before leaving; none:
     /// it need not leave.
     std::optional<clock::time_point> rests_until() const {
@@ -101,19 +118,21 @@ public:
     /// way: threads of a kernel end at different times, and whoever filled in
     /// for the first is in the way of the next kernel.
     static constexpr auto longest_rest = std::chrono::microseconds{500};
+    static constexpr auto longest_look_out = std::chrono::microseconds{50};
 
     void introduce() {
       ::pthread_getcpuclockid(::pthread_self(), &cpu_.emplace());
       before_ = spent();
       of_.remember(*this);
     }
-    /// Of the thread's time, ever.
-    nanoseconds spent() const {
+    nanoseconds processor_time() const {
       timespec x{};
       if (::clock_gettime(*cpu_, &x) != 0)
-        return last_; // it has ended
+        return last_.load() + looked_out_.load(); // it has ended
       return std::chrono::seconds{x.tv_sec} + nanoseconds{x.tv_nsec};
     }
+    /// Of the thread's time, ever, what counts.
+    nanoseconds spent() const { return processor_time() - looked_out_.load(); }
     nanoseconds since_charged() const { return spent() - charged_; }
     void note_asked() {
       charged_ = spent();
@@ -137,6 +156,7 @@ public:
     clock::time_point rests_until_;
     nanoseconds before_{0}; // when it had work for the first time
     std::atomic<nanoseconds> last_ = nanoseconds{0}; // when it went
+    std::atomic<nanoseconds> looked_out_ = nanoseconds{0};
     nanoseconds charged_{0}; // when the governor was told
   };
 

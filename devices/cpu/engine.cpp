@@ -74,6 +74,7 @@ void engine::submit(std::shared_ptr<grid> what, finished done) {
   {
     auto lock = std::lock_guard{mutex_};
     grids_.push_back(std::move(x));
+    submitted_.fetch_add(1);
     rests = resting_ != 0;
   }
   // One is enough for it, best one that need not ask whether it may.
@@ -178,6 +179,8 @@ void engine::work(unsigned index) {
   auto taken = 0;
   auto here = busy_time::presence{busy_};
   auto worked = false;
+  auto just_worked = false;
+  auto seen = std::uint64_t{0}; // grids, when it looked for one last
   // A new cluster, when there is one to start.
   auto begin = [&]() -> bool {
     if (!current || !current->has_more() || ++taken > streak) {
@@ -200,6 +203,9 @@ void engine::work(unsigned index) {
     return true;
   };
   auto await_work = [&] {
+    auto comes = [&] { return submitted_.load() != seen || paused(); };
+    if (std::exchange(just_worked, false) && here.looks_out(comes))
+      return;
     auto lock = std::unique_lock{mutex_};
     auto has_work = [&] {
       return stopping_ ||
@@ -219,6 +225,8 @@ void engine::work(unsigned index) {
     wake_.wait(lock, has_work);
   };
   while (!stopping_) {
+    if (mine.empty() && here.is_here())
+      seen = submitted_.load();
     if (!here.is_here()) {
       await_work();
       here.enter();
@@ -228,6 +236,7 @@ void engine::work(unsigned index) {
     if (mine.empty() && !begin()) {
       current.reset();
       spare.reset();
+      just_worked = worked;
       here.rest(std::exchange(worked, false));
       continue;
     }

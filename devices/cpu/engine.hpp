@@ -70,6 +70,7 @@ private:
   unsigned resting_ = 0;
   std::vector<std::shared_ptr<running>> grids_; // with clusters to start or end
   std::size_t turn_ = 0;
+  std::atomic<std::uint64_t> submitted_ = 0; // grids, ever
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> frozen_ = false;
   std::vector<std::thread> threads_;

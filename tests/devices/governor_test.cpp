@@ -1,4 +1,5 @@
 // Who governs the cpu device's threads can stop all of its work.
+#include "devices/cpu/busy_time.hpp"
 #include "devices/governor.hpp"
 #include "devices/meter.hpp"
 #include "tests/devices/fixture.hpp"
@@ -85,6 +86,13 @@ private:
   int waiting_ = 0;
   int working_ = 0;
 };
+
+/// What the calling thread had of a processor, ever.
+std::chrono::duration<double> thread_time() {
+  timespec x{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &x);
+  return std::chrono::seconds{x.tv_sec} + std::chrono::nanoseconds{x.tv_nsec};
+}
 
 struct governed_device : device_fixture {
   static constexpr unsigned threads = 2;
@@ -183,6 +191,34 @@ BOOST_AUTO_TEST_CASE(what_is_charged_is_what_was_worked) {
   // To wake up is counted alone.
   BOOST_TEST(charged / (threads * worked) > 0.75);
   BOOST_TEST(charged / (threads * worked) < 1.05);
+}
+
+// Its place is kept for it, and it looks whether it can use it.
+BOOST_AUTO_TEST_CASE(who_looks_out_for_work_is_not_charged_for_that) {
+  constexpr auto times = 40;
+  device::cpu::busy_time busy;
+  busy.govern_by(gate);
+  auto charged = gate->charged();
+  auto from = thread_time();
+  {
+    device::cpu::busy_time::presence here{busy};
+    BOOST_TEST(!here.looks_out([] { return true; })); // it has not asked
+    here.enter();
+    for (auto i = 0; i < times; ++i) {
+      here.rest(true);
+      BOOST_TEST(!here.looks_out([] { return false; }));
+      here.enter();
+    }
+    here.rest(true);
+    BOOST_TEST(here.looks_out([] { return true; }));
+    here.leave();
+  }
+  auto all = thread_time() - from;
+  charged = gate->charged() - charged;
+  BOOST_TEST(all.count() > 0);
+  BOOST_TEST(charged.count() < all.count() / 2);
+  BOOST_TEST(std::chrono::duration<double>{busy.worked()}.count() <
+             all.count() / 2);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
