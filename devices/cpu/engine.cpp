@@ -46,6 +46,10 @@ struct engine::resident {
   unsigned turns = 0; // slices that were too short for it
 };
 
+/// The engine in which this thread, of its pool, begins something next, having
+/// nothing else.
+thread_local const engine* looks_next = nullptr;
+
 engine::engine(unsigned threads, busy_time& busy) : busy_(busy) {
   for (auto i = 0u; i < threads; ++i)
     threads_.emplace_back([this, i] { work(i); });
@@ -71,18 +75,20 @@ void engine::submit(std::shared_ptr<grid> what, finished done) {
   x->what = std::move(what);
   x->done = std::move(done);
   auto rests = false;
+  auto is_awaited = false;
   {
     auto lock = std::lock_guard{mutex_};
     grids_.push_back(std::move(x));
     submitted_.fetch_add(1);
     rests = resting_ != 0;
+    is_awaited = std::exchange(looking_out_, 0) != 0;
   }
-  // One is enough for it, best one that need not ask whether it may.
-  if (alone) {
+  if (!alone)
+    return wake_all();
+  // One is enough for it: this one, which looks for work next, one that looks
+  // out already, or else best one that need not ask whether it may.
+  if (std::exchange(looks_next, nullptr) != this && !is_awaited)
     (rests ? rested_ : wake_).notify_one();
-  } else {
-    wake_all();
-  }
 }
 
 void engine::wake_all() {
@@ -204,9 +210,16 @@ void engine::work(unsigned index) {
   };
   auto await_work = [&] {
     auto comes = [&] { return submitted_.load() != seen || paused(); };
-    if (std::exchange(just_worked, false) && here.looks_out(comes))
-      return;
     auto lock = std::unique_lock{mutex_};
+    if (std::exchange(just_worked, false) && submitted_.load() == seen) {
+      ++looking_out_;
+      lock.unlock();
+      if (here.looks_out(comes))
+        return;
+      // Whoever counted on this one did so before: it looks once more.
+      lock.lock();
+      looking_out_ -= looking_out_ != 0 ? 1 : 0;
+    }
     auto has_work = [&] {
       return stopping_ ||
              (!frozen_ && std::any_of(grids_.begin(), grids_.end(),
@@ -276,7 +289,9 @@ void engine::work(unsigned index) {
     auto result = ended.get();
     if (reuse)
       spare = std::move(ended);
+    looks_next = mine.empty() ? this : nullptr;
     cluster_ended(of, *result);
+    looks_next = nullptr;
   }
 }
 
