@@ -15,7 +15,8 @@
 #                            each got done, at what that costs it alone
 #   -v reach="R..."          what part of what it gets done alone each gets done
 #                            beside the others when it goes first: nobody can give
-#                            it more. Left out: all of it
+#                            it more. Left out: all of it. What one got it can
+#                            use, though its host was slower at that time
 #   -v of=all|alone
 #
 # Prints, a line each, a name and numbers:
@@ -130,7 +131,10 @@ END {
     measure(from, to)
   }
   total = done
-  for (f = 1; f <= programs; ++f) demand[f] *= reached[f]
+  for (f = 1; f <= programs; ++f) {
+    demand[f] *= reached[f]
+    if (demand[f] < got[f]) demand[f] = got[f]
+  }
   make_promises()
   printf "shares"
   for (f = 1; f <= programs; ++f) {
