@@ -25,6 +25,10 @@ constexpr int streak = 64;
 // Beside the process.
 constexpr int thread_nice = 5;
 
+/// The engine in which this thread, of its pool, begins something next, having
+/// nothing else.
+thread_local const engine* looks_next = nullptr;
+
 } // namespace
 
 struct engine::running {
@@ -45,10 +49,6 @@ struct engine::resident {
   std::unique_ptr<cluster> what;
   unsigned turns = 0; // slices that were too short for it
 };
-
-/// The engine in which this thread, of its pool, begins something next, having
-/// nothing else.
-thread_local const engine* looks_next = nullptr;
 
 engine::engine(unsigned threads, busy_time& busy) : busy_(busy) {
   for (auto i = 0u; i < threads; ++i)

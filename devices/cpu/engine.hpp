@@ -68,7 +68,7 @@ private:
   std::condition_variable wake_;
   std::condition_variable rested_; // those that may begin without asking
   unsigned resting_ = 0;
-  unsigned looking_out_ = 0;
+  unsigned looking_out_ = 0; // for something that was not submitted yet
   std::vector<std::shared_ptr<running>> grids_; // with clusters to start or end
   std::size_t turn_ = 0;
   std::atomic<std::uint64_t> submitted_ = 0; // grids, ever
