@@ -33,8 +33,7 @@ constexpr std::size_t most_pending = 8 * large_batch;
 /// one's own, and goes on to theirs as soon as none of that is left: so much of
 /// a quantum, or as many pieces as the driver takes.
 constexpr share_ns part_of_quantum_together = 2;
-/// From so many on its queue may be full (1024 launches fill it): a call then
-/// waits for the device.
+/// From so many on its queue may be full: a call then waits for the device.
 constexpr std::size_t fills_driver = 14 * large_batch;
 /// A program that heard what it waited for brings more within this: nothing
 /// that took so long was waited for from the device.
@@ -72,14 +71,14 @@ struct share_gate::batch {
   bool exact = false;    // one kind, at hand before the device began with it,
   std::uint32_t partings = 0; // when there had been so many
   bool together = false;      // with other sessions' work
-  bool waits = false;   // its last piece may have waited for the device's queue
-  share_ns awaited = 0; // the device, before its last piece came
+  bool queue_full = false;    // perhaps, when its last piece came
+  share_ns awaited = 0;       // the device, before that
 
   share_ns longest() const {
     return together || exact ? long_batch_together : long_batch;
   }
   bool is_full() const {
-    auto most = together && !waits ? large_batch_together : large_batch;
+    auto most = together && !queue_full ? large_batch_together : large_batch;
     return is_single() || foretold.held >= longest() || what.size() >= most;
   }
   /// Whether a piece more belongs to it.
@@ -356,8 +355,8 @@ void share_gate::add(work_key what, const share_work& length, share_ns now) {
 void share_gate::note_awaited(share_ns now) {
   auto& of = *account_;
   auto since = std::exchange(resting_since_, 0);
-  open_->waits = of.pending >= fills_driver;
-  if (since == 0 && open_->waits)
+  open_->queue_full = of.pending >= fills_driver;
+  if (since == 0 && open_->queue_full)
     since = of.began;
   auto until = of.pending != 0 ? now : of.done_at;
   if (since != 0)
@@ -453,7 +452,7 @@ void share_gate::look_at_batch(bool all) {
                         CUresult how) { of->done(*what, how); });
 }
 
-void share_gate::rest_counted() {
+void share_gate::begin_rest() {
   if (unmarked_)
     look_at_batch(true);
   if (resting_since_ == 0)

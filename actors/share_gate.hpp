@@ -47,7 +47,7 @@ public:
   /// No call is at hand: what was enqueued is all there is.
   void rest() {
     if (counts_ || unmarked_) [[unlikely]]
-      rest_counted();
+      begin_rest();
   }
   /// After enter() refused: sleeps until it may be worth trying again.
   void wait(std::chrono::nanoseconds at_most);
@@ -66,7 +66,7 @@ private:
   void add(work_key what, const policy::share_work& length,
            policy::share_ns now);
   void look_at_batch(bool all);
-  void rest_counted();
+  void begin_rest();
   void note_awaited(policy::share_ns now);
 
   std::shared_ptr<share_board> board_;

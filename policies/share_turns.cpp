@@ -34,7 +34,7 @@ share_ns turn_lately(const share_table& table) {
 }
 
 void note_turn(share_table& table, share_ns now) {
-  if (table.began == 0) // the first for now
+  if (table.began == 0) // there was none before
     return;
   auto last = std::clamp<share_ns>(now - table.began, 0,
                                    longest_turn * table.rules.quantum);

@@ -238,14 +238,14 @@ void engine::work(unsigned index) {
     wake_.wait(lock, has_work);
   };
   while (!stopping_) {
-    if (mine.empty() && here.is_here())
-      seen = submitted_.load();
     if (!here.is_here()) {
       await_work();
       here.enter();
       continue;
     }
     here.stay();
+    if (mine.empty())
+      seen = submitted_.load();
     if (mine.empty() && !begin()) {
       current.reset();
       spare.reset();

@@ -29,7 +29,7 @@ is its share of what all got, or what it can use, if that is less: then the
 others get the rest. What it can use is what it uses alone and, beside programs
 of other kinds, no more than when it goes first and all others wait for it (by the
 policy `priority`): what it does outside of the device takes longer beside them.
-What it got it can use.
+Nor less than what it got: its host may have been slower then.
 With a limit, or a fixed share, it is a part of the device.
 Needs a machine that has nothing else to do.
 USAGE

@@ -15,8 +15,8 @@
 #                            each got done, at what that costs it alone
 #   -v reach="R..."          what part of what it gets done alone each gets done
 #                            beside the others when it goes first: nobody can give
-#                            it more. Left out: all of it. What one got it can
-#                            use, though its host was slower at that time
+#                            it more, but what it got: its host may have been slower
+#                            then. Left out: all of it
 #   -v of=all|alone
 #
 # Prints, a line each, a name and numbers:
