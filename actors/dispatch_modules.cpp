@@ -43,6 +43,10 @@ status call_dispatch::operator()(const call::module_load& x) {
     spdlog::warn("a module does not load: {}", loaded.why().what);
     return refuse_module(loaded.why(), x.facts);
   }
+  if (auto ok = state().audit_variables(loaded->globals); !ok) {
+    (void)dev().unload_module(x.module.id);
+    return refuse_module(ok.why(), x.facts);
+  }
   for (auto& variable : loaded->globals)
     self.keep_for_good(ordinal, variable);
   self.note_places(ordinal, what.call, loaded->globals);

@@ -25,6 +25,13 @@ status must_be_live(bool known, const char* kind, std::uint64_t handle) {
               "does not exist on this device");
 }
 
+std::uint64_t bytes_of(const std::vector<device::global_info>& all) {
+  std::uint64_t out = 0;
+  for (const auto& x : all)
+    out += x.bytes;
+  return out;
+}
+
 } // namespace
 
 vgpu_state::vgpu_state(device_address window, std::uint64_t quota)
@@ -91,7 +98,14 @@ status vgpu_state::audit(call::ended<memory_id> x) const {
 }
 
 void vgpu_state::add(module_id x, module_state what) {
+  variables_ += bytes_of(what.globals);
   modules_.emplace(x, std::move(what));
+}
+
+void vgpu_state::remove(module_id x) {
+  auto i = modules_.find(x);
+  variables_ -= bytes_of(i->second.globals);
+  modules_.erase(i);
 }
 
 // -- memory
@@ -111,13 +125,20 @@ status vgpu_state::audit_place(device_address address,
 }
 
 status vgpu_state::audit_quota(std::uint64_t bytes) const {
-  if (used_ <= quota_ && bytes <= quota_ - used_)
+  auto used = used_ + variables_;
+  if (used <= quota_ && bytes <= quota_ - used)
     return {};
   return fault{CUDA_ERROR_OUT_OF_MEMORY,
                "an allocation of " + std::to_string(bytes) +
                    " bytes exceeds the vGPU's quota of " +
                    std::to_string(quota_) + ", of which " +
-                   std::to_string(used_) + " are used"};
+                   std::to_string(used) + " are used"};
+}
+
+status
+vgpu_state::audit_variables(const std::vector<device::global_info>& all) const {
+  auto bytes = bytes_of(all);
+  return bytes == 0 ? status{} : audit_quota(bytes);
 }
 
 status vgpu_state::audit_alloc(device_address address,

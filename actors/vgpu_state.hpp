@@ -95,7 +95,7 @@ public:
   void add(module_id x, module_state what);
   void remove(stream_id x) { streams_.erase(x); }
   void remove(event_id x) { events_.erase(x); }
-  void remove(module_id x) { modules_.erase(x); }
+  void remove(module_id x);
   void add(array_id x, const array_state& what) { arrays_.emplace(x, what); }
   void remove(array_id x) { arrays_.erase(x); }
   void add(texture_id x, const texture_spec& what) {
@@ -129,6 +129,9 @@ public:
     std::uint64_t bytes;
   };
 
+  /// Checks the size of a module's variables against the quota. They count as
+  /// long as the module is there, beside used().
+  status audit_variables(const std::vector<device::global_info>& all) const;
   /// Checks an allocation against window, quota and what is allocated.
   status audit_alloc(device_address address, std::uint64_t bytes) const;
   /// Records an allocation; the runs of granules that it is the first in.
@@ -188,6 +191,7 @@ public:
   /// Whether these addresses are allocated, or a module's variables.
   bool holds(device_address address, std::uint64_t bytes) const;
 
+  /// Without modules' variables.
   std::uint64_t used() const noexcept { return used_; }
 
 private:
@@ -203,6 +207,7 @@ private:
   std::uint64_t quota_;
   std::uint64_t used_ = 0;
   std::uint64_t left_ = 0; // of used_: freed here, and another session has it
+  std::uint64_t variables_ = 0; // bytes of all modules'
   std::unordered_set<stream_id> streams_;
   std::unordered_set<event_id> events_;
   std::unordered_map<module_id, module_state> modules_;

@@ -35,4 +35,28 @@ BOOST_AUTO_TEST_CASE(variables_are_memory_wherever_a_device_put_them) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(variables_count_against_the_quota) {
+  vgpu_state state{first, quota};
+  auto of_variables = [](std::uint64_t bytes) {
+    module_state out;
+    out.globals = {{"x", 0x1000, bytes / 2, false},
+                   {"y", 0x2000, bytes - bytes / 2, true}};
+    return out;
+  };
+  auto most = of_variables(quota - 64);
+  BOOST_TEST(state.audit_variables(most.globals).ok());
+  BOOST_TEST(!state.audit_variables(of_variables(quota + 1).globals).ok());
+  state.add(module_id{1}, most);
+  BOOST_TEST(state.used() == 0U);
+  BOOST_TEST(state.audit_alloc(first, 64).ok());
+  BOOST_TEST(state.audit_alloc(first, 65).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  BOOST_TEST(state.audit_variables(of_variables(65).globals).code() ==
+             CUDA_ERROR_OUT_OF_MEMORY);
+  // Who is at the quota may load what has none.
+  state.allocate(first, 64);
+  BOOST_TEST(state.audit_variables({}).ok());
+  state.remove(module_id{1});
+  BOOST_TEST(state.audit_alloc(first + 64, quota - 64).ok());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -236,6 +236,18 @@ void check_refused(const way& x) {
   (void)cudaGetLastError();
 }
 
+/// So that nobody else gets it.
+void require_taken(const char* way) {
+  std::size_t free = 0, total = 0;
+  void* more = nullptr;
+  require(cudaMemGetInfo(&free, &total) == cudaSuccess &&
+              free <= total - wanted,
+          "is told to be free", way);
+  require(cudaMalloc(&more, free + 1) == cudaErrorMemoryAllocation,
+          "can be had twice", way);
+  (void)cudaGetLastError();
+}
+
 void check_given(const way& x) {
   void* at = nullptr;
   auto code = x.get(&at);
@@ -243,6 +255,7 @@ void check_given(const way& x) {
   unsigned char last = 0;
   if (at != nullptr) {
     require(cudaMemset(at, 7, wanted) == cudaSuccess, "memset", x.name);
+    require_taken(x.name);
     require(cudaMemcpy(&last, static_cast<char*>(at) + wanted - 1, 1,
                        cudaMemcpyDeviceToHost) == cudaSuccess &&
                 last == 7,

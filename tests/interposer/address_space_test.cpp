@@ -58,6 +58,19 @@ BOOST_AUTO_TEST_CASE(the_quota_is_exact) {
   BOOST_TEST(get(1) == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(variables_of_modules_count) {
+  space.adopt(
+      {.address = 0x1000, .bytes = 56 * mib, .kind = memory_kind::global});
+  BOOST_TEST(space.used() == 56 * mib);
+  BOOST_TEST(get(200 * mib + 1) == 0U);
+  BOOST_TEST(get(200 * mib) != 0U);
+  space.take(0x1000);
+  BOOST_TEST(space.used() == 200 * mib);
+  // What lies elsewhere counts there.
+  space.adopt({.address = 0x1000, .bytes = 56 * mib});
+  BOOST_TEST(space.used() == 200 * mib);
+}
+
 BOOST_AUTO_TEST_CASE(a_later_quota_holds_for_bytes_without_addresses_too) {
   std::atomic<std::uint64_t> later{0};
   address_space resized{first_window, window, 100, 512, &later};
