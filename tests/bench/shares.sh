@@ -29,7 +29,8 @@ is its share of what all got, or what it can use, if that is less: then the
 others get the rest. What it can use is what it uses alone and, beside programs
 of other kinds, no more than when it goes first and all others wait for it (by the
 policy `priority`): what it does outside of the device takes longer beside them.
-Nor less than what it got: its host may have been slower then.
+That is measured before and after, as its host is faster at one time than at
+another: the lesser counts, but no less than what it got.
 With a limit, or a fixed share, it is a part of the device.
 Needs a machine that has nothing else to do.
 USAGE
@@ -64,14 +65,16 @@ line() {
   printf '| %-26s | %-9s | %6s | %6s | %6s | %6s | %6s | %12s | %s\n' "$@"
 }
 
-# What each can reach beside others. Sets reaches.
+# What each can reach beside others. Sets reaches; what is in it already is the
+# most that it becomes: programs' hosts are faster at one time than at another.
 reaches_of() { # RATE...
-  local i=0 rate
+  local i rate
   policy priority
-  reaches=()
-  for rate in "$@"; do
-    measure_first "$((i++))" $((seconds / 2 + 1)) "$rate"
-    reaches+=("$reached")
+  for ((i = 0; i < $#; ++i)); do
+    rate=${*:i+1:1}
+    measure_first "$i" $((seconds / 2 + 1)) "$rate"
+    [[ -n ${reaches[i]-} ]] && holds "${reaches[i]} < $reached" ||
+      reaches[i]=$reached
   done
 }
 
@@ -94,11 +97,16 @@ row() { # NAME POLICY all|alone "SHARE..." "KIND OPTION..."...
 
 row_once() { # NAME POLICY all|alone "SHARE..."; alone, demands and kinds are set
   local name=$1 rule=$2 of=$3 claims=$4 reaches=() figures with got
-  [[ $of == alone || $rule == priority || $kinds != *' '*' '* ]] ||
+  if [[ $of == alone || $rule == priority || $kinds != *' '*' '* ]]; then
+    policy "$rule"
+    measure_for "$seconds" "$of" "$claims" "${alone[*]}" "${demands[*]}"
+  else
     reaches_of "${alone[@]}"
-  policy "$rule"
-  measure_for "$seconds" "$of" "$claims" "${alone[*]}" "${demands[*]}" \
-    "${reaches[*]-}"
+    policy "$rule"
+    measure_for "$seconds" "$of" "$claims"
+    reaches_of "${alone[@]}"
+    measure_again "$of" "$claims" "${alone[*]}" "${demands[*]}" "${reaches[*]}"
+  fi
   figures=("$name" "$rule" "$of_device" "$worst" "$jain" "$least" "$total")
   with=$total got="${shares// /, } of ${promised// /, }"
   policy best-effort

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Busy vGPUs that lie on one GPU move to another, and their programs do not
-# notice.
+# Busy vGPUs that lie on one GPU move to another, and back where its node drains;
+# their programs do not notice.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 case "${1-}" in
@@ -37,7 +37,8 @@ end_programs() {
 }
 
 join_node() { # NAME
-  "$build/bin/vgpu-node" --name "$1" --manager "$VGPU_MANAGER" --device cpu \
+  CUDA_VISIBLE_DEVICES=1 "$build/bin/vgpu-node" --name "$1" \
+    --manager "$VGPU_MANAGER" --device "${E2E_DEVICE:-cpu}" \
     --run-dir "$run_dir" </dev/null >"$work/out/node-$1" 2>&1 &
   second_node=$!
   until_true 10 status_is \
@@ -60,6 +61,23 @@ balanced() {
 }
 
 is_even() { [[ $(spread) == "4 4" ]] && (($(balanced) == 4)); }
+is_uneven() { ! is_even; }
+
+# The balancer looks each second, and has nothing to do any more.
+stays_even() {
+  ! until_true 4 is_uneven ||
+    fail "it was even, and is not: $(spread), after $(balanced) moves"
+}
+
+drained() { [[ $(spread) == "8 0" ]]; }
+
+drains() {
+  local began
+  began=$(milliseconds)
+  order drain b
+  until_true 10 drained || fail "it is not empty: $(spread)"
+  say "node b is empty $(($(milliseconds) - began)) ms after it was to be"
+}
 
 cures_a_hot_spot() {
   local began
@@ -68,6 +86,8 @@ cures_a_hot_spot() {
   until_true 10 is_even || fail "not even after 10 s: $(spread)"
   say "$vgpus vGPUs are even $(($(milliseconds) - began)) ms after the" \
     "second node joined"
+  stays_even
+  drains
   end_programs
   has_event '.kind == "session-balanced" and
     (.text | test("went from a .* to b .*: there was work for"))' ||
@@ -78,7 +98,8 @@ cures_a_hot_spot() {
   leave_node
 }
 
-cluster_up --nodes 1
+# Where GPUs are real, each node has one of the host's two.
+CUDA_VISIBLE_DEVICES=0 cluster_up --nodes 1
 begin_programs
 cures_a_hot_spot
 cluster_down

@@ -64,11 +64,12 @@ case_keep() {
 }
 
 case_eight() {
-  local i pids=()
+  local i pids=() memory
   undisturbed_heat undisturbed 600 96 50
   cluster_up --nodes 1 --memory 4GiB
+  memory=$(of_memory 0.3)
   for ((i = 0; i < 8; ++i)); do
-    timeout 100 "$vgpu" run --memory 1228MiB --idle-after 0.1 -- \
+    timeout 100 "$vgpu" run --memory "$memory" --idle-after 0.1 -- \
       "$heat" 600 96 50 150 </dev/null >"$work/out/heat$i" \
       2>"$work/out/heat$i.err" &
     pids+=($!)
@@ -87,11 +88,12 @@ preempted() {
 }
 
 case_turns() {
-  local i pids=()
+  local i pids=() memory
   undisturbed_heat undisturbed 1100 96 50
   cluster_up --nodes 1 --memory 4GiB --overcommit 3
+  memory=$(of_memory 0.3)
   for ((i = 0; i < 8; ++i)); do
-    timeout 100 "$vgpu" run --memory 1228MiB -- "$heat" 1100 96 50 150 \
+    timeout 100 "$vgpu" run --memory "$memory" -- "$heat" 1100 96 50 150 \
       </dev/null >"$work/out/heat$i" 2>"$work/out/heat$i.err" &
     pids+=($!)
   done
@@ -135,12 +137,14 @@ case_next() {
 }
 
 case_many() {
-  local vgpus=${VGPU_E2E_IDLE:-24} i pids=() began
-  # Two pGPUs of 4 GiB, of which each vGPU is promised one: room for eight.
-  cluster_up --nodes 2 --memory 4GiB
+  local vgpus=${VGPU_E2E_IDLE:-24} i pids=() memory began nodes=2
+  # Two pGPUs, or all that the host has, with room for four vGPUs each.
+  ! on_nvidia || nodes=1
+  cluster_up --nodes "$nodes" --memory 4GiB
+  memory=$(of_memory 0.25)
   began=$(milliseconds)
   for ((i = 0; i < vgpus; ++i)); do
-    timeout 100 "$vgpu" run --memory 1GiB --idle-after 0.2 -- \
+    timeout 100 "$vgpu" run --memory "$memory" --idle-after 0.2 -- \
       "$idler" 3 3000 2 </dev/null >"$work/out/idler$i" \
       2>"$work/out/idler$i.err" &
     pids+=($!)

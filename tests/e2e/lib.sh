@@ -11,7 +11,8 @@
 #
 # and gets $vgpu, $heat, $guest, a private folder $work (also TMPDIR and
 # XDG_RUNTIME_DIR), and a clean-up at its end. Every process that it starts
-# carries VGPU_E2E=$work in its environment, and is found by it.
+# carries VGPU_E2E=$work in its environment, and is found by it. Its GPUs are cpu
+# ones; where E2E_DEVICE is nvidia, those of the host.
 # shellcheck shell=bash
 set -euo pipefail
 
@@ -173,6 +174,11 @@ cluster_up() { # OPTION...
   export VGPU_MANAGER
 }
 
+on_nvidia() { [[ ${E2E_DEVICE:-cpu} == nvidia ]]; }
+
+# The bytes of so much of the first GPU's memory.
+of_memory() { status ".nodes[0].pgpus[0].memory * $1 | floor"; } # PART
+
 cluster_down() {
   "$vgpu" down --run-dir "$run_dir" </dev/null >"$work/out/down" 2>&1 ||
     fail "vgpu down: $(<"$work/out/down")"
@@ -276,11 +282,13 @@ follow_program() { # NAME SECONDS COMMAND...
   wait "$program_pid" || program_status=$?
 }
 
-# What the same program prints when nothing happens; computed once.
+# What the same program prints when nothing happens; computed once. A real GPU's
+# own driver tells.
 undisturbed() { # NAME COMMAND...
-  local name=$1
+  local name=$1 run=("$vgpu" run --device cpu --)
   shift
-  env -u VGPU_MANAGER timeout -k 5 100 "$vgpu" run --device cpu -- "$@" \
+  ! on_nvidia || run=()
+  env -u VGPU_MANAGER timeout -k 5 100 "${run[@]}" "$@" \
     </dev/null >"$work/out/$name" 2>"$work/out/$name.err" ||
     fail "the undisturbed $* ended with $?"
 }

@@ -73,20 +73,26 @@ device_seconds() { status '[.vgpus[].sessions[].device_seconds] | @tsv'; }
 
 # The same of the last so many seconds, after as many as it takes until what was
 # before does not count any more. Sets used as well, the part of the device that
-# each had, as the device counts it.
+# each had, as the device counts it, and when it began and ended.
 # On a GPU it takes some turns until it is known what their work takes.
 [[ ${E2E_DEVICE-cpu} == cpu ]] && warm_up=0.5 || warm_up=2
 measure_for() { # SECONDS all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["REACH..."]]]
-  local span=$1 from before
+  local span=$1 before
   shift
   sleep "$warm_up"
-  from=$(milliseconds) before=$(device_seconds)
+  began=$(milliseconds) before=$(device_seconds)
   sleep "$span"
   used=$(awk -v a="$before" -v b="$(device_seconds)" \
-    -v ms=$(($(milliseconds) - from)) 'BEGIN {
+    -v ms=$(($(milliseconds) - began)) 'BEGIN {
       n = split(a, x); split(b, y)
       for (i = 1; i <= n; ++i) printf "%.5f ", (y[i] - x[i]) * 1000 / ms }')
-  measure "$from" "$(milliseconds)" "$1" "$2" "${3-}" "${4-}" "$used" "${5-}"
+  ended=$(milliseconds)
+  measure_again "$@"
+}
+
+# The time of the last measure_for once more, for what became known since.
+measure_again() { # all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["REACH..."]]]
+  measure "$began" "$ended" "$1" "$2" "${3-}" "${4-}" "$used" "${5-}"
 }
 
 # What part of what it gets done alone one of the programs gets done beside the
