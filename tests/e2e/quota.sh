@@ -15,10 +15,10 @@ told_beside() {
   ! on_nvidia || {
     code='not known' context='not known' filter='.beside.code == null'
   }
-  "$vgpu" status --json >"$work/out/status"
-  jq -e "[.vgpus[].sessions[] | select(.program == \"heat\") | .memory > 0 and
-    .beside.variables >= 0 and $filter] == [true]" "$work/out/status" \
-    >/dev/null || fail "$(<"$work/out/status")"
+  # Workers tell it from time to time.
+  until_true 5 status_is "[.vgpus[].sessions[] | select(.program == \"heat\") |
+    .memory > 0 and .beside.variables >= 0 and $filter] == [true]" ||
+    fail "$(status .vgpus)"
   "$vgpu" status --detail >"$work/out/status"
   grep -qE "^    memory: .* allocated of 256.*MiB.*; beside that, variables \
 .*, code $code, context $context" "$work/out/status" ||
