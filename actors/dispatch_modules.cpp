@@ -38,11 +38,8 @@ status call_dispatch::operator()(const call::module_load& x) {
     return fault{CUDA_ERROR_INVALID_IMAGE,
                  "a module's image was not sent before it"};
   auto loaded = dev().load_module(x.module.id, image->second);
-  if (!loaded) {
-    // The program is told a number only; what to change stands here.
-    spdlog::warn("a module does not load: {}", loaded.why().what);
+  if (!loaded)
     return refuse_module(loaded.why(), x.facts);
-  }
   if (auto ok = state().audit_variables(loaded->globals); !ok) {
     (void)dev().unload_module(x.module.id);
     return refuse_module(ok.why(), x.facts);
@@ -60,6 +57,8 @@ status call_dispatch::operator()(const call::module_load& x) {
 
 /// What the device says of the image lands where its facts would have.
 status call_dispatch::refuse_module(const fault& why, call::arena_range where) {
+  // The program is told a number only; what to change stands here.
+  spdlog::warn("a module does not load: {}", why.what);
   if (executor::health::is_loss(why.code) || !self.sink_->wanted(who()))
     return why;
   auto words = std::as_bytes(std::span{why.what});
