@@ -60,12 +60,8 @@ address_space::refusal address_space::allocate(allocation& what) {
 void address_space::adopt(allocation what) {
   std::unique_lock guard{mutex_};
   what.serial = next_serial();
-  if (!live_.insert_or_assign(what.address, what).second)
-    return;
-  if (is_beyond(what))
+  if (live_.insert_or_assign(what.address, what).second && is_beyond(what))
     ++beyond_;
-  if (what.kind == memory_kind::global)
-    use(used_ + what.bytes);
 }
 
 std::optional<allocation> address_space::take(device_address address) {
@@ -77,8 +73,6 @@ std::optional<allocation> address_space::take(device_address address) {
   live_.erase(i);
   if (is_beyond(what))
     --beyond_;
-  if (what.kind == memory_kind::global)
-    use(used_ - what.bytes);
   return what;
 }
 

@@ -69,9 +69,7 @@ public:
   /// be settled first.
   refusal allocate(allocation& what);
 
-  /// Makes a range known that somebody else placed. A module's variables count,
-  /// until they are taken: that the quota allows them is found out by the
-  /// worker, which knows how large they are.
+  /// Makes a range known that somebody else placed.
   void adopt(allocation what);
 
   /// The allocation that begins at `address` is gone; nothing when there is

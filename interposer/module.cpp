@@ -83,13 +83,16 @@ void publish(module& x) {
     reference->to = f.get();
     f->handle = to_handle<CUfunction>(functions().add(std::move(reference)));
   }
-  auto device = x.owner.device_index();
-  for (auto& [name, g] : x.globals)
-    here().space(device).adopt({.address = g.address,
-                                .bytes = g.bytes,
-                                .kind = memory_kind::global,
-                                .context = x.owner.id.load(),
-                                .managed = g.managed});
+  auto& space = here().space(x.owner.device_index());
+  for (auto& [name, g] : x.globals) {
+    space.adopt({.address = g.address,
+                 .bytes = g.bytes,
+                 .kind = memory_kind::global,
+                 .context = x.owner.id.load(),
+                 .managed = g.managed});
+    // The worker, which alone knew how large they are, has asked the quota.
+    space.take_on(g.bytes);
+  }
   publish_managed(x);
 }
 
@@ -99,7 +102,9 @@ void retire(module& x) {
   for (auto& [name, g] : x.globals) {
     if (g.managed)
       managed().remove(g.address);
-    here().space(x.owner.device_index()).take(g.address);
+    auto& space = here().space(x.owner.device_index());
+    (void)space.take(g.address);
+    space.refund(g.bytes);
   }
   host_calls().append_alone([&] {
     return here().send(call::module_unload{{x.wire}}, x.owner.device_index());

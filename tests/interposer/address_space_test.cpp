@@ -58,16 +58,17 @@ BOOST_AUTO_TEST_CASE(the_quota_is_exact) {
   BOOST_TEST(get(1) == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(variables_of_modules_count) {
+// As the variables of modules.
+BOOST_AUTO_TEST_CASE(what_others_placed_counts_where_it_is_taken_on) {
   space.adopt(
       {.address = 0x1000, .bytes = 56 * mib, .kind = memory_kind::global});
+  BOOST_TEST(space.used() == 0U);
+  space.take_on(56 * mib);
   BOOST_TEST(space.used() == 56 * mib);
   BOOST_TEST(get(200 * mib + 1) == 0U);
   BOOST_TEST(get(200 * mib) != 0U);
-  space.take(0x1000);
-  BOOST_TEST(space.used() == 200 * mib);
-  // What lies elsewhere counts there.
-  space.adopt({.address = 0x1000, .bytes = 56 * mib});
+  BOOST_TEST(space.take(0x1000).has_value());
+  space.refund(56 * mib);
   BOOST_TEST(space.used() == 200 * mib);
 }
 
