@@ -52,9 +52,14 @@ BOOST_AUTO_TEST_CASE(variables_count_against_the_quota) {
   BOOST_TEST(state.audit_alloc(first, 65).code() == CUDA_ERROR_OUT_OF_MEMORY);
   BOOST_TEST(state.audit_variables(of_variables(65).globals).code() ==
              CUDA_ERROR_OUT_OF_MEMORY);
-  // Who is at the quota may load what has none.
+  // Who is at the quota may load what has none, and who is beyond it, as by
+  // what another session left.
   state.allocate(first, 64);
   BOOST_TEST(state.audit_variables({}).ok());
+  state.allocate(first + 64, 64);
+  BOOST_TEST(state.audit_variables({}).ok());
+  BOOST_TEST(!state.audit_alloc(first + 128, 1).ok());
+  state.release(first + 64, 64);
   state.remove(module_id{1});
   BOOST_TEST(state.audit_alloc(first + 64, quota - 64).ok());
 }
