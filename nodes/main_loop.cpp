@@ -191,6 +191,10 @@ void main_loop::add(int fd) {
 
 void main_loop::remove(int fd) {
   watched_.erase(fd);
+  // close() would not end it: a child that has yet to become its program has a
+  // copy, and what the kernel tells of that one is told of the next descriptor
+  // with this number.
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
   ::close(fd);
 }
 
