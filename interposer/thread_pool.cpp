@@ -1,24 +1,11 @@
 #include "interposer/thread_pool.hpp"
 
 #include "interposer/own_thread.hpp"
+#include "schema/processors.hpp"
 
 #include <algorithm>
 
-#include <sched.h>
-
 namespace vgpu::interposer {
-
-namespace {
-
-std::size_t processors() noexcept {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
-    return 1;
-  return static_cast<std::size_t>(CPU_COUNT(&allowed));
-}
-
-} // namespace
 
 void thread_pool::run(std::size_t parts,
                       const std::function<void(std::size_t)>& job) {
@@ -43,7 +30,8 @@ void thread_pool::start(std::size_t parts) {
   if (started_)
     return;
   started_ = true;
-  for (auto wanted = std::min(parts, processors()); wanted > 1; --wanted)
+  for (auto wanted = std::min<std::size_t>(parts, own_processors()); wanted > 1;
+       --wanted)
     if (start_own_thread([this] { serve(); }))
       ++helpers_;
 }

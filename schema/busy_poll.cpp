@@ -1,12 +1,13 @@
 #include "schema/busy_poll.hpp"
 
+#include "schema/processors.hpp"
+
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
 
-#include <sched.h>
 #include <sys/resource.h>
 
 namespace vgpu {
@@ -29,13 +30,6 @@ long times_preempted() noexcept {
   rusage x{};
   ::getrusage(RUSAGE_THREAD, &x);
   return x.ru_nivcsw;
-}
-
-unsigned own_processors() noexcept {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof(set), &set) != 0)
-    return enough_processors; // more than the set has room for
-  return static_cast<unsigned>(CPU_COUNT(&set));
 }
 
 } // namespace

@@ -9,7 +9,7 @@ namespace vgpu::device {
 struct cpu_options {
   int ordinal = 0;                               // names it: UUID, PCI bus
   std::uint64_t memory = std::uint64_t{4} << 30; // bytes
-  unsigned threads = 0;                          // 0: one a core
+  unsigned threads = 0; // 0: one for each processor that it may use
   /// Compute capability, 90 for 9.0: by it programs and libraries choose which
   /// of their code they hand over. Limits are those of 9.0 with each.
   unsigned capability = 90;

@@ -1,13 +1,13 @@
 // What a cpu pGPU tells of itself: an H100-class device where that is true of
 // it, and the truth where it is not.
 #include "devices/cpu/cpu_device.hpp"
+#include "schema/processors.hpp"
 
 #include <cuda.h>
 
 #include <algorithm>
 #include <cstring>
 #include <fstream>
-#include <thread>
 #include <utility>
 
 namespace vgpu::device {
@@ -123,7 +123,7 @@ std::map<int, int> attributes_of(const cpu_options& options) {
 properties cpu_properties(const cpu_options& wanted) {
   auto options = wanted;
   if (options.threads == 0)
-    options.threads = std::max(1u, std::thread::hardware_concurrency());
+    options.threads = own_processors();
   auto out = properties{};
   out.name = "vGPU CPU device";
   // Programs cannot go on with another capability than they began with, and

@@ -1,12 +1,11 @@
 #include "schema/busy_poll.hpp"
+#include "schema/processors.hpp"
+#include "tests/schema/on_one_processor.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
-#include <thread>
 #include <vector>
-
-#include <sched.h>
 
 using namespace vgpu;
 using namespace std::chrono_literals;
@@ -28,23 +27,6 @@ std::vector<nanoseconds> looks(busy_poll& rule,
   }
   out.push_back(rule.time(noon));
   return out;
-}
-
-/// A thread that runs on the first processor that this process may use.
-template <class Body>
-std::thread on_one_processor(Body body) {
-  return std::thread{[body] {
-    cpu_set_t all;
-    CPU_ZERO(&all);
-    ::sched_getaffinity(0, sizeof(all), &all);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    for (auto i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i)
-      if (CPU_ISSET(i, &all))
-        CPU_SET(i, &one);
-    ::sched_setaffinity(0, sizeof(one), &one);
-    body();
-  }};
 }
 
 } // namespace
@@ -151,6 +133,14 @@ BOOST_AUTO_TEST_CASE(who_has_to_make_way_looks_less) {
   BOOST_TEST(!found);
   BOOST_TEST(looks > 0);
   BOOST_TEST(looks < 10'000);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_thread_may_not_use_is_not_its_own) {
+  auto here = own_processors();
+  auto there = 0u;
+  on_one_processor([&] { there = own_processors(); }).join();
+  BOOST_TEST(there == 1u);
+  BOOST_TEST(own_processors() == here);
 }
 
 BOOST_AUTO_TEST_CASE(what_a_host_allows) {
