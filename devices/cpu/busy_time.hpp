@@ -75,13 +75,13 @@ public:
       return governed_ && of_.governor_->hurries();
     }
     /// It has nothing to do at the moment. Where it had to ask, it may begin
-    /// again without asking, until it leaves. `worked`: it had something to do
-    /// since it rested last, and did not only look for it.
-    void rest(bool worked) {
+    /// again without asking, until it leaves. `keeps`: its place is kept for it
+    /// for a while from now on; otherwise no longer than it was.
+    void rest(bool keeps) {
       if (!here_)
         return;
       go();
-      if (worked)
+      if (keeps)
         rests_until_ = clock::now() + longest_rest;
     }
     /// Looks whether something comes to do, for as long as to be woken takes.

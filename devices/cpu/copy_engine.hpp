@@ -13,8 +13,10 @@ namespace vgpu::device::cpu {
 /// other threads do. Used by the scheduler's threads.
 class copy_engine {
 public:
-  /// `busy` must outlive it.
-  explicit copy_engine(busy_time& busy) : busy_(busy) {}
+  /// `busy` must outlive it. `keeps_place`: between two copies it keeps its
+  /// place for a while, which must not be the device's only one.
+  copy_engine(busy_time& busy, bool keeps_place)
+      : busy_(busy), keeps_place_(keeps_place) {}
 
   /// What is done sooner than another thread wakes is done here and now, unless
   /// it may have to wait.
@@ -36,11 +38,12 @@ public:
 
 private:
   busy_time& busy_;
+  bool keeps_place_;
   busy_time::presence presence_{busy_};
   // Last: it uses the rest.
   job_thread thread_{0,
                      {[this] {
-                        presence_.rest(true);
+                        presence_.rest(keeps_place_);
                         return presence_.rests_until();
                       },
                       [this] { presence_.leave(); }}};

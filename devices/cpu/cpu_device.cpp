@@ -57,6 +57,11 @@ completion once(completion done) {
   };
 }
 
+unsigned width_of(const properties& x) {
+  return static_cast<unsigned>(
+      x.attributes.at(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+}
+
 class cpu_device final : public device,
                          public texture_unit,
                          public memory_unit,
@@ -76,9 +81,7 @@ public:
                    give_back(a, was_used);
                  }},
         scheduler_{std::make_shared<scheduler>([this] { return failed(); })},
-        notifier_{0}, engine_{static_cast<unsigned>(props_.attributes.at(
-                                  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)),
-                              busy_} {
+        notifier_{0} {
     scheduler_->watch_by([this](auto so, auto then) {
       watch_.add(std::move(so), std::move(then));
     });
@@ -695,10 +698,10 @@ private:
   busy_time busy_;
   // Last, so that their threads end before what they use goes.
   std::shared_ptr<scheduler> scheduler_;
-  copy_engine copier_{busy_};
+  copy_engine copier_{busy_, width_of(props_) > 1};
   job_thread notifier_;
   value_watch watch_;
-  engine engine_;
+  engine engine_{width_of(props_), busy_};
 };
 
 } // namespace

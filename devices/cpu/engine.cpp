@@ -50,7 +50,8 @@ struct engine::resident {
   unsigned turns = 0; // slices that were too short for it
 };
 
-engine::engine(unsigned threads, busy_time& busy) : busy_(busy) {
+engine::engine(unsigned threads, busy_time& busy)
+    : busy_(busy), width_(threads) {
   for (auto i = 0u; i < threads; ++i)
     threads_.emplace_back([this, i] { work(i); });
 }
@@ -225,17 +226,25 @@ void engine::work(unsigned index) {
              (!frozen_ && std::any_of(grids_.begin(), grids_.end(),
                                       [](auto& x) { return x->has_more(); }));
     };
+    // A place is kept for what others of the pool bring to an end.
+    if (++without_work_ == threads())
+      rested_.notify_all();
     if (auto until = here.rests_until()) {
       ++resting_;
-      auto found = rested_.wait_until(lock, *until, has_work);
+      rested_.wait_until(lock, *until, [&] {
+        return has_work() || without_work_ == threads();
+      });
       --resting_;
-      if (found)
+      if (has_work()) {
+        --without_work_;
         return;
+      }
       lock.unlock();
       here.leave();
       lock.lock();
     }
     wake_.wait(lock, has_work);
+    --without_work_;
   };
   while (!stopping_) {
     if (!here.is_here()) {

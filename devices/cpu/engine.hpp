@@ -41,9 +41,7 @@ public:
   /// Nothing is executed any more.
   void freeze();
 
-  unsigned threads() const noexcept {
-    return static_cast<unsigned>(threads_.size());
-  }
+  unsigned threads() const noexcept { return width_; }
 
 private:
   struct running;
@@ -64,11 +62,13 @@ private:
   }
 
   busy_time& busy_;
+  unsigned width_; // threads
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable rested_; // those that may begin without asking
   unsigned resting_ = 0;
-  unsigned looking_out_ = 0; // for something that was not submitted yet
+  unsigned without_work_ = 0; // and looking out for none
+  unsigned looking_out_ = 0;  // for something that was not submitted yet
   std::vector<std::shared_ptr<running>> grids_; // with clusters to start or end
   std::size_t turn_ = 0;
   std::atomic<std::uint64_t> submitted_ = 0; // grids, ever

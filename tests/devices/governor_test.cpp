@@ -1,8 +1,10 @@
 // Who governs the cpu device's threads can stop all of its work.
 #include "devices/cpu/busy_time.hpp"
+#include "devices/cpu/cpu_device.hpp"
 #include "devices/governor.hpp"
 #include "devices/meter.hpp"
 #include "tests/devices/fixture.hpp"
+#include "tests/schema/on_one_processor.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -98,9 +100,30 @@ struct governed_device : device_fixture {
   static constexpr unsigned threads = 2;
   std::shared_ptr<gatekeeper> gate = std::make_shared<gatekeeper>();
 
-  governed_device() {
+  explicit governed_device(unsigned width = threads)
+      : device_fixture{std::uint64_t{1} << 30, width} {
     dynamic_cast<device::governed&>(*dev).govern_by(gate);
     load(read_file(DEVICE_CODE "/kernels.ptx"));
+  }
+};
+
+/// With one place for all that it does.
+struct narrow_device : governed_device {
+  narrow_device() : governed_device{1} {}
+
+  /// The least, of some times, from when there is something to do until it is
+  /// done and others may have the place.
+  std::chrono::nanoseconds shortest(const std::function<void()>& work) {
+    auto out = std::chrono::nanoseconds::max();
+    for (auto i = 0; i < 200; ++i) {
+      auto from = std::chrono::steady_clock::now();
+      work();
+      BOOST_REQUIRE(synchronize() == CUDA_SUCCESS);
+      gate->charged(); // none works
+      out = std::min<std::chrono::nanoseconds>(
+          out, std::chrono::steady_clock::now() - from);
+    }
+    return out;
   }
 };
 
@@ -156,6 +179,15 @@ BOOST_AUTO_TEST_CASE(a_device_ends_whose_threads_wait) {
   dev.reset(); // returns
 }
 
+BOOST_AUTO_TEST_CASE(it_is_as_wide_as_the_processors_that_it_may_use) {
+  auto width = 0;
+  on_one_processor([&] {
+    width = device::cpu_properties({}).attributes.at(
+        CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  }).join();
+  BOOST_TEST(width == 1);
+}
+
 BOOST_AUTO_TEST_CASE(what_was_worked_is_of_the_whole_device) {
   auto& meter = dynamic_cast<device::meter&>(*dev);
   auto flag = memory(4);
@@ -191,6 +223,18 @@ BOOST_AUTO_TEST_CASE(what_is_charged_is_what_was_worked) {
   // To wake up is counted alone.
   BOOST_TEST(charged / (threads * worked) > 0.75);
   BOOST_TEST(charged / (threads * worked) < 1.05);
+}
+
+// It is all of the device.
+BOOST_FIXTURE_TEST_CASE(the_only_place_is_not_kept_for_who_has_nothing_to_do,
+                        narrow_device) {
+  auto word = memory(4);
+  auto kernel = [&] {
+    BOOST_REQUIRE(launch("set_flag", {1}, {1}, arguments{word, 3}).ok());
+  };
+  BOOST_TEST(shortest(kernel).count() < 500'000);
+  auto bytes = std::vector<char>(64 << 10);
+  BOOST_TEST(shortest([&] { upload(bytes); }).count() < 500'000);
 }
 
 // Its place is kept for it, and it looks whether it can use it.
