@@ -32,6 +32,8 @@ policy `priority`): what it does outside of the device takes longer beside them.
 That is measured before and after, as its host is faster at one time than at
 another: the lesser counts, but no less than what it got.
 With a limit, or a fixed share, it is a part of the device.
+The cpu device has one half of the processors for itself and its node, and the
+programs and their client have the other one.
 Needs a machine that has nothing else to do.
 USAGE
 }
@@ -48,6 +50,7 @@ source "$here/../e2e/lib.sh"
 begin "$build"
 source "$here/../e2e/shares_programs.sh"
 between_programs
+device_apart
 
 policy() { expect 0 "$vgpu" policy a/0 "$@"; }
 
@@ -63,19 +66,6 @@ alone_of() { # KIND: sets rate and demand
 
 line() {
   printf '| %-26s | %-9s | %6s | %6s | %6s | %6s | %6s | %12s | %s\n' "$@"
-}
-
-# What each can reach beside others. Sets reaches; what is in it already is the
-# most that it becomes: programs' hosts are faster at one time than at another.
-reaches_of() { # RATE...
-  local i rate
-  policy priority
-  for ((i = 0; i < $#; ++i)); do
-    rate=${*:i+1:1}
-    measure_first "$i" $((seconds / 2 + 1)) "$rate"
-    [[ -n ${reaches[i]-} ]] && holds "${reaches[i]} < $reached" ||
-      reaches[i]=$reached
-  done
 }
 
 # One row: the programs under a policy, and then with no turns.
@@ -101,10 +91,10 @@ row_once() { # NAME POLICY all|alone "SHARE..."; alone, demands and kinds are se
     policy "$rule"
     measure_for "$seconds" "$of" "$claims" "${alone[*]}" "${demands[*]}"
   else
-    reaches_of "${alone[@]}"
+    reaches_of $((seconds / 2 + 1)) "${alone[@]}"
     policy "$rule"
     measure_for "$seconds" "$of" "$claims"
-    reaches_of "${alone[@]}"
+    reaches_of $((seconds / 2 + 1)) "${alone[@]}"
     measure_again "$of" "$claims" "${alone[*]}" "${demands[*]}" "${reaches[*]}"
   fi
   figures=("$name" "$rule" "$of_device" "$worst" "$jain" "$least" "$total")
@@ -137,7 +127,7 @@ limited() { # KIND
 }
 
 cluster_up --nodes 1 --gpus-per-node 1 --memory 1GiB
-echo "device $device, $(nproc) cores, $seconds s a row; load $(cut -d' ' -f1-3 \
+echo "device $device, $("${to_start[@]}" nproc) of $(nproc --all) cores, $seconds s a row; load $(cut -d' ' -f1-3 \
   /proc/loadavg)"
 line programs policy worst 'of all' Jain least all 'turns / none' \
   'got of promised'

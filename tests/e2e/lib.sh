@@ -163,11 +163,15 @@ milliseconds() { echo "${EPOCHREALTIME%???}" | tr -d .,; }
 # How the manager is reached: `ip netns exec ...` where it is on another host.
 at_manager=()
 
+# What the cluster is started with: `taskset ...` where a cpu device is to have
+# processors of its own.
+to_start=()
+
 # Its folder lies in $work, or in $run_on where that is set.
 cluster_up() { # OPTION...
   run_dir=${run_on:-$work}/run
   # Not with this script's output, which the daemons would keep open.
-  "$vgpu" up --device "${E2E_DEVICE:-cpu}" --run-dir "$run_dir" "$@" </dev/null \
+  "${to_start[@]}" "$vgpu" up --device "${E2E_DEVICE:-cpu}" --run-dir "$run_dir" "$@" </dev/null \
     >"$work/out/up" 2>&1 || fail "vgpu up $*: $(<"$work/out/up")"
   VGPU_MANAGER=$(sed -n 's/^manager at \([^ ]*\) .*/\1/p' "$work/out/up")
   [[ -n $VGPU_MANAGER ]] || fail "vgpu up did not tell its endpoint"

@@ -9,11 +9,35 @@ shares_awk=$(dirname "${BASH_SOURCE[0]}")/shares.awk
 between_programs() { export VGPU_CLIENT_IDLE_MS=2000; }
 
 # Half a millisecond, on all of the device.
-if [[ ${E2E_DEVICE-cpu} == cpu ]]; then
-  load_blocks=$((4 * $(nproc))) load_loops=2000
-else
-  load_blocks=528 load_loops=200000
-fi
+of_this_width() {
+  if on_nvidia; then
+    load_blocks=528 load_loops=200000
+  else
+    load_blocks=$((4 * $("${to_start[@]}" nproc))) load_loops=2000
+  fi
+}
+of_this_width
+
+# The processors that this script may use, a number each.
+own_processors() {
+  local all part
+  all=$(taskset -cp $$)
+  for part in $(tr , ' ' <<<"${all##*: }"); do
+    seq "${part%-*}" "${part#*-}"
+  done
+}
+
+# Gives the cpu device, which is to be started, one half of the processors, and
+# this script and its programs the other one: with a GPU, too, they do not
+# compete for what computes.
+device_apart() {
+  local all
+  mapfile -t all < <(own_processors)
+  ! on_nvidia && ((${#all[@]} >= 2)) || return 0
+  to_start=(taskset -c "$(IFS=,; echo "${all[*]:${#all[@]} / 2}")")
+  taskset -cp "$(IFS=,; echo "${all[*]:0:${#all[@]} / 2}")" $$ >/dev/null
+  of_this_width
+}
 
 # Starts programs, one for each argument: a kind of load, for how many seconds if
 # it is to be idle then, and options of `vgpu run`. Returns when all have done
@@ -108,6 +132,20 @@ measure_first() { # WHICH SECONDS ALONE
     -v ms=$(($(milliseconds) - from)) \
     'BEGIN { printf "%.4f", (b - a) * 1000 / ms / alone }')
   expect 0 "$vgpu" set "$number" priority=0
+}
+
+# What each of the programs can reach beside the others. Sets reaches; what is in
+# it already is the most that it becomes: programs' hosts are faster at one time
+# than at another. Leaves the policy `priority` behind.
+reaches_of() { # SECONDS ALONE...
+  local i span=$1
+  shift
+  expect 0 "$vgpu" policy a/0 priority
+  for ((i = 0; i < $#; ++i)); do
+    measure_first "$i" "$span" "${*:i+1:1}"
+    [[ -n ${reaches[i]-} ]] && holds "${reaches[i]} < $reached" ||
+      reaches[i]=$reached
+  done
 }
 
 # What each of the programs gets done without turns when these alone have work, in
