@@ -127,8 +127,8 @@ limited() { # KIND
 }
 
 cluster_up --nodes 1 --gpus-per-node 1 --memory 1GiB
-echo "device $device, $("${to_start[@]}" nproc) of $(nproc --all) cores, $seconds s a row; load $(cut -d' ' -f1-3 \
-  /proc/loadavg)"
+echo "device $device, $("${to_start[@]}" nproc) of $(nproc --all) cores," \
+  "$seconds s a row; load $(cut -d' ' -f1-3 /proc/loadavg)"
 line programs policy worst 'of all' Jain least all 'turns / none' \
   'got of promised'
 line --- --- --- --- --- --- --- --- ---

@@ -171,8 +171,9 @@ to_start=()
 cluster_up() { # OPTION...
   run_dir=${run_on:-$work}/run
   # Not with this script's output, which the daemons would keep open.
-  "${to_start[@]}" "$vgpu" up --device "${E2E_DEVICE:-cpu}" --run-dir "$run_dir" "$@" </dev/null \
-    >"$work/out/up" 2>&1 || fail "vgpu up $*: $(<"$work/out/up")"
+  "${to_start[@]}" "$vgpu" up --device "${E2E_DEVICE:-cpu}" \
+    --run-dir "$run_dir" "$@" </dev/null >"$work/out/up" 2>&1 ||
+    fail "vgpu up $*: $(<"$work/out/up")"
   VGPU_MANAGER=$(sed -n 's/^manager at \([^ ]*\) .*/\1/p' "$work/out/up")
   [[ -n $VGPU_MANAGER ]] || fail "vgpu up did not tell its endpoint"
   export VGPU_MANAGER
