@@ -57,7 +57,7 @@ completion once(completion done) {
   };
 }
 
-unsigned width_of(const properties& x) {
+unsigned multiprocessors_of(const properties& x) {
   return static_cast<unsigned>(
       x.attributes.at(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
 }
@@ -698,10 +698,10 @@ private:
   busy_time busy_;
   // Last, so that their threads end before what they use goes.
   std::shared_ptr<scheduler> scheduler_;
-  copy_engine copier_{busy_, width_of(props_) > 1};
+  copy_engine copier_{busy_, multiprocessors_of(props_) > 1};
   job_thread notifier_;
   value_watch watch_;
-  engine engine_{width_of(props_), busy_};
+  engine engine_{multiprocessors_of(props_), busy_};
 };
 
 } // namespace

@@ -51,7 +51,7 @@ struct engine::resident {
 };
 
 engine::engine(unsigned threads, busy_time& busy)
-    : busy_(busy), width_(threads) {
+    : busy_(busy), thread_count_(threads) {
   for (auto i = 0u; i < threads; ++i)
     threads_.emplace_back([this, i] { work(i); });
 }

@@ -41,7 +41,7 @@ public:
   /// Nothing is executed any more.
   void freeze();
 
-  unsigned threads() const noexcept { return width_; }
+  unsigned threads() const noexcept { return thread_count_; }
 
 private:
   struct running;
@@ -62,7 +62,7 @@ private:
   }
 
   busy_time& busy_;
-  unsigned width_; // threads
+  unsigned thread_count_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable rested_; // those that may begin without asking

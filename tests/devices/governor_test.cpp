@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(what_is_charged_is_what_was_worked) {
   BOOST_TEST(charged / (threads * worked) < 1.05);
 }
 
-// It is all of the device.
+// It is all of the device: where there are more, one is kept for 500 us.
 BOOST_FIXTURE_TEST_CASE(the_only_place_is_not_kept_for_who_has_nothing_to_do,
                         narrow_device) {
   auto word = memory(4);
