@@ -12,8 +12,10 @@ using namespace share_account;
 namespace {
 
 /// In quanta of device time, of either: who is further ahead of another gives
-/// way until it is ahead of nobody.
-constexpr double most_ahead = 0.25;
+/// way until it is ahead of nobody. Each change of who gives way costs some of
+/// the processors' time, and a window is off by what sessions are ahead at its
+/// ends: of 2 s, by half a point of the device for each 10 ms.
+constexpr double most_ahead = 0.5;
 /// In quanta of its own device time: how far one who has less to do than it may
 /// do lags behind the others. It is owed no more when it has more to do.
 constexpr double most_behind = 1;

@@ -5,7 +5,7 @@ set -euo pipefail
 usage() {
   cat <<'USAGE'
 usage: shares.sh [--build DIR] [--device cpu|nvidia] [--seconds N] [--only REGEX]
-                 [--rounds N] [--some]
+                 [--rounds N] [--pairs N] [--some]
 
   --build DIR    the build folder (build/default), with the targets vgpu,
                  vgpu-manager, vgpu-node, vgpu-worker, vgpu-client, cuda,
@@ -14,6 +14,9 @@ usage: shares.sh [--build DIR] [--device cpu|nvidia] [--seconds N] [--only REGEX
   --seconds N    how long each row is measured, with turns and without (10)
   --only REGEX   only rows whose name matches
   --rounds N     measures each row so often, a line each time (1)
+  --pairs N      takes `turns / none` from so many pairs of N seconds, with turns
+                 and without, one after the other (1): what is done on a host
+                 with other work differs from one time to the next
   --some         below a row what some of its programs get done without turns
                  while the others stand still, in units of what each does alone:
                  who lets them in by turns, whichever together, comes to a mean
@@ -23,8 +26,9 @@ Columns: `worst` is the largest difference from a promise in any window of 2 s,
 in percentage points of the device; `of all` the same in those of what all got;
 `Jain` Jain's index of what each got, the least of any window of 2 s; `least`
 what the worst-off program got beside its promise, where 1 is all of it; `all`
-what all programs got done, in units of what one of its kind gets done alone; `turns / none` that, beside what they got without turns;
-the last one what each got of the device's time, beside what it was to get. That
+what all programs got done, in units of what one of its kind gets done alone;
+`turns / none` that, beside what they got without turns: the mean of all pairs
+and, of several, its standard error; the last one what each got of the device's time, beside what it was to get. That
 is its share of what all got, or what it can use, if that is less: then the
 others get the rest. What it can use is what it uses alone and, beside programs
 of other kinds, no more than when it goes first and all others wait for it (by the
@@ -39,12 +43,12 @@ USAGE
 }
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-build=$here/../../build/default device=cpu seconds=10 only=. rounds=1
+build=$here/../../build/default device=cpu seconds=10 only=. rounds=1 pairs=1
 some=
 source "$here/options.sh"
-read_options "build device seconds only rounds" "some" "$@"
-[[ $device =~ ^(cpu|nvidia)$ ]] && is_count "$seconds" && is_count "$rounds" ||
-  bad_usage
+read_options "build device seconds only rounds pairs" "some" "$@"
+[[ $device =~ ^(cpu|nvidia)$ ]] && is_count "$seconds" && is_count "$rounds" &&
+  is_count "$pairs" || bad_usage
 export E2E_DEVICE=$device
 source "$here/../e2e/lib.sh"
 begin "$build"
@@ -86,7 +90,7 @@ row() { # NAME POLICY all|alone "SHARE..." "KIND OPTION..."...
 }
 
 row_once() { # NAME POLICY all|alone "SHARE..."; alone, demands and kinds are set
-  local name=$1 rule=$2 of=$3 claims=$4 reaches=() figures with got
+  local name=$1 rule=$2 of=$3 claims=$4 reaches=() figures got
   if [[ $of == alone || $rule == priority || $kinds != *' '*' '* ]]; then
     policy "$rule"
     measure_for "$seconds" "$of" "$claims" "${alone[*]}" "${demands[*]}"
@@ -98,10 +102,33 @@ row_once() { # NAME POLICY all|alone "SHARE..."; alone, demands and kinds are se
     measure_again "$of" "$claims" "${alone[*]}" "${demands[*]}" "${reaches[*]}"
   fi
   figures=("$name" "$rule" "$of_device" "$worst" "$jain" "$least" "$total")
-  with=$total got="${shares// /, } of ${promised// /, }"
-  policy best-effort
-  measure_for "$seconds" "$of" "$claims" "${alone[*]}" "${demands[*]}"
-  line "${figures[@]}" "$(awk "BEGIN { printf \"%.3f\", $with / $total }")" "$got"
+  got="${shares// /, } of ${promised// /, }"
+  beside_no_turns "$rule" "$of" "$claims"
+  line "${figures[@]}" "$beside" "$got"
+}
+
+# With turns it was measured just now. Sets beside.
+beside_no_turns() { # POLICY all|alone "SHARE..."; alone and demands are set
+  local pair totals=("$total")
+  for ((pair = 0; pair < pairs; ++pair)); do
+    if ((pair > 0)); then
+      policy "$1"
+      measure_for "$seconds" "${@:2}" "${alone[*]}" "${demands[*]}"
+      totals+=("$total")
+    fi
+    policy best-effort
+    measure_for "$seconds" "${@:2}" "${alone[*]}" "${demands[*]}"
+    totals+=("$total")
+  done
+  # The ratio of means: a slow time with turns counts like one without.
+  beside=$(printf '%s %s\n' "${totals[@]}" | awk '
+    { with[NR] = $1; without[NR] = $2; a += $1; b += $2 }
+    END {
+      ratio = a / b
+      for (i = 1; i <= NR; ++i) off += (with[i] - ratio * without[i]) ^ 2
+      printf "%.3f", ratio
+      if (NR > 1) printf " ±%.3f", sqrt(off / (NR - 1) / NR) / (b / NR)
+    }')
 }
 
 below_row() { # "KIND OPTION..."...

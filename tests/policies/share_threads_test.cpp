@@ -418,18 +418,19 @@ struct two_on_one {
 
 BOOST_FIXTURE_TEST_CASE(who_came_ahead_makes_way_at_once_until_it_is_even,
                         two_on_one) {
-  BOOST_TEST(!go_on(table, b, 10 * ms, 10 * ms, out));
+  BOOST_TEST(go_on(table, b, 9 * ms, 9 * ms, out));
+  BOOST_TEST(!go_on(table, b, 11 * ms, 20 * ms, out));
   // It has what the other one leaves, and no longer than that.
-  end_thread(table, a, 6 * ms, 16 * ms, out);
-  BOOST_TEST(is_let_in(table, b, 16 * ms, out));
+  end_thread(table, a, 12 * ms, 32 * ms, out);
+  BOOST_TEST(is_let_in(table, b, 32 * ms, out));
   BOOST_TEST(out.hurried.none());
-  BOOST_TEST(begin_thread(table, a, 16 * ms, out));
+  BOOST_TEST(begin_thread(table, a, 32 * ms, out));
   BOOST_TEST(out.hurried.test(static_cast<std::size_t>(b)));
-  BOOST_TEST(!go_on(table, b, 0, 16 * ms, out));
+  BOOST_TEST(!go_on(table, b, 0, 32 * ms, out));
   out = {};
-  BOOST_TEST(go_on(table, a, 3 * ms, 19 * ms, out));
+  BOOST_TEST(go_on(table, a, 7 * ms, 39 * ms, out));
   BOOST_TEST(out.let_in.none());
-  BOOST_TEST(go_on(table, a, 1 * ms, 20 * ms, out));
+  BOOST_TEST(go_on(table, a, 1 * ms, 40 * ms, out));
   BOOST_TEST(out.let_in.test(static_cast<std::size_t>(b)));
 }
 
@@ -443,8 +444,8 @@ BOOST_AUTO_TEST_CASE(all_threads_that_may_work_are_told_at_once) {
     for (auto i = 0; i < 4; ++i)
       BOOST_TEST(begin_thread(table, seat, 0, out));
   for (auto i = 0; i < 4; ++i)
-    BOOST_TEST(!go_on(table, b, 40 * ms, 40 * ms, out));
-  BOOST_TEST(go_on(table, a, 160 * ms, 160 * ms, out));
+    BOOST_TEST(!go_on(table, b, 60 * ms, 60 * ms, out));
+  BOOST_TEST(go_on(table, a, 240 * ms, 240 * ms, out));
   BOOST_TEST(out.woken[static_cast<std::size_t>(b)] == 4u);
 }
 
