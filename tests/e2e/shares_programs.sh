@@ -95,22 +95,38 @@ measure() { # FROM TO all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["USED..." [
 # The device time of each session, in the order in which they were started.
 device_seconds() { status '[.vgpus[].sessions[].device_seconds] | @tsv'; }
 
+# When that was, in ms, and it, as means of some looks: workers tell it every
+# 0.1 s, and so do nodes, and a single look is up to so much behind.
+device_seconds_told() {
+  local i
+  for ((i = 0; i < 6; ++i)); do
+    echo "$(milliseconds) $(device_seconds)"
+    sleep 0.02
+  done | awk '
+    { for (i = 1; i <= NF; ++i) sum[i] += $i }
+    END {
+      printf "%.0f", sum[1] / NR
+      for (i = 2; i <= NF; ++i) printf " %.6f", sum[i] / NR
+      print ""
+    }'
+}
+
 # The same of the last so many seconds, after as many as it takes until what was
 # before does not count any more. Sets used as well, the part of the device that
 # each had, as the device counts it, and when it began and ended.
 # On a GPU it takes some turns until it is known what their work takes.
 [[ ${E2E_DEVICE-cpu} == cpu ]] && warm_up=0.5 || warm_up=2
 measure_for() { # SECONDS all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["REACH..."]]]
-  local span=$1 before
+  local span=$1 before after
   shift
   sleep "$warm_up"
-  began=$(milliseconds) before=$(device_seconds)
+  read -r began before < <(device_seconds_told)
   sleep "$span"
-  used=$(awk -v a="$before" -v b="$(device_seconds)" \
-    -v ms=$(($(milliseconds) - began)) 'BEGIN {
+  read -r ended after < <(device_seconds_told)
+  [[ -n $before && -n $after ]] || fail "nothing tells what the device did"
+  used=$(awk -v a="$before" -v b="$after" -v ms=$((ended - began)) 'BEGIN {
       n = split(a, x); split(b, y)
       for (i = 1; i <= n; ++i) printf "%.5f ", (y[i] - x[i]) * 1000 / ms }')
-  ended=$(milliseconds)
   measure_again "$@"
 }
 
