@@ -95,13 +95,12 @@ measure() { # FROM TO all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["USED..." [
 # The device time of each session, in the order in which they were started.
 device_seconds() { status '[.vgpus[].sessions[].device_seconds] | @tsv'; }
 
-# When that was, in ms, and it, as means of some looks: workers tell it every
-# 0.1 s, and so do nodes, and a single look is up to so much behind.
+# When that was, in ms, and it, as means of all looks in 0.2 s: workers tell it
+# every 0.1 s, and so do nodes, and a single look is up to so much behind.
 device_seconds_told() {
-  local i
-  for ((i = 0; i < 6; ++i)); do
+  local until=$(($(milliseconds) + 200))
+  while (($(milliseconds) < until)); do
     echo "$(milliseconds) $(device_seconds)"
-    sleep 0.02
   done | awk '
     { for (i = 1; i <= NF; ++i) sum[i] += $i }
     END {
