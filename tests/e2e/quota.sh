@@ -7,6 +7,32 @@ usage() { echo "usage: quota.sh BUILD hold mapped|forwarded"; }
 
 begin_case 3 "$@"
 
+# The neighbour works until this file appears.
+stop=$work/tmp/stop
+
+begin_neighbour() {
+  timeout -k 5 90 "$vgpu" run --memory 256MiB -- "$build/tests/e2e/steady" \
+    "$stop" </dev/null >"$work/out/neighbour" 2>"$work/out/neighbour.err" &
+  neighbour=$!
+  until_true 20 status_is "[.vgpus[].sessions[] | select(.program == \"steady\"
+    and .state == \"running\" and .calls > 0)] | length == 1" ||
+    fail "the neighbour does not run: $(<"$work/out/neighbour.err")"
+}
+
+# `steady` compares all that it computed with what the host makes of it.
+neighbour_noticed_nothing() {
+  local ended=0
+  alive "$neighbour" || fail "the neighbour was done before"
+  : >"$stop"
+  wait "$neighbour" || ended=$?
+  ((ended == 0)) || fail "the neighbour ended with $ended: \
+$(<"$work/out/neighbour.err")"
+  grep -qE '^[1-9][0-9]* rounds$' "$work/out/neighbour" ||
+    fail "the neighbour printed: $(<"$work/out/neighbour")"
+  [[ ! -s $work/out/neighbour.err ]] || fail "$(<"$work/out/neighbour.err")"
+  ! has_event '.kind == "replay-differs"' || fail "a replay differs"
+}
+
 # What the only other session's modules cost its GPU is told beside what it
 # allocated: of code and context a real GPU's driver tells nothing.
 told_beside() {
@@ -16,7 +42,8 @@ told_beside() {
     code='not known' context='not known' filter='.beside.code == null'
   }
   # Workers tell it from time to time.
-  until_true 5 status_is "[.vgpus[].sessions[] | select(.program == \"heat\") |
+  until_true 5 status_is "[.vgpus[].sessions[] |
+    select(.program == \"steady\") |
     .memory > 0 and .beside.variables >= 0 and $filter] == [true]" ||
     fail "$(status .vgpus)"
   "$vgpu" status --detail >"$work/out/status"
@@ -25,22 +52,14 @@ told_beside() {
     fail "$(<"$work/out/status")"
 }
 
-on_line() { # NUMBER LINE
-  (($1 == 1)) || return 0
-  # In the middle of the other's run, which goes on until this is done.
+case_hold() {
+  # Room for both, and not for what is refused.
+  cluster_up --nodes 1 --memory 1280MiB
+  begin_neighbour
   "$vgpu" run --memory 1GiB -- "$build/tests/e2e/quota" 1024 </dev/null \
     >"$work/out/quota" 2>&1 || fail "$(<"$work/out/quota")"
   told_beside
-  alive "$program_pid" || fail "the neighbour was done before"
-}
-
-case_hold() {
-  undisturbed_heat undisturbed 1200 96 50 250
-  # Room for both, and not for what is refused.
-  cluster_up --nodes 1 --memory 1280MiB
-  follow_program disturbed 90 "$vgpu" run --memory 256MiB -- \
-    "$heat" 1200 96 50 250
-  not_noticed
+  neighbour_noticed_nothing
   (($(wc -l <"$work/out/quota") == 13)) ||
     fail "not every way was tried: $(<"$work/out/quota")"
 }
