@@ -28,11 +28,15 @@ endfunction()
 
 # vgpu_suites(TARGET NAME... LINK LIBRARY... [HEADERS_OF LIBRARY]): one program
 # of Boost.Test suites, from the files NAME_test.cpp. Each file is a test of its
-# own, FOLDER.NAME, and its cases lie in suites. With HEADERS_OF it shares that
-# library's precompiled header, otherwise that of all suites.
+# own, whose name is its path below tests/unit with dots: actors.link.codec is
+# tests/unit/actors/link/codec_test.cpp. Its cases lie in suites. With HEADERS_OF
+# the program shares that library's precompiled header, otherwise that of all
+# suites.
 function(vgpu_suites target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "HEADERS_OF" "LINK")
-  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR}/tests
+    ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REGEX REPLACE "^unit/" "" folder ${folder})
   add_executable(${target})
   target_link_libraries(${target} PRIVATE strict suite_main ${arg_LINK})
   set_target_properties(${target} PROPERTIES
@@ -47,7 +51,8 @@ function(vgpu_suites target)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
     suites_of(${file} suites)
     list(TRANSFORM suites PREPEND "--run_test=")
-    add_test(NAME ${folder}.${name} COMMAND ${target} ${suites})
-    set_tests_properties(${folder}.${name} PROPERTIES TIMEOUT 120)
+    string(REPLACE "/" "." test ${folder}/${name})
+    add_test(NAME ${test} COMMAND ${target} ${suites})
+    set_tests_properties(${test} PROPERTIES TIMEOUT 120)
   endforeach()
 endfunction()

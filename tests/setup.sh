@@ -22,7 +22,7 @@ case ${1-} in
 esac
 
 packages=(
-  build-essential cmake ninja-build pkg-config ccache git
+  build-essential cmake ninja-build pkg-config ccache git python3
   capnproto libcapnp-dev libcaf-dev libzmq3-dev cppzmq-dev
   libboost-dev libboost-test-dev libcli11-dev libspdlog-dev nlohmann-json3-dev
   libzstd-dev liblz4-dev libxxhash-dev libbenchmark-dev libpng-dev

@@ -1,7 +1,7 @@
 // A software GPU: executes PTX on the host's cores.
 #pragma once
 
-#include "devices/device.hpp"
+#include "devices/interface/device.hpp"
 
 namespace vgpu::device {
 

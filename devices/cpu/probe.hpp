@@ -1,7 +1,7 @@
 // How much a cpu device has executed, for benchmarks.
 #pragma once
 
-#include "devices/device.hpp"
+#include "devices/interface/device.hpp"
 
 #include <cstdint>
 #include <string_view>

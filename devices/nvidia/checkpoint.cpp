@@ -1,7 +1,7 @@
 #include "devices/nvidia/checkpoint.hpp"
 
+#include "devices/nvidia/driver_properties.hpp"
 #include "devices/nvidia/nvidia_device.hpp"
-#include "devices/nvidia/properties.hpp"
 
 namespace vgpu::device {
 

@@ -2,7 +2,7 @@
 // cuCheckpointProcess...).
 #pragma once
 
-#include "devices/nvidia/driver.hpp"
+#include "devices/nvidia/driver/driver.hpp"
 
 namespace vgpu::device::nvidia {
 

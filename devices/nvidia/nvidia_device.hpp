@@ -1,7 +1,7 @@
 // A real GPU, driven through NVIDIA's own driver.
 #pragma once
 
-#include "devices/device.hpp"
+#include "devices/interface/device.hpp"
 
 #include <memory>
 #include <string>

@@ -4,7 +4,7 @@
 //
 //   c++ -std=c++20 -shared -fPIC -I SOURCE first_fit.cpp -o libfirst_fit.so
 //   vgpu-manager --placement-policy ./libfirst_fit.so
-#include "policies/placement_plugin.hpp"
+#include "policies/placement/placement_plugin.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,6 +1,6 @@
 #include "interposer/smi/gpus.hpp"
 
-#include "interposer/nvml_abi.hpp"
+#include "interposer/nvml/nvml_abi.hpp"
 
 #include <array>
 #include <fstream>

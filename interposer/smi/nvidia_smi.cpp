@@ -1,8 +1,8 @@
 // nvidia-smi, as far as people and scripts use it, for vGPUs. NVIDIA's own asks
 // its libnvidia-ml.so.1 for tables that are not public.
 #include "interposer/smi/gpus.hpp"
-#include "interposer/smi/query.hpp"
-#include "interposer/smi/report.hpp"
+#include "interposer/smi/smi_query.hpp"
+#include "interposer/smi/smi_report.hpp"
 
 #include <CLI/CLI.hpp>
 

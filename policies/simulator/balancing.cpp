@@ -8,8 +8,9 @@ namespace vgpu::simulator {
 balancing::balancing(scene& all, const places& where, const programs& what,
                      const admission& queue)
     : scene_(all), places_(where), programs_(what), queue_(queue),
-      all_have_memory_(std::ranges::all_of(
-          all.trace, [](const auto& x) { return x.wishes.memory != 0; })) {}
+      all_have_memory_(std::ranges::all_of(all.trace, [](const auto& x) {
+        return x.constraints.memory != 0;
+      })) {}
 
 void balancing::watch() {
   auto every = scene_.options.balance_every;
@@ -28,7 +29,7 @@ std::optional<std::uint32_t> balancing::look() {
       may_any_move() && may_be_hot()
           ? policy::choose_move(view(), point(scene_.now), options.balance)
           : std::nullopt;
-  if (!hot_.stays(move, options.balance_looks))
+  if (!hot_.stays(move, options.balance_samples))
     return std::nullopt;
   moving_ = true;
   target_ = std::move(move->to);
@@ -59,18 +60,19 @@ policy::balance_view balancing::view() const {
   for (auto& node : out.cluster.nodes)
     for (auto& pgpu : node.pgpus)
       pgpu.held = pgpu.reserved;
-  for (std::uint32_t i = 0; i < scene_.guests.size(); ++i) {
-    const auto& g = scene_.guests[i];
+  for (std::uint32_t i = 0; i < scene_.sessions.size(); ++i) {
+    const auto& g = scene_.sessions[i];
     if (g.stage != guest_stage::placed)
       continue;
     const auto& x = scene_.trace[i];
     auto& to = out.vgpus.emplace_back();
     to.id = vgpu_id{i + std::uint64_t{1}};
     to.where = g.where;
-    to.wishes = places_.demand_of(i);
-    to.bytes = x.wishes.memory;
-    to.load = g.idle ? 0 : std::min(x.load, x.wishes.limit);
-    to.movable = g.copy == guest_copy::none && to.wishes.affinity.empty() &&
+    to.constraints = places_.demand_of(i);
+    to.bytes = x.constraints.memory;
+    to.load = g.idle ? 0 : std::min(x.load, x.constraints.limit);
+    to.movable = g.copy == guest_copy::none &&
+                 to.constraints.affinity.empty() &&
                  (to.bytes == 0 || queue_.size() == 0);
     if (g.was_moved)
       to.moved = point(g.moved_at);

@@ -1,9 +1,9 @@
 // Which vGPU leaves a pGPU that has too much to do.
 #pragma once
 
-#include "policies/balance.hpp"
-#include "policies/simulator/admission.hpp"
-#include "policies/simulator/places.hpp"
+#include "policies/lifecycle/balance.hpp"
+#include "policies/simulator/admission_queue.hpp"
+#include "policies/simulator/placement_books.hpp"
 #include "policies/simulator/programs.hpp"
 #include "policies/simulator/scene.hpp"
 

@@ -1,7 +1,7 @@
 // What will happen in a simulation, and when.
 #pragma once
 
-#include "policies/views.hpp"
+#include "policies/placement/views.hpp"
 
 #include <chrono>
 #include <cstdint>

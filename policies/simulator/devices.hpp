@@ -1,7 +1,7 @@
 // pGPUs whose time flows to those who use them.
 #pragma once
 
-#include "policies/share_grants.hpp"
+#include "policies/compute/share_grants.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -9,7 +9,7 @@ programs::programs(scene& all)
                             [this](std::uint32_t i) { reckon(i); }) {}
 
 void programs::settle(std::uint32_t i) {
-  auto& g = scene_.guests[i];
+  auto& g = scene_.sessions[i];
   const auto& x = scene_.asked_by(i);
   g.since = scene_.now;
   for_pgpus(g, [&](std::uint32_t p) {
@@ -20,7 +20,7 @@ void programs::settle(std::uint32_t i) {
 }
 
 void programs::leave(std::uint32_t i) {
-  auto& g = scene_.guests[i];
+  auto& g = scene_.sessions[i];
   advance(i);
   for_pgpus(g, [&](std::uint32_t p) {
     devices_.remove(p, i);
@@ -32,11 +32,11 @@ void programs::leave(std::uint32_t i) {
 
 void programs::begin(std::uint32_t i) {
   const auto& x = scene_.trace[i];
-  scene_.guests[i].left = x.idle.empty() ? x.runs : x.idle.front().after;
+  scene_.sessions[i].left = x.idle.empty() ? x.runs : x.idle.front().after;
 }
 
 void programs::work(std::uint32_t i) {
-  scene_.guests[i].since = scene_.now;
+  scene_.sessions[i].since = scene_.now;
   want(i, scene_.trace[i].load);
 }
 
@@ -45,7 +45,7 @@ void programs::rest(std::uint32_t i) {
 }
 
 bool programs::is_idle_now(std::uint32_t i) {
-  auto& g = scene_.guests[i];
+  auto& g = scene_.sessions[i];
   const auto& x = scene_.trace[i];
   advance(i);
   if (g.phase >= x.idle.size())
@@ -55,15 +55,15 @@ bool programs::is_idle_now(std::uint32_t i) {
   g.idle_from = scene_.now;
   auto lasts = x.idle[g.phase].lasts;
   scene_.events.expect(scene_.now + lasts, event::kind::idle_ends, i, g.phase);
-  auto after = x.wishes.idle_after_ms / 1e3;
-  if (x.wishes.idle_after_ms != control::keep_when_idle && after < lasts)
+  auto after = x.constraints.idle_after_ms / 1e3;
+  if (x.constraints.idle_after_ms != control::keep_when_idle && after < lasts)
     scene_.events.expect(scene_.now + after, event::kind::idle_long, i,
                          g.phase);
   return true;
 }
 
 void programs::wake(std::uint32_t i) {
-  auto& g = scene_.guests[i];
+  auto& g = scene_.sessions[i];
   const auto& x = scene_.trace[i];
   g.idle = false;
   ++g.phase;
@@ -78,19 +78,19 @@ void programs::wake(std::uint32_t i) {
 }
 
 void programs::advance(std::uint32_t i) {
-  auto& g = scene_.guests[i];
+  auto& g = scene_.sessions[i];
   g.left = std::max(0.0, g.left - g.rate * (scene_.now - g.since));
   g.since = scene_.now;
 }
 
 void programs::want(std::uint32_t i, double load) {
-  for_pgpus(scene_.guests[i],
+  for_pgpus(scene_.sessions[i],
             [&](std::uint32_t p) { devices_.want(p, i, load); });
 }
 
 /// What it gets may have changed, and so when its work ends.
 void programs::reckon(std::uint32_t i) {
-  auto& g = scene_.guests[i];
+  auto& g = scene_.sessions[i];
   auto got = never;
   for_pgpus(
       g, [&](std::uint32_t p) { got = std::min(got, devices_.granted(p, i)); });

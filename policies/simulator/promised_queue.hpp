@@ -29,10 +29,10 @@ public:
       return first_.insert(x, in);
     // Those that are promised are the first of all.
     if (!beyond_.empty() && beyond_.begin()->first < x) {
-      beyond_.emplace(x, wish{in, bytes});
+      beyond_.emplace(x, waiting_for{in, bytes});
       return behind_.insert(x, in);
     }
-    promised_.emplace(x, wish{in, bytes});
+    promised_.emplace(x, waiting_for{in, bytes});
     left_ -= bytes;
     first_.insert(x, in);
   }
@@ -72,7 +72,7 @@ public:
   }
 
 private:
-  struct wish {
+  struct waiting_for {
     lane in = 0;
     double bytes = 0;
   };
@@ -90,9 +90,9 @@ private:
 
   waiting_queue first_;
   waiting_queue behind_;
-  std::map<rank, wish> promised_; // of first_, those who never ran
-  std::map<rank, wish> beyond_;   // all of behind_
-  double left_ = unlimited;       // to be promised
+  std::map<rank, waiting_for> promised_; // of first_, those who never ran
+  std::map<rank, waiting_for> beyond_;   // all of behind_
+  double left_ = unlimited;              // to be promised
 };
 
 } // namespace vgpu::simulator

@@ -1,10 +1,10 @@
 // What all parts of a simulation know.
 #pragma once
 
+#include "policies/placement/constraints.hpp"
 #include "policies/simulator/calendar.hpp"
-#include "policies/simulator/guests.hpp"
+#include "policies/simulator/simulated_sessions.hpp"
 #include "policies/simulator/simulation.hpp"
-#include "policies/wishes.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,18 +17,19 @@ namespace vgpu::simulator {
 /// is its own of a guest and of the outcome, and none of them keeps a copy.
 struct scene {
   scene(const std::vector<arrival>& all, const simulation_options& how)
-      : trace(all), options(how), guests(all.size()) {}
+      : trace(all), options(how), sessions(all.size()) {}
   scene(const scene&) = delete;
   scene& operator=(const scene&) = delete;
 
   const control::specification& asked_by(std::uint32_t i) const {
-    return trace[i].wishes;
+    return trace[i].constraints;
   }
-  policy::demand wishes_of(std::uint32_t i) const {
-    return policy::demand_of(trace[i].wishes, trace[i].host);
+  policy::demand constraints_of(std::uint32_t i) const {
+    return policy::demand_of(trace[i].constraints, trace[i].host);
   }
   double bytes_of(std::uint32_t i) const {
-    return static_cast<double>(trace[i].wishes.memory) * trace[i].wishes.gpus;
+    return static_cast<double>(trace[i].constraints.memory) *
+           trace[i].constraints.gpus;
   }
   /// Seconds that it stands still while its memory is copied.
   double copy_time(std::uint32_t i) const {
@@ -45,7 +46,7 @@ struct scene {
 
   const std::vector<arrival>& trace;
   const simulation_options& options;
-  std::vector<guest> guests;
+  std::vector<guest> sessions;
   calendar events;
   double now = 0; // seconds
   outcome out;

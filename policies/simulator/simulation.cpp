@@ -1,12 +1,12 @@
 #include "policies/simulator/simulation.hpp"
 
-#include "policies/simulator/admission.hpp"
+#include "policies/simulator/admission_queue.hpp"
 #include "policies/simulator/balancing.hpp"
-#include "policies/simulator/idle_guests.hpp"
-#include "policies/simulator/places.hpp"
+#include "policies/simulator/idle_sessions.hpp"
+#include "policies/simulator/placement_books.hpp"
 #include "policies/simulator/programs.hpp"
-#include "policies/simulator/rotation.hpp"
 #include "policies/simulator/scene.hpp"
+#include "policies/simulator/simulated_swapping.hpp"
 #include "policies/simulator/tally.hpp"
 
 #include <algorithm>
@@ -25,10 +25,10 @@ public:
   simulation(const std::vector<arrival>& trace,
              const simulation_options& options)
       : scene_(trace, options), places_(scene_), programs_(scene_),
-        turns_(options.rotation, trace.size()),
+        turns_(options.swapping, trace.size()),
         queue_(scene_, places_, turns_,
                [this](std::uint32_t i) { return try_place(i); }),
-        rotation_(scene_, places_, queue_, turns_), idle_(scene_),
+        swapping_(scene_, places_, queue_, turns_), idle_(scene_),
         balancing_(scene_, places_, programs_, queue_), tally_(scene_) {}
 
   outcome run();
@@ -36,7 +36,7 @@ public:
 private:
   using kind = event::kind;
 
-  guest& at(std::uint32_t i) { return scene_.guests[i]; }
+  guest& at(std::uint32_t i) { return scene_.sessions[i]; }
 
   void advance(double to);
   bool is_moot(const event& x) const;
@@ -73,10 +73,10 @@ private:
   scene scene_;
   places places_;
   programs programs_;
-  memory_turns turns_;
+  swap_candidates turns_;
   admission queue_;
-  rotation rotation_;
-  idle_guests idle_;
+  simulated_swapping swapping_;
+  idle_sessions idle_;
   balancing balancing_;
   tally tally_;
 };
@@ -108,7 +108,7 @@ outcome simulation::run() {
   if (trace.back().at <= 0)
     out.while_coming = out.over_time.mean();
   out.never = queue_.size();
-  out.swapping = rotation_.swapped_part();
+  out.swapping = swapping_.swapped_part();
   tally_.finish();
   return std::move(out);
 }
@@ -124,7 +124,7 @@ void simulation::advance(double to) {
 
 /// What will not happen any more must not make the time longer.
 bool simulation::is_moot(const event& x) const {
-  const auto& g = scene_.guests[x.who];
+  const auto& g = scene_.sessions[x.who];
   switch (x.what) {
   case kind::work_ends:
     return x.version != g.version;
@@ -136,7 +136,7 @@ bool simulation::is_moot(const event& x) const {
   case kind::look:
     return !programs_.is_any_overloaded();
   case kind::turn_ends:
-    return rotation_.is_moot(x.version);
+    return swapping_.is_moot(x.version);
   case kind::idle_ends:
   case kind::copied:
     return false;
@@ -183,7 +183,7 @@ void simulation::arrives(std::uint32_t i) {
     ++scene_.out.refused;
     return;
   }
-  rotation_.comes(i);
+  swapping_.comes(i);
   programs_.begin(i);
   waits(i);
   auto patience = scene_.asked_by(i).wait_ms;
@@ -214,7 +214,7 @@ bool simulation::try_place(std::uint32_t i) {
   }
   tally_.is_placed(i);
   queue_.promise(scene_.bytes_of(i));
-  rotation_.begins(i);
+  swapping_.begins(i);
   work(i);
   return true;
 }
@@ -237,12 +237,12 @@ void simulation::gives_up(std::uint32_t i) {
 
 void simulation::settle(std::uint32_t i, policy::place where) {
   places_.enter(i, std::move(where));
-  rotation_.has_place(i);
+  swapping_.has_place(i);
   programs_.settle(i);
 }
 
 void simulation::leave(std::uint32_t i) {
-  rotation_.leaves(i);
+  swapping_.leaves(i);
   programs_.leave(i);
   places_.strike(i);
   queue_.release();
@@ -280,7 +280,7 @@ void simulation::done(std::uint32_t i) {
 void simulation::begin_copy(std::uint32_t i, guest_copy what) {
   programs_.rest(i);
   at(i).copy = what;
-  rotation_.stays(i);
+  swapping_.stays(i);
   scene_.events.expect(scene_.now + scene_.copy_time(i), kind::copied, i);
 }
 
@@ -294,8 +294,8 @@ void simulation::copied(std::uint32_t i) {
   if (what == guest_copy::migrate)
     arrives_there(i);
   else
-    rotation_.is_back(i);
-  rotation_.may_leave(i);
+    swapping_.is_back(i);
+  swapping_.may_leave(i);
   if (g.idle)
     idle_.note(i);
   else
@@ -316,7 +316,7 @@ void simulation::suspended(std::uint32_t i) {
 void simulation::made_room(std::uint32_t i) {
   ++scene_.out.preempted;
   leave(i);
-  rotation_.made_room(i);
+  swapping_.made_room(i);
   at(i).stage = guest_stage::suspended;
   if (!at(i).idle)
     waits(i);
@@ -329,7 +329,7 @@ void simulation::arrives_there(std::uint32_t i) {
     return;
   leave(i);
   settle(i, where);
-  rotation_.was_moved(i);
+  swapping_.was_moved(i);
   auto& g = at(i);
   g.was_moved = true;
   g.moved_at = scene_.now;
@@ -345,11 +345,11 @@ void simulation::reclaim_idle() {
 
 /// Room is made for those who wait, in order, where turns are over.
 void simulation::take_turns() {
-  for (auto i : rotation_.make_room()) {
+  for (auto i : swapping_.make_room()) {
     idle_.forget(i);
     begin_copy(i, guest_copy::preempt);
   }
-  rotation_.look_again();
+  swapping_.look_again();
 }
 
 void simulation::look() {

@@ -1,14 +1,14 @@
 // A cluster's days in seconds: the manager's policies in virtual time.
 #pragma once
 
-#include "policies/balance.hpp"
-#include "policies/placement.hpp"
-#include "policies/placement_plugin.hpp"
-#include "policies/reclaim.hpp"
-#include "policies/rotation.hpp"
-#include "policies/share.hpp"
+#include "policies/compute/share.hpp"
+#include "policies/lifecycle/balance.hpp"
+#include "policies/lifecycle/memory_swapping.hpp"
+#include "policies/lifecycle/reclaim.hpp"
+#include "policies/placement/placement.hpp"
+#include "policies/placement/placement_plugin.hpp"
 #include "policies/simulator/distribution.hpp"
-#include "policies/simulator/timeline.hpp"
+#include "policies/simulator/sampled_timeline.hpp"
 #include "policies/simulator/trace.hpp"
 #include "policies/simulator/workload.hpp"
 
@@ -29,11 +29,11 @@ struct simulation_options {
   policy::share_policy sharing = policy::share_policy::best_effort;
   /// Seconds between looks for pGPUs with too much to do; unset: none.
   std::optional<double> balance_every = 1;
-  unsigned balance_looks = 3;
+  unsigned balance_samples = 3;
   policy::balance_options balance;
   policy::reclaim_options reclaim;
   /// Where more memory may be promised than there is.
-  policy::rotation_options rotation;
+  policy::swapping_options swapping;
   /// Bytes a second at which a vGPU's memory is moved, put away or brought
   /// back; it does nothing meanwhile.
   double copy_rate = 5e9;

@@ -9,7 +9,7 @@
 namespace vgpu::simulator {
 
 void tally::is_placed(std::uint32_t i) {
-  first_waits_.push_back(scene_.guests[i].waited);
+  first_waits_.push_back(scene_.sessions[i].waited);
 }
 
 void tally::is_done(std::uint32_t i) {
@@ -26,15 +26,15 @@ void tally::is_done(std::uint32_t i) {
 
 /// In all, up to now.
 double tally::waited_by(std::uint32_t i) const {
-  const auto& g = scene_.guests[i];
+  const auto& g = scene_.sessions[i];
   return g.stage == guest_stage::waiting ? g.waited + scene_.now - g.asked_at
                                          : g.waited;
 }
 
 void tally::finish() {
   std::vector<double> waits;
-  for (std::uint32_t i = 0; i < scene_.guests.size(); ++i) {
-    const auto& g = scene_.guests[i];
+  for (std::uint32_t i = 0; i < scene_.sessions.size(); ++i) {
+    const auto& g = scene_.sessions[i];
     if (g.had_place || g.stage != guest_stage::gone || g.waited > 0)
       waits.push_back(waited_by(i));
     if (!g.had_place && g.waited + scene_.now - g.asked_at > 0 &&

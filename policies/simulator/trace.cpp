@@ -100,7 +100,7 @@ status read_field(const std::string& name, const json& value, arrival& to) {
     if (name == x.name)
       return x.read(value, to);
   auto text = value.is_string() ? value.get<std::string>() : shown(value);
-  auto good = control::set_field(to.wishes, name, text);
+  auto good = control::set_field(to.constraints, name, text);
   if (good || good.why().what.find("has no field") == std::string::npos)
     return good;
   std::string own;
@@ -197,7 +197,7 @@ void write_trace(std::ostream& to, const std::vector<arrival>& all) {
     if (x.load != 1)
       line["load"] = x.load;
     for (const auto& field : control::specification_fields())
-      if (auto text = field.get(x.wishes); text != field.get(usual))
+      if (auto text = field.get(x.constraints); text != field.get(usual))
         line[field.name] = text;
     if (!x.host.empty())
       line["host"] = x.host;

@@ -1,8 +1,8 @@
 // What a simulation is fed with: which vGPUs come when, and what they do.
 #pragma once
 
-#include "schema/fault.hpp"
-#include "schema/specification.hpp"
+#include "schema/base/fault.hpp"
+#include "schema/wire/specification.hpp"
 
 #include <cstddef>
 #include <iosfwd>
@@ -27,7 +27,7 @@ struct arrival {
   double load = 1;
   std::string host{}; // where its program runs; empty: on none of the nodes
   std::vector<idle_phase> idle{};
-  control::specification wishes{};
+  control::specification constraints{};
 };
 
 /// More make no trace: some gigabytes.

@@ -1,7 +1,7 @@
 // Who waits, so that a look at very many of them is short.
 #pragma once
 
-#include "policies/wishes.hpp"
+#include "policies/placement/constraints.hpp"
 
 #include <algorithm>
 #include <cstddef>

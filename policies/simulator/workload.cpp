@@ -115,20 +115,21 @@ std::vector<arrival> generate(const workload_options& options,
     x.runs =
         std::max(rounded(random.exponential(options.run_time)), shortest_run);
     auto share = pick_share(options.sizes, random);
-    x.wishes.share = share;
+    x.constraints.share = share;
     // From half of what it asks for to half as much again, on average that.
     x.load = std::max(
         0.001, rounded(std::min(1.0, share * (0.5 + random.fraction()))));
     auto part = share * (0.5 + random.fraction() / 2);
-    x.wishes.memory = static_cast<std::uint64_t>(
-                          part * static_cast<double>(cluster.memory)) >>
-                      20 << 20;
+    x.constraints.memory = static_cast<std::uint64_t>(
+                               part * static_cast<double>(cluster.memory)) >>
+                           20 << 20;
     if (random.below(10) == 0)
-      x.wishes.priority = 10;
+      x.constraints.priority = 10;
     if (random.below(3) == 0)
       x.host = node_name(random.below(cluster.nodes));
     if (random.fraction() < options.idle) {
-      x.wishes.idle_after_ms = static_cast<std::uint32_t>(idle_after * 1000);
+      x.constraints.idle_after_ms =
+          static_cast<std::uint32_t>(idle_after * 1000);
       x.idle.push_back({rounded(x.runs / 2), std::max(x.runs, shortest_run)});
     }
   }

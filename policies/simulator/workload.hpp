@@ -2,7 +2,7 @@
 #pragma once
 
 #include "policies/simulator/trace.hpp"
-#include "schema/fault.hpp"
+#include "schema/base/fault.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 // What driver calls cost a program on a vGPU.
+#include "bench_program.hpp"
 #include "counted.hpp"
 #include "first_call.hpp"
 #include "measure.hpp"
-#include "program.hpp"
 
 #include <cstdint>
 #include <cstring>

@@ -2,8 +2,8 @@
 // reader drains it.
 #include "measure.hpp"
 
-#include "schema/call_codec.hpp"
-#include "schema/call_log.hpp"
+#include "schema/log/call_log.hpp"
+#include "schema/wire/call_codec.hpp"
 
 #include <array>
 #include <atomic>

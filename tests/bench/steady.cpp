@@ -1,6 +1,6 @@
 #include "steady.hpp"
 
-#include "program.hpp"
+#include "bench_program.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -3,7 +3,7 @@
 // told.
 //
 //   leaver TIMES
-#include "schema/places.hpp"
+#include "schema/base/endpoints.hpp"
 
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,8 +1,8 @@
 // Says wrong things to a socket: random bytes, random ZeroMQ frames, packets,
 // and messages of ours with some bits changed. A seed makes it repeatable.
-#include "schema/data.capnp.h"
-#include "schema/guest.capnp.h"
-#include "schema/wire.capnp.h"
+#include "schema/wire/data.capnp.h"
+#include "schema/wire/guest.capnp.h"
+#include "schema/wire/wire.capnp.h"
 
 #include <capnp/message.h>
 #include <capnp/serialize.h>

@@ -3,7 +3,7 @@
 // writes a line to a pipe: `sharer PIPE`. Prints what it has done. `sharer NODE
 // NODE` runs the two on these nodes, and prints how opening ends. `sharer`
 // leaves one of them alone with what the other had allocated.
-#include "../cuda/two_processes.hpp"
+#include "../cuda/sharing/two_processes.hpp"
 
 #include <chrono>
 #include <cstring>

@@ -2,7 +2,7 @@
 // that has TAP devices. A link is a pair of Ethernet devices, `host-NAME` and
 // `port-NAME`: what one sends, the other receives. They are made in the network
 // namespace that this runs in, may be moved to others, and go with it.
-#include "schema/session_area.hpp"
+#include "schema/log/session_area.hpp"
 #include "tests/e2e/late_frames.hpp"
 
 #include <CLI/CLI.hpp>

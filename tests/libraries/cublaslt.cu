@@ -63,16 +63,17 @@ void multiply(cublasLtHandle_t lt, const char* name, cublasLtEpilogue_t what,
   auto dbias = device_array<T>{bias};
   auto work = device_array<char>{1 << 20};
   auto x = product{type_of<T>, what, dbias.get()};
-  cublasLtMatmulPreference_t wish;
-  LIBRARY(cublasLtMatmulPreferenceCreate(&wish));
+  cublasLtMatmulPreference_t constraint;
+  LIBRARY(cublasLtMatmulPreferenceCreate(&constraint));
   auto room = work.bytes();
   LIBRARY(cublasLtMatmulPreferenceSetAttribute(
-      wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room));
+      constraint, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room,
+      sizeof room));
   cublasLtMatmulHeuristicResult_t best[8];
   auto found = 0;
-  LIBRARY(cublasLtMatmulAlgoGetHeuristic(lt, x.how, x.a, x.b, x.c, x.c, wish, 8,
-                                         best, &found));
-  LIBRARY(cublasLtMatmulPreferenceDestroy(wish));
+  LIBRARY(cublasLtMatmulAlgoGetHeuristic(lt, x.how, x.a, x.b, x.c, x.c,
+                                         constraint, 8, best, &found));
+  LIBRARY(cublasLtMatmulPreferenceDestroy(constraint));
   EXPECT(found > 0);
   auto expected = std::vector<double>(m * n);
   for (int j = 0; j < n; ++j)

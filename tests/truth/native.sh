@@ -57,7 +57,7 @@ export -f build_program build_truth
 rm -f "$out/not_built"
 names=(truth)
 jobs=(build_truth)
-for source in "$root"/tests/cuda/*.cu "$root"/examples/*/*.cu; do
+for source in "$root"/tests/cuda/*/*.cu "$root"/examples/*/*.cu; do
   name=$(basename "$source" .cu)
   case $name in
     *_part) continue ;;

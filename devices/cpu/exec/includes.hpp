@@ -2,14 +2,14 @@
 // code of the libraries is compiled for every processor.
 #pragma once
 
-#include "devices/cpu/block.hpp"
-#include "devices/cpu/bulk.hpp"
-#include "devices/cpu/cluster.hpp"
-#include "devices/cpu/float_format.hpp"
-#include "devices/cpu/matrix.hpp"
-#include "devices/cpu/ops.hpp"
-#include "devices/cpu/system_calls.hpp"
-#include "devices/cpu/warp.hpp"
+#include "devices/cpu/lower/bulk_op.hpp"
+#include "devices/cpu/lower/matrix_shapes.hpp"
+#include "devices/cpu/lower/op_table.hpp"
+#include "devices/cpu/lower/system_calls.hpp"
+#include "devices/cpu/run/block.hpp"
+#include "devices/cpu/run/cluster.hpp"
+#include "devices/cpu/run/float_format.hpp"
+#include "devices/cpu/run/warp.hpp"
 
 #include <cuda.h>
 #include <immintrin.h>

@@ -1,5 +1,5 @@
 """Trains for a while, deterministically, and prints every loss with all of its
-bits: what failover.sh disturbs. Each batch comes from the host, and each loss
+bits: what gpu_failover.sh disturbs. Each batch comes from the host, and each loss
 goes there.
 
     losses.py STEPS

@@ -1,0 +1,379 @@
+#include "actors/client/client.hpp"
+
+#include "actors/link/printable.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <variant>
+
+namespace vgpu {
+
+namespace {
+
+using self_ptr = caf::stateful_actor<client_state>*;
+using impatient_atom = caf::atom_constant<caf::atom("impatient")>;
+using idle_atom = caf::atom_constant<caf::atom("idle")>;
+
+void send(self_ptr self, control::body what, std::uint64_t request = 0) {
+  auto& st = self->state;
+  self->send(st.link, std::make_shared<const outgoing>(outgoing{
+                          {}, {st.options.name, request, std::move(what)}}));
+}
+
+client_session* find(self_ptr self, auto predicate) {
+  for (auto& [key, session] : self->state.sessions)
+    if (predicate(session))
+      return &session;
+  return nullptr;
+}
+
+std::uint32_t to_ms(double x) {
+  constexpr double most = std::numeric_limits<std::uint32_t>::max();
+  return static_cast<std::uint32_t>(std::clamp(x, 0.0, most));
+}
+
+std::uint32_t ms_since(self_ptr self, caf::actor_clock::time_point when) {
+  std::chrono::duration<double, std::milli> ago = self->clock().now() - when;
+  return to_ms(ago.count());
+}
+
+control::memory_turns turns_of(self_ptr self, const client_session& x) {
+  return {x.paused && x.preempted, ms_since(self, x.since), x.left_in_ms,
+          x.back_in_ms};
+}
+
+/// What the manager must be told so that it knows this session.
+control::body question(self_ptr self, const client_session& x) {
+  if (x.lease)
+    return control::adopt{x.lease->session,
+                          x.lease->vgpu,
+                          x.lease->epoch,
+                          x.lease->token,
+                          x.specification,
+                          x.program,
+                          x.lease->node,
+                          x.lease->quota,
+                          x.paused,
+                          x.paused && x.pausing.hold,
+                          x.paused && x.aside,
+                          turns_of(self, x)};
+  if (x.resumed)
+    return *x.resumed;
+  return control::acquire{x.specification, x.program, ms_since(self, x.opened)};
+}
+
+void ask(self_ptr self, client_session& x) {
+  auto& st = self->state;
+  x.request = ++st.last_request;
+  if (st.up)
+    send(self, question(self, x), x.request);
+}
+
+void refuse(self_ptr self, const client_session& x, control::refusal why) {
+  self->send(x.io, std::make_shared<const control::refusal>(std::move(why)));
+}
+
+// -- sessions
+// -----------------------------------------------------------------------
+
+/// Since when its program waits. Its memory tells, where this client is not the
+/// first. It is believed, but for what lies in the future.
+caf::actor_clock::time_point opened_at(self_ptr self, const guest_opened& x) {
+  using clock = caf::actor_clock;
+  auto now = self->clock().now();
+  if (!x.area)
+    return now;
+  auto ns = static_cast<std::uint64_t>(
+      std::chrono::nanoseconds{now.time_since_epoch()}.count());
+  auto& kept = x.area->header().waits_since;
+  auto told = kept.load();
+  if (told == 0 || told > ns) {
+    kept.store(ns);
+    return now;
+  }
+  return clock::time_point{
+      std::chrono::nanoseconds{static_cast<std::int64_t>(told)}};
+}
+
+void open(self_ptr self, const caf::actor& io, const guest_opened& what) {
+  auto& st = self->state;
+  auto key = ++st.last_key;
+  auto& x = st.sessions[key];
+  x.opened = opened_at(self, what);
+  x.io = io;
+  x.program = what.program;
+  x.specification = what.specification;
+  x.resumed = what.resumed;
+  x.area = what.area;
+  self->monitor(io);
+  if (!st.options.no_manager.empty())
+    return refuse(self, x, {CUDA_ERROR_NO_DEVICE, st.options.no_manager, {}});
+  ask(self, x);
+  self->delayed_send(self, st.options.manager_patience, impatient_atom::value,
+                     key);
+}
+
+/// A program that never got its vGPU does not wait for a manager for ever.
+void give_up(self_ptr self, std::uint64_t key) {
+  auto i = self->state.sessions.find(key);
+  if (i == self->state.sessions.end() || i->second.lease ||
+      i->second.request == 0 || self->state.up)
+    return;
+  refuse(self, i->second,
+         {CUDA_ERROR_NO_DEVICE,
+          "the manager does not answer; check VGPU_MANAGER and that "
+          "vgpu-manager runs there",
+          {}});
+}
+
+void look_idle(self_ptr self) {
+  auto& st = self->state;
+  if (!st.sessions.empty())
+    return;
+  self->delayed_send(self, st.options.idle_for, idle_atom::value,
+                     ++st.idle_round);
+}
+
+void close(self_ptr self, const caf::down_msg& msg) {
+  auto& st = self->state;
+  for (auto i = st.sessions.begin(); i != st.sessions.end(); ++i) {
+    if (i->second.io.address() != msg.source)
+      continue;
+    if (auto& lease = i->second.lease)
+      send(self, control::close_session{lease->session, lease->epoch,
+                                        "the program ended"});
+    st.sessions.erase(i);
+    return look_idle(self);
+  }
+}
+
+// -- who watches
+// ---------------------------------------------------------------
+
+/// What the session has of its devices.
+void describe(guest::watched& out, const client_session& x) {
+  const auto& header = x.area->header();
+  for (std::size_t i = 0; i < std::min(x.lease->devices.size(), most_devices);
+       ++i) {
+    const auto& facts = x.lease->devices[i];
+    auto at = std::find_if(out.devices.begin(), out.devices.end(),
+                           [&](auto& y) { return y.uuid == facts.uuid; });
+    guest::watched_use use;
+    use.device = static_cast<std::size_t>(at - out.devices.begin());
+    if (at == out.devices.end())
+      out.devices.push_back(facts);
+    use.pid = x.program.pid;
+    use.quota = x.lease->quota != 0 ? x.lease->quota : facts.total_memory;
+    use.used = header.used[i].load(std::memory_order_relaxed);
+    use.busy =
+        busy_word::percent(header.busy[i].load(std::memory_order_relaxed),
+                           busy_word::clock::now());
+    out.uses.push_back(use);
+  }
+}
+
+/// As much as one packet holds.
+void watch(self_ptr self, const caf::actor& io, const guest_watches& what) {
+  constexpr std::size_t most_uses = 2'048;
+  auto out = std::make_shared<guest::watched>();
+  for (const auto& [key, x] : self->state.sessions)
+    if (x.lease && x.area && x.specification.group == what.group &&
+        out->devices.size() < most_devices && out->uses.size() < most_uses)
+      describe(*out, x);
+  self->send(io, watched_ptr{std::move(out)});
+}
+
+// -- the manager's word
+// ---------------------------------------------------------------
+
+void take(self_ptr self, const control::lease& lease, std::uint64_t request) {
+  auto* x = find(self, [&](const client_session& s) {
+    return request != 0 && s.request == request;
+  });
+  // Unasked, or the answer to a question that was asked again since.
+  if (x == nullptr)
+    x = find(self, [&](const client_session& s) {
+      return s.lease && s.lease->session == lease.session;
+    });
+  if (x == nullptr) {
+    // Of a program that is gone: the manager may forget it.
+    send(self, control::close_session{lease.session, lease.epoch,
+                                      "the program ended"});
+    return;
+  }
+  x->request = 0;
+  auto resized = x->lease && lease.epoch == x->lease->epoch &&
+                 lease.quota != x->lease->quota;
+  if (x->lease && lease.epoch <= x->lease->epoch && !resized)
+    return;
+  x->wakes = x->wakes && resized;
+  x->paused = x->paused && resized;
+  if (!resized)
+    x->since = self->clock().now();
+  x->lease = lease;
+  self->send(x->io, std::make_shared<const control::lease>(lease));
+}
+
+void take(self_ptr self, const control::refusal& why, std::uint64_t request) {
+  auto* x = find(self, [&](const client_session& s) {
+    return request != 0
+               ? s.request == request
+               : s.lease && why.session && s.lease->session == why.session;
+  });
+  if (x == nullptr) {
+    spdlog::warn("the manager refused something: {}", why.reason);
+    return;
+  }
+  x->request = 0;
+  refuse(self, *x, why);
+}
+
+/// An order to take a session's state.
+void take(self_ptr self, const control::pause_session& order) {
+  auto* x = find(self, [&](const client_session& s) {
+    return s.lease && s.lease->session == order.session;
+  });
+  if (x == nullptr)
+    return send(self, control::paused{order.session, order.epoch,
+                                      "its program is gone", 0, 0});
+  if (order.epoch == x->lease->epoch)
+    x->pausing = order;
+  self->send(x->io, std::make_shared<const control::pause_session>(order));
+}
+
+/// The worker that is aside has room again.
+void take(self_ptr self, const control::bring_back& order) {
+  auto* x = find(self, [&](const client_session& s) {
+    return s.lease && s.lease->session == order.session;
+  });
+  if (x == nullptr)
+    return;
+  x->paused = x->wakes = false;
+  self->send(x->io, std::make_shared<const control::bring_back>(order));
+}
+
+/// News of a session, which changes nothing.
+void take(self_ptr self, const control::event& what, std::uint64_t request) {
+  auto* x = find(self, [&](const client_session& s) {
+    return request != 0 ? s.request == request
+                        : s.lease && s.lease->session == what.session;
+  });
+  if (x == nullptr)
+    return;
+  spdlog::info("{} (process {}) waits for a GPU: {}",
+               printable(x->program.name), x->program.pid,
+               printable(what.text));
+  self->send(x->io, std::make_shared<const control::event>(what));
+}
+
+void take(self_ptr self, const control::envelope& in) {
+  if (auto* lease = std::get_if<control::lease>(&in.body))
+    take(self, *lease, in.request);
+  else if (auto* why = std::get_if<control::refusal>(&in.body))
+    take(self, *why, in.request);
+  else if (auto* order = std::get_if<control::pause_session>(&in.body))
+    take(self, *order);
+  else if (auto* back = std::get_if<control::bring_back>(&in.body))
+    take(self, *back);
+  else if (auto* news = std::get_if<control::event>(&in.body))
+    take(self, *news, in.request);
+  else if (std::holds_alternative<control::welcome>(in.body)) {
+    self->state.up = true;
+    for (auto& [key, session] : self->state.sessions) {
+      ask(self, session);
+      if (session.wakes)
+        send(self, control::wake_session{session.lease->session});
+    }
+  } else if (std::holds_alternative<control::redirect>(in.body)) {
+    // It says welcome when it leads (again), and is asked everything then.
+    self->state.up = false;
+  } else
+    spdlog::warn("the manager sent a message that no client takes");
+}
+
+void take(self_ptr self, const link_event& change) {
+  // A connection that stands is not enough: questions are asked when the
+  // manager has said welcome, and then all of them.
+  if (change.what == link_event::kind::down)
+    self->state.up = false;
+}
+
+/// Its worker was let go: to make room for others, or for another reason. One
+/// that was to go on elsewhere wants a place whatever manager there is.
+void note_left(self_ptr self, client_session& x, const control::paused& how) {
+  x.paused = true;
+  x.aside = how.aside;
+  x.wakes = x.wakes || !x.pausing.suspend;
+  x.since = self->clock().now();
+  x.preempted = x.pausing.turn_over;
+  if (!x.preempted)
+    return;
+  x.left_in_ms = to_ms(how.milliseconds);
+  x.back_in_ms = 0;
+}
+
+void note_back(self_ptr self, client_session& x, double milliseconds) {
+  x.since = self->clock().now();
+  if (std::exchange(x.preempted, false))
+    x.back_in_ms = to_ms(milliseconds);
+}
+
+/// What a session tells the manager. A suspicion that the manager does not
+/// hear is settled when it is back: the session is adopted, and suspected
+/// again.
+void tell(self_ptr self, const control::body& what) {
+  auto of = [&](session_id id) {
+    return find(self, [id](const client_session& s) {
+      return s.lease && s.lease->session == id;
+    });
+  };
+  if (auto* wake = std::get_if<control::wake_session>(&what)) {
+    if (auto* x = of(wake->session))
+      x->wakes = true;
+  } else if (auto* paused = std::get_if<control::paused>(&what)) {
+    if (auto* x = of(paused->session);
+        x && paused->failure.empty() && paused->epoch == x->lease->epoch)
+      note_left(self, *x, *paused);
+  } else if (auto* back = std::get_if<control::restored>(&what)) {
+    if (auto* x = of(back->session))
+      note_back(self, *x, back->milliseconds);
+  }
+  if (self->state.up)
+    send(self, what);
+}
+
+} // namespace
+
+caf::behavior client(self_ptr self, client_options options, caf::actor link,
+                     std::function<void()> idle) {
+  auto& st = self->state;
+  st.options = std::move(options);
+  st.link = std::move(link);
+  st.idle = std::move(idle);
+  self->set_down_handler([self](caf::down_msg& msg) { close(self, msg); });
+  self->send(st.link, caf::actor_cast<caf::actor>(self));
+  look_idle(self);
+  return {
+      [self](const caf::actor& io, const guest_opened_ptr& what) {
+        open(self, io, *what);
+      },
+      [self](const caf::actor& io, const guest_watches_ptr& what) {
+        watch(self, io, *what);
+      },
+      [self](const control_body_ptr& what) { tell(self, *what); },
+      [self](const incoming_ptr& in) { take(self, in->what); },
+      [self](const link_event_ptr& change) { take(self, *change); },
+      [self](impatient_atom, std::uint64_t key) { give_up(self, key); },
+      [self](idle_atom, std::uint64_t round) {
+        if (round == self->state.idle_round && self->state.sessions.empty())
+          self->state.idle();
+      },
+  };
+}
+
+} // namespace vgpu

@@ -1,0 +1,52 @@
+// Where a host's programs knock: the client's Unix socket.
+#pragma once
+
+#include "actors/client/session_client.hpp"
+#include "actors/link/polling_actor.hpp"
+
+namespace vgpu {
+
+/// Owns the listening socket; spawns a session_client for each program that
+/// connects, with `owner` as its owner. Spawned detached.
+class guest_server final : public polling_actor {
+public:
+  guest_server(caf::actor_config& cfg, zmq::context_t& zmq,
+               session_client_options options, unique_fd listener,
+               caf::actor owner)
+      : polling_actor(cfg), zmq_(zmq), options_(options),
+        listener_(std::move(listener)), owner_(std::move(owner)) {}
+
+  const char* name() const override { return "vgpu.guest-server"; }
+
+  void act() override {
+    while (running_) {
+      std::vector<pollfd> items{{listener_.get(), POLLIN, 0}};
+      sleep_on(items, std::chrono::milliseconds{-1});
+      read_mailbox();
+      while (auto guest = accept_own(listener_.get()))
+        system().spawn<session_client, caf::detached>(std::ref(zmq_), options_,
+                                                      std::move(guest), owner_);
+    }
+    owner_ = nullptr;
+  }
+
+private:
+  void read_mailbox() {
+    receive_while([this] { return !mailbox().empty(); })(
+        [this](caf::exit_msg& msg) {
+          running_ = false;
+          fail_state(std::move(msg.reason));
+        },
+        caf::others >> [](caf::message_view&) -> caf::result<caf::message> {
+          return caf::sec::unexpected_message;
+        });
+  }
+
+  zmq::context_t& zmq_;
+  session_client_options options_;
+  unique_fd listener_;
+  caf::actor owner_;
+  bool running_ = true;
+};
+
+} // namespace vgpu

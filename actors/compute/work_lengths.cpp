@@ -1,0 +1,192 @@
+#include "actors/compute/work_lengths.hpp"
+
+#include "actors/compute/call_traffic.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+namespace vgpu {
+
+using policy::share_ns;
+using policy::share_work;
+
+namespace {
+
+/// Nothing is predicted to take less.
+constexpr double least_length = 1'000;
+constexpr double least_exact_length = 100;
+/// Where a piece of work takes so long, what the host needs between two of them
+/// does not matter.
+constexpr double long_enough = 100'000;
+/// Of less than this the records of two events are too much.
+constexpr share_ns worth_telling = 5'000;
+constexpr share_ns longest_copy = 1'000'000'000;
+/// What is predicted follows what was measured so far at once, at most.
+constexpr double largest_error = 4;
+/// Looked at less often than this, work may still take anything.
+constexpr unsigned few_times = 3;
+/// Less than this tells little: clocks, and who reads them, are not exact.
+constexpr share_ns told_by = 500'000;
+/// What was done is learned from after so many pieces.
+constexpr std::size_t most_done = 512;
+/// What is known of more kinds of work than these is forgotten.
+constexpr std::size_t most_kinds = 4096;
+
+work_key mixed(std::uint64_t a, std::uint64_t b) {
+  auto x = a * 0x9e3779b97f4a7c15 + b;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  return x ^ (x >> 31);
+}
+
+double ratio_of(share_ns took, share_ns predicted) {
+  return static_cast<double>(took) /
+         static_cast<double>(std::max<share_ns>(predicted, 1));
+}
+
+/// What is predicted of work anew: all of the way as long as little is known,
+/// as what was seen once may have been anything; then half of it, in both
+/// directions alike.
+double correction(double ratio, unsigned times) {
+  if (times < few_times)
+    return ratio;
+  return std::sqrt(std::clamp(ratio, 1 / largest_error, largest_error));
+}
+
+/// Copies of about the same size take about as long. Of long ones each is worth
+/// two records of an event, and so is marked.
+constexpr work_key marked_long = work_key{1} << 63;
+/// How often the device is watched at work of a kind: the least counts, as
+/// whatever else goes on there can only make it longer.
+constexpr int looks_at(work_key x) {
+  return (x & marked_long) != 0 ? 4 : 3;
+}
+
+template <class Call>
+work_key copy_key(const Call& x) {
+  auto rows = x.size.height * x.size.depth;
+  auto key = mixed(static_cast<std::uint64_t>(Call::id),
+                   std::bit_width(x.size.width * rows) * 64u +
+                       static_cast<unsigned>(std::bit_width(rows)));
+  return is_long_copy(x) ? key | marked_long : key & ~marked_long;
+}
+
+} // namespace
+
+bool is_timed_alone(work_key x) noexcept {
+  return (x & marked_long) != 0;
+}
+
+work_key key_of(const call::launch& x) {
+  auto blocks = std::uint64_t{x.grid.x} * x.grid.y * x.grid.z;
+  return mixed(mixed(x.module.id.value, x.kernel), blocks) & ~marked_long;
+}
+work_key key_of(const call::write& x) {
+  return copy_key(x);
+}
+work_key key_of(const call::read& x) {
+  return copy_key(x);
+}
+work_key key_of(const call::read_host& x) {
+  return copy_key(x);
+}
+work_key key_of(const call::copy& x) {
+  return copy_key(x);
+}
+work_key key_of(const call::fill& x) {
+  return copy_key(x);
+}
+
+std::optional<share_work> work_lengths::predict(work_key what) const {
+  auto i = takes_.find(what);
+  if (i == takes_.end())
+    return {};
+  auto worked = static_cast<share_ns>(i->second.worked);
+  if (is_timed_alone(what))
+    if (auto least = board_->copy_takes(what); least != 0)
+      worked = least;
+  return share_work{static_cast<share_ns>(i->second.held), worked};
+}
+
+bool work_lengths::is_inexact(work_key what, std::uint32_t partings) const {
+  auto i = takes_.find(what);
+  if (i == takes_.end())
+    return false;
+  const auto& x = i->second;
+  auto enough = x.watched_in == partings && x.watched >= looks_at(what);
+  return !enough && (is_timed_alone(what) || x.held < long_enough);
+}
+
+void work_lengths::give_up(work_key what, std::uint32_t partings) {
+  if (auto i = takes_.find(what); i != takes_.end()) {
+    i->second.watched_in = partings;
+    i->second.watched = looks_at(what);
+  }
+}
+
+void work_lengths::saw_first(work_key what, const share_work& took) {
+  if (takes_.size() > most_kinds)
+    takes_.clear();
+  takes_[what] = {std::max(static_cast<double>(took.held), least_length),
+                  std::max(static_cast<double>(took.worked), least_length)};
+}
+
+void work_lengths::saw_exactly(work_key what, std::size_t pieces,
+                               share_ns worked, std::uint32_t partings) {
+  auto i = takes_.find(what);
+  if (i == takes_.end() || worked < worth_telling)
+    return;
+  auto& x = i->second;
+  auto again = std::exchange(x.watched_in, partings) == partings;
+  x.watched = again ? x.watched + 1 : 1;
+  x.exact = true;
+  if (is_timed_alone(what)) {
+    board_->note_copy(
+        what, static_cast<std::uint32_t>(std::min(worked, longest_copy)));
+    return;
+  }
+  auto each =
+      std::max(static_cast<double>(worked) / static_cast<double>(pieces),
+               least_exact_length);
+  x.worked = again ? std::min(x.worked, each) : each;
+}
+
+void work_lengths::saw(const std::vector<work_key>& what,
+                       const share_work& predicted, const share_work& took,
+                       bool idle) {
+  done_since_.insert(done_since_.end(), what.begin(), what.end());
+  done_predicted_.held += predicted.held;
+  done_predicted_.worked += predicted.worked;
+  done_took_.held += took.held;
+  done_took_.worked += took.worked;
+  auto told = std::max(done_took_.held, done_predicted_.held) >= told_by;
+  if ((idle && told) || done_since_.size() >= most_done)
+    learn();
+}
+
+/// From all that was done while the device was busy, not from each batch: on a
+/// busy host several ends are told at once, and who looked at each by itself
+/// would see one batch that took the time of all and many that took none.
+void work_lengths::learn() {
+  auto held = ratio_of(done_took_.held, done_predicted_.held);
+  auto worked = ratio_of(done_took_.worked, done_predicted_.worked);
+  std::ranges::sort(done_since_);
+  done_since_.erase(std::unique(done_since_.begin(), done_since_.end()),
+                    done_since_.end());
+  for (auto what : done_since_)
+    if (auto i = takes_.find(what); i != takes_.end())
+      i->second.correct(held, worked);
+  done_since_.clear();
+  done_predicted_ = done_took_ = {};
+}
+
+void work_lengths::kind::correct(double held_ratio, double worked_ratio) {
+  held = std::max(held * correction(held_ratio, corrected), least_length);
+  if (!exact)
+    worked =
+        std::max(worked * correction(worked_ratio, corrected), least_length);
+  ++corrected;
+}
+
+} // namespace vgpu

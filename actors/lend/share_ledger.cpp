@@ -1,0 +1,70 @@
+#include "actors/lend/share_ledger.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+namespace vgpu {
+
+namespace {
+
+// An entry is a byte of the file, and another one of its other half. The file
+// itself is empty.
+constexpr off_t counts_from = off_t{1} << 62;
+
+fault no_ledger(const char* what) {
+  return {CUDA_ERROR_OPERATING_SYSTEM,
+          std::string{what} + ": " + std::strerror(errno)};
+}
+
+struct flock lock_of(short type, off_t from, off_t bytes) {
+  struct flock out {};
+  out.l_type = type;
+  out.l_whence = SEEK_SET;
+  out.l_start = from;
+  out.l_len = bytes; // 0: all that follows
+  return out;
+}
+
+off_t place_of(std::uint64_t entry) {
+  return static_cast<off_t>(entry);
+}
+
+} // namespace
+
+result<share_ledger> share_ledger::open() {
+  unique_fd file{::memfd_create("vgpu-share-ledger", MFD_CLOEXEC)};
+  if (!file)
+    return no_ledger("no memory for who has what is shared");
+  auto all = lock_of(F_WRLCK, counts_from, 0);
+  if (::fcntl(file.get(), F_OFD_SETLK, &all) != 0)
+    return no_ledger("who counts what is shared cannot be kept");
+  return share_ledger{std::move(file)};
+}
+
+/// Opened anew: locks are those of an opened file, and a copy of a descriptor
+/// would be the lender itself.
+result<unique_fd> share_ledger::enter(std::uint64_t entry) const {
+  auto name = "/proc/self/fd/" + std::to_string(file_.get());
+  unique_fd out{::open(name.c_str(), O_RDWR | O_CLOEXEC)};
+  auto has = lock_of(F_RDLCK, place_of(entry), 1);
+  if (!out || ::fcntl(out.get(), F_OFD_SETLK, &has) != 0)
+    return no_ledger("who has what is shared cannot be kept");
+  return out;
+}
+
+bool share_ledger::is_had(std::uint64_t entry) const noexcept {
+  auto nobody = lock_of(F_WRLCK, place_of(entry), 1);
+  return ::fcntl(file_.get(), F_OFD_GETLK, &nobody) != 0 ||
+         nobody.l_type != F_UNLCK;
+}
+
+bool share_stake::take_over() noexcept {
+  auto counts = lock_of(F_WRLCK, counts_from + place_of(entry_), 1);
+  return ::fcntl(file_.get(), F_OFD_SETLK, &counts) == 0;
+}
+
+} // namespace vgpu

@@ -1,0 +1,223 @@
+#include "actors/link/link.hpp"
+
+#include "actors/link/doorbell.hpp"
+#include "actors/link/link_socket.hpp"
+#include "actors/link/printable.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+
+namespace vgpu {
+
+namespace {
+
+/// How many messages to take from the socket before looking at the mailbox.
+constexpr int socket_quantum = 64;
+/// sockaddr_un, less the terminating NUL.
+constexpr std::size_t longest_ipc_path = 107;
+
+/// Owns one socket and the thread that touches it. A blocking actor whose
+/// enqueue(), run by the sender's thread, rings a bell that the thread sleeps
+/// on together with the socket.
+class link_actor final : public caf::blocking_actor {
+public:
+  link_actor(caf::actor_config& cfg, std::unique_ptr<link_socket> socket,
+             link_options options)
+      : caf::blocking_actor(cfg), options_(std::move(options)),
+        socket_(std::move(socket)) {}
+
+  const char* name() const override { return "vgpu.link"; }
+
+  /// Called from the sender's thread.
+  void enqueue(caf::mailbox_element_ptr what,
+               caf::execution_unit* eu) override {
+    caf::blocking_actor::enqueue(std::move(what), eu);
+    if (asleep_.exchange(false))
+      bell_.ring();
+  }
+
+  void act() override {
+    while (running_) {
+      sleep();
+      read_mailbox();
+      if (consumer_ && running_)
+        read_all();
+    }
+    consumer_ = nullptr;
+    socket_.reset();
+  }
+
+private:
+  void sleep() {
+    // Whoever enqueues after this line rings; whoever enqueued before it is
+    // seen by the look at the mailbox.
+    asleep_.store(true);
+    auto idle = mailbox().empty() && !more_to_read_;
+    // Before it has a consumer, the link listens to its mailbox alone.
+    auto rang = consumer_ ? socket_->sleep(bell_.fd(), idle) : wait_for_bell();
+    asleep_.store(false);
+    if (rang)
+      bell_.silence();
+  }
+
+  bool wait_for_bell() {
+    zmq::pollitem_t items[] = {{nullptr, bell_.fd(), ZMQ_POLLIN, 0}};
+    zmq::poll(items, 1, std::chrono::milliseconds{mailbox().empty() ? -1 : 0});
+    return items[0].revents != 0;
+  }
+
+  void read_mailbox() {
+    receive_while([this] { return !mailbox().empty(); })(
+        [this](caf::actor& consumer) { consumer_ = std::move(consumer); },
+        [this](dispatch_ptr& out) { send(*out); },
+        [this](outgoing_ptr& out) { send(*out); },
+        [this](caf::exit_msg& msg) {
+          running_ = false;
+          fail_state(std::move(msg.reason));
+        },
+        // Without this an unknown message stays in the mailbox and the loop
+        // spins.
+        caf::others >> [](caf::message_view&) -> caf::result<caf::message> {
+          return caf::sec::unexpected_message;
+        });
+  }
+
+  /// What one peer sends must not end the link for all.
+  void read_all() {
+    try {
+      report_connections();
+      read_socket();
+    } catch (const std::exception& e) {
+      spdlog::error("{}: could not take a message: {}", options_.name,
+                    e.what());
+    }
+  }
+
+  void report_connections() {
+    for (auto& change : socket_->connection_changes()) {
+      if (options_.as == link_options::form::connect) {
+        up_ = change.what == link_event::kind::up;
+        if (up_ && options_.greeting)
+          send({{}, {options_.name, 0, *options_.greeting}});
+      }
+      spdlog::debug("{}: connection {} {}", options_.name,
+                    printable(change.peer),
+                    up_ ? "stands" : "is gone or refused");
+      tell(std::make_shared<const link_event>(std::move(change)));
+    }
+  }
+
+  void read_socket() {
+    more_to_read_ = false;
+    for (int i = 0; i < socket_quantum; ++i) {
+      auto in = socket_->receive();
+      if (!in)
+        return;
+      if (options_.control)
+        read_envelope(*in);
+      else
+        tell(std::move(in));
+    }
+    more_to_read_ = true;
+  }
+
+  void read_envelope(const parcel& in) {
+    auto what = control::decode(in);
+    if (auto* good = std::get_if<control::envelope>(&what)) {
+      tell(std::make_shared<const incoming>(
+          incoming{in.peer(), std::move(*good)}));
+      return;
+    }
+    auto& bad = std::get<control::unreadable>(what);
+    spdlog::warn("{}: dropped a message of {} that cannot be read: {}",
+                 options_.name, printable(in.peer()), bad.why);
+    if (bad.request != 0)
+      send({in.peer(),
+            {options_.name, bad.request,
+             control::refusal{CUDA_ERROR_NOT_SUPPORTED,
+                              "this message cannot be read: " + bad.why +
+                                  "; check that both sides are of the same "
+                                  "version",
+                              {}}}});
+  }
+
+  void send(const outgoing& out) {
+    dispatch frames{out.peer, control::encode(out.what), {}};
+    spdlog::trace("{}: {} to {}", options_.name,
+                  control::name_of(out.what.body), printable(out.peer));
+    send(frames);
+  }
+
+  void send(dispatch& out) {
+    if (options_.as == link_options::form::connect && !up_)
+      return;
+    auto peer = out.peer;
+    switch (socket_->send(out)) {
+    case link_socket::sent::yes:
+      return;
+    case link_socket::sent::gone:
+      spdlog::debug("{}: {} is not connected", options_.name, printable(peer));
+      tell(std::make_shared<const link_event>(
+          link_event{link_event::kind::down, peer}));
+      return;
+    case link_socket::sent::full:
+      spdlog::warn("{}: dropped a message to {}: its queue of {} is full",
+                   options_.name, printable(peer), options_.high_water);
+      tell(std::make_shared<const link_event>(
+          link_event{link_event::kind::overrun, peer}));
+      return;
+    }
+  }
+
+  template <class T>
+  void tell(T what) {
+    if (consumer_)
+      caf::anon_send(consumer_, std::move(what));
+  }
+
+  link_options options_;
+  std::unique_ptr<link_socket> socket_;
+  caf::actor consumer_;
+  doorbell bell_;
+  std::atomic<bool> asleep_ = false;
+  bool running_ = true;
+  bool up_ = false;
+  bool more_to_read_ = false;
+};
+
+std::string help_for(const link_options& options) {
+  auto binds = options.as == link_options::form::bind;
+  if (!options.endpoint.starts_with("tcp://") &&
+      !options.endpoint.starts_with("ipc://"))
+    return "an endpoint is written tcp://HOST:PORT or ipc://PATH";
+  return binds ? "check that the address is of this host and not in use"
+               : "check how the endpoint is written";
+}
+
+} // namespace
+
+result<open_link> spawn_link(caf::actor_system& system, zmq::context_t& zmq,
+                             link_options options) {
+  auto refuse = [&options](const std::string& why) {
+    auto verb =
+        options.as == link_options::form::bind ? "listen on " : "connect to ";
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "cannot " + (verb + options.endpoint) + ": " + why + "; " +
+                     help_for(options)};
+  };
+  if (options.endpoint.starts_with("ipc://") &&
+      options.endpoint.size() - 6 > longest_ipc_path)
+    return refuse("the path is longer than 107 bytes");
+  try {
+    auto socket = std::make_unique<link_socket>(zmq, options);
+    auto endpoint = socket->endpoint();
+    auto actor = system.spawn<link_actor, caf::detached>(std::move(socket),
+                                                         std::move(options));
+    return open_link{actor, endpoint};
+  } catch (const zmq::error_t& e) {
+    return refuse(e.what());
+  }
+}
+
+} // namespace vgpu

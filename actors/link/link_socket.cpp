@@ -1,0 +1,297 @@
+#include "actors/link/link_socket.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <cstring>
+#include <iterator>
+#include <string_view>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace vgpu {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int monitored =
+    ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
+    ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_CONNECT_RETRIED;
+/// For the last words of a process that ends.
+constexpr int linger_ms = 100;
+constexpr int first_retry_ms = 20;
+constexpr int last_retry_ms = 500;
+/// A host that vanished closes no connection: TCP links ask.
+constexpr int tcp_heartbeat_ms = 1000;
+constexpr int tcp_heartbeat_timeout_ms = 3000;
+/// The kernel's own attempts become rare while a link is cut, and would find
+/// out late that it is back.
+constexpr int tcp_connect_timeout_ms = 1000;
+/// Within a host nothing is on its way for long: what the kernel takes of a
+/// long message is read before it has left the processor's cache. Left alone
+/// it takes some MiB.
+constexpr int loopback_send_buffer = 512 << 10;
+
+/// Who is at an end of a connection: its address without the port. Empty of
+/// what is no connection over IP.
+std::string host_of(const sockaddr_storage& end) {
+  auto bytes_of = [](const auto& address) {
+    return std::string{reinterpret_cast<const char*>(&address),
+                       sizeof(address)};
+  };
+  if (end.ss_family == AF_INET)
+    return bytes_of(reinterpret_cast<const sockaddr_in&>(end).sin_addr);
+  if (end.ss_family == AF_INET6)
+    return bytes_of(reinterpret_cast<const sockaddr_in6&>(end).sin6_addr);
+  return {};
+}
+
+bool is_within_host(int fd) {
+  sockaddr_storage ends[2] = {};
+  auto& [own, peer] = ends;
+  socklen_t own_size = sizeof(own);
+  socklen_t peer_size = sizeof(peer);
+  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_size) ==
+             0 &&
+         !host_of(own).empty() && host_of(own) == host_of(peer);
+}
+
+/// Where a host's usual congestion control is one that paces (BBR), it takes
+/// what it sees of its own processors for a path's, and sends bulk data half as
+/// fast as they can. Within a host there is no path: there the oldest rule
+/// does, which every kernel has and lets everybody choose.
+void send_unpaced_within_host(int fd) {
+  constexpr std::string_view rule = "reno";
+  // Refused or not: it is slower otherwise, and nothing else.
+  if (is_within_host(fd))
+    (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, rule.data(),
+                       rule.size());
+}
+
+std::string monitor_address() {
+  static std::atomic<unsigned> next = 0;
+  return "inproc://link-monitor-" + std::to_string(next++);
+}
+
+} // namespace
+
+link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
+    : binds_(options.as == link_options::form::bind), name_(options.name),
+      endpoint_(options.endpoint),
+      socket_(zmq,
+              binds_ ? zmq::socket_type::router : zmq::socket_type::dealer),
+      monitor_(zmq, zmq::socket_type::pair) {
+  socket_.set(zmq::sockopt::linger, linger_ms);
+  if (options.io_thread)
+    socket_.set(zmq::sockopt::affinity, std::uint64_t{1} << *options.io_thread);
+  socket_.set(zmq::sockopt::sndhwm, options.high_water);
+  socket_.set(zmq::sockopt::rcvhwm, options.high_water);
+  socket_.set(zmq::sockopt::maxmsgsize,
+              static_cast<std::int64_t>(options.largest_frame));
+  if (endpoint_.starts_with("tcp:")) {
+    socket_.set(zmq::sockopt::heartbeat_ivl, tcp_heartbeat_ms);
+    socket_.set(zmq::sockopt::heartbeat_timeout, tcp_heartbeat_timeout_ms);
+    socket_.set(zmq::sockopt::connect_timeout, tcp_connect_timeout_ms);
+    if (within_host())
+      socket_.set(zmq::sockopt::sndbuf, loopback_send_buffer);
+  }
+  auto address = monitor_address();
+  if (zmq_socket_monitor(socket_.handle(), address.c_str(), monitored) != 0)
+    throw zmq::error_t{};
+  monitor_.set(zmq::sockopt::linger, 0);
+  // ZeroMQ's own thread writes to the monitor, and waits while it is full.
+  monitor_.set(zmq::sockopt::rcvhwm, 0);
+  monitor_.connect(address);
+  // A descriptor tells of messages only once there was none to be had.
+  zmq::message_t none;
+  (void)monitor_.recv(none, zmq::recv_flags::dontwait);
+  if (binds_) {
+    socket_.set(zmq::sockopt::router_mandatory, true);
+    socket_.bind(endpoint_);
+    endpoint_ = socket_.get(zmq::sockopt::last_endpoint);
+    if (options.second_port && endpoint_.starts_with("tcp:"))
+      bind_second(options.io_thread.value_or(0) + 1);
+  } else {
+    // Nothing is kept for a connection that does not stand: who sends hears of
+    // the loss and says what matters again.
+    socket_.set(zmq::sockopt::immediate, true);
+    socket_.set(zmq::sockopt::reconnect_ivl, first_retry_ms);
+    socket_.set(zmq::sockopt::reconnect_ivl_max, last_retry_ms);
+    socket_.connect(endpoint_);
+  }
+}
+
+/// What is accepted belongs to the thread that its listener was bound for.
+void link_socket::bind_second(unsigned io_thread) {
+  socket_.set(zmq::sockopt::affinity, std::uint64_t{1} << io_thread);
+  socket_.bind(endpoint_.substr(0, endpoint_.rfind(':')) + ":*");
+  auto bound = socket_.get(zmq::sockopt::last_endpoint);
+  second_port_ = static_cast<std::uint16_t>(
+      std::stoul(bound.substr(bound.rfind(':') + 1)));
+}
+
+link_socket::~link_socket() {
+  // Before the monitor's other end goes: ZeroMQ's thread would wait for ever to
+  // tell it of connections that end with the socket, and with it every other
+  // socket of this process.
+  zmq_socket_monitor(socket_.handle(), nullptr, 0);
+  // ZeroMQ leaves the file where it is.
+  constexpr std::string_view ipc = "ipc://";
+  if (binds_ && endpoint_.starts_with(ipc))
+    ::unlink(endpoint_.c_str() + ipc.size());
+}
+
+std::string link_socket::endpoint() const {
+  return endpoint_;
+}
+
+void link_socket::add_to(std::vector<pollfd>& items) {
+  items.push_back({socket_.get(zmq::sockopt::fd), POLLIN, 0});
+  items.push_back({monitor_.get(zmq::sockopt::fd), POLLIN, 0});
+}
+
+bool link_socket::overlooked() {
+  return !drained_ && has_messages();
+}
+
+bool link_socket::has_messages() {
+  auto found = (socket_.get(zmq::sockopt::events) & ZMQ_POLLIN) != 0;
+  if (found)
+    drained_ = false;
+  return found;
+}
+
+bool link_socket::sleep(int bell, bool wait) {
+  zmq::pollitem_t items[] = {
+      {socket_.handle(), 0, ZMQ_POLLIN, 0},
+      {monitor_.handle(), 0, ZMQ_POLLIN, 0},
+      {nullptr, bell, ZMQ_POLLIN, 0},
+  };
+  zmq::poll(items, std::size(items), milliseconds{wait ? -1 : 0});
+  return items[2].revents != 0;
+}
+
+parcel_ptr link_socket::receive() {
+  for (;;) {
+    zmq::message_t peer;
+    zmq::message_t head;
+    zmq::message_t bulk;
+    drained_ = !receive_frames(peer, head, bulk);
+    if (drained_)
+      return nullptr;
+    if (head.size() == 0 && bulk.size() == 0)
+      continue;
+    auto name = binds_ ? peer.to_string() : endpoint_;
+    // -1 when ZeroMQ does not know.
+    if (auto fd = zmq_msg_get(head.handle(), ZMQ_SRCFD); binds_ && fd >= 0)
+      remember(name, fd);
+    return std::make_shared<const parcel>(std::move(name), std::move(head),
+                                          std::move(bulk));
+  }
+}
+
+/// False when there is nothing to receive. Both frames stay empty when the
+/// message was not one of ours.
+bool link_socket::receive_frames(zmq::message_t& peer, zmq::message_t& head,
+                                 zmq::message_t& bulk) {
+  auto& first = binds_ ? peer : head;
+  if (!socket_.recv(first, zmq::recv_flags::dontwait))
+    return false;
+  auto more = first.more();
+  if (binds_ && more) {
+    (void)socket_.recv(head);
+    more = head.more();
+  }
+  if (more) {
+    (void)socket_.recv(bulk);
+    more = bulk.more();
+  }
+  if (!more)
+    return true;
+  auto extra = 0;
+  for (zmq::message_t rest; more; more = rest.more(), ++extra)
+    (void)socket_.recv(rest);
+  head.rebuild();
+  bulk.rebuild();
+  spdlog::warn("{}: dropped a message with {} frames too many", name_, extra);
+  return true;
+}
+
+void link_socket::remember(const std::string& peer, int fd) {
+  auto [i, is_new] = peer_on_.try_emplace(fd, peer);
+  if (is_new || i->second == peer)
+    return;
+  found_.push_back({link_event::kind::down, i->second});
+  i->second = peer;
+  ++stale_ends_[fd];
+}
+
+void link_socket::on_disconnect(int fd, std::vector<link_event>& out) {
+  if (!binds_) {
+    out.push_back({link_event::kind::down, endpoint_});
+    return;
+  }
+  if (auto i = stale_ends_.find(fd); i != stale_ends_.end()) {
+    if (--i->second == 0)
+      stale_ends_.erase(i);
+    return;
+  }
+  if (auto node = peer_on_.extract(fd))
+    out.push_back({link_event::kind::down, node.mapped()});
+}
+
+link_socket::sent link_socket::send(dispatch& out) {
+  auto flags = zmq::send_flags::dontwait;
+  drained_ = false;
+  try {
+    if (binds_ &&
+        !socket_.send(zmq::buffer(out.peer), flags | zmq::send_flags::sndmore))
+      return sent::full;
+    if (out.bulk.size() == 0)
+      return socket_.send(out.head, flags) ? sent::yes : sent::full;
+    if (!socket_.send(out.head, flags | zmq::send_flags::sndmore))
+      return sent::full;
+    return socket_.send(out.bulk, flags) ? sent::yes : sent::full;
+  } catch (const zmq::error_t& e) {
+    if (e.num() == EHOSTUNREACH)
+      return sent::gone;
+    throw;
+  }
+}
+
+std::vector<link_event> link_socket::connection_changes() {
+  auto out = std::exchange(found_, {});
+  zmq::message_t what;
+  while (monitor_.recv(what, zmq::recv_flags::dontwait)) {
+    zmq::message_t address;
+    if (what.more())
+      (void)monitor_.recv(address);
+    std::uint16_t event = 0;
+    std::int32_t value = 0;
+    if (what.size() < sizeof(event) + sizeof(value))
+      continue;
+    std::memcpy(&event, what.data(), sizeof(event));
+    std::memcpy(&value, what.data<std::byte>() + sizeof(event), sizeof(value));
+    if (event == ZMQ_EVENT_CONNECTED || event == ZMQ_EVENT_ACCEPTED)
+      send_unpaced_within_host(value);
+    else if (event == ZMQ_EVENT_DISCONNECTED)
+      on_disconnect(value, out);
+    else if (!binds_ && event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+      out.push_back({link_event::kind::up, endpoint_});
+    else if (!binds_ && event == ZMQ_EVENT_CONNECT_RETRIED)
+      out.push_back({link_event::kind::unreachable, endpoint_});
+  }
+  if (!out.empty()) {
+    drained_ = false;
+    // Lets the socket take notice of the new connection before it is used.
+    [[maybe_unused]] auto events = socket_.get(zmq::sockopt::events);
+  }
+  return out;
+}
+
+} // namespace vgpu

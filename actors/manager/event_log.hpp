@@ -1,0 +1,53 @@
+#pragma once
+
+#include "actors/link/protocol.hpp"
+#include "policies/placement/views.hpp"
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vgpu {
+
+/// The cluster's last events, numbered, and who waits for the next ones. A
+/// value of the manager's state.
+class event_log {
+public:
+  /// How many events are kept.
+  static constexpr std::size_t capacity = 10'000;
+  /// How many are given in one answer.
+  static constexpr std::size_t most_at_once = 1'000;
+  /// How many may wait at once; a further one is answered at once, empty.
+  static constexpr std::size_t most_waiting = 1'024;
+
+  struct waiter {
+    std::string peer;
+    std::uint64_t request = 0;
+    std::uint64_t after = 0;
+    policy::time_point until;
+  };
+
+  /// Gives `what` the next number and keeps it.
+  const control::event& add(control::event what);
+  /// Takes back what the store kept, oldest first.
+  void restore(std::deque<control::event> kept);
+
+  /// The oldest events with a number above `after`, at most most_at_once.
+  std::vector<control::event> after(std::uint64_t after) const;
+  std::uint64_t last() const noexcept { return last_; }
+
+  /// False when too many wait already.
+  bool wait(waiter who);
+  /// Those whose events have come, or whose time has.
+  std::vector<waiter> take_served(policy::time_point now);
+  void drop(const std::string& peer);
+  std::optional<policy::time_point> next_deadline() const;
+
+private:
+  std::deque<control::event> kept_;
+  std::uint64_t last_ = 0;
+  std::vector<waiter> waiting_;
+};
+
+} // namespace vgpu

@@ -1,0 +1,257 @@
+#include "actors/manager/manager.hpp"
+
+#include "actors/records/metrics_query.hpp"
+#include "actors/records/records_json.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+namespace vgpu {
+
+namespace {
+
+using self_ptr = caf::stateful_actor<manager_state>*;
+
+void send(self_ptr self, const std::string& peer, control::envelope what) {
+  self->send(self->state.link,
+             std::make_shared<const outgoing>(outgoing{peer, std::move(what)}));
+}
+
+// -- leading and standing by --------------------------------------------------
+
+void lead(self_ptr self, const mandate& right, time_point now) {
+  auto& st = self->state;
+  auto options = st.options;
+  options.right = right;
+  st.core = std::make_unique<manager_core>(
+      std::move(options), st.kept,
+      [self](const std::string& peer, control::envelope what) {
+        send(self, peer, std::move(what));
+      },
+      now);
+  for (const auto& [peer, hello] : st.greeted)
+    st.core->on_message(peer, hello, now);
+}
+
+/// Who leads, as far as this one knows: not itself.
+control::redirect redirection(const manager_state& st) {
+  const auto& leader = st.race->leader();
+  if (!leader)
+    return {{}, st.race->right().term};
+  return {leader->endpoint, leader->term};
+}
+
+void stand_by(self_ptr self) {
+  auto& st = self->state;
+  st.core.reset();
+  for (const auto& [peer, hello] : st.greeted)
+    send(self, peer, {"manager", 0, redirection(st)});
+}
+
+/// To be called before anything is handled: it may have been asleep for longer
+/// than its lease, and must not act on what lay in its mailbox.
+void look_at_clock(self_ptr self, time_point now) {
+  auto& st = self->state;
+  if (!st.race)
+    return;
+  st.race->on_time(now);
+  if (st.core && !st.race->leads())
+    stand_by(self);
+}
+
+/// To be called after anything was handled.
+void settle(self_ptr self, time_point now) {
+  auto& st = self->state;
+  if (!st.race)
+    return;
+  look_at_clock(self, now);
+  if (!st.core && st.race->leads())
+    lead(self, st.race->right(), now);
+  if (!st.core)
+    return;
+  st.core->kept(st.race->right().kept);
+  if (auto what = st.core->to_keep()) {
+    st.race->keep(std::move(*what), now);
+    st.race->on_time(now);
+  }
+}
+
+// -- time ---------------------------------------------------------------------
+
+/// Arms a timer for what is due next, unless an earlier one is armed.
+void arm(self_ptr self) {
+  auto& st = self->state;
+  auto next = st.core ? st.core->next_deadline() : std::nullopt;
+  if (st.race)
+    next = std::min(next.value_or(time_point::max()), st.race->next_deadline());
+  if (!next || (st.armed && *st.armed <= *next))
+    return;
+  auto now = self->clock().now();
+  st.armed = *next;
+  self->delayed_send(self, std::max(*next - now, caf::timespan{0}),
+                     caf::tick_atom_v);
+}
+
+void after_message(self_ptr self, time_point now) {
+  auto& st = self->state;
+  auto stopping = st.core && st.core->stopping();
+  if (stopping && st.race)
+    st.race->resign(now);
+  settle(self, now);
+  if (st.race ? st.race->over() : stopping)
+    self->quit(caf::exit_reason::user_shutdown);
+  else
+    arm(self);
+}
+
+// -- messages -----------------------------------------------------------------
+
+void take(self_ptr self, const incoming& in, time_point now) {
+  auto& st = self->state;
+  auto is_hello = std::holds_alternative<control::hello>(in.what.body);
+  if (is_hello && st.race)
+    st.greeted[in.peer] = in.what;
+  if (st.core)
+    st.core->on_message(in.peer, in.what, now);
+  else if (is_hello || in.what.request != 0)
+    send(self, in.peer, {"manager", in.what.request, redirection(st)});
+}
+
+void take(self_ptr self, const link_event& event, time_point now) {
+  auto& st = self->state;
+  if (event.what != link_event::kind::down)
+    return;
+  st.greeted.erase(event.peer);
+  if (st.core)
+    st.core->on_gone(event.peer, now);
+}
+
+metrics_ptr describe(const manager_state& st, time_point now) {
+  if (st.core)
+    return std::make_shared<const metrics_snapshot>(metrics_snapshot{
+        st.core->status_json(), st.core->tallies(), st.core->usage_json()});
+  auto nothing = nlohmann::json::array();
+  auto uptime = std::chrono::duration<double>(now - st.started).count();
+  return std::make_shared<const metrics_snapshot>(
+      metrics_snapshot{to_line({{"manager",
+                                 {{"endpoint", st.options.endpoint},
+                                  {"leads", false},
+                                  {"term", redirection(st).term},
+                                  {"uptime", uptime}}},
+                                {"nodes", nothing},
+                                {"vgpus", nothing}}),
+                       {},
+                       {}});
+}
+
+/// Whatever is handled, the clock comes first.
+template <class F>
+void handle(self_ptr self, F what) {
+  auto now = self->clock().now();
+  look_at_clock(self, now);
+  what(now);
+  after_message(self, now);
+}
+
+caf::behavior behavior_of(self_ptr self) {
+  arm(self);
+  return {
+      [self](const incoming_ptr& in) {
+        handle(self, [&](time_point now) { take(self, *in, now); });
+      },
+      [self](const link_event_ptr& event) {
+        handle(self, [&](time_point now) { take(self, *event, now); });
+      },
+      [self](const etcd_answer_ptr& x) {
+        handle(self, [&](time_point now) {
+          if (self->state.race)
+            self->state.race->on_answer(*x, now);
+        });
+      },
+      [self](const manager_resign&) {
+        if (!self->state.race)
+          return self->quit(caf::exit_reason::user_shutdown);
+        handle(self, [&](time_point now) { self->state.race->resign(now); });
+      },
+      [self](const metrics_ask&) {
+        return describe(self->state, self->clock().now());
+      },
+      [self](caf::tick_atom) {
+        auto& st = self->state;
+        if (st.armed && *st.armed > self->clock().now())
+          return; // an earlier timer has made this one moot
+        st.armed.reset();
+        handle(self, [&](time_point now) {
+          if (st.core)
+            st.core->on_tick(now);
+        });
+      },
+  };
+}
+
+void prepare(self_ptr self, manager_options options,
+             std::shared_ptr<store> kept, caf::actor link) {
+  auto& st = self->state;
+  st.options = std::move(options);
+  st.kept = std::move(kept);
+  st.link = std::move(link);
+  st.started = self->clock().now();
+}
+
+} // namespace
+
+caf::behavior manager(self_ptr self, manager_options options,
+                      std::shared_ptr<store> kept, caf::actor link) {
+  prepare(self, std::move(options), std::move(kept), std::move(link));
+  lead(self, {}, self->state.started);
+  return behavior_of(self);
+}
+
+caf::behavior manager_candidate(self_ptr self, manager_options options,
+                                std::shared_ptr<store> kept, caf::actor link,
+                                candidacy how) {
+  prepare(self, std::move(options), std::move(kept), std::move(link));
+  auto& st = self->state;
+  st.etcd = std::move(how.etcd);
+  how.election.known = [store = st.kept] {
+    etcd::record out;
+    if (store) {
+      const auto& past = store->state();
+      out.term = past.term;
+      out.numbers = std::max(past.last_session, past.last_vgpu);
+    }
+    return out;
+  };
+  st.race = std::make_unique<election>(
+      std::move(how.election),
+      [self](std::uint64_t number, etcd::question what,
+             std::chrono::milliseconds within) {
+        self->state.etcd->ask(number, std::move(what), within,
+                              caf::actor_cast<caf::actor>(self));
+      },
+      st.started);
+  st.race->on_time(st.started);
+  return behavior_of(self);
+}
+
+std::uint64_t random_number() {
+  std::uint64_t out = 0;
+  while (out == 0)
+    if (::getrandom(&out, sizeof(out), 0) != sizeof(out) && errno != EINTR)
+      throw std::system_error{errno, std::generic_category(), "getrandom"};
+  return out;
+}
+
+double wall_time() {
+  return std::chrono::duration<double>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+} // namespace vgpu

@@ -1,0 +1,236 @@
+#include "actors/node/supervisor.hpp"
+
+#include "actors/link/printable.hpp"
+#include "actors/node/node_status.hpp"
+#include "actors/node/node_usage.hpp"
+#include "actors/node/supervisor_workers.hpp"
+#include "actors/records/metrics_query.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace vgpu {
+
+namespace {
+
+using namespace supervising;
+using stage = supervisor_state::stage;
+
+/// The request number of a registration; nothing else asks the manager.
+constexpr std::uint64_t registration = 1;
+constexpr std::uint64_t goodbye = 2;
+/// How long to wait for the manager to hear that this node leaves.
+constexpr auto goodbye_within = std::chrono::milliseconds{500};
+
+void register_here(self_ptr self) {
+  auto& st = self->state;
+  control::register_node out{
+      st.opts.name, st.opts.host, st.opts.pid, st.opts.pgpus, {}};
+  for (const auto& [id, x] : st.workers)
+    if (x.stage != stage::stopping)
+      out.sessions.push_back({id, x.order.epoch, x.order.vgpu, x.order.pgpus,
+                              x.where, x.pid, x.order.share, x.order.limit,
+                              x.order.priority});
+  tell_manager(self, std::move(out), registration);
+}
+
+/// With a manager that is another, or has given this node up, or was not heard
+/// for a while: which prepared workers it wants no more it could not say, and
+/// nobody else would end them for long.
+void register_anew(self_ptr self) {
+  register_here(self);
+  self->state.prepared->drop_all("its node was away from the manager");
+}
+
+void finish_stopping(self_ptr self);
+
+void on_set_policy(self_ptr self, const control::set_policy& x) {
+  auto& st = self->state;
+  if (auto i = st.pgpus.find(x.pgpu); i != st.pgpus.end())
+    self->send(i->second, pgpu_rules{x.policy, x.quantum_us});
+}
+
+void on_inject(self_ptr self, const control::inject_fault& x) {
+  auto& st = self->state;
+  auto pgpu = st.pgpus.find(x.pgpu);
+  if (pgpu == st.pgpus.end())
+    return;
+  for (auto& [id, each] : st.workers)
+    for (auto ordinal : each.order.pgpus)
+      if (ordinal == x.pgpu && !each.peer.empty())
+        tell_worker(self, each.peer, x);
+  // A hang shows itself to nobody but the program that waits.
+  if (x.kind != "hang")
+    self->send(pgpu->second,
+               pgpu_fail{x.kind == "ecc" ? "quarantined" : "lost"});
+}
+
+// -- the manager --------------------------------------------------------------
+
+void on_registered(self_ptr self) {
+  auto& st = self->state;
+  st.registered = true;
+  spdlog::info("registered with the manager at {}", st.opts.manager_peer);
+  if (!std::exchange(st.was_ready, true))
+    self->send(st.watcher, supervisor_ready{});
+}
+
+void on_refused(self_ptr self, std::uint64_t request,
+                const control::refusal& x) {
+  auto& st = self->state;
+  spdlog::error("the manager refuses: {}", x.reason);
+  if (st.was_ready || (request != registration && request != 0))
+    return;
+  self->send(st.watcher, supervisor_failed{x.reason});
+  // Not the normal end: that would leave the linked pGPU actors behind.
+  self->quit(caf::exit_reason::user_shutdown);
+}
+
+void on_manager(self_ptr self, const control::envelope& in) {
+  auto& st = self->state;
+  auto& body = in.body;
+  if (auto* x = std::get_if<control::welcome>(&body)) {
+    st.incarnation = x->incarnation;
+    st.beat_every =
+        std::chrono::milliseconds{std::clamp(x->beat_every_ms, 10u, 60'000u)};
+    register_anew(self);
+  } else if (auto* ack = std::get_if<control::beat_ack>(&body)) {
+    heard_last_words(st, ack->number);
+    if (ack->incarnation != st.incarnation && !st.stopping)
+      register_anew(self);
+    finish_stopping(self);
+  } else if (std::holds_alternative<control::done>(body)) {
+    if (in.request == registration)
+      on_registered(self);
+    else if (in.request == goodbye)
+      st.goodbye_heard = true;
+    finish_stopping(self);
+  } else if (auto* no = std::get_if<control::refusal>(&body)) {
+    on_refused(self, in.request, *no);
+  } else if (auto* order = std::get_if<control::start_worker>(&body)) {
+    on_start(self, *order);
+  } else if (auto* wanted = std::get_if<control::prepare_worker>(&body)) {
+    on_prepare(self, *wanted);
+  } else if (auto* stop = std::get_if<control::stop_worker>(&body)) {
+    on_stop(self, *stop);
+  } else if (auto* fault = std::get_if<control::inject_fault>(&body)) {
+    on_inject(self, *fault);
+  } else if (auto* to = std::get_if<control::resize_session>(&body)) {
+    on_resize(self, *to);
+  } else if (auto* rules = std::get_if<control::set_policy>(&body)) {
+    on_set_policy(self, *rules);
+  } else if (auto* other = std::get_if<control::redirect>(&body)) {
+    // It is heard of again when it leads.
+    spdlog::info("the manager stands by; leader: {}", printable(other->leader));
+    st.registered = false;
+  } else {
+    spdlog::warn("the manager sent a {}, which a node does not take",
+                 control::name_of(body));
+  }
+}
+
+void beat(self_ptr self) {
+  auto& st = self->state;
+  if (!st.registered)
+    return;
+  control::node_beat out{st.opts.name, ++st.beats, {}, {}};
+  for (const auto& [id, x] : st.workers)
+    if (x.stage == stage::running && x.load.session)
+      out.sessions.push_back(load_of(x));
+  out.ended = last_words(st);
+  tell_manager(self, std::move(out));
+}
+
+// -- the end ------------------------------------------------------------------
+
+void begin_stopping(self_ptr self) {
+  auto& st = self->state;
+  if (std::exchange(st.stopping, true))
+    return;
+  st.stop_by = self->clock().now() + goodbye_within;
+  // The manager hears it first, and looks for other places at once.
+  tell_manager(self, control::shutdown{}, goodbye);
+  stop_workers(self);
+  finish_stopping(self);
+}
+
+void finish_stopping(self_ptr self) {
+  auto& st = self->state;
+  if (!st.stopping || has_workers(st))
+    return;
+  auto told = st.goodbye_heard && st.ended.empty();
+  if (st.connected && !told && self->clock().now() < st.stop_by)
+    return;
+  self->quit(caf::exit_reason::user_shutdown);
+}
+
+} // namespace
+
+caf::behavior supervisor(caf::stateful_actor<supervisor_state>* self,
+                         supervisor_options options, caf::actor manager_link,
+                         caf::actor worker_link,
+                         std::shared_ptr<spawner> children,
+                         caf::actor watcher) {
+  auto& st = self->state;
+  st.opts = std::move(options);
+  st.manager_link = std::move(manager_link);
+  st.worker_link = std::move(worker_link);
+  st.prepared.emplace(children, [self](session_id id, const std::string& why) {
+    tell_manager(self, control::worker_prepared{id, why});
+  });
+  st.children = std::move(children);
+  st.watcher = std::move(watcher);
+  for (const auto& each : st.opts.pgpus)
+    st.pgpus[each.ordinal] =
+        self->spawn<caf::linked>(pgpu, each, caf::actor_cast<caf::actor>(self));
+  self->send(self, caf::tick_atom_v);
+  return {
+      [self](const incoming_ptr& in) {
+        if (in->peer == self->state.opts.manager_peer)
+          on_manager(self, in->what);
+        else
+          on_worker(self, in->peer, in->what);
+      },
+      [self](const link_event_ptr& event) {
+        auto& state = self->state;
+        if (event->peer != state.opts.manager_peer)
+          return;
+        if (event->what == link_event::kind::up)
+          state.connected = true;
+        else if (event->what != link_event::kind::overrun)
+          state.connected = state.registered = false;
+        finish_stopping(self);
+      },
+      [self](const child_started& x) { on_child_started(self, x); },
+      [self](const child_exited& x) {
+        if (on_child_exited(self, x))
+          beat(self);
+        finish_stopping(self);
+      },
+      [self](const pgpu_changed& x) {
+        self->state.boards[x.ordinal] = x.board;
+        for (auto& each : self->state.opts.pgpus)
+          if (each.ordinal == x.ordinal) {
+            each.state = x.state;
+            each.policy = x.policy;
+            each.quantum_us = x.quantum_us;
+          }
+        if (self->state.connected)
+          register_here(self);
+      },
+      [self](const supervisor_stop&) { begin_stopping(self); },
+      [self](const metrics_ask&) -> metrics_ptr {
+        return std::make_shared<const metrics_snapshot>(
+            metrics_snapshot{node_status_json(self->state), {}, {}});
+      },
+      [self](caf::tick_atom) {
+        beat(self);
+        check_deadlines(self);
+        self->delayed_send(self, self->state.beat_every, caf::tick_atom_v);
+        finish_stopping(self);
+      },
+  };
+}
+
+} // namespace vgpu

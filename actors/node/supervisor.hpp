@@ -1,0 +1,123 @@
+// A node's supervisor: registers its pGPUs with the manager, runs one worker
+// process a session, and tells the manager what becomes of them.
+#pragma once
+
+#include "actors/compute/usage_page.hpp"
+#include "actors/link/link.hpp"
+#include "actors/link/protocol.hpp"
+#include "actors/node/pgpu.hpp"
+#include "actors/node/prepared_workers.hpp"
+#include "actors/node/spawner.hpp"
+
+#include <caf/all.hpp>
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace vgpu {
+
+struct supervisor_options {
+  std::string name; // `a`
+  std::string host; // host_id()
+  std::uint32_t pid = 0;
+  std::vector<control::pgpu> pgpus;
+  /// The peer name of the manager on its link: the endpoint.
+  std::string manager_peer;
+  std::string worker_program;  // path
+  std::string worker_endpoint; // where workers say hello
+  /// What a worker is to bind: `tcp://HOST:*` or `ipc://DIR/worker-%s`, where
+  /// %s becomes the node, the session, and a number of the process.
+  std::string worker_bind;
+  std::chrono::milliseconds hello_within{10'000};
+  std::chrono::milliseconds stop_grace{2'000};
+  /// How long a worker that was prepared waits for its orders.
+  std::chrono::minutes orders_within{22};
+};
+
+/// To the supervisor: end in order. It stops its workers, says goodbye to the
+/// manager, and quits.
+struct supervisor_stop {};
+/// To who watches the supervisor: it is registered for the first time.
+struct supervisor_ready {};
+/// To who watches: it cannot begin, and quits.
+struct supervisor_failed {
+  std::string why;
+};
+
+struct supervisor_state {
+  supervisor_state() = default;
+
+  static constexpr const char* name = "vgpu.supervisor";
+
+  enum class stage { reserving, starting, running, stopping };
+  struct worker {
+    control::start_worker order;
+    supervisor_state::stage stage = supervisor_state::stage::reserving;
+    std::uint64_t tag = 0; // of its process, once there is one
+    std::uint32_t pid = 0;
+    std::string peer; // its connection
+    control::worker_endpoints where;
+    control::session_load load;
+    /// What it used, as it writes itself; null where there was no memory.
+    std::shared_ptr<usage_page> account;
+    std::size_t grants_missing = 0;
+    std::map<std::uint32_t, pgpu_answer> grants; // by pGPU
+    /// Told to the worker as soon as it can be.
+    std::optional<control::resize_session> resized;
+    bool reported = false; // the manager knows that it started, or failed
+    std::chrono::steady_clock::time_point due; // hello or kill, by stage
+    /// A later epoch's order: begins when this process is dead.
+    std::optional<control::start_worker> next;
+  };
+
+  supervisor_options opts;
+  caf::actor manager_link;
+  caf::actor worker_link;
+  caf::actor watcher;
+  std::shared_ptr<spawner> children;
+  std::map<std::uint32_t, caf::actor> pgpus;
+  std::map<std::uint32_t, std::shared_ptr<share_board>> boards;
+  std::map<session_id, worker> workers;
+  std::optional<prepared_workers> prepared; // always, once it runs
+  /// Those that gave way to one that runs already, by tag: they give back what
+  /// they had.
+  std::map<std::uint64_t, worker> leaving;
+  /// The last word on workers that are no more, and in which beat it was said
+  /// first (0: in none). The manager has not acknowledged it.
+  struct last_word {
+    control::session_load load;
+    std::uint64_t beat = 0;
+  };
+  static constexpr std::size_t most_last_words = 16'384;
+  std::deque<last_word> ended;
+  std::uint64_t last_tag = 0;
+
+  bool connected = false;
+  bool registered = false;
+  bool was_ready = false;
+  std::uint64_t incarnation = 0;
+  std::uint64_t beats = 0;
+  std::chrono::milliseconds beat_every{100};
+  bool stopping = false;
+  bool goodbye_heard = false;
+  std::chrono::steady_clock::time_point stop_by;
+};
+
+/// Takes incoming_ptr and link_event_ptr from both links, child_started and
+/// child_exited from `children`, and supervisor_stop.
+caf::behavior supervisor(caf::stateful_actor<supervisor_state>* self,
+                         supervisor_options options, caf::actor manager_link,
+                         caf::actor worker_link,
+                         std::shared_ptr<spawner> children, caf::actor watcher);
+
+} // namespace vgpu
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::supervisor_options)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::supervisor_stop)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::supervisor_ready)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::supervisor_failed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<vgpu::spawner>)

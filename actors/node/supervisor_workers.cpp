@@ -1,0 +1,501 @@
+#include "actors/node/supervisor_workers.hpp"
+
+#include "actors/link/printable.hpp"
+#include "actors/node/node_usage.hpp"
+#include "actors/node/worker_command.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace vgpu::supervising {
+
+namespace {
+
+using stage = supervisor_state::stage;
+using worker = supervisor_state::worker;
+
+std::string describe(const worker& x) {
+  return "session " + std::to_string(x.order.session.value) + " epoch " +
+         std::to_string(x.order.epoch.value);
+}
+
+void report(self_ptr self, const std::string& kind, const std::string& text,
+            const control::start_worker& about) {
+  control::event out;
+  out.kind = kind;
+  out.text = text;
+  out.node = self->state.opts.name;
+  out.session = about.session;
+  out.vgpu = about.vgpu;
+  out.epoch = about.epoch;
+  tell_manager(self, std::move(out));
+}
+
+/// The worker could not be started: says so, once.
+void report_failure(self_ptr self, worker& x, const std::string& why) {
+  if (std::exchange(x.reported, true))
+    return;
+  spdlog::warn("{} could not be started: {}", describe(x), why);
+  tell_manager(self, control::worker_started{
+                         x.order.session, x.order.epoch, {}, 0, why});
+}
+
+void release(self_ptr self, const worker& x) {
+  for (auto ordinal : x.order.pgpus)
+    if (auto i = self->state.pgpus.find(ordinal); i != self->state.pgpus.end())
+      self->send(i->second, pgpu_release{x.order.session, x.order.epoch});
+}
+
+policy::share_claim claim_of(double share, double limit,
+                             std::int32_t priority) {
+  policy::share_claim out;
+  out.share = share;
+  out.limit = limit;
+  out.priority = priority;
+  return out;
+}
+
+/// Its account, too.
+std::shared_ptr<usage_page> start_process(self_ptr self, std::uint64_t tag,
+                                          const control::prepare_worker& x) {
+  auto& st = self->state;
+  auto command = command_of(st.opts, st.boards, x, tag);
+  auto account = add_account(command, x.session);
+  st.children->start(tag, std::move(command),
+                     caf::actor_cast<caf::actor>(self));
+  return account;
+}
+
+void spawn_process(self_ptr self, worker& x) {
+  auto& st = self->state;
+  x.stage = stage::starting;
+  x.due = self->clock().now() + st.opts.hello_within;
+  if (auto ready = st.prepared->take(x.order)) {
+    x.tag = ready->tag;
+    x.pid = ready->pid;
+    x.account = std::move(ready->account);
+  } else {
+    x.tag = ++st.last_tag;
+    x.account = start_process(self, x.tag, preparation_of(x.order));
+  }
+  std::vector<std::int32_t> seats;
+  for (auto ordinal : x.order.pgpus)
+    seats.push_back(x.grants.at(ordinal).seat);
+  st.children->feed(x.tag, orders_of(x.order, seats));
+}
+
+void on_grant(self_ptr self, session_id id, epoch of, const pgpu_answer& got) {
+  auto& st = self->state;
+  auto i = st.workers.find(id);
+  if (i == st.workers.end() || i->second.order.epoch != of ||
+      i->second.stage != stage::reserving)
+    return;
+  auto& x = i->second;
+  if (!got.refusal.empty()) {
+    report_failure(self, x, got.refusal);
+    release(self, x);
+    st.workers.erase(i);
+    return;
+  }
+  x.grants[got.ordinal] = got;
+  if (--x.grants_missing == 0) {
+    spawn_process(self, x);
+  }
+}
+
+void begin(self_ptr self, const control::start_worker& order) {
+  auto& st = self->state;
+  worker fresh;
+  fresh.order = order;
+  fresh.grants_missing = order.pgpus.size();
+  auto& x = st.workers[order.session] = std::move(fresh);
+  std::string refusal = order.pgpus.empty() ? "the order names no pGPU" : "";
+  for (auto ordinal : order.pgpus)
+    if (!st.pgpus.contains(ordinal))
+      refusal = "this node has no pGPU " + std::to_string(ordinal);
+  if (!refusal.empty()) {
+    report_failure(self, x, refusal);
+    st.workers.erase(order.session);
+    return;
+  }
+  for (auto ordinal : order.pgpus)
+    self->request(
+            st.pgpus.at(ordinal), caf::infinite,
+            pgpu_reserve{order.session, order.epoch, order.quota,
+                         claim_of(order.share, order.limit, order.priority)})
+        .then([self, id = order.session, of = order.epoch](
+                  const pgpu_answer& got) { on_grant(self, id, of, got); });
+}
+
+void kill_worker(self_ptr self, worker& x, int signal) {
+  auto& st = self->state;
+  x.stage = stage::stopping;
+  x.reported = true;
+  x.due = self->clock().now() + st.opts.stop_grace;
+  st.children->signal(x.tag, signal);
+}
+
+/// Ends a worker that must not serve any longer; true when it is gone already.
+bool stop_worker(self_ptr self, worker& x, int signal) {
+  if (x.stage == stage::reserving) {
+    release(self, x);
+    return true;
+  }
+  // A second, gentler signal must not prolong the first one's grace.
+  if (x.stage != stage::stopping || signal == SIGKILL)
+    kill_worker(self, x, signal);
+  return false;
+}
+
+/// Whether what a worker has until its process is dead is what the next one is
+/// to have.
+bool has_some_of(const worker& x, const control::start_worker& next) {
+  auto& has = x.order.pgpus;
+  return std::any_of(has.begin(), has.end(), [&](auto pgpu) {
+    return std::count(next.pgpus.begin(), next.pgpus.end(), pgpu) != 0;
+  });
+}
+
+/// The order that waits for one to be gone that gave way long ago; null: none.
+std::optional<control::start_worker>* order_after(supervisor_state& st,
+                                                  session_id id) {
+  for (auto& [tag, x] : st.leaving)
+    if (x.order.session == id && x.next)
+      return &x.next;
+  return nullptr;
+}
+
+/// At once, unless a process on its way out still has some of what it is to
+/// have.
+void begin_beside(self_ptr self, const control::start_worker& order) {
+  for (auto& [tag, x] : self->state.leaving)
+    if (x.order.session == order.session && has_some_of(x, order)) {
+      x.next = order;
+      return;
+    }
+  begin(self, order);
+}
+
+/// The worker executes nothing any more, and nobody waits for its end.
+void leave(self_ptr self, std::map<session_id, worker>::iterator i) {
+  auto& st = self->state;
+  kill_worker(self, i->second, SIGKILL);
+  auto gone = st.workers.extract(i);
+  auto tag = gone.mapped().tag;
+  st.leaving.emplace(tag, std::move(gone.mapped()));
+}
+
+} // namespace
+
+void tell_manager(self_ptr self, control::body what, std::uint64_t request) {
+  auto& st = self->state;
+  if (st.connected)
+    self->send(st.manager_link,
+               std::make_shared<const outgoing>(outgoing{
+                   {}, {"node/" + st.opts.name, request, std::move(what)}}));
+}
+
+void tell_worker(self_ptr self, const std::string& peer, control::body what,
+                 std::uint64_t request) {
+  auto& st = self->state;
+  self->send(st.worker_link,
+             std::make_shared<const outgoing>(outgoing{
+                 peer, {"node/" + st.opts.name, request, std::move(what)}}));
+}
+
+// -- orders of the manager ----------------------------------------------------
+
+void on_start(self_ptr self, const control::start_worker& order) {
+  auto& st = self->state;
+  if (st.stopping)
+    return;
+  if (auto* waits = order_after(st, order.session)) {
+    if ((*waits)->epoch >= order.epoch)
+      return;
+    waits->reset();
+  }
+  auto i = st.workers.find(order.session);
+  if (i == st.workers.end())
+    return begin_beside(self, order);
+  auto& x = i->second;
+  auto newest = x.next ? x.next->epoch : x.order.epoch;
+  if (order.epoch < newest)
+    return report(self, "fenced",
+                  "an order to start epoch " +
+                      std::to_string(order.epoch.value) +
+                      " came late and is refused",
+                  order);
+  if (order.epoch == newest) {
+    if (x.stage == stage::running)
+      tell_manager(self, control::worker_started{
+                             order.session, order.epoch, x.where, x.pid, {}});
+    return;
+  }
+  // Two workers of one session never serve it at once.
+  auto has_process = x.stage == stage::running || x.stage == stage::stopping;
+  if (order.former_gave_way && !x.next && has_process) {
+    leave(self, i);
+    begin_beside(self, order);
+  } else if (stop_worker(self, x, SIGKILL)) {
+    begin(self, order);
+  } else {
+    x.next = order;
+  }
+}
+
+void on_prepare(self_ptr self, const control::prepare_worker& order) {
+  auto& st = self->state;
+  st.prepared->drop(order.session);
+  if (st.stopping || order.pgpus.empty())
+    return;
+  for (auto ordinal : order.pgpus)
+    if (!st.pgpus.contains(ordinal))
+      return tell_manager(
+          self,
+          control::worker_prepared{order.session, "this node has no pGPU " +
+                                                      std::to_string(ordinal)});
+  prepared_worker x;
+  x.order = order;
+  x.tag = ++st.last_tag;
+  x.account = start_process(self, x.tag, order);
+  x.due = self->clock().now() + st.opts.hello_within;
+  st.prepared->add(std::move(x));
+}
+
+void on_stop(self_ptr self, const control::stop_worker& x) {
+  auto& st = self->state;
+  if (auto* waits = order_after(st, x.session);
+      waits && (*waits)->epoch <= x.epoch)
+    waits->reset();
+  auto i = st.workers.find(x.session);
+  if (i == st.workers.end())
+    return;
+  auto& found = i->second;
+  if (found.next && found.next->epoch <= x.epoch)
+    found.next.reset();
+  if (found.order.epoch > x.epoch)
+    return;
+  spdlog::info("stopping the worker of {}: {}", describe(found),
+               printable(x.reason));
+  if (stop_worker(self, found, SIGTERM))
+    st.workers.erase(i);
+}
+
+void on_resize(self_ptr self, const control::resize_session& to) {
+  auto& st = self->state;
+  auto i = st.workers.find(to.session);
+  if (i == st.workers.end())
+    return;
+  // An order that has not begun takes it along.
+  auto& x = i->second;
+  auto* order = x.next && x.next->epoch == to.epoch ? &*x.next : &x.order;
+  if (order->epoch != to.epoch)
+    return;
+  order->share = to.share;
+  order->limit = to.limit;
+  order->priority = to.priority;
+  order->quota = std::max(order->quota, to.quota);
+  if (order != &x.order)
+    return;
+  for (auto ordinal : x.order.pgpus)
+    self->send(
+        st.pgpus.at(ordinal),
+        pgpu_claim{to.session, claim_of(to.share, to.limit, to.priority)});
+  x.resized = to;
+  if (!x.peer.empty())
+    tell_worker(self, x.peer, to);
+}
+
+void stop_workers(self_ptr self) {
+  auto& st = self->state;
+  for (auto i = st.workers.begin(); i != st.workers.end();) {
+    i->second.next.reset();
+    i = stop_worker(self, i->second, SIGTERM) ? st.workers.erase(i)
+                                              : std::next(i);
+  }
+  st.prepared->drop_all();
+}
+
+// -- what workers say ---------------------------------------------------------
+
+namespace {
+
+void on_worker_hello(self_ptr self, const std::string& peer,
+                     const control::envelope& from,
+                     const control::worker_hello& x) {
+  auto& st = self->state;
+  auto i = st.workers.find(x.session);
+  if (i == st.workers.end() || i->second.order.epoch != x.epoch ||
+      i->second.stage == stage::stopping) {
+    tell_worker(self, peer,
+                control::refusal{CUDA_ERROR_NOT_PERMITTED,
+                                 "this node runs no such session and epoch",
+                                 {}},
+                from.request);
+    return;
+  }
+  auto& found = i->second;
+  found.peer = peer;
+  if (from.request != 0)
+    tell_worker(self, peer, control::done{}, from.request);
+  if (!x.failure.empty()) {
+    report_failure(self, found, x.failure);
+    kill_worker(self, found, SIGTERM);
+    return;
+  }
+  if (found.resized)
+    tell_worker(self, peer, *found.resized);
+  found.where = x.worker;
+  found.stage = stage::running;
+  found.reported = true;
+  tell_manager(self, control::worker_started{
+                         x.session, x.epoch, x.worker, found.pid, {}});
+}
+
+/// Whether a session's error tells that the device, not the program, failed.
+bool is_device_loss(CUresult error) {
+  return error == CUDA_ERROR_ECC_UNCORRECTABLE ||
+         error == CUDA_ERROR_DEVICE_UNAVAILABLE ||
+         error == CUDA_ERROR_NVLINK_UNCORRECTABLE;
+}
+
+void on_worker_beat(self_ptr self, const control::worker_beat& x) {
+  auto& st = self->state;
+  auto i = st.workers.find(x.load.session);
+  if (i == st.workers.end() || i->second.order.epoch != x.load.epoch)
+    return;
+  i->second.load = x.load;
+  for (auto ordinal : i->second.order.pgpus) {
+    auto& pgpu = st.pgpus.at(ordinal);
+    self->send(pgpu, pgpu_use{x.load.session, x.load.memory_bytes});
+    if (is_device_loss(x.error))
+      self->send(pgpu, pgpu_fail{"lost"});
+  }
+}
+
+} // namespace
+
+void on_worker(self_ptr self, const std::string& peer,
+               const control::envelope& in) {
+  if (auto* hello = std::get_if<control::hello>(&in.body)) {
+    (void)hello;
+    tell_worker(self, peer, control::welcome{}, in.request);
+  } else if (auto* x = std::get_if<control::worker_hello>(&in.body)) {
+    on_worker_hello(self, peer, in, *x);
+  } else if (auto* early = std::get_if<control::worker_prepared>(&in.body)) {
+    auto& st = self->state;
+    st.prepared->on_ready(early->session, early->failure,
+                          self->clock().now() + st.opts.orders_within);
+  } else if (auto* beat = std::get_if<control::worker_beat>(&in.body)) {
+    on_worker_beat(self, *beat);
+  } else if (auto* event = std::get_if<control::event>(&in.body)) {
+    tell_manager(self, *event);
+  } else {
+    tell_worker(self, peer,
+                control::refusal{CUDA_ERROR_NOT_SUPPORTED,
+                                 "a node takes no such message of a worker",
+                                 {}},
+                in.request);
+  }
+}
+
+// -- children -----------------------------------------------------------------
+
+namespace {
+
+std::map<session_id, worker>::iterator find_tag(supervisor_state& st,
+                                                std::uint64_t tag) {
+  auto i = st.workers.begin();
+  while (i != st.workers.end() && i->second.tag != tag)
+    ++i;
+  return i;
+}
+
+void note_process_end(self_ptr self, const worker& x, const std::string& how) {
+  note_ended(self->state, x);
+  release(self, x);
+  spdlog::info("worker of {} ended: {}", describe(x), how);
+  remove_socket(self->state.opts, x.order.session, x.tag);
+}
+
+/// Whether it was one that gave way.
+bool end_leaving(self_ptr self, const child_exited& gone) {
+  auto x = self->state.leaving.extract(gone.tag);
+  if (!x)
+    return false;
+  note_process_end(self, x.mapped(), gone.how);
+  if (auto& next = x.mapped().next; next && !self->state.stopping)
+    begin_beside(self, *next);
+  return true;
+}
+
+} // namespace
+
+void on_child_started(self_ptr self, const child_started& x) {
+  auto& st = self->state;
+  if (st.prepared->on_started(x))
+    return;
+  auto i = find_tag(st, x.tag);
+  if (i == st.workers.end())
+    return;
+  i->second.pid = x.pid;
+  if (x.failure.empty()) {
+    spdlog::info("worker of {} is process {}", describe(i->second), x.pid);
+    return;
+  }
+  report_failure(self, i->second, x.failure);
+  auto next = std::move(i->second.next);
+  release(self, i->second);
+  st.workers.erase(i);
+  if (next)
+    begin(self, *next);
+}
+
+bool on_child_exited(self_ptr self, const child_exited& gone) {
+  auto& st = self->state;
+  if (auto session = st.prepared->on_exited(gone)) {
+    remove_socket(st.opts, *session, gone.tag);
+    return false;
+  }
+  if (end_leaving(self, gone))
+    return true;
+  auto i = find_tag(st, gone.tag);
+  if (i == st.workers.end())
+    return false;
+  auto x = std::move(i->second);
+  st.workers.erase(i);
+  note_process_end(self, x, gone.how);
+  if (x.stage == stage::starting)
+    report_failure(self, x, "the worker ended at once: " + gone.how);
+  else
+    tell_manager(self, control::worker_exited{x.order.session, x.order.epoch,
+                                              gone.how, gone.clean});
+  if (x.next && !st.stopping)
+    begin(self, *x.next);
+  return true;
+}
+
+void check_deadlines(self_ptr self) {
+  auto now = self->clock().now();
+  self->state.prepared->on_time(now);
+  for (auto& [id, x] : self->state.workers) {
+    if (now < x.due || x.tag == 0)
+      continue;
+    if (x.stage == stage::starting) {
+      report_failure(self, x, "the worker did not say hello in time");
+      kill_worker(self, x, SIGKILL);
+    } else if (x.stage == stage::stopping) {
+      spdlog::warn("worker of {} does not end: killing it", describe(x));
+      kill_worker(self, x, SIGKILL);
+    }
+  }
+}
+
+bool has_workers(const supervisor_state& st) {
+  return !st.workers.empty() || !st.leaving.empty() ||
+         !st.prepared->nobody_ends();
+}
+
+} // namespace vgpu::supervising

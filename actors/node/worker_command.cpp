@@ -1,0 +1,112 @@
+#include "actors/node/worker_command.hpp"
+
+#include <string_view>
+
+#include <unistd.h>
+
+namespace vgpu {
+
+namespace {
+
+std::string joined(const std::vector<std::uint32_t>& x) {
+  std::string out;
+  for (auto each : x)
+    out += (out.empty() ? "" : ",") + std::to_string(each);
+  return out;
+}
+
+std::string bind_for(const supervisor_options& opts, session_id session,
+                     std::uint64_t tag) {
+  auto out = opts.worker_bind;
+  if (auto at = out.find("%s"); at != std::string::npos)
+    // Nodes of one host may have one folder for all.
+    out.replace(at, 2,
+                opts.name + "-" + std::to_string(session.value) + "-" +
+                    std::to_string(tag));
+  return out;
+}
+
+/// Where the worker takes turns: a descriptor for each of its pGPUs, in their
+/// order; -1 where it does not.
+void add_boards(child_spec& to, const share_boards& boards,
+                const std::vector<std::uint32_t>& pgpus) {
+  auto keeps = std::make_shared<std::vector<std::shared_ptr<share_board>>>();
+  std::string numbers;
+  for (auto ordinal : pgpus) {
+    auto i = boards.find(ordinal);
+    auto fd = i != boards.end() && i->second ? i->second->fd() : -1;
+    numbers += (numbers.empty() ? "" : ",") + std::to_string(fd);
+    if (fd < 0)
+      continue;
+    to.descriptors.push_back(fd);
+    keeps->push_back(i->second);
+  }
+  to.argv.push_back("--boards=" + numbers);
+  to.keeps = std::move(keeps);
+}
+
+} // namespace
+
+child_spec command_of(const supervisor_options& opts,
+                      const share_boards& boards,
+                      const control::prepare_worker& x, std::uint64_t tag) {
+  std::string device = "cpu";
+  std::uint64_t memory = 0;
+  std::int32_t capability = 0;
+  for (const auto& pgpu : opts.pgpus)
+    if (pgpu.ordinal == x.pgpus.front()) {
+      device = pgpu.backend;
+      memory = pgpu.facts.total_memory;
+      capability = pgpu.facts.capability();
+    }
+  child_spec out;
+  out.argv = {opts.worker_program,
+              "--node-endpoint",
+              opts.worker_endpoint,
+              "--session",
+              std::to_string(x.session.value),
+              "--vgpu",
+              std::to_string(x.vgpu.value),
+              "--device",
+              device,
+              "--pgpu",
+              joined(x.pgpus),
+              "--memory-of-pgpu",
+              std::to_string(memory),
+              "--capability",
+              std::to_string(capability),
+              "--quota",
+              std::to_string(x.quota),
+              "--bind",
+              bind_for(opts, x.session, tag),
+              "--host-id",
+              opts.host};
+  // NVIDIA's driver puts modules' variables, and managed memory, where its
+  // process has room. They must lie there again after a recovery, and be free
+  // in the program.
+  out.same_addresses = device == "nvidia";
+  out.input_later = true;
+  add_boards(out, boards, x.pgpus);
+  return out;
+}
+
+std::string orders_of(const control::start_worker& x,
+                      std::span<const std::int32_t> seats) {
+  auto out = std::to_string(x.epoch.value) + " " + std::to_string(x.token);
+  for (auto seat : seats)
+    out += " " + std::to_string(seat);
+  return out + "\n";
+}
+
+control::prepare_worker preparation_of(const control::start_worker& x) {
+  return {x.session, x.vgpu, x.pgpus, x.quota};
+}
+
+void remove_socket(const supervisor_options& opts, session_id session,
+                   std::uint64_t tag) {
+  constexpr std::string_view ipc = "ipc://";
+  if (auto where = bind_for(opts, session, tag); where.starts_with(ipc))
+    ::unlink(where.c_str() + ipc.size());
+}
+
+} // namespace vgpu

@@ -1,0 +1,202 @@
+#include "actors/records/records_json.hpp"
+
+namespace vgpu {
+
+using nlohmann::json;
+
+namespace {
+
+json to_json(const control::specification& x) {
+  return {{"share", x.share},
+          {"memory", x.memory},
+          {"gpus", x.gpus},
+          {"protection", static_cast<unsigned>(x.protection)},
+          {"limit", x.limit},
+          {"priority", x.priority},
+          {"wanted_node", x.node},
+          {"wanted_pgpu", x.pgpu},
+          {"backend", x.backend},
+          {"where", static_cast<unsigned>(x.where)},
+          {"beside", x.beside.value},
+          {"apart", x.apart.value},
+          {"wait_ms", x.wait_ms},
+          {"idle_after_ms", x.idle_after_ms},
+          {"snapshot_ms", x.snapshot_ms},
+          {"group", x.group},
+          {"capability", x.capability}};
+}
+
+/// What a former release did not write has its default.
+control::specification spec_from_json(const json& x) {
+  control::specification out;
+  out.share = x.at("share");
+  out.memory = x.at("memory");
+  out.gpus = x.at("gpus");
+  auto protection = x.at("protection").get<unsigned>();
+  if (protection <= static_cast<unsigned>(control::protection::snapshot))
+    out.protection = static_cast<control::protection>(protection);
+  out.limit = x.value("limit", out.limit);
+  out.priority = x.value("priority", out.priority);
+  out.node = x.value("wanted_node", out.node);
+  out.pgpu = x.value("wanted_pgpu", out.pgpu);
+  out.backend = x.value("backend", out.backend);
+  out.where = static_cast<control::locality>(x.value("where", 0u));
+  out.beside = {x.value("beside", std::uint64_t{0})};
+  out.apart = {x.value("apart", std::uint64_t{0})};
+  out.wait_ms = x.value("wait_ms", out.wait_ms);
+  out.idle_after_ms = x.value("idle_after_ms", out.idle_after_ms);
+  out.snapshot_ms = x.value("snapshot_ms", out.snapshot_ms);
+  out.group = x.value("group", out.group);
+  out.capability = x.value("capability", out.capability);
+  return out;
+}
+
+json to_json(const control::program& x) {
+  return {{"name", x.name}, {"pid", x.pid}, {"host", x.host}, {"user", x.user}};
+}
+
+control::program program_from_json(const json& x) {
+  return {x.at("name"), x.at("pid"), x.at("host"), x.at("user")};
+}
+
+session_stage stage_from_json(const json& x) {
+  for (auto stage : {session_stage::waiting, session_stage::starting,
+                     session_stage::suspended})
+    if (x == name_of(stage))
+      return stage;
+  return session_stage::running;
+}
+
+} // namespace
+
+const char* name_of(session_stage x) noexcept {
+  switch (x) {
+  case session_stage::waiting:
+    return "waiting";
+  case session_stage::starting:
+    return "placing";
+  case session_stage::running:
+    return "running";
+  case session_stage::suspended:
+    return "suspended";
+  }
+  return "?";
+}
+
+const char* name_of(node_record::stage x) noexcept {
+  switch (x) {
+  case node_record::stage::expected:
+    return "expected";
+  case node_record::stage::alive:
+    return "alive";
+  case node_record::stage::lost:
+    return "lost";
+  case node_record::stage::left:
+    return "left";
+  }
+  return "?";
+}
+
+json to_json(const control::event& x) {
+  json out{{"number", x.number},
+           {"time", x.time},
+           {"kind", x.kind},
+           {"node", x.node},
+           {"session", x.session.value},
+           {"vgpu", x.vgpu.value},
+           {"epoch", x.epoch.value},
+           {"text", x.text}};
+  if (x.calls != 0)
+    out["calls"] = x.calls;
+  if (x.bytes != 0)
+    out["bytes"] = x.bytes;
+  if (x.milliseconds != 0)
+    out["milliseconds"] = x.milliseconds;
+  return out;
+}
+
+control::event event_from_json(const json& x) {
+  control::event out;
+  out.number = x.at("number");
+  out.time = x.at("time");
+  out.kind = x.at("kind");
+  out.node = x.at("node");
+  out.session = {x.at("session")};
+  out.vgpu = {x.at("vgpu")};
+  out.epoch = {x.at("epoch")};
+  out.text = x.at("text");
+  out.calls = x.value("calls", std::uint64_t{0});
+  out.bytes = x.value("bytes", std::uint64_t{0});
+  out.milliseconds = x.value("milliseconds", 0.0);
+  return out;
+}
+
+json to_json(const session_record& x) {
+  auto tokens = json::array();
+  for (auto [number, token] : x.tokens)
+    tokens.push_back({number, token});
+  return {{"id", x.id.value},
+          {"vgpu", x.vgpu.value},
+          {"epoch", x.epoch.value},
+          {"tokens", tokens},
+          {"spec", to_json(x.spec)},
+          {"program", to_json(x.program)},
+          {"stage", name_of(x.stage)},
+          {"node", x.where.node},
+          {"pgpus", x.where.pgpus},
+          {"endpoint", x.worker.endpoint},
+          {"guest_socket", x.worker.guest_socket},
+          {"host", x.worker.host},
+          {"pid", x.pid},
+          {"quota", x.quota},
+          {"largest_quota", x.largest_quota},
+          {"client", x.client},
+          {"reason", x.reason},
+          {"had_lease", x.had_lease},
+          {"held", x.held},
+          {"aside", x.aside},
+          {"preempted", x.preempted}};
+}
+
+session_record session_from_json(const json& x) {
+  session_record out;
+  out.id = {x.at("id")};
+  out.vgpu = {x.at("vgpu")};
+  out.epoch = {x.at("epoch")};
+  for (const auto& each : x.at("tokens"))
+    out.tokens[each.at(0)] = each.at(1);
+  out.spec = spec_from_json(x.at("spec"));
+  out.program = program_from_json(x.at("program"));
+  out.stage = stage_from_json(x.at("stage"));
+  out.where = {x.at("node"), x.at("pgpus")};
+  out.worker = {x.at("endpoint"), x.at("guest_socket"), x.at("host")};
+  out.pid = x.at("pid");
+  out.quota = x.at("quota");
+  out.largest_quota = x.value("largest_quota", out.quota);
+  out.client = x.at("client");
+  out.reason = x.at("reason");
+  out.had_lease = x.at("had_lease");
+  out.held = x.value("held", false);
+  out.aside = x.value("aside", false);
+  out.preempted = x.value("preempted", false);
+  return out;
+}
+
+json to_json(const control::side_memory& x) {
+  auto known = [](std::int64_t bytes) {
+    return bytes < 0 ? json{} : json(bytes);
+  };
+  return {{"variables", known(x.variables)},
+          {"code", known(x.code)},
+          {"context", known(x.context)}};
+}
+
+std::string text_of(const json& x) {
+  return x.is_string() ? x.get<std::string>() : x.dump();
+}
+
+std::string to_line(const json& x) {
+  return x.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+} // namespace vgpu

@@ -1,0 +1,106 @@
+// Which of a session's calls a state has to keep: those that made, or set
+// something of, what still exists.
+#pragma once
+
+#include "schema/catalogue/calls.hpp"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+namespace vgpu {
+
+/// Of all a session's devices. One thread. Costs nothing for calls that leave
+/// nothing behind (call::lasts).
+class living_calls {
+public:
+  /// Whether such a call may be among those that are kept.
+  template <class Call>
+  static constexpr bool keeps() noexcept {
+    using call::lasts;
+    return Call::lasting == lasts::begins || Call::lasting == lasts::alters ||
+           Call::lasting == lasts::retires;
+  }
+
+  /// An executed call and its message.
+  template <class Call>
+  void note(const Call& x, std::uint8_t device, call_number at,
+            std::span<const std::uint64_t> message) {
+    using call::lasts;
+    if constexpr (Call::lasting == lasts::begins)
+      keep(object_of(x, device), at, message, false);
+    else if constexpr (Call::lasting == lasts::alters)
+      keep(object_of(x, device), at, message, true);
+    else if constexpr (Call::lasting == lasts::ends)
+      drop(object_of(x, device));
+    else if constexpr (Call::lasting == lasts::retires)
+      retire(object_of(x, device), at, message);
+    else if constexpr (Call::lasting == lasts::shared)
+      shares_ = true;
+  }
+
+  /// In the order of the log, by call number.
+  const std::map<std::uint64_t, std::vector<std::uint64_t>>& calls() const {
+    return calls_;
+  }
+  /// Whether another session's calls have to do with this one's.
+  bool shares() const noexcept { return shares_; }
+
+private:
+  enum class kind : std::uint8_t {
+    memory,
+    host_memory,
+    module,
+    stream,
+    event,
+    array,
+    texture,
+    placed_memory,
+    mapping
+  };
+  using object = std::tuple<kind, std::uint8_t, std::uint64_t>;
+
+  static constexpr kind kind_of(module_id) { return kind::module; }
+  static constexpr kind kind_of(stream_id) { return kind::stream; }
+  static constexpr kind kind_of(event_id) { return kind::event; }
+  static constexpr kind kind_of(array_id) { return kind::array; }
+  static constexpr kind kind_of(texture_id) { return kind::texture; }
+  static constexpr kind kind_of(memory_id) { return kind::placed_memory; }
+
+  /// A call's first argument names its object; but a mapping begins with the
+  /// memory that is mapped, and is named by its address.
+  template <class Call>
+  static object object_of(const Call& x, std::uint8_t device) {
+    using call::number;
+    [[maybe_unused]] auto& first = std::get<0>(Call::fields(x));
+    if constexpr (Call::id == number::mem_alloc || Call::id == number::mem_free)
+      return {kind::memory, device, first};
+    else if constexpr (Call::id == number::host_alloc ||
+                       Call::id == number::zero_copy ||
+                       Call::id == number::host_free)
+      return {kind::host_memory, device, first};
+    else if constexpr (Call::id == number::memory_map)
+      return {kind::mapping, device, x.address};
+    else if constexpr (Call::id == number::memory_unmap ||
+                       Call::id == number::memory_access)
+      return {kind::mapping, device, first};
+    else
+      return {kind_of(first.id), device, first.id.value};
+  }
+
+  void keep(const object& of, call_number at,
+            std::span<const std::uint64_t> message, bool replaces);
+  void drop(const object& of);
+  void retire(const object& of, call_number at,
+              std::span<const std::uint64_t> message);
+
+  std::map<std::uint64_t, std::vector<std::uint64_t>> calls_;
+  std::map<object, std::vector<std::uint64_t>> of_; // numbers, in order
+  bool shares_ = false;
+};
+
+} // namespace vgpu

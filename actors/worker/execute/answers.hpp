@@ -1,0 +1,137 @@
+// How a worker's executor answers a program: into the program's own memory
+// (mapped), or over the data plane (forwarded).
+#pragma once
+
+#include "schema/catalogue/calls.hpp"
+#include "schema/log/call_log.hpp"
+#include "schema/log/session_area.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace vgpu {
+
+/// The call that is to be answered, and where its program waits.
+struct waiter {
+  slot_index slot = 0;
+  call_number call;
+};
+
+/// Room for bytes on their way from the device to the program. Keep it until
+/// they were delivered.
+struct landing {
+  std::span<std::byte> bytes;
+  std::shared_ptr<void> owner;
+
+  landing part(std::uint64_t offset, std::uint64_t count) const {
+    return {bytes.subspan(offset, count), owner};
+  }
+};
+
+/// Thread-safe: completions answer from the device's threads.
+class answer_sink {
+public:
+  virtual ~answer_sink() = default;
+
+  /// False where it is known that nobody waits for this call any more: what it
+  /// would read need not be read.
+  virtual bool wanted(const waiter& who) const = 0;
+
+  virtual void answer(const waiter& who, CUresult result,
+                      std::uint64_t value) = 0;
+
+  /// Whether what is delivered is kept as a digest, to be compared when a
+  /// replay brings it again.
+  virtual bool keeps_digests() const = 0;
+
+  /// Room for an answer of `bytes` bytes that belongs into this range of the
+  /// arena; a fault where the range does not fit the arena.
+  virtual result<landing> land(call::arena_range range,
+                               std::uint64_t bytes) = 0;
+  /// How much of an answer of so many bytes is delivered at a time: what has
+  /// come from the device is on its way while the rest is read.
+  virtual std::uint64_t part_of(std::uint64_t bytes) const { return bytes; }
+  /// What has landed is a part of an answer, from this offset of the arena on;
+  /// its last part is for deliver().
+  virtual void deliver_part(const waiter&, const landing&, std::uint64_t) {}
+  /// Answers with what has landed; `digest` is of all of it
+  /// (answer_digest.hpp).
+  virtual void deliver(const waiter& who, CUresult result, std::uint64_t value,
+                       const landing& what, std::uint64_t arena_offset,
+                       std::uint32_t digest) = 0;
+
+  /// Room for bytes that belong to this place in the host window, which
+  /// the executor has checked.
+  virtual landing land_host(device_address address, std::uint64_t bytes) = 0;
+  /// What landed is complete; `who` with slot 0 where more rows or parts
+  /// follow, and with the last the digest of all.
+  virtual void deliver_host(const waiter& who, CUresult result,
+                            device_address address, const landing& what,
+                            std::uint32_t digest) = 0;
+
+  /// A host function has its turn.
+  virtual void call_host(const waiter& who) = 0;
+  /// printf text, from byte `position` of all the session's text on.
+  virtual void print(console where, std::uint64_t position,
+                     std::string_view text) = 0;
+  /// A device of the session failed for good.
+  virtual void sticky(CUresult error) = 0;
+};
+
+/// Nobody waits: for calls that are executed again while a state is made.
+class unheard : public answer_sink {
+public:
+  bool wanted(const waiter&) const override { return false; }
+  void answer(const waiter&, CUresult, std::uint64_t) override {}
+  bool keeps_digests() const override { return false; }
+  result<landing> land(call::arena_range, std::uint64_t) override {
+    return fault{CUDA_ERROR_INVALID_VALUE, "nobody waits for this"};
+  }
+  void deliver(const waiter&, CUresult, std::uint64_t, const landing&,
+               std::uint64_t, std::uint32_t) override {}
+  landing land_host(device_address, std::uint64_t) override { return {}; }
+  void deliver_host(const waiter&, CUresult, device_address, const landing&,
+                    std::uint32_t) override {}
+  void call_host(const waiter&) override {}
+  void print(console, std::uint64_t, std::string_view) override {}
+  void sticky(CUresult) override {}
+};
+
+/// Answers a program on the same host.
+class mapped_answers final : public answer_sink {
+public:
+  /// `first` is called, by any thread, after the first answer.
+  mapped_answers(std::shared_ptr<const session_area> area,
+                 std::function<void()> first)
+      : area_(std::move(area)), first_(std::move(first)) {}
+
+  /// Answers given so far.
+  std::uint64_t count() const noexcept { return count_.load(); }
+
+  bool wanted(const waiter& who) const override;
+  void answer(const waiter& who, CUresult result, std::uint64_t value) override;
+  result<landing> land(call::arena_range range, std::uint64_t bytes) override;
+  bool keeps_digests() const override;
+  void deliver(const waiter& who, CUresult result, std::uint64_t value,
+               const landing& what, std::uint64_t arena_offset,
+               std::uint32_t digest) override;
+  landing land_host(device_address address, std::uint64_t bytes) override;
+  void deliver_host(const waiter& who, CUresult result, device_address address,
+                    const landing& what, std::uint32_t digest) override;
+  void call_host(const waiter& who) override;
+  void print(console where, std::uint64_t position,
+             std::string_view text) override;
+  void sticky(CUresult error) override;
+
+private:
+  std::shared_ptr<const session_area> area_;
+  std::function<void()> first_;
+  std::atomic<std::uint64_t> count_{0};
+};
+
+} // namespace vgpu

@@ -1,0 +1,36 @@
+// Tensor maps: made by the device's driver, and nobody's but the program's.
+#include "actors/worker/execute/call_dispatch.hpp"
+
+#include <algorithm>
+
+namespace vgpu {
+
+status call_dispatch::operator()(const call::tensor_map_encode& x) {
+  auto* maker = self.tensor_map_units_[ordinal];
+  if (maker == nullptr)
+    return fault{CUDA_ERROR_NOT_SUPPORTED, "this device has no tensor maps"};
+  if (!x.what.is_sound() || x.to.bytes < sizeof(tensor_map))
+    return fault{CUDA_ERROR_INVALID_VALUE, "no tensor map can be made of this"};
+  auto wanted = self.sink_->wanted(who());
+  if (!wanted && what.digest == 0)
+    return {};
+  auto map = maker->encode(x.what);
+  if (!map)
+    return map.why();
+  auto bytes = std::span<const std::byte>{*map};
+  if (!wanted) {
+    // The program has the bytes that another driver made, and goes on with
+    // them: where this one would make others, it is to be heard of.
+    self.checks_->compare(what.call, what.digest, fold_digest(row_hash(bytes)));
+    return {};
+  }
+  auto place = self.sink_->land(x.to, bytes.size());
+  if (!place)
+    return place.why();
+  std::copy(bytes.begin(), bytes.end(), place->bytes.begin());
+  self.sink_->deliver(who(), CUDA_SUCCESS, bytes.size(), *place, x.to.offset,
+                      digest_of(bytes));
+  return {};
+}
+
+} // namespace vgpu

@@ -1,0 +1,77 @@
+#include "actors/worker/execute/stream_order.hpp"
+
+#include <algorithm>
+
+namespace vgpu {
+
+namespace {
+
+/// Clear of what programs name.
+constexpr stream_id hosts_stream{std::uint64_t{1} << 63};
+
+} // namespace
+
+result<stream_id> stream_order::host_stream(device::device& on) {
+  if (!has_host_stream_)
+    if (auto ok = on.create_stream(hosts_stream, true, 0); !ok)
+      return ok.why();
+  has_host_stream_ = true;
+  return hosts_stream;
+}
+
+status stream_order::host_behind(device::device& on, stream_id other) {
+  auto own = host_stream(on);
+  return own ? wait_for(on, *own, other) : status{own.why()};
+}
+
+result<event_id> stream_order::mark(device::device& on, stream_id stream) {
+  event_id event{next_event_++};
+  if (auto ok = on.create_event(event, false); !ok)
+    return ok.why();
+  if (auto ok = on.record_event(event, stream); !ok)
+    return ok.why();
+  return event;
+}
+
+status stream_order::host_behind(device::device& on, event_id mark) {
+  auto own = host_stream(on);
+  if (!own)
+    return own.why();
+  if (auto ok = on.wait_event(*own, mark); !ok)
+    return ok;
+  return on.destroy_event(mark);
+}
+
+status stream_order::join(device::device& on, stream_id stream,
+                          const std::unordered_set<stream_id>& streams) {
+  if (now_ == 0)
+    return {};
+  auto& seen = seen_[stream];
+  auto since = std::exchange(seen, now_);
+  if (since < host_)
+    if (auto ok = wait_for(on, stream, hosts_stream); !ok)
+      return ok;
+  if (since < all_) {
+    for (auto other : streams)
+      if (auto ok = wait_for(on, stream, other); !ok)
+        return ok;
+    return {};
+  }
+  return since < legacy_ ? wait_for(on, stream, legacy_stream) : status{};
+}
+
+/// Later work of the other stream may be waited for as well; never work that
+/// waits for this stream's future.
+status stream_order::wait_for(device::device& on, stream_id stream,
+                              stream_id other) {
+  if (other == stream || on.idle(other))
+    return {};
+  auto event = mark(on, other);
+  if (!event)
+    return event.why();
+  if (auto ok = on.wait_event(stream, *event); !ok)
+    return ok;
+  return on.destroy_event(*event);
+}
+
+} // namespace vgpu

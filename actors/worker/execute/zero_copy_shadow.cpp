@@ -1,0 +1,89 @@
+#include "actors/worker/execute/zero_copy_shadow.hpp"
+
+#include "schema/base/round_up.hpp"
+
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+namespace vgpu {
+
+namespace {
+
+/// Kernels write to it meanwhile.
+std::byte* memory_at(device_address x) {
+  return reinterpret_cast<std::byte*>(x); // NOLINT: the host window's
+}
+
+} // namespace
+
+status zero_copy_shadow::watch(device_address address, std::uint64_t bytes,
+                               bool replayed) {
+  std::lock_guard guard{mutex_};
+  drop(address);
+  if (ranges_.size() >= most_ranges || bytes > most_bytes - bytes_)
+    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                 "kernels use more host memory in place than " +
+                     std::to_string(most_ranges) + " pieces, or " +
+                     std::to_string(most_bytes >> 30) + " GiB"};
+  range x{std::vector<std::byte>(round_up(bytes, changed_line::bytes)),
+          replayed};
+  std::memcpy(x.before.data(), memory_at(address), x.before.size());
+  bytes_ += x.before.size();
+  ranges_.emplace(address, std::move(x));
+  any_ = true;
+  return {};
+}
+
+/// With the lock.
+void zero_copy_shadow::drop(device_address address) {
+  if (auto gone = ranges_.extract(address))
+    bytes_ -= gone.mapped().before.size();
+  any_ = !ranges_.empty();
+}
+
+void zero_copy_shadow::forget(device_address address) {
+  if (!any())
+    return;
+  std::lock_guard guard{mutex_};
+  drop(address);
+}
+
+status zero_copy_shadow::write(std::span<const changed_line> lines) {
+  std::lock_guard guard{mutex_};
+  for (auto& x : lines) {
+    auto next = ranges_.upper_bound(x.address);
+    auto known = next == ranges_.begin() ? ranges_.end() : std::prev(next);
+    if (known == ranges_.end() || x.address % changed_line::bytes != 0 ||
+        x.address - known->first >= known->second.before.size())
+      return fault{CUDA_ERROR_INVALID_VALUE,
+                   "the program wrote to host memory of which it is not known "
+                   "that kernels use it in place"};
+    auto* to = memory_at(x.address);
+    auto* before = &known->second.before[x.address - known->first];
+    each_change(x, [&](std::size_t i, std::byte now) {
+      to[i] = now;
+      before[i] = now;
+    });
+  }
+  return {};
+}
+
+void zero_copy_shadow::restored() {
+  std::lock_guard guard{mutex_};
+  for (auto& [address, x] : ranges_)
+    x.untold = true;
+}
+
+std::vector<changed_line> zero_copy_shadow::changes() {
+  std::vector<changed_line> out;
+  if (!any())
+    return out;
+  std::lock_guard guard{mutex_};
+  for (auto& [address, x] : ranges_)
+    take_changes({memory_at(address), x.before.size()}, x.before, address,
+                 std::exchange(x.untold, false), out);
+  return out;
+}
+
+} // namespace vgpu

@@ -1,0 +1,110 @@
+#include "actors/worker/worker.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <variant>
+
+namespace vgpu {
+
+namespace {
+
+using self_ptr = caf::stateful_actor<worker_state>*;
+
+void send(self_ptr self, control::body what) {
+  auto& st = self->state;
+  self->send(st.link, std::make_shared<const outgoing>(
+                          outgoing{{}, {st.options.name, 0, std::move(what)}}));
+}
+
+void beat(self_ptr self) {
+  auto& st = self->state;
+  auto& g = *st.gauges;
+  g.account.look();
+  g.busy.look();
+  auto used = g.account.used();
+  control::worker_beat x;
+  x.load = {.session = st.options.session,
+            .epoch = st.epoch,
+            .memory_bytes = g.memory,
+            .calls = g.calls,
+            .call = g.position,
+            .device_ns = static_cast<std::uint64_t>(g.account.worked().count()),
+            .quota = g.quota,
+            .usage = used,
+            .idle_ms = static_cast<std::uint64_t>(g.account.idle().count()),
+            .beside = {g.variables, g.code, g.context}};
+  x.error = static_cast<CUresult>(g.error.load());
+  send(self, std::move(x));
+  self->delayed_send(self, st.options.beat_every, caf::tick_atom_v);
+}
+
+void greet(self_ptr self) {
+  auto& st = self->state;
+  if (!st.epoch)
+    return send(self, control::worker_prepared{st.options.session, {}});
+  send(self, control::worker_hello{
+                 st.options.session, st.epoch, st.options.endpoints, {}});
+  beat(self);
+}
+
+void take(self_ptr self, const control::envelope& in) {
+  if (!self->state.server)
+    return; // there is nothing to resize or to break yet
+  if (auto* to = std::get_if<control::resize_session>(&in.body)) {
+    self->send(self->state.server, to->quota);
+    return;
+  }
+  auto* order = std::get_if<control::inject_fault>(&in.body);
+  if (order == nullptr)
+    return;
+  auto kind = order->kind == "hang"  ? device::injected_fault::hang
+              : order->kind == "ecc" ? device::injected_fault::ecc
+                                     : device::injected_fault::lost;
+  self->send(self->state.server, std::uint32_t{0}, kind);
+}
+
+void take(self_ptr self, const link_event& change) {
+  auto& st = self->state;
+  switch (change.what) {
+  case link_event::kind::up:
+    if (!st.connected) {
+      st.connected = true;
+      greet(self);
+    }
+    return;
+  case link_event::kind::down:
+  case link_event::kind::unreachable:
+    // A node and its workers live on one host: its link goes only with it.
+    spdlog::warn("{}: the node is gone", st.options.name);
+    st.node_gone();
+    return;
+  case link_event::kind::overrun:
+    return;
+  }
+}
+
+} // namespace
+
+caf::behavior worker(self_ptr self, worker_options options, caf::actor link,
+                     std::shared_ptr<session_gauges> gauges,
+                     std::function<void()> node_gone) {
+  auto& st = self->state;
+  st.options = std::move(options);
+  st.link = std::move(link);
+  st.gauges = std::move(gauges);
+  st.node_gone = std::move(node_gone);
+  self->send(st.link, caf::actor_cast<caf::actor>(self));
+  return {
+      [self](const incoming_ptr& in) { take(self, in->what); },
+      [self](const link_event_ptr& change) { take(self, *change); },
+      [self](const worker_begins& x) {
+        self->state.epoch = x.epoch;
+        self->state.server = x.server;
+        if (self->state.connected)
+          greet(self);
+      },
+      [self](caf::tick_atom) { beat(self); },
+  };
+}
+
+} // namespace vgpu

@@ -1,0 +1,52 @@
+// The worker actor: one session's worker towards its node.
+#pragma once
+
+#include "actors/link/link.hpp"
+#include "actors/worker/serve/session_server.hpp"
+
+#include <caf/all.hpp>
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace vgpu {
+
+struct worker_options {
+  /// Logical name: `worker/SESSION`.
+  std::string name;
+  session_id session;
+  control::worker_endpoints endpoints;
+  std::chrono::milliseconds beat_every{100};
+};
+
+/// To the worker actor, once: its orders have come, and the session is served.
+struct worker_begins {
+  vgpu::epoch epoch;
+  caf::actor server;
+};
+
+struct worker_state {
+  worker_state() = default;
+
+  static constexpr const char* name = "vgpu.worker";
+  worker_options options;
+  caf::actor link;
+  vgpu::epoch epoch; // none yet: its orders have not come
+  caf::actor server;
+  std::shared_ptr<session_gauges> gauges;
+  std::function<void()> node_gone;
+  bool connected = false;
+};
+
+/// Tells the node that its devices are open, or, when its orders have come,
+/// says hello, then how far the session is with every beat; passes injected
+/// faults on. Calls `node_gone` when the node's process is no more.
+caf::behavior worker(caf::stateful_actor<worker_state>* self,
+                     worker_options options, caf::actor link,
+                     std::shared_ptr<session_gauges> gauges,
+                     std::function<void()> node_gone);
+
+} // namespace vgpu
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::worker_begins)

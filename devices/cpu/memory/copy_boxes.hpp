@@ -1,0 +1,23 @@
+// Boxes of memory that copies and fills go over (device.hpp: pitched, extent).
+#pragma once
+
+#include "devices/interface/device.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace vgpu::device::cpu {
+
+/// The bytes from the first to behind the last that a box touches, or nothing
+/// when that overflows. Zero for an empty box.
+std::optional<std::uint64_t> span_of(const pitched& at, const extent& size);
+
+/// Copies row by row; rows of the two may overlap.
+void copy_box(const pitched& to, const pitched& from, const extent& size);
+
+/// Fills rows with an element of 1, 2 or 4 bytes; width in elements, not empty.
+void fill_box(const pitched& to, const extent& size, std::uint32_t value,
+              std::uint32_t element_bytes);
+
+} // namespace vgpu::device::cpu

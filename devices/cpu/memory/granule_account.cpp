@@ -1,0 +1,36 @@
+#include "devices/cpu/memory/granule_account.hpp"
+
+#include <string>
+
+namespace vgpu::device::cpu {
+
+status granule_account::check_quota(const char* what,
+                                    std::uint64_t bytes) const {
+  if (used_ <= quota_ && bytes <= quota_ - used_)
+    return {};
+  return fault{CUDA_ERROR_OUT_OF_MEMORY,
+               std::string{what} + ": " + std::to_string(bytes) +
+                   " bytes would go beyond the quota of " +
+                   std::to_string(quota_) + ", of which " +
+                   std::to_string(used_) + " are used"};
+}
+
+void granule_account::insert(device_address first, std::uint64_t bytes) {
+  for (auto g = first; g != first + bytes; g += granule_bytes)
+    mapped_.insert(g);
+}
+
+void granule_account::erase(device_address first, std::uint64_t bytes) {
+  for (auto g = first; g != first + bytes; g += granule_bytes)
+    mapped_.erase(g);
+}
+
+bool granule_account::covers(device_address at, std::uint64_t bytes) const {
+  for (auto g = at / granule_bytes * granule_bytes; g < at + bytes;
+       g += granule_bytes)
+    if (!mapped_.contains(g))
+      return false;
+  return true;
+}
+
+} // namespace vgpu::device::cpu

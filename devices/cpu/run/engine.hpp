@@ -1,0 +1,80 @@
+// Host threads that execute the blocks of grids.
+#pragma once
+
+#include "devices/cpu/run/busy_time.hpp"
+#include "devices/cpu/run/cluster.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace vgpu::device::cpu {
+
+/// A pool of threads, each a "multiprocessor". A thread keeps several clusters
+/// (of one block, mostly) resident and gives each a slice in turn, so that
+/// blocks which wait for one another (through memory) all get on, and grids of
+/// different streams share the pool. The threads run at lower priority than the
+/// rest of the process, and only as far as they may.
+class engine {
+public:
+  /// `busy` counts the threads that have blocks and says which may run them; it
+  /// outlives this.
+  engine(unsigned threads, busy_time& busy);
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+  /// Grids that are not done are abandoned: their `finished` is not called.
+  ~engine() { stop(); }
+  void stop();
+
+  /// Called once, from a thread of the pool, with the first error of a block.
+  using finished = std::function<void(CUresult, const std::string&)>;
+
+  void submit(std::shared_ptr<grid> what, finished done);
+
+  /// Makes all grids end soon, as failed.
+  void cancel_all();
+
+  /// Nothing is executed any more.
+  void freeze();
+
+  unsigned threads() const noexcept { return thread_count_; }
+
+private:
+  struct running;
+  struct resident;
+
+  void work(unsigned index);
+  void wake_all();
+  bool may_begin_more(const std::deque<resident>& mine,
+                      const std::shared_ptr<running>& current) const;
+  static void sleep_with(const std::deque<resident>& mine);
+  std::shared_ptr<running> choose(const running* but_rather_not);
+  void cluster_ended(const std::shared_ptr<running>& of, const cluster& b);
+  void cancel(running& x);
+  void retire(const std::shared_ptr<running>& x, std::uint64_t clusters);
+  bool paused() const noexcept {
+    return stopping_.load(std::memory_order_relaxed) ||
+           frozen_.load(std::memory_order_relaxed);
+  }
+
+  busy_time& busy_;
+  unsigned thread_count_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable rested_; // those that may begin without asking
+  unsigned resting_ = 0;
+  unsigned without_work_ = 0; // and looking out for none
+  unsigned looking_out_ = 0;  // for something that was not submitted yet
+  std::vector<std::shared_ptr<running>> grids_; // with clusters to start or end
+  std::size_t turn_ = 0;
+  std::atomic<std::uint64_t> submitted_ = 0; // grids, ever
+  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> frozen_ = false;
+  std::vector<std::thread> threads_;
+};
+
+} // namespace vgpu::device::cpu

@@ -1,0 +1,319 @@
+#include "devices/cpu/run/module_store.hpp"
+
+#include "devices/cpu/lower/lowering.hpp"
+#include "devices/cpu/ptx/ptx_link.hpp"
+#include "devices/cpu/ptx/ptx_parser.hpp"
+#include "devices/interface/fatbin.hpp"
+#include "schema/base/round_up.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace vgpu::device::cpu {
+
+namespace {
+
+// A driver of CUDA 13.0 takes 9.0 at most. cuDNN 9 brings 9.1, for GPUs that
+// come with newer drivers.
+constexpr unsigned newest_ptx = 91;
+constexpr int default_dynamic_shared = 49152;
+
+struct compiled {
+  ptx::module source;
+  symbol_addresses addresses;
+  device_address end = 0;
+};
+
+bool has_memory(const ptx::variable& v) {
+  return v.where == ptx::space::global || v.where == ptx::space::constant;
+}
+
+/// Gives each variable that is managed, or each that is not, an address from
+/// `next` on; where the last one ends.
+device_address place(compiled& x, device_address next, bool managed) {
+  for (auto& v : x.source.variables) {
+    if (!has_memory(v) || x.addresses.contains(v.name))
+      continue;
+    auto same = [&](const ptx::variable& other) {
+      return other.name == v.name && other.seen != ptx::linkage::external &&
+             has_memory(other);
+    };
+    auto defined = std::find_if(x.source.variables.begin(),
+                                x.source.variables.end(), same);
+    if (defined == x.source.variables.end())
+      throw ptx::syntax_error{0, "variable '" + v.name +
+                                     "' is declared but not defined"};
+    if (defined->managed != managed)
+      continue;
+    // The driver aligns every variable so that vectors can be copied.
+    auto align = std::max<std::uint64_t>(defined->align, 16);
+    next = (next + align - 1) / align * align;
+    x.addresses[v.name] = next;
+    next += std::max<std::uint64_t>(defined->bytes, 1);
+  }
+  return next;
+}
+
+/// Managed variables have pages to themselves: a page is the program's or the
+/// device's as a whole.
+void place(compiled& x, device_address next) {
+  constexpr std::uint64_t page = 4096;
+  x.end = place(x, next, false);
+  auto first = round_up(x.end, page);
+  if (auto last = place(x, first, true); last != first)
+    x.end = round_up(last, page);
+}
+
+/// Writes the initial values; the memory is there, and zero.
+void initialise(const compiled& x) {
+  auto address_of = [&](const std::string& name) {
+    auto found = x.addresses.find(name);
+    auto out = found != x.addresses.end() ? found->second
+                                          : function_address(x.source, name);
+    if (out == 0)
+      throw ptx::syntax_error{0, "unknown name '" + name +
+                                     "' in an initial value"};
+    return out;
+  };
+  for (auto& v : x.source.variables) {
+    if (!has_memory(v) || v.seen == ptx::linkage::external)
+      continue;
+    auto to = reinterpret_cast<std::byte*>(x.addresses.at(v.name));
+    auto size = std::min<std::uint64_t>(v.initial.size(), v.bytes);
+    if (size != 0)
+      std::memcpy(to, v.initial.data(), size);
+    for (auto& r : v.relocations) {
+      auto value = address_of(r.symbol) + static_cast<std::uint64_t>(r.addend);
+      if (r.mask != 0)
+        value =
+            (value & r.mask) >> static_cast<unsigned>(std::countr_zero(r.mask));
+      if (r.offset + r.bytes <= v.bytes)
+        std::memcpy(to + r.offset, &value, r.bytes);
+    }
+  }
+}
+
+kernel_info describe(const program& of, const code& k, unsigned capability) {
+  auto out = kernel_info{};
+  out.name = k.name;
+  for (auto& p : k.kernel_parameters)
+    out.parameters.push_back({p.offset, p.bytes});
+  auto limit = 1024u;
+  if (k.block_limit[0] != 0)
+    limit = static_cast<unsigned>(std::min(
+        std::uint64_t{limit},
+        std::uint64_t{k.block_limit[0]} * k.block_limit[1] * k.block_limit[2]));
+  limit = std::max(limit, 1u);
+  auto fixed = static_cast<int>(k.static_shared);
+  auto& a = out.attributes;
+  a[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = static_cast<int>(limit);
+  a[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES] = fixed;
+  a[CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES] = static_cast<int>(of.constant_bytes);
+  a[CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES] = static_cast<int>(k.local_bytes);
+  // What a compiler would need at least, and never more than lets the largest
+  // allowed block run.
+  auto most = std::min(255u, 65536u / ((limit + 31) / 32 * 32) / 8 * 8);
+  a[CU_FUNC_ATTRIBUTE_NUM_REGS] =
+      static_cast<int>(std::clamp((k.max_live + 7) / 8 * 8, 16u, most));
+  a[CU_FUNC_ATTRIBUTE_PTX_VERSION] = static_cast<int>(of.target);
+  a[CU_FUNC_ATTRIBUTE_BINARY_VERSION] = static_cast<int>(capability);
+  a[CU_FUNC_ATTRIBUTE_CACHE_MODE_CA] = 0;
+  a[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] =
+      std::max(0, default_dynamic_shared - fixed);
+  a[CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT] = -1;
+  a[CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET] = k.explicit_cluster ? 1 : 0;
+  a[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] =
+      static_cast<int>(k.cluster_blocks[0]);
+  a[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT] =
+      static_cast<int>(k.cluster_blocks[1]);
+  a[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH] =
+      static_cast<int>(k.cluster_blocks[2]);
+  a[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED] = 0;
+  a[CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE] = 0;
+  return out;
+}
+
+fault bad_ptx(const std::string& what) {
+  return {CUDA_ERROR_INVALID_PTX, "PTX " + what};
+}
+
+status check_versions(const ptx::module& x, unsigned capability) {
+  if (x.version > newest_ptx)
+    return fault{CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+                 "PTX ISA " + std::to_string(x.version / 10) + "." +
+                     std::to_string(x.version % 10) +
+                     " is newer than 9.1, which this device knows; compile "
+                     "with an older toolkit"};
+  if (x.target == 0 || x.target > capability)
+    return bad_ptx("target sm_" + std::to_string(x.target) +
+                   " is not for this device (compute capability " +
+                   std::to_string(capability / 10) + "." +
+                   std::to_string(capability % 10) + ")");
+  return {};
+}
+
+} // namespace
+
+namespace {
+
+bool wants_heap(const ptx::module& x) {
+  return std::any_of(x.functions.begin(), x.functions.end(), [](auto& f) {
+    return !f.defined && (f.name == "malloc" || f.name == "free");
+  });
+}
+
+} // namespace
+
+result<loaded_module>
+module_store::compile(std::span<const std::string> texts) {
+  auto x = compiled{};
+  auto out = loaded_module{};
+  auto heap_at = device_address{0};
+  try {
+    auto parts = std::vector<ptx::module>{};
+    for (auto& text : texts) {
+      parts.push_back(ptx::parse(text));
+      if (auto ok = check_versions(parts.back(), capability_); !ok)
+        return ok.why();
+    }
+    x.source = parts.size() == 1 ? std::move(parts.front())
+                                 : ptx::link(std::move(parts));
+    auto first = next_;
+    if (wants_heap(x.source) && !heap_.placed()) {
+      heap_at = round_up(next_, granule_bytes);
+      first = heap_at + heap::default_bytes;
+    }
+    out.begin = round_up(first, 256);
+    place(x, out.begin);
+    out.end = x.end;
+    out.code = std::make_shared<const program>(lower(x.source, x.addresses));
+    if (!out.code->uses_heap)
+      heap_at = 0; // declared, but never called
+    auto begin = heap_at != 0 ? heap_at : out.begin;
+    if (auto ok =
+            back(begin, heap_at != 0 ? std::max(out.end, first) : out.end);
+        !ok)
+      return ok.why();
+    initialise(x);
+  } catch (const ptx::not_supported& why) {
+    return fault{CUDA_ERROR_NOT_SUPPORTED, std::string{"PTX "} + why.what()};
+  } catch (const ptx::syntax_error& why) {
+    return bad_ptx(why.what());
+  }
+  if (heap_at != 0) {
+    heap_.place(heap_at, heap::default_bytes);
+    for (auto g = heap_at; g != heap_at + heap::default_bytes;
+         g += granule_bytes)
+      ++granules_[g / granule_bytes * granule_bytes];
+    // What a snapshot saves; no variable of a program has such a name.
+    out.globals.push_back(
+        {"the device heap", heap_at, heap::default_bytes, false});
+  }
+  for (auto& f : out.code->functions)
+    if (f.entry && f.count != 0)
+      out.kernels.push_back({&f, describe(*out.code, f, capability_)});
+  for (auto& v : x.source.variables)
+    if (has_memory(v) && v.seen != ptx::linkage::external)
+      out.globals.push_back(
+          {v.name, x.addresses.at(v.name), v.bytes, v.managed});
+  return out;
+}
+
+status module_store::back(device_address begin, device_address end) {
+  for (auto g = begin / granule_bytes; g * granule_bytes < end; ++g) {
+    auto address = g * granule_bytes;
+    if (begin == end || granules_.contains(address))
+      continue;
+    if (auto ok = take_(address); !ok)
+      return ok;
+    granules_[address] = 0;
+  }
+  return {};
+}
+
+void module_store::give_unused(device_address begin, device_address end,
+                               bool was_used) {
+  for (auto g = begin / granule_bytes; g * granule_bytes < end; ++g) {
+    auto found = granules_.find(g * granule_bytes);
+    // The granule that the next module will begin in stays.
+    auto in_use =
+        found != granules_.end() &&
+        (found->second != 0 ||
+         (found->first < next_ && found->first + granule_bytes > next_));
+    if (found == granules_.end())
+      break; // memory ended before the module did
+    if (in_use)
+      continue;
+    give_(found->first, was_used);
+    granules_.erase(found);
+  }
+}
+
+result<module_info> module_store::load(module_id id,
+                                       std::span<const std::byte> image) {
+  if (!id || modules_.contains(id))
+    return fault{CUDA_ERROR_INVALID_HANDLE,
+                 "module " + std::to_string(id.value) + " exists already"};
+  auto texts = ptx_of(image, capability_);
+  if (!texts)
+    return texts.why();
+  auto x = loaded_module{};
+  if (texts->empty()) {
+    x.begin = x.end = next_;
+    x.code = std::make_shared<const program>();
+  } else {
+    auto got = compile(*texts);
+    if (!got) {
+      give_unused(next_, ~device_address{0}, false);
+      return got.why();
+    }
+    x = std::move(*got);
+  }
+  if (x.begin != x.end)
+    for (auto g = x.begin / granule_bytes; g * granule_bytes < x.end; ++g)
+      ++granules_[g * granule_bytes];
+  next_ = x.end;
+  auto out = module_info{};
+  for (auto& k : x.kernels)
+    out.kernels.push_back(k.info);
+  out.globals = x.globals;
+  modules_.emplace(id, std::move(x));
+  return out;
+}
+
+status module_store::unload(module_id id) {
+  auto found = modules_.find(id);
+  if (found == modules_.end())
+    return fault{CUDA_ERROR_INVALID_HANDLE,
+                 "module " + std::to_string(id.value) + " does not exist"};
+  auto begin = found->second.begin;
+  auto end = found->second.end;
+  modules_.erase(found);
+  if (begin == end)
+    return {};
+  for (auto g = begin / granule_bytes; g * granule_bytes < end; ++g)
+    --granules_[g * granule_bytes];
+  give_unused(begin, end, true);
+  return {};
+}
+
+side_memory module_store::beside() const {
+  std::uint64_t code = 0;
+  for (const auto& [id, x] : modules_)
+    code += x.code->instrs.size() * sizeof(instr);
+  return {granules_.size() * granule_bytes, code, 0};
+}
+
+loaded_module* module_store::find(module_id id) {
+  auto found = modules_.find(id);
+  return found == modules_.end() ? nullptr : &found->second;
+}
+
+loaded_kernel* module_store::find(module_id id, std::uint32_t kernel) {
+  auto m = find(id);
+  return m != nullptr && kernel < m->kernels.size() ? &m->kernels[kernel]
+                                                    : nullptr;
+}
+
+} // namespace vgpu::device::cpu

@@ -1,0 +1,274 @@
+#include "devices/nvidia/driver/modules.hpp"
+
+#include "devices/interface/fatbin.hpp"
+#include "devices/nvidia/driver/image_names.hpp"
+
+#include <array>
+#include <cstring>
+
+namespace vgpu::device::nvidia {
+
+namespace {
+
+constexpr unsigned char elf_magic[] = {0x7f, 'E', 'L', 'F'};
+constexpr unsigned char container_magic[] = {0x50, 0xed, 0x55, 0xba};
+
+bool begins_with(std::span<const std::byte> image,
+                 std::span<const unsigned char> what) {
+  return image.size() >= what.size() &&
+         std::memcmp(image.data(), what.data(), what.size()) == 0;
+}
+
+/// An image in one of the forms that the driver takes.
+class driver_image {
+public:
+  explicit driver_image(std::span<const std::byte> image)
+      : data_(image.data()) {
+    if (begins_with(image, container_magic)) {
+      take_parts(image);
+    } else if (!begins_with(image, elf_magic)) {
+      // Text ends with a NUL, which may have been lost on the way.
+      text_.assign(reinterpret_cast<const char*>(image.data()), image.size());
+      data_ = text_.c_str();
+    }
+  }
+  driver_image(const driver_image&) = delete;
+  driver_image& operator=(const driver_image&) = delete;
+
+  const void* data() const noexcept { return data_; }
+  bool of_parts() const noexcept { return !parts_.empty(); }
+
+private:
+  /// What nvcc puts around a container (__fatBinC_Wrapper_t in fatbinary.h).
+  struct wrapper {
+    std::uint32_t magic = 0x466243b1;
+    std::uint32_t version = 2; // with a list of parts
+    const void* whole = nullptr;
+    const void* const* parts = nullptr;
+  };
+
+  void take_parts(std::span<const std::byte> image) {
+    auto all = containers_of(image);
+    if (all.size() < 2)
+      return;
+    for (auto& part : std::span{all}.subspan(1))
+      parts_.push_back(part.data());
+    parts_.push_back(nullptr);
+    wrapper_.whole = all.front().data();
+    wrapper_.parts = parts_.data();
+    data_ = &wrapper_;
+  }
+
+  const void* data_;
+  std::string text_;
+  std::vector<const void*> parts_;
+  wrapper wrapper_;
+};
+
+} // namespace
+
+namespace {
+
+/// What the driver's compiler and linker say of an image.
+struct error_log {
+  std::array<char, 2048> text{};
+  std::array<CUjit_option, 2> options{CU_JIT_ERROR_LOG_BUFFER,
+                                      CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  std::array<void*, 2> values{text.data(),
+                              reinterpret_cast<void*>(text.size() - 1)};
+
+  error_log() = default;
+  error_log(const error_log&) = delete;
+  error_log& operator=(const error_log&) = delete;
+
+  static constexpr unsigned count = 2;
+};
+
+/// Parts that the program links at run time come behind a container without
+/// anything in it.
+bool is_to_link(std::span<const std::span<const std::byte>> containers) {
+  constexpr std::size_t header = 16;
+  return containers.size() > 1 && containers.front().size() == header;
+}
+
+/// A container with several forms of the same code, of which the driver knows
+/// the best, as it is; else what is in it. Of a container that holds nothing
+/// but text, driver 580 dies.
+CUresult add_part(const driver& api, CUlinkState state,
+                  std::span<const std::byte> part) {
+  auto add = [&](CUjitInputType type, const void* data, std::size_t size) {
+    return api.cuLinkAddData(state, type, const_cast<void*>(data), size,
+                             nullptr, 0, nullptr, nullptr);
+  };
+  auto forms = parts_of(part);
+  if (!forms || forms->size() != 1)
+    return add(CU_JIT_INPUT_FATBINARY, part.data(), part.size());
+  auto& only = forms->front();
+  if (only.kind == image_part::form::elf)
+    return add(CU_JIT_INPUT_CUBIN, only.code.data(), only.code.size());
+  // Text counts with its NUL.
+  auto end = std::strlen(only.code.c_str());
+  return add(CU_JIT_INPUT_PTX, only.code.c_str(), end + 1);
+}
+
+} // namespace
+
+status modules::link(loaded& to,
+                     std::span<const std::span<const std::byte>> parts) const {
+  error_log log;
+  CUlinkState state = nullptr;
+  auto code = api_->cuLinkCreate(log.count, log.options.data(),
+                                 log.values.data(), &state);
+  if (code != CUDA_SUCCESS)
+    return api_->failed(code, "parts cannot be linked");
+  for (auto i = parts.begin(); code == CUDA_SUCCESS && i != parts.end(); ++i)
+    code = add_part(*api_, state, *i);
+  void* linked = nullptr;
+  std::size_t bytes = 0;
+  if (code == CUDA_SUCCESS)
+    code = api_->cuLinkComplete(state, &linked, &bytes);
+  if (code == CUDA_SUCCESS)
+    code = api_->cuModuleLoadDataEx(&to.handle, linked, 0, nullptr, nullptr);
+  (void)api_->cuLinkDestroy(state);
+  if (code == CUDA_SUCCESS)
+    return {};
+  return api_->failed(code, std::string{"parts cannot be linked: "} +
+                                log.text.data());
+}
+
+status modules::load(loaded& to, std::span<const std::byte> image) const {
+  if (auto all = containers_of(image); is_to_link(all))
+    return link(to, std::span{all}.subspan(1));
+  error_log log;
+  driver_image form{image};
+  auto code = CUDA_SUCCESS;
+  if (form.of_parts()) {
+    // Only this way are parts linked.
+    code = api_->cuLibraryLoadData(&to.library, form.data(), log.options.data(),
+                                   log.values.data(), log.count, nullptr,
+                                   nullptr, 0);
+    if (code == CUDA_SUCCESS)
+      code = api_->cuLibraryGetModule(&to.handle, to.library);
+  } else {
+    code = api_->cuModuleLoadDataEx(&to.handle, form.data(), log.count,
+                                    log.options.data(), log.values.data());
+  }
+  if (code == CUDA_SUCCESS)
+    return {};
+  unload(to);
+  return api_->failed(code, std::string{"a module cannot be loaded: "} +
+                                log.text.data());
+}
+
+void modules::unload(const loaded& x) const {
+  if (x.library != nullptr)
+    (void)api_->cuLibraryUnload(x.library);
+  else if (x.handle != nullptr)
+    (void)api_->cuModuleUnload(x.handle);
+}
+
+result<module_info> modules::load(module_id id,
+                                  std::span<const std::byte> image) {
+  loaded fresh;
+  if (auto ok = load(fresh, image); !ok)
+    return ok.why();
+  module_info out;
+  if (auto ok = list_kernels(fresh, out); !ok) {
+    unload(fresh);
+    return ok.why();
+  }
+  list_globals(fresh.handle, image, out);
+  for (const auto& x : out.globals)
+    fresh.variable_bytes += x.bytes;
+  modules_.insert_or_assign(id, std::move(fresh));
+  return out;
+}
+
+status modules::list_kernels(loaded& from, module_info& to) const {
+  unsigned count = 0;
+  if (auto ok = api_->check(api_->cuModuleGetFunctionCount(&count, from.handle),
+                            "cuModuleGetFunctionCount");
+      !ok)
+    return ok;
+  from.kernels.resize(count);
+  if (count != 0)
+    if (auto ok = api_->check(api_->cuModuleEnumerateFunctions(
+                                  from.kernels.data(), count, from.handle),
+                              "cuModuleEnumerateFunctions");
+        !ok)
+      return ok;
+  for (auto f : from.kernels)
+    to.kernels.push_back(describe(f));
+  return {};
+}
+
+kernel_info modules::describe(CUfunction f) const {
+  kernel_info out;
+  // The driver loads kernels at their first use, and until then tells 0 of
+  // some attributes.
+  (void)api_->cuFuncLoad(f);
+  const char* name = nullptr;
+  if (api_->cuFuncGetName(&name, f) == CUDA_SUCCESS && name != nullptr)
+    out.name = name;
+  for (std::size_t i = 0;; ++i) {
+    std::size_t offset = 0;
+    std::size_t size = 0;
+    if (api_->cuFuncGetParamInfo(f, i, &offset, &size) != CUDA_SUCCESS)
+      break;
+    out.parameters.push_back(
+        {static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(size)});
+  }
+  for (int key = 0; key < CU_FUNC_ATTRIBUTE_MAX; ++key) {
+    auto value = 0;
+    if (api_->cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(key),
+                                 f) == CUDA_SUCCESS)
+      out.attributes[key] = value;
+  }
+  return out;
+}
+
+void modules::list_globals(CUmodule from, std::span<const std::byte> image,
+                           module_info& to) {
+  auto names = names_of(image);
+  if (names.prints)
+    prints_ = true;
+  to.hidden_heap = names.allocates;
+  for (auto& name : names.variables) {
+    CUdeviceptr at = 0;
+    std::size_t bytes = 0;
+    if (api_->cuModuleGetGlobal(&at, &bytes, from, name.c_str()) !=
+            CUDA_SUCCESS ||
+        at == 0)
+      continue;
+    unsigned managed = 0;
+    (void)api_->cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                      at);
+    to.globals.push_back({name, at, bytes, managed != 0});
+  }
+}
+
+result<std::function<void()>> modules::take(module_id id) {
+  auto i = modules_.find(id);
+  if (i == modules_.end())
+    return fault{CUDA_ERROR_INVALID_HANDLE,
+                 "module " + std::to_string(id.value) + " is not loaded"};
+  auto gone = std::move(i->second);
+  modules_.erase(i);
+  return std::function<void()>{[this, gone] { unload(gone); }};
+}
+
+std::uint64_t modules::variable_bytes() const {
+  std::uint64_t out = 0;
+  for (const auto& [id, x] : modules_)
+    out += x.variable_bytes;
+  return out;
+}
+
+CUfunction modules::find(module_id id, std::uint32_t kernel) const noexcept {
+  auto i = modules_.find(id);
+  if (i == modules_.end() || kernel >= i->second.kernels.size())
+    return nullptr;
+  return i->second.kernels[kernel];
+}
+
+} // namespace vgpu::device::nvidia

@@ -1,0 +1,163 @@
+#include "devices/nvidia/memory/fingerprints.hpp"
+
+#include "devices/nvidia/driver/own_kernel.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace vgpu::device::nvidia {
+
+namespace {
+
+constexpr auto list_bytes = std::uint64_t{4096} * sizeof(device_address);
+
+} // namespace
+
+status fingerprints::open() {
+  std::lock_guard guard{mutex_};
+  auto kernel = load_own_kernel(api_, fingerprint_ptx);
+  if (!kernel)
+    return kernel.why();
+  auto ok = api_->check(
+      api_->cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0),
+      "cuStreamCreateWithPriority");
+  if (ok)
+    ok = api_->check(api_->cuEventCreate(&done_, CU_EVENT_DISABLE_TIMING),
+                     "cuEventCreate");
+  if (ok)
+    ok = take_room();
+  if (ok)
+    kernel_ = *kernel;
+  return ok;
+}
+
+/// Two granules: one that is copied, one for lists.
+status fingerprints::take_room() {
+  CUmemAllocationProp what{};
+  what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_}};
+  CUmemAccessDesc access{what.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemGenericAllocationHandle memory = 0;
+  CUdeviceptr at = 0;
+  constexpr auto bytes = 2 * granule_bytes;
+  auto ok =
+      api_->check(api_->cuMemCreate(&memory, bytes, &what, 0), "cuMemCreate");
+  if (ok)
+    ok = api_->check(api_->cuMemAddressReserve(&at, bytes, granule_bytes, 0, 0),
+                     "cuMemAddressReserve");
+  if (ok)
+    ok = api_->check(api_->cuMemMap(at, bytes, 0, memory, 0), "cuMemMap");
+  if (ok)
+    ok = api_->check(api_->cuMemSetAccess(at, bytes, &access, 1),
+                     "cuMemSetAccess");
+  copy_ = at;
+  list_ = at + granule_bytes;
+  out_ = list_ + list_bytes;
+  return ok;
+}
+
+status fingerprints::wait() {
+  if (auto ok =
+          api_->check(api_->cuEventRecord(done_, stream_), "cuEventRecord");
+      !ok)
+    return ok;
+  return api_->check(api_->cuEventSynchronize(done_), "a look at memory");
+}
+
+/// With mutex_; the granules stay mapped meanwhile.
+status fingerprints::run(std::span<const device_address> granules,
+                         std::span<fingerprint> out) {
+  static_assert(list_bytes + at_once * sizeof(fingerprint) <= granule_bytes);
+  static_assert(at_once * sizeof(device_address) == list_bytes);
+  auto room = staging_.take(out.size_bytes(), true);
+  if (!room)
+    return room.why();
+  std::memcpy(room->get(), granules.data(), granules.size_bytes());
+  void* parameters[] = {&list_, &out_};
+  auto ok = api_->check(api_->cuMemcpyHtoDAsync(list_, room->get(),
+                                                granules.size_bytes(), stream_),
+                        "cuMemcpyHtoDAsync");
+  if (ok)
+    ok = api_->check(
+        api_->cuMemsetD32Async(out_, 0, out.size_bytes() / 4, stream_),
+        "cuMemsetD32Async");
+  if (ok)
+    ok =
+        api_->check(api_->cuLaunchKernel(kernel_, parts_of_granule,
+                                         static_cast<unsigned>(granules.size()),
+                                         1, fingerprint_threads, 1, 1, 0,
+                                         stream_, parameters, nullptr),
+                    "cuLaunchKernel");
+  // The list was read when this is written.
+  if (ok)
+    ok = api_->check(
+        api_->cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(room->get()), out_,
+                            out.size_bytes(), stream_),
+        "cuMemcpyAsync");
+  auto done = wait();
+  if (ok && done)
+    std::memcpy(out.data(), room->get(), out.size_bytes());
+  return ok ? done : ok;
+}
+
+result<std::uint64_t> fingerprints::mark() {
+  std::lock_guard guard{mutex_};
+  if (kernel_ == nullptr)
+    return fault{CUDA_ERROR_NOT_SUPPORTED,
+                 "this device does not tell what changed in its memory"};
+  std::vector<device_address> granules;
+  std::vector<fingerprint> what;
+  auto ok = window_.with_used([&](std::vector<device_address> used) {
+    granules = std::move(used);
+    what.resize(granules.size());
+    for (std::size_t from = 0; from < granules.size(); from += at_once) {
+      auto count = std::min(at_once, granules.size() - from);
+      if (auto each = run(std::span{granules}.subspan(from, count),
+                          std::span{what}.subspan(from, count));
+          !each)
+        return each;
+    }
+    return status{};
+  });
+  if (!ok)
+    return ok.why();
+  return seen_.look(granules, what);
+}
+
+/// All of the granule is copied on the device, at once as good as, so that its
+/// fingerprint is that of the very bytes that are handed out.
+status fingerprints::peek(std::span<std::byte> into, device_address from) {
+  std::lock_guard guard{mutex_};
+  if (kernel_ == nullptr)
+    return fault{CUDA_ERROR_NOT_SUPPORTED,
+                 "this device's memory cannot be looked at"};
+  auto granule = from / granule_bytes * granule_bytes;
+  auto room = staging_.take(into.size(), true);
+  if (!room)
+    return room.why();
+  auto ok = window_.while_used(granule, [&] {
+    if (auto copied = api_->check(
+            api_->cuMemcpyAsync(copy_, granule, granule_bytes, stream_),
+            "cuMemcpyAsync");
+        !copied)
+      return copied;
+    return wait();
+  });
+  fingerprint what;
+  if (ok)
+    ok = run({&copy_, 1}, {&what, 1});
+  if (ok)
+    ok = api_->check(
+        api_->cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(room->get()),
+                            copy_ + (from - granule), into.size(), stream_),
+        "cuMemcpyAsync");
+  if (ok)
+    ok = wait();
+  if (!ok)
+    return ok;
+  seen_.copied(granule, what);
+  std::memcpy(into.data(), room->get(), into.size());
+  return {};
+}
+
+} // namespace vgpu::device::nvidia

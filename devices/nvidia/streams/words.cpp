@@ -1,0 +1,34 @@
+#include "devices/nvidia/streams/words.hpp"
+
+#include "schema/base/own_addresses.hpp"
+
+#include <sys/mman.h>
+
+namespace vgpu::device::nvidia {
+
+result<word_ref> shared_words::take() {
+  std::lock_guard guard{free_->mutex};
+  if (free_->all.empty()) {
+    constexpr std::size_t bytes = 64 << 10;
+    auto* at = ::mmap(own_address(bytes), bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (at == MAP_FAILED)
+      return fault{CUDA_ERROR_OUT_OF_MEMORY, "no memory for streams' words"};
+    if (auto code = api_->cuMemHostRegister(at, bytes, 0);
+        code != CUDA_SUCCESS) {
+      ::munmap(at, bytes);
+      return api_->failed(code, "cannot pin memory for streams' words");
+    }
+    auto* words = static_cast<shared_word*>(at);
+    for (std::size_t i = 0; i < bytes / sizeof(shared_word); ++i)
+      free_->all.push_back(words + i);
+  }
+  auto* out = free_->all.back();
+  free_->all.pop_back();
+  return word_ref{out, [to = free_](shared_word* x) {
+                    std::lock_guard back{to->mutex};
+                    to->all.push_back(x);
+                  }};
+}
+
+} // namespace vgpu::device::nvidia

@@ -1,0 +1,30 @@
+// Before everything else: initialisation, the version, the profiler.
+#include "interposer/api/entry.hpp"
+
+using namespace vgpu::interposer;
+
+CUresult CUDAAPI cuInit(unsigned int Flags) {
+  if (auto now = process::now(); now == phase::forked || now == phase::ended)
+    return process::phase_error();
+  if (Flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  return process::initialise();
+}
+
+CUresult CUDAAPI cuDriverGetVersion(int* driverVersion) {
+  if (driverVersion == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  *driverVersion = process::driver_version;
+  return CUDA_SUCCESS;
+}
+
+// A profiler attaches to the real driver; there is none here to start.
+CUresult CUDAAPI cuProfilerInitialize(const char*, const char*, CUoutput_mode) {
+  return guarded([] { return CUDA_ERROR_PROFILER_DISABLED; });
+}
+CUresult CUDAAPI cuProfilerStart(void) {
+  return in_context([](context&) { return CUDA_SUCCESS; });
+}
+CUresult CUDAAPI cuProfilerStop(void) {
+  return in_context([](context&) { return CUDA_SUCCESS; });
+}

@@ -1,0 +1,59 @@
+// Entry points that launch. Compiled twice: see flavour.hpp.
+#include "interposer/api/flavour.hpp"
+
+#include "interposer/code/launch.hpp"
+
+using namespace vgpu::interposer;
+
+CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX,
+                                unsigned int gridDimY, unsigned int gridDimZ,
+                                unsigned int blockDimX, unsigned int blockDimY,
+                                unsigned int blockDimZ,
+                                unsigned int sharedMemBytes, CUstream hStream,
+                                void** kernelParams, void** extra) {
+  return in_stream(hStream, [&](stream& s) {
+    return launch_kernel(s,
+                         {.function = f,
+                          .shape = {.grid = {gridDimX, gridDimY, gridDimZ},
+                                    .block = {blockDimX, blockDimY, blockDimZ},
+                                    .shared_bytes = sharedMemBytes},
+                          .parameters = kernelParams,
+                          .extra = extra});
+  });
+}
+
+CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f,
+                                  void** kernelParams, void** extra) {
+  if (config == nullptr)
+    return guarded([] { return CUDA_ERROR_INVALID_VALUE; });
+  return in_stream(config->hStream, [&](stream& s) {
+    launch_request what{
+        .function = f,
+        .shape = {.grid = {config->gridDimX, config->gridDimY,
+                           config->gridDimZ},
+                  .block = {config->blockDimX, config->blockDimY,
+                            config->blockDimZ},
+                  .shared_bytes = config->sharedMemBytes},
+        .parameters = kernelParams,
+        .extra = extra};
+    if (auto code = apply_attributes(what.shape, *config); code != CUDA_SUCCESS)
+      return code;
+    return launch_kernel(s, what);
+  });
+}
+
+CUresult CUDAAPI cuLaunchCooperativeKernel(
+    CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+    unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+    unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+    void** kernelParams) {
+  return in_stream(hStream, [&](stream& s) {
+    return launch_kernel(s,
+                         {.function = f,
+                          .shape = {.grid = {gridDimX, gridDimY, gridDimZ},
+                                    .block = {blockDimX, blockDimY, blockDimZ},
+                                    .shared_bytes = sharedMemBytes,
+                                    .cooperative = true},
+                          .parameters = kernelParams});
+  });
+}

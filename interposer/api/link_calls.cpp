@@ -1,0 +1,125 @@
+// Entry points for linking at run time.
+#include "interposer/api/entry.hpp"
+
+#include "interposer/code/image_file.hpp"
+#include "interposer/code/linker.hpp"
+
+using namespace vgpu::interposer;
+
+namespace {
+
+CUresult create(unsigned count, CUjit_option* options, void** values,
+                CUlinkState* out) noexcept {
+  return in_context([&](context& x) -> CUresult {
+    if (out == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    jit_logs logs;
+    if (auto code = take_jit_options(count, options, values, logs);
+        code != CUDA_SUCCESS)
+      return code;
+    *out = add_link(std::make_unique<link_state>(x, logs));
+    return CUDA_SUCCESS;
+  });
+}
+
+template <class Body>
+CUresult with_link(CUlinkState handle, const Body& body) noexcept {
+  return in_context([&](context&) -> CUresult {
+    auto* x = find_link(handle);
+    return x == nullptr ? CUDA_ERROR_INVALID_HANDLE : body(*x);
+  });
+}
+
+/// The options of a part: its logs are those of the whole.
+CUresult add_data(CUlinkState handle, CUjitInputType type, const void* data,
+                  std::size_t bytes, unsigned count, CUjit_option* options,
+                  void** values) noexcept {
+  return with_link(handle, [&](link_state& x) -> CUresult {
+    if (auto code = answer_jit_options(count, options, values);
+        code != CUDA_SUCCESS)
+      return code;
+    return x.add(type, {static_cast<const std::byte*>(data), bytes});
+  });
+}
+
+CUresult add_file(CUlinkState handle, CUjitInputType type, const char* path,
+                  unsigned count, CUjit_option* options,
+                  void** values) noexcept {
+  return with_link(handle, [&](link_state& x) -> CUresult {
+    if (path == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (auto code = answer_jit_options(count, options, values);
+        code != CUDA_SUCCESS)
+      return code;
+    auto bytes = read_image_file(path);
+    return bytes ? x.add(type, *bytes) : bytes.why().code;
+  });
+}
+
+} // namespace
+
+CUresult CUDAAPI cuLinkCreate(unsigned int numOptions, CUjit_option* options,
+                              void** optionValues, CUlinkState* stateOut) {
+  return create(numOptions, options, optionValues, stateOut);
+}
+
+CUresult CUDAAPI cuLinkAddData(CUlinkState state, CUjitInputType type,
+                               void* data, size_t size, const char*,
+                               unsigned int numOptions, CUjit_option* options,
+                               void** optionValues) {
+  return add_data(state, type, data, size, numOptions, options, optionValues);
+}
+
+CUresult CUDAAPI cuLinkAddFile(CUlinkState state, CUjitInputType type,
+                               const char* path, unsigned int numOptions,
+                               CUjit_option* options, void** optionValues) {
+  return add_file(state, type, path, numOptions, options, optionValues);
+}
+
+extern "C" {
+CUresult link_create_v1(unsigned count, CUjit_option* options, void** values,
+                        CUlinkState* out) VGPU_EXPORT_AS("cuLinkCreate");
+CUresult link_add_data_v1(CUlinkState state, CUjitInputType type, void* data,
+                          size_t bytes, const char* name, unsigned count,
+                          CUjit_option* options, void** values)
+    VGPU_EXPORT_AS("cuLinkAddData");
+CUresult link_add_file_v1(CUlinkState state, CUjitInputType type,
+                          const char* path, unsigned count,
+                          CUjit_option* options, void** values)
+    VGPU_EXPORT_AS("cuLinkAddFile");
+}
+CUresult link_create_v1(unsigned count, CUjit_option* options, void** values,
+                        CUlinkState* out) {
+  return create(count, options, values, out);
+}
+CUresult link_add_data_v1(CUlinkState state, CUjitInputType type, void* data,
+                          size_t bytes, const char*, unsigned count,
+                          CUjit_option* options, void** values) {
+  return add_data(state, type, data, bytes, count, options, values);
+}
+CUresult link_add_file_v1(CUlinkState state, CUjitInputType type,
+                          const char* path, unsigned count,
+                          CUjit_option* options, void** values) {
+  return add_file(state, type, path, count, options, values);
+}
+
+CUresult CUDAAPI cuLinkComplete(CUlinkState state, void** cubinOut,
+                                size_t* sizeOut) {
+  return with_link(state, [&](link_state& x) -> CUresult {
+    if (cubinOut == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    std::span<const std::byte> image;
+    if (auto code = x.complete(image); code != CUDA_SUCCESS)
+      return code;
+    *cubinOut = const_cast<std::byte*>(image.data()); // as the API has it
+    if (sizeOut != nullptr)
+      *sizeOut = image.size();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuLinkDestroy(CUlinkState state) {
+  return guarded([&] {
+    return remove_link(state) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  });
+}

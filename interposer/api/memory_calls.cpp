@@ -1,0 +1,182 @@
+// Entry points for device and host memory.
+#include "interposer/api/waiting.hpp"
+
+#include "interposer/memory/memory.hpp"
+#include "interposer/memory/registered_memory.hpp"
+#include "interposer/memory/sharing.hpp"
+#include "interposer/memory/virtual_memory.hpp"
+#include "interposer/memory/zero_copy.hpp"
+#include "interposer/session/session.hpp"
+#include "interposer/stream/host_call.hpp"
+
+#include <algorithm>
+
+using namespace vgpu::interposer;
+
+namespace {
+
+constexpr std::uint64_t pitch_step = 512;
+constexpr unsigned host_alloc_flags = CU_MEMHOSTALLOC_PORTABLE |
+                                      CU_MEMHOSTALLOC_DEVICEMAP |
+                                      CU_MEMHOSTALLOC_WRITECOMBINED;
+
+CUresult alloc_host(void** out, std::size_t bytes, unsigned flags) noexcept {
+  return in_waiting_context([&](context& x) {
+    if (out == nullptr || (flags & ~host_alloc_flags) != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    return allocate_pinned(x, bytes, flags, *out);
+  });
+}
+
+CUresult register_host(void* at, std::size_t bytes, unsigned flags) noexcept {
+  return in_context([&](context& x) {
+    constexpr unsigned known =
+        CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+        CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+    if ((flags & ~known) != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    // A kernel elsewhere cannot reach it.
+    if ((flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0)
+      return CUDA_ERROR_NOT_SUPPORTED;
+    if (locate(reinterpret_cast<std::uintptr_t>(at)).where != place::pageable)
+      return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    return registered().add(at, bytes, flags, x.id.load());
+  });
+}
+
+} // namespace
+
+CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
+  return in_context([&](context& x) {
+    auto& space = process::the_session().space(x.device_index());
+    virtual_memories().collect();
+    sharing().recount(x.device_index(), space.quota());
+    if (free != nullptr)
+      // It may have been lowered below what is allocated.
+      *free = space.quota() - std::min(space.quota(), space.used());
+    if (total != nullptr)
+      *total = space.quota();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemAlloc(CUdeviceptr* dptr, size_t bytesize) {
+  return in_waiting_context([&](context& x) {
+    if (dptr == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    return allocate(x, bytesize, memory_kind::device, 0, *dptr);
+  });
+}
+
+CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch,
+                                 size_t WidthInBytes, size_t Height,
+                                 unsigned int ElementSizeBytes) {
+  return in_waiting_context([&](context& x) {
+    if (dptr == nullptr || pPitch == nullptr || WidthInBytes == 0 ||
+        Height == 0 || WidthInBytes > vgpu::window_bytes ||
+        Height > vgpu::window_bytes ||
+        (ElementSizeBytes != 4 && ElementSizeBytes != 8 &&
+         ElementSizeBytes != 16))
+      return CUDA_ERROR_INVALID_VALUE;
+    auto pitch = (WidthInBytes + pitch_step - 1) / pitch_step * pitch_step;
+    std::size_t bytes = 0;
+    if (__builtin_mul_overflow(pitch, Height, &bytes))
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    auto code = allocate(x, bytes, memory_kind::device, 0, *dptr);
+    if (code == CUDA_SUCCESS)
+      *pPitch = pitch;
+    return code;
+  });
+}
+
+CUresult CUDAAPI cuMemFree(CUdeviceptr dptr) {
+  return waiting_by_handle(
+      [&] { return dptr == 0 ? CUDA_SUCCESS : free_device(dptr); });
+}
+
+CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* pbase, size_t* psize,
+                                      CUdeviceptr dptr) {
+  return in_context([&](context&) {
+    auto found = locate(dptr);
+    if (!found.in)
+      return CUDA_ERROR_NOT_FOUND;
+    if (pbase != nullptr)
+      *pbase = found.in->address;
+    if (psize != nullptr)
+      *psize = found.in->bytes;
+    return CUDA_SUCCESS;
+  });
+}
+
+// -- host memory
+// -----------------------------------------------------------------
+
+CUresult CUDAAPI cuMemHostAlloc(void** pp, size_t bytesize,
+                                unsigned int Flags) {
+  return alloc_host(pp, bytesize, Flags);
+}
+
+CUresult CUDAAPI cuMemAllocHost(void** pp, size_t bytesize) {
+  return alloc_host(pp, bytesize, 0);
+}
+
+CUresult CUDAAPI cuMemFreeHost(void* p) {
+  return waiting_by_handle(
+      [&] { return p == nullptr ? CUDA_ERROR_INVALID_VALUE : free_pinned(p); });
+}
+
+CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* pdptr, void* p,
+                                           unsigned int Flags) {
+  return in_context([&](context& x) {
+    auto address = reinterpret_cast<std::uintptr_t>(p);
+    if (pdptr == nullptr || Flags != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    auto found = locate(address);
+    if (found.where != place::pinned || !found.in)
+      return registered().device_pointer(x, p, *pdptr);
+    zero_copy().note(address);
+    *pdptr = address;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemHostGetFlags(unsigned int* pFlags, void* p) {
+  return in_context([&](context&) {
+    auto found = locate(reinterpret_cast<std::uintptr_t>(p));
+    if (pFlags == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (found.where == place::pinned && found.in) {
+      // Where addresses are unified, pinned memory is always mapped.
+      *pFlags = found.in->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+      return CUDA_SUCCESS;
+    }
+    auto range = registered().find(p);
+    if (!range)
+      return CUDA_ERROR_INVALID_VALUE;
+    *pFlags = range->flags;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemHostRegister(void* p, size_t bytesize,
+                                   unsigned int Flags) {
+  return register_host(p, bytesize, Flags);
+}
+
+extern "C" CUresult mem_host_register_v1(void* p, size_t bytesize,
+                                         unsigned int flags)
+    VGPU_EXPORT_AS("cuMemHostRegister");
+CUresult mem_host_register_v1(void* p, size_t bytesize, unsigned int flags) {
+  return register_host(p, bytesize, flags);
+}
+
+CUresult CUDAAPI cuMemHostUnregister(void* p) {
+  return by_handle([&] {
+    if (p == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (auto range = registered().find(p); range)
+      host_calls().end_waits_in(reinterpret_cast<std::uintptr_t>(p),
+                                range->bytes);
+    return registered().remove(p);
+  });
+}

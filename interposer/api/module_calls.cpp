@@ -1,0 +1,152 @@
+// Entry points for modules.
+#include "interposer/api/entry.hpp"
+
+#include "interposer/code/image.hpp"
+#include "interposer/code/image_file.hpp"
+#include "interposer/code/jit_options.hpp"
+#include "interposer/code/module.hpp"
+#include "interposer/session/session.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+using namespace vgpu::interposer;
+
+namespace {
+
+CUresult load_view(context& x, CUmodule* out,
+                   const vgpu::result<image_view>& view,
+                   const jit_logs& logs = {}) {
+  if (!view) {
+    log_line(log_level::info, view.why().what);
+    return view.why().code;
+  }
+  auto loaded = load_module(x, view->bytes, nullptr);
+  if (!loaded) {
+    log_line(log_level::info, loaded.why().what);
+    logs.error.write("error   : " + loaded.why().what + "\n");
+    return loaded.why().code;
+  }
+  *out = (*loaded)->handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult load_data(CUmodule* out, const void* image,
+                   const jit_logs& logs = {}) noexcept {
+  return in_context([&](context& x) {
+    if (out == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    return load_view(x, out, view_image(image), logs);
+  });
+}
+
+template <class Body>
+CUresult with_module(CUmodule handle, const Body& body) noexcept {
+  return in_context([&](context&) -> CUresult {
+    auto* x = modules().find(handle);
+    return x == nullptr ? CUDA_ERROR_INVALID_HANDLE : body(*x);
+  });
+}
+
+} // namespace
+
+CUresult CUDAAPI cuModuleLoad(CUmodule* out, const char* fname) {
+  return in_context([&](context& x) {
+    if (out == nullptr || fname == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    auto bytes = read_image_file(fname);
+    if (!bytes)
+      return bytes.why().code;
+    return load_view(x, out, view_image(bytes->data(), bytes->size()));
+  });
+}
+
+CUresult CUDAAPI cuModuleLoadData(CUmodule* out, const void* image) {
+  return load_data(out, image);
+}
+
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule* out, const void* image,
+                                    unsigned int numOptions,
+                                    CUjit_option* options,
+                                    void** optionValues) {
+  return in_context([&](context&) {
+    jit_logs logs;
+    if (auto code = take_jit_options(numOptions, options, optionValues, logs);
+        code != CUDA_SUCCESS)
+      return code;
+    return load_data(out, image, logs);
+  });
+}
+
+CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule* out, const void* fatCubin) {
+  return load_data(out, fatCubin);
+}
+
+CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
+  return in_context([&](context&) { return unload_module(hmod); });
+}
+
+CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+  return guarded([&] {
+    if (mode == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    const auto* text = std::getenv("CUDA_MODULE_LOADING");
+    *mode = text != nullptr && std::string_view{text} == "EAGER"
+                ? CU_MODULE_EAGER_LOADING
+                : CU_MODULE_LAZY_LOADING;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod,
+                                     const char* name) {
+  return with_module(hmod, [&](module& m) {
+    if (hfunc == nullptr || name == nullptr || *name == '\0')
+      return CUDA_ERROR_INVALID_VALUE;
+    auto found = m.by_name.find(std::string_view{name});
+    if (found == m.by_name.end())
+      return CUDA_ERROR_NOT_FOUND;
+    *hfunc = found->second->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int* count, CUmodule mod) {
+  return with_module(mod, [&](module& m) {
+    if (count == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    *count = static_cast<unsigned>(m.functions.size());
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction* out,
+                                            unsigned int numFunctions,
+                                            CUmodule mod) {
+  return with_module(mod, [&](module& m) {
+    if (out == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    auto n = std::min<std::size_t>(numFunctions, m.functions.size());
+    for (std::size_t i = 0; i < n; ++i)
+      out[i] = m.functions[i]->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr* dptr, size_t* bytes,
+                                   CUmodule hmod, const char* name) {
+  return with_module(hmod, [&](module& m) {
+    if (name == nullptr || (dptr == nullptr && bytes == nullptr))
+      return CUDA_ERROR_INVALID_VALUE;
+    auto found = m.globals.find(std::string_view{name});
+    if (found == m.globals.end())
+      return CUDA_ERROR_NOT_FOUND;
+    if (dptr != nullptr)
+      *dptr = found->second.address;
+    if (bytes != nullptr)
+      *bytes = found->second.bytes;
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,54 @@
+// Entry points for notifications of a device. There is one: that a process has
+// more of a device's memory than it should. A quota lets nobody have more, so
+// who asks to be told of that never is.
+#include "interposer/api/entry.hpp"
+
+#include "interposer/session/handle_table.hpp"
+#include "interposer/session/session.hpp"
+
+using namespace vgpu::interposer;
+
+namespace {
+
+struct notification {
+  CUdevice device = 0;
+};
+
+handle_table<notification>& notifications() {
+  static auto& table =
+      *new handle_table<notification>{handle_kind::notification};
+  return table;
+}
+
+bool is_device(CUdevice x) {
+  return x >= 0 && static_cast<std::size_t>(x) < here().devices().size();
+}
+
+} // namespace
+
+CUresult CUDAAPI
+cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc,
+                                  void*, CUasyncCallbackHandle* callback) {
+  return guarded([&] {
+    if (!is_device(device))
+      return CUDA_ERROR_INVALID_DEVICE;
+    if (callbackFunc == nullptr || callback == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    *callback = to_handle<CUasyncCallbackHandle>(
+        notifications().add(std::make_unique<notification>(device)));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceUnregisterAsyncNotification(
+    CUdevice device, CUasyncCallbackHandle callback) {
+  return guarded([&] {
+    if (!is_device(device))
+      return CUDA_ERROR_INVALID_DEVICE;
+    auto* known = notifications().find(callback);
+    if (known == nullptr || known->device != device)
+      return CUDA_ERROR_INVALID_VALUE;
+    (void)notifications().remove(callback);
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,180 @@
+// What the program asks of a pointer.
+#include "interposer/api/entry.hpp"
+
+#include "interposer/memory/memory.hpp"
+#include "interposer/memory/pool.hpp"
+#include "interposer/memory/registered_memory.hpp"
+#include "interposer/memory/virtual_memory.hpp"
+#include "interposer/session/session.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace vgpu::interposer;
+
+namespace {
+
+template <class T>
+CUresult give(void* data, T value) {
+  std::memcpy(data, &value, sizeof(value));
+  return CUDA_SUCCESS;
+}
+
+/// A context of the device that owns the pointer, for CUDA's "context in which
+/// it was allocated".
+CUcontext context_of(const located& x) {
+  return contexts().primary(x.where == place::device ? x.device : 0).handle;
+}
+
+/// How the memory may be handed to other processes.
+unsigned handle_types(const allocation& x) {
+  if (x.kind == memory_kind::mapped)
+    return virtual_memories().handle_types(x.address);
+  auto* from = pools().find(x.pool);
+  return from != nullptr && from->key != 0
+             ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+             : CU_MEM_HANDLE_TYPE_NONE;
+}
+
+CUresult allocated(CUpointer_attribute which, const located& x, CUdeviceptr ptr,
+                   void* data) {
+  auto on_device = x.where == place::device;
+  switch (which) {
+  case CU_POINTER_ATTRIBUTE_CONTEXT:
+    return give(data, context_of(x));
+  case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    return give(data, static_cast<unsigned>(on_device ? CU_MEMORYTYPE_DEVICE
+                                                      : CU_MEMORYTYPE_HOST));
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    return give(data, ptr);
+  case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    return on_device && !x.in->managed ? CUDA_ERROR_INVALID_VALUE
+                                       : give(data, ptr);
+  case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    return give(data, static_cast<unsigned long long>(x.in->serial));
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    return give(data, static_cast<int>(on_device ? x.device : 0));
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    return give(data, x.in->address);
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    return give(data, static_cast<std::size_t>(x.in->bytes));
+  case CU_POINTER_ATTRIBUTE_MAPPED:
+    return give(data, 1U);
+  case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    return give(data, x.in->managed ? 1U : 0U);
+  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    return give(data, x.in->kind == memory_kind::device ? 1U : 0U);
+  case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+  case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+  case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+    return give(data, 0U);
+  case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    return give(data, std::uint64_t{handle_types(*x.in)});
+  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    return give(data,
+                static_cast<int>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
+  case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+    return give(data, to_handle<CUmemoryPool>(x.in->pool));
+  case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+    return give(data, static_cast<std::size_t>(x.in->bytes));
+  case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    return give(data, x.in->address);
+  case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+    return give(data, static_cast<unsigned long long>(x.in->serial));
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult registered_range(CUpointer_attribute which, CUdeviceptr ptr,
+                          void* data) {
+  switch (which) {
+  case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    return give(data, static_cast<unsigned>(CU_MEMORYTYPE_HOST));
+  case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    return give(data, ptr);
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    return give(data, 0);
+  case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    return give(data, 0U);
+  case CU_POINTER_ATTRIBUTE_CONTEXT:
+    return give(data, contexts().primary(0).handle);
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult get(CUpointer_attribute which, CUdeviceptr ptr, void* data) {
+  auto found = locate(ptr);
+  if (found.in)
+    return allocated(which, found, ptr, data);
+  if (registered().find(reinterpret_cast<const void*>(ptr)))
+    return registered_range(which, ptr, data);
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+/// What cuPointerGetAttributes writes for memory that CUDA does not know.
+void give_nothing(CUpointer_attribute which, void* data) {
+  switch (which) {
+  case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    give(data, 0U);
+    break;
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    give(data, -2);
+    break;
+  case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+  case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+  case CU_POINTER_ATTRIBUTE_MAPPED:
+  case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+  case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+    give(data, 0U);
+    break;
+  case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+    break;
+  default:
+    give(data, std::uint64_t{0});
+    break;
+  }
+}
+
+} // namespace
+
+CUresult CUDAAPI cuPointerGetAttribute(void* data,
+                                       CUpointer_attribute attribute,
+                                       CUdeviceptr ptr) {
+  return guarded([&] {
+    return data == nullptr ? CUDA_ERROR_INVALID_VALUE
+                           : get(attribute, ptr, data);
+  });
+}
+
+CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes,
+                                        CUpointer_attribute* attributes,
+                                        void** data, CUdeviceptr ptr) {
+  return guarded([&] {
+    if (attributes == nullptr || data == nullptr || numAttributes == 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < numAttributes; ++i) {
+      if (data[i] == nullptr || attributes[i] <= 0 ||
+          attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
+        return CUDA_ERROR_INVALID_VALUE;
+      if (get(attributes[i], ptr, data[i]) != CUDA_SUCCESS)
+        give_nothing(attributes[i], data[i]);
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuPointerSetAttribute(const void* value,
+                                       CUpointer_attribute attribute,
+                                       CUdeviceptr ptr) {
+  return in_context([&](context&) {
+    // All copies are synchronous where it matters to who asks for this.
+    if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+        !locate(ptr).in)
+      return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+  });
+}

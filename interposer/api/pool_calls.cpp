@@ -1,0 +1,295 @@
+// Entry points for memory pools that take no stream.
+#include "interposer/api/waiting.hpp"
+
+#include "interposer/memory/pool.hpp"
+#include "interposer/memory/sharing.hpp"
+#include "interposer/session/session.hpp"
+
+using namespace vgpu::interposer;
+
+namespace {
+
+bool is_device(CUdevice dev) {
+  return dev >= 0 && static_cast<std::size_t>(dev) <
+                         process::the_session().devices().size();
+}
+
+template <class Body>
+CUresult with_device_pool(CUdevice dev, const Body& body) noexcept {
+  return guarded([&]() -> CUresult {
+    return is_device(dev) ? body() : CUDA_ERROR_INVALID_DEVICE;
+  });
+}
+
+template <class Body>
+CUresult with_pool(CUmemoryPool handle, const Body& body) noexcept {
+  return guarded([&]() -> CUresult {
+    auto* x = pools().find(handle);
+    return x == nullptr ? CUDA_ERROR_INVALID_VALUE : body(*x);
+  });
+}
+
+/// The device that a location names; pools are device memory here.
+CUresult device_at(const CUmemLocation* where, CUmemAllocationType type,
+                   CUdevice& out) {
+  if (where == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (where->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+      type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  out = where->id;
+  return is_device(out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+/// Asked for by who wants to hand it to other processes.
+bool may_be_exported(int device, CUmemAllocationHandleType as) {
+  auto types =
+      process::the_session()
+          .devices()[static_cast<std::size_t>(device)]
+          .value_of(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES);
+  return as == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && (types & as) != 0;
+}
+
+CUmemoryPool handle_of(const pool& x) {
+  return to_handle<CUmemoryPool>(x.handle);
+}
+
+} // namespace
+
+CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out,
+                                           CUdevice dev) {
+  return with_device_pool(dev, [&] {
+    if (pool_out == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    *pool_out = handle_of(default_pool(dev));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool* pool_out, CUdevice dev) {
+  return with_device_pool(dev, [&] {
+    if (pool_out == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    *pool_out = handle_of(current_pool(dev));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle) {
+  return with_device_pool(dev, [&] {
+    auto* x = pools().find(handle);
+    if (x == nullptr || x->device != dev || x->imported)
+      return CUDA_ERROR_INVALID_VALUE;
+    set_current_pool(dev, *x);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool* pool_out,
+                                        CUmemLocation* location,
+                                        CUmemAllocationType type) {
+  return guarded([&] {
+    CUdevice dev = 0;
+    if (auto code = device_at(location, type, dev); code != CUDA_SUCCESS)
+      return code;
+    return cuDeviceGetDefaultMemPool(pool_out, dev);
+  });
+}
+
+CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool* pool_out,
+                                 CUmemLocation* location,
+                                 CUmemAllocationType type) {
+  return guarded([&] {
+    CUdevice dev = 0;
+    if (auto code = device_at(location, type, dev); code != CUDA_SUCCESS)
+      return code;
+    return cuDeviceGetMemPool(pool_out, dev);
+  });
+}
+
+CUresult CUDAAPI cuMemSetMemPool(CUmemLocation* location,
+                                 CUmemAllocationType type,
+                                 CUmemoryPool handle) {
+  return guarded([&] {
+    CUdevice dev = 0;
+    if (auto code = device_at(location, type, dev); code != CUDA_SUCCESS)
+      return code;
+    return cuDeviceSetMemPool(dev, handle);
+  });
+}
+
+CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool_out,
+                                 const CUmemPoolProps* poolProps) {
+  return guarded([&] {
+    if (pool_out == nullptr || poolProps == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    CUdevice dev = 0;
+    if (auto code = device_at(&poolProps->location, poolProps->allocType, dev);
+        code != CUDA_SUCCESS)
+      return code;
+    auto shared = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
+    if (shared && !may_be_exported(dev, poolProps->handleTypes))
+      return CUDA_ERROR_NOT_SUPPORTED;
+    auto made = std::make_unique<pool>(dev);
+    auto* x = made.get();
+    if (shared)
+      x->key = random_serial();
+    x->handle = pools().add(std::move(made));
+    *pool_out = handle_of(*x);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
+  return with_pool(handle, [&](pool& x) {
+    if (x.is_default)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (&current_pool(x.device) == &x)
+      set_current_pool(x.device, default_pool(x.device));
+    pools().remove(handle);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool handle, size_t) {
+  // Nothing is kept beyond what is in use.
+  return with_pool(handle, [](pool&) { return CUDA_SUCCESS; });
+}
+
+CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool handle,
+                                       CUmemPool_attribute attr, void* value) {
+  return with_pool(handle, [&](pool& x) {
+    if (value == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    auto* number = static_cast<int*>(value);
+    auto* bytes = static_cast<cuuint64_t*>(value);
+    switch (attr) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+      *number = x.reuse_follow_events;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+      *number = x.reuse_opportunistic;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      *number = x.reuse_dependencies;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      *bytes = x.release_threshold;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      *bytes = x.used;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      *bytes = x.used_high;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  });
+}
+
+CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle,
+                                       CUmemPool_attribute attr, void* value) {
+  return with_pool(handle, [&](pool& x) {
+    if (value == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    auto number = *static_cast<const int*>(value);
+    switch (attr) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+      x.reuse_follow_events = number;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+      x.reuse_opportunistic = number;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      x.reuse_dependencies = number;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      x.release_threshold = *static_cast<const cuuint64_t*>(value);
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      if (*static_cast<const cuuint64_t*>(value) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+      x.used_high = x.used.load();
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  });
+}
+
+CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool handle,
+                                    const CUmemAccessDesc* map, size_t count) {
+  return with_pool(handle, [&](pool& x) {
+    if (map == nullptr && count != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    for (std::size_t i = 0; i < count; ++i)
+      if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+          map[i].location.id != x.device ||
+          map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags* flags,
+                                    CUmemoryPool handle,
+                                    CUmemLocation* location) {
+  return with_pool(handle, [&](pool& x) {
+    if (flags == nullptr || location == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    auto own = location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
+               location->id == x.device;
+    *flags = own ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    return CUDA_SUCCESS;
+  });
+}
+
+// -- of several processes
+// ---------------------------------------------------------
+
+CUresult CUDAAPI cuMemPoolExportToShareableHandle(
+    void* handle_out, CUmemoryPool handle, CUmemAllocationHandleType handleType,
+    unsigned long long flags) {
+  return with_pool(handle, [&](pool& x) {
+    if (handle_out == nullptr || flags != 0 ||
+        handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+      return CUDA_ERROR_INVALID_VALUE;
+    return export_pool(x, *static_cast<int*>(handle_out));
+  });
+}
+
+CUresult CUDAAPI cuMemPoolImportFromShareableHandle(
+    CUmemoryPool* pool_out, void* handle, CUmemAllocationHandleType handleType,
+    unsigned long long flags) {
+  return by_handle([&] {
+    if (pool_out == nullptr || flags != 0 ||
+        handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+      return CUDA_ERROR_INVALID_VALUE;
+    return import_pool(descriptor_of(handle), *pool_out);
+  });
+}
+
+CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData* shareData_out,
+                                        CUdeviceptr ptr) {
+  return waiting_by_handle([&] {
+    return shareData_out == nullptr ? CUDA_ERROR_INVALID_VALUE
+                                    : sharing().handle_of(ptr, *shareData_out);
+  });
+}
+
+CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr* ptr_out,
+                                        CUmemoryPool handle,
+                                        CUmemPoolPtrExportData* shareData) {
+  return in_waiting_context([&](context& in) {
+    auto* by = pools().find(handle);
+    if (ptr_out == nullptr || shareData == nullptr || by == nullptr ||
+        !by->imported)
+      return CUDA_ERROR_INVALID_VALUE;
+    return sharing().open(*by, in.id.load(), *shareData, *ptr_out);
+  });
+}

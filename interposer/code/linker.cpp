@@ -1,0 +1,234 @@
+#include "interposer/code/linker.hpp"
+
+#include "interposer/code/image.hpp"
+#include "interposer/code/module.hpp"
+#include "interposer/session/process.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace vgpu::interposer {
+
+namespace {
+
+/// A fatbin container's header, and the header of an entry in it (see the
+/// layout that devices/interface/fatbin.cpp reads).
+struct container_header {
+  std::uint32_t magic = container_magic;
+  std::uint16_t version = 1;
+  std::uint16_t header_bytes = 16;
+  std::uint64_t bytes = 0; // behind this
+};
+struct entry_header {
+  std::uint16_t kind = 1; // PTX
+  std::uint16_t version = 0x0101;
+  std::uint32_t header_bytes = 64;
+  std::uint64_t payload_bytes = 0;
+  std::uint32_t compressed_bytes = 0;
+  std::uint32_t options = 0;
+  std::uint16_t minor = 0;
+  std::uint16_t major = 0;
+  std::uint32_t arch = 0;
+  std::uint64_t name = 0;
+  std::uint64_t flags = 0x11; // 64-bit, Linux
+  std::uint64_t reserved = 0;
+  std::uint64_t plain_bytes = 0;
+};
+static_assert(sizeof(container_header) == 16 && sizeof(entry_header) == 64);
+constexpr std::uint64_t arch_specific = 0x100000;
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& x) {
+  return std::as_bytes(std::span{&x, 1});
+}
+
+/// The number behind a directive: 75 of ".target sm_75".
+std::uint32_t number_behind(std::string_view text, std::string_view what) {
+  auto at = text.find(what);
+  if (at == text.npos)
+    return 0;
+  at = text.find_first_of("0123456789", at + what.size());
+  std::uint32_t out = 0;
+  if (at != text.npos)
+    std::from_chars(text.data() + at, text.data() + text.size(), out);
+  return out;
+}
+
+/// Whether the target has features of one architecture alone: "sm_90a".
+bool is_specific(std::string_view text) {
+  auto at = text.find(".target");
+  at = at == text.npos ? at : text.find_first_of("0123456789", at);
+  at = at == text.npos ? at : text.find_first_not_of("0123456789", at);
+  return at != text.npos && text[at] == 'a';
+}
+
+struct link_table {
+  std::mutex mutex;
+  std::map<CUlinkState, std::unique_ptr<link_state>> all;
+};
+
+link_table& table() {
+  static auto& x = *new link_table;
+  return x;
+}
+
+} // namespace
+
+link_state::link_state(context& in, const jit_logs& logs)
+    : owner_(in), logs_(logs) {
+  linked_header head;
+  auto first = bytes_of(head);
+  image_.assign(first.begin(), first.end());
+  // What a linked program has first is the code of the whole: here none.
+  append(bytes_of(container_header{}));
+}
+
+void link_state::append(std::span<const std::byte> container) {
+  image_.resize((image_.size() + 7) / 8 * 8);
+  image_.insert(image_.end(), container.begin(), container.end());
+}
+
+CUresult link_state::failed(const fault& why) {
+  logs_.error.write("error   : " + why.what + "\n");
+  log_line(log_level::info, "linking: " + why.what);
+  return why.code;
+}
+
+CUresult link_state::add(CUjitInputType type,
+                         std::span<const std::byte> bytes) {
+  if (bytes.data() == nullptr || bytes.empty() || complete_)
+    return CUDA_ERROR_INVALID_VALUE;
+  switch (type) {
+  case CU_JIT_INPUT_PTX:
+    return add_text(bytes);
+  case CU_JIT_INPUT_CUBIN:
+  case CU_JIT_INPUT_FATBINARY:
+    return add_image(bytes);
+  case CU_JIT_INPUT_OBJECT:
+  case CU_JIT_INPUT_LIBRARY:
+    return add_objects(bytes);
+  case CU_JIT_INPUT_NVVM:
+    return failed({CUDA_ERROR_NOT_SUPPORTED,
+                   "intermediate code of a compiler cannot be linked here; "
+                   "compile it to PTX first"});
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+/// As one container with one entry.
+CUresult link_state::add_text(std::span<const std::byte> bytes) {
+  auto text =
+      std::string{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  text.resize(std::min(text.size(), text.find('\0')));
+  auto view = view_image(text.c_str(), text.size() + 1);
+  if (!view || view->kind != image_kind::ptx)
+    return failed({CUDA_ERROR_INVALID_PTX,
+                   "a part that was given as PTX is no PTX: it has no "
+                   ".version directive"});
+  // Padded inside the text: it ends with its NUL.
+  text.resize((text.size() + 8) / 8 * 8 - 1, '\n');
+  entry_header entry;
+  entry.payload_bytes = text.size() + 1;
+  entry.arch = number_behind(text, ".target");
+  entry.flags |= is_specific(text) ? arch_specific : 0;
+  container_header head;
+  head.bytes = sizeof(entry) + entry.payload_bytes;
+  append(bytes_of(head));
+  append(bytes_of(entry));
+  append(std::as_bytes(std::span{text.c_str(), text.size() + 1}));
+  ++parts_;
+  return CUDA_SUCCESS;
+}
+
+CUresult link_state::add_image(std::span<const std::byte> bytes) {
+  auto view = view_image(bytes.data(), bytes.size());
+  if (!view)
+    return failed(view.why());
+  if (view->kind == image_kind::fatbin) {
+    append(view->bytes);
+  } else if (view->kind == image_kind::cubin) {
+    entry_header entry;
+    entry.kind = 2;
+    entry.payload_bytes = (view->bytes.size() + 7) / 8 * 8;
+    container_header head;
+    head.bytes = sizeof(entry) + entry.payload_bytes;
+    append(bytes_of(head));
+    append(bytes_of(entry));
+    append(view->bytes);
+    image_.resize((image_.size() + 7) / 8 * 8);
+  } else {
+    return failed({CUDA_ERROR_INVALID_IMAGE,
+                   "a part that was given as machine code is text"});
+  }
+  ++parts_;
+  return CUDA_SUCCESS;
+}
+
+/// Host objects, and archives of them, hold fatbin containers at multiples of
+/// 8 bytes.
+CUresult link_state::add_objects(std::span<const std::byte> bytes) {
+  auto found = false;
+  for (std::size_t at = 0; at + sizeof(container_header) <= bytes.size();) {
+    container_header head;
+    std::memcpy(&head, bytes.data() + at, sizeof(head));
+    auto room = bytes.size() - at;
+    if (head.magic != container_magic || head.version != 1 ||
+        head.header_bytes != sizeof(head) || head.bytes > room - sizeof(head)) {
+      at += sizeof(std::uint64_t);
+      continue;
+    }
+    auto whole = sizeof(head) + static_cast<std::size_t>(head.bytes);
+    append(bytes.subspan(at, whole));
+    at += (whole + 7) / 8 * 8;
+    found = true;
+    ++parts_;
+  }
+  if (found)
+    return CUDA_SUCCESS;
+  return failed({CUDA_ERROR_INVALID_IMAGE,
+                 "an object or library holds no code of a device"});
+}
+
+CUresult link_state::complete(std::span<const std::byte>& image) {
+  if (parts_ == 0)
+    return failed({CUDA_ERROR_INVALID_VALUE, "there is nothing to link"});
+  if (!complete_) {
+    linked_header head;
+    head.bytes = image_.size() - sizeof(head);
+    std::memcpy(image_.data(), &head, sizeof(head));
+    auto tried =
+        load_module(owner_, std::span{image_}.subspan(sizeof(head)), nullptr);
+    if (!tried)
+      return failed(tried.why());
+    (void)unload_module((*tried)->handle);
+    complete_ = true;
+  }
+  image = image_;
+  return CUDA_SUCCESS;
+}
+
+CUlinkState add_link(std::unique_ptr<link_state> made) {
+  auto handle = reinterpret_cast<CUlinkState>(made.get()); // NOLINT: opaque
+  std::lock_guard guard{table().mutex};
+  table().all.emplace(handle, std::move(made));
+  return handle;
+}
+
+link_state* find_link(CUlinkState handle) {
+  std::lock_guard guard{table().mutex};
+  auto known = table().all.find(handle);
+  return known == table().all.end() ? nullptr : known->second.get();
+}
+
+bool remove_link(CUlinkState handle) {
+  std::lock_guard guard{table().mutex};
+  return table().all.erase(handle) != 0;
+}
+
+} // namespace vgpu::interposer

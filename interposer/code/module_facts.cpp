@@ -1,0 +1,55 @@
+#include "interposer/code/module_facts.hpp"
+
+#include "schema/wire/data.capnp.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace vgpu::interposer {
+
+namespace {
+
+std::unique_ptr<function> read_function(wire::KernelFacts::Reader from,
+                                        std::uint32_t index) {
+  auto out = std::make_unique<function>();
+  out->index = index;
+  out->name = from.getName().cStr();
+  for (auto p : from.getParameters()) {
+    out->parameters.push_back({p.getOffset(), p.getSize()});
+    out->parameter_bytes =
+        std::max(out->parameter_bytes, p.getOffset() + p.getSize());
+  }
+  for (auto a : from.getAttributes())
+    if (a.getKey() >= 0 && a.getKey() < function::attribute_limit)
+      out->attributes[static_cast<std::size_t>(a.getKey())] = a.getValue();
+  return out;
+}
+
+} // namespace
+
+status read_module_facts(std::span<const std::byte> message, module& into) {
+  try {
+    auto words = kj::heapArray<capnp::word>(message.size() / 8);
+    std::memcpy(words.begin(), message.data(), words.size() * 8);
+    capnp::FlatArrayMessageReader reader{words};
+    auto facts = reader.getRoot<wire::ModuleFacts>();
+    std::uint32_t index = 0;
+    for (auto k : facts.getKernels())
+      into.functions.push_back(read_function(k, index++));
+    for (auto g : facts.getGlobals())
+      into.globals.emplace(g.getName().cStr(),
+                           global_variable{g.getName().cStr(), g.getAddress(),
+                                           g.getBytes(), g.getManaged()});
+    return {};
+  } catch (const kj::Exception& e) {
+    return fault{CUDA_ERROR_UNKNOWN,
+                 std::string{"a module's facts are malformed: "} +
+                     e.getDescription().cStr()};
+  }
+}
+
+} // namespace vgpu::interposer

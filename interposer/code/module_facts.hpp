@@ -1,0 +1,16 @@
+// The worker's answer to a module's load.
+#pragma once
+
+#include "interposer/code/module.hpp"
+#include "schema/base/fault.hpp"
+
+#include <cstddef>
+#include <span>
+
+namespace vgpu::interposer {
+
+/// Fills in the module's functions and globals from a ModuleFacts message
+/// (data.capnp).
+status read_module_facts(std::span<const std::byte> message, module& into);
+
+} // namespace vgpu::interposer

@@ -1,0 +1,306 @@
+#include "interposer/context/context.hpp"
+
+#include "interposer/code/module.hpp"
+#include "interposer/context/green_context.hpp"
+#include "interposer/graph/conditional_launch.hpp"
+#include "interposer/memory/array.hpp"
+#include "interposer/memory/memory.hpp"
+#include "interposer/memory/texture_object.hpp"
+#include "interposer/session/process.hpp"
+#include "interposer/session/session.hpp"
+#include "interposer/stream/host_call.hpp"
+#include "interposer/stream/stream_event.hpp"
+#include "interposer/stream/stream_set.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <pthread.h>
+
+namespace vgpu::interposer {
+
+namespace {
+
+/// What a thread keeps beyond its current context.
+struct thread_state {
+  struct own {
+    context* in;
+    std::uint64_t context_id;
+    std::unique_ptr<stream> made;
+  };
+  std::vector<context*> stack;
+  std::vector<own> streams;
+
+  thread_state() = default;
+  thread_state(const thread_state&) = delete;
+  thread_state& operator=(const thread_state&) = delete;
+  ~thread_state() {
+    if (process::now() != phase::running)
+      return;
+    for (auto& x : streams)
+      if (x.context_id == x.in->id.load())
+        retire_stream(*x.made);
+  }
+};
+
+// The static model: a look-up is one instruction. Two words of the surplus
+// that the loader keeps for libraries like this one.
+#define VGPU_STATIC_TLS __attribute__((tls_model("initial-exec")))
+thread_local context* current VGPU_STATIC_TLS = nullptr;
+thread_local thread_state* rest_of_state VGPU_STATIC_TLS = nullptr;
+
+/// Not a C++ destructor of a thread_local: that would run on the main thread
+/// before the program's atexit handlers, which may still call the driver.
+pthread_key_t cleanup_key() {
+  static auto key = [] {
+    pthread_key_t made{};
+    ::pthread_key_create(&made, [](void* x) {
+      rest_of_state = nullptr;
+      try {
+        delete static_cast<thread_state*>(x);
+      } catch (const std::exception& e) {
+        report_exception(e.what());
+      }
+    });
+    return made;
+  }();
+  return key;
+}
+
+thread_state& this_thread() {
+  if (rest_of_state == nullptr) {
+    rest_of_state = new thread_state;
+    ::pthread_setspecific(cleanup_key(), rest_of_state);
+  }
+  return *rest_of_state;
+}
+
+std::uint64_t next_context_id() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1) + 1;
+}
+
+/// Takes what belongs to the context out of a table, and retires it.
+template <class T, class Retire>
+void clear_table(handle_table<T>& table, const context& of, Retire retire) {
+  std::vector<std::uint64_t> gone;
+  table.each([&](std::uint64_t handle, T& x) {
+    if (&x.owner == &of)
+      gone.push_back(handle);
+  });
+  for (auto handle : gone)
+    if (auto x = table.remove(handle); x)
+      retire(*x);
+}
+
+} // namespace
+
+context::context(int device_ordinal, bool is_primary)
+    : device(device_ordinal), primary(is_primary), root(*this),
+      legacy(std::make_unique<stream>(*this, legacy_stream, 0U, 0)),
+      streams(std::make_unique<stream_set>(*this)) {
+  // What an H200 starts with.
+  limits[CU_LIMIT_STACK_SIZE] = 1024;
+  limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752;
+  limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8388608;
+  limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2; // of older devices
+  limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
+  limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
+  limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 11796480;
+}
+
+context::context(context& primary_context, std::unique_ptr<green_part> part)
+    : device(primary_context.device), primary(false), green(std::move(part)),
+      root(primary_context), streams(std::make_unique<stream_set>(*this)) {}
+
+context::~context() = default;
+
+// -- registry
+// ------------------------------------------------------------------
+
+context& context_registry::primary(int device) {
+  auto& place = primaries_.at(static_cast<std::size_t>(device));
+  if (auto* known = place.load(std::memory_order_acquire); known != nullptr)
+    return *known;
+  std::lock_guard guard{mutex_};
+  if (auto* known = place.load(); known != nullptr)
+    return *known;
+  auto made = std::make_unique<context>(device, true);
+  auto* x = made.get();
+  x->handle = to_handle<CUcontext>(table_.add(std::move(made)));
+  place.store(x, std::memory_order_release);
+  return *x;
+}
+
+context* context_registry::find(CUcontext handle) const noexcept {
+  return table_.find(handle);
+}
+
+void context_registry::activate(context& x) {
+  x.id.store(next_context_id());
+  x.active.store(true, std::memory_order_release);
+}
+
+context* context_registry::create(int device, unsigned flags) {
+  auto made = std::make_unique<context>(device, false);
+  auto* x = made.get();
+  x->flags = flags;
+  x->handle = to_handle<CUcontext>(table_.add(std::move(made)));
+  activate(*x);
+  return x;
+}
+
+CUresult context_registry::create_green(context& primary_context,
+                                        std::unique_ptr<green_part> part,
+                                        context*& out) {
+  if (auto code = retain(primary_context); code != CUDA_SUCCESS)
+    return code;
+  auto made = std::make_unique<context>(primary_context, std::move(part));
+  out = made.get();
+  out->legacy = make_stream(*out, CU_STREAM_NON_BLOCKING, 0);
+  out->handle = to_handle<CUcontext>(table_.add(std::move(made)));
+  activate(*out);
+  std::lock_guard guard{mutex_};
+  ++primary_context.greens;
+  return CUDA_SUCCESS;
+}
+
+void context_registry::end_green(context& x) {
+  if (!x.active.exchange(false))
+    return;
+  retire_stream(*x.legacy);
+  x.streams->clear();
+  std::lock_guard guard{mutex_};
+  --x.root.greens;
+}
+
+CUresult context_registry::destroy(context& x) {
+  if (x.primary)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (x.is_green())
+    end_green(x);
+  else
+    reset(x);
+  auto gone = table_.remove(x.handle);
+  {
+    std::lock_guard guard{mutex_};
+    destroyed_.push_back(std::move(gone));
+  }
+  return x.is_green() ? release(x.root) : CUDA_SUCCESS;
+}
+
+CUresult context_registry::retain(context& x) {
+  std::lock_guard guard{mutex_};
+  if (!x.active.load()) {
+    // A process whose kernel went wrong gets no context any more, reset or not.
+    if (auto code = process::the_session().sticky(); code != CUDA_SUCCESS)
+      return code;
+    activate(x);
+  }
+  ++x.retained;
+  return CUDA_SUCCESS;
+}
+
+CUresult context_registry::release(context& x) {
+  {
+    std::lock_guard guard{mutex_};
+    if (x.retained <= x.greens)
+      return x.greens != 0 ? CUDA_ERROR_NOT_PERMITTED
+                           : CUDA_ERROR_INVALID_CONTEXT;
+    if (--x.retained != 0)
+      return CUDA_SUCCESS;
+  }
+  reset(x);
+  return CUDA_SUCCESS;
+}
+
+CUresult context_registry::reset_primary(context& x) {
+  {
+    std::lock_guard guard{mutex_};
+    if (x.greens != 0)
+      return CUDA_ERROR_NOT_PERMITTED;
+  }
+  reset(x);
+  return CUDA_SUCCESS;
+}
+
+void context_registry::reset(context& x) {
+  if (x.active.load())
+    forget_conditional_launches(x);
+  if (!x.active.exchange(false))
+    return;
+  x.storage.clear(x.handle);
+  unload_all(x);
+  clear_table(interposer::streams(), x, retire_stream);
+  x.streams->clear();
+  clear_table(events(), x, retire_event);
+  destroy_textures(x);
+  destroy_arrays(x);
+  free_all(x);
+}
+
+context_registry& contexts() {
+  static auto& all = *new context_registry;
+  return all;
+}
+
+// -- the calling thread
+// --------------------------------------------------------
+
+context* selected_context() noexcept {
+  return current;
+}
+
+context* current_context() noexcept {
+  auto* x = current;
+  if (x == nullptr || !x->active.load(std::memory_order_acquire))
+    return x;
+  return &x->root;
+}
+
+void set_current_context(context* x) {
+  auto& stack = this_thread().stack;
+  if (!stack.empty())
+    stack.pop_back();
+  if (x != nullptr)
+    stack.push_back(x);
+  current = stack.empty() ? nullptr : stack.back();
+}
+
+void push_context(context* x) {
+  this_thread().stack.push_back(x);
+  current = x;
+}
+
+context* pop_context() noexcept {
+  auto* gone = current;
+  if (gone == nullptr)
+    return nullptr;
+  auto& stack = rest_of_state->stack;
+  stack.pop_back();
+  current = stack.empty() ? nullptr : stack.back();
+  return gone;
+}
+
+stream& own_stream(context& x) {
+  auto& mine = this_thread().streams;
+  auto id = x.id.load();
+  for (auto& s : mine)
+    if (s.in == &x && s.context_id == id)
+      return *s.made;
+  mine.push_back({&x, id, make_stream(x, 0, 0)});
+  return *mine.back().made;
+}
+
+CUresult usable(const context* x) noexcept {
+  // libgomp frees memory in callbacks, and by this code knows to do it later.
+  if (x == nullptr)
+    return host_caller::is_own_thread() ? CUDA_ERROR_NOT_PERMITTED
+                                        : CUDA_ERROR_INVALID_CONTEXT;
+  if (!x->active.load(std::memory_order_acquire))
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return process::the_session().sticky();
+}
+
+} // namespace vgpu::interposer

@@ -1,0 +1,386 @@
+#include "interposer/graph/conditional_launch.hpp"
+
+#include "interposer/graph/graph_condition.hpp"
+#include "interposer/memory/memory.hpp"
+#include "interposer/session/process.hpp"
+#include "interposer/session/session.hpp"
+#include "interposer/stream/host_call.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+namespace vgpu::interposer {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// So many at once. Each has two streams stand still for as long as the program
+/// takes to decide, and a GPU whose channels all have one goes on with nothing:
+/// of the usual eight, four hold up none of the others.
+constexpr std::size_t most_launches = 2;
+
+/// What a launch needs besides the program's stream, used again by later ones.
+struct lane {
+  explicit lane(context& x);
+  lane(const lane&) = delete;
+  lane& operator=(const lane&) = delete;
+  ~lane();
+
+  context& in;
+  const std::uint64_t context_id;
+  const std::unique_ptr<stream> side;
+  const std::unique_ptr<event> begun;
+  /// Holds how many launches have ended.
+  device_word ended;
+  std::uint32_t launches = 0;
+  /// Taken once: whoever has a launch under way never waits for a slot.
+  const slot_index value_slot;
+  const slot_index turn_slot;
+  const reply_arena::range value;
+};
+
+lane::lane(context& x)
+    : in(x), context_id(x.id.load()), side(make_hidden_stream(x)),
+      begun(make_event(x, CU_EVENT_DISABLE_TIMING)),
+      value_slot(here().slots().take(here().idle())),
+      turn_slot(here().slots().take(here().idle())),
+      value(here().arena().take(sizeof(std::uint32_t))) {}
+
+lane::~lane() {
+  try {
+    retire_hidden_stream(*side);
+    retire_event(*begun);
+    here().slots().give(value_slot);
+    here().slots().give(turn_slot);
+  } catch (const std::exception&) {
+    // The session is lost.
+  }
+}
+
+/// The lanes of all contexts, and how many launches there are.
+class lane_store {
+public:
+  /// For a launch in that stream. Waits while too many are taken.
+  CUresult take(stream& in, std::unique_ptr<lane>& out);
+  void give(std::unique_ptr<lane> x);
+  void forget(const context& of);
+  void wait_for_none();
+
+private:
+  std::unique_ptr<lane> idle_of(const context& in);
+  static CUresult make(stream& in, std::unique_ptr<lane>& out);
+
+  std::mutex mutex_;
+  std::condition_variable given_;
+  std::vector<std::unique_ptr<lane>> idle_;
+  std::atomic<std::size_t> taken_{0};
+};
+
+lane_store& lanes() {
+  static auto& x = *new lane_store;
+  return x;
+}
+
+/// Precondition: the mutex is held.
+std::unique_ptr<lane> lane_store::idle_of(const context& in) {
+  auto found = std::find_if(idle_.begin(), idle_.end(), [&](auto& x) {
+    return &x->in == &in && x->context_id == in.id.load();
+  });
+  if (found == idle_.end())
+    return nullptr;
+  auto out = std::move(*found);
+  idle_.erase(found);
+  return out;
+}
+
+CUresult lane_store::make(stream& in, std::unique_ptr<lane>& out) {
+  out = std::make_unique<lane>(in.owner);
+  auto code = device_word::take(in.device(), out->ended);
+  return code != CUDA_SUCCESS ? code : out->ended.fill(in, 0);
+}
+
+CUresult lane_store::take(stream& in, std::unique_ptr<lane>& out) {
+  {
+    std::unique_lock guard{mutex_};
+    while (taken_ >= most_launches)
+      if (given_.wait_for(guard, 100ms) == std::cv_status::timeout) {
+        guard.unlock();
+        here().idle()();
+        guard.lock();
+      }
+    ++taken_;
+    out = idle_of(in.owner);
+  }
+  auto code = CUDA_SUCCESS;
+  try {
+    if (out == nullptr)
+      code = make(in, out);
+  } catch (...) {
+    give(nullptr);
+    throw;
+  }
+  if (code != CUDA_SUCCESS) {
+    out.reset();
+    give(nullptr);
+  }
+  return code;
+}
+
+void lane_store::give(std::unique_ptr<lane> x) {
+  std::lock_guard guard{mutex_};
+  if (x != nullptr)
+    idle_.push_back(std::move(x));
+  --taken_;
+  given_.notify_all();
+}
+
+void lane_store::forget(const context& of) {
+  std::vector<std::unique_ptr<lane>> gone; // after the lock
+  std::lock_guard guard{mutex_};
+  for (auto& x : idle_)
+    if (&x->in == &of)
+      gone.push_back(std::move(x));
+  std::erase(idle_, nullptr);
+}
+
+void lane_store::wait_for_none() {
+  if (taken_ == 0 || host_calls().is_own_thread()) [[likely]]
+    return;
+  std::unique_lock guard{mutex_};
+  while (taken_ != 0)
+    if (given_.wait_for(guard, 100ms) == std::cv_status::timeout) {
+      guard.unlock();
+      here().idle()();
+      guard.lock();
+    }
+}
+
+/// Whether it may write to the program's memory, or run its functions.
+bool reaches_program(const graph& x) {
+  auto reaches = [](const auto& node) {
+    if (auto* copied = std::get_if<copy_work>(&node->what); copied != nullptr)
+      return locate(copied->what.to.address).where != place::device;
+    if (auto* child = std::get_if<child_work>(&node->what); child != nullptr)
+      return reaches_program(*child->what);
+    if (auto* chosen = std::get_if<conditional_work>(&node->what);
+        chosen != nullptr)
+      return std::any_of(chosen->bodies.begin(), chosen->bodies.end(),
+                         [](auto& body) { return reaches_program(*body); });
+    return std::holds_alternative<host_work>(node->what);
+  };
+  return std::any_of(x.nodes().begin(), x.nodes().end(), reaches);
+}
+
+/// Which body of a node is done for that value of its condition; null for none.
+const graph* chosen(const conditional_work& x, std::uint32_t value) {
+  std::size_t which = value;
+  if (x.type != CU_GRAPH_COND_TYPE_SWITCH)
+    which = value != 0 ? 0 : 1;
+  return which < x.bodies.size() ? x.bodies[which].get() : nullptr;
+}
+
+/// What the program may ask for as soon as the launch returns: its events, from
+/// the node `from` on. They are recorded when all is done, and waited for
+/// before the first condition.
+template <class Work>
+void issue_events(const graph& of, std::size_t from, stream& in) {
+  const auto& order = of.in_order();
+  for (auto i = from; i < order.size(); ++i) {
+    if (auto* child = std::get_if<child_work>(&order[i]->what);
+        child != nullptr)
+      issue_events<Work>(*child->what, 0, in);
+    else if (std::holds_alternative<Work>(order[i]->what))
+      (void)issue(order[i]->what, in);
+  }
+}
+
+bool is_event(const work& x) {
+  return std::holds_alternative<event_record_work>(x) ||
+         std::holds_alternative<event_wait_work>(x);
+}
+
+/// A launch under way. Kept by what has the turn next.
+class conditional_launch final
+    : public turn_taker,
+      public std::enable_shared_from_this<conditional_launch> {
+public:
+  conditional_launch(std::shared_ptr<const graph> what, std::unique_ptr<lane> x)
+      : what_(std::move(what)), lane_(std::move(x)) {}
+  ~conditional_launch() override { lanes().give(std::move(lane_)); }
+
+  CUresult begin(stream& in);
+  void take_turn(CUresult status) noexcept override;
+
+private:
+  /// Nodes that are to be done, of a graph or a body.
+  struct part {
+    const graph* of = nullptr;
+    std::size_t next = 0;
+    /// What is looked at again at its end; null where it is done once.
+    const conditional_work* loop = nullptr;
+  };
+
+  CUresult begin_part(stream& in);
+  CUresult go_on();
+  void ask(const conditional_work& x);
+  CUresult decide();
+
+  std::shared_ptr<const graph> what_;
+  std::unique_ptr<lane> lane_;
+  std::vector<part> parts_;
+  const conditional_work* asked_ = nullptr;
+  ticket value_;
+};
+
+/// Nodes up to the first conditional one are the stream's own.
+CUresult conditional_launch::begin_part(stream& in) {
+  auto& first = parts_.emplace_back(part{.of = what_.get()});
+  const auto& order = what_->in_order();
+  for (; first.next < order.size(); ++first.next) {
+    const auto& node = *order[first.next];
+    if (std::holds_alternative<conditional_work>(node.what))
+      break;
+    if (node.enabled)
+      if (auto code = issue(node.what, in); code != CUDA_SUCCESS)
+        return code;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult conditional_launch::begin(stream& in) {
+  auto code = CUDA_SUCCESS;
+  each_condition(*what_, [&](const condition& x) {
+    if (code == CUDA_SUCCESS)
+      code = x.begin_launch(in);
+  });
+  if (code == CUDA_SUCCESS)
+    code = begin_part(in);
+  if (code != CUDA_SUCCESS)
+    return code;
+  const auto rest = parts_.front().next;
+  issue_events<event_wait_work>(*what_, rest, in);
+  if (code = record(*lane_->begun, in); code != CUDA_SUCCESS)
+    return code;
+  if (code = wait(*lane_->side, *lane_->begun); code != CUDA_SUCCESS)
+    return code;
+  awaited_value end;
+  end.address = lane_->ended.address();
+  end.value = ++lane_->launches;
+  end.test = value_test::reached;
+  auto writes = reaches_program(*what_);
+  // From here on the launch goes its own way.
+  if (code = go_on(); code != CUDA_SUCCESS)
+    return code;
+  if (code = host_calls().add_device_wait(in, end, writes);
+      code != CUDA_SUCCESS)
+    return code;
+  issue_events<event_record_work>(*what_, rest, in);
+  return CUDA_SUCCESS;
+}
+
+/// Asks for the condition's value when the stream that nobody sees has come
+/// here.
+void conditional_launch::ask(const conditional_work& x) {
+  asked_ = &x;
+  auto& side = *lane_->side;
+  value_ =
+      here().begin(call::read{{side.wire},
+                              {x.on->word(), 0, 0},
+                              {sizeof(std::uint32_t), 1, 1},
+                              {lane_->value.offset(), sizeof(std::uint32_t)}},
+                   side.device(), lane_->value_slot);
+  side.worked(value_.call);
+  (void)host_calls().add_turn(side, lane_->turn_slot, shared_from_this());
+}
+
+CUresult conditional_launch::decide() {
+  auto& slots = here().slots();
+  auto got = slots.wait_for(value_, 100ms);
+  for (; !got; got = slots.wait_for(value_, 100ms))
+    here().idle()();
+  if (got->result != CUDA_SUCCESS)
+    return got->result;
+  std::uint32_t value = 0;
+  std::memcpy(&value, lane_->value.bytes().data(), sizeof(value));
+  const auto& node = *std::exchange(asked_, nullptr);
+  if (const auto* body = chosen(node, value); body != nullptr)
+    parts_.push_back(
+        {body, 0, node.type == CU_GRAPH_COND_TYPE_WHILE ? &node : nullptr});
+  return CUDA_SUCCESS;
+}
+
+/// Appends what is to be done up to the next condition, or the end.
+CUresult conditional_launch::go_on() {
+  auto& side = *lane_->side;
+  while (!parts_.empty()) {
+    auto& now = parts_.back();
+    const auto& order = now.of->in_order();
+    if (now.next == order.size()) {
+      const auto* loop = now.loop;
+      parts_.pop_back();
+      if (loop == nullptr)
+        continue;
+      ask(*loop);
+      return CUDA_SUCCESS;
+    }
+    const auto& node = *order[now.next++];
+    if (auto* x = std::get_if<conditional_work>(&node.what); x != nullptr) {
+      ask(*x);
+      return CUDA_SUCCESS;
+    }
+    if (auto* child = std::get_if<child_work>(&node.what); child != nullptr) {
+      parts_.push_back({.of = child->what.get()});
+      continue;
+    }
+    if (!node.enabled || is_event(node.what))
+      continue;
+    if (auto code = issue(node.what, side); code != CUDA_SUCCESS)
+      return code;
+  }
+  return lane_->ended.fill(side, lane_->launches);
+}
+
+/// Whatever happens, the program's stream goes on: what went wrong on the
+/// device it is told there.
+void conditional_launch::take_turn(CUresult status) noexcept {
+  if (status != CUDA_SUCCESS)
+    return;
+  try {
+    auto code = decide();
+    if (code == CUDA_SUCCESS)
+      code = go_on();
+    if (code == CUDA_SUCCESS)
+      return;
+    note_failed_call("cuGraphLaunch", code);
+    (void)lane_->ended.fill(*lane_->side, lane_->launches);
+  } catch (const std::exception& e) {
+    report_exception(e.what());
+  }
+}
+
+} // namespace
+
+CUresult launch_conditional(std::shared_ptr<const graph> what, stream& in) {
+  std::unique_ptr<lane> with;
+  if (auto code = lanes().take(in, with); code != CUDA_SUCCESS)
+    return code;
+  return std::make_shared<conditional_launch>(std::move(what), std::move(with))
+      ->begin(in);
+}
+
+void wait_for_conditional_launches() {
+  lanes().wait_for_none();
+}
+
+void forget_conditional_launches(const context& of) {
+  lanes().wait_for_none();
+  lanes().forget(of);
+  device_word::give_up_memory(of.device_index());
+}
+
+} // namespace vgpu::interposer

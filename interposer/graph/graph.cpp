@@ -1,0 +1,530 @@
+#include "interposer/graph/graph.hpp"
+
+#include "interposer/graph/conditional_launch.hpp"
+#include "interposer/graph/graph_condition.hpp"
+#include "interposer/stream/stream_set.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+namespace vgpu::interposer {
+
+namespace {
+
+std::uint64_t next_node() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+/// All graphs, whoever they belong to.
+handle_table<graph*>& graphs() {
+  static auto& table = *new handle_table<graph*>{handle_kind::graph};
+  return table;
+}
+
+/// Those that belong to the program.
+struct program_graphs {
+  std::mutex mutex;
+  std::map<const graph*, std::unique_ptr<graph>> all;
+};
+
+program_graphs& of_program() {
+  static auto& all = *new program_graphs;
+  return all;
+}
+
+bool contains(const std::vector<graph_node*>& list, const graph_node* x) {
+  return std::find(list.begin(), list.end(), x) != list.end();
+}
+
+} // namespace
+
+// -- user objects
+// -----------------------------------------------------------------------------
+
+handle_table<user_object>& user_objects() {
+  static auto& table = *new handle_table<user_object>{handle_kind::user_object};
+  return table;
+}
+
+CUresult release(CUuserObject handle, std::uint64_t count) {
+  auto* x = user_objects().find(handle);
+  if (x == nullptr || count == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (auto now = x->references.load();;) {
+    if (now < count)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (x->references.compare_exchange_weak(now, now - count)) {
+      if (now == count)
+        if (auto gone = user_objects().remove(handle); gone)
+          gone->destroy(gone->data);
+      return CUDA_SUCCESS;
+    }
+  }
+}
+
+// -- graph
+// -----------------------------------------------------------------------------
+
+graph::graph() {
+  handle = to_handle<CUgraph>(graphs().add(std::make_unique<graph*>(this)));
+}
+
+graph::~graph() {
+  for (auto& x : nodes_)
+    graph_nodes().remove(x->handle);
+  graphs().remove(handle);
+  for (auto& [object, count] : kept_)
+    (void)release(object, count);
+}
+
+graph_node& graph::add(work what, std::span<graph_node* const> after) {
+  auto made = std::make_unique<graph_node>();
+  made->in = this;
+  made->id = next_node();
+  made->what = std::move(what);
+  for (auto* x : after)
+    if (!contains(made->after, x))
+      made->after.push_back(x);
+  made->handle = to_handle<CUgraphNode>(graph_nodes().add(
+      std::make_unique<node_reference>(node_reference{made.get()})));
+  note(made->what);
+  nodes_.push_back(std::move(made));
+  order_.clear();
+  return *nodes_.back();
+}
+
+void graph::remove(graph_node& x) {
+  order_.clear();
+  for (auto& other : nodes_)
+    if (std::erase(other->after, &x) != 0)
+      other->marked.erase(&x);
+  graph_nodes().remove(x.handle);
+  if (auto* chosen = std::get_if<conditional_work>(&x.what); chosen != nullptr)
+    chosen->on->has_node = false;
+  std::erase_if(nodes_, [&](auto& each) { return each.get() == &x; });
+}
+
+void graph::note(work& what) {
+  has_memory_ = has_memory_ || interposer::has_memory(what);
+  auto* chosen = std::get_if<conditional_work>(&what);
+  if (chosen == nullptr)
+    return;
+  has_conditions_ = true;
+  for (auto& body : chosen->bodies)
+    body->outer = this;
+}
+
+void graph::add(std::shared_ptr<condition> x) {
+  conditions_.push_back(std::move(x));
+  has_conditions_ = true;
+}
+
+bool graph::uses_all_conditions() const {
+  return std::all_of(conditions_.begin(), conditions_.end(),
+                     [](auto& x) { return x->has_node; });
+}
+
+CUresult graph::connect(graph_node& from, graph_node& to) {
+  if (&from == &to || contains(to.after, &from))
+    return CUDA_ERROR_INVALID_VALUE;
+  to.after.push_back(&from);
+  order_.clear();
+  return CUDA_SUCCESS;
+}
+
+CUresult graph::disconnect(graph_node& from, graph_node& to) {
+  order_.clear();
+  to.marked.erase(&from);
+  return std::erase(to.after, &from) != 0 ? CUDA_SUCCESS
+                                          : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult check_edge(const CUgraphEdgeData& x, const graph_node& from,
+                    const work& to) {
+  constexpr unsigned char none[sizeof(x.reserved)] = {};
+  auto programmatic = x.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  if (std::memcmp(x.reserved, none, sizeof(none)) != 0 || x.to_port != 0 ||
+      x.type > CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC ||
+      x.from_port > CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER ||
+      (programmatic && x.from_port == CU_GRAPH_KERNEL_NODE_PORT_DEFAULT) ||
+      (!programmatic && x.from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto from_kernel = std::holds_alternative<kernel_work>(from.what);
+  auto to_kernel = std::holds_alternative<kernel_work>(to);
+  return (x.from_port != 0 && !from_kernel) || (programmatic && !to_kernel)
+             ? CUDA_ERROR_INVALID_VALUE
+             : CUDA_SUCCESS;
+}
+
+void mark(graph_node& to, const graph_node& from, const CUgraphEdgeData& x) {
+  if (!is_plain(x))
+    to.marked.insert_or_assign(&from, x);
+}
+
+CUgraphEdgeData data_of(const graph_node& from, const graph_node& to) {
+  auto known = to.marked.find(&from);
+  return known == to.marked.end() ? CUgraphEdgeData{} : known->second;
+}
+
+graph_node* graph::with_id(std::uint64_t id) const noexcept {
+  auto found = std::find_if(nodes_.begin(), nodes_.end(),
+                            [&](auto& x) { return x->id == id; });
+  if (found != nodes_.end())
+    return found->get();
+  for (auto& x : nodes_)
+    if (auto* chosen = std::get_if<conditional_work>(&x->what);
+        chosen != nullptr)
+      for (auto& body : chosen->bodies)
+        if (auto* inner = body->with_id(id); inner != nullptr)
+          return inner;
+  return nullptr;
+}
+
+bool graph::has_cycle() const {
+  auto within = [](auto& x) {
+    auto* chosen = std::get_if<conditional_work>(&x->what);
+    return chosen != nullptr &&
+           std::any_of(chosen->bodies.begin(), chosen->bodies.end(),
+                       [](auto& body) { return body->has_cycle(); });
+  };
+  return in_order().size() != nodes_.size() ||
+         (has_conditions_ && std::any_of(nodes_.begin(), nodes_.end(), within));
+}
+
+const std::vector<graph_node*>& graph::in_order() const {
+  if (order_.empty() && !nodes_.empty())
+    order_ = sorted();
+  return order_;
+}
+
+void graph::put_in_order() const {
+  (void)in_order();
+  for (auto& x : nodes_) {
+    if (auto* child = std::get_if<child_work>(&x->what); child != nullptr)
+      child->what->put_in_order();
+    if (auto* chosen = std::get_if<conditional_work>(&x->what);
+        chosen != nullptr)
+      for (auto& body : chosen->bodies)
+        body->put_in_order();
+  }
+}
+
+std::vector<graph_node*> graph::sorted() const {
+  // Most graphs stand in order already: one round does. What waits for a value
+  // comes when nothing else can: the value may be another branch's to write.
+  std::vector<graph_node*> out;
+  std::set<const graph_node*> done;
+  out.reserve(nodes_.size());
+  auto is_ready = [&](const graph_node& x) {
+    return !done.contains(&x) &&
+           std::all_of(x.after.begin(), x.after.end(),
+                       [&](graph_node* y) { return done.contains(y); });
+  };
+  auto take = [&](graph_node& x) {
+    done.insert(&x);
+    out.push_back(&x);
+  };
+  for (auto grown = true; grown && out.size() < nodes_.size();) {
+    grown = false;
+    graph_node* waiting = nullptr;
+    for (auto& x : nodes_) {
+      if (!is_ready(*x))
+        continue;
+      if (waits_for_values(x->what)) {
+        waiting = waiting == nullptr ? x.get() : waiting;
+        continue;
+      }
+      take(*x);
+      grown = true;
+    }
+    if (!grown && waiting != nullptr) {
+      take(*waiting);
+      grown = true;
+    }
+  }
+  return out;
+}
+
+std::vector<graph_node*> graph::dependents(const graph_node& x) const {
+  std::vector<graph_node*> out;
+  for (auto& other : nodes_)
+    if (contains(other->after, &x))
+      out.push_back(other.get());
+  return out;
+}
+
+void graph::add_memory_steps(std::vector<memory_step>& out) const {
+  for (auto* x : in_order())
+    interposer::add_memory_steps(x->what, out);
+}
+
+void graph::set_work(graph_node& x, work what) {
+  x.what = std::move(what);
+  note(x.what);
+}
+
+std::unique_ptr<graph> graph::clone() const {
+  auto out = std::make_unique<graph>();
+  out->held_by = held_by;
+  std::map<const graph_node*, graph_node*> twin;
+  for (auto& x : nodes_) {
+    auto& made = out->add(interposer::clone(x->what), {});
+    made.id = x->id;
+    made.enabled = x->enabled;
+    twin[x.get()] = &made;
+  }
+  for (auto& x : nodes_)
+    for (auto* before : x->after) {
+      twin[x.get()]->after.push_back(twin[before]);
+      mark(*twin[x.get()], *twin[before], data_of(*before, *x));
+    }
+  out->order_.clear();
+  for (auto& [object, count] : kept_)
+    if (auto* shared = user_objects().find(object); shared != nullptr) {
+      shared->references.fetch_add(count);
+      out->kept_[object] = count;
+    }
+  return out;
+}
+
+void graph::keep(CUuserObject object, std::uint64_t count) {
+  kept_[object] += count;
+}
+
+CUresult graph::give_up(CUuserObject object, std::uint64_t count) {
+  auto found = kept_.find(object);
+  if (found == kept_.end() || found->second < count || count == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  found->second -= count;
+  if (found->second == 0)
+    kept_.erase(found);
+  return release(object, count);
+}
+
+// -- tables
+// -----------------------------------------------------------------------------
+
+handle_table<node_reference>& graph_nodes() {
+  static auto& table =
+      *new handle_table<node_reference>{handle_kind::graph_node};
+  return table;
+}
+
+handle_table<graph_exec>& graph_execs() {
+  static auto& table = *new handle_table<graph_exec>{handle_kind::graph_exec};
+  return table;
+}
+
+graph* find_graph(CUgraph handle) noexcept {
+  auto* x = graphs().find(handle);
+  return x == nullptr ? nullptr : *x;
+}
+
+CUgraph give_to_program(std::unique_ptr<graph> x) {
+  auto& to = of_program();
+  std::lock_guard guard{to.mutex};
+  auto* raw = x.get();
+  raw->held_by = graph::holder::program;
+  to.all[raw] = std::move(x);
+  return raw->handle;
+}
+
+std::unique_ptr<graph> take_from_program(CUgraph handle) {
+  auto& from = of_program();
+  std::lock_guard guard{from.mutex};
+  auto entry = from.all.extract(find_graph(handle));
+  return entry.empty() ? nullptr : std::move(entry.mapped());
+}
+
+CUresult destroy_graph(CUgraph handle) {
+  return take_from_program(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+graph_node* find_node(CUgraphNode handle) noexcept {
+  auto* x = graph_nodes().find(handle);
+  return x == nullptr ? nullptr : x->to;
+}
+
+// -- launching
+// -----------------------------------------------------------------------------
+
+graph_exec::graph_exec(context& in, graph& of, std::uint64_t with_flags)
+    : owner(in), flags(with_flags), what(of.clone()),
+      instance(std::make_shared<char>()) {
+  if (of.is_single())
+    of.instance = instance;
+}
+
+graph_exec::~graph_exec() {
+  if (ended != nullptr)
+    retire_event(*ended);
+}
+
+std::shared_ptr<const graph> graph_exec::launched() {
+  if (launched_ == nullptr) {
+    launched_ = what->clone();
+    // Two threads look at it from now on.
+    launched_->put_in_order();
+  }
+  return launched_;
+}
+
+namespace {
+
+CUresult issue_all(const graph_exec& x, stream& in) {
+  for (auto* node : x.what->in_order())
+    if (node->enabled)
+      if (auto code = issue(node->what, in); code != CUDA_SUCCESS)
+        return code;
+  return CUDA_SUCCESS;
+}
+
+std::vector<memory_step> memory_steps(const graph_exec& x) {
+  std::vector<memory_step> out;
+  x.what->add_memory_steps(out);
+  return out;
+}
+
+/// Whether so many streams could wait behind a launch that none of a GPU's
+/// eight channels is left for what the launch has yet to do.
+bool is_crowded(context& in) {
+  constexpr std::size_t most_streams = 2; // and the legacy one
+  return in.root.streams->size() > most_streams;
+}
+
+/// Launches of one graph follow one another, also in different streams: they
+/// set the same conditions.
+CUresult launch_in_turn(graph_exec& x, stream& in) {
+  if (x.ended == nullptr)
+    x.ended = make_event(x.owner, CU_EVENT_DISABLE_TIMING);
+  if (auto code = wait(in, *x.ended); code != CUDA_SUCCESS)
+    return code;
+  if (auto code = launch_conditional(x.launched(), in); code != CUDA_SUCCESS)
+    return code;
+  if (is_crowded(in.owner))
+    wait_for_conditional_launches();
+  return record(*x.ended, in);
+}
+
+} // namespace
+
+CUresult launch(graph_exec& x, stream& in) {
+  auto has_conditions = x.what->has_conditions();
+  if (!x.what->has_memory()) [[likely]]
+    return has_conditions ? launch_in_turn(x, in) : issue_all(x, in);
+  auto steps = memory_steps(x);
+  auto free_first =
+      (x.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
+  if (auto code = begin_launch(steps, free_first); code != CUDA_SUCCESS)
+    return code;
+  auto code = has_conditions ? launch_in_turn(x, in) : issue_all(x, in);
+  if (code != CUDA_SUCCESS)
+    abandon_launch(steps);
+  // What it allocates and frees is to be known when this returns.
+  else if (has_conditions)
+    wait_for_conditional_launches();
+  return code;
+}
+
+CUresult upload(const graph_exec& x) {
+  return x.what->has_memory() ? upload_memory(memory_steps(x)) : CUDA_SUCCESS;
+}
+
+namespace {
+
+/// The places of a node's dependencies in the order of creation.
+std::set<std::size_t> places(const graph& in, const graph_node& x) {
+  std::set<std::size_t> out;
+  for (std::size_t i = 0; i < in.nodes().size(); ++i)
+    if (contains(x.after, in.nodes()[i].get()))
+      out.insert(i);
+  return out;
+}
+
+CUresult differ(CUgraphExecUpdateResultInfo& info, CUgraphExecUpdateResult why,
+                const graph_node* at) {
+  info.result = why;
+  info.errorNode = at == nullptr ? nullptr : at->handle;
+  info.errorFromNode = nullptr;
+  return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+}
+
+/// Whether bodies follow one another in the same way; what differs goes to
+/// `info`.
+CUresult compare(const graph& mine, const graph& theirs,
+                 CUgraphExecUpdateResultInfo& info);
+
+CUresult compare(const conditional_work& mine, const conditional_work& theirs,
+                 const graph_node& at, CUgraphExecUpdateResultInfo& info) {
+  if (mine.type != theirs.type || mine.bodies.size() != theirs.bodies.size())
+    return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, &at);
+  for (std::size_t i = 0; i < mine.bodies.size(); ++i)
+    if (auto code = compare(*mine.bodies[i], *theirs.bodies[i], info);
+        code != CUDA_SUCCESS)
+      return code;
+  return CUDA_SUCCESS;
+}
+
+CUresult compare(const graph& mine, const graph& theirs,
+                 CUgraphExecUpdateResultInfo& info) {
+  if (mine.nodes().size() != theirs.nodes().size())
+    return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr);
+  for (std::size_t i = 0; i < mine.nodes().size(); ++i) {
+    const auto& own = *mine.nodes()[i];
+    const auto& other = *theirs.nodes()[i];
+    if (type_of(own.what) != type_of(other.what))
+      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, &other);
+    if (places(mine, own) != places(theirs, other))
+      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &other);
+    const auto* chosen = std::get_if<conditional_work>(&own.what);
+    if (chosen == nullptr)
+      continue;
+    auto code =
+        compare(*chosen, std::get<conditional_work>(other.what), other, info);
+    if (code != CUDA_SUCCESS)
+      return code;
+  }
+  return CUDA_SUCCESS;
+}
+
+/// Precondition: they were compared. Nodes stay what they are to the program.
+void take_over(graph& mine, const graph& theirs) {
+  for (std::size_t i = 0; i < mine.nodes().size(); ++i) {
+    auto& own = *mine.nodes()[i];
+    const auto& other = theirs.nodes()[i]->what;
+    auto* chosen = std::get_if<conditional_work>(&own.what);
+    if (chosen == nullptr) {
+      mine.set_work(own, interposer::clone(other));
+      continue;
+    }
+    const auto& from = std::get<conditional_work>(other);
+    chosen->on = from.on;
+    for (std::size_t b = 0; b < chosen->bodies.size(); ++b)
+      take_over(*chosen->bodies[b], *from.bodies[b]);
+  }
+}
+
+} // namespace
+
+CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info) {
+  auto other = from.instance.lock();
+  if (from.held_by == graph::holder::moved ||
+      (other != nullptr && other != x.instance)) {
+    info = {};
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (auto code = compare(*x.what, from, info); code != CUDA_SUCCESS)
+    return code;
+  take_over(*x.what, from);
+  if (from.has_memory())
+    from.instance = x.instance;
+  x.changed();
+  info.result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+  info.errorNode = info.errorFromNode = nullptr;
+  return CUDA_SUCCESS;
+}
+
+} // namespace vgpu::interposer

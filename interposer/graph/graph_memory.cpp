@@ -1,0 +1,409 @@
+#include "interposer/graph/graph_memory.hpp"
+
+#include "interposer/memory/sharing.hpp"
+#include "interposer/session/address_space.hpp"
+#include "interposer/session/process.hpp"
+#include "interposer/session/session.hpp"
+#include "schema/base/round_up.hpp"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace vgpu::interposer {
+
+/// All that there is, of all devices.
+struct graph_memory_list {
+  /// Of one device, in bytes that are backed.
+  struct usage {
+    std::uint64_t now = 0;
+    std::uint64_t idle = 0; ///< of that, not in use
+    std::uint64_t used_high = 0;
+    std::uint64_t reserved_high = 0;
+
+    void add(std::uint64_t bytes) {
+      now += bytes;
+      idle += bytes;
+      used_high = std::max(used_high, now);
+      reserved_high = std::max(reserved_high, now);
+    }
+  };
+
+  std::mutex mutex;
+  std::map<device_address, graph_memory*> all;
+  /// Keeps what outlives its nodes until it is freed.
+  std::map<device_address, std::shared_ptr<graph_memory>> in_use;
+  std::array<usage, 64> usage_of;
+
+  // With the lock held.
+
+  static bool in_use_now(const graph_memory& x) { return x.in_use_; }
+  static bool back(graph_memory& x) { return x.back(); }
+  /// `keeps` gets what the list let go of: it must outlive the lock.
+  void end_use(graph_memory& x,
+               std::vector<std::shared_ptr<graph_memory>>& keeps);
+  void trim(std::uint8_t device);
+  /// What the quota allows graphs to hold: what is free, and what they have
+  /// without using it.
+  std::int64_t room(std::uint8_t device) const;
+  void discard(std::uint64_t context,
+               std::vector<std::shared_ptr<graph_memory>>& keeps);
+  /// CUDA_ERROR_INVALID_VALUE, or what is to be freed first.
+  CUresult check_uses(std::span<const memory_step> steps, bool free_first,
+                      std::vector<graph_memory*>& to_free) const;
+  CUresult check_room(std::span<const memory_step> steps,
+                      std::span<graph_memory* const> to_free) const;
+};
+
+namespace {
+
+constexpr std::uint64_t large_block = std::uint64_t{1} << 20;
+constexpr std::uint64_t block_step = 512;
+
+graph_memory_list& memory_list() {
+  static auto& x = *new graph_memory_list;
+  return x;
+}
+
+std::optional<device_address> take_addresses(std::uint8_t device,
+                                             std::uint64_t bytes) {
+  auto& space = here().space(device);
+  auto wanted = round_up(bytes, block_step);
+  auto alignment = bytes >= large_block ? granule_bytes : block_step;
+  if (auto at = space.reserve(wanted, alignment); at)
+    return at;
+  // What was freed may be settled by now.
+  auto position = here().tail();
+  if (here().synchronise(device) != CUDA_SUCCESS)
+    return std::nullopt;
+  space.settle(position);
+  return space.reserve(wanted, alignment);
+}
+
+bool is_high_mark(CUgraphMem_attribute which) {
+  return which == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH ||
+         which == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+}
+
+} // namespace
+
+// -- one allocation
+// -----------------------------------------------------------------------------
+
+graph_memory::graph_memory(device_address at, request asked)
+    : address(at), what(std::move(asked)) {}
+
+CUresult graph_memory::make(request what, std::shared_ptr<graph_memory>& out) {
+  auto& space = here().space(what.device);
+  // What a driver takes here, and finds too large when it is launched, is twice
+  // what there is.
+  if (what.bytes / 2 > space.quota())
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  auto at = take_addresses(what.device, what.bytes);
+  if (!at)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  auto made = std::make_shared<graph_memory>(*at, std::move(what));
+  std::lock_guard guard{memory_list().mutex};
+  memory_list().all.emplace(*at, made.get());
+  out = std::move(made);
+  return CUDA_SUCCESS;
+}
+
+graph_memory::~graph_memory() {
+  {
+    std::lock_guard guard{memory_list().mutex};
+    memory_list().all.erase(address);
+    try {
+      give_back();
+    } catch (const std::exception&) {
+      // The session is lost: there is nothing left to give back to.
+    }
+  }
+  here()
+      .space(what.device)
+      .unreserve(address, round_up(what.bytes, block_step), here().tail());
+}
+
+CUDA_MEM_ALLOC_NODE_PARAMS graph_memory::params() const noexcept {
+  CUDA_MEM_ALLOC_NODE_PARAMS out{};
+  out.poolProps = what.pool;
+  out.accessDescs = what.access.empty() ? nullptr : what.access.data();
+  out.accessDescCount = what.access.size();
+  out.bytesize = what.bytes;
+  out.dptr = address;
+  return out;
+}
+
+CUresult graph_memory::claim_free(CUgraph by) {
+  std::lock_guard guard{memory_list().mutex};
+  auto in_own = freed_in_.contains(what.owner);
+  auto both = by == what.owner ? !freed_in_.empty() : in_own;
+  if (both || !freed_in_.insert(by).second)
+    return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+CUresult graph_memory::allocate() {
+  std::lock_guard guard{memory_list().mutex};
+  if (in_use_)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!back()) {
+    memory_list().trim(what.device);
+    if (!back())
+      return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  begin_use();
+  return CUDA_SUCCESS;
+}
+
+CUresult graph_memory::free() {
+  std::vector<std::shared_ptr<graph_memory>> gone; // after the lock
+  std::lock_guard guard{memory_list().mutex};
+  if (!in_use_)
+    return CUDA_ERROR_INVALID_VALUE;
+  memory_list().end_use(*this, gone);
+  return CUDA_SUCCESS;
+}
+
+void graph_memory::begin_use() {
+  in_use_ = true;
+  memory_list().usage_of.at(what.device).idle -= what.bytes;
+  memory_list().in_use.emplace(address, shared_from_this());
+  // Not the context's: see discard_graph_memory().
+  here()
+      .space(what.device)
+      .adopt({.address = address,
+              .bytes = what.bytes,
+              .kind = memory_kind::graph});
+}
+
+void graph_memory::end_use() {
+  in_use_ = false;
+  memory_list().usage_of.at(what.device).idle += what.bytes;
+  (void)here().space(what.device).take(address);
+}
+
+bool graph_memory::back() {
+  if (backed_)
+    return true;
+  sharing().recount(what.device, what.bytes);
+  if (!here().space(what.device).charge(what.bytes))
+    return false;
+  here().send(call::mem_alloc{address, what.bytes}, what.device);
+  backed_ = true;
+  memory_list().usage_of.at(what.device).add(what.bytes);
+  return true;
+}
+
+void graph_memory::give_back() {
+  if (!std::exchange(backed_, false))
+    return;
+  auto& usage = memory_list().usage_of.at(what.device);
+  usage.now -= what.bytes;
+  usage.idle -= what.bytes;
+  // In the log before its room is another's. Work that still uses it comes
+  // before what is allocated at these addresses later.
+  here().send(call::mem_free{address, what.bytes}, what.device);
+  here().space(what.device).refund(what.bytes);
+}
+
+// -- all of them
+// -----------------------------------------------------------------------------
+
+void graph_memory_list::end_use(
+    graph_memory& x, std::vector<std::shared_ptr<graph_memory>>& keeps) {
+  x.end_use();
+  if (auto entry = in_use.extract(x.address); !entry.empty())
+    keeps.push_back(std::move(entry.mapped()));
+}
+
+void graph_memory_list::trim(std::uint8_t device) {
+  for (auto& [at, x] : all)
+    if (x->what.device == device && !x->in_use_)
+      x->give_back();
+}
+
+std::int64_t graph_memory_list::room(std::uint8_t device) const {
+  auto& space = here().space(device);
+  sharing().recount(device, space.quota());
+  return static_cast<std::int64_t>(space.quota()) -
+         static_cast<std::int64_t>(space.used()) +
+         static_cast<std::int64_t>(usage_of.at(device).idle);
+}
+
+void graph_memory_list::discard(
+    std::uint64_t context, std::vector<std::shared_ptr<graph_memory>>& keeps) {
+  for (auto& [at, x] : all) {
+    if (x->what.context != context)
+      continue;
+    if (x->in_use_)
+      end_use(*x, keeps);
+    x->give_back();
+  }
+}
+
+CUresult
+graph_memory_list::check_uses(std::span<const memory_step> steps,
+                              bool free_first,
+                              std::vector<graph_memory*>& to_free) const {
+  std::set<const graph_memory*> own;
+  for (auto& step : steps) {
+    if (!step.allocates)
+      continue;
+    own.insert(step.what.get());
+    if (!step.what->in_use_)
+      continue;
+    if (!free_first)
+      return CUDA_ERROR_INVALID_VALUE;
+    to_free.push_back(step.what.get());
+  }
+  auto is_missing = [&](const memory_step& x) {
+    return !x.allocates && !own.contains(x.what.get()) && !x.what->in_use_;
+  };
+  return std::any_of(steps.begin(), steps.end(), is_missing)
+             ? CUDA_ERROR_INVALID_VALUE
+             : CUDA_SUCCESS;
+}
+
+CUresult
+graph_memory_list::check_room(std::span<const memory_step> steps,
+                              std::span<graph_memory* const> to_free) const {
+  std::map<std::uint8_t, std::int64_t> left;
+  auto left_on = [&](std::uint8_t device) -> std::int64_t& {
+    auto [entry, is_new] = left.try_emplace(device);
+    if (is_new)
+      entry->second = room(device);
+    return entry->second;
+  };
+  auto signed_bytes = [](const graph_memory& x) {
+    return static_cast<std::int64_t>(x.what.bytes);
+  };
+  for (auto* x : to_free)
+    left_on(x->what.device) += signed_bytes(*x);
+  for (auto& step : steps) {
+    auto& now = left_on(step.what->what.device);
+    now +=
+        step.allocates ? -signed_bytes(*step.what) : signed_bytes(*step.what);
+    if (now < 0)
+      return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  return CUDA_SUCCESS;
+}
+
+std::shared_ptr<graph_memory> find_graph_memory(device_address at) {
+  std::lock_guard guard{memory_list().mutex};
+  auto found = memory_list().all.find(at);
+  return found == memory_list().all.end()
+             ? nullptr
+             : found->second->weak_from_this().lock();
+}
+
+std::optional<allocation> planned_allocation(device_address at) {
+  std::lock_guard guard{memory_list().mutex};
+  auto next = memory_list().all.upper_bound(at);
+  if (next == memory_list().all.begin())
+    return std::nullopt;
+  auto& x = *std::prev(next)->second;
+  if (at - x.address >= x.what.bytes)
+    return std::nullopt;
+  return allocation{
+      .address = x.address, .bytes = x.what.bytes, .kind = memory_kind::graph};
+}
+
+CUresult free_graph_memory(device_address at) {
+  auto found = find_graph_memory(at);
+  return found == nullptr ? CUDA_ERROR_INVALID_VALUE : found->free();
+}
+
+void discard_graph_memory(std::uint64_t context) {
+  std::vector<std::shared_ptr<graph_memory>> gone; // after the lock
+  std::lock_guard guard{memory_list().mutex};
+  memory_list().discard(context, gone);
+}
+
+void trim_graph_memory(std::uint8_t device) {
+  std::lock_guard guard{memory_list().mutex};
+  memory_list().trim(device);
+}
+
+// -- launches
+// -----------------------------------------------------------------------------
+
+CUresult begin_launch(std::span<const memory_step> steps, bool free_first) {
+  std::vector<std::shared_ptr<graph_memory>> gone; // after the lock
+  std::vector<graph_memory*> to_free;
+  auto& list = memory_list();
+  std::lock_guard guard{list.mutex};
+  if (auto code = list.check_uses(steps, free_first, to_free);
+      code != CUDA_SUCCESS)
+    return code;
+  if (auto code = list.check_room(steps, to_free); code != CUDA_SUCCESS)
+    return code;
+  for (auto* x : to_free)
+    list.end_use(*x, gone);
+  return CUDA_SUCCESS;
+}
+
+void abandon_launch(std::span<const memory_step> steps) {
+  for (auto& step : steps)
+    if (step.allocates)
+      (void)step.what->free(); // it may not have come to that one
+}
+
+CUresult upload_memory(std::span<const memory_step> steps) {
+  auto& list = memory_list();
+  std::lock_guard guard{list.mutex};
+  std::vector<graph_memory*> in_use;
+  for (auto& step : steps)
+    if (step.allocates && list.in_use_now(*step.what))
+      in_use.push_back(step.what.get());
+  if (auto code = list.check_room(steps, in_use); code != CUDA_SUCCESS)
+    return code;
+  // Where not all has room at one time, the launch makes it.
+  for (auto& step : steps)
+    if (step.allocates)
+      (void)list.back(*step.what);
+  return CUDA_SUCCESS;
+}
+
+// -- attributes
+// -----------------------------------------------------------------------------
+
+CUresult graph_memory_attribute(std::uint8_t device, CUgraphMem_attribute which,
+                                std::uint64_t& out) {
+  std::lock_guard guard{memory_list().mutex};
+  auto& x = memory_list().usage_of.at(device);
+  switch (which) {
+  case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
+  case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
+    out = x.now;
+    return CUDA_SUCCESS;
+  case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
+    out = x.used_high;
+    return CUDA_SUCCESS;
+  case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
+    out = x.reserved_high;
+    return CUDA_SUCCESS;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult reset_graph_memory_attribute(std::uint8_t device,
+                                      CUgraphMem_attribute which,
+                                      std::uint64_t to) {
+  if (!is_high_mark(which) || to != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard guard{memory_list().mutex};
+  auto& x = memory_list().usage_of.at(device);
+  auto& mark =
+      which == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH ? x.used_high : x.reserved_high;
+  mark = x.now;
+  return CUDA_SUCCESS;
+}
+
+} // namespace vgpu::interposer

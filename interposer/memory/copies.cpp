@@ -1,0 +1,539 @@
+#include "interposer/memory/copies.hpp"
+
+#include "interposer/context/peers.hpp"
+#include "interposer/graph/capture.hpp"
+#include "interposer/memory/array.hpp"
+#include "interposer/memory/managed.hpp"
+#include "interposer/memory/pinned_writes.hpp"
+#include "interposer/memory/virtual_memory.hpp"
+#include "interposer/session/process.hpp"
+#include "interposer/session/session.hpp"
+#include "interposer/stream/host_call.hpp"
+#include "schema/base/streaming_copy.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <optional>
+
+namespace vgpu::interposer {
+
+namespace {
+
+using side = transfer::side;
+
+/// Bytes from the first to behind the last; nothing where that overflows.
+std::optional<std::uint64_t> span_of(const rows& x,
+                                     const call::extent& size) noexcept {
+  constexpr auto limit = window_bytes;
+  if (size.width > limit || size.height > limit || size.depth > limit ||
+      x.pitch > limit || x.slice > limit)
+    return std::nullopt;
+  std::uint64_t rows_span, slices_span, whole;
+  if (__builtin_mul_overflow(size.height - 1, x.pitch, &rows_span) ||
+      __builtin_mul_overflow(size.depth - 1, x.slice, &slices_span) ||
+      __builtin_add_overflow(rows_span, slices_span, &whole) ||
+      __builtin_add_overflow(whole, size.width, &whole))
+    return std::nullopt;
+  return whole;
+}
+
+/// One end of a transfer, classified and checked.
+struct end {
+  place where = place::pageable;
+  std::uint8_t device = 0;
+  rows at;
+  std::uint64_t bytes = 0; // all that is spanned
+  bool managed = false;
+};
+
+/// The device has what of it the host had. Precondition: work that uses it is
+/// about to be appended.
+void take_from_host(const end& x) {
+  if (managed_memory::host_has_some() && x.managed) [[unlikely]]
+    managed().hand_over(x.at.address, x.bytes);
+}
+
+/// A copy that the program waits for comes behind the work of every device
+/// that it touches (CUDA runtime API, cudaMemcpyPeer).
+CUresult wait_for_owner(const stream& in, const end& x, bool async) {
+  if (async || x.where != place::device || x.device == in.device())
+    return CUDA_SUCCESS;
+  return here().synchronise(x.device);
+}
+
+/// The program, or another device's work, may look at it right after a call
+/// that is not async.
+CUresult finish_seen(stream& in, const end& to, bool async) {
+  auto elsewhere = to.where == place::device && to.device != in.device();
+  return (to.managed || elsewhere) && !async ? synchronise(in) : CUDA_SUCCESS;
+}
+
+CUresult examine(const stream& in, const rows& x, const call::extent& size,
+                 side named, end& out) {
+  auto bytes = span_of(x, size);
+  if (x.address == 0 || !bytes || x.address + *bytes < x.address)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto found = in.is_captured() ? locate_planned(x.address) : locate(x.address);
+  out = {found.where, found.device, x, *bytes};
+  if (found.where == place::pageable)
+    return named == side::device ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (!found.in)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto whole = found.in->kind == memory_kind::mapped
+                   ? virtual_memories().usable(x.address, *bytes)
+                   : found.in->holds(x.address, *bytes);
+  if (!whole)
+    return CUDA_ERROR_INVALID_VALUE;
+  if ((found.in->kind == memory_kind::array) != (named == side::array))
+    return CUDA_ERROR_INVALID_VALUE;
+  out.managed = found.in->managed;
+  // A pinned address serves as a device address too; a device address given as
+  // host memory is a mistake of direction, unless it is both.
+  if (named == side::host && found.where == place::device && !out.managed)
+    return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+call::box box_of(const rows& x) noexcept {
+  return {x.address, x.pitch, x.slice};
+}
+
+rows moved(const rows& x, std::uint64_t column, std::uint64_t row,
+           std::uint64_t slice) noexcept {
+  return {x.address + column + row * x.pitch + slice * x.slice, x.pitch,
+          x.slice};
+}
+
+bool contiguous(const rows& x, const call::extent& size) noexcept {
+  return (size.height == 1 || x.pitch == size.width) &&
+         (size.depth == 1 || x.slice == size.width * size.height);
+}
+
+/// Where both ends have no gaps, a box is one long row.
+void flatten(end& to, end& from, call::extent& size) noexcept {
+  if (size.height == 1 && size.depth == 1)
+    return;
+  if (!contiguous(to.at, size) || !contiguous(from.at, size))
+    return;
+  size = {size.width * size.height * size.depth, 1, 1};
+  to.at.pitch = to.at.slice = from.at.pitch = from.at.slice = 0;
+}
+
+/// Calls `f(column, row, slice, part)` for parts of at most `limit` bytes that
+/// cover the box: several rows where they fit, else parts of a row.
+template <class F>
+CUresult each_part(const call::extent& size, std::uint64_t limit, const F& f) {
+  auto columns = std::min(size.width, limit);
+  auto height =
+      columns == size.width
+          ? std::clamp<std::uint64_t>(limit / size.width, 1, size.height)
+          : 1;
+  for (std::uint64_t z = 0; z < size.depth; ++z)
+    for (std::uint64_t y = 0; y < size.height; y += height)
+      for (std::uint64_t x = 0; x < size.width; x += columns) {
+        call::extent part{std::min(columns, size.width - x),
+                          std::min(height, size.height - y), 1};
+        if (auto code = f(x, y, z, part); code != CUDA_SUCCESS)
+          return code;
+      }
+  return CUDA_SUCCESS;
+}
+
+/// Copies rows between host memory with gaps and bytes without.
+void gather(std::span<std::byte> into, const rows& from,
+            const call::extent& part) noexcept {
+  const auto* source = reinterpret_cast<const std::byte*>(from.address);
+  for (std::uint64_t y = 0; y < part.height; ++y)
+    std::memcpy(into.data() + y * part.width, source + y * from.pitch,
+                part.width);
+}
+
+void scatter(std::span<const std::byte> bytes, const rows& to,
+             const call::extent& part) noexcept {
+  auto* target = reinterpret_cast<std::byte*>(to.address);
+  for (std::uint64_t y = 0; y < part.height; ++y)
+    streaming_copy(target + y * to.pitch, bytes.data() + y * part.width,
+                   part.width);
+}
+
+// -- the four directions
+// -------------------------------------------------------
+
+/// Of a long row, as much as several threads are worth waking for: how many
+/// bytes that was.
+std::uint64_t long_row_to_device(stream& in, const end& to, const end& from,
+                                 std::uint64_t bytes) {
+  auto part = [&](std::uint64_t offset) {
+    return call::write{
+        {in.wire}, box_of(moved(to.at, offset, 0, 0)), {max_payload, 1, 1}};
+  };
+  auto longest = here().longest_payload(part(0));
+  std::uint64_t done = 0;
+  for (;;) {
+    auto next = std::min<std::uint64_t>(
+        (bytes - done) / max_payload * max_payload, longest);
+    if (next < 2 * max_payload)
+      return done;
+    const auto* source = reinterpret_cast<const std::byte*>(from.at.address);
+    in.worked(here().send_parts(
+        [&](std::uint64_t offset) { return part(done + offset); }, in.device(),
+        {source + done, next}));
+    done += next;
+  }
+}
+
+/// The bytes go into the log now: whatever the program does with its memory
+/// later, a replay finds what was there at the time of the call.
+CUresult to_device(stream& in, end to, end from, call::extent size) {
+  if (from.where == place::pinned) {
+    host_calls().wait_for_writers(from.at.address, from.bytes);
+    writes_under_way().wait_for(from.at.address, from.bytes);
+  }
+  if (size.height == 1 && size.depth == 1) {
+    auto done = long_row_to_device(in, to, from, size.width);
+    if (done == size.width)
+      return CUDA_SUCCESS;
+    to.at = moved(to.at, done, 0, 0);
+    from.at = moved(from.at, done, 0, 0);
+    size.width -= done;
+  }
+  return each_part(
+      size, max_payload,
+      [&](std::uint64_t x, std::uint64_t y, std::uint64_t z,
+          const call::extent& part) {
+        auto source = moved(from.at, x, y, z);
+        auto bytes = part.width * part.height;
+        call::write what{{in.wire}, box_of(moved(to.at, x, y, z)), part};
+        if (part.height == 1 || source.pitch == part.width)
+          in.worked(here().send(
+              what, in.device(),
+              {reinterpret_cast<const std::byte*>(source.address), bytes}));
+        else
+          in.worked(here().send(
+              what, in.device(), static_cast<std::uint32_t>(bytes),
+              [&](std::span<std::byte> into) { gather(into, source, part); }));
+        return CUDA_SUCCESS;
+      });
+}
+
+/// Reads through the reply arena: parts are asked for ahead, as many as there
+/// is room for, and taken in order.
+class arena_reader {
+public:
+  explicit arena_reader(stream& in) : in_(in) {}
+  arena_reader(const arena_reader&) = delete;
+  arena_reader& operator=(const arena_reader&) = delete;
+  ~arena_reader() {
+    // Only after an exception: late answers must not go to ranges that others
+    // were given meanwhile.
+    for (auto& x : asked_)
+      x.range.keep_for_ever();
+  }
+
+  CUresult ask(const rows& from, const rows& to, const call::extent& part) {
+    auto bytes = part.width * part.height;
+    auto& s = here();
+    constexpr std::size_t most_ahead = 8;
+    if (asked_.size() >= most_ahead)
+      if (auto code = take_one(); code != CUDA_SUCCESS)
+        return code;
+    // Never waits for room while holding some that others may wait for.
+    auto range = s.arena().try_take(bytes);
+    while (!range) {
+      if (asked_.empty()) {
+        range = s.arena().take(bytes);
+        break;
+      }
+      if (auto code = take_one(); code != CUDA_SUCCESS)
+        return code;
+      range = s.arena().try_take(bytes);
+    }
+    auto x = s.begin(
+        call::read{{in_.wire}, box_of(from), part, {range->offset(), bytes}},
+        in_.device());
+    in_.worked(x.call);
+    asked_.push_back({x, std::move(*range), to, part});
+    return CUDA_SUCCESS;
+  }
+
+  /// Takes all that was asked for; the first error wins.
+  CUresult finish() {
+    auto first = first_error_;
+    while (!asked_.empty())
+      if (auto code = take_one(); first == CUDA_SUCCESS)
+        first = code;
+    return first;
+  }
+
+private:
+  struct part_asked {
+    ticket asked;
+    reply_arena::range range;
+    rows to;
+    call::extent part;
+  };
+
+  CUresult take_one() {
+    auto& x = asked_.front();
+    auto got = here().finish(x.asked);
+    if (got.result == CUDA_SUCCESS)
+      scatter(x.range.bytes(), x.to, x.part);
+    else if (first_error_ == CUDA_SUCCESS)
+      first_error_ = got.result;
+    asked_.pop_front();
+    return got.result;
+  }
+
+  stream& in_;
+  std::deque<part_asked> asked_;
+  CUresult first_error_ = CUDA_SUCCESS;
+};
+
+CUresult to_pageable(stream& in, const end& to, const end& from,
+                     const call::extent& size) {
+  arena_reader reader{in};
+  auto code = each_part(size, max_payload,
+                        [&](std::uint64_t x, std::uint64_t y, std::uint64_t z,
+                            const call::extent& part) {
+                          return reader.ask(moved(from.at, x, y, z),
+                                            moved(to.at, x, y, z), part);
+                        });
+  auto rest = reader.finish();
+  here().deliver_console();
+  return code != CUDA_SUCCESS ? code : rest;
+}
+
+/// How long the parts of a row are in which it is brought into pinned memory.
+/// A worker elsewhere keeps each whole until it has arrived; but each takes a
+/// slot.
+std::uint64_t pinned_part(const call::extent& size) noexcept {
+  constexpr std::uint64_t usual = std::uint64_t{4} << 20;
+  constexpr std::uint64_t most_parts = 64;
+  if (size.height != 1 || size.depth != 1)
+    return window_bytes;
+  return size.width / most_parts / usual * usual + usual;
+}
+
+CUresult to_pinned(stream& in, const end& to, const end& from,
+                   const call::extent& size, bool async) {
+  auto& s = here();
+  std::vector<ticket> asked;
+  auto part_bytes = pinned_part(size);
+  call::extent part = size;
+  for (std::uint64_t at = 0; at < size.width; at += part.width) {
+    part.width = std::min(part_bytes, size.width - at);
+    auto into = moved(to.at, at, 0, 0);
+    auto x = s.begin(
+        call::read_host{
+            {in.wire}, box_of(into), box_of(moved(from.at, at, 0, 0)), part},
+        in.device());
+    in.worked(x.call);
+    if (async)
+      writes_under_way().add(x, into.address,
+                             part.width == size.width ? to.bytes : part.width);
+    else
+      asked.push_back(x);
+  }
+  if (async)
+    return CUDA_SUCCESS;
+  // The last first: when it is there, nobody has to wait for the others.
+  auto first = CUDA_SUCCESS;
+  for (; !asked.empty(); asked.pop_back())
+    if (auto got = s.finish(asked.back()); got.result != CUDA_SUCCESS)
+      first = got.result;
+  s.deliver_console();
+  return first;
+}
+
+CUresult within_host(stream& in, const end& to, const end& from,
+                     const call::extent& size) {
+  if (auto code = synchronise(in); code != CUDA_SUCCESS)
+    return code;
+  for (std::uint64_t z = 0; z < size.depth; ++z)
+    for (std::uint64_t y = 0; y < size.height; ++y)
+      std::memmove(
+          reinterpret_cast<void*>(moved(to.at, 0, y, z).address),
+          reinterpret_cast<const void*>(moved(from.at, 0, y, z).address),
+          size.width);
+  return CUDA_SUCCESS;
+}
+
+bool is_empty(const call::extent& x) noexcept {
+  return x.width == 0 || x.height == 0 || x.depth == 0;
+}
+
+CUresult examine_ends(const stream& in, const transfer& what, end& to,
+                      end& from) {
+  auto code = examine(in, what.to, what.size, what.to_side, to);
+  return code != CUDA_SUCCESS
+             ? code
+             : examine(in, what.from, what.size, what.from_side, from);
+}
+
+} // namespace
+
+CUresult check_transfer(const stream& in, const transfer& what) {
+  end to, from;
+  return is_empty(what.size) ? CUDA_SUCCESS : examine_ends(in, what, to, from);
+}
+
+CUresult transfer_bytes(stream& in, const transfer& what) {
+  auto size = what.size;
+  if (is_empty(size))
+    return CUDA_SUCCESS;
+  end to, from;
+  if (auto code = examine_ends(in, what, to, from); code != CUDA_SUCCESS)
+    return code;
+  if (in.is_captured()) [[unlikely]]
+    return what.async ? capture_work(in, copy_work{what})
+                      : refuse_in_capture(in);
+  for (const auto* x : {&to, &from}) {
+    take_from_host(*x);
+    if (auto code = wait_for_owner(in, *x, what.async); code != CUDA_SUCCESS)
+      return code;
+  }
+  flatten(to, from, size);
+  // Pinned memory that is named as device memory is the device's to copy.
+  auto to_is_device =
+      to.where == place::device ||
+      (to.where == place::pinned && what.to_side == side::device);
+  auto from_is_device =
+      from.where == place::device ||
+      (from.where == place::pinned && what.from_side == side::device);
+  if (to_is_device && from_is_device) {
+    in.worked(
+        here().send(call::copy{{in.wire}, box_of(to.at), box_of(from.at), size},
+                    in.device()));
+    return finish_seen(in, to, what.async);
+  }
+  if (to_is_device) {
+    auto code = to_device(in, to, from, size);
+    return code == CUDA_SUCCESS ? finish_seen(in, to, what.async) : code;
+  }
+  if (!from_is_device)
+    return within_host(in, to, from, size);
+  return to.where == place::pinned ? to_pinned(in, to, from, size, what.async)
+                                   : to_pageable(in, to, from, size);
+}
+
+CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
+                    std::uint32_t element_bytes, const call::extent& size,
+                    bool async) {
+  if (size.width > window_bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto in_bytes = size;
+  in_bytes.width *= element_bytes;
+  if (to.address % element_bytes != 0 ||
+      (size.height > 1 && to.pitch % element_bytes != 0) ||
+      (size.height > 1 && to.pitch < in_bytes.width))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (size.width == 0 || size.height == 0)
+    return CUDA_SUCCESS;
+  end target;
+  if (auto code = examine(in, to, in_bytes, side::device, target);
+      code != CUDA_SUCCESS)
+    return code;
+  // Other than a copy (seen with driver 580).
+  if (target.where == place::device && target.device != in.device() &&
+      !peers().allow(in.device(), target.device)) [[unlikely]]
+    return CUDA_ERROR_INVALID_VALUE;
+  if (in.is_captured()) [[unlikely]]
+    return capture_work(in,
+                        fill_work{{to.address, to.pitch, value, element_bytes,
+                                   size.width, size.height}});
+  take_from_host(target);
+  in.worked(
+      here().send(call::fill{{in.wire}, box_of(to), value, element_bytes, size},
+                  in.device()));
+  return finish_seen(in, target, async);
+}
+
+// -- descriptions
+// -----------------------------------------------------------------------------
+
+namespace {
+
+/// Whether `count` from `first` on lie within `all`.
+bool is_within(std::uint64_t first, std::uint64_t count,
+               std::uint64_t all) noexcept {
+  return count <= all && first <= all - count;
+}
+
+CUresult resolve_array(const box_end& e, const call::extent& size, rows& out) {
+  auto* x = arrays().find(e.array);
+  if (x == nullptr)
+    return e.array == nullptr ? CUDA_ERROR_INVALID_VALUE
+                              : CUDA_ERROR_INVALID_HANDLE;
+  const auto& place = x->place;
+  if (e.x % x->element != 0 || size.width % x->element != 0 ||
+      !is_within(e.x, size.width, place.row_bytes) ||
+      !is_within(e.y, size.height, place.rows) ||
+      !is_within(e.z, size.depth, place.slices))
+    return CUDA_ERROR_INVALID_VALUE;
+  out.pitch = place.row_bytes;
+  out.slice = place.slice_bytes();
+  out.address =
+      x->address + place.offset + e.x + e.y * out.pitch + e.z * out.slice;
+  return CUDA_SUCCESS;
+}
+
+CUresult resolve(const box_end& e, const call::extent& size, rows& out,
+                 side& which) {
+  switch (e.type) {
+  case CU_MEMORYTYPE_HOST:
+    out.address = reinterpret_cast<std::uintptr_t>(e.host);
+    which = side::host;
+    break;
+  case CU_MEMORYTYPE_DEVICE:
+    out.address = e.device;
+    which = side::device;
+    break;
+  case CU_MEMORYTYPE_UNIFIED:
+    out.address = e.device;
+    which = side::unified;
+    break;
+  case CU_MEMORYTYPE_ARRAY:
+    which = side::array;
+    return resolve_array(e, size, out);
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  out.pitch = e.pitch != 0 ? e.pitch : size.width + e.x;
+  auto height = e.height != 0 ? e.height : size.height + e.y;
+  if (out.pitch < size.width + e.x || height < size.height + e.y ||
+      out.pitch > window_bytes || height > window_bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  out.slice = out.pitch * height;
+  out.address += e.x + e.y * out.pitch + e.z * out.slice;
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult to_rows(CUarray handle, std::uint64_t offset, std::uint64_t bytes,
+                 rows& out) {
+  auto* x = arrays().find(handle);
+  if (x == nullptr)
+    return handle == nullptr ? CUDA_ERROR_INVALID_VALUE
+                             : CUDA_ERROR_INVALID_HANDLE;
+  if (offset % x->element != 0 || bytes % x->element != 0 ||
+      !is_within(offset, bytes, x->place.slice_bytes()))
+    return CUDA_ERROR_INVALID_VALUE;
+  out = flat(x->address + x->place.offset + offset);
+  return CUDA_SUCCESS;
+}
+
+CUresult to_transfer(const box_end& to, const box_end& from,
+                     const call::extent& size, transfer& out) {
+  if (size.width > window_bytes || size.height > window_bytes ||
+      size.depth > window_bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  out.size = size;
+  if (auto code = resolve(to, size, out.to, out.to_side); code != CUDA_SUCCESS)
+    return code;
+  return resolve(from, size, out.from, out.from_side);
+}
+
+} // namespace vgpu::interposer

@@ -1,0 +1,390 @@
+#include "interposer/memory/managed.hpp"
+
+#include "interposer/session/process.hpp"
+#include "interposer/session/session.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace vgpu::interposer {
+
+namespace {
+
+constexpr std::uint64_t page = 4096;
+/// What changes hands in one piece.
+constexpr std::uint64_t block_bytes = std::uint64_t{64} << 10;
+/// Who reads block after block gets so many at once.
+constexpr std::size_t longest_run = 32;
+/// Of the file, for what lies outside the windows.
+constexpr std::uint64_t beyond_bytes = std::uint64_t{4} << 30;
+
+void* as_pointer(device_address x) {
+  return reinterpret_cast<void*>(x); // NOLINT: addresses of the program's
+}
+
+std::uint64_t page_of(std::uint64_t x) {
+  return x / page * page;
+}
+std::uint64_t page_behind(std::uint64_t x) {
+  return page_of(x + page - 1);
+}
+
+bool in_window(device_address x) {
+  return here().device_of(x).has_value();
+}
+
+std::size_t blocks_in(std::uint64_t bytes) {
+  return static_cast<std::size_t>((bytes + block_bytes - 1) / block_bytes);
+}
+
+} // namespace
+
+managed_memory& managed() {
+  static auto& all = *new managed_memory;
+  return all;
+}
+
+// -- what there is
+// -----------------------------------------------------------------
+
+bool managed_memory::open() {
+  if (file_)
+    return true;
+  auto windows = here().devices().size() * window_bytes;
+  unique_fd file{::memfd_create("vgpu-managed", MFD_CLOEXEC)};
+  auto size = windows + beyond_bytes;
+  if (!file || ::ftruncate(file.get(), static_cast<off_t>(size)) != 0)
+    return false;
+  auto* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_NORESERVE, file.get(), 0);
+  if (at == MAP_FAILED)
+    return false;
+  all_ = mapping{at, size};
+  // The program's view of it is what a dump should hold.
+  ::madvise(at, size, MADV_DONTDUMP);
+  room_ = here().arena().take(longest_run * block_bytes);
+  beyond_ = windows;
+  file_ = std::move(file);
+  return true;
+}
+
+std::optional<std::uint64_t> managed_memory::offset_of(device_address begin,
+                                                       std::uint64_t bytes) {
+  // The windows one behind the other, in the program's order of its devices.
+  static_assert(first_window % window_bytes == 0);
+  if (auto device = here().device_of(begin); device)
+    return *device * window_bytes + begin % window_bytes;
+  if (bytes > all_.size() - beyond_)
+    return std::nullopt;
+  return std::exchange(beyond_, beyond_ + bytes);
+}
+
+bool managed_memory::insert(device_address begin, std::uint64_t bytes,
+                            std::uint8_t device, block first) {
+  auto offset = offset_of(begin, bytes);
+  if (!offset)
+    return false;
+  auto access = first == block::fresh ? PROT_READ | PROT_WRITE : PROT_NONE;
+  auto place = in_window(begin) ? MAP_FIXED : MAP_FIXED_NOREPLACE;
+  auto* at = ::mmap(as_pointer(begin), bytes, access,
+                    MAP_SHARED | MAP_NORESERVE | place, file_.get(),
+                    static_cast<off_t>(*offset));
+  if (at == MAP_FAILED)
+    return false;
+  if (at != as_pointer(begin)) {
+    ::munmap(at, bytes);
+    return false;
+  }
+  region fresh{.bytes = bytes,
+               .offset = *offset,
+               .device = device,
+               .pieces = {},
+               .blocks = std::vector<block>(blocks_in(bytes), first)};
+  regions_.emplace(begin, std::move(fresh));
+  regions_there_.fetch_add(1);
+  return true;
+}
+
+CUresult managed_memory::add_allocation(const piece& what,
+                                        std::uint8_t device) {
+  watch_managed_memory();
+  std::lock_guard guard{mutex_};
+  if (!open() ||
+      !insert(what.address, page_behind(what.bytes), device, block::fresh))
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  auto& made = regions_.at(what.address);
+  made.pieces.push_back(what);
+  note_at_host(made);
+  return CUDA_SUCCESS;
+}
+
+bool managed_memory::add_variables(std::span<const piece> what,
+                                   std::uint8_t device) {
+  watch_managed_memory();
+  std::lock_guard guard{mutex_};
+  if (!open())
+    return false;
+  std::vector<piece> sorted{what.begin(), what.end()};
+  std::sort(sorted.begin(), sorted.end(),
+            [](auto& a, auto& b) { return a.address < b.address; });
+  auto end_of = [](const piece& x) {
+    return page_behind(x.address + std::max<std::uint64_t>(x.bytes, 1));
+  };
+  // Those whose pages touch are one region.
+  for (std::size_t i = 0; i < sorted.size();) {
+    auto j = i + 1;
+    for (auto end = end_of(sorted[i]);
+         j < sorted.size() && page_of(sorted[j].address) <= end; ++j)
+      end = std::max(end, end_of(sorted[j]));
+    if (!add_page_run(std::span{sorted}.subspan(i, j - i), device))
+      return false;
+    i = j;
+  }
+  return true;
+}
+
+/// Where another module's variables share a page, its region has these too.
+bool managed_memory::add_page_run(std::span<const piece> what,
+                                  std::uint8_t device) {
+  auto begin = page_of(what.front().address);
+  auto end = begin;
+  for (auto& x : what)
+    end = std::max(
+        end, page_behind(x.address + std::max<std::uint64_t>(x.bytes, 1)));
+  auto known = find(begin);
+  if (known == regions_.end() &&
+      !insert(begin, end - begin, device, block::at_device))
+    return false;
+  auto& in = *find(begin);
+  if (end - in.first > in.second.bytes)
+    return false; // reaches out of a region that was there
+  if (in.second.at_host)
+    give(find(begin), std::next(find(begin)));
+  in.second.pieces.insert(in.second.pieces.end(), what.begin(), what.end());
+  return true;
+}
+
+void managed_memory::remove(device_address at) {
+  std::lock_guard guard{mutex_};
+  auto known = find(at);
+  if (known == regions_.end())
+    return;
+  auto& [begin, x] = *known;
+  std::erase_if(x.pieces, [&](const piece& y) { return y.address == at; });
+  if (!x.pieces.empty())
+    return;
+  if (in_window(begin))
+    ::mmap(as_pointer(begin), x.bytes, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  else
+    ::munmap(as_pointer(begin), x.bytes);
+  ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              static_cast<off_t>(x.offset), static_cast<off_t>(x.bytes));
+  if (x.at_host)
+    at_host_.fetch_sub(1);
+  regions_.erase(known);
+  regions_there_.fetch_sub(1);
+}
+
+managed_memory::region_map::iterator managed_memory::find(device_address at) {
+  auto next = regions_.upper_bound(at);
+  if (next == regions_.begin())
+    return regions_.end();
+  auto i = std::prev(next);
+  return at - i->first < i->second.bytes ? i : regions_.end();
+}
+
+std::span<std::byte> managed_memory::bytes_of(const region& x,
+                                              device_address region_begin,
+                                              device_address at,
+                                              std::uint64_t bytes) const {
+  auto* all = static_cast<std::byte*>(all_.data());
+  return {all + x.offset + (at - region_begin), bytes};
+}
+
+void managed_memory::note_at_host(region& x) {
+  if (!std::exchange(x.at_host, true))
+    at_host_.fetch_add(1);
+}
+
+// -- to the device
+// ----------------------------------------------------------------
+
+void managed_memory::hand_over() {
+  std::lock_guard guard{mutex_};
+  give(regions_.begin(), regions_.end());
+}
+
+void managed_memory::hand_over(device_address at, std::uint64_t bytes) {
+  std::lock_guard guard{mutex_};
+  auto first = find(at);
+  if (first == regions_.end())
+    first = regions_.lower_bound(at);
+  give(first, regions_.lower_bound(at + bytes));
+}
+
+/// All of these regions that the host has. Neighbours are closed together: a
+/// program's list of nodes may be thousands of them.
+void managed_memory::give(region_map::iterator first,
+                          region_map::iterator last) {
+  watch_managed_memory();
+  for (auto i = first; i != last;) {
+    if (!i->second.at_host) {
+      ++i;
+      continue;
+    }
+    auto run = i;
+    auto end = i->first;
+    for (; i != last && i->second.at_host && i->first == end; ++i)
+      end += i->second.bytes;
+    ::mprotect(as_pointer(run->first), end - run->first, PROT_NONE);
+    for (; run != i; ++run) {
+      send(*run);
+      std::fill(run->second.blocks.begin(), run->second.blocks.end(),
+                block::at_device);
+      run->second.at_host = false;
+      at_host_.fetch_sub(1);
+    }
+  }
+}
+
+void managed_memory::send(const region_map::value_type& x) {
+  auto& blocks = x.second.blocks;
+  for (std::size_t i = 0; i < blocks.size();) {
+    auto same = i + 1;
+    while (same < blocks.size() && blocks[same] == blocks[i])
+      ++same;
+    if (blocks[i] == block::writable || blocks[i] == block::fresh)
+      send_blocks(x, i, same, blocks[i] == block::fresh);
+    i = same;
+  }
+}
+
+/// Of fresh blocks only what the host has touched is in the file.
+void managed_memory::send_blocks(const region_map::value_type& x,
+                                 std::size_t first, std::size_t last,
+                                 bool fresh) {
+  auto& [begin, r] = x;
+  auto from = first * block_bytes;
+  auto to = std::min<std::uint64_t>(last * block_bytes, r.bytes);
+  if (!fresh) {
+    send_pieces(r, begin + from, begin + to, begin);
+    return;
+  }
+  auto end = r.offset + to;
+  for (auto at = r.offset + from; at < end;) {
+    auto data = ::lseek(file_.get(), static_cast<off_t>(at), SEEK_DATA);
+    if (data < 0 || static_cast<std::uint64_t>(data) >= end)
+      return;
+    auto hole = ::lseek(file_.get(), data, SEEK_HOLE);
+    auto stop =
+        hole < 0 ? end : std::min(end, static_cast<std::uint64_t>(hole));
+    send_pieces(r, begin + (static_cast<std::uint64_t>(data) - r.offset),
+                begin + (stop - r.offset), begin);
+    at = stop;
+  }
+}
+
+void managed_memory::send_pieces(const region& x, device_address begin,
+                                 device_address end,
+                                 device_address region_begin) {
+  for (auto& p : x.pieces) {
+    auto from = std::max(begin, p.address);
+    auto to = std::min(end, p.address + p.bytes);
+    for (auto at = from; at < to;) {
+      auto bytes = std::min<std::uint64_t>(to - at, max_payload);
+      here().send(
+          call::write_managed{at, bytes}, x.device,
+          std::span<const std::byte>{bytes_of(x, region_begin, at, bytes)});
+      at += bytes;
+    }
+  }
+}
+
+// -- to the host
+// ------------------------------------------------------------------
+
+bool managed_memory::touch(device_address at, bool writes) noexcept {
+  if (process::now() != phase::running)
+    return false;
+  std::lock_guard guard{mutex_};
+  auto known = find(at);
+  if (known == regions_.end())
+    return false;
+  auto& [begin, x] = *known;
+  auto first = static_cast<std::size_t>((at - begin) / block_bytes);
+  auto last = first + 1;
+  switch (x.blocks[first]) {
+  case block::fresh:
+  case block::writable:
+    return true; // another thread was first
+  case block::readable:
+    if (!writes)
+      return true;
+    break;
+  case block::at_device:
+    last = run_from(x, first);
+    fetch(*known, first, last);
+    break;
+  }
+  auto from = first * block_bytes;
+  auto bytes = std::min<std::uint64_t>(last * block_bytes, x.bytes) - from;
+  auto access = writes ? PROT_READ | PROT_WRITE : PROT_READ;
+  if (::mprotect(as_pointer(begin + from), bytes, access) != 0)
+    return false; // too many mappings: the program's fault, told as such
+  std::fill(x.blocks.begin() + static_cast<std::ptrdiff_t>(first),
+            x.blocks.begin() + static_cast<std::ptrdiff_t>(last),
+            writes ? block::writable : block::readable);
+  note_at_host(x);
+  return true;
+}
+
+/// As many blocks more as lie at the host in front of this one.
+std::size_t managed_memory::run_from(const region& x,
+                                     std::size_t at) const noexcept {
+  auto before = std::size_t{0};
+  while (before < at && before + 1 < longest_run &&
+         x.blocks[at - before - 1] != block::at_device)
+    ++before;
+  auto last = at + 1;
+  while (last < x.blocks.size() && last - at <= before &&
+         x.blocks[last] == block::at_device)
+    ++last;
+  return last;
+}
+
+void managed_memory::fetch(const region_map::value_type& x, std::size_t first,
+                           std::size_t last) {
+  auto begin = x.first + first * block_bytes;
+  auto end =
+      x.first + std::min<std::uint64_t>(last * block_bytes, x.second.bytes);
+  for (auto& p : x.second.pieces) {
+    auto from = std::max(begin, p.address);
+    auto to = std::min(end, p.address + p.bytes);
+    if (from < to)
+      fetch_piece(x, from, to - from);
+  }
+}
+
+/// Where the session's work has ended in an error, or there is no session any
+/// more, the program sees what it had: its next call tells it.
+void managed_memory::fetch_piece(const region_map::value_type& x,
+                                 device_address at, std::uint64_t bytes) {
+  try {
+    auto& s = here();
+    auto got = s.ask(call::read_managed{at, bytes, {room_->offset(), bytes}},
+                     x.second.device);
+    if (got.result == CUDA_SUCCESS)
+      std::memcpy(bytes_of(x.second, x.first, at, bytes).data(),
+                  room_->bytes().data(), bytes);
+  } catch (const std::exception&) {
+    // Not reported: this is a signal handler.
+  }
+}
+
+} // namespace vgpu::interposer

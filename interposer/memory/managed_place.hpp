@@ -1,0 +1,36 @@
+// Where managed memory may be wished to lie.
+#pragma once
+
+#include "interposer/memory/managed_advice.hpp"
+#include "interposer/session/process.hpp"
+#include "interposer/session/session.hpp"
+
+#include <cuda.h>
+
+namespace vgpu::interposer {
+
+/// As the calls before CUDA 12.2 name it: a device, or CU_DEVICE_CPU.
+inline advice::location place_of(CUdevice x) noexcept {
+  return x == CU_DEVICE_CPU ? advice::location{CU_MEM_LOCATION_TYPE_HOST, 0}
+                            : advice::location{CU_MEM_LOCATION_TYPE_DEVICE, x};
+}
+
+/// CUDA_ERROR_INVALID_DEVICE for a device or a kind of place that there is not.
+inline CUresult check_place(advice::location x) noexcept {
+  switch (x.first) {
+  case CU_MEM_LOCATION_TYPE_DEVICE: {
+    auto known = process::the_session().devices().size();
+    return x.second >= 0 && static_cast<std::size_t>(x.second) < known
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_DEVICE;
+  }
+  case CU_MEM_LOCATION_TYPE_HOST:
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+    return CUDA_SUCCESS;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+} // namespace vgpu::interposer

@@ -1,0 +1,263 @@
+#include "interposer/memory/memory.hpp"
+
+#include "interposer/graph/conditional_launch.hpp"
+#include "interposer/graph/graph_memory.hpp"
+#include "interposer/memory/managed.hpp"
+#include "interposer/memory/managed_advice.hpp"
+#include "interposer/memory/pinned_writes.hpp"
+#include "interposer/memory/pool.hpp"
+#include "interposer/memory/sharing.hpp"
+#include "interposer/memory/virtual_memory.hpp"
+#include "interposer/memory/zero_copy.hpp"
+#include "interposer/session/process.hpp"
+#include "interposer/session/session.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+
+namespace vgpu::interposer {
+
+namespace {
+
+/// Tries again after what was freed is settled.
+CUresult allocate_in(address_space& space, context& in, allocation& what) {
+  auto refusal = space.allocate(what);
+  if (refusal == address_space::refusal::quota) [[unlikely]] {
+    virtual_memories().collect();
+    sharing().recount(in.device_index(), what.bytes);
+    refusal = space.allocate(what);
+  }
+  if (refusal == address_space::refusal::addresses) {
+    auto& s = here();
+    auto position = s.tail();
+    if (auto code = s.synchronise(in.device_index()); code != CUDA_SUCCESS)
+      return code;
+    space.settle(position);
+    refusal = space.allocate(what);
+  }
+  return refusal == address_space::refusal::none ? CUDA_SUCCESS
+                                                 : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/// Of the device's, where what others have may count as well.
+CUresult allocate_in_device(context& in, allocation& what) {
+  auto device = in.device_index();
+  sharing().recount(device, what.bytes);
+  return allocate_in(here().space(device), in, what);
+}
+
+/// Kernels reach pinned memory by themselves: nobody may be at it when it
+/// goes. What the wait ends in is the next synchronisation's to tell.
+void wait_for_devices() {
+  for (std::size_t d = 0; d < here().devices().size(); ++d)
+    here().synchronise(static_cast<std::uint8_t>(d));
+}
+
+/// The range is free again once the work that is in the log is done.
+void release_device(const allocation& what, std::uint8_t device) {
+  auto& s = here();
+  if (what.managed) {
+    managed().remove(what.address);
+    given_advice().forget(what.address, what.bytes);
+  }
+  auto was_lent = sharing().forget(what.address);
+  auto call = s.send(call::mem_free{what.address, what.bytes}, device);
+  if (was_lent) [[unlikely]]
+    sharing().leave(device, what.bytes);
+  s.space(device).retire(what, call.value);
+  // Another process must not open it any more when this returns; of what is
+  // freed in a stream's order it must have known before.
+  if (was_lent && what.kind != memory_kind::pooled) [[unlikely]]
+    (void)s.synchronise(device);
+}
+
+/// Only after wait_for_devices().
+void release_pinned(const allocation& what) {
+  auto& s = here();
+  writes_under_way().wait_for(what.address, what.bytes);
+  auto call = s.send(call::host_free{what.address, what.bytes}, what.device);
+  if (what.kind == memory_kind::registered)
+    (void)s.area().show_own(what.address, what.bytes);
+  else
+    s.forget_pages(what.address, what.bytes);
+  if (what.kind == memory_kind::pinned)
+    zero_copy().freed(what.address);
+  s.host_space().retire(what, call.value);
+  s.host_space().settle(call.value);
+}
+
+bool begins(const address_space& in, device_address at, memory_kind kind) {
+  auto known = in.find(at);
+  return known && known->address == at && known->kind == kind;
+}
+
+CUresult free_host(device_address at, memory_kind kind) {
+  auto& space = here().host_space();
+  auto what = begins(space, at, kind) ? space.take(at) : std::nullopt;
+  if (!what)
+    return CUDA_ERROR_INVALID_VALUE;
+  wait_for_devices();
+  release_pinned(*what);
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
+                  std::uint64_t pool, CUdeviceptr& out) {
+  if (bytes == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  allocation what{
+      .bytes = bytes, .kind = kind, .context = in.id.load(), .pool = pool};
+  auto device = in.device_index();
+  auto code = allocate_in_device(in, what);
+  if (code != CUDA_SUCCESS)
+    return code;
+  here().send(call::mem_alloc{what.address, bytes}, device);
+  out = what.address;
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate_addresses(context& in, std::uint64_t bytes, memory_kind kind,
+                            device_address& out) {
+  allocation what{.bytes = bytes, .kind = kind, .context = in.id.load()};
+  auto code = allocate_in_device(in, what);
+  out = what.address;
+  return code;
+}
+
+CUresult allocate_managed(context& in, std::uint64_t bytes, unsigned flags,
+                          CUdeviceptr& out) {
+  allocation what{.bytes = bytes,
+                  .kind = memory_kind::managed,
+                  .context = in.id.load(),
+                  .flags = flags,
+                  .managed = true};
+  auto device = in.device_index();
+  if (auto code = allocate_in_device(in, what); code != CUDA_SUCCESS)
+    return code;
+  here().send(call::mem_alloc{what.address, bytes}, device);
+  if (auto code = managed().add_allocation({what.address, bytes}, device);
+      code != CUDA_SUCCESS) {
+    (void)free_device(what.address);
+    return code;
+  }
+  out = what.address;
+  return CUDA_SUCCESS;
+}
+
+bool is_managed(device_address at, std::uint64_t bytes) {
+  auto found = locate(at);
+  return found.in && found.in->managed && found.in->holds(at, bytes);
+}
+
+CUresult free_device(device_address at, bool in_order) {
+  auto& s = here();
+  wait_for_conditional_launches();
+  auto device = s.device_of(at);
+  if (!device)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto& space = s.space(*device);
+  auto known = space.find(at);
+  if (!known || known->address != at || known->kind == memory_kind::global ||
+      known->kind == memory_kind::array)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (known->kind == memory_kind::imported)
+    return sharing().close(at, shared_things::by::pool);
+  if (known->kind == memory_kind::graph)
+    return free_graph_memory(at);
+  auto what = space.take(at);
+  if (!what)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (in_order)
+    left_pool(*what);
+  release_device(*what, *device);
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
+                         void*& out) {
+  if (bytes == 0) {
+    out = nullptr;
+    return CUDA_SUCCESS;
+  }
+  allocation what{.bytes = bytes,
+                  .kind = memory_kind::pinned,
+                  .context = in.id.load(),
+                  .flags = flags,
+                  .device = in.device_index()};
+  auto code = allocate_in(here().host_space(), in, what);
+  if (code != CUDA_SUCCESS)
+    return code;
+  here().send(call::host_alloc{what.address, bytes}, what.device);
+  zero_copy_memory::allocated();
+  out = reinterpret_cast<void*>(what.address); // NOLINT: the fixed window
+  return CUDA_SUCCESS;
+}
+
+CUresult free_pinned(const void* at) {
+  return free_host(reinterpret_cast<std::uintptr_t>(at), memory_kind::pinned);
+}
+
+CUresult allocate_host_addresses(context& in, allocation& what) {
+  return allocate_in(here().host_space(), in, what);
+}
+
+void give_up_host_addresses(const allocation& what) {
+  auto& s = here();
+  (void)s.area().show_own(what.address, what.bytes);
+  if (auto mine = s.host_space().take(what.address); mine)
+    s.host_space().retire(*mine, 0);
+}
+
+bool is_shown(device_address at) {
+  return begins(here().host_space(), at, memory_kind::registered);
+}
+
+CUresult free_shown(device_address at) {
+  return free_host(at, memory_kind::registered);
+}
+
+void free_all(context& of) {
+  auto& s = here();
+  auto id = of.id.load();
+  sharing().close_all(id);
+  for (auto& x : s.space(of.device_index()).take_all(id)) {
+    left_pool(x);
+    release_device(x, of.device_index());
+  }
+  discard_graph_memory(id);
+  auto pinned = s.host_space().take_all(id);
+  if (!pinned.empty())
+    wait_for_devices();
+  for (auto& x : pinned)
+    release_pinned(x);
+}
+
+located locate_planned(device_address at) {
+  auto found = locate(at);
+  if (found.where == place::device && !found.in)
+    found.in = planned_allocation(at);
+  return found;
+}
+
+located locate(device_address at) {
+  auto& s = here();
+  if (auto device = s.device_of(at); device) {
+    auto known = s.space(*device).find(at);
+    return {place::device, *device,
+            known ? known : virtual_memories().find(at)};
+  }
+  if (s.is_pinned(at))
+    return {place::pinned, 0, s.host_space().find(at)};
+  // Variables of modules lie where the device's driver put them.
+  for (std::size_t d = 0; d < s.devices().size(); ++d) {
+    auto device = static_cast<std::uint8_t>(d);
+    if (auto known = s.space(device).find_beyond(at); known)
+      return {place::device, device, known};
+  }
+  return {};
+}
+
+} // namespace vgpu::interposer

@@ -1,0 +1,201 @@
+#include "interposer/memory/registered_memory.hpp"
+
+#include "interposer/memory/memory.hpp"
+#include "interposer/session/process.hpp"
+#include "interposer/session/session.hpp"
+#include "schema/base/round_up.hpp"
+
+#include <cinttypes>
+#include <cstdio>
+#include <fcntl.h>
+#include <fstream>
+#include <string>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+namespace vgpu::interposer {
+
+namespace {
+
+/// Whole pages of a file that a process has mapped.
+struct mapped_file {
+  unique_fd file;
+  std::uint64_t offset = 0; // of the first
+  std::uint64_t bytes = 0;
+};
+
+/// One line of /proc/self/maps (proc(5)).
+struct mapping_line {
+  std::uintptr_t begin = 0, end = 0;
+  char access[5] = "";
+  std::uint64_t offset = 0;
+  unsigned major = 0, minor = 0;
+  std::uint64_t inode = 0;
+  int path = 0; // where it begins in the line
+
+  explicit mapping_line(const std::string& text) {
+    if (std::sscanf(
+            text.c_str(),
+            "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %x:%x %" SCNu64 " %n",
+            &begin, &end, access, &offset, &major, &minor, &inode, &path) != 7)
+      end = 0;
+  }
+  bool is_shared_file() const {
+    return access[0] == 'r' && access[1] == 'w' && access[3] == 's' &&
+           inode != 0;
+  }
+};
+
+/// Opens what is mapped: by its name, or where that is gone or names something
+/// else by the mapping itself, to which the kernel lets few.
+unique_fd open_mapped(const mapping_line& x, const std::string& name) {
+  char itself[64];
+  std::snprintf(itself, sizeof itself,
+                "/proc/self/map_files/%" PRIxPTR "-%" PRIxPTR, x.begin, x.end);
+  for (const auto* path : {name.c_str(), static_cast<const char*>(itself)}) {
+    struct stat of {};
+    // Looked at first: to open a device or a pipe does something.
+    if (::stat(path, &of) != 0 || !S_ISREG(of.st_mode) ||
+        of.st_ino != x.inode || of.st_dev != makedev(x.major, x.minor))
+      continue;
+    unique_fd file{::open(path, O_RDWR | O_CLOEXEC)};
+    struct stat now {};
+    if (file && ::fstat(file.get(), &now) == 0 && now.st_ino == of.st_ino &&
+        now.st_dev == of.st_dev)
+      return file;
+  }
+  return {};
+}
+
+std::optional<mapped_file> file_under(std::uintptr_t at, std::uint64_t bytes) {
+  std::ifstream maps{"/proc/self/maps"};
+  for (std::string text; std::getline(maps, text);) {
+    mapping_line x{text};
+    if (at < x.begin || at >= x.end)
+      continue;
+    if (!x.is_shared_file() || bytes > x.end - at)
+      return std::nullopt;
+    auto first = at / page_bytes * page_bytes;
+    auto file = open_mapped(x, text.substr(static_cast<std::size_t>(x.path)));
+    if (!file)
+      return std::nullopt;
+    return mapped_file{std::move(file), x.offset + (first - x.begin),
+                       round_up(at + bytes, page_bytes) - first};
+  }
+  return std::nullopt;
+}
+
+/// Shows the file in the host window, on both sides.
+CUresult show(context& in, const mapped_file& what, unsigned flags,
+              device_address& out) {
+  auto& s = process::the_session();
+  allocation place{.bytes = what.bytes,
+                   .kind = memory_kind::registered,
+                   .context = in.id.load(),
+                   .flags = flags,
+                   .device = in.device_index()};
+  if (auto code = allocate_host_addresses(in, place); code != CUDA_SUCCESS)
+    return code;
+  auto code = CUDA_ERROR_NOT_SUPPORTED;
+  if (s.area().show_file(place.address, what.bytes, what.file.get(),
+                         what.offset))
+    code =
+        s.ask(call::host_file{place.address, what.bytes, what.offset,
+                              static_cast<std::uint32_t>(::getpid()),
+                              static_cast<std::uint32_t>(s.area().control_fd()),
+                              static_cast<std::uint32_t>(what.file.get())},
+              place.device)
+            .result;
+  if (code != CUDA_SUCCESS) {
+    give_up_host_addresses(place);
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  s.begin_sharing();
+  out = place.address;
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult registered_memory::add(const void* at, std::uint64_t bytes,
+                                unsigned flags, std::uint64_t context) {
+  auto begin = reinterpret_cast<std::uintptr_t>(at);
+  if (at == nullptr || bytes == 0 || begin + bytes < begin)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::unique_lock guard{mutex_};
+  auto next = ranges_.upper_bound(begin);
+  if (next != ranges_.end() && next->first < begin + bytes)
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if (holding(at) != nullptr)
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  ranges_.emplace(begin, range{bytes, flags, context});
+  return CUDA_SUCCESS;
+}
+
+CUresult registered_memory::remove(const void* at) {
+  auto begin = reinterpret_cast<std::uintptr_t>(at);
+  {
+    std::unique_lock guard{mutex_};
+    if (ranges_.erase(begin) != 1)
+      return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  }
+  std::lock_guard one{showing_mutex_};
+  if (auto known = shown_.find(begin); known != shown_.end()) {
+    // Or its context has ended, and it went with that.
+    (void)free_shown(known->second);
+    shown_.erase(known);
+  }
+  return CUDA_SUCCESS;
+}
+
+const registered_memory::range_map::value_type*
+registered_memory::holding(const void* at) const {
+  auto address = reinterpret_cast<std::uintptr_t>(at);
+  auto next = ranges_.upper_bound(address);
+  if (next == ranges_.begin())
+    return nullptr;
+  auto& known = *std::prev(next);
+  return address - known.first < known.second.bytes ? &known : nullptr;
+}
+
+std::optional<registered_memory::range>
+registered_memory::find(const void* at) const {
+  std::shared_lock guard{mutex_};
+  auto known = holding(at);
+  return known == nullptr ? std::nullopt : std::optional{known->second};
+}
+
+CUresult registered_memory::device_pointer(context& in, const void* at,
+                                           CUdeviceptr& out) {
+  std::lock_guard one{showing_mutex_};
+  std::uintptr_t begin = 0;
+  range what;
+  {
+    std::shared_lock guard{mutex_};
+    auto known = holding(at);
+    if (known == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    std::tie(begin, what) = *known;
+  }
+  auto [place, is_new] = shown_.try_emplace(begin, 0);
+  if (is_new || !is_shown(place->second)) {
+    auto file = file_under(begin, what.bytes);
+    auto code = file ? show(in, *file, what.flags, place->second)
+                     : CUDA_ERROR_NOT_SUPPORTED;
+    if (code != CUDA_SUCCESS) {
+      shown_.erase(place);
+      return code;
+    }
+  }
+  out = place->second + begin % page_bytes +
+        (reinterpret_cast<std::uintptr_t>(at) - begin);
+  return CUDA_SUCCESS;
+}
+
+registered_memory& registered() {
+  static auto& all = *new registered_memory;
+  return all;
+}
+
+} // namespace vgpu::interposer

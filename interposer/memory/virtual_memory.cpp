@@ -1,0 +1,463 @@
+#include "interposer/memory/virtual_memory.hpp"
+
+#include "interposer/memory/sharing.hpp"
+#include "interposer/session/process.hpp"
+#include "interposer/session/session.hpp"
+
+#include <bit>
+#include <iterator>
+#include <utility>
+
+#include <fcntl.h>
+
+namespace vgpu::interposer {
+
+namespace {
+
+bool is_whole(std::uint64_t x) {
+  return x % granule_bytes == 0;
+}
+
+/// A device of the session, or nothing.
+std::optional<std::uint8_t> device_of(CUmemLocation x) {
+  if (x.type != CU_MEM_LOCATION_TYPE_DEVICE || x.id < 0 ||
+      static_cast<std::size_t>(x.id) >= here().devices().size())
+    return std::nullopt;
+  return static_cast<std::uint8_t>(x.id);
+}
+
+/// How a device's memory may be exported.
+unsigned exportable(int device) {
+  return here().devices()[static_cast<std::size_t>(device)].value_of(
+             CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) !=
+                 0
+             ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+             : CU_MEM_HANDLE_TYPE_NONE;
+}
+
+CUresult check_properties(const CUmemAllocationProp& x) {
+  if (x.type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (x.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (!device_of(x.location))
+    return CUDA_ERROR_INVALID_DEVICE;
+  return (x.requestedHandleTypes & ~exportable(x.location.id)) == 0
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+} // namespace
+
+virtual_memory& virtual_memories() {
+  static auto& all = *new virtual_memory;
+  return all;
+}
+
+// -- addresses
+// --------------------------------------------------------------------
+
+CUresult virtual_memory::reserve(std::uint8_t device, std::uint64_t bytes,
+                                 std::uint64_t alignment, CUdeviceptr& out) {
+  if (bytes == 0 || !is_whole(bytes) ||
+      (alignment != 0 && !std::has_single_bit(alignment)))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto& s = here();
+  auto& space = s.space(device);
+  auto step = std::max(alignment, granule_bytes);
+  auto at = space.reserve(bytes, step);
+  if (!at) {
+    auto position = s.tail();
+    if (auto code = s.synchronise(device); code != CUDA_SUCCESS)
+      return code;
+    space.settle(position);
+    at = space.reserve(bytes, step);
+  }
+  if (!at)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  std::unique_lock guard{mutex_};
+  reservations_.emplace(*at, reservation{bytes, device});
+  out = *at;
+  return CUDA_SUCCESS;
+}
+
+CUresult virtual_memory::free(CUdeviceptr at, std::uint64_t bytes) {
+  std::unique_lock guard{mutex_};
+  auto known = reservations_.find(at);
+  if (known == reservations_.end() || known->second.bytes != bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto next = mappings_.lower_bound(at);
+  if (next != mappings_.end() && next->first < at + bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  // Others may have them once nothing in the log can mean what was here.
+  here().space(known->second.device).unreserve(at, bytes, here().tail());
+  reservations_.erase(known);
+  return CUDA_SUCCESS;
+}
+
+const virtual_memory::reservation*
+virtual_memory::reserved(device_address at, std::uint64_t bytes) const {
+  auto next = reservations_.upper_bound(at);
+  if (next == reservations_.begin())
+    return nullptr;
+  auto& [begin, x] = *std::prev(next);
+  auto inside = bytes <= x.bytes && at - begin <= x.bytes - bytes;
+  return inside ? &x : nullptr;
+}
+
+// -- memory
+// -----------------------------------------------------------------------
+
+CUresult virtual_memory::create(std::uint64_t bytes,
+                                const CUmemAllocationProp& what,
+                                CUmemGenericAllocationHandle& out) {
+  if (bytes == 0 || !is_whole(bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (auto code = check_properties(what); code != CUDA_SUCCESS)
+    return code;
+  auto device = *device_of(what.location);
+  collect();
+  sharing().recount(device, bytes);
+  if (!here().space(device).charge(bytes))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  std::unique_lock guard{mutex_};
+  auto id = ++last_memory_;
+  memories_.emplace(id, memory{.bytes = bytes, .device = device, .what = what});
+  here().send(call::memory_create{{memory_id{id}}, bytes}, device);
+  out = id;
+  return CUDA_SUCCESS;
+}
+
+virtual_memory::memory*
+virtual_memory::named(CUmemGenericAllocationHandle handle) {
+  auto known = memories_.find(handle);
+  return known == memories_.end() || known->second.handles == 0
+             ? nullptr
+             : &known->second;
+}
+
+CUresult virtual_memory::release(CUmemGenericAllocationHandle handle) {
+  std::unique_lock guard{mutex_};
+  auto* x = named(handle);
+  if (x == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  --x->handles;
+  forget_unused(handle);
+  return CUDA_SUCCESS;
+}
+
+void virtual_memory::forget_unused(CUmemGenericAllocationHandle handle) {
+  auto known = memories_.find(handle);
+  auto& x = known->second;
+  if (x.handles != 0 || x.mappings != 0)
+    return;
+  if (!x.foreign) {
+    std::erase_if(x.ends, [](auto& each) { return !is_given(each); });
+    if (!x.ends.empty()) {
+      given_away_.insert(handle);
+      return;
+    }
+  }
+  here().send(call::memory_destroy{{memory_id{handle}}}, x.device);
+  if (x.foreign) {
+    sharing().give_back(x.device, x.bytes);
+  } else {
+    if (x.says.what.serial != 0)
+      sharing().leave(x.device, x.bytes);
+    here().space(x.device).refund(x.bytes);
+  }
+  memories_.erase(known);
+}
+
+// -- memory of several processes
+// --------------------------------------------------
+
+void virtual_memory::collect() {
+  std::unique_lock guard{mutex_};
+  // Those that are still held come back.
+  for (auto handle : std::exchange(given_away_, {}))
+    forget_unused(handle);
+}
+
+/// What came by a descriptor goes on by the same one: whoever gets it keeps the
+/// memory where it was made.
+CUresult virtual_memory::give_again(const memory& x, int& file) const {
+  file = ::fcntl(x.ends.front().get(), F_DUPFD_CLOEXEC, 0);
+  return file < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+}
+
+const share_descriptor& virtual_memory::named_for_others(memory& x) {
+  if (x.says.what.serial == 0)
+    x.says = {.kind = share_descriptor::of_memory,
+              .what = {.serial = random_serial()},
+              .device = here().devices()[x.device].uuid};
+  return x.says;
+}
+
+CUresult virtual_memory::give(CUmemGenericAllocationHandle handle, int& file) {
+  share_descriptor says;
+  std::uint8_t device = 0;
+  {
+    std::unique_lock guard{mutex_};
+    auto* x = named(handle);
+    if (x == nullptr || (x->what.requestedHandleTypes &
+                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (x->foreign)
+      return give_again(*x, file);
+    says = named_for_others(*x);
+    device = x->device;
+    ++x->handles; // while the worker is asked, which may have to wait
+  }
+  auto code = sharing().lend(memory_id{handle}, device, says.what, says.layout);
+  auto made = code == CUDA_SUCCESS ? make_descriptor(says)
+                                   : result<descriptor_pair>{fault{code, {}}};
+  std::unique_lock guard{mutex_};
+  auto& x = memories_.at(handle);
+  --x.handles;
+  if (made) {
+    std::erase_if(x.ends, [](auto& each) { return !is_given(each); });
+    x.ends.push_back(std::move(made->kept));
+    file = made->given.release();
+  }
+  forget_unused(handle);
+  return made ? CUDA_SUCCESS : made.why().code;
+}
+
+CUresult virtual_memory::take_own(const share_name& what,
+                                  CUmemGenericAllocationHandle& out) {
+  std::unique_lock guard{mutex_};
+  auto known = memories_.find(what.number);
+  if (known == memories_.end() || known->second.foreign ||
+      known->second.says.what.serial != what.serial)
+    return CUDA_ERROR_INVALID_VALUE;
+  ++known->second.handles;
+  given_away_.erase(known->first);
+  out = known->first;
+  return CUDA_SUCCESS;
+}
+
+CUresult virtual_memory::take(int file, CUmemGenericAllocationHandle& out) {
+  auto says = read_descriptor(file, share_descriptor::of_memory);
+  if (!says)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (says->what.session == sharing().own())
+    return take_own(says->what, out);
+  unique_fd kept{::fcntl(file, F_DUPFD_CLOEXEC, 0)};
+  if (!kept)
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  auto device = device_named(says->device);
+  memory made{.bytes =
+                  share_layout::unpack(says->layout).granules * granule_bytes,
+              .device = device,
+              .foreign = true};
+  made.what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  made.what.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  made.what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  made.ends.push_back(std::move(kept));
+  auto id = [&] {
+    std::unique_lock guard{mutex_};
+    return ++last_memory_;
+  }();
+  if (auto code = sharing().borrow(*says, memory_id{id}, device);
+      code != CUDA_SUCCESS)
+    return code == CUDA_ERROR_MAP_FAILED ? CUDA_ERROR_NOT_SUPPORTED : code;
+  std::unique_lock guard{mutex_};
+  memories_.emplace(id, std::move(made));
+  out = id;
+  return CUDA_SUCCESS;
+}
+
+CUmemAllocationHandleType
+virtual_memory::handle_types(device_address at) const {
+  std::shared_lock guard{mutex_};
+  auto known = mapping_at(at);
+  return known == mappings_.end()
+             ? CU_MEM_HANDLE_TYPE_NONE
+             : memories_.at(known->second.memory).what.requestedHandleTypes;
+}
+
+CUresult virtual_memory::retain(const void* at,
+                                CUmemGenericAllocationHandle& out) {
+  std::unique_lock guard{mutex_};
+  auto known = mapping_at(reinterpret_cast<std::uintptr_t>(at));
+  if (known == mappings_.end())
+    return CUDA_ERROR_INVALID_VALUE;
+  out = known->second.memory;
+  ++memories_.at(out).handles;
+  return CUDA_SUCCESS;
+}
+
+CUresult virtual_memory::properties(CUmemGenericAllocationHandle handle,
+                                    CUmemAllocationProp& out) const {
+  std::shared_lock guard{mutex_};
+  auto known = memories_.find(handle);
+  if (known == memories_.end() || known->second.handles == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  out = known->second.what;
+  return CUDA_SUCCESS;
+}
+
+// -- both
+// -------------------------------------------------------------------------
+
+CUresult virtual_memory::map(CUdeviceptr at, std::uint64_t bytes,
+                             std::uint64_t offset,
+                             CUmemGenericAllocationHandle handle) {
+  std::unique_lock guard{mutex_};
+  auto* known = named(handle);
+  if (known == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto& x = *known;
+  if (bytes == 0 || !is_whole(bytes) || !is_whole(at))
+    return CUDA_ERROR_INVALID_VALUE;
+  // As the driver: whole memory or none (seen with driver 580).
+  if (bytes != x.bytes || offset != 0)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  auto* place = reserved(at, bytes);
+  if (place == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  // Each device has a window of its own.
+  if (place->device != x.device)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  auto next = mappings_.lower_bound(at);
+  if ((next != mappings_.end() && next->first < at + bytes) ||
+      mapping_at(at) != mappings_.end())
+    return CUDA_ERROR_INVALID_VALUE;
+  here().send(call::memory_map{{memory_id{handle}}, at, bytes}, x.device);
+  mappings_.emplace(at, mapping{bytes, handle, next_serial(), {}});
+  ++x.mappings;
+  return CUDA_SUCCESS;
+}
+
+virtual_memory::mapping_map::const_iterator
+virtual_memory::mapping_at(device_address at) const {
+  auto next = mappings_.upper_bound(at);
+  if (next == mappings_.begin())
+    return mappings_.end();
+  auto i = std::prev(next);
+  return at - i->first < i->second.bytes ? i : mappings_.end();
+}
+
+std::pair<virtual_memory::mapping_map::iterator,
+          virtual_memory::mapping_map::iterator>
+virtual_memory::whole_mappings(device_address at, std::uint64_t bytes) {
+  auto first = mappings_.find(at);
+  auto last = first;
+  auto end = at + bytes;
+  for (auto next = at; last != mappings_.end() && next < end; ++last) {
+    if (last->first != next || last->second.bytes > end - next)
+      break;
+    next += last->second.bytes;
+    if (next == end)
+      return {first, std::next(last)};
+  }
+  return {mappings_.end(), mappings_.end()};
+}
+
+CUresult virtual_memory::unmap(CUdeviceptr at, std::uint64_t bytes) {
+  auto device = here().device_of(at);
+  if (!device)
+    return CUDA_ERROR_INVALID_VALUE;
+  // What the work ended in is the next synchronisation's to tell.
+  (void)here().synchronise(*device);
+  std::unique_lock guard{mutex_};
+  auto [first, last] = whole_mappings(at, bytes);
+  if (first == last) {
+    // Where nothing is, nothing is to be done (seen with driver 580).
+    auto next = mappings_.lower_bound(at);
+    auto empty = mapping_at(at) == mappings_.end() &&
+                 (next == mappings_.end() || next->first >= at + bytes);
+    return empty && bytes != 0 && is_whole(at) && is_whole(bytes) &&
+                   reserved(at, bytes) != nullptr
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+  }
+  while (first != last) {
+    auto handle = first->second.memory;
+    here().send(call::memory_unmap{first->first, first->second.bytes}, *device);
+    first = mappings_.erase(first);
+    --memories_.at(handle).mappings;
+    forget_unused(handle);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult virtual_memory::set_access(CUdeviceptr at, std::uint64_t bytes,
+                                    const CUmemAccessDesc* wanted,
+                                    std::size_t count) {
+  if (wanted == nullptr || count == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!device_of(wanted[i].location))
+      return wanted[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE
+                 ? CUDA_ERROR_INVALID_DEVICE
+                 : CUDA_ERROR_NOT_SUPPORTED;
+    auto flags = wanted[i].flags;
+    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+        flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+        flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::unique_lock guard{mutex_};
+  auto [first, last] = whole_mappings(at, bytes);
+  if (first == last)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (; first != last; ++first) {
+    auto device = memories_.at(first->second.memory).device;
+    for (std::size_t i = 0; i < count; ++i) {
+      first->second.access[wanted[i].location.id] = wanted[i].flags;
+      if (wanted[i].location.id == device)
+        here().send(
+            call::memory_access{first->first, first->second.bytes,
+                                static_cast<std::uint32_t>(wanted[i].flags)},
+            device);
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult virtual_memory::access(CUdeviceptr at, CUmemLocation by,
+                                unsigned long long& out) const {
+  if (!device_of(by))
+    return CUDA_ERROR_INVALID_DEVICE;
+  std::shared_lock guard{mutex_};
+  auto known = mapping_at(at);
+  if (known == mappings_.end())
+    return CUDA_ERROR_INVALID_VALUE;
+  auto flags = known->second.access.find(by.id);
+  out = flags == known->second.access.end()
+            ? 0
+            : static_cast<unsigned long long>(flags->second);
+  return CUDA_SUCCESS;
+}
+
+std::optional<allocation> virtual_memory::find(device_address at) const {
+  std::shared_lock guard{mutex_};
+  auto known = mapping_at(at);
+  if (known == mappings_.end())
+    return std::nullopt;
+  return allocation{.address = known->first,
+                    .bytes = known->second.bytes,
+                    .kind = memory_kind::mapped,
+                    .serial = known->second.serial};
+}
+
+bool virtual_memory::usable(device_address at, std::uint64_t bytes) const {
+  std::shared_lock guard{mutex_};
+  for (auto i = mapping_at(at); i != mappings_.end() && i->first <= at; ++i) {
+    auto own = memories_.at(i->second.memory).device;
+    auto flags = i->second.access.find(own);
+    if (flags == i->second.access.end() ||
+        flags->second == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+      return false;
+    auto rest = i->first + i->second.bytes - at;
+    if (bytes <= rest)
+      return true;
+    at += rest;
+    bytes -= rest;
+  }
+  return false;
+}
+
+} // namespace vgpu::interposer

@@ -1,0 +1,112 @@
+#include "interposer/memory/zero_copy.hpp"
+
+#include "interposer/session/session.hpp"
+#include "schema/base/round_up.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include <sys/mman.h>
+
+namespace vgpu::interposer {
+
+zero_copy_memory& zero_copy() {
+  static auto& all = *new zero_copy_memory;
+  return all;
+}
+
+bool zero_copy_memory::apart() const {
+  return here().area().header().host_apart.load() % 2 == 1;
+}
+
+void zero_copy_memory::note(device_address at) {
+  std::lock_guard guard{mutex_};
+  auto& s = here();
+  auto next = ranges_.upper_bound(at);
+  if (next != ranges_.begin() &&
+      at - std::prev(next)->first < std::prev(next)->second.bytes)
+    return;
+  auto known = s.host_space().find(at);
+  if (!known || known->kind != memory_kind::pinned)
+    return;
+  s.send(call::zero_copy{known->address, known->bytes}, known->device);
+  ranges_[known->address] = {.bytes =
+                                 round_up(known->bytes, changed_line::bytes),
+                             .device = known->device};
+  any_ = true;
+}
+
+/// Takes no lock where nobody has such memory.
+void zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
+  if (!apart())
+    return;
+  auto bytes = here().area().host_bytes();
+  for (std::size_t at = 0; at + sizeof(device_address) <= arguments.size();
+       at += sizeof(device_address)) {
+    device_address x = 0;
+    std::memcpy(&x, &arguments[at], sizeof(x));
+    if (in_host_window(x, bytes)) [[unlikely]]
+      note(x);
+  }
+  if (!any_.load(std::memory_order_relaxed))
+    return;
+  std::lock_guard guard{mutex_};
+  tell();
+}
+
+/// Not for long: whoever launches meanwhile may wait for room behind this very
+/// function.
+void zero_copy_memory::tell_in_time() {
+  constexpr std::chrono::milliseconds patience{100};
+  auto& own = zero_copy();
+  if (!own.any_.load(std::memory_order_relaxed) || !own.apart())
+    return;
+  std::unique_lock guard{own.mutex_, patience};
+  if (guard)
+    own.tell();
+}
+
+void zero_copy_memory::freed(device_address at) {
+  pinned_.fetch_sub(1);
+  std::lock_guard guard{mutex_};
+  auto gone = ranges_.extract(at);
+  any_ = !ranges_.empty();
+  if (gone && known_)
+    ::madvise(known_->data() + (at - host_window),
+              round_up(gone.mapped().bytes, page_bytes), MADV_REMOVE);
+}
+
+/// With the lock.
+void zero_copy_memory::tell() {
+  auto& area = here().area();
+  if (!known_) {
+    auto view = area.view_host_known();
+    if (!view)
+      return log_line(log_level::error, view.why().what +
+                                            ": kernels do not see what the "
+                                            "program writes there");
+    known_ = std::move(*view);
+  }
+  auto number = area.header().host_apart.load();
+  for (auto& [at, x] : ranges_) {
+    auto first = std::exchange(x.told, number) != number;
+    auto* memory = reinterpret_cast<std::byte*>(at); // NOLINT: the host window
+    auto* known = known_->data() + (at - host_window);
+    lines_.clear();
+    {
+      constexpr std::chrono::seconds patience{1};
+      host_guard guard{area.header().host_taken, patience};
+      take_changes({memory, x.bytes}, {known, x.bytes}, at, first, lines_);
+    }
+    constexpr auto at_once = max_payload / sizeof(changed_line);
+    for (std::span rest{lines_}; !rest.empty();) {
+      auto part = rest.first(std::min(rest.size(), at_once));
+      here().send(call::zero_copy_write{part.size()}, x.device,
+                  std::as_bytes(part));
+      rest = rest.subspan(part.size());
+    }
+  }
+}
+
+} // namespace vgpu::interposer

@@ -1,0 +1,141 @@
+#include "interposer/session/client_start.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char** environ;
+
+namespace vgpu::interposer {
+
+namespace {
+
+/// What the started process tells back: its number, or why it is none.
+struct report {
+  int error = 0;
+  pid_t pid = 0;
+};
+
+/// A child whose end sends no signal and which wait() does not see. Only what
+/// is async-signal-safe may be called in it.
+pid_t quiet_fork() noexcept {
+  return static_cast<pid_t>(
+      ::syscall(SYS_clone, 0UL, nullptr, nullptr, nullptr, 0UL));
+}
+
+void tell(int to, const report& what) noexcept {
+  [[maybe_unused]] auto n = ::write(to, &what, sizeof(what));
+}
+
+/// Becomes the client. `to` closes by itself when that succeeds.
+[[noreturn]] void become_client(const char* path, char* const* arguments,
+                                char* const* environment, int to) noexcept {
+  tell(to, {0, ::getpid()});
+  ::setsid();
+  auto nowhere = ::open("/dev/null", O_RDWR);
+  for (auto fd : {STDIN_FILENO, STDOUT_FILENO})
+    ::dup2(nowhere, fd);
+  const auto* log = ::getenv("VGPU_LOG");
+  if (log == nullptr)
+    ::dup2(nowhere, STDERR_FILENO);
+  // All but stdio and the pipe, which gets the next number.
+  constexpr int kept = STDERR_FILENO + 1;
+  if (to != kept)
+    ::dup2(to, kept);
+  ::fcntl(kept, F_SETFD, FD_CLOEXEC);
+  ::syscall(SYS_close_range, static_cast<unsigned>(kept + 1), ~0U, 0U);
+  [[maybe_unused]] auto moved = ::chdir("/");
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (int i = 1; i < NSIG; ++i)
+    ::signal(i, SIG_DFL);
+  ::execve(path, arguments, environment);
+  tell(kept, {errno, 0});
+  ::_exit(127);
+}
+
+/// What is meant for the program alone: which of its devices it wants to see
+/// is no matter of the real driver below a node that the client starts.
+std::vector<char*> client_environment() {
+  std::vector<char*> out;
+  for (auto** i = environ; *i != nullptr; ++i)
+    if (std::string_view x{*i}; !x.starts_with("LD_PRELOAD=") &&
+                                !x.starts_with("CUDA_VISIBLE_DEVICES="))
+      out.push_back(*i);
+  out.push_back(nullptr);
+  return out;
+}
+
+/// The last report that arrives until the pipe closes; errors win.
+report read_report(int from) noexcept {
+  report last{ECHILD, 0};
+  for (report one; ::read(from, &one, sizeof(one)) == ssize_t{sizeof(one)};)
+    last = {one.error, one.pid != 0 ? one.pid : last.pid};
+  return last;
+}
+
+} // namespace
+
+std::string client_program() {
+  if (const auto* chosen = std::getenv("VGPU_CLIENT");
+      chosen != nullptr && *chosen != '\0')
+    return chosen;
+  Dl_info where{};
+  if (::dladdr(reinterpret_cast<const void*>(&start_client), &where) == 0 ||
+      where.dli_fname == nullptr)
+    return "vgpu-client";
+  std::string path{where.dli_fname};
+  if (auto* whole = ::realpath(where.dli_fname, nullptr); whole != nullptr) {
+    path = whole;
+    std::free(whole);
+  }
+  auto end = path.rfind('/');
+  auto folder =
+      end == std::string::npos ? std::string{"."} : path.substr(0, end);
+  return folder + "/../bin/vgpu-client";
+}
+
+result<unique_fd> start_client(const std::string& program) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 std::string{"cannot make a pipe: "} + std::strerror(errno)};
+  unique_fd reading{ends[0]}, writing{ends[1]};
+  std::string name = "vgpu-client";
+  std::vector<char*> arguments{name.data(), nullptr};
+  auto environment = client_environment();
+  const auto* path = program.c_str();
+  auto to = writing.get();
+  auto middle = quiet_fork();
+  if (middle == 0) {
+    if (quiet_fork() == 0)
+      become_client(path, arguments.data(), environment.data(), to);
+    ::_exit(0);
+  }
+  if (middle < 0)
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 std::string{"cannot start " + program + ": "} +
+                     std::strerror(errno)};
+  writing = unique_fd{};
+  while (::waitpid(middle, nullptr, __WCLONE) < 0 && errno == EINTR)
+    continue;
+  auto got = read_report(reading.get());
+  if (got.error != 0)
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 "cannot start " + program + ": " + std::strerror(got.error) +
+                     "; set VGPU_CLIENT to the vgpu-client program"};
+  return unique_fd{static_cast<int>(::syscall(SYS_pidfd_open, got.pid, 0U))};
+}
+
+} // namespace vgpu::interposer

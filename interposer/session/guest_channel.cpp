@@ -1,0 +1,354 @@
+#include "interposer/session/guest_channel.hpp"
+
+#include "interposer/session/client_start.hpp"
+#include "interposer/session/process.hpp"
+#include "schema/base/endpoints.hpp"
+#include "schema/wire/guest.capnp.h"
+#include "schema/wire/specification.hpp"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include <poll.h>
+#include <pwd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace vgpu::interposer {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How long a client that was just started may take to listen.
+constexpr auto start_patience = 10s;
+/// How often one is started, or asked, that ends.
+constexpr auto most_starts = 5;
+/// The areas, the doorbell and the places for snapshots.
+constexpr std::size_t most_descriptors = 16;
+constexpr std::size_t packet_limit = std::size_t{1} << 20;
+
+std::string environment(const char* name, const std::string& otherwise) {
+  const auto* text = std::getenv(name);
+  return text == nullptr || *text == '\0' ? otherwise : std::string{text};
+}
+
+/// Invalid when nobody listens.
+unique_fd try_connect() {
+  unique_fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  auto name = client_socket_name(chosen_manager(), chosen_transport());
+  std::memcpy(address.sun_path + 1, name.data(),
+              std::min(name.size(), sizeof(address.sun_path) - 1));
+  auto bytes =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address),
+                       bytes) != 0)
+    return unique_fd{};
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+      (peer.uid != ::getuid() && peer.uid != 0)) {
+    log_line(log_level::error, "the client's socket belongs to somebody else");
+    return unique_fd{};
+  }
+  return fd;
+}
+
+bool has_ended(const unique_fd& process_fd) {
+  pollfd one{process_fd.get(), POLLIN, 0};
+  return process_fd && ::poll(&one, 1, 0) == 1;
+}
+
+result<unique_fd> connect_or_start() {
+  if (auto fd = try_connect(); fd)
+    return fd;
+  using clock = std::chrono::steady_clock;
+  auto give_up = clock::now() + start_patience;
+  unique_fd started;
+  for (auto starts = 0; clock::now() < give_up;) {
+    // One that finds another ends, and that one listens, or was just ending.
+    if (!started || has_ended(started)) {
+      if (starts++ == most_starts)
+        break;
+      auto next = start_client(client_program());
+      if (!next)
+        return next.why();
+      started = std::move(*next);
+    }
+    ::poll(nullptr, 0, 5);
+    if (auto fd = try_connect(); fd)
+      return fd;
+  }
+  return fault{CUDA_ERROR_NO_DEVICE,
+               client_program() + " was started but does not listen; its own "
+                                  "log (VGPU_LOG=info) says why"};
+}
+
+std::string program_name() {
+  std::string path(4096, '\0');
+  auto n = ::readlink("/proc/self/exe", path.data(), path.size());
+  path.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+void fill(wire::GuestHello::Builder hello, const control::specification& asked,
+          bool resumed) {
+  hello.setVersion(1);
+  hello.setResumed(resumed);
+  hello.setHearsWaiting(true);
+  auto program = hello.initProgram();
+  program.setName(program_name());
+  program.setPid(static_cast<std::uint32_t>(::getpid()));
+  program.setHost(host_name());
+  program.setUser(environment("USER", std::to_string(::getuid())));
+  auto wanted = hello.initSpecification();
+  wanted.setShare(asked.share);
+  wanted.setMemory(asked.memory);
+  wanted.setGpus(asked.gpus);
+  wanted.setProtection(static_cast<wire::Protection>(asked.protection));
+  wanted.setLimit(asked.limit);
+  wanted.setPriority(asked.priority);
+  wanted.setNode(asked.node);
+  wanted.setPgpu(asked.pgpu);
+  wanted.setBackend(asked.backend);
+  wanted.setLocality(static_cast<wire::Locality>(asked.where));
+  wanted.setBeside(asked.beside.value);
+  wanted.setApart(asked.apart.value);
+  wanted.setWaitMs(asked.wait_ms);
+  wanted.setIdleAfterMs(asked.idle_after_ms);
+  wanted.setSnapshotMs(asked.snapshot_ms);
+  wanted.setGroup(asked.group);
+  wanted.setCapability(asked.capability);
+}
+
+/// The client, before it answered: it was about to end when the program came,
+/// or was killed. Another one will do.
+fault it_ended() {
+  return {CUDA_ERROR_NOT_READY, "vgpu-client ended before it granted a vGPU"};
+}
+
+status send_packet(int fd, capnp::MessageBuilder& message,
+                   std::span<const int> descriptors) {
+  auto words = capnp::messageToFlatArray(message);
+  auto bytes = words.asBytes();
+  iovec part{bytes.begin(), bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(most_descriptors * sizeof(int))>
+      control{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+    auto* c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(c), descriptors.data(), descriptors.size_bytes());
+  }
+  while (::sendmsg(fd, &header, MSG_NOSIGNAL) < 0)
+    if (errno == EPIPE || errno == ECONNRESET)
+      return it_ended();
+    else if (errno != EINTR)
+      return fault{CUDA_ERROR_NO_DEVICE,
+                   std::string{"cannot write to vgpu-client: "} +
+                       std::strerror(errno)};
+  return {};
+}
+
+device_facts read_facts(wire::DeviceFacts::Reader from) {
+  device_facts out;
+  out.name = from.getName().cStr();
+  auto uuid = from.getUuid();
+  std::copy_n(uuid.begin(), std::min(uuid.size(), out.uuid.size()),
+              out.uuid.begin());
+  out.total_memory = from.getTotalMemory();
+  out.attributes.resize(device_facts::attribute_limit);
+  for (auto x : from.getAttributes())
+    if (x.getKey() >= 0 && x.getKey() < device_facts::attribute_limit)
+      out.attributes[static_cast<std::size_t>(x.getKey())] = x.getValue();
+  return out;
+}
+
+/// Nothing while the vGPU has to wait: then there is another one.
+result<std::optional<grant>>
+read_welcome(kj::ArrayPtr<const capnp::word> words) {
+  capnp::FlatArrayMessageReader reader{words};
+  auto welcome = reader.getRoot<wire::GuestWelcome>();
+  if (welcome.isWaiting()) {
+    log_line(log_level::info,
+             std::string{"waits for a GPU: "} + welcome.getWaiting().cStr());
+    return std::optional<grant>{};
+  }
+  if (welcome.isRefused()) {
+    auto why = welcome.getRefused();
+    return fault{CUDA_ERROR_NO_DEVICE, why.getReason().cStr()};
+  }
+  auto granted = welcome.getGranted();
+  grant out{granted.getSession(), granted.getVgpu(), granted.getQuota(), {}};
+  for (auto x : granted.getDevices())
+    out.devices.push_back(read_facts(x));
+  if (out.devices.empty())
+    return fault{CUDA_ERROR_NO_DEVICE, "the lease holds no device"};
+  return std::optional{std::move(out)};
+}
+
+result<group_view> read_watched(kj::ArrayPtr<const capnp::word> words) {
+  capnp::FlatArrayMessageReader reader{words};
+  auto welcome = reader.getRoot<wire::GuestWelcome>();
+  if (!welcome.isWatched())
+    return fault{CUDA_ERROR_NOT_SUPPORTED, "vgpu-client tells nobody of its "
+                                           "programs"};
+  group_view out;
+  for (auto x : welcome.getWatched().getDevices())
+    out.devices.push_back(read_facts(x));
+  for (auto x : welcome.getWatched().getUses())
+    if (x.getDevice() < out.devices.size())
+      out.uses.push_back(
+          {x.getDevice(), x.getPid(), x.getQuota(), x.getUsed(), x.getBusy()});
+  return out;
+}
+
+/// One packet, as `read` understands it.
+template <class Read>
+auto receive(int fd, const Read& read)
+    -> decltype(read(kj::ArrayPtr<const capnp::word>{})) {
+  auto buffer = kj::heapArray<capnp::word>(packet_limit / sizeof(capnp::word));
+  ssize_t n = 0;
+  while ((n = ::recv(fd, buffer.begin(), packet_limit, 0)) < 0)
+    if (errno != EINTR)
+      break;
+  if (n <= 0)
+    return it_ended();
+  try {
+    return read(
+        buffer.slice(0, static_cast<std::size_t>(n) / sizeof(capnp::word)));
+  } catch (const kj::Exception& e) {
+    return fault{CUDA_ERROR_NO_DEVICE,
+                 std::string{"vgpu-client's welcome is malformed: "} +
+                     e.getDescription().cStr()};
+  }
+}
+
+/// Waits as long as the client lives: a vGPU may have to wait for its turn.
+result<grant> receive_welcome(int fd) {
+  for (;;) {
+    auto got = receive(fd, read_welcome);
+    if (!got)
+      return got.why();
+    if (*got)
+      return std::move(**got);
+  }
+}
+
+using answered = std::pair<unique_fd, grant>;
+
+/// Its connection, and what it granted.
+result<answered> ask_client(capnp::MessageBuilder& hello,
+                            std::span<const int> descriptors) {
+  auto fd = connect_or_start();
+  if (!fd)
+    return fd.why();
+  if (auto ok = send_packet(fd->get(), hello, descriptors); !ok)
+    return ok.why();
+  auto got = receive_welcome(fd->get());
+  if (!got)
+    return got.why();
+  return answered{std::move(*fd), std::move(*got)};
+}
+
+bool is_ended(const result<answered>& x) {
+  return !x && x.why().code == CUDA_ERROR_NOT_READY;
+}
+
+} // namespace
+
+result<group_view> watch_group() {
+  control::specification asked;
+  if (auto good = control::set_from_environment(asked); !good)
+    return good.why();
+  auto fd = try_connect();
+  if (!fd)
+    return fault{CUDA_ERROR_NO_DEVICE, "no vgpu-client listens"};
+  // Who looks is not held up by one that stands still.
+  timeval patience{2, 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  capnp::MallocMessageBuilder message;
+  auto hello = message.initRoot<wire::GuestHello>();
+  fill(hello, asked, false);
+  hello.setWatches(true);
+  if (auto ok = send_packet(fd.get(), message, {}); !ok)
+    return ok.why();
+  return receive(fd.get(), read_watched);
+}
+
+result<grant> guest_channel::greet(const session_area& area, int doorbell,
+                                   std::span<const int> states, bool resumed) {
+  control::specification asked;
+  if (auto good = control::set_from_environment(asked); !good)
+    return good.why();
+  capnp::MallocMessageBuilder message;
+  fill(message.initRoot<wire::GuestHello>(), asked, resumed);
+  auto memory = area.descriptors();
+  std::vector<int> descriptors{memory.begin(), memory.end()};
+  descriptors.push_back(doorbell);
+  descriptors.insert(descriptors.end(), states.begin(), states.end());
+  auto answer = ask_client(message, descriptors);
+  for (auto again = 1; again < most_starts && is_ended(answer); ++again)
+    answer = ask_client(message, descriptors);
+  if (is_ended(answer))
+    return fault{CUDA_ERROR_NO_DEVICE, answer.why().what};
+  if (!answer)
+    return answer.why();
+  socket_ = std::move(answer->first);
+  return std::move(answer->second);
+}
+
+bool guest_channel::hung_up() const noexcept {
+  pollfd one{socket_.get(), POLLRDHUP, 0};
+  return ::poll(&one, 1, 0) == 1 &&
+         (one.revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL)) != 0;
+}
+
+template <class Fill>
+void guest_channel::notify(const Fill& fill) noexcept {
+  try {
+    capnp::MallocMessageBuilder message;
+    fill(message.initRoot<wire::GuestNotice>());
+    if (auto ok = send_packet(socket_.get(), message, {}); !ok)
+      log_line(log_level::warn, ok.why().what);
+  } catch (const std::exception& e) {
+    report_exception(e.what());
+  }
+}
+
+void guest_channel::report_filling(std::uint64_t bytes) noexcept {
+  notify([&](auto notice) { notice.setJournalFills(bytes); });
+}
+
+void guest_channel::report_sharing() noexcept {
+  notify([](auto notice) { notice.setShares(); });
+}
+
+void guest_channel::close() noexcept {
+  if (auto fd = socket_.release(); fd >= 0)
+    ::close(fd);
+}
+
+} // namespace vgpu::interposer

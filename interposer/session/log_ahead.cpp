@@ -1,0 +1,79 @@
+#include "interposer/session/log_ahead.hpp"
+
+#include "interposer/session/own_thread.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include <unistd.h>
+
+namespace vgpu::interposer {
+
+namespace {
+
+/// Without a copy of this length nothing is made ready.
+constexpr std::uint64_t long_from = std::uint64_t{1} << 20;
+constexpr std::uint64_t most_ahead = std::uint64_t{64} << 20;
+/// Between two looks; the longer, the longer it is copied.
+constexpr std::chrono::microseconds first_nap{500};
+constexpr std::chrono::microseconds last_nap{8000};
+/// For an idle processor, while nobody copies.
+constexpr auto most_looks = 10;
+
+/// Whether one has nothing to do but for us: proc(5), loadavg, has how many
+/// threads of the host are running.
+bool is_a_processor_idle() {
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{
+      std::fopen("/proc/loadavg", "re"), &std::fclose};
+  long running = 0;
+  return file && std::fscanf(file.get(), "%*s %*s %*s %ld/", &running) == 1 &&
+         running < ::sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+} // namespace
+
+void log_ahead::wrote(std::uint64_t bytes) {
+  if (bytes < long_from)
+    return;
+  std::lock_guard guard{mutex_};
+  if (!std::exchange(started_, true) && !start_own_thread([this] { serve(); }))
+    return;
+  written_ += bytes;
+  if (std::exchange(asleep_, false))
+    wanted_.notify_one();
+}
+
+void log_ahead::serve() {
+  std::unique_lock guard{mutex_};
+  for (std::uint64_t done = 0;;) {
+    asleep_ = true;
+    wanted_.wait(guard, [&] { return written_ != done; });
+    asleep_ = false;
+    auto before = std::exchange(done, written_);
+    auto found = false;
+    auto nap = first_nap;
+    for (auto looks = 0; !found && looks < most_looks; ++looks) {
+      guard.unlock();
+      std::this_thread::sleep_for(nap);
+      found = is_a_processor_idle();
+      guard.lock();
+      if (std::exchange(done, written_) == written_)
+        continue;
+      // What comes so soon belongs to the copy before.
+      found = false;
+      looks = 0;
+      nap = std::min(2 * nap, last_nap);
+    }
+    if (!found)
+      continue;
+    guard.unlock();
+    log_.prepare(std::min(most_ahead, done - before + segment_bytes));
+    guard.lock();
+  }
+}
+
+} // namespace vgpu::interposer

@@ -1,0 +1,184 @@
+#include "interposer/session/process.hpp"
+
+#include "interposer/session/driver_log.hpp"
+#include "interposer/session/error_texts.hpp"
+#include "interposer/session/session.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <string>
+
+#include <pthread.h>
+#include <unistd.h>
+
+namespace vgpu::interposer {
+
+std::atomic<phase> process::phase_{phase::fresh};
+session* process::session_ = nullptr;
+
+namespace {
+
+std::mutex& initialising() {
+  static auto& mutex = *new std::mutex;
+  return mutex;
+}
+
+log_level level_from_environment() noexcept {
+  const auto* text = std::getenv("VGPU_LOG");
+  if (text == nullptr)
+    return log_level::off;
+  std::string_view name{text};
+  if (name == "error")
+    return log_level::error;
+  if (name == "warn")
+    return log_level::warn;
+  if (name == "info")
+    return log_level::info;
+  return name == "debug" ? log_level::debug : log_level::off;
+}
+
+} // namespace
+
+CUresult process::code_of(phase x) noexcept {
+  return x == phase::ended ? CUDA_ERROR_DEINITIALIZED
+                           : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+/// Precondition: the lock is held.
+CUresult process::open_locked() {
+  if (session_ != nullptr)
+    return CUDA_SUCCESS;
+  auto opened = session::open();
+  if (!opened) {
+    log_line(log_level::error, "no vGPU: " + opened.why().what);
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  session_ = std::move(*opened).release();
+  static std::once_flag registered;
+  std::call_once(registered, [] {
+    ::pthread_atfork(nullptr, nullptr, [] {
+      if (session_ == nullptr)
+        return;
+      session_->abandon_in_child();
+      auto running = phase::running;
+      // One that was only asked what devices there are is open to the child,
+      // which gets a session of its own; what was the parent's stays mapped.
+      if (!phase_.compare_exchange_strong(running, phase::forked) &&
+          running == phase::fresh)
+        session_ = nullptr;
+    });
+    // What the runtime registered before runs after this: its unloading of
+    // modules then finds a driver that has shut down, as with the real one.
+    std::atexit([] {
+      if (phase_.load() == phase::running) {
+        phase_.store(phase::ended);
+        session_->finish();
+      }
+    });
+  });
+  return CUDA_SUCCESS;
+}
+
+CUresult process::open_session() noexcept {
+  // In a forked child what was granted to the parent can still be told.
+  if (auto now = phase_.load(); now == phase::ended)
+    return code_of(now);
+  else if (now != phase::fresh)
+    return CUDA_SUCCESS;
+  try {
+    std::lock_guard guard{initialising()};
+    return open_locked();
+  } catch (const std::exception& e) {
+    report_exception(e.what());
+    return CUDA_ERROR_NO_DEVICE;
+  }
+}
+
+CUresult process::session_error() noexcept {
+  return the_session().sticky();
+}
+
+CUresult process::initialise() noexcept {
+  if (auto now = phase_.load(); now == phase::running)
+    return CUDA_SUCCESS;
+  else if (now != phase::fresh)
+    return code_of(now);
+  try {
+    std::lock_guard guard{initialising()};
+    if (phase_.load() == phase::running)
+      return CUDA_SUCCESS;
+    if (auto code = open_locked(); code != CUDA_SUCCESS)
+      return code;
+    if (auto ok = session_->use_devices(); !ok) {
+      log_line(log_level::error, "no vGPU: " + ok.why().what);
+      return ok.why().code == CUDA_ERROR_INVALID_DEVICE
+                 ? CUDA_ERROR_INVALID_DEVICE
+                 : CUDA_ERROR_NO_DEVICE;
+    }
+    phase_.store(phase::running, std::memory_order_release);
+    return CUDA_SUCCESS;
+  } catch (const std::exception& e) {
+    report_exception(e.what());
+    return CUDA_ERROR_NO_DEVICE;
+  }
+}
+
+bool logs(log_level level) noexcept {
+  static const auto limit = level_from_environment();
+  return level <= limit;
+}
+
+void log_line(log_level level, std::string_view text) noexcept {
+  if (level == log_level::off || !logs(level))
+    return;
+  try {
+    auto line = "vgpu[" + std::to_string(::getpid()) + "]: ";
+    line += text;
+    line += '\n';
+    [[maybe_unused]] auto n = ::write(STDERR_FILENO, line.data(), line.size());
+  } catch (const std::exception&) {
+    // Out of memory: a line of the log is the least loss.
+  }
+}
+
+void report_exception(const char* what) noexcept {
+  log_line(log_level::error, what);
+}
+
+void note_failed_call(std::string_view body, CUresult code) noexcept {
+  if (code == CUDA_ERROR_NOT_READY)
+    return;
+  // Entry points alone begin with cu and a capital letter.
+  auto begins = [&](std::size_t at) {
+    return body[at] == 'c' && body[at + 1] == 'u' && body[at + 2] >= 'A' &&
+           body[at + 2] <= 'Z';
+  };
+  std::size_t begin = 0;
+  while (begin + 2 < body.size() && !begins(begin))
+    ++begin;
+  if (begin + 2 >= body.size())
+    return;
+  try {
+    auto name = body.substr(begin);
+    name = name.substr(0, name.find('('));
+    const auto* known = error_name(code);
+    const auto* word = known != nullptr ? known : "an unknown error";
+    if (logs(log_level::debug))
+      log_line(log_level::debug, std::string{name} + " gives " + word);
+    the_driver_log().add(CU_LOG_LEVEL_ERROR,
+                         "Returning " + std::to_string(code) + " (" + word +
+                             ") from " + std::string{name});
+  } catch (const std::exception&) {
+    // A line of the log is the least loss.
+  }
+}
+
+CUresult code_of_exception(const std::exception& thrown) noexcept {
+  report_exception(thrown.what());
+  auto ended = process::the_session().sticky();
+  return ended != CUDA_SUCCESS ? ended : CUDA_ERROR_UNKNOWN;
+}
+
+} // namespace vgpu::interposer

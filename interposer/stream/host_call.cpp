@@ -1,0 +1,340 @@
+#include "interposer/stream/host_call.hpp"
+
+#include "interposer/memory/zero_copy.hpp"
+#include "interposer/session/own_thread.hpp"
+#include "interposer/session/process.hpp"
+#include "interposer/session/session.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <stdexcept>
+#include <utility>
+
+#include <unistd.h>
+
+namespace vgpu::interposer {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+thread_local bool runs_host_functions = false;
+
+/// A GPU's channel takes about a thousand commands, and what is appended may
+/// become two of them.
+constexpr std::uint32_t most_behind = 500;
+/// Who waits for a function that waits for it does so no longer than this.
+constexpr auto most_patience = 10s;
+
+} // namespace
+
+CUresult host_caller::add(stream& in, CUhostFn function, void* data) {
+  return enqueue(in,
+                 {.what = kind::function, .function = function, .data = data},
+                 call::host_call{{in.wire}});
+}
+
+CUresult host_caller::add(stream& in, CUstream handle,
+                          CUstreamCallback function, void* data) {
+  return enqueue(in,
+                 {.what = kind::callback,
+                  .callback = function,
+                  .handle = handle,
+                  .data = data},
+                 call::host_call{{in.wire}});
+}
+
+CUresult host_caller::add_host_wait(stream& in, const awaited_value& what) {
+  return enqueue(in, {.what = kind::host_wait, .word = what},
+                 call::host_call{{in.wire}});
+}
+
+CUresult host_caller::add_device_wait(stream& in, const awaited_value& what,
+                                      bool writes) {
+  return enqueue(in,
+                 {.what = kind::device_wait, .word = what, .writes = writes},
+                 call::wait_value{{in.wire},
+                                  what.address,
+                                  what.value,
+                                  what.bytes,
+                                  static_cast<std::uint32_t>(what.test)});
+}
+
+CUresult host_caller::add_store(stream& in, const awaited_value& what) {
+  return enqueue(in, {.what = kind::store, .word = what},
+                 call::host_call{{in.wire}});
+}
+
+CUresult host_caller::add_turn(stream& in, slot_index slot,
+                               std::shared_ptr<turn_taker> who) {
+  entry what{.what = kind::turn, .who = std::move(who)};
+  what.asked.slot = slot;
+  return enqueue(in, std::move(what), call::host_call{{in.wire}});
+}
+
+template <class Call>
+CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
+  {
+    std::lock_guard guard{mutex_};
+    start();
+  }
+  std::shared_lock appending{appending_, std::defer_lock};
+  if (!runs_host_functions)
+    appending.lock();
+  pending_.fetch_add(1);
+  // Not under the lock, which the thread that frees slots needs.
+  what.device = in.device();
+  what.asked = what.asked.slot == 0
+                   ? here().begin(call, in.device())
+                   : here().begin(call, in.device(), what.asked.slot);
+  auto number = what.asked.call.value;
+  pending_call pending;
+  pending.only_waits =
+      what.what == kind::host_wait || what.what == kind::device_wait;
+  // What a graph does next is the device's time.
+  pending.in_the_way = !pending.only_waits && what.what != kind::turn;
+  if (what.what == kind::function || what.what == kind::callback || what.writes)
+    pending.end = ~std::uint64_t{0};
+  else if (what.what == kind::store)
+    pending = {what.word.address, what.word.address + what.word.bytes};
+  {
+    std::lock_guard guard{mutex_};
+    pending.appended = appended_.load(std::memory_order_relaxed);
+    pending_calls_.emplace(number, pending);
+    note_room();
+    waiting_.push_back(what);
+    added_.notify_one();
+  }
+  in.wait_behind(number);
+  in.worked(what.asked.call);
+  return CUDA_SUCCESS;
+}
+
+void host_caller::start() {
+  if (started_)
+    return;
+  if (!start_own_thread([this] { serve(); }))
+    throw std::runtime_error{"cannot start a thread for host functions"};
+  started_ = true;
+}
+
+bool host_caller::has_turn(const entry& x, CUresult& status) {
+  auto state = static_cast<slot_state>(
+      here().area().at(x.asked.slot).state.load(std::memory_order_acquire));
+  status = CUDA_SUCCESS;
+  if (state == slot_state::called)
+    return true;
+  auto got = here().slots().poll(x.asked);
+  if (!got)
+    return false;
+  // Answered instead of called: the stream ended in an error before.
+  status = got->result == CUDA_SUCCESS ? CUDA_ERROR_UNKNOWN : got->result;
+  return true;
+}
+
+host_caller::found host_caller::next(entry& out, CUresult& status) {
+  auto looks = false;
+  auto ready = std::find_if(waiting_.begin(), waiting_.end(), [&](entry& x) {
+    if (!has_turn(x, status))
+      return false;
+    if (x.what != kind::host_wait || status != CUDA_SUCCESS ||
+        x.word.address == 0 || x.word.met_by(x.word.read()))
+      return true;
+    looks = true;
+    return false;
+  });
+  if (ready == waiting_.end())
+    return looks ? found::waits : found::nothing;
+  out = *ready;
+  waiting_.erase(ready);
+  running_ = true;
+  return found::one;
+}
+
+void host_caller::end_waits_in(std::uint64_t at, std::uint64_t bytes) {
+  std::lock_guard guard{mutex_};
+  for (auto& x : waiting_)
+    if (x.what == kind::host_wait && x.word.address - at < bytes)
+      x.word.address = 0;
+}
+
+void host_caller::run(const entry& x, CUresult status) {
+  if (x.what == kind::callback || x.what == kind::function)
+    here().send(call::host_begun{x.asked.call.value}, x.device);
+  if (x.what == kind::callback)
+    x.callback(x.handle, status, x.data);
+  else if (x.what == kind::function && status == CUDA_SUCCESS)
+    x.function(x.data);
+  else if (x.what == kind::store && status == CUDA_SUCCESS)
+    x.word.write();
+  if (status == CUDA_SUCCESS) {
+    zero_copy_memory::tell_now();
+    here().send(call::host_done{x.asked.call.value}, x.device);
+  }
+  if (x.what == kind::turn)
+    here().slots().rest(x.asked.slot);
+  else
+    here().slots().give(x.asked.slot);
+  finish(x);
+  // The stream has gone on: what is appended now may be more than a device
+  // takes of one that stands still.
+  if (x.what == kind::turn)
+    x.who->take_turn(status);
+}
+
+void host_caller::finish(const entry& x) {
+  pending_.fetch_sub(1);
+  std::lock_guard guard{mutex_};
+  pending_calls_.erase(x.asked.call.value);
+  note_room();
+  ++ended_calls_;
+  ended_.notify_all();
+}
+
+void host_caller::serve() {
+  runs_host_functions = true;
+  constexpr auto soonest = 20us, latest = 1000us;
+  auto pause = soonest;
+  auto& upcalls = here().area().header().upcalls;
+  for (;;) {
+    auto seen = upcalls.load(std::memory_order_acquire);
+    entry x;
+    auto status = CUDA_SUCCESS;
+    auto what = found::nothing;
+    {
+      std::unique_lock guard{mutex_};
+      added_.wait(guard, [&] { return !waiting_.empty(); });
+      what = next(x, status);
+    }
+    // At exit the program's memory is being taken down.
+    if (process::now() != phase::running)
+      for (;;)
+        ::pause();
+    try {
+      if (what == found::one)
+        run(x, status);
+      else
+        sleep_while(upcalls, seen, what == found::waits ? pause : 100ms);
+    } catch (const std::exception& e) {
+      report_exception(e.what());
+    }
+    if (what == found::one) {
+      std::lock_guard guard{mutex_};
+      running_ = false;
+      ended_.notify_all();
+    }
+    pause = what == found::waits ? std::min(2 * pause, latest) : soonest;
+  }
+}
+
+bool host_caller::is_held(const stream& x) const {
+  auto open = [&](const std::atomic<std::uint64_t>& call) {
+    return pending_calls_.contains(call.load(std::memory_order_relaxed));
+  };
+  return open(x.behind) ||
+         (!x.non_blocking() && x.owner.legacy && open(x.owner.legacy->behind));
+}
+
+void host_caller::hold_back(stream& in) {
+  // The legacy stream waits for all blocking ones.
+  if (in.is_legacy())
+    in.wait_behind(in.blocking_behind.load(std::memory_order_relaxed));
+  auto appended = appended_.fetch_add(1, std::memory_order_relaxed) + 1;
+  auto since = in.since_held.fetch_add(1, std::memory_order_relaxed);
+  if (runs_host_functions)
+    return;
+  if (appended > room_until_.load(std::memory_order_relaxed))
+    wait_for_room();
+  if (since < most_behind)
+    return;
+  std::unique_lock guard{mutex_};
+  wait_while(guard, [&] { return is_held(in); });
+  in.since_held.store(0, std::memory_order_relaxed);
+}
+
+void host_caller::note_room() {
+  auto first =
+      std::find_if(pending_calls_.begin(), pending_calls_.end(), [](auto& x) {
+        return x.second.in_the_way && !x.second.given_up;
+      });
+  room_until_.store(first == pending_calls_.end()
+                        ? ~std::uint64_t{0}
+                        : first->second.appended + most_behind,
+                    std::memory_order_relaxed);
+}
+
+void host_caller::wait_for_room() {
+  std::unique_lock guard{mutex_};
+  wait_for_ends(guard, [this] {
+    return appended_.load(std::memory_order_relaxed) >
+           room_until_.load(std::memory_order_relaxed);
+  });
+}
+
+void host_caller::wait_for_functions() {
+  std::unique_lock guard{mutex_};
+  wait_for_ends(guard, [this] {
+    return running_ ||
+           std::any_of(pending_calls_.begin(), pending_calls_.end(),
+                       [](auto& x) {
+                         return !x.second.only_waits && !x.second.given_up;
+                       });
+  });
+}
+
+template <class Condition>
+void host_caller::wait_for_ends(std::unique_lock<std::mutex>& guard,
+                                const Condition& so) {
+  auto now = [] { return std::chrono::steady_clock::now(); };
+  auto until = now() + most_patience;
+  auto ended = ended_calls_;
+  wait_while(guard, [&] {
+    if (std::exchange(ended, ended_calls_) != ended_calls_)
+      until = now() + most_patience;
+    // At exit none has its turn any more.
+    return process::now() == phase::running && now() < until && so();
+  });
+  if (!so())
+    return;
+  // One may wait for this thread; nobody waits for them any more.
+  for (auto& [number, x] : pending_calls_)
+    x.given_up = true;
+  running_ = false;
+  note_room();
+}
+
+bool host_caller::is_own_thread() noexcept {
+  return runs_host_functions;
+}
+
+template <class Condition>
+void host_caller::wait_while(std::unique_lock<std::mutex>& guard,
+                             const Condition& so) {
+  while (so()) {
+    if (ended_.wait_for(guard, 100ms) == std::cv_status::timeout) {
+      guard.unlock();
+      here().idle()();
+      guard.lock();
+    }
+  }
+}
+
+void host_caller::wait_for_writers(std::uint64_t at, std::uint64_t bytes) {
+  if (runs_host_functions || pending_.load(std::memory_order_acquire) == 0)
+    return;
+  std::unique_lock guard{mutex_};
+  wait_while(guard, [&] {
+    return std::any_of(
+        pending_calls_.begin(), pending_calls_.end(), [&](auto& x) {
+          return x.second.begin < at + bytes && at < x.second.end;
+        });
+  });
+}
+
+host_caller& host_calls() {
+  static auto& all = *new host_caller;
+  return all;
+}
+
+} // namespace vgpu::interposer

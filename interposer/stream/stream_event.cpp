@@ -1,0 +1,379 @@
+#include "interposer/stream/stream_event.hpp"
+
+#include "interposer/graph/capture.hpp"
+#include "interposer/memory/zero_copy.hpp"
+#include "interposer/session/process.hpp"
+#include "interposer/session/session.hpp"
+#include "interposer/stream/host_call.hpp"
+#include "interposer/stream/stream_set.hpp"
+
+#include <bit>
+#include <chrono>
+
+namespace vgpu::interposer {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How long a first query waits for its answer: long enough for one about work
+/// that is done already.
+constexpr auto query_patience = 500us;
+
+std::uint64_t next_id() noexcept {
+  // 1 is the legacy stream's.
+  static std::atomic<std::uint64_t> last{1};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+void raise(std::atomic<std::uint64_t>& x, std::uint64_t to) noexcept {
+  for (auto now = x.load(std::memory_order_relaxed); now < to;)
+    if (x.compare_exchange_weak(now, to, std::memory_order_release,
+                                std::memory_order_relaxed))
+      break;
+}
+
+bool is_done(const stream& x) noexcept {
+  auto last = x.last_work.load(std::memory_order_acquire);
+  return last <= x.done_until->load(std::memory_order_acquire) ||
+         last <= here().done_until(x.device());
+}
+
+/// Precondition: the query's mutex is held.
+bool is_done(const event& x) noexcept {
+  auto last = x.recorded.load(std::memory_order_acquire);
+  return last <= x.done_until.load(std::memory_order_acquire) ||
+         last <= here().done_until(x.device()) ||
+         (x.recorded_in &&
+          last <= x.recorded_in->load(std::memory_order_acquire));
+}
+
+void learn_done(stream& x, std::uint64_t until) noexcept {
+  raise(*x.done_until, until);
+}
+
+/// What its stream did before the record is done too, unless that came after
+/// the question. Precondition: the query's mutex is held.
+void learn_done(event& x, std::uint64_t until) noexcept {
+  raise(x.done_until, until);
+  if (auto at = x.recorded.load(); x.recorded_in && at <= until)
+    raise(*x.recorded_in, at);
+}
+
+/// How many streams there are that the legacy stream does not wait for.
+std::atomic<int> non_blocking_streams{0};
+
+/// Asks once, then polls. `ask` appends the call that is answered when it is
+/// done.
+template <class Object, class Ask>
+CUresult poll_or_ask(Object& x, const Ask& ask) {
+  auto& s = here();
+  zero_copy_memory::tell_now();
+  std::lock_guard guard{x.query.mutex};
+  // Twice: an older question may have been answered, and more appended since.
+  for (int round = 0; round < 2 && !is_done(x); ++round) {
+    auto& asked = x.query.asked;
+    auto fresh = !asked;
+    // With too many questions open, this one is waited for.
+    auto scarce = fresh && s.slots().scarce();
+    if (fresh)
+      asked = ask();
+    auto got = fresh ? s.slots().wait_for(asked, query_patience)
+                     : s.slots().poll(asked);
+    while (!got && scarce) {
+      s.idle()();
+      got = s.slots().wait_for(asked, 100ms);
+    }
+    if (!got)
+      return CUDA_ERROR_NOT_READY;
+    auto number = asked.call.value;
+    s.slots().give(asked.slot);
+    asked = {};
+    s.deliver_console();
+    if (got->result != CUDA_SUCCESS)
+      return got->result;
+    learn_done(x, number);
+  }
+  return is_done(x) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+/// Whether a question about it is still open, so that it cannot be done.
+bool is_awaited(event& x) {
+  std::lock_guard guard{x.query.mutex};
+  return x.query.asked && !here().slots().poll(x.query.asked);
+}
+
+/// Of an event that is shared: where it stands now. That the worker has come
+/// to this means that it has executed all that was appended before, and other
+/// processes may go by it.
+CUresult ask_worker(const event& x) {
+  auto got = here().ask(call::event_query{{x.wire}}, x.device());
+  auto failed = here().sticky();
+  return failed == CUDA_SUCCESS ? got.result : failed;
+}
+
+/// Precondition: the query's mutex is held.
+void drop_query(pending_query& x) {
+  if (x.asked)
+    here().slots().abandon(x.asked);
+  x.asked = {};
+}
+
+} // namespace
+
+stream::stream(context& in, stream_id wire_id, unsigned with_flags,
+               int with_priority)
+    : owner(in.root), within(in), wire(wire_id), flags(with_flags),
+      priority(with_priority), id(wire_id.value) {}
+
+void stream::worked(call_number call) {
+  raise(last_work, call.value + 1);
+  // Who waits for the legacy stream waits for the blocking ones too.
+  if (!is_legacy() && !non_blocking())
+    raise(owner.legacy->last_work, call.value + 1);
+  host_calls().work_appended(*this);
+}
+
+void stream::wait_behind(std::uint64_t call) noexcept {
+  raise(behind, call);
+  if (!is_legacy() && !non_blocking())
+    raise(owner.legacy->blocking_behind, call);
+}
+
+event::event(context& in, event_id wire_id, unsigned with_flags)
+    : owner(in.root), wire(wire_id), flags(with_flags) {}
+
+handle_table<stream>& streams() {
+  static auto& table = *new handle_table<stream>{handle_kind::stream};
+  return table;
+}
+
+handle_table<event>& events() {
+  static auto& table = *new handle_table<event>{handle_kind::event};
+  return table;
+}
+
+namespace {
+
+/// Whether a handle means a stream of whichever context is current.
+bool is_default(CUstream handle) noexcept {
+  return handle == nullptr || handle == CU_STREAM_LEGACY ||
+         handle == CU_STREAM_PER_THREAD;
+}
+
+} // namespace
+
+stream* find_stream(context& in, CUstream handle, bool per_thread) {
+  if (handle == nullptr)
+    return per_thread ? &own_stream(in) : in.legacy.get();
+  if (handle == CU_STREAM_LEGACY)
+    return in.legacy.get();
+  if (handle == CU_STREAM_PER_THREAD)
+    return &own_stream(in);
+  return streams().find(handle);
+}
+
+CUresult find_usable_stream(CUstream handle, bool per_thread, stream*& out) {
+  if (!is_default(handle)) {
+    out = streams().find(handle);
+    return out == nullptr ? CUDA_ERROR_INVALID_HANDLE : usable(&out->within);
+  }
+  auto* current = selected_context();
+  auto why = usable(current);
+  if (why != CUDA_SUCCESS) [[unlikely]]
+    return why;
+  // A green context has no streams of threads.
+  if (current->is_green() &&
+      (handle == CU_STREAM_PER_THREAD || (handle == nullptr && per_thread)))
+    return CUDA_ERROR_INVALID_HANDLE;
+  out = find_stream(*current, handle, per_thread);
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+std::unique_ptr<stream> new_stream(context& in, unsigned flags, int priority) {
+  auto made =
+      std::make_unique<stream>(in, stream_id{next_id()}, flags, priority);
+  host_calls().append_alone([&] {
+    here().send(call::stream_create{{made->wire},
+                                    made->non_blocking() ? 1U : 0U,
+                                    priority},
+                in.device_index());
+  });
+  if (made->non_blocking())
+    non_blocking_streams.fetch_add(1);
+  return made;
+}
+
+} // namespace
+
+std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority) {
+  auto made = new_stream(in, flags, priority);
+  made->owner.streams->add(*made);
+  return made;
+}
+
+std::unique_ptr<stream> make_hidden_stream(context& in) {
+  return new_stream(in, CU_STREAM_NON_BLOCKING, 0);
+}
+
+std::unique_ptr<event> make_event(context& in, unsigned flags) {
+  auto made = std::make_unique<event>(in, event_id{next_id()}, flags);
+  here().send(call::event_create{{made->wire}, made->timed() ? 1U : 0U},
+              in.device_index());
+  return made;
+}
+
+CUresult import_event(context& in, const share_name& what, std::uint32_t host,
+                      std::unique_ptr<event>& out) {
+  auto made =
+      std::make_unique<event>(in, event_id{next_id()}, CU_EVENT_DISABLE_TIMING);
+  // A device looks at it by a stream of its own.
+  auto got = host_calls().append_alone([&] {
+    return here().ask(call::event_import{{made->wire}, what, host},
+                      in.device_index());
+  });
+  if (got.result != CUDA_SUCCESS)
+    return got.result;
+  made->shared.store(true);
+  out = std::move(made);
+  return CUDA_SUCCESS;
+}
+
+void retire_stream(stream& x) {
+  x.owner.streams->remove(x);
+  retire_hidden_stream(x);
+}
+
+void retire_hidden_stream(stream& x) {
+  if (any_capture())
+    forget_captured(x);
+  {
+    std::lock_guard guard{x.query.mutex};
+    drop_query(x.query);
+  }
+  here().send(call::stream_destroy{{x.wire}}, x.device());
+  if (x.non_blocking())
+    non_blocking_streams.fetch_sub(1);
+}
+
+void retire_event(event& x) {
+  if (any_capture())
+    forget_captured(x);
+  {
+    std::lock_guard guard{x.query.mutex};
+    drop_query(x.query);
+  }
+  here().send(call::event_destroy{{x.wire}}, x.device());
+}
+
+CUresult synchronise(stream& x) {
+  auto& s = here();
+  if (is_done(x)) {
+    s.deliver_console();
+    return s.sticky();
+  }
+  // The legacy stream waits for all others but the non-blocking ones; where
+  // there are none, more is learned by waiting for the device.
+  if (x.is_legacy() && non_blocking_streams.load() == 0)
+    return s.synchronise(x.device());
+  zero_copy_memory::tell_now();
+  auto asked = s.begin(call::stream_sync{{x.wire}}, x.device());
+  auto got = s.finish(asked);
+  s.deliver_console();
+  if (got.result == CUDA_SUCCESS)
+    learn_done(x, asked.call.value);
+  return got.result;
+}
+
+CUresult query(stream& x) {
+  return poll_or_ask(
+      x, [&] { return here().begin(call::stream_sync{{x.wire}}, x.device()); });
+}
+
+CUresult record(event& x, stream& in) {
+  if (&x.owner != &in.owner)
+    return CUDA_ERROR_INVALID_HANDLE;
+  auto call = here().send(call::event_record{{x.wire}, {in.wire}}, x.device());
+  in.worked(call);
+  x.behind.store(in.behind.load(std::memory_order_relaxed),
+                 std::memory_order_relaxed);
+  if (x.shared.load())
+    (void)ask_worker(x);
+  std::lock_guard guard{x.query.mutex};
+  drop_query(x.query);
+  // Two threads that record it at once: the later in the log counts.
+  if (x.recorded.load() <= call.value) {
+    x.recorded_in = in.done_until;
+    x.recorded.store(call.value + 1, std::memory_order_release);
+  }
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+call_number send_wait(const stream& in, const event& x) {
+  if (x.device() == in.device())
+    return here().send(call::stream_wait{{in.wire}, {x.wire}}, in.device());
+  return here().send(call::peer_wait{{in.wire}, x.wire.value, x.device()},
+                     in.device());
+}
+
+} // namespace
+
+CUresult wait(stream& in, event& x) {
+  if (x.shared.load()) {
+    in.worked(send_wait(in, x));
+    // It is for the latest record as of now, not for one that another process
+    // makes when this call has returned.
+    auto now = ask_worker(x);
+    return now == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : now;
+  }
+  if (x.recorded.load() != 0) {
+    in.wait_behind(x.behind.load(std::memory_order_relaxed));
+    in.worked(send_wait(in, x));
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult synchronise(event& x) {
+  auto& s = here();
+  if (!x.shared.load()) {
+    std::lock_guard guard{x.query.mutex};
+    if (is_done(x))
+      return s.sticky();
+  }
+  zero_copy_memory::tell_now();
+  auto asked = s.begin(call::event_sync{{x.wire}}, x.device());
+  auto got = s.finish(asked);
+  s.deliver_console();
+  if (got.result == CUDA_SUCCESS) {
+    std::lock_guard guard{x.query.mutex};
+    learn_done(x, asked.call.value);
+  }
+  return got.result;
+}
+
+CUresult query(event& x) {
+  if (x.shared.load())
+    return ask_worker(x);
+  return poll_or_ask(
+      x, [&] { return here().begin(call::event_sync{{x.wire}}, x.device()); });
+}
+
+CUresult elapsed(event& from, event& to, float& milliseconds) {
+  if (from.recorded.load() == 0 || to.recorded.load() == 0 || !from.timed() ||
+      !to.timed() || &from.owner != &to.owner)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (is_awaited(from) || is_awaited(to))
+    return CUDA_ERROR_NOT_READY;
+  // Otherwise it is the worker's to say: most programs know that both are done,
+  // and a query of each would cost as much again.
+  auto got = here().ask(call::elapsed{{from.wire}, {to.wire}}, from.device());
+  if (got.result == CUDA_SUCCESS)
+    milliseconds = std::bit_cast<float>(static_cast<std::uint32_t>(got.value));
+  return got.result;
+}
+
+} // namespace vgpu::interposer

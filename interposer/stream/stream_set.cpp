@@ -1,0 +1,117 @@
+#include "interposer/stream/stream_set.hpp"
+
+#include "interposer/graph/capture.hpp"
+
+#include <algorithm>
+
+namespace vgpu::interposer {
+
+void stream_set::add(stream& x) {
+  std::lock_guard guard{mutex_};
+  all_.push_back(&x);
+  catch_up(x);
+}
+
+void stream_set::remove(stream& x) {
+  std::lock_guard guard{mutex_};
+  std::erase(all_, &x);
+}
+
+void stream_set::clear() {
+  std::unique_ptr<relay> gathered, gate;
+  {
+    std::lock_guard guard{of_.root.streams->mutex_};
+    all_.clear();
+    gathered = std::move(gathered_);
+    gate = std::move(gate_);
+  }
+  for (auto* x : {gathered.get(), gate.get()})
+    if (x != nullptr) {
+      retire_hidden_stream(*x->in);
+      retire_event(*x->mark);
+    }
+}
+
+void stream_set::catch_up(stream& x) {
+  auto follow = [&](const context& in) {
+    if (auto& gate = in.streams->gate_; gate)
+      (void)interposer::wait(x, *gate->mark);
+  };
+  follow(x.owner);
+  if (&x.within != &x.owner)
+    follow(x.within);
+}
+
+stream_set::relay& stream_set::made(std::unique_ptr<relay>& x) {
+  if (!x)
+    x = std::make_unique<relay>(relay{
+        make_hidden_stream(of_), make_event(of_, CU_EVENT_DISABLE_TIMING)});
+  return *x;
+}
+
+std::size_t stream_set::size() {
+  std::lock_guard guard{mutex_};
+  return all_.size();
+}
+
+template <class F>
+CUresult stream_set::each(const F& f) {
+  if (!of_.is_green())
+    if (auto code = f(*of_.legacy); code != CUDA_SUCCESS)
+      return code;
+  for (auto* x : of_.root.streams->all_)
+    if (!of_.is_green() || &x->within == &of_)
+      if (auto code = f(*x); code != CUDA_SUCCESS)
+        return code;
+  return CUDA_SUCCESS;
+}
+
+CUresult stream_set::check_captures() {
+  if (!any_capture())
+    return CUDA_SUCCESS;
+  auto out = CUDA_SUCCESS;
+  (void)each([&](stream& x) {
+    if (x.is_captured() && &x.within == &of_)
+      out = refuse_in_capture(x);
+    return CUDA_SUCCESS;
+  });
+  return out;
+}
+
+CUresult stream_set::record(event& x) {
+  std::lock_guard guard{of_.root.streams->mutex_};
+  if (&x.owner != &of_.root)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (auto code = check_captures(); code != CUDA_SUCCESS)
+    return code;
+  auto& to = made(gathered_);
+  auto code = each([&](stream& s) {
+    if (s.is_captured() || s.last_work.load(std::memory_order_acquire) == 0)
+      return CUDA_SUCCESS;
+    auto passed = interposer::record(*to.mark, s);
+    return passed == CUDA_SUCCESS ? interposer::wait(*to.in, *to.mark) : passed;
+  });
+  if (code != CUDA_SUCCESS)
+    return code;
+  x.captured_by.store(nullptr);
+  return interposer::record(x, *to.in);
+}
+
+CUresult stream_set::wait(event& x) {
+  std::lock_guard guard{of_.root.streams->mutex_};
+  if (auto code = check_captures(); code != CUDA_SUCCESS)
+    return code;
+  if (x.is_captured())
+    return refuse_captured(x);
+  auto& gate = made(gate_);
+  if (auto code = interposer::wait(*gate.in, x); code != CUDA_SUCCESS)
+    return code;
+  if (auto code = interposer::record(*gate.mark, *gate.in);
+      code != CUDA_SUCCESS)
+    return code;
+  return each([&](stream& s) {
+    return s.is_captured() ? CUDA_SUCCESS : interposer::wait(s, x);
+  });
+}
+
+} // namespace vgpu::interposer

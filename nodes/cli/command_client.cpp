@@ -1,0 +1,131 @@
+#include "nodes/cli/command_client.hpp"
+
+#include "actors/link/leader_link.hpp"
+#include "actors/link/printable.hpp"
+#include "nodes/support/paths.hpp"
+
+#include <unistd.h>
+
+#include <optional>
+
+namespace vgpu {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+fault unreachable(const std::string& endpoint) {
+  return {CUDA_ERROR_SYSTEM_NOT_READY,
+          (endpoint.find(',') == endpoint.npos
+               ? "no manager answers at "
+               : "no manager that leads answers at any of ") +
+              endpoint +
+              "; check that it runs (`vgpu up`, or vgpu-manager) and that "
+              "VGPU_MANAGER or --manager names it"};
+}
+
+fault stands_by(const std::string& endpoint, const std::string& leader) {
+  return {CUDA_ERROR_SYSTEM_NOT_READY,
+          "the manager at " + endpoint + " stands by, and " +
+              printable(leader) +
+              " leads; name both in VGPU_MANAGER or --manager, with a comma "
+              "between"};
+}
+
+} // namespace
+
+command_client::command_client(std::string endpoint)
+    : endpoint_(std::move(endpoint)),
+      name_("command/" + std::to_string(::getpid())), system_(config_),
+      self_(system_) {}
+
+command_client::~command_client() {
+  if (link_) {
+    self_->send_exit(link_, caf::exit_reason::user_shutdown);
+    self_->wait_for(link_);
+    link_ = nullptr;
+  }
+  system_.clock().cancel_all();
+}
+
+result<std::unique_ptr<command_client>>
+command_client::connect(const std::string& endpoint, milliseconds patience,
+                        milliseconds absence) {
+  if (auto good = check_endpoints(endpoint); !good)
+    return good.why();
+  std::unique_ptr<command_client> out{new command_client{endpoint}};
+  if (auto opened = out->open(patience, absence); !opened)
+    return opened.why();
+  return out;
+}
+
+status command_client::open(milliseconds patience, milliseconds absence) {
+  link_options options;
+  options.name = name_;
+  options.greeting =
+      control::hello{control::oldest_version, control::protocol_version, "vgpu",
+                     control::role::command};
+  auto link =
+      spawn_leader_link(system_, zmq_, split_endpoints(endpoint_), options);
+  if (!link)
+    return link.why();
+  link_ = link->actor;
+  self_->send(link_, caf::actor_cast<caf::actor>(self_));
+  auto begun = steady_clock::now();
+  auto until = begun + patience;
+  std::optional<status> done;
+  while (!done && steady_clock::now() < until)
+    self_->receive(
+        [&](const incoming_ptr& in) {
+          if (auto* yes = std::get_if<control::welcome>(&in->what.body)) {
+            term_ = yes->term;
+            done = status{};
+          } else if (auto* no = std::get_if<control::refusal>(&in->what.body))
+            done = status{
+                fault{CUDA_ERROR_NOT_PERMITTED, "the manager at " + endpoint_ +
+                                                    " refuses: " + no->reason}};
+          // One that was named alone. A leader is waited for where there is
+          // none.
+          else if (auto* other = std::get_if<control::redirect>(&in->what.body);
+                   other != nullptr && !other->leader.empty())
+            done = status{stands_by(endpoint_, other->leader)};
+        },
+        [&](const link_event_ptr& event) {
+          // One that is being restarted is back soon.
+          if (event->what == link_event::kind::unreachable &&
+              steady_clock::now() - begun >= absence)
+            done = status{unreachable(endpoint_)};
+        },
+        caf::after(until - steady_clock::now()) >> [] {});
+  return done ? *done : status{unreachable(endpoint_)};
+}
+
+result<control::body> command_client::ask(control::body what,
+                                          milliseconds patience) {
+  auto request = ++last_request_;
+  self_->send(link_, std::make_shared<const outgoing>(
+                         outgoing{{}, {name_, request, std::move(what)}}));
+  auto until = steady_clock::now() + patience;
+  std::optional<result<control::body>> done;
+  while (!done && steady_clock::now() < until)
+    self_->receive(
+        [&](const incoming_ptr& in) {
+          if (in->what.request != request)
+            return;
+          if (auto* no = std::get_if<control::refusal>(&in->what.body))
+            done =
+                fault{no->code == CUDA_SUCCESS ? CUDA_ERROR_UNKNOWN : no->code,
+                      no->reason};
+          else
+            done = in->what.body;
+        },
+        [&](const link_event_ptr& event) {
+          if (event->what == link_event::kind::down)
+            done = unreachable(endpoint_);
+        },
+        caf::after(until - steady_clock::now()) >> [] {});
+  return done ? std::move(*done)
+              : result<control::body>{unreachable(endpoint_)};
+}
+
+} // namespace vgpu

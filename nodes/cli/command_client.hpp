@@ -1,0 +1,51 @@
+#pragma once
+
+#include "actors/link/link.hpp"
+#include "actors/link/system.hpp"
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace vgpu {
+
+/// A command's connection to the manager. One thread. Wholly gone, threads and
+/// descriptors, when it is destroyed.
+class command_client {
+public:
+  using milliseconds = std::chrono::milliseconds;
+
+  /// Connects and says hello. Fails when nobody answers within `patience`, or
+  /// nobody listens there for as long as `absence`, or the manager refuses; the
+  /// reason names the endpoint and what to check.
+  static result<std::unique_ptr<command_client>>
+  connect(const std::string& endpoint, milliseconds patience,
+          milliseconds absence = milliseconds{500});
+
+  ~command_client();
+  command_client(const command_client&) = delete;
+  command_client& operator=(const command_client&) = delete;
+
+  /// Asks, and waits for the answer; a refusal is a fault.
+  result<control::body> ask(control::body what, milliseconds patience);
+
+  /// Of the manager's lead; 0 where there is one alone.
+  std::uint64_t term() const noexcept { return term_; }
+
+private:
+  explicit command_client(std::string endpoint);
+
+  status open(milliseconds patience, milliseconds absence);
+
+  std::string endpoint_;
+  std::string name_;
+  zmq::context_t zmq_;
+  system_config config_;
+  caf::actor_system system_;
+  caf::scoped_actor self_;
+  caf::actor link_;
+  std::uint64_t last_request_ = 0;
+  std::uint64_t term_ = 0;
+};
+
+} // namespace vgpu

@@ -1,0 +1,110 @@
+#include "nodes/cli/profiles.hpp"
+
+#include "schema/wire/specification.hpp"
+
+#include <toml.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace vgpu {
+
+namespace {
+
+fault wrong(std::string what) {
+  return {CUDA_ERROR_INVALID_VALUE, std::move(what)};
+}
+
+std::string variable(const char* name) {
+  const auto* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
+/// A value as a person would write it after `--FIELD`; nothing for what no
+/// field is made of.
+std::string text_of(const toml::value& x) {
+  if (x.is_string())
+    return x.as_string().str;
+  if (x.is_integer())
+    return std::to_string(x.as_integer());
+  if (!x.is_floating())
+    return {};
+  std::ostringstream out;
+  out.precision(17);
+  out << x.as_floating();
+  return out.str();
+}
+
+/// The first line of an exception's text that says something.
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+result<toml::value> parse(const std::string& file) {
+  std::ifstream in{file, std::ios::binary};
+  if (!in)
+    return wrong("no profiles at " + file +
+                 "; write them there, or name another file in VGPU_PROFILES");
+  try {
+    return toml::parse(in, file);
+  } catch (const std::exception& e) {
+    return wrong(file + " is no TOML: " + first_line(e.what()));
+  }
+}
+
+std::string names_in(const toml::value& all) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : all.as_table())
+    if (value.is_table())
+      names.push_back(name);
+  std::sort(names.begin(), names.end());
+  std::string out;
+  for (auto& x : names)
+    out += (out.empty() ? "" : ", ") + x;
+  return out.empty() ? "none" : out;
+}
+
+} // namespace
+
+std::string profiles_file() {
+  if (auto named = variable("VGPU_PROFILES"); !named.empty())
+    return named;
+  auto config = variable("XDG_CONFIG_HOME");
+  if (config.empty())
+    config = variable("HOME") + "/.config";
+  auto own = config + "/vgpu/profiles.toml";
+  std::string everybodys = "/etc/vgpu/profiles.toml";
+  return !exists(own) && exists(everybodys) ? everybodys : own;
+}
+
+result<field_texts> read_profile(const std::string& file,
+                                 const std::string& name) {
+  auto all = parse(file);
+  if (!all)
+    return all.why();
+  const auto& tables = all->as_table();
+  auto found = tables.find(name);
+  if (found == tables.end() || !found->second.is_table())
+    return wrong(file + " has no profile '" + name + "'; it has " +
+                 names_in(*all));
+  field_texts out;
+  control::specification checked;
+  for (const auto& [field, value] : found->second.as_table()) {
+    auto text = text_of(value);
+    if (auto good = control::set_field(checked, field, text); !good)
+      return wrong(file + ", profile " + name + ": " + good.why().what);
+    out.emplace_back(field, std::move(text));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+} // namespace vgpu

@@ -1,0 +1,83 @@
+// vgpu: the command.
+#include "actors/link/log.hpp"
+#include "nodes/cli/command_client.hpp"
+#include "nodes/cli/vgpu_commands.hpp"
+#include "nodes/support/paths.hpp"
+#include "schema/base/endpoints.hpp"
+
+#include <iostream>
+
+namespace vgpu::command {
+
+int complain(const std::string& name, const std::string& what, int code) {
+  std::cerr << "vgpu " << name << ": " << what << std::endl;
+  return code;
+}
+
+int complain(const std::string& name, const fault& why) {
+  return complain(name, why.what,
+                  why.code == CUDA_ERROR_SYSTEM_NOT_READY ? no_manager
+                                                          : failed);
+}
+
+void target::add_to(CLI::App& app) {
+  run_dir = default_run_dir();
+  app.add_option("--run-dir", run_dir, "the cluster's run directory")
+      ->capture_default_str();
+  app.add_option("--manager", manager,
+                 "the manager's endpoint, or several with commas between "
+                 "(default: $VGPU_MANAGER, or the one in the run directory)")
+      ->check([](const std::string& x) {
+        auto good = check_endpoints(x);
+        return good ? std::string{} : good.why().what;
+      });
+}
+
+std::string target::endpoint() const {
+  return manager.empty() ? default_endpoint(run_dir) : manager;
+}
+
+int order(const std::string& me, const target& where, control::body what,
+          std::chrono::milliseconds within) {
+  auto manager = command_client::connect(where.endpoint(), patience);
+  if (!manager)
+    return complain(me, manager.why());
+  auto got = (*manager)->ask(std::move(what), within);
+  return got ? succeeded : complain(me, got.why());
+}
+
+} // namespace vgpu::command
+
+int main(int argc, char** argv) {
+  using namespace vgpu::command;
+  CLI::App app{"Runs CUDA programs on virtual GPUs, and manages the cluster "
+               "that provides them.",
+               "vgpu"};
+  app.require_subcommand(1);
+  app.footer("`vgpu COMMAND --help` tells more, with examples.\n"
+             "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no manager "
+             "answers;\n`vgpu run` passes on its program's (126: cannot be "
+             "run, 127: not found).");
+  job todo;
+  auto program = take_program(argc, argv);
+  add_run_command(app, todo, program);
+  add_cluster_commands(app, todo);
+  add_show_commands(app, todo);
+  add_set_commands(app, todo);
+  add_movement_commands(app, todo);
+  add_usage_command(app, todo);
+  add_coverage_command(app, todo);
+  add_simulate_command(app, todo);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? succeeded : wrong_usage;
+  }
+  vgpu::start_log("vgpu", "error");
+  try {
+    return todo();
+  } catch (const std::exception& e) {
+    std::cerr << "vgpu: " << e.what() << std::endl;
+    return failed;
+  }
+}

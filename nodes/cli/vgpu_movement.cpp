@@ -1,0 +1,177 @@
+// vgpu suspend, resume, migrate and drain.
+#include "actors/records/records_json.hpp"
+#include "nodes/cli/command_client.hpp"
+#include "nodes/cli/vgpu_commands.hpp"
+
+#include <charconv>
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+namespace vgpu::command {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+namespace {
+
+/// As long as the manager waits for a worker to come to rest, and then some.
+constexpr auto longest_move = milliseconds{120'000};
+constexpr auto look_every = milliseconds{50};
+
+/// `17` or `vgpu/17`.
+result<vgpu_id> parse_vgpu(std::string text) {
+  constexpr std::string_view prefix = "vgpu/";
+  if (text.starts_with(prefix))
+    text.erase(0, prefix.size());
+  std::uint64_t number = 0;
+  auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number == 0)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "'" + text +
+                     "' is no vGPU: give its number, as `vgpu status` shows"};
+  return vgpu_id{number};
+}
+
+/// `NODE` or `NODE/PGPU`.
+result<control::migrate_vgpu> parse_target(vgpu_id what,
+                                           const std::string& text) {
+  control::migrate_vgpu out{what, text, -1};
+  auto slash = text.rfind('/');
+  if (slash == std::string::npos)
+    return out;
+  out.node = text.substr(0, slash);
+  auto* begin = text.data() + slash + 1;
+  auto [end, error] =
+      std::from_chars(begin, text.data() + text.size(), out.pgpu);
+  if (error != std::errc{} || end != text.data() + text.size() ||
+      out.pgpu < 0 || out.node.empty())
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "'" + text + "' is no place: give NODE or NODE/PGPU"};
+  return out;
+}
+
+struct movement_options {
+  target where;
+  std::string name; // of a vGPU or node
+  std::string to;
+  bool flag = false;
+};
+
+int suspend(const movement_options& x) {
+  auto vgpu = parse_vgpu(x.name);
+  if (!vgpu)
+    return complain("suspend", vgpu.why().what, wrong_usage);
+  return order("suspend", x.where, control::suspend_vgpu{*vgpu, x.flag},
+               longest_move);
+}
+
+int resume(const movement_options& x) {
+  auto vgpu = parse_vgpu(x.name);
+  if (!vgpu)
+    return complain("resume", vgpu.why().what, wrong_usage);
+  return order("resume", x.where, control::resume_vgpu{*vgpu}, longest_move);
+}
+
+int migrate(const movement_options& x) {
+  auto vgpu = parse_vgpu(x.name);
+  if (!vgpu)
+    return complain("migrate", vgpu.why().what, wrong_usage);
+  auto what = parse_target(*vgpu, x.to);
+  if (!what)
+    return complain("migrate", what.why().what, wrong_usage);
+  return order("migrate", x.where, *what, longest_move);
+}
+
+/// The sessions that a node still has, and whether any is on its way.
+struct left_there {
+  std::string vgpus;
+  bool moving = false;
+};
+
+left_there look(const json& status, const std::string& node) {
+  left_there out;
+  for (const auto& vgpu : status["vgpus"])
+    for (const auto& session : vgpu["sessions"]) {
+      if (session["node"] != node)
+        continue;
+      out.vgpus += (out.vgpus.empty() ? "" : ", ") + vgpu["id"].dump();
+      out.moving = out.moving || session["moving"].get<bool>() ||
+                   session["state"] == "placing";
+    }
+  return out;
+}
+
+int drain(const movement_options& x) {
+  auto manager = command_client::connect(x.where.endpoint(), patience);
+  if (!manager)
+    return complain("drain", manager.why());
+  auto got = (*manager)->ask(control::drain_node{x.name, x.flag}, longest_move);
+  if (!got)
+    return complain("drain", got.why());
+  auto until = std::chrono::steady_clock::now() + longest_move;
+  while (!x.flag) {
+    auto status = (*manager)->ask(control::status_request{}, longest_move);
+    if (!status)
+      return complain("drain", status.why());
+    auto left =
+        look(json::parse(std::get<control::status_text>(*status).json), x.name);
+    if (left.vgpus.empty())
+      break;
+    if (!left.moving || std::chrono::steady_clock::now() > until)
+      return complain("drain", "node " + x.name + " still has vGPU " +
+                                   left.vgpus +
+                                   "; `vgpu events` says why each stays");
+    // The manager is asked now and then until there is nothing left.
+    std::this_thread::sleep_for(look_every);
+  }
+  return succeeded;
+}
+
+using act = int (*)(const movement_options&);
+
+CLI::App* add(CLI::App& app, job& todo, const char* name, const char* what,
+              const std::shared_ptr<movement_options>& x, act run) {
+  auto* sub = app.add_subcommand(name, what);
+  x->where.add_to(*sub);
+  sub->callback([x, run, &todo] { todo = [x, run] { return run(*x); }; });
+  return sub;
+}
+
+} // namespace
+
+void add_movement_commands(CLI::App& app, job& todo) {
+  auto x = std::make_shared<movement_options>();
+  auto* sub = add(app, todo, "suspend",
+                  "Takes a vGPU off its GPU; its next call brings it back.", x,
+                  suspend);
+  sub->add_option("VGPU", x->name, "the vGPU's number")->required();
+  sub->add_flag("--hold", x->flag, "only `vgpu resume` brings it back");
+  sub->footer("Its memory goes to its program's host. Examples:\n"
+              "  vgpu suspend 1\n  vgpu suspend 1 --hold");
+
+  x = std::make_shared<movement_options>();
+  sub = add(app, todo, "resume", "Brings a suspended vGPU back.", x, resume);
+  sub->add_option("VGPU", x->name, "the vGPU's number")->required();
+  sub->footer("Example:\n  vgpu resume 1");
+
+  x = std::make_shared<movement_options>();
+  sub = add(app, todo, "migrate",
+            "Moves a vGPU to another GPU while its program runs.", x, migrate);
+  sub->add_option("VGPU", x->name, "the vGPU's number")->required();
+  sub->add_option("--to", x->to,
+                  "NODE or NODE/PGPU (default: wherever there is room)");
+  sub->footer("Examples:\n  vgpu migrate 1\n  vgpu migrate 1 --to b\n"
+              "  vgpu migrate 1 --to b/0");
+
+  x = std::make_shared<movement_options>();
+  sub = add(app, todo, "drain",
+            "Moves all vGPUs off a node, and lets none come to it.", x, drain);
+  sub->add_option("NODE", x->name, "the node")->required();
+  sub->add_flag("--undo", x->flag, "let vGPUs come to it again");
+  sub->footer("Examples:\n  vgpu drain a\n  vgpu drain a --undo");
+}
+
+} // namespace vgpu::command

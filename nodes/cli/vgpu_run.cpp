@@ -1,0 +1,410 @@
+// vgpu run: a program on a virtual GPU.
+#include "nodes/cli/command_client.hpp"
+#include "nodes/cli/profiles.hpp"
+#include "nodes/cli/vgpu_commands.hpp"
+#include "nodes/cluster/embedded_cluster.hpp"
+#include "nodes/support/paths.hpp"
+#include "policies/placement/admission.hpp"
+#include "schema/base/busy_poll.hpp"
+#include "schema/base/endpoints.hpp"
+#include "schema/base/sizes.hpp"
+#include "schema/wire/specification.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <random>
+#include <sstream>
+
+namespace vgpu::command {
+
+using nlohmann::json;
+
+namespace {
+
+const std::string run_name = "run";
+
+struct run_options {
+  /// One text for each field of a specification; empty: not given.
+  std::vector<std::string> fields =
+      std::vector<std::string>(control::specification_fields().size());
+  std::string profile;
+  control::specification asked; // all of it, checked
+  std::string run_dir = default_run_dir();
+  std::string manager;
+  std::string device = "auto";
+  std::string worker;
+  std::vector<std::string> command;
+};
+
+/// A message for stderr and the exit code with it.
+struct failure {
+  std::string what;
+  int code = failed;
+};
+
+// -- before it begins ---------------------------------------------------------
+
+/// The program's path, as execvp would find it.
+std::variant<std::string, failure> find_program(const std::string& name) {
+  auto is_file = [](const std::string& path) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(path, error);
+  };
+  failure none{"cannot find program '" + name + "': no such file" +
+                   (name.find('/') == std::string::npos ? " in $PATH" : ""),
+               not_found};
+  failure barred{"cannot run '" + name +
+                     "': it is not executable; try chmod +x",
+                 cannot_run};
+  if (name.find('/') != std::string::npos) {
+    std::error_code error;
+    if (std::filesystem::is_directory(name, error))
+      return failure{"cannot run '" + name + "': it is a directory",
+                     cannot_run};
+    if (!is_file(name))
+      return none;
+    return ::access(name.c_str(), X_OK) == 0
+               ? std::variant<std::string, failure>{name}
+               : barred;
+  }
+  auto* path = std::getenv("PATH");
+  std::istringstream dirs{path != nullptr ? path : "/usr/bin:/bin"};
+  for (std::string dir; std::getline(dirs, dir, ':');) {
+    auto file = (dir.empty() ? "." : dir) + "/" + name;
+    if (is_file(file) && ::access(file.c_str(), X_OK) == 0)
+      return file;
+  }
+  return none;
+}
+
+std::uint64_t memory_of_host() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGE_SIZE));
+}
+
+policy::cluster_view view_of(const json& status) {
+  policy::cluster_view out;
+  for (const auto& node : status["nodes"]) {
+    auto& to = out.nodes.emplace_back();
+    to.name = node["name"];
+    to.alive = node["state"] == "alive";
+    for (const auto& pgpu : node["pgpus"])
+      to.pgpus.push_back({pgpu["ordinal"], pgpu["memory"]});
+  }
+  return out;
+}
+
+/// Asks the manager whether it could ever serve this.
+std::optional<failure> check_with_manager(const std::string& endpoint,
+                                          const policy::demand& what) {
+  auto manager = command_client::connect(endpoint, patience);
+  if (!manager)
+    return failure{manager.why().what, no_manager};
+  auto status = (*manager)->ask(control::status_request{}, patience);
+  if (!status)
+    return failure{status.why().what, no_manager};
+  auto all = json::parse(std::get<control::status_text>(*status).json);
+  auto admitted = policy::admit(view_of(all), what);
+  // Of one that has just begun to lead, the nodes may be on their way.
+  if (!admitted && !all.at("manager").value("nodes_may_come", false))
+    return failure{"cannot give " + admitted.why().what};
+  return {};
+}
+
+void set(const char* name, const std::string& value) {
+  ::setenv(name, value.c_str(), 1);
+}
+
+/// What was given, and what differs from what a program gets that names
+/// nothing.
+/// Programs that count a host's GPUs in other ways than the driver's, as
+/// PyTorch does by NVML, keep to this variable too, and so count the vGPU's.
+void show_own_devices(std::uint32_t gpus) {
+  std::string all;
+  for (std::uint32_t i = 0; i < gpus; ++i)
+    all += (i == 0 ? "" : ",") + std::to_string(i);
+  ::setenv("CUDA_VISIBLE_DEVICES", all.c_str(), 0);
+}
+
+/// nvidia-smi is ours, also where the driver's lies on the PATH: that one asks
+/// for what our libnvidia-ml.so.1 has not got.
+void show_own_tools() {
+  const auto* path = std::getenv("PATH");
+  std::string others = path != nullptr ? path : "/usr/bin:/bin";
+  auto own = library_dir() + "/smi";
+  if (others != own && !others.starts_with(own + ":"))
+    set("PATH", own + ":" + others);
+}
+
+void set_environment(const run_options& x, const std::string& endpoint) {
+  const control::specification usual;
+  const auto table = control::specification_fields();
+  for (auto i = 0u; i < table.size(); ++i)
+    if (auto value = table[i].get(x.asked);
+        value != table[i].get(usual) || !x.fields[i].empty())
+      set(table[i].variable, value);
+    else
+      ::unsetenv(table[i].variable);
+  set("VGPU_MANAGER", endpoint);
+  show_own_devices(x.asked.gpus);
+  auto* path = std::getenv("LD_LIBRARY_PATH");
+  set("LD_LIBRARY_PATH", path != nullptr && *path != '\0'
+                             ? library_dir() + ":" + path
+                             : library_dir());
+}
+
+[[noreturn]] void exec_program(const std::string& path,
+                               std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (auto& x : command)
+    argv.push_back(x.data());
+  argv.push_back(nullptr);
+  ::execv(path.c_str(), argv.data());
+  ::_exit(complain(run_name,
+                   "cannot run '" + path + "': " + std::strerror(errno),
+                   cannot_run));
+}
+
+// -- with a cluster of its own ------------------------------------------------
+
+sigset_t forwarded_signals() {
+  sigset_t out;
+  ::sigemptyset(&out);
+  for (auto x : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH})
+    ::sigaddset(&out, x);
+  return out;
+}
+
+pid_t fork_program(const std::string& path, std::vector<std::string>& command,
+                   const sigset_t& mask) {
+  auto parent = ::getpid();
+  auto pid = ::fork();
+  if (pid != 0)
+    return pid;
+  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+  // Without the cluster that ends with us, it could not go on.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent)
+    ::_exit(failed);
+  exec_program(path, command);
+}
+
+/// Passes on what came to us alone: a terminal sends to the whole group.
+void forward(int signals, pid_t program) {
+  signalfd_siginfo info;
+  while (::read(signals, &info, sizeof(info)) == sizeof(info))
+    if (info.ssi_code != SI_KERNEL)
+      ::kill(program, static_cast<int>(info.ssi_signo));
+}
+
+/// Until the program ends; how it ended.
+siginfo_t wait_program(int signals, pid_t program) {
+  auto end = static_cast<int>(::syscall(SYS_pidfd_open, program, 0));
+  pollfd what[] = {{signals, POLLIN, 0}, {end, POLLIN, 0}};
+  while (what[1].revents == 0) {
+    what[0].revents = 0;
+    if (::poll(what, 2, -1) < 0 && errno != EINTR)
+      break;
+    if (what[0].revents != 0)
+      forward(signals, program);
+  }
+  siginfo_t out = {};
+  ::waitid(P_PID, static_cast<id_t>(program), &out, WEXITED);
+  ::close(end);
+  return out;
+}
+
+/// Ends as the program did.
+int end_like(const siginfo_t& how) {
+  if (how.si_code == CLD_EXITED)
+    return how.si_status;
+  // The core, if there is to be one, was the program's.
+  rlimit none = {0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  ::signal(how.si_status, SIG_DFL);
+  sigset_t just_this;
+  ::sigemptyset(&just_this);
+  ::sigaddset(&just_this, how.si_status);
+  ::kill(::getpid(), how.si_status);
+  ::sigprocmask(SIG_UNBLOCK, &just_this, nullptr);
+  return 128 + how.si_status;
+}
+
+int run_embedded(run_options& x, const std::string& path) {
+  auto memory = x.asked.memory;
+  auto host = memory_of_host();
+  if (memory > host)
+    return complain(run_name, "cannot give " + show_size(memory) +
+                                  " of GPU memory: this host has " +
+                                  show_size(host));
+  cluster_options shape;
+  shape.gpus_per_node = x.asked.gpus;
+  shape.device = x.device;
+  shape.worker = x.worker;
+  if (auto usual = parse_size(shape.memory); usual && memory > *usual)
+    shape.memory = std::to_string(memory);
+  auto usual = control::read_capability(shape.capability);
+  if (usual && x.asked.capability > *usual)
+    shape.capability = control::show_capability(x.asked.capability);
+  auto handled = forwarded_signals();
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &handled, &before);
+  auto signals = ::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
+  auto cluster = embedded_cluster::start(shape);
+  if (!cluster)
+    return complain(run_name, cluster.why());
+  set_environment(x, (*cluster)->endpoint());
+  auto program = fork_program(path, x.command, before);
+  if (program < 0)
+    return complain(run_name, std::string{"fork: "} + std::strerror(errno));
+  auto how = wait_program(signals, program);
+  cluster->reset();
+  ::close(signals);
+  return end_like(how);
+}
+
+/// The vGPU that is asked for: what options say, else the profile, else the
+/// environment.
+vgpu::status take_constraint(run_options& x) {
+  if (auto good = control::set_from_environment(x.asked); !good)
+    return good;
+  if (!x.profile.empty()) {
+    auto profile = read_profile(profiles_file(), x.profile);
+    if (!profile)
+      return profile.why();
+    for (const auto& [name, value] : *profile)
+      if (auto good = control::set_field(x.asked, name, value); !good)
+        return good;
+  }
+  const auto table = control::specification_fields();
+  for (auto i = 0u; i < table.size(); ++i)
+    if (!x.fields[i].empty())
+      if (auto good = control::set_field(x.asked, table[i].name, x.fields[i]);
+          !good)
+        return fault{good.code(), "--" + good.why().what};
+  if (const auto* journal = std::getenv("VGPU_JOURNAL"); journal != nullptr)
+    if (auto good = parse_size(journal); !good)
+      return fault{good.why().code, "VGPU_JOURNAL: " + good.why().what};
+  if (auto good = chosen_busy_poll(); !good)
+    return good.why();
+  // What a program begins belongs together, unless it says otherwise.
+  if (x.asked.group == 0)
+    x.asked.group = std::random_device{}() | std::uint64_t{1} << 32;
+  return {};
+}
+
+int run(run_options& x) {
+  show_own_tools();
+  auto found = find_program(x.command.front());
+  if (auto* none = std::get_if<failure>(&found))
+    return complain(run_name, none->what, none->code);
+  auto& path = std::get<std::string>(found);
+  if (auto good = take_constraint(x); !good)
+    return complain(run_name, good.why().what, wrong_usage);
+  policy::demand what;
+  what.share = x.asked.share;
+  what.limit = x.asked.limit;
+  what.gpus = x.asked.gpus;
+  what.memory = x.asked.memory;
+  auto named = x.manager;
+  if (auto* variable = std::getenv("VGPU_MANAGER");
+      named.empty() && variable != nullptr)
+    named = variable;
+  if (!named.empty())
+    if (auto good = check_endpoints(named); !good)
+      return complain(run_name, good.why().what, wrong_usage);
+  if (named.empty() && somebody_listens(endpoint_in(x.run_dir)))
+    named = endpoint_in(x.run_dir);
+  if (named.empty())
+    return run_embedded(x, path);
+  if (auto no = check_with_manager(named, what))
+    return complain(run_name, no->what, no->code);
+  set_environment(x, named);
+  exec_program(path, x.command);
+}
+
+} // namespace
+
+void add_run_command(CLI::App& app, job& todo,
+                     const std::vector<std::string>& program) {
+  auto x = std::make_shared<run_options>();
+  auto* sub =
+      app.add_subcommand("run", "Runs a CUDA program on a virtual GPU:\n"
+                                "vgpu run [OPTIONS] [--] PROGRAM "
+                                "[ARGUMENTS...]");
+  const auto table = control::specification_fields();
+  const control::specification usual;
+  for (auto i = 0u; i < table.size(); ++i) {
+    auto value = table[i].get(usual);
+    sub->add_option(std::string{"--"} + table[i].name, x->fields[i],
+                    std::string{table[i].meaning} + ": " + table[i].range +
+                        (value.empty() ? "" : " (default " + value + ")"))
+        ->check([](const std::string& text) {
+          return text.empty() ? "give a value" : std::string{};
+        });
+  }
+  sub->add_option("--profile", x->profile,
+                  "a profile of " + profiles_file() +
+                      " ($VGPU_PROFILES); options change it");
+  sub->add_option("--run-dir", x->run_dir, "the cluster's run directory")
+      ->capture_default_str();
+  sub->add_option("--manager", x->manager,
+                  "the manager's endpoint, or several with commas between "
+                  "(default: $VGPU_MANAGER, or the one in the run directory)");
+  sub->add_option("--device", x->device,
+                  "without a cluster: cpu, nvidia or auto")
+      ->check(CLI::IsMember({"cpu", "nvidia", "auto"}))
+      ->capture_default_str();
+  sub->add_option("--worker", x->worker)->group("");
+  sub->footer(
+      "Without a cluster, one is brought up for as long as the program runs.\n"
+      "Examples:\n"
+      "  vgpu run -- ./saxpy 1000\n"
+      "  vgpu run --share 0.5 --memory 2GiB -- python3 train.py\n"
+      "  vgpu run --profile quarter --priority 5 -- ./saxpy\n"
+      "  VGPU_MANAGER=tcp://10.0.0.1:7070 vgpu run -- ./saxpy");
+  sub->callback([x, program, &todo] {
+    if (program.empty())
+      throw CLI::RequiredError("PROGRAM");
+    x->command = program;
+    todo = [x] { return run(*x); };
+  });
+}
+
+std::vector<std::string> take_program(int& argc, char** argv) {
+  if (argc < 2 || std::string_view{argv[1]} != "run")
+    return {};
+  auto first = 2;
+  auto end = argc;
+  for (; first < argc; ++first) {
+    std::string_view x = argv[first];
+    if (x == "--" || !x.starts_with("-"))
+      break;
+    // But for help, each of our options has a value.
+    if (x.find('=') == std::string_view::npos && x != "-h" && x != "--help")
+      ++first;
+  }
+  if (first >= argc)
+    return {};
+  argc = first;
+  if (std::string_view{argv[first]} == "--")
+    ++first;
+  return {argv + first, argv + end};
+}
+
+} // namespace vgpu::command

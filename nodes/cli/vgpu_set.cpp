@@ -1,0 +1,167 @@
+// vgpu set and policy: vGPUs and pGPUs that change while programs run.
+#include "actors/link/protocol.hpp"
+#include "nodes/cli/vgpu_commands.hpp"
+#include "policies/compute/share.hpp"
+#include "schema/wire/specification.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+namespace vgpu::command {
+
+namespace {
+
+using assignment = std::pair<std::string, std::string>;
+
+result<assignment> split(const std::string& text) {
+  auto at = text.find('=');
+  if (at == std::string::npos || at == 0)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "'" + text + "': write FIELD=VALUE, as share=0.5"};
+  return assignment{text.substr(0, at), text.substr(at + 1)};
+}
+
+/// One FIELD=VALUE of `vgpu set`.
+vgpu::status assign(control::set_vgpu& to, const std::string& text) {
+  auto got = split(text);
+  if (!got)
+    return got.why();
+  const auto& [name, value] = *got;
+  if (name != "share" && name != "limit" && name != "memory" &&
+      name != "priority")
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "'" + name +
+                     "' cannot be changed while it runs; share, "
+                     "limit, memory and priority can"};
+  control::specification read;
+  if (auto good = control::set_field(read, name, value); !good)
+    return good;
+  if (name == "share")
+    to.share = read.share;
+  else if (name == "limit")
+    to.limit = read.limit;
+  else if (name == "memory" && read.memory == 0)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "memory '" + value + "': give a size, as 512MiB or 4G"};
+  else if (name == "memory")
+    to.memory = read.memory;
+  else {
+    to.change_priority = true;
+    to.priority = read.priority;
+  }
+  return {};
+}
+
+/// Milliseconds, in microseconds.
+result<std::uint32_t> read_quantum(const std::string& text) {
+  double value = 0;
+  auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() ||
+      !(value >= 1 && value <= 1000))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "quantum '" + text + "': give 1 to 1000 milliseconds"};
+  return static_cast<std::uint32_t>(std::lround(value * 1000));
+}
+
+/// NODE/ORDINAL.
+vgpu::status read_pgpu(const std::string& text, control::set_policy& to) {
+  auto at = text.rfind('/');
+  auto* begin = text.data() + at + 1;
+  auto* last = text.data() + text.size();
+  if (at == std::string::npos || at == 0 || begin == last ||
+      std::from_chars(begin, last, to.pgpu).ptr != last)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "pGPU '" + text + "': write NODE/ORDINAL, as a/0"};
+  to.node = text.substr(0, at);
+  return {};
+}
+
+vgpu::status read_rule(const std::string& text, control::set_policy& to) {
+  if (text.find('=') == std::string::npos) {
+    std::string all;
+    for (auto name : policy::share_policy_names)
+      all += (all.empty() ? "" : ", ") + std::string{name};
+    if (!policy::parse_share_policy(text))
+      return fault{CUDA_ERROR_INVALID_VALUE,
+                   "policy '" + text + "': give one of " + all};
+    to.policy = text;
+    return {};
+  }
+  auto got = split(text);
+  if (!got)
+    return got.why();
+  if (got->first != "quantum")
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "'" + got->first +
+                     "': a pGPU's rules are a policy's name "
+                     "and quantum=MILLISECONDS"};
+  auto quantum = read_quantum(got->second);
+  if (!quantum)
+    return quantum.why();
+  to.quantum_us = *quantum;
+  return {};
+}
+
+int set(const target& where, std::uint64_t vgpu,
+        const std::vector<std::string>& fields) {
+  control::set_vgpu what;
+  what.vgpu = {vgpu};
+  for (const auto& x : fields)
+    if (auto good = assign(what, x); !good)
+      return complain("set", good.why().what, wrong_usage);
+  return order("set", where, what);
+}
+
+int set_policy(const target& where, const std::string& pgpu,
+               const std::vector<std::string>& rules) {
+  control::set_policy what;
+  auto good = read_pgpu(pgpu, what);
+  for (const auto& x : rules)
+    if (good)
+      good = read_rule(x, what);
+  if (!good)
+    return complain("policy", good.why().what, wrong_usage);
+  return order("policy", where, what);
+}
+
+} // namespace
+
+void add_set_commands(CLI::App& app, job& todo) {
+  auto where = std::make_shared<target>();
+  auto vgpu = std::make_shared<std::uint64_t>(0);
+  auto fields = std::make_shared<std::vector<std::string>>();
+  auto* sub =
+      app.add_subcommand("set", "Changes a vGPU while its programs run.");
+  sub->add_option("VGPU", *vgpu, "the vGPU's number")->required();
+  sub->add_option("FIELDS", *fields,
+                  "share=, limit=, memory= or priority= and a value")
+      ->required();
+  where->add_to(*sub);
+  sub->footer("Examples:\n"
+              "  vgpu set 3 share=0.5\n"
+              "  vgpu set 3 limit=0.25 memory=2GiB priority=10");
+  sub->callback(
+      [=, &todo] { todo = [=] { return set(*where, *vgpu, *fields); }; });
+
+  auto at = std::make_shared<target>();
+  auto pgpu = std::make_shared<std::string>();
+  auto rules = std::make_shared<std::vector<std::string>>();
+  auto* rule = app.add_subcommand(
+      "policy", "Sets by which policy a pGPU's compute is shared.");
+  rule->add_option("PGPU", *pgpu, "NODE/ORDINAL, as a/0")->required();
+  rule->add_option("RULES", *rules,
+                   "best-effort, equal, fixed, guarantee or priority, and "
+                   "quantum=MILLISECONDS")
+      ->required();
+  at->add_to(*rule);
+  rule->footer("Examples:\n"
+               "  vgpu policy a/0 equal\n"
+               "  vgpu policy a/0 priority quantum=5");
+  rule->callback(
+      [=, &todo] { todo = [=] { return set_policy(*at, *pgpu, *rules); }; });
+}
+
+} // namespace vgpu::command

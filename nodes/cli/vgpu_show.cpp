@@ -1,0 +1,221 @@
+// vgpu status and events.
+#include "actors/records/records_json.hpp"
+#include "nodes/cli/command_client.hpp"
+#include "nodes/cli/vgpu_commands.hpp"
+#include "schema/base/sizes.hpp"
+
+#include <cmath>
+#include <ctime>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+namespace vgpu::command {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+namespace {
+
+/// How long one request for further events waits.
+constexpr std::uint32_t wait_ms = 30'000;
+
+struct show_options {
+  target where;
+  bool as_json = false;
+  bool detail = false;
+  bool follow = false;
+  std::uint64_t after = 0;
+  double since = 0; // of what happened before, all was shown
+
+  std::string endpoint() const { return where.endpoint(); }
+};
+
+// -- status -------------------------------------------------------------------
+
+void print_node(const json& node) {
+  std::cout << "node " << text_of(node["name"]) << "  "
+            << text_of(node["state"]) << "  process " << node["pid"] << "\n";
+  for (const auto& pgpu : node["pgpus"])
+    std::cout << "  pGPU " << pgpu["ordinal"] << "  " << text_of(pgpu["name"])
+              << "  " << text_of(pgpu["state"]) << "  "
+              << show_size(pgpu["used"]) << " of " << show_size(pgpu["memory"])
+              << " used  " << pgpu["sessions"].size() << " session(s)  load "
+              << std::round(pgpu["load"].get<double>() * 10) / 10 << "  "
+              << text_of(pgpu["policy"]) << ", quantum " << pgpu["quantum_ms"]
+              << " ms\n";
+}
+
+/// Of a session, on a line of its own.
+void print_memory(const json& session) {
+  auto known = [&](const char* what) {
+    const auto& bytes = session["beside"][what];
+    return bytes.is_null() ? std::string{"not known"} : show_size(bytes);
+  };
+  std::cout << "    memory: " << show_size(session["memory"])
+            << " allocated of " << show_size(session["quota"])
+            << "; beside that, variables " << known("variables") << ", code "
+            << known("code") << ", context " << known("context") << "\n";
+}
+
+void print_vgpu(const json& vgpu, bool detail) {
+  std::cout << "vgpu " << vgpu["id"] << "  share " << vgpu["share"]
+            << "  limit " << vgpu["limit"] << "  priority " << vgpu["priority"]
+            << "  memory "
+            << (vgpu["memory"] == 0u ? "by share" : show_size(vgpu["memory"]))
+            << "  protection " << text_of(vgpu["protection"]) << "\n";
+  for (const auto& session : vgpu["sessions"]) {
+    std::cout << "  session " << session["id"] << "  "
+              << text_of(session["state"]) << "  epoch " << session["epoch"];
+    if (!text_of(session["node"]).empty())
+      std::cout << "  on " << text_of(session["node"]) << " pGPU "
+                << session["pgpus"].dump();
+    if (!text_of(session["waiting_because"]).empty())
+      std::cout << " (" << text_of(session["waiting_because"]) << ")";
+    std::cout << "  " << text_of(session["program"]) << " [" << session["pid"]
+              << "]  " << show_size(session["memory"]) << "  "
+              << session["calls"] << " calls\n";
+    if (detail)
+      print_memory(session);
+  }
+}
+
+int status(const show_options& x) {
+  auto manager = command_client::connect(x.endpoint(), patience);
+  if (!manager)
+    return complain("status", manager.why());
+  auto got = (*manager)->ask(control::status_request{}, patience);
+  if (!got)
+    return complain("status", got.why());
+  const auto& answer = std::get<control::status_text>(*got).json;
+  if (x.as_json) {
+    std::cout << answer << std::endl;
+    return succeeded;
+  }
+  auto all = json::parse(answer);
+  std::cout << "manager at " << text_of(all["manager"]["endpoint"]);
+  if (all["manager"].value("term", 0u) != 0)
+    std::cout << "  leads, term " << all["manager"]["term"];
+  std::cout << "  process " << all["manager"]["pid"] << "  up "
+            << static_cast<std::uint64_t>(
+                   all["manager"]["uptime"].get<double>())
+            << " s\n";
+  for (const auto& node : all["nodes"])
+    print_node(node);
+  for (const auto& vgpu : all["vgpus"])
+    print_vgpu(vgpu, x.detail);
+  return succeeded;
+}
+
+// -- events -------------------------------------------------------------------
+
+std::string clock_time(double when) {
+  auto seconds = static_cast<std::time_t>(when);
+  std::tm parts = {};
+  ::localtime_r(&seconds, &parts);
+  char out[32];
+  auto n = std::strftime(out, sizeof(out), "%H:%M:%S", &parts);
+  auto ms = static_cast<int>((when - static_cast<double>(seconds)) * 1000);
+  std::snprintf(out + n, sizeof(out) - n, ".%03d", ms);
+  return out;
+}
+
+void print(const control::event& x, bool as_json) {
+  if (as_json) {
+    std::cout << to_line(to_json(x)) << "\n";
+    return;
+  }
+  std::cout << clock_time(x.time) << "  " << x.kind;
+  if (x.session)
+    std::cout << "  session " << x.session.value;
+  if (x.epoch)
+    std::cout << " epoch " << x.epoch.value;
+  std::cout << "  " << x.text;
+  if (x.calls != 0)
+    std::cout << "  " << x.calls << " calls";
+  if (x.bytes != 0)
+    std::cout << "  " << show_size(x.bytes);
+  if (x.milliseconds != 0)
+    std::cout << "  " << x.milliseconds << " ms";
+  std::cout << "\n";
+}
+
+/// Prints from one connection until it ends (a fault) or, unless they are to
+/// be followed, there are no more.
+vgpu::status print_events(command_client& manager, show_options& x,
+                          double& last) {
+  for (;;) {
+    auto got =
+        manager.ask(control::events_request{x.after, x.follow ? wait_ms : 0},
+                    milliseconds{wait_ms} + patience);
+    if (!got)
+      return got.why();
+    const auto& list = std::get<control::events>(*got).list;
+    for (const auto& event : list) {
+      x.after = event.number;
+      if (event.time < x.since)
+        continue;
+      print(event, x.as_json);
+      last = event.time;
+    }
+    std::cout.flush();
+    if (list.empty() && !x.follow)
+      return {};
+  }
+}
+
+int events(show_options x) {
+  auto manager = command_client::connect(x.endpoint(), patience);
+  if (!manager)
+    return complain("events", manager.why());
+  auto last = 0.0;
+  auto done = print_events(**manager, x, last);
+  // A manager that is restarted is waited for; another that leads has numbers
+  // of its own, and perhaps a past.
+  while (!done && x.follow) {
+    auto term = (*manager)->term();
+    manager->reset();
+    manager = command_client::connect(x.endpoint(), milliseconds{wait_ms},
+                                      milliseconds{wait_ms});
+    if (!manager)
+      return complain("events", manager.why());
+    if ((*manager)->term() != term) {
+      x.after = 0;
+      x.since = last;
+    }
+    done = print_events(**manager, x, last);
+  }
+  return done ? succeeded : complain("events", done.why());
+}
+
+void add_common(CLI::App& sub, show_options& x) {
+  sub.add_flag("--json", x.as_json, "for programs");
+  x.where.add_to(sub);
+}
+
+} // namespace
+
+void add_show_commands(CLI::App& app, job& todo) {
+  auto x = std::make_shared<show_options>();
+  auto* show = app.add_subcommand(
+      "status", "Shows nodes, their GPUs, and who uses them.");
+  add_common(*show, *x);
+  show->add_flag("--detail", x->detail,
+                 "of each session also what it costs its GPU beside what it "
+                 "allocates: variables and code of its modules, its context");
+  show->footer("Examples:\n  vgpu status\n"
+               "  vgpu status --detail\n"
+               "  vgpu status --json | jq '.vgpus[].sessions[]'");
+  show->callback([x, &todo] { todo = [x] { return status(*x); }; });
+
+  auto y = std::make_shared<show_options>();
+  auto* tell = app.add_subcommand(
+      "events", "Shows what happened in the cluster, oldest first.");
+  add_common(*tell, *y);
+  tell->add_flag("--follow,-f", y->follow, "go on with what happens next");
+  tell->add_option("--after", y->after, "only events with a higher number");
+  tell->footer("Examples:\n  vgpu events\n  vgpu events --follow --json");
+  tell->callback([y, &todo] { todo = [y] { return events(*y); }; });
+}
+
+} // namespace vgpu::command

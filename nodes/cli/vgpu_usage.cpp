@@ -1,0 +1,217 @@
+// vgpu usage: who used how much.
+#include "actors/records/records_json.hpp"
+#include "nodes/cli/command_client.hpp"
+#include "nodes/cli/vgpu_commands.hpp"
+#include "schema/base/sizes.hpp"
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <iostream>
+#include <memory>
+
+namespace vgpu::command {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* usage_name = "usage";
+
+struct usage_options {
+  target where;
+  std::string since;
+  std::string by = "vgpu";
+  bool as_json = false;
+  bool as_csv = false;
+};
+
+double now() {
+  return std::chrono::duration<double>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// `90s`, `15m`, `2h`, `7d`: so long ago.
+std::optional<double> read_ago(const std::string& text) {
+  double count = 0;
+  auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc{} || end + 1 != text.data() + text.size() ||
+      !(count >= 0))
+    return std::nullopt;
+  auto unit = *end == 's'   ? 1.0
+              : *end == 'm' ? 60.0
+              : *end == 'h' ? 3'600.0
+              : *end == 'd' ? 86'400.0
+                            : 0.0;
+  auto ago = count * unit;
+  if (unit == 0 || !std::isfinite(ago))
+    return std::nullopt;
+  return std::max(now() - ago, 0.0);
+}
+
+/// A day or a minute or a second of it, by this host's clock.
+std::optional<double> read_date(const std::string& text) {
+  for (const auto* form : {"%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S",
+                           "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"}) {
+    std::tm parts = {};
+    parts.tm_isdst = -1;
+    const auto* end = ::strptime(text.c_str(), form, &parts);
+    if (end == nullptr || *end != '\0')
+      continue;
+    auto seconds = std::mktime(&parts);
+    if (seconds >= 0)
+      return static_cast<double>(seconds);
+  }
+  return std::nullopt;
+}
+
+result<double> read_since(const std::string& text) {
+  if (text.empty())
+    return 0.0;
+  if (auto ago = read_ago(text))
+    return *ago;
+  if (auto date = read_date(text))
+    return *date;
+  return fault{CUDA_ERROR_INVALID_VALUE,
+               "--since '" + text +
+                   "': give how long ago, as 90s, 15m, 2h or 7d, or a time, as "
+                   "2026-01-31 or '2026-01-31 18:30'"};
+}
+
+// -- output -------------------------------------------------------------------
+
+/// What names an entry, in the order of its columns.
+std::vector<std::string> names_of(const std::string& by) {
+  if (by == "vgpu")
+    return {"vgpu", "vm", "user", "program"};
+  return {by};
+}
+
+/// A field of CSV (RFC 4180): quoted where it has to be.
+std::string csv(const std::string& x) {
+  if (x.find_first_of(",\"\r\n") == std::string::npos)
+    return x;
+  std::string out = "\"";
+  for (auto c : x) {
+    out += c;
+    if (c == '"')
+      out += c;
+  }
+  return out + "\"";
+}
+
+constexpr const char* numbers[] = {"device_seconds",  "replay_seconds",
+                                   "bytes_to_device", "bytes_from_device",
+                                   "bytes_replayed",  "memory_mib_seconds"};
+
+void print_csv(const json& all, const std::string& by) {
+  std::string head;
+  for (const auto& name : names_of(by))
+    head += name + ",";
+  for (const auto* name : numbers)
+    head += std::string{name} + ",";
+  head.pop_back();
+  std::cout << head << "\n";
+  for (const auto& entry : all.at("entries")) {
+    std::string line;
+    for (const auto& name : names_of(by))
+      line += csv(text_of(entry.at(name))) + ",";
+    for (const auto* name : numbers)
+      line += entry.at(name).dump() + ",";
+    line.pop_back();
+    std::cout << line << "\n";
+  }
+}
+
+std::string seconds(const json& x) {
+  char out[32];
+  std::snprintf(out, sizeof out, "%.3f", x.get<double>());
+  return out;
+}
+
+void print_table(const json& all, const std::string& by) {
+  auto names = names_of(by);
+  std::vector<std::vector<std::string>> rows{names};
+  for (const auto* title : {"GPU s", "again s", "to GPU", "from GPU", "MiB s"})
+    rows[0].emplace_back(title);
+  for (const auto& entry : all.at("entries")) {
+    auto& row = rows.emplace_back();
+    for (const auto& name : names)
+      // Of sessions that were folded into one row there is no number.
+      row.push_back(entry.at(name) == 0u ? "-" : text_of(entry.at(name)));
+    row.push_back(seconds(entry.at("device_seconds")));
+    row.push_back(seconds(entry.at("replay_seconds")));
+    row.push_back(show_size(entry.at("bytes_to_device")));
+    row.push_back(show_size(entry.at("bytes_from_device")));
+    row.push_back(seconds(entry.at("memory_mib_seconds")));
+  }
+  std::vector<std::size_t> widths(rows[0].size());
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], row[i].size());
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      std::string pad(widths[i] - row[i].size(), ' ');
+      line += i < names.size() ? row[i] + pad + "  " : pad + row[i] + "  ";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    std::cout << line << "\n";
+  }
+}
+
+int usage(const usage_options& x) {
+  auto since = read_since(x.since);
+  if (!since)
+    return complain(usage_name, since.why().what, wrong_usage);
+  auto manager = command_client::connect(x.where.endpoint(), patience);
+  if (!manager)
+    return complain(usage_name, manager.why());
+  auto got = (*manager)->ask(control::usage_request{*since, x.by}, patience);
+  if (!got)
+    return complain(usage_name, got.why());
+  const auto& answer = std::get<control::status_text>(*got).json;
+  if (x.as_json)
+    std::cout << answer << "\n";
+  else if (x.as_csv)
+    print_csv(json::parse(answer), x.by);
+  else
+    print_table(json::parse(answer), x.by);
+  std::cout.flush();
+  return succeeded;
+}
+
+} // namespace
+
+void add_usage_command(CLI::App& app, job& todo) {
+  auto x = std::make_shared<usage_options>();
+  auto* sub = app.add_subcommand(
+      "usage", "Shows who used how much of the GPUs: their time, bytes copied, "
+               "and memory over time.");
+  sub->add_option("--since", x->since,
+                  "how long ago, as 90s, 15m, 2h or 7d, or a time, as "
+                  "2026-01-31 or '2026-01-31 18:30' (default: since ever)");
+  sub->add_option("--by", x->by, "vm, user, program or vgpu")
+      ->check(CLI::IsMember({"vm", "user", "program", "vgpu"}))
+      ->capture_default_str();
+  auto* as_json = sub->add_flag("--json", x->as_json, "for programs");
+  sub->add_flag("--csv", x->as_csv, "for spreadsheets")->excludes(as_json);
+  x->where.add_to(*sub);
+  sub->footer(
+      "GPU s is the time that devices worked for the first time; what a "
+      "recovery\nor a move made them do again is not charged, and stands under "
+      "`again s`.\nMinutes are kept for some time, then hours, then totals by "
+      "VM, user and program.\n"
+      "Examples:\n"
+      "  vgpu usage\n"
+      "  vgpu usage --since 2h --by user\n"
+      "  vgpu usage --since 2026-01-31 --by vm --csv > january.csv\n"
+      "  vgpu usage --json | jq '.entries[].device_seconds'");
+  sub->callback([x, &todo] { todo = [x] { return usage(*x); }; });
+}
+
+} // namespace vgpu::command

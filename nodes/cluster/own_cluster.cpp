@@ -1,0 +1,36 @@
+#include "nodes/cluster/own_cluster.hpp"
+
+#include "nodes/cluster/cluster_launcher.hpp"
+#include "nodes/support/paths.hpp"
+#include "schema/base/endpoints.hpp"
+
+#include <cstdint>
+
+namespace vgpu {
+
+namespace {
+
+constexpr std::uint32_t idle_ms = 5'000;
+// As many as a program is likely to ask for: it finds what is up.
+constexpr unsigned gpus = 8;
+
+} // namespace
+
+result<std::string> own_cluster() {
+  cluster_options shape;
+  shape.run_dir = default_run_dir() + "-own";
+  auto endpoint = endpoint_in(shape.run_dir);
+  if (somebody_listens(endpoint))
+    return endpoint;
+  shape.gpus_per_node = gpus;
+  shape.end_when_idle_ms = idle_ms;
+  launch_ties ties;
+  ties.nodes_follow_manager = true;
+  ties.remove_run_dir = true;
+  auto up = launch_cluster(shape, ties);
+  if (!up)
+    return up.why();
+  return up->endpoint;
+}
+
+} // namespace vgpu

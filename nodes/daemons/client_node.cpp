@@ -1,0 +1,179 @@
+// vgpu-client: represents the vGPUs of one host's programs.
+#include "actors/client/client.hpp"
+#include "actors/client/guest_server.hpp"
+#include "actors/link/frames.hpp"
+#include "actors/link/leader_link.hpp"
+#include "actors/link/log.hpp"
+#include "actors/link/system.hpp"
+#include "nodes/cluster/own_cluster.hpp"
+#include "nodes/daemons/descriptor_limit.hpp"
+#include "nodes/daemons/zmq_busy_poll.hpp"
+#include "nodes/support/paths.hpp"
+#include "nodes/support/stop_signal.hpp"
+#include "schema/base/endpoints.hpp"
+#include "schema/base/sizes.hpp"
+
+#include <CLI/CLI.hpp>
+#include <spdlog/spdlog.h>
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+
+using namespace vgpu;
+
+namespace {
+
+struct options {
+  std::string manager;
+  std::string transport = "auto";
+  std::uint32_t idle_ms = 5000;
+  std::string state_memory;
+  std::string state_dir = "/var/tmp";
+};
+
+/// What suspended sessions may take of the host's memory, each, where nobody
+/// says.
+std::uint64_t memory_for_a_state() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) / 4 *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::string own_name() {
+  utsname host{};
+  ::uname(&host);
+  return std::string{"client/"} + host.nodename + "-" +
+         std::to_string(::getpid());
+}
+
+transport parse_transport(const std::string& text) {
+  return text == "mapped"      ? transport::mapped
+         : text == "forwarded" ? transport::forwarded
+                               : transport::automatic;
+}
+
+/// Of a user who names none.
+result<std::string> find_manager(const std::string& named) {
+  if (!named.empty())
+    return named;
+  auto usual = endpoint_in(default_run_dir());
+  return somebody_listens(usual) ? usual : own_cluster();
+}
+
+int run(const options& given) {
+  allow_many_descriptors();
+  reuse_frames_memory();
+  stop_signal stop;
+  auto name = own_name();
+  start_log("vgpu-client", "warn");
+  // The name is the lock: there is one client for this user, manager and way to
+  // reach workers.
+  auto listener =
+      listen_abstract(client_socket_name(given.manager, given.transport));
+  if (!listener) {
+    spdlog::info("{}; another client serves already", listener.why().what);
+    return 0;
+  }
+  auto looks = chosen_busy_poll();
+  if (!looks) {
+    std::cerr << "vgpu-client: " << looks.why().what << '\n';
+    return 2;
+  }
+  constexpr std::chrono::nanoseconds where_scarce{0};
+  zmq_busy_poll own_looks{looks->limits(where_scarce)};
+  auto manager = find_manager(given.manager);
+  system_config config;
+  caf::actor_system system{config};
+  zmq::context_t zmq{2}; // of a program's two connections each has a thread
+  link_options to_manager;
+  to_manager.name = name;
+  to_manager.greeting =
+      control::hello{.software = "vgpu-client", .as = control::role::client};
+  auto endpoints = manager ? *manager : default_endpoint();
+  if (auto good = check_endpoints(endpoints); !good) {
+    std::cerr << "vgpu-client: " << good.why().what << '\n';
+    return 2;
+  }
+  auto link =
+      spawn_leader_link(system, zmq, split_endpoints(endpoints), to_manager);
+  if (!link) {
+    std::cerr << "vgpu-client: " << link.why().what << '\n';
+    return 2;
+  }
+  client_options own;
+  own.name = name;
+  own.idle_for = std::chrono::milliseconds{given.idle_ms};
+  if (!manager) {
+    spdlog::error("no manager: {}", manager.why().what);
+    own.no_manager = manager.why().what;
+  }
+  auto hub = system.spawn(client, own, link->actor, [&] { stop.stop(0); });
+  session_client_options guests;
+  guests.transport = parse_transport(given.transport);
+  guests.state_memory = given.state_memory.empty()
+                            ? memory_for_a_state()
+                            : *parse_size(given.state_memory);
+  guests.state_dir = given.state_dir;
+  guests.looks = looks->limits(where_scarce);
+  auto server = system.spawn<guest_server, caf::detached>(
+      std::ref(zmq), guests, std::move(*listener), hub);
+  auto status = stop.wait();
+  for (auto& actor : {server, hub, link->actor})
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  spdlog::debug("ZeroMQ's threads looked on in {} of {} waits and found "
+                "something in {}",
+                own_looks.looked(), own_looks.waited(), own_looks.found());
+  // Programs that are still connected find another client: their sessions'
+  // threads end with the process.
+  std::cout.flush();
+  ::_exit(status);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Represents the vGPUs of this host's programs. Programs start "
+      "it by themselves; it ends when none has used it for a while.\n\n"
+      "Example: vgpu-client --manager tcp://10.0.0.1:7700"};
+  options given;
+  app.add_option(
+         "--manager", given.manager,
+         "Endpoint of the manager, or several with commas between (default: "
+         "the one of `vgpu up`, or else one of its own, with a node, as long "
+         "as it is used)")
+      ->envname("VGPU_MANAGER");
+  app.add_option("--transport", given.transport,
+                 "How calls reach workers: mapped (shared memory), forwarded "
+                 "(ZeroMQ), or auto")
+      ->envname("VGPU_TRANSPORT")
+      ->check(CLI::IsMember({"auto", "mapped", "forwarded"}))
+      ->capture_default_str();
+  app.add_option("--idle-ms", given.idle_ms,
+                 "End after so long without a program")
+      ->envname("VGPU_CLIENT_IDLE_MS")
+      ->capture_default_str();
+  app.add_option("--state-memory", given.state_memory,
+                 "How much memory of this host's a suspended vGPU or a "
+                 "snapshot may take: what is larger goes to --state-dir "
+                 "(default: a quarter)")
+      ->envname("VGPU_STATE_MEMORY")
+      ->check([](const std::string& text) {
+        auto bytes = parse_size(text);
+        return bytes ? std::string{} : bytes.why().what;
+      });
+  app.add_option("--state-dir", given.state_dir,
+                 "Where the memory of suspended vGPUs goes that is too large "
+                 "for this host's")
+      ->envname("VGPU_STATE_DIR")
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(given);
+  } catch (const std::exception& x) {
+    std::cerr << "vgpu-client: " << x.what() << '\n';
+    return 1;
+  }
+}

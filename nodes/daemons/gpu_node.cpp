@@ -1,0 +1,253 @@
+// vgpu-node: offers this host's pGPUs to a cluster.
+#include "actors/link/host.hpp"
+#include "actors/link/leader_link.hpp"
+#include "actors/link/log.hpp"
+#include "actors/link/system.hpp"
+#include "actors/node/supervisor.hpp"
+#include "nodes/daemons/inventory.hpp"
+#include "nodes/support/capability_option.hpp"
+#include "nodes/support/daemon.hpp"
+#include "nodes/support/metrics.hpp"
+#include "nodes/support/paths.hpp"
+#include "nodes/support/run_dir.hpp"
+#include "schema/base/busy_poll.hpp"
+#include "schema/base/sizes.hpp"
+
+#include <CLI/CLI.hpp>
+#include <spdlog/spdlog.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+
+using namespace vgpu;
+
+namespace {
+
+struct options {
+  std::string manager;
+  std::string run_dir = default_run_dir();
+  std::string bind = "ipc";
+  std::string memory = "4GiB";
+  std::string worker = sibling("vgpu-worker");
+  inventory_options inventory;
+  std::string metrics;
+  daemon_ties ties;
+};
+
+void describe(CLI::App& app, options& x) {
+  app.description("A node of a vgpu cluster: registers this host's GPUs with "
+                  "the manager and runs a\nworker process for each session "
+                  "that is placed here.");
+  app.add_option("--manager", x.manager,
+                 "the manager's endpoint, or several with commas between "
+                 "(default: $VGPU_MANAGER, or the one in the run directory)");
+  app.add_option("--name", x.inventory.node, "this node's name")->required();
+  app.add_option("--device", x.inventory.device, "cpu, nvidia or auto")
+      ->check(CLI::IsMember({"cpu", "nvidia", "auto"}))
+      ->capture_default_str();
+  app.add_option("--gpus-per-node", x.inventory.gpus,
+                 "how many cpu GPUs to offer")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--memory", x.memory, "memory of each cpu GPU")
+      ->capture_default_str();
+  describe_capability(app, x.inventory.capability);
+  app.add_option("--bind", x.bind,
+                 "the address or interface on which workers take calls of "
+                 "programs on other hosts; `ipc` for this host only")
+      ->capture_default_str();
+  app.add_option("--run-dir", x.run_dir, "where it keeps its sockets")
+      ->capture_default_str();
+  app.add_option("--worker", x.worker)->group("");
+  describe_metrics(app, x.metrics);
+  describe(app, x.ties);
+  app.footer("Examples:\n"
+             "  vgpu-node --name a\n"
+             "  vgpu-node --name b --manager tcp://10.0.0.1:7070 --bind "
+             "10.0.0.2\n"
+             "VGPU_LOG=error|warn|info|debug chooses what it logs to stderr.\n"
+             "At SIGTERM or SIGINT it leaves the cluster, which moves its "
+             "sessions, and ends.");
+}
+
+/// Some free port there.
+std::string tcp_at(const std::string& host) {
+  return "tcp://" + host + ":*";
+}
+
+int complain(const std::string& what) {
+  std::cerr << "vgpu-node: " << what << std::endl;
+  return 1;
+}
+
+/// Where each worker will listen, tried once. To all addresses they must not
+/// bind: theirs is told to programs on other hosts.
+status check_bind(zmq::context_t& zmq, const std::string& bind) {
+  if (bind == "ipc")
+    return {};
+  auto refuse = [&](const std::string& why) {
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "--bind '" + bind + "': " + why +
+                     "; write ipc, or an address or an interface of this host "
+                     "at which the others reach it"};
+  };
+  if (bind.empty() || bind == "*" || bind == "0.0.0.0" || bind == "::" ||
+      bind == "[::]")
+    return refuse("that is no single address");
+  try {
+    zmq::socket_t{zmq, zmq::socket_type::router}.bind(tcp_at(bind));
+  } catch (const zmq::error_t& e) {
+    return refuse(e.what());
+  }
+  return {};
+}
+
+/// It becomes part of file names.
+bool good_name(const std::string& name) {
+  auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' ||
+           c == '_';
+  };
+  return !name.empty() && name.size() <= 32 &&
+         std::all_of(name.begin(), name.end(), plain);
+}
+
+supervisor_options options_of(const options& x,
+                              std::vector<control::pgpu> pgpus) {
+  supervisor_options out;
+  out.name = x.inventory.node;
+  out.host = host_id();
+  out.pid = static_cast<std::uint32_t>(::getpid());
+  out.pgpus = std::move(pgpus);
+  out.manager_peer = x.manager;
+  out.worker_program = x.worker;
+  out.worker_endpoint =
+      "ipc://" + x.run_dir + "/node-" + x.inventory.node + ".sock";
+  out.worker_bind = x.bind == "ipc" ? "ipc://" + x.run_dir + "/worker-%s.sock"
+                                    : tcp_at(x.bind);
+  return out;
+}
+
+link_options manager_side(const options& x) {
+  link_options out;
+  out.name = "node/" + x.inventory.node;
+  out.greeting =
+      control::hello{control::oldest_version, control::protocol_version,
+                     "vgpu-node", control::role::node};
+  return out;
+}
+
+link_options worker_side(const supervisor_options& x) {
+  link_options out;
+  out.as = link_options::form::bind;
+  out.endpoint = x.worker_endpoint;
+  out.name = "node/" + x.name;
+  return out;
+}
+
+/// Tells the main thread what becomes of the supervisor.
+caf::behavior watcher(caf::event_based_actor*, main_loop* loop,
+                      daemon_ties* ties, int* status) {
+  return {
+      [=](const supervisor_ready&) {
+        loop->post([=] { say_ready(*ties, "ready"); });
+      },
+      [=](const supervisor_failed& x) {
+        loop->post([=] {
+          complain(x.why);
+          *status = 1;
+        });
+      },
+  };
+}
+
+int serve(options x) {
+  main_loop loop;
+  if (x.manager.empty())
+    x.manager = default_endpoint(x.run_dir);
+  if (!good_name(x.inventory.node))
+    return complain("--name '" + x.inventory.node +
+                    "': write 1 to 32 letters, digits, - or _");
+  if (auto good = check_endpoints(x.manager); !good)
+    return complain("--manager: " + good.why().what);
+  auto memory = parse_size(x.memory);
+  if (!memory)
+    return complain("--memory: " + memory.why().what);
+  // Its workers', who inherit it.
+  if (auto looks = chosen_busy_poll(); !looks)
+    return complain(looks.why().what);
+  x.inventory.memory = *memory;
+  auto pgpus = take_inventory(x.inventory);
+  if (!pgpus)
+    return complain(pgpus.why().what);
+  if (auto made = make_private_dir(x.run_dir); !made)
+    return complain(made.why().what);
+  run_dir_part part{x.ties.remove_run_dir ? run_dir_part{x.run_dir}
+                                          : run_dir_part{}};
+  auto what = options_of(x, std::move(*pgpus));
+  if (somebody_listens(what.worker_endpoint))
+    return complain("a node named '" + x.inventory.node +
+                    "' runs here already; choose another --name or "
+                    "--run-dir");
+  zmq::context_t zmq;
+  if (auto good = check_bind(zmq, x.bind); !good)
+    return complain(good.why().what);
+  system_config config;
+  caf::actor_system system{config};
+  auto up = spawn_leader_link(system, zmq, split_endpoints(x.manager),
+                              manager_side(x));
+  auto down = spawn_link(system, zmq, worker_side(what));
+  for (auto* each : {&up, &down})
+    if (!*each) {
+      for (auto* other : {&up, &down})
+        if (*other)
+          end_actor(system, (*other)->actor);
+      return complain(each->why().what);
+    }
+  auto status = 0;
+  auto watch = system.spawn(watcher, &loop, &x.ties, &status);
+  auto chief = system.spawn(supervisor, std::move(what), up->actor, down->actor,
+                            loop.children(), watch);
+  caf::anon_send(up->actor, chief);
+  caf::anon_send(down->actor, chief);
+  auto leave = [&chief] { caf::anon_send(chief, supervisor_stop{}); };
+  loop.on_signal(leave);
+  if (x.ties.owner_fd >= 0)
+    loop.watch_owner(x.ties.owner_fd, leave);
+  // Held: nobody else does, and CAF ends what nobody can reach.
+  auto guard = system.spawn(end_watch, chief, &loop, [&loop] { loop.stop(); });
+  auto metrics = metrics_server::start(system, chief, x.metrics);
+  if (metrics) {
+    if (*metrics)
+      spdlog::info("metrics at {}", (*metrics)->url());
+    loop.run();
+    metrics->reset();
+  } else {
+    status = complain("--metrics: " + metrics.why().what);
+    end_actor(system, chief);
+  }
+  chief = nullptr;
+  end_actor(system, up->actor);
+  end_actor(system, down->actor);
+  end_actor(system, watch);
+  end_actor(system, guard);
+  system.clock().cancel_all();
+  return status;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  options x;
+  CLI::App app;
+  describe(app, x);
+  CLI11_PARSE(app, argc, argv);
+  start_log("vgpu-node/" + x.inventory.node);
+  try {
+    return serve(std::move(x));
+  } catch (const std::exception& e) {
+    return complain(e.what());
+  }
+}

@@ -1,0 +1,228 @@
+// vgpu-manager: the cluster's brain.
+#include "actors/link/log.hpp"
+#include "actors/link/system.hpp"
+#include "actors/manager/manager.hpp"
+#include "nodes/support/balance_option.hpp"
+#include "nodes/support/daemon.hpp"
+#include "nodes/support/etcd_client.hpp"
+#include "nodes/support/metrics.hpp"
+#include "nodes/support/overcommit_option.hpp"
+#include "nodes/support/paths.hpp"
+#include "nodes/support/placement_option.hpp"
+#include "nodes/support/run_dir.hpp"
+
+#include <CLI/CLI.hpp>
+#include <spdlog/spdlog.h>
+
+using namespace vgpu;
+using std::chrono::milliseconds;
+
+namespace {
+
+struct options {
+  std::string listen;
+  std::string run_dir = default_run_dir();
+  std::string store_path;
+  std::int64_t lost_after_ms = 500;
+  std::int64_t reconnect_ms = 100;
+  std::int64_t client_grace_ms = 5'000;
+  std::int64_t restart_grace_ms = 10'000;
+  std::optional<std::int64_t> idle_ms;
+  std::string metrics;
+  std::string balance;
+  overcommit promises;
+  std::string placement;
+  std::string etcd;
+  std::int64_t lease_s = 2;
+  std::string etcd_prefix = "/vgpu/";
+  daemon_ties ties;
+};
+
+void describe(CLI::App& app, options& x) {
+  app.description("The manager of a vgpu cluster: nodes, clients and commands "
+                  "connect to it.\n`vgpu up` starts one; start it by hand for "
+                  "a cluster of several hosts.");
+  app.add_option("--listen", x.listen,
+                 "where to listen: tcp://HOST:PORT or ipc://PATH "
+                 "(default: manager.sock in the run directory)");
+  app.add_option("--run-dir", x.run_dir, "where it keeps its files")
+      ->capture_default_str();
+  app.add_option("--store", x.store_path,
+                 "the file that its state survives in (default: "
+                 "manager.store in the run directory)");
+  app.add_option("--lost-after", x.lost_after_ms,
+                 "milliseconds of silence that make a node lost")
+      ->check(CLI::Range(20, 3'600'000))
+      ->capture_default_str();
+  app.add_option("--reconnect-within", x.reconnect_ms,
+                 "milliseconds in which a closed connection may come back")
+      ->check(CLI::Range(0, 3'600'000))
+      ->capture_default_str();
+  app.add_option("--client-grace", x.client_grace_ms,
+                 "milliseconds until the sessions of a client that is gone "
+                 "are closed")
+      ->check(CLI::Range(0, 86'400'000))
+      ->capture_default_str();
+  app.add_option("--restart-grace", x.restart_grace_ms,
+                 "milliseconds that sessions wait for their client after the "
+                 "manager restarted")
+      ->check(CLI::Range(0, 86'400'000))
+      ->capture_default_str();
+  app.add_option("--end-when-idle", x.idle_ms,
+                 "milliseconds without a program after which it ends "
+                 "(default: never)")
+      ->check(CLI::Range(0, 86'400'000));
+  app.add_option(
+         "--etcd", x.etcd,
+         "one of several managers, of which one leads: where they agree "
+         "on it, http://HOST:PORT[,http://HOST:PORT...]")
+      ->check([](const std::string& text) {
+        auto good = parse_etcd_members(text);
+        return good ? std::string{} : good.why().what;
+      });
+  auto* lease =
+      app.add_option("--lease", x.lease_s,
+                     "seconds of silence after which another may lead")
+          ->check(CLI::Range(2, 60))
+          ->capture_default_str();
+  auto* prefix = app.add_option("--etcd-prefix", x.etcd_prefix,
+                                "what its keys in etcd begin with: one for "
+                                "each cluster")
+                     ->check([](const std::string& text) {
+                       return text.empty() || text.size() > 200
+                                  ? "give 1 to 200 bytes"
+                                  : std::string{};
+                     })
+                     ->capture_default_str();
+  for (auto* option : {lease, prefix})
+    option->needs("--etcd");
+  describe_balance(app, x.balance);
+  describe_overcommit(app, x.promises);
+  describe_placement(app, x.placement);
+  describe_metrics(app, x.metrics);
+  describe(app, x.ties);
+  app.footer("Example, for nodes on other hosts:\n"
+             "  vgpu-manager --listen tcp://10.0.0.1:7070\n"
+             "One of two, on different hosts:\n"
+             "  vgpu-manager --listen tcp://10.0.0.1:7070 --etcd "
+             "http://10.0.0.9:2379\n"
+             "VGPU_LOG=error|warn|info|debug chooses what it logs to stderr.\n"
+             "It ends, in order, at SIGTERM or SIGINT.");
+}
+
+manager_options options_of(const options& x, const std::string& endpoint,
+                           const placement_choice& placement) {
+  manager_options out;
+  out.endpoint = endpoint;
+  out.liveness.lost_after = milliseconds{x.lost_after_ms};
+  out.liveness.reconnect_within = milliseconds{x.reconnect_ms};
+  out.beat_every = std::clamp(milliseconds{x.lost_after_ms / 5},
+                              milliseconds{10}, milliseconds{1000});
+  out.client_grace = milliseconds{x.client_grace_ms};
+  out.restart_grace = milliseconds{x.restart_grace_ms};
+  if (x.idle_ms)
+    out.end_when_idle = milliseconds{*x.idle_ms};
+  if (!x.balance.empty())
+    out.balance_every = balance_every(x.balance);
+  out.swapping = swapping_of(x.promises);
+  out.placement = placement.how;
+  out.own_placement = placement.own;
+  out.placement_name = placement.name;
+  out.random = random_number;
+  out.wall_time = wall_time;
+  return out;
+}
+
+caf::actor spawn_manager(caf::actor_system& system, const options& x,
+                         manager_options what, std::shared_ptr<store> kept,
+                         const caf::actor& link) {
+  if (x.etcd.empty())
+    return system.spawn(manager, std::move(what), std::move(kept), link);
+  candidacy how;
+  how.election.endpoint = what.endpoint;
+  how.election.lease = std::chrono::seconds{x.lease_s};
+  how.etcd = make_etcd_client(*parse_etcd_members(x.etcd), x.etcd_prefix);
+  return system.spawn(manager_candidate, std::move(what), std::move(kept), link,
+                      std::move(how));
+}
+
+int complain(const std::string& what) {
+  std::cerr << "vgpu-manager: " << what << std::endl;
+  return 1;
+}
+
+int serve(options x) {
+  main_loop loop;
+  if (x.listen.empty())
+    x.listen = endpoint_in(x.run_dir);
+  if (auto good = check_endpoint(x.listen); !good)
+    return complain(good.why().what);
+  if (auto made = make_private_dir(x.run_dir); !made)
+    return complain(made.why().what);
+  run_dir_part part{x.ties.remove_run_dir ? run_dir_part{x.run_dir}
+                                          : run_dir_part{}};
+  if (somebody_listens(x.listen))
+    return complain("somebody listens on " + x.listen +
+                    " already; `vgpu status` tells who");
+  auto placement = read_placement(x.placement.empty() ? placement_choice{}.name
+                                                      : x.placement);
+  if (!placement)
+    return complain(placement.why().what);
+  if (x.store_path.empty())
+    x.store_path = x.run_dir + "/manager.store";
+  auto kept = store::open(x.store_path);
+  if (!kept)
+    return complain(kept.why().what);
+  zmq::context_t zmq;
+  system_config config;
+  caf::actor_system system{config};
+  link_options where;
+  where.as = link_options::form::bind;
+  where.endpoint = x.listen;
+  where.name = "manager";
+  auto link = spawn_link(system, zmq, where);
+  if (!link)
+    return complain(link.why().what);
+  auto brain =
+      spawn_manager(system, x, options_of(x, link->endpoint, *placement),
+                    std::shared_ptr<store>{std::move(*kept)}, link->actor);
+  loop.on_signal([&brain] { caf::anon_send(brain, manager_resign{}); });
+  caf::anon_send(link->actor, brain);
+  // Held: nobody else does, and CAF ends what nobody can reach.
+  auto guard = system.spawn(end_watch, brain, &loop, [&loop] { loop.stop(); });
+  if (x.ties.owner_fd >= 0)
+    loop.watch_owner(x.ties.owner_fd, [&loop] { loop.stop(); });
+  spdlog::info("listening on {}", link->endpoint);
+  auto metrics = metrics_server::start(system, brain, x.metrics);
+  if (metrics) {
+    if (*metrics)
+      spdlog::info("metrics at {}", (*metrics)->url());
+    say_ready(x.ties, link->endpoint);
+    loop.run();
+    metrics->reset();
+  }
+  end_actor(system, brain);
+  end_actor(system, link->actor);
+  end_actor(system, guard);
+  system.clock().cancel_all();
+  return metrics ? 0 : complain("--metrics: " + metrics.why().what);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  options x;
+  CLI::App app;
+  describe(app, x);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  start_log("vgpu-manager");
+  try {
+    return serve(std::move(x));
+  } catch (const std::exception& e) {
+    return complain(e.what());
+  }
+}

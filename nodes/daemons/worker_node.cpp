@@ -1,0 +1,366 @@
+// vgpu-worker: executes the calls of one session. Started by its node.
+#include "actors/client/fence.hpp"
+#include "actors/compute/share_governor.hpp"
+#include "actors/link/frames.hpp"
+#include "actors/link/log.hpp"
+#include "actors/link/system.hpp"
+#include "actors/worker/worker.hpp"
+#include "devices/cpu/cpu_device.hpp"
+#include "devices/nvidia/nvidia_device.hpp"
+#include "nodes/daemons/descriptor_limit.hpp"
+#include "nodes/daemons/helper_process.hpp"
+#include "nodes/daemons/steady_addresses.hpp"
+#include "nodes/daemons/worker_helpers.hpp"
+#include "nodes/daemons/zmq_busy_poll.hpp"
+#include "nodes/support/stop_signal.hpp"
+
+#include <CLI/CLI.hpp>
+#include <spdlog/spdlog.h>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+using namespace vgpu;
+
+namespace {
+
+struct options {
+  std::string node;
+  std::uint64_t session = 0;
+  std::uint64_t vgpu = 0;
+  std::string device = "cpu";
+  std::vector<std::uint32_t> pgpus{0};
+  std::uint64_t memory = 0;
+  unsigned capability = 90;
+  std::uint64_t quota = 0;
+  std::string bind;
+  std::string host;
+  std::vector<int> boards;
+  int usage = -1;
+  int dry_run = -1;
+};
+
+/// What its node tells it on standard input, perhaps long after it was started:
+/// its arguments can be read by everybody, and the token is a secret.
+struct orders {
+  std::uint64_t epoch = 0;
+  std::uint64_t token = 0;
+  std::vector<std::int32_t> seats; // of each pGPU
+};
+
+/// Nothing where its node has none for it, or is gone.
+std::optional<orders> read_orders(std::size_t pgpus) {
+  orders out;
+  if (!(std::cin >> out.epoch >> out.token) || out.epoch == 0)
+    return std::nullopt;
+  out.seats.resize(pgpus, policy::share_table::nobody);
+  for (auto& x : out.seats)
+    if (!(std::cin >> x) || x >= static_cast<int>(policy::most_seats))
+      return std::nullopt;
+  return out;
+}
+
+/// Stderr by another descriptor: a device's driver writes what kernels assert
+/// to the usual one, from where the program gets it.
+std::FILE* log_file() {
+  auto* out = ::fdopen(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3), "w");
+  if (out == nullptr)
+    return stderr;
+  ::setvbuf(out, nullptr, _IONBF, 0);
+  return out;
+}
+
+std::string guest_socket_name(const options& given) {
+  std::uint64_t salt = 0;
+  if (::getrandom(&salt, sizeof(salt), 0) != sizeof(salt))
+    throw std::runtime_error{"no random numbers to be had"};
+  return "vgpu-worker-" + std::to_string(given.session) + "-" +
+         std::to_string(salt);
+}
+
+/// For what it has to say before its process ends.
+constexpr std::chrono::milliseconds last_words{200};
+
+std::unique_ptr<device::device> open_device(const options& given,
+                                            std::uint32_t pgpu) {
+  auto ordinal = static_cast<int>(pgpu);
+  if (given.device == "cpu")
+    return device::open_cpu_device({.ordinal = ordinal,
+                                    .memory = given.memory,
+                                    .capability = given.capability},
+                                   given.quota);
+  if (given.device != "nvidia")
+    throw std::runtime_error{"device '" + given.device +
+                             "' is not built into this worker; use cpu or "
+                             "nvidia"};
+  auto opened = device::open_nvidia_device(
+      ordinal, {given.pgpus.begin(), given.pgpus.end()});
+  if (!opened)
+    throw std::runtime_error{opened.why().what};
+  return std::move(*opened);
+}
+
+std::vector<std::unique_ptr<device::device>>
+open_devices(const options& given) {
+  std::vector<std::unique_ptr<device::device>> devices;
+  for (auto pgpu : given.pgpus)
+    devices.push_back(open_device(given, pgpu));
+  return devices;
+}
+
+/// Null where the session takes no turns, and where the device's own threads
+/// take them.
+std::unique_ptr<share_gate> open_gate(int board_fd, std::int32_t seat,
+                                      device::device& on) {
+  if (board_fd < 0 || seat < 0)
+    return nullptr;
+  auto board = share_board::open(unique_fd{board_fd});
+  if (!board)
+    throw std::runtime_error{board.why().what};
+  if (auto* threads = dynamic_cast<device::governed*>(&on)) {
+    threads->govern_by(
+        std::make_shared<share_governor>(std::move(*board), seat));
+    return nullptr;
+  }
+  return std::make_unique<share_gate>(std::move(*board), seat, on);
+}
+
+/// Where the node finds what was used.
+std::shared_ptr<usage_page> open_account(const options& given) {
+  if (given.usage < 0)
+    return nullptr;
+  auto page = usage_page::open(unique_fd{given.usage});
+  if (!page)
+    throw std::runtime_error{page.why().what};
+  return std::move(*page);
+}
+
+share_gates open_gates(const options& given, const orders& orders,
+                       executor& exec) {
+  std::vector<std::unique_ptr<share_gate>> gates;
+  for (auto i = 0u; i < given.boards.size() && i < given.pgpus.size(); ++i)
+    gates.push_back(open_gate(given.boards[i], orders.seats[i], exec.on(i)));
+  return share_gates{std::move(gates)};
+}
+
+void die_with_parent() {
+  auto parent = ::getppid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // It may have died before that took hold.
+  if (::getppid() != parent || parent == 1)
+    ::_exit(1);
+}
+
+/// What it is started with to make a dry run: its devices, and no way to
+/// anybody.
+std::vector<std::string> arguments_of_dry_run(const options& given) {
+  std::string pgpus;
+  for (auto x : given.pgpus)
+    pgpus += (pgpus.empty() ? "" : ",") + std::to_string(x);
+  auto session = std::to_string(given.session);
+  auto nobody = "ipc://@vgpu-dry-run-" + std::to_string(::getpid());
+  return {"vgpu-worker",
+          "--node-endpoint",
+          nobody,
+          "--session",
+          session,
+          "--vgpu",
+          std::to_string(given.vgpu),
+          "--device",
+          given.device,
+          "--pgpu",
+          pgpus,
+          "--memory-of-pgpu",
+          std::to_string(given.memory),
+          "--capability",
+          std::to_string(given.capability),
+          "--quota",
+          std::to_string(given.quota),
+          "--bind",
+          nobody + "-data",
+          "--host-id",
+          given.host};
+}
+
+/// Its worker wants to know whether another one like it could follow. Up to
+/// here everything was as in that one. `to` is who hears why not.
+[[noreturn]] void dry_run(const options& given, executor& exec, std::FILE* to) {
+  auto ok = exec.dry_run(given.dry_run);
+  if (!ok)
+    std::fputs(ok.why().what.c_str(), to);
+  ::_exit(ok ? 0 : 1);
+}
+
+/// A node asks in a process of its own: the driver would keep memory of every
+/// device for as long as the node lives.
+int list_nvidia() {
+  auto all = device::nvidia_properties();
+  if (!all) {
+    std::cerr << all.why().what << '\n';
+    return 1;
+  }
+  std::cout << device::write_properties(*all) << std::flush;
+  ::_exit(0);
+}
+
+/// Asked by that process, which started this one: it must not do it itself, as
+/// whatever of it calls the driver stands still from the first step on. What a
+/// step leaves outlives who asked for it, so another can go on.
+int put_aside_or_back(std::string_view how, const char* number) {
+  die_with_parent();
+  auto pid = std::atoi(number);
+  if (pid != ::getppid()) {
+    std::cerr << "a worker asks for itself alone\n";
+    return helper_refused;
+  }
+  auto ok = how == "--put-aside" ? device::nvidia_put_aside(pid)
+                                 : device::nvidia_bring_back(pid);
+  if (!ok)
+    std::cerr << ok.why().what << std::flush;
+  constexpr auto nobody_knows = helper_refused + 1;
+  ::_exit(ok                                      ? 0
+          : ok.code() == CUDA_ERROR_NOT_SUPPORTED ? helper_refused
+                                                  : nobody_knows);
+}
+
+int run(const options& given) {
+  allow_many_descriptors();
+  reuse_frames_memory();
+  stop_signal stop;
+  auto* log = log_file();
+  start_log("vgpu-worker/" + std::to_string(given.session),
+            given.dry_run < 0 ? "info" : "error", log);
+  auto name = "worker/" + std::to_string(given.session);
+  auto guest_name = guest_socket_name(given);
+  auto listener = listen_abstract(guest_name);
+  if (!listener)
+    throw std::runtime_error{listener.why().what};
+
+  auto looks = chosen_busy_poll();
+  if (!looks)
+    throw std::runtime_error{looks.why().what};
+  constexpr std::chrono::nanoseconds where_scarce{0};
+  zmq_busy_poll own_looks{looks->limits(where_scarce)};
+  zmq::context_t zmq{2}; // of a program's two connections each has a thread
+  system_config config{1};
+  caf::actor_system system{config};
+  link_options data;
+  data.as = link_options::form::bind;
+  data.endpoint = given.bind;
+  data.io_thread = 0;
+  data.second_port = true;
+  data.name = name;
+  auto socket = std::make_unique<link_socket>(zmq, data);
+
+  worker_options own;
+  own.name = name;
+  own.session = {given.session};
+  own.endpoints = {socket->endpoint(), guest_name, given.host};
+
+  auto exec = std::make_unique<executor>(open_devices(given), given.quota);
+  if (given.device == "cpu")
+    exec->when_allowed(device::allow_cpu_device);
+  auto gauges = std::make_shared<session_gauges>(open_account(given));
+
+  link_options to_node;
+  to_node.endpoint = given.node;
+  to_node.name = name;
+  to_node.greeting =
+      control::hello{.software = "vgpu-worker", .as = control::role::worker};
+  auto link = spawn_link(system, zmq, to_node);
+  if (!link)
+    throw std::runtime_error{link.why().what};
+  auto reporter =
+      system.spawn(worker, own, link->actor, gauges, [&] { stop.stop(1); });
+  take_stacks();
+  if (given.dry_run >= 0)
+    dry_run(given, *exec, log);
+  // From here on the devices are open, and nobody waits for that.
+  auto orders = read_orders(given.pgpus.size());
+  if (!orders) {
+    spdlog::error("{}: no orders on standard input; a worker is started by its "
+                  "node",
+                  name);
+    ::_exit(1);
+  }
+  exec->gates() = open_gates(given, *orders, *exec);
+  session_server_options serving;
+  serving.session = own.session;
+  serving.epoch = {orders->epoch};
+  serving.token = orders->token;
+  serving.dry_run =
+      dry_run_process("/proc/self/exe", arguments_of_dry_run(given));
+  if (given.device == "nvidia" && device::nvidia_puts_aside())
+    serving.put_aside = aside_process("/proc/self/exe");
+  serving.mapped_looks = looks->limits(serving.mapped_looks.longest);
+  serving.forwarded_looks = looks->limits(where_scarce);
+  auto server = system.spawn<session_server, caf::detached>(
+      serving, std::move(exec), std::move(socket), std::move(*listener), gauges,
+      [&](const std::string& why, bool clean) {
+        spdlog::info("{}: ends: {}", name, why);
+        stop.stop(clean ? 0 : 1);
+      });
+  caf::anon_send(reporter, worker_begins{serving.epoch, server});
+  auto status = stop.wait();
+  // What it did last belongs into the account. It may be deep in a call.
+  caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
+  stop.await_stop(last_words);
+  spdlog::debug("{}: ZeroMQ's threads looked on in {} of {} waits and found "
+                "something in {}",
+                name, own_looks.looked(), own_looks.waited(),
+                own_looks.found());
+  // Everything of a worker is its own: the kernel takes it back at once.
+  ::_exit(status);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view{argv[1]} == "--list-nvidia")
+    return list_nvidia();
+  if (std::string_view how{argc == 3 ? argv[1] : ""};
+      how == "--put-aside" || how == "--bring-back")
+    return put_aside_or_back(how, argv[2]);
+  CLI::App app{"Executes the calls of one session. Nodes start it."};
+  options given;
+  app.add_option("--node-endpoint", given.node, "The node's endpoint")
+      ->required();
+  app.add_option("--session", given.session)->required();
+  app.add_option("--vgpu", given.vgpu)->required();
+  app.add_option("--device", given.device, "Backend")->capture_default_str();
+  app.add_option("--pgpu", given.pgpus, "Ordinals of the pGPUs")
+      ->delimiter(',');
+  app.add_option("--memory-of-pgpu", given.memory, "Bytes")->required();
+  app.add_option("--capability", given.capability, "Of the pGPU: 90 is 9.0")
+      ->capture_default_str();
+  app.add_option("--quota", given.quota, "Bytes a device")->required();
+  app.add_option("--bind", given.bind, "Where calls may come from")->required();
+  app.add_option("--host-id", given.host, "Of the node")->required();
+  app.add_option("--boards", given.boards, "Descriptors, of the pGPUs")
+      ->delimiter(',');
+  app.add_option("--usage", given.usage, "Descriptor of its account");
+  app.add_option("--dry-run", given.dry_run,
+                 "Descriptor of a state: only tries whether its objects can be "
+                 "made again, with variables where they were");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (given.device == "nvidia")
+      keep_heap_apart();
+    if (given.dry_run >= 0)
+      die_with_parent();
+    return run(given);
+  } catch (const std::exception& x) {
+    std::cerr << "vgpu-worker: " << x.what() << '\n';
+    return 1;
+  }
+}

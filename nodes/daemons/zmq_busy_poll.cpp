@@ -1,0 +1,173 @@
+#include "nodes/daemons/zmq_busy_poll.hpp"
+
+#include "nodes/daemons/taken_functions.hpp"
+#include "nodes/daemons/zmq_signals.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <string_view>
+
+#include <pthread.h>
+#include <sys/epoll.h>
+
+namespace vgpu {
+
+namespace {
+
+/// What ZeroMQ's threads find. A function of the C library has no other way.
+std::atomic<zmq_busy_poll*> at_work = nullptr;
+
+} // namespace
+
+zmq_busy_poll::zmq_busy_poll(busy_poll_limits limits) : limits_(limits) {
+  zmq_busy_poll* none = nullptr;
+  if (!at_work.compare_exchange_strong(none, this))
+    throw std::logic_error{"ZeroMQ's threads look on already"};
+  zmq_signal::keep(true);
+}
+
+zmq_busy_poll::~zmq_busy_poll() {
+  zmq_signal::keep(false);
+  at_work = nullptr;
+}
+
+bool zmq_busy_poll::possible() noexcept {
+  return VGPU_TAKES_FUNCTIONS != 0;
+}
+
+#if VGPU_TAKES_FUNCTIONS
+
+namespace {
+
+/// By the name that ZeroMQ gives them before they do anything.
+bool is_io_thread() noexcept {
+  constexpr std::string_view io_threads = "ZMQbg/IO/";
+  std::array<char, 16> name{};
+  ::pthread_getname_np(::pthread_self(), name.data(), name.size());
+  return std::string_view{name.data()}.starts_with(io_threads);
+}
+
+/// The same system call and the same point of cancellation as epoll_wait of the
+/// C library, under a name that nobody takes.
+int real_wait(int fd, epoll_event* events, int count, int timeout) {
+  return ::epoll_pwait(fd, events, count, timeout, nullptr);
+}
+
+/// What a thread of ZeroMQ's waits for: connections, of which the kernel tells,
+/// and signals of what other threads want of it.
+class waiting {
+public:
+  waiting(int fd, epoll_event* events, int count)
+      : fd_(fd), events_(events), count_(count),
+        signals_(zmq_signal::watched_by(fd)) {}
+
+  /// What is there, or why nothing can be.
+  int look() {
+    // Who always has work of other threads still sees to its connections.
+    constexpr auto signals_alone = 8U;
+    constexpr auto looks_in_memory = 4;
+    thread_local unsigned alone = 0;
+    if (signals_ != nullptr && ++alone % signals_alone != 0)
+      for (int i = 0; i < looks_in_memory; ++i) {
+        if (auto got = add_signals(0); got != 0)
+          return got;
+        __builtin_ia32_pause();
+      }
+    return settle(real_wait(fd_, events_, count_, 0));
+  }
+
+  int sleep(int timeout) {
+    if (signals_ == nullptr || timeout == 0)
+      return settle(real_wait(fd_, events_, count_, timeout));
+    auto all = [this](const auto& body) { each(body); };
+    return settle(zmq_signal::sleep(all, [&](bool raised) {
+      return real_wait(fd_, events_, count_, raised ? 0 : timeout);
+    }));
+  }
+
+private:
+  template <class Body>
+  void each(const Body& body) {
+    for (auto* x = signals_; x != nullptr; x = x->next())
+      body(*x);
+  }
+
+  int add_signals(int got) {
+    each([&](zmq_signal& x) {
+      if (x.raised() && got < count_)
+        events_[got++] = x.event();
+    });
+    return got;
+  }
+
+  /// The kernel is told of a signal only while somebody sleeps on it.
+  int settle(int got) {
+    if (signals_ == nullptr || got < 0)
+      return got;
+    auto is_signal = [&](const epoll_event& event) {
+      auto found = false;
+      each([&](zmq_signal& x) {
+        if (!x.is(event))
+          return;
+        found = true;
+        if (!x.raised())
+          x.silence();
+      });
+      return found;
+    };
+    auto* end = std::remove_if(events_, events_ + got, is_signal);
+    return add_signals(static_cast<int>(end - events_));
+  }
+
+  int fd_;
+  epoll_event* events_;
+  int count_;
+  zmq_signal* signals_;
+};
+
+} // namespace
+
+struct zmq_waiting {
+  static void note(std::atomic<std::uint64_t>& what) noexcept {
+    what.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  static int wait(zmq_busy_poll& own, waiting& on, int timeout) {
+    // What one thread learns of its connections is nothing to the others.
+    thread_local busy_poll rule{own.limits_};
+    auto began = busy_poll::clock::now();
+    note(own.waited_);
+    if (rule.time(began) > busy_poll::nanoseconds{0})
+      note(own.looked_);
+    auto got = 0;
+    auto found = [&] {
+      got = on.look();
+      return got != 0;
+    };
+    if (rule.look(began, found)) {
+      note(own.found_);
+      return got;
+    }
+    got = on.sleep(timeout);
+    rule.learned(busy_poll::clock::now() - began);
+    return got;
+  }
+};
+
+#endif
+
+} // namespace vgpu
+
+#if VGPU_TAKES_FUNCTIONS
+
+/// Asked before the C library's: see zmq_busy_poll.
+VGPU_TAKEN int epoll_wait(int fd, epoll_event* events, int count, int timeout) {
+  thread_local const auto looks = vgpu::is_io_thread();
+  auto* own = looks && timeout != 0 ? vgpu::at_work.load() : nullptr;
+  vgpu::waiting on{fd, events, count};
+  return own == nullptr ? on.sleep(timeout)
+                        : vgpu::zmq_waiting::wait(*own, on, timeout);
+}
+
+#endif

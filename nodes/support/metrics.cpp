@@ -1,0 +1,253 @@
+#include "nodes/support/metrics.hpp"
+
+#include <nlohmann/json.hpp>
+#include <prometheus/exposer.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+namespace vgpu {
+
+namespace {
+
+using nlohmann::json;
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using labels = std::vector<ClientMetric::Label>;
+
+/// Families by name, in the order of their first metric.
+class families {
+public:
+  void gauge(const char* name, const char* help, labels of, double value) {
+    metric(name, help, MetricType::Gauge, std::move(of)).gauge.value = value;
+  }
+
+  void counter(const char* name, const char* help, labels of, double value) {
+    metric(name, help, MetricType::Counter, std::move(of)).counter.value =
+        value;
+  }
+
+  ClientMetric& metric(const char* name, const char* help, MetricType type,
+                       labels of) {
+    auto found = std::find_if(all_.begin(), all_.end(),
+                              [&](auto& x) { return x.name == name; });
+    if (found == all_.end())
+      found = all_.insert(all_.end(), {name, help, type, {}});
+    found->metric.push_back({});
+    found->metric.back().label = std::move(of);
+    return found->metric.back();
+  }
+
+  std::vector<MetricFamily> take() { return std::move(all_); }
+
+private:
+  std::vector<MetricFamily> all_;
+};
+
+void describe_pgpu(families& to, const std::string& node, const json& x) {
+  auto of = labels{{"node", node},
+                   {"pgpu", std::to_string(x.at("ordinal").get<unsigned>())},
+                   {"backend", x.at("backend")},
+                   {"model", x.at("name")}};
+  to.gauge("vgpu_pgpu_memory_bytes", "Memory of a physical GPU.", of,
+           x.at("memory").get<double>());
+  to.gauge("vgpu_pgpu_used_bytes", "Memory that its sessions hold.", of,
+           x.at("used").get<double>());
+  if (auto load = x.find("load"); load != x.end())
+    to.gauge("vgpu_pgpu_load",
+             "Work that its sessions have, in GPUs; above 1, somebody waits.",
+             of, load->get<double>());
+  to.gauge("vgpu_pgpu_sessions", "Sessions placed on it.", of,
+           static_cast<double>(x.at("sessions").size()));
+  to.gauge("vgpu_pgpu_healthy", "1 while it can be used, else 0.", of,
+           x.at("state") == "healthy" ? 1 : 0);
+}
+
+/// `what` is whose: "session" or "user".
+void describe_usage(families& to, const std::string& what, const labels& of,
+                    const json& used) {
+  auto count = [&](const char* name, const char* help, const char* member,
+                   double factor, const labels& with) {
+    to.counter(("vgpu_" + what + name).c_str(), help, with,
+               used.at(member).get<double>() * factor);
+  };
+  auto directed = [&](const char* direction) {
+    auto out = of;
+    out.push_back({"direction", direction});
+    return out;
+  };
+  constexpr double mib = 1 << 20;
+  count("_device_seconds_total",
+        "Time that devices worked, replays and moves aside.", "device_seconds",
+        1, of);
+  count("_replay_seconds_total",
+        "Time that devices worked for replays and moves.", "replay_seconds", 1,
+        of);
+  count("_copied_bytes_total", "Bytes between program and device.",
+        "bytes_to_device", 1, directed("to_device"));
+  count("_copied_bytes_total", "Bytes between program and device.",
+        "bytes_from_device", 1, directed("from_device"));
+  count("_memory_byte_seconds_total", "Device memory held, times how long.",
+        "memory_mib_seconds", mib, of);
+}
+
+void describe_session(families& to, const json& vgpu, const json& x) {
+  auto of = labels{{"vgpu", std::to_string(vgpu.at("id").get<std::uint64_t>())},
+                   {"session", std::to_string(x.at("id").get<std::uint64_t>())},
+                   {"program", x.at("program")},
+                   {"user", x.at("user")},
+                   {"node", x.at("node")}};
+  to.gauge("vgpu_session_memory_bytes", "Device memory of a session.", of,
+           x.at("memory").get<double>());
+  to.gauge("vgpu_session_quota_bytes", "What it may hold, a device.", of,
+           x.at("quota").get<double>());
+  if (auto beside = x.find("beside"); beside != x.end())
+    for (const auto& [kind, bytes] : beside->items()) {
+      if (bytes.is_null())
+        continue;
+      auto with = of;
+      with.push_back({"kind", kind});
+      to.gauge("vgpu_session_beside_bytes",
+               "GPU memory that a session costs beside what it allocates.",
+               with, bytes.get<double>());
+    }
+  to.counter("vgpu_session_calls_total",
+             "Driver calls executed by the session's present worker.", of,
+             x.at("calls").get<double>());
+  if (auto used = x.find("usage"); used != x.end())
+    describe_usage(to, "session", of, *used);
+  to.gauge("vgpu_session_epoch", "How often it was placed.", of,
+           x.at("epoch").get<double>());
+}
+
+void describe_status(families& to, const json& status) {
+  std::map<std::string, int> nodes, sessions;
+  for (const auto& node : status.at("nodes")) {
+    ++nodes[node.at("state")];
+    for (const auto& pgpu : node.at("pgpus"))
+      describe_pgpu(to, node.at("name"), pgpu);
+  }
+  for (const auto& vgpu : status.at("vgpus")) {
+    to.gauge("vgpu_vgpu_share", "Share of a GPU's compute that was asked for.",
+             {{"vgpu", std::to_string(vgpu.at("id").get<std::uint64_t>())}},
+             vgpu.at("share").get<double>());
+    for (const auto& session : vgpu.at("sessions")) {
+      ++sessions[session.at("state")];
+      describe_session(to, vgpu, session);
+    }
+  }
+  for (const auto& [state, count] : nodes)
+    to.gauge("vgpu_nodes", "Nodes by their state.", {{"state", state}}, count);
+  for (const auto& [state, count] : sessions)
+    to.gauge("vgpu_sessions", "Sessions by their state; waiting is the queue.",
+             {{"state", state}}, count);
+  if (auto manager = status.find("manager"); manager != status.end()) {
+    to.gauge("vgpu_manager_leads", "1 if it leads, 0 if it stands by.", {},
+             manager->value("leads", true) ? 1 : 0);
+    to.gauge("vgpu_manager_uptime_seconds", "Since the manager started.", {},
+             manager->at("uptime").get<double>());
+  }
+}
+
+void describe_events(families& to, const event_tally& events) {
+  for (const auto& [kind, x] : events.kinds()) {
+    auto of = labels{{"kind", kind}};
+    to.counter("vgpu_events_total", "Events by their kind.", of,
+               static_cast<double>(x.count));
+    if (x.timed == 0)
+      continue;
+    auto& out = to.metric("vgpu_event_duration_seconds",
+                          "How long what an event tells of took, by its kind.",
+                          MetricType::Histogram, of)
+                    .histogram;
+    out.sample_count = x.timed;
+    out.sample_sum = x.milliseconds / 1e3;
+    for (std::size_t i = 0; i < tally::bounds.size(); ++i)
+      out.bucket.push_back({x.within[i], tally::bounds[i] / 1e3});
+  }
+}
+
+/// Asks an actor whenever somebody asks it.
+class actor_source final : public prometheus::Collectable {
+public:
+  actor_source(caf::actor_system& system, caf::actor source)
+      : system_(system), source_(std::move(source)) {}
+
+  std::vector<MetricFamily> Collect() const override {
+    std::vector<MetricFamily> out;
+    caf::scoped_actor self{system_};
+    self->request(source_, std::chrono::seconds{2}, metrics_ask{})
+        .receive([&](const metrics_ptr& x) { out = families_of(*x); },
+                 [](const caf::error& why) {
+                   spdlog::warn("metrics: no answer within 2 s: {}",
+                                caf::to_string(why));
+                 });
+    return out;
+  }
+
+private:
+  caf::actor_system& system_;
+  caf::actor source_;
+};
+
+/// Whether it reads HOST:PORT.
+bool good_address(std::string_view x) {
+  auto colon = x.rfind(':');
+  if (colon == x.npos || colon == 0)
+    return false;
+  auto digits = x.substr(colon + 1);
+  std::uint16_t port = 0;
+  auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  return error == std::errc{} && end == digits.data() + digits.size();
+}
+
+} // namespace
+
+void describe_metrics(CLI::App& app, std::string& address) {
+  app.add_option("--metrics", address,
+                 "HOST:PORT on which metrics are answered in Prometheus' form, "
+                 "as in 127.0.0.1:9400 (default: nowhere)");
+}
+
+std::vector<MetricFamily> families_of(const metrics_snapshot& x) {
+  families out;
+  describe_status(out, json::parse(x.status));
+  if (!x.usage.empty()) {
+    auto used = json::parse(x.usage);
+    for (const auto& each : used.at("entries"))
+      describe_usage(out, "user", {{"user", each.at("user")}}, each);
+  }
+  describe_events(out, x.events);
+  return out.take();
+}
+
+result<std::unique_ptr<metrics_server>>
+metrics_server::start(caf::actor_system& system, caf::actor source,
+                      const std::string& address) {
+  if (address.empty())
+    return std::unique_ptr<metrics_server>{};
+  if (!good_address(address))
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "'" + address + "': write HOST:PORT, as in 127.0.0.1:9400"};
+  std::unique_ptr<metrics_server> out{new metrics_server};
+  try {
+    out->exposer_ = std::make_unique<prometheus::Exposer>(address, 2);
+  } catch (const std::exception& e) {
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 "cannot listen on '" + address + "': " + e.what()};
+  }
+  out->source_ = std::make_shared<actor_source>(system, std::move(source));
+  out->exposer_->RegisterCollectable(out->source_);
+  out->url_ = "http://" + address.substr(0, address.rfind(':')) + ":" +
+              std::to_string(out->exposer_->GetListeningPorts().at(0)) +
+              "/metrics";
+  return out;
+}
+
+metrics_server::~metrics_server() = default;
+
+} // namespace vgpu

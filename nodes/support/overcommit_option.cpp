@@ -1,0 +1,43 @@
+#include "nodes/support/overcommit_option.hpp"
+
+namespace vgpu {
+
+namespace {
+
+constexpr double least_memory = 1, most_memory = 16;
+constexpr double least_part = 0.01, most_part = 0.5;
+
+} // namespace
+
+void describe_overcommit(CLI::App& app, overcommit& to) {
+  app.add_option("--overcommit", to.memory,
+                 "how much GPU memory may be promised, beside what there is; "
+                 "with more than 1, vGPUs take turns with it, and who waits "
+                 "for its turn has its memory on its program's host")
+      ->check(CLI::Range(least_memory, most_memory))
+      ->capture_default_str();
+  app.add_option("--swap-part", to.swap_part,
+                 "the part of its time, at most, that a vGPU then spends on "
+                 "leaving and coming back: turns last as long as that takes")
+      ->check(CLI::Range(least_part, most_part))
+      ->capture_default_str();
+}
+
+policy::swapping_options swapping_of(const overcommit& x) {
+  policy::swapping_options out;
+  out.promised = x.memory;
+  out.swapped_part = x.swap_part;
+  return out;
+}
+
+std::vector<std::string> arguments_of(const overcommit& x) {
+  std::vector<std::string> out;
+  const overcommit usual;
+  if (x.memory != usual.memory)
+    out.insert(out.end(), {"--overcommit", std::to_string(x.memory)});
+  if (x.swap_part != usual.swap_part)
+    out.insert(out.end(), {"--swap-part", std::to_string(x.swap_part)});
+  return out;
+}
+
+} // namespace vgpu

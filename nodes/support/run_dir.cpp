@@ -1,0 +1,60 @@
+#include "nodes/support/run_dir.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+namespace vgpu {
+
+result<bool> make_private_dir(const std::string& path) {
+  auto fail = [&](const std::string& why) {
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 "run directory " + path + ": " + why +
+                     "; choose another with --run-dir"};
+  };
+  std::error_code error;
+  auto parent = std::filesystem::path{path}.parent_path();
+  if (!parent.empty())
+    std::filesystem::create_directories(parent, error);
+  auto made = ::mkdir(path.c_str(), 0700) == 0;
+  if (!made && errno != EEXIST)
+    return fail(std::string{"cannot make it: "} + std::strerror(errno));
+  struct stat what = {};
+  if (::lstat(path.c_str(), &what) != 0 || !S_ISDIR(what.st_mode))
+    return fail("it is no directory");
+  if (what.st_uid != ::getuid())
+    return fail("it belongs to another user");
+  if ((what.st_mode & 0022) != 0)
+    return fail("others may write to it");
+  return made;
+}
+
+run_dir_part::run_dir_part(std::string path)
+    : path_(std::move(path)),
+      fd_(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (fd_ >= 0)
+    ::flock(fd_, LOCK_SH);
+}
+
+run_dir_part::run_dir_part(run_dir_part&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+run_dir_part::~run_dir_part() {
+  if (fd_ < 0)
+    return;
+  // Turning a lock gives the old one up first: of two that leave at once, at
+  // least one finds itself alone.
+  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ::close(fd_);
+}
+
+} // namespace vgpu

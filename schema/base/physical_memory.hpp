@@ -1,0 +1,21 @@
+// Physical memory that a program places in addresses by itself (CUDA driver
+// API, "Virtual Memory Management").
+#pragma once
+
+#include "schema/base/ids.hpp"
+
+#include <cstdint>
+
+namespace vgpu {
+
+/// Memory of a device that has no address of its own.
+using memory_id = id<struct memory_tag>;
+
+/// What a device may do at mapped addresses; as CUmemAccess_flags.
+enum class memory_access : std::uint32_t {
+  none = 0,
+  read = 1,
+  read_write = 3,
+};
+
+} // namespace vgpu

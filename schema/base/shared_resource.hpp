@@ -1,0 +1,55 @@
+// What one session lends another: memory and events that cross processes (CUDA
+// driver API, cuIpcGetMemHandle and its kin).
+#pragma once
+
+#include "schema/base/ids.hpp"
+
+#include <cstdint>
+#include <tuple>
+
+namespace vgpu {
+
+/// Chosen by a program at random, once: by it the worker that serves its
+/// session is found, and who does not know it gets nothing there. It ends with
+/// the program.
+struct share_secret {
+  std::uint64_t high = 0, low = 0;
+  static constexpr auto fields(auto& x) { return std::tie(x.high, x.low); }
+  friend bool operator==(const share_secret&, const share_secret&) = default;
+};
+
+/// One thing that a session lends. The serial tells apart what had one address
+/// at different times.
+struct share_name {
+  share_secret session{};
+  std::uint64_t number = 0; // an allocation's address, an event's number, …
+  std::uint64_t serial = 0;
+  static constexpr auto fields(auto& x) {
+    return std::tie(x.session, x.number, x.serial);
+  }
+  friend bool operator==(const share_name&, const share_name&) = default;
+};
+
+/// How shared memory lies in whole granules, and on which host; fits a call's
+/// 64-bit answer.
+struct share_layout {
+  std::uint64_t lead = 0;     // granules before the one of the first byte
+  std::uint64_t granules = 0; // in all
+  std::uint32_t host = 0;     // a digest of the host's name, 24 bits
+
+  static constexpr std::uint64_t most = window_bytes / granule_bytes;
+
+  constexpr std::uint64_t pack() const noexcept {
+    return lead | granules << 20 | std::uint64_t{host} << 40;
+  }
+  static constexpr share_layout unpack(std::uint64_t x) noexcept {
+    constexpr std::uint64_t low = (1U << 20) - 1;
+    return {x & low, x >> 20 & low, static_cast<std::uint32_t>(x >> 40)};
+  }
+  constexpr bool is_sound() const noexcept {
+    return granules != 0 && granules <= most && lead < granules;
+  }
+  friend bool operator==(const share_layout&, const share_layout&) = default;
+};
+
+} // namespace vgpu

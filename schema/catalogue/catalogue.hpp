@@ -1,0 +1,97 @@
+// The catalogue of the driver's entry points: the one list from which the
+// exports, the look-up by name and version, the refusals and the coverage
+// table are made.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+namespace vgpu {
+
+/// How a driver call is served.
+enum class call_class : std::uint8_t {
+  local,   ///< answered in the program
+  async,   ///< appended to the log, no reply
+  create,  ///< async, with a handle or address that the program's side chose
+  sync,    ///< appended, waits for its reply (some forms of it may not)
+  refused, ///< CUDA_ERROR_NOT_SUPPORTED
+};
+
+/// Which stream a call takes for the default one: the legacy stream (`none`),
+/// or the calling thread's (the `_ptds` and `_ptsz` symbols).
+enum class stream_flavour : std::uint8_t { none, ptds, ptsz };
+
+/// One exported symbol.
+struct catalogue_entry {
+  std::string_view symbol; ///< as exported: cuMemcpyHtoD_v2_ptds
+  std::string_view name;   ///< as cuGetProcAddress knows it: cuMemcpyHtoD
+  int version = 0;         ///< 1000 * major + 10 * minor that introduced it
+  stream_flavour flavour = stream_flavour::none;
+  call_class served = call_class::refused;
+  std::string_view why; ///< why it is refused: a noun phrase; else empty
+};
+
+/// Sorted by symbol.
+inline constexpr auto catalogue = std::to_array<catalogue_entry>({
+#define VGPU_CALL(symbol, base, version, flavour, served, why)                 \
+  {#symbol, #base, version, stream_flavour::flavour, call_class::served, why},
+#include "schema/catalogue/catalogue.def"
+#undef VGPU_CALL
+});
+
+/// The entry of an exported symbol, or null.
+inline const catalogue_entry* find_symbol(std::string_view symbol) noexcept {
+  auto i = std::lower_bound(catalogue.begin(), catalogue.end(), symbol,
+                            [](const catalogue_entry& x, std::string_view y) {
+                              return x.symbol < y;
+                            });
+  return i != catalogue.end() && i->symbol == symbol ? &*i : nullptr;
+}
+
+constexpr std::string_view to_string(call_class x) noexcept {
+  constexpr std::array<std::string_view, 5> names = {"local", "async", "create",
+                                                     "sync", "refused"};
+  return names.at(static_cast<std::size_t>(x));
+}
+
+/// A Markdown table of what is served and how, one line a name and version,
+/// with a summary: what `vgpu coverage` prints. Flavours of a call share its
+/// line.
+inline std::string coverage_table() {
+  std::array<std::size_t, 5> count{};
+  std::string lines;
+  for (const auto& x : catalogue) {
+    ++count.at(static_cast<std::size_t>(x.served));
+    if (x.flavour != stream_flavour::none)
+      continue;
+    lines += "| ";
+    lines += x.symbol;
+    lines += " | ";
+    lines += std::to_string(x.version);
+    lines += " | ";
+    lines += to_string(x.served);
+    lines += " | ";
+    lines += x.why;
+    lines += " |\n";
+  }
+  auto total = catalogue.size();
+  auto refused = count.at(static_cast<std::size_t>(call_class::refused));
+  std::string out = std::to_string(total - refused) + " of " +
+                    std::to_string(total) + " exported symbols are served";
+  for (std::size_t i = 0; i < count.size(); ++i) {
+    out += i == 0 ? ": " : ", ";
+    out += std::to_string(count.at(i));
+    out += ' ';
+    out += to_string(static_cast<call_class>(i));
+  }
+  out += ".\n\n| symbol | since | served | refused because |\n"
+         "| --- | --- | --- | --- |\n";
+  return out + lines;
+}
+
+} // namespace vgpu

@@ -1,0 +1,185 @@
+// What a client tells the manager, above all one that was not there before.
+#include "actors/client/client.hpp"
+
+#include "tests/unit/actors/deterministic.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace vgpu;
+using namespace vgpu::control;
+using namespace std::chrono_literals;
+using test::take;
+
+namespace {
+
+/// A client, and the ends of its sessions and of its link, which the test
+/// plays.
+struct a_client : test::deterministic {
+  test::outbox out;
+  std::vector<pause_session> orders;
+  caf::actor io = spawn([this]() -> caf::behavior {
+    return {
+        [](const lease_ptr&) {},
+        [](const refusal_ptr&) {},
+        [](const bring_back_ptr&) {},
+        [this](const pause_order_ptr& x) { orders.push_back(*x); },
+    };
+  });
+  caf::actor link = spawn([this]() -> caf::behavior {
+    return {
+        [](const caf::actor&) {}, // its consumer
+        [this](const outgoing_ptr& x) { out.push_back(*x); },
+    };
+  });
+  caf::actor chief;
+  static constexpr session_id session{3};
+
+  a_client() { begins(); }
+
+  void begins() {
+    client_options options;
+    options.name = "client/c";
+    chief = spawn(client, options, link, [] {});
+    run();
+  }
+
+  void says(body what, std::uint64_t request = 0) {
+    tell(chief, test::letter("", "manager", std::move(what), request));
+  }
+  /// A manager is there that knows nothing.
+  void meets_manager() {
+    out.clear();
+    says(welcome{});
+  }
+  void loses_manager() { tell(chief, test::gone("")); }
+
+  void opens(std::shared_ptr<const session_area> area = nullptr) {
+    auto x = std::make_shared<guest_opened>();
+    x->program.name = "prog";
+    x->area = std::move(area);
+    tell(chief, io, guest_opened_ptr{std::move(x)});
+  }
+  void has_lease(std::uint64_t epoch) {
+    lease x;
+    x.session = session;
+    x.epoch = {epoch};
+    auto asked = take<acquire>(out, "");
+    says(x, asked ? asked->second : 0);
+  }
+  void told(body what) {
+    tell(chief, std::make_shared<const body>(std::move(what)));
+  }
+  void gave_state(std::uint64_t epoch) {
+    told(paused{session, {epoch}, "", 1, 2.5});
+  }
+
+  adopt adoption() {
+    auto got = take<adopt>(out, "");
+    BOOST_REQUIRE(got);
+    return got->first;
+  }
+  bool wakes() { return take<wake_session>(out, "").has_value(); }
+
+  /// A session that was ordered to leave its place.
+  void leaves(bool suspend, bool hold = false) {
+    meets_manager();
+    opens();
+    has_lease(1);
+    says(pause_session{session, {1}, {}, suspend, hold});
+    BOOST_TEST(orders.size() == 1u);
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(client_behaviour, a_client)
+
+BOOST_AUTO_TEST_CASE(the_next_manager_is_told_of_a_state_that_was_to_move) {
+  leaves(false);
+  loses_manager();
+  gave_state(1);
+  meets_manager();
+  auto x = adoption();
+  BOOST_TEST(x.suspended);
+  BOOST_TEST(!x.held);
+  BOOST_TEST(wakes()); // it was to go on
+  // With another place that is over.
+  has_lease(2);
+  meets_manager();
+  BOOST_TEST(!adoption().suspended);
+  BOOST_TEST(!wakes());
+}
+
+BOOST_AUTO_TEST_CASE(and_of_one_that_was_suspended) {
+  leaves(true, true);
+  loses_manager();
+  gave_state(1);
+  meets_manager();
+  auto x = adoption();
+  BOOST_TEST(x.suspended);
+  BOOST_TEST(x.held);
+  BOOST_TEST(!wakes());
+}
+
+BOOST_AUTO_TEST_CASE(and_that_it_is_held_since) {
+  leaves(true);
+  gave_state(1);
+  says(pause_session{session, {1}, {}, true, true});
+  meets_manager();
+  auto x = adoption();
+  BOOST_TEST(x.suspended);
+  BOOST_TEST(x.held);
+  BOOST_TEST(!wakes());
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_order_does_not_undo_one_that_was_done) {
+  leaves(true);
+  gave_state(1);
+  told(paused{session, {1}, "it is being moved already", 0, 0});
+  meets_manager();
+  BOOST_TEST(adoption().suspended);
+}
+
+BOOST_AUTO_TEST_CASE(an_order_of_another_epoch_changes_nothing) {
+  leaves(true, true);
+  gave_state(1);
+  says(pause_session{session, {7}, {}, false, false});
+  told(paused{session, {7}, "it is not served in this epoch", 0, 0});
+  meets_manager();
+  auto x = adoption();
+  BOOST_TEST(x.suspended);
+  BOOST_TEST(x.held);
+  BOOST_TEST(!wakes());
+}
+
+BOOST_AUTO_TEST_CASE(each_manager_is_told_since_when_a_program_waits) {
+  opens();
+  advance(3s);
+  for (auto waited : {3'000u, 8'000u}) {
+    meets_manager();
+    auto asked = take<acquire>(out, "");
+    BOOST_REQUIRE(asked.has_value());
+    BOOST_TEST(asked->first.waited_ms == waited);
+    loses_manager();
+    advance(5s);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(and_so_is_the_next_client) {
+  auto made = session_area::create(minimum_log, granule_bytes);
+  BOOST_REQUIRE(made.ok());
+  auto area = std::make_shared<const session_area>(std::move(*made));
+  opens(area);
+  for (auto waited : {3'000u, 6'000u}) {
+    advance(3s);
+    kill(chief);
+    begins();
+    opens(area);
+    meets_manager();
+    auto asked = take<acquire>(out, "");
+    BOOST_REQUIRE(asked.has_value());
+    BOOST_TEST(asked->first.waited_ms == waited);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

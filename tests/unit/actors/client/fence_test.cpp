@@ -1,0 +1,258 @@
+// Who has an old epoch is refused, whatever else it knows, and what it made is
+// not used: the test plays the old worker, or the old client.
+#include "tests/unit/actors/data_plane_fixture.hpp"
+#include "tests/unit/actors/talker.hpp"
+
+#include "actors/state/state_file.hpp"
+
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+
+#include <poll.h>
+#include <unistd.h>
+
+using namespace vgpu;
+using namespace vgpu::test;
+using namespace std::chrono_literals;
+namespace data_of = boost::unit_test::data;
+
+namespace {
+
+bool readable(int fd) {
+  pollfd item{fd, POLLIN, 0};
+  return ::poll(&item, 1, 10'000) == 1;
+}
+
+/// The next packet that is of this kind; the others are dropped.
+template <class Body>
+std::optional<std::pair<Body, std::vector<unique_fd>>> next(int socket) {
+  while (readable(socket)) {
+    auto got = receive_packet(socket);
+    if (!got || !*got || (*got)->closed)
+      break;
+    auto head = data::decode((*got)->words);
+    if (head && std::holds_alternative<Body>(head->body))
+      return std::pair{std::get<Body>(head->body),
+                       std::move((*got)->descriptors)};
+  }
+  return std::nullopt;
+}
+
+void say(int socket, std::uint64_t epoch, data::body what) {
+  BOOST_TEST(
+      send_packet(socket, data::encode({{1}, {epoch}, std::move(what)})).ok());
+}
+
+/// A worker on the program's host that does what the test says.
+class acted_worker {
+public:
+  acted_worker()
+      : name_("vgpu-acted-" + std::to_string(::getpid())),
+        listener_(std::move(*listen_abstract(name_))) {}
+
+  running_worker where() const { return {{"", name_, host_id()}, {}, {}}; }
+
+  /// The client shows its lease.
+  data::attach take_client() {
+    BOOST_REQUIRE(readable(listener_.get()));
+    client_ = accept_own(listener_.get());
+    BOOST_REQUIRE(static_cast<bool>(client_));
+    auto hello = next<data::attach>(client_.get());
+    BOOST_REQUIRE(hello.has_value());
+    descriptors = std::move(hello->second);
+    return hello->first;
+  }
+
+  /// Until nobody else finds room; who looks for it must wait.
+  void crowd() {
+    while (auto one = connect_abstract(name_))
+      crowd_.push_back(std::move(*one));
+  }
+
+  /// Its process is gone.
+  void die() { listener_ = unique_fd{}; }
+
+  void say(std::uint64_t epoch, data::body what) {
+    ::say(client_.get(), epoch, std::move(what));
+  }
+
+  /// The next order to write a state, that is not of `before`.
+  data::checkpoint take_order(std::uint64_t before = 0) {
+    for (;;) {
+      auto order = next<data::checkpoint>(client_.get());
+      BOOST_REQUIRE(order.has_value());
+      if (order->first.order == before)
+        continue;
+      descriptors = std::move(order->second);
+      return order->first;
+    }
+  }
+
+  const std::string& name() const noexcept { return name_; }
+
+  /// What came with the last of these.
+  std::vector<unique_fd> descriptors;
+
+private:
+  std::string name_;
+  unique_fd listener_, client_;
+  std::vector<unique_fd> crowd_;
+};
+
+/// A state of no calls at all.
+data::checkpointed write_empty_state(int file, std::uint64_t order) {
+  state_writer to{file, false};
+  auto bytes = to.finish(state_index{});
+  BOOST_REQUIRE(bytes.ok());
+  return {.bytes = *bytes, .order = order};
+}
+
+struct attempt {
+  const char* name;
+  std::uint64_t epoch;
+  bool accepted;
+};
+std::ostream& operator<<(std::ostream& to, const attempt& x) {
+  return to << x.name;
+}
+const attempt attempts[] = {
+    {"an old client", 2, false},
+    {"a client of a lease that is not this worker's", 4, false},
+    {"the client", 3, true}};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(fences, world)
+
+// -- an old worker
+// ----------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_worker_that_stands_still_is_not_taken_for_dead) {
+  acted_worker stuck;
+  stuck.crowd();
+  BOOST_TEST(!end_worker(stuck.name(), 50ms).ok());
+  stuck.die();
+  BOOST_TEST(end_worker(stuck.name(), 50ms).ok());
+}
+
+BOOST_AUTO_TEST_CASE(
+    a_mapped_workers_word_of_another_epoch_counts_for_nothing) {
+  acted_worker worker;
+  connect(transport::automatic);
+  lease(3, worker.where());
+  worker.take_client();
+  worker.say(3, data::attached{});
+  for (std::uint64_t epoch : {2, 4})
+    worker.say(epoch, data::progress{.sticky = CUDA_ERROR_ILLEGAL_ADDRESS});
+  worker.say(3, data::differs{{1}, 1});
+  BOOST_TEST(told("replay-differs"));
+  BOOST_TEST(area.header().sticky_error.load() == 0u);
+  worker.say(3, data::progress{.sticky = CUDA_ERROR_ILLEGAL_ADDRESS});
+  BOOST_TEST(await("a word of this epoch counts", [&] {
+    return area.header().sticky_error.load() ==
+           static_cast<unsigned>(CUDA_ERROR_ILLEGAL_ADDRESS);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_of_another_epoch_reaches_nobody) {
+  talker worker{zmq, link_options::form::bind, "tcp://127.0.0.1:*"};
+  connect(transport::forwarded);
+  lease(3, {{worker.endpoint(), "", "elsewhere"}, {}, {}});
+  BOOST_REQUIRE(worker.hear());
+  auto call = append(call::device_sync{}, 1);
+  data::answer wrong{
+      .number = 1, .call = call, .slot = 1, .result = CUDA_ERROR_UNKNOWN};
+  worker.say(data::attached{}, {}, 3);
+  for (std::uint64_t epoch : {2, 4})
+    worker.say(wrong, {}, epoch);
+  worker.say(data::answer{.number = 1, .call = call, .slot = 1}, {}, 3);
+  BOOST_TEST((answer_of(1) == CUDA_SUCCESS));
+}
+
+// -- an old client
+// ----------------------------------------------------------
+
+BOOST_DATA_TEST_CASE_F(world, a_worker_serves_a_client_of_its_own_epoch_alone,
+                       data_of::make(attempts), who) {
+  auto worker = start_worker(3, false);
+  auto socket = connect_abstract(worker.endpoints.guest_socket);
+  BOOST_REQUIRE(socket.ok());
+  auto memory = area.descriptors();
+  std::vector<int> fds{memory.begin(), memory.end()};
+  fds.push_back(doorbell.get());
+  // The token is the right one, as a lease's number alone may be too old.
+  data::attach hello;
+  hello.token = token;
+  auto words = data::encode({{1}, {who.epoch}, hello});
+  BOOST_REQUIRE(send_packet(socket->get(), words, fds).ok());
+  if (who.accepted)
+    BOOST_TEST(next<data::attached>(socket->get()).has_value());
+  else
+    BOOST_TEST(next<data::refused>(socket->get()).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_older_lease_takes_no_session_back) {
+  auto first = start_worker(2, false);
+  connect(transport::forwarded);
+  auto second = start_worker(3, false);
+  lease(3, second);
+  prepare();
+  lease(2, first);
+  add(4);
+  BOOST_TEST(read_counter() == 4u);
+  BOOST_TEST(first.gauges->calls.load() == 0u);
+}
+
+// -- an old snapshot, an old state
+// ----------------------------------------------------------
+
+BOOST_AUTO_TEST_CASE(a_snapshot_of_another_epoch_or_order_is_not_kept) {
+  protect = control::protection::snapshot;
+  acted_worker worker;
+  connect(transport::automatic);
+  lease(3, worker.where());
+  worker.take_client();
+  worker.say(3, data::attached{});
+  append(call::device_sync{});
+  auto given_up = worker.take_order();
+  auto old_file = std::move(worker.descriptors);
+  worker.say(3, data::not_checkpointed{"not now"});
+  auto order = worker.take_order(given_up.order);
+  auto newest = [&] { return area.header().newest.load(); };
+  // The one that was given up, and this one by another worker.
+  worker.say(3, write_empty_state(old_file[0].get(), given_up.order));
+  worker.say(2, write_empty_state(worker.descriptors[0].get(), order.order));
+  worker.say(3, data::differs{{1}, 1});
+  BOOST_TEST(told("replay-differs"));
+  BOOST_TEST(newest() == 0u);
+  worker.say(3, write_empty_state(worker.descriptors[0].get(), order.order));
+  BOOST_TEST(await("the snapshot that was asked for is kept",
+                   [&] { return newest() != 0; }));
+}
+
+// A state's file becomes its worker's memory: whoever comes after a worker that
+// had begun with it must not begin with it again, also where the client has not
+// read yet that it had.
+BOOST_AUTO_TEST_CASE(a_state_that_a_lost_worker_began_with_is_used_up) {
+  auto first = begin(transport::automatic, true);
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(pause(1) == "");
+  wait_for(first);
+  acted_worker second;
+  lease(2, second.where());
+  BOOST_TEST(second.take_client().adopt);
+  auto& state = second.descriptors.at(session_area::descriptor_count + 1);
+  // The lease comes first, and then the client waits for the second's end: what
+  // the second says lies unread until it is dead.
+  second.crowd();
+  lease(3, start_worker(3, false));
+  BOOST_TEST(::ftruncate(state.get(), 0) == 0);
+  second.say(2, data::attached{});
+  second.die();
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(told("session-replayed"));
+  BOOST_TEST(!told("state-refused", 0ms));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,410 @@
+// A program's log, its client's thread and its worker's, in one process; the
+// manager is the test.
+#pragma once
+
+#include "actors/client/fence.hpp"
+#include "actors/client/guest_codec.hpp"
+#include "actors/client/session_client.hpp"
+#include "actors/link/system.hpp"
+#include "actors/worker/execute/executor.hpp"
+#include "actors/worker/serve/session_server.hpp"
+#include "schema/wire/call_codec.hpp"
+#include "schema/wire/guest.capnp.h"
+#include "tests/unit/actors/plain_device.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <xxhash.h>
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <ostream>
+
+namespace vgpu::test {
+
+using namespace std::chrono_literals;
+
+/// What the session's client told its owner.
+struct inbox {
+  std::mutex lock;
+  std::condition_variable changed;
+  caf::actor io;
+  guest_opened_ptr opened;
+  std::vector<control::body> told;
+
+  template <class Body>
+  bool has(auto check) {
+    return std::any_of(told.begin(), told.end(), [&](auto& x) {
+      auto* body = std::get_if<Body>(&x);
+      return body != nullptr && check(*body);
+    });
+  }
+  bool wait(auto condition, std::chrono::milliseconds at_most = 10s) {
+    std::unique_lock guard{lock};
+    return changed.wait_for(guard, at_most, condition);
+  }
+};
+
+inline caf::behavior owner(caf::event_based_actor*, inbox* in) {
+  return {
+      [in](const caf::actor& io, const guest_opened_ptr& what) {
+        std::lock_guard guard{in->lock};
+        in->io = io;
+        in->opened = what;
+        in->changed.notify_all();
+      },
+      [in](const control_body_ptr& what) {
+        std::lock_guard guard{in->lock};
+        in->told.push_back(*what);
+        in->changed.notify_all();
+      },
+  };
+}
+
+/// Where the worker of the first epoch runs.
+struct a_place {
+  const char* name;
+  bool same_host;
+};
+inline std::ostream& operator<<(std::ostream& to, const a_place& x) {
+  return to << x.name;
+}
+inline const a_place both[] = {{"mapped", true}, {"forwarded", false}};
+
+struct running_worker {
+  control::worker_endpoints endpoints;
+  caf::actor actor;
+  std::shared_ptr<session_gauges> gauges;
+};
+
+struct world {
+  system_config config{2};
+  caf::actor_system system{config};
+  zmq::context_t zmq{2};
+  inbox in;
+  session_area area;
+  unique_fd doorbell{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  log_writer log{area, doorbell.get(), [this](std::uint64_t x) { fills(x); }};
+  unique_fd guest;
+  state_places places =
+      state_places::create(std::filesystem::temp_directory_path().string());
+  control::protection protect = control::protection::journal;
+  caf::actor hub = system.spawn(owner, &in);
+  static constexpr std::uint64_t token = 99;
+  std::vector<caf::actor> actors{hub};
+  std::shared_ptr<test::gate> loading = std::make_shared<test::gate>();
+  std::chrono::milliseconds lease_term = 400ms;
+  std::chrono::milliseconds longest_call = 60s;
+  std::uint64_t state_memory = std::uint64_t{1} << 30;
+  std::string state_dir = std::filesystem::temp_directory_path();
+  // Of workers that are started from now on:
+  std::uint32_t drift = 0;
+  std::size_t device_count = 1;
+  bool watches = false;                    // its devices notice changes,
+  bool blind = false;                      // and cannot be looked at
+  std::shared_ptr<std::uint32_t> variable; // of their modules
+  bool hides_heap = false;                 // of their kernels
+  begin_dry_run dry_run;
+  begin_aside put_aside;
+  busy_poll_limits looks; // the client's, too
+  std::shared_ptr<std::atomic<bool>> away =
+      std::make_shared<std::atomic<bool>>(false);
+  // The session's client would end a worker that runs in this very process.
+  std::string other_host = "elsewhere";
+
+  explicit world(std::uint64_t log_bytes = std::uint64_t{64} << 20)
+      : area{std::move(*session_area::create(log_bytes, granule_bytes * 16))} {}
+
+  ~world() {
+    loading->open();
+    guest = unique_fd{};
+    for (auto& x : actors)
+      caf::anon_send_exit(x, caf::exit_reason::user_shutdown);
+    system.await_all_actors_done();
+  }
+
+  /// As the interposer tells its client.
+  void fills(std::uint64_t bytes) {
+    capnp::MallocMessageBuilder message;
+    message.initRoot<wire::GuestNotice>().setJournalFills(bytes);
+    auto flat = capnp::messageToFlatArray(message);
+    (void)send_packet(
+        guest.get(),
+        {reinterpret_cast<const std::uint64_t*>(flat.begin()), flat.size()},
+        {});
+  }
+
+  /// A client takes the session up: `resumed`, after another.
+  void connect(transport how, bool resumed = false) {
+    int ends[2];
+    BOOST_REQUIRE(
+        ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    guest = unique_fd{ends[0]};
+    session_client_options options;
+    options.transport = how;
+    options.state_memory = state_memory;
+    options.state_dir = state_dir;
+    options.looks = looks;
+    actors.push_back(system.spawn<session_client, caf::detached>(
+        std::ref(zmq), options, unique_fd{ends[1]}, hub));
+    capnp::MallocMessageBuilder message;
+    auto hello = message.initRoot<wire::GuestHello>();
+    hello.initProgram().setName("test");
+    hello.setResumed(resumed);
+    auto asked = hello.initSpecification();
+    asked.setProtection(static_cast<wire::Protection>(protect));
+    asked.setSnapshotMs(control::shortest_snapshot_ms);
+    auto flat = capnp::messageToFlatArray(message);
+    auto memory = area.descriptors();
+    std::vector<int> fds{memory.begin(), memory.end()};
+    fds.push_back(doorbell.get());
+    for (auto fd : places.descriptors())
+      fds.push_back(fd);
+    in.opened = nullptr;
+    BOOST_REQUIRE(
+        send_packet(
+            guest.get(),
+            {reinterpret_cast<const std::uint64_t*>(flat.begin()), flat.size()},
+            fds)
+            .ok());
+    BOOST_REQUIRE(in.wait([&] { return in.opened != nullptr; }));
+  }
+
+  std::unique_ptr<device::device> make_device() const {
+    std::unique_ptr<test::plain_device> out;
+    if (watches)
+      out = std::make_unique<test::watching_device>(loading, drift, blind);
+    else
+      out = std::make_unique<test::plain_device>(loading, drift);
+    out->place_variable(variable);
+    out->hides_heap = hides_heap;
+    out->away = away;
+    return out;
+  }
+
+  running_worker start_worker(std::uint64_t epoch, bool same_host) {
+    std::vector<std::unique_ptr<device::device>> devices;
+    for (std::size_t i = 0; i < device_count; ++i)
+      devices.push_back(make_device());
+    auto name = "vgpu-test-" + std::to_string(::getpid()) + "-" +
+                std::to_string(epoch) + "-" + std::to_string(actors.size());
+    link_options bind;
+    bind.as = link_options::form::bind;
+    bind.endpoint = "tcp://127.0.0.1:*";
+    bind.name = "worker";
+    bind.io_thread = 0;
+    bind.second_port = true;
+    auto socket = std::make_unique<link_socket>(zmq, bind);
+    running_worker out;
+    out.endpoints = {socket->endpoint(), name,
+                     same_host ? host_id() : other_host};
+    out.gauges = std::make_shared<session_gauges>();
+    out.actor = system.spawn<session_server, caf::detached>(
+        session_server_options{.session = {1},
+                               .epoch = {epoch},
+                               .token = token,
+                               .lease_term = lease_term,
+                               .longest_call = longest_call,
+                               .dry_run = dry_run,
+                               .put_aside = put_aside,
+                               .mapped_looks = looks,
+                               .forwarded_looks = looks},
+        std::make_unique<executor>(std::move(devices), 1 << 30),
+        std::move(socket), std::move(*listen_abstract(name)), out.gauges,
+        [](const std::string&, bool) {});
+    actors.push_back(out.actor);
+    return out;
+  }
+
+  void lease(std::uint64_t epoch, const running_worker& worker) {
+    auto x = std::make_shared<control::lease>();
+    x->session = {1};
+    x->vgpu = {1};
+    x->epoch = {epoch};
+    x->node = "n" + std::to_string(epoch);
+    x->worker = worker.endpoints;
+    x->token = token;
+    x->quota = 1 << 30;
+    caf::anon_send(in.io, lease_ptr{x});
+  }
+
+  /// A program that has called prepare(), and the first worker of its session.
+  running_worker begin(transport how, bool same_host) {
+    connect(how);
+    auto worker = start_worker(1, same_host);
+    lease(1, worker);
+    prepare();
+    return worker;
+  }
+
+  template <class Call>
+  call_number append(const Call& x, slot_index slot = 0) {
+    return call::append(log, x, 0, slot, 0, [](auto) {}, {});
+  }
+
+  /// Appends and waits for the answer; its result, or nothing after 10 s.
+  template <class Call>
+  std::optional<CUresult> ask(const Call& x, slot_index index = 1) {
+    append(x, index);
+    return answer_of(index);
+  }
+
+  std::optional<CUresult> answer_of(slot_index index) {
+    auto& slot = area.at(index);
+    auto answered = static_cast<std::uint32_t>(slot_state::answered);
+    for (auto until = std::chrono::steady_clock::now() + 10s;
+         std::chrono::steady_clock::now() < until;) {
+      auto state = slot.state.load();
+      if (state == answered) {
+        slot.state = 0;
+        return static_cast<CUresult>(slot.result.load());
+      }
+      auto asleep = static_cast<std::uint32_t>(slot_state::waiting_asleep);
+      slot.state.compare_exchange_strong(state, asleep);
+      sleep_while(slot.state, asleep, 100ms);
+    }
+    return std::nullopt;
+  }
+
+  static constexpr device_address counter = first_window;
+
+  /// A counter in device memory, and a kernel that adds to it.
+  void prepare() {
+    load();
+    BOOST_TEST((answer_of(1) == CUDA_SUCCESS));
+  }
+
+  /// The same, and slot 1 waits for the kernel.
+  void load() {
+    append(call::mem_alloc{.address = counter, .bytes = 256});
+    append(call::fill{.stream = {legacy_stream},
+                      .to = {counter, 0, 0},
+                      .value = 0,
+                      .element_bytes = 1,
+                      .size = {256, 1, 1}});
+    auto image = std::string{"image"};
+    auto hash = XXH3_128bits(image.data(), image.size());
+    call::digest digest{hash.low64, hash.high64};
+    call::append(
+        log, call::image_part{.image = digest, .offset = 0, .total = 5}, 0, 0,
+        5, [&](auto to) { std::memcpy(to.data(), image.data(), 5); }, {});
+    append(call::module_load{.module = {{7}},
+                             .image = digest,
+                             .facts = {0, 65536}},
+           1);
+  }
+
+  void add(std::uint32_t what) {
+    std::array<std::byte, 12> parameters{};
+    std::memcpy(parameters.data(), &counter, 8);
+    std::memcpy(parameters.data() + 8, &what, 4);
+    append(call::launch{
+        .stream = {legacy_stream}, .module = {{7}}, .bytes = parameters});
+  }
+
+  /// Until its thread and its device are gone.
+  void wait_for(const running_worker& worker) {
+    caf::scoped_actor self{system};
+    self->wait_for(worker.actor);
+  }
+
+  void kill(const running_worker& worker) {
+    caf::anon_send_exit(worker.actor, caf::exit_reason::kill);
+    wait_for(worker);
+  }
+
+  /// Kills a worker; another takes the session up.
+  void replace(const running_worker& worker, std::uint64_t next = 2) {
+    kill(worker);
+    lease(next, start_worker(next, false));
+  }
+
+  /// The client's thread ends, as if its process had died.
+  void kill_client() {
+    caf::scoped_actor self{system};
+    caf::anon_send_exit(in.io, caf::exit_reason::kill);
+    self->wait_for(in.io);
+  }
+
+  /// Whether the manager was told of such an event.
+  bool told(const std::string& kind, std::chrono::milliseconds at_most = 10s) {
+    return in.wait(
+        [&] {
+          return in.has<control::event>(
+              [&](auto& x) { return x.kind == kind; });
+        },
+        at_most);
+  }
+
+  /// Asks for the session's state,
+  void order_pause(std::uint64_t epoch, bool suspend = false) {
+    auto order = std::make_shared<control::pause_session>();
+    order->session = {1};
+    order->epoch = {epoch};
+    order->suspend = suspend;
+    caf::anon_send(in.io, pause_order_ptr{order});
+  }
+
+  /// and why there is none, if so.
+  std::string paused(std::uint64_t epoch) {
+    std::string why = "no answer";
+    auto answered = [&] {
+      return in.has<control::paused>([&](auto& x) {
+        why = x.failure;
+        return x.epoch == vgpu::epoch{epoch};
+      });
+    };
+    BOOST_TEST(in.wait(answered));
+    return why;
+  }
+
+  std::string pause(std::uint64_t epoch) {
+    order_pause(epoch);
+    return paused(epoch);
+  }
+
+  /// Waits until something is so that the client or a worker writes to memory
+  /// or a file; where it never is, says what. Sleeps as the log's writer does,
+  /// which they wake at each step; what follows the last step is seen by a
+  /// look that nobody asks for.
+  boost::test_tools::assertion_result await(const char* what, auto condition) {
+    constexpr auto longest = 10s;
+    constexpr auto unasked = 20ms;
+    auto& wanted = area.header().room_wanted;
+    for (auto until = std::chrono::steady_clock::now() + longest;
+         std::chrono::steady_clock::now() < until;) {
+      wanted = 1;
+      if (condition())
+        return true;
+      sleep_while(wanted, 1, unasked);
+    }
+    boost::test_tools::assertion_result late{condition()};
+    late.message() << "waited for 10 s, and it is not so that " << what;
+    return late;
+  }
+
+  /// Waits until all that was appended is in the session's account.
+  auto charged() {
+    auto& header = area.header();
+    return await("all that was called is in the account", [&header] {
+      return header.charged.load() == header.tail.load();
+    });
+  }
+
+  std::uint32_t read_counter() {
+    auto result = ask(call::read{.stream = {legacy_stream},
+                                 .from = {counter, 0, 0},
+                                 .size = {4, 1, 1},
+                                 .to = {4096, 4}});
+    BOOST_TEST((result == CUDA_SUCCESS));
+    std::uint32_t value = 0;
+    std::memcpy(&value, area.arena().data() + 4096, 4);
+    return value;
+  }
+};
+
+} // namespace vgpu::test

@@ -1,0 +1,143 @@
+// Memory that goes from one worker to the next as it is.
+#include "actors/lend/descriptor_parcel.hpp"
+#include "actors/state/state_file.hpp"
+#include "tests/unit/actors/session_fixture.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <sys/stat.h>
+
+using namespace vgpu;
+
+namespace {
+
+bool same_file(int a, int b) {
+  struct stat x {
+  }, y{};
+  BOOST_REQUIRE(::fstat(a, &x) == 0 && ::fstat(b, &y) == 0);
+  return x.st_ino == y.st_ino && x.st_dev == y.st_dev;
+}
+
+std::vector<unique_fd> some_files(std::size_t count) {
+  std::vector<unique_fd> out;
+  for (std::size_t i = 0; i < count; ++i)
+    out.push_back(std::move(*make_state_memory()));
+  return out;
+}
+
+unique_fd packed(const std::vector<unique_fd>& files) {
+  std::vector<int> numbers;
+  for (auto& x : files)
+    numbers.push_back(x.get());
+  auto parcel = pack_descriptors(numbers);
+  BOOST_REQUIRE(parcel.ok());
+  return std::move(*parcel);
+}
+
+/// A session that hands its memory over.
+struct lending : a_session {
+  unique_fd state = std::move(*make_state_memory());
+  std::vector<device::shared_descriptor> lent;
+
+  void lend() {
+    auto bytes = exec->capture(state.get(), false, &lent);
+    if (!bytes)
+      BOOST_FAIL(bytes.why().what);
+  }
+
+  /// As it comes to the next worker.
+  std::vector<unique_fd> arrived() const {
+    std::vector<int> numbers;
+    for (auto& x : lent)
+      numbers.push_back(x->get());
+    auto parcel = pack_descriptors(numbers);
+    BOOST_REQUIRE(parcel.ok());
+    auto out = unpack_descriptors(parcel->get(), numbers.size());
+    BOOST_REQUIRE(out.ok());
+    return std::move(*out);
+  }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(lent_memory)
+
+BOOST_AUTO_TEST_CASE(a_parcel_holds_many_descriptors) {
+  auto files = some_files(150);
+  auto parcel = packed(files);
+  auto copy = copy_parcel(parcel, files.size());
+  BOOST_REQUIRE(copy.ok());
+  for (auto* from : {&parcel, &*copy}) {
+    auto got = unpack_descriptors(from->get(), files.size());
+    BOOST_REQUIRE(got.ok());
+    for (std::size_t i = 0; i < files.size(); ++i)
+      BOOST_TEST(same_file((*got)[i].get(), files[i].get()));
+    // Then it is empty.
+    BOOST_TEST(!unpack_descriptors(from->get(), 1).ok());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(fewer_than_there_should_be_are_refused) {
+  auto parcel = packed(some_files(3));
+  BOOST_TEST(!unpack_descriptors(parcel.get(), 4).ok());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_parcel_is_refused) {
+  auto file = std::move(*make_state_memory());
+  BOOST_TEST(!unpack_descriptors(file.get(), 1).ok());
+}
+
+BOOST_FIXTURE_TEST_CASE(the_next_worker_has_it, lending) {
+  allocate(at, 3 * granule_bytes);
+  // Small ones, of which two share a granule.
+  auto small = at + 5 * granule_bytes;
+  allocate(small, 4096);
+  allocate(small + 4096, 512);
+  for (auto granule : {0, 1, 2, 5})
+    word(static_cast<std::uint64_t>(granule), 7) = 70 + granule;
+  word(5, 1024) = 99;
+  lend();
+  // Not copied: the file has nothing but what describes it.
+  BOOST_TEST(state_reader::open(state.get())->index().memory.empty());
+  follow(state.get(), false, arrived());
+  for (auto granule : {0, 1, 2, 5})
+    BOOST_TEST(word(static_cast<std::uint64_t>(granule), 7) == 70u + granule);
+  BOOST_TEST(word(5, 1024) == 99u);
+  // A copy: what the next one writes does not reach what was lent.
+  word(1, 7) = 1;
+  follow(state.get(), false, arrived());
+  BOOST_TEST(word(1, 7) == 71u);
+}
+
+BOOST_FIXTURE_TEST_CASE(it_is_lent_again_by_the_next, lending) {
+  allocate(at, 2 * granule_bytes);
+  word(1) = 5;
+  lend();
+  follow(state.get(), false, arrived());
+  word(1, 1) = 6;
+  lent.clear();
+  lend();
+  follow(state.get(), false, arrived());
+  BOOST_TEST(word(1) == 5u);
+  BOOST_TEST(word(1, 1) == 6u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_state_whose_memory_does_not_come_is_refused,
+                        lending) {
+  allocate(at, 2 * granule_bytes);
+  lend();
+  exec.reset();
+  exec = fresh();
+  BOOST_TEST(!exec->restore(state.get()).ok());
+}
+
+BOOST_FIXTURE_TEST_CASE(memory_of_another_size_is_refused, lending) {
+  allocate(at, 2 * granule_bytes);
+  lend();
+  auto count = arrived().size();
+  exec.reset();
+  exec = fresh();
+  BOOST_TEST(!exec->restore(state.get(), false, some_files(count)).ok());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,240 @@
+// Memory that a program places by itself, lent and borrowed by name: what a
+// worker makes of the calls, also of those that no honest program makes. A
+// session borrows from itself here, which workers do not mind.
+#include "tests/unit/actors/session_fixture.hpp"
+
+#include "actors/lend/share_broker.hpp"
+#include "actors/worker/execute/answers.hpp"
+
+#include <optional>
+
+namespace vgpu {
+
+namespace {
+
+constexpr share_secret placed_secret{0x7365'6372'6574'2d61, 2};
+constexpr std::uint64_t placed_serial = 77;
+constexpr memory_id lent{1}, borrowed{2};
+
+/// Keeps what is answered.
+class last_answer final : public unheard {
+public:
+  struct told {
+    CUresult code = CUDA_SUCCESS;
+    std::uint64_t value = 0;
+  };
+  std::optional<told> last;
+
+  bool wanted(const waiter&) const override { return true; }
+  void answer(const waiter&, CUresult code, std::uint64_t value) override {
+    last = told{code, value};
+  }
+};
+
+/// Another session's worker, which lends some memory.
+struct lender {
+  static constexpr auto bytes = 3 * granule_bytes;
+  share_secret secret{0x6c65'6e64'6572, next_low()};
+  std::unique_ptr<share_broker> broker = std::move(*share_broker::open(secret));
+
+  static std::uint64_t next_low() {
+    static std::uint64_t last = 0;
+    return ++last;
+  }
+
+  share_name name() const { return {secret, lent.value, placed_serial}; }
+  void lends() {
+    auto file = make_sealed_memory("lent", bytes);
+    BOOST_REQUIRE(file.ok());
+    device::shared_object object{
+        {bytes}, {std::make_shared<unique_fd>(std::move(*file))}};
+    BOOST_REQUIRE(broker
+                      ->lend({share_kind::placed, lent.value}, placed_serial,
+                             std::move(object), {0, bytes})
+                      .ok());
+  }
+};
+
+struct placed_sharing_world : a_session {
+  static constexpr auto bytes = 2 * granule_bytes;
+  std::shared_ptr<last_answer> answers = std::make_shared<last_answer>();
+  std::uint32_t host = 0;
+
+  placed_sharing_world() {
+    exec->serve(answers);
+    call_it(call::memory_create{{lent}, bytes});
+    place(lent, 0);
+    word(0) = 11;
+    auto got = ask(call::placed_share{{lent}, placed_secret, placed_serial});
+    BOOST_REQUIRE(got.code == CUDA_SUCCESS);
+    auto layout = share_layout::unpack(got.value);
+    BOOST_TEST(layout.granules == 2u);
+    BOOST_TEST(layout.lead == 0u);
+    host = layout.host;
+  }
+
+  template <class Call>
+  last_answer::told ask(const Call& x) {
+    answers->last.reset();
+    call_it(x);
+    BOOST_REQUIRE(answers->last.has_value());
+    return *answers->last;
+  }
+  void place(memory_id what, std::uint64_t granule) {
+    auto to = at + granule * granule_bytes;
+    call_it(call::memory_map{{what}, to, bytes});
+    call_it(call::memory_access{
+        to, bytes, static_cast<std::uint32_t>(memory_access::read_write)});
+  }
+
+  call::placed_import good() const {
+    return {
+        {borrowed}, bytes, {placed_secret, lent.value, placed_serial}, host};
+  }
+  CUresult import(const call::placed_import& x) { return ask(x).code; }
+  CUresult import(const lender& from, memory_id as) {
+    return import({{as}, lender::bytes, from.name(), host});
+  }
+  /// What counts here for the sake of others.
+  std::uint64_t counted() {
+    auto got = ask(call::shared_bytes{});
+    BOOST_REQUIRE(got.code == CUDA_SUCCESS);
+    return got.value;
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(placed_sharing, placed_sharing_world)
+
+BOOST_AUTO_TEST_CASE(it_is_one_memory) {
+  BOOST_TEST(import(good()) == CUDA_SUCCESS);
+  place(borrowed, 4);
+  BOOST_TEST(word(4) == 11u);
+  word(4) = 12;
+  BOOST_TEST(word(0) == 12u);
+  // Who made it lets it go: nobody can borrow it any more, and who has it
+  // keeps it.
+  call_it(call::memory_unmap{at, bytes});
+  call_it(call::memory_destroy{{lent}});
+  auto again = good();
+  again.memory = {memory_id{3}};
+  BOOST_TEST(import(again) == CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(word(4) == 12u);
+  call_it(call::memory_unmap{at + 4 * granule_bytes, bytes});
+  call_it(call::memory_destroy{{borrowed}});
+}
+
+BOOST_AUTO_TEST_CASE(what_is_let_go_counts_while_another_has_it) {
+  BOOST_TEST(import(good()) == CUDA_SUCCESS);
+  BOOST_TEST(exec->used_bytes() == bytes); // once
+  call_it(call::memory_unmap{at, bytes});
+  call_it(call::memory_destroy{{lent}});
+  BOOST_TEST(exec->used_bytes() == bytes);
+  BOOST_TEST(counted() == bytes);
+  call_it(call::memory_destroy{{borrowed}});
+  BOOST_TEST(counted() == 0u);
+  BOOST_TEST(exec->used_bytes() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(who_has_let_it_go_has_no_more_room) {
+  constexpr auto most = quota - bytes;
+  auto other = std::make_unique<result<borrowed_thing>>(
+      borrow(share_kind::placed, good().what));
+  BOOST_REQUIRE(other->ok());
+  call_it(call::memory_unmap{at, bytes});
+  call_it(call::memory_destroy{{lent}});
+  BOOST_TEST(counted() == bytes);
+  call_it(call::memory_create{{memory_id{3}}, most});
+  // Not before the other one has let go as well.
+  other.reset();
+  BOOST_TEST(counted() == 0u);
+  call_it(call::memory_create{{memory_id{4}}, bytes});
+  BOOST_TEST(exec->used_bytes() == quota);
+}
+
+BOOST_AUTO_TEST_CASE(who_outlives_the_lender_counts_it) {
+  lender other;
+  other.lends();
+  auto third = borrow(share_kind::placed, other.name());
+  BOOST_REQUIRE(third.ok());
+  BOOST_TEST(import(other, borrowed) == CUDA_SUCCESS);
+  BOOST_TEST(counted() == 0u);
+  BOOST_TEST(!third->stake.take_over());
+  other.broker.reset();
+  // Of two that have it one counts it.
+  BOOST_TEST(counted() == lender::bytes);
+  BOOST_TEST(counted() == lender::bytes);
+  BOOST_TEST(exec->used_bytes() == bytes + lender::bytes);
+  BOOST_TEST(!third->stake.take_over());
+  call_it(call::memory_destroy{{borrowed}});
+  BOOST_TEST(counted() == 0u);
+  BOOST_TEST(exec->used_bytes() == bytes);
+  BOOST_TEST(third->stake.take_over());
+}
+
+BOOST_AUTO_TEST_CASE(who_is_beyond_his_quota_gets_no_more) {
+  call_it(call::memory_create{{memory_id{3}}, quota - bytes});
+  lender first, second;
+  first.lends();
+  second.lends();
+  BOOST_TEST(import(first, borrowed) == CUDA_SUCCESS);
+  first.broker.reset();
+  BOOST_TEST(import(second, memory_id{4}) == CUDA_ERROR_OUT_OF_MEMORY);
+  // Closing what the first left brings the room back.
+  call_it(call::memory_destroy{{borrowed}});
+  BOOST_TEST(import(second, memory_id{4}) == CUDA_SUCCESS);
+}
+
+BOOST_AUTO_TEST_CASE(who_lends_is_not_moved) {
+  BOOST_TEST(exec->describable().code() == CUDA_ERROR_NOT_SUPPORTED);
+  // Who was refused shares nothing.
+  exec.reset();
+  exec = fresh();
+  exec->serve(answers);
+  BOOST_TEST(import(good()) == CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(exec->describable().ok());
+}
+
+BOOST_AUTO_TEST_CASE(a_name_that_is_none) {
+  auto refused = [&](auto change) {
+    auto bad = good();
+    change(bad);
+    BOOST_TEST(import(bad) == CUDA_ERROR_INVALID_VALUE);
+  };
+  refused([](auto& x) { x.what.session.low ^= 1; });
+  refused([](auto& x) { x.what.serial ^= 1; });
+  refused([](auto& x) { x.what.number ^= 8; });
+  // Other bytes than it has, or none that memory can have.
+  for (auto size :
+       {std::uint64_t{0}, granule_bytes, 3 * granule_bytes, bytes + 1,
+        window_bytes + granule_bytes, ~std::uint64_t{0}, 0 - granule_bytes})
+    refused([&](auto& x) { x.bytes = size; });
+  auto elsewhere = good();
+  elsewhere.host ^= 1;
+  BOOST_TEST(import(elsewhere) == CUDA_ERROR_MAP_FAILED);
+  // An allocation's handle is no descriptor's.
+  auto as_handle = call::memory_import{
+      {borrowed}, at + 8 * granule_bytes, bytes, good().what, host};
+  BOOST_TEST(ask(as_handle).code == CUDA_ERROR_INVALID_VALUE);
+  // None of it left anything behind.
+  BOOST_TEST(import(good()) == CUDA_SUCCESS);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_to_be_lent) {
+  BOOST_TEST(import(good()) == CUDA_SUCCESS);
+  BOOST_TEST(import(good()) != CUDA_SUCCESS); // a name that is taken
+  auto share = [&](memory_id what, const share_secret& under) {
+    return ask(call::placed_share{{what}, under, placed_serial}).code;
+  };
+  BOOST_TEST(share(memory_id{9}, placed_secret) != CUDA_SUCCESS);
+  BOOST_TEST(share(borrowed, placed_secret) == CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(share(lent, share_secret{1, 1}) == CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(share(lent, placed_secret) == CUDA_SUCCESS);
+  place(borrowed, 4);
+  BOOST_TEST(word(4) == 11u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+} // namespace vgpu

@@ -1,0 +1,159 @@
+#include "actors/link/leader_link.hpp"
+
+#include "tests/unit/actors/deterministic.hpp"
+
+using namespace vgpu;
+using namespace vgpu::control;
+
+namespace {
+
+welcome in_term(std::uint64_t term) {
+  welcome out;
+  out.term = term;
+  return out;
+}
+
+/// What a consumer heard: what a manager said, or `up` and the like.
+struct heard {
+  std::vector<std::string> all;
+
+  std::vector<std::string> take() { return std::exchange(all, {}); }
+};
+
+caf::behavior listener(caf::event_based_actor*, heard* to) {
+  return {
+      [to](const incoming_ptr& in) {
+        to->all.push_back(in->peer + " " + name_of(in->what.body));
+      },
+      [to](const link_event_ptr& x) {
+        static constexpr const char* names[] = {"up", "down", "unreachable",
+                                                "overrun"};
+        to->all.push_back(x->peer + " " +
+                          names[static_cast<unsigned>(x->what)]);
+      },
+  };
+}
+
+caf::behavior silent_link(caf::event_based_actor*, test::outbox* box) {
+  return {
+      [box](const outgoing_ptr& out) { box->push_back(*out); },
+      [](const caf::actor&) {},
+  };
+}
+
+struct two_managers : test::deterministic {
+  test::outbox to_a, to_b;
+  heard consumer;
+  caf::actor link;
+  using list = std::vector<std::string>;
+
+  two_managers() {
+    auto a = spawn(silent_link, &to_a);
+    auto b = spawn(silent_link, &to_b);
+    link = spawn(leader_link, std::string{"a,b"},
+                 std::map<std::string, caf::actor>{{"a", a}, {"b", b}});
+    tell(link, spawn(listener, &consumer));
+    changes("a", link_event::kind::up);
+    changes("b", link_event::kind::up);
+  }
+
+  void says(const std::string& who, body what) {
+    tell(link, test::letter(who, "manager", std::move(what)));
+  }
+  void changes(const std::string& who, link_event::kind what) {
+    tell(link, std::make_shared<const link_event>(link_event{what, who}));
+  }
+  void send() {
+    tell(link, std::make_shared<const outgoing>(
+                   outgoing{{}, {"node/x", 1, status_request{}}}));
+  }
+};
+
+const std::vector<std::string> nothing;
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(leader_links, two_managers)
+
+BOOST_AUTO_TEST_CASE(who_says_welcome_is_the_manager) {
+  BOOST_TEST(consumer.take() == nothing);
+  says("a", redirect{"b", 1});
+  send();
+  BOOST_TEST(consumer.take() == nothing);
+  says("b", in_term(1));
+  BOOST_TEST(consumer.take() == (list{"a,b up", "a,b welcome"}));
+  send();
+  BOOST_TEST(to_a.size() == 0u);
+  BOOST_TEST(to_b.size() == 1u);
+  says("b", done{});
+  BOOST_TEST(consumer.take() == list{"a,b done"});
+}
+
+BOOST_AUTO_TEST_CASE(a_later_leader_takes_its_place) {
+  says("a", in_term(1));
+  consumer.take();
+  says("b", in_term(2));
+  BOOST_TEST(consumer.take() == (list{"a,b down", "a,b up", "a,b welcome"}));
+  send();
+  BOOST_TEST(to_a.size() == 0u);
+  BOOST_TEST(to_b.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(what_an_old_leader_orders_is_dropped) {
+  says("a", in_term(1));
+  says("b", in_term(2));
+  consumer.take();
+  says("a", stop_worker{{1}, {1}, "late"});
+  says("a", refusal{CUDA_ERROR_UNKNOWN, "late", {1}});
+  says("a", in_term(1));
+  says("a", redirect{"b", 2});
+  BOOST_TEST(consumer.take() == nothing);
+  // Also when the later one is gone.
+  changes("b", link_event::kind::down);
+  consumer.take();
+  says("a", in_term(1));
+  says("a", stop_worker{{1}, {1}, "late"});
+  BOOST_TEST(consumer.take() == nothing);
+  says("a", in_term(3));
+  BOOST_TEST(consumer.take() == (list{"a,b up", "a,b welcome"}));
+}
+
+BOOST_AUTO_TEST_CASE(who_stands_by_from_now_on_is_gone) {
+  says("a", in_term(1));
+  consumer.take();
+  says("a", redirect{"", 1});
+  BOOST_TEST(consumer.take() == list{"a,b down"});
+  send();
+  BOOST_TEST(to_a.size() == 0u);
+  says("a", in_term(2));
+  BOOST_TEST(consumer.take() == (list{"a,b up", "a,b welcome"}));
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_connection_is_told_if_it_is_the_leaders) {
+  says("a", in_term(1));
+  consumer.take();
+  changes("b", link_event::kind::down);
+  changes("b", link_event::kind::unreachable);
+  BOOST_TEST(consumer.take() == nothing);
+  changes("a", link_event::kind::down);
+  BOOST_TEST(consumer.take() == list{"a,b down"});
+  changes("a", link_event::kind::unreachable);
+  BOOST_TEST(consumer.take() == list{"a,b unreachable"});
+}
+
+BOOST_AUTO_TEST_CASE(of_two_that_know_no_terms_the_first_stays) {
+  says("a", in_term(0));
+  consumer.take();
+  says("b", in_term(0));
+  BOOST_TEST(consumer.take() == nothing);
+  changes("a", link_event::kind::down);
+  says("b", in_term(0));
+  BOOST_TEST(consumer.take() == (list{"a,b down", "a,b up", "a,b welcome"}));
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_hello_is_heard_of) {
+  says("a", refusal{CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "old", {}});
+  BOOST_TEST(consumer.take() == list{"a,b refusal"});
+}
+
+BOOST_AUTO_TEST_SUITE_END()

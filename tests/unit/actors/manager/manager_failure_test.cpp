@@ -1,0 +1,457 @@
+// Whoever dies, comes back, or does not.
+#include "tests/unit/actors/manager_fixture.hpp"
+
+using namespace vgpu;
+using namespace vgpu::control;
+using namespace std::chrono_literals;
+using test::cluster;
+using test::gib;
+using test::take;
+
+BOOST_FIXTURE_TEST_SUITE(failure, cluster)
+
+BOOST_AUTO_TEST_CASE(a_silent_nodes_sessions_move_with_a_later_epoch) {
+  join("a");
+  auto first = open("a");
+  join("b");
+  live(450ms, {"b"});
+  BOOST_TEST(!ordered("b")); // not yet
+  live(100ms, {"b"});
+  auto order = ordered("b");
+  BOOST_REQUIRE(order);
+  BOOST_CHECK(order->session == first.session);
+  BOOST_TEST(order->epoch.value == first.epoch.value + 1);
+  BOOST_TEST(order->token != first.token);
+  started("b", *order);
+  auto moved = leased();
+  BOOST_REQUIRE(moved);
+  BOOST_TEST(moved->reason == "node lost");
+  BOOST_TEST(moved->node == "b");
+  BOOST_TEST(count("node-lost") == 1u);
+  BOOST_TEST(count("session-replaced") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_connection_is_noticed_sooner) {
+  join("a");
+  open("a");
+  join("b");
+  tell(chief, test::gone("n-a"));
+  live(50ms, {"b"});
+  BOOST_TEST(!ordered("b"));
+  live(100ms, {"b"});
+  BOOST_TEST(ordered("b").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_placed_where_the_connection_just_ended) {
+  join("a");
+  auto first = open("a");
+  join("b");
+  tell(chief, test::gone("n-a"));
+  say("c", "client/c", suspect{first.session, first.epoch, "silent"});
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(ordered("b").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_is_back_in_time_keeps_its_sessions) {
+  join("a");
+  connect();
+  ask();
+  auto order = ordered("a");
+  started("a", *order);
+  auto first = leased("c", 5);
+  tell(chief, test::gone("n-a"));
+  advance(50ms);
+  auto back = inventory("a");
+  back.sessions = {running("a", *order)};
+  join(back, "n-a2");
+  advance(300ms);
+  BOOST_TEST(count("node-lost") == 0u);
+  BOOST_TEST(!leased());
+  BOOST_TEST(status()["vgpus"][0]["sessions"][0]["epoch"] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_is_back_too_late_is_fenced) {
+  join("a");
+  connect();
+  ask();
+  auto order = ordered("a");
+  started("a", *order);
+  BOOST_REQUIRE(leased("c", 5));
+  join("b");
+  live(600ms, {"b"});
+  auto moved = ordered("b");
+  BOOST_REQUIRE(moved);
+  started("b", *moved);
+  // It beats again: it is told that it is not known, and registers.
+  say("n-a", "node/a", node_beat{"a", 9, {}});
+  auto ack = take<beat_ack>(out, "n-a");
+  BOOST_REQUIRE(ack);
+  BOOST_TEST(ack->first.incarnation == 0u);
+  auto back = inventory("a");
+  back.sessions = {running("a", *order)};
+  join(back);
+  auto stop = take<stop_worker>(out, "n-a");
+  BOOST_REQUIRE(stop);
+  BOOST_TEST(stop->first.epoch.value == 1u);
+  BOOST_TEST(count("fenced") == 1u);
+  BOOST_TEST(count("node-joined") == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(a_crashed_worker_starts_again_where_it_was) {
+  join("a", 2);
+  join("b", 2);
+  auto first = open("a");
+  say("n-a", "node/a",
+      worker_exited{first.session, first.epoch, "signal 9", false});
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_CHECK(order->pgpus == first.pgpus);
+  BOOST_TEST(order->epoch.value == 2u);
+  started("a", *order);
+  BOOST_TEST(leased()->reason == "worker exited: signal 9");
+  // News of the first worker that comes late changes nothing.
+  say("n-a", "node/a",
+      worker_exited{first.session, first.epoch, "signal 9", false});
+  BOOST_TEST(!ordered("a"));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_said_of_an_older_epoch_changes_nothing) {
+  join("a");
+  auto first = open("a");
+  say("n-a", "node/a",
+      worker_exited{first.session, first.epoch, "signal 9", false});
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  // The first comes up once more, while the second is awaited.
+  say("n-a", "node/a",
+      worker_started{first.session, first.epoch, endpoints("old"), 66, ""});
+  BOOST_TEST(!leased());
+  BOOST_TEST(count("fenced") == 1u);
+  started("a", *order);
+  BOOST_TEST(leased()->worker.endpoint == endpoints("a").endpoint);
+  // It ends, and its client gives its state; nothing of that is the second's.
+  say("n-a", "node/a",
+      worker_exited{first.session, first.epoch, "signal 9", false});
+  say("c", "client/c", paused{first.session, first.epoch, "", 4096, 1});
+  BOOST_TEST(count("worker-exited") == 1u);
+  auto session = status()["vgpus"][0]["sessions"][0];
+  BOOST_TEST(session["state"] == "running");
+  BOOST_TEST(session["epoch"] == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_crashes_again_and_again_moves_then_ends) {
+  join("a");
+  join("b");
+  auto now = open("a");
+  std::string path;
+  for (auto i = 0; i < 9; ++i) {
+    std::string on = now.node;
+    say("n-" + on, "node/" + on,
+        worker_exited{now.session, now.epoch, "signal 11", false});
+    live(6s, {"a", "b"});
+    auto order = ordered("a");
+    std::string next = "a";
+    if (!order) {
+      order = ordered("b");
+      next = "b";
+    }
+    BOOST_REQUIRE(order);
+    path += next;
+    started(next, *order);
+    auto got = leased();
+    BOOST_REQUIRE(got);
+    now = *got;
+  }
+  BOOST_TEST(path.substr(0, 2) == "ab");
+  BOOST_TEST(take<refusal>(out, "c").has_value() == false);
+  say("n-" + now.node, "node/" + now.node,
+      worker_exited{now.session, now.epoch, "signal 11", false});
+  live(100ms, {"a", "b"});
+  auto no = take<refusal>(out, "c");
+  BOOST_REQUIRE(no);
+  BOOST_CHECK(no->first.session == now.session);
+  BOOST_TEST(count("session-failed") == 1u);
+  BOOST_TEST(status()["vgpus"].empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_clean_exit_is_no_failure) {
+  join("a");
+  auto first = open("a");
+  say("n-a", "node/a",
+      worker_exited{first.session, first.epoch, "exit 0", true});
+  BOOST_TEST(!ordered("a"));
+}
+
+BOOST_AUTO_TEST_CASE(a_suspected_worker_is_replaced_once) {
+  join("a");
+  auto first = open("a");
+  say("c", "client/c", suspect{first.session, first.epoch, "silent"}, 2);
+  auto stop = take<stop_worker>(out, "n-a");
+  BOOST_REQUIRE(stop);
+  BOOST_TEST(stop->first.epoch.value == 1u);
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  // Said again before the answer came.
+  say("c", "client/c", suspect{first.session, first.epoch, "silent"}, 3);
+  BOOST_TEST(!ordered("a"));
+  started("a", *order);
+  BOOST_TEST(leased()->epoch.value == 2u);
+  // And said after it: the lease in force is sent again.
+  say("c", "client/c", suspect{first.session, first.epoch, "silent"}, 4);
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(leased()->epoch.value == 2u);
+  BOOST_TEST(count("session-suspect") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(with_no_place_left_a_session_waits_for_a_node) {
+  join("a");
+  auto first = open("a");
+  live(700ms, {});
+  BOOST_TEST(status()["vgpus"][0]["sessions"][0]["state"] == "waiting");
+  BOOST_TEST(count("session-waiting") == 1u);
+  live(1min, {});
+  BOOST_TEST(count("session-waiting") == 1u);
+  join("z");
+  auto order = ordered("z");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->epoch.value == 2u);
+  started("z", *order);
+  BOOST_TEST(leased()->node == "z");
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_device_is_left) {
+  join("a", 2);
+  auto first = open("a");
+  auto now = inventory("a", 2);
+  now.pgpus.at(first.pgpus.at(0)).state = "lost";
+  now.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  say("n-a", "node/a", now, 1);
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->pgpus.at(0) != first.pgpus.at(0));
+  BOOST_TEST(count("device-lost") == 1u);
+  // Told again, it is no news.
+  now.sessions.clear();
+  now.sessions = {
+      {order->session, order->epoch, order->vgpu, order->pgpus, {}, 0}};
+  say("n-a", "node/a", now, 1);
+  BOOST_TEST(count("device-lost") == 1u);
+  BOOST_TEST(!ordered("a"));
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_leaves_hands_its_sessions_over) {
+  join("a");
+  open("a");
+  join("b");
+  say("n-a", "node/a", shutdown{}, 2);
+  BOOST_TEST(ordered("b").has_value());
+  BOOST_TEST(count("node-left") == 1u);
+  BOOST_TEST(count("node-lost") == 0u);
+  BOOST_TEST(!dead(chief));
+}
+
+BOOST_AUTO_TEST_CASE(a_name_belongs_to_one_node) {
+  join("a");
+  auto other = inventory("a");
+  other.pid = 999;
+  out.clear();
+  join(other, "n-other");
+  BOOST_TEST(refused("n-other").find("already") != std::string::npos);
+  // Unless the first one's connection ended: then it was restarted.
+  tell(chief, test::gone("n-a"));
+  join(other, "n-other");
+  BOOST_TEST(refused("n-other") == "");
+  BOOST_TEST(status()["nodes"][0]["pid"] == 999);
+}
+
+BOOST_AUTO_TEST_CASE(the_sessions_of_a_client_that_is_gone_are_closed) {
+  join("a");
+  open("a");
+  tell(chief, test::gone("c"));
+  live(4900ms, {"a"});
+  BOOST_TEST(!take<stop_worker>(out, "n-a").has_value());
+  live(200ms, {"a"});
+  BOOST_TEST(take<stop_worker>(out, "n-a").has_value());
+  BOOST_TEST(count("session-closed") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_client_that_is_back_in_time_keeps_them) {
+  join("a");
+  auto first = open("a");
+  tell(chief, test::gone("c"));
+  live(3s, {"a"});
+  say("c2", "client/c", hello{1, 1, "t", role::client});
+  BOOST_CHECK(leased("c2")->epoch == first.epoch);
+  say("c2", "client/c", adoption(first), 6);
+  live(10s, {"a"});
+  BOOST_TEST(count("session-closed") == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_fault_is_passed_on_to_its_node) {
+  join("a");
+  say("cmd", "command/1", hello{1, 1, "t", role::command});
+  say("cmd", "command/1", inject_fault{"a", 0, "hang"}, 1);
+  BOOST_TEST(take<inject_fault>(out, "n-a").has_value());
+  BOOST_TEST(take<done>(out, "cmd").has_value());
+  for (auto& bad : std::vector<inject_fault>{
+           {"b", 0, "hang"}, {"a", 7, "hang"}, {"a", 0, "rust"}}) {
+    say("cmd", "command/1", bad, 1);
+    BOOST_TEST(refused("cmd") != "");
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(restart, cluster)
+
+BOOST_AUTO_TEST_CASE(sessions_outlive_the_manager) {
+  join("a");
+  auto first = open("a");
+  restart();
+  BOOST_TEST(count("manager-restarted") == 1u);
+  auto back = inventory("a");
+  back.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  join(back);
+  BOOST_TEST(!take<stop_worker>(out, "n-a").has_value());
+  connect();
+  // Its sessions are its own by name; it may say so itself as well.
+  BOOST_CHECK(leased()->epoch == first.epoch);
+  claim(first, "c", 8);
+  BOOST_CHECK(leased("c", 8)->worker == first.worker);
+  live(20s, {"a"});
+  BOOST_TEST(count("session-closed") == 0u);
+  // New numbers are new.
+  ask();
+  BOOST_TEST(ordered("a")->session.value > first.session.value);
+}
+
+BOOST_AUTO_TEST_CASE(another_client_needs_the_token) {
+  join("a");
+  auto first = open("a");
+  restart();
+  connect("d");
+  auto forged = first;
+  ++forged.token;
+  claim(forged, "d", 8);
+  BOOST_TEST(refused("d").find("token") != std::string::npos);
+  claim(first, "d", 9);
+  BOOST_TEST(leased("d", 9).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_does_not_come_back_is_lost) {
+  join("a");
+  auto first = open("a");
+  restart();
+  connect();
+  BOOST_TEST(leased().has_value());
+  join("b");
+  live(2100ms, {"b"});
+  auto order = ordered("b");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->epoch.value == first.epoch.value + 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_died_meanwhile_is_replaced) {
+  join("a");
+  auto first = open("a");
+  restart();
+  connect();
+  BOOST_TEST(leased().has_value());
+  join("a"); // and lists no session
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->epoch.value == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(what_nobody_takes_up_is_closed) {
+  join("a");
+  auto first = open("a");
+  restart();
+  auto back = inventory("a");
+  back.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  join(back);
+  live(11s, {"a"});
+  BOOST_TEST(take<stop_worker>(out, "n-a").has_value());
+  BOOST_TEST(count("session-closed") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_manager_that_knows_nothing_trusts_node_and_client) {
+  join("a");
+  auto first = open("a");
+  restart(false);
+  auto back = inventory("a");
+  back.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  join(back);
+  connect();
+  claim(first, "c", 8);
+  auto got = leased("c", 8);
+  BOOST_REQUIRE(got);
+  BOOST_CHECK(got->epoch == first.epoch);
+  BOOST_TEST(got->quota == first.quota);
+  BOOST_CHECK(got->worker == first.worker);
+  live(20s, {"a"});
+  BOOST_TEST(count("session-closed") == 0u);
+  BOOST_TEST(!take<stop_worker>(out, "n-a").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_client_may_come_before_the_node) {
+  join("a");
+  auto first = open("a");
+  restart(false);
+  connect();
+  claim(first, "c", 8);
+  BOOST_TEST(!leased());
+  advance(200ms);
+  auto back = inventory("a");
+  back.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  join(back);
+  auto got = leased("c", 8);
+  BOOST_REQUIRE(got);
+  BOOST_CHECK(got->epoch == first.epoch);
+}
+
+BOOST_AUTO_TEST_CASE(a_session_without_its_node_is_replayed_elsewhere) {
+  join("a");
+  auto first = open("a");
+  restart(false);
+  connect();
+  join("b");
+  claim(first, "c", 8);
+  live(2200ms, {"b"});
+  auto order = ordered("b");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->epoch.value == first.epoch.value + 1);
+}
+
+BOOST_AUTO_TEST_CASE(workers_that_nobody_claims_are_stopped) {
+  join("a");
+  auto first = open("a");
+  restart(false);
+  auto back = inventory("a");
+  back.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  join(back);
+  live(10100ms, {"a"});
+  BOOST_TEST(take<stop_worker>(out, "n-a").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_session_comes_back_from_its_journal_only) {
+  join("a");
+  live(11s, {"a"});
+  connect();
+  specification none{1.0, 0, 1, protection::none};
+  say("c", "client/c", adopt{{40}, {40}, {3}, 7, none, {}, "a"}, 8);
+  BOOST_TEST(refused("c").find("journal") != std::string::npos);
+  say("c", "client/c", adopt{{41}, {41}, {3}, 7, {}, {}, "a"}, 9);
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->epoch.value == 4u);
+  BOOST_TEST(order->session.value == 41u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,349 @@
+// Suspending, resuming, migrating and draining, as the manager decides it.
+#include "tests/unit/actors/movers.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace vgpu;
+using namespace vgpu::control;
+using namespace std::chrono_literals;
+using test::gib;
+using test::movers;
+using test::take;
+
+BOOST_FIXTURE_TEST_SUITE(suspended_sessions, movers)
+
+BOOST_AUTO_TEST_CASE(a_call_brings_a_suspended_session_back) {
+  auto x = suspend(false);
+  BOOST_TEST(count("session-suspended") == 1u);
+  BOOST_TEST(status()["nodes"][0]["pgpus"][0]["sessions"].size() == 0u);
+  // Its worker ended in order: nothing is wrong.
+  say("n-a", "node/a", worker_exited{x.session, x.epoch, "exit 0", true});
+  live(2s, {"a"});
+  BOOST_TEST(!ordered("a"));
+  say("c", "client/c", wake_session{x.session});
+  auto again = comes_up("a");
+  BOOST_TEST((again.epoch > x.epoch));
+  runs_again(again);
+  BOOST_TEST(count("session-resumed") == 1u);
+  BOOST_TEST(state() == "running");
+}
+
+/// Nobody could describe it: its worker is aside.
+BOOST_AUTO_TEST_CASE(a_worker_that_is_aside_comes_back_in_its_own_place) {
+  auto x = suspend(true, true);
+  BOOST_TEST(count("session-suspended") == 1u);
+  BOOST_TEST(status()["nodes"][0]["pgpus"][0]["sessions"].size() == 0u);
+  // Its node has it all the while.
+  live(2s, {"a"});
+  BOOST_TEST(!ordered("a"));
+  command(resume_vgpu{x.vgpu}, 8);
+  auto back = take<bring_back>(out, "c");
+  BOOST_REQUIRE(back.has_value());
+  BOOST_TEST(
+      (back->first.session == x.session && back->first.epoch == x.epoch));
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(!done(8));
+  runs_again(x);
+  BOOST_TEST(done(8));
+  BOOST_TEST(count("session-resumed") == 1u);
+  BOOST_TEST(state() == "running");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_aside_waits_for_room) {
+  specification large;
+  large.memory = 3 * gib;
+  auto x = suspend(false, true, large);
+  // Somebody else has its room.
+  auto other = open("a", large, "d");
+  join("b");
+  say("c", "client/c", wake_session{x.session});
+  // Elsewhere there is room; its worker is here.
+  BOOST_TEST(!take<bring_back>(out, "c").has_value());
+  BOOST_TEST(!ordered("b"));
+  BOOST_TEST(state() == "waiting");
+  say("d", "client/d", close_session{other.session, other.epoch, "over"});
+  BOOST_TEST(take<bring_back>(out, "c").has_value());
+  runs_again(x);
+  BOOST_TEST(state() == "running");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_while_aside_is_made_up_for) {
+  auto x = suspend(false, true);
+  say("n-a", "node/a", worker_exited{x.session, x.epoch, "signal 9", false});
+  BOOST_TEST(count("worker-exited") == 1u);
+  BOOST_TEST(state() == "suspended");
+  say("c", "client/c", wake_session{x.session});
+  BOOST_TEST(!take<bring_back>(out, "c").has_value());
+  BOOST_TEST((comes_up("a").epoch > x.epoch));
+}
+
+BOOST_AUTO_TEST_CASE(a_node_that_is_lost_takes_those_that_are_aside_along) {
+  auto x = suspend(false, true);
+  tell(chief, test::gone("n-a"));
+  live(3s, {});
+  BOOST_TEST(state() == "suspended");
+  join("b");
+  say("c", "client/c", wake_session{x.session});
+  BOOST_TEST(!take<bring_back>(out, "c").has_value());
+  BOOST_TEST((comes_up("b").epoch > x.epoch));
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_its_program_ends_a_worker_that_is_aside) {
+  auto x = suspend(true, true);
+  say("c", "client/c", close_session{x.session, x.epoch, "over"});
+  auto order = take<stop_worker>(out, "n-a");
+  BOOST_REQUIRE(order.has_value());
+  BOOST_TEST((order->first.session == x.session));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_aside_outlives_the_manager) {
+  auto x = suspend(true, true);
+  restart();
+  auto node = inventory("a");
+  node.sessions.push_back(
+      {x.session, x.epoch, x.vgpu, x.pgpus, endpoints("a"), 77});
+  join(node);
+  connect();
+  claim(x);
+  BOOST_TEST(state() == "suspended");
+  command(resume_vgpu{x.vgpu}, 8);
+  BOOST_TEST(take<bring_back>(out, "c").has_value());
+  BOOST_TEST(!ordered("a"));
+}
+
+BOOST_AUTO_TEST_CASE(a_held_one_waits_for_its_name) {
+  auto x = suspend(true);
+  say("c", "client/c", wake_session{x.session});
+  BOOST_TEST(!ordered("a"));
+  command(resume_vgpu{x.vgpu}, 8);
+  auto again = comes_up("a");
+  BOOST_TEST(!done(8));
+  runs_again(again);
+  BOOST_TEST(done(8));
+}
+
+BOOST_AUTO_TEST_CASE(a_suspended_session_outlives_the_manager) {
+  auto x = suspend(true);
+  restart();
+  join("a");
+  connect();
+  BOOST_TEST(state() == "suspended");
+  claim(x);
+  BOOST_TEST(!ordered("a"));
+  command(resume_vgpu{x.vgpu}, 8);
+  BOOST_TEST(ordered("a").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(its_clients_return_does_not_wake_a_suspended_session) {
+  auto x = suspend(false);
+  restart();
+  join("a");
+  connect();
+  claim(x);
+  live(2s, {"a"});
+  BOOST_TEST(state() == "suspended");
+  BOOST_TEST(!ordered("a"));
+  // The connection alone broke.
+  tell(chief, test::gone("c"));
+  say("c2", "client/c", hello{1, 1, "t", role::client});
+  BOOST_TEST(state() == "suspended");
+  // Another client has nothing of it, and would not notice a call.
+  connect("d");
+  claim(x, "d");
+  BOOST_TEST(ordered("a").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_cannot_be_described_runs_on) {
+  join("a");
+  auto x = open("a");
+  command(suspend_vgpu{x.vgpu, false}, 7);
+  BOOST_REQUIRE(pausing());
+  say("c", "client/c",
+      paused{x.session, x.epoch, "a host function runs", 0, 0});
+  BOOST_TEST(refused("cmd").find("a host function runs") != std::string::npos);
+  BOOST_TEST(state() == "running");
+  BOOST_TEST(count("move-failed") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_client_that_does_not_answer_is_not_waited_for) {
+  join("a");
+  auto x = open("a");
+  command(suspend_vgpu{x.vgpu, false}, 7);
+  live(22min, {"a"});
+  BOOST_TEST(refused("cmd").find("does not answer") != std::string::npos);
+  command(suspend_vgpu{x.vgpu, false}, 8);
+  BOOST_TEST(pausing().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(nobody_is_moved_twice_at_once) {
+  join("a");
+  join("b");
+  auto x = open("a");
+  command(migrate_vgpu{x.vgpu, "b", -1}, 7);
+  command(suspend_vgpu{x.vgpu, false}, 8);
+  BOOST_TEST(refused("cmd").find("being moved") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(migrations, movers)
+
+BOOST_AUTO_TEST_CASE(a_session_goes_where_it_is_told) {
+  auto x = leaving();
+  gave_state(x);
+  auto order = ordered("b");
+  BOOST_REQUIRE(order);
+  BOOST_TEST((order->pgpus == std::vector<std::uint32_t>{1}));
+  started("b", *order);
+  runs_again(*leased("c"));
+  BOOST_TEST(done(7));
+  BOOST_TEST(node() == "b");
+  auto all = events();
+  auto last = all.back();
+  BOOST_TEST(last.kind == "session-migrated");
+  BOOST_TEST(last.milliseconds == 7.5);
+}
+
+BOOST_AUTO_TEST_CASE(it_runs_until_a_worker_is_ready_where_it_goes) {
+  auto x = leaving();
+  BOOST_TEST(!take<pause_session>(out, "c"));
+  auto wanted = take<prepare_worker>(out, "n-b");
+  BOOST_REQUIRE(wanted);
+  BOOST_TEST((wanted->first.pgpus == std::vector<std::uint32_t>{1}));
+  say("n-b", "node/b", worker_prepared{x.session, ""});
+  auto order = take<pause_session>(out, "c");
+  BOOST_REQUIRE(order);
+  // Both are on one host: memory may go along.
+  BOOST_TEST((order->first.lend_to == std::vector<std::uint32_t>{1}));
+  gave_state(x);
+  auto start = ordered("b");
+  BOOST_REQUIRE(start);
+  BOOST_TEST(start->former_gave_way);
+  BOOST_TEST(start->quota == wanted->first.quota);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_prepared_ends_the_move) {
+  leaving();
+  BOOST_TEST(prepares("b", "no context"));
+  BOOST_TEST(refused("cmd").find("no context") != std::string::npos);
+  BOOST_TEST(!take<pause_session>(out, "c"));
+  BOOST_TEST(state() == "running");
+  BOOST_TEST(count("move-failed") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(it_goes_without_where_none_is_prepared_in_time) {
+  auto x = leaving();
+  live(11s, {"a", "b"});
+  BOOST_TEST(take<pause_session>(out, "c").has_value());
+  gave_state(x);
+  comes_up("b");
+  BOOST_TEST(node() == "b");
+}
+
+BOOST_AUTO_TEST_CASE(what_was_prepared_in_vain_is_given_up) {
+  auto x = leaving();
+  BOOST_REQUIRE(pausing());
+  say("c", "client/c", paused{x.session, x.epoch, "not now", 0, 0});
+  auto undone = take<prepare_worker>(out, "n-b");
+  BOOST_REQUIRE(undone);
+  BOOST_TEST(undone->first.pgpus.empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_impossible_is_refused_and_changes_nothing) {
+  join("a");
+  auto x = open("a");
+  command(migrate_vgpu{x.vgpu, "", -1}, 7);
+  BOOST_TEST(refused("cmd").find("cannot be migrated") != std::string::npos);
+  command(migrate_vgpu{x.vgpu, "z", -1}, 8);
+  BOOST_TEST(refused("cmd").find("no node 'z'") != std::string::npos);
+  command(migrate_vgpu{x.vgpu, "a", 0}, 9);
+  BOOST_TEST(!refused("cmd").empty());
+  command(migrate_vgpu{vgpu_id{99}, "a", 0}, 10);
+  BOOST_TEST(refused("cmd").find("no vGPU 99") != std::string::npos);
+  BOOST_TEST(!pausing());
+  BOOST_TEST(state() == "running");
+}
+
+BOOST_AUTO_TEST_CASE(a_target_that_fails_sends_it_back) {
+  join("a");
+  join("b");
+  auto x = open("a");
+  command(migrate_vgpu{x.vgpu, "b", -1}, 7);
+  gave_state(x);
+  auto order = ordered("b");
+  BOOST_REQUIRE(order);
+  started("b", *order, "no memory");
+  live(1s, {"a", "b"});
+  auto again = comes_up("a");
+  runs_again(again);
+  auto why = refused("cmd");
+  BOOST_TEST(why.find("again") != std::string::npos);
+  BOOST_TEST(why.find("no memory") != std::string::npos);
+  BOOST_TEST(count("move-failed") == 1u);
+  BOOST_TEST(node() == "a");
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_lost_meanwhile_is_replaced_as_ever) {
+  join("a");
+  join("b");
+  auto x = open("a");
+  command(migrate_vgpu{x.vgpu, "b", -1}, 7);
+  BOOST_REQUIRE(pausing());
+  say("n-a", "node/a", worker_exited{x.session, x.epoch, "signal 9", false});
+  BOOST_TEST(refused("cmd").find("lost") != std::string::npos);
+  live(1s, {"a", "b"});
+  comes_up("a");
+  BOOST_TEST(state() == "running");
+}
+
+BOOST_AUTO_TEST_CASE(a_drained_node_is_emptied_and_stays_empty) {
+  join("a");
+  auto x = open("a");
+  join("b");
+  command(drain_node{"a", false}, 7);
+  BOOST_TEST(done(7));
+  BOOST_REQUIRE(pausing());
+  gave_state(x);
+  runs_again(comes_up("b"));
+  BOOST_TEST(node() == "b");
+  ask({}, "c", 6);
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(ordered("b").has_value());
+  BOOST_TEST(status()["nodes"][0]["draining"].get<bool>());
+  command(drain_node{"a", true}, 8);
+  ask({}, "c", 9);
+  BOOST_TEST(ordered("a").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_drained_node_stays_so_when_the_manager_is_restarted) {
+  join("a");
+  join("b");
+  command(drain_node{"a", false}, 7);
+  restart();
+  join("a");
+  join("b");
+  BOOST_TEST(status()["nodes"][0]["draining"].get<bool>());
+  BOOST_TEST(!status()["nodes"][1]["draining"].get<bool>());
+  connect();
+  ask();
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(ordered("b").has_value());
+  command(drain_node{"a", true}, 8);
+  // A store is written anew at each opening: twice, it is not forgotten.
+  restart();
+  restart();
+  join("a");
+  BOOST_TEST(!status()["nodes"][0]["draining"].get<bool>());
+}
+
+BOOST_AUTO_TEST_CASE(with_no_place_left_a_drained_nodes_session_stays) {
+  join("a");
+  open("a");
+  command(drain_node{"a", false}, 7);
+  BOOST_TEST(done(7));
+  BOOST_TEST(!pausing());
+  BOOST_TEST(count("move-failed") == 1u);
+  BOOST_TEST(state() == "running");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

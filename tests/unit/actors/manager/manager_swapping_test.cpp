@@ -1,0 +1,425 @@
+// More memory is promised than there is: sessions that work take turns with it.
+#include "tests/unit/actors/manager_fixture.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <limits>
+#include <set>
+
+using namespace vgpu;
+using namespace vgpu::control;
+using namespace std::chrono_literals;
+using test::cluster;
+using test::gib;
+using test::take;
+
+namespace {
+
+/// Clients and a node that do as they are told, at once, and programs that call
+/// all the time.
+struct sharers : cluster {
+  static constexpr auto turn = 2s;
+  std::map<std::uint64_t, lease> running; // by session
+  std::map<std::uint64_t, running_session> workers;
+  std::map<std::uint64_t, lease> away; // their last ones; the program calls
+  std::map<std::uint64_t, memory_turns> turns;
+  std::map<std::uint64_t, caf::timespan> since;       // of those
+  std::map<std::uint64_t, specification> constraints; // unanswered, by request
+  specification wished;                               // last
+  caf::timespan passed{0};
+  std::map<std::uint64_t, caf::timespan> had;
+  std::set<std::uint64_t> refusing; // cannot be suspended
+  double left_in = 20;              // ms, as their clients say
+  double back_in = 30;
+  std::size_t most = 0;
+
+  explicit sharers(double promised, double swaps = 0.1) : cluster{false} {
+    overcommit = promised;
+    swapped_part = swaps;
+    start();
+    join("a"); // 4 GiB
+    connect();
+  }
+
+  void ask_for(std::uint64_t memory, std::int32_t priority = 0) {
+    specification spec;
+    spec.memory = memory;
+    spec.priority = priority;
+    wished = spec;
+    constraints[++asked_] = spec;
+    ask(spec, "c", asked_);
+    serve();
+  }
+
+  void serve() {
+    for (auto some = true; some;) {
+      some = false;
+      while (auto order = ordered("a")) {
+        workers[order->session.value] = test::cluster::running("a", *order);
+        started("a", *order);
+        some = true;
+      }
+      while (auto got = take<lease>(out, "c")) {
+        auto asked = constraints.erase(got->second) != 0;
+        leased(got->first, asked);
+        some = true;
+      }
+      while (auto order = take<pause_session>(out, "c")) {
+        leaves(order->first);
+        some = true;
+      }
+    }
+    most = std::max(most, running.size());
+  }
+
+  void leased(const lease& x, bool asked) {
+    auto id = x.session.value;
+    if (!running.contains(id) && !away.contains(id) && !asked) {
+      // Of a program that it does not know.
+      BOOST_ERROR("a lease that nobody asked for");
+      return;
+    }
+    if (auto known = running.find(id); away.contains(id)
+                                           ? away.at(id).epoch >= x.epoch
+                                           : known != running.end())
+      return; // nothing new
+    auto back = away.erase(id) != 0;
+    running[id] = x;
+    turns[id].preempted = false;
+    since[id] = passed;
+    if (!back)
+      return;
+    turns[id].back_in_ms = 30;
+    say("c", "client/c", restored{x.session, x.epoch, gib, back_in});
+  }
+
+  void leaves(const pause_session& x) {
+    auto id = x.session.value;
+    auto refused = refusing.contains(id);
+    if (!refused)
+      takes_state(x);
+    say("c", "client/c",
+        paused{x.session, x.epoch, refused ? "a variable is elsewhere" : "",
+               refused ? 0 : gib, left_in, false});
+    if (!refused)
+      say("c", "client/c", wake_session{x.session}); // it calls at once
+  }
+
+  void takes_state(const pause_session& x) {
+    auto id = x.session.value;
+    BOOST_TEST_REQUIRE(running.contains(id));
+    away[id] = running.at(id);
+    running.erase(id);
+    workers.erase(id);
+    turns[id] = {x.turn_over, 0, 20, 0};
+    since[id] = passed;
+  }
+
+  /// The manager dies, and the next one hears what nodes and clients know.
+  void next_manager(bool with_its_store) {
+    restart(with_its_store);
+    comes_back();
+    for (auto& [id, x] : running)
+      takes_up(x, false);
+    for (auto& [id, x] : away) {
+      takes_up(x, true);
+      say("c", "client/c", wake_session{x.session});
+    }
+    for (auto& [request, spec] : constraints)
+      ask(spec, "c", request);
+    serve();
+  }
+
+  void comes_back() {
+    auto node = inventory("a");
+    for (auto& [id, x] : workers)
+      node.sessions.push_back(x);
+    join(node);
+    connect();
+  }
+
+  void takes_up(const lease& x, bool suspended) {
+    auto told = adoption(x);
+    auto id = x.session.value;
+    told.specification = wished;
+    told.suspended = suspended;
+    told.turns = turns[id];
+    told.turns.since_ms = static_cast<std::uint32_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(passed -
+                                                              since[id])
+            .count());
+    say("c", "client/c", told, 1000 + id);
+  }
+
+  /// They work while this time passes.
+  void work(caf::timespan span) {
+    for (; span > 0s; span -= 50ms) {
+      node_beat beat{"a", 1, {}, {}};
+      for (auto& [id, x] : running) {
+        beat.sessions.push_back({x.session, x.epoch});
+        had[id] += 50ms;
+      }
+      say("n-a", "node/a", beat);
+      advance(50ms);
+      passed += 50ms;
+      serve();
+    }
+  }
+
+private:
+  std::uint64_t asked_ = 100;
+};
+
+struct twice_promised : sharers {
+  twice_promised() : sharers{3} {}
+};
+/// A turn is as long as it took to leave and come back.
+struct half_swapped : sharers {
+  half_swapped() : sharers{3, 0.5} {}
+};
+struct once_promised : sharers {
+  once_promised() : sharers{1} {}
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(turns_with_memory)
+
+BOOST_FIXTURE_TEST_CASE(eight_of_which_three_have_room_all_get_on,
+                        twice_promised) {
+  for (auto i = 0; i < 8; ++i)
+    ask_for(1228 << 20);
+  BOOST_TEST(running.size() == 3u);
+  work(60s);
+  BOOST_TEST(most == 3u);
+  BOOST_REQUIRE(had.size() == 8u);
+  // 3 of 8 of the time each, but for where a turn has just begun.
+  for (auto& [id, time] : had)
+    BOOST_TEST(
+        (time >= 60s * 3 / 8 - 2 * turn && time <= 60s * 3 / 8 + 2 * turn));
+  BOOST_TEST(count("session-preempted") >= 60u);
+}
+
+BOOST_FIXTURE_TEST_CASE(no_turn_lasts_for_ever_whatever_clients_say,
+                        half_swapped) {
+  ask_for(3 * gib);
+  ask_for(3 * gib);
+  back_in = std::numeric_limits<double>::quiet_NaN();
+  for (auto given : {1e12, 1e300}) {
+    left_in = given;
+    work(10s);
+    BOOST_REQUIRE(had.size() == 2u);
+    auto before = had;
+    work(std::chrono::minutes{10});
+    for (auto& [id, time] : had)
+      BOOST_TEST((time > before[id]));
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(large_and_small_ones, twice_promised) {
+  ask_for(3 * gib);
+  ask_for(2 * gib);
+  ask_for(2 * gib);
+  ask_for(1 * gib);
+  work(60s);
+  BOOST_REQUIRE(had.size() == 4u);
+  for (auto& [id, time] : had)
+    BOOST_TEST((time >= 10s));
+}
+
+BOOST_FIXTURE_TEST_CASE(who_is_alone_stays, twice_promised) {
+  ask_for(3 * gib);
+  work(30s);
+  BOOST_TEST((had.begin()->second == 30s));
+  BOOST_TEST(count("session-preempted") == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(not_without_leave, once_promised) {
+  ask_for(3 * gib);
+  ask_for(3 * gib);
+  work(30s);
+  BOOST_TEST(had.size() == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(no_more_is_promised_than_may_be, twice_promised) {
+  for (auto i = 0; i < 5; ++i)
+    ask_for(3 * gib); // 12 GiB may be promised
+  work(60s);
+  BOOST_TEST(had.size() == 4u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_higher_priority_keeps_its_memory, twice_promised) {
+  ask_for(3 * gib, 1);
+  ask_for(3 * gib, 0);
+  work(10s);
+  BOOST_TEST(had.size() == 1u);
+  ask_for(3 * gib, 2);
+  work(10s);
+  BOOST_TEST(had.size() == 2u);
+  BOOST_TEST(running.size() == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(who_cannot_leave_stays_and_another_leaves,
+                        twice_promised) {
+  ask_for(2 * gib);
+  ask_for(2 * gib);
+  refusing.insert(running.begin()->first);
+  ask_for(2 * gib);
+  work(20s);
+  BOOST_TEST((had.at(*refusing.begin()) == 20s));
+  BOOST_REQUIRE(had.size() == 3u);
+  for (auto& [id, time] : had)
+    BOOST_TEST((time >= 6s));
+  BOOST_TEST(count("move-failed") == 1u);
+}
+
+// -- many nodes ---------------------------------------------------------------
+
+/// Each pGPU has somebody who has had its memory for long enough, and as many
+/// wait.
+struct crowded : cluster {
+  std::map<std::uint64_t, std::pair<std::string, lease>> there; // by session
+
+  crowded() : cluster{false} {
+    overcommit = 3;
+    start();
+    connect();
+  }
+  void fill(const std::vector<std::string>& names, std::uint32_t pgpus) {
+    for (const auto& name : names)
+      join(name, pgpus);
+    specification spec;
+    spec.memory = 3 * gib;
+    auto all = names.size() * pgpus;
+    for (auto i = 0u; i < 2 * all; ++i)
+      ask(spec, "c", 100 + i);
+    for (const auto& name : names)
+      while (auto order = ordered(name)) {
+        started(name, *order);
+        auto got = take<lease>(out, "c");
+        BOOST_REQUIRE(got.has_value());
+        there[order->session.value] = {name, got->first};
+      }
+    BOOST_TEST(there.size() == all);
+    for (auto spent = 0ms; spent < 2500ms; spent += 50ms) {
+      for (const auto& name : names) {
+        node_beat beat{name, 1, {}, {}};
+        for (const auto& [id, x] : there)
+          if (x.first == name)
+            beat.sessions.push_back({x.second.session, x.second.epoch});
+        say("n-" + name, "node/" + name, beat);
+      }
+      advance(50ms);
+    }
+  }
+  /// How many were told to leave each node.
+  std::map<std::string, unsigned> leaving() {
+    std::map<std::string, unsigned> told;
+    while (auto order = take<pause_session>(out, "c"))
+      ++told[there.at(order->first.session.value).first];
+    return told;
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(nodes_take_turns_independently, crowded) {
+  fill({"a", "b", "c"}, 2);
+  BOOST_TEST((leaving() ==
+              std::map<std::string, unsigned>{{"a", 2}, {"b", 2}, {"c", 2}}));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_node_copies_for_four_at_a_time, crowded) {
+  fill({"a", "b"}, 6);
+  BOOST_TEST(
+      (leaving() == std::map<std::string, unsigned>{{"a", 4}, {"b", 4}}));
+  // Who is done makes way for the next.
+  auto x = there.begin()->second;
+  say("c", "client/c", paused{x.second.session, x.second.epoch, "", gib, 20});
+  advance(50ms);
+  BOOST_TEST((leaving() == std::map<std::string, unsigned>{{x.first, 1}}));
+}
+
+// -- managers come and go -----------------------------------------------------
+
+BOOST_FIXTURE_TEST_CASE(who_left_unheard_gets_its_memory_back, twice_promised) {
+  ask_for(3 * gib);
+  ask_for(3 * gib);
+  // The first one's turn is over, and the manager dies before it hears that it
+  // has left; its worker is still about to end when the next one comes.
+  std::optional<std::pair<pause_session, std::uint64_t>> order;
+  for (auto i = 0; i < 100 && !order; ++i) {
+    node_beat beat{"a", 1, {}, {}};
+    for (auto& [id, x] : running)
+      beat.sessions.push_back({x.session, x.epoch});
+    say("n-a", "node/a", beat);
+    advance(50ms);
+    order = take<pause_session>(out, "c");
+  }
+  BOOST_REQUIRE(order);
+  auto worker = workers.begin()->second;
+  takes_state(order->first);
+  restart();
+  workers[worker.session.value] = worker;
+  comes_back();
+  workers.erase(worker.session.value);
+  takes_up(away.begin()->second, true);
+  say("c", "client/c", wake_session{worker.session});
+  say("n-a", "node/a",
+      worker_exited{worker.session, worker.epoch, "exit 0", true});
+  for (auto& [request, spec] : constraints)
+    ask(spec, "c", request);
+  serve();
+  work(20s);
+  BOOST_REQUIRE(had.size() == 2u);
+  for (auto& [id, time] : had)
+    BOOST_TEST((time >= 6s));
+}
+
+BOOST_FIXTURE_TEST_CASE(who_waited_for_its_first_place_is_not_refused,
+                        twice_promised) {
+  ask_for(3 * gib);
+  ask_for(3 * gib);
+  BOOST_REQUIRE(constraints.size() == 1u);
+  // Its client is faster than its node.
+  restart();
+  connect();
+  for (auto& [request, spec] : constraints)
+    ask(spec, "c", request);
+  BOOST_TEST(refused("c").empty());
+  comes_back();
+  takes_up(running.begin()->second, false);
+  serve();
+  work(20s);
+  BOOST_TEST(had.size() == 2u);
+  BOOST_TEST(constraints.empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(turns_go_on_with_the_next_manager, twice_promised) {
+  // Each comes when a turn has just begun, and in the middle of others.
+  for (auto i = 0; i < 8; ++i)
+    ask_for(1228 << 20);
+  for (auto i = 0; i < 20; ++i) {
+    work(3s);
+    next_manager(true);
+  }
+  BOOST_TEST(most == 3u);
+  BOOST_REQUIRE(had.size() == 8u);
+  for (auto& [id, time] : had)
+    BOOST_TEST(
+        (time >= 60s * 3 / 8 - 3 * turn && time <= 60s * 3 / 8 + 3 * turn));
+}
+
+BOOST_FIXTURE_TEST_CASE(turns_go_on_with_another_leader, twice_promised) {
+  for (auto i = 0; i < 8; ++i)
+    ask_for(1228 << 20);
+  for (auto i = 0; i < 20; ++i) {
+    work(3s);
+    next_manager(false);
+  }
+  BOOST_TEST(most == 3u);
+  BOOST_REQUIRE(had.size() == 8u);
+  for (auto& [id, time] : had)
+    BOOST_TEST(
+        (time >= 60s * 3 / 8 - 3 * turn && time <= 60s * 3 / 8 + 3 * turn));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

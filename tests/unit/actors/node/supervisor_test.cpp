@@ -1,0 +1,694 @@
+#include "actors/node/supervisor.hpp"
+
+#include "tests/unit/actors/deterministic.hpp"
+
+#include <csignal>
+#include <unistd.h>
+
+using namespace vgpu;
+using namespace vgpu::control;
+using namespace std::chrono_literals;
+using test::take;
+
+namespace {
+
+constexpr auto gib = std::uint64_t{1} << 30;
+
+/// Notes what it is to do, and does nothing.
+struct fake_spawner final : spawner {
+  struct started {
+    std::uint64_t tag;
+    child_spec what;
+  };
+  std::vector<started> starts;
+  std::vector<std::pair<std::uint64_t, int>> signals;
+
+  void start(std::uint64_t tag, child_spec what, caf::actor) override {
+    starts.push_back({tag, std::move(what)});
+  }
+  std::map<std::uint64_t, std::string> inputs;
+
+  void feed(std::uint64_t tag, std::string input) override {
+    inputs[tag] += input;
+  }
+  void signal(std::uint64_t tag, int number) override {
+    signals.emplace_back(tag, number);
+  }
+};
+
+struct node : test::deterministic {
+  test::outbox to_manager;
+  test::outbox to_workers;
+  std::shared_ptr<fake_spawner> children = std::make_shared<fake_spawner>();
+  std::string ready;
+  caf::actor chief;
+
+  node() {
+    supervisor_options x;
+    x.name = "a";
+    x.host = "h";
+    x.manager_peer = "ipc://manager";
+    x.worker_program = "/bin/worker";
+    x.worker_endpoint = "ipc://node";
+    x.worker_bind = "ipc://worker-%s";
+    for (auto i = 0u; i < 2; ++i) {
+      x.pgpus.push_back({i, "cpu", {}, "healthy"});
+      x.pgpus.back().facts.total_memory = 4 * gib;
+    }
+    auto watcher = spawn([this](caf::event_based_actor*) -> caf::behavior {
+      return {[this](const supervisor_ready&) { ready += "ready"; },
+              [this](const supervisor_failed& y) { ready += y.why; }};
+    });
+    chief = spawn(supervisor, x, spawn(test::fake_link, &to_manager),
+                  spawn(test::fake_link, &to_workers),
+                  std::shared_ptr<spawner>{children}, watcher);
+    run();
+  }
+
+  /// The connection to the manager stands.
+  void connect() {
+    tell(chief, std::make_shared<const link_event>(
+                    link_event{link_event::kind::up, "ipc://manager"}));
+  }
+
+  void manager_says(body what, std::uint64_t request = 0) {
+    tell(chief,
+         test::letter("ipc://manager", "manager", std::move(what), request));
+  }
+
+  void worker_says(body what, const std::string& peer = "w") {
+    tell(chief, test::letter(peer, "worker/1", std::move(what), 4));
+  }
+
+  /// Registered, and nothing left to read.
+  void join(std::uint64_t incarnation = 77) {
+    connect();
+    welcome x;
+    x.incarnation = incarnation;
+    manager_says(x);
+    manager_says(done{}, 1);
+    to_manager.clear();
+  }
+
+  template <class T>
+  std::optional<T> heard() {
+    auto got = take<T>(to_manager, "");
+    return got ? std::optional{got->first} : std::nullopt;
+  }
+
+  static start_worker order(std::uint64_t epoch_number = 1,
+                            std::vector<std::uint32_t> pgpus = {0}) {
+    return {{1},
+            {2},
+            {epoch_number},
+            4711,
+            pgpus,
+            gib,
+            control::protection::journal,
+            "prog",
+            1.0};
+  }
+
+  /// A worker of this epoch that runs; the tag of its process.
+  std::uint64_t start(std::uint64_t epoch_number = 1) {
+    manager_says(order(epoch_number));
+    BOOST_REQUIRE(!children->starts.empty());
+    auto tag = children->starts.back().tag;
+    tell(chief, child_started{tag, 1234, {}});
+    worker_says(worker_hello{{1}, {epoch_number}, where(), {}});
+    auto told = heard<worker_started>();
+    BOOST_REQUIRE(told);
+    BOOST_TEST(told->failure == "");
+    BOOST_TEST(told->pid == 1234u);
+    return tag;
+  }
+
+  /// A session that has left its pGPU for another, where it runs, and is told
+  /// to come back before its first process has ended; the tags of the two.
+  std::pair<std::uint64_t, std::uint64_t> there_and_back() {
+    auto first = start(1);
+    auto there = order(2, {1}), back = order(3, {0});
+    there.former_gave_way = back.former_gave_way = true;
+    manager_says(there);
+    auto second = children->starts.at(1).tag;
+    tell(chief, child_started{second, 1235, {}});
+    worker_says(worker_hello{{1}, {2}, where(), {}});
+    manager_says(back);
+    return {first, second};
+  }
+
+  static worker_endpoints where() { return {"ipc://w", "@w", "h"}; }
+
+  void ends(std::uint64_t tag, const std::string& how, bool clean = false) {
+    tell(chief, child_exited{tag, how, clean});
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(registration, node)
+
+BOOST_AUTO_TEST_CASE(it_registers_and_then_beats) {
+  advance(300ms);
+  BOOST_TEST(to_manager.empty()); // nobody is there
+  connect();
+  BOOST_TEST(to_manager.empty()); // the link says hello
+  manager_says(welcome{1, "m", 77, 50, 500});
+  auto told = heard<register_node>();
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->pgpus.size() == 2u);
+  advance(300ms);
+  BOOST_TEST(!heard<node_beat>()); // not before it is registered
+  manager_says(done{}, 1);
+  BOOST_TEST(ready == "ready");
+  advance(1s);
+  BOOST_TEST(to_manager.size() >= 19u);
+  BOOST_TEST(to_manager.size() <= 21u);
+}
+
+BOOST_AUTO_TEST_CASE(it_registers_again_with_another_incarnation) {
+  join();
+  auto tag = start();
+  (void)tag;
+  manager_says(beat_ack{1, 77});
+  BOOST_TEST(!heard<register_node>());
+  manager_says(beat_ack{2, 78});
+  auto told = heard<register_node>();
+  BOOST_REQUIRE(told);
+  BOOST_REQUIRE(told->sessions.size() == 1u);
+  BOOST_CHECK(told->sessions[0].worker == where());
+}
+
+BOOST_AUTO_TEST_CASE(a_first_registration_that_is_refused_ends_it) {
+  connect();
+  manager_says(welcome{});
+  manager_says(refusal{CUDA_SUCCESS, "the name is taken", {}}, 1);
+  BOOST_TEST(ready == "the name is taken");
+  BOOST_TEST(dead(chief));
+}
+
+BOOST_AUTO_TEST_CASE(a_later_refusal_does_not) {
+  join();
+  manager_says(refusal{CUDA_SUCCESS, "no", {}}, 1);
+  BOOST_TEST(!dead(chief));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(workers, node)
+
+BOOST_AUTO_TEST_CASE(a_worker_gets_its_orders_and_its_token_in_private) {
+  join();
+  manager_says(order());
+  BOOST_REQUIRE(children->starts.size() == 1u);
+  auto& what = children->starts[0].what;
+  BOOST_TEST(what.input_later);
+  BOOST_TEST(children->inputs[children->starts[0].tag] == "1 4711 0\n");
+  std::string line;
+  for (auto& x : what.argv)
+    line += x + " ";
+  BOOST_TEST(
+      line ==
+      "/bin/worker --node-endpoint ipc://node --session 1 --vgpu 2 "
+      "--device cpu --pgpu 0 --memory-of-pgpu 4294967296 --capability 0 "
+      "--quota 1073741824 --bind ipc://worker-a-1-1 --host-id h --boards=" +
+          std::to_string(what.descriptors.at(0)) + " --usage " +
+          std::to_string(what.descriptors.at(1)) + " ");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_killed_worker_used_is_said_until_it_is_heard) {
+  join();
+  auto tag = start();
+  auto fd = children->starts.at(0).what.descriptors.at(1);
+  auto page = usage_page::open(unique_fd{::dup(fd)});
+  BOOST_REQUIRE(page.ok());
+  usage used{.device_ns = 5, .memory_kib_ms = 8};
+  (*page)->write(used);
+  (*page)->write_traffic({.to_device = 9});
+  used.to_device = 9;
+  to_manager.clear();
+  ends(tag, "signal 9");
+  auto said = [&] {
+    auto beat = heard<node_beat>();
+    to_manager.clear();
+    return beat ? *beat : node_beat{};
+  };
+  auto first = said();
+  BOOST_REQUIRE(first.ended.size() == 1u);
+  BOOST_CHECK(first.ended[0].usage == used);
+  BOOST_TEST(first.ended[0].session.value == 1u);
+  BOOST_TEST(first.ended[0].epoch.value == 1u);
+  BOOST_TEST(first.sessions.empty());
+  // Nobody has heard of it: a beat from before is acknowledged.
+  manager_says(beat_ack{first.number - 1, 77});
+  advance(100ms);
+  auto next = said();
+  BOOST_REQUIRE(next.ended.size() == 1u);
+  BOOST_CHECK(next.ended[0].usage == used);
+  manager_says(beat_ack{next.number, 77});
+  to_manager.clear();
+  advance(100ms);
+  BOOST_TEST(said().ended.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_takes_turns_at_its_pgpus_and_gives_them_up) {
+  join();
+  manager_says(order(1, {0, 1}));
+  BOOST_REQUIRE(children->starts.size() == 1u);
+  auto& what = children->starts[0].what;
+  BOOST_REQUIRE(what.descriptors.size() == 3u);
+  // The board is there as long as the process is not.
+  auto board = share_board::open(unique_fd{::dup(what.descriptors[0])});
+  BOOST_REQUIRE(board.ok());
+  BOOST_TEST((*board)->look(0).taken == 1u);
+  BOOST_TEST((*board)->look(0).claim.limit == 1);
+  tell(chief, child_started{children->starts[0].tag, 5, {}});
+  ends(children->starts[0].tag, "signal 9");
+  BOOST_TEST((*board)->look(0).taken == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_session_is_resized_where_it_runs) {
+  join();
+  manager_says(order());
+  auto fd = children->starts.at(0).what.descriptors.at(0);
+  auto board = share_board::open(unique_fd{::dup(fd)});
+  BOOST_REQUIRE(board.ok());
+  tell(chief, child_started{children->starts[0].tag, 1234, {}});
+  // It has not said hello: it is told when it does.
+  manager_says(resize_session{{1}, {1}, 0.25, 0.5, 3, 2 * gib});
+  BOOST_TEST((*board)->look(0).claim.share == 0.25);
+  BOOST_TEST((*board)->look(0).claim.limit == 0.5);
+  BOOST_TEST((*board)->look(0).claim.priority == 3);
+  BOOST_TEST(!take<resize_session>(to_workers, "w").has_value());
+  worker_says(worker_hello{{1}, {1}, where(), {}});
+  BOOST_TEST(take<resize_session>(to_workers, "w")->first.quota == 2 * gib);
+  manager_says(resize_session{{1}, {1}, 0.5, 0.5, 3, 2 * gib});
+  BOOST_TEST(take<resize_session>(to_workers, "w").has_value());
+  // Of another epoch, it is not for this worker.
+  manager_says(resize_session{{1}, {2}, 1, 1, 0, gib});
+  BOOST_TEST((*board)->look(0).claim.share == 0.5);
+}
+
+BOOST_AUTO_TEST_CASE(a_pgpus_policy_is_set_and_told) {
+  join();
+  manager_says(order());
+  auto fd = children->starts.at(0).what.descriptors.at(0);
+  auto board = share_board::open(unique_fd{::dup(fd)});
+  BOOST_REQUIRE(board.ok());
+  manager_says(set_policy{"a", 0, "fixed", 5000});
+  auto rules = (*board)->rules();
+  BOOST_CHECK(rules.policy == policy::share_policy::fixed);
+  BOOST_TEST(rules.quantum == 5'000'000);
+  auto told = heard<register_node>();
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->pgpus[0].policy == "fixed");
+  BOOST_TEST(told->pgpus[0].quantum_us == 5000u);
+  BOOST_TEST(told->pgpus[1].policy == "best-effort");
+}
+
+BOOST_AUTO_TEST_CASE(its_end_is_told) {
+  join();
+  auto tag = start();
+  ends(tag, "signal 9");
+  auto told = heard<worker_exited>();
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->how == "signal 9");
+  BOOST_TEST(!told->clean);
+  manager_says(beat_ack{1, 1});
+  BOOST_TEST(heard<register_node>()->sessions.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_start_is_told_once) {
+  join();
+  manager_says(order());
+  tell(chief, child_started{1, 0, "no such file"});
+  BOOST_TEST(heard<worker_started>()->failure == "no such file");
+
+  manager_says(order(2));
+  tell(chief, child_started{2, 5, {}});
+  ends(2, "exit 3");
+  BOOST_TEST(heard<worker_started>()->failure.find("exit 3") !=
+             std::string::npos);
+  BOOST_TEST(!heard<worker_exited>());
+
+  manager_says(order(3));
+  tell(chief, child_started{3, 5, {}});
+  worker_says(worker_hello{{1}, {3}, {}, "no device"});
+  BOOST_TEST(heard<worker_started>()->failure == "no device");
+  ends(3, "exit 1");
+  BOOST_TEST(!heard<worker_started>());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_says_nothing_is_killed) {
+  join();
+  manager_says(order());
+  tell(chief, child_started{1, 5, {}});
+  advance(9900ms);
+  BOOST_TEST(children->signals.empty());
+  advance(300ms);
+  BOOST_REQUIRE(children->signals.size() == 1u);
+  BOOST_TEST(children->signals[0].second == SIGKILL);
+  BOOST_TEST(heard<worker_started>()->failure != "");
+}
+
+BOOST_AUTO_TEST_CASE(stopping_is_gentle_first) {
+  join();
+  auto tag = start();
+  manager_says(stop_worker{{1}, {1}, "closed"});
+  BOOST_REQUIRE(children->signals.size() == 1u);
+  BOOST_TEST(children->signals[0].second == SIGTERM);
+  advance(2200ms);
+  BOOST_REQUIRE(children->signals.size() == 2u);
+  BOOST_TEST(children->signals[1].first == tag);
+  BOOST_TEST(children->signals[1].second == SIGKILL);
+}
+
+BOOST_AUTO_TEST_CASE(only_the_named_epoch_and_older_ones_stop) {
+  join();
+  start(5);
+  manager_says(stop_worker{{1}, {4}, "old"});
+  manager_says(stop_worker{{9}, {9}, "unknown"});
+  BOOST_TEST(children->signals.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_is_prepared_and_gets_its_orders_later) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  BOOST_REQUIRE(children->starts.size() == 1u);
+  auto tag = children->starts[0].tag;
+  tell(chief, child_started{tag, 1234, {}});
+  BOOST_TEST(children->inputs.empty());
+  worker_says(worker_prepared{{1}, {}});
+  auto told = heard<worker_prepared>();
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->failure == "");
+  BOOST_TEST(told->session.value == 1u);
+  // As long as it has no epoch it is none of the session's.
+  BOOST_TEST(!heard<worker_started>());
+  manager_says(order(5));
+  BOOST_TEST(children->starts.size() == 1u);
+  BOOST_TEST(children->inputs[tag] == "5 4711 0\n");
+  worker_says(worker_hello{{1}, {5}, where(), {}});
+  auto started = heard<worker_started>();
+  BOOST_REQUIRE(started);
+  BOOST_TEST(started->epoch.value == 5u);
+  BOOST_TEST(started->pid == 1234u);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_was_prepared_for_something_else_is_not_used) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {1}, gib});
+  auto tag = children->starts[0].tag;
+  manager_says(order(5, {0}));
+  BOOST_REQUIRE(children->starts.size() == 2u);
+  BOOST_TEST(!children->inputs.contains(tag));
+  BOOST_REQUIRE(children->signals.size() == 1u);
+  BOOST_CHECK((children->signals[0] == std::pair{tag, SIGKILL}));
+}
+
+BOOST_AUTO_TEST_CASE(one_that_cannot_be_prepared_is_told_of) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {7}, gib});
+  BOOST_TEST(heard<worker_prepared>()->failure == "this node has no pGPU 7");
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  ends(children->starts.at(0).tag, "exit 1");
+  BOOST_TEST(heard<worker_prepared>()->failure ==
+             "its worker ended at once: exit 1");
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  advance(11s);
+  BOOST_TEST(heard<worker_prepared>()->failure ==
+             "its worker does not come up in time");
+  BOOST_TEST(children->signals.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_is_not_wanted_any_more_ends) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  worker_says(worker_prepared{{1}, {}});
+  manager_says(prepare_worker{{1}, {2}, {}, 0});
+  BOOST_TEST(children->signals.size() == 1u);
+  // The node's end waits for it.
+  tell(chief, supervisor_stop{});
+  manager_says(done{}, 2);
+  BOOST_TEST(!dead(chief));
+  deterministic::tell(
+      chief, child_exited{children->starts.at(0).tag, "signal 9", false});
+  BOOST_TEST(dead(chief));
+}
+
+BOOST_AUTO_TEST_CASE(nobody_waits_for_the_end_of_one_that_gave_way) {
+  join();
+  auto first = start(1);
+  auto next = order(2, {1});
+  next.former_gave_way = true;
+  manager_says(next);
+  BOOST_REQUIRE(children->starts.size() == 2u);
+  auto second = children->starts[1].tag;
+  BOOST_CHECK((children->signals.at(0) == std::pair{first, SIGKILL}));
+  tell(chief, child_started{second, 1235, {}});
+  worker_says(worker_hello{{1}, {2}, where(), {}});
+  BOOST_TEST(heard<worker_started>()->epoch.value == 2u);
+  // Its end is nobody's loss.
+  ends(first, "signal 9");
+  BOOST_TEST(!heard<worker_exited>());
+  ends(second, "signal 11");
+  BOOST_TEST(heard<worker_exited>()->epoch.value == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(what_it_still_has_is_waited_for) {
+  join();
+  auto first = start(1);
+  auto next = order(2, {0, 1}); // a pGPU that the former one has
+  next.former_gave_way = true;
+  manager_says(next);
+  BOOST_TEST(children->starts.size() == 1u);
+  ends(first, "signal 9");
+  BOOST_TEST(children->starts.size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(who_comes_back_waits_for_what_it_left) {
+  join();
+  auto [first, second] = there_and_back();
+  BOOST_TEST(children->starts.size() == 2u); // the first has its pGPU
+  manager_says(order(2, {0}));               // an order from before
+  ends(first, "signal 9");
+  BOOST_REQUIRE(children->starts.size() == 3u);
+  auto third = children->starts[2].tag;
+  BOOST_TEST(children->inputs[third] == "3 4711 0\n");
+  tell(chief, child_started{third, 1236, {}});
+  worker_says(worker_hello{{1}, {3}, where(), {}});
+  // What ended late takes nothing from who is there.
+  ends(second, "signal 9");
+  manager_says(order(4, {0}));
+  ends(third, "signal 9");
+  BOOST_TEST(children->inputs[children->starts.at(3).tag] == "4 4711 0\n");
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_for_it_can_be_stopped) {
+  join();
+  auto first = there_and_back().first;
+  manager_says(stop_worker{{1}, {3}, "its program ended"});
+  ends(first, "signal 9");
+  BOOST_TEST(children->starts.size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(another_manager_wants_nobody_that_was_prepared) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  welcome other;
+  other.incarnation = 78;
+  manager_says(other);
+  BOOST_REQUIRE(children->signals.size() == 1u);
+  BOOST_TEST(children->signals[0].second == SIGKILL);
+}
+
+// It may have given the move up, and could not say so.
+BOOST_AUTO_TEST_CASE(nor_does_one_that_had_given_this_node_up) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  worker_says(worker_prepared{{1}, {}});
+  BOOST_TEST(heard<worker_prepared>().has_value());
+  manager_says(beat_ack{1, 0});
+  BOOST_REQUIRE(children->signals.size() == 1u);
+  BOOST_TEST(children->signals[0].second == SIGKILL);
+  BOOST_TEST(!heard<worker_prepared>());
+}
+
+BOOST_AUTO_TEST_CASE(nor_does_one_that_comes_back) {
+  join();
+  manager_says(prepare_worker{{1}, {2}, {0}, gib});
+  manager_says(welcome{1, "m", 77, 50, 500});
+  BOOST_TEST(children->signals.size() == 1u);
+  // It may still wait for it.
+  auto told = heard<worker_prepared>();
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->failure.find("manager") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_new_epoch_begins_when_the_old_process_is_dead) {
+  join();
+  auto old = start(1);
+  manager_says(order(2));
+  BOOST_REQUIRE(children->signals.size() == 1u);
+  BOOST_TEST(children->signals[0].second == SIGKILL);
+  BOOST_TEST(children->starts.size() == 1u);
+  ends(old, "signal 9");
+  BOOST_TEST(children->starts.size() == 2u);
+  // What the old worker says now is refused.
+  worker_says(worker_hello{{1}, {1}, where(), {}}, "old");
+  BOOST_TEST(take<refusal>(to_workers, "old").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_older_order_is_fenced) {
+  join();
+  start(3);
+  manager_says(order(2));
+  BOOST_TEST(children->starts.size() == 1u);
+  BOOST_TEST(children->signals.empty());
+  BOOST_TEST(heard<control::event>()->kind == "fenced");
+  // The same one again is answered again.
+  manager_says(order(3));
+  BOOST_TEST(heard<worker_started>()->epoch.value == 3u);
+  BOOST_TEST(children->starts.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(an_order_that_waits_can_be_withdrawn) {
+  join();
+  auto old = start(1);
+  manager_says(order(2));
+  manager_says(stop_worker{{1}, {2}, "closed"});
+  ends(old, "signal 9");
+  BOOST_TEST(children->starts.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(orders_that_cannot_be_met_are_refused) {
+  join();
+  manager_says(order(1, {0, 7}));
+  BOOST_TEST(heard<worker_started>()->failure.find("pGPU 7") !=
+             std::string::npos);
+  manager_says(order(2, {}));
+  BOOST_TEST(heard<worker_started>()->failure != "");
+  auto huge = order(3);
+  huge.quota = 5 * gib;
+  manager_says(huge);
+  BOOST_TEST(heard<worker_started>()->failure.find("quota") !=
+             std::string::npos);
+  BOOST_TEST(children->starts.empty());
+}
+
+BOOST_AUTO_TEST_CASE(beats_carry_loads_of_the_right_epoch) {
+  join();
+  start(2);
+  worker_says(worker_beat{{{1}, {1}, 9, 9, 9}, CUDA_SUCCESS});
+  worker_says(worker_beat{{{1}, {2}, 5, 6, 7}, CUDA_SUCCESS});
+  to_manager.clear();
+  advance(110ms);
+  auto told = heard<node_beat>();
+  BOOST_REQUIRE(told);
+  BOOST_REQUIRE(told->sessions.size() == 1u);
+  BOOST_TEST(told->sessions[0].memory_bytes == 5u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(devices, node)
+
+BOOST_AUTO_TEST_CASE(an_injected_loss_reaches_workers_and_the_inventory) {
+  join();
+  start();
+  manager_says(inject_fault{"a", 0, "lost"});
+  BOOST_TEST(take<inject_fault>(to_workers, "w").has_value());
+  auto told = heard<register_node>();
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->pgpus[0].state == "lost");
+  BOOST_TEST(told->pgpus[1].state == "healthy");
+  // Nothing starts there any more.
+  manager_says(order(9));
+  ends(1, "signal 9");
+  BOOST_TEST(heard<worker_exited>().has_value());
+  BOOST_TEST(heard<worker_started>()->failure.find("lost") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_hang_is_told_to_workers_alone) {
+  join();
+  start();
+  manager_says(inject_fault{"a", 0, "hang"});
+  BOOST_TEST(take<inject_fault>(to_workers, "w").has_value());
+  BOOST_TEST(!heard<register_node>());
+  manager_says(inject_fault{"a", 1, "hang"});
+  BOOST_TEST(!take<inject_fault>(to_workers, "w").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_reports_a_broken_device_condemns_it) {
+  join();
+  start();
+  worker_says(worker_beat{{{1}, {1}, 0, 0, 0}, CUDA_ERROR_ILLEGAL_ADDRESS});
+  BOOST_TEST(!heard<register_node>()); // the program's own fault
+  worker_says(worker_beat{{{1}, {1}, 0, 0, 0}, CUDA_ERROR_ECC_UNCORRECTABLE});
+  BOOST_TEST(heard<register_node>()->pgpus[0].state == "lost");
+}
+
+BOOST_AUTO_TEST_CASE(a_pgpu_keeps_account) {
+  auto gpu =
+      spawn(vgpu::pgpu, control::pgpu{3, "cpu", {"g", {}, gib, {}}, "healthy"},
+            chief);
+  auto ask = [&](auto what) {
+    pgpu_answer got;
+    auto pending = self->request(gpu, caf::infinite, what);
+    run();
+    pending.receive([&](pgpu_answer& x) { got = x; }, [](caf::error&) {});
+    return got.refusal;
+  };
+  BOOST_TEST(ask(pgpu_reserve{{1}, {1}, gib}) == "");
+  BOOST_TEST(ask(pgpu_reserve{{2}, {1}, gib}) == "");
+  BOOST_TEST(ask(pgpu_reserve{{3}, {1}, gib + 1}) != "");
+  // One that came back holds it in its later epoch.
+  BOOST_TEST(ask(pgpu_reserve{{1}, {2}, gib}) == "");
+  tell(gpu, pgpu_use{{1}, 100});
+  tell(gpu, pgpu_use{{9}, 100});
+  tell(gpu, pgpu_release{{1}, {1}});
+  tell(gpu, pgpu_release{{2}, {1}});
+  pgpu_account got;
+  auto pending = self->request(gpu, caf::infinite, pgpu_ask{});
+  run();
+  pending.receive([&](pgpu_account& x) { got = x; }, [](caf::error&) {});
+  BOOST_TEST(got.quotas == gib);
+  BOOST_TEST(got.used == 100u);
+  BOOST_TEST(got.sessions.size() == 1u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(the_end, node)
+
+BOOST_AUTO_TEST_CASE(it_says_goodbye_stops_its_workers_and_waits_for_them) {
+  join();
+  auto tag = start();
+  tell(chief, supervisor_stop{});
+  BOOST_TEST(heard<control::shutdown>().has_value());
+  BOOST_TEST(children->signals.at(0).second == SIGTERM);
+  manager_says(done{}, 2);
+  BOOST_TEST(!dead(chief));
+  manager_says(order(9)); // too late
+  deterministic::tell(chief, child_exited{tag, "exit 0", true});
+  BOOST_TEST(children->starts.size() == 1u);
+  BOOST_TEST(dead(chief));
+}
+
+BOOST_AUTO_TEST_CASE(a_manager_that_does_not_answer_does_not_keep_it) {
+  join();
+  tell(chief, supervisor_stop{});
+  BOOST_TEST(!dead(chief));
+  advance(700ms);
+  BOOST_TEST(dead(chief));
+}
+
+BOOST_AUTO_TEST_CASE(without_a_connection_it_ends_at_once) {
+  join();
+  tell(chief, test::gone("ipc://manager"));
+  tell(chief, supervisor_stop{});
+  BOOST_TEST(dead(chief));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,243 @@
+// A device that does everything at once, on host memory: for tests of what
+// stands above devices. Launch (module 1, kernel 0) adds its 32-bit parameter
+// to the 32-bit word at its 64-bit parameter, and `drift`, by which a device
+// may give other results than another. Loading a module may be held up; making
+// a stream is, while the program is called.
+#pragma once
+
+#include "devices/interface/change_unit.hpp"
+#include "devices/interface/device.hpp"
+#include "devices/interface/tensor_map_unit.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace vgpu::test {
+
+/// While it is closed, whoever passes waits. Thread-safe.
+class gate {
+public:
+  void close() { set(false); }
+  void open() { set(true); }
+
+  void pass() {
+    std::unique_lock guard{lock_};
+    changed_.wait(guard, [this] { return open_; });
+  }
+  void pass_within(std::chrono::seconds at_most) {
+    std::unique_lock guard{lock_};
+    if (!changed_.wait_for(guard, at_most, [this] { return open_; }))
+      BOOST_ERROR("a gate was not opened in time");
+  }
+
+private:
+  void set(bool open) {
+    std::lock_guard guard{lock_};
+    open_ = open;
+    changed_.notify_all();
+  }
+
+  std::mutex lock_;
+  std::condition_variable changed_;
+  bool open_ = true;
+};
+
+class plain_device : public device::device, public device::tensor_map_unit {
+public:
+  explicit plain_device(
+      std::shared_ptr<gate> loading = std::make_shared<gate>(),
+      std::uint32_t drift = 0)
+      : loading_(std::move(loading)), drift_(drift) {}
+
+  const vgpu::device::properties& props() const noexcept override {
+    return props_;
+  }
+  CUresult error() const noexcept override { return error_; }
+
+  status reserve_window(device_address base) override {
+    base_ = base;
+    return {};
+  }
+  status map(device_address address, std::uint64_t bytes) override {
+    auto* at =
+        ::mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (at == MAP_FAILED)
+      return fault{CUDA_ERROR_OUT_OF_MEMORY, "no memory at this address"};
+    memory_.emplace(address, mapping{at, bytes});
+    return {};
+  }
+  status unmap(device_address address, std::uint64_t) override {
+    memory_.erase(address);
+    return {};
+  }
+  status attach_host(device_address, std::uint64_t) override { return {}; }
+  status detach_host(device_address, std::uint64_t) override { return {}; }
+
+  result<vgpu::device::module_info>
+  load_module(module_id id, std::span<const std::byte>) override {
+    loading_->pass();
+    vgpu::device::module_info info;
+    info.kernels.push_back({"add", {{0, 8}, {8, 4}}, {}});
+    info.hidden_heap = hides_heap;
+    if (variable_ && id.value < without_variable)
+      info.globals.push_back({"sum",
+                              reinterpret_cast<device_address>(variable_.get()),
+                              sizeof(*variable_), false});
+    return info;
+  }
+  status unload_module(module_id) override { return {}; }
+  status set_kernel_attribute(module_id, std::uint32_t, int, int) override {
+    return {};
+  }
+  result<std::uint32_t> active_clusters(const vgpu::device::launch&) override {
+    return 1U;
+  }
+
+  /// Begins with the address, and ends with the drift.
+  result<tensor_map> encode(const tensor_map_spec& what) override {
+    if (what.address % 16 != 0)
+      return fault{CUDA_ERROR_MISALIGNED_ADDRESS, "not at a multiple of 16"};
+    tensor_map out{};
+    std::memcpy(out.data(), &what.address, sizeof what.address);
+    out.back() = static_cast<std::byte>(drift_);
+    return out;
+  }
+
+  /// As a driver does, when it needs a queue for it.
+  status create_stream(stream_id, bool, int) override {
+    called_->pass_within(std::chrono::seconds{5});
+    return {};
+  }
+  status destroy_stream(stream_id) override { return {}; }
+  status create_event(event_id, bool) override { return {}; }
+  status destroy_event(event_id) override { return {}; }
+  status record_event(event_id, stream_id) override { return {}; }
+  status wait_event(stream_id, event_id) override { return {}; }
+  result<bool> query_event(event_id) override { return true; }
+  result<float> elapsed(event_id, event_id) override { return 0.5f; }
+  void when_done(std::optional<stream_id>,
+                 vgpu::device::completion done) override {
+    be_here();
+    done(error_);
+  }
+  void when_recorded(event_id, vgpu::device::completion done) override {
+    done(error_);
+  }
+  bool idle(stream_id) override { return true; }
+
+  status enqueue_launch(stream_id, const vgpu::device::launch& x) override {
+    be_here();
+    device_address at = 0;
+    std::uint32_t add = 0;
+    std::memcpy(&at, x.parameters.data(), 8);
+    std::memcpy(&add, x.parameters.data() + 8, 4);
+    *reinterpret_cast<std::uint32_t*>(at) += add + drift_;
+    return {};
+  }
+  status enqueue_write(stream_id, device_address to,
+                       std::span<const std::byte> bytes,
+                       std::shared_ptr<const void>) override {
+    std::memcpy(reinterpret_cast<void*>(to), bytes.data(), bytes.size());
+    return {};
+  }
+  status enqueue_read(stream_id, std::span<std::byte> bytes,
+                      device_address from,
+                      vgpu::device::completion done) override {
+    be_here();
+    std::memcpy(bytes.data(), reinterpret_cast<const void*>(from),
+                bytes.size());
+    done(error_);
+    return {};
+  }
+  status enqueue_copy(stream_id, const vgpu::device::pitched& to,
+                      const vgpu::device::pitched& from,
+                      const vgpu::device::extent& size) override {
+    std::memmove(reinterpret_cast<void*>(to.address),
+                 reinterpret_cast<const void*>(from.address), size.width);
+    return {};
+  }
+  status enqueue_fill(stream_id, const vgpu::device::pitched& to,
+                      std::uint32_t value, std::uint32_t,
+                      const vgpu::device::extent& size) override {
+    std::memset(reinterpret_cast<void*>(to.address), static_cast<int>(value),
+                size.width);
+    return {};
+  }
+  status
+  enqueue_host(stream_id,
+               std::function<void(std::function<void()>)> start) override {
+    called_->close();
+    start([called = called_] { called->open(); });
+    return {};
+  }
+  void set_printer(vgpu::device::printer to) override {
+    printer_ = std::move(to);
+  }
+  /// Modules have this variable, outside of the window, but those from that
+  /// number on.
+  static constexpr std::uint64_t without_variable = 100;
+  void place_variable(std::shared_ptr<std::uint32_t> at) {
+    variable_ = std::move(at);
+  }
+  /// Kernels of each module call malloc.
+  bool hides_heap = false;
+  /// While it is so, its driver answers nobody: whoever asks it is in error.
+  std::shared_ptr<std::atomic<bool>> away;
+
+  void inject(vgpu::device::injected_fault) override {
+    error_ = CUDA_ERROR_DEVICE_UNAVAILABLE;
+  }
+
+private:
+  void be_here() const {
+    if (away && *away)
+      BOOST_ERROR("the device's process is aside, and somebody uses it");
+  }
+
+  vgpu::device::properties props_;
+  std::shared_ptr<gate> loading_;
+  std::shared_ptr<gate> called_ = std::make_shared<gate>(); // the program
+  std::uint32_t drift_;
+  CUresult error_ = CUDA_SUCCESS;
+  device_address base_ = 0;
+  std::map<device_address, mapping> memory_;
+  vgpu::device::printer printer_;
+  std::shared_ptr<std::uint32_t> variable_;
+};
+
+/// A plain device that notices changes, or that says so and lets nobody look at
+/// its memory. It tells of each granule that it may have changed.
+class watching_device final : public plain_device,
+                              public vgpu::device::change_unit {
+public:
+  watching_device(std::shared_ptr<gate> loading, std::uint32_t drift,
+                  bool blind)
+      : plain_device(std::move(loading), drift), blind_(blind) {}
+
+  result<std::uint64_t> mark() override { return ++marks_; }
+  bool changed_since(device_address, std::uint64_t) const noexcept override {
+    return true;
+  }
+  bool tells_at_marks() const noexcept override { return false; }
+  status peek(std::span<std::byte> into, device_address from) override {
+    if (blind_)
+      return fault{CUDA_ERROR_OPERATING_SYSTEM, "nobody may look"};
+    std::memcpy(into.data(), reinterpret_cast<const void*>(from), into.size());
+    return {};
+  }
+
+private:
+  bool blind_;
+  std::uint64_t marks_ = 0;
+};
+
+} // namespace vgpu::test

@@ -1,0 +1,286 @@
+// A session that nobody can describe: its worker is put aside as it is.
+#include "tests/unit/actors/data_plane_fixture.hpp"
+
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+
+using namespace vgpu;
+using namespace vgpu::test;
+using namespace std::chrono_literals;
+namespace data_of = boost::unit_test::data;
+
+namespace {
+
+/// A driver that does as the test says.
+struct asides : world {
+  std::mutex lock;
+  std::condition_variable changed;
+  std::vector<aside> asked;
+  std::string trouble; // of the next that are asked for,
+  unsigned fails = 0;  // of so many
+  CUresult failure = CUDA_ERROR_UNKNOWN;
+  std::shared_ptr<gate> door = std::make_shared<gate>();
+
+  struct a_helper final : helper {
+    status found;
+    std::shared_ptr<std::atomic<bool>> told =
+        std::make_shared<std::atomic<bool>>(false);
+    std::thread thread;
+
+    ~a_helper() override { thread.join(); }
+    std::optional<status> outcome() override {
+      return told->load() ? std::optional{found} : std::nullopt;
+    }
+  };
+
+  asides() {
+    hides_heap = true;
+    put_aside =
+        [this](aside where,
+               std::function<void()> ring) -> result<std::unique_ptr<helper>> {
+      auto out = std::make_unique<a_helper>();
+      std::lock_guard guard{lock};
+      if (fails != 0 && fails-- != 0)
+        out->found = fault{failure, trouble};
+      *away = true;
+      auto is_out = where == aside::out;
+      out->thread = std::thread{
+          [open = door, told = out->told, ring, is_out, gone = away] {
+            open->pass();
+            *gone = is_out;
+            *told = true;
+            ring();
+          }};
+      asked.push_back(where);
+      changed.notify_all();
+      return std::unique_ptr<helper>{std::move(out)};
+    };
+  }
+
+  ~asides() { door->open(); }
+
+  bool wait_asked(std::size_t count) {
+    std::unique_lock guard{lock};
+    return changed.wait_for(guard, 10s, [&] { return asked.size() >= count; });
+  }
+
+  std::string suspend(std::uint64_t epoch = 1) {
+    order_pause(epoch, true);
+    return paused(epoch);
+  }
+  bool is_aside() {
+    return in.wait([&] {
+      return in.has<control::paused>([](auto& x) { return x.aside; });
+    });
+  }
+  void order_back(std::uint64_t epoch = 1) {
+    caf::anon_send(in.io, std::make_shared<const control::bring_back>(
+                              control::bring_back{{1}, {epoch}}));
+  }
+  bool is_back() {
+    return in.wait([&] {
+      return in.has<control::restored>([](auto& x) { return x.bytes != 0; });
+    });
+  }
+  bool was_woken(std::chrono::milliseconds at_most = 10s) {
+    return in.wait(
+        [&] {
+          return in.has<control::wake_session>([](auto&) { return true; });
+        },
+        at_most);
+  }
+  auto holds(const running_worker& worker, std::uint64_t bytes) {
+    return await("the worker holds so much memory",
+                 [gauges = worker.gauges, bytes] {
+                   return (gauges->memory.load() != 0) == (bytes != 0);
+                 });
+  }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(workers_that_are_aside)
+
+BOOST_DATA_TEST_CASE_F(asides, its_next_call_brings_it_back,
+                       data_of::make(both), where) {
+  auto worker = begin(transport::automatic, where.same_host);
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(holds(worker, 256));
+  BOOST_TEST(suspend() == "");
+  BOOST_TEST(is_aside());
+  BOOST_TEST(*away);
+  BOOST_TEST(holds(worker, 0));
+  BOOST_TEST(!was_woken(300ms));
+  add(4);
+  BOOST_TEST(was_woken());
+  // Not before there is room.
+  BOOST_TEST(*away);
+  order_back();
+  BOOST_TEST(is_back());
+  BOOST_TEST(read_counter() == 9u);
+  BOOST_TEST(holds(worker, 256));
+  BOOST_TEST((asked == std::vector{aside::out, aside::back}));
+  // And again.
+  in.told.clear();
+  BOOST_TEST(suspend() == "");
+  BOOST_TEST(is_aside());
+  order_back();
+  BOOST_TEST(is_back());
+  add(1);
+  BOOST_TEST(read_counter() == 10u);
+}
+
+BOOST_DATA_TEST_CASE_F(asides, calls_on_their_way_meanwhile_are_not_lost,
+                       data_of::make(both), where) {
+  begin(transport::automatic, where.same_host);
+  door->close();
+  order_pause(1, true);
+  BOOST_TEST(wait_asked(1));
+  add(5); // of which the worker may have heard
+  door->open();
+  BOOST_TEST(paused(1) == "");
+  BOOST_TEST(was_woken());
+  order_back();
+  BOOST_TEST(read_counter() == 5u);
+}
+
+BOOST_DATA_TEST_CASE_F(asides, who_cannot_leave_runs_on, data_of::make(both),
+                       where) {
+  begin(transport::automatic, where.same_host);
+  trouble = "the driver does not want to";
+  fails = 1;
+  BOOST_TEST(suspend().find("does not want to") != std::string::npos);
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+  // Whatever the driver had done was undone.
+  BOOST_TEST((asked == std::vector{aside::out, aside::back}));
+  // Where it has done nothing, nothing is.
+  in.told.clear();
+  failure = CUDA_ERROR_NOT_SUPPORTED;
+  fails = 1;
+  BOOST_TEST(suspend().find("does not want to") != std::string::npos);
+  *away = false;
+  add(1);
+  BOOST_TEST(read_counter() == 6u);
+  BOOST_TEST(asked.size() == 3u);
+}
+
+BOOST_DATA_TEST_CASE_F(asides, who_does_not_come_back_is_recovered,
+                       data_of::make(both), where) {
+  auto worker = begin(transport::automatic, where.same_host);
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(suspend() == "");
+  trouble = "its memory is gone";
+  fails = 3;
+  order_back();
+  wait_for(worker);
+  BOOST_TEST(asked.size() == 4u);
+  *away = false;
+  lease(2, start_worker(2, where.same_host));
+  add(1);
+  BOOST_TEST(read_counter() == 6u);
+}
+
+BOOST_DATA_TEST_CASE_F(asides, a_helper_that_was_killed_is_followed_by_another,
+                       data_of::make(both), where) {
+  begin(transport::automatic, where.same_host);
+  BOOST_TEST(suspend() == "");
+  fails = 2;
+  order_back();
+  BOOST_TEST(is_back());
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+}
+
+/// Its end was told while nobody listened.
+BOOST_DATA_TEST_CASE_F(asides, who_is_lost_meanwhile_is_told_of_again,
+                       data_of::make(both), where) {
+  auto worker = begin(transport::automatic, where.same_host);
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(suspend() == "");
+  kill(worker);
+  auto suspected = [&] {
+    return in.wait(
+        [&] { return in.has<control::suspect>([](auto&) { return true; }); });
+  };
+  BOOST_TEST(suspected());
+  in.told.clear();
+  order_back();
+  BOOST_TEST(suspected());
+  *away = false;
+  lease(2, start_worker(2, where.same_host));
+  BOOST_TEST(read_counter() == 5u);
+}
+
+BOOST_DATA_TEST_CASE_F(asides, a_client_that_follows_another_brings_it_back,
+                       data_of::make(both), where) {
+  auto worker = begin(transport::automatic, where.same_host);
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(suspend() == "");
+  BOOST_TEST(is_aside());
+  kill_client();
+  add(2);
+  connect(transport::automatic, true);
+  lease(1, worker);
+  BOOST_TEST(read_counter() == 7u);
+}
+
+BOOST_DATA_TEST_CASE_F(asides, only_who_is_to_be_suspended_is_put_aside,
+                       data_of::make(both), where) {
+  begin(transport::automatic, where.same_host);
+  BOOST_TEST(pause(1).find("call malloc") != std::string::npos);
+  BOOST_TEST(asked.empty());
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+}
+
+/// As a manager gives it that does not know whether it was heard.
+BOOST_DATA_TEST_CASE_F(asides, an_order_that_comes_again_is_the_same_one,
+                       data_of::make({true, false}), hidden) {
+  hides_heap = hidden;
+  begin(transport::automatic, true);
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+  door->close();
+  order_pause(1, true);
+  if (hidden)
+    BOOST_TEST(wait_asked(1));
+  order_pause(1, true);
+  door->open();
+  BOOST_TEST(paused(1) == "");
+  order_pause(1, true);
+  // Orders are taken one after the other: this one's answer comes last.
+  order_pause(9, true);
+  BOOST_TEST(paused(9) != "");
+  auto refused = false;
+  auto look = [&] {
+    refused = in.has<control::paused>([](auto& x) {
+      return x.epoch == vgpu::epoch{1} && !x.failure.empty();
+    });
+    return true;
+  };
+  BOOST_TEST(in.wait(look));
+  BOOST_TEST(!refused);
+}
+
+BOOST_FIXTURE_TEST_CASE(what_can_be_described_is, asides) {
+  hides_heap = false;
+  auto worker = begin(transport::automatic, true);
+  BOOST_TEST(suspend() == "");
+  wait_for(worker);
+  BOOST_TEST(asked.empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(one_whose_work_ended_in_an_error_stays, asides) {
+  begin(transport::automatic, true);
+  append(call::mem_free{.address = 12345, .bytes = 8});
+  (void)ask(call::device_sync{});
+  BOOST_TEST(suspend().find("error") != std::string::npos);
+  BOOST_TEST(asked.empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,242 @@
+// States that are copied while memory changes, into files that are kept up.
+#include "actors/state/snapshot_base.hpp"
+#include "actors/state/state_file.hpp"
+#include "tests/unit/actors/session_fixture.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <thread>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace vgpu;
+
+namespace {
+
+constexpr auto chunk = state_chunk_bytes;
+
+snapshot_base::range whole(device_address at) {
+  return {at, static_cast<std::uint32_t>(chunk)};
+}
+
+/// Of the piece of a state that lies at an address.
+state_chunk chunk_at(int file, device_address address) {
+  auto state = state_reader::open(file);
+  BOOST_REQUIRE(state.ok());
+  for (auto& x : state->index().memory)
+    if (x.address == address)
+      return x;
+  BOOST_FAIL("no contents at that address");
+  return {};
+}
+
+/// Turns a byte of a stored piece over.
+void scribble(int file, const state_chunk& x) {
+  unsigned char byte = 0;
+  auto at = static_cast<off_t>(x.offset + x.bytes - 1);
+  BOOST_REQUIRE(::pread(file, &byte, 1, at) == 1);
+  byte ^= 0xff;
+  BOOST_REQUIRE(::pwrite(file, &byte, 1, at) == 1);
+}
+
+bool reads(int file, const state_chunk& x) {
+  auto state = state_reader::open(file);
+  BOOST_REQUIRE(state.ok());
+  std::vector<std::byte> into(x.bytes);
+  return state->read(x, into).ok();
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(kept_files)
+
+BOOST_AUTO_TEST_CASE(pieces_keep_their_places) {
+  auto file = std::move(*make_state_memory());
+  snapshot_base it{unique_fd{::dup(file.get())}};
+  BOOST_REQUIRE(it.begin().ok());
+  it.keep({whole(0), whole(chunk), {3 * chunk, 5000}, {4 * chunk, 300}});
+  auto places = it.pieces();
+  BOOST_TEST(places.size() == 4u);
+  // Neighbours in memory are neighbours in the file.
+  BOOST_TEST(places[0].chunk.offset % chunk == 0u);
+  BOOST_TEST(places[chunk].chunk.offset == places[0].chunk.offset + chunk);
+  BOOST_TEST(places[4 * chunk].chunk.offset ==
+             places[3 * chunk].chunk.offset + 8192);
+  it.note(places[chunk].chunk, 7);
+  it.keep({whole(chunk), {3 * chunk, 300}, whole(9 * chunk)});
+  auto& now = it.pieces();
+  BOOST_TEST(now.size() == 3u);
+  BOOST_TEST(now[chunk].mark == 7u);
+  BOOST_TEST(now[chunk].chunk.offset == places[chunk].chunk.offset);
+  // Of another size: as good as new; and what was given back is used again.
+  BOOST_TEST(now[3 * chunk].mark == 0u);
+  BOOST_TEST(now[9 * chunk].chunk.offset == places[0].chunk.offset);
+  it.note(places[3 * chunk].chunk, 8); // it is not there any more
+  BOOST_TEST(now[3 * chunk].mark == 0u);
+  BOOST_TEST(it.is_of(file.get()));
+  BOOST_TEST(!it.is_of(STDIN_FILENO));
+  BOOST_REQUIRE(it.begin().ok());
+  BOOST_TEST(it.is_whole());
+  BOOST_REQUIRE(::ftruncate(file.get(), 0) == 0);
+  BOOST_TEST(!it.is_whole());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_stored_as_zero_takes_no_memory) {
+  auto file = std::move(*make_state_memory());
+  std::vector<std::byte> bytes(chunk, std::byte{5});
+  state_chunk x{.address = 0, .bytes = chunk, .offset = chunk};
+  BOOST_REQUIRE(store_contents(file.get(), x, bytes).ok());
+  BOOST_TEST((x.form == chunk_form::raw));
+  BOOST_TEST(x.stored == chunk);
+  std::fill(bytes.begin(), bytes.end(), std::byte{0});
+  BOOST_REQUIRE(store_contents(file.get(), x, bytes).ok());
+  BOOST_TEST((x.form == chunk_form::zero));
+  BOOST_TEST(x.stored == 0u);
+  struct stat info {};
+  BOOST_REQUIRE(::fstat(file.get(), &info) == 0);
+  BOOST_TEST(info.st_blocks == 0);
+}
+
+BOOST_AUTO_TEST_CASE(only_what_changed_is_written_again) {
+  a_session it;
+  it.allocate(it.at, it.granules * granule_bytes);
+  for (auto i = 0u; i < it.granules - 1; ++i)
+    it.word(i) = i + 1; // the last one stays zero
+  auto first = std::move(*make_state_memory());
+  auto second = std::move(*make_state_memory());
+  it.take(first.get());
+  it.word(3) = 333;
+  it.take(second.get());
+  auto same = chunk_at(first.get(), it.at + 4 * granule_bytes);
+  scribble(first.get(), same);
+  it.word(7) = 777;
+  it.take(first.get());
+  // What was not written is as it was, whatever that is; what changed since
+  // this file's snapshot, not since the latest, is there.
+  BOOST_TEST(!reads(first.get(), same));
+  scribble(first.get(), same);
+  BOOST_TEST(reads(first.get(), same));
+  auto wanted = it.memory();
+  it.follow(first.get(), false);
+  BOOST_TEST((it.memory() == wanted));
+  BOOST_TEST(it.word(3) == 333u);
+  BOOST_TEST(it.word(7) == 777u);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_is_being_written_is_no_state) {
+  a_session it;
+  it.allocate(it.at, 4 * granule_bytes);
+  it.word(1) = 5;
+  auto file = std::move(*make_state_memory());
+  it.take(file.get());
+  BOOST_TEST(state_reader::open(file.get()).ok());
+  it.begin(file.get(), true);
+  BOOST_TEST(!state_reader::open(file.get()).ok());
+  it.copy();
+  it.word(2) = 6;
+  // Given up half way, and taken again.
+  it.exec->abandon_copy();
+  BOOST_TEST(!state_reader::open(file.get()).ok());
+  it.take(file.get());
+  // Cut by somebody who does not want it kept up: all of it is written.
+  BOOST_REQUIRE(::ftruncate(file.get(), 0) == 0);
+  it.word(3) = 7;
+  it.take(file.get());
+  auto wanted = it.memory(4 * granule_bytes);
+  it.follow(file.get(), false);
+  BOOST_TEST((it.memory(4 * granule_bytes) == wanted));
+}
+
+BOOST_AUTO_TEST_CASE(what_comes_and_goes_meanwhile) {
+  a_session it;
+  it.allocate(it.at, 3 * granule_bytes);
+  it.allocate(it.at + 8 * granule_bytes, 300);
+  it.allocate(it.at + 8 * granule_bytes + 512, 400);
+  it.word(0) = 1;
+  it.word(8, 10) = 2;
+  it.word(8, 130) = 3;
+  auto file = std::move(*make_state_memory());
+  it.begin(file.get(), true);
+  it.call_it(call::mem_free{.address = it.at, .bytes = 3 * granule_bytes});
+  it.copy();
+  it.allocate(it.at + granule_bytes, 2 * granule_bytes + 8);
+  it.word(1) = 4;
+  it.word(3, 1) = 5;
+  it.finish();
+  it.follow(file.get(), true);
+  BOOST_TEST(it.word(1) == 4u);
+  BOOST_TEST(it.word(2) == 0u);
+  BOOST_TEST(it.word(3, 1) == 5u);
+  BOOST_TEST(it.word(8, 10) == 2u);
+  BOOST_TEST(it.word(8, 130) == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(what_changes_during_the_first_round_is_copied_again) {
+  a_session it;
+  it.allocate(it.at, it.granules * granule_bytes);
+  auto file = std::move(*make_state_memory());
+  auto has_contents = [&] {
+    struct stat info {};
+    return ::fstat(file.get(), &info) == 0 && info.st_blocks > 8;
+  };
+  for (auto i = 0u; i < it.granules; ++i)
+    it.word(i) = 1;
+  it.begin(file.get(), false);
+  auto changed = false;
+  it.copy([&] {
+    if (changed || !has_contents())
+      return;
+    changed = true;
+    for (auto i = 0u; i < it.granules; ++i)
+      it.word(i) = 2;
+  });
+  BOOST_REQUIRE(changed);
+  // What is written while the session stands still is right again.
+  std::vector<char> nonsense(it.granules * granule_bytes, 'x');
+  BOOST_REQUIRE(::pwrite(file.get(), nonsense.data(), nonsense.size(),
+                         static_cast<off_t>(chunk)) ==
+                static_cast<ssize_t>(nonsense.size()));
+  it.finish();
+  for (auto i = 0u; i < it.granules; ++i)
+    BOOST_TEST(
+        !reads(file.get(), chunk_at(file.get(), it.at + i * granule_bytes)));
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_changes_all_the_while) {
+  for (auto adopt : {false, true}) {
+    a_session it;
+    it.allocate(it.at, it.granules * granule_bytes);
+    std::atomic<bool> over{false};
+    std::thread writer{[&] {
+      for (std::uint32_t i = 1; !over; ++i)
+        it.word(i * 5 % (it.granules - 1), i % 500'000) = i;
+    }};
+    auto file = std::move(*make_state_memory());
+    it.begin(file.get(), false);
+    it.copy();
+    over = true;
+    writer.join();
+    it.finish();
+    auto wanted = it.memory();
+    it.follow(file.get(), adopt);
+    BOOST_TEST((it.memory() == wanted));
+    // It goes on from there, and can be taken again.
+    it.word(2, 77) = 4711;
+    wanted = it.memory();
+    auto later = std::move(*make_state_memory());
+    it.take(later.get());
+    it.follow(later.get(), adopt);
+    BOOST_TEST((it.memory() == wanted));
+    // Of a file that is a worker's memory nothing is left elsewhere.
+    std::uint32_t before = 0;
+    it.word(0) += 1;
+    auto x = chunk_at(later.get(), it.at);
+    BOOST_REQUIRE(
+        ::pread(later.get(), &before, 4, static_cast<off_t>(x.offset)) == 4);
+    BOOST_TEST((before == it.word(0)) == adopt);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,529 @@
+// Snapshots that travel: what of them does, and that nothing but a whole one is
+// ever a state.
+#include "tests/unit/actors/data_plane_fixture.hpp"
+#include "tests/unit/actors/talker.hpp"
+
+#include "actors/state/snapshot_inflow.hpp"
+#include "actors/state/state_file.hpp"
+#include "actors/state/state_transfer.hpp"
+
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+
+#include <deque>
+#include <functional>
+#include <random>
+
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace vgpu;
+using namespace vgpu::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto piece_bytes = state_chunk_bytes;
+
+std::vector<std::byte> noise_of(unsigned seed) {
+  std::mt19937_64 random{seed};
+  std::vector<std::byte> out(piece_bytes);
+  for (std::size_t i = 0; i < out.size(); i += 8) {
+    auto word = random();
+    std::memcpy(out.data() + i, &word, 8);
+  }
+  return out;
+}
+
+unique_fd another(const unique_fd& file) {
+  return unique_fd{::dup(file.get())};
+}
+
+/// A worker's file, that it keeps up.
+struct kept_file {
+  unique_fd file = std::move(*make_state_memory());
+  std::vector<state_chunk> pieces;
+  std::uint64_t bytes = 0;
+
+  /// `shift`: where a worker puts the first piece.
+  explicit kept_file(std::size_t count, std::uint64_t shift = 0) {
+    for (std::size_t i = 0; i < count; ++i) {
+      pieces.push_back({.address = first_window + i * piece_bytes,
+                        .bytes = static_cast<std::uint32_t>(piece_bytes),
+                        .offset = (i + 1) * piece_bytes + shift});
+      set(i, static_cast<unsigned>(i + 1));
+    }
+  }
+
+  /// 0: nothing but zeros.
+  void set(std::size_t i, unsigned seed) {
+    auto bytes_of =
+        seed == 0 ? std::vector<std::byte>(piece_bytes) : noise_of(seed);
+    BOOST_REQUIRE(store_contents(file.get(), pieces[i], bytes_of).ok());
+  }
+
+  void finish(std::uint64_t position = 8) {
+    auto end = pieces.back().offset + piece_bytes;
+    BOOST_REQUIRE(begin_state(file.get(), end).ok());
+    state_index index;
+    index.position = position;
+    index.memory = pieces;
+    bytes = *state_writer{file.get(), false, end}.finish(index);
+  }
+};
+
+/// That all contents of a state are right; an index of them.
+state_index whole_index(int file) {
+  auto state = state_reader::open(file);
+  BOOST_REQUIRE(state.ok());
+  each_chunk(state->index(), [&](auto& x) {
+    std::vector<std::byte> into(x.bytes);
+    BOOST_TEST(state->read(x, into).ok());
+  });
+  return state->index();
+}
+
+/// All that was asked for and did not come yet.
+using asked = std::deque<data::state_wanted>;
+
+/// Brings parts of `from`, as many as are wanted or `most`.
+status bring(snapshot_inflow& to, const kept_file& from,
+             std::size_t most = ~std::size_t{0},
+             const std::function<void(std::vector<std::byte>&)>& change = {}) {
+  for (asked under_way; !to.complete();) {
+    while (auto x = to.want())
+      under_way.push_back(*x);
+    if (!under_way.empty()) {
+      if (most-- == 0)
+        return {};
+      auto x = under_way.front();
+      under_way.pop_front();
+      auto part = part_of_state(from.file.get(), from.bytes, x);
+      BOOST_REQUIRE(part);
+      auto bytes = *part;
+      if (change)
+        change(bytes);
+      if (auto ok = to.take(x.from, bytes); !ok)
+        return ok;
+    } else {
+      BOOST_REQUIRE(to.works());
+    }
+    if (auto ok = to.work(); !ok)
+      return ok;
+  }
+  return {};
+}
+
+snapshot_inflow begin_inflow(const kept_file& from, const unique_fd& place,
+                             const unique_fd& newest) {
+  auto out =
+      snapshot_inflow::begin(from.bytes, another(place), another(newest));
+  BOOST_REQUIRE(out.ok());
+  return std::move(*out);
+}
+
+/// All of it; where its bytes came from.
+snapshot_inflow::account take_all(const kept_file& from, const unique_fd& place,
+                                  const unique_fd& newest) {
+  auto to = begin_inflow(from, place, newest);
+  BOOST_TEST(!state_reader::open(place.get()).ok());
+  auto ok = bring(to, from);
+  BOOST_REQUIRE(ok.ok());
+  auto index = whole_index(place.get());
+  BOOST_REQUIRE(index.memory.size() == from.pieces.size());
+  for (std::size_t i = 0; i < from.pieces.size(); ++i)
+    BOOST_TEST(index.memory[i].hash == from.pieces[i].hash);
+  return to.bytes();
+}
+
+/// Head, index, and these pieces.
+std::uint64_t with(const kept_file& x, std::size_t count) {
+  auto index = x.bytes - x.pieces.back().offset - piece_bytes;
+  return state_head_bytes + index + count * piece_bytes;
+}
+
+/// What travelled besides.
+std::uint64_t more_than(std::uint64_t travelled, const kept_file& x,
+                        std::size_t count) {
+  return travelled - with(x, count);
+}
+
+struct two_places {
+  unique_fd first = std::move(*make_state_memory());
+  unique_fd second = std::move(*make_state_memory());
+  kept_file worker{6};
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(travelling_snapshots, two_places)
+
+BOOST_AUTO_TEST_CASE(only_what_changed_travels) {
+  worker.finish();
+  auto bytes = take_all(worker, first, unique_fd{});
+  BOOST_TEST(bytes.travelled == with(worker, 6));
+  // The other place has nothing yet; but the newest is at hand.
+  worker.set(2, 22);
+  worker.finish();
+  bytes = take_all(worker, second, first);
+  BOOST_TEST(bytes.travelled == with(worker, 1));
+  BOOST_TEST(bytes.copied == 5 * piece_bytes);
+  // What changed since this file's own last snapshot, and not since the
+  // latest, is copied; what changed neither way stays.
+  worker.set(4, 44);
+  worker.finish();
+  bytes = take_all(worker, first, second);
+  BOOST_TEST(bytes.travelled == with(worker, 1));
+  BOOST_TEST(bytes.copied == piece_bytes);
+  BOOST_TEST(bytes.stayed == 4 * piece_bytes);
+  worker.finish();
+  bytes = take_all(worker, second, first);
+  BOOST_TEST(bytes.travelled == with(worker, 0));
+}
+
+BOOST_AUTO_TEST_CASE(one_that_was_cut_off_is_no_state_and_the_next_is_whole) {
+  worker.finish();
+  take_all(worker, first, unique_fd{});
+  take_all(worker, second, first);
+  for (std::size_t i = 0; i < worker.pieces.size(); ++i)
+    worker.set(i, static_cast<unsigned>(100 + i));
+  worker.finish();
+  // Its worker is lost: after the head, the index, some of the contents.
+  for (std::size_t parts : {0u, 1u, 2u, 5u}) {
+    auto to = begin_inflow(worker, first, second);
+    BOOST_TEST(bring(to, worker, parts).ok());
+    BOOST_TEST(!state_reader::open(first.get()).ok());
+    whole_index(second.get());
+  }
+  // The next worker's pieces lie elsewhere, and three are as the newest has
+  // them.
+  kept_file next{6, 8192};
+  for (std::size_t i = 3; i < 6; ++i)
+    next.set(i, static_cast<unsigned>(100 + i));
+  next.finish();
+  auto bytes = take_all(next, first, second);
+  BOOST_TEST(bytes.travelled == with(next, 3));
+  BOOST_TEST(bytes.copied == 3 * piece_bytes);
+}
+
+BOOST_AUTO_TEST_CASE(what_becomes_zero_takes_no_memory) {
+  auto pages = [&] {
+    struct stat info {};
+    BOOST_REQUIRE(::fstat(first.get(), &info) == 0);
+    return static_cast<std::uint64_t>(info.st_blocks) * 512;
+  };
+  worker.finish();
+  take_all(worker, first, unique_fd{});
+  BOOST_TEST(pages() >= 6 * piece_bytes);
+  for (std::size_t i : {1u, 2u, 5u})
+    worker.set(i, 0);
+  worker.finish();
+  auto bytes = take_all(worker, first, unique_fd{});
+  BOOST_TEST(bytes.travelled == with(worker, 0));
+  BOOST_TEST(pages() < 3 * piece_bytes + 65536);
+}
+
+BOOST_AUTO_TEST_CASE(small_pieces_come_together) {
+  state_writer to{worker.file.get(), false};
+  state_index index;
+  std::vector<std::byte> word(256, std::byte{1});
+  for (unsigned i = 0; i < 1000; ++i) {
+    word[0] = static_cast<std::byte>(i);
+    word[1] = static_cast<std::byte>(i >> 8);
+    index.memory.push_back(*to.add(first_window + i * 512, word));
+  }
+  worker.bytes = *to.finish(index);
+  auto inflow = begin_inflow(worker, first, unique_fd{});
+  auto parts = 0;
+  BOOST_TEST(bring(inflow, worker, 1000, [&](auto&) { ++parts; }).ok());
+  BOOST_TEST(parts == 3);
+  BOOST_TEST(whole_index(first.get()).memory.size() == 1000u);
+}
+
+BOOST_AUTO_TEST_CASE(compressed_pieces_travel_as_they_are) {
+  state_writer to{worker.file.get(), true};
+  state_index index;
+  std::vector<std::byte> same(piece_bytes, std::byte{9});
+  index.memory.push_back(*to.add(first_window, same));
+  index.memory.push_back(*to.add(first_window + piece_bytes, noise_of(7)));
+  BOOST_REQUIRE((index.memory[0].form == chunk_form::zstd));
+  worker.bytes = *to.finish(index);
+  for (auto* place : {&first, &second}) {
+    auto inflow = begin_inflow(worker, *place, first);
+    BOOST_TEST(bring(inflow, worker).ok());
+    whole_index(place->get());
+    BOOST_TEST((inflow.bytes().copied != 0) == (place == &second));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_its_program_wrote_over_comes_from_the_worker) {
+  worker.finish();
+  take_all(worker, first, unique_fd{});
+  auto at = static_cast<off_t>(worker.pieces[3].offset + 77);
+  BOOST_REQUIRE(::pwrite(first.get(), "x", 1, at) == 1);
+  auto bytes = take_all(worker, second, first);
+  BOOST_TEST(bytes.travelled == with(worker, 1));
+  BOOST_TEST(bytes.copied == 5 * piece_bytes);
+}
+
+BOOST_AUTO_TEST_CASE(every_flipped_bit_ends_it) {
+  worker.pieces.resize(2);
+  worker.finish();
+  std::mt19937 random{4};
+  for (int round = 0; round < 200; ++round) {
+    auto to = begin_inflow(worker, first, unique_fd{});
+    auto at = random() % 4;
+    auto ok = bring(to, worker, ~std::size_t{0}, [&](auto& bytes) {
+      if (at-- == 0)
+        bytes[random() % bytes.size()] ^=
+            static_cast<std::byte>(1 << random() % 8);
+    });
+    BOOST_TEST(!ok.ok());
+    BOOST_TEST(!state_reader::open(first.get()).ok());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_nobody_asked_for_is_dropped) {
+  for (std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{63},
+                              std::uint64_t{1} << 60, ~std::uint64_t{0}})
+    BOOST_TEST(!snapshot_inflow::begin(bytes, another(first), {}).ok());
+  worker.finish();
+  auto to = begin_inflow(worker, first, unique_fd{});
+  std::vector<std::byte> junk(piece_bytes, std::byte{0xaa});
+  auto throw_junk = [&](auto&) {
+    for (std::uint64_t from :
+         {std::uint64_t{0}, std::uint64_t{64}, piece_bytes, ~std::uint64_t{0}})
+      for (std::size_t size : {std::size_t{0}, std::size_t{8}, piece_bytes - 1})
+        BOOST_TEST(to.take(from, std::span{junk}.first(size)).ok());
+  };
+  BOOST_TEST(bring(to, worker, ~std::size_t{0}, throw_junk).ok());
+  whole_index(first.get());
+  // Nor is what comes afterwards.
+  BOOST_TEST(to.take(0, junk).ok());
+  whole_index(first.get());
+}
+
+/// With its right checksums, but impossible places.
+BOOST_AUTO_TEST_CASE(an_index_that_names_impossible_places_is_refused) {
+  struct {
+    std::uint64_t offset;
+    std::uint32_t stored;
+  } places[] = {{0, 4096},     {63, 4096},           {1 << 20, 4096},
+                {~0ull, 4096}, {~0ull - 4095, 4096}, {4096, 0},
+                {4096, 4095}};
+  for (auto [offset, stored] : places) {
+    state_index index;
+    index.memory.push_back({.address = first_window,
+                            .bytes = 4096,
+                            .form = chunk_form::raw,
+                            .stored = stored,
+                            .offset = offset});
+    BOOST_REQUIRE(begin_state(worker.file.get(), 0).ok());
+    worker.bytes = *state_writer{worker.file.get(), false, 8192}.finish(index);
+    auto to = begin_inflow(worker, first, unique_fd{});
+    BOOST_TEST(!bring(to, worker).ok());
+    BOOST_TEST(!state_reader::open(first.get()).ok());
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+// -- of a client
+// ---------------------------------------------------------------
+
+namespace {
+
+/// A worker elsewhere that does what the test says.
+class acted_worker_elsewhere {
+public:
+  explicit acted_worker_elsewhere(zmq::context_t& zmq)
+      : talker_{zmq, link_options::form::bind, "tcp://127.0.0.1:*"} {}
+
+  running_worker where() const {
+    return {{talker_.endpoint(), "", "elsewhere"}, {}, {}};
+  }
+
+  /// The next message of this kind. What keeps a worker alive is answered, and
+  /// what is wanted of its file sent, but for what comes after `parts`.
+  template <class Body>
+  std::optional<Body> next(std::uint64_t epoch, std::uint64_t parts = ~0ull) {
+    for (auto until = std::chrono::steady_clock::now() + 10s;
+         std::chrono::steady_clock::now() < until;) {
+      auto got = talker_.hear(100ms);
+      if (!got || got->head.epoch.value != epoch)
+        continue;
+      const auto& body = got->head.body;
+      if (auto* x = std::get_if<Body>(&body))
+        return *x;
+      // A client that was killed has perhaps said so before.
+      if (std::holds_alternative<data::keepalive>(body))
+        (void)talker_.reaches(
+            data::progress{.received = tail, .executed = tail}, {}, epoch);
+      if (auto* x = std::get_if<data::state_wanted>(&body)) {
+        if (parts-- == 0)
+          return std::nullopt;
+        send_part(epoch, *x);
+      }
+    }
+    BOOST_ERROR("the client did not say what it should");
+    return std::nullopt;
+  }
+
+  void say(std::uint64_t epoch, data::body what,
+           std::span<const std::byte> payload = {}) {
+    talker_.say(std::move(what), payload, epoch);
+  }
+
+  /// The client shows its lease, and is served. What it had to restore.
+  std::uint64_t take_client(std::uint64_t epoch) {
+    for (;;) {
+      auto hello = next<data::attach>(epoch);
+      BOOST_REQUIRE(hello.has_value());
+      if (talker_.reaches(data::attached{{.received = tail, .executed = tail}},
+                          {}, epoch))
+        return hello->restore;
+    }
+  }
+
+  /// A snapshot is ordered and its file described; the bytes that travel.
+  std::uint64_t give_snapshot(std::uint64_t epoch,
+                              std::uint64_t parts = ~0ull) {
+    auto order = next<data::checkpoint>(epoch);
+    BOOST_REQUIRE(order.has_value());
+    BOOST_TEST(order->go_on);
+    BOOST_TEST(!order->compress);
+    if (copies_ahead)
+      say(epoch, data::checkpointing{order->order,
+                                     data::checkpointing::phase::copying});
+    file.finish(tail);
+    sent_ = 0;
+    say(epoch, data::checkpointed{.position = tail,
+                                  .bytes = file.bytes,
+                                  .order = order->order});
+    BOOST_TEST(next<data::go_on>(epoch, parts).has_value() == (parts == ~0ull));
+    return sent_;
+  }
+
+  kept_file file{6};
+  std::uint64_t tail = 0; // how far it is in the log
+  bool copies_ahead = false;
+
+private:
+  void send_part(std::uint64_t epoch, const data::state_wanted& x) {
+    auto part = part_of_state(file.file.get(), file.bytes, x);
+    BOOST_REQUIRE(part);
+    sent_ += part->size();
+    say(epoch, data::state_part{x.from}, *part);
+  }
+
+  talker talker_;
+  std::uint64_t sent_ = 0;
+};
+
+struct elsewhere : world {
+  acted_worker_elsewhere worker{zmq};
+
+  elsewhere() {
+    protect = control::protection::snapshot;
+    connect(transport::forwarded);
+    lease(1, worker.where());
+    worker.take_client(1);
+  }
+
+  /// Something that the next snapshot covers.
+  void call() {
+    append(call::device_sync{});
+    worker.tail = area.header().tail.load();
+  }
+
+  auto covered() {
+    return await("the snapshot counts",
+                 [&] { return area.header().covered.load() == worker.tail; });
+  }
+
+  const state_index newest() {
+    return whole_index(places.at(area.header().newest.load() - 1));
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(clients_of_workers_elsewhere, elsewhere)
+
+BOOST_AUTO_TEST_CASE(a_second_snapshot_brings_what_changed) {
+  call();
+  BOOST_TEST(more_than(worker.give_snapshot(1), worker.file, 6) == 0u);
+  BOOST_TEST(covered());
+  for (unsigned round = 0; round < 4; ++round) {
+    call();
+    worker.file.set(round, 50 + round);
+    BOOST_TEST(more_than(worker.give_snapshot(1), worker.file, 1) == 0u);
+    BOOST_TEST(covered());
+    BOOST_TEST(newest().memory[round].hash == worker.file.pieces[round].hash);
+  }
+}
+
+/// A device whose memory is copied ahead has it kept up here as well.
+BOOST_AUTO_TEST_CASE(the_one_before_is_kept_where_the_next_will_use_it) {
+  auto former_is_kept = [&](bool ahead) {
+    call();
+    worker.copies_ahead = ahead;
+    worker.give_snapshot(1);
+    auto counts = covered();
+    BOOST_TEST(counts);
+    auto former = places.at(2 - area.header().newest.load());
+    // `covered` comes before it is given back.
+    return await("the former is as it should be",
+                 [&] { return (::lseek(former, 0, SEEK_END) != 0) == ahead; });
+  };
+  BOOST_TEST(former_is_kept(false));
+  BOOST_TEST(former_is_kept(true));
+  BOOST_TEST(former_is_kept(true));
+  BOOST_TEST(former_is_kept(false));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_half_way_leaves_the_one_before) {
+  call();
+  worker.give_snapshot(1);
+  BOOST_TEST(covered());
+  auto position = worker.tail;
+  auto bytes = worker.file.bytes;
+  auto hash = worker.file.pieces[5].hash;
+  call();
+  for (unsigned i = 0; i < 6; ++i)
+    worker.file.set(i, 60 + i);
+  // The head, the index and two pieces came.
+  worker.give_snapshot(1, 4);
+  acted_worker_elsewhere next{zmq};
+  next.tail = worker.tail;
+  lease(2, next.where());
+  BOOST_TEST(next.take_client(2) == bytes);
+  BOOST_TEST(area.header().covered.load() == position);
+  BOOST_TEST(newest().memory[5].hash == hash);
+  // And what follows is whole, whatever the file has that was cut off.
+  call();
+  next.tail = worker.tail;
+  next.file = kept_file{6, 8192};
+  next.file.set(0, 60);
+  worker.tail = next.tail;
+  BOOST_TEST(more_than(next.give_snapshot(2), next.file, 1) == 0u);
+  BOOST_TEST(covered());
+  BOOST_TEST(newest().memory[0].hash == next.file.pieces[0].hash);
+}
+
+BOOST_AUTO_TEST_CASE(a_client_that_follows_another_has_no_more_to_fetch) {
+  call();
+  worker.give_snapshot(1);
+  BOOST_TEST(covered());
+  kill_client();
+  connect(transport::forwarded, true);
+  lease(1, worker.where());
+  worker.take_client(1);
+  call();
+  worker.file.set(3, 70);
+  BOOST_TEST(more_than(worker.give_snapshot(1), worker.file, 1) == 0u);
+  BOOST_TEST(covered());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,67 @@
+// What a vGPU has: which addresses are memory of it.
+#include "actors/state/vgpu_state.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace vgpu;
+
+namespace {
+
+constexpr auto first = window_of(0);
+constexpr std::uint64_t quota = 1 << 20;
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(what_a_vgpu_has)
+
+// A GPU's driver chose places below the windows when it found what is above
+// them taken; the cpu device takes the upper part of the window.
+BOOST_AUTO_TEST_CASE(variables_are_memory_wherever_a_device_put_them) {
+  for (device_address at :
+       {std::uint64_t{0x2aac'dde0'0000}, first + device_placed_offset,
+        std::uint64_t{0x7fe0'ebe0'0000}}) {
+    vgpu_state state{first, quota};
+    BOOST_TEST(!state.holds(at, 4));
+    module_state has;
+    has.globals.push_back({"x", at, 64, false});
+    state.add(module_id{1}, has);
+    BOOST_TEST(state.holds(at, 64));
+    BOOST_TEST(state.holds(at + 60, 4));
+    BOOST_TEST(!state.holds(at + 60, 8));
+    BOOST_TEST(!state.holds(at - 1, 1));
+    BOOST_TEST(!state.holds(first, 1));
+    state.remove(module_id{1});
+    BOOST_TEST(!state.holds(at, 4));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(variables_count_against_the_quota) {
+  vgpu_state state{first, quota};
+  auto of_variables = [](std::uint64_t bytes) {
+    module_state out;
+    out.globals = {{"x", 0x1000, bytes / 2, false},
+                   {"y", 0x2000, bytes - bytes / 2, true}};
+    return out;
+  };
+  auto most = of_variables(quota - 64);
+  BOOST_TEST(state.audit_variables(most.globals).ok());
+  BOOST_TEST(!state.audit_variables(of_variables(quota + 1).globals).ok());
+  state.add(module_id{1}, most);
+  BOOST_TEST(state.used() == 0U);
+  BOOST_TEST(state.audit_alloc(first, 64).ok());
+  BOOST_TEST(state.audit_alloc(first, 65).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  BOOST_TEST(state.audit_variables(of_variables(65).globals).code() ==
+             CUDA_ERROR_OUT_OF_MEMORY);
+  // Who is at the quota may load what has none, and who is beyond it, as by
+  // what another session left.
+  state.allocate(first, 64);
+  BOOST_TEST(state.audit_variables({}).ok());
+  state.allocate(first + 64, 64);
+  BOOST_TEST(state.audit_variables({}).ok());
+  BOOST_TEST(!state.audit_alloc(first + 128, 1).ok());
+  state.release(first + 64, 64);
+  state.remove(module_id{1});
+  BOOST_TEST(state.audit_alloc(first + 64, quota - 64).ok());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,110 @@
+// One end of the data plane's connection, by hand: the other is a real client
+// or worker.
+#pragma once
+
+#include "actors/link/data_head.hpp"
+#include "actors/link/link_socket.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vgpu::test {
+
+/// Of session 1. Speaks to whom it heard last.
+class talker {
+public:
+  talker(zmq::context_t& zmq, link_options::form as, std::string endpoint)
+      : binds_(as == link_options::form::bind),
+        socket_(zmq, options(as, std::move(endpoint))) {}
+
+  struct heard {
+    data::head head;
+    parcel_ptr in;
+  };
+
+  std::string endpoint() const { return socket_.endpoint(); }
+  std::uint16_t port() const {
+    auto where = endpoint();
+    return static_cast<std::uint16_t>(
+        std::stoul(where.substr(where.rfind(':') + 1)));
+  }
+
+  void say(data::body what, std::span<const std::byte> payload = {},
+           std::uint64_t epoch = 1) {
+    BOOST_REQUIRE(reaches(std::move(what), payload, epoch));
+  }
+
+  /// The same; false if whom it heard last, and who came to it, is gone.
+  bool reaches(data::body what, std::span<const std::byte> payload = {},
+               std::uint64_t epoch = 1) {
+    auto words = data::encode({{1}, {epoch}, std::move(what)});
+    auto owner = std::make_shared<std::vector<std::byte>>(payload.begin(),
+                                                          payload.end());
+    dispatch out;
+    out.peer = peer_;
+    put_frames(out, words, *owner, owner);
+    auto sent = link_socket::sent::gone;
+    for (auto until = clock::now() + patience; clock::now() < until;) {
+      (void)socket_.connection_changes();
+      sent = socket_.send(out);
+      if (sent == link_socket::sent::yes ||
+          (binds_ && sent == link_socket::sent::gone))
+        break;
+    }
+    return sent == link_socket::sent::yes;
+  }
+
+  /// The next message, if one comes in time.
+  std::optional<heard> hear(std::chrono::milliseconds at_most = patience) {
+    for (auto until = clock::now() + at_most;;) {
+      (void)socket_.connection_changes();
+      if (auto in = socket_.receive()) {
+        auto words = in->words();
+        auto head =
+            data::decode({reinterpret_cast<const std::uint64_t*>(words.begin()),
+                          words.size()});
+        BOOST_REQUIRE(head.ok());
+        peer_ = in->peer();
+        return heard{std::move(*head), in};
+      }
+      if (clock::now() >= until)
+        return std::nullopt;
+      std::vector<pollfd> items;
+      socket_.add_to(items);
+      if (!socket_.overlooked())
+        ::poll(items.data(), items.size(), 10);
+    }
+  }
+
+  /// The next of this kind.
+  template <class Body>
+  Body next() {
+    while (auto x = hear())
+      if (auto* found = std::get_if<Body>(&x->head.body))
+        return *found;
+    BOOST_FAIL("the other end did not say what it should");
+    return {};
+  }
+
+private:
+  using clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds patience{10'000};
+
+  static link_options options(link_options::form as, std::string endpoint) {
+    link_options out;
+    out.as = as;
+    out.endpoint = std::move(endpoint);
+    out.name = "talker";
+    return out;
+  }
+
+  bool binds_;
+  link_socket socket_;
+  std::string peer_;
+};
+
+} // namespace vgpu::test

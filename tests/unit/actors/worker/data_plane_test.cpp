@@ -1,0 +1,373 @@
+// A session as its client's thread and its worker's serve it.
+#include "tests/unit/actors/data_plane_fixture.hpp"
+
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+
+#include <random>
+#include <thread>
+
+using namespace vgpu;
+using namespace vgpu::test;
+using namespace std::chrono_literals;
+
+BOOST_FIXTURE_TEST_SUITE(data_plane, world)
+
+BOOST_AUTO_TEST_CASE(a_mapped_log_is_served) {
+  begin(transport::automatic, true);
+  for (int i = 0; i < 1000; ++i)
+    add(3);
+  BOOST_TEST(read_counter() == 3000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_forwarded_log_is_served) {
+  begin(transport::forwarded, true);
+  for (int i = 0; i < 1000; ++i)
+    add(3);
+  BOOST_TEST(read_counter() == 3000u);
+}
+
+/// Calls come while it looks, after it, and just as it goes to sleep.
+BOOST_DATA_TEST_CASE_F(world, who_looks_on_misses_nothing,
+                       boost::unit_test::data::make(both)) {
+  looks = {200us, 200us};
+  begin(transport::automatic, sample.same_host);
+  std::minstd_rand chance{1};
+  for (std::uint32_t i = 1; i <= 2000; ++i) {
+    auto pause = std::chrono::microseconds{chance() % 400};
+    for (auto until = std::chrono::steady_clock::now() + pause;
+         std::chrono::steady_clock::now() < until;)
+      std::this_thread::yield();
+    add(1);
+    BOOST_TEST_REQUIRE(read_counter() == i);
+  }
+}
+
+/// Nobody is kept from a client that always has calls to send.
+BOOST_AUTO_TEST_CASE(who_finds_calls_all_the_time_hears_of_the_rest) {
+  looks = {1ms, 1ms};
+  begin(transport::forwarded, false);
+  constexpr std::uint32_t calls = 100'000;
+  std::atomic<bool> ended = false;
+  std::thread program{[&] {
+    for (std::uint32_t i = 0; i < calls; ++i)
+      add(1);
+    ended = true;
+  }};
+  while (!ended)
+    BOOST_TEST((ask(call::device_sync{}, 2) == CUDA_SUCCESS));
+  program.join();
+  BOOST_TEST(read_counter() == calls);
+  BOOST_TEST(!in.has<control::suspect>([](auto&) { return true; }));
+}
+
+BOOST_AUTO_TEST_CASE(who_ordered_a_move_hears_that_the_session_was_lost) {
+  connect(transport::automatic);
+  lease(1, start_worker(1, true));
+  loading->close();
+  load();
+  order_pause(1); // its worker is at a call that takes long
+  auto why = std::make_shared<control::refusal>();
+  why->reason = "it was given up";
+  caf::anon_send(in.io, refusal_ptr{std::move(why)});
+  BOOST_TEST(paused(1) == "it was given up");
+  loading->open();
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_lives_while_a_call_takes_long) {
+  connect(transport::forwarded);
+  auto worker = start_worker(1, false);
+  lease(1, worker);
+  loading->close();
+  load();
+  add(2);
+  // Several terms of a lease.
+  auto suspected = [&] {
+    return in.has<control::suspect>([](auto&) { return true; });
+  };
+  BOOST_TEST(!in.wait(suspected, 1500ms));
+  loading->open();
+  BOOST_TEST((answer_of(1) == CUDA_SUCCESS));
+  add(3);
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(!suspected());
+}
+
+// As a driver that waits for all streams, one of which waits for the program.
+BOOST_DATA_TEST_CASE_F(world, a_host_function_ends_while_a_call_waits_for_it,
+                       boost::unit_test::data::make(both)) {
+  begin(transport::automatic, sample.same_host);
+  auto call = append(call::host_call{{legacy_stream}}, 2);
+  auto called = [&] {
+    return area.at(2).state == static_cast<std::uint32_t>(slot_state::called);
+  };
+  BOOST_TEST(await("the program is called", called));
+  append(call::stream_create{{stream_id{40}}, 1, 0});
+  append(call::host_done{call.value});
+  area.at(2).state = 0;
+  add(3);
+  BOOST_TEST(read_counter() == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_stuck_in_a_call_is_suspected) {
+  longest_call = 200ms;
+  connect(transport::forwarded);
+  lease(1, start_worker(1, false));
+  loading->close();
+  load();
+  BOOST_TEST(in.wait(
+      [&] { return in.has<control::suspect>([](auto&) { return true; }); }));
+}
+
+BOOST_AUTO_TEST_CASE(another_worker_replays_and_goes_on) {
+  auto first = begin(transport::automatic, false);
+  for (std::uint32_t i = 1; i <= 100; ++i) {
+    add(i);
+    if (i % 10 == 0)
+      BOOST_TEST(read_counter() == i * (i + 1) / 2);
+  }
+  caf::anon_send_exit(first.actor, caf::exit_reason::kill);
+  BOOST_TEST(in.wait([&] {
+    return in.has<control::suspect>(
+        [](auto& x) { return x.epoch == vgpu::epoch{1}; });
+  }));
+  add(1);
+  lease(2, start_worker(2, false));
+  BOOST_TEST(read_counter() == 5051u);
+  BOOST_TEST(in.wait([&] {
+    return in.has<control::event>([](auto& x) {
+      return x.kind == "session-replayed" && x.calls > 100 && x.bytes > 0;
+    }) && in.has<control::event>([](auto& x) {
+      return x.kind == "first-result";
+    });
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(a_replay_is_charged_apart) {
+  auto first = begin(transport::forwarded, false);
+  for (int i = 0; i < 100; ++i)
+    add(1);
+  BOOST_TEST(read_counter() == 100u);
+  BOOST_TEST(read_counter() == 100u);
+  BOOST_TEST(charged());
+  caf::anon_send_exit(first.actor, caf::exit_reason::kill);
+  wait_for(first);
+  auto second = start_worker(2, false);
+  lease(2, second);
+  add(1);
+  BOOST_TEST(read_counter() == 101u);
+  BOOST_TEST(charged());
+  caf::anon_send_exit(second.actor, caf::exit_reason::kill);
+  wait_for(second);
+  auto before = first.gauges->account.used();
+  auto after = second.gauges->account.used();
+  BOOST_TEST(before.from_device == 8u);
+  BOOST_TEST(before.replay_bytes == 0u);
+  BOOST_TEST(before.device_ns > 0u);
+  BOOST_TEST(before.replay_ns == 0u);
+  BOOST_TEST(after.from_device == 4u);
+  BOOST_TEST(after.replay_bytes == 8u);
+  BOOST_TEST(after.replay_ns > 0u);
+  BOOST_TEST(after.device_ns > 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_replay_that_brings_the_same_is_not_reported) {
+  auto first = begin(transport::automatic, false);
+  add(4);
+  BOOST_TEST(read_counter() == 4u);
+  replace(first);
+  BOOST_TEST(read_counter() == 4u);
+  auto reported = [&] {
+    return in.has<control::event>(
+        [](auto& x) { return x.kind == "replay-differs"; });
+  };
+  BOOST_TEST(!in.wait(reported, 200ms));
+}
+
+BOOST_AUTO_TEST_CASE(a_replay_that_brings_something_else_is_reported) {
+  auto first = begin(transport::automatic, false);
+  add(4);
+  auto read = log.tail();
+  BOOST_TEST(read_counter() == 4u);
+  drift = 1;
+  replace(first);
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(in.wait([&] {
+    return in.has<control::event>([&](auto& x) {
+      return x.kind == "replay-differs" && x.calls == 1 &&
+             x.vgpu == vgpu_id{1} &&
+             x.text.find("number " + std::to_string(read)) != std::string::npos;
+    });
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(a_session_moves_without_a_replay) {
+  auto first = begin(transport::forwarded, false);
+  for (int i = 0; i < 100; ++i)
+    add(3);
+  BOOST_TEST(read_counter() == 300u);
+  BOOST_TEST(pause(1) == "");
+  wait_for(first);
+  // What would be executed again would add this each time.
+  drift = 1000;
+  lease(2, start_worker(2, false));
+  BOOST_TEST(read_counter() == 300u);
+  drift = 0;
+  BOOST_TEST(in.wait([&] {
+    return in.has<control::restored>([](auto& x) {
+      return x.epoch == vgpu::epoch{2} && x.bytes > 0 && x.milliseconds > 0;
+    });
+  }));
+  BOOST_TEST(!in.has<control::event>(
+      [](auto& x) { return x.kind == "session-replayed"; }));
+}
+
+// Mapped: what is forwarded is compressed, and nothing of it is copied ahead.
+BOOST_AUTO_TEST_CASE(a_session_is_copied_ahead_or_at_rest) {
+  for (auto sight : {false, true}) {
+    world it;
+    it.watches = true;
+    it.blind = !sight;
+    auto first = it.begin(transport::automatic, true);
+    for (int i = 0; i < 100; ++i)
+      it.add(3);
+    BOOST_TEST(it.read_counter() == 300u);
+    BOOST_TEST(it.pause(1) == "");
+    wait_for(first);
+    it.drift = 1000;
+    it.lease(2, it.start_worker(2, true));
+    BOOST_TEST(it.read_counter() == 300u);
+    BOOST_TEST(!it.in.has<control::event>(
+        [](auto& x) { return x.kind == "session-replayed"; }));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_large_state_lies_on_a_disk_without_a_name) {
+  state_memory = 0;
+  auto first = begin(transport::forwarded, false);
+  add(8);
+  BOOST_TEST(pause(1) == "");
+  wait_for(first);
+  for (auto& file : std::filesystem::directory_iterator{
+           std::filesystem::temp_directory_path()})
+    BOOST_TEST(!file.path().filename().string().starts_with(
+        "vgpu-state-1-1-" + std::to_string(::getpid())));
+  lease(2, start_worker(2, false));
+  BOOST_TEST(read_counter() == 8u);
+}
+
+BOOST_AUTO_TEST_CASE(a_state_with_nowhere_to_go_stays_where_it_is) {
+  state_memory = 0;
+  state_dir = "/nonexistent";
+  begin(transport::forwarded, false);
+  add(8);
+  BOOST_TEST(pause(1).find("state") != std::string::npos);
+  add(1);
+  BOOST_TEST(read_counter() == 9u);
+}
+
+BOOST_AUTO_TEST_CASE(a_call_of_a_suspended_session_is_told_once) {
+  auto first = begin(transport::forwarded, false);
+  BOOST_TEST(pause(1) == "");
+  wait_for(first);
+  auto woken = [&] {
+    return in.has<control::wake_session>([](auto&) { return true; });
+  };
+  BOOST_TEST(!in.wait(woken, 100ms));
+  add(5);
+  BOOST_TEST(in.wait(woken));
+  lease(2, start_worker(2, false));
+  BOOST_TEST(read_counter() == 5u);
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_state_is_made_up_for_by_the_journal) {
+  auto first = begin(transport::forwarded, false);
+  add(5);
+  BOOST_TEST(read_counter() == 5u);
+  BOOST_TEST(pause(1) == "");
+  wait_for(first);
+  // The state is restored once; the worker that has it dies.
+  auto second = start_worker(2, false);
+  lease(2, second);
+  add(6);
+  BOOST_TEST(read_counter() == 11u);
+  replace(second, 3);
+  BOOST_TEST(read_counter() == 11u);
+}
+
+/// Answers that its client had taken, and not acknowledged when it died, come
+/// again: what they brought is the program's own by then.
+BOOST_AUTO_TEST_CASE(what_the_program_has_had_is_not_written_again) {
+  auto worker = begin(transport::forwarded, false);
+  for (std::uint32_t round = 1; round <= 5; ++round) {
+    add(7);
+    BOOST_TEST((ask(call::read_host{.stream = {legacy_stream},
+                                    .to = {host_window, 0, 0},
+                                    .from = {counter, 0, 0},
+                                    .size = {4, 1, 1}}) == CUDA_SUCCESS));
+    std::uint32_t got = 0;
+    BOOST_REQUIRE(::pread(area.host_fd(), &got, 4, 0) == 4);
+    BOOST_TEST(got == 7 * round);
+    got = 4711;
+    BOOST_REQUIRE(::pwrite(area.host_fd(), &got, 4, 0) == 4);
+    kill_client();
+    connect(transport::forwarded, true);
+    lease(1, worker);
+    BOOST_TEST((ask(call::device_sync{}) == CUDA_SUCCESS));
+    BOOST_REQUIRE(::pread(area.host_fd(), &got, 4, 0) == 4);
+    BOOST_TEST(got == 4711u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_order_of_another_epoch_changes_nothing) {
+  begin(transport::forwarded, false);
+  BOOST_TEST(pause(7).find("epoch") != std::string::npos);
+  add(2);
+  BOOST_TEST(read_counter() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_protected_ends_with_a_cuda_error) {
+  area.header().protection_level = static_cast<std::uint32_t>(protection::none);
+  auto first = begin(transport::forwarded, false);
+  caf::anon_send_exit(first.actor, caf::exit_reason::kill);
+  append(call::device_sync{}, 2);
+  lease(2, start_worker(2, false));
+  BOOST_TEST((answer_of(2) == CUDA_ERROR_DEVICE_UNAVAILABLE));
+  BOOST_TEST((ask(call::device_sync{}) == CUDA_ERROR_DEVICE_UNAVAILABLE));
+  BOOST_TEST(area.header().sticky_error.load() ==
+             static_cast<unsigned>(CUDA_ERROR_DEVICE_UNAVAILABLE));
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_token_is_refused) {
+  connect(transport::forwarded);
+  auto worker = start_worker(1, false);
+  auto x = std::make_shared<control::lease>();
+  x->session = {1};
+  x->epoch = {1};
+  x->worker = worker.endpoints;
+  x->token = token + 1;
+  caf::anon_send(in.io, lease_ptr{x});
+  append(call::device_sync{}, 2);
+  BOOST_TEST(in.wait(
+      [&] { return in.has<control::suspect>([](auto&) { return true; }); }));
+  BOOST_TEST(worker.gauges->calls.load() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_bad_handle_is_the_calls_error_and_nobody_elses) {
+  begin(transport::automatic, true);
+  BOOST_TEST((ask(call::stream_sync{.stream = {{4711}}}) ==
+              CUDA_ERROR_INVALID_HANDLE));
+  BOOST_TEST((ask(call::read{.stream = {legacy_stream},
+                             .from = {counter + 200, 0, 0},
+                             .size = {400, 1, 1},
+                             .to = {0, 400}}) == CUDA_ERROR_INVALID_VALUE));
+  BOOST_TEST((ask(call::read{.stream = {legacy_stream},
+                             .from = {counter, 0, 0},
+                             .size = {100, 1, 1},
+                             .to = {arena_bytes - 50, 100}}) ==
+              CUDA_ERROR_INVALID_VALUE));
+  add(2);
+  BOOST_TEST(read_counter() == 2u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,130 @@
+// Answers of many bytes, which travel in parts from a worker elsewhere.
+#include "actors/worker/serve/forwarded_answers.hpp"
+#include "tests/unit/actors/data_plane_fixture.hpp"
+
+#include <boost/test/data/test_case.hpp>
+
+#include <algorithm>
+#include <vector>
+
+using namespace vgpu;
+using namespace vgpu::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// No multiple of anything that answers are cut by.
+constexpr std::uint64_t long_bytes = (std::uint64_t{3} << 20) + 12345;
+constexpr std::uint64_t arena_offset = 8192 + 64;
+constexpr std::uint64_t host_offset = 4096 + 77;
+
+struct long_answers_world : world {
+  static constexpr device_address memory = first_window + 32 * granule_bytes;
+  std::vector<std::byte> contents = std::vector<std::byte>(long_bytes);
+
+  void fill_memory() {
+    for (std::size_t i = 0; i < contents.size(); ++i)
+      contents[i] = static_cast<std::byte>((i * 2654435761u) >> 13);
+    append(call::mem_alloc{.address = memory, .bytes = 2 * granule_bytes});
+    call::append(log,
+                 call::write{.stream = {legacy_stream},
+                             .to = {memory, 0, 0},
+                             .size = {long_bytes, 1, 1}},
+                 0, 0, static_cast<std::uint32_t>(long_bytes),
+                 [&](auto to) {
+                   std::copy(contents.begin(), contents.end(), to.begin());
+                 },
+                 {});
+  }
+
+  CUresult read_arena() {
+    return ask(call::read{.stream = {legacy_stream},
+                          .from = {memory, 0, 0},
+                          .size = {long_bytes, 1, 1},
+                          .to = {arena_offset, long_bytes}})
+        .value_or(CUDA_ERROR_TIMEOUT);
+  }
+  /// What an answer left in the arena, with the bytes beside it.
+  std::vector<std::byte> arena_now() const {
+    auto at = area.arena().subspan(arena_offset - 1, long_bytes + 2);
+    return {at.begin(), at.end()};
+  }
+  std::vector<std::byte> host_now() const {
+    std::vector<std::byte> out(long_bytes + 2);
+    BOOST_REQUIRE(::pread(area.host_fd(), out.data(), out.size(),
+                          host_offset - 1) == static_cast<ssize_t>(out.size()));
+    return out;
+  }
+  bool is_whole(const std::vector<std::byte>& got) const {
+    return got.front() == std::byte{} && got.back() == std::byte{} &&
+           std::equal(contents.begin(), contents.end(), got.begin() + 1);
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(long_answers, long_answers_world)
+
+BOOST_DATA_TEST_CASE_F(long_answers_world, they_come_whole_and_nowhere_else,
+                       boost::unit_test::data::make(both), where) {
+  auto first =
+      begin(where.same_host ? transport::automatic : transport::forwarded,
+            where.same_host);
+  fill_memory();
+  BOOST_TEST(read_arena() == CUDA_SUCCESS);
+  BOOST_TEST(is_whole(arena_now()));
+  BOOST_TEST(
+      (ask(call::read_host{.stream = {legacy_stream},
+                           .to = {host_window + host_offset, 0, 0},
+                           .from = {memory, 0, 0},
+                           .size = {long_bytes, 1, 1}}) == CUDA_SUCCESS));
+  BOOST_TEST(is_whole(host_now()));
+  // Another worker reads the whole again, and finds the same digests.
+  if (where.same_host)
+    return;
+  replace(first);
+  BOOST_TEST((ask(call::device_sync{}) == CUDA_SUCCESS));
+  BOOST_TEST(!told("replay-differs", 200ms));
+}
+
+/// Also of a part, which does not say who waits for it.
+BOOST_AUTO_TEST_CASE(what_the_program_has_had_stays_its_own) {
+  auto worker = begin(transport::forwarded, false);
+  fill_memory();
+  BOOST_TEST(read_arena() == CUDA_SUCCESS);
+  std::ranges::fill(area.arena().subspan(arena_offset, long_bytes),
+                    std::byte{42});
+  auto before = arena_now();
+  kill_client();
+  connect(transport::forwarded, true);
+  lease(1, worker);
+  BOOST_TEST((ask(call::device_sync{}) == CUDA_SUCCESS));
+  BOOST_TEST((arena_now() == before));
+}
+
+/// The bytes that a worker keeps for its client are bounded, also where the
+/// client takes nothing.
+BOOST_AUTO_TEST_CASE(a_worker_keeps_so_much_and_no_more) {
+  constexpr std::uint64_t longest = std::uint64_t{16} << 20;
+  forwarded_answers answers{[] {}};
+  std::uint64_t landed = 0;
+  for (; !answers.congested(); landed += longest) {
+    BOOST_REQUIRE(landed < 4 * longest);
+    auto place = answers.land_host(host_window, longest);
+    answers.deliver_host({1, {landed}}, CUDA_SUCCESS, host_window, place, 0);
+  }
+  while (answers.next())
+    BOOST_TEST(answers.congested()); // what was sent may have to come again
+  answers.acknowledge(answers.count());
+  BOOST_TEST(!answers.congested());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_short_travels_whole) {
+  forwarded_answers answers{[] {}};
+  BOOST_TEST(answers.part_of(4) >= 4u);
+  BOOST_TEST(answers.part_of(100'000) >= 100'000u);
+  BOOST_TEST(answers.part_of(1 << 20) <= (1u << 20) / 4);
+  BOOST_TEST(answers.part_of(16 << 20) <= 1u << 20);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,301 @@
+// In which order work is done that waited for a value once, when it is
+// replayed and the value is not there any more.
+#include "actors/worker/execute/answers.hpp"
+#include "actors/worker/execute/replayed_waits.hpp"
+#include "devices/cpu/cpu_device.hpp"
+#include "tests/unit/actors/plain_device.hpp"
+#include "tests/unit/actors/session_fixture.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+using namespace vgpu;
+
+namespace {
+
+constexpr stream_id a{10}, b{11}, c{12};
+
+struct replay {
+  // Before the device, whose threads write it.
+  std::mutex lock;
+  std::condition_variable changed;
+  std::string order;
+  std::map<char, std::function<void()>> held;
+  std::unique_ptr<device::device> dev = device::open_cpu_device({}, 1 << 20);
+  replayed_waits waits;
+
+  replay() {
+    for (auto stream : {a, b, c})
+      BOOST_REQUIRE(dev->create_stream(stream, true, 0).ok());
+  }
+  ~replay() {
+    for (auto& [name, go_on] : held)
+      go_on();
+  }
+
+  /// Work that takes no time.
+  void work(stream_id in, char name) {
+    auto ok = dev->enqueue_host(in, [this, name](auto go_on) {
+      note(name);
+      go_on();
+    });
+    BOOST_REQUIRE(ok.ok());
+  }
+  /// Work that is not done before finish().
+  void long_work(stream_id in, char name) {
+    auto ok = dev->enqueue_host(in, [this, name](auto go_on) {
+      std::lock_guard guard{lock};
+      held[name] = go_on;
+      changed.notify_all();
+    });
+    BOOST_REQUIRE(ok.ok());
+  }
+  void finish(char name) {
+    std::unique_lock guard{lock};
+    changed.wait(guard, [&] { return held.contains(name); });
+    auto go_on = held.extract(name).mapped();
+    order += name;
+    guard.unlock();
+    go_on();
+  }
+  void note(char name) {
+    std::lock_guard guard{lock};
+    order += name;
+    changed.notify_all();
+  }
+  bool is_done(char name) {
+    std::lock_guard guard{lock};
+    return order.find(name) != std::string::npos;
+  }
+  std::string when_done(std::size_t count) {
+    std::unique_lock guard{lock};
+    changed.wait(guard, [&] { return order.size() == count; });
+    return order;
+  }
+  void begin(stream_id in, std::uint64_t call, bool blocking = false) {
+    BOOST_REQUIRE(waits.begin(*dev, {0, in}, call_number{call}, blocking).ok());
+  }
+  bool end(std::uint64_t call) {
+    replayed_waits::streams_of all{dev.get(), {legacy_stream, a, b, c}};
+    return waits.end(call_number{call}, {&all, 1});
+  }
+};
+
+/// As on a GPU: while a blocking stream stands still, so does the legacy
+/// stream, and a question whether that one is done.
+class device_with_a_stopped_stream : public test::plain_device {
+public:
+  bool stopped = false;
+  bool went_on = false;
+
+  void when_done(std::optional<stream_id> of,
+                 vgpu::device::completion done) override {
+    if (stopped && of == legacy_stream)
+      unanswered_.push_back(std::move(done));
+    else
+      done(CUDA_SUCCESS);
+  }
+  status enqueue_host(stream_id,
+                      std::function<void(std::function<void()>)> f) override {
+    f([this] { went_on = true; });
+    return {};
+  }
+
+private:
+  std::vector<vgpu::device::completion> unanswered_;
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(waits_in_a_replay, replay)
+
+BOOST_AUTO_TEST_CASE(other_calls_are_none_of_these) {
+  BOOST_TEST(!waits.any());
+  BOOST_TEST(!end(7));
+  begin(a, 1);
+  BOOST_TEST(waits.any());
+  BOOST_TEST(waits.holds({0, a}));
+  BOOST_TEST(!waits.holds({0, b}));
+  BOOST_TEST(end(1));
+  BOOST_TEST(!waits.any());
+  BOOST_TEST(!end(1));
+}
+
+/// Which may wait for it, by a word in memory.
+BOOST_AUTO_TEST_CASE(but_not_behind_what_had_not_been_done_when_it_ended) {
+  begin(a, 1);
+  work(a, 'A');
+  work(b, 'B');
+  waits.stops(*dev, {0, b}, call_number{2}, false);
+  long_work(b, 'b');
+  BOOST_TEST(end(1));
+  BOOST_TEST(when_done(2) == "BA");
+  finish('b');
+  BOOST_TEST(when_done(3) == "BAb");
+  BOOST_TEST(!end(2));
+  BOOST_TEST(!waits.any());
+}
+
+BOOST_AUTO_TEST_CASE(nor_behind_the_legacy_stream_that_waits_for_that) {
+  device_with_a_stopped_stream gpu;
+  BOOST_REQUIRE(waits.begin(gpu, {0, a}, call_number{1}, false).ok());
+  waits.stops(gpu, {0, b}, call_number{2}, true);
+  gpu.stopped = true;
+  replayed_waits::streams_of all{&gpu, {legacy_stream, a, b}};
+  BOOST_TEST(waits.end(call_number{1}, {&all, 1}));
+  BOOST_TEST(gpu.went_on);
+}
+
+BOOST_AUTO_TEST_CASE(it_ends_behind_what_came_before_its_end) {
+  begin(a, 1);
+  work(a, 'A');
+  long_work(b, 'b');
+  work(b, 'B');
+  BOOST_TEST(end(1));
+  BOOST_TEST(!is_done('A'));
+  finish('b');
+  BOOST_TEST(when_done(3) == "bBA");
+}
+
+BOOST_AUTO_TEST_CASE(two_streams_hand_over_to_one_another) {
+  // b: wait 1, work, wait 3; a: wait 2, work. a's ends before b's second.
+  begin(b, 1);
+  long_work(b, 'b');
+  begin(b, 3);
+  work(b, 'C');
+  begin(a, 2);
+  work(a, 'A');
+  BOOST_TEST(end(1));
+  BOOST_TEST(end(2));
+  BOOST_TEST(!is_done('A'));
+  finish('b');
+  BOOST_TEST(when_done(2) == "bA");
+  BOOST_TEST(end(3));
+  BOOST_TEST(when_done(3) == "bAC");
+}
+
+BOOST_AUTO_TEST_CASE(what_waits_for_it_is_not_waited_for) {
+  begin(a, 1);
+  event_id event{5};
+  BOOST_REQUIRE(dev->create_event(event, false).ok());
+  waits.recorded(0, event, a);
+  BOOST_REQUIRE(dev->record_event(event, a).ok());
+  BOOST_TEST(waits.holds(0, event));
+  long_work(b, 'b'); // before the event, and so before the end
+  waits.waits(*dev, {0, b}, 0, event);
+  BOOST_REQUIRE(dev->wait_event(b, event).ok());
+  work(b, 'B');
+  work(a, 'A');
+  BOOST_TEST(end(1));
+  BOOST_TEST(!is_done('A'));
+  finish('b');
+  auto done = when_done(3);
+  BOOST_TEST((done == "bAB" || done == "bBA"));
+}
+
+BOOST_AUTO_TEST_CASE(a_stream_behind_another_is_held_with_it) {
+  begin(a, 1);
+  waits.waits(*dev, {0, legacy_stream}, a);
+  BOOST_TEST(waits.holds({0, legacy_stream}));
+  BOOST_TEST(end(1));
+  BOOST_TEST(!waits.holds({0, legacy_stream}));
+}
+
+BOOST_AUTO_TEST_CASE(the_legacy_stream_is_asked_before_it_would_wait) {
+  // A device may let the question wait for the blocking stream, as a GPU does.
+  stream_id blocking{13};
+  BOOST_REQUIRE(dev->create_stream(blocking, false, 0).ok());
+  long_work(legacy_stream, 'l');
+  begin(blocking, 1, true);
+  work(blocking, 'A');
+  BOOST_TEST(!waits.holds({0, legacy_stream}));
+  waits.waits(*dev, {0, legacy_stream}, blocking);
+  work(legacy_stream, 'L'); // behind the blocking one, and not waited for
+  BOOST_TEST(end(1));
+  BOOST_TEST(!is_done('A'));
+  finish('l');
+  BOOST_TEST(when_done(3) == "lAL");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+namespace {
+
+/// A session of which another worker executed calls: some of them were
+/// answered.
+struct replayed_session : a_session {
+  class program final : public unheard {
+  public:
+    std::atomic<std::uint64_t> answered{0}; // a wait that has ended
+    std::promise<void> called;              // by another one, which ends now
+
+    bool wanted(const waiter& x) const override {
+      return x.call.value != answered.load();
+    }
+    void call_host(const waiter&) override { called.set_value(); }
+  };
+  static constexpr std::chrono::seconds long_enough{20};
+  static constexpr device_address words = at;
+
+  std::shared_ptr<program> sink = std::make_shared<program>();
+
+  replayed_session() {
+    exec->serve(sink);
+    exec->replays_until(~std::uint64_t{0});
+    allocate(at, granule_bytes);
+    for (auto stream : {a, b})
+      call_it(call::stream_create{{stream}, 1, 0});
+  }
+  /// The number of the next call.
+  std::uint64_t next() const { return number + 8; }
+  std::uint64_t wait(stream_id in, std::uint64_t index) {
+    auto call = next();
+    call_it(call::wait_value{
+        .stream = {in},
+        .address = words + index * 4,
+        .value = 1,
+        .bytes = 4,
+        .test = static_cast<std::uint32_t>(value_test::equal)});
+    return call;
+  }
+  void set(stream_id in, std::uint64_t index) {
+    call_it(call::fill{.stream = {in},
+                       .to = {words + index * 4, 4, 4},
+                       .value = 1,
+                       .element_bytes = 4,
+                       .size = {1, 1, 1}});
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(waits_of_a_replayed_session, replayed_session)
+
+/// What comes behind a wait that had not ended is never waited for, although
+/// nothing was being replayed that it could have been in the way of.
+BOOST_AUTO_TEST_CASE(one_that_had_not_ended_may_come_first) {
+  auto open = wait(b, 0);
+  set(b, 1);
+  sink->answered = next();
+  auto ended = wait(a, 2);
+  set(a, 0); // what b waits for
+  call_it(call::host_done{ended});
+  BOOST_REQUIRE((sink->called.get_future().wait_for(long_enough) ==
+                 std::future_status::ready));
+  call_it(call::host_done{open});
+  std::promise<void> done;
+  exec->on(0).when_done(b, [&](CUresult) { done.set_value(); });
+  BOOST_REQUIRE(
+      (done.get_future().wait_for(long_enough) == std::future_status::ready));
+  BOOST_TEST(word(0, 1) == 1u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

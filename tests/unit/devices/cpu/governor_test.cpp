@@ -1,0 +1,270 @@
+// Who governs the cpu device's threads can stop all of its work.
+#include "devices/cpu/cpu_device.hpp"
+#include "devices/cpu/run/busy_time.hpp"
+#include "devices/interface/governor.hpp"
+#include "devices/interface/meter.hpp"
+#include "tests/unit/devices/cpu/device_fixture.hpp"
+#include "tests/unit/schema/on_one_processor.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace vgpu::test {
+
+namespace {
+
+/// Lets all threads work, or none.
+class gatekeeper final : public device::governor {
+public:
+  bool governs() const noexcept override { return true; }
+  bool hurries() const noexcept override { return closed_.load(); }
+  bool begin() override { return enter(!closed_.load()); }
+  bool go_on(std::chrono::nanoseconds worked) override {
+    charge(worked);
+    auto may = !closed_.load();
+    if (!may)
+      leave();
+    return may;
+  }
+  void end(std::chrono::nanoseconds worked) override {
+    charge(worked);
+    leave();
+  }
+  bool wait() override {
+    auto lock = std::unique_lock{mutex_};
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !closed_.load() || released_; });
+    --waiting_;
+    working_ += released_ ? 0 : 1;
+    return !released_;
+  }
+  void release() override {
+    auto lock = std::lock_guard{mutex_};
+    released_ = true;
+    changed_.notify_all();
+  }
+
+  void close(bool x) {
+    auto lock = std::lock_guard{mutex_};
+    closed_ = x;
+    changed_.notify_all();
+  }
+  /// Until a thread waits.
+  void await_waiter() {
+    auto lock = std::unique_lock{mutex_};
+    changed_.wait(lock, [&] { return waiting_ != 0; });
+  }
+  /// Until none works; then what it was told that all worked.
+  std::chrono::duration<double> charged() {
+    auto lock = std::unique_lock{mutex_};
+    changed_.wait(lock, [&] { return working_ == 0; });
+    return charged_;
+  }
+
+private:
+  bool enter(bool may) {
+    auto lock = std::lock_guard{mutex_};
+    working_ += may ? 1 : 0;
+    return may;
+  }
+  void leave() {
+    auto lock = std::lock_guard{mutex_};
+    --working_;
+    changed_.notify_all();
+  }
+  void charge(std::chrono::nanoseconds worked) {
+    auto lock = std::lock_guard{mutex_};
+    BOOST_TEST(worked.count() >= 0);
+    charged_ += worked;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::chrono::nanoseconds charged_{0};
+  std::atomic<bool> closed_ = false;
+  bool released_ = false;
+  int waiting_ = 0;
+  int working_ = 0;
+};
+
+/// What the calling thread had of a processor, ever.
+std::chrono::duration<double> thread_time() {
+  timespec x{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &x);
+  return std::chrono::seconds{x.tv_sec} + std::chrono::nanoseconds{x.tv_nsec};
+}
+
+struct governed_device : device_fixture {
+  static constexpr unsigned threads = 2;
+  std::shared_ptr<gatekeeper> gate = std::make_shared<gatekeeper>();
+
+  explicit governed_device(unsigned width = threads)
+      : device_fixture{std::uint64_t{1} << 30, width} {
+    dynamic_cast<device::governed&>(*dev).govern_by(gate);
+    load(read_file(DEVICE_CODE "/kernels.ptx"));
+  }
+};
+
+/// With one place for all that it does.
+struct narrow_device : governed_device {
+  narrow_device() : governed_device{1} {}
+
+  /// The least, of some times, from when there is something to do until it is
+  /// done and others may have the place.
+  std::chrono::nanoseconds shortest(const std::function<void()>& work) {
+    auto out = std::chrono::nanoseconds::max();
+    for (auto i = 0; i < 200; ++i) {
+      auto from = std::chrono::steady_clock::now();
+      work();
+      BOOST_REQUIRE(synchronize() == CUDA_SUCCESS);
+      gate->charged(); // none works
+      out = std::min<std::chrono::nanoseconds>(
+          out, std::chrono::steady_clock::now() - from);
+    }
+    return out;
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(governors, governed_device)
+
+BOOST_AUTO_TEST_CASE(nothing_begins_before_it_may) {
+  auto word = memory(4);
+  gate->close(true);
+  BOOST_REQUIRE(launch("set_flag", {1}, {1}, arguments{word, 3}).ok());
+  gate->await_waiter();
+  auto done = outcome{};
+  dev->when_done(std::nullopt, done.tell());
+  BOOST_TEST(!done.told());
+  BOOST_TEST(*reinterpret_cast<int*>(word) == 0);
+  gate->close(false);
+  BOOST_TEST(done.wait() == CUDA_SUCCESS);
+  BOOST_TEST(*reinterpret_cast<int*>(word) == 3);
+}
+
+BOOST_AUTO_TEST_CASE(small_copies_wait_too) {
+  gate->close(true);
+  auto word = upload(std::vector<int>{42});
+  gate->await_waiter();
+  BOOST_TEST(*reinterpret_cast<int*>(word) == 0);
+  gate->close(false);
+  BOOST_TEST(synchronize() == CUDA_SUCCESS);
+  BOOST_TEST(*reinterpret_cast<int*>(word) == 42);
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_is_stopped_in_its_middle) {
+  auto flag = memory(4);
+  auto out = memory(4);
+  BOOST_REQUIRE(launch("wait_for", {1}, {1}, arguments{flag, out}).ok());
+  auto done = outcome{};
+  dev->when_done(std::nullopt, done.tell());
+  gate->close(true);
+  gate->await_waiter(); // it began before, or never will until it may
+  std::atomic_ref{*reinterpret_cast<int*>(flag)} = 1;
+  BOOST_TEST(!done.told());
+  gate->close(false);
+  BOOST_TEST(done.wait() == CUDA_SUCCESS);
+}
+
+BOOST_AUTO_TEST_CASE(a_device_ends_whose_threads_wait) {
+  auto flag = memory(4);
+  auto out = memory(4);
+  BOOST_REQUIRE(launch("wait_for", {8}, {1}, arguments{flag, out}).ok());
+  gate->close(true);
+  upload(std::vector<int>{42});
+  gate->await_waiter();
+  dev.reset(); // returns
+}
+
+BOOST_AUTO_TEST_CASE(it_is_as_wide_as_the_processors_that_it_may_use) {
+  auto width = 0;
+  on_one_processor([&] {
+    width = device::cpu_properties({}).attributes.at(
+        CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  }).join();
+  BOOST_TEST(width == 1);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_worked_is_of_the_whole_device) {
+  auto& meter = dynamic_cast<device::meter&>(*dev);
+  auto flag = memory(4);
+  auto out = memory(4);
+  BOOST_REQUIRE(launch("wait_for", {1}, {1}, arguments{flag, out}).ok());
+  // Beside this it does not count what a thread needs to begin.
+  while (meter.busy() < std::chrono::milliseconds{5})
+    std::this_thread::yield();
+  std::atomic_ref{*reinterpret_cast<int*>(flag)} = 1;
+  BOOST_REQUIRE(synchronize() == CUDA_SUCCESS);
+  // One of two threads had work.
+  BOOST_TEST(meter.worked().count() > 0);
+  BOOST_TEST(meter.worked().count() <= meter.busy().count());
+}
+
+// Else a promise that is kept by the one looks broken by the other.
+BOOST_AUTO_TEST_CASE(what_is_charged_is_what_was_worked) {
+  auto& meter = dynamic_cast<device::meter&>(*dev);
+  auto word = memory(4);
+  auto round = [&] {
+    for (int i = 0; i < 50; ++i)
+      BOOST_REQUIRE(launch("set_flag", {1}, {1}, arguments{word, 3}).ok());
+    BOOST_REQUIRE(synchronize() == CUDA_SUCCESS);
+  };
+  round(); // both threads have worked
+  auto charged = gate->charged();
+  auto worked = std::chrono::duration<double>{meter.worked()};
+  // Between two of these kernels a thread has next to nothing to do.
+  for (int i = 0; i < 200; ++i)
+    round();
+  charged = gate->charged() - charged;
+  worked = meter.worked() - worked;
+  // To wake up is counted alone.
+  BOOST_TEST(charged / (threads * worked) > 0.75);
+  BOOST_TEST(charged / (threads * worked) < 1.05);
+}
+
+// It is all of the device: where there are more, one is kept for 500 us.
+BOOST_FIXTURE_TEST_CASE(the_only_place_is_not_kept_for_who_has_nothing_to_do,
+                        narrow_device) {
+  auto word = memory(4);
+  auto kernel = [&] {
+    BOOST_REQUIRE(launch("set_flag", {1}, {1}, arguments{word, 3}).ok());
+  };
+  BOOST_TEST(shortest(kernel).count() < 500'000);
+  auto bytes = std::vector<char>(64 << 10);
+  BOOST_TEST(shortest([&] { upload(bytes); }).count() < 500'000);
+}
+
+// Its place is kept for it, and it looks whether it can use it.
+BOOST_AUTO_TEST_CASE(who_looks_out_for_work_is_not_charged_for_that) {
+  constexpr auto times = 40;
+  device::cpu::busy_time busy;
+  busy.govern_by(gate);
+  auto charged = gate->charged();
+  auto from = thread_time();
+  {
+    device::cpu::busy_time::presence here{busy};
+    BOOST_TEST(!here.looks_out([] { return true; })); // it has not asked
+    here.enter();
+    for (auto i = 0; i < times; ++i) {
+      here.rest(true);
+      BOOST_TEST(!here.looks_out([] { return false; }));
+      here.enter();
+    }
+    here.rest(true);
+    BOOST_TEST(here.looks_out([] { return true; }));
+    here.leave();
+  }
+  auto all = thread_time() - from;
+  charged = gate->charged() - charged;
+  BOOST_TEST(all.count() > 0);
+  BOOST_TEST(charged.count() < all.count() / 2);
+  BOOST_TEST(std::chrono::duration<double>{busy.worked()}.count() <
+             all.count() / 2);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+} // namespace vgpu::test

@@ -1,0 +1,79 @@
+// Memory that a program places by itself.
+#include "tests/unit/devices/cpu/device_fixture.hpp"
+
+#include "devices/interface/memory_unit.hpp"
+
+namespace vgpu::test {
+
+namespace {
+
+struct placed : device_fixture {
+  static constexpr auto quota = std::uint64_t{16} << 20;
+  static constexpr auto g = granule_bytes;
+
+  placed() : device_fixture{quota} {
+    load(read_file(DEVICE_CODE "/kernels.ptx"));
+  }
+
+  device::memory_unit& unit = dynamic_cast<device::memory_unit&>(*dev);
+  device_address at = base + 1024 * g;
+
+  void map(std::uint64_t granule, std::uint64_t count, memory_id id) {
+    auto address = at + granule * g;
+    BOOST_REQUIRE(unit.map_memory(address, count * g, id).ok());
+    BOOST_REQUIRE(
+        unit.set_access(address, count * g, memory_access::read_write).ok());
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(memory_of_the_program, placed)
+
+BOOST_AUTO_TEST_CASE(the_same_memory_at_two_places) {
+  BOOST_REQUIRE(unit.create_memory(memory_id{1}, 2 * g).ok());
+  map(0, 2, memory_id{1});
+  map(5, 2, memory_id{1});
+  BOOST_TEST(run("write_to", {1}, {1}, arguments{at + g, 7}) == CUDA_SUCCESS);
+  BOOST_TEST(*reinterpret_cast<int*>(at + 6 * g) == 7);
+  BOOST_REQUIRE(unit.unmap_memory(at, 2 * g).ok());
+  // It outlives its handle and its first place.
+  BOOST_REQUIRE(unit.destroy_memory(memory_id{1}).ok());
+  BOOST_TEST(*reinterpret_cast<int*>(at + 6 * g) == 7);
+  BOOST_REQUIRE(unit.unmap_memory(at + 5 * g, 2 * g).ok());
+}
+
+BOOST_AUTO_TEST_CASE(without_access_it_is_no_memory) {
+  BOOST_REQUIRE(unit.create_memory(memory_id{1}, g).ok());
+  map(0, 1, memory_id{1});
+  BOOST_REQUIRE(unit.set_access(at, g, memory_access::none).ok());
+  BOOST_TEST(dev->enqueue_fill(legacy_stream, {at}, 0, 1, {16}).code() ==
+             CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(run("write_to", {1}, {1}, arguments{at, 7}) ==
+             CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+BOOST_AUTO_TEST_CASE(it_counts_until_nobody_can_reach_it) {
+  BOOST_REQUIRE(unit.create_memory(memory_id{1}, quota / 2).ok());
+  map(0, quota / 2 / g, memory_id{1});
+  BOOST_REQUIRE(unit.destroy_memory(memory_id{1}).ok());
+  BOOST_TEST(unit.create_memory(memory_id{2}, quota / 2 + g).code() ==
+             CUDA_ERROR_OUT_OF_MEMORY);
+  BOOST_REQUIRE(unit.unmap_memory(at, quota / 2).ok());
+  BOOST_TEST(unit.create_memory(memory_id{2}, quota / 2 + g).ok());
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_placed) {
+  BOOST_REQUIRE(unit.create_memory(memory_id{1}, 2 * g).ok());
+  BOOST_TEST(!unit.create_memory(memory_id{1}, 2 * g).ok());
+  BOOST_TEST(!unit.map_memory(at, 3 * g, memory_id{1}).ok());
+  BOOST_TEST(!unit.map_memory(at, g, memory_id{1}).ok());
+  BOOST_TEST(!unit.map_memory(at, 2 * g, memory_id{2}).ok());
+  BOOST_TEST(!unit.map_memory(base - g, 2 * g, memory_id{1}).ok());
+  BOOST_TEST(!unit.unmap_memory(at, g).ok());
+  BOOST_TEST(!unit.destroy_memory(memory_id{2}).ok());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+} // namespace vgpu::test

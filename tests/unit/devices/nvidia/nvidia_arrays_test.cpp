@@ -1,0 +1,220 @@
+// The nvidia device: arrays, textures and surfaces.
+#include "devices/interface/texture_unit.hpp"
+#include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
+
+#include <chrono>
+#include <thread>
+
+using namespace vgpu;
+using namespace vgpu::device;
+using namespace vgpu::test;
+
+namespace {
+
+/// Arrays lie at addresses that have no memory.
+struct with_arrays : with_device {
+  texture_unit& unit = dynamic_cast<texture_unit&>(*dev);
+  std::uint64_t arrays_before = call<std::uint64_t()>("fake_arrays")();
+
+  std::uint64_t arrays_here() const {
+    return call<std::uint64_t()>("fake_arrays")() - arrays_before;
+  }
+  static std::uint64_t objects() {
+    return call<std::uint64_t()>("fake_objects")();
+  }
+
+  device_address array(std::uint64_t id, const array_shape& shape) {
+    auto at = base + id * 64 * g;
+    BOOST_REQUIRE(unit.create_array(array_id{id}, shape, at).ok());
+    return at;
+  }
+  void write(device_address to, const std::vector<int>& from, std::size_t first,
+             std::size_t count) {
+    auto bytes = std::as_bytes(std::span{from}.subspan(first, count));
+    BOOST_REQUIRE(
+        dev->enqueue_write(legacy_stream, to + 4 * first, bytes, nullptr).ok());
+  }
+  std::vector<int> read(device_address from, std::size_t count) {
+    std::vector<int> out(count);
+    outcome done;
+    BOOST_REQUIRE(dev->enqueue_read(legacy_stream,
+                                    std::as_writable_bytes(std::span{out}),
+                                    from, done.tell())
+                      .ok());
+    BOOST_REQUIRE_EQUAL(done.wait(), CUDA_SUCCESS);
+    return out;
+  }
+};
+
+std::vector<int> counted(std::size_t n) {
+  std::vector<int> out(n);
+  for (std::size_t i = 0; i < n; ++i)
+    out[i] = static_cast<int>(i) + 1;
+  return out;
+}
+
+array_shape floats(std::uint64_t width, std::uint64_t height,
+                   std::uint64_t depth, std::uint32_t levels = 0) {
+  return {width, height, depth, CU_AD_FORMAT_FLOAT, 1, 0, levels};
+}
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(arrays, with_arrays)
+
+BOOST_AUTO_TEST_CASE(any_range_of_an_array_is_cut_into_boxes) {
+  constexpr std::size_t w = 7, h = 5, d = 3, n = w * h * d;
+  auto at = array(1, floats(w, h, d));
+  auto all = counted(n);
+  write(at, all, 0, n);
+  BOOST_TEST(read(at, n) == all, boost::test_tools::per_element());
+  // From every element on, and of every length.
+  for (std::size_t first = 0; first < n; first += 3)
+    for (std::size_t count = 1; first + count <= n; count += 4) {
+      auto now = read(at, n);
+      for (std::size_t i = first; i < first + count; ++i)
+        all[i] = now[i] = all[i] + 1;
+      write(at, now, first, count);
+      BOOST_REQUIRE(read(at + 4 * first, count) ==
+                    std::vector<int>(&all[first], &all[first] + count));
+    }
+  BOOST_TEST(read(at, n) == all, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(large_arrays_are_written_in_pieces) {
+  constexpr std::size_t w = 1500, h = 1000;
+  auto at = array(1, floats(w, h, 0));
+  auto all = counted(w * h);
+  write(at, all, 0, all.size());
+  BOOST_TEST((read(at, w * h) == all));
+}
+
+BOOST_AUTO_TEST_CASE(boxes_and_flat_ranges_go_from_array_to_array) {
+  auto a = array(1, floats(8, 6, 2));
+  auto b = array(2, floats(4, 12, 2));
+  write(a, counted(96), 0, 96);
+  write(b, std::vector<int>(96), 0, 96);
+  // Rows of another length: bytes after bytes.
+  BOOST_REQUIRE(
+      dev->enqueue_copy(legacy_stream, {b, 0, 0}, {a, 0, 0}, {384, 1, 1}).ok());
+  BOOST_TEST((read(b, 96) == counted(96)));
+  // Three elements of two rows of two slices.
+  BOOST_REQUIRE(dev->enqueue_copy(legacy_stream, {b + 4, 16, 192},
+                                  {a + 32 + 8, 32, 192}, {12, 2, 2})
+                    .ok());
+  auto want = counted(96);
+  for (std::size_t z = 0; z < 2; ++z)
+    for (std::size_t y = 0; y < 2; ++y)
+      for (std::size_t x = 0; x < 3; ++x)
+        want[z * 48 + y * 4 + x + 1] =
+            static_cast<int>(z * 48 + (y + 1) * 8 + x + 2) + 1;
+  BOOST_TEST((read(b, 96) == want));
+  // Beyond its end there is nothing.
+  BOOST_TEST(
+      !dev->enqueue_copy(legacy_stream, {b, 0, 0}, {a + 320, 0, 0}, {128, 1, 1})
+           .ok());
+}
+
+BOOST_AUTO_TEST_CASE(levels_lie_one_behind_the_other) {
+  auto shape = floats(8, 8, 0, 4);
+  auto layout = layout_of(shape);
+  BOOST_REQUIRE(layout);
+  auto at = array(1, shape);
+  for (auto& l : layout->levels)
+    write(at + l.offset, counted(l.width * l.rows), 0, l.width * l.rows);
+  for (auto& l : layout->levels)
+    BOOST_TEST(
+        (read(at + l.offset, l.width * l.rows) == counted(l.width * l.rows)));
+  // All at once, with what lies between them.
+  BOOST_TEST(read(at, layout->bytes / 4)[layout->levels[3].offset / 4] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(an_array_goes_when_the_work_before_is_done) {
+  auto at = array(1, floats(8, 8, 0));
+  hold(1);
+  std::vector<int> out(64);
+  outcome done;
+  BOOST_REQUIRE(dev->enqueue_read(legacy_stream,
+                                  std::as_writable_bytes(std::span{out}), at,
+                                  done.tell())
+                    .ok());
+  BOOST_REQUIRE(unit.destroy_array(array_id{1}).ok());
+  BOOST_TEST(!unit.destroy_array(array_id{1}).ok());
+  BOOST_TEST(arrays_here() == 1U);
+  hold(0);
+  BOOST_TEST(done.wait() == CUDA_SUCCESS);
+  outcome all;
+  dev->when_done(std::nullopt, all.tell());
+  BOOST_TEST(all.wait() == CUDA_SUCCESS);
+  // Who is told first, this test or what ends the array, is open.
+  auto until = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+  while (arrays_here() != 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  BOOST_TEST(arrays_here() == 0U);
+}
+
+// The driver would wait for that stream, on the thread that tells the program.
+BOOST_AUTO_TEST_CASE(an_array_stays_while_a_stream_waits_for_the_program) {
+  auto at = array(1, floats(8, 8, 0));
+  hold(1);
+  std::vector<int> out(64);
+  outcome done, started, ended;
+  std::function<void()> go_on;
+  BOOST_REQUIRE(dev->enqueue_read(legacy_stream,
+                                  std::as_writable_bytes(std::span{out}), at,
+                                  done.tell())
+                    .ok());
+  BOOST_REQUIRE(unit.destroy_array(array_id{1}).ok());
+  BOOST_REQUIRE(dev->enqueue_host(legacy_stream,
+                                  [&](std::function<void()> x) {
+                                    go_on = std::move(x);
+                                    started.tell()(CUDA_SUCCESS);
+                                  })
+                    .ok());
+  dev->when_done(legacy_stream, ended.tell());
+  hold(0);
+  BOOST_TEST(done.wait() == CUDA_SUCCESS);
+  // Told by the same thread, and later.
+  BOOST_TEST(started.wait() == CUDA_SUCCESS);
+  BOOST_TEST(arrays_here() == 1U);
+  go_on();
+  hold(0); // the stand-in does not look by itself
+  BOOST_TEST(ended.wait() == CUDA_SUCCESS);
+  array(2, floats(8, 8, 0));
+  BOOST_TEST(arrays_here() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(
+    an_object_gets_its_former_value_or_the_restore_is_refused) {
+  array(1, floats(8, 8, 0));
+  texture_spec what;
+  what.array = 1;
+  auto first = unit.create_texture(texture_id{1}, what);
+  BOOST_REQUIRE(first.ok());
+  BOOST_TEST(*first == 1U);
+  BOOST_TEST(unit.name_texture(texture_id{1}, 1).ok());
+  // Objects were made in another order then: it is found a few further.
+  auto second = unit.create_texture(texture_id{2}, what);
+  BOOST_REQUIRE(second.ok());
+  BOOST_TEST(unit.name_texture(texture_id{2}, 9).ok());
+  BOOST_TEST(objects() == 2U);
+  auto third = unit.create_texture(texture_id{3}, what);
+  BOOST_REQUIRE(third.ok());
+  BOOST_TEST(*third == 2U);
+  // Another object has it, or the driver counts from elsewhere.
+  BOOST_TEST(!unit.name_texture(texture_id{3}, 9).ok());
+  call<void(unsigned long long)>("fake_first_object")(1000);
+  auto fourth = unit.create_texture(texture_id{4}, what);
+  BOOST_REQUIRE(fourth.ok());
+  auto refused = unit.name_texture(texture_id{4}, 3);
+  BOOST_REQUIRE(!refused.ok());
+  BOOST_TEST(refused.why().what.find("cannot be restored here") !=
+             std::string::npos);
+  BOOST_TEST(objects() == 4U);
+  for (auto id : {1U, 2U, 3U, 4U})
+    BOOST_TEST(unit.destroy_texture(texture_id{id}).ok());
+  BOOST_TEST(objects() == 0U);
+  BOOST_TEST(!unit.destroy_texture(texture_id{1}).ok());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

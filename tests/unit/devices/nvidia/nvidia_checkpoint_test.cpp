@@ -1,0 +1,68 @@
+// Another process put aside and back, by a driver that fails at each step.
+#include "devices/nvidia/checkpoint.hpp"
+#include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
+
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+
+using namespace vgpu;
+using namespace vgpu::test;
+namespace data_of = boost::unit_test::data;
+
+namespace {
+
+constexpr int pid = 4711;
+
+struct processes : test::fake {
+  static void is(int state, const char* failing = "") {
+    call<void(int, int, const char*)>("fake_process")(pid, state, failing);
+  }
+  static int state() { return call<int(int)>("fake_process_state")(pid); }
+};
+
+const int states[] = {CU_PROCESS_STATE_RUNNING, CU_PROCESS_STATE_LOCKED,
+                      CU_PROCESS_STATE_CHECKPOINTED};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(processes_put_aside)
+
+/// Whoever was at it before may have been killed anywhere.
+BOOST_DATA_TEST_CASE_F(processes, from_wherever_it_was, data_of::make(states),
+                       from) {
+  is(from);
+  BOOST_TEST(nvidia::put_aside(*api, pid).ok());
+  BOOST_TEST(state() == CU_PROCESS_STATE_CHECKPOINTED);
+  is(from);
+  BOOST_TEST(nvidia::bring_back(*api, pid).ok());
+  BOOST_TEST(state() == CU_PROCESS_STATE_RUNNING);
+}
+
+BOOST_FIXTURE_TEST_CASE(who_cannot_leave_is_as_before, processes) {
+  for (const auto* step : {"state", "lock", "checkpoint"}) {
+    is(CU_PROCESS_STATE_RUNNING, step);
+    auto ok = nvidia::put_aside(*api, pid);
+    BOOST_TEST((ok.code() == CUDA_ERROR_NOT_SUPPORTED));
+    BOOST_TEST(state() == CU_PROCESS_STATE_RUNNING);
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(what_cannot_be_undone_is_told_apart, processes) {
+  is(CU_PROCESS_STATE_FAILED);
+  BOOST_TEST(!nvidia::bring_back(*api, pid).ok());
+  is(CU_PROCESS_STATE_CHECKPOINTED, "restore");
+  BOOST_TEST(!nvidia::bring_back(*api, pid).ok());
+  is(CU_PROCESS_STATE_LOCKED, "unlock");
+  BOOST_TEST(!nvidia::bring_back(*api, pid).ok());
+}
+
+BOOST_FIXTURE_TEST_CASE(an_old_driver_touches_nothing, processes) {
+  auto old = *api;
+  old.cuCheckpointProcessRestore = nullptr;
+  is(CU_PROCESS_STATE_RUNNING);
+  BOOST_TEST(!nvidia::puts_aside(old));
+  BOOST_TEST((nvidia::put_aside(old, pid).code() == CUDA_ERROR_NOT_SUPPORTED));
+  BOOST_TEST(state() == CU_PROCESS_STATE_RUNNING);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,136 @@
+// The nvidia device: the window, and memory that the program places.
+#include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
+
+using namespace vgpu;
+using namespace vgpu::device;
+using namespace vgpu::test;
+
+// -- memory that the program places by itself ---------------------------------
+
+BOOST_FIXTURE_TEST_SUITE(placed_memory, with_device)
+
+BOOST_AUTO_TEST_CASE(it_is_the_drivers_and_lies_where_the_program_wants_it) {
+  auto& unit = dynamic_cast<memory_unit&>(*dev);
+  auto before = created();
+  BOOST_REQUIRE(unit.create_memory(memory_id{1}, 4 * g).ok());
+  BOOST_TEST(created() - before == 4 * g);
+  BOOST_TEST(unit.map_memory(base + 8 * g, 4 * g, memory_id{1}).ok());
+  BOOST_TEST(unit.map_memory(base + 9 * g, 4 * g, memory_id{1}).code() ==
+             CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(unit.map_memory(base + 16 * g, 2 * g, memory_id{1}).code() ==
+             CUDA_ERROR_NOT_SUPPORTED);
+  BOOST_TEST(
+      unit.set_access(base + 8 * g, 4 * g, memory_access::read_write).ok());
+  BOOST_TEST(unit.unmap_memory(base + 8 * g, 4 * g).ok());
+  BOOST_TEST(unit.destroy_memory(memory_id{1}).ok());
+  BOOST_TEST(created() == before);
+  BOOST_TEST(!unit.destroy_memory(memory_id{1}).ok());
+  BOOST_TEST(!unit.map_memory(base + 8 * g, 4 * g, memory_id{1}).ok());
+}
+
+BOOST_AUTO_TEST_CASE(what_was_kept_at_these_addresses_goes) {
+  auto& unit = dynamic_cast<memory_unit&>(*dev);
+  BOOST_REQUIRE(dev->map(base, 4 * g).ok());
+  BOOST_REQUIRE(unit.create_memory(memory_id{1}, 2 * g).ok());
+  // In use: nothing is taken from under it.
+  BOOST_TEST(!unit.map_memory(base, 2 * g, memory_id{1}).ok());
+  BOOST_REQUIRE(dev->unmap(base, 4 * g).ok());
+  outcome done;
+  dev->when_done(std::nullopt, done.tell());
+  BOOST_REQUIRE_EQUAL(done.wait(), CUDA_SUCCESS);
+  BOOST_TEST(unit.map_memory(base, 2 * g, memory_id{1}).ok());
+  BOOST_TEST(unit.unmap_memory(base, 2 * g).ok());
+  BOOST_TEST(unit.destroy_memory(memory_id{1}).ok());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+// -- memory -------------------------------------------------------------------
+
+BOOST_FIXTURE_TEST_SUITE(windows, with_window)
+
+BOOST_AUTO_TEST_CASE(only_whole_granules_of_the_window_are_backed) {
+  BOOST_TEST(!memory.map(base + 1, g).ok());
+  BOOST_TEST(!memory.map(base, g / 2).ok());
+  BOOST_TEST(!memory.map(base - g, g).ok());
+  BOOST_TEST(!memory.map(base + window_bytes - g, 2 * g).ok());
+  BOOST_TEST(memory.map(base, g).ok());
+  BOOST_TEST(memory.map(base, g).code() == CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(here() == g);
+}
+
+BOOST_AUTO_TEST_CASE(other_devices_of_the_session_reach_it) {
+  auto may_use = [](device_address at, int device) {
+    return call<int(CUdeviceptr, int)>("fake_access")(at, device) != 0;
+  };
+  BOOST_REQUIRE(memory.map(base, g).ok());
+  BOOST_TEST((may_use(base, 0) && !may_use(base, 2)));
+  nvidia::window shared{api, 1, {0, 2}};
+  BOOST_REQUIRE(shared.reserve(base + window_bytes).ok());
+  BOOST_REQUIRE(shared.map(base + window_bytes, 2 * g).ok());
+  for (auto device : {0, 1, 2})
+    BOOST_TEST(may_use(base + window_bytes, device));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_given_back_is_kept_and_used_again) {
+  BOOST_REQUIRE(memory.map(base, 4 * g).ok());
+  BOOST_REQUIRE(memory.retire(base, 4 * g).ok());
+  BOOST_TEST(memory.map(base, 4 * g).ok()); // while it is still leaving
+  memory.release(base, 4 * g);
+  BOOST_TEST(here() == 4 * g);
+  BOOST_TEST(!memory.map(base, g).ok()); // it is not gone
+}
+
+BOOST_AUTO_TEST_CASE(much_goes_back_to_the_device) {
+  auto much = nvidia::window::kept_bytes * 4;
+  BOOST_REQUIRE(memory.map(base, much).ok());
+  BOOST_REQUIRE(memory.retire(base, much).ok());
+  BOOST_TEST(here() == much);
+  memory.release(base, much);
+  BOOST_TEST(here() <= nvidia::window::kept_bytes);
+}
+
+BOOST_AUTO_TEST_CASE(the_last_granule_outlives_the_rest) {
+  BOOST_REQUIRE(memory.map(base, 101 * g).ok());
+  BOOST_REQUIRE(memory.retire(base, 100 * g).ok());
+  memory.release(base, 100 * g);
+  BOOST_TEST(here() == g);
+}
+
+BOOST_AUTO_TEST_CASE(a_part_of_a_piece_waits_for_the_rest) {
+  BOOST_REQUIRE(memory.map(base, 100 * g).ok());
+  BOOST_REQUIRE(memory.retire(base, 10 * g).ok());
+  memory.release(base, 10 * g);
+  BOOST_TEST(here() == 100 * g);
+  BOOST_TEST(memory.map(base + 2 * g, 3 * g).ok()); // what waits is there
+  BOOST_REQUIRE(memory.retire(base + 2 * g, 3 * g).ok());
+  BOOST_REQUIRE(memory.retire(base + 10 * g, 90 * g).ok());
+  memory.release(base + 10 * g, 90 * g);
+  BOOST_TEST(here() >= 99 * g); // the three are still leaving
+  memory.release(base + 2 * g, 3 * g);
+  BOOST_TEST(here() == g); // kept
+}
+
+BOOST_AUTO_TEST_CASE(what_is_kept_makes_room_before_memory_is_refused) {
+  BOOST_REQUIRE(memory.map(base, 8 * g).ok());
+  BOOST_REQUIRE(memory.retire(base, 8 * g).ok());
+  memory.release(base, 8 * g);
+  BOOST_TEST(here() == 8 * g);
+  call<void(std::uint64_t)>("fake_memory")(created());
+  BOOST_TEST(memory.map(base + 100 * g, 6 * g).ok());
+  BOOST_TEST(here() == 6 * g);
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_leaves_nothing_behind) {
+  BOOST_REQUIRE(memory.map(base + 2 * g, g).ok());
+  BOOST_REQUIRE(memory.retire(base + 2 * g, g).ok());
+  call<void(std::uint64_t)>("fake_memory")(created() + 2 * g);
+  auto ok = memory.map(base, 100 * g);
+  BOOST_TEST(ok.code() == CUDA_ERROR_OUT_OF_MEMORY);
+  memory.release(base + 2 * g, g);
+  call<void(std::uint64_t)>("fake_memory")(std::uint64_t{1} << 40);
+  BOOST_TEST(memory.map(base, 100 * g).ok());
+  BOOST_TEST(here() == 100 * g);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,161 @@
+#include "interposer/session/address_space.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <map>
+#include <random>
+
+using namespace vgpu;
+using namespace vgpu::interposer;
+
+namespace {
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+constexpr std::uint64_t window = 1024 * mib;
+
+struct fixture {
+  address_space space{first_window, window, 256 * mib, 512};
+  std::uint64_t position = 0;
+
+  device_address get(std::uint64_t bytes) {
+    allocation what{.bytes = bytes};
+    auto refusal = space.allocate(what);
+    return refusal == address_space::refusal::none ? what.address : 0;
+  }
+  bool give(device_address at) {
+    auto what = space.take(at);
+    if (what)
+      space.retire(*what, ++position);
+    return what.has_value();
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(addresses, fixture)
+
+BOOST_AUTO_TEST_CASE(small_blocks_lie_512_bytes_apart) {
+  auto a = get(1);
+  auto b = get(1);
+  BOOST_TEST(a == first_window);
+  BOOST_TEST(b - a == 512U);
+}
+
+BOOST_AUTO_TEST_CASE(large_blocks_begin_at_a_granule) {
+  get(1);
+  auto big = get(3 * mib);
+  BOOST_TEST(big % granule_bytes == 0U);
+  // What lies before it is still used.
+  BOOST_TEST(get(1) - first_window == 512U);
+}
+
+BOOST_AUTO_TEST_CASE(the_quota_is_exact) {
+  BOOST_TEST(get(256 * mib - 1) != 0U);
+  BOOST_TEST(get(2) == 0U);
+  BOOST_TEST(get(1) != 0U);
+  BOOST_TEST(space.used() == space.quota());
+  BOOST_TEST(get(1) == 0U);
+}
+
+// As the variables of modules.
+BOOST_AUTO_TEST_CASE(what_others_placed_counts_where_it_is_taken_on) {
+  space.adopt(
+      {.address = 0x1000, .bytes = 56 * mib, .kind = memory_kind::global});
+  BOOST_TEST(space.used() == 0U);
+  space.take_on(56 * mib);
+  BOOST_TEST(space.used() == 56 * mib);
+  BOOST_TEST(get(200 * mib + 1) == 0U);
+  BOOST_TEST(get(200 * mib) != 0U);
+  BOOST_TEST(space.take(0x1000).has_value());
+  space.refund(56 * mib);
+  BOOST_TEST(space.used() == 200 * mib);
+}
+
+BOOST_AUTO_TEST_CASE(a_later_quota_holds_for_bytes_without_addresses_too) {
+  std::atomic<std::uint64_t> later{0};
+  address_space resized{first_window, window, 100, 512, &later};
+  BOOST_TEST(resized.charge(60));
+  BOOST_TEST(!resized.charge(60));
+  later = 200;
+  BOOST_TEST(resized.charge(60));
+  later = 50; // less than is used
+  BOOST_TEST(!resized.charge(1));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_used_is_shown_at_once) {
+  std::atomic<std::uint64_t> shown{0};
+  address_space watched{first_window, window, 1000, 512, nullptr, &shown};
+  allocation one{.bytes = 600};
+  BOOST_REQUIRE((watched.allocate(one) == address_space::refusal::none));
+  BOOST_TEST(shown == 600u);
+  BOOST_REQUIRE(watched.charge(300));
+  BOOST_TEST(shown == 900u);
+  BOOST_REQUIRE(!watched.charge(300));
+  BOOST_TEST(shown == 900u);
+  watched.refund(300);
+  watched.retire(*watched.take(one.address), 1);
+  BOOST_TEST(shown == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_freed_range_is_used_again_when_its_work_is_done) {
+  auto a = get(100);
+  BOOST_TEST(give(a));
+  BOOST_TEST(!give(a));
+  BOOST_TEST(get(100) != a);
+  space.settle(position);
+  BOOST_TEST(get(100) == a);
+}
+
+BOOST_AUTO_TEST_CASE(inner_addresses_are_found_and_not_freed) {
+  auto a = get(1000);
+  BOOST_TEST(space.find(a + 999)->address == a);
+  BOOST_TEST(!space.find(a + 1000));
+  BOOST_TEST(!give(a + 1));
+}
+
+BOOST_AUTO_TEST_CASE(a_context_takes_its_own_with_it) {
+  allocation one{.bytes = 10, .context = 1};
+  allocation two{.bytes = 10, .context = 2};
+  space.allocate(one);
+  space.allocate(two);
+  auto gone = space.take_all(1);
+  BOOST_TEST(gone.size() == 1U);
+  BOOST_TEST(!space.find(one.address));
+  BOOST_TEST(space.find(two.address).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(random_use_never_overlaps_and_loses_nothing) {
+  std::mt19937 random{7};
+  std::map<device_address, std::uint64_t> live;
+  for (int i = 0; i < 20000; ++i) {
+    if (random() % 2 == 0 && !live.empty()) {
+      auto victim = live.lower_bound(first_window + random() % window);
+      if (victim == live.end())
+        victim = live.begin();
+      BOOST_REQUIRE(give(victim->first));
+      live.erase(victim);
+      if (random() % 4 == 0)
+        space.settle(position);
+      continue;
+    }
+    auto bytes = 1 + random() % (random() % 8 == 0 ? 4 * mib : 4096);
+    auto at = get(bytes);
+    if (at == 0) {
+      space.settle(position);
+      continue;
+    }
+    auto next = live.lower_bound(at);
+    BOOST_REQUIRE((next == live.end() || at + bytes <= next->first));
+    BOOST_REQUIRE((next == live.begin() ||
+                   std::prev(next)->first + std::prev(next)->second <= at));
+    live.emplace(at, bytes);
+  }
+  for (auto [at, bytes] : live)
+    BOOST_REQUIRE(give(at));
+  space.settle(position);
+  BOOST_TEST(space.used() == 0U);
+  BOOST_TEST(get(200 * mib) == first_window);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

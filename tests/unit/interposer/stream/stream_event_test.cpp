@@ -1,0 +1,315 @@
+#include "tests/unit/interposer/driver_fixture.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
+#include <vector>
+
+using namespace vgpu;
+using namespace vgpu::test;
+
+// The runtime finds it by its symbol.
+extern "C" CUresult cuStreamGetId_ptsz(CUstream, unsigned long long*);
+extern "C" CUresult cuLaunchHostFunc_ptsz(CUstream, CUhostFn, void*);
+
+namespace {
+
+constexpr int device_sync_number = 23, stream_sync_number = 22;
+
+struct stream_fixture : driver_fixture {
+  CUstream stream = nullptr;
+  CUdeviceptr memory = 0;
+  stream_fixture() {
+    REQUIRE_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    REQUIRE_OK(cuMemAlloc(&memory, 1024));
+  }
+  ~stream_fixture() {
+    fake().resume();
+    cuMemFree(memory);
+    cuStreamDestroy(stream);
+  }
+  CUresult work() { return cuMemsetD8Async(memory, 1, 16, stream); }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(streams, stream_fixture)
+
+BOOST_AUTO_TEST_CASE(properties) {
+  CUstream s = nullptr;
+  CHECK_CODE(cuStreamCreate(&s, 77), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE_OK(cuStreamCreateWithPriority(&s, 1, -100));
+  unsigned flags = 0;
+  int priority = 0, least = 9, greatest = 9;
+  REQUIRE_OK(cuStreamGetFlags(s, &flags));
+  REQUIRE_OK(cuStreamGetPriority(s, &priority));
+  REQUIRE_OK(cuCtxGetStreamPriorityRange(&least, &greatest));
+  BOOST_TEST(flags == 1U);
+  BOOST_TEST(priority == -5);
+  BOOST_TEST(least == 0);
+  BOOST_TEST(greatest == -5);
+  REQUIRE_OK(cuStreamDestroy(s));
+  CHECK_CODE(cuStreamDestroy(s), CUDA_ERROR_INVALID_HANDLE);
+  CHECK_CODE(cuStreamDestroy(nullptr), CUDA_ERROR_INVALID_HANDLE);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  REQUIRE_OK(cuStreamIsCapturing(stream, &status));
+  BOOST_TEST(status == CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+BOOST_AUTO_TEST_CASE(each_thread_has_a_default_stream_of_its_own) {
+  unsigned long long legacy = 0, mine = 0, named = 0, theirs = 0;
+  REQUIRE_OK(cuStreamGetId(nullptr, &legacy));
+  REQUIRE_OK(cuStreamGetId_ptsz(nullptr, &mine));
+  REQUIRE_OK(cuStreamGetId(CU_STREAM_PER_THREAD, &named));
+  std::thread{[&] {
+    cuCtxSetCurrent(primary);
+    cuStreamGetId_ptsz(nullptr, &theirs);
+  }}.join();
+  BOOST_TEST(mine == named);
+  BOOST_TEST(mine != legacy);
+  BOOST_TEST(mine != theirs);
+  BOOST_TEST(theirs != 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_query_asks_once_and_polls) {
+  REQUIRE_OK(cuStreamQuery(stream));
+  fake().pause();
+  REQUIRE_OK(work());
+  for (int i = 0; i < 50; ++i)
+    CHECK_CODE(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+  auto before = fake().counts()[stream_sync_number];
+  fake().resume();
+  while (cuStreamQuery(stream) == CUDA_ERROR_NOT_READY)
+    std::this_thread::yield();
+  REQUIRE_OK(cuStreamQuery(stream));
+  BOOST_TEST(fake().counts()[stream_sync_number] == before + 1);
+}
+
+BOOST_AUTO_TEST_CASE(waiting_for_what_is_done_costs_nothing) {
+  REQUIRE_OK(work());
+  REQUIRE_OK(cuCtxSynchronize());
+  auto before = fake().counts();
+  for (int i = 0; i < 10; ++i) {
+    REQUIRE_OK(cuCtxSynchronize());
+    REQUIRE_OK(cuStreamSynchronize(stream));
+    REQUIRE_OK(cuStreamQuery(stream));
+  }
+  auto after = fake().counts();
+  BOOST_TEST(after[device_sync_number] == before[device_sync_number]);
+  BOOST_TEST(after[stream_sync_number] == before[stream_sync_number]);
+}
+
+BOOST_AUTO_TEST_CASE(events) {
+  CUevent a = nullptr, b = nullptr, untimed = nullptr;
+  CHECK_CODE(cuEventCreate(&a, 77), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE_OK(cuEventCreate(&a, 0));
+  REQUIRE_OK(cuEventCreate(&b, 0));
+  REQUIRE_OK(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
+  float ms = 0;
+  REQUIRE_OK(cuEventQuery(a));
+  REQUIRE_OK(cuEventSynchronize(a));
+  CHECK_CODE(cuEventElapsedTime(&ms, a, b), CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE_OK(cuStreamWaitEvent(stream, a, 0));
+  fake().pause();
+  REQUIRE_OK(cuEventRecord(a, stream));
+  REQUIRE_OK(work());
+  REQUIRE_OK(cuEventRecord(b, stream));
+  CHECK_CODE(cuEventQuery(b), CUDA_ERROR_NOT_READY);
+  CHECK_CODE(cuEventElapsedTime(&ms, a, b), CUDA_ERROR_NOT_READY);
+  fake().resume();
+  REQUIRE_OK(cuEventSynchronize(b));
+  REQUIRE_OK(cuEventQuery(a));
+  REQUIRE_OK(cuEventElapsedTime(&ms, a, b));
+  BOOST_TEST(ms == 1.5F);
+  REQUIRE_OK(cuEventRecord(untimed, stream));
+  REQUIRE_OK(cuEventSynchronize(untimed));
+  CHECK_CODE(cuEventElapsedTime(&ms, a, untimed), CUDA_ERROR_INVALID_HANDLE);
+  CHECK_CODE(cuEventRecord(nullptr, stream), CUDA_ERROR_INVALID_HANDLE);
+  for (auto e : {a, b, untimed})
+    REQUIRE_OK(cuEventDestroy(e));
+  CHECK_CODE(cuEventDestroy(a), CUDA_ERROR_INVALID_HANDLE);
+  CHECK_CODE(cuEventDestroy(nullptr), CUDA_ERROR_INVALID_HANDLE);
+}
+
+BOOST_AUTO_TEST_CASE(an_event_may_be_recorded_while_it_is_asked_for) {
+  CUevent e = nullptr;
+  REQUIRE_OK(cuEventCreate(&e, 0));
+  for (int i = 0; i < 5000; ++i) {
+    REQUIRE_OK(cuEventRecord(e, stream));
+    auto code = cuEventQuery(e);
+    BOOST_TEST_REQUIRE((code == CUDA_SUCCESS || code == CUDA_ERROR_NOT_READY));
+  }
+  REQUIRE_OK(cuEventSynchronize(e));
+  REQUIRE_OK(cuEventDestroy(e));
+}
+
+BOOST_AUTO_TEST_CASE(host_functions_run_in_their_turn) {
+  std::vector<int> order;
+  struct step {
+    std::vector<int>* order;
+    int number;
+  };
+  step one{&order, 1}, two{&order, 2};
+  auto run = [](void* x) {
+    auto* s = static_cast<step*>(x);
+    s->order->push_back(s->number);
+  };
+  REQUIRE_OK(cuLaunchHostFunc(stream, run, &one));
+  REQUIRE_OK(cuLaunchHostFunc_ptsz(stream, run, &two));
+  std::atomic<int> status{-1};
+  REQUIRE_OK(cuStreamAddCallback(
+      stream,
+      [](CUstream, CUresult code, void* x) {
+        static_cast<std::atomic<int>*>(x)->store(code);
+      },
+      &status, 0));
+  while (status.load() == -1)
+    std::this_thread::yield();
+  BOOST_TEST(status.load() == CUDA_SUCCESS);
+  BOOST_TEST(order == (std::vector<int>{1, 2}),
+             boost::test_tools::per_element());
+  CHECK_CODE(cuLaunchHostFunc(stream, nullptr, nullptr),
+             CUDA_ERROR_INVALID_VALUE);
+}
+
+// A GPU runs many streams by few queues.
+BOOST_AUTO_TEST_CASE(
+    behind_a_host_function_all_streams_have_only_so_much_room) {
+  std::atomic<bool> ended{false};
+  std::atomic<int> appended{0};
+  CUstream other = nullptr;
+  CUevent e = nullptr;
+  REQUIRE_OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  REQUIRE_OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+  fake().pause();
+  REQUIRE_OK(cuLaunchHostFunc(
+      stream, [](void* x) { static_cast<std::atomic<bool>*>(x)->store(true); },
+      &ended));
+  constexpr auto all = 2000, most = 1000;
+  std::jthread appends{[&] {
+    for (auto i = 0; i < all; ++i, ++appended)
+      (void)cuEventRecord(e, other);
+  }};
+  auto until = std::chrono::steady_clock::now() + std::chrono::seconds{1};
+  while (appended < most && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  BOOST_TEST(appended > 100);
+  BOOST_TEST(appended < most);
+  BOOST_TEST(!ended);
+  fake().resume();
+  appends.join();
+  BOOST_TEST(ended);
+  BOOST_TEST(appended == all);
+  REQUIRE_OK(cuStreamDestroy(other));
+  REQUIRE_OK(cuEventDestroy(e));
+}
+
+// Were it waited for, neither would go on.
+BOOST_AUTO_TEST_CASE(
+    a_host_function_that_waits_for_its_caller_is_given_up_once) {
+  std::atomic<bool> go{false};
+  CUstream other = nullptr;
+  CUevent e = nullptr;
+  REQUIRE_OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+  REQUIRE_OK(cuLaunchHostFunc(
+      stream,
+      [](void* x) {
+        while (!static_cast<std::atomic<bool>*>(x)->load())
+          std::this_thread::yield();
+      },
+      &go));
+  auto began = std::chrono::steady_clock::now();
+  REQUIRE_OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  for (auto i = 0; i < 2000; ++i)
+    REQUIRE_OK(cuEventRecord(e, other));
+  REQUIRE_OK(cuStreamDestroy(other));
+  auto took = std::chrono::steady_clock::now() - began;
+  BOOST_TEST((took >= std::chrono::seconds{10}));
+  BOOST_TEST((took < std::chrono::seconds{15}));
+  go = true;
+  REQUIRE_OK(cuStreamSynchronize(stream));
+  REQUIRE_OK(cuEventDestroy(e));
+}
+
+// A driver may wait for all streams when it makes one.
+BOOST_AUTO_TEST_CASE(a_stream_is_made_when_no_host_function_is_pending) {
+  std::atomic<bool> ended{false};
+  fake().pause();
+  REQUIRE_OK(cuLaunchHostFunc(
+      stream, [](void* x) { static_cast<std::atomic<bool>*>(x)->store(true); },
+      &ended));
+  CUstream other = nullptr;
+  auto made = std::async(std::launch::async, [&] {
+    (void)cuCtxSetCurrent(primary);
+    (void)cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, -1);
+    return ended.load();
+  });
+  BOOST_TEST((made.wait_for(std::chrono::milliseconds{100}) ==
+              std::future_status::timeout));
+  fake().resume();
+  BOOST_TEST(made.get());
+  REQUIRE_OK(cuStreamDestroy(other));
+}
+
+BOOST_AUTO_TEST_CASE(callbacks_are_not_permitted_to_use_memory) {
+  CUdeviceptr p = 0;
+  REQUIRE_OK(cuMemAlloc(&p, 16));
+  struct answer {
+    CUdeviceptr asked;
+    CUresult code = CUDA_SUCCESS;
+    std::atomic<bool> done{false};
+  } got{.asked = p};
+  REQUIRE_OK(cuStreamAddCallback(
+      stream,
+      [](CUstream, CUresult, void* x) {
+        auto* a = static_cast<answer*>(x);
+        CUdeviceptr base = 0;
+        std::size_t bytes = 0;
+        a->code = cuMemGetAddressRange(&base, &bytes, a->asked);
+        a->done = true;
+      },
+      &got, 0));
+  while (!got.done.load())
+    std::this_thread::yield();
+  CHECK_CODE(got.code, CUDA_ERROR_NOT_PERMITTED);
+  REQUIRE_OK(cuMemFree(p));
+}
+
+BOOST_AUTO_TEST_CASE(many_threads_share_the_log) {
+  std::vector<std::thread> threads;
+  std::atomic<int> failures{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      cuCtxSetCurrent(primary);
+      CUstream s = nullptr;
+      CUdeviceptr p = 0;
+      auto ok = cuStreamCreate(&s, 0) == CUDA_SUCCESS &&
+                cuMemAlloc(&p, 4096) == CUDA_SUCCESS;
+      for (unsigned i = 0; ok && i < 300; ++i) {
+        unsigned back = 0;
+        ok = cuMemsetD32Async(p, i, 1024, s) == CUDA_SUCCESS &&
+             cuMemcpyDtoHAsync(&back, p + 400, 4, s) == CUDA_SUCCESS &&
+             back == i && cuStreamSynchronize(s) == CUDA_SUCCESS;
+      }
+      ok = ok && cuMemFree(p) == CUDA_SUCCESS &&
+           cuStreamDestroy(s) == CUDA_SUCCESS;
+      if (!ok)
+        failures.fetch_add(1);
+    });
+  for (auto& t : threads)
+    t.join();
+  BOOST_TEST(failures.load() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_client_that_dies_is_replaced) {
+  auto before = fake().greetings();
+  REQUIRE_OK(work());
+  REQUIRE_OK(cuCtxSynchronize());
+  fake().hang_up();
+  REQUIRE_OK(work());
+  REQUIRE_OK(cuCtxSynchronize());
+  BOOST_TEST(fake().greetings() == before + 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,533 @@
+// Turns on a simulated device, in virtual time.
+#include "policies/compute/share_concurrent.hpp"
+#include "policies/compute/share_grants.hpp"
+#include "tests/unit/policies/compute/share_units.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+using namespace vgpu::policy;
+
+namespace {
+
+/// Launches kernels one after another, each `gap` after the one before.
+struct program {
+  share_claim claim{};
+  share_ns kernel = 1 * ms;
+  share_ns gap = 0;
+  share_ns from = 0;
+  share_ns to = never;
+  /// It never ends a kernel that it began after this.
+  share_ns hangs_at = never;
+
+  std::int32_t seat = share_table::nobody;
+  share_ns ready_at = 0;
+  share_ns waited = 0; // longest
+  bool hung = false;
+};
+
+/// One device that does one kernel at a time, and what a worker does about
+/// turns. A turn that passes on costs `handover`.
+class simulation {
+public:
+  share_table table;
+  std::vector<program> programs;
+  share_ns handover = 50 * us;
+  share_ns now = 1 * s;
+
+  explicit simulation(share_rules rules = {}) { table.rules = rules; }
+
+  void add(program x) {
+    x.seat = sit(table, x.claim, now);
+    x.ready_at = now + x.from;
+    x.to = x.to == never ? never : now + x.to;
+    x.hangs_at = x.hangs_at == never ? never : now + x.hangs_at;
+    programs.push_back(x);
+    history_.emplace_back();
+  }
+
+  void run(share_ns span) {
+    auto end = now + span;
+    while (now < end) {
+      collect();
+      if (work())
+        continue;
+      auto outcome = arbitrate(table, now);
+      if (outcome.granted != share_table::nobody) {
+        auto& x = of_granted(outcome);
+        x.waited = std::max(x.waited, now - x.ready_at);
+        now += handover;
+        continue;
+      }
+      auto next = std::min(outcome.look_again, end);
+      for (auto& x : programs)
+        if (x.ready_at > now && !x.hung)
+          next = std::min(next, x.ready_at);
+      now = std::max(next, now + 1);
+    }
+  }
+
+  /// Device time of a program in [from, to).
+  double used(std::size_t i, share_ns from, share_ns to) const {
+    auto sum = share_ns{0};
+    for (auto [begin, end] : history_[i])
+      sum += std::max<share_ns>(std::min(end, to) - std::max(begin, from), 0);
+    return static_cast<double>(sum);
+  }
+
+  /// The largest difference between the program's part of a window of 2 s and
+  /// `promise`, after a second to settle.
+  double worst(std::size_t i, double promise) const {
+    auto out = 0.0;
+    constexpr auto window = 2 * s;
+    for (auto at = 2 * s; at + window <= now; at += 37 * ms)
+      out =
+          std::max(out, std::abs(used(i, at, at + window) / window - promise));
+    return out;
+  }
+
+  double jain(share_ns from, share_ns to) const {
+    auto sum = 0.0;
+    auto squares = 0.0;
+    for (auto i = 0u; i < programs.size(); ++i) {
+      auto x = used(i, from, to);
+      sum += x;
+      squares += x * x;
+    }
+    return sum * sum / (static_cast<double>(programs.size()) * squares);
+  }
+
+  double busy(share_ns from, share_ns to) const {
+    auto out = 0.0;
+    for (auto i = 0u; i < programs.size(); ++i)
+      out += used(i, from, to) / static_cast<double>(to - from);
+    return out;
+  }
+
+private:
+  program& of_granted(const share_outcome& outcome) {
+    return *std::find_if(programs.begin(), programs.end(),
+                         [&](auto& x) { return outcome.granted == x.seat; });
+  }
+
+  void collect() {
+    for (auto& x : programs)
+      if (!holds(table, x.seat) && x.ready_at <= now && !x.hung && now < x.to)
+        want(table, x.seat, x.ready_at);
+  }
+
+  /// The holder's next kernel, if it has one.
+  bool work() {
+    auto holder = std::find_if(programs.begin(), programs.end(),
+                               [&](auto& y) { return holds(table, y.seat); });
+    if (holder == programs.end())
+      return false;
+    auto& x = *holder;
+    if (x.ready_at > now || x.hung || now >= x.to)
+      return false;
+    if (left_of_turn(table, now) < x.kernel / 2 && !is_fresh(table, x.seat) &&
+        !renew(table, x.seat, now)) {
+      end_turn(table, x.seat);
+      x.ready_at = now;
+      want(table, x.seat, now);
+      return false;
+    }
+    begin_work(table, x.seat, now);
+    if (now >= x.hangs_at) {
+      x.hung = true;
+      return false;
+    }
+    auto& mine = history_[static_cast<std::size_t>(&x - programs.data())];
+    mine.emplace_back(now, now + x.kernel);
+    now += x.kernel;
+    charge(table, x.seat, {x.kernel, x.kernel}, {x.kernel, x.kernel}, now);
+    end_work(table, x.seat, now);
+    x.ready_at = now + x.gap;
+    return true;
+  }
+
+  std::vector<std::vector<std::pair<share_ns, share_ns>>> history_;
+};
+
+share_rules rules(share_policy policy) {
+  share_rules out;
+  out.policy = policy;
+  out.joins = 0;
+  return out;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(equal_share)
+
+BOOST_AUTO_TEST_CASE(four_and_eight_programs_get_the_same) {
+  for (auto n : {4, 8}) {
+    simulation sim{rules(share_policy::equal)};
+    for (auto i = 0; i < n; ++i)
+      sim.add({.kernel = (i + 1) * 700 * us});
+    sim.run(20 * s);
+    for (auto at = 2 * s; at < 18 * s; at += 100 * ms)
+      BOOST_TEST(sim.jain(at, at + 2 * s) >= 0.99);
+    for (auto i = 0u; i < sim.programs.size(); ++i)
+      BOOST_TEST(sim.worst(i, 1.0 / n) < two_points);
+    BOOST_TEST(sim.busy(2 * s, 20 * s) >= 0.95);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_was_asked_for_does_not_count) {
+  simulation sim{rules(share_policy::equal)};
+  sim.add({.claim = {.share = 0.1}});
+  sim.add({.claim = {.share = 0.9}});
+  sim.run(10 * s);
+  BOOST_TEST(sim.worst(0, 0.5) < two_points);
+}
+
+BOOST_AUTO_TEST_CASE(a_late_program_gets_its_part_at_once_and_no_more) {
+  simulation sim{rules(share_policy::equal)};
+  sim.add({});
+  sim.add({.from = 5 * s});
+  sim.run(10 * s);
+  auto joined = 6 * s; // the simulation begins at 1 s
+  BOOST_TEST(std::abs(sim.used(1, joined, joined + s) / s - 0.5) < 0.03);
+}
+
+BOOST_AUTO_TEST_CASE(kernels_longer_than_a_turn_are_paid_for_later) {
+  simulation sim{rules(share_policy::equal)};
+  sim.add({.kernel = 90 * ms});
+  sim.add({.kernel = 1 * ms});
+  sim.run(30 * s);
+  BOOST_TEST(std::abs(sim.used(0, 2 * s, 30 * s) / (28 * s) - 0.5) <
+             two_points);
+}
+
+BOOST_AUTO_TEST_CASE(programs_that_pause_do_not_leave_the_device_idle) {
+  simulation sim{rules(share_policy::equal)};
+  // Alone, each would use half of it.
+  for (auto i = 0; i < 4; ++i)
+    sim.add({.kernel = 5 * ms, .gap = 5 * ms});
+  sim.run(10 * s);
+  BOOST_TEST(sim.busy(2 * s, 10 * s) >= 0.8);
+  BOOST_TEST(sim.jain(2 * s, 10 * s) >= 0.99);
+}
+
+BOOST_AUTO_TEST_CASE(pauses_in_a_turn_count_while_others_wait) {
+  simulation sim{rules(share_policy::equal)};
+  // Too short to lose the turn: alone, it uses a fifth of the device.
+  sim.add({.kernel = 100 * us, .gap = 400 * us});
+  sim.add({.kernel = 1 * ms});
+  sim.run(10 * s);
+  BOOST_TEST(sim.busy(2 * s, 10 * s) >= 0.55); // 0.33 were they free
+  BOOST_TEST(sim.used(0, 2 * s, 10 * s) / (8 * s) >= 0.09);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(fixed_share)
+
+BOOST_AUTO_TEST_CASE(nobody_gets_more_although_the_device_is_idle) {
+  simulation sim{rules(share_policy::fixed)};
+  sim.add({.claim = {.share = 0.25}});
+  sim.run(10 * s);
+  BOOST_TEST(sim.worst(0, 0.25) < two_points);
+}
+
+BOOST_AUTO_TEST_CASE(all_get_what_they_were_promised) {
+  simulation sim{rules(share_policy::fixed)};
+  for (auto share : {0.1, 0.2, 0.4})
+    sim.add({.claim = {.share = share}});
+  sim.run(20 * s);
+  BOOST_TEST(sim.worst(0, 0.1) < two_points);
+  BOOST_TEST(sim.worst(1, 0.2) < two_points);
+  BOOST_TEST(sim.worst(2, 0.4) < two_points);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(guarantees_and_limits)
+
+BOOST_AUTO_TEST_CASE(a_guarantee_is_met_and_the_rest_given_away) {
+  simulation sim{rules(share_policy::guarantee)};
+  sim.add({.claim = {.share = 0.5}});
+  sim.add({.claim = {.share = 0.25}});
+  sim.add({}); // nothing was promised to it
+  sim.run(20 * s);
+  BOOST_TEST(sim.worst(0, 0.5) < two_points);
+  BOOST_TEST(sim.worst(1, 0.25) < two_points);
+  BOOST_TEST(sim.worst(2, 0.25) < two_points);
+  BOOST_TEST(sim.busy(2 * s, 20 * s) >= 0.95);
+}
+
+BOOST_AUTO_TEST_CASE(idle_time_goes_to_who_wants_it) {
+  simulation sim{rules(share_policy::guarantee)};
+  sim.add({.claim = {.share = 0.9}, .to = 5 * s});
+  sim.add({.claim = {.share = 0.1}});
+  sim.run(10 * s);
+  BOOST_TEST(std::abs(sim.used(1, 2 * s, 5 * s) / (3 * s) - 0.1) < two_points);
+  // The first one's end is at 6 s.
+  BOOST_TEST(sim.used(1, 6 * s + 50 * ms, 10 * s) / (4 * s) > 0.95);
+}
+
+BOOST_AUTO_TEST_CASE(a_limit_is_never_exceeded) {
+  simulation sim{rules(share_policy::guarantee)};
+  sim.add({.claim = {.share = 0.2, .limit = 0.3}});
+  sim.run(20 * s);
+  BOOST_TEST(sim.worst(0, 0.3) < two_points);
+}
+
+BOOST_AUTO_TEST_CASE(who_was_idle_has_saved_up_two_turns_of_its_limit) {
+  simulation sim{rules(share_policy::guarantee)};
+  sim.add({.claim = {.limit = 0.25}, .from = 5 * s});
+  sim.run(8 * s);
+  auto began = 6 * s; // the simulation begins at 1 s
+  BOOST_TEST(sim.used(0, began, began + 2 * s) / (2 * s) < 0.25 + 0.022);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_limit_leaves_is_used_by_others) {
+  simulation sim{rules(share_policy::guarantee)};
+  sim.add({.claim = {.share = 0.6, .limit = 0.6}});
+  sim.add({.claim = {.share = 0.2}});
+  sim.add({.claim = {.share = 0.2, .limit = 0.2}});
+  sim.run(20 * s);
+  BOOST_TEST(sim.worst(0, 0.6) < two_points);
+  BOOST_TEST(sim.worst(1, 0.2) < two_points);
+  BOOST_TEST(sim.worst(2, 0.2) < two_points);
+  BOOST_TEST(sim.busy(2 * s, 20 * s) >= 0.95);
+}
+
+BOOST_AUTO_TEST_CASE(promises_beyond_the_whole_are_scaled_down) {
+  simulation sim{rules(share_policy::guarantee)};
+  sim.add({.claim = {.share = 0.8}});
+  sim.add({.claim = {.share = 0.8}});
+  sim.add({.claim = {.share = 0.4}});
+  sim.run(20 * s);
+  BOOST_TEST(sim.worst(0, 0.4) < two_points);
+  BOOST_TEST(sim.worst(2, 0.2) < two_points);
+}
+
+BOOST_AUTO_TEST_CASE(who_was_promised_nothing_still_gets_on) {
+  simulation sim{rules(share_policy::guarantee)};
+  sim.add({.claim = {.share = 0.5}});
+  sim.add({.claim = {.share = 0.5}});
+  sim.add({});
+  sim.run(20 * s);
+  BOOST_TEST(sim.used(2, 2 * s, 20 * s) / (18 * s) > 0.03);
+}
+
+BOOST_AUTO_TEST_CASE(shares_change_while_programs_run) {
+  simulation sim{rules(share_policy::guarantee)};
+  sim.add({.claim = {.share = 0.8}});
+  sim.add({.claim = {.share = 0.2}});
+  sim.run(5 * s);
+  set_claim(sim.table, sim.programs[0].seat, {.share = 0.3}, sim.now);
+  set_claim(sim.table, sim.programs[1].seat, {.share = 0.7}, sim.now);
+  sim.run(5 * s);
+  BOOST_TEST(std::abs(sim.used(0, 2 * s, 6 * s) / (4 * s) - 0.8) < two_points);
+  BOOST_TEST(std::abs(sim.used(0, 7 * s, 11 * s) / (4 * s) - 0.3) < two_points);
+  set_rules(sim.table, rules(share_policy::equal), sim.now);
+  sim.run(5 * s);
+  BOOST_TEST(std::abs(sim.used(0, 12 * s, 16 * s) / (4 * s) - 0.5) <
+             two_points);
+}
+
+BOOST_AUTO_TEST_CASE(the_quantum_is_how_long_somebody_waits) {
+  auto waits = [](share_ns quantum) {
+    auto what = rules(share_policy::guarantee);
+    what.quantum = quantum;
+    simulation sim{what};
+    sim.add({.claim = {.share = 0.5}});
+    sim.add({.claim = {.share = 0.5}});
+    sim.run(10 * s);
+    BOOST_TEST(sim.worst(0, 0.5) < 0.03);
+    return sim.programs[1].waited;
+  };
+  BOOST_TEST(waits(5 * ms) < 8 * ms);
+  BOOST_TEST(waits(40 * ms) > 30 * ms);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(priorities)
+
+BOOST_AUTO_TEST_CASE(the_higher_goes_first_but_nobody_starves) {
+  simulation sim{rules(share_policy::priority)};
+  sim.add({.claim = {.priority = 10}});
+  sim.add({.claim = {.priority = 1}});
+  sim.run(20 * s);
+  BOOST_TEST(sim.used(0, 2 * s, 20 * s) / (18 * s) > 0.95);
+  BOOST_TEST(sim.used(1, 2 * s, 20 * s) > 0);
+  BOOST_TEST(sim.programs[1].waited < 1 * s + 50 * ms);
+}
+
+BOOST_AUTO_TEST_CASE(the_higher_comes_soon_and_who_has_starved_has_a_turn) {
+  simulation sim{rules(share_policy::priority)};
+  sim.add({.claim = {.priority = 10}, .kernel = 1 * ms, .gap = 30 * ms});
+  sim.add({.claim = {.priority = 1}, .kernel = 1 * ms});
+  sim.run(10 * s);
+  BOOST_TEST(sim.programs[0].waited < 5 * ms);
+  BOOST_TEST(sim.busy(2 * s, 10 * s) > 0.95);
+  // It takes all that there is from now on.
+  sim.programs[0].gap = 0;
+  auto began = sim.now;
+  sim.run(10 * s);
+  // A turn each time that it has waited for a second.
+  auto turns = sim.used(1, began, sim.now) / 20e6;
+  BOOST_TEST(turns > 8.5);
+  BOOST_TEST(turns < 10.5);
+}
+
+BOOST_AUTO_TEST_CASE(the_same_priority_shares) {
+  simulation sim{rules(share_policy::priority)};
+  sim.add({.claim = {.priority = 3}});
+  sim.add({.claim = {.priority = 3}});
+  sim.run(10 * s);
+  BOOST_TEST(sim.worst(0, 0.5) < two_points);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(the_long_run)
+
+BOOST_AUTO_TEST_CASE(grants_are_what_turns_come_to) {
+  const std::vector<std::vector<share_claim>> crowds{
+      {{.share = 0.25}, {.share = 1}, {.share = 0.5}},
+      {{.share = 0.5, .limit = 0.3}, {.share = 0.2}, {.share = 1}},
+      {{.share = 0.9}, {.share = 0.8}, {.share = 1}},
+      {{.share = 0.2}, {.share = 0.3}},
+      {{}, {.limit = 0.1}, {}}};
+  for (auto policy :
+       {share_policy::equal, share_policy::fixed, share_policy::guarantee})
+    for (const auto& claims : crowds) {
+      simulation sim{rules(policy)};
+      std::vector<share_user> users;
+      for (const auto& x : claims) {
+        sim.add({.claim = x});
+        users.push_back({x, 1});
+      }
+      sim.run(20 * s);
+      auto granted = grants_of(policy, users);
+      for (auto i = 0u; i < claims.size(); ++i)
+        BOOST_TEST(std::abs(sim.used(i, 2 * s, 20 * s) / (18 * s) -
+                            granted[i]) < two_points);
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(trouble)
+
+BOOST_AUTO_TEST_CASE(who_stands_up_frees_its_turn) {
+  share_table table;
+  auto a = sit(table, {}, 0);
+  auto b = sit(table, {}, 0);
+  want(table, a, 0);
+  BOOST_TEST(arbitrate(table, 0).granted == a);
+  begin_work(table, a, 0);
+  want(table, b, 1);
+  BOOST_TEST(arbitrate(table, 1).granted == share_table::nobody);
+  stand(table, a);
+  BOOST_TEST(arbitrate(table, 2).granted == b);
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_that_is_not_used_is_taken_back) {
+  share_table table;
+  auto a = sit(table, {}, 0);
+  auto b = sit(table, {}, 0);
+  want(table, a, ms);
+  BOOST_TEST(arbitrate(table, ms).granted == a);
+  want(table, b, ms);
+  auto waiting = arbitrate(table, ms);
+  BOOST_TEST(waiting.granted == share_table::nobody);
+  BOOST_TEST(waiting.look_again <= ms + table.rules.unused_after);
+  auto late = ms + table.rules.unused_after;
+  // Who waited for it may be late on a busy host.
+  BOOST_TEST(arbitrate(table, late - 1).granted == share_table::nobody);
+  BOOST_TEST(arbitrate(table, late).granted == b);
+  // It is not given to the first again before that one asks for it.
+  begin_work(table, b, late);
+  end_work(table, b, late + 10 * ms);
+  BOOST_TEST(arbitrate(table, late + 20 * ms).granted == share_table::nobody);
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_begins_when_what_was_brought_together_is_done) {
+  share_table table;
+  auto a = sit(table, {}, 0);
+  auto b = sit(table, {}, 0);
+  table.together = 1;
+  begin_work(table, a, ms);
+  begin_work(table, b, ms);
+  part(table); // something new has come
+  BOOST_TEST(!together(table));
+  end_work(table, a, 2 * ms);
+  want(table, a, 2 * ms);
+  auto waits = arbitrate(table, 2 * ms);
+  BOOST_TEST(waits.granted == share_table::nobody);
+  // What b's work was predicted is charged, not how long it was in a's way.
+  BOOST_TEST(charge(table, b, {ms, ms}, {5 * ms, 5 * ms}, 6 * ms) == ms);
+  end_work(table, b, 6 * ms);
+  BOOST_TEST(arbitrate(table, 6 * ms).granted == a);
+  BOOST_TEST(charge(table, a, {ms, ms}, {5 * ms, 5 * ms}, 11 * ms) == 5 * ms);
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_does_not_wait_for_work_that_never_ends) {
+  share_table table;
+  auto a = sit(table, {}, 0);
+  auto b = sit(table, {}, 0);
+  table.together = 1;
+  begin_work(table, b, ms);
+  part(table);
+  want(table, a, 2 * ms);
+  BOOST_TEST(arbitrate(table, 2 * ms).granted == share_table::nobody);
+  auto stalled = ms + table.rules.stalled_after;
+  BOOST_TEST(arbitrate(table, stalled).granted == a);
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_never_ends_stops_nobody_for_ever) {
+  simulation sim{rules(share_policy::guarantee)};
+  sim.add({.hangs_at = 2 * s});
+  sim.add({});
+  sim.run(10 * s);
+  BOOST_TEST(sim.programs[1].waited <= sim.table.rules.stalled_after + 50 * ms);
+  BOOST_TEST(sim.used(1, 7 * s, 11 * s) / (4 * s) > 0.95);
+}
+
+BOOST_AUTO_TEST_CASE(there_are_so_many_seats_and_no_more) {
+  share_table table;
+  for (auto i = 0u; i < most_seats; ++i)
+    BOOST_TEST(sit(table, {}, 0) != share_table::nobody);
+  BOOST_TEST(sit(table, {}, 0) == share_table::nobody);
+  stand(table, 17);
+  BOOST_TEST(sit(table, {}, 0) == 17);
+}
+
+BOOST_AUTO_TEST_CASE(turns_are_needed_when_somebody_else_is_there) {
+  share_table table;
+  BOOST_TEST(!contested(table));
+  auto a = sit(table, {}, 0);
+  BOOST_TEST(!contested(table));
+  set_claim(table, a, {.limit = 0.5}, 0);
+  BOOST_TEST(contested(table));
+  set_claim(table, a, {}, 0);
+  auto b = sit(table, {}, 0);
+  BOOST_TEST(contested(table));
+  set_rules(table, rules(share_policy::best_effort), 0);
+  BOOST_TEST(!contested(table));
+  set_rules(table, rules(share_policy::fixed), 0);
+  stand(table, b);
+  BOOST_TEST(!contested(table));
+  set_claim(table, a, {.share = 0.5}, 0);
+  BOOST_TEST(contested(table));
+}
+
+BOOST_AUTO_TEST_CASE(policies_have_names) {
+  for (auto name : share_policy_names) {
+    auto parsed = parse_share_policy(name);
+    BOOST_REQUIRE(parsed.has_value());
+    BOOST_TEST(name_of(*parsed) == name);
+  }
+  BOOST_TEST(!parse_share_policy("fair").has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,18 @@
+// What the tests of turns count in.
+#pragma once
+
+#include "policies/compute/share.hpp"
+
+#include <limits>
+
+namespace vgpu::policy {
+
+inline constexpr share_ns us = 1'000;
+inline constexpr share_ns ms = 1'000'000;
+inline constexpr share_ns s = 1'000'000'000;
+inline constexpr auto never = std::numeric_limits<share_ns>::max();
+
+/// By so much a share may be off in any window of 2 s.
+inline constexpr auto two_points = 0.02;
+
+} // namespace vgpu::policy
