@@ -266,7 +266,7 @@ void add_simulate_command(CLI::App& app, job& todo) {
       "  {\"at\": 12.5, \"runs\": 300, \"share\": 0.25, \"memory\": \"8GiB\"}\n"
       "  {\"at\": 13, \"runs\": 60, \"load\": 0.4, \"host\": \"node3\",\n"
       "   \"idle-after\": 30, \"idle\": [[20, 600]]}\n"
-      "(each on one line; policies/simulator/README.md has all of it).\n"
+      "(each on one line; docs/using/simulator.md has all of it).\n"
       "Examples:\n"
       "  vgpu simulate --generate --nodes 100 --vgpus 20000 --plot days.svg\n"
       "  vgpu simulate recorded.jsonl --nodes 12 --placement bin-pack,spread\n"

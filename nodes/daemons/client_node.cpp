@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Represents the vGPUs of this host's programs. Programs start "
       "it by themselves; it ends when none has used it for a while.\n\n"
-      "Example: vgpu-client --manager tcp://10.0.0.1:7700"};
+      "Example: vgpu-client --manager tcp://10.0.0.1:7070"};
   options given;
   app.add_option(
          "--manager", given.manager,

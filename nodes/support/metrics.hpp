@@ -23,7 +23,7 @@ namespace vgpu {
 /// `--metrics HOST:PORT`, which manager and node have in common.
 void describe_metrics(CLI::App& app, std::string& address);
 
-/// A snapshot as families of metrics; README.md lists them. Throws
+/// A snapshot as families of metrics; docs/using/usage.md lists them. Throws
 /// nlohmann::json::exception when `x.status` is no status.
 std::vector<prometheus::MetricFamily> families_of(const metrics_snapshot& x);
 

@@ -33,10 +33,10 @@ struct arrival {
 /// More make no trace: some gigabytes.
 inline constexpr std::size_t most_arrivals = 5'000'000;
 
-/// Reads a trace: a JSON object a line, as README.md describes it. Lines that
-/// are empty, or begin with #, say nothing. In the order of arrival, whatever
-/// the order of the lines. The fault begins with `name` and the number of the
-/// line that is wrong. Lines and traces have a largest size.
+/// Reads a trace: a JSON object a line, as docs/using/simulator.md has it.
+/// Lines that are empty, or begin with #, say nothing. In the order of arrival,
+/// whatever the order of the lines. The fault begins with `name` and the number
+/// of the line that is wrong. Lines and traces have a largest size.
 result<std::vector<arrival>> read_trace(std::istream& from,
                                         const std::string& name);
 
