@@ -1,4 +1,4 @@
-// Reading from bytes that may be hostile.
+// Bounds-checked reads from bytes that may be hostile.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 namespace vgpu::device {
 
-/// A `T`, a trivial type, out of the bytes from `at` on, which need not be
-/// aligned; nothing where they end before it does.
+/// Returns the `T`, a trivially copyable type, whose bytes begin at offset
+/// `at`, or nothing where they reach past the end. The bytes need not be
+/// aligned.
 template <class T>
 std::optional<T> read(std::span<const std::byte> from, std::uint64_t at) {
   if (at > from.size() || from.size() - at < sizeof(T))

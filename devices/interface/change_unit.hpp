@@ -1,5 +1,4 @@
-// Which memory changed since it was last looked at: what a device can do
-// besides device.hpp.
+// Optional interface of a device: tracking which memory changed.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -11,36 +10,42 @@
 
 namespace vgpu::device {
 
-/// A device that notices what is written to its memory is one of these too, so
-/// that a state is kept up by copying what changed. Nothing is noticed, and
-/// nothing is any slower, until the first mark.
+/// A device that tracks writes to its memory implements this interface, so that
+/// an earlier copy of the memory is updated by copying only what changed.
+/// Tracking starts, and may cost time, with the first mark().
 class change_unit {
 public:
   virtual ~change_unit() = default;
 
-  /// From when this returns, changes are noticed anew: the mark by which they
-  /// are asked for, larger than all before, never 0. Work goes on meanwhile.
-  /// Whoever copies memory afterwards, and finds at rest that it did not change
-  /// since, has it as it is. Earlier marks stay good. From any thread, one at a
-  /// time: it may take a while, and work waits for none of it for long.
-  /// CUDA_ERROR_NOT_SUPPORTED where there is too much memory for
-  /// that, or the host does not allow it.
+  /// Starts a new tracking interval and returns its mark, which is larger than
+  /// all earlier marks and never 0. Earlier marks stay valid. Enqueued work
+  /// continues and is delayed only briefly, though the call itself may take
+  /// long. A copy of memory that begins after this call is exact if
+  /// changed_since() says, with the device at rest, that the memory did not
+  /// change since this mark.
+  ///
+  /// Any thread may call this, one at a time. Returns CUDA_ERROR_NOT_SUPPORTED
+  /// where the device has too much memory for tracking, or the host does not
+  /// allow it.
   virtual result<std::uint64_t> mark() = 0;
 
-  /// Whether changes are known up to the latest mark alone: also at rest one
-  /// has to be made to know the rest.
+  /// Tells whether changes are known only up to the latest mark. If so, the
+  /// caller has to set another mark, also with the device at rest, to learn of
+  /// the changes after it.
   virtual bool tells_at_marks() const noexcept = 0;
 
-  /// Whether the memory of the granule that `address` lies in may have changed
-  /// since that mark, or was mapped since. What a device cannot watch (memory
-  /// that the program placed by itself, or shares) always may. While work goes
-  /// on the answer is a hint: what changes just now is told later. Thread-safe.
+  /// Tells whether the granule that contains `address` may have changed, or was
+  /// mapped, after this mark. The answer is always true for memory that the
+  /// device cannot track: memory that the program maps by itself, and shared
+  /// memory. While work runs the answer is a hint, since a change may be
+  /// reported later. Thread-safe.
   virtual bool changed_since(device_address address,
                              std::uint64_t mark) const noexcept = 0;
 
-  /// Copies memory as it is at this moment, whatever work goes on, into memory
-  /// of this process. Thread-safe; takes no part in any stream's order. A fault
-  /// where the memory is gone, or the host does not let it be looked at.
+  /// Copies memory of the device, as it is at this moment, into memory of this
+  /// process, without regard to stream order. Thread-safe. Returns a fault
+  /// where the memory is no longer mapped, or the host does not let the device
+  /// read it.
   virtual status peek(std::span<std::byte> into, device_address from) = 0;
 };
 

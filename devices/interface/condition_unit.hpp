@@ -1,5 +1,5 @@
-// Words that kernels set by cudaGraphSetConditional: what a device can do
-// besides device.hpp.
+// Optional interface of a device: conditions of graphs, which kernels set with
+// cudaGraphSetConditional.
 #pragma once
 
 #include "schema/base/condition_handles.hpp"
@@ -8,17 +8,19 @@
 
 namespace vgpu::device {
 
-/// A device whose kernels can set conditions is one of these too. Called as the
-/// device is: by one thread.
+/// A device whose kernels can set conditions implements this interface. As with
+/// `device`, one thread calls it.
 class condition_unit {
 public:
   virtual ~condition_unit() = default;
 
-  /// Physical memory of condition_bytes that is mapped at `address`: from now
-  /// on kernels set its words, by the handles that they have at `place`
-  /// (schema/base/condition_handles.hpp). The same again changes nothing.
-  /// CUDA_ERROR_NOT_SUPPORTED where this is not to be had on this device, or
-  /// not there. Precondition: is_condition_place(place).
+  /// Makes the physical memory `memory`, of condition_bytes bytes and mapped at
+  /// `address`, the place of the session's conditions: kernels set its words
+  /// through the handles that belong to `place`
+  /// (schema/base/condition_handles.hpp). A repeated call with the same
+  /// arguments changes nothing. Precondition: is_condition_place(place).
+  /// Returns CUDA_ERROR_NOT_SUPPORTED where this device has no conditions, or
+  /// cannot have them at that place.
   virtual status set_conditions_in(memory_id memory, device_address address,
                                    device_address place) = 0;
 };

@@ -1,5 +1,5 @@
-// What a pGPU is to the rest of the system: the seam between the worker's
-// executor and a backend (cpu/, nvidia/).
+// The interface between the worker's executor and a backend (cpu/, nvidia/),
+// which drives one kind of pGPU.
 #pragma once
 
 #include "schema/base/console.hpp"
@@ -20,9 +20,9 @@
 
 namespace vgpu::device {
 
-/// What the driver API tells of a device; travels to the program once, with
-/// the lease. Attributes are keyed by CUdevice_attribute; one that is absent
-/// is CUDA_ERROR_INVALID_VALUE to who asks.
+/// The properties of a device that the driver API reports. They travel to the
+/// program once, with the lease. Attributes are keyed by CUdevice_attribute; a
+/// query of an absent one returns CUDA_ERROR_INVALID_VALUE.
 struct properties {
   std::string name;
   std::array<std::byte, 16> uuid{};
@@ -30,6 +30,7 @@ struct properties {
   std::map<int, int> attributes;
 };
 
+/// The place of one kernel parameter (CUDA driver API, cuFuncGetParamInfo).
 struct kernel_parameter {
   std::uint32_t offset = 0; // bytes from the start of the parameter block
   std::uint32_t size = 0;   // bytes
@@ -39,13 +40,13 @@ struct kernel_parameter {
 struct kernel_info {
   std::string name; // mangled, as in the image
   std::vector<kernel_parameter> parameters;
-  /// Keyed by CUfunction_attribute (max threads per block, shared, const and
-  /// local bytes, registers, PTX and binary version, cache mode, max dynamic
-  /// shared bytes, cluster attributes, ...).
+  /// The attributes, keyed by CUfunction_attribute: max threads per block,
+  /// shared, const and local bytes, registers, PTX and binary version, cache
+  /// mode, max dynamic shared bytes, cluster attributes and so on.
   std::map<int, int> attributes;
 };
 
-/// A `.global`, `.const` or managed variable of a module.
+/// This is a `.global`, `.const` or managed variable of a module.
 struct global_info {
   std::string name;
   device_address address = 0;
@@ -53,30 +54,33 @@ struct global_info {
   bool managed = false;
 };
 
-/// What a module holds. Kernel i of module m is launched as (m, i).
+/// The contents of a module. Kernel i of module m is launched as (m, i).
 struct module_info {
   std::vector<kernel_info> kernels;
   std::vector<global_info> globals;
-  /// Kernels of it call malloc, and the device tells nobody what they have.
+  /// The module's kernels call malloc, and the device does not report how much
+  /// memory that heap takes.
   bool hidden_heap = false;
 };
 
-/// What a session costs its device's memory beside what it allocates, in bytes.
-/// Unset: the device cannot tell.
+/// The device memory, in bytes, that a session costs beside its allocations. A
+/// member without a value is unknown to the device.
 struct side_memory {
-  /// The variables of its modules, and the heap of its kernels' malloc, where
-  /// it is known.
+  /// The variables of the session's modules take this much, with the heap of
+  /// the kernels' malloc where the device knows its size.
   std::optional<std::uint64_t> variables;
-  /// Its modules' code, as the device keeps it.
+  /// The code of the session's modules takes this much.
   std::optional<std::uint64_t> code;
-  /// That it is there at all.
+  /// The session's context takes this much.
   std::optional<std::uint64_t> context;
 };
 
+/// Numbers of blocks or threads in three dimensions.
 struct dim3 {
   std::uint32_t x = 1, y = 1, z = 1;
 };
 
+/// One kernel launch (CUDA driver API, cuLaunchKernelEx).
 struct launch {
   module_id module;
   std::uint32_t kernel = 0;         // index into module_info::kernels
@@ -85,169 +89,193 @@ struct launch {
   dim3 cluster;                     // blocks; {0,0,0} when none is asked for
   std::uint32_t dynamic_shared = 0; // bytes
   bool cooperative = false;
-  /// The parameter block: each parameter at its offset.
+  /// The parameter block holds each parameter at its offset.
   std::span<const std::byte> parameters;
 };
 
-/// A pitched box of elements; 1D when height and depth are 1. Pitches and
-/// width in bytes.
+/// The size of a pitched box. `width` is in bytes, except for enqueue_fill(),
+/// where it is in elements. A box is one-dimensional when height and depth are
+/// 1.
 struct extent {
   std::uint64_t width = 0, height = 1, depth = 1;
 };
+/// The place of a pitched box in memory.
 struct pitched {
   device_address address = 0; // device or host-window address
   std::uint64_t pitch = 0;    // bytes from row to row
   std::uint64_t slice = 0;    // bytes from slice to slice
 };
 
-/// What can be broken on purpose, for tests and demonstrations.
+/// A fault that inject() causes on purpose, for tests and demonstrations.
 enum class injected_fault : std::uint8_t {
   lost, // every call and completion fails from now on
   hang, // nothing completes any more
   ecc,  // uncorrectable ECC error
 };
 
-/// Called once, from any thread of the device, with CUDA_SUCCESS or the error
-/// that the preceding work ended in. Must not block and must not call back
+/// A completion runs once, on any thread of the device, with CUDA_SUCCESS or
+/// the error of the preceding work. It must not block and must not call back
 /// into the device.
 using completion = std::function<void(CUresult)>;
 
-/// Text that a kernel writes. From any thread of the device.
+/// A printer takes text that a kernel writes. Any thread of the device calls
+/// it.
 using printer = std::function<void(console, std::string_view)>;
 
-/// In words, why enqueued work failed. From any thread of the device.
+/// A reporter takes a message that says why enqueued work failed. Any thread of
+/// the device calls it.
 using reporter = std::function<void(std::string_view)>;
 
 /// One session's part of one pGPU: its memory, modules, streams and events.
 ///
-/// Handles are chosen by the caller and are fresh when created. Calls come
-/// from one thread; completions run on threads of the device, or on the calling
-/// one where they are due already or in a moment. "Enqueue" calls
-/// return at once, and run in stream order: after what was enqueued before in
-/// the same stream, and, between the legacy stream and blocking streams, after
-/// what CUDA's legacy default stream rules say. Different streams run
+/// The caller chooses handles and never reuses one. One thread makes all calls
+/// that are not marked thread-safe. Completions run on threads of the device,
+/// or on the calling thread where they are due already or within a moment.
+///
+/// The "enqueue" calls return at once. Their work runs in stream order: after
+/// the work enqueued earlier in the same stream and, between the legacy stream
+/// and blocking streams, as CUDA's rules for the legacy default stream say
+/// (CUDA driver API, "Stream synchronization behavior"). Different streams run
 /// concurrently.
 ///
-/// A fault returned by an enqueue call is a refusal of that call alone. A
-/// fault of enqueued work (illegal address, trap, ...) is sticky: from then on
-/// error() tells it, later work is not executed, and every completion reports
+/// A fault that an enqueue call returns refuses that call alone. A fault of
+/// enqueued work (illegal address, trap and so on) is sticky: error() returns
+/// it from then on, later work is not executed, and every completion reports
 /// it.
 class device {
 public:
   virtual ~device() = default;
 
+  /// Returns the properties of the device. Thread-safe.
   virtual const properties& props() const noexcept = 0;
 
-  /// The sticky error, or CUDA_SUCCESS. Thread-safe.
+  /// Returns the sticky error, or CUDA_SUCCESS. Thread-safe.
   virtual CUresult error() const noexcept = 0;
 
   // -- memory -----------------------------------------------------------------
 
-  /// Reserves a vGPU's window; called once, first. Fails when these addresses
-  /// are not free on this device.
+  /// Reserves a vGPU's window. The caller makes this call first, and once.
+  /// Fails when these addresses are not free on this device.
   virtual status reserve_window(device_address base) = 0;
 
-  /// Backs [address, address + bytes) with memory that is zeroed, or as this
-  /// very session left it. Both are multiples of granule_bytes and lie in the
-  /// window. CUDA_ERROR_OUT_OF_MEMORY when there is not enough.
+  /// Backs [address, address + bytes) with memory that is zeroed, or holds what
+  /// this same session left there. Both arguments are multiples of
+  /// granule_bytes, and the range lies in the window. Returns
+  /// CUDA_ERROR_OUT_OF_MEMORY when there is not enough memory.
   virtual status map(device_address address, std::uint64_t bytes) = 0;
 
-  /// Takes the memory of a mapped range away, after the work enqueued so far
-  /// in all streams is done: the call itself does not wait.
+  /// Unmaps a mapped range once the work enqueued so far in all streams is
+  /// done. The call itself does not wait.
   virtual status unmap(device_address address, std::uint64_t bytes) = 0;
 
-  /// Makes [address, address + bytes), host memory of this process at that
-  /// very address (the session's host window), usable by kernels and copies.
+  /// Lets kernels and copies use [address, address + bytes), which is host
+  /// memory of this process at the same address: the session's host window.
   virtual status attach_host(device_address address, std::uint64_t bytes) = 0;
+  /// Ends what attach_host() allowed for this range.
   virtual status detach_host(device_address address, std::uint64_t bytes) = 0;
 
-  /// Reads will often go into this memory of the process, which stays as long
-  /// as the device. A hint, given at most once.
+  /// Announces that reads will often go into `memory` of this process, which
+  /// stays valid as long as the device. This is a hint, given at most once.
   virtual void reads_into(std::span<std::byte>) {}
 
   // -- modules ----------------------------------------------------------------
 
-  /// Loads a fatbin container, cubin or PTX text. Global variables are placed
-  /// at or above the window's device_placed_offset, at addresses that depend
-  /// only on the loads and unloads before (so that a replay gets the same).
+  /// Loads a fatbin container, a cubin or PTX text. Global variables lie at or
+  /// above the window's device_placed_offset, at addresses that depend only on
+  /// the earlier loads and unloads, so that a replay gets the same ones.
   virtual result<module_info> load_module(module_id id,
                                           std::span<const std::byte> image) = 0;
+  /// Unloads a module. Work enqueued before still runs.
   virtual status unload_module(module_id id) = 0;
 
+  /// Returns the memory that the session costs beside its allocations.
   virtual side_memory beside() const { return {}; }
 
-  /// CU_FUNC_ATTRIBUTE_* that can be set (max dynamic shared, carveout, ...).
+  /// Sets an attribute of a kernel. `attribute` is one of the
+  /// CU_FUNC_ATTRIBUTE_* values that can be set, such as max dynamic shared
+  /// bytes or the carveout.
   virtual status set_kernel_attribute(module_id id, std::uint32_t kernel,
                                       int attribute, int value) = 0;
 
-  /// How many clusters of a launch of this shape run at once; its parameters
-  /// do not matter.
+  /// Returns how many clusters of a launch of this shape can run at the same
+  /// time. The launch's parameters do not matter.
   virtual result<std::uint32_t> active_clusters(const launch& shape) = 0;
 
   // -- streams and events -----------------------------------------------------
 
+  /// Creates a stream (CUDA driver API, cuStreamCreateWithPriority).
   virtual status create_stream(stream_id id, bool non_blocking,
                                int priority) = 0;
-  /// Work enqueued before still runs.
+  /// Destroys a stream. Work enqueued before still runs.
   virtual status destroy_stream(stream_id id) = 0;
 
+  /// Creates an event; `timing` says whether elapsed() may ask for it.
   virtual status create_event(event_id id, bool timing) = 0;
+  /// Destroys an event.
   virtual status destroy_event(event_id id) = 0;
+  /// Records the event after the work enqueued so far in `stream`.
   virtual status record_event(event_id id, stream_id stream) = 0;
-  /// Work enqueued in `stream` from now on waits for the event's latest
-  /// record; at once when it was never recorded.
+  /// Lets work enqueued in `stream` from now on wait for the event's latest
+  /// record. The work does not wait where the event was never recorded.
   virtual status wait_event(stream_id stream, event_id id) = 0;
-  /// Whether the latest record is done (true when never recorded).
+  /// Tells whether the event's latest record is done. The answer is true where
+  /// the event was never recorded.
   virtual result<bool> query_event(event_id id) = 0;
-  /// Milliseconds between two completed records.
+  /// Returns the milliseconds between two completed records.
   virtual result<float> elapsed(event_id from, event_id to) = 0;
 
-  /// `done` runs when all work enqueued in `stream` so far is done; with no
-  /// stream, all work in all streams.
+  /// Calls `done` when all work enqueued in `stream` so far is done, or all
+  /// work in all streams where no stream is given.
   virtual void when_done(std::optional<stream_id> stream, completion done) = 0;
-  /// `done` runs when the event's latest record is done.
+  /// Calls `done` when the event's latest record is done.
   virtual void when_recorded(event_id id, completion done) = 0;
-  /// Whether all work enqueued in `stream` so far is done.
+  /// Tells whether all work enqueued in `stream` so far is done.
   virtual bool idle(stream_id stream) = 0;
 
   // -- work, enqueued ---------------------------------------------------------
 
+  /// Enqueues a kernel launch.
   virtual status enqueue_launch(stream_id stream, const launch& what) = 0;
 
-  /// Copies `bytes` to the device when the stream gets there. `owner` keeps
-  /// the bytes alive and is dropped after the copy.
+  /// Copies `bytes` to the device when the stream gets there. The device keeps
+  /// `owner`, which keeps the bytes alive, until after the copy.
   virtual status enqueue_write(stream_id stream, device_address to,
                                std::span<const std::byte> bytes,
                                std::shared_ptr<const void> owner) = 0;
   /// Copies from the device into `bytes`, memory of this process that stays
-  /// valid until `done` ran.
+  /// valid until `done` has run.
   virtual status enqueue_read(stream_id stream, std::span<std::byte> bytes,
                               device_address from, completion done) = 0;
-  /// Copies between device (and attached host) addresses; overlapping ranges
-  /// are allowed to give any mix of old and new bytes.
+  /// Copies between addresses of the device or of attached host memory. Where
+  /// the ranges overlap, the result may be any mix of old and new bytes.
   virtual status enqueue_copy(stream_id stream, const pitched& to,
                               const pitched& from, const extent& size) = 0;
-  /// Fills rows with an element of 1, 2 or 4 bytes; width in elements.
+  /// Fills rows with an element of 1, 2 or 4 bytes. The width in `size` counts
+  /// elements.
   virtual status enqueue_fill(stream_id stream, const pitched& to,
                               std::uint32_t value, std::uint32_t element_bytes,
                               const extent& size) = 0;
 
-  /// When the stream gets there, calls `start` with a function that must be
-  /// called once, from any thread, to let the stream go on (cuLaunchHostFunc,
-  /// whose function runs in the program's process).
+  /// Calls `start` when the stream gets there, with a function that lets the
+  /// stream continue. Somebody must call that function once, from any thread.
+  /// This serves cuLaunchHostFunc, whose function runs in the program's
+  /// process.
   virtual status
   enqueue_host(stream_id stream,
                std::function<void(std::function<void()> go_on)> start) = 0;
 
-  /// Where kernels' text goes; unset, it is dropped.
+  /// Sets where the text that kernels write goes. Without a printer the device
+  /// drops it.
   virtual void set_printer(printer to) = 0;
 
-  /// Who is told which kernel failed, where and why, by devices that know it;
-  /// unset, nobody. Set before work is enqueued.
+  /// Sets the reporter of failures. A device that knows which kernel failed,
+  /// where and why calls it. The caller sets it before it enqueues work.
   virtual void set_reporter(reporter) {} // NOLINT: overriders keep it
 
-  // -- trouble ----------------------------------------------------------------
+  // -- faults on purpose
+  // --------------------------------------------------------
 
+  /// Causes a fault.
   virtual void inject(injected_fault what) = 0;
 };
 

@@ -1,4 +1,4 @@
-// The code in what a program hands to the driver as an image.
+// Reading the code of an image, which a program hands to the driver.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -10,35 +10,38 @@
 
 namespace vgpu::device {
 
-/// The PTX texts to compile for compute capability `arch` (90 for 9.0) out of
-/// a fatbin container, an ELF cubin or plain PTX text. Of several PTX entries
-/// the one for the highest architecture that the device has is taken. None when
-/// the image holds no code at all (a device-link container).
+/// Returns the PTX texts to compile for compute capability `arch` (90 for 9.0)
+/// from a fatbin container, an ELF cubin or plain PTX text. Of several PTX
+/// entries it takes the one for the highest architecture that the device has.
+/// The list is empty when the image holds no code at all (a device-link
+/// container).
 ///
-/// There are several when the program was compiled in parts (nvcc -rdc): the
-/// container of the linked machine code is then followed by those of the parts,
-/// whose texts are to be linked.
+/// The list has several texts, which the caller links, when the program was
+/// compiled in parts (nvcc -rdc): the containers of the parts follow the
+/// container of the linked machine code.
 ///
-/// The bytes may be hostile; everything is checked against their end.
-/// CUDA_ERROR_INVALID_IMAGE: not an image. CUDA_ERROR_NO_BINARY_FOR_GPU: an
-/// image without PTX that this device can run.
+/// The bytes may be hostile, so every access is checked against their end.
+/// Returns CUDA_ERROR_INVALID_IMAGE for bytes that are no image, and
+/// CUDA_ERROR_NO_BINARY_FOR_GPU for an image without PTX that this device can
+/// run.
 result<std::vector<std::string>> ptx_of(std::span<const std::byte> image,
                                         unsigned arch);
 
-/// The fatbin containers of an image, one behind the other at multiples of 8
-/// bytes: of a program that was linked on the device, the whole and then its
-/// parts. None where it is no fatbin.
+/// Returns the fatbin containers of an image, which follow each other at
+/// multiples of 8 bytes. A program that was linked on the device has the
+/// container of the whole and then those of its parts. The list is empty where
+/// the image is no fatbin.
 std::vector<std::span<const std::byte>>
 containers_of(std::span<const std::byte> image);
 
-/// One piece of code of an image, unpacked.
+/// This is one piece of code of an image, unpacked.
 struct image_part {
   enum class form { ptx, elf };
   form kind = form::ptx;
   std::string code;
 };
 
-/// All PTX and machine code of an image, for whatever device.
+/// Returns all PTX and machine code of an image, for every architecture.
 result<std::vector<image_part>> parts_of(std::span<const std::byte> image);
 
 } // namespace vgpu::device

@@ -1,4 +1,4 @@
-// Who says which threads of a device may work.
+// The governor, which decides which threads of a device may run.
 #pragma once
 
 #include <chrono>
@@ -6,41 +6,44 @@
 
 namespace vgpu::device {
 
-/// Shares what several sessions' devices run on. A thread that has something to
-/// do begin()s, go_on()s now and then, and end()s. Where one of the first two
-/// says no, it wait()s. Thread-safe.
+/// A governor shares processors between the devices of several sessions. A
+/// thread with work calls begin(), then go_on() from time to time, then end().
+/// Where begin() or go_on() returns false, the thread calls wait().
+/// Thread-safe.
 class governor {
 public:
   virtual ~governor() = default;
 
-  /// Whether threads have to ask at all. One load.
+  /// Tells whether threads have to ask at all. This is one load.
   virtual bool governs() const noexcept = 0;
-  /// Whether who runs should go_on() now, as another one is to run in its
-  /// place. One load.
+  /// Tells whether a running thread should call go_on() now, because another
+  /// thread is to run in its place. This is one load.
   virtual bool hurries() const noexcept = 0;
 
-  /// Whether a thread may work from now on.
+  /// Asks to start working; returns whether the thread may.
   virtual bool begin() = 0;
-  /// Whether it may work on, having had a processor for so long since it was
-  /// asked last.
+  /// Asks to continue working; returns whether the thread may. `worked` is the
+  /// processor time that it had since it last asked.
   virtual bool go_on(std::chrono::nanoseconds worked) = 0;
-  /// It has nothing to do any more.
+  /// Says that the thread has no more work. `worked` is the processor time that
+  /// it had since it last asked.
   virtual void end(std::chrono::nanoseconds worked) = 0;
-  /// Returns when it may work: true, and end() is to follow, or false where
-  /// nobody has to ask any more.
+  /// Blocks until the thread may work. Returns true when it may, and end() must
+  /// follow, or false when threads no longer have to ask.
   virtual bool wait() = 0;
 
-  /// Nobody waits or has to ask any more: what is still to be done only ends.
+  /// Ends governing: no thread waits or has to ask any more, because the
+  /// remaining work only has to end.
   virtual void release() = 0;
 };
 
-/// What a device may also be: threads that can be stopped in the middle of
-/// their work.
+/// A device whose threads can be stopped in the middle of their work implements
+/// this interface.
 class governed {
 public:
   virtual ~governed() = default;
 
-  /// Before it is given any work.
+  /// Sets the governor. The caller does so before it enqueues work.
   virtual void govern_by(std::shared_ptr<governor> who) = 0;
 };
 

@@ -1,23 +1,24 @@
-// A device that knows how long it worked.
+// Optional interface of a device: metering of its own working time.
 #pragma once
 
 #include <chrono>
 
 namespace vgpu::device {
 
-/// What a device may also be. Without it, whoever counts goes by the time from
-/// the work's beginning to its end.
+/// A device that measures how long it works implements this interface. For
+/// other devices the worker counts the time from the beginning of work to its
+/// end.
 class meter {
 public:
   virtual ~meter() = default;
 
-  /// For how long the device had something to do for this session, in all.
+  /// Returns the total time for which the device had work of this session.
   /// Thread-safe.
   virtual std::chrono::nanoseconds busy() const = 0;
 
-  /// Of all that the device could do, what it did for this session, as time of
-  /// the whole device: half of it for a second is half a second. That is what
-  /// shares and limits are of. Thread-safe.
+  /// Returns the total work that the device did for this session, as time of
+  /// the whole device: half of the device for one second counts as half a
+  /// second. Shares and limits apply to this time. Thread-safe.
   virtual std::chrono::nanoseconds worked() const { return busy(); }
 };
 

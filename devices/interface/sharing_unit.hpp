@@ -1,5 +1,4 @@
-// Memory and events that two processes have at once: what a device can do
-// besides device.hpp.
+// Optional interface of a device: memory and events that two processes share.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -13,66 +12,69 @@
 
 namespace vgpu::device {
 
-/// A descriptor that several hold; closed with the last of them.
+/// A file descriptor with several owners; the last one closes it.
 using shared_descriptor = std::shared_ptr<const unique_fd>;
 
-/// What one process hands to another so that both have the same thing. Memory:
-/// a descriptor for each part, and a word with that part's bytes; parts follow
-/// one another. An event: whatever the backend that made it understands.
+/// What one process hands to another so that both use the same object. For
+/// memory it holds one descriptor for each part and one word with that part's
+/// size in bytes; the parts follow one another. For an event its contents are
+/// private to the backend.
 struct shared_object {
-  /// Of neither there are more.
+  /// Neither list has more elements than this.
   static constexpr std::size_t most = 64;
 
   std::vector<std::uint64_t> words{};
   std::vector<shared_descriptor> descriptors{};
 };
 
-/// Whether the parts of memory are what they should be for `bytes` in all:
-/// whole granules, a descriptor each. CUDA_ERROR_INVALID_VALUE if not.
+/// Checks that the parts of shared memory are `bytes` bytes in all and whole
+/// granules, with a descriptor each. Returns CUDA_ERROR_INVALID_VALUE if they
+/// are not.
 status check_parts(const shared_object& from, std::uint64_t bytes);
 
-/// Whole granules around an allocation.
+/// The whole granules around an allocation, ready to be shared.
 struct shared_granules {
   shared_object what{};
   std::uint64_t lead = 0;  // bytes before the granule of its first byte
   std::uint64_t bytes = 0; // in all
 };
 
-/// A device whose memory and events can be another process's too is one of
-/// these as well. Called as the device is: by one thread. What is imported
-/// comes from a worker of this host, and is checked like a stranger's word.
+/// A device that can share memory and events with another process implements
+/// this interface. As with `device`, one thread calls it. Imported objects come
+/// from a worker of this host, and the device checks them like any untrusted
+/// input.
 class sharing_unit {
 public:
   virtual ~sharing_unit() = default;
 
-  /// Whether nothing may be using the session's memory while share_memory()
-  /// makes it shareable.
+  /// Tells whether share_memory() needs the session's memory to be unused while
+  /// it makes the memory shareable.
   virtual bool shares_at_rest() const noexcept = 0;
-  /// Whether a process that works on that pGPU of this host can use what is
-  /// shared here.
+  /// Tells whether a process that works on pGPU `pgpu` of this host can use
+  /// what this device shares.
   virtual bool is_reached_by(std::uint32_t pgpu) const noexcept = 0;
-  /// Makes what map() put behind [address, address + bytes) shareable; its
-  /// contents and addresses stay. What else lies in these granules is shared
-  /// with it. The same answer each time. CUDA_ERROR_NOT_SUPPORTED where the
-  /// hardware cannot.
+  /// Makes the memory that map() put behind [address, address + bytes)
+  /// shareable. Contents and addresses stay, and repeated calls return the same
+  /// answer. Everything else in the same granules is shared with it. Returns
+  /// CUDA_ERROR_NOT_SUPPORTED where the hardware cannot share memory.
   virtual result<shared_granules> share_memory(device_address address,
                                                std::uint64_t bytes) = 0;
-  /// Likewise of what create_memory() made, wherever it is mapped: nothing
-  /// else lies in its granules. CUDA_ERROR_INVALID_VALUE for memory that was
-  /// imported.
+  /// Makes memory of create_memory() shareable, wherever it is mapped. Nothing
+  /// else lies in its granules. Returns CUDA_ERROR_INVALID_VALUE for memory
+  /// that was imported.
   virtual result<shared_granules> share_memory(memory_id id) = 0;
-  /// Memory without an address, as if create_memory() had made it, but its
-  /// pages are another process's: what memory_unit does with memory, it does
-  /// with this. It uses no quota. CUDA_ERROR_INVALID_VALUE where the parts do
-  /// not make up these bytes.
+  /// Creates memory without an address, as create_memory() does, whose pages
+  /// belong to another process. Every function of memory_unit works with it,
+  /// and it uses no quota. Returns CUDA_ERROR_INVALID_VALUE where the parts do
+  /// not add up to `bytes`.
   virtual status import_memory(memory_id id, std::uint64_t bytes,
                                const shared_object& from) = 0;
 
-  /// Of an event without timing. Its latest record holds in the other process
-  /// too.
+  /// Makes an event without timing shareable. Its latest record holds in the
+  /// other process too.
   virtual result<shared_object> share_event(event_id id) = 0;
-  /// An event that is another process's: recorded here or there, it is waited
-  /// for here and there. destroy_event() ends it here alone.
+  /// Creates an event that is another process's. A record in either process
+  /// counts for waits in both. destroy_event() ends it in this process alone.
   virtual status import_event(event_id id, const shared_object& from) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Tensor maps: what a device can do besides device.hpp.
+// Optional interface of a device: tensor maps.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -6,14 +6,15 @@
 
 namespace vgpu::device {
 
-/// A device whose kernels copy by tensor maps is one of these too. Called as
-/// the device is: by one thread.
+/// A device whose kernels copy by tensor maps implements this interface. As
+/// with `device`, one thread calls it.
 class tensor_map_unit {
 public:
   virtual ~tensor_map_unit() = default;
 
-  /// The map of a tensor, or why there is none: the driver's own error.
-  /// Nothing is made or kept on the device. Precondition: what.is_sound().
+  /// Returns the map of a tensor, or the driver's own error where it refuses
+  /// one (CUDA driver API, "Tensor Map Object Management"). The device keeps
+  /// nothing. Precondition: what.is_sound().
   virtual result<tensor_map> encode(const tensor_map_spec& what) = 0;
 };
 

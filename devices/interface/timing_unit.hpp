@@ -1,5 +1,4 @@
-// A device that tells by a clock of its own how long it worked: what a device
-// can do besides device.hpp.
+// Optional interface of a device: timing of work by the device's own clock.
 #pragma once
 
 #include <chrono>
@@ -7,40 +6,41 @@
 
 namespace vgpu::device {
 
-/// Copies and memsets of so many bytes take a device long enough to be timed
-/// each by itself: two records of an event, some tenths of a microsecond, are
-/// little beside that.
+/// Copies and memsets of at least this many bytes take long enough to be timed
+/// one by one: the two records of an event cost little in comparison.
 inline constexpr std::uint64_t long_copy = std::uint64_t{64} << 10;
 
-/// Who wants to know how long work takes. Each is told of its own.
+/// The purpose of a timing. The device keeps a separate total for each.
 enum class timed_for : std::uint8_t { nobody, turns, account };
 
-/// Without it, whoever counts goes by the host's clock, which also counts what
-/// the host does before work is in the device's queue, and until somebody
-/// notices its end: of short copies that is most of it. Nothing is timed, and
-/// nothing is any slower, until it is asked for.
+/// A device that times its work by its own clock implements this interface. For
+/// other devices the worker uses the host's clock, which also counts the time
+/// until the work reaches the device's queue and until somebody notices its
+/// end; that is most of the time of a short copy. Timing costs nothing until
+/// time() asks for it.
 class timing_unit {
 public:
   virtual ~timing_unit() = default;
 
-  /// For whom work is timed that is enqueued from now on. Of the thread that
-  /// enqueues.
+  /// Selects for whom the device times the work enqueued from now on. The
+  /// thread that enqueues calls it.
   virtual void time(timed_for whom) noexcept = 0;
 
-  /// What is timed next begins some time after it came. By then there is more
-  /// of it, and the device goes from one piece to the next: what is told of it
-  /// is what the device works, without pauses in which it would wait for the
-  /// host. Of the thread that enqueues.
+  /// Delays the start of the next timed work, so that more work is queued
+  /// behind it. The device then goes from one piece of work to the next, and
+  /// the measured time has no pauses in which the device waits for the host.
+  /// The thread that enqueues calls it.
   virtual void delay() noexcept = 0;
 
-  /// Takes down what was done until now. Called by a completion, what that one
-  /// tells of is part of it. From completions alone.
+  /// Adds the work that is done by now to the totals, including the work whose
+  /// completion calls this. Only completions call it.
   virtual void settle_times() = 0;
 
-  /// For how long the device worked on what was timed for them, as far as that
-  /// was taken down, ever. What overlaps counts once; work of one stream whose
-  /// end nobody asked for in between counts from its beginning to its end.
-  /// Thread-safe.
+  /// Returns the total time for which the device worked on what it timed for
+  /// `whom`, as of the latest settle_times(). Overlapping work counts once.
+  /// Where nobody asked for the end of a piece of work, it counts together with
+  /// the next work of its stream, from the beginning of the first to the end of
+  /// the last. Thread-safe.
   virtual std::chrono::nanoseconds timed(timed_for whom) const noexcept = 0;
 };
 

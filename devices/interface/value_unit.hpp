@@ -1,5 +1,4 @@
-// Streams that wait for a value in memory: what a device can do besides
-// device.hpp.
+// Optional interface of a device: streams that wait for a value in memory.
 #pragma once
 
 #include "schema/base/awaited_value.hpp"
@@ -7,16 +6,17 @@
 
 namespace vgpu::device {
 
-/// A device whose streams can wait for values is one of these too. Called as
-/// the device is: by one thread.
+/// A device whose streams can wait for values implements this interface. As
+/// with `device`, one thread calls it.
 class value_unit {
 public:
   virtual ~value_unit() = default;
 
-  /// What is enqueued in the stream from now on waits until the word holds what
-  /// it must (CUDA driver API, cuStreamWaitValue32). Whoever writes it: another
-  /// stream's copy, a kernel that runs. No other stream waits, and nothing of
-  /// this process does. Precondition: what.is_sound().
+  /// Lets what is enqueued in the stream from now on wait until the word in
+  /// memory satisfies the condition `what` (CUDA driver API,
+  /// cuStreamWaitValue32). Another stream's copy or a running kernel may write
+  /// the word. No other stream and no thread of this process waits.
+  /// Precondition: what.is_sound().
   virtual status enqueue_wait(stream_id stream, const awaited_value& what) = 0;
 };
 
