@@ -9,7 +9,8 @@ namespace nvidia {
 
 namespace {
 
-/// Nothing of it was under way when it was asked to leave.
+/// The driver has to lock a process within this time. The process has no work
+/// in flight when it is asked to leave.
 constexpr unsigned locked_within_ms = 10'000;
 
 fault as_it_was(const std::string& why) {

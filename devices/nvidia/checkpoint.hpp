@@ -1,22 +1,24 @@
-// Another process, put off its GPUs as it is and back (the driver's
-// cuCheckpointProcess...).
+// Checkpoint and restore of a whole other process by the driver (CUDA driver
+// API, "Checkpointing": cuCheckpointProcess...).
 #pragma once
 
 #include "devices/nvidia/driver/driver.hpp"
 
 namespace vgpu::device::nvidia {
 
-/// Whether this driver can do it.
+/// Tells whether this driver can checkpoint a process.
 bool puts_aside(const driver& api) noexcept;
 
-/// Takes all that the driver has of that process on GPUs to the host, and gives
-/// its memory there back; whoever of it calls the driver waits from then on. It
-/// may be aside already. After a fault of CUDA_ERROR_NOT_SUPPORTED the process
-/// is as before; after any other nobody knows.
+/// Copies all that the driver holds for the process on GPUs to the host, and
+/// frees its GPU memory. From then on a thread of the process that calls the
+/// driver waits. The process may already be checkpointed. After
+/// CUDA_ERROR_NOT_SUPPORTED the process is as before; after any other fault its
+/// state is unknown.
 status put_aside(const driver& api, int pid);
 
-/// Brings it back from wherever put_aside() was when it ended, or was killed:
-/// the driver remembers that, and not who asked.
+/// Restores the process from whatever step put_aside() had reached when it
+/// ended or was killed. The driver remembers that step, and any process may ask
+/// for the restore.
 status bring_back(const driver& api, int pid);
 
 } // namespace vgpu::device::nvidia

@@ -14,8 +14,8 @@ namespace nvidia {
 
 namespace {
 
-/// What holds for a program beside the device, and not for one elsewhere: it
-/// would hand memory of its own to kernels.
+/// These attributes would hold for a program beside the device but not for one
+/// elsewhere, whose kernels cannot reach memory of the program.
 constexpr CUdevice_attribute not_ours[] = {
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
@@ -103,10 +103,10 @@ result<std::vector<properties>> nvidia_properties() {
   return out;
 }
 
-// -- as text
-// --------------------------------------------------------------------
+// -- as text ------------------------------------------------------------------
 
-// One line each: `device MEMORY UUID NAME`, then its `attribute KEY VALUE`s.
+// The format has one line for a device, `device MEMORY UUID NAME`, followed by
+// one line for each attribute, `attribute KEY VALUE`.
 
 std::string write_properties(const std::vector<properties>& all) {
   std::ostringstream out;

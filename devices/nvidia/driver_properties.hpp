@@ -1,4 +1,4 @@
-// What the driver tells of its devices.
+// The properties of devices, as the driver reports them.
 #pragma once
 
 #include "devices/interface/device.hpp"
@@ -6,10 +6,10 @@
 
 namespace vgpu::device::nvidia {
 
-/// The process's driver, found, opened and initialised.
+/// Returns the process's driver, found, opened and initialised.
 result<driver_ptr> started_driver();
 
-/// Name, UUID, memory and attributes of a device.
+/// Returns the name, UUID, memory and attributes of a device.
 result<properties> properties_of(const driver& api, CUdevice device);
 
 } // namespace vgpu::device::nvidia

@@ -28,12 +28,13 @@ namespace {
 
 using namespace nvidia;
 
-/// What completions are told that are left when the device is closed: kernels
-/// may still run, and what they use stays.
+/// The error for completions that remain when the device is closed. Kernels may
+/// still run then, so what they use must stay.
 constexpr auto closing = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 
-/// Errors after which the driver refuses everything in the context (CUDA
-/// driver API, CUresult: "the process must be terminated and relaunched").
+/// Tells whether the driver refuses everything in the context after this error
+/// (CUDA driver API, CUresult: "the process must be terminated and
+/// relaunched").
 bool is_sticky(CUresult x) {
   switch (x) {
   case CUDA_ERROR_ECC_UNCORRECTABLE:
@@ -56,7 +57,7 @@ bool is_sticky(CUresult x) {
   }
 }
 
-/// A launch's shape as the driver takes it. Points into itself.
+/// Holds a launch's shape in the driver's form. It points into itself.
 struct launch_config {
   launch_config(const launch& x, CUstream in) {
     shape.gridDimX = x.grid.x;
@@ -68,7 +69,8 @@ struct launch_config {
     shape.sharedMemBytes = x.dynamic_shared;
     shape.hStream = in;
     shape.attrs = attributes.data();
-    // Also clusters of one block, where they are asked for: kernels can tell.
+    // Clusters of one block count too, where the launch asks for them, because
+    // kernels can see that.
     if (!is_none(x.cluster)) {
       auto& a = attributes[shape.numAttrs++];
       a.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
@@ -87,7 +89,7 @@ struct launch_config {
   std::array<CUlaunchAttribute, 2> attributes = {};
 };
 
-/// Whether that device reaches this one's memory.
+/// Tells whether the device with this ordinal reaches this one's memory.
 bool reaches(const driver& api, int ordinal, CUdevice here) noexcept {
   CUdevice other = 0;
   int can = 0;
@@ -120,8 +122,8 @@ public:
         streams_(api_, waits_, times_, [this] { return modules_.prints(); }),
         copies_(api_, streams_, waits_, arrays_) {}
 
-  // The context is left to the end of the process: to release it would wait
-  // for kernels that may never end.
+  // The destructor leaves the context to the end of the process, because
+  // releasing it would wait for kernels that may never end.
 
   const properties& props() const noexcept override { return props_; }
   CUresult error() const noexcept override {
@@ -143,7 +145,8 @@ public:
     return ok;
   }
 
-  // -- what changes -----------------------------------------------------------
+  // -- change tracking
+  // ----------------------------------------------------------
 
   bool tells_at_marks() const noexcept override { return true; }
   result<std::uint64_t> mark() override {
@@ -192,7 +195,8 @@ public:
     copies_.reads_into(memory);
   }
 
-  // -- memory that the program places by itself -------------------------------
+  // -- memory that the program maps by itself
+  // -----------------------------------
 
   status create_memory(memory_id id, std::uint64_t bytes) override {
     if (auto ok = ready(); !ok)
@@ -228,7 +232,8 @@ public:
     return noted(conditions_.set(memory, address, place));
   }
 
-  // -- what other processes have too ------------------------------------------
+  // -- sharing with other processes
+  // ---------------------------------------------
 
   bool shares_at_rest() const noexcept override { return false; }
   bool is_reached_by(std::uint32_t pgpu) const noexcept override {
@@ -299,8 +304,9 @@ public:
     return noted(arrays_.name_texture(id, value));
   }
 
-  // At once, as the program's own driver would: what values later objects get
-  // then depends on the calls alone, and a replay gets the same.
+  // The object is destroyed at once, as with the program's own driver. So the
+  // values of later objects depend on the calls alone, and a replay gets the
+  // same ones.
   status destroy_texture(texture_id id) override {
     enter();
     return noted(arrays_.destroy_texture(id));
@@ -337,8 +343,9 @@ public:
     return {};
   }
 
-  /// The driver tells what is free on the GPU, for all who use it, and nobody
-  /// what a context or code takes; it loads code when it is first used.
+  /// Reports variables alone. The driver tells how much memory is free on the
+  /// GPU for all its users, but not what a context or code takes, and it loads
+  /// code when it is first used.
   side_memory beside() const override {
     return {modules_.variable_bytes(), {}, {}};
   }
@@ -368,7 +375,8 @@ public:
     return static_cast<std::uint32_t>(count);
   }
 
-  // -- how long it works ------------------------------------------------------
+  // -- timing
+  // -------------------------------------------------------------------
 
   void time(timed_for whom) noexcept override { times_.time(whom); }
   void delay() noexcept override { times_.delay(); }
@@ -503,7 +511,8 @@ public:
   status enqueue_wait(stream_id stream, const awaited_value& what) override {
     if (auto ok = ready(); !ok)
       return ok;
-    // The program's turn comes behind it, for which the device is asked next.
+    // The executor asks the device next for the program's part, behind this
+    // wait.
     std::lock_guard nothing_is_dropped{dropping_};
     auto ok = noted(streams_.wait(stream, what));
     wait_begun_ = ok.ok();
@@ -515,7 +524,8 @@ public:
     printer_ = std::move(to);
   }
 
-  // -- trouble ----------------------------------------------------------------
+  // -- faults on purpose
+  // --------------------------------------------------------
 
   void inject(injected_fault what) override {
     switch (what) {
@@ -533,15 +543,17 @@ public:
   }
 
 private:
-  /// Between two long copies the host is busy with the second; that is not the
-  /// device's time. Of short ones it is less than two records of an event.
+  /// Ends the span of a long copy or fill: while the host prepares the next
+  /// one, that time must not count as the device's. For short ones two records
+  /// of an event would cost more.
   void times_alone(stream_id stream, const extent& size,
                    std::uint64_t element_bytes) {
     if (size.width * size.height * size.depth * element_bytes >= long_copy)
       streams_.pause(stream);
   }
 
-  /// The calling thread may be new to the driver, or have used another device.
+  /// Makes the context current. The calling thread may be new to the driver, or
+  /// have used another device.
   void enter() {
     thread_local CUcontext here = nullptr;
     if (here == context_) [[likely]]
@@ -563,7 +575,7 @@ private:
       error_.compare_exchange_strong(none, static_cast<std::uint32_t>(x));
   }
 
-  /// Any call may be the one that tells of what happened before.
+  /// Notes a sticky error. Any call may report an error of earlier work.
   status noted(status x) {
     if (!x) [[unlikely]]
       note(x.code());
@@ -583,8 +595,8 @@ private:
     waits_.fail(why);
   }
 
-  /// Something that is waited for is done: what kernels wrote goes first. The
-  /// driver writes it when somebody synchronises.
+  /// Delivers what kernels printed before the completions of their work run.
+  /// The driver writes that text when somebody synchronises.
   void settled(CUevent event, CUresult how) {
     note(how);
     if (lost_)
@@ -599,9 +611,10 @@ private:
     text_->deliver(printer_);
   }
 
-  /// A driver waits for all streams when it drops code or an array. That is
-  /// done by the thread that tells the program when its turn in a stream has
-  /// come; so not while a stream waits for the program.
+  /// Drops code or an array when the work so far is done, but not while a
+  /// stream waits for the program. The driver waits for all streams when it
+  /// drops them, and the thread that drops also tells the program when a stream
+  /// has come to its host function.
   void drop_when_done(std::function<void()> drop) {
     auto when_done = [this, drop = std::move(drop)](CUresult how) {
       if (how == closing)
@@ -623,7 +636,8 @@ private:
       drop();
   }
 
-  /// Precondition: the lock is held.
+  /// Tells whether a stream waits for the program. Precondition: the lock is
+  /// held.
   bool program_has_turns() const noexcept {
     return wait_begun_ || streams_.host_calls_pending();
   }
@@ -658,11 +672,13 @@ private:
   std::atomic<std::uint32_t> error_{0};
   std::atomic<bool> lost_{false};
   std::atomic<bool> hung_{false};
-  std::atomic<bool> told_{false}; // what kernels wrote before the error
+  /// Tells whether the text that kernels wrote before the error was fetched.
+  std::atomic<bool> told_{false};
   std::shared_ptr<kernel_text> text_;
   std::mutex print_mutex_;
   printer printer_;
-  /// No stream begins to wait for the program while something is dropped.
+  /// Held so that no stream begins to wait for the program while something is
+  /// dropped.
   std::mutex dropping_;
   bool wait_begun_ = false;
   std::vector<std::function<void()>> postponed_;
@@ -673,12 +689,12 @@ private:
   arrays arrays_;
   modules modules_;
   timeline times_;
-  completions waits_; // its thread calls into the above
+  completions waits_; // its thread uses the members above
   streams streams_;
   copies copies_;
 };
 
-/// Those of the session's other devices that reach this one's memory.
+/// Returns those of the session's other devices that reach this one's memory.
 std::vector<CUdevice> reach(const driver& api, CUdevice here,
                             const std::vector<int>& session) {
   std::vector<CUdevice> out;

@@ -1,4 +1,4 @@
-// A real GPU, driven through NVIDIA's own driver.
+// An NVIDIA GPU, driven through NVIDIA's own driver.
 #pragma once
 
 #include "devices/interface/device.hpp"
@@ -9,31 +9,33 @@
 
 namespace vgpu::device {
 
-/// Whether a driver lies on this host. Looks at files only.
+/// Tells whether a driver is installed on this host. Looks at files only.
 bool nvidia_driver_present();
 
-/// What the driver tells of all its devices, in its order. Opens the driver in
-/// this process, but no device: no memory of a device is used.
+/// Returns the properties of all GPUs, in the driver's order. Opens the driver
+/// in this process but no device, so it uses no device memory.
 result<std::vector<properties>> nvidia_properties();
 
-/// Opens a session's part of the device with this ordinal, in the device's
-/// primary context, which is then this process's until it ends. The quota is
-/// its caller's to keep. One device of an ordinal a process. Those of
-/// `session`, ordinals too, that can reach this one's memory (by NVLink or
-/// PCIe) may be the place of copies to and from it.
+/// Opens a session's part of the GPU with this ordinal, in the GPU's primary
+/// context, which the process then holds until it ends. The caller enforces the
+/// quota. A process opens an ordinal once. `session` lists the ordinals of the
+/// session's GPUs; those among them that reach this GPU's memory by NVLink or
+/// PCIe may copy to and from it.
 result<std::unique_ptr<device>>
 open_nvidia_device(int ordinal, const std::vector<int>& session = {});
 
-/// Whether the driver of this process, which has opened a device, could put it
-/// off its GPUs as it is, for another process that asks for that.
+/// Tells whether the driver of this process, which has opened a device, can
+/// checkpoint the process when another process asks for it.
 bool nvidia_puts_aside();
-/// What that other process does (nvidia/checkpoint.hpp): opens the driver in
-/// this process, but no device.
+/// Checkpoints another process as put_aside() does
+/// (devices/nvidia/checkpoint.hpp). Opens the driver in this process but no
+/// device.
 status nvidia_put_aside(int pid);
+/// Restores the process as bring_back() does.
 status nvidia_bring_back(int pid);
 
-/// Properties as text that read_properties() understands, for a process that
-/// must not open the driver itself.
+/// Returns the properties as text that read_properties() understands, for a
+/// process that must not open the driver itself.
 std::string write_properties(const std::vector<properties>& all);
 result<std::vector<properties>> read_properties(const std::string& text);
 

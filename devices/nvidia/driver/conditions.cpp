@@ -10,8 +10,8 @@ namespace vgpu::device::nvidia {
 
 namespace {
 
-// What a driver gives a launch as the place of its graph's values: the two
-// words that cudaGraphSetConditional reads.
+// This kernel reads the two words in which the driver gives a launch the base
+// address of its graph's conditions, as cudaGraphSetConditional does.
 const char* const look_ptx = R"(
 .version 7.0
 .target sm_70
@@ -41,8 +41,8 @@ fault not_so(const std::string& why) {
 
 conditions::conditions(driver_ptr api) : api_(std::move(api)) {}
 
-/// What cudaGraphSetConditional does was seen with driver 580 (CUDA 13.0) on
-/// compute capability 9.0 alone; elsewhere kernels might write anywhere.
+/// What cudaGraphSetConditional does is known for driver 580 (CUDA 13.0) on
+/// compute capability 9.0 alone. Elsewhere kernels might write to any address.
 void conditions::open(const properties& of) {
   auto version = 0;
   if (api_->cuDriverGetVersion(&version) != CUDA_SUCCESS ||
@@ -85,8 +85,8 @@ void conditions::forget(memory_id memory) noexcept {
     bytes_ = 0;
 }
 
-/// A driver gives memory of its own no addresses that low, but takes a
-/// process's memory where it lies.
+/// Maps the words at the addresses that handles can name. The driver gives its
+/// own memory no addresses that low, but uses a process's memory where it lies.
 status conditions::show(device_address place) {
   auto* wanted = reinterpret_cast<void*>(place);
   auto* at = ::mmap(wanted, condition_bytes, PROT_READ | PROT_WRITE,
@@ -94,7 +94,7 @@ status conditions::show(device_address place) {
   if (at == MAP_FAILED)
     return not_so("the addresses at " + std::to_string(place) + " are taken");
   mapping words{at, condition_bytes};
-  if (at != wanted) // a kernel that does not know the flag
+  if (at != wanted) // a Linux kernel that does not know the flag
     return not_so("the addresses at " + std::to_string(place) + " are taken");
   if (auto ok = api_->check(api_->cuMemHostRegister(at, condition_bytes, 0),
                             "cuMemHostRegister");
@@ -111,7 +111,8 @@ status conditions::show(device_address place) {
   return ok;
 }
 
-/// In the last words, which no condition has.
+/// Checks that the base address of conditions is 0. The kernel writes what it
+/// read into the last words, which belong to no condition.
 status conditions::look() {
   using base = std::array<std::uint32_t, 2>;
   CUdeviceptr out = place_ + condition_bytes - sizeof(base);

@@ -1,4 +1,4 @@
-// Words that kernels set by cudaGraphSetConditional.
+// Graph conditions, which kernels set with cudaGraphSetConditional.
 #pragma once
 
 #include "devices/interface/device.hpp"
@@ -9,23 +9,28 @@
 
 namespace vgpu::device::nvidia {
 
-/// Kernels set words of this process's memory, at addresses that the driver's
-/// own function comes to (README.md, "Conditions"). The program has them in
-/// device memory: what is filled there goes from there to these, and what is
-/// read there comes from these first. One thread, which has the context.
+/// Lets kernels set the session's conditions. Kernels write words in this
+/// process's memory, at addresses that the driver's own function computes
+/// (docs/design/nvidia-device.md, "Conditions in graphs"). The program keeps
+/// its conditions in device memory, so a fill of that memory is copied to these
+/// words, and a read of it first copies from them. One thread, with the context
+/// current, makes all calls.
 class conditions {
 public:
   explicit conditions(driver_ptr api);
 
-  /// Loads the kernel that looks whether the driver does as it is known to, on
-  /// devices of which something is known. No program's module was loaded yet.
+  /// Loads the kernel that checks whether the driver computes the addresses as
+  /// expected. Does nothing on devices and driver versions where that is
+  /// unknown. The caller does this before it loads the program's first module.
   void open(const properties& of);
-  /// See condition_unit. Waits for a kernel of its own.
+  /// Implements condition_unit::set_conditions_in(). Waits for a kernel of its
+  /// own.
   status set(memory_id memory, device_address address, device_address place);
-  /// What the program had them in goes.
+  /// Forgets the program's conditions if they lie in this memory.
   void forget(memory_id memory) noexcept;
 
-  /// Where kernels set what the program has at `x`; 0 if it is no such word.
+  /// Returns the address of the word that kernels set for the program's word at
+  /// `x`, or 0 where `x` is no such word.
   device_address place_of(device_address x) const noexcept {
     return x - address_ < bytes_ ? x - address_ + place_ : 0;
   }

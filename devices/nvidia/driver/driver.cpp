@@ -22,14 +22,16 @@ bool same_file(const std::string& a, const std::string& b) {
          x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/// Where ours lies, beside this program: PREFIX/lib for PREFIX/bin.
+/// Returns the path of our own library beside this program: PREFIX/lib for
+/// PREFIX/bin.
 std::string our_library() {
   std::error_code error;
   auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   return self.parent_path().parent_path() / "lib" / "libcuda.so.1";
 }
 
-/// Ours, also a copy elsewhere, speaks Cap'n Proto; NVIDIA's does not.
+/// Tells whether the library is ours, or a copy of it: ours needs Cap'n Proto,
+/// and NVIDIA's does not.
 bool is_ours(void* library) {
   link_map* map = nullptr;
   if (::dlinfo(library, RTLD_DI_LINKMAP, &map) != 0)
@@ -52,7 +54,8 @@ fault refused(const std::string& path, const std::string& why) {
                                     setting + " names another"};
 }
 
-/// One entry point; null where the driver has none of that name and version.
+/// Looks up one entry point. It stays null where the driver has none of that
+/// name and version.
 template <class Function>
 void look_up(decltype(&::cuGetProcAddress) from, const char* name, int version,
              Function& to) {

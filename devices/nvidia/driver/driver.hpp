@@ -1,4 +1,5 @@
-// The real driver: found, opened by absolute path and called through a table.
+// NVIDIA's driver: how it is found, opened by absolute path and called through
+// a table.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -11,8 +12,9 @@
 
 namespace vgpu::device::nvidia {
 
-// All that is used of the driver. Each is asked for by name in the version
-// `oldest_version`, whose signatures are those of today's cuda.h.
+// These are all entry points of the driver that we use. open_driver() asks for
+// each by name in version `oldest_version`, whose signatures are those of
+// cuda.h.
 // clang-format off
 #define VGPU_NVIDIA_CALLS(call)                     \
   call(cuInit)                                      \
@@ -97,7 +99,8 @@ namespace vgpu::device::nvidia {
   call(cuTensorMapEncodeTiled)                      \
   call(cuTensorMapEncodeIm2col)                     \
   call(cuTensorMapReplaceAddress)
-// What came later, and since when; null where the driver is older.
+// These entry points came later, in the given version. They are null where the
+// driver is older.
 #define VGPU_NVIDIA_LATER_CALLS(call)               \
   call(cuTensorMapEncodeIm2colWide, 12080)          \
   call(cuCheckpointProcessGetState, 12080)          \
@@ -107,12 +110,12 @@ namespace vgpu::device::nvidia {
   call(cuCheckpointProcessUnlock, 12080)
 // clang-format on
 
-/// CUDA 12.4, driver 550: the first that tells a module's kernels and their
-/// parameters.
+/// CUDA 12.4 (driver 550) is the first version that lists a module's kernels
+/// and their parameters.
 inline constexpr int oldest_version = 12040;
 
 /// The driver's entry points, named as cuda.h names them. Thread-safe as the
-/// driver is. Once opened it stays in the process.
+/// driver is. An opened driver stays in the process.
 struct driver {
 #define VGPU_NVIDIA_MEMBER(name) decltype(&::name) name = nullptr;
   VGPU_NVIDIA_CALLS(VGPU_NVIDIA_MEMBER)
@@ -123,9 +126,9 @@ struct driver {
 
   std::string path;
 
-  /// "what: CUDA_ERROR_...", with that error.
+  /// Makes a fault with this error and the text "what: CUDA_ERROR_...".
   fault failed(CUresult why, const std::string& what) const;
-  /// Success, or failed().
+  /// Returns success, or failed() where `outcome` is an error.
   status check(CUresult outcome, const char* what) const {
     if (outcome == CUDA_SUCCESS) [[likely]]
       return {};
@@ -135,16 +138,16 @@ struct driver {
 
 using driver_ptr = std::shared_ptr<const driver>;
 
-/// Where the driver may lie, in the order in which it is looked for: only
-/// $VGPU_NVIDIA_DRIVER when that is set.
+/// Returns the paths at which to look for the driver, in order. Where
+/// $VGPU_NVIDIA_DRIVER is set it is the only one.
 std::vector<std::string> driver_places();
 
-/// The first of driver_places() that is there; CUDA_ERROR_NO_DEVICE when none
-/// is. A file of our own libcuda.so.1 is passed over, under whatever name.
+/// Returns the first of driver_places() that exists and is not our own
+/// libcuda.so.1 under any name, or CUDA_ERROR_NO_DEVICE where there is none.
 result<std::string> find_driver();
 
-/// Opens the driver at this absolute path. Refused when it is our own
-/// libcuda.so.1 or lacks an entry point.
+/// Opens the driver at this absolute path. Refuses our own libcuda.so.1 and a
+/// driver that lacks an entry point.
 result<driver_ptr> open_driver(const std::string& path);
 
 } // namespace vgpu::device::nvidia

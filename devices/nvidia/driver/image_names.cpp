@@ -14,7 +14,7 @@ namespace {
 
 using byte_span = std::span<const std::byte>;
 
-/// The text at `at`, up to its NUL.
+/// Returns the text at `at`, up to its NUL.
 std::string_view text_at(byte_span from, std::uint64_t at) {
   if (at >= from.size())
     return {};
@@ -84,12 +84,12 @@ bool is_name(char c) {
          (c >= '0' && c <= '9') || c == '_' || c == '$' || c == '.' || c == '%';
 }
 
-/// The words and signs of PTX text, comments left out.
+/// Splits PTX text into words and punctuation, without comments.
 class ptx_words {
 public:
   explicit ptx_words(std::string_view text) : rest_(text) {}
 
-  /// Empty at the end.
+  /// Returns the next word, which is empty at the end of the text.
   std::string_view next() {
     skip();
     if (rest_.empty() || rest_.front() == '\0')
@@ -127,8 +127,9 @@ private:
   std::string_view rest_;
 };
 
-/// Variables of module scope: the last word before the array's brackets, the
-/// value or the end of their declaration.
+/// Adds the variables of module scope. A variable's name is the last word
+/// before the array's brackets, the initial value or the end of its
+/// declaration.
 void add_ptx(std::string_view text, image_names& to) {
   ptx_words words{text};
   auto depth = 0;

@@ -1,5 +1,5 @@
-// What an image names: the driver tells a module's kernels, but not its
-// variables.
+// Names in an image. The driver lists a module's kernels but not its variables,
+// so their names come from the image.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,18 @@
 
 namespace vgpu::device::nvidia {
 
+/// The names that an image contains.
 struct image_names {
-  /// What may be a variable of the module: those that are, and some more.
+  /// The names of all variables of the module, and of some other symbols.
   std::set<std::string> variables;
-  /// Whether its kernels may print.
+  /// The kernels of the module may print.
   bool prints = false;
-  /// Whether they may call malloc.
+  /// The kernels of the module may call malloc.
   bool allocates = false;
 };
 
-/// Reads a fatbin container, a cubin or PTX text. The bytes may be hostile; of
-/// what is no image nothing is told.
+/// Reads a fatbin container, a cubin or PTX text. The bytes may be hostile. The
+/// result is empty for bytes that are no image.
 image_names names_of(std::span<const std::byte> image);
 
 } // namespace vgpu::device::nvidia

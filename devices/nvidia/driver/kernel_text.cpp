@@ -61,7 +61,8 @@ void kernel_text::deliver(catcher& from, console as, const printer& to) {
     if (to)
       to(as, {text.data(), static_cast<std::size_t>(n)});
   }
-  // The text goes, its place stays: the driver may be appending.
+  // Frees the text's memory but keeps the file's length, because the driver may
+  // be appending.
   if (from.read != begin)
     ::fallocate(from.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                 static_cast<off_t>(from.read));

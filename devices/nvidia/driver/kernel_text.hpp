@@ -1,4 +1,4 @@
-// Takes what the driver prints for kernels.
+// Catches the text that the driver prints for kernels.
 #pragma once
 
 #include "devices/interface/device.hpp"
@@ -10,19 +10,19 @@
 
 namespace vgpu::device::nvidia {
 
-/// The driver writes what kernels print to the process's stdout, and what they
-/// assert to its stderr, when the program synchronises. A process has one of
-/// each: with its first device both become files in memory (a pipe could fill
-/// up and block the driver), and from there the text is passed on. Thread-safe.
+/// Redirects the process's stdout and stderr into files in memory and passes
+/// the text on. The driver writes there what kernels print and assert, when the
+/// process synchronises. A pipe in place of a file could fill up and block the
+/// driver. A process has one of these, from its first device on. Thread-safe.
 class kernel_text {
 public:
-  /// The process's one.
+  /// Returns the process's only instance.
   static std::shared_ptr<kernel_text> instance();
 
   kernel_text();
   ~kernel_text();
 
-  /// Passes on what was written since the last time.
+  /// Passes on what was written since the last call.
   void deliver(const printer& to);
 
 private:

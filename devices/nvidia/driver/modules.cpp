@@ -19,7 +19,7 @@ bool begins_with(std::span<const std::byte> image,
          std::memcmp(image.data(), what.data(), what.size()) == 0;
 }
 
-/// An image in one of the forms that the driver takes.
+/// Holds an image in a form that the driver accepts.
 class driver_image {
 public:
   explicit driver_image(std::span<const std::byte> image)
@@ -27,7 +27,7 @@ public:
     if (begins_with(image, container_magic)) {
       take_parts(image);
     } else if (!begins_with(image, elf_magic)) {
-      // Text ends with a NUL, which may have been lost on the way.
+      // PTX text must end with a NUL, which may be missing here.
       text_.assign(reinterpret_cast<const char*>(image.data()), image.size());
       data_ = text_.c_str();
     }
@@ -39,7 +39,8 @@ public:
   bool of_parts() const noexcept { return !parts_.empty(); }
 
 private:
-  /// What nvcc puts around a container (__fatBinC_Wrapper_t in fatbinary.h).
+  /// The wrapper that nvcc puts around a container (__fatBinC_Wrapper_t in
+  /// fatbinary.h).
   struct wrapper {
     std::uint32_t magic = 0x466243b1;
     std::uint32_t version = 2; // with a list of parts
@@ -69,7 +70,7 @@ private:
 
 namespace {
 
-/// What the driver's compiler and linker say of an image.
+/// Collects the messages of the driver's compiler and linker about an image.
 struct error_log {
   std::array<char, 2048> text{};
   std::array<CUjit_option, 2> options{CU_JIT_ERROR_LOG_BUFFER,
@@ -84,16 +85,17 @@ struct error_log {
   static constexpr unsigned count = 2;
 };
 
-/// Parts that the program links at run time come behind a container without
-/// anything in it.
+/// Tells whether the containers are parts to be linked. Parts that the program
+/// links at run time come after an empty container.
 bool is_to_link(std::span<const std::span<const std::byte>> containers) {
   constexpr std::size_t header = 16;
   return containers.size() > 1 && containers.front().size() == header;
 }
 
-/// A container with several forms of the same code, of which the driver knows
-/// the best, as it is; else what is in it. Of a container that holds nothing
-/// but text, driver 580 dies.
+/// Adds a part to the linker. A container with several forms of the same code
+/// goes in whole, because the driver knows the best form. A container with one
+/// form is unpacked, because driver 580 crashes on a container that holds only
+/// PTX.
 CUresult add_part(const driver& api, CUlinkState state,
                   std::span<const std::byte> part) {
   auto add = [&](CUjitInputType type, const void* data, std::size_t size) {
@@ -106,7 +108,7 @@ CUresult add_part(const driver& api, CUlinkState state,
   auto& only = forms->front();
   if (only.kind == image_part::form::elf)
     return add(CU_JIT_INPUT_CUBIN, only.code.data(), only.code.size());
-  // Text counts with its NUL.
+  // The size of PTX text includes its NUL.
   auto end = std::strlen(only.code.c_str());
   return add(CU_JIT_INPUT_PTX, only.code.c_str(), end + 1);
 }
@@ -143,7 +145,7 @@ status modules::load(loaded& to, std::span<const std::byte> image) const {
   driver_image form{image};
   auto code = CUDA_SUCCESS;
   if (form.of_parts()) {
-    // Only this way are parts linked.
+    // The driver links parts only through this call.
     code = api_->cuLibraryLoadData(&to.library, form.data(), log.options.data(),
                                    log.values.data(), log.count, nullptr,
                                    nullptr, 0);
@@ -204,8 +206,8 @@ status modules::list_kernels(loaded& from, module_info& to) const {
 
 kernel_info modules::describe(CUfunction f) const {
   kernel_info out;
-  // The driver loads kernels at their first use, and until then tells 0 of
-  // some attributes.
+  // The driver loads a kernel when it is first used, and reports 0 for some
+  // attributes before that.
   (void)api_->cuFuncLoad(f);
   const char* name = nullptr;
   if (api_->cuFuncGetName(&name, f) == CUDA_SUCCESS && name != nullptr)

@@ -1,4 +1,4 @@
-// The session's modules on the real device.
+// The session's modules on an NVIDIA GPU.
 #pragma once
 
 #include "devices/interface/device.hpp"
@@ -10,30 +10,31 @@
 
 namespace vgpu::device::nvidia {
 
-/// Maps modules and their kernels to the driver's. Called by the session's one
-/// thread.
+/// Maps module handles and kernel indices to the driver's modules and kernels.
+/// The session's one thread makes all calls, except to prints().
 class modules {
 public:
   explicit modules(driver_ptr api) : api_(std::move(api)) {}
 
+  /// Loads a fatbin container, cubin or PTX text. Errors are the driver's.
   result<module_info> load(module_id id, std::span<const std::byte> image);
-  /// Forgets the module. The caller unloads it, by what is returned, when no
-  /// work uses it any more.
+  /// Forgets the module. The returned function unloads it; the caller calls
+  /// that function when no work uses the module any more.
   result<std::function<void()>> take(module_id id);
-  /// Null where there is none.
+  /// Returns the driver's kernel, or null where there is none.
   CUfunction find(module_id id, std::uint32_t kernel) const noexcept;
 
-  /// Its variables, as the driver tells their sizes; not what it aligns them
-  /// to.
+  /// Returns the bytes that the modules' variables take, as the driver reports
+  /// their sizes, without what alignment adds.
   std::uint64_t variable_bytes() const;
 
-  /// Whether some kernel that was ever loaded may print. Thread-safe.
+  /// Tells whether any kernel that was ever loaded may print. Thread-safe.
   bool prints() const noexcept { return prints_; }
 
 private:
   struct loaded {
     CUmodule handle = nullptr;
-    CUlibrary library = nullptr; // that the module is of, or none
+    CUlibrary library = nullptr; // the library that the module is from, or null
     std::vector<CUfunction> kernels;
     std::uint64_t variable_bytes = 0;
   };

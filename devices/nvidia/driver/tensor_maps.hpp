@@ -1,4 +1,4 @@
-// Tensor maps, as the driver makes them.
+// Tensor maps, encoded by the driver.
 #pragma once
 
 #include "devices/nvidia/driver/driver.hpp"
@@ -6,8 +6,10 @@
 
 namespace vgpu::device::nvidia {
 
-/// What the driver makes of it, in the context that is current.
-/// CUDA_ERROR_NOT_SUPPORTED where it is too old for this form.
+/// Encodes a tensor map in the current context. Returns
+/// CUDA_ERROR_NOT_SUPPORTED where the driver is too old for this form (CUDA
+/// driver API, cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col and
+/// cuTensorMapEncodeIm2colWide).
 result<tensor_map> encode_tensor_map(const driver& api,
                                      const tensor_map_spec& what);
 

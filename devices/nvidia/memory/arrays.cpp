@@ -8,7 +8,7 @@ namespace vgpu::device::nvidia {
 
 namespace {
 
-/// How many objects are made in search of one with the wanted value.
+/// Limits how many objects are made in search of one with the wanted value.
 constexpr int most_attempts = 4096;
 
 fault unknown(const char* kind, std::uint64_t id) {
@@ -57,8 +57,7 @@ CUDA_RESOURCE_VIEW_DESC view_of(const texture_spec& x) {
 
 } // namespace
 
-// -- arrays
-// --------------------------------------------------------------------
+// -- arrays -------------------------------------------------------------------
 
 status arrays::create(array_id id, const array_shape& shape,
                       device_address at) {
@@ -164,8 +163,7 @@ result<arrays::part> arrays::first_run(device_address address,
   return out;
 }
 
-// -- textures and surfaces
-// ------------------------------------------------------
+// -- textures and surfaces ----------------------------------------------------
 
 result<std::uint64_t> arrays::make(const texture_spec& what) {
   CUDA_RESOURCE_DESC shown{};
@@ -232,7 +230,8 @@ status arrays::name_texture(texture_id id, std::uint64_t value) {
   auto& x = i->second;
   if (x.value == value)
     return {};
-  // The driver counts them: what was made in another order can often be had.
+  // The driver numbers the objects. So an object that another order of creation
+  // gave a different value often gets the wanted one later.
   std::vector<std::uint64_t> others{x.value};
   auto found = false;
   while (!found && others.size() < most_attempts) {

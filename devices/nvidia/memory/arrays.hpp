@@ -1,4 +1,4 @@
-// The session's arrays, textures and surfaces on the real device.
+// The session's arrays, textures and surfaces on an NVIDIA GPU.
 #pragma once
 
 #include "devices/nvidia/driver/driver.hpp"
@@ -12,23 +12,25 @@
 
 namespace vgpu::device::nvidia {
 
-/// Maps handles to the driver's arrays and objects, and addresses in the
-/// layout of layout_of() to places in arrays. The driver's own layout is its
-/// secret: nothing stands behind these addresses. Called by the session's one
-/// thread, which has the context.
+/// Maps handles to the driver's arrays and objects, and addresses in the layout
+/// of layout_of() to places in arrays. The driver's own layout is unknown, so
+/// no memory lies behind these addresses. The session's one thread, with the
+/// context current, makes all calls.
 class arrays {
 public:
   explicit arrays(driver_ptr api) : api_(std::move(api)) {}
 
+  /// Makes an array whose elements are named by addresses from `at` on.
   status create(array_id id, const array_shape& shape, device_address at);
-  /// Forgets the array; the caller destroys it when no work uses it any more.
+  /// Forgets the array. The returned function destroys it; the caller calls
+  /// that function when no work uses the array any more.
   result<std::function<void()>> take(array_id id);
 
-  /// Whether the address is one of an array's.
+  /// Tells whether the address belongs to an array.
   bool holds(device_address address) const noexcept;
 
-  /// A box of an array, as large as possible, that a range of addresses begins
-  /// with. Without an array: bytes between two levels, which are nobody's.
+  /// A box of an array. Without an array it stands for bytes between two
+  /// levels, which belong to none.
   struct part {
     CUarray in = nullptr;
     std::uint64_t x = 0, y = 0, z = 0; // x in bytes
@@ -36,14 +38,18 @@ public:
 
     std::uint64_t bytes() const noexcept { return width * height * depth; }
   };
+  /// Returns the largest box with which this range of addresses begins, or
   /// CUDA_ERROR_INVALID_VALUE where the range leaves the array.
   result<part> first_part(device_address address, std::uint64_t bytes) const;
-  /// As first_part, of at most the rest of one row.
+  /// Returns the same as first_part(), but at most the rest of one row.
   result<part> first_run(device_address address, std::uint64_t bytes) const;
 
+  /// Implements texture_unit::create_texture().
   result<std::uint64_t> create_texture(texture_id id, const texture_spec& what);
-  /// Looks for a driver's object of that value where it gave another; a fault
-  /// where it gives none such.
+  /// Implements texture_unit::name_texture(). Where the driver gave the object
+  /// another value, makes further objects until one has `value`; returns a
+  /// fault where none has.
+  /// Implements texture_unit::destroy_texture().
   status name_texture(texture_id id, std::uint64_t value);
   status destroy_texture(texture_id id);
 

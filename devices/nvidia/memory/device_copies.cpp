@@ -10,15 +10,15 @@ namespace vgpu::device::nvidia {
 namespace {
 
 constexpr std::uint64_t page = 4096;
-/// The driver takes up to so many bytes of ordinary memory into its own queue
-/// without waiting for the device (CUDA driver API, "API synchronization
+/// The driver copies up to this many bytes of pageable memory into its own
+/// queue without waiting for the device (CUDA driver API, "API synchronization
 /// behavior").
 constexpr std::size_t taken_at_once = std::size_t{64} << 10;
-/// What cuMemcpy2D takes as a pitch.
+/// The largest pitch that cuMemcpy2D accepts.
 constexpr std::uint64_t most_pitch = 2147483647;
 
-/// In such pieces memory for reads is pinned, for the first read of at least
-/// pinned_for bytes that goes there.
+/// Memory for reads is pinned in pieces of this size, at the first read into
+/// the piece of at least pinned_for bytes.
 constexpr std::size_t landing_piece = std::size_t{4} << 20;
 constexpr std::size_t pinned_for = std::size_t{16} << 10;
 
@@ -29,8 +29,9 @@ pages pages_of(std::uint64_t address, std::uint64_t bytes) {
   return {address / page * page, (address + bytes + page - 1) / page * page};
 }
 
-/// Of a short read the caller has the end sooner than another thread would tell
-/// it. A long one is copied on meanwhile.
+/// Returns the mode for a read. The caller notices the end of a short read
+/// sooner than another thread would report it. A long read leaves the caller
+/// time for further work.
 completion_mode mode_of_read(std::span<const std::byte> bytes) {
   return bytes.size() <= taken_at_once ? completion_mode::spin_first
                                        : completion_mode::polled;
@@ -42,8 +43,7 @@ std::uint64_t pitch_of(const pitched& x, const extent& size) {
 
 } // namespace
 
-// -- host memory
-// ----------------------------------------------------------------
+// -- host memory --------------------------------------------------------------
 
 status copies::attach(device_address address, std::uint64_t bytes) {
   auto [begin, end] = pages_of(address, bytes);
@@ -76,8 +76,9 @@ bool copies::attached(const void* at, std::uint64_t bytes) const {
   return address + bytes <= std::prev(next)->second;
 }
 
-/// Waits for a buffer to come free, unless that could need this very thread:
-/// a host function's end is a call that it has yet to execute.
+/// Returns a buffer, and waits until one is free. It does not wait while a
+/// stream waits for a host function, whose end is a call that this same thread
+/// has yet to execute.
 result<staging::buffer> copies::buffer(std::size_t bytes) {
   for (;;) {
     auto got = staging_.take(bytes, streams_.host_calls_pending());
@@ -87,14 +88,14 @@ result<staging::buffer> copies::buffer(std::size_t bytes) {
   }
 }
 
-// -- to and from the program
-// ----------------------------------------------------
+// -- to and from the program --------------------------------------------------
 
 status copies::to_device(CUstream in, device_address to, const void* from,
                          std::size_t bytes, bool in_window) {
   if (arrays_.holds(to))
     return copy_flat(in, to, reinterpret_cast<device_address>(from), bytes);
-  // A host-window address is no device pointer to cuMemcpyHtoD.
+  // cuMemcpyHtoD does not accept an address in the host window as a device
+  // pointer.
   auto code = in_window
                   ? api_->cuMemcpyHtoDAsync(to, from, bytes, in)
                   : api_->cuMemcpyAsync(to, reinterpret_cast<CUdeviceptr>(from),
@@ -113,7 +114,8 @@ status copies::from_device(CUstream in, std::byte* to, device_address from,
 
 status copies::write(stream_id in, device_address to,
                      std::span<const std::byte> bytes, bool in_window) {
-  // What the driver does with ordinary memory is told of plain copies alone.
+  // The driver's rule for pageable memory covers plain copies alone, and not
+  // copies to arrays.
   if (bytes.size() <= taken_at_once && !arrays_.holds(to)) {
     auto stream = streams_.work_in(in);
     if (!stream)
@@ -142,14 +144,15 @@ status copies::write(stream_id in, device_address to,
   return {};
 }
 
-/// The piece of `landing` that the address lies in, at most `bytes` of it.
+/// Returns the first part of `bytes` that lies in one piece of `landing_`.
 std::span<std::byte> copies::piece_at(std::span<std::byte> bytes) const {
   auto offset = static_cast<std::size_t>(bytes.data() - landing_.data());
   auto left = landing_piece - offset % landing_piece;
   return bytes.first(std::min(left, bytes.size()));
 }
 
-/// Whether the device reaches these bytes, pinning what is missing.
+/// Tells whether the device reaches these bytes. Pins the pieces that are
+/// missing.
 bool copies::can_land(std::span<std::byte> bytes) {
   auto* begin = landing_.data();
   if (bytes.data() < begin || bytes.data() >= begin + landing_.size())
@@ -185,7 +188,8 @@ status copies::read(stream_id in, std::span<std::byte> bytes,
   return {};
 }
 
-/// Piece by piece: the driver copies to no range that was pinned in two.
+/// Reads piece by piece, because the driver does not copy across the border of
+/// two pinned pieces.
 status copies::read_landed(stream_id in, std::span<std::byte> bytes,
                            device_address from, CUresult so_far,
                            completion done) {
@@ -233,8 +237,7 @@ status copies::read_staged(stream_id in, std::span<std::byte> bytes,
   return {};
 }
 
-// -- arrays
-// ------------------------------------------------------------------
+// -- arrays -------------------------------------------------------------------
 
 namespace {
 
@@ -271,7 +274,7 @@ bool same_box(const arrays::part& a, const arrays::part& b) {
 
 } // namespace
 
-/// Consecutive bytes, of which at least one end is an array's: box by box.
+/// Copies consecutive bytes, from or to an array or both, box by box.
 status copies::copy_flat(CUstream in, device_address to, device_address from,
                          std::uint64_t bytes) {
   auto to_array = arrays_.holds(to);
@@ -304,7 +307,7 @@ status copies::copy_flat(CUstream in, device_address to, device_address from,
     };
     to_array ? set_to(x, *a) : set_to(x, end(to));
     from_array ? set_from(x, *b) : set_from(x, end(from));
-    // Bytes between levels are nobody's.
+    // Bytes between two levels belong to nobody.
     auto gap =
         (to_array && a->in == nullptr) || (from_array && b->in == nullptr);
     if (!gap)
@@ -317,7 +320,8 @@ status copies::copy_flat(CUstream in, device_address to, device_address from,
   return {};
 }
 
-/// A box whose rows and slices are those of the arrays it touches.
+/// Copies a box whose rows and slices match those of the arrays that it
+/// touches.
 status copies::copy_box(CUstream in, const pitched& to, const pitched& from,
                         const extent& size) {
   CUDA_MEMCPY3D x{};
@@ -338,8 +342,7 @@ status copies::copy_box(CUstream in, const pitched& to, const pitched& from,
   return api_->check(api_->cuMemcpy3DAsync(&x, in), "a copy of an array");
 }
 
-// -- on the device
-// --------------------------------------------------------------
+// -- on the device ------------------------------------------------------------
 
 status copies::copy(stream_id in, const pitched& to, const pitched& from,
                     const extent& size) {

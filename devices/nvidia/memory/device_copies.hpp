@@ -1,4 +1,4 @@
-// Copies and fills on the real device.
+// Copies and fills on an NVIDIA GPU.
 #pragma once
 
 #include "devices/nvidia/memory/arrays.hpp"
@@ -9,28 +9,37 @@
 
 namespace vgpu::device::nvidia {
 
-/// Enqueues copies so that the calling thread does not wait for the device:
-/// what the driver would copy by waiting passes through pinned memory. Called
-/// by the session's one thread.
+/// Enqueues copies without letting the calling thread wait for the device: a
+/// copy for which the driver would wait goes through pinned memory. The
+/// session's one thread makes all calls.
 class copies {
 public:
   copies(driver_ptr api, streams& in, completions& waits, const arrays& known)
       : api_(api), streams_(in), waits_(waits), arrays_(known), staging_(api) {}
 
-  /// Host memory that the device may reach at its own address. Whole pages.
+  /// Lets the device use host memory at its own address. Rounds the range to
+  /// whole pages.
   status attach(device_address address, std::uint64_t bytes);
+  /// Ends what attach() allowed for this range.
   status detach(device_address address, std::uint64_t bytes);
 
-  /// Memory that is pinned piece by piece, when reads go there.
+  /// Sets memory that is pinned piece by piece when reads go there.
   void reads_into(std::span<std::byte> memory) { landing_ = memory; }
 
-  /// The bytes are taken at once. `in_window`: where they go is the device's
-  /// memory for certain.
+  /// Copies to the device, and has taken the bytes when it returns. `in_window`
+  /// says that `to` certainly lies in device memory.
   status write(stream_id in, device_address to,
+               /// Copies from the device into `bytes` and then calls `done`.
+               /// `so_far` is the device's sticky error, for work that is done
+               /// already.
                std::span<const std::byte> bytes, bool in_window);
   status read(stream_id in, std::span<std::byte> bytes, device_address from,
+              /// Copies between addresses of the device or of attached host
+              /// memory.
               CUresult so_far, completion done);
   status copy(stream_id in, const pitched& to, const pitched& from,
+              /// Fills rows with an element of 1, 2 or 4 bytes. The width
+              /// counts elements.
               const extent& size);
   status fill(stream_id in, const pitched& to, std::uint32_t value,
               std::uint32_t element_bytes, const extent& size);

@@ -1,4 +1,4 @@
-// Memory of the real device that other processes can have too.
+// Device memory that other processes can import.
 #pragma once
 
 #include "devices/interface/sharing_unit.hpp"
@@ -6,18 +6,18 @@
 
 namespace vgpu::device::nvidia {
 
-/// Of memory on the device: such that export_memory() can be called for it,
-/// where the device's memory can be exported at all.
+/// Returns the properties with which to create memory on the device so that
+/// export_memory() works for it, where the device can export memory at all.
 CUmemAllocationProp exportable_memory(const driver& api, CUdevice device);
 
-/// Whether it says so.
+/// Tells whether memory with these properties can be exported.
 bool is_exportable(const CUmemAllocationProp& x) noexcept;
 
-/// A descriptor that another process can import.
+/// Returns a descriptor that another process can import.
 result<shared_descriptor> export_memory(const driver& api,
                                         CUmemGenericAllocationHandle memory);
 
-/// For who is asked to share what is not exportable.
+/// Returns the fault for an attempt to share memory that is not exportable.
 fault not_exportable();
 
 } // namespace vgpu::device::nvidia

@@ -2,11 +2,11 @@
 
 namespace vgpu::device::nvidia {
 
-// Each thread goes through 32 vectors of 16 bytes, 4096 bytes apart: their two
-// halves through two chains of xor, multiply and shift, each step of which is
-// one to one, so that no change of a single word is lost. Without the shift,
-// what changes the highest bits alone, as negating numbers does, would cancel
-// out. What the threads end with is mixed once more and added up.
+// Each thread reads 32 vectors of 16 bytes, 4096 bytes apart. Their two halves
+// go through two chains of xor, multiply and shift. Each step is one-to-one, so
+// a change of a single word is never lost. Without the shift, changes of only
+// the highest bits, as in negated numbers, would cancel each other out. The
+// results of the threads are mixed once more and added up.
 const char* const fingerprint_ptx = R"(
 .version 7.0
 .target sm_70

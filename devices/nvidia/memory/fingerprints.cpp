@@ -31,7 +31,7 @@ status fingerprints::open() {
   return ok;
 }
 
-/// Two granules: one that is copied, one for lists.
+/// Maps two granules: one for copies, and one for the lists.
 status fingerprints::take_room() {
   CUmemAllocationProp what{};
   what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -64,7 +64,8 @@ status fingerprints::wait() {
   return api_->check(api_->cuEventSynchronize(done_), "a look at memory");
 }
 
-/// With mutex_; the granules stay mapped meanwhile.
+/// Takes the fingerprints of these granules. The caller holds mutex_ and keeps
+/// the granules mapped.
 status fingerprints::run(std::span<const device_address> granules,
                          std::span<fingerprint> out) {
   static_assert(list_bytes + at_once * sizeof(fingerprint) <= granule_bytes);
@@ -88,7 +89,7 @@ status fingerprints::run(std::span<const device_address> granules,
                                          1, fingerprint_threads, 1, 1, 0,
                                          stream_, parameters, nullptr),
                     "cuLaunchKernel");
-  // The list was read when this is written.
+  // The stream has read the list from this buffer before it writes here.
   if (ok)
     ok = api_->check(
         api_->cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(room->get()), out_,
@@ -124,8 +125,9 @@ result<std::uint64_t> fingerprints::mark() {
   return seen_.look(granules, what);
 }
 
-/// All of the granule is copied on the device, at once as good as, so that its
-/// fingerprint is that of the very bytes that are handed out.
+/// Copies the whole granule on the device first, where the copy takes almost no
+/// time, so that the fingerprint is that of the same bytes that the caller
+/// gets.
 status fingerprints::peek(std::span<std::byte> into, device_address from) {
   std::lock_guard guard{mutex_};
   if (kernel_ == nullptr)

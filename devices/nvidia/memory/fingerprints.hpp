@@ -1,4 +1,4 @@
-// Looks at the window's memory while work goes on: what changed, and copies.
+// Tracks changes of the window's memory, and copies it, while work runs.
 #pragma once
 
 #include "devices/nvidia/driver/driver.hpp"
@@ -12,28 +12,31 @@
 
 namespace vgpu::device::nvidia {
 
-/// Nothing of NVIDIA's driver tells what a kernel wrote, but a GPU reads its
-/// own memory faster than anything else does. Thread-safe; the caller's threads
-/// have the context.
+/// Finds changes by fingerprints of granules, which a kernel of ours takes. The
+/// driver does not report what kernels write, but a GPU reads its own memory
+/// quickly. Thread-safe; the calling thread has the context current.
 class fingerprints {
 public:
   fingerprints(driver_ptr api, CUdevice device, window& of)
       : api_(api), device_(device), window_(of), staging_(api) {}
 
-  /// Takes what it needs of the device: before the program's first module, so
-  /// that those lie in the same places each time. A fault: there is none of
-  /// this, and the device is as good as any.
+  /// Takes what it needs of the device. The caller does this before it loads
+  /// the program's first module, so that modules lie at the same addresses each
+  /// time. After a fault there is no change tracking, and the device works
+  /// otherwise.
   status open();
 
-  /// As change_unit.
+  /// Implements change_unit::mark().
   result<std::uint64_t> mark();
+  /// Implements change_unit::changed_since().
   bool changed_since(device_address address, std::uint64_t mark) const {
     return seen_.changed_since(address / granule_bytes * granule_bytes, mark);
   }
+  /// Implements change_unit::peek().
   status peek(std::span<std::byte> into, device_address from);
 
 private:
-  /// Granules that are looked at by one launch.
+  /// One launch takes at most this many granules.
   static constexpr std::size_t at_once = 4096;
 
   status take_room();
@@ -46,13 +49,13 @@ private:
   window& window_;
   staging staging_;
   seen_contents seen_;
-  std::mutex mutex_; // of what follows
+  std::mutex mutex_; // guards what follows
   CUfunction kernel_ = nullptr;
   CUstream stream_ = nullptr;
   CUevent done_ = nullptr;
-  device_address copy_ = 0; // a granule,
-  device_address list_ = 0; // addresses of granules,
-  device_address out_ = 0;  // and what they hold
+  device_address copy_ = 0; // the address of a granule for copies
+  device_address list_ = 0; // the address of a list of granule addresses
+  device_address out_ = 0;  // the address of the fingerprints of that list
 };
 
 } // namespace vgpu::device::nvidia

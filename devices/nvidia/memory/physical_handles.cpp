@@ -22,8 +22,8 @@ status physical_memory::create(memory_id id, std::uint64_t bytes) {
   return {};
 }
 
-/// How many bytes a descriptor's memory has, the driver does not tell; it maps
-/// no piece of another size.
+/// Imports each part. The driver does not report how many bytes a descriptor's
+/// memory has, but it maps no piece of another size.
 status physical_memory::import(memory_id id, std::uint64_t bytes,
                                const shared_object& from) {
   if (auto ok = check_parts(from, bytes); !ok)
@@ -32,7 +32,7 @@ status physical_memory::import(memory_id id, std::uint64_t bytes,
   std::vector<piece> made;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     piece x{0, parts[i]};
-    // The driver takes the descriptor's number for a pointer.
+    // The driver takes the descriptor's number in place of a pointer.
     auto* file = reinterpret_cast<void*>(
         static_cast<std::intptr_t>(from.descriptors[i]->get()));
     if (auto code = api_->cuMemImportFromShareableHandle(

@@ -1,4 +1,4 @@
-// Memory that a program places in its window by itself.
+// Memory that the program maps into its window by itself.
 #pragma once
 
 #include "devices/nvidia/driver/driver.hpp"
@@ -11,27 +11,30 @@
 
 namespace vgpu::device::nvidia {
 
-/// The driver's own handles, mapped at the program's addresses. One thread,
-/// which has the context.
+/// Maps the session's memory handles to the driver's, and the memory to the
+/// program's addresses, as memory_unit and sharing_unit say. One thread, with
+/// the context current, makes all calls.
 class physical_memory {
 public:
   physical_memory(driver_ptr api, CUdevice device, window& into);
 
+  /// Creates zeroed memory without an address.
   status create(memory_id id, std::uint64_t bytes);
-  /// What another process has made, in one piece or in several.
+  /// Creates memory from what another process made, in one piece or in several.
   status import(memory_id id, std::uint64_t bytes, const shared_object& from);
-  /// As sharing_unit::share_memory().
+  /// Implements sharing_unit::share_memory().
   result<shared_granules> share(memory_id id);
-  /// The driver keeps what is mapped.
+  /// Forgets the handle. The driver keeps the memory while it is mapped.
   status destroy(memory_id id);
+  /// Maps the whole memory, without access.
   status map(device_address address, std::uint64_t bytes, memory_id id);
-  /// Of exactly what map() made.
+  /// Unmaps exactly what one map() mapped.
   status unmap(device_address address, std::uint64_t bytes);
   status set_access(device_address address, std::uint64_t bytes,
                     memory_access access);
 
 private:
-  /// What the driver maps and unmaps as a whole.
+  /// The unit that the driver maps and unmaps as a whole.
   struct piece {
     CUmemGenericAllocationHandle handle = 0;
     std::uint64_t bytes = 0;
@@ -50,7 +53,7 @@ private:
   window& into_;
   CUmemAllocationProp properties_{};
   std::unordered_map<memory_id, memory> memories_;
-  /// By address, of what is mapped in several pieces.
+  /// Holds the pieces of memory that is mapped in several, by its address.
   std::unordered_map<device_address, std::vector<piece>> in_pieces_;
 };
 

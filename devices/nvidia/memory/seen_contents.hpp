@@ -1,4 +1,4 @@
-// Which granules changed, as fingerprints of their contents tell.
+// Finds changed granules by comparing fingerprints of their contents.
 #pragma once
 
 #include "devices/nvidia/memory/fingerprint_kernel.hpp"
@@ -11,27 +11,28 @@
 
 namespace vgpu::device::nvidia {
 
-/// Compares what granules held when they were looked at. Thread-safe.
+/// Compares the fingerprints that granules had at different looks. Thread-safe.
 class seen_contents {
 public:
-  /// What all granules hold now, in any order: the number of this look, larger
-  /// than all before, never 0.
+  /// Takes the fingerprints of all granules, in any order, as a new look.
+  /// Returns the number of the look, which is larger than all before and never
+  /// 0.
   std::uint64_t look(std::span<const device_address> granules,
                      std::span<const fingerprint> what);
 
-  /// What was copied of a granule after the latest look. Where that is not what
-  /// was seen then it counts as changed since: also if it is as before when it
-  /// is looked at again.
+  /// Takes the fingerprint of a copy that was made of a granule after the
+  /// latest look. Where it differs from that look the granule counts as changed
+  /// since, even if the next look finds it as before.
   void copied(device_address granule, const fingerprint& what);
 
-  /// Whether a granule may have changed after that look, up to the latest, or
-  /// was not there.
+  /// Tells whether a granule may have changed between that look and the latest,
+  /// or was not there then.
   bool changed_since(device_address granule, std::uint64_t look) const;
 
 private:
   struct seen {
     fingerprint what;
-    std::uint64_t changed = 0; // after this look
+    std::uint64_t changed = 0; // the look after which it changed
   };
   mutable std::mutex mutex_;
   std::uint64_t looks_ = 0;

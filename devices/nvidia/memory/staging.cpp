@@ -32,8 +32,8 @@ result<staging::buffer> staging::take(std::size_t bytes, bool beyond) {
                 }};
 }
 
-/// By large_bytes: registering costs more than what is registered. Stays until
-/// the process ends, as its context does.
+/// Adds large_bytes to a pool at once, because registering has a high cost for
+/// each call. The memory stays until the process ends, as its context does.
 status staging::grow(pool& which, std::size_t size) {
   auto* at =
       ::mmap(own_address(large_bytes), large_bytes, PROT_READ | PROT_WRITE,

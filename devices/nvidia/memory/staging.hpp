@@ -1,5 +1,5 @@
-// Pinned memory through which bytes pass between the device and memory that
-// it cannot reach.
+// Pinned memory through which bytes pass between the device and memory that it
+// cannot reach.
 #pragma once
 
 #include "devices/nvidia/driver/driver.hpp"
@@ -14,25 +14,26 @@
 
 namespace vgpu::device::nvidia {
 
-/// Buffers of pinned memory, made as they are needed and used again. They
-/// come from the process and are registered, not from the driver, so that what
-/// the driver allocates depends on the program alone. Thread-safe.
+/// Makes buffers of pinned memory on demand and reuses them. They are memory of
+/// the process that is registered, and not memory of the driver, so that the
+/// driver's own allocations depend on the program alone. Thread-safe.
 class staging {
 public:
-  /// Owns a buffer's place in its pool.
+  /// Owns a buffer; the last owner returns it to its pool.
   using buffer = std::shared_ptr<std::byte>;
+  /// The size of the largest buffers.
   static constexpr std::size_t large_bytes = std::size_t{4} << 20;
-  /// A forwarded answer's parts have up to 1 MiB
+  /// The sizes of buffers. Parts of a forwarded answer have up to 1 MiB
   /// (actors/worker/serve/forwarded_answers.cpp).
   static constexpr std::array sizes = {std::size_t{64} << 10,
                                        std::size_t{1} << 20, large_bytes};
-  /// Of each size, at most.
+  /// Each pool has at most this many bytes unless a caller needs more.
   static constexpr std::size_t usual_bytes = std::size_t{256} << 20;
 
   explicit staging(driver_ptr api);
 
-  /// A buffer of at least `bytes`, at most large_bytes. Empty when usual_bytes
-  /// are in use and `beyond` does not say that more must be had.
+  /// Returns a buffer of at least `bytes` bytes, which are at most large_bytes.
+  /// The result is null when usual_bytes are in use and `beyond` is false.
   result<buffer> take(std::size_t bytes, bool beyond);
 
 private:

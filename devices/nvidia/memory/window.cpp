@@ -91,7 +91,8 @@ status window::map(device_address address, std::uint64_t bytes) {
     if (auto i = find(at); i != blocks_.end() && granule_at(i, at).used)
       return fault{CUDA_ERROR_INVALID_VALUE,
                    "map: " + hex(at) + " is mapped already"};
-  // What is there is claimed first: making room for the rest must spare it.
+  // What exists is claimed first, so that create() does not drop it to make
+  // room.
   claim(address, end);
   for (auto at = address; at != end;) {
     if (auto i = find(at); i != blocks_.end()) {
@@ -131,7 +132,7 @@ void window::unclaim(device_address address, device_address end) {
   settle(address, end);
 }
 
-/// Keeps or drops what nobody uses any more.
+/// Keeps or drops the blocks of this range that nobody uses any more.
 void window::settle(device_address address, device_address end) {
   for (auto at = address; at < end;) {
     auto i = find(at);
@@ -154,8 +155,8 @@ void window::settle(device_address address, device_address end) {
   drop_idle(kept_bytes);
 }
 
-/// The last granule may be shared with what is allocated behind, and outlive
-/// the rest: it is a block of its own.
+/// Creates memory for a range. The last granule is a block of its own, because
+/// it may also hold the next allocation and then outlive the rest.
 status window::create(device_address address, std::uint64_t bytes) {
   auto first = bytes > granule_bytes ? bytes - granule_bytes : bytes;
   if (auto ok = create_block(address, first); !ok)

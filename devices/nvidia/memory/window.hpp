@@ -1,4 +1,4 @@
-// A vGPU's window of addresses on the real device, and the memory behind it.
+// A vGPU's window of addresses on an NVIDIA GPU, and the memory behind it.
 #pragma once
 
 #include "devices/interface/sharing_unit.hpp"
@@ -12,49 +12,53 @@
 
 namespace vgpu::device::nvidia {
 
-/// Backs granules of the window with memory of the device. What was given back
-/// is kept for a while, up to `kept_bytes`: programs free and allocate the same
-/// sizes again and again. Thread-safe; the caller's threads have the context.
+/// Backs granules of the window with device memory. Memory that was released is
+/// kept for reuse, up to `kept_bytes`, because programs free and allocate the
+/// same sizes again and again. Thread-safe; the calling thread has the context
+/// current.
 class window {
 public:
-  /// Given back, still mapped, at most.
+  /// At most this many released bytes stay mapped.
   static constexpr std::uint64_t kept_bytes = std::uint64_t{64} << 20;
 
-  /// `reached_by`: other devices of the session, which copy to and from here.
+  /// Makes an empty window. `reached_by` lists other devices of the session,
+  /// which copy to and from this memory.
   explicit window(driver_ptr api, CUdevice device,
                   const std::vector<CUdevice>& reached_by = {});
 
-  /// Gives those that reach it this access to a mapped range.
+  /// Gives this device and those of `reached_by` this access to a mapped range.
   status set_access(device_address address, std::uint64_t bytes,
                     CUmemAccess_flags flags);
 
-  /// Takes the addresses; a fault when they are not free.
+  /// Reserves the window's addresses. Returns a fault when they are not free.
   status reserve(device_address base);
 
   bool holds(device_address address) const noexcept {
+    /// Tells whether the address lies in the window.
     return base_ != 0 && address - base_ < window_bytes;
   }
 
-  /// Backs a range of whole granules. What is fresh from the driver is zeroed;
-  /// what this session gave back comes as it was left.
+  /// Backs a range of whole granules. Fresh memory is zeroed; memory that this
+  /// session released comes back as it was left.
   status map(device_address address, std::uint64_t bytes);
 
-  /// The range is nobody's from now on, but work may still use it: release()
-  /// must follow for the same range, once, when that is done.
+  /// Ends the program's use of the range, while enqueued work may still use it.
+  /// The caller calls release() once, for the same range, when that work is
+  /// done.
   status retire(device_address address, std::uint64_t bytes);
+  /// Releases a range that was retired, once the work that used it is done.
   void release(device_address address, std::uint64_t bytes);
 
-  /// Whole blocks around a mapped range, as descriptors that another process
-  /// can import. They are not kept when they are given back: what comes to
-  /// these addresses later is no business of that process.
+  /// Returns whole blocks around a mapped range as descriptors that another
+  /// process can import. These blocks are not kept after their release, because
+  /// the other process must not see what comes to their addresses later.
   result<shared_granules> share(device_address address, std::uint64_t bytes);
 
-  /// Nothing is mapped in this range afterwards: what was kept there goes. A
-  /// fault where something is in use.
+  /// Makes sure that nothing is mapped in this range, by dropping kept memory.
+  /// Returns a fault where memory of the range is in use.
   status vacate(device_address address, std::uint64_t bytes);
-  /// Calls `f` with all granules that are in use, or with nothing if this one
-  /// is; they stay until it returns, and who maps or unmaps waits. A fault
-  /// where this one is not.
+  /// Calls `f` with all granules that are in use. They stay mapped until `f`
+  /// returns; a thread that maps or unmaps waits.
   template <class F>
   status with_used(F f) const {
     std::lock_guard guard{mutex_};
@@ -63,23 +67,26 @@ public:
   template <class F>
   status while_used(device_address at, F f) const {
     std::lock_guard guard{mutex_};
+    /// Calls `f` if the granule at `at` is in use, and returns a fault
+    /// otherwise. The granule stays mapped until `f` returns; a thread that
+    /// maps or unmaps waits.
     if (auto ok = check_used(at); !ok)
       return ok;
     return f();
   }
 
-  /// Gives the driver all that is kept. Whether there was any.
+  /// Returns all kept memory to the driver. Tells whether there was any.
   bool spare();
 
-  /// Bytes of the device's memory behind the window.
+  /// Returns the bytes of device memory behind the window.
   std::uint64_t backed_bytes() const;
 
 private:
   struct granule {
     bool used = false;
-    std::uint32_t leaving = 0; // releases to come
+    std::uint32_t leaving = 0; // release() calls still to come
   };
-  /// What was created in one piece, and can only go in one piece.
+  /// Memory that was created in one piece, and goes only in one piece.
   struct block {
     std::uint64_t bytes = 0;
     CUmemGenericAllocationHandle memory = 0;

@@ -10,20 +10,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What a wake-up costs: to sleep sooner saves nothing.
+/// Polling for this long costs about as much as one wake-up.
 constexpr auto spin = 100us;
-/// Of who spins before it waits: about as long as to hand over takes.
+/// A caller polls for about as long as handing over to another thread takes.
 constexpr busy_poll_limits spin_limits{.longest = 10us, .contested = 0us};
-/// A wait gets longer by at most this part of itself, and by longest_rest.
+/// Sleeping prolongs a wait by at most this fraction of it, and longest_rest.
 constexpr auto rest_part = 16;
-/// One look of so many asks the driver.
+/// One of this many rounds of polling asks the driver for errors.
 constexpr unsigned looks_for_errors = 64;
 constexpr std::chrono::nanoseconds longest_rest = 500us;
 
 } // namespace
 
-// -- events
-// ---------------------------------------------------------------------
+// -- events -------------------------------------------------------------------
 
 event_pool::event_pool(driver_ptr api) : api_(std::move(api)) {}
 
@@ -56,8 +55,7 @@ void lane::raise(std::uint64_t number) noexcept {
       break;
 }
 
-// -- waiting
-// --------------------------------------------------------------------
+// -- waiting ------------------------------------------------------------------
 
 completions::completions(driver_ptr api, CUcontext context, hooks with)
     : api_(std::move(api)), context_(context), hooks_(std::move(with)),
@@ -75,7 +73,7 @@ completions::~completions() {
 void completions::add(const std::shared_ptr<lane>& in, lane::entry what,
                       completion_mode mode) {
   what.cleanup = mode == completion_mode::cleanup;
-  // Who came before is told before.
+  // Those that wait already come first.
   if (mode == completion_mode::spin_first && waiting_ == 0 && !frozen_) {
     what.spun_since = clock::now();
     if (spin_for(in, what))
@@ -97,7 +95,8 @@ void completions::add(const std::shared_ptr<lane>& in, lane::entry what,
     wake_.notify_one();
 }
 
-/// True when it is done, and told.
+/// Polls on the calling thread. Returns true when the work is done and its
+/// completion has run.
 bool completions::spin_for(const std::shared_ptr<lane>& in,
                            const lane::entry& what) {
   auto outcome = CUDA_ERROR_NOT_READY;
@@ -136,7 +135,7 @@ void completions::freeze() {
 
 void completions::run() {
   (void)api_->cuCtxSetCurrent(context_);
-  // Short sleeps are meant.
+  // Sleeps must not be rounded up.
   ::prctl(PR_SET_TIMERSLACK, 1000UL);
   std::vector<head> heads;
   std::uint64_t version = 0;
@@ -178,7 +177,8 @@ void completions::collect(std::vector<head>& into, std::uint64_t& version) {
   });
 }
 
-/// The next entry that the event covers: another may have come before it.
+/// Returns the next entry that the reached end covers, where there is one. An
+/// entry of an earlier number may have been added meanwhile.
 std::optional<lane::entry> completions::take_done(const head& x) {
   std::lock_guard guard{mutex_};
   auto& waiting = x.of->waiting;
@@ -213,7 +213,8 @@ void completions::wait_told(std::uint64_t number) {
   }
 }
 
-/// Whether somebody is owed to be told that. With the lock.
+/// Tells whether a completion that is due for this number has not run. The
+/// caller holds the lock.
 bool completions::owes(std::uint64_t number) const {
   auto owed_in = [&](auto& in) {
     for (auto& x : in->waiting) {
@@ -228,8 +229,9 @@ bool completions::owes(std::uint64_t number) const {
   return telling_ <= number || std::ranges::any_of(lanes_, owed_in);
 }
 
-/// The latest is asked first: when that is done, all that it waited for is seen
-/// to be done, too, and is told before.
+/// Settles the earliest work that is done. It asks for the latest first: when
+/// that is done, so is all that it waited for, and the loop sees this and
+/// settles it first.
 bool completions::settle_first(const std::vector<head>& heads) {
   const head* first = nullptr;
   auto how = CUDA_ERROR_NOT_READY;
@@ -255,7 +257,8 @@ void completions::settle(const head& x, CUresult outcome) {
   hooks_.told();
 }
 
-/// Work that an error ended writes no word.
+/// Looks for an error in the driver, because work that an error ended writes no
+/// word.
 void completions::look_for_errors() {
   auto state = api_->cuStreamQuery(CU_STREAM_LEGACY);
   if (state == CUDA_SUCCESS || state == CUDA_ERROR_NOT_READY)
@@ -264,7 +267,8 @@ void completions::look_for_errors() {
   failed_.compare_exchange_strong(none, static_cast<std::uint32_t>(state));
 }
 
-/// Whether it slept.
+/// Polls or sleeps, depending on how long the wait has lasted. Tells whether it
+/// slept.
 bool completions::rest(bool nothing, clock::time_point since,
                        std::uint64_t version) {
   auto waited = clock::now() - since;

@@ -1,4 +1,4 @@
-// Tells when work of the real device is done.
+// Notices when work of an NVIDIA GPU is done.
 #pragma once
 
 #include "devices/interface/device.hpp"
@@ -16,113 +16,115 @@
 
 namespace vgpu::device::nvidia {
 
-/// An event of the driver's; back in its pool when nobody needs it any more.
+/// An event of the driver, which returns to its pool with its last owner.
 using event_ref = std::shared_ptr<CUevent_st>;
 
-/// Events to be used again: making one costs more than recording it.
+/// A pool of events, because creating an event costs more than recording it.
 /// Thread-safe.
 class event_pool {
 public:
   explicit event_pool(driver_ptr api);
 
-  /// An event that is nobody else's. The calling thread has the context.
+  /// Returns an event that nobody else uses. The calling thread has the context
+  /// current.
   result<event_ref> take(bool timing);
 
 private:
   struct free_events {
     std::mutex mutex;
-    std::vector<CUevent> of[2]; // by timing
+    std::vector<CUevent> of[2]; // indexed by timing
   };
   driver_ptr api_;
   std::shared_ptr<free_events> free_ = std::make_shared<free_events>();
 };
 
-/// What is waited for in one stream. Work of a device is numbered; a stream's
-/// is done in the order of its numbers.
+/// The waits for work of one stream. All work of a device is numbered, and the
+/// work of a stream is done in the order of its numbers.
 struct lane {
-  /// What comes behind the work that is waited for: an event, or a value that
-  /// the stream writes into the lane's word.
+  /// What the stream does right after the work: it records an event, or writes
+  /// a value into the lane's word.
   struct mark {
     event_ref event;
     std::uint32_t value = 0;
   };
   struct entry {
-    std::uint64_t number = 0; // all of the stream's work up to this
+    std::uint64_t number = 0; // covers all of the stream's work up to this
     mark end;
     completion tell;
-    /// Of who spun first, and in vain: since when.
+    /// The time since which the caller has busy-polled in vain, if it has.
     std::optional<busy_poll::clock::time_point> spun_since{};
-    std::uint64_t added = 0; // of those with one number, which came first
+    std::uint64_t added = 0; // orders entries of the same number
     bool cleanup = false;    // completion_mode::cleanup
   };
   explicit lane(word_ref written) : word(std::move(written)) {}
 
-  /// The stream's work up to this number is known to be done. Thread-safe.
+  /// All work of the stream up to this number is known to be done. Thread-safe.
   std::atomic<std::uint64_t> done{0};
-  /// Written by the stream, values in order.
+  /// The stream writes its values into this word, in order.
   const word_ref word;
-  /// By number; guarded by the completions that serve the lane.
+  /// Holds the entries by number. The completions that serve the lane guard it.
   std::deque<entry> waiting;
 
-  /// Notes that all up to `number` is done.
+  /// Notes that all work up to `number` is done.
   void raise(std::uint64_t number) noexcept;
-  /// Whether the stream has written this value, or one that comes after it.
+  /// Tells whether the stream has written this value, or a later one.
   bool has_written(std::uint32_t value) const noexcept {
     auto now = word->value.load(std::memory_order_acquire);
     return static_cast<std::int32_t>(now - value) >= 0;
   }
 };
 
-/// How the end of work is found.
+/// The way in which the end of work is noticed.
 enum class completion_mode {
-  /// By the completions' thread.
+  /// The thread of the completions polls for it.
   polled,
-  /// Where nobody else waits the caller spins first, for some microseconds, as
-  /// long as that lately was enough. What is done by then it tells itself,
-  /// which
-  /// is sooner than if two threads hand it to and fro.
+  /// The caller busy-polls first, for some microseconds, if nobody else waits
+  /// and that lately was enough. It then runs the completion itself, which is
+  /// quicker than handing over to another thread and back.
   spin_first,
-  /// Polled, and of no interest to the program: nobody has to come behind it.
+  /// The thread polls for it. The program does not see this completion, so
+  /// nothing needs to be ordered after it.
   cleanup
 };
 
-/// A thread that looks whether what is waited for is done, and tells who
-/// waits, in the order of the work: who hears that something is done may take
-/// it that all who waited for what came before have been told. It looks all the
-/// time for the first 100 us, then ever more seldom, so that what it adds to a
-/// wait stays a small part of it; with nothing to wait for it sleeps.
+/// A thread that polls for the end of work and runs completions in the order of
+/// the work: when a completion runs, all completions of earlier work have run.
+/// The thread polls continuously for the first 100 us, then ever less often, so
+/// that it adds only a small part to a wait. It sleeps while there is nothing
+/// to wait for.
 ///
-/// It looks at words that streams write, which costs neither side a lock; and
-/// now and then it asks the driver, which is who tells of errors. The driver's
-/// own callbacks (cuLaunchHostFunc) would come later, hold up the stream
-/// meanwhile, and not come at all after an error.
+/// It polls words that streams write, which takes no lock on either side, and
+/// from time to time asks the driver, which reports errors. Callbacks of the
+/// driver (cuLaunchHostFunc) would come later, hold up the stream meanwhile,
+/// and not come at all after an error.
 class completions {
 public:
+  /// The functions that the completions call.
   struct hooks {
-    /// How work ended, and the event behind it if there is one; called before
-    /// those who wait are told.
+    /// Called with the event after the work, if there is one, and how the work
+    /// ended, before the completions of that work run.
     std::function<void(CUevent, CUresult)> settled;
-    /// Those who waited have been told.
+    /// Called after the completions of that work have run.
     std::function<void()> told;
   };
 
   completions(driver_ptr api, CUcontext context, hooks with);
-  /// Tells all who still wait CUDA_ERROR_CONTEXT_IS_DESTROYED.
+  /// Runs all remaining completions with CUDA_ERROR_CONTEXT_IS_DESTROYED.
   ~completions();
 
-  /// `what.tell` is called when its event is done: by the thread, or in mode
-  /// spin_first by the caller. Thread-safe.
+  /// Lets `what.tell` run when its end is reached: on the thread, or in mode
+  /// spin_first possibly on the caller. Thread-safe.
   void add(const std::shared_ptr<lane>& in, lane::entry what,
            completion_mode mode = completion_mode::polled);
-  /// Returns when all who wait for work up to `number`, in whatever stream,
-  /// that is done have been told, but for cleanups: before that nobody else
-  /// should be. At once where nothing ends any more, and on the thread that
-  /// tells.
+  /// Blocks until all completions that are due, for work up to `number` in all
+  /// streams, have run, except for cleanups. A caller that reports such work as
+  /// done calls this first. Returns at once after freeze(), and on the thread
+  /// that runs completions.
   void wait_told(std::uint64_t number);
 
-  /// All waiting, now and later, ends in this error. Thread-safe.
+  /// Ends all waits, present and future, with this error. Thread-safe.
   void fail(CUresult why);
-  /// Nothing ends any more. Thread-safe.
+  /// Stops running completions for good. Thread-safe.
   void freeze();
 
 private:
@@ -154,12 +156,12 @@ private:
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable all_told_;
-  std::vector<std::shared_ptr<lane>> lanes_; // that are waited for
-  std::uint64_t added_ = 0;                  // entries, ever
-  std::uint64_t telling_ = nobody;           // the number of who is being told
+  std::vector<std::shared_ptr<lane>> lanes_; // the lanes that have waits
+  std::uint64_t added_ = 0;                  // entries so far
+  std::uint64_t telling_ = nobody;           // the number whose completion runs
   bool asleep_ = false;
   std::atomic<std::uint64_t> version_{0};
-  std::atomic<std::size_t> waiting_{0}; // and not told
+  std::atomic<std::size_t> waiting_{0}; // entries not run yet
   busy_poll spins_;
   std::atomic<std::uint32_t> failed_{0};
   std::atomic<bool> frozen_{false};

@@ -10,16 +10,17 @@ namespace vgpu::device::nvidia {
 
 namespace {
 
-/// Of more spans than these that nobody looked at, the last grows instead.
+/// At this many spans without a settle(), the last span grows in place of a new
+/// one.
 constexpr std::size_t most_closed = 1024;
 
 constexpr double ns_per_ms = 1e6;
-/// After a pause as long as this one begins to count anew: the driver tells a
-/// float, of which a tenth of a microsecond is then the last digit.
+/// After a pause of this length, counting starts anew: the driver reports a
+/// float, whose last digit is then a tenth of a microsecond.
 constexpr float far_ms = 1000;
 
-/// One thread that looks at the GPU's clock until so many nanoseconds have
-/// passed: it ends by itself, whatever becomes of the host.
+/// One thread reads the GPU's clock until a fixed number of nanoseconds has
+/// passed, so it ends by itself whatever happens to the host.
 const char* const delay_ptx = R"(
 .version 7.0
 .target sm_70
@@ -50,7 +51,7 @@ status timeline::load() {
   return {};
 }
 
-/// What cannot be timed is not: its work is more important.
+/// Begins a span. Where that fails the work goes on untimed.
 void timeline::open(span& x, CUstream in) {
   if (std::exchange(delays_, false) && delay_ != nullptr)
     (void)api_->cuLaunchKernel(delay_, 1, 1, 1, 1, 1, 1, 0, in, nullptr,
@@ -73,7 +74,8 @@ void timeline::close(span& x, CUstream in) {
     closed_.back().ended = std::move(*taken);
 }
 
-/// Only whole ones: what is not done yet is looked at again.
+/// Takes the spans that are done. Spans that are not done stay for the next
+/// call.
 std::vector<timeline::measured> timeline::take_done() {
   std::vector<measured> out;
   auto from = counted_until_;
@@ -90,7 +92,7 @@ std::vector<timeline::measured> timeline::take_done() {
       from = x.began;
       begin = 0;
     }
-    // After an error nothing is ever done, and the process ends.
+    // After an error no span is ever done, and the process ends.
     if (code == CUDA_SUCCESS)
       out.push_back({begin, length, x.whom, std::move(x.ended)});
     closed_.pop_front();
@@ -101,7 +103,7 @@ std::vector<timeline::measured> timeline::take_done() {
 void timeline::settle() {
   std::lock_guard guard{mutex_};
   auto done = take_done();
-  // Streams' spans come in the order in which their ends were asked for.
+  // The spans are in the order in which their ends were asked for.
   std::ranges::sort(done, {}, &measured::begin);
   auto until = 0.0;
   auto since = -covered_;

@@ -13,14 +13,15 @@
 
 namespace vgpu::device::nvidia {
 
-/// Times spans of work between two events that keep times: of one stream, from
-/// its first work to where somebody asks for the end, or where the host is
-/// about to be long with what comes next. So there are two records a span.
-/// begin(), end(), time() and delay() belong to the thread that enqueues,
-/// settle() to the one that tells of completions, total() to any.
+/// Times spans of a stream's work between two timing events. A span begins with
+/// the stream's first work, and ends where somebody asks for the end or where
+/// the host is about to take long with the next work; so a span costs two
+/// records. begin(), end(), time() and delay() belong to the thread that
+/// enqueues, settle() to the thread that runs completions, and total() to any
+/// thread.
 class timeline {
 public:
-  /// A stream's work that is timed, and has no end yet.
+  /// The part of a stream's work that is timed and has no end yet.
   struct span {
     event_ref began;
     timed_for whom = timed_for::nobody;
@@ -28,26 +29,30 @@ public:
 
   explicit timeline(driver_ptr api) : api_(api), pool_(std::move(api)) {}
 
-  /// Loads what delay() needs. Before there is any work.
+  /// Loads the kernel that delay() needs. The caller does this before there is
+  /// any work.
   status load();
 
+  /// Implements timing_unit::time().
   void time(timed_for whom) noexcept { whom_ = whom; }
+  /// Implements timing_unit::delay().
   void delay() noexcept { delays_ = true; }
 
-  /// Work comes to the stream.
+  /// Begins a span if none is open, because work comes to the stream.
   void begin(span& x, CUstream in) {
     if (x.began || whom_ == timed_for::nobody) [[likely]]
       return;
     open(x, in);
   }
-  /// No more comes for a while.
+  /// Ends the open span, because no more work comes for a while.
   void end(span& x, CUstream in) {
     if (x.began) [[unlikely]]
       close(x, in);
   }
 
-  /// Counts the spans that are done by now.
+  /// Adds the spans that are done by now to the totals.
   void settle();
+  /// Returns the total time that was counted for `whom`.
   std::chrono::nanoseconds total(timed_for whom) const noexcept {
     return std::chrono::nanoseconds{
         totals_[static_cast<std::size_t>(whom)].load()};
@@ -58,7 +63,8 @@ private:
     event_ref began, ended;
     timed_for whom = timed_for::nobody;
   };
-  /// Milliseconds; it begins so long after the end of what is counted.
+  /// A span in milliseconds. `begin` counts from the latest end that is
+  /// counted.
   struct measured {
     double begin, length;
     timed_for whom;
@@ -72,12 +78,12 @@ private:
   driver_ptr api_;
   event_pool pool_;
   timed_for whom_ = timed_for::nobody;
-  CUfunction delay_ = nullptr; // a kernel that takes time; null: there is none
+  CUfunction delay_ = nullptr; // a kernel that takes some time, or null
   bool delays_ = false;
   std::mutex mutex_;          // guards:
-  std::deque<closed> closed_; // in the order of their ends' records
-  event_ref counted_until_;   // the latest end of what is counted, if near
-  double covered_ = 0;        // milliseconds before it without a gap
+  std::deque<closed> closed_; // in the order in which their ends were recorded
+  event_ref counted_until_;   // the latest end that is counted, if near
+  double covered_ = 0;        // milliseconds counted without a gap before it
   std::array<std::atomic<std::int64_t>, 3> totals_{}; // ns
 };
 

@@ -51,15 +51,16 @@ streams::event* streams::find(event_id id) {
   return i == events_.end() ? nullptr : &i->second;
 }
 
-/// Who waits for the legacy stream waits for the blocking ones too.
+/// Numbers new work. A wait for the legacy stream also waits for blocking
+/// streams.
 void streams::worked(stream& x) {
   x.last = ++number_;
   if (x.blocking)
     legacy_->after = number_;
 }
 
-/// Comes behind all of the stream's work so far. In the legacy stream, where it
-/// orders itself with others, an event costs less than a word (measured).
+/// Marks the end of all of the stream's work so far. In the legacy stream,
+/// where it synchronises with others, an event costs less than a word.
 result<lane::mark> streams::mark(stream& x) {
   times_.end(x.timed, x.handle);
   auto orders_others = &x == legacy_ && blocking_ != 0;
@@ -81,8 +82,7 @@ result<lane::mark> streams::mark(stream& x) {
   return lane::mark{std::move(*taken), 0};
 }
 
-// -- streams
-// --------------------------------------------------------------------
+// -- streams ------------------------------------------------------------------
 
 status streams::create(stream_id id, bool non_blocking, int priority) {
   CUstream handle = nullptr;
@@ -128,7 +128,7 @@ void streams::pause(stream_id id) {
     times_.end(x->timed, x->handle);
 }
 
-/// Without a mark: what comes next is not timed together with what was before.
+/// Notes that work is done that had no mark: the next work starts a new span.
 void streams::known_done(stream& x, std::uint64_t until) {
   x.in->raise(until);
   if (until >= x.last)
@@ -139,8 +139,9 @@ std::uint64_t streams::last_of(const stream& x) const noexcept {
   return &x == legacy_ ? std::max(x.last, x.after) : x.last;
 }
 
-/// Whether work is known to be done. Whoever waited for that, or for what came
-/// before, has been told then: it may be what brings the program the result.
+/// Tells whether work is known to be done. If so, it first waits until the
+/// completions of that and of earlier work have run, because one of them may
+/// bring the program the result.
 bool streams::is_done(const lane& in, std::uint64_t until) {
   if (in.done < until)
     return false;
@@ -216,12 +217,11 @@ void streams::when_all_done(CUresult so_far, completion tell,
           mode);
     }
   if (mode != completion_mode::cleanup)
-    waits_.wait_told(number_); // where streams are done already
+    waits_.wait_told(number_); // for streams that are done already
   all->one(so_far);
 }
 
-// -- events
-// ---------------------------------------------------------------------
+// -- events -------------------------------------------------------------------
 
 status streams::create_event(event_id id, bool timing) {
   auto taken = pool_.take(timing);
@@ -244,8 +244,8 @@ status streams::record(event_id id, stream_id in) {
     return unknown("event", id);
   if (x == nullptr)
     return unknown("stream", in);
-  // Who waits for the former record must not wait for this one. In a shared
-  // one nobody does but the driver, which tells records apart.
+  // A wait for the former record must not wait for this one. Only the driver
+  // waits for records of a shared event, and it tells them apart.
   if (!e->watch && e->handle.use_count() > 1) {
     auto taken = pool_.take(e->timing);
     if (!taken)
@@ -271,7 +271,7 @@ status streams::wait(stream_id in, event_id id) {
     return unknown("stream", in);
   if (!e->watch && (!e->in || e->in->done >= e->number))
     return {};
-  // Another process may be long about it.
+  // Another process may take long to record it.
   if (e->watch)
     times_.end(x->timed, x->handle);
   worked(*x);
@@ -343,7 +343,8 @@ void streams::when_recorded(event_id id, CUresult so_far, completion tell) {
   }
   if (!e->in || is_done(*e->in, e->number))
     return tell(so_far);
-  // Where nothing came behind it, the quicker kind of mark says the same.
+  // Where no work came after the record, a mark at the stream's end says the
+  // same and is quicker.
   if (auto* x = find(e->of); x != nullptr && x->last == e->number)
     return wait_for(*x, e->number, std::move(tell),
                     completion_mode::spin_first);
@@ -351,8 +352,7 @@ void streams::when_recorded(event_id id, CUresult so_far, completion tell) {
              completion_mode::spin_first);
 }
 
-// -- events of several processes
-// -------------------------------------------------
+// -- events of several processes ----------------------------------------------
 
 result<std::shared_ptr<streams::stream>> streams::make_watch() {
   CUstream handle = nullptr;
@@ -372,9 +372,9 @@ result<std::shared_ptr<streams::stream>> streams::make_watch() {
                                  }};
 }
 
-/// The driver wants to be told when an event is made that it will be shared,
-/// and most are not. So another one takes its place; where work is under way,
-/// it is recorded behind that.
+/// The driver has to know at an event's creation that it will be shared, and
+/// most events are not. So a new event replaces this one, and is recorded after
+/// the present record if that is not done.
 result<shared_object> streams::share(event_id id) {
   auto* e = find(id);
   if (e == nullptr)
@@ -433,8 +433,7 @@ status streams::import(event_id id, const shared_object& from) {
   return {};
 }
 
-// -- host functions
-// -------------------------------------------------------------
+// -- host functions -----------------------------------------------------------
 
 status
 streams::host_call(stream_id id,
@@ -453,7 +452,8 @@ streams::host_call(stream_id id,
   if (!turn)
     return turn.why();
   auto reached = number_;
-  // Behind the mark: the stream is not done before it was let go on.
+  // The number comes after the mark, so the stream is not done before it
+  // continues.
   worked(*x);
   auto value = ++x->host_calls;
   auto code = api_->cuStreamWaitValue32(x->handle, x->gate->address(), value,

@@ -1,4 +1,4 @@
-// The session's streams and events on the real device.
+// The session's streams and events on an NVIDIA GPU.
 #pragma once
 
 #include "devices/interface/sharing_unit.hpp"
@@ -13,59 +13,70 @@
 
 namespace vgpu::device::nvidia {
 
-/// Maps handles to the driver's streams and events, and knows without asking
-/// the driver what is done. Called by the session's one thread; completions
-/// run on the thread of `completions`.
+/// Maps handles to the driver's streams and events, and remembers which work is
+/// known to be done. The session's one thread makes all calls. Completions run
+/// on the thread of `completions`, or on the calling thread.
 class streams {
 public:
-  /// `with_events` is asked whether ends of work must be events that can be
-  /// synchronised with, rather than words, which are quicker.
+  /// Makes the streams. `with_events` tells whether the end of work must be an
+  /// event, which can be synchronised with, and not a word, which is quicker.
   streams(driver_ptr api, completions& waits, timeline& times,
           std::function<bool()> with_events);
 
-  /// Makes the legacy stream; before all else, in the context.
+  /// Makes the legacy stream. This is the first call, with the context current.
   status open();
 
+  /// Creates a stream.
   status create(stream_id id, bool non_blocking, int priority);
+  /// Destroys a stream. Its enqueued work still runs.
   status destroy(stream_id id);
 
-  /// The driver's stream, for work that the caller enqueues at once; a fault
-  /// where there is no such stream.
+  /// Returns the driver's stream, for work that the caller enqueues at once, or
+  /// a fault where there is no such stream.
   result<CUstream> work_in(stream_id id);
-  /// The host is long with what comes next in this stream; else what it does
-  /// meanwhile would count as the device's work.
+  /// Announces that the host will take long with the next work of this stream.
+  /// Otherwise that time would count as the device's work.
   void pause(stream_id id);
 
+  /// Creates an event.
   status create_event(event_id id, bool timing);
+  /// Destroys an event.
   status destroy_event(event_id id);
+  /// Records an event in a stream.
   status record(event_id id, stream_id in);
+  /// Lets a stream wait for an event's latest record.
   status wait(stream_id in, event_id id);
-  /// The stream waits until a word of memory holds a value.
+  /// Lets a stream wait until a word of memory holds a value.
   status wait(stream_id in, const awaited_value& what);
+  /// Tells whether the event's latest record is done.
   result<bool> query(event_id id);
+  /// Returns the milliseconds between two completed records.
   result<float> elapsed(event_id from, event_id to);
 
-  /// The event is another process's too from now on, with its latest record.
+  /// Makes an event shareable, with its latest record.
   result<shared_object> share(event_id id);
+  /// Creates an event from one that another process shares.
   status import(event_id id, const shared_object& from);
 
+  /// Tells whether the stream's work so far is done.
   bool idle(stream_id id);
-  /// `tell` runs when the stream's work so far is done; at once, with
-  /// `so_far`, where it is known to be.
+  /// Calls `tell` when the stream's work so far is done. Calls it at once, with
+  /// `so_far`, where the work is known to be done.
   void when_done(stream_id id, CUresult so_far, completion tell,
                  completion_mode mode = completion_mode::polled);
-  /// Likewise for all work in all streams. Of more than one that works, none is
-  /// spun for.
+  /// Does the same for all work in all streams. Does not busy-poll where more
+  /// than one stream works.
   void when_all_done(CUresult so_far, completion tell,
                      completion_mode mode = completion_mode::polled);
-  /// Likewise for a record, spinning first.
+  /// Does the same for an event's latest record, in mode spin_first.
   void when_recorded(event_id id, CUresult so_far, completion tell);
 
-  /// The stream stops here, calls `start`, and goes on when its argument is
-  /// called. `start` is not called after an error.
+  /// Stops the stream here and calls `start` when the stream gets there. The
+  /// stream continues when the argument of `start` is called. `start` is not
+  /// called after an error.
   status host_call(stream_id id,
                    std::function<void(std::function<void()> go_on)> start);
-  /// Whether some stream waits for a host function's end.
+  /// Tells whether a stream waits for the end of a host function.
   bool host_calls_pending() const noexcept { return *host_calls_ != 0; }
 
 private:
@@ -73,22 +84,23 @@ private:
     CUstream handle = nullptr;
     bool blocking = true;
     std::shared_ptr<lane> in;
-    std::uint32_t marks = 0;      // last value written into the lane's word
-    std::uint64_t last = 0;       // number of its last work
-    std::uint64_t after = 0;      // legacy: and of those that it waits for
-    word_ref gate;                // that the ends of host functions write
-    std::uint32_t host_calls = 0; // last value that is waited for in it
+    std::uint32_t marks = 0; // the last value written into the lane's word
+    std::uint64_t last = 0;  // the number of its last work
+    /// Belongs to the legacy stream: the last work that it waits for.
+    std::uint64_t after = 0;
+    word_ref gate;                // the word that ends of host functions write
+    std::uint32_t host_calls = 0; // last value of the gate that it awaits
     timeline::span timed{};
   };
   struct event {
     bool timing = true;
     event_ref handle;
-    stream_id of;             // of its latest record
-    std::shared_ptr<lane> in; // of that stream; null: never recorded
+    stream_id of;             // the stream of its latest record
+    std::shared_ptr<lane> in; // of that stream, null where never recorded
     std::uint64_t number = 0;
-    /// Of an event that other processes may record: a stream in which nothing
-    /// is done but to wait for it, so that nobody else waits. What is done of
-    /// it only the driver knows.
+    /// Belongs to an event that other processes may record: a stream that does
+    /// nothing but wait for the event, so that no other stream waits. Only the
+    /// driver knows whether such a record is done.
     std::shared_ptr<stream> watch{};
   };
 
@@ -122,8 +134,8 @@ private:
   std::unordered_map<event_id, event> events_;
   std::vector<ending> leaving_; // destroyed streams
   stream* legacy_ = nullptr;
-  std::size_t blocking_ = 0; // streams that wait for the legacy one, and it
-  std::uint64_t number_ = 0; // of the last work
+  std::size_t blocking_ = 0; // streams that synchronise with the legacy one
+  std::uint64_t number_ = 0; // the number of the last work
 };
 
 } // namespace vgpu::device::nvidia

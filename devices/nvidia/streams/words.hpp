@@ -11,7 +11,7 @@
 
 namespace vgpu::device::nvidia {
 
-/// A word in a cache line of its own, at the same address for both sides.
+/// A word in a cache line of its own, at the same address for host and device.
 struct alignas(64) shared_word {
   std::atomic<std::uint32_t> value;
 
@@ -20,14 +20,16 @@ struct alignas(64) shared_word {
   }
 };
 
-/// Belongs to whoever holds it; what it holds then stays for the next.
+/// Owns a word. The word keeps its value for the next owner.
 using word_ref = std::shared_ptr<shared_word>;
 
-/// Hands out words. They come from the process and stay until it ends, so that
-/// no work finds one gone. Thread-safe; the calling thread has the context.
+/// Hands out words. They are memory of the process that stays until the process
+/// ends, so that enqueued work never finds one gone. Thread-safe; the calling
+/// thread has the context current.
 class shared_words {
 public:
   explicit shared_words(driver_ptr api) : api_(std::move(api)) {}
+  /// Returns a word that nobody else uses.
   result<word_ref> take();
 
 private:
