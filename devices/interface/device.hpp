@@ -272,8 +272,7 @@ public:
   /// where and why calls it. The caller sets it before it enqueues work.
   virtual void set_reporter(reporter) {} // NOLINT: overriders keep it
 
-  // -- faults on purpose
-  // --------------------------------------------------------
+  // -- faults on purpose ------------------------------------------------------
 
   /// Causes a fault.
   virtual void inject(injected_fault what) = 0;
