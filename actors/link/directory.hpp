@@ -7,25 +7,28 @@
 
 namespace vgpu {
 
-/// Where each logical name (`node/a`, `vgpu/17`) is to be found now. An entry
-/// gives way only to one of the same or a later epoch, so that news that comes
-/// late cannot bring a former place back. A value of one actor's state.
+/// The current place of each logical name (`node/a`, `vgpu/17`). Only an entry
+/// of the same or a later epoch replaces another, so that late news cannot
+/// bring a former place back. Not thread-safe: it is a value in one actor's
+/// state.
 class directory {
 public:
   struct entry {
-    /// A connection (for nodes) or an endpoint (for vGPUs).
+    /// The connection of a node, or the endpoint of a vGPU.
     std::string address;
     vgpu::epoch epoch;
     bool operator==(const entry&) const = default;
   };
 
-  /// False, and no change, when `what` is older than what is known.
+  /// Records `what`. Returns false, and changes nothing, when `what` is older
+  /// than the known entry.
   bool publish(const std::string& name, entry what);
 
-  /// Takes the name away unless a later epoch holds it; false then.
+  /// Removes the name. Returns false, and removes nothing, when the name has no
+  /// entry or one of a later epoch.
   bool withdraw(const std::string& name, vgpu::epoch upto);
 
-  /// Null when nobody has that name.
+  /// Returns null when the name has no entry.
   const entry* find(const std::string& name) const;
 
 private:

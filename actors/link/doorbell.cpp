@@ -20,7 +20,8 @@ doorbell::~doorbell() {
 
 void doorbell::ring() noexcept {
   std::uint64_t one = 1;
-  // Can only fail when the count is at its maximum, and then it is ringing.
+  // The write fails only when the count is at its maximum, and then the bell
+  // already rings.
   [[maybe_unused]] auto n = ::write(fd_, &one, sizeof(one));
 }
 

@@ -2,17 +2,17 @@
 
 namespace vgpu {
 
-/// A file descriptor that one thread sleeps on and others wake it with.
+/// An eventfd with which any thread wakes the one thread that sleeps on it.
 /// Thread-safe.
 class doorbell {
 public:
-  /// Throws std::system_error when the process has no descriptor left.
+  /// Throws std::system_error when the process cannot get another descriptor.
   doorbell();
   ~doorbell();
   doorbell(const doorbell&) = delete;
   doorbell& operator=(const doorbell&) = delete;
 
-  /// Readable while the bell rings.
+  /// Returns the descriptor, which is readable from ring() until silence().
   int fd() const noexcept { return fd_; }
   void ring() noexcept;
   void silence() noexcept;

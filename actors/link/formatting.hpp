@@ -1,8 +1,8 @@
-// A template of libfmt's that every file which logs would compile anew, for
-// seconds: the library has it already. What CMake has the compiler read first;
-// nothing else needs to include it, and all is the same without it but the time
-// that a build takes. Debian's library is GCC's work: clang gives this template
-// another symbol.
+// Declares a template of libfmt extern, because each file that logs would
+// otherwise spend seconds on instantiating it, and the library exports it.
+// CMake includes this header in front of every file, so no file includes it.
+// Only build time depends on it. Clang is excluded: Debian builds the library
+// with GCC, and clang gives this template another symbol.
 #pragma once
 
 #include <spdlog/spdlog.h>

@@ -16,8 +16,8 @@ parcel::parcel(std::string peer, zmq::message_t head, zmq::message_t bulk)
   auto bytes = head_.size();
   auto* words = static_cast<const capnp::word*>(head_.data());
   if (reinterpret_cast<std::uintptr_t>(words) % alignof(capnp::word) != 0) {
-    // ZeroMQ hands out slices of its receive buffer, behind a frame header of
-    // 2 or 9 bytes. Keeping the slice would keep the whole 8 KiB buffer.
+    // ZeroMQ hands out slices of its receive buffer, each behind a frame header
+    // of 2 or 9 bytes. Keeping the slice would keep the whole buffer of 8 KiB.
     aligned_ =
         kj::heapArray<capnp::word>((bytes + word_bytes - 1) / word_bytes);
     std::memcpy(aligned_.begin(), words, bytes);
@@ -78,9 +78,10 @@ void put_frames(dispatch& out, std::span<const std::uint64_t> message,
 }
 
 void reuse_frames_memory() {
-  // More than the longest answer (interposer/memory/copies.cpp, 16 MiB).
+  // This is more than the longest answer (interposer/memory/copies.cpp, 16
+  // MiB).
   constexpr int kept_block = 20 << 20;
-  // Of each of malloc's arenas, of which a heap has so many bytes.
+  // Each of malloc's arenas keeps so much. A heap has as many bytes.
   constexpr int kept = 64 << 20;
   ::mallopt(M_MMAP_THRESHOLD, kept_block);
   ::mallopt(M_TRIM_THRESHOLD, kept);

@@ -1,4 +1,4 @@
-// Cap'n Proto in ZeroMQ frames. Knows nothing of actors.
+// Cap'n Proto in ZeroMQ frames. This file knows nothing of actors.
 #pragma once
 
 #include "actors/link/printable.hpp"
@@ -16,13 +16,14 @@
 
 namespace vgpu {
 
-/// No frame of ours is larger; a peer that sends one is disconnected.
+/// The limit on a frame, in bytes. A link disconnects a peer that sends a
+/// larger one.
 inline constexpr std::size_t largest_frame = std::size_t{16} << 20;
 
-/// One received message: a Cap'n Proto message and, perhaps, a payload, in the
-/// rest of its frame or in a frame of its own. Never
-/// changes once built, so actors may share it; each reader makes its own
-/// capnp::FlatArrayMessageReader over words(), as a reader counts what it
+/// One received message: a Cap'n Proto message and optionally a payload, which
+/// lies in the rest of the same frame or in a frame of its own. Immutable, so
+/// that actors may share it. Each reader makes its own
+/// capnp::FlatArrayMessageReader over words(), because a reader counts what it
 /// reads (see read_limits()).
 class parcel {
 public:
@@ -30,12 +31,12 @@ public:
   parcel(const parcel&) = delete;
   parcel& operator=(const parcel&) = delete;
 
-  /// Who sent it: the ROUTER's name of the connection, or, in a link that
-  /// connects, the endpoint it is connected to.
+  /// Returns the sender: the ROUTER's name of the connection, or, in a link
+  /// that connects, the endpoint that it is connected to.
   const std::string& peer() const noexcept { return peer_; }
 
-  /// The message, or what there is of one that says it is longer. Its words
-  /// lie as words do, and so does a payload in the same frame.
+  /// Returns the message, aligned to words, or what has arrived of a message
+  /// that claims to be longer. A payload in the same frame is aligned too.
   kj::ArrayPtr<const capnp::word> words() const noexcept { return words_; }
 
   std::span<const std::byte> bulk() const noexcept { return payload_; }
@@ -51,8 +52,8 @@ private:
 
 using parcel_ptr = std::shared_ptr<const parcel>;
 
-/// One message on its way out; the link takes the frames out of it. `peer` is
-/// parcel::peer() of whom it is for, and not looked at by a link that connects.
+/// One outgoing message, whose frames the link moves out. `peer` is the
+/// receiver's parcel::peer(). A link that connects ignores it.
 struct dispatch {
   std::string peer;
   zmq::message_t head;
@@ -61,35 +62,37 @@ struct dispatch {
 
 using dispatch_ptr = std::shared_ptr<dispatch>;
 
-/// Limits for reading a message that somebody else wrote: no message makes us
-/// read more than a few times its own size, or nest deeply.
+/// Returns limits for reading a message from another process: no message makes
+/// the reader read more than a few times its own size, or nest deeply.
 capnp::ReaderOptions read_limits(const parcel& in);
 
-/// Writes the message into a new frame: the one copy of its life here.
+/// Writes the message into a new frame. This is the only copy that this process
+/// makes of it.
 zmq::message_t to_frame(capnp::MessageBuilder& message);
 
 /// Lends `bytes` to ZeroMQ, which drops `owner` once they are on the wire.
 zmq::message_t lend_frame(std::span<const std::byte> bytes,
                           std::shared_ptr<const void> owner);
 
-/// A payload from here on has a frame of its own.
+/// A payload of at least this many bytes gets a frame of its own.
 inline constexpr std::size_t lent_from = 8192;
 
-/// Payloads from here on take turns between two connections, where there are
-/// two.
+/// Payloads of at least this many bytes alternate between two connections, if
+/// there are two.
 inline constexpr std::size_t striped_from = std::size_t{128} << 10;
 
-/// Puts a message and its payload into the frames of `out`. A short payload is
-/// copied behind the message: each frame more is some cache lines that two more
-/// threads on each side hand over. A long one is lent as by lend_frame().
+/// Puts a message and its payload into the frames of `out`. It copies a short
+/// payload behind the message, because each further frame costs some cache
+/// lines that two threads on each side hand over. It lends a long payload as
+/// lend_frame() does.
 void put_frames(dispatch& out, std::span<const std::uint64_t> message,
                 std::span<const std::byte> payload = {},
                 std::shared_ptr<const void> owner = {});
 
-/// For a process through which bulk data passes, before it has threads: memory
-/// of frames and answers is used again as it is. Otherwise the C library gives
-/// back what is large, and each frame comes into pages that the kernel has to
-/// clear first.
+/// Makes malloc keep the memory of frames and answers for reuse, instead of
+/// giving large blocks back to the kernel, which clears the pages of each new
+/// one. For a process through which bulk data passes. Call it before the
+/// process starts threads.
 void reuse_frames_memory();
 
 } // namespace vgpu

@@ -4,8 +4,8 @@
 
 namespace vgpu {
 
-/// The same text in two processes means: same host, same network namespace, so
-/// that abstract sockets and shared memory can pass between them.
+/// Identifies this host and network namespace. Where two processes get the same
+/// text, abstract sockets and shared memory can pass between them.
 std::string host_id();
 
 } // namespace vgpu

@@ -1,4 +1,4 @@
-// Opens once; calls who waits for that.
+// A latch for callbacks, as std::latch is for threads.
 #pragma once
 
 #include <functional>
@@ -7,10 +7,10 @@
 
 namespace vgpu {
 
-/// Of callbacks, where std::latch is of threads. Thread-safe.
+/// Opens once, and then calls all callbacks that wait for it. Thread-safe.
 class latch {
 public:
-  /// Calls who waits.
+  /// Opens the latch, and calls the waiting callbacks on this thread.
   void open() {
     std::vector<std::function<void()>> told;
     {
@@ -22,7 +22,8 @@ public:
       f();
   }
 
-  /// Calls `f` when it is open: at once where it is.
+  /// Calls `f` once the latch is open: at once, on this thread, if it is open
+  /// already, or else in open().
   void when_open(std::function<void()> f) {
     {
       std::lock_guard guard{lock_};

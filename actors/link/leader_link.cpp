@@ -19,10 +19,11 @@ leader_choice::verdict leader_choice::hears(const std::string& endpoint,
                                             const control::body& what) {
   auto is_chosen = endpoint == chosen_;
   if (auto* x = std::get_if<control::welcome>(&what)) {
-    // One that was frozen still believes that it leads, and so would who
-    // listened to it.
+    // A manager that was frozen still believes that it leads, and so would a
+    // process that listened to it.
     auto old = x->term < term_;
-    // Without terms nobody knows better than who is there.
+    // Managers without election all have the same term, so the connected one
+    // stays.
     auto rival = x->term == term_ && !chosen_.empty() && !is_chosen;
     if (old || rival) {
       spdlog::warn(
@@ -43,7 +44,7 @@ leader_choice::verdict leader_choice::hears(const std::string& endpoint,
     chosen_.clear();
     return verdict::ends;
   }
-  // Whoever refuses the hello, refuses it for a reason that all will have.
+  // A manager refuses a hello only for a reason that holds for all managers.
   if (std::holds_alternative<control::refusal>(what) && chosen_.empty())
     return verdict::pass;
   return is_chosen ? verdict::pass : verdict::drop;
@@ -138,7 +139,7 @@ caf::behavior leader_link(choosing_ptr self, std::string peer,
   std::vector<std::string> endpoints;
   for (const auto& [endpoint, link] : st.links) {
     endpoints.push_back(endpoint);
-    // They end with it, for whatever reason.
+    // The links end with this actor, whatever its exit reason.
     self->link_to(link);
   }
   st.choice = std::make_unique<leader_choice>(std::move(endpoints));

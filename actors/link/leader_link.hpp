@@ -1,4 +1,4 @@
-// A process's link to whichever of several managers leads.
+// A process's link to the leader among several managers.
 #pragma once
 
 #include "actors/link/link.hpp"
@@ -9,61 +9,68 @@
 
 namespace vgpu {
 
-/// Of several managers, who is listened to: the one that said welcome in the
-/// latest term, for as long as its connection stands and it does not say that
-/// another leads. A value; knows no actor.
+/// Chooses, among several managers, the one to listen to: the one that sent a
+/// welcome in the latest term, until its connection is lost or it says that
+/// another manager leads. A plain value that knows no actor.
 class leader_choice {
 public:
-  /// What becomes of what a manager said.
+  /// What the link does with a manager's message.
   enum class verdict {
-    pass,   // it is the one that is listened to
-    begins, // the same, from now on
-    ends,   // it says that it leads no more
-    drop    // another leads, or nobody
+    /// The chosen manager sent it: pass it on.
+    pass,
+    /// Its sender becomes the chosen manager.
+    begins,
+    /// The chosen manager says that it does not lead any more.
+    ends,
+    /// Its sender does not lead: drop it.
+    drop
   };
 
   explicit leader_choice(std::vector<std::string> endpoints);
 
   verdict hears(const std::string& endpoint, const control::body& what);
-  /// Whether who was listened to is gone.
+  /// Records that a connection is lost. Returns whether it was the chosen
+  /// manager's.
   bool lost(const std::string& endpoint);
   void connected(const std::string& endpoint);
-  /// Whether there is no connection to any.
+  /// Returns whether no manager is connected.
   bool all_gone() const noexcept;
 
-  /// Who is listened to; empty: nobody.
+  /// Returns the endpoint of the chosen manager, or an empty string.
   const std::string& chosen() const noexcept { return chosen_; }
 
 private:
-  std::map<std::string, bool> here_; // by endpoint: connected
+  std::map<std::string, bool> here_; // whether each endpoint is connected
   std::string chosen_;
-  std::uint64_t term_ = 0; // the latest that is known of
+  std::uint64_t term_ = 0; // the latest that is known
 };
 
-/// A connecting control link to all of these managers (`how.endpoint` is of no
-/// account), which says hello to each. Towards its consumer it is one link to
-/// the one that leads, whatever that is at the time: with all their endpoints,
-/// joined, as the name of its peer. `up`, and the welcome, come when one leads;
-/// `down` when it is gone, or says that it leads no more. What is sent while
-/// nobody leads is lost. For one endpoint it is spawn_link().
+/// Spawns a control link that connects to all of these managers and greets each
+/// one. `how.endpoint` is ignored. To its consumer it looks like one link to
+/// the leader of the moment, and its peer's name is all the endpoints, joined.
+/// It reports `up` and passes on the welcome when a manager leads, and reports
+/// `down` when that manager is gone or does not lead any more. Messages that
+/// the consumer sends while nobody leads are lost. With a single endpoint this
+/// is spawn_link().
 ///
-/// Fails where one of the endpoints is malformed; the reason names it.
+/// Fails where an endpoint is malformed, and the reason names it.
 result<open_link> spawn_leader_link(caf::actor_system& system,
                                     zmq::context_t& zmq,
                                     const std::vector<std::string>& endpoints,
                                     link_options how);
 
+/// The state of the actor leader_link().
 struct leader_link_state {
   leader_link_state() = default;
 
   static constexpr const char* name = "vgpu.leader_link";
-  std::string peer; // what the consumer knows them by
+  std::string peer; // the consumer's name for all the managers
   std::map<std::string, caf::actor> links;
   std::unique_ptr<leader_choice> choice;
   caf::actor consumer;
 };
 
-/// The actor behind spawn_leader_link(), over links that there are.
+/// The actor that spawn_leader_link() spawns, over existing links.
 caf::behavior leader_link(caf::stateful_actor<leader_link_state>* self,
                           std::string peer,
                           std::map<std::string, caf::actor> links);

@@ -12,14 +12,14 @@ namespace vgpu {
 
 namespace {
 
-/// How many messages to take from the socket before looking at the mailbox.
+/// The number of messages to take from the socket before the mailbox's turn.
 constexpr int socket_quantum = 64;
-/// sockaddr_un, less the terminating NUL.
+/// The path of a sockaddr_un, without the terminating NUL.
 constexpr std::size_t longest_ipc_path = 107;
 
-/// Owns one socket and the thread that touches it. A blocking actor whose
-/// enqueue(), run by the sender's thread, rings a bell that the thread sleeps
-/// on together with the socket.
+/// Owns one socket and its thread. It is a blocking actor whose enqueue(),
+/// which runs on the sender's thread, rings a bell. The thread sleeps on that
+/// bell and on the socket.
 class link_actor final : public caf::blocking_actor {
 public:
   link_actor(caf::actor_config& cfg, std::unique_ptr<link_socket> socket,
@@ -29,7 +29,7 @@ public:
 
   const char* name() const override { return "vgpu.link"; }
 
-  /// Called from the sender's thread.
+  /// Runs on the sender's thread.
   void enqueue(caf::mailbox_element_ptr what,
                caf::execution_unit* eu) override {
     caf::blocking_actor::enqueue(std::move(what), eu);
@@ -50,11 +50,11 @@ public:
 
 private:
   void sleep() {
-    // Whoever enqueues after this line rings; whoever enqueued before it is
-    // seen by the look at the mailbox.
+    // A sender that enqueues after this line rings the bell. The check of the
+    // mailbox sees everything that was enqueued before.
     asleep_.store(true);
     auto idle = mailbox().empty() && !more_to_read_;
-    // Before it has a consumer, the link listens to its mailbox alone.
+    // Without a consumer the link serves its mailbox alone.
     auto rang = consumer_ ? socket_->sleep(bell_.fd(), idle) : wait_for_bell();
     asleep_.store(false);
     if (rang)
@@ -76,14 +76,15 @@ private:
           running_ = false;
           fail_state(std::move(msg.reason));
         },
-        // Without this an unknown message stays in the mailbox and the loop
-        // spins.
+        // Without this handler an unknown message would stay in the mailbox and
+        // the loop would spin.
         caf::others >> [](caf::message_view&) -> caf::result<caf::message> {
           return caf::sec::unexpected_message;
         });
   }
 
-  /// What one peer sends must not end the link for all.
+  /// Catches everything, because one peer's message must not end the link for
+  /// all peers.
   void read_all() {
     try {
       report_connections();

@@ -14,32 +14,33 @@
 
 namespace vgpu {
 
-/// A control-plane message that came in. `peer` is parcel::peer().
+/// A control-plane message that arrived. `peer` is parcel::peer().
 struct incoming {
   std::string peer;
   control::envelope what;
 };
 using incoming_ptr = std::shared_ptr<const incoming>;
 
-/// A control-plane message to send. `peer` as in dispatch.
+/// A control-plane message to send. `peer` is as in dispatch.
 struct outgoing {
   std::string peer;
   control::envelope what;
 };
 using outgoing_ptr = std::shared_ptr<const outgoing>;
 
-/// What a link tells its consumer about connections.
+/// A change of connections that a link reports to its consumer.
 struct link_event {
   enum class kind {
-    /// Connecting link: the connection stands (again), and the greeting, if
-    /// any, was sent. What was sent while it was down is lost.
+    /// A connecting link has its connection (again) and has sent its greeting,
+    /// if any. Messages that were sent while it was down are lost.
     up,
-    /// The connection to `peer` is gone. A connecting link tries again by
-    /// itself; in a binding one the peer comes back under another name.
+    /// The connection to `peer` is lost. A connecting link reconnects by
+    /// itself. The peer of a binding link comes back under another name.
     down,
-    /// Connecting link: nobody listens there (told at each attempt).
+    /// A connecting link found nobody that listens there. It reports this at
+    /// each attempt.
     unreachable,
-    /// A message to `peer` was dropped because its queue is full.
+    /// The link dropped a message to `peer` because the peer's queue is full.
     overrun,
   };
   kind what = kind::up;
@@ -49,50 +50,55 @@ using link_event_ptr = std::shared_ptr<const link_event>;
 
 struct link_options {
   enum class form {
-    bind,   // a ROUTER that others connect to
-    connect // a DEALER that connects, and does so again when it must
+    /// A ROUTER that other links connect to.
+    bind,
+    /// A DEALER that connects, and reconnects after a loss.
+    connect
   };
   form as = form::connect;
-  /// tcp://HOST:PORT or ipc://PATH; to bind, the port may be `*`.
+  /// Is tcp://HOST:PORT or ipc://PATH. The port may be `*` in a binding link.
   std::string endpoint;
-  /// Whose link this is, for the log and as sender of what it says by itself:
-  /// `manager`, `node/a`.
+  /// Names the link's owner, such as `manager` or `node/a`. The link uses it in
+  /// the log and as the sender of messages that it sends by itself.
   std::string name;
-  /// Whether messages are control-plane envelopes (consumer gets incoming_ptr)
-  /// or left alone (consumer gets parcel_ptr).
+  /// Selects control-plane envelopes, which the consumer gets as incoming_ptr,
+  /// or raw messages, which it gets as parcel_ptr.
   bool control = true;
-  /// Connecting control link: the first message on each connection.
+  /// The first message that a connecting control link sends on each connection.
   std::optional<control::hello> greeting;
-  /// Messages queued for one peer, in each direction, before any is dropped.
+  /// The number of messages queued for one peer, in each direction, above which
+  /// the link drops messages.
   int high_water = 10'000;
-  /// The context's thread that its connections belong to; any, if unset.
+  /// The I/O thread of the ZeroMQ context that serves the connections. ZeroMQ
+  /// chooses one if it is unset.
   std::optional<unsigned> io_thread;
-  /// To bind over TCP: a second port of the same address, whose connections
-  /// belong to the next thread.
+  /// Makes a link that binds over TCP listen on a second port of the same
+  /// address, whose connections belong to the next I/O thread.
   bool second_port = false;
-  /// Larger frames disconnect who sends them. Bytes.
+  /// The limit on a frame, in bytes. The link disconnects a peer that sends a
+  /// larger one.
   std::size_t largest_frame = vgpu::largest_frame;
 };
 
-/// A link that stands, and where it listens or connects to: for a bound port
-/// of `*`, the endpoint with the real port.
+/// An open link, and the endpoint at which it listens or to which it connects.
+/// For a bound port of `*`, the endpoint has the real port.
 struct open_link {
   caf::actor actor;
   std::string endpoint;
 };
 
-/// Opens the socket and spawns the actor that owns it, detached: one thread,
-/// which sleeps until the socket or the mailbox has something.
+/// Opens the socket and spawns the actor that owns it. The actor is detached:
+/// its thread sleeps until the socket or the mailbox has something.
 ///
-/// It reads nothing until it was told, with (caf::actor), who its consumer is.
-/// From then on the consumer gets incoming_ptr or parcel_ptr for what arrives,
-/// and link_event_ptr. The link takes outgoing_ptr and dispatch_ptr, and never
-/// blocks on a slow peer. A control link answers what it cannot read with a
-/// refusal where an answer is due, and logs it.
+/// Send it its consumer as (caf::actor); before that it reads nothing. The
+/// consumer then gets incoming_ptr or parcel_ptr for each message, and
+/// link_event_ptr. The link takes outgoing_ptr and dispatch_ptr, and never
+/// blocks on a slow peer. A control link logs a message that it cannot read,
+/// and answers it with a refusal where an answer is due.
 ///
-/// Stop it with an exit message; what it had taken is handed to ZeroMQ before.
-/// `zmq` must outlive the actor. Fails when the endpoint is malformed, too
-/// long, in use, or not of this host; the reason names it.
+/// Stop it with an exit message: it first hands the messages that it took to
+/// ZeroMQ. `zmq` must outlive the actor. Fails when the endpoint is malformed,
+/// too long, in use, or not of this host, and the reason names it.
 result<open_link> spawn_link(caf::actor_system& system, zmq::context_t& zmq,
                              link_options options);
 

@@ -21,23 +21,24 @@ using std::chrono::milliseconds;
 constexpr int monitored =
     ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_CONNECT_RETRIED;
-/// For the last words of a process that ends.
+/// How long the last messages of an ending process may take.
 constexpr int linger_ms = 100;
 constexpr int first_retry_ms = 20;
 constexpr int last_retry_ms = 500;
-/// A host that vanished closes no connection: TCP links ask.
+/// TCP links send heartbeats, because a host that vanishes closes no
+/// connection.
 constexpr int tcp_heartbeat_ms = 1000;
 constexpr int tcp_heartbeat_timeout_ms = 3000;
-/// The kernel's own attempts become rare while a link is cut, and would find
-/// out late that it is back.
+/// Bounds a connection attempt, because the kernel's own attempts become rare
+/// while a link is cut, and would notice late that it works again.
 constexpr int tcp_connect_timeout_ms = 1000;
-/// Within a host nothing is on its way for long: what the kernel takes of a
-/// long message is read before it has left the processor's cache. Left alone
-/// it takes some MiB.
+/// The send buffer within a host. It is small, so that the receiver reads a
+/// long message while it is still in the processor's cache. By default the
+/// kernel takes several MiB.
 constexpr int loopback_send_buffer = 512 << 10;
 
-/// Who is at an end of a connection: its address without the port. Empty of
-/// what is no connection over IP.
+/// Returns the address at an end of a connection, without the port. Returns an
+/// empty string for a connection that does not use IP.
 std::string host_of(const sockaddr_storage& end) {
   auto bytes_of = [](const auto& address) {
     return std::string{reinterpret_cast<const char*>(&address),
@@ -61,13 +62,13 @@ bool is_within_host(int fd) {
          !host_of(own).empty() && host_of(own) == host_of(peer);
 }
 
-/// Where a host's usual congestion control is one that paces (BBR), it takes
-/// what it sees of its own processors for a path's, and sends bulk data half as
-/// fast as they can. Within a host there is no path: there the oldest rule
-/// does, which every kernel has and lets everybody choose.
+/// Selects the congestion control `reno` within a host. A host's default may
+/// pace its packets (BBR). It then mistakes delays of the host's own processors
+/// for those of a path, and sends bulk data at half the speed. Every kernel has
+/// reno and lets every user choose it.
 void send_unpaced_within_host(int fd) {
   constexpr std::string_view rule = "reno";
-  // Refused or not: it is slower otherwise, and nothing else.
+  // A refusal costs only speed.
   if (is_within_host(fd))
     (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, rule.data(),
                        rule.size());
@@ -104,10 +105,11 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
   if (zmq_socket_monitor(socket_.handle(), address.c_str(), monitored) != 0)
     throw zmq::error_t{};
   monitor_.set(zmq::sockopt::linger, 0);
-  // ZeroMQ's own thread writes to the monitor, and waits while it is full.
+  // The monitor's queue is unlimited, because ZeroMQ's I/O thread writes to it
+  // and would wait while it is full.
   monitor_.set(zmq::sockopt::rcvhwm, 0);
   monitor_.connect(address);
-  // A descriptor tells of messages only once there was none to be had.
+  // The descriptor signals messages only after a receive found none.
   zmq::message_t none;
   (void)monitor_.recv(none, zmq::recv_flags::dontwait);
   if (binds_) {
@@ -117,8 +119,8 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
     if (options.second_port && endpoint_.starts_with("tcp:"))
       bind_second(options.io_thread.value_or(0) + 1);
   } else {
-    // Nothing is kept for a connection that does not stand: who sends hears of
-    // the loss and says what matters again.
+    // Nothing is queued for a lost connection. The sender gets an event and
+    // repeats what matters.
     socket_.set(zmq::sockopt::immediate, true);
     socket_.set(zmq::sockopt::reconnect_ivl, first_retry_ms);
     socket_.set(zmq::sockopt::reconnect_ivl_max, last_retry_ms);
@@ -126,7 +128,8 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
   }
 }
 
-/// What is accepted belongs to the thread that its listener was bound for.
+/// Binds the second port. Accepted connections belong to the I/O thread to
+/// which the affinity binds their listener.
 void link_socket::bind_second(unsigned io_thread) {
   socket_.set(zmq::sockopt::affinity, std::uint64_t{1} << io_thread);
   socket_.bind(endpoint_.substr(0, endpoint_.rfind(':')) + ":*");
@@ -136,11 +139,11 @@ void link_socket::bind_second(unsigned io_thread) {
 }
 
 link_socket::~link_socket() {
-  // Before the monitor's other end goes: ZeroMQ's thread would wait for ever to
-  // tell it of connections that end with the socket, and with it every other
-  // socket of this process.
+  // The monitor stops before its other end closes. Otherwise ZeroMQ's I/O
+  // thread would wait for ever to report the connections that end with the
+  // socket, and would block every other socket of this process.
   zmq_socket_monitor(socket_.handle(), nullptr, 0);
-  // ZeroMQ leaves the file where it is.
+  // ZeroMQ does not remove the file.
   constexpr std::string_view ipc = "ipc://";
   if (binds_ && endpoint_.starts_with(ipc))
     ::unlink(endpoint_.c_str() + ipc.size());
@@ -187,7 +190,7 @@ parcel_ptr link_socket::receive() {
     if (head.size() == 0 && bulk.size() == 0)
       continue;
     auto name = binds_ ? peer.to_string() : endpoint_;
-    // -1 when ZeroMQ does not know.
+    // The option is -1 when ZeroMQ does not know the descriptor.
     if (auto fd = zmq_msg_get(head.handle(), ZMQ_SRCFD); binds_ && fd >= 0)
       remember(name, fd);
     return std::make_shared<const parcel>(std::move(name), std::move(head),
@@ -195,8 +198,8 @@ parcel_ptr link_socket::receive() {
   }
 }
 
-/// False when there is nothing to receive. Both frames stay empty when the
-/// message was not one of ours.
+/// Returns false when there is nothing to receive. Both frames stay empty when
+/// the message has the wrong number of frames.
 bool link_socket::receive_frames(zmq::message_t& peer, zmq::message_t& head,
                                  zmq::message_t& bulk) {
   auto& first = binds_ ? peer : head;
@@ -288,7 +291,8 @@ std::vector<link_event> link_socket::connection_changes() {
   }
   if (!out.empty()) {
     drained_ = false;
-    // Lets the socket take notice of the new connection before it is used.
+    // Reading the events makes the socket process the new connection before it
+    // is used.
     [[maybe_unused]] auto events = socket_.get(zmq::sockopt::events);
   }
   return out;

@@ -1,5 +1,5 @@
-// The ZeroMQ socket of a link and its monitor: frames in and out, and which
-// peer a lost connection belonged to. Knows nothing of actors.
+// The ZeroMQ socket of a link and its monitor. Its subject is frames in and
+// out, and the peer of each lost connection. It knows nothing of actors.
 #pragma once
 
 #include "actors/link/frames.hpp"
@@ -14,53 +14,56 @@
 
 namespace vgpu {
 
-/// Owns the sockets. Belongs to one thread at a time.
+/// Owns the sockets. Not thread-safe: it belongs to one thread at a time.
 class link_socket {
 public:
-  /// Opens, then binds or begins to connect. Throws zmq::error_t.
+  /// Opens the socket, then binds it or begins to connect. Throws zmq::error_t.
   link_socket(zmq::context_t& zmq, const link_options& options);
 
   link_socket(const link_socket&) = delete;
   link_socket& operator=(const link_socket&) = delete;
   ~link_socket();
 
-  /// Where it listens or connects to.
+  /// Returns the endpoint at which it listens or to which it connects.
   std::string endpoint() const;
-  /// Of link_options::second_port; else 0.
+  /// Returns the port of link_options::second_port, or 0.
   std::uint16_t second_port() const noexcept { return second_port_; }
-  /// Whether whoever is at the other end is on this host for certain.
+  /// Returns whether the peer is certainly on this host.
   bool within_host() const noexcept { return is_loopback(endpoint_); }
   static bool is_loopback(std::string_view endpoint) noexcept {
     return endpoint.starts_with("tcp://127.");
   }
 
-  /// Adds what an owner that sleeps on more than this socket must watch: two
-  /// descriptors. The first becomes readable when there may be messages, the
-  /// second when connections changed. Only where nothing is overlooked().
+  /// Adds the two descriptors that an owner must watch if it sleeps on more
+  /// than this socket. The first becomes readable when there may be messages,
+  /// the second when connections change. Call it only while overlooked() is
+  /// false.
   void add_to(std::vector<pollfd>& items);
 
-  /// Whether there are messages of which no descriptor tells any more: sending
-  /// takes note of what came. Never after receive() found nothing.
+  /// Returns whether there may be messages that no descriptor signals any more,
+  /// because sending also processes what has arrived. Never true directly after
+  /// receive() returned null.
   bool overlooked();
 
-  /// Whether there are messages, of which no descriptor tells from then on.
+  /// Returns whether there are messages. After true, no descriptor signals
+  /// them.
   bool has_messages();
 
   /// Sleeps until the socket, its monitor or `bell` (a file descriptor) has
-  /// something; returns at once when `wait` is false. The result tells
-  /// whether the bell rings.
+  /// something. Returns at once when `wait` is false. The result says whether
+  /// the bell rings.
   bool sleep(int bell, bool wait);
 
-  /// The next message, or null when there is none. What has no or too many
-  /// frames is dropped and logged.
+  /// Returns the next message, or null when there is none. Drops and logs a
+  /// message with no frames or too many.
   parcel_ptr receive();
 
   enum class sent { yes, gone, full };
-  /// Never blocks.
+  /// Sends without blocking.
   sent send(dispatch& out);
 
-  /// What happened to connections since the last call. For a connecting
-  /// socket, `up` comes before any message of that connection.
+  /// Returns the changes of connections since the last call. In a connecting
+  /// socket, `up` precedes every message of that connection.
   std::vector<link_event> connection_changes();
 
 private:
@@ -76,8 +79,8 @@ private:
   std::uint16_t second_port_ = 0;
   zmq::socket_t socket_;
   zmq::socket_t monitor_;
-  // Of a bound socket: the peer on each descriptor. A descriptor may be
-  // reused before the end of its former connection is reported.
+  // The peer on each descriptor of a bound socket. The kernel may reuse a
+  // descriptor before the monitor reports the end of its former connection.
   std::map<int, std::string> peer_on_;
   std::map<int, unsigned> stale_ends_;
   std::vector<link_event> found_;

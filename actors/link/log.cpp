@@ -15,7 +15,7 @@ void start_log(const std::string& name, const std::string& level,
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %n[%P] %l: %v");
   auto* wanted = std::getenv("VGPU_LOG");
   auto chosen = spdlog::level::from_str(wanted != nullptr ? wanted : level);
-  // from_str() says "off" to what it does not know.
+  // from_str() returns "off" for an unknown name.
   if (chosen == spdlog::level::off)
     chosen = spdlog::level::from_str(level);
   logger->set_level(chosen);

@@ -1,5 +1,5 @@
-// An actor with a thread of its own that sleeps on file descriptors and its
-// mailbox together, and may look on for a moment before it does.
+// An actor whose own thread sleeps on file descriptors and on its mailbox at
+// once, and may busy-poll them before it sleeps.
 #pragma once
 
 #include "actors/link/doorbell.hpp"
@@ -15,20 +15,21 @@
 
 namespace vgpu {
 
-/// Derive, and spawn detached. ring() may be called by any thread to end the
-/// sleep; a message does it by itself.
+/// A base for actors that are spawned detached. Any thread may call ring() to
+/// end the sleep; a message to the actor also ends it.
 class polling_actor : public caf::blocking_actor {
 public:
   explicit polling_actor(caf::actor_config& cfg) : caf::blocking_actor(cfg) {}
 
-  /// Called from the sender's thread.
+  /// Runs on the sender's thread.
   void enqueue(caf::mailbox_element_ptr what,
                caf::execution_unit* eu) override {
     caf::blocking_actor::enqueue(std::move(what), eu);
     ring();
   }
 
-  /// Thread-safe. A system call only while the actor sleeps.
+  /// Ends the actor's sleep. It makes a system call only while the actor
+  /// sleeps. Thread-safe.
   void ring() noexcept {
     rung_.store(true);
     if (asleep_.exchange(false))
@@ -36,16 +37,17 @@ public:
   }
 
 protected:
-  /// Sleeps until something of `items` is ready, it was rung, or `patience`
-  /// has passed (negative: for ever). The bell is added to `items` and taken
-  /// off again.
+  /// Sleeps until a descriptor of `items` is ready, somebody rings, or
+  /// `patience` has passed (negative: without limit). It adds the bell to
+  /// `items` and takes it off again.
   void sleep_on(std::vector<pollfd>& items,
                 std::chrono::milliseconds patience) {
     items.push_back({bell_.fd(), POLLIN, 0});
-    // Whoever rings after this line wakes us; whoever rang before it is seen.
+    // A ring after this line wakes this thread. The check below sees a ring
+    // before it.
     asleep_.store(true);
     auto ready = rung_.load() || !mailbox().empty();
-    // Interrupted or not: whoever sleeps looks at everything afterwards.
+    // After an interruption too, the caller examines all of its sources.
     if (::poll(items.data(), items.size(),
                ready ? 0 : static_cast<int>(patience.count())) < 0)
       for (auto& x : items)
@@ -57,19 +59,19 @@ protected:
     items.pop_back();
   }
 
-  /// Looks, for as long as `rule` says, whether something of `items` is ready,
-  /// it was rung, or `found` or `heard_of` says that there is something else:
-  /// the one is asked often and should make no system call, the other makes one
-  /// at most. Nobody rings meanwhile. True when there is something; `items`
-  /// tell what they had when they were asked last, which is each eighth time.
-  /// When there is not, it is time to sleep_on() them, and to tell `rule` how
-  /// long the wait was in all.
+  /// Busy-polls for as long as `rule` allows. Returns true when a descriptor of
+  /// `items` is ready, somebody rang, or `found` or `heard_of` reports other
+  /// work. `found` runs often and should make no system call; `heard_of` may
+  /// make one. Rings cost no system call meanwhile. `items` hold the result of
+  /// their last poll, which happens in every eighth round. After false, call
+  /// sleep_on() and report the whole wait to `rule`.
   template <class Found, class Heard>
   bool look_on(std::vector<pollfd>& items, busy_poll& rule, const Found& found,
                const Heard& heard_of, busy_poll::clock::time_point began) {
-    // These take about as long as one descriptor, which takes 0.3 us.
+    // So many memory checks take about as long as polling one descriptor.
     constexpr auto looks_in_memory = 4;
-    // Who always finds something still hears of the rest.
+    // An actor that always finds work still polls its descriptors in every
+    // eighth round.
     constexpr auto unasked_at_most = 8U;
     auto any_ready = [&] {
       unasked_ = 0;
@@ -93,16 +95,17 @@ protected:
     return true;
   }
 
-  /// Whether it was rung or got mail since it last slept, or heard() that.
+  /// Returns whether somebody rang or sent a message since the last sleep or
+  /// heard().
   bool called() noexcept { return rung_.load(std::memory_order_acquire); }
-  /// To be said before it looks at its mailbox and what else it is rung for.
+  /// Clears called(). Call it before examining the mailbox and other sources.
   void heard() noexcept { rung_.store(false); }
 
 private:
   doorbell bell_;
   std::atomic<bool> asleep_ = false;
   std::atomic<bool> rung_ = false;
-  unsigned unasked_ = 0; // rounds of looks since all items were asked
+  unsigned unasked_ = 0; // rounds since all items were polled
 };
 
 } // namespace vgpu

@@ -5,7 +5,7 @@
 
 namespace vgpu {
 
-/// What a peer sent, as it may stand in a log line: printable, and short.
+/// Makes a short, printable text for the log of bytes that a peer sent.
 std::string printable(std::string_view name);
 
 } // namespace vgpu

@@ -1,5 +1,5 @@
-// What came by one of two connections before what was sent ahead of it by the
-// other.
+// Puts messages that arrive by two connections back into the order in which
+// they were sent.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,18 @@
 
 namespace vgpu {
 
-/// Keeps what came too early until what is missing has come, by where it begins
-/// in the order in which all was sent. What a peer can make it keep is bounded.
-/// One thread's.
+/// Keeps messages that arrived too early until the missing ones have arrived.
+/// The key is a message's position in the order of sending. Limits bound what a
+/// peer can make it keep. Not thread-safe.
 template <class T>
 class reorder_buffer {
 public:
   static constexpr std::size_t most_bytes = std::size_t{96} << 20;
   static constexpr std::size_t most = std::size_t{1} << 14;
 
-  /// False when it is too much: then nothing more is kept, and all of it has
-  /// to be sent again.
+  /// Keeps `what`, which begins at position `at`. Returns false when it would
+  /// exceed a limit; the buffer then drops everything, and the peer must send
+  /// all of it again.
   bool keep(std::uint64_t at, std::size_t bytes, T what) {
     if (bytes > most_bytes - bytes_ || kept_.size() == most) {
       clear();
@@ -31,8 +32,8 @@ public:
     return true;
   }
 
-  /// The first of them, if nothing is missing before it any more, where all
-  /// before `next` has come.
+  /// Returns the first message if it begins at or before `next`, so that
+  /// nothing before it is missing.
   std::optional<T> take(std::uint64_t next) {
     auto first = kept_.begin();
     if (first == kept_.end() || first->first > next)
@@ -48,7 +49,7 @@ public:
     bytes_ = 0;
   }
 
-  /// In their order.
+  /// Calls `f` with each message in order.
   template <class F>
   void each(const F& f) const {
     for (const auto& [at, what] : kept_)

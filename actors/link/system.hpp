@@ -6,8 +6,8 @@
 
 namespace vgpu {
 
-/// How every process of ours runs its actors: work shared among a few threads
-/// that sleep when there is none (CAF's default polls).
+/// The configuration of each process's actor system. A few threads share the
+/// work, and sleep when there is none, where CAF's default scheduler polls.
 class system_config : public caf::actor_system_config {
 public:
   explicit system_config(std::size_t threads = 2) {

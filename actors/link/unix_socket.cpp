@@ -12,7 +12,8 @@ namespace vgpu {
 namespace {
 
 constexpr std::size_t largest_packet = 64 << 10;
-/// The most parts of a thing that is shared, and one for who has it.
+/// The largest number of parts of a shared object, plus one for its ledger
+/// entry.
 constexpr std::size_t most_descriptors = 65;
 
 fault from_errno(const std::string& what) {
@@ -125,7 +126,8 @@ status send_packet(int socket, std::span<const std::uint64_t> words,
 
 result<std::optional<packet>> receive_packet(int socket) {
   packet in;
-  // Not zeroed, and on the stack: mostly there is nothing to receive.
+  // The buffer is on the stack and not zeroed, because mostly there is nothing
+  // to receive.
   alignas(std::uint64_t) std::byte room[largest_packet];
   iovec bytes{room, largest_packet};
   alignas(cmsghdr)

@@ -1,5 +1,5 @@
-// Unix SEQPACKET sockets with abstract names: how processes of one host hand
-// each other memory. Nothing of them is left in the file system.
+// Unix SEQPACKET sockets with abstract names, by which processes of one host
+// pass memory to each other. They leave nothing in the file system.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -20,30 +20,32 @@ namespace vgpu {
 struct packet {
   std::vector<std::uint64_t> words;
   std::vector<unique_fd> descriptors;
-  bool closed = false; // the peer is gone; nothing else is set
+  bool closed = false; // The peer is gone, and nothing else is set.
 };
 
-/// Listens on an abstract name (without the leading NUL). Non-blocking.
+/// Listens on an abstract name (without the leading NUL). The socket is
+/// non-blocking.
 result<unique_fd> listen_abstract(const std::string& name);
 
-/// The next connection of a peer of our own user (or root), non-blocking; -1
-/// where there is none. Others are closed at once.
+/// Accepts the next connection of a peer that runs as our own user or root. The
+/// socket is non-blocking, and -1 where nobody is waiting. Closes other users'
+/// connections at once.
 unique_fd accept_own(int listener);
 
-/// Connects to an abstract name; checks that its owner is our own user or
-/// root. Non-blocking, now and afterwards. The fault is CUDA_ERROR_NOT_FOUND
-/// where nobody listens, and CUDA_ERROR_NOT_READY where so many wait to be
-/// taken that there is no room for another.
+/// Connects to an abstract name, and checks that its owner is our own user or
+/// root. The call and the socket are non-blocking. The fault is
+/// CUDA_ERROR_NOT_FOUND where nobody listens, and CUDA_ERROR_NOT_READY where
+/// the listener's queue is full.
 result<unique_fd> connect_abstract(const std::string& name);
 
-/// The process at the other end, as the kernel tells it.
+/// Returns the process at the other end, as the kernel reports it.
 pid_t peer_of(int socket);
 
 /// Sends one packet of at most 64 KiB. Fails where the peer is gone.
 status send_packet(int socket, std::span<const std::uint64_t> words,
                    std::span<const int> descriptors = {});
 
-/// Takes one packet without waiting; nothing where there is none.
+/// Receives one packet without waiting, or nothing where there is none.
 result<std::optional<packet>> receive_packet(int socket);
 
 } // namespace vgpu
