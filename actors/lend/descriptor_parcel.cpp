@@ -14,9 +14,9 @@ namespace vgpu {
 
 namespace {
 
-/// In a packet of the socket.
+/// The number of descriptors in one packet of the socket.
 constexpr std::size_t at_once = 64;
-/// The largest, as the kernel takes what is too large for its limit.
+/// The size of the socket's buffer. The kernel lowers it to its own limit.
 constexpr int buffer_bytes = 8 << 20;
 
 } // namespace
@@ -52,7 +52,7 @@ result<std::vector<unique_fd>> unpack_descriptors(int parcel,
     auto got = receive_packet(parcel);
     if (!got)
       return got.why();
-    // Who packed it has closed its end.
+    // The packer has closed its end.
     if (!*got || (*got)->closed || (*got)->descriptors.empty())
       break;
     for (auto& x : (*got)->descriptors)

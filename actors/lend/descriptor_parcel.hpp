@@ -10,20 +10,22 @@
 
 namespace vgpu {
 
-/// Of no parcel there are more in it.
+/// The largest number of descriptors in a parcel.
 inline constexpr std::size_t most_in_parcel = 8192;
 
-/// A socket in which copies of these descriptors lie: it can be handed on as
-/// any descriptor can, and what is in it goes with its last holder. A fault
-/// where they are too many, or the kernel lets this user send no more of them.
+/// Packs copies of these descriptors into a socket, the parcel. The parcel can
+/// be passed on as any descriptor can, and its contents end with its last
+/// holder. A fault where they are too many, or where the kernel lets this user
+/// send no more of them.
 result<unique_fd> pack_descriptors(std::span<const int> what);
 
-/// Takes out what is in it, in order; then it is empty. A fault where that are
-/// not so many: what came out until then is closed.
+/// Takes all descriptors out, in order, and leaves the parcel empty. A fault
+/// where it does not hold exactly `count`; the descriptors that came out are
+/// closed.
 result<std::vector<unique_fd>> unpack_descriptors(int parcel,
                                                   std::size_t count);
 
-/// Another parcel of the same contents.
+/// Makes a second parcel of the same contents.
 result<unique_fd> copy_parcel(unique_fd& parcel, std::size_t count);
 
 } // namespace vgpu

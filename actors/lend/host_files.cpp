@@ -28,8 +28,8 @@ status host_files::show(const call::host_file& what) {
   auto pid = static_cast<pid_t>(what.process);
   if (pid <= 0 || pid == ::getpid() || pid == client_)
     return not_the_program(what.process);
-  // What is opened in this directory is that process's, whoever may have its
-  // number by then.
+  // Whatever is opened in this directory belongs to that process, even if its
+  // number is reused meanwhile.
   auto path = "/proc/" + std::to_string(pid) + "/fd";
   unique_fd of{::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
   struct stat control {};
@@ -41,7 +41,7 @@ status host_files::show(const call::host_file& what) {
                      "); run both as one user and in one PID namespace"};
   if (!is_same_file(area_->control_fd(), control))
     return not_the_program(what.process);
-  // Not a device, not a pipe: opening those does something.
+  // Devices and pipes are refused, because opening them has effects.
   struct stat kind {};
   auto name = std::to_string(what.file);
   if (::fstatat(of.get(), name.c_str(), &kind, 0) != 0 ||

@@ -1,4 +1,4 @@
-// Files of a program's that kernels reach through the host window.
+// A program's files that kernels reach through the host window.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -11,25 +11,27 @@
 
 namespace vgpu {
 
-/// A worker takes such a file from the program's process itself, by the number
-/// that it has there (proc(5), /proc/PID/fd). A hostile program could name
-/// another process, to which the worker has access and it has not: so only a
-/// process that has this session's control area counts, and neither the worker
-/// nor the client, which have it, too. One thread.
+/// Maps files of the program into the host window. The worker opens such a file
+/// through the program's process, by the program's own descriptor number
+/// (proc(5), /proc/PID/fd). A hostile program could name another process to
+/// which only the worker has access. So a process counts only if it has this
+/// session's control area open and is neither the worker nor the client, which
+/// have it open too. Not thread-safe.
 class host_files {
 public:
-  /// The area is mapped, its host window too.
+  /// Takes the session's area, whose host window must be mapped.
   explicit host_files(std::shared_ptr<const session_area> area)
       : area_{std::move(area)} {}
 
-  /// The session's client, which is not its program.
+  /// Sets the process of the session's client, which is not its program.
   void served_by(pid_t client) noexcept { client_ = client; }
 
-  /// CUDA_ERROR_INVALID_VALUE for what is no file of the program's or not
-  /// within the host window, CUDA_ERROR_NOT_SUPPORTED where this process may
-  /// not look at the program's.
+  /// Maps a file at its address. The fault is CUDA_ERROR_INVALID_VALUE where it
+  /// is not a file of the program or lies outside the host window, and
+  /// CUDA_ERROR_NOT_SUPPORTED where this process may not look at the program's
+  /// files.
   status show(const call::host_file& what);
-  /// Whatever was shown there is not any more.
+  /// Unmaps the file that show() mapped there.
   status hide(device_address address, std::uint64_t bytes);
 
 private:

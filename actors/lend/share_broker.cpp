@@ -13,15 +13,16 @@ namespace {
 
 using share_clock = std::chrono::steady_clock;
 
-// A question is six words: this, the secret, kind, number, serial. An answer is
-// this, its entry in the ledger and the words of what is lent, with descriptors
-// of the entry and of the thing; or nothing more.
+// A question is six words: share_magic, the secret's two words, kind, number
+// and serial. An answer is share_magic, the object's entry in the ledger and
+// its words, with descriptors of the entry and of the object. A refusal is
+// share_magic alone.
 constexpr std::uint64_t share_magic = 0x3130455241485356; // "VSHARE01"
 constexpr std::size_t question_words = 6;
 
-/// Longer than callers who say nothing keep others from being heard.
+/// This is longer than silent callers can keep others waiting.
 constexpr std::chrono::seconds borrow_within{5};
-/// Where a caller cannot be let in, as no descriptor is left: milliseconds.
+/// The pause in accepting callers, in milliseconds, when no descriptor is left.
 constexpr int pause_milliseconds = 50;
 
 fault not_lent(const std::string& why) {
@@ -29,7 +30,8 @@ fault not_lent(const std::string& why) {
           "what a handle of another process names is not shared: " + why};
 }
 
-/// Rounded up: a wait does not end a little too soon.
+/// Returns the milliseconds until `then`, rounded up so that no wait ends too
+/// early.
 int milliseconds_until(share_clock::time_point then) {
   auto rest =
       std::chrono::ceil<std::chrono::milliseconds>(then - share_clock::now());
@@ -103,7 +105,7 @@ std::uint64_t share_broker::left(std::uint32_t device) {
 
 void share_broker::run() {
   std::vector<pollfd> all;
-  auto paused = false; // for a moment, not to ask again and again
+  auto paused = false; // a pause in accepting, so that the loop does not spin
   while (true) {
     all.assign({{stop_.fd(), POLLIN, 0}});
     auto longest = paused ? pause_milliseconds : -1;
@@ -112,7 +114,7 @@ void share_broker::run() {
       auto rest = milliseconds_until(x.until);
       longest = longest < 0 ? rest : std::min(longest, rest);
     }
-    // Who comes when all places are taken waits in the kernel.
+    // Further callers wait in the kernel's queue.
     auto listens = !paused && callers_.size() < most_callers;
     if (listens)
       all.push_back({listener_.get(), POLLIN, 0});
@@ -143,8 +145,8 @@ bool share_broker::serve(const caller& x) {
 }
 
 void share_broker::answer(int socket, std::span<const std::uint64_t> question) {
-  // Until our own copy of the entry is closed: left() would take it for
-  // somebody who has the thing.
+  // The lock is held until our own copy of the entry is closed, because left()
+  // would take that copy for a borrower.
   std::lock_guard guard{mutex_};
   std::vector<std::uint64_t> words{share_magic};
   std::vector<int> descriptors;
@@ -155,7 +157,8 @@ void share_broker::answer(int socket, std::span<const std::uint64_t> question) {
     auto known =
         lent_.find({static_cast<share_kind>(question[3]), question[4]});
     if (known != lent_.end() && known->second.serial == question[5])
-      // Not later: what is withdrawn now costs for whom it is given to.
+      // The entry is made now, so that an object that is withdrawn from here on
+      // counts as borrowed.
       if (auto entered = ledger_.enter(known->second.entry); entered) {
         stake = std::move(*entered);
         object = known->second.object;

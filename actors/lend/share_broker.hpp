@@ -1,15 +1,14 @@
-// Where a session's worker lends what other sessions may have too, and where it
-// borrows what others lend.
+// How a session's worker lends objects to other sessions and borrows theirs.
 //
-//   program A ── handle of 64 bytes, by whatever way ──► program B
+//   program A ── handle of 64 bytes, by any way ────────► program B
 //      │ memory_share                                       │ memory_import
 //      ▼                                                    ▼
 //   worker of A: broker ◄── secret, kind, number, serial ── worker of B
 //                       ─── words, file descriptors ──────►
-//                           (one of them: B has it, share_ledger.hpp)
+//                           (one of them: B's entry, share_ledger.hpp)
 //
-// Both workers are processes of one host. What is said at the socket is hostile
-// until it has shown the secret, and what comes back is checked by the device.
+// Both workers are processes of one host. The broker treats a caller as hostile
+// until it has shown the secret, and the device checks what is borrowed.
 #pragma once
 
 #include "actors/lend/share_ledger.hpp"
@@ -33,38 +32,38 @@
 namespace vgpu {
 
 enum class share_kind : std::uint64_t {
-  memory = 1, // an allocation, by its address
+  memory = 1, // an allocation, named by its address
   event = 2,
-  placed = 3, // memory that the program places by itself, by its id
+  placed = 3, // memory that the program places by itself, named by its id
 };
 
-/// A thing that is lent, in its session.
+/// The key of a lent object within its session.
 struct share_key {
   share_kind kind{};
   std::uint64_t number = 0;
   auto operator<=>(const share_key&) const = default;
 };
 
-/// What a thing that is lent takes of its session's quota.
+/// The part of its session's quota that a lent object uses.
 struct share_cost {
   std::uint32_t device = 0;
   std::uint64_t bytes = 0;
 };
 
-/// Answers who asks at a socket with an abstract name, on a thread of its own:
-/// two workers that borrow from each other at the same time wait for each
-/// other's brokers, and these wait for nobody. Thread-safe. With it, all that
-/// was lent and is not borrowed yet is gone.
+/// Answers workers that call at a socket with an abstract name. It has a thread
+/// of its own, which waits for nobody, so two workers may borrow from each
+/// other at the same time. Destroying it withdraws everything that is not
+/// borrowed yet. Thread-safe.
 class share_broker {
 public:
-  /// How many connections are listened to at once, and for how long one may
-  /// say nothing.
+  /// The number of connections that it serves at once.
   static constexpr std::size_t most_callers = 64;
+  /// How long a connection may be silent.
   static constexpr std::chrono::milliseconds patience{1'000};
-  /// So much can be lent at a time.
+  /// The number of objects that can be lent at a time.
   static constexpr std::size_t most_lent = 16'384;
 
-  /// Listens under the name of this secret. A fault where somebody else does.
+  /// Listens under the name of this secret. A fault where another process does.
   static result<std::unique_ptr<share_broker>> open(const share_secret& secret);
   ~share_broker();
   share_broker(const share_broker&) = delete;
@@ -72,14 +71,15 @@ public:
 
   const share_secret& secret() const noexcept { return secret_; }
 
-  /// Lends it until it is withdrawn. CUDA_ERROR_OUT_OF_MEMORY where too much
-  /// is lent already.
+  /// Lends the object until withdraw(). CUDA_ERROR_OUT_OF_MEMORY where
+  /// most_lent objects are lent already.
   status lend(const share_key& what, std::uint64_t serial,
               device::shared_object object, share_cost cost = {});
-  /// No effect where nothing is lent under that name. It costs as long as
-  /// somebody has it who borrowed it before.
+  /// Stops lending the object; no effect where it is not lent. It counts
+  /// against the quota as long as a session that borrowed it has it.
   void withdraw(const share_key& what);
-  /// Bytes of a device that were withdrawn and that somebody has.
+  /// Returns the bytes on a device that are withdrawn while another session
+  /// still has them.
   std::uint64_t left(std::uint32_t device);
 
 private:
@@ -97,37 +97,38 @@ private:
   share_broker(const share_secret& secret, unique_fd listener,
                share_ledger ledger);
   void run();
-  /// False where one who called cannot be let in now.
+  /// Returns false where no caller can be accepted now.
   bool accept();
-  /// Whether the caller has been served, or will not be.
+  /// Returns whether the caller is finished, served or not.
   bool serve(const caller& x);
   void answer(int socket, std::span<const std::uint64_t> question);
 
   const share_secret secret_;
   unique_fd listener_;
   share_ledger ledger_;
-  doorbell stop_; // ends the thread
+  doorbell stop_;
   std::mutex mutex_;
   std::map<share_key, lent> lent_;
   std::uint64_t last_entry_ = 0;
-  std::vector<lent> left_;      // withdrawn, and somebody has it
-  std::vector<caller> callers_; // the thread's
-  std::thread thread_;          // last: it uses the rest
+  std::vector<lent> left_;      // withdrawn, while another session has it
+  std::vector<caller> callers_; // used by the thread alone
+  std::thread thread_;          // last, because it uses the other members
 };
 
-/// Something that another session lends. The stake is to be kept for as long as
-/// anything of the object is in use: until then it is not given back.
+/// An object that another session lends. Keep the stake for as long as anything
+/// of the object is in use, because it tells the lender that the object is
+/// borrowed.
 struct borrowed_thing {
   device::shared_object object;
   share_stake stake;
 };
 
-/// Borrows what another worker of this host lends. Waits for its broker, for
-/// five seconds at most. CUDA_ERROR_INVALID_VALUE where nobody lends
-/// such a thing (any more).
+/// Borrows an object that another worker of this host lends. Waits up to five
+/// seconds for its broker. CUDA_ERROR_INVALID_VALUE where nobody lends it (any
+/// more).
 result<borrowed_thing> borrow(share_kind kind, const share_name& what);
 
-/// The socket's name, without the leading NUL.
+/// Returns the socket's name, without the leading NUL.
 std::string share_socket_name(const share_secret& secret);
 
 } // namespace vgpu

@@ -11,8 +11,8 @@ namespace vgpu {
 
 namespace {
 
-// An entry is a byte of the file, and another one of its other half. The file
-// itself is empty.
+// An entry is one byte of the empty file, for "has", and a second byte from
+// counts_from on, for "counts".
 constexpr off_t counts_from = off_t{1} << 62;
 
 fault no_ledger(const char* what) {
@@ -25,7 +25,7 @@ struct flock lock_of(short type, off_t from, off_t bytes) {
   out.l_type = type;
   out.l_whence = SEEK_SET;
   out.l_start = from;
-  out.l_len = bytes; // 0: all that follows
+  out.l_len = bytes;
   return out;
 }
 
@@ -45,8 +45,8 @@ result<share_ledger> share_ledger::open() {
   return share_ledger{std::move(file)};
 }
 
-/// Opened anew: locks are those of an opened file, and a copy of a descriptor
-/// would be the lender itself.
+/// The entry opens the file anew, because locks belong to an open file
+/// description, and a duplicate descriptor would share the lender's.
 result<unique_fd> share_ledger::enter(std::uint64_t entry) const {
   auto name = "/proc/self/fd/" + std::to_string(file_.get());
   unique_fd out{::open(name.c_str(), O_RDWR | O_CLOEXEC)};

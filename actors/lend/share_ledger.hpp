@@ -1,14 +1,14 @@
-// Who counts memory that the workers of several sessions have at once.
+// Which worker counts the memory that several sessions share.
 //
-//   lender                                    those who have it
-//     │ holds all of "counts" while it lives    │ each holds "has" of its entry
+//   lender                                    borrowers
+//     │ locks all of "counts" while it lives    │ each locks "has" of its entry
 //     ▼                                         ▼
 //   ═══════════ one file of locks, which the kernel keeps ═══════════
 //                                               │ the lender is gone: the first
-//                                               ▼ that takes "counts" has it
+//                                               ▼ to lock "counts" counts it
 //
-// Locks end with the last descriptor of who took them, however that one ends:
-// nobody has to be told, and nothing is counted by the dead.
+// A lock ends with the last descriptor of its owner, however the owner ends. So
+// no process has to report anything, and no dead process counts anything.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -19,16 +19,16 @@
 
 namespace vgpu {
 
-/// The lender's. It counts what is entered for as long as this is there, also
-/// what it has let go itself. Thread-safe.
+/// The lender's side. The lender counts each entry for as long as its ledger
+/// exists, even after it released the memory itself. Thread-safe.
 class share_ledger {
 public:
   static result<share_ledger> open();
 
-  /// For one more who gets the thing: until this descriptor is closed, in
-  /// whatever process it is by then, that one has it.
+  /// Enters one more borrower. The borrower has the object until this
+  /// descriptor is closed, in whatever process it is by then.
   result<unique_fd> enter(std::uint64_t entry) const;
-  /// Whether anybody has it who was entered.
+  /// Returns whether any borrower of this entry is left.
   bool is_had(std::uint64_t entry) const noexcept;
 
 private:
@@ -37,14 +37,14 @@ private:
   unique_fd file_;
 };
 
-/// Of one who has the thing, until it ends.
+/// A borrower's side: its share in the object, until it is destroyed.
 class share_stake {
 public:
   share_stake(unique_fd entered, std::uint64_t entry) noexcept
       : file_(std::move(entered)), entry_(entry) {}
 
-  /// Whether the thing counts here: its lender is gone, and nobody else who has
-  /// it took it over. From the first time on it does.
+  /// Returns whether this borrower counts the object, because the lender is
+  /// gone and no other borrower took it over. Once true, it stays true.
   bool take_over() noexcept;
 
 private:
