@@ -1,4 +1,4 @@
-// How busy each of a session's devices was of late, for who watches it.
+// How busy each of a session's devices was of late.
 #pragma once
 
 #include "schema/log/session_area.hpp"
@@ -12,24 +12,25 @@
 
 namespace vgpu {
 
-/// Percents of the last half second to second, and where the program's side
-/// finds them. Thread-safe.
+/// Computes each device's utilisation over the last half second to second, in
+/// percent, and shows it to the program. Thread-safe.
 class busy_meter {
 public:
   using clock = std::chrono::steady_clock;
   using times = std::vector<std::chrono::nanoseconds>;
 
-  /// Where it is read until forget() how long each device has worked, ever.
+  /// Sets the source, until forget(): `read` returns the total time that each
+  /// device has worked.
   void watch(std::function<times()> read);
   void forget();
 
-  /// A log that this process maps, in which it is shown; null: in none.
+  /// Sets the session's log in which the percents are shown, or null for none.
   void show(std::shared_ptr<const session_area> in);
 
-  /// To be called several times a second.
+  /// Takes a sample. Call it several times a second.
   void look(clock::time_point now = clock::now());
 
-  /// Of each device, as of the last look.
+  /// Returns each device's percents as of the last look().
   std::vector<std::uint8_t> percents() const;
 
 private:

@@ -1,4 +1,4 @@
-// How many bytes a call moves between program and device.
+// The bytes that a call moves between program and device.
 #pragma once
 
 #include "devices/interface/timing_unit.hpp"
@@ -28,7 +28,7 @@ inline call_traffic traffic_of(const call::read& x) {
 inline call_traffic traffic_of(const call::read_host& x) {
   return {0, bytes_of(x.size)};
 }
-/// Pinned memory on one side; on neither, or on both, nothing crosses.
+/// A copy crosses only where pinned memory is on exactly one side.
 inline call_traffic traffic_of(const call::copy& x) {
   auto from_host = in_host_window(x.from.address);
   auto to_host = in_host_window(x.to.address);
@@ -45,7 +45,8 @@ inline call_traffic traffic_of(const call::zero_copy_write& x) {
   return {x.count * changed_line::bytes, 0};
 }
 
-/// Whether it is a copy or memset that devices time by itself.
+/// Returns whether the call is a copy or memset that is long enough for the
+/// device to time it by itself.
 template <class Call>
 bool is_long_copy(const Call& x) {
   if constexpr (requires { x.element_bytes; })

@@ -36,8 +36,9 @@ void make_lock(pthread_mutex_t& lock) {
 
 } // namespace
 
-// What it changes step by step is an account: whoever died in the middle of it
-// left a number that is a turn old, at worst, and its seat is freed next.
+// A step-by-step change of the table only updates accounts. A process that dies
+// within one leaves a number that is at most one turn old, and its seat is
+// freed next.
 share_board::guard::guard(layout& of) : of_(of) {
   auto code = ::pthread_mutex_lock(&of_.lock);
   if (code == EOWNERDEAD)
@@ -87,7 +88,7 @@ share_board::~share_board() = default;
 
 // -- the pGPU's side ----------------------------------------------------------
 
-/// Changes who sits there or by which rules, and tells whose turn it is now.
+/// Changes the seats or the rules, and wakes the sessions whose turn it is now.
 template <class F>
 auto share_board::change(F f) {
   policy::share_outcome turns;
@@ -123,7 +124,8 @@ void share_board::set_claim(std::int32_t seat,
     policy::set_claim(table, seat, claim, at);
     return 0;
   });
-  ring(seat); // what it waits for may have changed
+  ring(seat); // wakes its threads, because the condition they wait for may have
+              // changed
 }
 
 void share_board::set_rules(const policy::share_rules& rules) {
@@ -187,7 +189,8 @@ void share_board::await(std::int32_t seat, std::uint32_t seen,
   sleep_while(bell_of(seat).rings, seen, patience);
 }
 
-/// Where this kind is, or could be; null where all such places are taken.
+/// Returns the place of this kind, or a free one for it, or null where all its
+/// places are taken.
 share_board::layout::copy_kind*
 share_board::place_of(std::uint64_t kind) const noexcept {
   constexpr auto nearby = 8;

@@ -1,5 +1,4 @@
-// The memory in which a pGPU and the workers that use it agree on whose turn
-// it is.
+// The memory in which a pGPU actor and the workers on its pGPU agree on turns.
 #pragma once
 
 #include "policies/compute/share_threads.hpp"
@@ -16,17 +15,17 @@
 
 namespace vgpu {
 
-/// One board a pGPU: a share_table, its lock, and a bell for each seat. The
-/// pGPU actor makes it, seats sessions and sets the rules; each worker maps it,
-/// and whoever ends a turn or waits for one applies the rules
-/// (policy::arbitrate), so that a turn is handed on by one futex wake-up and
-/// nobody else need run. Thread-safe, and safe between processes: who dies
-/// while it holds the lock loses it.
+/// The board of one pGPU: a share_table, its lock, and a bell for each seat.
+/// The pGPU actor makes it, seats sessions and sets the rules. Each worker maps
+/// it. A worker that ends a turn or waits for one applies the rules itself
+/// (policy::arbitrate), so one futex wake-up hands a turn on and no third
+/// process runs. Thread-safe and process-safe: a process that dies with the
+/// lock loses it.
 class share_board {
 public:
-  /// Makes the memory. A fault when the kernel gives none.
+  /// Makes the memory. A fault when the kernel provides none.
   static result<std::shared_ptr<share_board>> create();
-  /// Maps the memory behind this descriptor; a fault when it is no board.
+  /// Maps the memory behind this descriptor. A fault when it is not a board.
   static result<std::shared_ptr<share_board>> open(unique_fd memory);
 
   ~share_board();
@@ -35,7 +34,7 @@ public:
 
   int fd() const noexcept { return memory_.get(); }
 
-  /// The time that boards count in, in all processes of a host.
+  /// Returns the current time of the clock that all processes of a host share.
   static policy::share_ns now() noexcept {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
                std::chrono::steady_clock::now().time_since_epoch())
@@ -44,51 +43,56 @@ public:
 
   // -- the pGPU's side --------------------------------------------------------
 
-  /// share_table::nobody where all seats are taken.
+  /// Seats a session. Returns share_table::nobody where all seats are taken.
   std::int32_t sit(const policy::share_claim& claim);
-  /// Nobody who held the seat may use it any more. Its turn goes to the next.
+  /// Frees the seat, which its former owner must not use any more, and hands
+  /// its turn on.
   void stand(std::int32_t seat);
   void set_claim(std::int32_t seat, const policy::share_claim& claim);
   void set_rules(const policy::share_rules& rules);
   policy::share_rules rules();
-  /// A copy of what is known of the seat.
+  /// Returns a copy of the seat's state.
   policy::share_seat look(std::int32_t seat);
 
   // -- the workers' side ------------------------------------------------------
 
-  /// Whether turns are taken at all. One load.
+  /// Returns whether sessions take turns at all. It costs one load.
   bool contested() const noexcept {
     return map()->contested.load(std::memory_order_relaxed) != 0;
   }
 
-  /// Calls `f(table)` while nobody else does anything to the table. `f` must be
-  /// short and must not throw.
+  /// Calls `f(table)` under the lock. `f` must be short and must not throw.
   template <class F>
   auto locked(F f) {
     guard hold{*map()};
     return f(map()->table);
   }
 
-  /// Rings and hears the bell of a seat, for all who wait there or for so many.
+  /// Rings the bell of a seat and wakes all threads that wait for it, or up to
+  /// `threads` of them.
   void ring(std::int32_t seat) noexcept;
   void ring(std::int32_t seat, unsigned threads) noexcept;
+  /// Returns how often the bell was rung.
   std::uint32_t rings(std::int32_t seat) const noexcept;
-  /// Sleeps until the bell is rung for the `seen + 1`st time, or so long.
+  /// Sleeps until the bell has rung more than `seen` times, or for `patience`.
   void await(std::int32_t seat, std::uint32_t seen,
              std::chrono::nanoseconds patience) const noexcept;
 
-  /// How long the device works on a kind of copy: the least that any session
-  /// saw, in ns; 0: none did. What it takes is the same for all, and what was
-  /// seen may be longer, as others use the host's memory. Of many kinds some
-  /// are not kept.
+  /// Returns how long the device works on a kind of copy, in ns: the shortest
+  /// time that any session saw, because the time is the same for all and other
+  /// users of host memory can only lengthen it. Returns 0 where none is known.
+  /// The board keeps a limited number of kinds.
   std::uint32_t copy_takes(std::uint64_t kind) const noexcept;
+  /// Records such a time, in ns.
   void note_copy(std::uint64_t kind, std::uint32_t took) noexcept;
 
-  /// Tells whose turn it is, or who is let in.
+  /// Rings the bells of the session whose turn it is and of those that may
+  /// enter.
   void tell(const policy::share_outcome& what) noexcept;
-  /// Tells who is let in or hurried.
+  /// Rings the bells of seats whose threads may enter or must hurry.
   void tell(const policy::thread_outcome& what) noexcept;
-  /// Whether threads of the seat are to call go_on(). One load.
+  /// Returns whether threads of the seat should call go_on(). It costs one
+  /// load.
   bool hurries(std::int32_t seat) const noexcept {
     return bell_of(seat).hurries.load(std::memory_order_relaxed) != 0;
   }
@@ -115,7 +119,7 @@ private:
     std::array<copy_kind, 256> copies;
   };
 
-  /// Holds the lock, also one whose owner died.
+  /// Holds the lock, and takes it over from an owner that died.
   class guard {
   public:
     explicit guard(layout& of);

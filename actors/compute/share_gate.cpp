@@ -16,41 +16,45 @@ using policy::share_work;
 
 namespace {
 
-/// Work is asked for its end after so much of it. Little enough that what a
-/// batch takes is the device's time, and not that between its pieces.
+/// A batch of this length gets a completion. It is short enough that the
+/// batch's time is the device's own, and not that of pauses between its pieces.
 constexpr share_ns long_batch = 250'000;
 constexpr std::size_t large_batch = 64;
-/// Where nothing is learned from what it takes, as to ask costs 64 short
-/// kernels some hundredths of their time; and where the device is watched, as
-/// the microsecond between a batch's first record and its work is little beside
-/// that of 64.
+/// The limit for a batch that teaches nothing, since requesting a completion
+/// costs 64 short kernels a few percent of their time. It also holds for a
+/// batch at which the device is watched, where it makes the microsecond between
+/// the first record and the work negligible.
 constexpr share_ns long_batch_concurrent = 1'000'000;
 constexpr std::size_t large_batch_concurrent = 256;
-/// So much may be in the device at once, whatever is predicted of it: enough to
-/// keep it busy with the shortest of kernels while it tells what is done.
+/// The largest number of pieces in the device at once, whatever their predicted
+/// length. It keeps the device busy even with the shortest kernels until
+/// completions arrive.
 constexpr std::size_t most_pending = 8 * large_batch;
-/// Where other sessions' work is in the device too, it takes longer to come to
-/// one's own, and goes on to theirs as soon as none of that is left: so much of
-/// a quantum, or as many pieces as the driver takes.
+/// The part of a quantum that may be in the device at once while other sessions
+/// run concurrently. Work then waits longer for its start, and the device goes
+/// on to the other sessions' work when none of this session is left.
 constexpr share_ns part_of_quantum_concurrent = 2;
-/// From so many on its queue may be full: a call then waits for the device.
+/// From this number on, the driver's queue may be full, so that a call waits
+/// for the device.
 constexpr std::size_t fills_driver = 14 * large_batch;
-/// A program that heard what it waited for brings more within this: nothing
-/// that took so long was waited for from the device.
+/// A program that waited for a result brings more work within this time. A
+/// longer wait was not for the device.
 constexpr share_ns reacts_within = 50'000;
-/// Who waits for room is woken when so much is left, not for a little of it.
+/// The number of pending pieces at which a thread that waits for room wakes, so
+/// that it does not wake for a little room.
 constexpr std::size_t few_pending = most_pending / 2;
-/// So often the device is watched in a turn, at most: it waits before that.
+/// How often a turn may watch the device, at most, because the device idles
+/// before each watch.
 constexpr int most_looks = 8;
-/// To watch it, work that the device has is waited for until it should be done,
-/// and for so large a part of a quantum longer: meanwhile the turn is lost, for
-/// others too.
+/// To watch the device, the gate waits for its present work until the predicted
+/// end, plus this part of a quantum at most. The waiting wastes the turn, for
+/// other sessions too.
 constexpr share_ns part_of_quantum_to_look = 4;
-/// A pause longer than this says little about the next.
+/// A pause longer than this predicts little about the next.
 constexpr share_ns longest_pause = 100'000'000;
-/// Work that is not done so long after it should be may wait for work that is
-/// still to come: a host function whose end lies further on in the log, a
-/// kernel that looks for what a later one writes.
+/// Work that is this late may wait for work that is still to come: a host
+/// function whose end lies further on in the log, or a kernel that polls for
+/// what a later one writes.
 constexpr share_ns overdue_after = 100'000'000;
 constexpr share_ns overdue_factor = 4;
 
@@ -62,17 +66,17 @@ share_work& operator+=(share_work& x, const share_work& y) {
 
 } // namespace
 
-/// Work that is enqueued, up to where its end is asked for.
+/// Enqueued work that gets one completion at its end.
 struct share_gate::batch {
   std::vector<work_key> what;
   share_work predicted;
   share_ns began = 0;
-  bool learning = false; // one thing, never seen before, alone in the device
-  bool exact = false;    // one kind, at hand before the device began with it,
-  std::uint32_t partings = 0; // when there had been so many
-  bool together = false;      // with other sessions' work
-  bool queue_full = false;    // perhaps, when its last piece came
-  share_ns awaited = 0;       // the device, before that
+  bool learning = false; // one piece of unknown work, alone in the device
+  bool exact = false;    // one kind, enqueued before the device began with it
+  std::uint32_t partings = 0; // at the time when the batch began
+  bool together = false;      // beside other sessions' work
+  bool queue_full = false;    // perhaps, when its last piece was enqueued
+  share_ns awaited = 0; // how long the session waited for the device before
 
   share_ns longest() const {
     return together || exact ? long_batch_concurrent : long_batch;
@@ -81,7 +85,7 @@ struct share_gate::batch {
     auto most = together && !queue_full ? large_batch_concurrent : large_batch;
     return is_single() || predicted.held >= longest() || what.size() >= most;
   }
-  /// Whether a piece more belongs to it.
+  /// Returns whether the batch may take one more piece.
   bool takes_in(work_key x) const {
     return !learning && (!exact || (x == what.front() && !is_single()));
   }
@@ -90,8 +94,8 @@ struct share_gate::batch {
   }
 };
 
-/// What is known of the session's work on this device. Shared with the
-/// device's threads, which tell when work is done.
+/// The account of the session's work on this device. The threads on which
+/// completions run share it.
 struct share_gate::account {
   explicit account(std::shared_ptr<share_board> of)
       : board(of), lengths(std::move(of)) {}
@@ -99,31 +103,31 @@ struct share_gate::account {
   std::shared_ptr<share_board> board;
   std::int32_t seat = 0;
   time_source clock;
-  device::timing_unit* times = nullptr; // may be none
-  share_ns timed = 0;                   // by it, up to what was done last
+  device::timing_unit* times = nullptr; // may be null
+  share_ns timed = 0;                   // by `times`, up to the last completion
 
-  std::mutex lock; // before the board's
+  std::mutex lock; // Take it before the board's lock.
   work_lengths lengths;
   std::size_t pending = 0; // pieces of work in the device
-  share_work predicted;    // how long they take
-  share_ns busy_since = 0; // the first of it
-  share_ns began = 0;      // the last of it
+  share_work predicted;    // the length of the pending work
+  share_ns busy_since = 0; // when the first of it began
+  share_ns began = 0;      // when the last of it began
   share_ns done_at = 0;    // when the last batch ended
-  share_ns pause = 0; // from the device's idleness to the next work, usually
+  share_ns pause = 0;      // the average from an idle device to the next work
   bool paused = false;
-  int looks = 0; // in this turn, at how long work takes exactly
-  std::atomic<share_ns> charged = 0; // ever
-  share_ns next = -1; // how long the work takes that waits; -1: none waits
+  int looks = 0;                     // watches of the device in this turn
+  std::atomic<share_ns> charged = 0; // the total
+  share_ns next = -1; // the length of the work that waits; -1: none does
 
-  /// Whether what is in the device should long be done.
+  /// Returns whether the work in the device should have ended long ago.
   bool overdue(share_ns now) const {
     return pending != 0 && now - std::max(began, done_at) >
                                overdue_after + overdue_factor * predicted.held;
   }
 
-  /// Whether enough is in the device until it tells that some of it is done.
-  /// What was predicted may be wrong, and work in the device cannot be taken
-  /// back.
+  /// Returns whether the device has enough work until the next completion. The
+  /// limit is needed because predictions may be wrong and enqueued work cannot
+  /// be taken back.
   bool crowded(const share_table& table, share_ns now) const {
     if (pending == 0)
       return false;
@@ -133,14 +137,14 @@ struct share_gate::account {
            now - std::max(busy_since, done_at) > table.rules.quantum;
   }
 
-  /// Whether it is worth waking who waits for room.
+  /// Returns whether a thread that waits for room should wake.
   bool has_room(const share_table& table, share_ns now) const {
     return policy::together(table)
                ? !crowded(table, now)
                : table.holder == seat && pending <= few_pending;
   }
 
-  /// The session has work again, `now` being when it came.
+  /// Records the end of a pause: the session has work again since `now`.
   void note_pause(share_ns now) {
     if (!std::exchange(paused, false))
       return;
@@ -150,12 +154,12 @@ struct share_gate::account {
 
   enum class verdict {
     begins,
-    no_room, // enough of its work is in the device
+    no_room, // The device has enough of the session's work.
     no_turn
   };
 
-  /// Whether work may begin; ends the turn where it is over and nothing is
-  /// left in the device. With the board's lock.
+  /// Decides whether work may begin. It ends the turn where the turn is over
+  /// and the device is empty. Requires the board's lock.
   verdict may_begin(share_table& table, share_ns now,
                     std::optional<share_ns> length) {
     auto joins = policy::together(table);
@@ -172,7 +176,8 @@ struct share_gate::account {
     return pending == 0 || joins ? verdict::no_turn : verdict::no_room;
   }
 
-  /// Whether the device is to be watched at this, which nobody else uses.
+  /// Returns whether to watch the device at this work, which needs a device
+  /// that no other session uses.
   bool would_look(const share_table& table, work_key what) {
     if (policy::together(table) || table.draining != 0)
       return false;
@@ -182,13 +187,13 @@ struct share_gate::account {
            lengths.is_inexact(what, table.partings);
   }
 
-  /// How work was let in.
+  /// How a piece of work was admitted.
   struct admission {
-    bool counted = false; // what it takes the device is charged
-    bool watched = false; // alone, if nothing is in the device
+    bool counted = false; // the device's time is charged
+    bool watched = false; // alone, if the device is empty
     std::uint32_t partings = 0;
   };
-  /// With the board's lock.
+  /// Requires the board's lock.
   admission admit(share_table& table, work_key what, const share_work& length,
                   share_ns now) {
     policy::want_nothing(table, seat);
@@ -197,9 +202,10 @@ struct share_gate::account {
     return {!policy::together(table), would_look(table, what), table.partings};
   }
 
-  /// Until when to wait for what is in the device, so that this can be watched;
-  /// nothing where it cannot. What is there may take longer than it should, and
-  /// even wait for this.
+  /// Returns until when to wait for the present work, so that the device can be
+  /// watched at the next; nothing where that is not possible. The wait is
+  /// bounded because the present work may take longer than predicted, and may
+  /// even wait for the next.
   std::optional<share_ns> wait_to_look(const share_table& table, work_key what,
                                        share_ns now) {
     if (pending == 0 || !would_look(table, what))
@@ -212,8 +218,8 @@ struct share_gate::account {
     return std::nullopt;
   }
 
-  /// Whether what is left of its turn is enough. Ends it where it is not, and
-  /// nothing is left in the device.
+  /// Returns whether the rest of the turn is enough for this work. It ends the
+  /// turn where it is not and the device is empty.
   bool has_turn_for(share_table& table, share_ns now,
                     std::optional<share_ns> length) {
     auto fresh = pending == 0 && policy::is_fresh(table, seat);
@@ -233,17 +239,16 @@ struct share_gate::account {
   void note_done(const batch& of, const share_work& took) {
     if (of.learning)
       lengths.saw_first(of.what.front(), took);
-    else if (of.exact) // it was made to begin later, and so had its place
-                       // longer
+    else if (of.exact) // it was delayed, so `held` says nothing
       lengths.saw_exactly(of.what.front(), of.what.size(), took.worked,
                           of.partings);
     else
       lengths.saw(of.what, of.predicted, took, pending == 0);
   }
 
-  /// How long the device worked since it was asked last, which may be on what
-  /// comes behind as well; without a clock of its own, all the while. Of its
-  /// completions alone.
+  /// Returns how long the device worked since the last completion, which may
+  /// include later work. Without a clock of the device, the whole time counts.
+  /// Only completions may call it.
   share_ns worked(share_ns held, CUresult outcome) {
     if (times == nullptr || outcome != CUDA_SUCCESS)
       return held;
@@ -276,10 +281,10 @@ struct share_gate::account {
         settle(table, now);
         if (table.holder == share_table::nobody && table.waiting != 0)
           outcome = policy::arbitrate(table, now);
-        // Who waits for room hears of it.
+        // wakes the thread that waits for room
         room = next >= 0 && has_room(table, now);
       });
-      // Among others' work nothing is learned.
+      // A batch beside other sessions' work teaches nothing.
       if (alone || of.learning)
         note_done(of, took);
     }
@@ -289,7 +294,7 @@ struct share_gate::account {
     board->tell(outcome);
   }
 
-  /// The device is done with a batch: ends the turn where it is over.
+  /// The device finished a batch: ends the turn where it is over.
   void settle(share_table& table, share_ns now) {
     if (pending != 0)
       return;
@@ -298,7 +303,8 @@ struct share_gate::account {
       return;
     paused = next < 0;
     auto left = policy::left_of_turn(table, now);
-    // Who pauses for longer than a turn is left unused gives it up at once.
+    // A session whose usual pause exceeds the time that a turn may idle gives
+    // the turn up at once.
     auto over = next >= 0 ? left < next / 2 && !policy::renew(table, seat, now)
                           : (left <= 0 && !policy::keep(table, seat, now)) ||
                                 pause > table.rules.idle_after;
@@ -319,12 +325,12 @@ share_gate::share_gate(std::shared_ptr<share_board> board, std::int32_t seat,
   account_->times = dynamic_cast<device::timing_unit*>(&on);
 }
 
-/// A batch is let in as a whole, by its first piece: with floods of short
-/// kernels the board's lock would be what sessions wait for.
+/// The first piece admits a whole batch, because sessions that enqueue many
+/// short kernels would otherwise contend for the board's lock.
 bool share_gate::goes_along(work_key what, share_ns now) {
   if (!unmarked_)
     return false;
-  // A batch of pieces with pauses between them would count these.
+  // An older batch would count the pauses between its pieces as work.
   if (now - open_->began > open_->longest() || !open_->takes_in(what)) {
     look_at_batch(true);
     return false;
@@ -338,7 +344,7 @@ bool share_gate::goes_along(work_key what, share_ns now) {
   return true;
 }
 
-/// With the account's lock.
+/// Requires the account's lock.
 void share_gate::add(work_key what, const share_work& length, share_ns now) {
   auto& of = *account_;
   note_awaited(now);
@@ -350,8 +356,8 @@ void share_gate::add(work_key what, const share_work& length, share_ns now) {
   unmarked_ = true;
 }
 
-/// How long there was nothing to do, since work was brought last, but to wait
-/// for what is in the device. With the account's lock.
+/// Records how long the session only waited for the device before this work.
+/// Requires the account's lock.
 void share_gate::note_awaited(share_ns now) {
   auto& of = *account_;
   auto since = std::exchange(resting_since_, 0);
@@ -411,14 +417,13 @@ bool share_gate::take_turn(work_key what) {
   if (of.times != nullptr)
     of.times->time(admitted.counted ? device::timed_for::turns
                                     : device::timed_for::nobody);
-  // Its end must be asked for, or room never comes.
+  // Without a completion at its end, the waiting thread would never get room.
   if (!may)
     rest();
   return may;
 }
 
-/// What the device works on the batch that has just begun is to be told
-/// exactly. With the account's lock.
+/// Makes the device measure the new batch exactly. Requires the account's lock.
 void share_gate::watch(std::uint32_t partings) {
   auto& of = *account_;
   open_->exact = true;
@@ -428,7 +433,7 @@ void share_gate::watch(std::uint32_t partings) {
     of.times->delay();
 }
 
-/// Or goes on with one. With the account's lock.
+/// Begins a batch or continues the open one. Requires the account's lock.
 void share_gate::begin_batch(work_key what, const share_work& length,
                              share_ns now, bool known) {
   auto& of = *account_;

@@ -1,4 +1,4 @@
-// Where a worker's calls wait for their session's turn on a pGPU.
+// The gate at which a worker's calls wait for their session's turn on a pGPU.
 #pragma once
 
 #include "actors/compute/share_board.hpp"
@@ -14,42 +14,46 @@
 namespace vgpu {
 
 /// One session's gate at one pGPU. enter(), submitted(), rest() and wait()
-/// belong to the thread that enqueues on the device, nudge() to any.
+/// belong to the thread that enqueues on the device. Any thread may call
+/// nudge().
 ///
-/// While nobody else uses the pGPU it costs one load a call. Else work is let
-/// through only in the session's turn, and so much of it that it ends with the
-/// turn: how long it takes is predicted from what the same work took before,
-/// and what was never seen runs alone. What the device then really took is
-/// charged. A turn is handed on when the device is done with it.
+/// While no other session uses the pGPU, a call costs one load. Otherwise the
+/// gate lets work through only in the session's turn, and only as much as ends
+/// with the turn. It predicts how long work takes from earlier runs of the same
+/// work, and lets unknown work run alone. It charges the time that the device
+/// really took, and hands the turn on when the device has finished.
 class share_gate {
 public:
   using time_source = std::function<policy::share_ns()>;
 
-  /// The device outlives the gate's last call; completions may come later.
+  /// The device must outlive the gate's last call. Completions may come later.
   share_gate(std::shared_ptr<share_board> board, std::int32_t seat,
              device::device& on, time_source clock = share_board::now);
 
-  /// Whether this may be enqueued now; if so it is, and submitted() follows.
+  /// Returns whether this work may be enqueued now. If so, enqueue it and call
+  /// submitted().
   bool enter(work_key what) {
     counts_ = board_->contested();
     if (!counts_) [[likely]]
       return true;
     return take_turn(what);
   }
-  /// Whether what was let in last is charged here.
+  /// Returns whether the gate charges the work that it let in last.
   bool counts() const noexcept { return counts_; }
-  /// So much was, ever. Thread-safe.
+  /// Returns the total that was charged. Thread-safe.
   std::chrono::nanoseconds charged() const noexcept;
+  /// Reports that the work which enter() let in is enqueued.
   void submitted() {
     if (unmarked_) [[unlikely]]
-      look_at_batch(!counts_); // where nobody is there any more, all of it
+      look_at_batch(!counts_); // without competition, the whole batch
   }
-  /// No call is at hand: what was enqueued is all there is.
+  /// Reports that no further call is waiting, so that the open batch is
+  /// complete.
   void rest() {
     if (counts_ || unmarked_) [[unlikely]]
       begin_rest();
   }
-  /// After enter() refused: sleeps until it may be worth trying again.
+  /// Sleeps, after enter() refused, until another attempt may succeed.
   void wait(std::chrono::nanoseconds at_most);
   /// Ends a wait().
   void nudge() noexcept { board_->ring(seat_); }
@@ -73,15 +77,15 @@ private:
   std::int32_t seat_;
   device::device& device_;
   std::shared_ptr<account> account_;
-  std::shared_ptr<batch> open_; // enqueued, and its end not waited for yet
-  bool unmarked_ = false;       // there is such work
+  std::shared_ptr<batch> open_; // enqueued, with no completion requested yet
+  bool unmarked_ = false;       // open_ is such a batch
   bool counts_ = false;
-  policy::share_ns resting_since_ = 0; // 0: it brings work
-  std::uint32_t rings_ = 0;            // heard when enter() refused
+  policy::share_ns resting_since_ = 0; // 0: it has calls to serve
+  std::uint32_t rings_ = 0;            // the bell's count when enter() refused
   policy::share_ns look_again_ = 0;
 };
 
-/// The gates of a session's devices, by ordinal; some may have none.
+/// The gates of a session's devices, by ordinal. A device may have none.
 class share_gates {
 public:
   share_gates() = default;
@@ -98,12 +102,13 @@ public:
     return ordinal < gates_.size() && gates_[ordinal] &&
            gates_[ordinal]->counts();
   }
-  /// On one of them.
+  /// Returns the total that was charged on one device.
   std::chrono::nanoseconds charged(std::size_t ordinal) const noexcept {
     return ordinal < gates_.size() && gates_[ordinal]
                ? gates_[ordinal]->charged()
                : std::chrono::nanoseconds{0};
   }
+  /// Returns the total that was charged on all devices.
   std::chrono::nanoseconds charged() const noexcept {
     std::chrono::nanoseconds out{0};
     for (const auto& x : gates_)
@@ -120,7 +125,7 @@ public:
       if (x)
         x->rest();
   }
-  /// At the gate that refused last.
+  /// Waits at the gate that refused last.
   void wait(std::chrono::nanoseconds at_most) {
     if (closed_ != nullptr)
       closed_->wait(at_most);

@@ -12,7 +12,8 @@ share_governor::share_governor(std::shared_ptr<share_board> board,
                                std::int32_t seat, time_source clock)
     : board_(std::move(board)), seat_(seat), clock_(std::move(clock)) {}
 
-/// `f(table, now, out)`, and tells others what came of it.
+/// Calls `f(table, now, out)` under the board's lock, then wakes the seats in
+/// `out`.
 template <class F>
 auto share_governor::decide(F f) {
   thread_outcome out;
@@ -29,7 +30,8 @@ bool share_governor::begin() {
 }
 
 bool share_governor::go_on(std::chrono::nanoseconds worked) {
-  // Before looking: who hurries it after that is heard next time.
+  // This comes before the decision, so that a later hurry takes effect at the
+  // next call.
   board_->hurries_no_more(seat_);
   return decide([&](share_table& table, share_ns now, thread_outcome& out) {
     return policy::go_on(table, seat_, worked.count(), now, out);

@@ -1,4 +1,4 @@
-// Which threads of a session's device may work, by its pGPU's board.
+// Which threads of a software GPU may work for a session, by its pGPU's board.
 #pragma once
 
 #include "actors/compute/share_board.hpp"
@@ -10,8 +10,9 @@
 
 namespace vgpu {
 
-/// One session's seat at the board of a pGPU that is threads. A thread that may
-/// not work sleeps until somebody else's stops or has caught up.
+/// One session's seat at the board of a pGPU whose compute is threads. A thread
+/// that may not work sleeps until another session's thread stops or its own
+/// session has caught up.
 class share_governor final : public device::governor {
 public:
   using time_source = std::function<policy::share_ns()>;

@@ -1,4 +1,4 @@
-// What a worker's session has used, and since when it does nothing.
+// What a worker's session has used, and how long it has been idle.
 #pragma once
 
 #include "actors/compute/usage_page.hpp"
@@ -13,39 +13,40 @@
 
 namespace vgpu {
 
-/// Reads an executor's counters, adds up memory over time, and keeps the page
-/// that the node reads. Thread-safe.
+/// Reads an executor's counters, integrates memory over time, and updates the
+/// page that the node reads. Thread-safe.
 class usage_meter {
 public:
   using clock = std::chrono::steady_clock;
 
   struct reading {
-    control::usage used; // memory_kib_ms and bytes aside
+    control::usage used; // all but memory_kib_ms and bytes
     std::uint64_t memory = 0;
     std::uint64_t calls = 0;
     std::chrono::nanoseconds worked{0}; // by devices, as shares count it
   };
 
-  /// `page` may be null: then nobody else knows.
+  /// Takes the page that the node reads, or null for none.
   explicit usage_meter(std::shared_ptr<usage_page> page = nullptr)
       : page_(std::move(page)), looked_(clock::now()), active_(looked_) {}
 
-  /// Where counters come from until forget(). `read` may be called by any
-  /// thread that calls look().
+  /// Sets the source of counters until forget(). Any thread that calls look()
+  /// may call `read`.
   void watch(std::function<reading()> read);
-  /// After a last look.
+  /// Reads the source a last time and drops it.
   void forget();
 
-  /// To be called when memory was allocated or freed, and now and then.
+  /// Takes a sample. Call it when memory was allocated or freed, and regularly.
   void look();
 
-  /// The bytes that calls moved so far: of this usage, only they. One thread;
-  /// no lock, and nobody else is kept waiting.
+  /// Sets the total of bytes that calls moved; other members of `traffic` are
+  /// ignored. Only one thread may call it. It takes no lock and delays nobody.
   void charge(const control::usage& traffic) noexcept;
 
   control::usage used() const;
   std::chrono::nanoseconds worked() const;
-  /// Since it last had a call, or work in its devices, as far as was looked.
+  /// Returns the time since the last sample that saw a new call or work in a
+  /// device.
   std::chrono::milliseconds idle() const;
 
 private:
@@ -59,7 +60,8 @@ private:
   std::atomic<std::uint64_t> to_device_{0};
   std::atomic<std::uint64_t> from_device_{0};
   std::atomic<std::uint64_t> replayed_{0};
-  __extension__ unsigned __int128 byte_ns_ = 0; // memory, times how long
+  __extension__ unsigned __int128 byte_ns_ =
+      0; // memory times how long it was held
   clock::time_point looked_;
   clock::time_point active_;
 };

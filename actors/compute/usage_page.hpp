@@ -1,5 +1,5 @@
-// The memory in which a worker keeps its account, where its node finds it when
-// the worker is dead.
+// The memory in which a worker keeps its account, so that its node can read it
+// when the worker is dead.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -13,21 +13,24 @@
 
 namespace vgpu {
 
-/// One a worker: its node makes it, the worker maps it and writes its totals
-/// there, and however the worker ends, what it had written is what is charged.
-/// Each member is written by one thread at a time, as a whole; any may read.
+/// One page per worker. The node makes it, and the worker maps it and writes
+/// its totals there. However the worker ends, the last written totals are
+/// charged. One thread at a time writes a member, as a whole; any thread or
+/// process may read.
 class usage_page {
 public:
-  /// Makes the memory. A fault when the kernel gives none.
+  /// Makes the memory. A fault when the kernel provides none.
   static result<std::shared_ptr<usage_page>> create();
-  /// Maps the memory behind this descriptor; a fault when it is no such page.
+  /// Maps the memory behind this descriptor. A fault when it is not such a
+  /// page.
   static result<std::shared_ptr<usage_page>> open(unique_fd memory);
 
   int fd() const noexcept { return memory_.get(); }
 
-  /// All but the bytes that calls moved,
+  /// Writes everything except the bytes that calls moved.
   void write(const control::usage& x) noexcept;
-  /// and these, which another thread may write meanwhile.
+  /// Writes the bytes that calls moved. Another thread may call write()
+  /// meanwhile.
   void write_traffic(const control::usage& x) noexcept;
   control::usage read() const noexcept;
 

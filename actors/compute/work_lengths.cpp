@@ -14,24 +14,26 @@ using policy::share_work;
 
 namespace {
 
-/// Nothing is predicted to take less.
+/// The shortest prediction, in ns.
 constexpr double least_length = 1'000;
+/// The shortest prediction for work at which the device was watched, in ns.
 constexpr double least_exact_length = 100;
-/// Where a piece of work takes so long, what the host needs between two of them
-/// does not matter.
+/// For work that takes so long, in ns, the host's time between two pieces does
+/// not matter.
 constexpr double long_enough = 100'000;
-/// Of less than this the records of two events are too much.
+/// For shorter work, in ns, the records of two events cost too much.
 constexpr share_ns worth_telling = 5'000;
 constexpr share_ns longest_copy = 1'000'000'000;
-/// What is predicted follows what was measured so far at once, at most.
+/// The largest factor by which one measurement corrects a prediction.
 constexpr double largest_error = 4;
-/// Looked at less often than this, work may still take anything.
+/// A prediction with fewer corrections may still be far off.
 constexpr unsigned few_times = 3;
-/// Less than this tells little: clocks, and who reads them, are not exact.
+/// A shorter measurement, in ns, says little, because clocks and the threads
+/// that read them are not exact.
 constexpr share_ns told_by = 500'000;
-/// What was done is learned from after so many pieces.
+/// The number of pieces after which learn() runs.
 constexpr std::size_t most_done = 512;
-/// What is known of more kinds of work than these is forgotten.
+/// The number of kinds above which all are forgotten.
 constexpr std::size_t most_kinds = 4096;
 
 work_key mixed(std::uint64_t a, std::uint64_t b) {
@@ -45,20 +47,20 @@ double ratio_of(share_ns took, share_ns predicted) {
          static_cast<double>(std::max<share_ns>(predicted, 1));
 }
 
-/// What is predicted of work anew: all of the way as long as little is known,
-/// as what was seen once may have been anything; then half of it, in both
-/// directions alike.
+/// Returns the factor that corrects a prediction. The first few measurements
+/// count in full, since the first one may have been anything. Later ones count
+/// by their square root, which treats both directions alike.
 double correction(double ratio, unsigned times) {
   if (times < few_times)
     return ratio;
   return std::sqrt(std::clamp(ratio, 1 / largest_error, largest_error));
 }
 
-/// Copies of about the same size take about as long. Of long ones each is worth
-/// two records of an event, and so is marked.
+/// Copies of about the same size take about the same time. A long copy is worth
+/// the records of two events, so its key carries this mark.
 constexpr work_key marked_long = work_key{1} << 63;
-/// How often the device is watched at work of a kind: the least counts, as
-/// whatever else goes on there can only make it longer.
+/// How often the device is watched at work of a kind. The shortest time counts,
+/// because other activity can only lengthen it.
 constexpr int looks_at(work_key x) {
   return (x & marked_long) != 0 ? 4 : 3;
 }
@@ -165,9 +167,9 @@ void work_lengths::saw(const std::vector<work_key>& what,
     learn();
 }
 
-/// From all that was done while the device was busy, not from each batch: on a
-/// busy host several ends are told at once, and who looked at each by itself
-/// would see one batch that took the time of all and many that took none.
+/// Learns from everything that was done while the device was busy, and not from
+/// each batch. On a busy host several completions arrive at once; taken one by
+/// one, one batch would seem to take the time of all and the others none.
 void work_lengths::learn() {
   auto held = ratio_of(done_took_.held, done_predicted_.held);
   auto worked = ratio_of(done_took_.worked, done_predicted_.worked);

@@ -1,4 +1,4 @@
-// How long a session's work takes the device alone, by what is known of it.
+// Predictions of how long a session's work takes on the device alone.
 #pragma once
 
 #include "actors/compute/share_board.hpp"
@@ -12,65 +12,73 @@
 
 namespace vgpu {
 
-/// Names work that takes about as long each time.
+/// Names work that takes about the same time in each run.
 using work_key = std::uint64_t;
 
-/// Of a call that brings work to the device; what else there is brings none.
+/// Returns the key of a call that brings work to the device. Other calls have
+/// no overload.
 work_key key_of(const call::launch& x);
 work_key key_of(const call::write& x);
 work_key key_of(const call::read& x);
 work_key key_of(const call::read_host& x);
 work_key key_of(const call::copy& x);
 work_key key_of(const call::fill& x);
+/// A call that brings work to the device.
 template <class Call>
 concept brings_work = requires(const Call& x) {
   key_of(x);
 };
 
-/// Whether it is a copy that devices time by itself (device::long_copy).
+/// Returns whether the work is a copy that the device times by itself
+/// (device::long_copy).
 bool is_timed_alone(work_key x) noexcept;
 
-/// What was seen of each kind of work while its session had the device to
-/// itself. Of one thread at a time.
+/// Predicts work from its runs while the session had the device to itself. Not
+/// thread-safe.
 ///
-/// How long work has its place (policy::share_work::held) is learned from all
-/// that is done in a turn. How long the device works on it is the same at
-/// first; with a clock of its own the device can be watched at it, and then
-/// that is known exactly: work that is short beside what the host does for it
-/// holds its place for several times as long. What a long copy takes is the
-/// same for all sessions, and kept on the board.
+/// The time that work occupies its place (policy::share_work::held) is learned
+/// from everything that is done in a turn. The time that the device works on it
+/// is taken to be the same at first. A device with a clock of its own can be
+/// watched, and then that time is known exactly. It matters for short work,
+/// which occupies its place several times as long because the host takes longer
+/// to enqueue it. A long copy takes the same time for all sessions, so the
+/// board keeps it.
 class work_lengths {
 public:
   explicit work_lengths(std::shared_ptr<share_board> board)
       : board_(std::move(board)) {}
 
-  /// How long it takes; nothing: it was never seen.
+  /// Predicts how long the work takes, or nothing where it is unknown.
   std::optional<policy::share_work> predict(work_key what) const;
-  /// Whether the device is to be watched at work of this kind: some times
-  /// between two times that sessions have it together, of which there were so
-  /// many, as it may change. What takes long is known well enough.
+  /// Returns whether the device should be watched at this kind of work. That is
+  /// due a few times between two partings (ends of running concurrently),
+  /// because the time may change. Work that takes long is known well enough.
+  /// `partings` is the number so far.
   bool is_inexact(work_key what, std::uint32_t partings) const;
 
-  /// It cannot be watched before sessions part again.
+  /// Records that the device cannot be watched at this work before the next
+  /// parting.
   void give_up(work_key what, std::uint32_t partings);
 
-  /// One piece of it was done for the first time, with nothing else.
+  /// Records the first run of a piece of work, alone in the device.
   void saw_first(work_key what, const policy::share_work& took);
-  /// So many pieces of it were done with no pause between them.
+  /// Records that so many pieces ran with no pause between them.
   void saw_exactly(work_key what, std::size_t pieces, policy::share_ns worked,
                    std::uint32_t partings);
-  /// All this was done; `idle`: the device has nothing of the session's to do
-  /// any more.
+  /// Records that all this work was done. `idle` means that the device has no
+  /// more work of the session.
   void saw(const std::vector<work_key>& what,
            const policy::share_work& predicted, const policy::share_work& took,
            bool idle);
 
 private:
   struct kind {
-    double held, worked;    // ns
-    unsigned corrected = 0; // so often
-    bool exact = false;     // what the device works is
-    /// It was watched when there had been so many partings, so often.
+    /// In nanoseconds.
+    double held, worked;
+    unsigned corrected = 0; // corrections so far
+    bool exact = false;     // `worked` is measured by watching
+    /// The number of partings when it was last watched, and `watched` counts
+    /// the watches since then.
     std::optional<std::uint32_t> watched_in = {};
     int watched = 0;
 
@@ -81,9 +89,9 @@ private:
 
   std::shared_ptr<share_board> board_;
   std::unordered_map<work_key, kind> takes_;
-  std::vector<work_key> done_since_;  // it was last learned from
-  policy::share_work done_predicted_; // how long that should take
-  policy::share_work done_took_;      // and did
+  std::vector<work_key> done_since_;  // since learn() ran last
+  policy::share_work done_predicted_; // the predicted length of that work
+  policy::share_work done_took_;      // the real length of that work
 };
 
 } // namespace vgpu

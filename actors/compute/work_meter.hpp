@@ -16,12 +16,12 @@
 
 namespace vgpu {
 
-/// Counts from the first work in an idle device until it is known that all of
-/// it is done: by a completion that the program waits for anyhow, or by one
-/// that is asked for when no call is at hand (unseen()). What begins with a
-/// copy, of which most is the host's time, goes by the device's own clock, if
-/// it has one. enqueued(), proof() and unseen() belong to the thread that
-/// enqueues, the rest to any.
+/// Counts from the first work in an idle device until all of it is known to be
+/// done. A completion that the program waits for shows that, or one that the
+/// caller requests when no call is at hand (unseen()). A period that begins
+/// with a copy, most of which is the host's time, is measured by the device's
+/// own clock if it has one. enqueued(), proof() and unseen() belong to the
+/// thread that enqueues. Any thread may call the others.
 class work_meter final : public device::meter {
   using clock = std::chrono::steady_clock;
 
@@ -30,14 +30,15 @@ class work_meter final : public device::meter {
     std::mutex lock;
     std::atomic<std::uint64_t> enqueued{0};
     std::atomic<bool> open{false};
-    bool timed = false; // by the device; the total is what was not
+    bool timed =
+        false; // The device measures this period, and `total` holds the others.
     clock::duration total{0};
     clock::time_point since;
-    std::chrono::nanoseconds told{0}; // by the device, when last looked at,
-    clock::time_point told_at;        // and when it had grown
+    std::chrono::nanoseconds told{0}; // by the device, as of the last read
+    clock::time_point told_at;        // when told had last grown
     std::chrono::nanoseconds shown{0};
 
-    /// Work has come, which is counted already.
+    /// Begins a period, whose first work is counted in `enqueued` already.
     void begin(bool by_device) {
       std::lock_guard guard{lock};
       if (open.exchange(true))
@@ -45,7 +46,7 @@ class work_meter final : public device::meter {
       timed = by_device;
       since = clock::now();
     }
-    /// So much of it is done.
+    /// Ends the period if `done` pieces are all that was enqueued.
     void end(std::uint64_t done) {
       std::lock_guard guard{lock};
       if (!open.load() || enqueued.load() != done)
@@ -53,13 +54,14 @@ class work_meter final : public device::meter {
       if (!timed)
         total += clock::now() - since;
       open.store(false);
-      // Who enqueued just now either saw that, or is seen here.
+      // The thread that enqueued just now either saw the closed period, or this
+      // check sees its work.
       if (enqueued.load() != done && !open.exchange(true))
         since = clock::now();
     }
 
-    /// Of work under way, what is not told yet goes by the host's clock until
-    /// it is. Never less than before.
+    /// Returns the total. The host's clock measures work under way until the
+    /// device reports it. The total never decreases.
     std::chrono::nanoseconds busy() {
       std::lock_guard guard{lock};
       auto now = clock::now();
@@ -74,12 +76,12 @@ class work_meter final : public device::meter {
   };
 
 public:
-  /// `times` is the device's, or null; it outlives all calls.
+  /// Takes the device's clock, or null. It must outlive all calls.
   explicit work_meter(device::timing_unit* times = nullptr) {
     account_->times = times;
   }
 
-  /// What a completion passes on: that all work so far is done.
+  /// A completion calls it to report that all work up to its creation is done.
   class done_mark {
   public:
     done_mark() = default;
@@ -96,8 +98,8 @@ public:
     std::uint64_t enqueued_ = 0;
   };
 
-  /// Work goes to the device; `copies`: it is a copy that is worth two records
-  /// of an event.
+  /// Counts work that goes to the device. `copies` marks a copy that is long
+  /// enough to be worth the records of two events.
   void enqueued(stream_id stream, bool copies = false) {
     auto before = account_->enqueued.load(std::memory_order_relaxed);
     account_->enqueued.store(before + 1);
@@ -110,8 +112,9 @@ public:
     only_ = fresh || only_ == stream ? std::optional{stream} : std::nullopt;
   }
 
-  /// To be called by a completion of this stream (none: of all streams), if it
-  /// tells that the device is idle; else nothing.
+  /// Returns the mark for a completion of this stream (none: of all streams) to
+  /// call. The mark does nothing where the completion does not prove that the
+  /// device is idle.
   done_mark proof(std::optional<stream_id> stream) {
     auto all = !stream || only_ == stream;
     if (!all || !account_->open.load())
@@ -120,7 +123,7 @@ public:
     return {account_, marked_};
   }
 
-  /// Whether there is work whose end nobody waits for.
+  /// Returns whether there is work whose end no completion reports.
   bool unseen() const {
     return account_->open.load() && account_->enqueued.load() != marked_;
   }
@@ -129,10 +132,10 @@ public:
 
 private:
   std::shared_ptr<account> account_ = std::make_shared<account>();
-  /// The stream of all work since the device was idle, if it is one.
+  /// The one stream of all work since the device was idle, if it is only one.
   std::optional<stream_id> only_;
-  bool timed_ = false;       // all since then, by the device
-  std::uint64_t marked_ = 0; // so much is told of when it is done
+  bool timed_ = false;       // the device measures this period
+  std::uint64_t marked_ = 0; // proof() covers so many pieces
 };
 
 } // namespace vgpu
