@@ -12,8 +12,7 @@ constexpr std::uint64_t small_step = 4096;
 
 } // namespace
 
-// -- places
-// -------------------------------------------------------------------
+// -- places -------------------------------------------------------------------
 
 std::uint64_t file_places::rounded(std::uint64_t bytes) noexcept {
   return round_up(bytes, small_step);
@@ -46,8 +45,7 @@ void file_places::give_back(std::uint64_t offset, std::uint64_t bytes) {
   free_[rounded(bytes)].push_back(offset);
 }
 
-// -- contents
-// -----------------------------------------------------------------
+// -- contents -----------------------------------------------------------------
 
 bool snapshot_base::is_of(int file) const {
   struct stat ours {};

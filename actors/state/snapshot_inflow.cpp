@@ -50,8 +50,7 @@ snapshot_inflow::begin(std::uint64_t bytes, unique_fd file, unique_fd newest) {
   return out;
 }
 
-// -- what travels
-// -----------------------------------------------------------------
+// -- what travels -------------------------------------------------------------
 
 void snapshot_inflow::ask(std::uint64_t from, std::uint64_t to) {
   for (; from != to; from = parts_.back().to)
@@ -114,8 +113,7 @@ status snapshot_inflow::store(const part& what,
   return write_state_bytes(file_.get(), what.from, bytes);
 }
 
-// -- what is here
-// -----------------------------------------------------------------
+// -- what is here -------------------------------------------------------------
 
 /// The index came: what becomes of each piece.
 status snapshot_inflow::plan() {

@@ -97,8 +97,7 @@ status read_state_bytes(int fd, std::uint64_t at, std::span<std::byte> into) {
   return {};
 }
 
-// -- writing
-// -----------------------------------------------------------------
+// -- writing ------------------------------------------------------------------
 
 result<unique_fd> make_state_memory() {
   unique_fd fd{static_cast<int>(::memfd_create("vgpu-state", MFD_CLOEXEC))};
@@ -207,8 +206,7 @@ result<std::uint64_t> state_writer::finish(const state_index& index) {
   return header.file_bytes;
 }
 
-// -- reading
-// -----------------------------------------------------------------
+// -- reading ------------------------------------------------------------------
 
 result<state_head> read_head(std::span<const std::byte> bytes,
                              std::uint64_t file_bytes) {

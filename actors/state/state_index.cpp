@@ -13,8 +13,7 @@ namespace vgpu {
 
 namespace {
 
-// -- to the document
-// ---------------------------------------------------------------
+// -- to the document ----------------------------------------------------------
 
 void put(wire::StateChunk::Builder to, const state_chunk& x) {
   to.setAddress(x.address);
@@ -90,8 +89,7 @@ void put(wire::State::Builder to, const state_index& x) {
   }
 }
 
-// -- from the document
-// ---------------------------------------------------------------
+// -- from the document --------------------------------------------------------
 
 struct bad_index {
   std::string what;

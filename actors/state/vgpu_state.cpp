@@ -37,8 +37,7 @@ std::uint64_t bytes_of(const std::vector<device::global_info>& all) {
 vgpu_state::vgpu_state(device_address window, std::uint64_t quota)
     : window_(window), quota_(quota), streams_{legacy_stream} {}
 
-// -- handles
-// --------------------------------------------------------------------
+// -- handles ------------------------------------------------------------------
 
 status vgpu_state::audit(call::fresh<stream_id> x) const {
   return must_be_fresh(streams_.contains(x.id), "stream", x.id.value);
@@ -108,8 +107,7 @@ void vgpu_state::remove(module_id x) {
   modules_.erase(i);
 }
 
-// -- memory
-// ---------------------------------------------------------------------
+// -- memory -------------------------------------------------------------------
 
 status vgpu_state::audit_place(device_address address,
                                std::uint64_t bytes) const {

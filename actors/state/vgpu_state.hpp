@@ -68,8 +68,7 @@ public:
   /// Another quota, not less than the one before.
   void allow(std::uint64_t quota) noexcept { quota_ = quota; }
 
-  // -- handles
-  // ------------------------------------------------------------------
+  // -- handles ----------------------------------------------------------------
 
   status audit(call::fresh<stream_id> x) const;
   status audit(call::live<stream_id> x) const;
@@ -120,8 +119,7 @@ public:
     return textures_;
   }
 
-  // -- memory
-  // -------------------------------------------------------------------
+  // -- memory -----------------------------------------------------------------
 
   /// Granules that must be backed before the range can be used, as runs.
   struct run {
@@ -145,8 +143,7 @@ public:
   /// Forgets what was reserved.
   void unreserve(device_address address, std::uint64_t bytes);
 
-  // -- memory that the program places by itself
-  // -----------------------------
+  // -- memory that the program places by itself -------------------------------
 
   /// Whole granules, within the quota.
   status audit_memory(std::uint64_t bytes) const;

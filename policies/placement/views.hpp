@@ -54,8 +54,7 @@ struct demand {
   place previous;             // where it was, if anywhere
   std::vector<place> failing; // where it failed of late
 
-  // -- constraints that must be met
-  // ------------------------------------------------
+  // -- constraints that must be met -------------------------------------------
   std::string node;            // only there; empty: anywhere
   std::int32_t pgpu = -1;      // only this ordinal; -1: any
   std::string backend;         // empty: any

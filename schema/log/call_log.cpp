@@ -42,8 +42,7 @@ status check_size(std::uint64_t position, std::uint32_t size) {
 
 } // namespace
 
-// -- writing
-// --------------------------------------------------------------------
+// -- writing ------------------------------------------------------------------
 
 std::span<std::uint64_t> reservation::message() const noexcept {
   return {reinterpret_cast<std::uint64_t*>(at_ + 1), message_words_};
@@ -308,8 +307,7 @@ void log_writer::punch(std::uint64_t begin, std::uint64_t end) noexcept {
     pieces_of(file);
 }
 
-// -- reading
-// --------------------------------------------------------------------
+// -- reading ------------------------------------------------------------------
 
 result<std::optional<record>>
 parse_record(std::span<const std::byte> bytes, std::uint64_t position,

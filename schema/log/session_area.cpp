@@ -91,8 +91,7 @@ sealed_log_size(const std::array<unique_fd, log_files>& files) {
 
 } // namespace
 
-// -- ownership
-// ------------------------------------------------------------------
+// -- ownership ----------------------------------------------------------------
 
 unique_fd& unique_fd::operator=(unique_fd&& other) noexcept {
   std::swap(fd_, other.fd_);
@@ -123,8 +122,7 @@ mapping::~mapping() {
     ::munmap(at_, bytes_);
 }
 
-// -- memory and sleeping
-// ----------------------------------------------------------
+// -- memory and sleeping ------------------------------------------------------
 
 result<unique_fd> make_sealed_memory(const char* name, std::uint64_t bytes) {
   unique_fd fd{
@@ -179,8 +177,7 @@ host_guard::host_guard(std::atomic<std::uint32_t>& taken,
     std::this_thread::yield();
 }
 
-// -- making and opening
-// -----------------------------------------------------------
+// -- making and opening -------------------------------------------------------
 
 result<session_area> session_area::create(std::uint64_t log_capacity,
                                           std::uint64_t host_bytes) {
@@ -344,8 +341,7 @@ bool session_area::in_host(device_address address,
   return is_within_host_window(address, bytes, host_bytes_);
 }
 
-// -- views
-// ------------------------------------------------------------------------
+// -- views --------------------------------------------------------------------
 
 control_header& session_area::header() const noexcept {
   return *reinterpret_cast<control_header*>(control_map_.data());
@@ -377,8 +373,7 @@ std::span<std::byte> session_area::arena() const noexcept {
   return {control_map_.data() + arena_offset, arena_bytes};
 }
 
-// -- the reader's side
-// --------------------------------------------------------------
+// -- the reader's side --------------------------------------------------------
 
 void session_area::publish_executed(std::uint64_t position) const noexcept {
   auto& header = this->header();

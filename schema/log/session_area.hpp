@@ -75,8 +75,7 @@ void wake_some(const std::atomic<std::uint32_t>& word,
 void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value,
                  std::chrono::nanoseconds patience) noexcept;
 
-// -- layout
-// ---------------------------------------------------------------------
+// -- layout -------------------------------------------------------------------
 
 /// What becomes of a synchronising call's place to be answered in.
 enum class slot_state : std::uint32_t {
@@ -269,8 +268,7 @@ public:
   /// Whether [address, address + bytes) lies in it.
   bool in_host(device_address address, std::uint64_t bytes) const noexcept;
 
-  // -- reader's side
-  // ------------------------------------------------------------
+  // -- reader's side ----------------------------------------------------------
 
   /// Tells the program that nothing before `position` is needed any more.
   void publish_executed(std::uint64_t position) const noexcept;
