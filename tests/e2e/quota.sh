@@ -25,6 +25,7 @@ neighbour_noticed_nothing() {
   alive "$neighbour" || fail "the neighbour was done before"
   : >"$stop"
   wait "$neighbour" || ended=$?
+  rm -- "$stop"
   ((ended == 0)) || fail "the neighbour ended with $ended: \
 $(<"$work/out/neighbour.err")"
   grep -qE '^[1-9][0-9]* rounds$' "$work/out/neighbour" ||
