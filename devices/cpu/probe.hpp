@@ -1,4 +1,4 @@
-// How much a cpu device has executed, for benchmarks.
+// Counters of a cpu device, for benchmarks.
 #pragma once
 
 #include "devices/interface/device.hpp"
@@ -8,11 +8,13 @@
 
 namespace vgpu::device {
 
-/// Instructions that warps have executed on a device made by open_cpu_device,
-/// in launches that are done; 32 lane-instructions each.
+/// Returns the number of instructions that warps have executed in launches that
+/// are done, on a device of open_cpu_device(). One warp instruction is up to 32
+/// lane instructions.
 std::uint64_t executed_instructions(const device& of);
 
-/// The level of processor that the executor was chosen for: "x86-64-v3".
+/// Returns the processor level that was chosen for the executor, such as
+/// "x86-64-v3".
 std::string_view executor_level();
 
 } // namespace vgpu::device

@@ -1,6 +1,6 @@
-// Opens a part of the executor: a file that is compiled once for each level of
-// processor, or once for all (VGPU_LEVEL plain). No include guard needed: such
-// a file includes it once, first.
+// Opens a part of the executor: a file that is compiled once for each processor
+// level, or once for all (VGPU_LEVEL plain). It has no include guard, because
+// such a file includes it once, first.
 #pragma once
 
 #include "devices/cpu/exec/includes.hpp"
@@ -20,7 +20,8 @@
 
 namespace vgpu::device::cpu::VGPU_LEVEL {
 
-// Internal to each level: the same names mean differently compiled code.
+// The names are internal to each level, because each level compiles them
+// differently.
 namespace {
 
 #include "devices/cpu/exec/core.inl"

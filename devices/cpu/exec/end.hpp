@@ -1,4 +1,4 @@
-// Closes a part of the executor, whose table `ops` VGPU_PART() gives.
+// Closes a part of the executor. VGPU_PART() returns its table `ops`.
 } // namespace
 
 std::span<const op_entry> VGPU_PART() {

@@ -1,5 +1,5 @@
-// What the executor needs; read before a level of processor is chosen, so that
-// code of the libraries is compiled for every processor.
+// The includes of the executor, read before a processor level is chosen, so
+// that the libraries' code is compiled for every processor.
 #pragma once
 
 #include "devices/cpu/lower/bulk_op.hpp"
@@ -30,6 +30,7 @@
 
 namespace vgpu::device::cpu {
 
+/// Returns the nanoseconds since the epoch (PTX ISA, %globaltimer).
 inline std::uint64_t nanoseconds() {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(

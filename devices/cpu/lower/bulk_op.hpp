@@ -1,12 +1,14 @@
-// What cp.reduce.async.bulk does with the values that are there.
+// The operations of cp.reduce.async.bulk (PTX ISA).
 #pragma once
 
 #include <cstdint>
 
 namespace vgpu::device::cpu {
 
+/// The operation between the values at the destination and those that arrive.
+/// `copy` replaces them.
 enum class bulk_op : std::uint8_t {
-  copy, // replace them
+  copy,
   add,
   min,
   max,
@@ -17,7 +19,7 @@ enum class bulk_op : std::uint8_t {
   bit_xor,
 };
 
-/// In instr::imm above the bulk_op.
+/// The type of the values. It is held in instr::imm above the bulk_op.
 enum class bulk_type : std::uint8_t { u32, s32, u64, s64, f16, bf16, f32, f64 };
 
 } // namespace vgpu::device::cpu

@@ -1,4 +1,4 @@
-// The lowering of one function; its parts are in lowering.cpp (the module),
+// The lowering of one function. Its parts are in lowering.cpp (the module),
 // lower_arithmetic.cpp, lower_control.cpp, lower_compare.cpp,
 // lower_convert.cpp, lower_memory.cpp, lower_calls.cpp, lower_matrix.cpp,
 // lower_async.cpp, lower_texture.cpp and lower_video.cpp.
@@ -18,33 +18,39 @@
 
 namespace vgpu::device::cpu {
 
-/// What the functions of a module share while they are lowered.
+/// The state that the functions of a module share while they are lowered.
 struct module_lowering {
   const ptx::module& from;
   const symbol_addresses& addresses;
   program out;
-  /// Index of each function by name.
+  /// Maps each function's name to its index.
   std::unordered_map<std::string, int> functions;
-  /// Module-scope .shared variables by name.
+  /// Maps the names of .shared variables of module scope.
   std::unordered_map<std::string, const ptx::variable*> shared;
 };
 
-/// Where the .shared variables of a kernel lie.
+/// The places of a kernel's .shared variables, in bytes from the beginning of
+/// its shared memory.
 struct shared_layout {
   std::map<std::string, std::uint64_t> offsets;
   std::uint64_t bytes = 0;
 };
 
-/// The width of a register of that type, as in op_entry::signature.
+/// Returns the width of a register of this type, as op_entry::signature writes
+/// it.
 char width_for(const ptx::type& t);
-/// The letter of a written register as that of a read one.
+/// Turns the letter of a written register into that of a read one.
 char read_form(char signature);
-/// Modifiers that change how a result is rounded, not what is computed.
+/// Returns the flag of a modifier that changes how a result is rounded, or
+/// nothing for other modifiers.
 std::optional<std::uint32_t> rounding_flag(std::string_view modifier);
 bool is_float(const ptx::type& t);
-/// A state space as a modifier names it: "global", "shared::cta".
+/// Returns the state space that a modifier such as "global" or "shared::cta"
+/// names, or nothing.
 std::optional<ptx::space> space_named(std::string_view x);
 
+/// Lowers one function of a module. Throws ptx::syntax_error for code that is
+/// wrong or not supported.
 class function_lowering {
 public:
   function_lowering(module_lowering& in, int index, shared_layout& layout);
@@ -62,7 +68,7 @@ private:
   [[noreturn]] void unsupported() const;
   int temp(char width);
   int constant(char width, std::uint64_t bits);
-  /// Appends an operation; operands in the order of its fields.
+  /// Appends an operation, with operands in the order of its fields.
   pending& emit(std::string_view key, std::initializer_list<int> operands,
                 std::int64_t imm = 0, std::uint32_t flags = 0);
   bool try_emit(std::string_view key, std::initializer_list<int> operands,
@@ -81,7 +87,7 @@ private:
   int predicate_destination(const op& x);
   int address_of(const op& x, char width);
   int special(const op& x, char width);
-  /// Converts between register widths.
+  /// Converts a value to another register width.
   int resize(int id, char to, bool is_signed);
 
   // -- instructions -----------------------------------------------------------
@@ -114,10 +120,10 @@ private:
   // -- memory (lower_memory.cpp) ----------------------------------------------
 
   struct place {
-    std::string space; // as in the operation's key: "global.a8."
+    std::string space; // part of the operation's key: "global.a8."
     int base = -1;
     std::int64_t offset = 0;
-    bool frame = false; // a call parameter: base unused
+    bool frame = false; // a call parameter, without base
     std::uint32_t stride = 0;
   };
   struct access {
@@ -187,13 +193,13 @@ private:
   std::vector<value> values_;
   std::map<std::pair<char, std::uint64_t>, int> constants_;
   std::vector<pending> code_;
-  /// Where each label is, by scope and name: index into label_at_.
+  /// Maps each label, by scope and name, to its index in label_at_.
   std::map<std::pair<std::uint32_t, std::string>, int> labels_;
   std::vector<std::uint32_t> label_at_;
   std::vector<bool> label_used_;
 
   int label(const std::string& name);
-  std::vector<param_slot> param_slots_; // per variable of the function
+  std::vector<param_slot> param_slots_; // one a variable of the function
   std::vector<std::uint32_t> local_offsets_;
 };
 

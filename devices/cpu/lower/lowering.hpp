@@ -1,4 +1,4 @@
-// From a PTX module to a program that warps execute.
+// Lowering of a PTX module to a program that warps execute.
 #pragma once
 
 #include "devices/cpu/lower/program.hpp"
@@ -10,15 +10,16 @@
 
 namespace vgpu::device::cpu {
 
-/// Where the module's .global and .const variables lie.
+/// The addresses of the module's .global and .const variables, by name.
 using symbol_addresses = std::unordered_map<std::string, std::uint64_t>;
 
-/// Functions come in the order of the module's. Throws ptx::syntax_error that
-/// names the instruction, the function and the line of what is not supported
-/// or wrong.
+/// Lowers a module; its functions keep their order. Throws ptx::syntax_error,
+/// which names the instruction, the function and the line, for code that is
+/// wrong or not supported.
 program lower(const ptx::module& from, const symbol_addresses& addresses);
 
-/// The address that a function's name stands for.
+/// Returns the address that stands for a function's name, or 0 where the module
+/// has no such function.
 std::uint64_t function_address(const ptx::module& in, const std::string& name);
 
 } // namespace vgpu::device::cpu

@@ -1,4 +1,5 @@
-// The shapes of tensor instructions, as lowering and executor share them.
+// The shapes of matrix instructions, shared by lowering and executor (PTX ISA,
+// "Warp Level Matrix Multiply-Accumulate Instructions").
 #pragma once
 
 #include <cstdint>
@@ -44,19 +45,21 @@ constexpr unsigned element_bits(element x) {
 
 enum class matrix_part : std::uint8_t { a, b, c };
 
-// Slots of the warp's scratch memory: a register of 32 lanes, 8 bytes each.
+// These are slots of the warp's scratch memory. Each holds one register of 32
+// lanes, 8 bytes a lane.
 inline constexpr unsigned slot_a = 0, slot_b = 8, slot_c = 16, slot_d = 24,
                           slots = 32;
 
-/// D = A * B + C; A is m x k, B is k x n. Travels in instr::imm.
+/// The shape of D = A * B + C, where A is m x k and B is k x n. instr::imm
+/// holds it, packed.
 struct matrix_shape {
   static constexpr unsigned satfinite = 1, and_popc = 2, by_columns = 4;
 
   unsigned m = 0, n = 0, k = 0;
   element a = element::f16, b = element::f16, c = element::f32,
           d = element::f32;
-  matrix_part part = matrix_part::a; // of wmma.load and wmma.store
-  unsigned registers = 0;            // a lane of that part
+  matrix_part part = matrix_part::a; // for wmma.load and wmma.store
+  unsigned registers = 0;            // of that part, for each lane
   unsigned flags = 0;
 
   constexpr unsigned elements() const {

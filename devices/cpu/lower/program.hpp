@@ -1,4 +1,4 @@
-// The internal form of a kernel: what lowering writes and warps execute.
+// The internal form of a kernel, which lowering produces and warps execute.
 #pragma once
 
 #include "devices/cpu/ptx/ptx_ast.hpp"
@@ -14,44 +14,43 @@ namespace vgpu::device::cpu {
 class warp;
 struct instr;
 
-/// Executes one instruction for all active lanes of a warp and returns the
-/// next one, or null to hand over to the warp's scheduler.
+/// Executes one instruction for all active lanes of a warp. Returns the next
+/// instruction, or null to return to the warp's scheduler.
 using handler = const instr* (*)(warp&, const instr*);
 
 inline constexpr unsigned lanes = 32;
 using lane_mask = std::uint32_t;
 inline constexpr lane_mask all_lanes = ~lane_mask{0};
 
-/// How an operand field is used.
+/// The fields of an instruction: the result and up to five operands.
 enum field : std::uint8_t { fd, fa, fb, fc, fe, ff, field_count };
 
-/// One instruction. Fields hold byte offsets into the frame's registers, where
-/// a register's 32 lanes lie one after another (a predicate is one 32-bit
-/// mask).
+/// One instruction. Its fields hold byte offsets into the frame's registers. A
+/// register's 32 lanes lie one after another; a predicate is one 32-bit mask.
 struct instr {
   handler fn = nullptr;
   std::int32_t o[field_count] = {-1, -1, -1, -1, -1, -1};
-  std::int64_t imm = 0;    // constant, address offset, or jump distance
+  std::int64_t imm = 0;    // constant, address offset or jump distance
   std::uint32_t flags = 0; // rounding and other modifiers, see op_table.hpp
   std::uint32_t extra = 0;
 };
 
-/// Arithmetic modifiers in instr::flags.
+/// The modifiers of arithmetic instructions in instr::flags.
 namespace mod {
 inline constexpr std::uint32_t round_mask = 3; // rn, rz, rm, rp
 inline constexpr std::uint32_t rn = 0, rz = 1, rm = 2, rp = 3;
 inline constexpr std::uint32_t ftz = 4;
 inline constexpr std::uint32_t sat = 8;
-inline constexpr std::uint32_t integral = 16; // rni and its kin
+inline constexpr std::uint32_t integral = 16; // rni and the like
 inline constexpr std::uint32_t approx = 32;
-inline constexpr std::uint32_t nan = 64;      // min and max that keep NaN
-inline constexpr std::uint32_t negated = 128; // branch on a false predicate
+inline constexpr std::uint32_t nan = 64;      // min and max keep NaN
+inline constexpr std::uint32_t negated = 128; // branch on false
 inline constexpr std::uint32_t cc = 256;      // writes the carry
-inline constexpr std::uint32_t wide = 512;    // op-specific
+inline constexpr std::uint32_t wide = 512;    // depends on the operation
 inline constexpr std::uint32_t relu = 1024;
 } // namespace mod
 
-/// A built-in function that the "system" (the driver, on a GPU) provides.
+/// A built-in function that the "system" provides; on a GPU it is the driver.
 enum class system_call : std::uint8_t {
   none,
   vprintf,
@@ -61,32 +60,33 @@ enum class system_call : std::uint8_t {
   set_condition,
 };
 
-/// Where one call parameter lies in a frame's parameter memory: lane after
-/// lane.
+/// The place of one call parameter in a frame's parameter memory, where the
+/// lanes lie one after another.
 struct param_slot {
   std::uint32_t offset = 0; // of lane 0, in bytes
   std::uint32_t bytes = 0;  // per lane
 };
 
-/// A call site: which of the caller's parameter variables go to the callee's,
-/// and come back.
+/// A call site, with the caller's parameter variables that go to the callee and
+/// that receive its results.
 struct call_site {
   std::int32_t callee = -1; // -1: by address
   system_call system = system_call::none;
   std::vector<param_slot> arguments, results;
 };
 
+/// A lowered function.
 struct code {
   std::string name;
   bool entry = false;
   std::uint32_t first = 0; // index into program::instrs
   std::uint32_t count = 0;
-  std::uint32_t frame_bytes = 0;               // registers
-  std::uint32_t param_bytes = 0;               // call parameters, all lanes
-  std::uint32_t local_bytes = 0;               // .local variables, per lane
-  std::uint32_t static_shared = 0;             // bytes
-  std::uint32_t max_live = 0;                  // 32-bit registers alive at once
-  std::vector<std::uint8_t> constants;         // initial content of the frame
+  std::uint32_t frame_bytes = 0;       // registers
+  std::uint32_t param_bytes = 0;       // call parameters, all lanes
+  std::uint32_t local_bytes = 0;       // .local variables, per lane
+  std::uint32_t static_shared = 0;     // bytes
+  std::uint32_t max_live = 0;          // most 32-bit registers live at once
+  std::vector<std::uint8_t> constants; // initial content of the frame
   std::vector<param_slot> results, parameters; // of a .func
   std::uint32_t block_limit[3] = {0, 0, 0};    // .maxntid/.reqntid
   bool block_exact = false;
@@ -94,7 +94,7 @@ struct code {
   std::uint32_t max_cluster_rank = 0;          // .maxclusterrank; 0: not given
   bool explicit_cluster = false;               // .explicitcluster
   bool calls = false;
-  /// Kernel parameters.
+  /// The place of a kernel parameter in the parameter block.
   struct parameter {
     std::uint32_t offset = 0, bytes = 0;
   };
@@ -102,21 +102,21 @@ struct code {
   std::uint32_t kernel_parameter_bytes = 0;
 };
 
-/// As much as a GPU reserves of each block's shared memory.
+/// As many bytes as a GPU reserves of each block's shared memory.
 inline constexpr std::uint32_t reserved_shared_bytes = 1024;
 
-/// A loaded module, ready to run. Immutable, shared by the launches that use
-/// it.
+/// A loaded module, ready to run. It is immutable, and the launches that use it
+/// share it.
 struct program {
   std::vector<instr> instrs;
-  std::vector<std::uint32_t> lines; // of the PTX text, one an instruction
+  std::vector<std::uint32_t> lines; // in the PTX text, one an instruction
   std::vector<code> functions;
   std::vector<call_site> calls;
   unsigned target = 0;
   std::uint64_t constant_bytes = 0; // .const variables
   bool uses_heap = false;           // calls malloc or free
-  /// What blocks have behind their shared memory for cooperative groups, which
-  /// find it by %reserved_smem_offset.
+  /// The bytes behind each block's shared memory that cooperative groups use.
+  /// They find them by %reserved_smem_offset.
   std::uint32_t reserved_shared = 0;
 
   const code& function_at(const instr* in) const {
@@ -128,12 +128,14 @@ struct program {
   }
 };
 
-/// Addresses of functions: not memory, just numbers that no pointer has.
+/// Functions have addresses from here on. These are not memory but numbers that
+/// no pointer has.
 inline constexpr std::uint64_t function_base = 0x0000'00F0'0000'0000;
 inline constexpr std::uint64_t function_stride = 16;
 
-/// Generic addresses of the memories that are not global. Outside of every
-/// window (schema/base/ids.hpp) and of what a process maps by itself.
+/// The generic addresses of the shared, local and param state spaces lie
+/// outside every window (schema/base/ids.hpp) and outside what a process maps
+/// by itself.
 inline constexpr std::uint64_t shared_aperture = 0x0000'0010'0000'0000;
 inline constexpr std::uint64_t local_aperture = 0x0000'0020'0000'0000;
 inline constexpr std::uint64_t param_aperture = 0x0000'0030'0000'0000;

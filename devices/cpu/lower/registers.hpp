@@ -1,4 +1,4 @@
-// Where the values of a function lie in its frame.
+// Placement of a function's values in its frame.
 #pragma once
 
 #include "devices/cpu/lower/program.hpp"
@@ -8,22 +8,22 @@
 
 namespace vgpu::device::cpu {
 
-/// A register or constant of a function before it has a place.
+/// A register or constant of a function, before it has a place.
 struct value {
   char width = '4'; // as in op_entry::signature, lower case
   bool constant = false;
   std::uint64_t bits = 0; // of a constant
 };
 
-/// An instruction whose operands are indices of values, and whose jumps are
+/// An instruction whose operands are indices of values and whose jumps are
 /// indices of labels.
 struct pending {
   instr what;
   std::uint32_t line = 0;
-  std::uint8_t written = 0; // fields that it writes
-  bool guarded = false;     // may write some lanes only
-  std::int32_t target = -1; // label
-  bool ends = false;        // nothing falls through
+  std::uint8_t written = 0; // the fields that it writes, a bit each
+  bool guarded = false;     // may write only some lanes
+  std::int32_t target = -1; // the label it jumps to, or -1
+  bool ends = false;        // control never falls through
 };
 
 /// Calls f(value, written) for each operand.
@@ -34,9 +34,9 @@ void each_operand(const pending& x, F f) {
       f(static_cast<std::size_t>(x.what.o[i]), ((x.written >> i) & 1) != 0);
 }
 
-/// Chooses offsets: values that are never alive together share one. Replaces
-/// the operands' indices by offsets, and fills in the size of the frame and
-/// its constants. `label_at` gives each label's instruction.
+/// Chooses the places of values; values that are never live at the same time
+/// share one. Replaces the operands' indices by offsets, and fills in the size
+/// of the frame and its constants. `label_at` holds each label's instruction.
 void place_registers(std::vector<pending>& instrs,
                      const std::vector<value>& values,
                      const std::vector<std::uint32_t>& label_at, code& of);

@@ -1,4 +1,4 @@
-// What kernels call in the driver: printf and assert.
+// The driver's functions that kernels call, such as printf, assert and malloc.
 #pragma once
 
 #include "devices/cpu/lower/program.hpp"
@@ -7,10 +7,10 @@
 
 namespace vgpu::device::cpu {
 
-/// The system function of that name, or none.
+/// Returns the system function of this name, or system_call::none.
 system_call find_system_call(std::string_view name);
 
-/// Executes instr::extra's call for the active lanes.
+/// Executes the call of instr::extra for the active lanes.
 const instr* system_call_of(warp& w, const instr* in);
 
 } // namespace vgpu::device::cpu

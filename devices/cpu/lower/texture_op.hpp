@@ -1,13 +1,15 @@
-// What a texture or surface instruction does, as its constant holds it.
+// The texture and surface instructions, as their constant holds them (PTX ISA,
+// "Texture Instructions" and "Surface Instructions").
 #pragma once
 
 #include <cstdint>
 
 namespace vgpu::device::cpu {
 
+/// The geometry of an object; a1 and a2 are arrays of layers.
 enum class geometry : std::uint8_t { d1, d2, d3, a1, a2, cube, acube };
 
-/// Coordinates that select an element, and whether a layer goes before them.
+/// Returns how many coordinates select an element, without the layer.
 constexpr unsigned coordinates_of(geometry x) noexcept {
   switch (x) {
   case geometry::d1:
@@ -20,11 +22,14 @@ constexpr unsigned coordinates_of(geometry x) noexcept {
     return 3;
   }
 }
+/// Tells whether a layer precedes the coordinates.
 constexpr bool has_layer(geometry x) noexcept {
   return x == geometry::a1 || x == geometry::a2 || x == geometry::acube;
 }
 
+/// How an instruction chooses the level of detail, or that it gathers.
 enum class lookup : std::uint8_t { base, level, gradient, gather };
+/// What a surface access outside of the surface does.
 enum class outside : std::uint8_t { trap, clamp, zero };
 enum class surface_atomic : std::uint8_t {
   add,
@@ -36,14 +41,15 @@ enum class surface_atomic : std::uint8_t {
   bit_or
 };
 
+/// All that a texture or surface instruction's constant says.
 struct texture_op {
   geometry shape = geometry::d2;
   lookup kind = lookup::base;
-  bool integer = false;       // coordinates are elements
+  bool integer = false;       // the coordinates count elements
   std::uint8_t component = 0; // of a gather
-  // Of surfaces.
+  // For surfaces:
   outside beyond = outside::trap;
-  bool formatted = false;  // x counts elements, values are converted
+  bool formatted = false;  // x counts elements, and values are converted
   std::uint8_t bytes = 4;  // of one register's value
   std::uint8_t values = 1; // registers
   surface_atomic atomic = surface_atomic::add;
@@ -68,7 +74,7 @@ struct texture_op {
   }
 };
 
-/// What txq and suq ask for, in instr::imm.
+/// The attribute that txq or suq asks for. instr::imm holds it.
 enum class texture_fact : std::uint8_t {
   width,
   height,
@@ -86,7 +92,8 @@ enum class texture_fact : std::uint8_t {
   layout
 };
 
-/// Slots of the warp's scratch memory (exec/texture.cpp), 32 words each.
+/// The slots of the warp's scratch memory, 32 words each
+/// (devices/cpu/exec/texture_ops.cpp).
 inline constexpr unsigned slot_object = 0;
 inline constexpr unsigned slot_coordinate = 1; // up to 4
 inline constexpr unsigned slot_level = 5;

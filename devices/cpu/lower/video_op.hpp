@@ -1,4 +1,5 @@
-// What a video instruction does, as lowering and executor share it.
+// The video instructions, shared by lowering and executor (PTX ISA, "Scalar
+// Video Instructions" and "SIMD Video Instructions").
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ enum class video_second : std::uint8_t { none, add, min, max, merge };
 
 enum class video_test : std::uint8_t { eq, ne, lt, le, gt, ge };
 
-/// Travels in instr::imm.
+/// The form of a video instruction. instr::imm holds it, packed.
 struct video_form {
   video_op op = video_op::add;
   video_second second = video_second::none;
@@ -30,13 +31,15 @@ struct video_form {
   std::uint8_t parts = 1; // 1, 2 or 4 in a register
   bool to_signed = false, a_signed = false, b_signed = false;
   bool saturate = false;
-  bool wrap = false;      // of a shift's distance
+  bool wrap = false;      // a shift's distance wraps
   bool plus_one = false;  // .po
-  std::uint8_t shift = 0; // of a product
-  /// Of one part: 0 the word, 1-4 a byte, 5-6 a half; with 2 or 4 parts, where
-  /// each comes from among those of a and b, 4 bits each.
+  std::uint8_t shift = 0; // shift of a product
+  /// Where the operands come from. With one part, 0 is the word, 1-4 a byte and
+  /// 5-6 a half. With 2 or 4 parts, 4 bits for each part say which part of a
+  /// and b it is.
   std::uint16_t a_from = 0, b_from = 0;
-  /// Of one part: where it goes, as above; else which parts are written.
+  /// Where the result goes: with one part as above, otherwise a mask of the
+  /// parts to write.
   std::uint8_t to = 0;
 
   std::int64_t pack() const {

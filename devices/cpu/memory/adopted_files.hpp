@@ -10,17 +10,18 @@
 
 namespace vgpu::device::cpu {
 
-/// Which granules of a window are a file's. As long as anything of a file is
-/// mapped, the host keeps all of it: what is given back is taken out of the
-/// file first. One thread; what empty() is called with, any.
+/// Maps granules of a window to files, and remembers them. The host keeps all
+/// of a file while any part of it is mapped, so released granules are punched
+/// out of the file first. One thread makes all calls, except that any thread
+/// may call empty().
 class adopted_files {
 public:
-  /// file_unit::adopt(), of granules that are backed.
+  /// Implements file_unit::adopt() for granules that are backed.
   status map(device_address address, std::uint64_t bytes, int file,
              std::uint64_t offset);
-  /// Forgets those of this range that are a file's: these.
+  /// Forgets the granules of this range that lie in a file, and returns them.
   std::vector<device_address> take(device_address address, std::uint64_t bytes);
-  /// Gives the memory of granules back, while they are still mapped.
+  /// Returns the memory of these granules to the host while they are mapped.
   static void empty(const std::vector<device_address>& granules) noexcept;
 
 private:

@@ -1,4 +1,4 @@
-// Which granules of a window are written to.
+// Tracking of writes to the granules of a window.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -12,14 +12,14 @@
 
 namespace vgpu::device::cpu {
 
-/// Watches a window's granules by taking the right to write to them: the first
-/// write after a mark is a fault, whose handler notes the granule and gives the
-/// right back. That is one fault a granule and mark; before the first mark
-/// nothing is watched and no handler is set. Threads of the process may write
-/// at any time, and so may nobody else: a system call that is to write there
-/// fails (EFAULT).
+/// Tracks writes by write-protecting granules. The first write after a mark
+/// faults, and the handler notes the granule and makes it writable again: one
+/// fault for each granule and mark. Before the first mark nothing is protected
+/// and no handler is set.
 ///
-/// Thread-safe but for reserve(); one mark is made at a time.
+/// Threads of the process may write at any time. Nobody else may: a system call
+/// that writes to protected memory fails with EFAULT. Thread-safe, except for
+/// reserve(). Only one thread at a time may call mark().
 class change_tracker {
 public:
   change_tracker() = default;
@@ -27,33 +27,34 @@ public:
   change_tracker& operator=(const change_tracker&) = delete;
   ~change_tracker();
 
-  /// The window that begins at `base`; once, first.
+  /// Sets the window that begins at `base`. This is the first call, made once.
   status reserve(device_address base);
 
-  /// Whole granules that have just come to be private memory, or a file's, that
-  /// may be read and written: they count as changed now.
+  /// Begins tracking whole granules that have just become private memory or a
+  /// file's, and are readable and writable. They count as changed now.
   void add(device_address address, std::uint64_t bytes) noexcept;
-  /// They are about to become something else: not watched any more.
+  /// Ends tracking of these granules, before they become something else.
   void remove(device_address address, std::uint64_t bytes) noexcept;
 
-  /// change_unit::mark().
+  /// Implements change_unit::mark().
   result<std::uint64_t> mark();
-  /// change_unit::changed_since().
+  /// Implements change_unit::changed_since().
   bool changed_since(device_address address, std::uint64_t mark) const noexcept;
 
-  /// change_unit::peek().
+  /// Implements change_unit::peek().
   status peek(std::span<std::byte> into, device_address from) const;
 
-  /// A thread's write at this address met a fault: true if it may go on. Safe
-  /// in a signal handler.
+  /// Handles a fault of a write to this address. Returns true if the thread may
+  /// continue. Safe in a signal handler.
   static bool note_write(std::uintptr_t address) noexcept;
 
 private:
   using word = std::atomic<std::uint32_t>;
 
-  /// Of a granule: 0, not watched; else the mark after which it was last
-  /// written, or came. It can be written without a fault if that is the latest
-  /// mark, and only then.
+  /// Returns one word for each granule. It is 0 where the granule is not
+  /// tracked, and otherwise the mark after which the granule was last written,
+  /// or came. The granule is writable without a fault exactly if that is the
+  /// latest mark.
   word* words() const noexcept {
     return reinterpret_cast<word*>(words_.data());
   }
@@ -68,9 +69,9 @@ private:
   device_address base_ = 0;
   mapping words_;
   std::atomic<std::uint32_t> latest_{1};
-  std::mutex mutex_;           // guards what follows, and who changes words
-  std::uint64_t granules_ = 0; // that are watched
-  std::uint64_t end_ = 0;      // behind the last of them that there ever was
+  std::mutex mutex_;           // guards what follows, and changes of words
+  std::uint64_t granules_ = 0; // how many are tracked
+  std::uint64_t end_ = 0;      // behind the last granule ever tracked
   bool watched_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Boxes of memory that copies and fills go over (device.hpp: pitched, extent).
+// Copies and fills of pitched boxes of memory (device.hpp: pitched, extent).
 #pragma once
 
 #include "devices/interface/device.hpp"
@@ -9,14 +9,15 @@
 
 namespace vgpu::device::cpu {
 
-/// The bytes from the first to behind the last that a box touches, or nothing
-/// when that overflows. Zero for an empty box.
+/// Returns the bytes from the first to behind the last that a box touches, or
+/// nothing where that overflows. An empty box has 0 bytes.
 std::optional<std::uint64_t> span_of(const pitched& at, const extent& size);
 
-/// Copies row by row; rows of the two may overlap.
+/// Copies row by row. Rows of the two boxes may overlap.
 void copy_box(const pitched& to, const pitched& from, const extent& size);
 
-/// Fills rows with an element of 1, 2 or 4 bytes; width in elements, not empty.
+/// Fills rows with an element of 1, 2 or 4 bytes. The width counts elements,
+/// and the box is not empty.
 void fill_box(const pitched& to, const extent& size, std::uint32_t value,
               std::uint32_t element_bytes);
 

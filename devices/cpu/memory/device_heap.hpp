@@ -1,4 +1,4 @@
-// The heap of a device: malloc and free of kernels.
+// The device heap, which kernels use through malloc and free.
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -8,21 +8,23 @@
 
 namespace vgpu::device::cpu {
 
-/// Blocks one behind the other, each with a header in the device's memory: so
-/// the heap moves and is restored with that memory. What kernels write over
-/// headers makes allocations fail, never this process. Thread-safe.
+/// A heap of consecutive blocks, each with a header in device memory, so that
+/// the heap is saved and restored with that memory. A kernel that overwrites
+/// headers makes allocations fail but does not harm this process. Thread-safe.
 class heap {
 public:
-  /// The driver's default (CU_LIMIT_MALLOC_HEAP_SIZE).
+  /// The default size in bytes, as the driver has it
+  /// (CU_LIMIT_MALLOC_HEAP_SIZE).
   static constexpr std::uint64_t default_bytes = 8 << 20;
 
-  /// Takes over `bytes` of zeroed memory, or memory of an earlier heap.
+  /// Takes over `bytes` of zeroed memory, or the memory of an earlier heap.
   void place(device_address base, std::uint64_t bytes);
+  /// Tells whether the heap has memory.
   bool placed() const noexcept { return base_ != 0; }
 
-  /// An address that is a multiple of 16, or 0 when there is no room.
+  /// Returns an address that is a multiple of 16, or 0 when there is no room.
   device_address allocate(std::uint64_t bytes);
-  /// Whether there was such a block.
+  /// Frees a block. Returns false where there is no such block.
   bool release(device_address address);
 
 private:
@@ -36,7 +38,7 @@ private:
   std::mutex mutex_;
   device_address base_ = 0;
   std::uint64_t bytes_ = 0;
-  std::uint64_t next_ = 0; // where the search begins
+  std::uint64_t next_ = 0; // where the next search begins
 };
 
 } // namespace vgpu::device::cpu

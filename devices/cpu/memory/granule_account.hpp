@@ -1,4 +1,4 @@
-// What the caller has mapped, and how much of its quota that takes.
+// An account of what the caller has mapped, and of its quota.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -9,27 +9,34 @@
 
 namespace vgpu::device::cpu {
 
-/// The window's granules as the caller sees them: what it unmapped is gone
-/// here, though work from before may still use the pages. Physical memory
-/// counts against the quota whether or not it is mapped. The caller's thread.
+/// Holds the window's granules as the caller sees them: an unmapped granule is
+/// gone here, though earlier work may still use its pages. Physical memory
+/// counts against the quota whether or not it is mapped. Only the caller's
+/// thread uses this.
 class granule_account {
 public:
+  /// Makes an empty account with a quota in bytes.
   explicit granule_account(std::uint64_t quota) : quota_{quota} {}
 
-  /// Changes the quota, in bytes; what is beyond it stays.
+  /// Changes the quota, in bytes. Memory beyond it stays.
   void allow(std::uint64_t quota) noexcept { quota_ = quota; }
-  /// Whether so many bytes more are within the quota; `what` names them.
+  /// Checks that this many further bytes are within the quota. `what` names
+  /// them in the fault.
   status check_quota(const char* what, std::uint64_t bytes) const;
+  /// Counts bytes against the quota.
   void use(std::uint64_t bytes) noexcept { used_ += bytes; }
+  /// Stops counting bytes.
   void unuse(std::uint64_t bytes) noexcept { used_ -= bytes; }
 
-  /// Ranges of whole granules; that they are is the caller's to check.
+  /// Adds a range of whole granules. The caller has checked that it is one.
   void insert(device_address first, std::uint64_t bytes);
+  /// Removes a range of whole granules.
   void erase(device_address first, std::uint64_t bytes);
+  /// Tells whether the caller has mapped this granule.
   bool contains(device_address granule) const {
     return mapped_.contains(granule);
   }
-  /// Whether all that any bytes touch is mapped.
+  /// Tells whether every granule that this range touches is mapped.
   bool covers(device_address at, std::uint64_t bytes) const;
 
 private:

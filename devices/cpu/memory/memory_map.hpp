@@ -1,4 +1,4 @@
-// Which device addresses have memory behind them.
+// The device addresses that have memory behind them.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -12,10 +12,10 @@
 
 namespace vgpu::device::cpu {
 
-/// One window of addresses, backed granule by granule, plus attached ranges of
-/// host memory. Owns the window's mapping. Looking up is safe from any thread
-/// and takes no lock in the window; the rest is for one thread at a time with
-/// look-ups going on.
+/// One window of addresses, backed granule by granule, and attached ranges of
+/// host memory. It owns the window's mapping. Look-ups are safe from any thread
+/// and take no lock in the window. One thread at a time makes the other calls,
+/// while look-ups go on.
 class memory_map {
 public:
   static constexpr unsigned granule_shift = 21;
@@ -26,33 +26,38 @@ public:
   memory_map& operator=(const memory_map&) = delete;
   ~memory_map();
 
+  /// Reserves the window's addresses. Returns a fault where they are not free
+  /// in this process.
   status reserve(device_address base);
   device_address base() const noexcept { return base_; }
 
-  /// Whether [address, address + bytes) is whole granules of the window.
+  /// Tells whether [address, address + bytes) is whole granules of the window.
   bool in_window(device_address address, std::uint64_t bytes) const noexcept;
 
-  /// Backs the range with zeroed memory, also where it had memory before.
+  /// Backs the range with zeroed memory, even where it had memory before.
   status back(device_address address, std::uint64_t bytes);
-  /// Takes the memory away.
+  /// Takes away the memory of the range.
   void release(device_address address, std::uint64_t bytes);
 
-  /// Shows shared memory of the process in the window too, without access.
+  /// Maps shared memory of the process into the window as well, without access.
   status show(device_address address, std::uint64_t bytes, void* from);
-  /// Gives access to what show() placed, or takes it.
+  /// Gives or takes access to memory that show() mapped.
   status open(device_address address, std::uint64_t bytes, bool usable);
 
-  /// Puts a file's memory in place of what backs the range. The caller has
-  /// copied the contents, and nothing uses them.
+  /// Maps a file over the memory of the range. The caller has copied the
+  /// contents into the file, and nothing uses the range.
   status replace(device_address address, std::uint64_t bytes, int file);
 
+  /// Lets kernels use a range of host memory.
   void attach(device_address address, std::uint64_t bytes);
+  /// Ends that. Returns false where exactly this range is not attached.
   bool detach(device_address address, std::uint64_t bytes);
 
-  /// Whether attach() was told of all of it, here.
+  /// Tells whether this object has attached ranges that cover all of this one.
   bool is_attached(device_address address, std::uint64_t bytes) const noexcept;
 
-  /// Whether a kernel may touch [address, address + bytes); bytes >= 1.
+  /// Tells whether a kernel may access [address, address + bytes), for at least
+  /// one byte.
   bool usable(device_address address, std::uint64_t bytes) const noexcept {
     auto offset = address - base_;
     if (offset < size_ && bytes <= size_ - offset) [[likely]] {
@@ -65,7 +70,8 @@ public:
     return usable_elsewhere(address, bytes);
   }
 
-  /// Whether the whole granule around that address is memory of the window.
+  /// Tells whether the whole granule around this address is memory of the
+  /// window.
   bool in_granule(device_address address) const noexcept {
     auto offset = address - base_;
     return offset < size_ && backed_[offset >> granule_shift].load(

@@ -1,4 +1,4 @@
-// Memory that a program places in addresses by itself.
+// Memory that the program maps by itself.
 #pragma once
 
 #include "devices/cpu/memory/memory_map.hpp"
@@ -13,27 +13,31 @@
 
 namespace vgpu::device::cpu {
 
-/// Physical memory: pages that lie somewhere in the process, and are mapped
-/// into the window as often as the program likes. They stay while they have a
-/// handle or are mapped. One thread; look-ups in the memory_map go on.
+/// Physical memory: pages of the process that are mapped into the window as
+/// often as the program likes. They stay while they have a handle or are
+/// mapped. One thread makes all calls, while look-ups in the memory_map go on.
 class physical_store {
 public:
   explicit physical_store(memory_map& into) : into_(into) {}
 
+  /// Creates zeroed pages.
   status create(memory_id id, std::uint64_t bytes);
-  /// Pages of another process; they count as none here.
+  /// Creates memory from another process's pages, which count for no quota
+  /// here.
   status import(memory_id id, std::uint64_t bytes, const shared_object& from);
-  /// Moves what create() made into a file that another process can import; its
-  /// contents and mappings stay. Nothing may be using them. The same answer
-  /// each time.
+  /// Moves memory of create() into a file that another process can import.
+  /// Contents and mappings stay. Nothing may use the memory meanwhile. Repeated
+  /// calls return the same answer.
   result<shared_granules> share(memory_id id);
-  /// Bytes that nobody can reach any more.
+  /// Destroys the handle. Returns how many bytes nobody can reach any more.
   result<std::uint64_t> destroy(memory_id id);
 
-  /// Without access.
+  /// Maps the whole memory, without access.
   status map(device_address address, std::uint64_t bytes, memory_id id);
-  /// Of exactly what map() made. Bytes that nobody can reach any more.
+  /// Unmaps exactly what one map() mapped. Returns how many bytes nobody can
+  /// reach any more.
   result<std::uint64_t> unmap(device_address address, std::uint64_t bytes);
+  /// Gives or takes access to exactly what one map() mapped.
   status set_access(device_address address, std::uint64_t bytes, bool usable);
 
 private:
@@ -46,7 +50,8 @@ private:
 
   result<mapped*> find(device_address address, std::uint64_t bytes);
   status add(memory_id id, std::shared_ptr<pages> made);
-  /// At all places where they are mapped, with the access that each has.
+  /// Maps the pages from `from`, wherever they are mapped, with the access that
+  /// each mapping has.
   status show_all(const pages& of, void* from);
   status move_to_file(pages& x);
   static std::uint64_t let_go(std::shared_ptr<pages> x);

@@ -1,4 +1,4 @@
-// Memory of the window that other processes have too.
+// Memory of the window that other processes share.
 #pragma once
 
 #include "devices/cpu/memory/memory_map.hpp"
@@ -8,19 +8,19 @@
 
 namespace vgpu::device::cpu {
 
-/// A file without a name that has these contents, and cannot be cut.
+/// Makes an anonymous file with these contents, which cannot be truncated.
 result<shared_descriptor> to_file(const void* from, std::uint64_t bytes);
 
-/// Ordinary memory of a window is this process's alone. What is shared is moved
-/// into files without a name, which are mapped where it lay. One thread, while
-/// nothing else uses that memory.
+/// Moves memory of the window, which is private to this process, into anonymous
+/// files when it is shared, and maps them at the same addresses. One thread
+/// makes all calls, while nothing else uses that memory.
 class shared_memory {
 public:
   explicit shared_memory(memory_map& in) : in_(in) {}
 
-  /// As sharing_unit::share_memory(). The range is backed.
+  /// Implements sharing_unit::share_memory() for a range that is backed.
   result<shared_granules> share(device_address address, std::uint64_t bytes);
-  /// These granules are somebody else's from now on.
+  /// Forgets these granules, because they become other memory.
   void forget(device_address address, std::uint64_t bytes);
 
 private:
@@ -32,7 +32,7 @@ private:
   status move(device_address address, std::uint64_t bytes);
 
   memory_map& in_;
-  std::map<device_address, part> parts_; // by where they begin
+  std::map<device_address, part> parts_; // by address
 };
 
 } // namespace vgpu::device::cpu

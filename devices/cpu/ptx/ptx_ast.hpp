@@ -1,4 +1,5 @@
-// A PTX module as it was written: names resolved, nothing else decided.
+// The syntax tree of a PTX module. Names are resolved, and nothing else is
+// decided.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ enum class space : std::uint8_t {
   param,
 };
 
-/// A scalar type: `kind` is u, s, f, b, or p for predicates; h stands for the
-/// bfloat formats. Packed pairs (f16x2) are their own.
+/// A scalar type. `kind` is u, s, f, b, h for the bfloat formats, or p for
+/// predicates. Packed pairs such as f16x2 are types of their own.
 struct type {
   char kind = 'b';
   std::uint8_t bytes = 4;
@@ -26,20 +27,21 @@ struct type {
   friend bool operator==(const type&, const type&) = default;
 };
 
-/// An address stored in a variable's initial value.
+/// An address in a variable's initial value.
 struct relocation {
   std::uint64_t offset = 0; // in the variable
   std::string symbol;
   std::int64_t addend = 0;
-  std::uint64_t mask = 0; // 0: the whole address, else these bits of it
+  std::uint64_t mask = 0; // 0: the whole address, else those bits of it
   std::uint8_t bytes = 8;
 };
 
-/// Who sees a symbol, and which of several definitions counts.
+/// The visibility of a symbol, which also says which of several definitions
+/// counts.
 enum class linkage : std::uint8_t {
-  local,    // this text only
-  visible,  // all that it is linked with
-  weak,     // .weak or .common: as visible, and one of several is taken
+  local,    // only in this text
+  visible,  // in all texts that it is linked with
+  weak,     // .weak or .common: visible, and one of several counts
   external, // declared here, defined elsewhere
 };
 
@@ -52,7 +54,7 @@ struct variable {
   linkage seen = linkage::local;
   bool unsized = false; // extern array without a size: dynamic shared memory
   bool managed = false;
-  std::vector<std::uint8_t> initial; // shorter than bytes: zeros follow
+  std::vector<std::uint8_t> initial; // zeros follow
   std::vector<relocation> relocations;
 };
 
@@ -123,7 +125,8 @@ struct function {
   bool defined = false;
   std::vector<variable> results, parameters;
   std::vector<type> registers;
-  /// Parameters, then .param, .local and .shared variables of the body.
+  /// Holds the parameters, then the .param, .local and .shared variables of the
+  /// body.
   std::vector<variable> variables;
   std::vector<instruction> body;
   std::vector<label> labels;

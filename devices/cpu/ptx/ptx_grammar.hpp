@@ -1,6 +1,7 @@
-// The parser's inside: one token of look-ahead over a text, and what is known
-// of the function that is being read. Its parts are in ptx_parser.cpp (the
-// module, functions), ptx_declarations.cpp (variables) and ptx_operands.cpp.
+// The internals of the parser: one token of look-ahead over a text, and what is
+// known of the function that is being read. Its parts are in ptx_parser.cpp
+// (the module and functions), ptx_declarations.cpp (variables) and
+// ptx_operands.cpp.
 #pragma once
 
 #include "devices/cpu/ptx/ptx_parser.hpp"
@@ -13,12 +14,14 @@
 
 namespace vgpu::device::cpu::ptx {
 
-/// How deep lists and operands of a hostile text may be nested.
+/// Lists and operands of a hostile text may be nested this deep.
 constexpr unsigned max_nesting = 64;
 
-/// "global", "shared"; nothing when it names no state space.
+/// Returns the state space of a name such as "global" or "shared", or nothing
+/// where it names none.
 std::optional<space> parse_space(std::string_view name);
 
+/// Parses one PTX text. Throws syntax_error.
 class parser {
 public:
   explicit parser(std::string_view text) : lexer_{text} { advance(); }
@@ -93,7 +96,8 @@ private:
   // -- variables --------------------------------------------------------------
 
   variable declaration(space where);
-  /// One variable, or those that a name with a number stands for: %p<2>.
+  /// Declares one variable, or those that a name with a number stands for, as
+  /// in %p<2>.
   void declare(space where, std::vector<variable>& out);
   void dimensions(variable& out);
   void initial_value(variable& out, unsigned depth);
@@ -123,7 +127,7 @@ private:
   operand address(unsigned depth);
   operand negative_number();
 
-  /// A vector is registers in a row.
+  /// The registers of a name. A vector has several consecutive ones.
   struct register_place {
     int first = 0;
     unsigned lanes = 1;
@@ -139,7 +143,7 @@ private:
   module out_;
   function* fn_ = nullptr;
   std::vector<scope> scopes_;
-  std::uint64_t numbered_ = 0; // variables that declare() made of such names
+  std::uint64_t numbered_ = 0; // variables that numbered names have declared
 };
 
 } // namespace vgpu::device::cpu::ptx

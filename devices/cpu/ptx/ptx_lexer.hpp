@@ -1,4 +1,4 @@
-// Cuts PTX text into tokens.
+// The lexer, which cuts PTX text into tokens.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,22 @@
 
 namespace vgpu::device::cpu::ptx {
 
-/// What is wrong with a text, and where. Thrown by the lexer, the parser and
-/// the lowering, and caught once, where a module is loaded.
+/// Says what is wrong with a text, and on which line. The lexer, the parser and
+/// the lowering throw it, and module loading catches it.
 class syntax_error : public std::runtime_error {
 public:
   syntax_error(std::uint32_t line, const std::string& what)
       : std::runtime_error{"line " + std::to_string(line) + ": " + what} {}
 };
 
-/// Nothing is wrong with the text, but this device does not do what it asks.
+/// Says that the text is right, but that this device does not support what it
+/// asks for.
 class not_supported : public syntax_error {
 public:
   using syntax_error::syntax_error;
 };
 
+/// One token, whose text points into the source.
 struct token {
   enum class kind : std::uint8_t {
     end,
@@ -43,12 +45,13 @@ struct token {
   }
 };
 
+/// Reads tokens from a PTX text.
 class lexer {
 public:
-  /// `text` must outlive the tokens.
+  /// Begins at the text's start. `text` must outlive the tokens.
   explicit lexer(std::string_view text) : rest_{text} {}
 
-  /// The next token; `end` for ever after the last.
+  /// Returns the next token. After the last it returns `end` on every call.
   token next();
 
 private:

@@ -1,4 +1,4 @@
-// Joins PTX modules that were compiled apart.
+// The linker, which joins PTX modules that were compiled separately.
 #pragma once
 
 #include "devices/cpu/ptx/ptx_ast.hpp"
@@ -7,11 +7,11 @@
 
 namespace vgpu::device::cpu::ptx {
 
-/// One module out of several, whose .extern symbols are the .visible and .weak
-/// ones of the others; of .weak and .common symbols the first is taken, and
-/// symbols that only their own text sees never meet those of another.
-/// Throws syntax_error for a symbol that is defined twice. Symbols that remain
-/// without a definition are for the lowering to refuse, where they are used.
+/// Links several modules into one. An .extern symbol of one is the .visible or
+/// .weak symbol of another. Of several .weak or .common symbols the first
+/// counts. Local symbols of different texts never meet. Throws syntax_error for
+/// a symbol that is defined twice. Symbols without a definition remain, and the
+/// lowering refuses them where they are used.
 module link(std::vector<module> parts);
 
 } // namespace vgpu::device::cpu::ptx

@@ -1,5 +1,5 @@
-// Reads PTX text (PTX ISA 9.0) into an AST. Recursive descent, one token of
-// look-ahead.
+// The parser, which reads PTX text (PTX ISA 9.0) into a syntax tree. It is a
+// recursive descent with one token of look-ahead.
 #pragma once
 
 #include "devices/cpu/ptx/ptx_ast.hpp"
@@ -10,11 +10,12 @@
 
 namespace vgpu::device::cpu::ptx {
 
-/// Throws syntax_error. `text` may be hostile: nesting, counts and sizes have
-/// limits.
+/// Parses a text. Throws syntax_error. `text` may be hostile: nesting, counts
+/// and sizes are limited.
 module parse(std::string_view text);
 
-/// "u32", "f16x2", "pred"; nothing when it names no type.
+/// Returns the type of a name such as "u32", "f16x2" or "pred", or nothing
+/// where it names no type.
 std::optional<type> parse_type(std::string_view name);
 
 } // namespace vgpu::device::cpu::ptx

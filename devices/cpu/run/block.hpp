@@ -1,5 +1,5 @@
-// A thread block: its warps, shared memory and barriers, run by one host
-// thread at a time.
+// A thread block: its warps, shared memory and barriers. One host thread at a
+// time runs it.
 #pragma once
 
 #include "devices/cpu/lower/program.hpp"
@@ -19,30 +19,31 @@ namespace vgpu::device::cpu {
 class cluster;
 class heap;
 
-/// Words that kernels set by handles; none where `place` is 0.
+/// The session's conditions, which kernels set by handle. There are none where
+/// `place` is 0.
 struct condition_memory {
   device_address address = 0;
   device_address place = 0;
 };
 
-/// What all blocks of one launch share. Read by all threads that run its
-/// blocks, and not changed while they do, except for the atomics.
+/// The state that all blocks of one launch share. All threads that run its
+/// blocks read it, and nobody changes it meanwhile, except for the atomics.
 struct grid {
   std::shared_ptr<const program> of;
   const code* entry = nullptr;
   dim3 blocks;
   dim3 threads;
-  dim3 cluster;                  // in blocks; the grid is a multiple of it
-  bool explicit_cluster = false; // and somebody asked for it
+  dim3 cluster;                  // in blocks; divides the grid
+  bool explicit_cluster = false; // the launch or kernel asked for it
   std::uint64_t block_count = 1;
   std::uint32_t dynamic_shared = 0;
   std::vector<std::byte> parameters;
   const memory_map* memory = nullptr;
-  cpu::heap* heap = nullptr; // of malloc, or none
+  cpu::heap* heap = nullptr; // for malloc, or null
   condition_memory conditions;
-  bool cooperative = false; // its blocks wait for one another
-  /// What the blocks of a cooperative launch meet through; its address is in
-  /// %envreg1 and %envreg2.
+  bool cooperative = false; // its blocks wait for each other
+  /// The size of the memory through which the blocks of a cooperative launch
+  /// synchronise. Its address is in %envreg1 and %envreg2.
   static constexpr std::uint64_t workspace_bytes = 64;
   alignas(64) std::array<std::uint32_t, workspace_bytes / 4> meeting{};
   device_address workspace() const noexcept {
@@ -58,41 +59,43 @@ struct grid {
   unsigned processors = 1;  // %nsmid
   std::function<void(console, std::string_view)> print;
 
-  /// Set to make all its blocks stop soon.
+  /// Makes all blocks of the grid stop soon when set.
   std::atomic<bool> cancelled = false;
-  /// Who may want its threads to look up from their work; null: nobody.
+  /// The governor that may interrupt the threads that run the grid, or null.
   const governor* governed_by = nullptr;
   bool hurried() const noexcept {
     return governed_by != nullptr && governed_by->hurries();
   }
-  /// Warp instructions executed by the blocks that have ended.
+  /// The number of warp instructions that blocks executed that have ended.
   mutable std::atomic<std::uint64_t> executed = 0;
 };
 
+/// A thread block.
 class block {
 public:
-  /// Host memory is taken once and serves block after block of the launch.
+  /// Allocates host memory once; it serves block after block of the launch.
   block(const grid& of, unsigned processor, cluster& unit, unsigned rank);
 
-  /// Begins the block of that index in the grid.
+  /// Starts the block with this index in the grid.
   void start(const dim3& index);
 
+  /// What a call of run() led to.
   enum class state : std::uint8_t {
-    going,  // its slice is over
-    idle,   // as going, but all that ran only waited for other blocks
-    stuck,  // all its warps wait, for each other or for the cluster
+    going,  // its turn is over
+    idle,   // as going, and its warps only waited for other blocks
+    stuck,  // all its warps wait, for each other or the cluster
     done,   // all threads have exited
     failed, // error() and why() say how
   };
   /// Runs each warp for a few quanta.
   state run();
-  /// The time before which none of its warps can go on; in the past: some can,
-  /// max: all wait.
+  /// Returns the time until which all its warps sleep. A time in the past says
+  /// that some can run now, and max that all wait.
   warp::clock::time_point sleeps_until() const noexcept;
-  /// Nobody will let its warps go on.
+  /// Fails because nobody will ever release the warps that wait.
   void fail_as_stuck();
 
-  /// Adds what its warps executed to the grid's count.
+  /// Adds the instructions that its warps executed to the grid's count.
   void count_executed();
 
   CUresult error() const noexcept { return error_; }
@@ -106,51 +109,57 @@ public:
     std::uint32_t votes = 0;      // threads that voted true (bar.red)
     std::uint32_t result = 0;     // votes of the last completed phase
     std::uint32_t voters = 0;     // threads of the last completed phase
-    std::uint32_t voters_now = 0; // threads that voted in this one
+    std::uint32_t voters_now = 0; // threads that voted in this phase
   };
 
   const grid& in;
   const unsigned processor;          // %smid
-  cpu::cluster& unit;                // it is a part of
+  cpu::cluster& unit;                // the cluster that it belongs to
   const unsigned rank;               // %cluster_ctarank
   const dim3 in_cluster;             // %cluster_ctaid
-  std::uint32_t reserved_shared = 0; // where the system's shared memory begins
+  std::uint32_t reserved_shared = 0; // offset of the system's shared memory
   dim3 index;                        // %ctaid
   static constexpr unsigned own_barriers = 16;
-  /// The number under which lanes wait for the whole cluster.
+  /// Lanes wait for the whole cluster under this number.
   static constexpr unsigned cluster_barrier = own_barriers;
-  std::array<barrier, own_barriers> barriers{}; // votes before they arrive
+  std::array<barrier, own_barriers> barriers{}; // with votes before arrivals
   std::uint32_t live = 0;                       // threads that have not exited
 
-  /// Threads arrive; when they are the last, everybody waiting goes on.
-  /// Returns whether the phase completed.
+  /// Lets threads arrive at a barrier. When they are the last, all lanes that
+  /// wait there continue. Returns whether the phase completed.
   bool arrive(unsigned which, std::uint32_t threads, std::uint32_t expected);
+  /// Notes that threads exited; `at_cluster` of them had arrived at the
+  /// cluster's barrier.
   void threads_exited(std::uint32_t count, std::uint32_t at_cluster);
-  /// The cluster's barrier is met: its lanes go on.
+  /// Lets the lanes that wait at the cluster's barrier continue.
   void cluster_met();
+  /// Notes an error. The first one counts.
   void fail(CUresult code, std::string why);
 
-  /// In the window of shared memory, a block sees its own at 0, and that of the
-  /// cluster's block of rank r, its own too, at (r + 1) << rank_shift.
+  /// In the window of shared memory a block finds its own memory at 0. It finds
+  /// the memory of the cluster's block of rank r, itself included, at (r + 1)
+  /// << rank_shift.
   static constexpr unsigned rank_shift = 24;
   static constexpr std::uint64_t in_rank = (1u << rank_shift) - 1;
-  /// Where the block of that rank is seen; where nothing is if there is none.
+  /// Returns the offset of the memory of the block with this rank. For a rank
+  /// that does not exist nothing lies at that offset.
   std::uint64_t shared_of(std::uint32_t rank) const noexcept;
-  /// Which block sees its own memory at that offset.
+  /// Returns the rank of the block whose memory lies at this offset.
   std::uint32_t rank_of(std::uint64_t offset) const noexcept;
-  /// What others are told of its own memory: without clusters that is plain.
+  /// Returns the offset of its own memory for other blocks. It is 0 without
+  /// clusters.
   std::uint64_t own_shared() const noexcept { return own_shared_; }
-  /// Host memory behind an offset in the window, or null.
+  /// Returns the host memory behind an offset in the window, or null.
   std::byte* shared_at(std::uint64_t offset, std::uint64_t bytes) const;
 
-  /// Host memory behind a generic address as one lane sees it, or null.
+  /// Returns the host memory behind a generic address of one lane, or null.
   std::byte* resolve(warp& w, unsigned lane, std::uint64_t address,
                      std::uint64_t bytes) const;
 
 private:
   void complete(unsigned which);
 
-  std::uint32_t waited_at_ = 0;     // barriers, a bit each
+  std::uint32_t waited_at_ = 0;     // barriers with waiting lanes, a bit each
   bool barriers_were_used_ = false; // since they were cleared
   std::vector<std::byte> shared_storage_;
   std::byte* shared_ = nullptr;

@@ -1,5 +1,4 @@
-// How long a device's threads had something to do, what processors they had,
-// and whether they may.
+// The working time of a device's threads, and the governor that lets them run.
 #pragma once
 
 #include "devices/interface/governor.hpp"
@@ -18,15 +17,15 @@
 
 namespace vgpu::device::cpu {
 
-/// The time in which at least one thread was at work, and the processors' time
-/// that all had, the present included: a host whose processors are wanted by
-/// others lets threads wait. Thread-safe.
+/// Measures the time in which at least one thread works, and the processor time
+/// of all threads, both up to the present. Processor time is measured because a
+/// busy host lets threads wait. Thread-safe.
 class busy_time {
   using clock = std::chrono::steady_clock;
   using nanoseconds = std::chrono::nanoseconds;
 
 public:
-  /// A thread of the device, which uses it alone.
+  /// One thread of the device. Only that thread uses it.
   class presence {
   public:
     explicit presence(busy_time& of) : of_(of) {}
@@ -38,9 +37,10 @@ public:
     presence(const presence&) = delete;
     presence& operator=(const presence&) = delete;
 
+    /// Tells whether the thread is working.
     bool is_here() const { return here_; }
 
-    /// It has something to do. Returns when it may do it.
+    /// Begins working. Blocks until the governor lets the thread run.
     void enter() {
       if (!cpu_)
         introduce();
@@ -53,8 +53,9 @@ public:
         come();
       stay();
     }
-    /// To be called now and then while it is here, at least whenever
-    /// is_wanted_elsewhere(). Returns when it may go on.
+    /// Asks the governor whether the thread may continue, and blocks until it
+    /// may. The thread calls this from time to time while it works, at least
+    /// whenever is_wanted_elsewhere().
     void stay() {
       auto* by = of_.governor_.get();
       if (by == nullptr || (!governed_ && !by->governs()))
@@ -71,12 +72,14 @@ public:
       }
       note_asked();
     }
+    /// Tells whether another thread is to run in its place.
     bool is_wanted_elsewhere() const {
       return governed_ && of_.governor_->hurries();
     }
-    /// It has nothing to do at the moment. Where it had to ask, it may begin
-    /// again without asking, until it leaves. `keeps`: its place is kept for it
-    /// for a while from now on; otherwise no longer than it was.
+    /// Pauses, because the thread has no work at the moment. A governed thread
+    /// may then begin again without asking until it calls leave(). With `keeps`
+    /// its place is reserved from now on for longest_rest; otherwise an earlier
+    /// reservation stays as it is.
     void rest(bool keeps) {
       if (!here_)
         return;
@@ -84,9 +87,10 @@ public:
       if (keeps)
         rests_until_ = clock::now() + longest_rest;
     }
-    /// Looks whether something comes to do, for as long as to be woken takes.
-    /// Only where it has asked and rests: its place is kept for it, and were it
-    /// to sleep at once nobody would have the processor. It counts as no work.
+    /// Polls for new work for about as long as a wake-up takes, and tells
+    /// whether work came. Does so only for a governed thread: its place is
+    /// reserved, and nobody else would use the processor. This time does not
+    /// count as work.
     template <class F>
     bool looks_out(F comes) {
       if (!governed_ || !of_.governor_->governs())
@@ -95,16 +99,17 @@ public:
       auto until = clock::now() + longest_look_out;
       auto out = comes();
       for (; !out && clock::now() < until; out = comes())
-        // Programs and what serves them need processors, too.
+        // Programs, and the processes that serve them, need processors too.
         std::this_thread::yield();
       looked_out_ = looked_out_.load() + (processor_time() - before);
       return out;
     }
-    /// Until when it is worth waiting for something to do before leaving; none:
-    /// it need not leave.
+    /// Returns the time until which the thread should wait for work before it
+    /// calls leave(), or nothing where it need not call it.
     std::optional<clock::time_point> rests_until() const {
       return governed_ ? std::optional{rests_until_} : std::nullopt;
     }
+    /// Ends working, and returns the thread's place to the governor.
     void leave() {
       rest(false);
       if (std::exchange(governed_, false))
@@ -114,9 +119,9 @@ public:
   private:
     friend busy_time;
     static constexpr auto look_every = std::chrono::milliseconds{1};
-    /// Were another thread woken for less, both would only be in each other's
-    /// way: threads of a kernel end at different times, and whoever filled in
-    /// for the first is in the way of the next kernel.
+    /// Waking another thread for less time would not pay: the threads of a
+    /// kernel end at different times, and a thread that replaced the first
+    /// would get in the way of the next kernel.
     static constexpr auto longest_rest = std::chrono::microseconds{500};
     static constexpr auto longest_look_out = std::chrono::microseconds{50};
 
@@ -131,7 +136,7 @@ public:
         return last_.load() + looked_out_.load(); // it has ended
       return std::chrono::seconds{x.tv_sec} + nanoseconds{x.tv_nsec};
     }
-    /// Of the thread's time, ever, what counts.
+    /// Returns the part of the thread's processor time that counts as work.
     nanoseconds spent() const { return processor_time() - looked_out_.load(); }
     nanoseconds since_charged() const { return spent() - charged_; }
     void note_asked() {
@@ -149,30 +154,34 @@ public:
     }
 
     busy_time& of_;
-    std::optional<clockid_t> cpu_; // of the thread
+    /// Names the clock of the thread's processor time.
+    std::optional<clockid_t> cpu_;
     bool here_ = false;
     bool governed_ = false;
     clock::time_point look_at_;
     clock::time_point rests_until_;
-    nanoseconds before_{0}; // when it had work for the first time
-    std::atomic<nanoseconds> last_ = nanoseconds{0}; // when it went
+    nanoseconds before_{0}; // spent() when it first had work
+    /// Holds spent() of the time when it last paused.
+    std::atomic<nanoseconds> last_ = nanoseconds{0};
     std::atomic<nanoseconds> looked_out_ = nanoseconds{0};
-    nanoseconds charged_{0}; // when the governor was told
+    nanoseconds charged_{0}; // spent() at the governor's last report
   };
 
-  /// Before there is any work.
+  /// Sets the governor. The caller does so before there is any work.
   void govern_by(std::shared_ptr<governor> who) { governor_ = std::move(who); }
+  /// Returns the governor, or null.
   const governor* governed_by() const { return governor_.get(); }
-  /// Nobody waits any more for being allowed to work.
+  /// Ends governing: no thread waits for the governor any more.
   void release() {
     if (governor_)
       governor_->release();
   }
-  /// Whether threads have to ask before they work.
+  /// Tells whether threads have to ask before they work.
   bool is_governed() const { return governor_ && governor_->governs(); }
 
-  /// A small job of a thread that is not the device's and must not wait: it is
-  /// not worth asking what the host let it have.
+  /// Runs a small job of a thread that is not the device's and must not wait.
+  /// The job's processor time is taken to be its duration, because measuring it
+  /// would cost too much.
   template <class F>
   void count(F job) {
     auto from = clock::now();
@@ -187,13 +196,14 @@ public:
     end(to);
   }
 
+  /// Returns the total time in which at least one thread worked.
   nanoseconds total() const {
     std::lock_guard guard{mutex_};
     return busy_ == 0 ? total_ : total_ + (clock::now() - since_);
   }
 
-  /// Processors' time, of all threads, also what they need between one job and
-  /// the next: a governor charges that, too.
+  /// Returns the total processor time of all threads, including what they need
+  /// between two jobs, which a governor charges too.
   nanoseconds worked() const {
     std::lock_guard guard{mutex_};
     auto out = worked_;
@@ -235,7 +245,7 @@ private:
   unsigned busy_ = 0; // threads
   clock::time_point since_;
   nanoseconds total_{0};
-  nanoseconds worked_{0}; // of threads that ended, and small jobs
+  nanoseconds worked_{0}; // of ended threads and small jobs
 };
 
 } // namespace vgpu::device::cpu

@@ -1,4 +1,4 @@
-// The blocks of a cluster, which reach each other's shared memory.
+// A cluster of blocks, which can access each other's shared memory.
 #pragma once
 
 #include "devices/cpu/run/block.hpp"
@@ -9,26 +9,27 @@
 
 namespace vgpu::device::cpu {
 
-/// What a host thread runs: one cluster of blocks, which is one block where the
-/// launch has no clusters. One host thread at a time runs all of them in turn:
-/// so they are there together and get on together, and neither their shared
-/// memory nor their barrier needs atomics. Blocks that have ended keep their
-/// memory until the cluster has, but nobody may touch it any more.
+/// The unit that a host thread runs: one cluster of blocks, which is one block
+/// where the launch has no clusters. One host thread at a time runs all its
+/// blocks in turn, so they make progress together, and neither their shared
+/// memory nor their barrier needs atomics. A block that has ended keeps its
+/// memory until the cluster ends, but nobody may access it.
 class cluster {
 public:
-  /// Host memory is taken once and serves cluster after cluster of the launch.
+  /// Allocates host memory once; it serves cluster after cluster of the launch.
   cluster(const grid& of, unsigned processor);
 
-  /// Begins the cluster of that index in the grid (x fastest).
+  /// Starts the cluster with this index in the grid (x fastest).
   void start(std::uint64_t number);
 
   /// Runs each warp of each block for a few quanta.
   block::state run();
 
-  /// The time before which none of its warps can go on; in the past: some can.
+  /// Returns the time until which all its warps sleep. A time in the past says
+  /// that some can run now.
   warp::clock::time_point sleeps_until() const noexcept;
 
-  /// Adds what its warps executed to the grid's count.
+  /// Adds the instructions that its warps executed to the grid's count.
   void count_executed();
 
   CUresult error() const noexcept { return failed_->error(); }
@@ -38,15 +39,18 @@ public:
 
   dim3 index; // %clusterid
 
+  /// Returns the number of its blocks.
   unsigned size() const noexcept {
     return 1 + static_cast<unsigned>(others_.size());
   }
-  /// The block of that rank, as long as it runs, or null.
+  /// Returns the block of this rank while it runs, or null.
   const block* running(std::uint64_t rank) const noexcept;
 
-  /// The warp's running lanes arrive at the barrier (barrier.cluster.arrive).
+  /// Lets the warp's running lanes arrive at the cluster's barrier (PTX ISA,
+  /// barrier.cluster.arrive).
   void arrive(warp& w);
-  /// Threads are gone, of which some had arrived.
+  /// Notes that threads exited; `had_arrived` of them had arrived at the
+  /// barrier.
   void threads_exited(std::uint32_t count, std::uint32_t had_arrived);
 
 private:
@@ -63,7 +67,7 @@ private:
   std::vector<std::unique_ptr<block>> others_;
   const block* failed_ = &first_;
   std::uint32_t live_ = 0;    // threads that have not exited
-  std::uint32_t arrived_ = 0; // of them, at the barrier
+  std::uint32_t arrived_ = 0; // those of them at the barrier
 };
 
 } // namespace vgpu::device::cpu

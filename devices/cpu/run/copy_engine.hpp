@@ -1,4 +1,4 @@
-// Where copies are made.
+// The thread that executes copies.
 #pragma once
 
 #include "devices/cpu/run/busy_time.hpp"
@@ -9,17 +9,19 @@
 
 namespace vgpu::device::cpu {
 
-/// A thread that makes copies in order, and asks the device's governor as its
-/// other threads do. Used by the scheduler's threads.
+/// A thread that makes copies in order, and asks the device's governor as the
+/// device's other threads do. The scheduler's threads call it.
 class copy_engine {
 public:
-  /// `busy` must outlive it. `keeps_place`: between two copies it keeps its
-  /// place for a while, which must not be the device's only one.
+  /// Starts the thread. `busy` must outlive it. With `keeps_place` its place at
+  /// the governor is reserved for a while between two copies; the device must
+  /// then have another place.
   copy_engine(busy_time& busy, bool keeps_place)
       : busy_(busy), keeps_place_(keeps_place) {}
 
-  /// What is done sooner than another thread wakes is done here and now, unless
-  /// it may have to wait.
+  /// Runs a copy of `bytes` bytes. A copy that takes less time than waking
+  /// another thread runs on the calling thread, unless it might have to wait
+  /// there.
   template <class F>
   void run(std::uint64_t bytes, F job) {
     constexpr std::uint64_t small = 32 << 10;
@@ -33,14 +35,14 @@ public:
   }
 
   void stop() { thread_.stop(); }
-  /// Begins no more copies.
+  /// Starts no further copies.
   void freeze() { thread_.freeze(); }
 
 private:
   busy_time& busy_;
   bool keeps_place_;
   busy_time::presence presence_{busy_};
-  // Last: it uses the rest.
+  // It is the last member because its thread uses the others.
   job_thread thread_{0,
                      {[this] {
                         presence_.rest(keeps_place_);

@@ -1,4 +1,4 @@
-// Host threads that execute the blocks of grids.
+// The host threads that execute the blocks of grids.
 #pragma once
 
 #include "devices/cpu/run/busy_time.hpp"
@@ -14,31 +14,32 @@
 
 namespace vgpu::device::cpu {
 
-/// A pool of threads, each a "multiprocessor". A thread keeps several clusters
-/// (of one block, mostly) resident and gives each a slice in turn, so that
-/// blocks which wait for one another (through memory) all get on, and grids of
-/// different streams share the pool. The threads run at lower priority than the
-/// rest of the process, and only as far as they may.
+/// A pool of threads, each of which is a "multiprocessor". A thread holds
+/// several clusters (mostly of one block) and runs each for a slice in turn. So
+/// blocks that wait for each other through memory all make progress, and grids
+/// of different streams share the pool. The threads run at a lower priority
+/// than the rest of the process, and only while the governor lets them.
 class engine {
 public:
-  /// `busy` counts the threads that have blocks and says which may run them; it
-  /// outlives this.
+  /// Starts the threads. `busy` measures the threads that have blocks and says
+  /// which may run; it outlives the engine.
   engine(unsigned threads, busy_time& busy);
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
-  /// Grids that are not done are abandoned: their `finished` is not called.
+  /// Abandons grids that are not done: their `finished` is not called.
   ~engine() { stop(); }
   void stop();
 
   /// Called once, from a thread of the pool, with the first error of a block.
   using finished = std::function<void(CUresult, const std::string&)>;
 
+  /// Executes a grid and then calls `done`.
   void submit(std::shared_ptr<grid> what, finished done);
 
-  /// Makes all grids end soon, as failed.
+  /// Makes all grids end soon, with an error.
   void cancel_all();
 
-  /// Nothing is executed any more.
+  /// Stops executing for good.
   void freeze();
 
   unsigned threads() const noexcept { return thread_count_; }
@@ -67,11 +68,11 @@ private:
   std::condition_variable wake_;
   std::condition_variable rested_; // those that may begin without asking
   unsigned resting_ = 0;
-  unsigned without_work_ = 0; // and looking out for none
-  unsigned looking_out_ = 0;  // for something that was not submitted yet
+  unsigned without_work_ = 0;                   // and do not look out for any
+  unsigned looking_out_ = 0;                    // for work not submitted yet
   std::vector<std::shared_ptr<running>> grids_; // with clusters to start or end
   std::size_t turn_ = 0;
-  std::atomic<std::uint64_t> submitted_ = 0; // grids, ever
+  std::atomic<std::uint64_t> submitted_ = 0; // grids, in total
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> frozen_ = false;
   std::vector<std::thread> threads_;

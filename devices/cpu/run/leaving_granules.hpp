@@ -1,4 +1,4 @@
-// Granules of memory that is on its way out.
+// Granules whose memory is about to be taken away.
 #pragma once
 
 #include "devices/cpu/run/scheduler.hpp"
@@ -11,20 +11,20 @@
 
 namespace vgpu::device::cpu {
 
-/// Granules whose memory goes when the work before is done, each with the last
-/// task that takes it away. New memory must wait for that task, and not only
-/// for the work that the task itself waits for: that work may be over while
-/// the task has yet to run. Thread-safe: shared with the threads that take the
-/// memory away.
+/// Remembers the granules whose memory goes when earlier work is done, each
+/// with the last task that takes it away. New memory must wait for that task:
+/// the work before it may be done while the task has yet to run. Thread-safe;
+/// the threads that take memory away use it too.
 class leaving_granules {
 public:
+  /// Notes that task `by` will take the memory of this range away.
   void insert(device_address first, std::uint64_t bytes, const task_ptr& by) {
     auto lock = std::lock_guard{mutex_};
     for (auto g = first; g != first + bytes; g += granule_bytes)
       last_[g] = by;
   }
 
-  /// The memory that the task takes is gone.
+  /// Notes that task `by` has taken the memory of this range away.
   void erase(device_address first, std::uint64_t bytes, const task* by) {
     auto lock = std::lock_guard{mutex_};
     for (auto g = first; g != first + bytes; g += granule_bytes)
@@ -32,7 +32,7 @@ public:
         last_.erase(at);
   }
 
-  /// The tasks that are still to take memory from the range.
+  /// Returns the tasks that have yet to take memory of this range away.
   std::vector<task_ptr> of(device_address first, std::uint64_t bytes) {
     auto lock = std::lock_guard{mutex_};
     auto out = std::vector<task_ptr>{};

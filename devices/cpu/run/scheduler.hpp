@@ -1,4 +1,4 @@
-// Streams and events: in which order the work of a session is done.
+// Streams and events, which order the work of a session.
 #pragma once
 
 #include "devices/cpu/run/shared_event.hpp"
@@ -19,42 +19,46 @@
 
 namespace vgpu::device::cpu {
 
-/// One piece of work and what must be done before it.
+/// One piece of work, and what must be done before it.
 struct task {
   using finish = std::function<void()>;
-  /// Begins the work, which calls `finish` once when it is done, at once or
-  /// later, from any thread. Without it there is nothing to do.
+  /// Begins the work, and calls `finish` once when the work is done, at once or
+  /// later, from any thread. A task without it does nothing.
   std::function<void(finish)> start;
-  /// Called instead when the session ends before.
+  /// Called in place of `start`, or of its end, when the session ends first.
   std::function<void()> abandon;
-  /// Runs even after a fault.
+  /// The task runs even after a fault.
   bool always = false;
-  // Guarded by the scheduler's mutex:
+  // The scheduler's mutex guards these members.
   unsigned waits_for = 0;
   std::vector<std::shared_ptr<task>> next;
   bool done = false;
   std::chrono::steady_clock::time_point ended;
 };
+/// Shares a task between the scheduler and its callers.
 using task_ptr = std::shared_ptr<task>;
 
-/// A thread that does small jobs in order.
+/// A thread that runs small jobs in order.
 class job_thread {
 public:
-  /// What it calls between jobs, if any: `rest` when there is none; that says
-  /// until when to wait for one before `leave` is called.
+  /// What the thread calls between jobs. It calls `rest` when there is no job;
+  /// the result says until when it waits for one before it calls `leave`.
   struct pauses {
     std::function<std::optional<std::chrono::steady_clock::time_point>()> rest;
     std::function<void()> leave;
   };
 
+  /// Starts the thread at this niceness.
   explicit job_thread(int nice, pauses between = {});
   job_thread(const job_thread&) = delete;
   job_thread& operator=(const job_thread&) = delete;
-  /// Jobs that have not begun are dropped.
+  /// Drops the jobs that have not begun.
   ~job_thread() { stop(); }
+  /// Appends a job.
   void post(std::function<void()> job);
+  /// Ends the thread after the current job.
   void stop();
-  /// Begins no more jobs.
+  /// Starts no further jobs.
   void freeze();
 
 private:
@@ -70,51 +74,64 @@ private:
   std::thread thread_;
 };
 
-/// A graph of tasks. Each stream's tasks follow one another; the legacy stream
-/// and blocking streams wait for each other (CUDA driver API, "Stream
-/// synchronization behavior"). A task is started by the thread that finished
-/// the last one it waited for, or by the one that adds it. Thread-safe. Lives
-/// in a shared_ptr: whoever calls a `finish` late finds it gone.
+/// A graph of tasks. The tasks of a stream follow one another; the legacy
+/// stream and blocking streams wait for each other (CUDA driver API, "Stream
+/// synchronization behavior"). A task starts on the thread that finished the
+/// last task it waited for, or on the thread that adds it. Thread-safe. It
+/// lives in a shared_ptr, so a late `finish` finds it gone.
 class scheduler : public std::enable_shared_from_this<scheduler> {
 public:
-  /// `failed` tells whether work is to be skipped.
+  /// Makes the legacy stream. `failed` tells whether tasks are to be skipped.
   explicit scheduler(std::function<bool()> failed);
 
-  /// Calls the second when the first says true; value_watch::add().
+  /// Calls its second argument once its first returns true: value_watch::add().
   using watcher =
       std::function<void(std::function<bool()>, std::function<void()>)>;
-  /// By whom other processes' records are awaited; before any is.
+  /// Sets the watcher that awaits other processes' records. The caller does so
+  /// before there are any.
   void watch_by(watcher by) { watch_ = std::move(by); }
 
+  /// Creates a stream.
   status create_stream(stream_id id, bool non_blocking);
+  /// Destroys a stream. Its tasks still run.
   status destroy_stream(stream_id id);
+  /// Tells whether the stream exists.
   bool has_stream(stream_id id);
+  /// Tells whether the stream's tasks are done.
   bool idle(stream_id id);
 
+  /// Creates an event.
   status create_event(event_id id, bool timing);
+  /// Destroys an event.
   status destroy_event(event_id id);
+  /// Records an event in a stream.
   status record(event_id id, stream_id stream);
+  /// Lets a stream wait for an event's latest record.
   status wait(stream_id stream, event_id id);
+  /// Tells whether the event's latest record is done.
   result<bool> query(event_id id);
+  /// Returns the milliseconds between two completed records.
   result<float> elapsed(event_id from, event_id to);
 
-  /// The event is several processes' from now on, and its latest record too.
+  /// Makes an event shareable, with its latest record.
   result<shared_object> share(event_id id);
-  /// One that is another process's.
+  /// Creates an event from one that another process shares.
   status import(event_id id, const shared_object& from);
 
-  /// The stream must exist.
+  /// Appends a task to a stream that exists.
   status add(stream_id stream, task_ptr what);
-  /// Starts when all that is now in the stream, or everywhere, is done; later
-  /// work does not wait for it.
+  /// Starts a task when all that is now in the stream is done, or all that is
+  /// in any stream. Later work does not wait for it.
   void after(std::optional<stream_id> stream, task_ptr what);
+  /// Starts a task when the event's latest record is done.
   void after_event(event_id id, task_ptr what);
-  /// As after all streams and after `others`; all later work waits for it.
+  /// Starts a task when all streams and `others` are done. All later work waits
+  /// for it.
   void fence(task_ptr what, const std::vector<task_ptr>& others);
 
-  /// Starts nothing any more.
+  /// Starts no further tasks.
   void freeze();
-  /// Ends: tasks that are not done are abandoned.
+  /// Ends the session: abandons the tasks that are not done.
   void abandon_all();
 
 private:
@@ -126,7 +143,7 @@ private:
     bool timing = true;
     task_ptr record{}; // the latest of this process
     std::shared_ptr<shared_event> shared{};
-    std::uint64_t number = 0; // of that record, where the event is shared
+    std::uint64_t number = 0; // of that record, if shared
   };
 
   status add_locked(stream_id id, const task_ptr& what, bool in_stream);

@@ -1,4 +1,4 @@
-// An event that several processes have.
+// An event that several processes share.
 #pragma once
 
 #include "devices/interface/sharing_unit.hpp"
@@ -11,26 +11,30 @@
 
 namespace vgpu::device::cpu {
 
-/// A page of shared memory in which records are numbered and ticked off. The
-/// latest number is the event's latest record, whichever process made it.
-/// Thread-safe, and among processes that are each other's equals: workers.
+/// A page of shared memory in which records are numbered and marked as done.
+/// The latest number is the event's latest record, whichever process made it.
+/// Thread-safe, also between worker processes.
 class shared_event {
 public:
+  /// Makes an event that was never recorded.
   static result<std::shared_ptr<shared_event>> create();
-  /// CUDA_ERROR_INVALID_VALUE where the file is not such a page.
+  /// Opens an event of another process. Returns CUDA_ERROR_INVALID_VALUE where
+  /// the file is no such page.
   static result<std::shared_ptr<shared_event>> open(const shared_object& from);
 
+  /// Returns what another process needs to open it.
   shared_object object() const { return {{}, {file_}}; }
 
-  /// A new record, the latest from now on; it is to be ticked off by this
-  /// process.
+  /// Begins a new record, which becomes the latest. This process has to call
+  /// reach() for it.
   std::uint64_t begin_record() noexcept;
+  /// Marks a record as done.
   void reach(std::uint64_t record) noexcept;
 
-  /// The latest; 0 where there was none.
+  /// Returns the number of the latest record, or 0 where there is none.
   std::uint64_t recorded() const noexcept;
-  /// Whether that record is done, or nobody is there any more to do it. With
-  /// more than `places` after it, it counts as done.
+  /// Tells whether the record is done, or the process that made it is gone. A
+  /// record with more than `places` later ones counts as done.
   bool reached(std::uint64_t record) const noexcept;
 
 private:

@@ -1,5 +1,5 @@
-// Texture and surface objects of the cpu device: what they show, and how it is
-// sampled (CUDA C++ Programming Guide, "Texture Fetching").
+// Texture and surface objects of the cpu device, and how they are sampled (CUDA
+// C++ Programming Guide, "Texture Fetching").
 #pragma once
 
 #include "devices/cpu/lower/texture_op.hpp"
@@ -15,29 +15,30 @@
 
 namespace vgpu::device::cpu {
 
-/// One level of what an object shows: consecutive elements in rows, rows in
-/// slices; slices are layers or faces where the object has such.
+/// One level of an object's contents: elements in rows, and rows in slices. The
+/// slices are layers or faces where the object has such.
 struct texture_level {
   device_address at = 0;
   std::int64_t width = 1, height = 1, depth = 1; // elements
   std::uint64_t pitch = 0, slice = 0;            // bytes
 };
 
-/// An object. Immutable, read by all threads that run kernels.
+/// A texture or surface object. It is immutable, and all threads that run
+/// kernels read it.
 struct texture {
   enum class border : std::uint8_t { wrap, clamp, mirror, constant };
 
   bool surface = false;
-  bool linear_memory = false; // a row of elements with nothing around it
+  bool linear_memory = false; // a row of elements without neighbours
   bool layered = false;
   bool cubemap = false;
   channel of = channel::f32;
   unsigned channels = 1;
   unsigned element = 4; // bytes
   std::array<border, 3> outside{};
-  bool filtered = false;   // linear between elements
+  bool filtered = false;   // interpolates between elements
   bool normalized = false; // coordinates from 0 to 1
-  bool real = true;        // gives floats; integers otherwise
+  bool real = true;        // returns floats, otherwise integers
   bool srgb = false;
   bool seamless = false;
   bool mip_filtered = false;
@@ -46,12 +47,13 @@ struct texture {
   std::vector<texture_level> levels;
 };
 
-/// The object that a description stands for. `array` and `at` are the array's
-/// it names, if any. CUDA_ERROR_INVALID_VALUE for what contradicts itself.
+/// Returns the object that a description stands for. `array` and `at` are the
+/// shape and place of the array that it names, if any. Returns
+/// CUDA_ERROR_INVALID_VALUE for a description that contradicts itself.
 result<texture> make_texture(const texture_spec& what, const array_shape* array,
                              device_address at);
 
-/// Where and how one lane looks.
+/// What one lane asks for.
 struct texture_query {
   texture_op how;
   std::array<float, 3> at{};
@@ -61,17 +63,17 @@ struct texture_query {
   std::array<float, 3> dx{}, dy{}; // how the coordinates change
 };
 
-/// The four channels, floats as their bits. False where the object's memory is
-/// not there.
+/// Samples an object, and returns the four channels, floats as their bits.
+/// Returns false where the object's memory is not mapped.
 bool look_up(const memory_map& memory, const texture& x, const texture_query& q,
              std::uint32_t (&out)[4]);
 
-/// Objects by the value that kernels know them by.
+/// Maps the values by which kernels know objects to the objects.
 using texture_table =
     std::unordered_map<std::uint64_t, std::shared_ptr<const texture>>;
 
-/// Every grid of this device: what its blocks share, and the objects there
-/// were when it was launched.
+/// A grid with the objects that existed when it was launched. Every grid of
+/// this device is one.
 struct textured_grid final : grid {
   std::shared_ptr<const texture_table> textures;
 };

@@ -1,4 +1,4 @@
-// Work that waits for what no task's end tells: a value in memory.
+// Waits for values in memory, which no task's end announces.
 #pragma once
 
 #include <condition_variable>
@@ -9,9 +9,9 @@
 
 namespace vgpu::device::cpu {
 
-/// Looks again and again whether something is so, on a thread of its own that
-/// sleeps while there is nothing to look for: soon at first, later once in a
-/// millisecond. Thread-safe.
+/// Checks conditions repeatedly, on a thread of its own that sleeps while there
+/// is none to check: soon at first, and later once in a millisecond.
+/// Thread-safe.
 class value_watch {
 public:
   value_watch() = default;
@@ -19,9 +19,9 @@ public:
   value_watch& operator=(const value_watch&) = delete;
   ~value_watch() { stop(); }
 
-  /// Calls `then`, once, when `so` says true. Neither may block.
+  /// Calls `then`, once, when `so` returns true. Neither may block.
   void add(std::function<bool()> so, std::function<void()> then);
-  /// Looks no more.
+  /// Stops checking.
   void stop();
 
 private:
