@@ -48,7 +48,7 @@ std::string hex(std::uint64_t x) {
   return out;
 }
 
-/// A completion that is called at most once, whoever comes first.
+/// Returns a completion that runs at most once, however often it is called.
 completion once(completion done) {
   auto called = std::make_shared<std::atomic<bool>>(false);
   return [called, done = std::move(done)](CUresult x) {
@@ -130,8 +130,8 @@ public:
     if (auto ok = account_.check_quota("map", bytes); !ok)
       return ok;
     if (auto before = leaving_.of(address, bytes); !before.empty()) {
-      // Earlier work may still use what was there: the new memory comes when
-      // that is done, and before whatever is enqueued from now on.
+      // Earlier work may still use the memory that was there. The new memory
+      // comes when that work is done, and before any work enqueued from now on.
       auto t = std::make_shared<task>();
       t->always = true;
       t->start = [this, address, bytes](auto finish) {
@@ -186,7 +186,8 @@ public:
     return {};
   }
 
-  // -- memory that the program places by itself -------------------------------
+  // -- memory that the program maps by itself
+  // -----------------------------------
 
   status create_memory(memory_id id, std::uint64_t bytes) override {
     if (auto ok = alive(); !ok)
@@ -220,7 +221,8 @@ public:
     return ok;
   }
 
-  // -- what other processes have too ------------------------------------------
+  // -- sharing with other processes
+  // ---------------------------------------------
 
   bool shares_at_rest() const noexcept override { return true; }
   bool is_reached_by(std::uint32_t) const noexcept override { return true; }
@@ -246,7 +248,8 @@ public:
     return scheduler_->import(id, from);
   }
 
-  // -- contents that are kept elsewhere ---------------------------------------
+  // -- change tracking and adopted files
+  // ----------------------------------------
 
   result<std::uint64_t> mark() override { return changes_.mark(); }
   bool changed_since(device_address address,
@@ -538,7 +541,8 @@ public:
 
   void set_reporter(reporter to) override { reporter_ = std::move(to); }
 
-  // -- trouble ----------------------------------------------------------------
+  // -- faults on purpose
+  // --------------------------------------------------------
 
   void inject(injected_fault what) override {
     switch (what) {
@@ -555,7 +559,7 @@ public:
       engine_.freeze();
       copier_.freeze();
       notifier_.freeze();
-      break; // what values let go is not begun any more
+      break; // tasks that a value releases do not start
     }
   }
 
@@ -567,7 +571,7 @@ private:
     return ok;
   }
 
-  /// A granule of module variables; at once when no work can know it.
+  /// Unmaps a granule of module variables, at once where no work can use it.
   void give_back(device_address granule, bool was_used) {
     if (was_used) {
       (void)unmap(granule, granule_bytes);
@@ -594,13 +598,13 @@ private:
       end_all();
   }
 
-  /// What is enqueued ends soon, without doing what it should.
+  /// Makes enqueued work end soon, without being done.
   void end_all() {
     engine_.cancel_all();
     busy_.release();
   }
 
-  /// What is told to those whose work never came to its end.
+  /// Returns the error for work that never came to its end.
   CUresult end_error() const {
     return failed() ? error_.load() : CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
@@ -626,7 +630,8 @@ private:
     return false;
   }
 
-  /// As the caller sees memory now, before what is enqueued has run.
+  /// Checks a range against memory as the caller sees it now, before enqueued
+  /// work has run.
   status check_range(const char* what, device_address at,
                      std::uint64_t bytes) const {
     if (auto ok = alive(); !ok)
@@ -661,7 +666,7 @@ private:
     auto told = once(std::move(done));
     auto t = std::make_shared<task>();
     t->always = true;
-    // Completions do not block: handing them to another thread would only cost
+    // Completions do not block, so they need no other thread, which would cost
     // the program a wake-up.
     t->start = [this, told](auto finish) {
       told(error_);
@@ -696,7 +701,7 @@ private:
   printer printer_;
   reporter reporter_;
   busy_time busy_;
-  // Last, so that their threads end before what they use goes.
+  // These are the last members, so that their threads end before what they use.
   std::shared_ptr<scheduler> scheduler_;
   copy_engine copier_{busy_, multiprocessors_of(props_) > 1};
   job_thread notifier_;

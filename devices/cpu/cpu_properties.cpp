@@ -1,5 +1,5 @@
-// What a cpu pGPU tells of itself: an H100-class device where that is true of
-// it, and the truth where it is not.
+// The properties of a cpu pGPU. They are those of an H100-class device where
+// that is true of it, and its own where it is not.
 #include "devices/cpu/cpu_device.hpp"
 #include "schema/base/processors.hpp"
 
@@ -21,7 +21,7 @@ std::uint64_t hash(std::string_view text, std::uint64_t seed) {
   return out ^ (out >> 31);
 }
 
-/// Names the host, the same at every start.
+/// Returns a name of the host that is the same at every start.
 std::string host_name() {
   auto out = std::string{};
   std::getline(std::ifstream{"/etc/machine-id"}, out);
@@ -31,8 +31,8 @@ std::string host_name() {
 }
 
 std::map<int, int> attributes_of(const cpu_options& options) {
-  // Attributes that hold for us as they do for compute capability 9.0, by
-  // number (cuda.h, CUdevice_attribute).
+  // These attributes have the values of compute capability 9.0. The keys are
+  // numbers of CUdevice_attribute (cuda.h).
   auto out = std::map<int, int>{
       {1, 1024},        {2, 1024},    {3, 1024},  {4, 64},    {5, 2147483647},
       {6, 65535},       {7, 65535},   {8, 49152}, {9, 65536}, {10, 32},
@@ -43,7 +43,7 @@ std::map<int, int> attributes_of(const cpu_options& options) {
       {90, 1},          {97, 232448}, {98, 0},    {106, 32},  {111, 1024},
       {115, 1},         {122, 1},     {123, 1},   {131, -1},
   };
-  // Dimensions of textures, for programs that ask although none are served.
+  // These are the largest dimensions of textures.
   for (auto [name, value] : {std::pair{21, 131072},
                              {22, 131072},
                              {23, 65536},
@@ -87,7 +87,7 @@ std::map<int, int> attributes_of(const cpu_options& options) {
                              {74, 32768},
                              {77, 32768}})
     out[name] = value;
-  // What we do not have: tensor maps, multicast and the like.
+  // Whatever the device does not have, such as tensor maps and multicast, is 0.
   for (auto i = 1; i <= 147; ++i)
     out.try_emplace(i, 0);
   out[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] =
@@ -106,7 +106,7 @@ std::map<int, int> attributes_of(const cpu_options& options) {
   out[CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH] = 1;
   out[CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH] = 1;
   out[CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
-  // Those of a session lie in one process and reach each other's memory.
+  // The devices of a session lie in one process and reach each other's memory.
   out[CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD] = 1;
   out[CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID] = 1;
   out[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 1;
@@ -126,8 +126,8 @@ properties cpu_properties(const cpu_options& wanted) {
     options.threads = own_processors();
   auto out = properties{};
   out.name = "vGPU CPU device";
-  // Programs cannot go on with another capability than they began with, and
-  // move between pGPUs of one name.
+  // The capability is part of the name, because a session moves between pGPUs
+  // of one name and cannot change its capability.
   if (options.capability != cpu_options{}.capability)
     out.name += " " + std::to_string(options.capability / 10) + "." +
                 std::to_string(options.capability % 10);

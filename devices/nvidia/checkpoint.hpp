@@ -1,5 +1,5 @@
 // Checkpoint and restore of a whole other process by the driver (CUDA driver
-// API, "Checkpointing": cuCheckpointProcess...).
+// API, "CUDA Checkpointing": cuCheckpointProcess...).
 #pragma once
 
 #include "devices/nvidia/driver/driver.hpp"

@@ -33,8 +33,8 @@ std::vector<device_address> adopted_files::take(device_address address,
 
 void adopted_files::empty(
     const std::vector<device_address>& granules) noexcept {
-  // Only of what can be written. Where that fails, the memory is given back
-  // with the rest of the file.
+  // Only writable memory can be punched out of a file. Where that fails, the
+  // memory goes with the rest of the file.
   for (auto g : granules) {
     auto* at = reinterpret_cast<void*>(g);
     if (mprotect(at, granule_bytes, PROT_READ | PROT_WRITE) == 0)

@@ -18,21 +18,23 @@ namespace vgpu::device::cpu {
 namespace {
 
 constexpr std::uint64_t granules_of_window = window_bytes / granule_bytes;
-/// Each may become a mapping of its own, and a process has 65530 of those.
+/// Each granule may become a mapping of its own, and a process has 65530.
 constexpr std::uint64_t most_watched = 16'384;
-/// The kernel changes the rights of a granule's pages in 60 us, and nobody of
-/// the process gets past a fault meanwhile.
+/// The protection of this many granules changes in one system call. No thread
+/// of the process gets past a fault meanwhile, so they are few.
 constexpr std::uint64_t granules_at_once = 8;
-/// Devices of a session, all in one process.
+/// The devices of a session, all in one process, are at most this many.
 constexpr std::size_t most_trackers = 64;
 
-/// Whom the handler asks. Slots, as a handler takes no lock.
+/// The trackers that the handler asks. They are in slots because a handler
+/// takes no lock.
 std::array<std::atomic<change_tracker*>, most_trackers> trackers{};
 
 struct sigaction handler_before {};
 thread_local bool hands_on = false;
 
-/// A fault that is not ours is somebody else's, or ends the process.
+/// Passes on a fault that is not ours to the former handler, or ends the
+/// process.
 void hand_on(int number, siginfo_t* info, void* context) {
   auto again = std::exchange(hands_on, true);
   if (!again && (handler_before.sa_flags & SA_SIGINFO) != 0) {
@@ -43,7 +45,7 @@ void hand_on(int number, siginfo_t* info, void* context) {
   } else {
     struct sigaction end {};
     end.sa_handler = SIG_DFL;
-    ::sigaction(number, &end, nullptr); // and the instruction runs again
+    ::sigaction(number, &end, nullptr); // and the instruction faults again
   }
   hands_on = again;
 }
@@ -58,7 +60,8 @@ void on_fault(int number, siginfo_t* info, void* context) {
     hand_on(number, info, context);
 }
 
-/// Before memory is watched: somebody may have set a handler since.
+/// Sets the handler, before memory is protected. Somebody may have set another
+/// one since.
 status set_handler() {
   static std::mutex one_by_one;
   auto lock = std::lock_guard{one_by_one};
@@ -163,22 +166,22 @@ result<std::uint64_t> change_tracker::mark() {
                  "changes of memory: no mark is left"};
   if (auto ok = watch(); !ok)
     return ok.why();
-  // First the mark: a handler that gave a granule back under the former one
-  // sees that when it looks again.
+  // The mark comes first: a handler that reopened a granule under the former
+  // mark sees the new one when it checks again.
   latest_ = before + 1;
-  // What comes meanwhile counts as written after the mark.
+  // What is mapped meanwhile counts as written after the mark.
   auto end = end_;
   for (std::uint64_t first = 0; first < end; first += granules_at_once) {
     protect(first, std::min(first + granules_at_once, end), before);
-    // Whoever maps memory, or meets a fault, has a turn.
+    // A thread that maps memory, or meets a fault, gets a turn.
     lock.unlock();
     lock.lock();
   }
   return before + 1;
 }
 
-/// Takes the right to write from those of the granules that were last written
-/// after the mark `written`.
+/// Write-protects those of the granules that were last written after the mark
+/// `written`.
 void change_tracker::protect(std::uint64_t first, std::uint64_t end,
                              std::uint32_t written) noexcept {
   for (auto i = first; i < end; ++i) {
@@ -187,16 +190,16 @@ void change_tracker::protect(std::uint64_t first, std::uint64_t end,
     auto from = i;
     while (i < end && words()[i] == written)
       ++i;
-    // What cannot be watched counts as written.
+    // What cannot be protected counts as written.
     if (!allow(from, i, false))
       for (auto k = from; k != i; ++k)
         (void)reopen(k);
   }
 }
 
-/// Whoever comes first; others do the same again, to no harm. A mark that was
-/// made in between may have been too early to take the right to write from what
-/// is given it here, so the granule counts as written after that one too.
+/// Makes a granule writable again. Several threads may do this at once without
+/// harm. A mark that was made meanwhile may have come too early to protect the
+/// granule after this, so the granule counts as written after that mark too.
 bool change_tracker::reopen(std::uint64_t granule) noexcept {
   for (;;) {
     auto latest = latest_.load();
@@ -228,7 +231,8 @@ bool change_tracker::changed_since(device_address address,
   return last == 0 || last >= mark;
 }
 
-/// By a system call: what is unmapped meanwhile is an error, and no fault.
+/// Reads by a system call, which returns an error, and does not fault, where
+/// memory is unmapped meanwhile.
 status change_tracker::peek(std::span<std::byte> into,
                             device_address from) const {
   auto offset = from - base_;

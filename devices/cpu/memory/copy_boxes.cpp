@@ -24,7 +24,7 @@ void fill_row(std::byte* to, std::uint64_t count, std::uint32_t value,
     std::memset(to, static_cast<int>(value & 255), count);
     return;
   }
-  // Doubles what is there: the copies become long at once.
+  // Each copy doubles the part that is filled, so the copies soon become long.
   auto bytes = count * element;
   std::memcpy(to, &value, std::min<std::uint64_t>(bytes, element));
   for (auto have = std::uint64_t{element}; have < bytes; have *= 2)

@@ -16,7 +16,7 @@ heap::header* heap::at(std::uint64_t offset) const {
 bool heap::valid(std::uint64_t offset) const {
   if (offset % 16 != 0 || offset + sizeof(header) > bytes_)
     return false;
-  // Kernels may be writing there: each word is read once.
+  // Kernels may be writing there, so each word is read only once.
   auto x = at(offset);
   auto size = __atomic_load_n(&x->bytes, __ATOMIC_RELAXED);
   auto state = __atomic_load_n(&x->state, __ATOMIC_RELAXED);
@@ -38,7 +38,7 @@ device_address heap::allocate(std::uint64_t bytes) {
   if (base_ == 0 || bytes == 0 || bytes > bytes_)
     return 0;
   auto wanted = (bytes + 15) / 16 * 16 + sizeof(header);
-  // Once round, from where the last search ended to its beginning.
+  // The search goes round once, from where the last one ended.
   auto start = valid(next_) ? next_ : 0;
   auto offset = start;
   for (auto wrapped = false; !(wrapped && offset >= start);) {
@@ -62,7 +62,7 @@ device_address heap::allocate(std::uint64_t bytes) {
       if (size > bytes_ - offset)
         return 0;
       x->bytes = size;
-      // The next search must not begin inside of what has become one block.
+      // The next search must not begin inside a merged block.
       if (next_ > offset && next_ < offset + size)
         next_ = offset;
       if (size >= wanted) {

@@ -16,8 +16,8 @@ void* at(device_address x) {
   return reinterpret_cast<void*>(x);
 }
 
-/// The windows in this process: the devices of one session, which reach each
-/// other's memory. Lost only with the process.
+/// The windows of this process, which belong to the devices of one session;
+/// these reach each other's memory. The list lives as long as the process.
 struct window_list {
   std::shared_mutex mutex;
   std::vector<const memory_map*> all;
@@ -27,7 +27,8 @@ window_list& windows() {
   return list;
 }
 
-/// Host memory that one device was told of is there for all.
+/// Tells whether the memory is another device's. Host memory that one device
+/// was given can be used by all.
 bool is_of_peer(const memory_map* self, device_address address,
                 std::uint64_t bytes) noexcept {
   auto& [mutex, all] = windows();
@@ -117,7 +118,7 @@ void memory_map::release(device_address address, std::uint64_t bytes) {
 
 status memory_map::show(device_address address, std::uint64_t bytes,
                         void* from) {
-  // Of shared memory, an old size of 0 leaves what is there in its place.
+  // For shared memory an old size of 0 keeps the old mapping too.
   auto got = mremap(from, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at(address));
   if (got == MAP_FAILED)
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
@@ -175,7 +176,7 @@ bool memory_map::usable_elsewhere(device_address address,
 bool memory_map::is_attached(device_address address,
                              std::uint64_t bytes) const noexcept {
   auto lock = std::lock_guard{mutex_};
-  // Neighbouring ranges may be crossed.
+  // An access may cross from one range into the next.
   while (true) {
     auto holds = [&](const range& x) {
       return address >= x.begin && address < x.end;

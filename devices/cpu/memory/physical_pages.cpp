@@ -11,14 +11,15 @@
 
 namespace vgpu::device::cpu {
 
-/// Shared: such pages can be mapped anew from where they are, each part of them
-/// that is one mapping.
+/// The pages are shared mappings, because only those can be mapped a second
+/// time from where they are. Each part is one mapping.
 struct physical_store::pages {
   void* at = nullptr;
   std::uint64_t bytes = 0;
   std::uint64_t counted = 0; // against this process's quota
+  // The bytes of the mappings that the pages are made of.
   std::vector<std::uint64_t> parts;
-  shared_descriptor file; // once it is shared
+  shared_descriptor file; // null until it is shared
 
   pages(void* where, std::uint64_t size)
       : at(where), bytes(size), counted(size), parts{size} {}
@@ -37,8 +38,9 @@ status physical_store::create(memory_id id, std::uint64_t bytes) {
   return add(id, std::make_shared<pages>(at, bytes));
 }
 
-/// That a part's file is as long as it says, and stays so, is the kernel's
-/// word: who touches memory behind a file's end gets a signal.
+/// The kernel guarantees, by the file's seals, that a part's file is as long as
+/// it says and stays so. Access beyond a file's end would end the process with
+/// a signal.
 status physical_store::import(memory_id id, std::uint64_t bytes,
                               const shared_object& from) {
   if (auto ok = check_parts(from, bytes); !ok)
@@ -85,7 +87,8 @@ status physical_store::show_all(const pages& of, void* from) {
   return {};
 }
 
-/// Nobody writes meanwhile: what fails half-way is shown as it was.
+/// Nobody writes meanwhile. Where it fails half-way, the former pages are
+/// mapped again.
 status physical_store::move_to_file(pages& x) {
   auto file = to_file(x.at, x.bytes);
   if (!file)

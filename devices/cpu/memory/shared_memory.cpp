@@ -18,7 +18,8 @@ bool all_zero(const std::byte* from, std::size_t bytes) {
   return from[0] == std::byte{0} && std::memcmp(from, from + 1, bytes - 1) == 0;
 }
 
-/// What is zero is not written: the file has no pages there.
+/// Copies all but zeroes to a new file, whose pages are zero where nothing was
+/// written.
 status copy_to_file(int file, const std::byte* from, std::uint64_t bytes) {
   for (std::uint64_t at = 0; at < bytes; at += copied_at_once) {
     auto size = std::min<std::uint64_t>(copied_at_once, bytes - at);
@@ -56,8 +57,8 @@ status shared_memory::move(device_address address, std::uint64_t bytes) {
   return {};
 }
 
-/// A granule that reaches beyond the range may outlive it with somebody else's
-/// memory in it: it is a part of its own.
+/// Makes each granule that reaches beyond the range a part of its own, because
+/// it may outlive the range with somebody else's memory in it.
 result<shared_granules> shared_memory::share(device_address address,
                                              std::uint64_t bytes) {
   auto first = address / granule_bytes * granule_bytes;

@@ -10,14 +10,14 @@ namespace vgpu::device::cpu {
 
 namespace {
 
-// Turns that each warp gets before the block's host thread looks around.
+// Each warp gets this many turns before the block's host thread looks around.
 constexpr int rounds = 1;
 
 std::uint32_t thread_count(const dim3& x) {
   return x.x * x.y * x.z;
 }
 
-/// The place of the block of that rank (x fastest).
+/// Returns the place of the block with this rank (x fastest).
 dim3 place_in(const dim3& of, unsigned rank) {
   return {rank % of.x, rank / of.x % of.y, rank / of.x / of.y};
 }
@@ -177,7 +177,7 @@ void block::fail(CUresult code, std::string why) {
 }
 
 std::uint64_t block::shared_of(std::uint32_t which) const noexcept {
-  // Without clusters there is only this block, at the place that is quickest.
+  // Without clusters only this block exists, and offset 0 is quickest.
   if (which == 0 && in.cluster_blocks() == 1)
     return 0;
   constexpr auto none = (aperture_bytes >> rank_shift) - 1;

@@ -26,7 +26,7 @@ int blocks_per_multiprocessor(const block_needs& x) {
   auto by_warps = max_warps / warps;
   auto of_warp =
       round_up(std::max<std::uint64_t>(x.registers, 1) * 32, register_unit);
-  // Warps are dealt out to four partitions.
+  // The warps are dealt out to four partitions.
   auto by_registers = registers / 4 / of_warp * 4 / warps;
   auto of_block = round_up(x.shared + shared_reserved, shared_unit);
   auto by_shared = shared / of_block;

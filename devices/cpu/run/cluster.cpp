@@ -71,7 +71,7 @@ warp::clock::time_point cluster::sleeps_until() const noexcept {
   auto out = first_.sleeps_until();
   for (const auto& b : others_)
     out = std::min(out, b->sleeps_until());
-  // Where none can go on, that is to be found out.
+  // Where none can continue, run() has to find that out.
   return out == warp::clock::time_point::max() ? warp::clock::time_point{}
                                                : out;
 }

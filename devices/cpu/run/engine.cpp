@@ -13,20 +13,20 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// How long a cluster runs before the thread looks at the others it has.
+// A cluster runs for this long before its thread turns to the others it has.
 constexpr auto slice = std::chrono::milliseconds{1};
-// Slices of a busy cluster until the thread begins another beside it, which may
-// be one that it waits for in ways that do not look like it.
+// After this many slices of a busy cluster its thread begins another one beside
+// it. The busy one may be waiting for that one in a way that does not show.
 constexpr unsigned patience = 8;
-// Clusters that a thread has begun: what a multiprocessor holds.
+// A thread has at most this many clusters, as many as a multiprocessor holds.
 constexpr std::size_t max_resident = 32;
-// Clusters of one grid that a thread runs before it looks for other grids.
+// A thread runs this many clusters of one grid before it looks at other grids.
 constexpr int streak = 64;
-// Beside the process.
+// The threads run at this niceness relative to the process.
 constexpr int thread_nice = 5;
 
-/// The engine in which this thread, of its pool, begins something next, having
-/// nothing else.
+/// Names the engine whose thread this is, while the thread has nothing else and
+/// looks for work next.
 thread_local const engine* looks_next = nullptr;
 
 } // namespace
@@ -34,8 +34,8 @@ thread_local const engine* looks_next = nullptr;
 struct engine::running {
   std::shared_ptr<grid> what;
   finished done;
-  std::atomic<std::uint64_t> next = 0; // cluster to start
-  std::atomic<std::uint64_t> left = 0; // clusters not ended
+  std::atomic<std::uint64_t> next = 0; // the next cluster to start
+  std::atomic<std::uint64_t> left = 0; // clusters that have not ended
   CUresult error = CUDA_SUCCESS;       // guarded by mutex_
   std::string why;
 
@@ -86,8 +86,8 @@ void engine::submit(std::shared_ptr<grid> what, finished done) {
   }
   if (!alone)
     return wake_all();
-  // One is enough for it: this one, which looks for work next, one that looks
-  // out already, or else best one that need not ask whether it may.
+  // One thread is enough for it: the present one, if it looks for work next,
+  // or one that looks out already, or else one that may begin without asking.
   if (std::exchange(looks_next, nullptr) != this && !is_awaited)
     (rests ? rested_ : wake_).notify_one();
 }
@@ -113,7 +113,7 @@ void engine::freeze() {
 }
 
 std::shared_ptr<engine::running> engine::choose(const running* rather_not) {
-  // With mutex_ held. Turns go round over the grids.
+  // The caller holds mutex_. Turns go round the grids.
   auto second = std::shared_ptr<running>{};
   for (auto i = std::size_t{0}; i < grids_.size(); ++i) {
     auto& x = grids_[(turn_ + i) % grids_.size()];
@@ -135,7 +135,7 @@ void engine::retire(const std::shared_ptr<running>& x, std::uint64_t clusters) {
     auto lock = std::lock_guard{mutex_};
     std::erase(grids_, x);
   }
-  // Nobody touches the grid any more.
+  // Nobody accesses the grid any more.
   auto done = std::move(x->done);
   done(x->error, x->why);
 }
@@ -145,7 +145,7 @@ void engine::cluster_ended(const std::shared_ptr<running>& of,
   auto never = std::uint64_t{0};
   if (b.error() != CUDA_SUCCESS) {
     auto lock = std::lock_guard{mutex_};
-    // stop() made it fail: the grid is abandoned, not at fault.
+    // After stop() the grid failed because it is abandoned, and not by a fault.
     if (stopping_)
       return;
     if (of->error == CUDA_SUCCESS) {
@@ -160,14 +160,16 @@ void engine::cluster_ended(const std::shared_ptr<running>& of,
   retire(of, 1 + never);
 }
 
-/// Clusters of other grids do not count against a cooperative one.
+/// Tells whether the thread may begin another cluster. Clusters of other grids
+/// do not count against a cooperative grid.
 bool engine::may_begin_more(const std::deque<resident>& mine,
                             const std::shared_ptr<running>& current) const {
   return mine.size() < max_resident ||
          (current && current->what->cooperative && current->has_more());
 }
 
-/// Until the first of them can go on: at once, as a rule.
+/// Sleeps until the first of the clusters can continue. As a rule one can
+/// continue at once.
 void engine::sleep_with(const std::deque<resident>& mine) {
   auto until = clock::time_point::max();
   for (const auto& x : mine) {
@@ -179,15 +181,16 @@ void engine::sleep_with(const std::deque<resident>& mine) {
 }
 
 void engine::work(unsigned index) {
-  nice(thread_nice); // of this thread alone, on Linux
+  nice(thread_nice); // Linux applies this to the one thread
   auto mine = std::deque<resident>{};
-  auto current = std::shared_ptr<running>{}; // grid to start clusters of
+  auto current = std::shared_ptr<running>{}; // grid whose clusters it starts
   auto spare = std::unique_ptr<cluster>{};   // fits `current`
   auto taken = 0;
   auto here = busy_time::presence{busy_};
   auto worked = false;
   auto just_worked = false;
-  auto seen = std::uint64_t{0}; // grids, when it looked for one last
+  auto seen = std::uint64_t{0}; // grids submitted before its last look
+  // Starts a new cluster if there is one to start.
   // A new cluster, when there is one to start.
   auto begin = [&]() -> bool {
     if (!current || !current->has_more() || ++taken > streak) {
@@ -217,7 +220,7 @@ void engine::work(unsigned index) {
       lock.unlock();
       if (here.looks_out(comes))
         return;
-      // Whoever counted on this one did so before: it looks once more.
+      // submit() may have counted on this thread, so it looks once more.
       lock.lock();
       looking_out_ -= looking_out_ != 0 ? 1 : 0;
     }
@@ -226,7 +229,8 @@ void engine::work(unsigned index) {
              (!frozen_ && std::any_of(grids_.begin(), grids_.end(),
                                       [](auto& x) { return x->has_more(); }));
     };
-    // A place is kept for what others of the pool bring to an end.
+    // The thread keeps its place while other threads of the pool finish their
+    // work.
     if (++without_work_ == threads())
       rested_.notify_all();
     if (auto until = here.rests_until()) {
@@ -272,7 +276,7 @@ void engine::work(unsigned index) {
     auto now = std::move(mine.front());
     mine.pop_front();
     auto state = now.what->run();
-    // Blocks that wait for one another have short turns.
+    // Blocks that wait for each other get short turns.
     if (state == block::state::going && !now.of->what->cooperative) {
       auto until = clock::now() + slice;
       while (state == block::state::going && !paused() &&
@@ -280,8 +284,9 @@ void engine::work(unsigned index) {
         state = now.what->run();
     }
     if (state == block::state::going || state == block::state::idle) {
-      // The others get their turn. A new cluster would wait with one that
-      // waits for others; one that is busy need not be joined soon.
+      // The other clusters get their turn. A new cluster joins one that waits
+      // for others, because it may be awaited. One that is busy need not be
+      // joined soon.
       auto join = state == block::state::idle || now.of->what->cooperative ||
                   now.of != current || !current->has_more() ||
                   ++now.turns % patience == 0;

@@ -8,15 +8,15 @@ namespace vgpu::device::cpu {
 
 namespace {
 
-/// The exponent and mantissa of a finite value in a format with that many
-/// mantissa bits and that bias, as if exponents had no end.
+/// Rounds a finite value to a format with this many mantissa bits and this
+/// bias, and returns its exponent and mantissa, as if exponents had no end.
 std::uint32_t rounded_code(double x, int mantissa_bits, int bias,
                            rounding how) {
   auto exponent = 0;
   auto fraction = std::frexp(std::fabs(x), &exponent); // [0.5, 1)
   if (fraction == 0)
     return 0;
-  // The unit in the last place that the result can hold.
+  // This is the unit in the last place that the result can hold.
   auto lowest = 1 - bias;
   auto place = std::max(exponent - 1, lowest) - mantissa_bits;
   auto scaled = std::ldexp(fraction, exponent - place);
@@ -39,12 +39,12 @@ std::uint32_t rounded_code(double x, int mantissa_bits, int bias,
     break;
   }
   units += away ? 1 : 0;
-  // The biased exponent comes out of adding the hidden bit to its place.
+  // Adding the hidden bit to the exponent's place gives the biased exponent.
   auto biased = static_cast<std::uint32_t>(place + mantissa_bits - lowest);
   return (biased << mantissa_bits) + units;
 }
 
-/// To a 16-bit format.
+/// Converts to a 16-bit format.
 std::uint16_t narrow(double x, int mantissa_bits, int bias, rounding how) {
   auto negative = std::signbit(x);
   auto sign = static_cast<std::uint32_t>(negative ? 0x8000 : 0);

@@ -14,7 +14,7 @@ fault invalid(std::string what) {
   return {CUDA_ERROR_INVALID_VALUE, std::move(what)};
 }
 
-/// How many blocks of a launch a multiprocessor holds.
+/// Returns how many blocks of a launch fit on a multiprocessor.
 int blocks_that_fit(const launch& x, const loaded_kernel& k) {
   auto of = [&](int key) {
     return static_cast<std::uint32_t>(k.info.attributes.at(key));
@@ -28,7 +28,8 @@ int blocks_that_fit(const launch& x, const loaded_kernel& k) {
            of(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)});
 }
 
-/// All its blocks must be begun at once, for they wait for one another.
+/// Checks that all blocks can be resident at once, because they wait for each
+/// other.
 status check_cooperative(const launch& x, const loaded_kernel& k,
                          unsigned multiprocessors) {
   auto room =

@@ -14,8 +14,8 @@ namespace vgpu::device::cpu {
 
 namespace {
 
-// A driver of CUDA 13.0 takes 9.0 at most. cuDNN 9 brings 9.1, for GPUs that
-// come with newer drivers.
+// A driver of CUDA 13.0 accepts PTX up to 9.0. cuDNN 9 contains PTX 9.1, for
+// GPUs that need newer drivers.
 constexpr unsigned newest_ptx = 91;
 constexpr int default_dynamic_shared = 49152;
 
@@ -29,8 +29,8 @@ bool has_memory(const ptx::variable& v) {
   return v.where == ptx::space::global || v.where == ptx::space::constant;
 }
 
-/// Gives each variable that is managed, or each that is not, an address from
-/// `next` on; where the last one ends.
+/// Gives each managed variable, or each of the others, an address from `next`
+/// on. Returns the address behind the last one.
 device_address place(compiled& x, device_address next, bool managed) {
   for (auto& v : x.source.variables) {
     if (!has_memory(v) || x.addresses.contains(v.name))
@@ -55,8 +55,8 @@ device_address place(compiled& x, device_address next, bool managed) {
   return next;
 }
 
-/// Managed variables have pages to themselves: a page is the program's or the
-/// device's as a whole.
+/// Places all variables. Managed ones get pages of their own, because a page
+/// belongs either to the program or to the device.
 void place(compiled& x, device_address next) {
   constexpr std::uint64_t page = 4096;
   x.end = place(x, next, false);
@@ -65,7 +65,7 @@ void place(compiled& x, device_address next) {
     x.end = round_up(last, page);
 }
 
-/// Writes the initial values; the memory is there, and zero.
+/// Writes the initial values into memory that is mapped and zero.
 void initialise(const compiled& x) {
   auto address_of = [&](const std::string& name) {
     auto found = x.addresses.find(name);
@@ -111,8 +111,8 @@ kernel_info describe(const program& of, const code& k, unsigned capability) {
   a[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES] = fixed;
   a[CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES] = static_cast<int>(of.constant_bytes);
   a[CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES] = static_cast<int>(k.local_bytes);
-  // What a compiler would need at least, and never more than lets the largest
-  // allowed block run.
+  // A kernel reports as many registers as a compiler would need at least, but
+  // never more than let the largest allowed block run.
   auto most = std::min(255u, 65536u / ((limit + 31) / 32 * 32) / 8 * 8);
   a[CU_FUNC_ATTRIBUTE_NUM_REGS] =
       static_cast<int>(std::clamp((k.max_live + 7) / 8 * 8, 16u, most));
@@ -189,7 +189,7 @@ module_store::compile(std::span<const std::string> texts) {
     out.end = x.end;
     out.code = std::make_shared<const program>(lower(x.source, x.addresses));
     if (!out.code->uses_heap)
-      heap_at = 0; // declared, but never called
+      heap_at = 0; // declared but never called
     auto begin = heap_at != 0 ? heap_at : out.begin;
     if (auto ok =
             back(begin, heap_at != 0 ? std::max(out.end, first) : out.end);
@@ -206,7 +206,8 @@ module_store::compile(std::span<const std::string> texts) {
     for (auto g = heap_at; g != heap_at + heap::default_bytes;
          g += granule_bytes)
       ++granules_[g / granule_bytes * granule_bytes];
-    // What a snapshot saves; no variable of a program has such a name.
+    // A snapshot saves the heap as a variable. No variable of a program has
+    // such a name.
     out.globals.push_back(
         {"the device heap", heap_at, heap::default_bytes, false});
   }
@@ -236,13 +237,13 @@ void module_store::give_unused(device_address begin, device_address end,
                                bool was_used) {
   for (auto g = begin / granule_bytes; g * granule_bytes < end; ++g) {
     auto found = granules_.find(g * granule_bytes);
-    // The granule that the next module will begin in stays.
+    // The granule in which the next module will begin stays.
     auto in_use =
         found != granules_.end() &&
         (found->second != 0 ||
          (found->first < next_ && found->first + granule_bytes > next_));
     if (found == granules_.end())
-      break; // memory ended before the module did
+      break; // the memory ends before the module does
     if (in_use)
       continue;
     give_(found->first, was_used);

@@ -34,7 +34,7 @@ private:
 
 template <class T>
 std::string print(const std::string& spec, T x) {
-  // The specification is rebuilt from known characters by the caller.
+  // The caller built the specification from known characters.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
   auto size = std::snprintf(nullptr, 0, spec.c_str(), x);
@@ -44,7 +44,8 @@ std::string print(const std::string& spec, T x) {
   return out;
 }
 
-/// A width or precision; large ones are cut, they would only fill memory.
+/// Reads a width or precision. Large ones are cut, because they would only fill
+/// memory.
 std::string digits(std::string_view format, std::size_t& i) {
   auto out = std::string{};
   while (i < format.size() && format[i] >= '0' && format[i] <= '9') {
@@ -141,7 +142,7 @@ format_printf(std::string_view format, std::span<const std::byte> arguments,
     case 's':
       out += print(spec + "s", read_string(from.take<std::uint64_t>()).c_str());
       break;
-    default: // printed as it stands
+    default: // printed unchanged
       out += format.substr(begin, i - begin);
       break;
     }

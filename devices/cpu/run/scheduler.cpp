@@ -200,7 +200,7 @@ void scheduler::after(std::optional<stream_id> id, task_ptr what) {
   {
     auto lock = std::lock_guard{mutex_};
     if (id) {
-      // Of a stream that does not exist, everything is done.
+      // All work of a stream that does not exist is done.
       if (streams_.contains(*id))
         (void)add_locked(*id, what, false);
     } else {
@@ -318,9 +318,10 @@ result<float> scheduler::elapsed(event_id from, event_id to) {
   return std::chrono::duration<float, std::milli>{span}.count();
 }
 
-// -- events of several processes
+// -- events of several processes ----------------------------------------------
 
-/// Whoever waits in another process is let go also where the work is abandoned.
+/// Lets the task mark the event's new record as done. It also does so where the
+/// work is abandoned, so that other processes do not wait forever.
 void scheduler::tick_off(event& of, const task_ptr& by) {
   of.number = of.shared->begin_record();
   by->abandon = [page = of.shared, number = of.number] { page->reach(number); };
@@ -330,7 +331,7 @@ void scheduler::tick_off(event& of, const task_ptr& by) {
   };
 }
 
-/// Whether another process made the latest record, and it is not done.
+/// Tells whether another process made the latest record, and it is not done.
 bool scheduler::is_elsewhere(const event& x) const {
   if (!x.shared)
     return false;
@@ -338,7 +339,7 @@ bool scheduler::is_elsewhere(const event& x) const {
   return latest != x.number && !x.shared->reached(latest);
 }
 
-/// What the task does, it does when the record that is now the latest is done.
+/// Lets the task begin its work when the record that is now the latest is done.
 void scheduler::await_elsewhere(const task_ptr& what, const event& x) {
   what->start = [this, page = x.shared, latest = x.shared->recorded(),
                  then = std::move(what->start)](auto finish) {
@@ -395,7 +396,7 @@ status scheduler::import(event_id id, const shared_object& from) {
 }
 
 void scheduler::dispatch(task_ptr first) {
-  // A task that finishes at once must not lead deeper into the stack.
+  // A task that finishes at once must not nest another one on the stack.
   using entry = std::pair<std::shared_ptr<scheduler>, task_ptr>;
   thread_local std::deque<entry>* queue = nullptr;
   if (queue != nullptr) {
@@ -430,7 +431,8 @@ void scheduler::dispatch(task_ptr first) {
 
 void scheduler::finished(const task_ptr& what) {
   auto ready = std::vector<task_ptr>{};
-  // A stream keeps its last task: what that held for its end goes now.
+  // A stream keeps its last task, so what the task held for abandoning goes
+  // now.
   auto over = std::function<void()>{};
   {
     auto lock = std::lock_guard{mutex_};

@@ -16,7 +16,7 @@ constexpr std::uint64_t event_bytes = 4096;
 
 } // namespace
 
-/// Zeroes are an event that was never recorded.
+/// Maps the page. A zeroed page is an event that was never recorded.
 result<std::shared_ptr<shared_event>>
 shared_event::map(shared_descriptor file) {
   static_assert(sizeof(page) <= event_bytes);
@@ -52,7 +52,7 @@ shared_event::open(const shared_object& from) {
 }
 
 std::uint64_t shared_event::begin_record() noexcept {
-  // Two that record at once have a number each, and a place each.
+  // Records that begin at the same time get a number and a place each.
   auto& last = at().recorded;
   auto record = last.load();
   do

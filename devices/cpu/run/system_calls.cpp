@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t max_text = 64 << 10;
 
-/// One lane's view of memory and of the call's parameters.
+/// One lane's view of memory and of the parameters of its call.
 class caller {
 public:
   caller(warp& w, unsigned lane, const call_site& site)
@@ -51,7 +51,7 @@ public:
     return out;
   }
 
-  /// The longest readable stretch from an address on, up to a limit.
+  /// Returns the longest readable range from an address on, up to a limit.
   std::span<const std::byte> bytes(std::uint64_t address) const {
     for (auto size = std::size_t{4096}; size >= 4; size -= 4)
       if (auto p = w_.blk.resolve(w_, lane_, address, size))
@@ -90,14 +90,14 @@ void run_malloc(warp& w, unsigned lane, const call_site& site) {
   from.result(heap != nullptr ? heap->allocate(bytes) : 0);
 }
 
-/// False when there is no such block.
+/// Frees a block. Returns false when there is no such block.
 bool run_free(warp& w, unsigned lane, const call_site& site) {
   auto address = caller{w, lane, site}.argument<std::uint64_t>(0);
   auto heap = w.blk.in.heap;
   return address == 0 || (heap != nullptr && heap->release(address));
 }
 
-/// False where the handle names no word.
+/// Sets a condition. Returns false where the handle names no word.
 bool run_set_condition(warp& w, unsigned lane, const call_site& site) {
   auto from = caller{w, lane, site};
   auto value = from.argument<std::uint32_t>(1);

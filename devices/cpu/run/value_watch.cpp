@@ -54,7 +54,7 @@ void value_watch::run() {
     for (auto& x : ready)
       x.then();
     if (!ready.empty())
-      pause = soonest; // one who waits for a value often answers another
+      pause = soonest; // one change often leads to the next
     ready.clear();
     lock.lock();
   }

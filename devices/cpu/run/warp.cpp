@@ -10,23 +10,23 @@ namespace vgpu::device::cpu {
 
 namespace {
 
-// Backward branches of a quantum: some milliseconds at most.
+// A quantum is this many backward branches: some milliseconds at most.
 constexpr std::int32_t quantum = 4096;
-// How often a ready group is passed over before it gets a turn, and how long
-// that turn is, in scheduling decisions.
+// A ready group that was passed over this many times gets a turn, which lasts
+// this many scheduling decisions.
 constexpr std::uint32_t patience = 4096;
 constexpr std::uint32_t turn = 64;
-// What a lane has for .local variables of the functions that it calls.
+// The bytes that a lane has for .local variables of the functions it calls.
 constexpr std::uint32_t stack_bytes = 16 << 10;
 constexpr std::uint32_t max_depth = 512;
-// A host thread sleeps no shorter with any precision.
+// A host thread cannot sleep precisely for less time.
 constexpr auto shortest_sleep = std::chrono::microseconds{100};
 constexpr auto longest_sleep = std::chrono::milliseconds{1};
-// What the frames of a warp's calls may take.
+// The bytes that the frames of a warp's calls may take.
 constexpr std::size_t max_frame_bytes = 64 << 20;
 
 std::uint32_t count(lane_mask x) {
-  // A call, where the processor is not known to have it.
+  // popcount is a call where the processor is not known to have it.
   return x == all_lanes ? lanes : static_cast<std::uint32_t>(std::popcount(x));
 }
 
@@ -85,7 +85,8 @@ stop warp::run() {
 
 const instr* warp::preempt(const instr* at) {
   park(at, group::state::ready);
-  // So that lanes which wait for a passed-over neighbour do not wait long.
+  // Ageing the others lets lanes that wait for a passed-over neighbour go on
+  // soon.
   for (auto i = 0u; i < waiting_; ++i)
     groups_[i].age += patience / 4;
   why = stop::quantum;
@@ -119,7 +120,7 @@ void warp::park(const instr* at, group::state is, unsigned barrier) {
 }
 
 const instr* warp::reschedule(const instr* at) {
-  // A turn of its own: meet others, but give way to nobody.
+  // In a turn of its own the group merges with others but yields to none.
   for (auto i = 0u; i < waiting_; ++i) {
     auto& g = groups_[i];
     if (g.at == at && g.in == in_ && g.is == group::state::ready) {
@@ -151,7 +152,8 @@ const instr* warp::reschedule(const instr* at) {
 }
 
 const instr* warp::enter(unsigned which) {
-  // Field by field: a wide copy of what was just written in parts stalls.
+  // The fields are copied one by one, because a wide copy of memory that was
+  // just written in parts stalls.
   auto& g = groups_[which];
   auto at = g.at;
   in_ = g.in;
@@ -184,8 +186,8 @@ const instr* warp::pick() {
     }
     return enter(best);
   }
-  // Nobody is ready. Lanes that wait for lanes of their own warp which are
-  // gone to a barrier, or wait elsewhere, go on without them.
+  // No group is ready. Lanes that wait for lanes of their own warp, which are
+  // at a barrier or wait elsewhere, continue without them.
   for (auto i = 0u; i < waiting_; ++i) {
     if (groups_[i].is == group::state::sync) {
       auto at = enter(i);
@@ -222,7 +224,7 @@ const instr* warp::exit_lanes() {
   live &= ~gone;
   at_cluster &= ~gone;
   mask = 0;
-  // Whoever waits for the lanes that left need not any more.
+  // Lanes that wait for those that left need not wait any more.
   for (auto i = 0u; i < waiting_; ++i)
     if (groups_[i].is == group::state::sync)
       groups_[i].is = group::state::ready;
@@ -242,7 +244,7 @@ bool warp::together(const std::uint32_t* members, const instr* at,
       ++i;
     }
   }
-  if ((live & ~mask) == 0) [[likely]] { // nobody is missing
+  if ((live & ~mask) == 0) [[likely]] { // no lane is missing
     lonely_ = false;
     return true;
   }
