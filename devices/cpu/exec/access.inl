@@ -1,6 +1,6 @@
-// How a warp accesses memory: its 32 addresses together.
+// How a warp accesses memory with its 32 addresses.
 
-// How the 32 addresses lie.
+// How the 32 addresses lie relative to each other.
 enum class pattern { coalesced, same, other };
 
 template <class A>
@@ -17,7 +17,8 @@ pattern pattern_of(const A* a, unsigned step) {
                           : pattern::other;
 }
 
-// The addresses of an access: one in a register of each lane, and an offset.
+// The addresses of an access with one address for each lane in a register, plus
+// an offset.
 template <class S>
 struct direct {
   using space = S;
@@ -33,20 +34,21 @@ struct direct {
     return first() % bytes == 0 ? cpu::VGPU_LEVEL::pattern_of(address, bytes)
                                 : pattern::other;
   }
-  /// Calls what takes every lane's address and an offset from all of them.
+  /// Calls `f` with every lane's address and the common offset.
   template <class F>
   const instr* apply(F f) const {
     return f(address, offset);
   }
 };
 
-// The addresses of an access to global memory: a base, the same for all lanes,
-// and an index times a size for each, as kernels reach the elements of arrays.
+// The addresses of an access to global memory with a base, common to all lanes,
+// plus an index times a size for each lane. Kernels reach elements of arrays
+// this way.
 template <class I>
 struct indexed {
   using space = global_space;
   const I* index;
-  u64 base; // of the first lane that takes part
+  u64 base; // of the first active lane
   s64 scale;
 
   indexed(warp& w, const instr* in)
@@ -59,7 +61,7 @@ struct indexed {
     if (first() % bytes != 0)
       return pattern::other;
     auto how = cpu::VGPU_LEVEL::pattern_of(index, 1);
-    // Neighbours' indices may also go over the largest one.
+    // The indices of neighbours may also wrap around the largest one.
     if (how == pattern::coalesced &&
         (scale != bytes || index[lanes - 1] < index[0]))
       return pattern::other;
@@ -95,7 +97,7 @@ inline constexpr auto store_text = [] {
     out[i + 2] = read_letter<T>;
   return out;
 }();
-// As those of loads and stores, with the base behind: ff.
+// The signature is that of loads and stores, with the base behind it, in ff.
 template <class T, unsigned N>
 inline constexpr auto index_load_text = [] {
   auto out = std::array<char, 8>{write_letter<T>, '4', '.', '.', '.', '8'};

@@ -1,15 +1,14 @@
-// Memory barriers that count (mbarrier) and the bulk copies that report to
-// them. A copy is done when it is issued, so what it would report later it
-// reports at once.
+// Memory barriers (mbarrier) and the bulk copies that report to them. A copy is
+// done when it is issued, so it reports at once.
 #include "devices/cpu/exec/begin.hpp"
 #include "devices/cpu/exec/numbers.inl"
 #include "devices/cpu/exec/spaces.inl"
 
-// What the 64 bits of an mbarrier are; the ISA leaves that to the device.
+// The 64 bits of an mbarrier, whose layout the PTX ISA leaves to the device.
 struct memory_barrier {
-  u64 expected; // arrivals a phase
-  u64 pending;  // arrivals that this phase still waits for
-  s64 bytes;    // that copies have yet to deliver
+  u64 expected; // arrivals in a phase
+  u64 pending;  // arrivals that this phase still awaits
+  s64 bytes;    // bytes that copies have yet to write
   bool phase;
 
   static constexpr u64 mask = 0xfffff;
@@ -33,8 +32,8 @@ inline std::byte* barrier_at(warp& w, unsigned l, u64 address) {
   return address % 8 == 0 ? w.blk.resolve(w, l, address, 8) : nullptr;
 }
 
-// fd: the state before, fa: address, fb: a count or bytes, fc: a state.
-// F changes the barrier and gives what fd becomes.
+// The fields are fd: the state before, fa: address, fb: a count or bytes, fc: a
+// state. F changes the barrier and returns the new fd.
 template <auto F>
 const instr* on_barrier(warp& w, const instr* in) {
   auto a = reg<u64>(w, in, fa);
@@ -55,7 +54,7 @@ const instr* on_barrier(warp& w, const instr* in) {
   return in + 1;
 }
 
-// fd: whether the phase is over; fb: its state, or its parity.
+// The fields are fd: whether the phase is complete, fb: its state or parity.
 template <bool Parity, bool Waits>
 const instr* phase_over(warp& w, const instr* in) {
   auto a = reg<u64>(w, in, fa);
@@ -72,7 +71,7 @@ const instr* phase_over(warp& w, const instr* in) {
   }
   set_pred(w, in, fd, out);
   w.may_spin();
-  // Whoever must still arrive gets the time of one who waits.
+  // The lanes that have yet to arrive get the time of those that wait.
   if (Waits && out != w.mask)
     return w.preempt(in + 1);
   return in + 1;
@@ -167,13 +166,15 @@ inline void combine_as(bulk_op op, bulk_type t, std::byte* to,
   }
 }
 
-// The place in shared memory that the block of that rank knows by this address.
+// Returns the address of the place in the shared memory of the block with this
+// rank that corresponds to `address`.
 inline u64 of_rank(const warp& w, u64 address, u32 rank) {
   return shared_aperture + w.blk.shared_of(rank) +
          ((address - shared_aperture) & block::in_rank);
 }
 
-// A lane's copy to one place, and the barrier that hears of it, if `at` is one.
+// Copies for one lane to one place, and reports to the mbarrier at `at` if the
+// instruction names one.
 inline const instr* copy_for(warp& w, const instr* in, unsigned l, u64 to,
                              u64 from, u64 bytes, u64 at) {
   auto p = to % 16 == 0 ? w.blk.resolve(w, l, to, bytes) : nullptr;
@@ -198,9 +199,10 @@ inline const instr* copy_for(warp& w, const instr* in, unsigned l, u64 to,
   return in + 1;
 }
 
-// fa: to, fb: from, fc: bytes, [fe: an mbarrier that hears of them], [ff: the
-// ranks of the blocks to which, each time the same place]. imm 0 copies; else
-// what is done with the old values, see bulk.hpp.
+// The fields are fa: destination, fb: source, fc: bytes, fe (optional): the
+// mbarrier to report to, ff (optional): the ranks of the blocks that receive
+// the copy, each at the same place. imm 0 copies; otherwise it names the
+// operation with the old values (devices/cpu/lower/bulk_op.hpp).
 inline const instr* bulk_copy(warp& w, const instr* in) {
   auto to = reg<u64>(w, in, fa);
   auto from = reg<u64>(w, in, fb);
@@ -231,7 +233,7 @@ inline const instr* bulk_copy(warp& w, const instr* in) {
   return in + 1;
 }
 
-// A table, and laid out as one.
+// This is a table, and laid out as one.
 // clang-format off
 static const op_entry ops[] = {
     op_entry{

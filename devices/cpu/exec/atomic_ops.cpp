@@ -1,5 +1,5 @@
-// Atomic read-modify-write. In shared memory, which one host thread owns, a
-// plain one will do.
+// Atomic read-modify-write operations. In shared memory, which one host thread
+// owns, a plain operation is enough.
 #include "devices/cpu/exec/begin.hpp"
 #include "devices/cpu/exec/numbers.inl"
 #include "devices/cpu/exec/spaces.inl"
@@ -10,7 +10,7 @@ struct cell {
                                   std::conditional_t<sizeof(T) == 4, u32, u64>>;
 };
 
-// Replaces *p by f(*p), gives the old value.
+// Replaces *p by f(*p) and returns the old value.
 template <bool Plain, class T, class F>
 T modify(std::byte* p, F f) {
   using U = typename cell<T>::bits;
@@ -112,7 +112,8 @@ struct do_extreme_halves {
   }
 };
 
-// All lanes, at addresses that need no further check; p is that of address 0.
+// Operates for all lanes, at addresses that need no further check; p is that of
+// address 0.
 template <class T, class Op, bool Plain, class A>
 void modify_all(std::byte* p, const A* a, A offset, const T* b, const T* c,
                 T* d) {
@@ -123,7 +124,7 @@ void modify_all(std::byte* p, const A* a, A offset, const T* b, const T* c,
       differ |= A(a[l] ^ a[0]);
       sum = T(sum + b[l]);
     }
-    if (differ == 0) { // one after the other, with nobody between
+    if (differ == 0) { // lanes in order, without others between
       auto old = Op::template run<Plain, T>(p + A(a[0] + offset), sum, sum);
       for (auto l = 0u; l < lanes && d != nullptr; ++l) {
         auto mine = b[l]; // d may be b
@@ -139,7 +140,8 @@ void modify_all(std::byte* p, const A* a, A offset, const T* b, const T* c,
       Op::template run<Plain, T>(p + A(a[l] + offset), b[l], c[l]);
     return;
   }
-  // d may be a as well, which is as far as its lane has come.
+  // d may be the same register as a, because each lane reads its address before
+  // it writes its result.
   for (auto l = 0u; l < lanes; ++l) {
     auto old = Op::template run<Plain, T>(p + A(a[l] + offset), b[l], c[l]);
     d[l] = old;
@@ -153,7 +155,7 @@ const instr* atomic(warp& w, const instr* in) {
   auto b = reg<T>(w, in, fb);
   auto c = Two ? reg<T>(w, in, fc) : b;
   auto d = in->o[fd] >= 0 ? reg<T>(w, in, fd) : nullptr;
-  // Who asks for nothing watches nothing.
+  // A lane that uses no result does not wait for a change.
   if (d != nullptr)
     w.may_spin();
   if (w.mask == all_lanes && S::near(w, a, u64(in->imm), sizeof(T)))
@@ -181,7 +183,7 @@ template <class T, char A, bool Two>
 inline constexpr auto atomic_text = std::array<char, 8>{
     '?', write_letter<T>, A, read_letter<T>, Two ? read_letter<T> : '\0'};
 
-// A table, and laid out as one.
+// This is a table, and laid out as one.
 // clang-format off
 #define ATOMIC(op, t, T, Op, two)                                              \
   op_entry{"atom.global.a8." op "." t,                                         \

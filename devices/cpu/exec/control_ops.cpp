@@ -15,12 +15,12 @@ inline const instr* branch_if(warp& w, const instr* in) {
   return w.diverge(taken, in + in->imm, in + 1);
 }
 
-// The instruction before a label that is jumped to: lanes may wait there.
+// Comes before a label that is jumped to. Lanes may wait there.
 inline const instr* join(warp& w, const instr* in) {
   return w.arrive(in + 1);
 }
 
-// The lanes of a guard execute what stands up to the end of the guard.
+// Lets the lanes of a guard execute what follows, up to the end of the guard.
 inline const instr* guard(warp& w, const instr* in) {
   auto p = pred(w, in, fa);
   auto on = ((in->flags & mod::negated) != 0 ? ~p : p) & w.mask;
@@ -36,8 +36,8 @@ inline const instr* guard_end(warp& w, const instr* in) {
   return in + 1;
 }
 
-// A table of branches follows: lanes of one index go there, the others come
-// back here.
+// Jumps into the table of branches that follows. Lanes of one index go there,
+// and the others come back here.
 inline const instr* branch_indexed(warp& w, const instr* in) {
   auto a = reg<u32>(w, in, fa);
   auto first = a[__builtin_ctz(w.mask)];
@@ -97,7 +97,7 @@ inline const instr* nothing(warp&, const instr* in) {
   return in + 1;
 }
 
-// Before what others may be waiting to see change.
+// Comes before an instruction that reads what others may change.
 inline const instr* may_spin(warp& w, const instr* in) {
   w.may_spin();
   return in + 1;
@@ -119,7 +119,7 @@ inline u32 leading(warp& w, const instr* in, field f) {
   return reg<u32>(w, in, f)[__builtin_ctz(w.mask)];
 }
 
-// fa: the barrier's number, fb: its count, when given.
+// The fields are fa: the barrier's number, fb: its count, when given.
 template <bool Waits>
 const instr* block_barrier(warp& w, const instr* in) {
   auto which = leading(w, in, fa);
@@ -127,7 +127,7 @@ const instr* block_barrier(warp& w, const instr* in) {
   if (which >= block::own_barriers)
     return w.fail(CUDA_ERROR_ILLEGAL_INSTRUCTION, in,
                   "a barrier's number must be below 16");
-  // Explicit counts are in whole warps, also where the last is not full.
+  // An explicit count is in whole warps, even where the last warp is not full.
   auto count = expected != 0 && w.mask == w.live
                    ? u32{lanes}
                    : u32(__builtin_popcount(w.mask));
@@ -143,7 +143,7 @@ const instr* block_barrier(warp& w, const instr* in) {
   return in + 1;
 }
 
-// What bar.red brought, after the wait.
+// Returns the result of bar.red, after the wait.
 inline const instr* barrier_popc(warp& w, const instr* in) {
   auto x = w.blk.barriers[leading(w, in, fa)].result;
   return fill<u32>(w, in, [=](unsigned) { return x; });
@@ -175,20 +175,21 @@ inline const instr* explicit_cluster(warp& w, const instr* in) {
   return in + 1;
 }
 
-// Of each lane.
+// Reads a special register that differs between lanes.
 template <auto F>
 const instr* special_of_lane(warp& w, const instr* in) {
   return fill<u32>(w, in, [&](unsigned l) { return u32(F(w, l)); });
 }
 
-// The same for all lanes: read once, as all of a warp's see one clock.
+// Reads a special register that is the same for all lanes. It is read once, so
+// that all lanes of a warp see the same clock.
 template <class T, auto F>
 const instr* special(warp& w, const instr* in) {
   auto x = T(F(w));
   return fill<T>(w, in, [=](unsigned) { return x; });
 }
 
-// A table, and laid out as one.
+// This is a table, and laid out as one.
 // clang-format off
 #define SPECIAL_OF_LANE(name, expr)                                            \
   op_entry{"special." name,                                                    \

@@ -1,4 +1,4 @@
-// cvt: between all scalar types, with rounding and saturation.
+// cvt: conversions between all scalar types, with rounding and saturation.
 #include "devices/cpu/exec/begin.hpp"
 #include "devices/cpu/exec/numbers.inl"
 
@@ -36,8 +36,8 @@ const instr* int_to_float(warp& w, const instr* in) {
   return fill<D>(w, in, [=](unsigned l) { return D(a[l]); });
 }
 
-// As double, rounded so that the 16-bit result is rounded only once: what does
-// not fit is marked in the lowest bit.
+// Converts to double so that a later conversion to 16 bits rounds only once:
+// bits that do not fit are noted in the lowest bit.
 template <class S>
 f64 odd_double(S x) {
   if constexpr (sizeof(S) < 8) {
@@ -75,8 +75,8 @@ T to_integral(T x, u32 flags) {
   }
 }
 
-// PTX ISA, cvt: NaN becomes 0, but the highest bit where f64 or a 64-bit
-// integer takes part.
+// Converts as the PTX ISA says of cvt: NaN becomes 0, or the highest bit where
+// f64 or a 64-bit integer takes part.
 template <class D, class S>
 D float_to_int_value(S x) {
   if (x != x)
@@ -84,7 +84,7 @@ D float_to_int_value(S x) {
                ? D(std::make_unsigned_t<D>(1) << (sizeof(D) * 8 - 1))
                : D(0);
   constexpr auto low = S(std::numeric_limits<D>::min());
-  // One above the highest, which S holds exactly.
+  // This is one above the highest value, which S holds exactly.
   constexpr auto end = S(std::make_unsigned_t<D>(1) << (sizeof(D) * 8 - 1)) *
                        (std::is_signed_v<D> ? S(1) : S(2));
   if (x < low)
@@ -162,7 +162,7 @@ const instr* half_to_half(warp& w, const instr* in) {
   });
 }
 
-// cvt.rn.f16x2.f32 d, a, b: a goes to the upper half.
+// Executes cvt.rn.f16x2.f32 d, a, b, where a goes to the upper half.
 template <class H>
 const instr* floats_to_pair(warp& w, const instr* in) {
   auto a = reg<f32>(w, in, fa);
@@ -202,7 +202,7 @@ const instr* floats_to_pair(warp& w, const instr* in) {
 
 #undef CVT
 
-// A table, and laid out as one.
+// This is a table, and laid out as one.
 // clang-format off
 static const op_entry ops[] = {
   CVT_INT_FROM("u8", u8)

@@ -1,5 +1,5 @@
-// Included once for each level of processor, inside its namespace: how an
-// instruction is applied to the lanes of a warp.
+// How an instruction is applied to the lanes of a warp. The file is included
+// once for each processor level, inside its namespace.
 
 using u8 = std::uint8_t;
 using u16 = std::uint16_t;
@@ -47,8 +47,8 @@ inline constexpr auto lane_bits = [] {
   return out;
 }();
 
-/// Sets the warp's lanes of a register. What a lane that does not take part
-/// would get is computed as well: a loop without branches is vectorised.
+/// Sets the active lanes of a register. It computes the values of inactive
+/// lanes too, because a loop without branches is vectorised.
 template <class D, class F>
 [[gnu::always_inline]] inline const instr* fill(warp& w, const instr* in,
                                                 F f) {
@@ -100,7 +100,7 @@ const instr* map4(warp& w, const instr* in) {
   return fill<D>(w, in, [=](unsigned l) { return F(a[l], b[l], c[l], e[l]); });
 }
 
-// As map3, with the instruction's constant.
+// Does the same as map3, and passes the instruction's constant.
 template <class D, class A, class B, class C, auto F>
 const instr* map3i(warp& w, const instr* in) {
   auto a = reg<A>(w, in, fa);
@@ -121,7 +121,7 @@ const instr* compare(warp& w, const instr* in) {
   return in + 1;
 }
 
-// Signatures, see op_entry.
+// Letters of signatures: see op_entry.
 template <class T>
 constexpr char read_letter = sizeof(T) == 1   ? '1'
                              : sizeof(T) == 2 ? '2'

@@ -1,7 +1,7 @@
-// What lanes of a warp tell each other: shfl, vote, match, redux.
+// Exchanges between the lanes of a warp: shfl, vote, match, redux.
 #include "devices/cpu/exec/begin.hpp"
 
-// Runs `body` with the lanes that `members` (field f) wants together.
+// Runs `body` once the lanes that `members` (field F) names are together.
 template <field F, class B>
 const instr* gathered(warp& w, const instr* in, B body) {
   auto next = static_cast<const instr*>(nullptr);
@@ -13,7 +13,8 @@ const instr* gathered(warp& w, const instr* in, B body) {
 
 enum class shuffle { up, down, bfly, idx };
 
-// fd, [fe predicate], fa value, fb lane, fc clamp and segments, ff members.
+// The fields are fd result, fe predicate (optional), fa value, fb lane, fc
+// clamp and segments, ff members.
 template <shuffle Mode>
 const instr* shfl(warp& w, const instr* in) {
   return gathered<ff>(w, in, [&] {
@@ -52,7 +53,8 @@ const instr* shfl(warp& w, const instr* in) {
   });
 }
 
-// fa predicate, fb members. Lanes may want different groups of members.
+// The fields are fa predicate, fb members. Lanes may name different groups of
+// members.
 template <auto F>
 const instr* vote(warp& w, const instr* in) {
   return gathered<fb>(w, in, [&] {
@@ -91,7 +93,7 @@ const instr* match_any(warp& w, const instr* in) {
   });
 }
 
-// [fe predicate]
+// The fields are those of match_any, and fe predicate (optional).
 template <class T>
 const instr* match_all(warp& w, const instr* in) {
   return gathered<fb>(w, in, [&] {
@@ -128,7 +130,7 @@ const instr* redux(warp& w, const instr* in) {
   });
 }
 
-// fa members
+// Executes bar.warp.sync: fa members.
 inline const instr* warp_sync(warp& w, const instr* in) {
   auto next = static_cast<const instr*>(nullptr);
   if (!w.together(reg<u32>(w, in, fa), in, next))
@@ -136,7 +138,7 @@ inline const instr* warp_sync(warp& w, const instr* in) {
   return in + 1;
 }
 
-// fd lane, fe predicate, fa members
+// Executes elect.sync: fd lane, fe predicate, fa members.
 inline const instr* elect(warp& w, const instr* in) {
   auto next = static_cast<const instr*>(nullptr);
   if (!w.together(reg<u32>(w, in, fa), in, next))
@@ -154,7 +156,7 @@ inline const instr* active_mask(warp& w, const instr* in) {
   return fill<u32>(w, in, [=](unsigned) { return m; });
 }
 
-// A table, and laid out as one.
+// This is a table, and laid out as one.
 // clang-format off
 static const op_entry ops[] = {
   op_entry{"shfl.up", &shfl<shuffle::up>, "D444?P4"},

@@ -1,4 +1,4 @@
-// Floating point arithmetic.
+// Floating-point arithmetic.
 #include "devices/cpu/exec/begin.hpp"
 #include "devices/cpu/exec/numbers.inl"
 
@@ -118,8 +118,9 @@ const instr* compare_float(warp& w, const instr* in) {
   return in + 1;
 }
 
+// Executes copysign d, a, b, which takes the sign of a and the rest of b.
 template <class T, class U>
-T sign_from(T a, T b) { // copysign d, a, b: the sign of a, the rest of b
+T sign_from(T a, T b) {
   constexpr auto sign = U{1} << (sizeof(U) * 8 - 1);
   return std::bit_cast<T>(
       U((std::bit_cast<U>(a) & sign) | (std::bit_cast<U>(b) & ~sign)));
@@ -158,9 +159,9 @@ const instr* classify(warp& w, const instr* in) {
   return in + 1;
 }
 
-// Applies F to each 16-bit part of operands of type T, in double precision,
-// which holds products and sums of these formats exactly enough to be rounded
-// once.
+// Applies F to each 16-bit part of operands of type T, in double precision.
+// That holds products and sums of these formats so exactly that they are
+// rounded only once.
 template <class T, class H, unsigned N, auto F>
 const instr* halves(warp& w, const instr* in) {
   const T* s[3] = {};
@@ -210,7 +211,7 @@ f64 half_extremum(f64 a, f64 b, u32 flags) {
   return Max ? maximum(a, b) : minimum(a, b);
 }
 
-// A table, and laid out as one.
+// This is a table, and laid out as one.
 // clang-format off
 #define FLOAT_OPS(t, T, U)                                                     \
   op_entry{"add." #t, &float2<T, [](T a, T b) { return a + b; }>,              \

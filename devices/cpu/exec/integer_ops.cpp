@@ -80,7 +80,7 @@ inline u32 bit_reverse32(u32 x) {
   return __builtin_bswap32(x);
 }
 
-// Position of the highest bit that differs from the sign, or -1.
+// Returns the position of the highest bit that differs from the sign, or -1.
 template <class T>
 u32 find_highest(T a) {
   auto x = std::make_unsigned_t<T>(a);
@@ -111,7 +111,7 @@ T extract(T a, u32 b, u32 c) {
     sign = ((U(a) >> at) & 1) != 0 ? U(~U{0}) : U{0};
   }
   auto x = pos < bits ? U(U(a) >> pos) : U{0};
-  // What lies above the source is its sign.
+  // The bits above the source are its sign.
   if (pos != 0 && pos < bits)
     x = U(x | U(sign << (bits - pos)));
   if (pos >= bits)
@@ -203,7 +203,8 @@ constexpr u32 logic3(u32 a, u32 b, u32 c, s64 table) {
   return out;
 }
 
-// The terms of the table are applied lane by lane only where they are set.
+// Executes lop3. The table's terms become masks, so every lane does the same
+// work.
 inline const instr* lop3(warp& w, const instr* in) {
   auto a = reg<u32>(w, in, fa);
   auto b = reg<u32>(w, in, fb);
@@ -213,7 +214,7 @@ inline const instr* lop3(warp& w, const instr* in) {
   for (auto i = 0u; i < 8; ++i)
     k[i] = t(i);
   return fill<u32>(w, in, [=](unsigned l) {
-    // A tree of selections: c, then b, then a.
+    // This is a tree of selections: by c, then b, then a.
     auto pick = [](u32 s, u32 x1, u32 x0) { return (s & x1) | (~s & x0); };
     auto x0 = pick(c[l], k[1], k[0]);
     auto x1 = pick(c[l], k[3], k[2]);
@@ -285,9 +286,9 @@ inline u32 find_nth(u32 mask, u32 base, s32 offset) {
 
 // -- carry chains -------------------------------------------------------------
 
-// Sum of a, b (inverted when Sub) and a carry for each lane. After a
-// subtraction the flag is the carry of that sum, so true when nothing was
-// borrowed: nvcc's 128-bit division reads it with addc.
+// Adds a, b (inverted when Sub) and a carry for each lane. After a subtraction
+// the flag is the carry of that sum, so it is true when nothing was borrowed;
+// nvcc's 128-bit division reads it with addc.
 template <class T, bool Sub, bool Uses>
 const instr* add_carry(warp& w, const instr* in) {
   auto a = reg<T>(w, in, fa);
@@ -381,7 +382,7 @@ const instr* pack(warp& w, const instr* in) {
 
 template <class D, class S, unsigned N>
 const instr* unpack(warp& w, const instr* in) {
-  // Destinations are fd, fb, fc, fe; any may be absent.
+  // The destinations are fd, fb, fc and fe. Any may be absent.
   constexpr field to[] = {fd, fb, fc, fe};
   auto a = reg<S>(w, in, fa);
   S copy[lanes];
@@ -397,7 +398,7 @@ const instr* unpack(warp& w, const instr* in) {
   return in + 1;
 }
 
-// A table, and laid out as one.
+// This is a table, and laid out as one.
 // clang-format off
 #define INT_SIGNLESS(n, U)                                                     \
   OP2("add.b" #n, U, U, U, a + b)                                              \
@@ -553,7 +554,7 @@ static const op_entry ops[] = {
            &predicate2<[](lane_mask a, lane_mask b) { return a | b; }>, "Ppp"},
   op_entry{"xor.pred",
            &predicate2<[](lane_mask a, lane_mask b) { return a ^ b; }>, "Ppp"},
-  op_entry{"andn.pred", // of a negated second operand
+  op_entry{"andn.pred", // the second operand is negated
            &predicate2<[](lane_mask a, lane_mask b) { return a & ~b; }>,
            "Ppp"},
   op_entry{"not.pred", &predicate1<[](lane_mask a) { return ~a; }>, "Pp"},

@@ -1,14 +1,14 @@
-// Loads. A warp's 32 addresses are checked together: neighbouring elements
-// (coalesced) and one address for all are the fast ways; the rest goes lane by
-// lane.
+// Loads. A warp's 32 addresses are checked together. Neighbouring elements
+// (coalesced) and a common address are the fast paths; other accesses go lane
+// by lane.
 #include "devices/cpu/exec/begin.hpp"
 #include "devices/cpu/exec/spaces.inl"
 
 #include "devices/cpu/exec/access.inl"
 #include "devices/cpu/exec/whole.inl"
 
-// A warp that goes through memory in long steps, each of which begins another
-// page, is on its own: processors guess the next line within a page only.
+// Prefetches for a warp that goes through memory in long steps, each of which
+// enters another page. A processor prefetches by itself within a page only.
 inline void read_ahead(warp& w, const instr* in, u64 at) {
   constexpr auto far = u64{2048};
   constexpr auto steps = u64{4};
@@ -32,7 +32,7 @@ void fetch_vector(std::byte* to, const std::byte* from) {
     std::memcpy(to, from, Bytes);
 }
 
-// Where an instruction puts what it loads.
+// The registers into which an instruction loads.
 template <class T, unsigned N>
 struct destinations {
   T* of[N];
@@ -43,7 +43,8 @@ struct destinations {
   }
 };
 
-// Of all lanes, neighbouring elements. False where they may not be touched.
+// Loads the neighbouring elements of all lanes. Returns false where they may
+// not be accessed.
 template <class T, unsigned N, class S>
 [[gnu::always_inline]] inline bool load_row(warp& w, const instr* in, u64 first,
                                             const destinations<T, N>& d) {
@@ -68,7 +69,7 @@ template <class T, unsigned N, class S>
   return true;
 }
 
-// Of all lanes, one address.
+// Loads a common address for all lanes.
 template <class T, unsigned N, class S>
 [[gnu::always_inline]] inline bool load_point(warp& w, u64 at,
                                               const destinations<T, N>& d) {
@@ -86,7 +87,7 @@ template <class T, unsigned N, class S>
   return true;
 }
 
-// Of any lanes, any addresses.
+// Loads for any lanes and any addresses.
 template <class T, unsigned N, class S, class A>
 [[gnu::always_inline]] inline const instr*
 load_lanes(warp& w, const instr* in, const A* a, u64 offset,
@@ -138,7 +139,7 @@ const instr* load(warp& w, const instr* in) {
   });
 }
 
-// A table, and laid out as one.
+// This is a table, and laid out as one.
 // clang-format off
 #define ACCESS(T, n, N, space, S, aw)                                          \
   op_entry{"ld." space #n "." #N, &load<T, N, direct<S>>,                      \

@@ -1,8 +1,8 @@
-// Tensor instructions: mma, wmma, ldmatrix, stmatrix, movmatrix. Their many
+// Matrix instructions: mma, wmma, ldmatrix, stmatrix, movmatrix. Their many
 // registers go through the warp's scratch memory: "matrix.put" instructions
-// bring them there, the operation works there, and "matrix.get" instructions
-// bring the results back. Nothing comes between: the warp's lanes were
-// gathered before the first of them.
+// fill it, the operation works there, and "matrix.get" instructions read the
+// results. No other instruction comes between, because the warp's lanes were
+// gathered before the first one.
 #include <memory>
 
 #include "devices/cpu/exec/begin.hpp"
@@ -90,7 +90,8 @@ inline s64 integer_of(element t, u64 bits) {
   }
 }
 
-// A fragment's element e of lane l, whose registers begin at slot `first`.
+// Returns element e of lane l in a fragment whose registers begin at slot
+// `first`.
 inline u64 element_at(warp& w, unsigned first, element t, unsigned l,
                       unsigned e) {
   auto bits = element_bits(t);
@@ -116,8 +117,9 @@ inline void set_element(warp& w, unsigned first, element t, unsigned l,
 
 // -- where the elements of fragments are --------------------------------------
 
-// wmma leaves that to the device: here element e of lane l is the one at
-// l * (elements a lane) + e, with A and C by rows and B by columns.
+// The layout of wmma fragments, which the ISA leaves to the device. Here
+// element e of lane l is number l * (elements of a lane) + e, with A and C by
+// rows and B by columns.
 struct flat_layout {
   static void a(const matrix_shape& x, unsigned l, unsigned e, unsigned& row,
                 unsigned& k) {
@@ -139,8 +141,9 @@ struct flat_layout {
   }
 };
 
-// PTX ISA, "Matrix Fragments for mma": one rule holds for all shapes but
-// m8n8k4 of f16. A register holds `per` elements that are neighbours in k.
+// The layout of mma fragments (PTX ISA, "Matrix Fragments for mma"). One rule
+// holds for all shapes but m8n8k4 of f16. A register holds `per` elements that
+// are neighbours in k.
 struct mma_layout {
   static void a(const matrix_shape& x, unsigned l, unsigned e, unsigned& row,
                 unsigned& k) {
@@ -185,9 +188,9 @@ void gather(warp& w, const matrix_shape& x, matrices<T>& to, F read) {
   }
 }
 
-/// Room for the matrices of one warp at a time. Not in the thread's own
-/// storage: that would be taken from the stack of every thread of the process,
-/// also of libraries that ask for small ones.
+/// Returns memory for the matrices of one warp at a time. It is not in
+/// thread-local storage itself, which would be taken from the stack of every
+/// thread of the process, even in libraries that ask for small stacks.
 template <class T>
 matrices<T>& matrices_of_thread() {
   static thread_local auto of = std::make_unique<matrices<T>>();
@@ -210,7 +213,7 @@ void multiply_reals(warp& w, const matrix_shape& x) {
         for (auto k = 0u; k < x.k; ++k)
           sum = std::fma(a[k], b[k], sum);
       } else {
-        // Products of the short formats are exact in double.
+        // Double precision holds products of the short formats exactly.
         auto products = 0.0;
         for (auto k = 0u; k < x.k; ++k)
           products += a[k] * b[k];
@@ -259,7 +262,7 @@ const instr* multiply(warp& w, const instr* in) {
 
 // -- memory -------------------------------------------------------------------
 
-// Which elements of memory a wmma fragment's element e of lane l is.
+// Returns the place in memory of element e of lane l in a wmma fragment.
 inline u64 place_in_memory(const matrix_shape& x, unsigned l, unsigned e,
                            u64 stride) {
   auto row = 0u;
@@ -274,7 +277,8 @@ inline u64 place_in_memory(const matrix_shape& x, unsigned l, unsigned e,
                                                    : row * stride + col;
 }
 
-// fa: address, fb: stride in elements; a value between registers and memory.
+// Moves a fragment between registers and memory: fa address, fb stride in
+// elements.
 template <bool Store>
 const instr* wmma_memory(warp& w, const instr* in) {
   auto x = matrix_shape::unpack(in->imm);
@@ -307,7 +311,8 @@ const instr* wmma_memory(warp& w, const instr* in) {
   return in + 1;
 }
 
-// fa: the address of a row of 16 bytes; imm: how many matrices.
+// Moves 8x8 matrices: fa is the address of a row of 16 bytes, imm the number of
+// matrices.
 template <bool Store, bool Transposed>
 const instr* rows_of_8(warp& w, const instr* in) {
   auto address = reg<u64>(w, in, fa);
@@ -351,7 +356,7 @@ inline const instr* transpose(warp& w, const instr* in) {
   return in + 1;
 }
 
-// A table, and laid out as one.
+// This is a table, and laid out as one.
 // clang-format off
 static const op_entry ops[] = {
     op_entry{"matrix.put.4", &put<u32>, ".4?4?4?4?4"},

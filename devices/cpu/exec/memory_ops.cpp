@@ -4,7 +4,8 @@
 
 #include "devices/cpu/exec/access.inl"
 
-// Call parameters: imm is the offset of lane 0, extra the bytes of a lane.
+// Loads call parameters: imm is the offset of lane 0, extra the bytes of a
+// lane.
 template <class T, unsigned N>
 const instr* load_frame(warp& w, const instr* in) {
   auto base = w.in_frame()->params + in->imm;
@@ -31,8 +32,8 @@ const instr* store_frame(warp& w, const instr* in) {
   return in + 1;
 }
 
-// As load_frame, at a variable offset: fa is relative to the parameter at imm,
-// flags is the size of the parameter.
+// Loads a call parameter at a variable offset: fa is relative to the parameter
+// at imm.
 template <class T>
 const instr* load_frame_at(warp& w, const instr* in) {
   auto base = w.in_frame()->params;
@@ -40,7 +41,8 @@ const instr* load_frame_at(warp& w, const instr* in) {
   auto d = reg<T>(w, in, fd);
   for (auto m = w.mask; m != 0; m &= m - 1) {
     auto l = u32(__builtin_ctz(m));
-    // A parameter's address is (offset of lane 0, bytes a lane, offset).
+    // A parameter's address holds the offset of lane 0, the bytes of a lane,
+    // and the offset in it.
     auto x = a[l] + u64(in->imm);
     auto offset = x & 0xffff;
     auto stride = (x >> 16) & 0xffff;
@@ -53,13 +55,14 @@ const instr* load_frame_at(warp& w, const instr* in) {
   return in + 1;
 }
 
-// Fills with the base of this frame's .local variables plus imm.
+// Returns the base of this frame's .local variables plus imm.
 inline const instr* local_address(warp& w, const instr* in) {
   auto x = u64(w.in_frame()->local_base) + u64(in->imm);
   return fill<u64>(w, in, [=](unsigned) { return x; });
 }
 
-// fa bytes of .local memory, imm its alignment; until the function returns.
+// Allocates fa bytes of .local memory, aligned to imm, until the function
+// returns (PTX ISA, alloca).
 inline const instr* allocate_local(warp& w, const instr* in) {
   auto size = reg<u64>(w, in, fa);
   auto most = u64{0};
@@ -82,7 +85,7 @@ inline const instr* save_stack(warp& w, const instr* in) {
 inline const instr* restore_stack(warp& w, const instr* in) {
   auto x = reg<u64>(w, in, fa)[__builtin_ctz(w.mask)];
   auto& f = *w.in_frame();
-  // Lanes that are elsewhere may still use what lies above.
+  // Lanes that are elsewhere may still use the memory above.
   if (x <= f.dynamic && x % 16 == 0 && w.mask == f.inside)
     f.dynamic = u32(x);
   return in + 1;
@@ -98,7 +101,7 @@ const instr* is_space(warp& w, const instr* in) {
   return in + 1;
 }
 
-// As above, but of the block's own shared memory only.
+// Tells the same for the block's own shared memory only.
 inline const instr* is_own_shared(warp& w, const instr* in) {
   auto a = reg<u64>(w, in, fa);
   auto out = lane_mask{0};
@@ -111,7 +114,7 @@ inline const instr* is_own_shared(warp& w, const instr* in) {
   return in + 1;
 }
 
-// Between an offset in the window of shared memory and a generic address that
+// Converts an offset in the window of shared memory to a generic address that
 // means the same to every block of the cluster.
 inline const instr* shared_to_generic(warp& w, const instr* in) {
   auto a = reg<u64>(w, in, fa);
@@ -131,7 +134,8 @@ inline const instr* generic_to_shared(warp& w, const instr* in) {
   });
 }
 
-// imm: what the window begins at, in these addresses.
+// Maps an address to the block of another rank (PTX ISA, mapa). imm is where
+// the window begins in these addresses.
 template <class A>
 const instr* map_to_rank(warp& w, const instr* in) {
   auto a = reg<A>(w, in, fa);
@@ -164,8 +168,8 @@ inline const instr* is_global(warp& w, const instr* in) {
   return in + 1;
 }
 
-// cp.async, done at once: fa shared address, fb global address, fc bytes that
-// are read (the rest is zero), imm bytes that are written.
+// Executes cp.async at once: fa is the shared address, fb the global address,
+// fc how many bytes to read (the rest is zero), and imm how many to write.
 template <class A>
 const instr* copy_async(warp& w, const instr* in) {
   auto to = reg<A>(w, in, fa);
@@ -191,7 +195,7 @@ const instr* copy_async(warp& w, const instr* in) {
   return in + 1;
 }
 
-// A table, and laid out as one.
+// This is a table, and laid out as one.
 // clang-format off
 #define FRAME(T, n, N)                                                         \
   op_entry{"ld.frame." #n "." #N, &load_frame<T, N>,                           \

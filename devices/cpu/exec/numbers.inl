@@ -1,6 +1,6 @@
-// Values of the floating point formats: NaN, subnormals, rounding.
+// Values of the floating-point formats: NaN, subnormals, rounding.
 
-// PTX gives one NaN for f32 whatever the operands' payloads were.
+// PTX has a single NaN for f32, whatever payloads the operands had.
 [[gnu::always_inline]] inline f32 canonical(f32 x) {
   return x == x ? x : std::bit_cast<f32>(0x7fffffffu);
 }
@@ -18,7 +18,7 @@ T saturate(T x) {
   return x > T(0) ? (x < T(1) ? x : T(1)) : T(0);
 }
 
-// Calls f with the processor rounding as the modifiers say.
+// Calls f while the processor rounds as the modifiers say.
 template <class F>
 void rounded(u32 flags, F f) {
   static constexpr u32 control[] = {_MM_ROUND_NEAREST, _MM_ROUND_TOWARD_ZERO,
@@ -77,8 +77,8 @@ inline rounding rounding_of(u32 flags) {
   return rounding(flags & mod::round_mask);
 }
 
-// A sum, rounded so that rounding it again to a shorter format gives what
-// rounding the exact sum would give: an inexact one is made odd.
+// Returns a sum rounded to odd where it is inexact. Rounding it again to a
+// shorter format then gives the same as rounding the exact sum.
 inline f64 odd_sum(f64 a, f64 b) {
   auto sum = a + b;
   auto part = sum - a;
@@ -86,7 +86,8 @@ inline f64 odd_sum(f64 a, f64 b) {
   auto bits = std::bit_cast<u64>(sum);
   if (rest == 0 || rest != rest || (bits & 1) != 0)
     return sum;
-  // Towards what was lost: one unit away from zero, or towards it.
+  // The result moves towards what was lost: one unit away from zero, or towards
+  // it.
   auto outwards = (rest > 0) == (sum > 0);
   return std::bit_cast<f64>(outwards ? bits | 1 : bits - 1);
 }

@@ -7,7 +7,7 @@
 
 namespace vgpu::device::cpu {
 
-// The parts of the executor (exec/), each compiled for every level.
+// The parts of the executor (exec/) that are compiled for every level.
 #define VGPU_PARTS(PART)                                                       \
   PART(integer_ops)                                                            \
   PART(float_ops)                                                              \
@@ -18,7 +18,7 @@ namespace vgpu::device::cpu {
   PART(atomic_ops)                                                             \
   PART(exchange_ops)                                                           \
   PART(control_ops)
-// Those whose instructions are too rare for that.
+// The parts whose instructions are too rare for that.
 #define VGPU_PLAIN_PARTS(PART)                                                 \
   PART(async_ops)                                                              \
   PART(matrix_ops)                                                             \
@@ -53,7 +53,8 @@ variant choose() {
   auto has_v3 = __builtin_cpu_supports("avx2") != 0 &&
                 __builtin_cpu_supports("fma") != 0 &&
                 __builtin_cpu_supports("bmi2") != 0;
-  // For comparing the variants on one machine.
+  // VGPU_CPU_LEVEL chooses a level, so that the variants can be compared on one
+  // machine.
   if (auto wanted = std::getenv("VGPU_CPU_LEVEL"))
     has_v3 = has_v3 && wanted[0] >= '3';
   if (has_v3)

@@ -1,4 +1,4 @@
-// Instructions that are too rare to be compiled for every level of processor.
+// Instructions that are too rare to be compiled for every processor level.
 #include "devices/cpu/exec/begin.hpp"
 #include "devices/cpu/exec/numbers.inl"
 #include "devices/cpu/exec/spaces.inl"
@@ -6,8 +6,8 @@
 
 // -- conversions --------------------------------------------------------------
 
-// To the 19 bits that tensor instructions read. mod::integral stands for .rna:
-// to the nearest, ties away from zero.
+// Rounds to the 19 bits that matrix instructions read. mod::integral stands for
+// .rna: to the nearest, ties away from zero.
 inline u32 to_tf32(f32 x, u32 flags) {
   auto bits = std::bit_cast<u32>(x);
   if (x != x)
@@ -37,7 +37,7 @@ u8 to_byte(f64 x, u32 flags) {
   return Store((flags & mod::relu) != 0 && x < 0 ? 0 : x);
 }
 
-// cvt.e4m3x2.f32 d, a, b: a goes to the upper byte.
+// Executes cvt.e4m3x2.f32 d, a, b, where a goes to the upper byte.
 template <auto Store>
 const instr* floats_to_bytes(warp& w, const instr* in) {
   auto a = reg<f32>(w, in, fa);
@@ -69,8 +69,9 @@ const instr* bytes_to_halves(warp& w, const instr* in) {
   });
 }
 
-// cvt.pack.sat: two integers, narrowed, and what is left of c above them. imm
-// is the width, flags tell whether the narrow ones and the sources are signed.
+// Executes cvt.pack.sat: two narrowed integers, and what is left of c above
+// them. imm is the width; flags say whether the narrow ones and the sources are
+// signed.
 inline const instr* pack_saturated(warp& w, const instr* in) {
   auto a = reg<u32>(w, in, fa);
   auto b = reg<u32>(w, in, fb);
@@ -99,7 +100,7 @@ u32 in_pairs(u32 a, u32 b) {
   return low | (high << 16);
 }
 
-// rcp.approx.ftz.f64 and its kin: the upper half of the result, the lower zero.
+// Executes rcp.approx.ftz.f64 and the like, whose result has a zero lower half.
 template <auto F>
 f64 upper_half(f64 a) {
   auto x = std::fpclassify(a) == FP_SUBNORMAL ? std::copysign(0.0, a) : a;
@@ -110,7 +111,8 @@ f64 upper_half(f64 a) {
 }
 
 inline const instr* logic_with_predicate(warp& w, const instr* in) {
-  // lop3.or.b32 d|p, a, b, c, table, q: fe is d != 0, combined with ff.
+  // Executes lop3.or.b32 d|p, a, b, c, table, q: the predicate is d != 0,
+  // combined with q.
   auto d = reg<u32>(w, in, fa);
   auto out = lane_mask{0};
   for (auto l = 0u; l < lanes; ++l)
@@ -183,7 +185,7 @@ inline const instr* store_wide(warp& w, const instr* in) {
   });
 }
 
-// One lock for all of them; loads and stores see what was before or after.
+// All of them share one lock. Loads and stores see the value before or after.
 template <bool Swap>
 const instr* atomic_wide(warp& w, const instr* in) {
   static std::mutex one_at_a_time;
@@ -199,7 +201,7 @@ const instr* atomic_wide(warp& w, const instr* in) {
   });
 }
 
-// A table, and laid out as one.
+// This is a table, and laid out as one.
 // clang-format off
 static const op_entry ops[] = {
     op_entry{"cvt.tf32.f32", &float_to_tf32, "D4"},

@@ -1,6 +1,7 @@
 // The memories that an instruction may address.
 
-// Another block's shared memory is there only as long as that block runs.
+// Tells whether the offset is in another block's shared memory, which exists
+// only while that block runs.
 inline bool of_other_block(u64 offset) {
   return offset < aperture_bytes && (offset >> block::rank_shift) != 0;
 }
@@ -29,11 +30,12 @@ inline const instr* bad_address(warp& w, const instr* in, u64 address,
 }
 
 // A space turns addresses into host memory:
-//   run(w, address, bytes)  of consecutive memory, the same for all lanes
-//   lane(w, l, address, bytes)  of one lane
-//   generic(address)  as messages call it
-//   near(w, a, offset, bytes)  whether all 32 may be touched, with no further
-//     check, at run's address of a[0] plus their distance from it
+//   run(w, address, bytes) returns that of consecutive memory, the same for all
+//     lanes, or null.
+//   lane(w, l, address, bytes) returns that of one lane, or null.
+//   generic(address) returns the generic address, for messages.
+//   near(w, a, offset, bytes) tells whether all 32 addresses may be accessed
+//     without a further check, at run's address of a[0] plus their distance.
 
 struct global_space {
   using address = u64;
@@ -60,14 +62,14 @@ struct global_space {
   }
 };
 
-// Generic addresses may be of any space; all the fast ways are global memory.
+// A generic address may be of any space. The fast paths are for global memory.
 struct generic_space : global_space {
   static std::byte* lane(warp& w, unsigned l, u64 a, u64 bytes) {
     return w.blk.resolve(w, l, a, bytes);
   }
 };
 
-// The fast ways are the block's own memory.
+// The fast paths are for the block's own memory.
 template <class A>
 struct shared_space {
   using address = A;
@@ -108,7 +110,7 @@ struct local_space {
   static bool near(warp&, const A*, u64, u64) { return false; }
 };
 
-// Kernel parameters, by their offset.
+// Kernel parameters, addressed by their offset.
 template <class A>
 struct param_space {
   using address = A;

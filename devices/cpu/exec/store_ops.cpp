@@ -1,13 +1,13 @@
-// Stores. A warp's 32 addresses are checked together: neighbouring elements
-// (coalesced) and one address for all are the fast ways; the rest goes lane by
-// lane.
+// Stores. A warp's 32 addresses are checked together. Neighbouring elements
+// (coalesced) and a common address are the fast paths; other accesses go lane
+// by lane.
 #include "devices/cpu/exec/begin.hpp"
 #include "devices/cpu/exec/spaces.inl"
 
 #include "devices/cpu/exec/access.inl"
 #include "devices/cpu/exec/whole.inl"
 
-// Of one lane.
+// Stores the vector of one lane.
 template <class T, unsigned N, bool Watched>
 void put_vector(std::byte* to, const T* const* s, unsigned l) {
   alignas(16) std::byte one[sizeof(T) * N];
@@ -19,7 +19,7 @@ void put_vector(std::byte* to, const T* const* s, unsigned l) {
     std::memcpy(to, one, sizeof one);
 }
 
-// Where an instruction finds what it stores.
+// The registers from which an instruction stores.
 template <class T, unsigned N>
 struct sources {
   const T* of[N];
@@ -30,7 +30,8 @@ struct sources {
   }
 };
 
-// Of all lanes, neighbouring elements. False where they may not be touched.
+// Stores the neighbouring elements of all lanes. Returns false where they may
+// not be accessed.
 template <class T, unsigned N, class S>
 [[gnu::always_inline]] inline bool store_row(warp& w, u64 first,
                                              const sources<T, N>& s) {
@@ -53,8 +54,8 @@ template <class T, unsigned N, class S>
   return true;
 }
 
-// Of any lanes, any addresses; the last lane's element stays where several
-// write one.
+// Stores for any lanes and any addresses. Where several lanes write one
+// element, the last lane wins.
 template <class T, unsigned N, class S, class A>
 [[gnu::always_inline]] inline const instr* store_lanes(warp& w, const instr* in,
                                                        const A* a, u64 offset,
@@ -93,7 +94,7 @@ const instr* store(warp& w, const instr* in) {
   });
 }
 
-// A table, and laid out as one.
+// This is a table, and laid out as one.
 // clang-format off
 #define ACCESS(T, n, N, space, S, aw)                                          \
   op_entry{"st." space #n "." #N, &store<T, N, direct<S>>,                     \

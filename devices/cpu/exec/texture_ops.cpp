@@ -1,6 +1,6 @@
-// Textures and surfaces. Operands come in the warp's scratch memory and
-// results leave by it: "texture.put" and "texture.get" stand around each
-// operation, and nothing comes between.
+// Textures and surfaces. Operands and results go through the warp's scratch
+// memory: "texture.put" and "texture.get" surround each operation, and no other
+// instruction comes between.
 #include "devices/cpu/run/texture_sampler.hpp"
 
 #include <atomic>
@@ -29,7 +29,7 @@ const instr* get(warp& w, const instr* in) {
   return in + 1;
 }
 
-// Finds objects by their values; lanes mostly share one.
+// Finds objects by their values. Lanes mostly share one object.
 class finder {
 public:
   explicit finder(warp& w)
@@ -98,7 +98,7 @@ const instr* look(warp& w, const instr* in) {
     auto l = u32(__builtin_ctz(m));
     auto value = slot(w, slot_object)[l];
     auto x = objects.find(value);
-    // What is no object shows zeros (seen on an H200).
+    // A value that names no object reads as zeros, as on an H200.
     u32 out[4] = {};
     if (x != nullptr &&
         !look_up(*w.blk.in.memory, *x, query_of(w, l, how), out))
@@ -116,7 +116,8 @@ const instr* look(warp& w, const instr* in) {
   return in + 1;
 }
 
-// PTX ISA, "Channel Data Type and Channel Order Fields".
+// Returns the data type as a number (PTX ISA, "Channel Data Type and Channel
+// Order Fields").
 inline u32 data_type(const texture& x) {
   auto scaled = x.real && !x.surface;
   switch (x.of) {
@@ -201,13 +202,14 @@ inline const instr* ask(warp& w, const instr* in) {
 
 // -- surfaces -----------------------------------------------------------------
 
-// Where a lane's element lies: null where it lies outside and nothing is done.
+// The place of a lane's element. It is null where the element lies outside and
+// nothing is done.
 struct surface_place {
   std::byte* at = nullptr;
   CUresult error = CUDA_SUCCESS;
 };
 
-// What a value that is no object shows.
+// Returns the object that a value without an object stands for.
 inline const texture& no_surface() {
   static const auto nothing = [] {
     texture out;
@@ -250,7 +252,8 @@ inline surface_place place_in(warp& w, unsigned l, const texture& x,
   return {reinterpret_cast<std::byte*>(at), CUDA_SUCCESS};
 }
 
-// Calls f(lane, object, place) for each lane; an empty place is one outside.
+// Calls f(lane, object, place) for each lane. The place is empty where the
+// element lies outside.
 template <class F>
 const instr* each_place(warp& w, const instr* in, F f) {
   auto how = texture_op::unpack(in->imm);
@@ -284,7 +287,7 @@ inline const instr* load_surface(warp& w, const instr* in) {
                     });
 }
 
-// A register's value as the surface's format has it.
+// Converts a register's value to the surface's format.
 inline u32 converted(channel of, u32 bits) {
   switch (of) {
   case channel::f16:

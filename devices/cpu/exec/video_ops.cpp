@@ -1,4 +1,4 @@
-// The video instructions: arithmetic on parts of registers (PTX ISA, "Scalar
+// The video instructions, which compute on parts of registers (PTX ISA, "Scalar
 // Video Instructions" and "SIMD Video Instructions").
 // clang-format off
 #include "devices/cpu/lower/video_op.hpp" // before a namespace is open
@@ -10,7 +10,7 @@ inline s64 part_of(u64 x, unsigned at, unsigned bits, bool is_signed) {
   return is_signed ? s64(value << (64 - bits)) >> (64 - bits) : s64(value);
 }
 
-// A byte, half or word of a register, as video_form says.
+// Returns a byte, a half or the word of a register, as video_form says.
 inline s64 selected(u32 x, unsigned from, bool is_signed) {
   if (from == 0)
     return part_of(x, 0, 32, is_signed);
@@ -130,7 +130,7 @@ inline const instr* video(warp& w, const instr* in) {
   });
 }
 
-// A table, and laid out as one.
+// This is a table, and laid out as one.
 // clang-format off
 static const op_entry ops[] = {
     op_entry{"video", &video, "D444"},

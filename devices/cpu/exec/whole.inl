@@ -1,16 +1,17 @@
-// Vectors at once. A GPU brings an aligned vector of up to 16 bytes in one
-// access, and programs count on it (CUB's scans keep a state and a value in
-// one), where the PTX ISA promises it of each element alone. Another host
-// thread may write it meanwhile.
+// Accesses to whole vectors. A GPU loads an aligned vector of up to 16 bytes in
+// one access, and programs rely on that (CUB's scans keep a state and a value
+// in one vector), although the PTX ISA guarantees it for each element only.
+// Another host thread may write the vector meanwhile.
 
-// What there is with AVX does not mix well with what there was before it.
+// Mixing AVX encodings with older ones is slow, so these follow the level.
 #ifdef __AVX__
 #define VGPU_MOVE "vmovdq"
 #else
 #define VGPU_MOVE "movdq"
 #endif
 
-// A lane's own memory need not lie here as it does on a GPU; nobody else sees it.
+// A lane's own memory need not be aligned as on a GPU, because nobody else sees
+// it.
 inline bool is_aligned(const std::byte* p) {
   return reinterpret_cast<u64>(p) % 16 == 0;
 }
@@ -19,8 +20,8 @@ template <unsigned Bytes>
 using word_of = std::conditional_t<
     Bytes == 2, u16, std::conditional_t<Bytes == 4, u32, u64>>;
 
-// One access of the processor's. The makers of those that have AVX say that 16
-// aligned bytes come at once; of others nobody does.
+// One access of the processor. The makers of processors with AVX guarantee that
+// 16 aligned bytes are accessed at once; for others nobody does.
 template <unsigned Bytes>
 void fetch_whole(std::byte* to, const std::byte* from) {
   if constexpr (Bytes == 16) {
@@ -68,8 +69,8 @@ void put_whole(std::byte* to, const std::byte* from) {
   }
 }
 
-// A warp's consecutive vectors: 16 bytes at a time, of which shorter vectors
-// are never cut.
+// A warp's consecutive vectors are accessed 16 bytes at a time, which never
+// splits a shorter vector.
 template <unsigned Bytes>
 void fetch_row(std::byte* to, const std::byte* from) {
   for (auto at = 0u; at < Bytes * lanes; at += 16) {

@@ -73,8 +73,8 @@ bool function_lowering::arithmetic_special() {
     return true;
   }
   if (n == "membar" || n == "fence") {
-    // Of the processors that this runs on, only a later load overtakes an
-    // earlier store, and that no acquire or release forbids.
+    // On the host's processors only a later load can overtake an earlier store,
+    // and no acquire or release forbids that.
     auto free = has("acq_rel") || has("acquire") || has("release");
     emit(free ? "nop" : "fence", {});
     return true;
@@ -107,7 +107,7 @@ bool function_lowering::arithmetic_special() {
     emit("mov.b64", {destination(arg(0), '8'), constant('8', 0)});
     return true;
   }
-  // The common form has a function of its own.
+  // The common form has an operation of its own.
   auto& m = now_->modifiers;
   auto common = n == "vabsdiff4" && m.size() >= 3 && m[0] == m[1] &&
                 m[1] == m[2] && !has("sat") &&
@@ -118,7 +118,7 @@ bool function_lowering::arithmetic_special() {
   return carry();
 }
 
-/// mov.v2.u32 a, b: element by element, as if all were read before any is
+/// Lowers mov.v2.u32 a, b element by element, as if all were read before any is
 /// written.
 void function_lowering::move_elements(const ptx::type& t) {
   auto& d = arg(0).elements;
@@ -216,7 +216,7 @@ void function_lowering::approximate_double() {
   emit(now_->text(), {destination(arg(0), '8'), source(arg(1), '8')});
 }
 
-/// lop3 with a second result: whether anything is set, combined with a
+/// Lowers lop3 with a second result: whether any bit is set, combined with a
 /// predicate.
 void function_lowering::logic_with_predicate() {
   need(6);
@@ -230,15 +230,16 @@ void function_lowering::logic_with_predicate() {
   auto a = source(arg(1), '4');
   auto b = source(arg(2), '4');
   auto c = source(arg(3), '4');
-  // The predicate may be the one that is read.
+  // The predicate that is written may be the one that is read.
   emit("lop3.b32", {out, a, b, c}, std::int64_t(arg(4).bits & 255));
   emit("lop3.pred", {predicate_destination(p), out, q}, has("and") ? 1 : 0);
 }
 
 namespace {
 
-/// The modifiers with the type at the end: assemblers take those of rounding
-/// behind it too, and cuRAND's header writes lg2.approx.f32.ftz.
+/// Returns the modifiers with the type at the end. Assemblers accept rounding
+/// modifiers behind the type too, and cuRAND's header writes
+/// lg2.approx.f32.ftz.
 std::vector<std::string> with_type_last(std::vector<std::string> m) {
   auto type = std::find_if(m.rbegin(), m.rend(), [](auto& x) {
     return x != "sat" && !rounding_flag(x);
@@ -250,7 +251,7 @@ std::vector<std::string> with_type_last(std::vector<std::string> m) {
 
 } // namespace
 
-/// Everything that the table holds under the instruction's own name.
+/// Lowers every instruction that the table has under its own name.
 void function_lowering::arithmetic() {
   auto& given = now_->modifiers;
   if (given.empty() || now_->operands.empty())
@@ -260,7 +261,8 @@ void function_lowering::arithmetic() {
     reordered = with_type_last(given);
   auto& m = reordered.empty() ? given : reordered;
   auto t = parse_type(m.back());
-  // vabsdiff4.u32.u32.u32.add, prmt.b32.f4e: the type is not the last.
+  // In vabsdiff4.u32.u32.u32.add and prmt.b32.f4e the type is not the last
+  // modifier.
   auto imm = std::int64_t{0};
   auto operands = now_->operands.size();
   auto key = now_->name;
@@ -301,7 +303,7 @@ void function_lowering::arithmetic() {
       unsupported();
     if (key == "mad" && is_float(*t))
       key = "fma";
-    // The approximations of double are functions of their own.
+    // The approximations of double have operations of their own.
     if (has("approx") && t->kind == 'f' && t->bytes == 8 && has("ftz"))
       return approximate_double();
     for (auto& x : m) {

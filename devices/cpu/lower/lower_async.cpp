@@ -9,7 +9,7 @@ namespace vgpu::device::cpu {
 
 using ptx::space;
 
-/// An address of that space as a 64-bit generic one, its offset added.
+/// Returns the operand's address, with its offset, as a 64-bit generic address.
 int function_lowering::generic_address(const op& x, space where) {
   auto at = parse_place(x, where);
   if (at.frame || at.space == "frame.at.")
@@ -84,7 +84,7 @@ void function_lowering::memory_barrier() {
     need(2);
     emit("mbarrier.pending", {destination(arg(0), '4'), source(arg(1), '8')});
   } else if (has("test_wait") || has("try_wait")) {
-    auto waits = has("try_wait"); // may name a time limit, which is a hint
+    auto waits = has("try_wait"); // a time limit is a hint
     auto parity = has("parity");
     if (ops.size() != 3 && !(waits && ops.size() == 4))
       fail(now_->text() + " wants 3 operands");
@@ -93,7 +93,7 @@ void function_lowering::memory_barrier() {
          {predicate_destination(arg(0)), at(1),
           source(arg(2), parity ? '4' : '8')});
   } else if (has("arrive") || has("arrive_drop")) {
-    // The state is left out with a barrier of another block, or by _.
+    // The state is absent with a barrier of another block, or is _.
     auto first = ops.empty() || arg(0).is == kind::address ? 0u : 1u;
     auto state =
         first == 1 && arg(0).is != kind::sink ? destination(arg(0), '8') : -1;
@@ -118,7 +118,7 @@ void function_lowering::memory_barrier() {
   }
 }
 
-/// cp.async.mbarrier.arrive: the copies before are done, so this is the
+/// Lowers cp.async.mbarrier.arrive. The copies before it are done, so it is the
 /// arrival itself, which was counted before unless .noinc says otherwise.
 void function_lowering::copy_arrives() {
   need(1);
@@ -177,7 +177,8 @@ void function_lowering::copy_bulk() {
       (real && what != bulk_op::add && what != bulk_op::min &&
        what != bulk_op::max))
     unsupported();
-  // To several blocks, and their own barriers, by a mask of their ranks.
+  // The copy may go to several blocks, and report to their barriers, by a mask
+  // of their ranks.
   auto spread = has("multicast::cluster");
   if (spread && (reduces || !reports))
     unsupported();

@@ -1,4 +1,4 @@
-// Calls of functions, by name, by address, and of the system's functions.
+// Calls of functions by name or address, and calls of the system's functions.
 #include "devices/cpu/lower/function_lowering.hpp"
 #include "devices/cpu/lower/system_calls.hpp"
 
@@ -9,8 +9,9 @@ namespace vgpu::device::cpu {
 
 namespace {
 
-/// Functions of the device's own runtime (libcudadevrt), by which kernels
-/// launch kernels, and those that a driver has for it (CUDA 11: cnp...).
+/// Tells whether the function belongs to the device's own runtime
+/// (libcudadevrt), with which kernels launch kernels, or to the driver's part
+/// of it (CUDA 11: cnp...).
 bool of_device_runtime(std::string_view name) {
   constexpr std::string_view beginnings[] = {"__cudaCDP", "__cuda_syscall_",
                                              "cuda", "cnp"};

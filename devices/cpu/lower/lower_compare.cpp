@@ -81,7 +81,7 @@ void function_lowering::compare() {
     emit("mov.pred", {predicate_destination(d.elements[0]), first});
 }
 
-/// The comparison of each half of a pair of 16-bit floats.
+/// Returns the comparisons of both halves of a pair of 16-bit floats.
 std::pair<int, int> function_lowering::halves_compared() {
   auto& m = now_->modifiers;
   auto t = parse_type(m.back());
@@ -124,7 +124,7 @@ void function_lowering::compare_halves() {
 }
 
 void function_lowering::set() {
-  // set.cmp.dtype.stype: a comparison whose result is a number.
+  // set.cmp.dtype.stype is a comparison whose result is a number.
   auto& m = now_->modifiers;
   if (m.size() < 3 || now_->operands.size() < 3)
     unsupported();

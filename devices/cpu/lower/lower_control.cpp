@@ -1,4 +1,4 @@
-// Branches, barriers, and what lanes of a warp tell each other.
+// Branches, barriers, and exchanges between the lanes of a warp.
 #include "devices/cpu/lower/function_lowering.hpp"
 
 #include <algorithm>
@@ -44,7 +44,8 @@ void function_lowering::branch_indexed() {
   for (auto& name : found->labels) {
     auto& x = emit("bra", {});
     x.target = label(name);
-    // Each is reached from the table's head, which counts as falling through.
+    // Each branch is reached from the table's head, which counts as falling
+    // through.
   }
 }
 
@@ -87,7 +88,7 @@ void function_lowering::barrier() {
 void function_lowering::exchange() {
   auto& name = now_->name;
   auto sync = has("sync");
-  // The forms without .sync mean the lanes that happen to be together.
+  // The forms without .sync mean the lanes that are together by chance.
   auto members = [&](std::size_t at) {
     need(sync ? at + 1 : at);
     if (sync)
@@ -151,8 +152,9 @@ void function_lowering::exchange() {
   emit(key, {destination(arg(0), '4'), source(arg(1), '4'), m});
 }
 
-/// Instructions that change which lanes run, or that several lanes must reach
-/// together: under a guard they become a branch around.
+/// Tells whether the instruction changes which lanes run, or must be reached by
+/// several lanes together. Under a guard such an instruction becomes a branch
+/// around it.
 bool function_lowering::control() {
   auto& n = now_->name;
   return n == "exit" || n == "ret" || n == "call" || n == "bar" ||

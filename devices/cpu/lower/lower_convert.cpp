@@ -53,7 +53,7 @@ void function_lowering::convert() {
   auto name = [](const std::string& x, const ptx::type& t) {
     return t.kind == 'b' ? "u" + x.substr(1) : x;
   };
-  // Integers saturate by themselves when they come from floating point.
+  // Conversions from floating point to integers saturate without a flag.
   emit("cvt." + name(m[m.size() - 2], *d) + "." + name(m.back(), *s), {out, a},
        0, is_float(*s) && !is_float(*d) ? flags & ~mod::sat : flags);
   if (!wide)
@@ -65,7 +65,7 @@ void function_lowering::convert() {
        {reg, out});
 }
 
-/// Formats of 8 and 19 bits.
+/// Lowers conversions of formats with 8 and 19 bits.
 void function_lowering::convert_short() {
   auto& m = now_->modifiers;
   auto flags = std::uint32_t{0};
@@ -102,7 +102,7 @@ void function_lowering::convert_short() {
        0, flags);
 }
 
-/// cvt.pack.sat.to.from{.b32} d, a, b{, c}
+/// Lowers cvt.pack.sat.to.from{.b32} d, a, b{, c}.
 void function_lowering::convert_packed() {
   auto& m = now_->modifiers;
   if (m.size() < 4 || m[0] != "pack" || m[1] != "sat" ||

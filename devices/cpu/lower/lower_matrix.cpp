@@ -1,4 +1,4 @@
-// Tensor instructions: wmma, mma, ldmatrix, stmatrix, movmatrix.
+// Matrix instructions: wmma, mma, ldmatrix, stmatrix, movmatrix.
 #include "devices/cpu/lower/function_lowering.hpp"
 #include "devices/cpu/lower/matrix_shapes.hpp"
 
@@ -24,7 +24,7 @@ std::optional<element> element_named(std::string_view x) {
   return std::nullopt;
 }
 
-/// m16n8k16 and the like.
+/// Parses a shape such as m16n8k16.
 bool parse_shape(std::string_view x, matrix_shape& to) {
   auto end = x.data() + x.size();
   auto at = x.data();
@@ -79,7 +79,8 @@ struct known_shape {
   unsigned m, n, k;
 };
 
-// PTX ISA, "Matrix Shape"; m8n8k4 of f16 has another layout and is not here.
+// The supported shapes (PTX ISA, "Matrix Shape"). m8n8k4 of f16 has another
+// layout and is not among them.
 constexpr known_shape mma_shapes[] = {
     {half_like, 16, 8, 8},    {half_like, 16, 8, 16},   {tf32_like, 16, 8, 4},
     {tf32_like, 16, 8, 8},    {double_like, 8, 8, 4},   {double_like, 16, 8, 4},
@@ -102,7 +103,7 @@ bool is_known(const known_shape (&table)[N], family f, const matrix_shape& x) {
   });
 }
 
-/// Whether operands of these types may be multiplied into such results.
+/// Tells whether operands of these types may be multiplied into such results.
 bool types_fit(const matrix_shape& x) {
   auto f = family_of(x.a);
   auto short_float = x.a == element::e4m3 || x.a == element::e5m2;
@@ -138,7 +139,7 @@ unsigned registers_of(element t, unsigned elements_a_lane) {
 
 } // namespace
 
-/// Every lane of the warp must be here.
+/// Waits until every lane of the warp is here.
 void function_lowering::gather_warp() {
   emit("bar.warp.sync", {-1, constant('4', all_lanes)});
 }
@@ -209,8 +210,8 @@ void function_lowering::matrix_multiply() {
     unsupported();
   need(4);
   auto width = [](element t) { return element_bits(t) == 64 ? '8' : '4'; };
-  // Fragments of f16 always take eight registers: the elements are there more
-  // than once.
+  // Fragments of f16 always take eight registers, so elements occur more than
+  // once.
   auto operands = [&](unsigned elements, element t) {
     return wmma && t == element::f16 ? 8u : registers_of(t, elements / lanes);
   };
@@ -267,7 +268,7 @@ void function_lowering::matrix_memory() {
   } else {
     x.part = part == 'a' ? matrix_part::a : matrix_part::b;
     (part == 'a' ? x.a : x.b) = t;
-    // Only by rows of A and columns of B where elements share bytes.
+    // Elements that share bytes go only by rows of A and columns of B.
     if (family_of(t) == none || !known({family_of(t)}) || t == element::e4m3 ||
         t == element::e5m2 ||
         (element_bits(t) < 8 && *columns != (part == 'b')))
@@ -306,7 +307,7 @@ void function_lowering::matrix() {
     unsupported();
 }
 
-/// ldmatrix, stmatrix, movmatrix.
+/// Lowers ldmatrix, stmatrix and movmatrix.
 void function_lowering::matrix_rows() {
   auto& n = now_->name;
   auto where = ptx::space::generic;

@@ -13,7 +13,7 @@ using ptx::space;
 std::optional<space> space_named(std::string_view x) {
   if (auto at = x.find("::"); at != x.npos) {
     auto part = x.substr(at + 2);
-    // Another block of the cluster is known by the address.
+    // The address says which block of the cluster it is.
     if (part != "cta" && part != "entry" && part != "func" &&
         (part != "cluster" || x.substr(0, at) != "shared"))
       return std::nullopt;
@@ -36,8 +36,8 @@ namespace {
 
 constexpr auto reporting = std::string_view{"mbarrier::complete_tx::bytes"};
 
-/// Says how others see an access, which every access here satisfies, or how
-/// caches treat it.
+/// Tells whether a modifier says how others see an access, which every access
+/// here satisfies, or how caches treat it.
 bool is_hint(std::string_view x) {
   static constexpr std::string_view known[] = {
       "weak", "ca", "cg",  "cs",  "lu",  "cv",      "wb",
@@ -47,8 +47,8 @@ bool is_hint(std::string_view x) {
          x.starts_with("level::");
 }
 
-/// Of st.async and red.async, which are done at once: whoever takes it asks
-/// reports() whether the instruction may have it.
+/// Tells whether a modifier belongs to st.async and red.async, which are done
+/// at once. The caller asks reports() whether the instruction may have it.
 bool is_reported(std::string_view x) {
   return x == "async" || x == reporting;
 }
@@ -79,7 +79,7 @@ function_lowering::access function_lowering::parse_access() {
     else if (!is_hint(m[i]) && !is_reported(m[i]))
       unsupported();
   }
-  // PTX ISA, "Vectors": 256 bits at once are for global memory alone.
+  // Only global memory has vectors of 256 bits (PTX ISA, "Vectors").
   if (out.count == 8 && (out.t.bytes != 4 || out.where != space::global))
     unsupported();
   return out;
@@ -217,24 +217,25 @@ void function_lowering::load() {
   }
 }
 
-/// Whether the instruction has one operand more, an mbarrier that hears of the
-/// bytes which st.async and red.async write. Those that write global memory
-/// have none, and are not supported.
+/// Tells whether the instruction has a further operand, an mbarrier to which
+/// st.async and red.async report the bytes they wrote. Those forms that write
+/// global memory have none, and are not supported.
 bool function_lowering::reports() {
   if (has("async") != has(reporting))
     unsupported();
   return has("async");
 }
 
-/// Words that are written to shared memory, by the PTX ISA.
+/// Checks that the instruction writes words to shared memory, as the PTX ISA
+/// asks.
 void function_lowering::check_reported(const ptx::type& t, space where) {
   if ((where != space::shared && where != space::generic) ||
       (t.bytes != 4 && t.bytes != 8))
     unsupported();
 }
 
-/// The last operand, which lies where the access does, is told of bytes that
-/// were written.
+/// Reports written bytes to the mbarrier of the last operand, which is in the
+/// same state space as the access.
 void function_lowering::report(std::uint64_t bytes, space where) {
   emit("mbarrier.complete", {-1, generic_address(now_->operands.back(), where),
                              constant('4', bytes)});
@@ -320,7 +321,7 @@ void function_lowering::atomic(bool returns) {
   auto two = what == "cas";
   auto first = returns ? 1u : 0u;
   auto reported = reports();
-  // Sums, extremes and logic of integers, one at a time.
+  // Only sums, extremes and logic of single integers can report.
   if (reported && (returns || count != 0 || is_float(*t)))
     unsupported();
   if (reported)
@@ -338,7 +339,7 @@ void function_lowering::atomic(bool returns) {
   auto results = returns ? parts(arg(0)) : std::vector<op>{};
   auto values = parts(arg(first + 1));
   // A vector is atomic element by element. Only sums, and extremes of the
-  // 16-bit formats, come in vectors.
+  // 16-bit formats, have vectors.
   auto n = std::max(count, 1u);
   if (values.size() != n || (returns && results.size() != n) ||
       (count != 0 &&
@@ -418,7 +419,7 @@ void function_lowering::isspacep() {
   auto a = source(arg(1), '8');
   if (!where)
     unsupported();
-  // .const variables lie in global memory.
+  // .const variables are in global memory.
   if (*where == space::constant) {
     emit("mov.pred", {p, constant('p', 0)});
     return;
@@ -454,7 +455,8 @@ void function_lowering::copy_async() {
       limit = source(ops[3], '4');
     }
   }
-  // The offsets are added beforehand, where they do not fit the flags.
+  // The offsets are added beforehand, because the operation has no field for
+  // them.
   auto fold = [&](place& p) {
     if (p.offset == 0)
       return;
@@ -479,7 +481,8 @@ void function_lowering::copy() {
     copy_async();
 }
 
-/// mapa and getctarank, of generic addresses or of those in shared memory.
+/// Lowers mapa and getctarank, for generic addresses and for those in shared
+/// memory.
 void function_lowering::map_to_block() {
   auto finds = now_->name == "getctarank";
   if (now_->modifiers.empty() || (!has("u32") && !has("u64")))

@@ -1,6 +1,7 @@
 // Textures and surfaces by their objects: tex, tld4, txq, suld, sust, sured,
 // suq (PTX ISA, "Texture Instructions", "Surface Instructions"). Their many
-// registers go through the warp's scratch memory, as those of matrices do.
+// registers go through the warp's scratch memory, as those of matrix
+// instructions do.
 #include "devices/cpu/lower/function_lowering.hpp"
 #include "devices/cpu/ptx/ptx_parser.hpp"
 
@@ -23,7 +24,7 @@ std::optional<geometry> geometry_named(std::string_view x) {
   return std::nullopt;
 }
 
-/// How many registers name a place: vectors have 1, 2 or 4.
+/// Returns how many registers name a place. Vectors have 1, 2 or 4.
 std::size_t registers_of(geometry x) {
   auto count = coordinates_of(x) + (has_layer(x) ? 1u : 0u);
   return count == 3 ? 4 : count;
@@ -42,7 +43,7 @@ void function_lowering::put_slots(std::span<const op> from, unsigned slot,
   }
 }
 
-/// Registers may be wider than what they get.
+/// Reads results from slots. Registers may be wider than what they receive.
 void function_lowering::get_slots(std::span<const op> to, unsigned slot,
                                   char width) {
   for (auto& x : to) {
@@ -56,7 +57,7 @@ void function_lowering::get_slots(std::span<const op> to, unsigned slot,
   }
 }
 
-/// The object, and where in it.
+/// Stores the object and the coordinates into slots.
 void function_lowering::put_coordinates(const op& x, geometry shape,
                                         char width) {
   if (x.is != kind::address || x.elements.size() != 2)
@@ -116,7 +117,7 @@ void function_lowering::texture_lookup() {
   auto extra = how.kind == lookup::level      ? 1u
                : how.kind == lookup::gradient ? 2u
                                               : 0u;
-  // Offsets and depth comparisons would come behind.
+  // Further operands would be offsets and depth comparisons.
   if (now_->operands.size() != 2 + extra)
     unsupported();
   put_coordinates(arg(1), *shape, '4');

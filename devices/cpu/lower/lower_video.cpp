@@ -1,4 +1,4 @@
-// The video instructions, in their scalar and their SIMD form.
+// The video instructions, in their scalar and SIMD forms.
 #include "devices/cpu/lower/function_lowering.hpp"
 #include "devices/cpu/lower/video_op.hpp"
 
@@ -18,7 +18,7 @@ constexpr std::pair<std::string_view, video_op> op_names[] = {
 
 constexpr std::string_view tests[] = {"eq", "ne", "lt", "le", "gt", "ge"};
 
-/// The operation, and how many parts it works on.
+/// Returns the operation, and the number of parts that it works on.
 std::optional<std::pair<video_op, std::uint8_t>>
 video_named(std::string_view name) {
   auto parts = std::uint8_t{1};
@@ -32,7 +32,7 @@ video_named(std::string_view name) {
   return std::nullopt;
 }
 
-/// b0 to b3, h0 and h1: see video_form::a_from.
+/// Returns the code of b0 to b3, h0 or h1: see video_form::a_from.
 std::optional<std::uint16_t> one_part(std::string_view x) {
   if (x.empty())
     return std::uint16_t{0};
@@ -46,7 +46,8 @@ std::optional<std::uint16_t> one_part(std::string_view x) {
   return std::nullopt;
 }
 
-/// h10, b7654: where each part comes from, the highest first.
+/// Returns where each part comes from, for selections such as h10 and b7654,
+/// highest first.
 std::optional<std::uint16_t> parts_from(std::string_view x, unsigned parts,
                                         unsigned first) {
   auto out = 0u;
@@ -66,7 +67,7 @@ std::optional<std::uint16_t> parts_from(std::string_view x, unsigned parts,
   return static_cast<std::uint16_t>(out);
 }
 
-/// h1, b20: which parts are written.
+/// Returns which parts are written, for masks such as h1 and b20.
 std::optional<std::uint8_t> parts_written(std::string_view x, unsigned parts) {
   auto out = 0u;
   if (x.empty())

@@ -63,7 +63,7 @@ bool is_float(const ptx::type& t) {
 
 namespace {
 
-// Registers of one function, of a warp.
+// The bytes of a function's registers for one warp may not exceed this.
 constexpr std::uint32_t max_frame_bytes = 4 << 20;
 
 } // namespace
@@ -157,7 +157,7 @@ bool function_lowering::try_emit(std::string_view key,
       x.written |= static_cast<std::uint8_t>(1 << at);
     ++at;
   }
-  // A constant is nobody's to write.
+  // No instruction may write a constant.
   for (auto i = 0; i < field_count; ++i)
     if (((x.written >> i) & 1) != 0 && x.what.o[i] >= 0 &&
         values_[std::size_t(x.what.o[i])].constant)
@@ -378,8 +378,8 @@ function_lowering::function_lowering(module_lowering& in, int index,
       fail("label '" + x.name + "' is defined twice");
     label_at_.push_back(0);
   }
-  // .param variables of a function lie in its frame, lane after lane; those of
-  // a kernel are its launch parameters.
+  // The .param variables of a function lie in its frame, lane after lane. Those
+  // of a kernel are its launch parameters.
   auto params = fn_.results.size() + fn_.parameters.size();
   param_slots_.resize(fn_.variables.size());
   local_offsets_.resize(fn_.variables.size());
@@ -411,7 +411,7 @@ void function_lowering::run() {
   auto place_labels = [&](std::size_t body_index) {
     while (next_label < fn_.labels.size() &&
            fn_.labels[next_label].at == body_index) {
-      // Lanes that jump here wait behind the join for those that fall into it.
+      // Lanes that jump here wait behind the join for lanes that fall into it.
       emit("join", {});
       label_at_[next_label] = std::uint32_t(code_.size());
       ++next_label;
@@ -525,8 +525,8 @@ program lower(const ptx::module& from, const symbol_addresses& addresses) {
       m.out.constant_bytes += v.bytes;
   }
   m.out.functions.resize(from.functions.size());
-  // Functions that are called have their shared variables at one place for
-  // all kernels; those of a kernel alone come behind.
+  // Functions that are called have their shared variables at the same place in
+  // all kernels. Those of one kernel alone lie behind.
   auto common = shared_layout{};
   for (auto i = std::size_t{0}; i < from.functions.size(); ++i) {
     auto& f = from.functions[i];
@@ -556,7 +556,7 @@ program lower(const ptx::module& from, const symbol_addresses& addresses) {
                               f.name + ": its shared variables are too large"};
     to.calls = calls;
     function_lowering{m, int(i), layout}.run();
-    // Dynamic shared memory begins behind, aligned as the driver does.
+    // Dynamic shared memory begins behind them, aligned as in the driver.
     to.static_shared =
         f.entry ? std::uint32_t((layout.bytes + 15) / 16 * 16) : 0;
   }

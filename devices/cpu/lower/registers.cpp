@@ -26,7 +26,7 @@ std::uint32_t bytes_of(char width) {
   }
 }
 
-/// Sets of values, one bit each.
+/// A set of values, one bit each.
 class bit_set {
 public:
   explicit bit_set(std::size_t size) : words_((size + 63) / 64) {}
@@ -35,7 +35,7 @@ public:
   void remove(std::size_t i) {
     words_[i / 64] &= ~(std::uint64_t{1} << (i % 64));
   }
-  /// Whether anything was new.
+  /// Adds a set. Returns whether any value was new.
   bool merge(const bit_set& x) {
     auto fresh = std::uint64_t{0};
     for (auto i = std::size_t{0}; i < words_.size(); ++i) {
@@ -61,7 +61,7 @@ struct basic_block {
   bit_set in, out;
 };
 
-/// The stretch of code over which a value must keep its place.
+/// The range of code over which a value must keep its place.
 struct interval {
   std::int32_t id = -1;
   std::size_t begin = 0, end = 0;
@@ -77,7 +77,7 @@ public:
   void run() {
     place_constants();
     find_blocks();
-    // Beyond this, solving for liveness costs more than it saves.
+    // For larger functions solving for liveness costs more than it saves.
     if (values_.size() * blocks_.size() <= (std::size_t{1} << 28)) {
       solve();
       place_intervals();
@@ -90,7 +90,7 @@ public:
 private:
   std::int32_t take(char width) {
     auto bytes = bytes_of(width);
-    // Predicates are packed; everything else is aligned for vectors.
+    // Predicates are packed, and everything else is aligned for vectors.
     auto align = bytes < 64 ? (width == 'p' ? 4u : 64u) : 64u;
     of_.frame_bytes = (of_.frame_bytes + align - 1) / align * align;
     auto at = static_cast<std::int32_t>(of_.frame_bytes);
@@ -145,7 +145,8 @@ private:
     }
   }
 
-  /// What is alive before an instruction, from what is alive after it.
+  /// Computes which values are live before an instruction from those live after
+  /// it.
   void step_back(bit_set& alive, const pending& x) const {
     if (!x.guarded)
       each_operand(x, [&](std::int32_t id, bool written) {

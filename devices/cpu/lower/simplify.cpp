@@ -11,13 +11,14 @@ namespace vgpu::device::cpu {
 
 namespace {
 
-// 32-bit registers of results: more of them would push what the kernel works
-// with out of the first-level cache.
+// At most this many 32-bit registers hold results. More would displace what the
+// kernel works with from the first-level cache.
 constexpr std::uint32_t most_kept = 24;
-// The branch over the results costs as much as one of them.
+// The branch around the results costs about as much as one result.
 constexpr std::size_t fewest = 3;
 
-/// Bytes of "ld.param.a4.BYTES.COUNT"; 0 for operations on registers.
+/// The bytes that "ld.param.a4.BYTES.COUNT" reads, or 0 for operations on
+/// registers.
 using bytes_read = std::uint32_t;
 
 std::unordered_map<handler, bytes_read> find_hoistable() {
@@ -42,7 +43,7 @@ std::unordered_map<handler, bytes_read> find_hoistable() {
   return out;
 }
 
-/// Those whose first field is written, or absent.
+/// Finds the operations whose first field is written or absent.
 std::unordered_set<handler> find_optional_results() {
   auto out = std::unordered_set<handler>{};
   for (auto key : op_keys()) {
@@ -91,7 +92,7 @@ private:
       });
   }
 
-  /// Whether the load of a parameter cannot fail.
+  /// Tells whether the load of a parameter cannot fail.
   bool within_parameters(const pending& x, bytes_read bytes) const {
     auto base = values_[static_cast<std::size_t>(x.what.o[fa])];
     return base.constant && base.bits == 0 && x.what.imm >= 0 &&
@@ -144,13 +145,13 @@ private:
     return out;
   }
 
-  /// The kernel's new beginning:
+  /// Gives the kernel a new beginning:
   ///       bra over, if `there`
-  ///       what was chosen
+  ///       the chosen instructions
   ///       there = true
   /// over: the rest
   void rearrange(const std::vector<bool>& chosen) {
-    // Frames are zeroed when they are made.
+    // A new frame is zeroed.
     auto there = static_cast<std::int32_t>(values_.size());
     values_.push_back({'p', false, 0});
     auto truth = there + 1;
@@ -176,8 +177,8 @@ private:
     label_at_.push_back(0);
     label_at_.push_back(beginning);
     out.insert(out.end(), instrs_.begin(), instrs_.end());
-    // For liveness: whoever leaves the kernel comes back to its beginning with
-    // the next block. So the results, and only they, keep their places.
+    // For liveness, leaving the kernel leads back to its beginning, with the
+    // next block. So the results, and no other values, keep their places.
     for (auto& x : out)
       if (x.ends && x.target < 0)
         x.target = begin;
@@ -189,8 +190,8 @@ private:
   std::vector<std::uint32_t>& label_at_;
   const code& of_;
   std::vector<std::uint32_t> writes_;
-  std::vector<bool> same_; // the same for all blocks
-  std::uint32_t kept_ = 1; // with what says that they are there
+  std::vector<bool> same_; // same for all blocks
+  std::uint32_t kept_ = 1; // including the predicate `there`
 };
 
 } // namespace
@@ -239,7 +240,7 @@ void write_specials_in_place(std::vector<pending>& instrs,
       continue;
     auto from = static_cast<std::size_t>(to);
     auto wanted = next.what.o[fd];
-    // Once here, and once there.
+    // The register is used only by these two instructions.
     if (uses[from] != 2 ||
         values[from].width != values[static_cast<std::size_t>(wanted)].width)
       continue;
@@ -272,7 +273,7 @@ std::uint32_t hoist_launch_constants(std::vector<pending>& instrs,
                                      std::vector<value>& values,
                                      std::vector<std::uint32_t>& label_at,
                                      const code& of) {
-  // A function that is called may leave the kernel too, unseen here.
+  // A called function may leave the kernel too, which is not visible here.
   if (!of.entry || of.calls || instrs.empty())
     return 0;
   return hoisting{instrs, values, label_at, of}.run();

@@ -12,11 +12,11 @@ namespace {
 
 enum class index_kind : std::uint8_t { s32, u32 };
 
-/// What an operation has to do with addresses.
+/// The part of an operation in computing addresses.
 struct address_role {
   enum {
     none,
-    same,   // the same for all lanes, if its operands are
+    same,   // same for all lanes, if its operands are
     sum,    // base + offset
     scaled, // index * constant, at twice the width
     access, // of global memory
@@ -57,8 +57,8 @@ std::unordered_map<handler, address_role> find_roles() {
   return out;
 }
 
-/// Goes over a function from its beginning to its end, and keeps what is known
-/// of values as long as none of what they were made of is written again.
+/// Goes through a function from beginning to end, and remembers how values were
+/// computed until one of their operands is written again.
 class indexing {
 public:
   indexing(std::vector<pending>& instrs, const std::vector<value>& values,
@@ -79,12 +79,13 @@ public:
   }
 
 private:
-  /// A value as it stands after what was written last.
+  /// What is known of a value after its latest write.
   struct fact {
     std::uint32_t writes = 0;  // in the whole function
     std::uint32_t version = 0; // writes so far
-    bool same = false;         // for all lanes, wherever it has been written
-    // A scaled index, or, with a base, an address; of this stretch alone.
+    bool same = false;         // same for all lanes, wherever it is written
+    // A scaled index or, with a base, an address. It holds in this stretch
+    // only.
     std::uint32_t stretch = 0;
     std::int32_t index = -1, base = -1;
     std::uint32_t index_version = 0;
@@ -114,7 +115,7 @@ private:
            of(x.index).version == x.index_version;
   }
 
-  /// Whether the instruction was changed.
+  /// Visits an instruction. Returns whether it changed.
   bool visit(pending& x) {
     static const auto roles = find_roles();
     auto known = roles.find(x.what.fn);
@@ -206,7 +207,7 @@ private:
     return changed;
   }
 
-  /// What made addresses that nobody asks for any more.
+  /// Drops the operations that computed addresses which nobody reads any more.
   void drop_unread() {
     static const auto roles = find_roles();
     auto gone = std::vector<bool>(instrs_.size());
@@ -233,7 +234,7 @@ private:
   std::vector<std::uint32_t>& label_at_;
   std::vector<fact> facts_;
   std::vector<std::uint32_t> reads_;
-  std::uint32_t stretch_ = 1; // since the last label
+  std::uint32_t stretch_ = 1; // the stretch since the last label
 };
 
 } // namespace

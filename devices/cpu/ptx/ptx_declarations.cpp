@@ -8,7 +8,7 @@ namespace vgpu::device::cpu::ptx {
 
 namespace {
 
-// What a hostile text cannot exceed.
+// Limits for hostile texts.
 constexpr std::uint64_t max_variable_bytes = std::uint64_t{1} << 34;
 constexpr std::uint64_t max_numbered = 1u << 18; // in a text
 
@@ -74,7 +74,7 @@ variable parser::declaration(space where) {
   auto lanes = std::uint64_t{1};
   auto typed = false;
   auto aligned = std::uint64_t{0};
-  auto points = false; // what comes then tells of the memory pointed to
+  auto points = false; // what follows describes the memory pointed to
   while (now_.is == token::kind::dotted) {
     if (at_dotted("align")) {
       advance();
@@ -92,7 +92,7 @@ variable parser::declaration(space where) {
       lanes = at_dotted("v2") ? 2 : 4;
       advance();
     } else if (parse_space(now_.text)) {
-      advance(); // the state space a pointer parameter points to
+      advance(); // the state space that a pointer points to
     } else if (auto t = parse_type(now_.text)) {
       out.element = *t;
       typed = true;
@@ -236,7 +236,7 @@ void parser::initial_item(variable& out) {
     value = 0;
     if (mask == 0)
       fail("an address mask is zero");
-    // The addend may stand inside the parentheses.
+    // The addend may be inside the parentheses.
     auto addend = std::int64_t{0};
     if (at('+') || at('-')) {
       auto minus = at('-');

@@ -38,7 +38,7 @@ void rename(module& in, const names& to) {
   }
 }
 
-/// In how many parts each name occurs.
+/// Counts the parts in which each name occurs.
 std::unordered_map<std::string, std::size_t>
 count_names(const std::vector<module>& parts) {
   auto out = std::unordered_map<std::string, std::size_t>{};
@@ -54,7 +54,7 @@ count_names(const std::vector<module>& parts) {
   return out;
 }
 
-/// Gives a part's own symbols names that no other part has.
+/// Renames a part's local symbols where another part uses the same name.
 void set_apart(module& part, std::size_t number,
                const std::unordered_map<std::string, std::size_t>& count) {
   auto to = names{};

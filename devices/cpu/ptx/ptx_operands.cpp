@@ -6,7 +6,7 @@
 
 namespace vgpu::device::cpu::ptx {
 
-/// All of a vector, as {a, b}, or one of its elements: %v.x, %v.r.
+/// Returns a whole vector, as {a, b}, or one of its elements: %v.x, %v.r.
 operand parser::vector_register(int first, unsigned lanes) {
   auto element = [&](unsigned i) {
     auto out = operand{};
@@ -134,7 +134,7 @@ operand parser::parse_operand(unsigned depth) {
       out.elements.push_back(parse_operand(depth + 1));
     } while (take(','));
     expect(close);
-    if (take('|')) { // and whether memory was there
+    if (take('|')) { // the predicate that says whether memory was there
       auto pair = operand{};
       pair.is = operand::kind::pair;
       pair.elements.push_back(std::move(out));
@@ -165,7 +165,7 @@ operand parser::parse_operand(unsigned depth) {
   out = named(word());
   if (depth == 0 && out.is == operand::kind::reg &&
       now_.is == token::kind::dotted) {
-    out.name = now_.text; // a part of it: %r1.b0
+    out.name = now_.text; // a part of the register: %r1.b0
     advance();
   }
   if (out.is == operand::kind::reg && take('|')) {

@@ -8,7 +8,7 @@ namespace vgpu::device::cpu::ptx {
 
 namespace {
 
-// What a hostile text cannot exceed.
+// Limits for hostile texts.
 constexpr std::size_t max_registers = 1u << 20;
 constexpr std::size_t max_scopes = 1u << 20;
 
@@ -25,7 +25,7 @@ void parser::version() {
   if (!at_dotted("version"))
     fail("expected .version");
   advance();
-  // "9.0" is one floating point token.
+  // The lexer reads "9.0" as one floating-point token.
   if (now_.is == token::kind::f64) {
     auto text = now_.text;
     auto dot = text.find('.');
@@ -205,7 +205,7 @@ void parser::function_header(bool entry, linkage seen) {
 }
 
 void parser::body() {
-  // Scopes are kept on an explicit stack: depth costs no host stack.
+  // Scopes are on an explicit stack, so that nesting takes no host stack.
   while (!scopes_.empty()) {
     if (now_.is == token::kind::end)
       fail("function '" + fn_->name + "' is not closed");
@@ -259,7 +259,7 @@ void parser::local_variables(space where) {
   while (take(','));
   for (auto i = first; i < all.size(); ++i) {
     if (where == space::global || where == space::constant)
-      // Static in the function, but a variable of the module all the same.
+      // It is static in the function, and yet a variable of the module.
       fail("variable '" + fn_->name + "$" + all[i].name +
            "' must be declared outside its function");
     scopes_.back().variables[all[i].name] = static_cast<int>(i);
@@ -315,7 +315,7 @@ void parser::call_prototype(std::string name) {
   auto out = prototype{std::move(name), {}, {}};
   if (at('('))
     out.results = parameter_list();
-  word(); // always _
+  word(); // the name is always _
   if (at('('))
     out.parameters = parameter_list();
   while (now_.is == token::kind::dotted)

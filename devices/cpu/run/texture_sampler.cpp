@@ -128,7 +128,7 @@ namespace {
 
 // -- elements -----------------------------------------------------------------
 
-/// The four channels of an element: reals where the object gives floats,
+/// The four channels of an element: reals where the object returns floats,
 /// otherwise the integers.
 struct texel {
   double c[4];
@@ -169,17 +169,17 @@ double channel_at(const std::byte* p, channel of, bool real) {
   }
 }
 
-/// Looks at the elements of one level.
+/// Reads the elements of one level.
 class level_view {
 public:
   level_view(const memory_map& memory, const texture& of,
              const texture_level& level)
       : memory_{memory}, of_{of}, level_{level} {}
 
-  /// False once memory was missing.
+  /// Returns false once memory was missing.
   bool ok() const { return ok_; }
 
-  /// The element of these numbers, each of which may lie outside.
+  /// Returns the element with these indices, each of which may lie outside.
   texel at(std::int64_t x, std::int64_t y, std::int64_t z) {
     auto inside = true;
     auto place = [&](std::int64_t i, std::int64_t n, unsigned dimension) {
@@ -195,7 +195,7 @@ public:
     return inside ? load(i, j, k) : outside();
   }
 
-  /// Of a layer, whose number is clamped.
+  /// Returns an element of a layer, whose index is clamped.
   texel in_layer(std::int64_t x, std::int64_t y, std::int64_t layer) {
     auto i = inside_of(x, level_.width, of_.outside[0]);
     auto j = inside_of(y, level_.height, of_.outside[1]);
@@ -227,11 +227,12 @@ public:
   const texture_level& level() const { return level_; }
 
 private:
-  /// -1: outside, where the border's colour is.
+  /// Maps an index into the level. Returns -1 where it lies outside and the
+  /// element has the border's colour.
   std::int64_t inside_of(std::int64_t i, std::int64_t n, border how) const {
     if (i >= 0 && i < n)
       return i;
-    // Wrapping and mirroring are for normalized coordinates alone.
+    // Wrapping and mirroring apply to normalized coordinates only.
     if (!of_.normalized && how != border::constant)
       how = border::clamp;
     switch (how) {
@@ -248,8 +249,8 @@ private:
     }
   }
 
-  /// The border's colour; of integers, as many of its bits as an element has
-  /// (seen on an H200).
+  /// Returns the border's colour. For integers it has as many bits as an
+  /// element, as on an H200.
   texel outside() const {
     texel out{};
     for (auto c = 0u; c < 4; ++c)
@@ -271,7 +272,7 @@ private:
 
 // -- coordinates --------------------------------------------------------------
 
-/// In elements, kept to what integers hold.
+/// Returns a coordinate in elements, clamped to what integers hold.
 double in_elements(float x, std::int64_t n, bool normalized) {
   auto out = normalized ? double{x} * static_cast<double>(n) : double{x};
   constexpr double most = 1099511627776.0; // 2^40
@@ -282,7 +283,8 @@ std::int64_t whole(double x) {
   return static_cast<std::int64_t>(std::floor(x));
 }
 
-/// Between which elements, and how far: 8 bits of fraction.
+/// Two neighbouring elements, and the distance from the first with 8 bits of
+/// fraction.
 struct between {
   std::int64_t first;
   double part;
@@ -306,7 +308,8 @@ struct on_face {
   double s, t; // from 0 to 1
 };
 
-/// CUDA C++ Programming Guide, "Cubemap Textures".
+/// Returns the face and place of a direction (CUDA C++ Programming Guide,
+/// "Cubemap Textures").
 on_face face_of(double x, double y, double z) {
   auto ax = std::abs(x);
   auto ay = std::abs(y);
@@ -322,7 +325,7 @@ on_face face_of(double x, double y, double z) {
   return x >= 0 ? make(0, x, -z, -y) : make(1, x, z, -y);
 }
 
-/// The direction of a point of the plane that the face lies in.
+/// Returns the direction of a point in the plane of a face.
 std::array<double, 3> direction_of(int face, double s, double t) {
   auto a = 2 * s - 1;
   auto b = 2 * t - 1;
@@ -342,7 +345,8 @@ std::array<double, 3> direction_of(int face, double s, double t) {
   }
 }
 
-/// An element of a face, or, where that lies over an edge, of the next face.
+/// Returns an element of a face or, where it lies beyond an edge, of the next
+/// face.
 texel on_cube(level_view& in, int face, std::int64_t x, std::int64_t y,
               std::int64_t first_layer) {
   auto n = in.level().width;
@@ -360,7 +364,7 @@ texel on_cube(level_view& in, int face, std::int64_t x, std::int64_t y,
 
 // -- one level ----------------------------------------------------------------
 
-/// What is looked for in a plane, of a layer, or of a face and beyond.
+/// A point in a plane: in a layer, or on a face and beyond its edges.
 struct plane {
   float x = 0, y = 0;
   bool normalized = false;
@@ -442,7 +446,7 @@ texel in_level(const texture& of, level_view& in, const texture_query& q) {
                   shape != geometry::d1 && shape != geometry::a1);
 }
 
-/// tld4: one channel of the four elements between which the point lies.
+/// Executes tld4: returns one channel of the four elements around the point.
 texel gathered(const texture& of, level_view& in, const texture_query& q) {
   auto p = plane_of(of, q);
   auto i = between_of(in_elements(p.x, in.level().width, p.normalized)).first;
@@ -456,8 +460,8 @@ texel gathered(const texture& of, level_view& in, const texture_query& q) {
 
 // -- levels -------------------------------------------------------------------
 
-/// As the gradients ask for: the finest that a step of a pixel does not jump
-/// over.
+/// Returns the level that the gradients ask for: the finest one in which the
+/// step of a pixel skips no element.
 double level_of(const texture& of, const texture_query& q) {
   auto& base = of.levels.front();
   const std::int64_t sizes[] = {base.width, base.height, base.depth};
@@ -505,7 +509,7 @@ bool look_up(const memory_map& memory, const texture& of,
   auto wanted = q.how.kind == lookup::level      ? double{q.level}
                 : q.how.kind == lookup::gradient ? level_of(of, q)
                                                  : 0.0;
-  // The bias is for those who name a level (seen on an H200).
+  // The bias applies only where an instruction names a level, as on an H200.
   auto level = q.how.integer || q.how.kind == lookup::base
                    ? wanted
                    : wanted + double{of.bias};
