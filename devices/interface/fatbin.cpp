@@ -23,19 +23,19 @@ constexpr std::uint16_t kind_elf = 2;
 constexpr std::uint64_t flag_lz4 = 0x2000;
 constexpr std::uint64_t flag_zstd = 0x8000;
 constexpr std::uint64_t flag_arch_specific = 0x100000;
-// More PTX than any real module holds; a bomb ends here.
+// No real module holds more PTX than this, and a decompression bomb stops here.
 constexpr std::uint64_t max_text = std::uint64_t{256} << 20;
 
 fault bad_image(std::string why) {
   return {CUDA_ERROR_INVALID_IMAGE, "image: " + std::move(why)};
 }
 
-/// One image of a container.
+/// This is one image of a container.
 struct entry {
   std::uint16_t kind = 0;
   std::uint32_t arch = 0;
   std::uint64_t flags = 0;
-  std::uint64_t plain_size = 0; // 0: stored as it is
+  std::uint64_t plain_size = 0; // 0: not compressed
   byte_span payload;
 };
 
@@ -79,7 +79,7 @@ result<entry> parse_entry(byte_span rest) {
   return entry{*kind, *arch, *flags, *plain, payload};
 }
 
-/// Whether an ELF cubin has code: a device-link cubin has none.
+/// Tells whether an ELF cubin has code. A device-link cubin has none.
 bool has_code(byte_span elf) {
   auto section_offset = read<std::uint64_t>(elf, 0x28);
   auto section_size = read<std::uint16_t>(elf, 0x3a);
@@ -116,7 +116,7 @@ fault no_ptx() {
           "arch=compute_75,code=compute_75)"};
 }
 
-/// Higher is better; 0 cannot be used.
+/// Ranks an entry for an architecture. Higher is better, and 0 cannot be used.
 std::uint32_t rank(const entry& x, unsigned arch) {
   if (x.kind != kind_ptx || x.arch > arch)
     return 0;
@@ -148,11 +148,11 @@ status each_entry(byte_span image, F f) {
   return {};
 }
 
-/// What a container brings.
+/// The contents of a container that matter here.
 struct content {
   std::optional<std::string> ptx;
-  bool code = false; // machine code, for whatever device, or PTX
-  /// It is libcudadevrt, of which there is machine code only.
+  bool code = false; // machine code for any device, or PTX
+  /// The container is libcudadevrt, which has machine code only.
   bool device_runtime = false;
 };
 
@@ -183,7 +183,8 @@ result<content> read_container(byte_span image, unsigned arch) {
   return out;
 }
 
-/// Of the whole, or of the parts that it was linked from.
+/// Returns the PTX texts of the whole or, where it has none, of the parts that
+/// it was linked from.
 result<std::vector<std::string>> ptx_of_containers(byte_span image,
                                                    unsigned arch) {
   auto whole = read_container(image, arch);
@@ -200,7 +201,7 @@ result<std::vector<std::string>> ptx_of_containers(byte_span image,
     auto part = read_container(all[i], arch);
     if (!part)
       return part.why();
-    // Whoever calls the device's runtime is told so by name.
+    // Lowering refuses a program that calls the device's runtime, by name.
     if (!part->ptx && part->device_runtime)
       continue;
     if (!part->ptx && part->code)
@@ -218,7 +219,7 @@ result<std::vector<std::string>> ptx_of_containers(byte_span image,
   return out;
 }
 
-/// Whether text begins, after blanks and comments, with a PTX directive.
+/// Tells whether text begins, after blanks and comments, with a PTX directive.
 bool looks_like_ptx(std::string_view text) {
   while (!text.empty()) {
     auto at = text.find_first_not_of(" \t\r\n");
