@@ -26,7 +26,7 @@ void contents_pump::add(job what) {
   wanted_.notify_one();
 }
 
-/// The lock is held.
+/// Requires the lock.
 std::optional<contents_pump::job> contents_pump::pop_done() {
   if (done_.empty())
     return std::nullopt;

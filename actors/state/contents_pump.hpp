@@ -1,5 +1,4 @@
-// Contents on their way from a device's memory to a state's file, beside the
-// calls that are executed.
+// Copies memory contents from a device to a state's file while calls execute.
 #pragma once
 
 #include "actors/state/state_file.hpp"
@@ -16,35 +15,38 @@
 
 namespace vgpu {
 
-/// Copies pieces of memory, as they are when their turn comes, to their places
-/// in a file, and makes marks. One thread uses it; the work is done by one of
+/// Copies pieces of memory to their places in a file, each as it is when its
+/// turn comes, and makes marks. One thread may use it; it works on a thread of
 /// its own.
 class contents_pump {
 public:
+  /// One piece of work.
   struct job {
     device::change_unit* from = nullptr;
-    state_chunk chunk{};    // its address, bytes and place; then what is there
-    bool marks = false;     // nothing is copied, but a mark made:
-    std::uint64_t mark = 0; // this one; else the caller's
-    bool seen = false;      // its memory could be looked at
+    state_chunk chunk{};    // address, bytes and place; then its form and hash
+    bool marks = false;     // Make a mark and copy nothing.
+    std::uint64_t mark = 0; // the mark to make, or the caller's own value
+    bool seen = false;      // The memory could be read.
     status done{};
   };
 
-  /// The file must outlive it. `ring` is called by its thread when something is
-  /// done.
+  /// Starts the thread, which calls `ring` when a job is done. The file must
+  /// outlive the pump.
   contents_pump(int file, std::function<void()> ring);
-  /// Waits for the piece at hand, and forgets the others.
+  /// Waits for the job at hand, and drops the others.
   ~contents_pump();
   contents_pump(const contents_pump&) = delete;
   contents_pump& operator=(const contents_pump&) = delete;
 
-  /// Enough is on its way to keep it busy.
+  /// Returns whether enough jobs are under way to keep the thread busy.
   bool full() const noexcept { return under_way_ >= most_under_way; }
   void add(job what);
-  /// One that is done, with its outcome; nothing if none is.
+  /// Returns a finished job with its outcome, or nothing if none is finished.
   std::optional<job> take();
-  /// The same, and waits for it; nothing only where none is on its way.
+  /// Waits for a finished job and returns it; nothing only if none is under
+  /// way.
   std::optional<job> wait();
+  /// Returns the number of jobs that were added and not taken back.
   std::size_t under_way() const noexcept { return under_way_; }
 
 private:
@@ -56,12 +58,12 @@ private:
 
   int file_;
   std::function<void()> ring_;
-  std::size_t under_way_ = 0; // and not taken back yet
-  std::mutex lock_;           // guards what follows
+  std::size_t under_way_ = 0; // added and not taken back yet
+  std::mutex lock_;           // guards the members below
   std::condition_variable wanted_, finished_;
   std::deque<job> todo_, done_;
   bool over_ = false;
-  // Last: it uses the rest.
+  // This is last, because the thread uses the other members.
   std::thread thread_;
 };
 

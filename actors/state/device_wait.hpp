@@ -1,5 +1,5 @@
-// Waiting for a device, on the thread that drives it: only where nothing else
-// is to be done meanwhile.
+// Waiting for a device on the thread that drives it, which can do nothing else
+// meanwhile.
 #pragma once
 
 #include "devices/interface/device.hpp"
@@ -11,8 +11,9 @@
 
 namespace vgpu {
 
-/// Waits for all work enqueued so far, of all streams or of one. The error in
-/// which it ended, or CUDA_ERROR_LAUNCH_TIMEOUT, naming `what` was waited for.
+/// Waits for all work enqueued so far, on all streams or on one. Returns the
+/// error in which the work ended, or CUDA_ERROR_LAUNCH_TIMEOUT after
+/// `patience`. `what` names the work in the error text.
 status wait_for(device::device& on, const std::string& what,
                 std::chrono::milliseconds patience = std::chrono::seconds{60},
                 std::optional<stream_id> of = std::nullopt);

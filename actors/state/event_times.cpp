@@ -8,7 +8,8 @@ namespace vgpu {
 
 namespace {
 
-/// Events of our own, apart from programs' and from stream_order's.
+/// Our own events. Their numbers are apart from those of programs and of
+/// stream_order.
 constexpr event_id anchor{std::uint64_t{1} << 62};
 constexpr event_id moment{anchor.value + 1};
 
@@ -17,7 +18,7 @@ fault keeps_no_time(event_id x) {
           "event " + std::to_string(x.value) + " keeps no time"};
 }
 
-/// Records an event of ours, and waits until that is done.
+/// Records one of our own events, and waits for it.
 status record_now(device::device& on, event_id x) {
   if (auto ok = on.create_event(x, true); !ok)
     return ok;

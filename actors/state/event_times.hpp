@@ -1,5 +1,5 @@
-// When events were recorded: on the device, or on the one that the session was
-// on before. While a session stands still, so does the time of its events.
+// The times of CUDA events across migrations. While a session is checkpointed,
+// the time of its events stands still.
 #pragma once
 
 #include "devices/interface/device.hpp"
@@ -13,26 +13,28 @@
 
 namespace vgpu {
 
-/// An event that was recorded, so long before its state was taken.
+/// The record of an event: how long before the state was taken it happened.
 struct event_time {
   event_id event;
   double milliseconds = 0;
-  bool timed = true; // else it keeps no time
+  bool timed = true; // false: the event keeps no time
 };
 
-/// Of one device; one thread.
+/// The events of one device. Not thread-safe.
 class event_times {
 public:
   void created(event_id x, bool timed) { events_[x] = {timed, false}; }
   void recorded(event_id x);
   void destroyed(event_id x);
 
-  /// Milliseconds between two completed records, wherever they were made.
+  /// Returns the milliseconds between two completed records, on whichever
+  /// devices they were made.
   result<float> elapsed(device::device& on, event_id from, event_id to);
 
-  /// The recorded ones. Only while the device is idle; waits for it shortly.
+  /// Returns the records of all recorded events. The device must be idle. Waits
+  /// for it briefly.
   result<std::vector<event_time>> capture(device::device& on);
-  /// After the events were created again.
+  /// Restores the records, after the events were created again.
   status restore(device::device& on, std::span<const event_time> past);
 
 private:
@@ -44,7 +46,7 @@ private:
   result<double> before_now(device::device& on, event_id x, event_id now);
 
   std::unordered_map<event_id, known> events_;
-  std::map<event_id, event_time> past_; // not recorded since
+  std::map<event_id, event_time> past_; // restored, and not recorded since
   bool anchored_ = false;
 };
 

@@ -7,7 +7,7 @@ namespace vgpu {
 void living_calls::keep(const object& of, call_number at,
                         std::span<const std::uint64_t> message, bool replaces) {
   auto& numbers = of_[of];
-  // What is set anew takes the place of what was set before: the value is the
+  // A new value replaces the earlier one of the same property. The value is the
   // last argument, and the last word.
   if (replaces && !numbers.empty()) {
     auto same = std::find_if(
@@ -33,7 +33,8 @@ void living_calls::drop(const object& of) {
       calls_.erase(number);
 }
 
-/// The object's beginning and end stay; what was set of it goes.
+/// Keeps the calls that begin and end the object, and drops those that set its
+/// properties.
 void living_calls::retire(const object& of, call_number at,
                           std::span<const std::uint64_t> message) {
   auto gone = of_.extract(of);

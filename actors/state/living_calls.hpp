@@ -1,5 +1,5 @@
-// Which of a session's calls a state has to keep: those that made, or set
-// something of, what still exists.
+// The calls of a session that a state must keep: those that made an object that
+// still exists, or set a property of one.
 #pragma once
 
 #include "schema/catalogue/calls.hpp"
@@ -14,11 +14,11 @@
 
 namespace vgpu {
 
-/// Of all a session's devices. One thread. Costs nothing for calls that leave
-/// nothing behind (call::lasts).
+/// The living calls of all of a session's devices. Calls that leave nothing
+/// behind (call::lasts) cost nothing. Not thread-safe.
 class living_calls {
 public:
-  /// Whether such a call may be among those that are kept.
+  /// Returns whether such a call may be kept.
   template <class Call>
   static constexpr bool keeps() noexcept {
     using call::lasts;
@@ -26,7 +26,7 @@ public:
            Call::lasting == lasts::retires;
   }
 
-  /// An executed call and its message.
+  /// Records an executed call and its message.
   template <class Call>
   void note(const Call& x, std::uint8_t device, call_number at,
             std::span<const std::uint64_t> message) {
@@ -43,11 +43,12 @@ public:
       shares_ = true;
   }
 
-  /// In the order of the log, by call number.
+  /// Returns the messages by call number, in the order of the log.
   const std::map<std::uint64_t, std::vector<std::uint64_t>>& calls() const {
     return calls_;
   }
-  /// Whether another session's calls have to do with this one's.
+  /// Returns whether calls of another session depend on this session, or its
+  /// calls on another's.
   bool shares() const noexcept { return shares_; }
 
 private:
@@ -71,8 +72,8 @@ private:
   static constexpr kind kind_of(texture_id) { return kind::texture; }
   static constexpr kind kind_of(memory_id) { return kind::placed_memory; }
 
-  /// A call's first argument names its object; but a mapping begins with the
-  /// memory that is mapped, and is named by its address.
+  /// Returns the object of a call. The first argument names it, except that a
+  /// mapping begins with the mapped memory and is named by its address.
   template <class Call>
   static object object_of(const Call& x, std::uint8_t device) {
     using call::number;
@@ -99,7 +100,7 @@ private:
               std::span<const std::uint64_t> message);
 
   std::map<std::uint64_t, std::vector<std::uint64_t>> calls_;
-  std::map<object, std::vector<std::uint64_t>> of_; // numbers, in order
+  std::map<object, std::vector<std::uint64_t>> of_; // call numbers, in order
   bool shares_ = false;
 };
 

@@ -12,9 +12,10 @@ namespace vgpu {
 
 namespace {
 
-/// Copied at a time: the session has its turn in between.
+/// The bytes that one call of work() copies, so that the session can go on in
+/// between.
 constexpr std::uint64_t copied_at_once = std::uint64_t{8} << 20;
-/// Pieces that lie closer to each other come together.
+/// The largest gap between two pieces that travel in one part.
 constexpr std::uint64_t smallest_gap = 4096;
 
 bool same_bytes(const state_chunk& a, const state_chunk& b) {
@@ -22,7 +23,8 @@ bool same_bytes(const state_chunk& a, const state_chunk& b) {
          a.hash == b.hash;
 }
 
-/// Of what is compressed, only a reader knows.
+/// Returns whether these stored bytes may be the piece. For compressed bytes
+/// only a reader can tell.
 bool may_be(const state_chunk& what, std::span<const std::byte> stored) {
   return what.form != chunk_form::raw ||
          XXH3_64bits(stored.data(), stored.size()) == what.hash;
@@ -67,7 +69,8 @@ void snapshot_inflow::ask(const state_chunk& x) {
     last->to = end;
   else
     ask(x.offset, end);
-  // What is larger than a part comes in several, and nobody compares it.
+  // A piece that is larger than a part comes in several parts and is not
+  // compared with its hash here.
   if (parts_.back().from <= x.offset)
     parts_.back().pieces.push_back(x);
 }
@@ -115,7 +118,7 @@ status snapshot_inflow::store(const part& what,
 
 // -- what is here -------------------------------------------------------------
 
-/// The index came: what becomes of each piece.
+/// Decides, from the index, how each piece gets here.
 status snapshot_inflow::plan() {
   auto fresh = state_reader::open(file_.get(), head_);
   if (!fresh)
@@ -149,8 +152,8 @@ status snapshot_inflow::plan() {
   return {};
 }
 
-/// Where no piece lies, the file needs no memory. On a disk that knows of no
-/// holes it keeps it.
+/// Punches holes where no piece lies, so that the file needs no memory there. A
+/// file system without holes keeps the bytes.
 void snapshot_inflow::give_back(const std::vector<state_chunk>& used) {
   std::uint64_t at = state_head_bytes;
   auto punch = [&](std::uint64_t to) {
@@ -165,8 +168,8 @@ void snapshot_inflow::give_back(const std::vector<state_chunk>& used) {
   punch(head_.index_offset);
 }
 
-/// False where the newest snapshot does not have it after all: its program can
-/// write there, too.
+/// Copies a piece from the newest snapshot. Returns false where that does not
+/// have it any more, because its program can write there too.
 result<bool> snapshot_inflow::copy(const local_copy& x) {
   room_.resize(x.piece.stored);
   if (!read_state_bytes(newest_.get(), x.from, room_) ||

@@ -1,5 +1,5 @@
-// A snapshot on its way to a file that may hold a former one: what is here
-// already does not travel.
+// Receives a snapshot into a file that may hold a former one, and transfers
+// only the pieces that this host does not have yet.
 #pragma once
 
 #include "actors/link/data_head.hpp"
@@ -16,38 +16,41 @@
 
 namespace vgpu {
 
-/// The head travels first, then the index; it names each piece of contents
-/// with its hash and its place in the file. A piece that a former snapshot
-/// left in that place stays; one that the newest snapshot has is copied from
-/// there; the others are asked for, and compared with their hashes.
+/// Receives the head first, then the index, which gives each piece of contents
+/// a hash and a place in the file. A piece that the file already has in that
+/// place stays. A piece that the newest snapshot has is copied from there. All
+/// others are requested from the worker and compared with their hashes.
 ///
-/// Nobody has to remember what was sent: another worker, whose file has other
-/// places, or another client goes on with what the files hold. The file is a
-/// state again when complete(), and none before. One thread.
+/// No side remembers what was sent: another worker, whose file has other
+/// places, or another client continues from what the files hold. The file is a
+/// state again once complete() is true. Not thread-safe.
 class snapshot_inflow {
 public:
-  /// Where the bytes of a snapshot came from.
+  /// The bytes of a snapshot, by where they came from.
   struct account {
-    std::uint64_t travelled = 0; // from the worker,
-    std::uint64_t copied = 0;    // from the newest snapshot,
+    std::uint64_t travelled = 0; // from the worker
+    std::uint64_t copied = 0;    // from the newest snapshot
     std::uint64_t stayed = 0;    // from the file itself
   };
 
-  /// A state of so many bytes, into a file with a former one or with anything
-  /// else. `newest`: a state that nobody changes meanwhile, or none. A fault
-  /// where no state is that large, or the file finds no room.
+  /// Begins to receive a state of `bytes` bytes into `file`, which may hold a
+  /// former state or anything else. `newest` is a state that does not change
+  /// meanwhile, or -1. A fault where no state is that large, or where the disk
+  /// has no room.
   static result<snapshot_inflow> begin(std::uint64_t bytes, unique_fd file,
                                        unique_fd newest);
 
-  /// What to ask for now, if anything. Call until there is nothing.
+  /// Returns the next range to request, if any. Call it until it returns
+  /// nothing.
   std::optional<data::state_wanted> want();
-  /// Parts come in the order in which they were asked for; others are dropped.
+  /// Takes a part. Parts must come in the order of the requests; others are
+  /// dropped.
   status take(std::uint64_t from, std::span<const std::byte> bytes);
 
-  /// Whether work() has something to do without any part.
+  /// Returns whether work() has something to do without a further part.
   bool works() const noexcept { return !copies_.empty() || is_whole(); }
-  /// Copies for some milliseconds what the newest snapshot has, and completes
-  /// the file after the last piece.
+  /// Copies pieces from the newest snapshot for some milliseconds, and
+  /// completes the file after the last piece.
   status work();
   bool complete() const noexcept { return stage_ == stage::complete; }
 
@@ -55,7 +58,7 @@ public:
 
 private:
   enum class stage { head, index, contents, complete };
-  /// One piece or several that lie together.
+  /// A range to request: one piece, or several that lie together.
   struct part {
     std::uint64_t from = 0;
     std::uint64_t to = 0;
@@ -83,8 +86,10 @@ private:
   state_head head_;
   /// What the file held before, by place.
   std::map<std::uint64_t, state_chunk> former_;
+
   std::deque<part> parts_; // that are not here yet,
-  std::size_t asked_ = 0;  // of which the first were asked for,
+
+  std::size_t asked_ = 0; // of which the first were asked for,
   std::uint64_t under_way_ = 0;
   std::deque<local_copy> copies_;
   std::vector<std::byte> room_;

@@ -26,7 +26,7 @@ struct file_header {
   std::uint64_t index_hash = 0;
   std::uint64_t file_bytes = 0;
   std::uint64_t unused = 0;
-  std::uint64_t hash = 0; // of what is before
+  std::uint64_t hash = 0; // covers the members above
 
   std::uint64_t right_hash() const {
     return XXH3_64bits(this, offsetof(file_header, hash));
@@ -35,7 +35,7 @@ struct file_header {
 static_assert(sizeof(file_header) == state_head_bytes);
 
 constexpr std::uint64_t largest_index = std::uint64_t{1} << 30;
-/// Compressing costs time: only what becomes a quarter smaller at least.
+/// Returns the largest compressed size that is worth its time: three quarters.
 constexpr std::size_t pays(std::size_t bytes) {
   return bytes / 4 * 3;
 }
@@ -107,7 +107,7 @@ result<unique_fd> make_state_memory() {
 }
 
 bool lies_in_memory(int fd) {
-  // Others have no seals.
+  // Only such files have seals.
   return ::fcntl(fd, F_GET_SEALS) >= 0;
 }
 
@@ -132,7 +132,7 @@ status store_contents(int fd, state_chunk& what,
   what.stored = what.form == chunk_form::zero ? 0 : what.bytes;
   if (what.form == chunk_form::raw)
     return write_state_bytes(fd, what.offset, bytes);
-  // A disk that knows of no holes keeps the bytes: nobody reads them.
+  // A file system without holes keeps the bytes, but nothing reads them.
   if (before == chunk_form::raw)
     (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       static_cast<off_t>(what.offset),
@@ -197,7 +197,7 @@ result<std::uint64_t> state_writer::finish(const state_index& index) {
   header.hash = header.right_hash();
   if (auto ok = write_state_bytes(fd_, header.index_offset, bytes); !ok)
     return ok.why();
-  // It may have been longer before.
+  // The file may have been longer before.
   if (::ftruncate(fd_, static_cast<off_t>(header.file_bytes)) != 0)
     return trouble("end it");
   if (auto ok = write_state_bytes(fd_, 0, std::as_bytes(std::span{&header, 1}));

@@ -1,5 +1,5 @@
-// A vGPU's state (schema/wire/state.capnp) as a file: written once, read
-// anywhere.
+// The file of a vGPU's state (schema/wire/state.capnp). It is written once and
+// can be read on any host.
 #pragma once
 
 #include "actors/state/event_times.hpp"
@@ -18,15 +18,18 @@
 
 namespace vgpu {
 
-/// What a reader of this version reads.
+/// The version of the format that this code writes. A reader accepts every
+/// minor version of its own major version.
 inline constexpr std::uint32_t state_major = 3;
 inline constexpr std::uint32_t state_minor = 0;
 
-/// Contents are cut into pieces of at most this size.
+/// The largest size of a piece of contents, in bytes.
 inline constexpr std::uint64_t state_chunk_bytes = std::uint64_t{2} << 20;
 
+/// How a chunk's bytes are stored.
 enum class chunk_form : std::uint16_t { zero, raw, zstd };
 
+/// A piece of contents and its place in the file.
 struct state_chunk {
   std::uint64_t address = 0;
   std::uint32_t bytes = 0;
@@ -36,12 +39,14 @@ struct state_chunk {
   std::uint64_t hash = 0;
 };
 
+/// An image that the program loaded.
 struct state_image {
   call::digest digest;
   std::uint64_t bytes = 0;
-  std::vector<state_chunk> chunks; // addresses are offsets
+  std::vector<state_chunk> chunks; // The addresses are offsets.
 };
 
+/// A module's variable and its contents.
 struct state_global {
   std::uint32_t device = 0;
   module_id module;
@@ -50,35 +55,37 @@ struct state_global {
   std::uint64_t bytes = 0;
 };
 
+/// Memory that the program places by itself.
 struct state_placed {
   std::uint32_t device = 0;
   memory_id memory;
-  std::vector<state_chunk> chunks; // addresses are offsets, and grow
+  std::vector<state_chunk> chunks; // The addresses are ascending offsets.
 };
 
-/// Memory that comes along as it is.
+/// Memory that is not copied into the file but handed over as it is.
 struct state_lent {
   std::uint32_t device = 0;
-  device_address address = 0; // where its first byte was
+  device_address address = 0; // the address of its first byte
   std::uint64_t bytes = 0;
 };
 
+/// Everything that a state holds, with contents by their places in the file.
 struct state_index {
   std::uint64_t position = 0;
   std::uint64_t calls = 0;
   std::array<std::uint64_t, console_count> consoles{};
   std::uint32_t devices = 1;
   std::vector<state_image> images;
-  /// Number and message, in order.
+  /// The number and the message of each living call, in order.
   std::vector<std::pair<std::uint64_t, std::vector<std::uint64_t>>> living;
   std::vector<state_global> globals;
   std::vector<state_chunk> memory;
-  std::vector<std::pair<std::uint32_t, event_time>> events; // with device
+  std::vector<std::pair<std::uint32_t, event_time>> events; // with the device
   std::vector<state_placed> placed;
   std::vector<state_lent> lent;
 };
 
-/// Every piece of contents that a state names, whatever it is of.
+/// Calls `f` with each chunk of a state, whatever it belongs to.
 template <class F>
 void each_chunk(const state_index& x, F f) {
   for (auto& image : x.images)
@@ -91,33 +98,35 @@ void each_chunk(const state_index& x, F f) {
       f(chunk);
 }
 
-/// An anonymous file in memory, for a state.
+/// Makes an anonymous file in memory for a state.
 result<unique_fd> make_state_memory();
-/// Whether a file is one in memory, whose pages can be mapped for good.
+/// Returns whether the file is an anonymous one in memory, whose pages can stay
+/// mapped.
 bool lies_in_memory(int fd);
 
-/// Bytes of a state's file: all of them, or a fault.
+/// Writes all of these bytes at offset `at`, or fails.
 status write_state_bytes(int fd, std::uint64_t at,
                          std::span<const std::byte> bytes);
+/// Reads exactly as many bytes from offset `at`, or fails.
 status read_state_bytes(int fd, std::uint64_t at, std::span<std::byte> into);
 
-/// Makes a file one that is no state. What is behind the header stays.
+/// Overwrites the header, so that the file is not a state. The rest stays.
 status begin_state(int fd);
-/// The same, and it has `bytes` bytes then.
+/// Overwrites the header and sets the file's size to `bytes`.
 status begin_state(int fd, std::uint64_t bytes);
 
-/// Writes contents to the place in the file that `what` names; where they are
-/// zero, the file gives its pages there back. What else it says of them (form,
-/// hash) becomes theirs.
+/// Writes contents to the place in the file that `what` names, and sets its
+/// form and hash. Where the contents are zero, it punches a hole into the file
+/// instead.
 status store_contents(int fd, state_chunk& what,
                       std::span<const std::byte> bytes);
 
-/// Writes a state into a file that is none, over what it holds, or behind its
-/// contents up to a place. One thread.
+/// Writes a state into a file that is not one, either over its contents or
+/// behind the contents that end at `from`. Not thread-safe.
 class state_writer {
 public:
-  /// The file must outlive it. `compress`: chunks are stored compressed where
-  /// that makes them a good deal smaller. `from`: what is written goes behind.
+  /// `fd` must outlive the writer. `compress` stores a chunk compressed where
+  /// that makes it at least a quarter smaller. The writer writes behind `from`.
   state_writer(int fd, bool compress, std::uint64_t from = 0);
   ~state_writer();
   state_writer(const state_writer&) = delete;
@@ -127,47 +136,50 @@ public:
   result<state_chunk> add(std::uint64_t address,
                           std::span<const std::byte> bytes);
 
-  /// Completes the file, and cuts what it held behind: its size.
+  /// Completes the file, truncates what it held behind, and returns its size.
   result<std::uint64_t> finish(const state_index& index);
 
 private:
   int fd_;
-  void* compressor_ = nullptr; // ZSTD_CCtx
+  void* compressor_ = nullptr; // a ZSTD_CCtx
   std::vector<std::byte> scratch_;
   std::uint64_t end_;
 };
 
+/// The size of the head, in bytes.
 inline constexpr std::size_t state_head_bytes = 64;
 
-/// What a state's file begins with, last written and first read.
+/// The head of a state's file, which is written last and read first.
 struct state_head {
   std::array<std::byte, state_head_bytes> bytes{};
-  /// Where the index lies: from here to the end.
+  /// The offset of the index, which ends with the file.
   std::uint64_t index_offset = 0;
   std::uint64_t index_hash = 0;
   std::uint64_t file_bytes = 0;
 };
 
-/// Of a file of so many bytes; a fault where it is no state of this version.
+/// Parses the head of a file of `file_bytes` bytes. A fault where it is not a
+/// state of this version.
 result<state_head> read_head(std::span<const std::byte> bytes,
                              std::uint64_t file_bytes);
-/// Makes a state of a file that has all but its head.
+/// Writes the head, which turns a file that has everything else into a state.
 status complete_state(int fd, const state_head& head);
 
-/// Reads a state. Every number in it is checked before it is used; what is
-/// damaged, unfinished or of another major version is refused. One thread.
+/// Reads a state, and checks every number in it before use. It refuses a file
+/// that is damaged, unfinished or of another major version. Not thread-safe.
 class state_reader {
 public:
-  /// The file must outlive it, and stay as it is.
+  /// Opens a state. The file must outlive the reader and must not change.
   static result<state_reader> open(int fd);
-  /// One that is not complete, but has its index.
+  /// Opens a file that has its index but not all of its contents.
   static result<state_reader> open(int fd, const state_head& head);
 
   const state_index& index() const noexcept { return index_; }
-  /// Of the file.
+  /// Returns the size of the file.
   std::uint64_t bytes() const noexcept { return bytes_; }
 
-  /// The contents of a chunk of the index, into `bytes` bytes.
+  /// Reads the contents of a chunk of the index. `into` has the chunk's
+  /// `bytes`.
   status read(const state_chunk& what, std::span<std::byte> into);
 
 private:
@@ -177,7 +189,7 @@ private:
   std::vector<std::byte> scratch_;
 };
 
-/// Copies a state to `path`, which appears with all of it or not at all.
+/// Copies a state to `path`, where it appears completely or not at all.
 status save_state(int from, std::uint64_t bytes, const std::string& path);
 
 } // namespace vgpu

@@ -1,5 +1,5 @@
-// The index of a state's file as a document (schema/wire/state.capnp), and
-// back: for state_file.cpp.
+// The index of a state's file as a Cap'n Proto document
+// (schema/wire/state.capnp), and back. Only state_file.cpp uses it.
 #pragma once
 
 #include "actors/state/state_file.hpp"
@@ -11,13 +11,13 @@
 
 namespace vgpu {
 
-/// What cannot be a state.
+/// Returns the fault for bytes that cannot be a state.
 fault damaged_state(const std::string& what);
 
 std::vector<std::uint64_t> encode_index(const state_index& x);
 
-/// Of a file whose contents end at `chunks_end`. Never throws for what is in
-/// the words: whatever contradicts itself is damaged.
+/// Reads the index of a file whose contents end at `chunks_end`. It never
+/// throws for the words it gets; a contradiction among them is a fault.
 result<state_index> decode_index(std::span<const std::uint64_t> words,
                                  std::uint64_t chunks_end);
 

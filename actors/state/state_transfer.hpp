@@ -1,5 +1,4 @@
-// A state on its way between two processes, part by part, at the pace of who
-// receives it.
+// Transfers a state between two processes in parts. The receiver sets the pace.
 #pragma once
 
 #include "actors/link/data_head.hpp"
@@ -15,22 +14,26 @@
 
 namespace vgpu {
 
-/// One frame: of a size that ZeroMQ moves well.
+/// The size of a part, one frame, in bytes. ZeroMQ moves frames of this size
+/// well.
 inline constexpr std::uint64_t state_part_bytes = std::uint64_t{2} << 20;
-/// Asked for and not here yet, at most, and one frame.
+/// The bytes that are requested and not received yet, plus one frame at most.
 inline constexpr std::uint64_t state_bytes_under_way = std::uint64_t{16} << 20;
+/// The largest state that is accepted, in bytes.
 inline constexpr std::uint64_t largest_state = std::uint64_t{1} << 42;
 
-/// A state that arrives. One thread.
+/// A state that arrives. Not thread-safe.
 class state_inflow {
 public:
-  /// Makes room for so many bytes; a fault where no state is that large.
+  /// Makes room for so many bytes. A fault where no state is that large.
   static result<state_inflow> begin(std::uint64_t bytes);
-  /// What to ask for now, if anything. Call until there is nothing.
+  /// Returns the next range to request, if any. Call it until it returns
+  /// nothing.
   std::optional<data::state_wanted> want();
-  /// What was asked for on a connection that is gone does not come.
+  /// Requests again what was requested on a lost connection, where it cannot
+  /// arrive any more.
   void ask_again() noexcept { asked_ = got_; }
-  /// Parts come in order; what does not fit in is dropped.
+  /// Takes a part. Parts must come in order; one that does not fit is dropped.
   status take(std::uint64_t from, std::span<const std::byte> bytes);
   bool complete() const noexcept { return got_ == bytes_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
@@ -45,8 +48,8 @@ private:
   std::uint64_t got_ = 0;
 };
 
-/// The bytes that somebody wants of a state's file; empty where the range is
-/// none of it or larger than anybody asks for.
+/// Reads the part that a receiver requests of a state's file. Returns null or
+/// nothing where the range lies outside the file or exceeds a part.
 std::shared_ptr<const std::vector<std::byte>>
 part_of_state(int file, std::uint64_t size, const data::state_wanted& what);
 

@@ -1,5 +1,5 @@
-// The part of a vGPU's state that the program places by itself: memory with
-// handles, and where it is mapped.
+// The part of vgpu_state for memory that the program places by itself: memory
+// with handles, and its mappings.
 #include "actors/state/vgpu_state.hpp"
 
 #include <iterator>
@@ -115,7 +115,7 @@ std::uint64_t vgpu_state::unmap(device_address address) {
   return forget_unused(memory);
 }
 
-/// From the end of the program's part, which programs seldom reach.
+/// Searches from the end of the program's part, which programs seldom reach.
 std::optional<device_address>
 vgpu_state::free_place(std::uint64_t bytes) const {
   for (auto left = device_placed_offset; left >= bytes; left -= bytes)
@@ -124,7 +124,7 @@ vgpu_state::free_place(std::uint64_t bytes) const {
   return std::nullopt;
 }
 
-/// Mappings that follow each other are as good as one.
+/// Returns whether adjacent mappings together cover the range.
 bool vgpu_state::maps(device_address address, std::uint64_t bytes) const {
   auto next = mappings_.upper_bound(address);
   if (next == mappings_.begin())

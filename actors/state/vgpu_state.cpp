@@ -202,8 +202,8 @@ status vgpu_state::audit_texture(const texture_spec& x) const {
                 CUDA_ERROR_INVALID_VALUE, "array", x.array,
                 "has no such level");
   }
-  // Memory may come and go behind an object: whether it is there is found out
-  // by who looks.
+  // Memory may come and go behind an object. Only an access finds out whether
+  // it exists.
   case CU_RESOURCE_TYPE_LINEAR:
   case CU_RESOURCE_TYPE_PITCH2D:
     return {};
@@ -254,8 +254,8 @@ bool vgpu_state::holds(device_address address, std::uint64_t bytes) const {
   }
   if (maps(address, bytes))
     return true;
-  // Of the window, variables have the upper part; a GPU's driver puts them
-  // anywhere outside of it.
+  // Variables have the upper part of the window, or lie outside it where the
+  // driver of a real GPU places them.
   if (address - window_ < device_placed_offset)
     return false;
   for (auto& [id, module] : modules_)

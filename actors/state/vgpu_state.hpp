@@ -1,5 +1,5 @@
-// What a session's vGPU holds: its objects by handle and its memory. What a
-// worker audits calls against.
+// A session's objects, by handle, and its memory. The worker audits calls
+// against them.
 #pragma once
 
 #include "actors/lend/share_ledger.hpp"
@@ -18,54 +18,55 @@
 
 namespace vgpu {
 
-/// A module, on the device that loaded it.
+/// A module on the device that loaded it.
 struct module_state {
   std::size_t kernels = 0;
-  /// ModuleFacts (data.capnp), as it is sent to the program.
+  /// The message ModuleFacts (data.capnp), as the program receives it.
   std::vector<std::uint64_t> facts;
   std::vector<device::global_info> globals;
   bool hidden_heap = false;
 };
 
-/// An array: its range of addresses is allocated, with memory behind it or not.
+/// An array. Its range of addresses is allocated, whether memory backs it or
+/// not.
 struct array_state {
   device_address address = 0;
   std::uint64_t bytes = 0;
   array_shape shape;
 };
 
-/// A texture or surface object, and the value that the program knows it by (0
-/// where it was not told yet).
+/// A texture or surface object, and the value by which the program knows it (0
+/// until the program has learned it).
 struct texture_state {
   texture_spec what;
   std::uint64_t value = 0;
 };
 
-/// Memory that the program places by itself. It counts while it has a handle or
-/// is mapped.
+/// Memory that the program places by itself. It counts against the quota while
+/// it has a handle or a mapping.
 struct memory_state {
   std::uint64_t bytes = 0;
   std::size_t mappings = 0;
-  bool named = true;    // its handle is not released
-  bool foreign = false; // another session's: it counts there
-  /// Of what is or was another session's.
+  bool named = true;    // Its handle is not released.
+  bool foreign = false; // It belongs to another session, where it counts.
+  /// The stake in memory that is or was another session's.
   std::shared_ptr<share_stake> stake{};
 };
 
-/// Such memory at addresses.
+/// A mapping of such memory.
 struct mapping_state {
   std::uint64_t bytes = 0;
   memory_id memory;
   memory_access access = memory_access::none;
 };
 
-/// One device's part of a session. One thread.
+/// One device's part of a session. Not thread-safe.
 class vgpu_state {
 public:
-  /// `window` is where the vGPU's addresses begin; at most `quota` bytes can
-  /// be allocated.
+  /// `window` is the first of the vGPU's addresses, and `quota` the number of
+  /// bytes that can be allocated.
   vgpu_state(device_address window, std::uint64_t quota);
-  /// Another quota, not less than the one before.
+  /// Raises the quota, which must not be less than before.
   void allow(std::uint64_t quota) noexcept { quota_ = quota; }
 
   // -- handles ----------------------------------------------------------------
@@ -110,7 +111,7 @@ public:
   const std::unordered_map<module_id, module_state>& modules() const {
     return modules_;
   }
-  /// Address → bytes; arrays too.
+  /// Returns the bytes of each allocation by its address, including arrays.
   const std::map<device_address, std::uint64_t>& allocations() const {
     return allocations_;
   }
@@ -121,53 +122,61 @@ public:
 
   // -- memory -----------------------------------------------------------------
 
-  /// Granules that must be backed before the range can be used, as runs.
+  /// A run of granules that must be backed before the range can be used.
   struct run {
     device_address address;
     std::uint64_t bytes;
   };
 
   /// Checks the size of a module's variables against the quota. They count as
-  /// long as the module is there, beside used().
+  /// long as the module exists, in addition to used().
   status audit_variables(const std::vector<device::global_info>& all) const;
-  /// Checks an allocation against window, quota and what is allocated.
+  /// Checks an allocation against the window, the quota and existing
+  /// allocations.
   status audit_alloc(device_address address, std::uint64_t bytes) const;
-  /// Records an allocation; the runs of granules that it is the first in.
+  /// Records an allocation. Returns the runs of granules that it is the first
+  /// to use.
   std::vector<run> allocate(device_address address, std::uint64_t bytes);
-  /// As allocate(), where the device needs no memory at these addresses.
+  /// Records an allocation as allocate() does, where the device needs no memory
+  /// at these addresses.
   void reserve(device_address address, std::uint64_t bytes);
-  /// Checks that exactly this was allocated, and is not an array's.
+  /// Checks that exactly this range was allocated, and not for an array.
   status audit_free(device_address address, std::uint64_t bytes) const;
-  /// Forgets an allocation; the runs of granules that it was the last in.
+  /// Removes an allocation. Returns the runs of granules that it was the last
+  /// to use.
   std::vector<run> release(device_address address, std::uint64_t bytes);
-  /// Forgets what was reserved.
+  /// Removes a range that reserve() recorded.
   void unreserve(device_address address, std::uint64_t bytes);
 
   // -- memory that the program places by itself -------------------------------
 
-  /// Whole granules, within the quota.
+  /// Checks that the size is whole granules and within the quota.
   status audit_memory(std::uint64_t bytes) const;
   void add(memory_id x, std::uint64_t bytes);
-  /// Whole granules of another session, which count there. Who is beyond the
-  /// quota, by what was left to it, gets no more.
+  /// Checks the size of memory of another session, which counts there. A
+  /// session whose quota is exceeded, by what counts here for others, gets no
+  /// more.
   status audit_foreign(std::uint64_t bytes) const;
   void add_foreign(memory_id x, std::uint64_t bytes, share_stake stake);
-  /// Memory of other sessions that nobody else counts any more counts here from
-  /// now on: bytes.
+  /// Counts memory of other sessions here from now on, where no other session
+  /// counts it any more. Returns its bytes.
   std::uint64_t take_over_foreign();
-  /// Memory that was freed counts as long as another session has it: so much of
-  /// it there is now. By how much used() grew, modulo 2^64: it may shrink.
+  /// Sets how much freed memory other sessions still have, because it counts
+  /// here until they release it. Returns the growth of used() modulo 2^64,
+  /// since used() may shrink.
   std::uint64_t count_left(std::uint64_t bytes);
-  /// What counts for the sake of others: what was left so, and taken over.
+  /// Returns the bytes that count here only because other sessions have them or
+  /// had them first.
   std::uint64_t shared_bytes() const;
-  /// The handle is gone. Bytes that count no more.
+  /// Records that the handle was released. Returns the bytes that stop to
+  /// count.
   std::uint64_t release(memory_id x);
-  /// Checks sizes, and that nothing is at these addresses.
+  /// Checks the sizes, and that the addresses are free.
   status audit_map(const call::memory_map& x) const;
   void map(const call::memory_map& x);
-  /// Checks that exactly this was mapped.
+  /// Checks that exactly this range was mapped.
   status audit_mapping(device_address address, std::uint64_t bytes) const;
-  /// Bytes that count no more.
+  /// Removes a mapping. Returns the bytes that stop to count.
   std::uint64_t unmap(device_address address);
   void set_access(device_address address, memory_access to) {
     mappings_.at(address).access = to;
@@ -178,17 +187,20 @@ public:
   const std::map<device_address, mapping_state>& mappings() const {
     return mappings_;
   }
-  /// Addresses of whole granules at which the program has nothing, for a look
-  /// at memory that has none. Nothing where there is no such place.
+  /// Returns the address of so many bytes, in whole granules, at which the
+  /// program has nothing, or nothing where there is no such range. A worker
+  /// maps memory there for a moment to read it.
   std::optional<device_address> free_place(std::uint64_t bytes) const;
 
-  /// An array that the object shows must exist.
+  /// Checks that the array behind a texture or surface exists.
   status audit_texture(const texture_spec& x) const;
 
-  /// Whether these addresses are allocated, or a module's variables.
+  /// Returns whether these addresses are allocated, mapped, or a module's
+  /// variables.
   bool holds(device_address address, std::uint64_t bytes) const;
 
-  /// Without modules' variables.
+  /// Returns the bytes that count against the quota, without modules'
+  /// variables.
   std::uint64_t used() const noexcept { return used_; }
 
 private:
@@ -203,21 +215,22 @@ private:
   device_address window_;
   std::uint64_t quota_;
   std::uint64_t used_ = 0;
-  std::uint64_t left_ = 0; // of used_: freed here, and another session has it
-  std::uint64_t variables_ = 0; // bytes of all modules'
+  std::uint64_t left_ = 0; // of used_: freed here, but another session has it
+  std::uint64_t variables_ = 0; // the bytes of all modules' variables
   std::unordered_set<stream_id> streams_;
   std::unordered_set<event_id> events_;
   std::unordered_map<module_id, module_state> modules_;
-  std::map<array_id, array_state> arrays_; // in the order of their creation
+  std::map<array_id, array_state> arrays_; // in the order of creation
   std::map<texture_id, texture_state> textures_;
-  std::map<device_address, std::uint64_t> allocations_; // address → bytes
-  std::unordered_map<std::uint64_t, int> granules_;     // index → users
+  std::map<device_address, std::uint64_t> allocations_; // bytes by address
+  std::unordered_map<std::uint64_t, int> granules_;     // users by index
   std::map<memory_id, memory_state> memories_;
   std::map<device_address, mapping_state> mappings_;
 };
 
-/// How many bytes of addresses a box of this extent spans; nothing where the
-/// numbers contradict each other (a pitch smaller than a row, an overflow).
+/// Returns the number of addresses that a box of this extent spans, or nothing
+/// where the numbers contradict each other (a pitch smaller than a row, an
+/// overflow).
 std::optional<std::uint64_t> span_of(const call::box& box,
                                      const call::extent& size);
 
