@@ -84,14 +84,14 @@ status command_client::open(milliseconds patience, milliseconds absence) {
             done = status{
                 fault{CUDA_ERROR_NOT_PERMITTED, "the manager at " + endpoint_ +
                                                     " refuses: " + no->reason}};
-          // One that was named alone. A leader is waited for where there is
-          // none.
+          // Only a single named manager ends here. With several, the command
+          // waits for a leader.
           else if (auto* other = std::get_if<control::redirect>(&in->what.body);
                    other != nullptr && !other->leader.empty())
             done = status{stands_by(endpoint_, other->leader)};
         },
         [&](const link_event_ptr& event) {
-          // One that is being restarted is back soon.
+          // A manager that is restarting is back soon.
           if (event->what == link_event::kind::unreachable &&
               steady_clock::now() - begun >= absence)
             done = status{unreachable(endpoint_)};

@@ -9,15 +9,15 @@
 
 namespace vgpu {
 
-/// A command's connection to the manager. One thread. Wholly gone, threads and
-/// descriptors, when it is destroyed.
+/// A command's connection to the manager. Not thread-safe. Its destructor ends
+/// all of its threads and closes all of its descriptors.
 class command_client {
 public:
   using milliseconds = std::chrono::milliseconds;
 
-  /// Connects and says hello. Fails when nobody answers within `patience`, or
-  /// nobody listens there for as long as `absence`, or the manager refuses; the
-  /// reason names the endpoint and what to check.
+  /// Connects and says hello. Fails when nobody answers within `patience`, when
+  /// nobody listens at the endpoint for as long as `absence`, or when the
+  /// manager refuses. The reason names the endpoint and what to check.
   static result<std::unique_ptr<command_client>>
   connect(const std::string& endpoint, milliseconds patience,
           milliseconds absence = milliseconds{500});
@@ -26,10 +26,11 @@ public:
   command_client(const command_client&) = delete;
   command_client& operator=(const command_client&) = delete;
 
-  /// Asks, and waits for the answer; a refusal is a fault.
+  /// Sends a request and waits for the answer. A refusal is a fault.
   result<control::body> ask(control::body what, milliseconds patience);
 
-  /// Of the manager's lead; 0 where there is one alone.
+  /// Returns the term of the manager's leadership, or 0 where there is only one
+  /// manager.
   std::uint64_t term() const noexcept { return term_; }
 
 private:

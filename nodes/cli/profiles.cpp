@@ -28,8 +28,8 @@ bool exists(const std::string& path) {
   return std::filesystem::is_regular_file(path, error);
 }
 
-/// A value as a person would write it after `--FIELD`; nothing for what no
-/// field is made of.
+/// Returns a value as a person would write it after `--FIELD`, or nothing for a
+/// type that no field has.
 std::string text_of(const toml::value& x) {
   if (x.is_string())
     return x.as_string().str;
@@ -43,7 +43,7 @@ std::string text_of(const toml::value& x) {
   return out.str();
 }
 
-/// The first line of an exception's text that says something.
+/// Returns the first line of an exception's text.
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }

@@ -1,4 +1,4 @@
-// Named specifications of vGPUs, kept in a TOML file.
+// Named specifications of vGPUs in a TOML file.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -9,23 +9,23 @@
 
 namespace vgpu {
 
-/// Fields by name and the text of their values, as set_field() takes them.
+/// Fields by name, with the text of their values as set_field() takes it.
 using field_texts = std::vector<std::pair<std::string, std::string>>;
 
-/// Where profiles are looked for: $VGPU_PROFILES, else vgpu/profiles.toml in
-/// $XDG_CONFIG_HOME or ~/.config, else /etc/vgpu/profiles.toml; the first that
-/// exists, or the first of all where none does.
+/// Returns the file of profiles: $VGPU_PROFILES if it is set, or else the first
+/// of these that exists: vgpu/profiles.toml in $XDG_CONFIG_HOME or ~/.config,
+/// and /etc/vgpu/profiles.toml. Where neither exists it returns the first.
 std::string profiles_file();
 
-/// The fields of the profile of that name: a table of the file, whose keys are
-/// the fields of a specification.
+/// Reads the profile of that name: a table of the file whose keys are the
+/// fields of a specification.
 ///
 ///   [quarter]
 ///   share = 0.25
 ///   memory = "2GiB"
 ///
-/// Each is checked; a fault names file, profile and field, and what the field's
-/// range is.
+/// It checks each field. A fault names file, profile and field, and the field's
+/// range.
 result<field_texts> read_profile(const std::string& file,
                                  const std::string& name);
 

@@ -1,4 +1,4 @@
-// vgpu up, down, and what breaks a cluster on purpose.
+// `vgpu up` and `vgpu down`, and the commands that break a cluster on purpose.
 #include "actors/link/host.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
@@ -83,7 +83,7 @@ void add_up(CLI::App& app, job& todo) {
   sub->callback([x, &todo] { todo = [x] { return up(*x); }; });
 }
 
-/// How many programs the cluster serves; none that can be told where its
+/// Returns the number of programs that the cluster serves, or 0 where its
 /// manager does not answer.
 std::size_t served_programs(const std::string& endpoint) {
   constexpr std::chrono::milliseconds patience{1'000};
@@ -182,7 +182,7 @@ void tell_event(command_client& manager, std::string kind, std::string node,
   (void)manager.ask(std::move(what), patience);
 }
 
-/// Kills a process that the status names, if it is one of this host's.
+/// Kills a process that the status names, if it runs on this host.
 int kill_here(const std::string& command, const std::string& what,
               const std::string& host, int pid) {
   if (host != host_id())

@@ -13,23 +13,23 @@
 
 namespace vgpu::command {
 
-/// Exit codes of `vgpu`; `vgpu run` passes its program's on.
+/// Exit codes of `vgpu`. `vgpu run` returns its program's code.
 enum exit_code : int {
   succeeded = 0,
-  failed = 1,      // it was tried and did not work
-  wrong_usage = 2, // the command line
-  no_manager = 3,  // no manager answers
+  failed = 1,      // The command was tried and did not work.
+  wrong_usage = 2, // The command line is wrong.
+  no_manager = 3,  // No manager answers.
   cannot_run = 126,
   not_found = 127,
 };
 
-/// Prints `vgpu NAME: WHAT` to stderr.
+/// Prints `vgpu NAME: WHAT` to stderr and returns `code`.
 int complain(const std::string& name, const std::string& what,
              int code = failed);
-/// The same, with the code that fits the fault.
+/// Prints the fault and returns the code that fits it.
 int complain(const std::string& name, const fault& why);
 
-/// Which cluster a command is for: options that most of them share.
+/// The cluster that a command addresses: options that most commands share.
 struct target {
   std::string run_dir;
   std::string manager;
@@ -38,16 +38,18 @@ struct target {
   std::string endpoint() const;
 };
 
-/// How long a manager is waited for, and for what it does at once.
+/// How long a command waits for a manager and for an immediate answer.
 inline constexpr std::chrono::milliseconds patience{5'000};
 
-/// Has the manager do `what`, and waits until it is done, for as long as
-/// `within`. Complains where it is not; `me` is the subcommand's name.
+/// Sends the request `what` to the manager and waits up to `within` for the
+/// answer. Complains in the name of the subcommand `me` about a fault, and
+/// returns the exit code.
 int order(const std::string& me, const target& where, control::body what,
           std::chrono::milliseconds within = patience);
 
-/// Each adds one or more subcommands; the callback of the one that was chosen
-/// sets `todo`, which does the work and returns the exit code.
+/// The work of a subcommand, which returns the exit code. Each function below
+/// adds one or more subcommands, and the callback of the chosen one sets
+/// `todo`.
 using job = std::function<int()>;
 void add_cluster_commands(CLI::App& app, job& todo);  // up, down, kill-*, ...
 void add_show_commands(CLI::App& app, job& todo);     // status, events
@@ -59,9 +61,9 @@ void add_simulate_command(CLI::App& app, job& todo);
 void add_run_command(CLI::App& app, job& todo,
                      const std::vector<std::string>& program);
 
-/// Cuts the program and its arguments off a `vgpu run` line, so that nothing
-/// of theirs is taken for ours: what follows `--`, or begins with the first
-/// word that is neither an option nor an option's value.
+/// Removes the program and its arguments from a `vgpu run` line, so that `vgpu`
+/// does not parse them. They follow `--`, or begin with the first word that is
+/// neither an option nor an option's value.
 std::vector<std::string> take_program(int& argc, char** argv);
 
 } // namespace vgpu::command

@@ -1,4 +1,4 @@
-// vgpu coverage: what of the driver is served.
+// `vgpu coverage`: the part of the driver that is supported.
 #include "nodes/cli/vgpu_commands.hpp"
 #include "schema/catalogue/catalogue.hpp"
 

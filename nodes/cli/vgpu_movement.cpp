@@ -1,4 +1,4 @@
-// vgpu suspend, resume, migrate and drain.
+// `vgpu suspend`, `resume`, `migrate` and `drain`.
 #include "actors/records/records_json.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
@@ -16,11 +16,11 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// As long as the manager waits for a worker to come to rest, and then some.
+/// This is longer than the manager waits for a worker to come to rest.
 constexpr auto longest_move = milliseconds{120'000};
 constexpr auto look_every = milliseconds{50};
 
-/// `17` or `vgpu/17`.
+/// Parses `17` or `vgpu/17`.
 result<vgpu_id> parse_vgpu(std::string text) {
   constexpr std::string_view prefix = "vgpu/";
   if (text.starts_with(prefix))
@@ -35,7 +35,7 @@ result<vgpu_id> parse_vgpu(std::string text) {
   return vgpu_id{number};
 }
 
-/// `NODE` or `NODE/PGPU`.
+/// Parses `NODE` or `NODE/PGPU`.
 result<control::migrate_vgpu> parse_target(vgpu_id what,
                                            const std::string& text) {
   control::migrate_vgpu out{what, text, -1};
@@ -55,7 +55,7 @@ result<control::migrate_vgpu> parse_target(vgpu_id what,
 
 struct movement_options {
   target where;
-  std::string name; // of a vGPU or node
+  std::string name; // a vGPU or a node
   std::string to;
   bool flag = false;
 };
@@ -85,7 +85,7 @@ int migrate(const movement_options& x) {
   return order("migrate", x.where, *what, longest_move);
 }
 
-/// The sessions that a node still has, and whether any is on its way.
+/// The sessions that a node still has, and whether one of them is moving.
 struct left_there {
   std::string vgpus;
   bool moving = false;
@@ -124,7 +124,7 @@ int drain(const movement_options& x) {
       return complain("drain", "node " + x.name + " still has vGPU " +
                                    left.vgpus +
                                    "; `vgpu events` says why each stays");
-    // The manager is asked now and then until there is nothing left.
+    // The loop asks the manager at intervals until nothing is left.
     std::this_thread::sleep_for(look_every);
   }
   return succeeded;

@@ -1,4 +1,4 @@
-// vgpu run: a program on a virtual GPU.
+// `vgpu run`: runs a program on a virtual GPU.
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/profiles.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
@@ -39,11 +39,11 @@ namespace {
 const std::string run_name = "run";
 
 struct run_options {
-  /// One text for each field of a specification; empty: not given.
+  /// The text of each field of a specification. Empty: not given.
   std::vector<std::string> fields =
       std::vector<std::string>(control::specification_fields().size());
   std::string profile;
-  control::specification asked; // all of it, checked
+  control::specification asked; // the whole specification, checked
   std::string run_dir = default_run_dir();
   std::string manager;
   std::string device = "auto";
@@ -51,7 +51,7 @@ struct run_options {
   std::vector<std::string> command;
 };
 
-/// A message for stderr and the exit code with it.
+/// A message for stderr and the exit code that goes with it.
 struct failure {
   std::string what;
   int code = failed;
@@ -59,7 +59,7 @@ struct failure {
 
 // -- before it begins ---------------------------------------------------------
 
-/// The program's path, as execvp would find it.
+/// Returns the program's path as execvp(3) would find it.
 std::variant<std::string, failure> find_program(const std::string& name) {
   auto is_file = [](const std::string& path) {
     std::error_code error;
@@ -109,7 +109,7 @@ policy::cluster_view view_of(const json& status) {
   return out;
 }
 
-/// Asks the manager whether it could ever serve this.
+/// Asks the manager whether it could ever serve this specification.
 std::optional<failure> check_with_manager(const std::string& endpoint,
                                           const policy::demand& what) {
   auto manager = command_client::connect(endpoint, patience);
@@ -120,7 +120,7 @@ std::optional<failure> check_with_manager(const std::string& endpoint,
     return failure{status.why().what, no_manager};
   auto all = json::parse(std::get<control::status_text>(*status).json);
   auto admitted = policy::admit(view_of(all), what);
-  // Of one that has just begun to lead, the nodes may be on their way.
+  // A manager that has just become leader may not know all nodes yet.
   if (!admitted && !all.at("manager").value("nodes_may_come", false))
     return failure{"cannot give " + admitted.why().what};
   return {};
@@ -130,10 +130,9 @@ void set(const char* name, const std::string& value) {
   ::setenv(name, value.c_str(), 1);
 }
 
-/// What was given, and what differs from what a program gets that names
-/// nothing.
-/// Programs that count a host's GPUs in other ways than the driver's, as
-/// PyTorch does by NVML, keep to this variable too, and so count the vGPU's.
+/// Sets CUDA_VISIBLE_DEVICES unless it is set. Programs that count a host's
+/// GPUs without the driver, as PyTorch does by NVML, honour it too and so count
+/// the vGPU's devices.
 void show_own_devices(std::uint32_t gpus) {
   std::string all;
   for (std::uint32_t i = 0; i < gpus; ++i)
@@ -141,8 +140,8 @@ void show_own_devices(std::uint32_t gpus) {
   ::setenv("CUDA_VISIBLE_DEVICES", all.c_str(), 0);
 }
 
-/// nvidia-smi is ours, also where the driver's lies on the PATH: that one asks
-/// for what our libnvidia-ml.so.1 has not got.
+/// Puts our nvidia-smi in front on the PATH, because the driver's uses
+/// functions that our libnvidia-ml.so.1 does not have.
 void show_own_tools() {
   const auto* path = std::getenv("PATH");
   std::string others = path != nullptr ? path : "/usr/bin:/bin";
@@ -197,14 +196,15 @@ pid_t fork_program(const std::string& path, std::vector<std::string>& command,
   if (pid != 0)
     return pid;
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
-  // Without the cluster that ends with us, it could not go on.
+  // The program dies with this process, which ends the cluster that it needs.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent)
     ::_exit(failed);
   exec_program(path, command);
 }
 
-/// Passes on what came to us alone: a terminal sends to the whole group.
+/// Passes on the signals that were sent to this process alone. A terminal sends
+/// its signals to the whole group.
 void forward(int signals, pid_t program) {
   signalfd_siginfo info;
   while (::read(signals, &info, sizeof(info)) == sizeof(info))
@@ -212,7 +212,8 @@ void forward(int signals, pid_t program) {
       ::kill(program, static_cast<int>(info.ssi_signo));
 }
 
-/// Until the program ends; how it ended.
+/// Waits for the program's end, forwards signals meanwhile, and returns how it
+/// ended.
 siginfo_t wait_program(int signals, pid_t program) {
   auto end = static_cast<int>(::syscall(SYS_pidfd_open, program, 0));
   pollfd what[] = {{signals, POLLIN, 0}, {end, POLLIN, 0}};
@@ -229,11 +230,11 @@ siginfo_t wait_program(int signals, pid_t program) {
   return out;
 }
 
-/// Ends as the program did.
+/// Ends this process in the way the program ended.
 int end_like(const siginfo_t& how) {
   if (how.si_code == CLD_EXITED)
     return how.si_status;
-  // The core, if there is to be one, was the program's.
+  // Only the program may leave a core.
   rlimit none = {0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
   ::signal(how.si_status, SIG_DFL);
@@ -278,8 +279,8 @@ int run_embedded(run_options& x, const std::string& path) {
   return end_like(how);
 }
 
-/// The vGPU that is asked for: what options say, else the profile, else the
-/// environment.
+/// Determines the requested specification: options go before the profile, and
+/// that before the environment.
 vgpu::status take_constraint(run_options& x) {
   if (auto good = control::set_from_environment(x.asked); !good)
     return good;
@@ -302,7 +303,7 @@ vgpu::status take_constraint(run_options& x) {
       return fault{good.why().code, "VGPU_JOURNAL: " + good.why().what};
   if (auto good = chosen_busy_poll(); !good)
     return good.why();
-  // What a program begins belongs together, unless it says otherwise.
+  // All processes of a program form one group, unless it says otherwise.
   if (x.asked.group == 0)
     x.asked.group = std::random_device{}() | std::uint64_t{1} << 32;
   return {};
@@ -395,7 +396,7 @@ std::vector<std::string> take_program(int& argc, char** argv) {
     std::string_view x = argv[first];
     if (x == "--" || !x.starts_with("-"))
       break;
-    // But for help, each of our options has a value.
+    // Each of our options except help has a value.
     if (x.find('=') == std::string_view::npos && x != "-h" && x != "--help")
       ++first;
   }

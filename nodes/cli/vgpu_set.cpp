@@ -1,4 +1,4 @@
-// vgpu set and policy: vGPUs and pGPUs that change while programs run.
+// `vgpu set` and `vgpu policy`: change vGPUs and pGPUs while programs run.
 #include "actors/link/protocol.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
 #include "policies/compute/share.hpp"
@@ -23,7 +23,7 @@ result<assignment> split(const std::string& text) {
   return assignment{text.substr(0, at), text.substr(at + 1)};
 }
 
-/// One FIELD=VALUE of `vgpu set`.
+/// Parses one FIELD=VALUE of `vgpu set`.
 vgpu::status assign(control::set_vgpu& to, const std::string& text) {
   auto got = split(text);
   if (!got)
@@ -54,7 +54,7 @@ vgpu::status assign(control::set_vgpu& to, const std::string& text) {
   return {};
 }
 
-/// Milliseconds, in microseconds.
+/// Parses milliseconds and returns microseconds.
 result<std::uint32_t> read_quantum(const std::string& text) {
   double value = 0;
   auto [end, error] =
@@ -66,7 +66,7 @@ result<std::uint32_t> read_quantum(const std::string& text) {
   return static_cast<std::uint32_t>(std::lround(value * 1000));
 }
 
-/// NODE/ORDINAL.
+/// Parses NODE/ORDINAL.
 vgpu::status read_pgpu(const std::string& text, control::set_policy& to) {
   auto at = text.rfind('/');
   auto* begin = text.data() + at + 1;

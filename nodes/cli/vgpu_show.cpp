@@ -1,4 +1,4 @@
-// vgpu status and events.
+// `vgpu status` and `vgpu events`.
 #include "actors/records/records_json.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
@@ -26,7 +26,7 @@ struct show_options {
   bool detail = false;
   bool follow = false;
   std::uint64_t after = 0;
-  double since = 0; // of what happened before, all was shown
+  double since = 0; // events before this time were shown already
 
   std::string endpoint() const { return where.endpoint(); }
 };
@@ -46,7 +46,7 @@ void print_node(const json& node) {
               << " ms\n";
 }
 
-/// Of a session, on a line of its own.
+/// Prints a session's memory on a line of its own.
 void print_memory(const json& session) {
   auto known = [&](const char* what) {
     const auto& bytes = session["beside"][what];
@@ -140,8 +140,8 @@ void print(const control::event& x, bool as_json) {
   std::cout << "\n";
 }
 
-/// Prints from one connection until it ends (a fault) or, unless they are to
-/// be followed, there are no more.
+/// Prints events from one connection until it is lost (a fault) or, without
+/// --follow, until no more events are left.
 vgpu::status print_events(command_client& manager, show_options& x,
                           double& last) {
   for (;;) {
@@ -170,8 +170,8 @@ int events(show_options x) {
     return complain("events", manager.why());
   auto last = 0.0;
   auto done = print_events(**manager, x, last);
-  // A manager that is restarted is waited for; another that leads has numbers
-  // of its own, and perhaps a past.
+  // This waits for a manager that is restarting. Another leader numbers its
+  // events anew, and may repeat earlier ones.
   while (!done && x.follow) {
     auto term = (*manager)->term();
     manager->reset();

@@ -1,4 +1,4 @@
-// vgpu simulate: a cluster's days in seconds.
+// `vgpu simulate`: simulates days of a cluster in seconds.
 #include "nodes/cli/vgpu_commands.hpp"
 #include "nodes/support/balance_option.hpp"
 #include "nodes/support/overcommit_option.hpp"
@@ -22,10 +22,11 @@ namespace vgpu::command {
 namespace {
 
 constexpr const char* simulate_name = "simulate";
-/// With more GPUs than this, a look at all of them each second takes longer
-/// than the rest.
+/// The number of GPUs above which balancing is off, because sampling all of
+/// them each second would take longer than everything else.
 constexpr std::size_t most_balanced = 4096;
-constexpr std::size_t most_simulated = 1'000'000; // nodes, and GPUs
+constexpr std::size_t most_simulated =
+    1'000'000; // the largest number of nodes, and of GPUs
 
 struct simulate_options {
   std::string trace;
@@ -91,7 +92,7 @@ write_file(const std::string& name,
   return {};
 }
 
-/// Reads what options say in words.
+/// Parses the options that are given as text.
 vgpu::status read_words(simulate_options& x,
                         simulator::simulation_options& to) {
   auto memory = parse_size(x.memory);
@@ -131,7 +132,7 @@ result<std::vector<placement_choice>> read_policies(const std::string& text) {
     auto one = read_placement(name);
     if (!one)
       return fault{one.why().code, "--placement: " + one.why().what};
-    one->name = name; // as it was given
+    one->name = name; // the name as it was given
     out.push_back(std::move(*one));
   }
   if (out.empty())
@@ -169,7 +170,7 @@ int simulate(simulate_options x) {
     how.own = each.own;
     how.swapping = {};
     rows.push_back({each.name, simulator::simulate(arrivals, how)});
-    // Beside it what turns with memory make of it.
+    // A second row shows the effect of memory swapping.
     how.swapping = swapping_of(x.promises);
     if (auto promised = how.swapping.promised; promised > 1)
       rows.push_back({each.name, simulator::simulate(arrivals, how), promised});

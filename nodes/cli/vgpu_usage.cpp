@@ -1,4 +1,4 @@
-// vgpu usage: who used how much.
+// `vgpu usage`: shows the accounts.
 #include "actors/records/records_json.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
@@ -34,7 +34,7 @@ double now() {
       .count();
 }
 
-/// `90s`, `15m`, `2h`, `7d`: so long ago.
+/// Parses an age such as `90s`, `15m`, `2h` or `7d`.
 std::optional<double> read_ago(const std::string& text) {
   double count = 0;
   auto [end, error] =
@@ -53,7 +53,7 @@ std::optional<double> read_ago(const std::string& text) {
   return std::max(now() - ago, 0.0);
 }
 
-/// A day or a minute or a second of it, by this host's clock.
+/// Parses a day, a minute or a second by this host's clock.
 std::optional<double> read_date(const std::string& text) {
   for (const auto* form : {"%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S",
                            "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"}) {
@@ -84,14 +84,14 @@ result<double> read_since(const std::string& text) {
 
 // -- output -------------------------------------------------------------------
 
-/// What names an entry, in the order of its columns.
+/// Returns the columns that name an entry, in their order.
 std::vector<std::string> names_of(const std::string& by) {
   if (by == "vgpu")
     return {"vgpu", "vm", "user", "program"};
   return {by};
 }
 
-/// A field of CSV (RFC 4180): quoted where it has to be.
+/// Returns a field of CSV (RFC 4180), quoted where necessary.
 std::string csv(const std::string& x) {
   if (x.find_first_of(",\"\r\n") == std::string::npos)
     return x;
@@ -141,7 +141,7 @@ void print_table(const json& all, const std::string& by) {
   for (const auto& entry : all.at("entries")) {
     auto& row = rows.emplace_back();
     for (const auto& name : names)
-      // Of sessions that were folded into one row there is no number.
+      // A row that folds several sessions has no number.
       row.push_back(entry.at(name) == 0u ? "-" : text_of(entry.at(name)));
     row.push_back(seconds(entry.at("device_seconds")));
     row.push_back(seconds(entry.at("replay_seconds")));

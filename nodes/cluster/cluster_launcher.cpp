@@ -34,12 +34,12 @@ namespace {
 constexpr auto ready_within = std::chrono::seconds{30};
 constexpr auto end_within = std::chrono::seconds{5};
 
-/// Numbers that the children find their descriptors under.
+/// The numbers under which the children find their descriptors.
 constexpr int child_ready_fd = 3;
 constexpr int child_owner_fd = 4;
 constexpr int child_kept_fd = 5;
 
-/// A descriptor that is closed with its owner.
+/// Owns a descriptor and closes it.
 class owned_fd {
 public:
   explicit owned_fd(int fd = -1) : fd_(fd) {}
@@ -72,7 +72,7 @@ std::string log_of(const std::string& run_dir, const std::string& name) {
   return run_dir + "/" + (name == "manager" ? name : "node-" + name) + ".log";
 }
 
-/// The last lines that a process logged, indented.
+/// Returns the last lines of a process's log, indented.
 std::string last_lines(const std::string& path) {
   std::ifstream in{path};
   std::vector<std::string> lines;
@@ -90,7 +90,8 @@ std::string last_lines(const std::string& path) {
 std::uint64_t birth_of(int pid) {
   std::ifstream in{"/proc/" + std::to_string(pid) + "/stat"};
   std::string all{std::istreambuf_iterator<char>{in}, {}};
-  // The name, in brackets, may hold anything; what follows may not.
+  // The name, in brackets, may contain anything, but the fields after it may
+  // not.
   auto at = all.rfind(')');
   if (at == std::string::npos)
     return 0;
@@ -111,12 +112,13 @@ int open_pidfd(int pid) {
   return fd;
 }
 
-/// One that refers to exactly this process; -1 when it is gone.
+/// Returns a pidfd of exactly this process, or -1 when the process is gone.
 owned_fd pidfd_of(const process_record& x) {
   if (x.pid <= 0)
     return owned_fd{};
   owned_fd fd{open_pidfd(x.pid)};
-  // Checked after opening: from here on the number cannot be another's.
+  // This check comes after opening, because from then on the number cannot be
+  // another process's.
   return birth_of(x.pid) == x.birth && x.birth != 0 ? std::move(fd)
                                                     : owned_fd{};
 }
@@ -125,7 +127,7 @@ void send_signal(const owned_fd& process, int number) {
   ::syscall(SYS_pidfd_send_signal, process.get(), number, nullptr, 0);
 }
 
-/// False when the time is over first.
+/// Returns false when the time is over first.
 bool wait_readable(int fd, steady_clock::time_point until) {
   for (;;) {
     auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now());
@@ -140,7 +142,7 @@ bool wait_readable(int fd, steady_clock::time_point until) {
   }
 }
 
-/// Waits for the end; takes the status of one's own child along.
+/// Waits for the end, and reaps the process if it is a child.
 bool wait_end(const owned_fd& process, steady_clock::time_point until) {
   if (!wait_readable(process.get(), until))
     return false;
@@ -149,7 +151,7 @@ bool wait_end(const owned_fd& process, steady_clock::time_point until) {
   return true;
 }
 
-/// posix_spawn's attributes and file actions, freed with their owner.
+/// Owns posix_spawn's attributes and file actions.
 struct spawn_plan {
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_t actions;
@@ -165,14 +167,12 @@ struct spawn_plan {
   spawn_plan& operator=(const spawn_plan&) = delete;
 };
 
-/// Above the numbers that the child's are moved to.
+/// Duplicates a descriptor above the numbers to which the child's are moved.
 owned_fd out_of_the_way(int fd) {
   return owned_fd{fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 16)};
 }
 
-/// Starts a daemon of ours, which keeps `kept_fd` open; the value has its
-/// process and, for wait_ready(), the pipe on which it will say that it is
-/// ready.
+/// A started daemon, and the pipe on which it reports that it is ready.
 struct launched {
   process_record process;
   owned_fd ready;
@@ -243,7 +243,8 @@ result<launched> launch(const std::string& name,
   return launched{{name, pid, birth_of(pid), command}, std::move(ready)};
 }
 
-/// What it says when it is ready, or why it will never be.
+/// Returns the line with which the daemon reports that it is ready, or why it
+/// never will be.
 result<std::string> wait_ready(launched& x, const std::string& log,
                                steady_clock::time_point until) {
   std::string said;
@@ -356,7 +357,7 @@ result<cluster_record> launch_cluster(const cluster_options& options,
     clean_run_dir(out);
     return why;
   };
-  // Its end of file is the manager's end.
+  // The nodes see the end of file when the manager ends.
   int manager_lives[2] = {-1, -1};
   if (ties.nodes_follow_manager && ::pipe2(manager_lives, O_CLOEXEC) != 0)
     return undo(trouble("pipe: " + errno_text()));
@@ -396,7 +397,7 @@ result<cluster_record> cluster_up(const cluster_options& options) {
   auto made = make_private_dir(options.run_dir);
   if (!made)
     return made.why();
-  // Two at once must not both find nothing here.
+  // The lock keeps two simultaneous calls from both finding no cluster.
   owned_fd lock{::open((options.run_dir + "/lock").c_str(),
                        O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
   if (lock.get() < 0 || ::flock(lock.get(), LOCK_EX) != 0)
@@ -487,7 +488,7 @@ void clean_run_dir(const cluster_record& x) {
         name.starts_with("manager.store") || name.starts_with("cluster."))
       fs::remove(entry.path(), error);
   }
-  // Only when nothing of somebody else's is left in it.
+  // The directory goes only when nothing else is left in it.
   if (x.made_run_dir)
     ::rmdir(x.run_dir.c_str());
 }

@@ -10,27 +10,40 @@
 
 namespace vgpu {
 
+/// The shape of a cluster and the options of its daemons.
 struct cluster_options {
   std::string run_dir;
-  unsigned nodes = 1; // named a, b, c, ...
+  /// Their names are a, b, c, ...
+  unsigned nodes = 1;
   unsigned gpus_per_node = 1;
   std::string device = "auto";
-  std::string memory = "4GiB";       // of each cpu pGPU
-  std::string capability = "9.0";    // likewise
-  std::string listen;                // empty: manager.sock in the run directory
-  std::string bind = "ipc";          // vgpu-node's --bind
-  std::uint32_t lost_after_ms = 0;   // 0: the manager's default
-  std::uint32_t client_grace_ms = 0; // 0: the manager's default
-  /// The folder with vgpu-manager and vgpu-node; empty: this program's.
+  /// The memory of each cpu pGPU.
+  std::string memory = "4GiB";
+  /// The compute capability of each cpu pGPU.
+  std::string capability = "9.0";
+  /// The manager's endpoint. Empty: manager.sock in the run directory.
+  std::string listen;
+  /// The value of vgpu-node's --bind.
+  std::string bind = "ipc";
+  /// The manager's option of that name. 0: its default.
+  std::uint32_t lost_after_ms = 0;
+  /// The manager's option of that name. 0: its default.
+  std::uint32_t client_grace_ms = 0;
+  /// The folder with vgpu-manager and vgpu-node. Empty: this program's folder.
   std::string programs;
-  std::uint32_t end_when_idle_ms = 0; // 0: it does not end by itself
-  std::string worker;                 // another worker program, for tests
-  std::string balance;   // vgpu-manager's --balance; empty: its default
-  overcommit promises;   // its --overcommit and --swap-part
-  std::string placement; // and its --placement-policy
+  /// The idle time after which the cluster ends by itself. 0: it does not.
+  std::uint32_t end_when_idle_ms = 0;
+  /// Another worker program, for tests.
+  std::string worker;
+  /// The value of vgpu-manager's --balance. Empty: its default.
+  std::string balance;
+  /// The values of vgpu-manager's --overcommit and --swap-part.
+  overcommit promises;
+  /// The value of vgpu-manager's --placement-policy.
+  std::string placement;
 };
 
-/// A process that was started. `birth` tells it from a later one that got the
+/// A started process. `birth` distinguishes it from a later process with the
 /// same number.
 struct process_record {
   std::string name; // `manager` or a node's name
@@ -39,6 +52,7 @@ struct process_record {
   std::vector<std::string> argv;
 };
 
+/// The processes of a cluster on this host.
 struct cluster_record {
   std::string run_dir;
   std::string endpoint;
@@ -47,54 +61,55 @@ struct cluster_record {
   std::vector<process_record> nodes;
 };
 
-/// How the processes are tied to the caller.
+/// How the processes depend on the caller.
 struct launch_ties {
-  /// Read end of a pipe, or -1: its end of file tells them to end.
+  /// The read end of a pipe, or -1. Its end of file makes the processes end.
   int owner_fd = -1;
-  /// They log to the caller's stderr rather than to RUN_DIR/NAME.log.
+  /// The processes log to the caller's stderr instead of RUN_DIR/NAME.log.
   bool inherit_stderr = false;
-  /// The nodes end when the manager does, however it ends.
+  /// The nodes end when the manager ends for whatever reason.
   bool nodes_follow_manager = false;
-  /// CUDA_VISIBLE_DEVICES is meant for a program that is to run on the cluster,
-  /// not for the cluster.
+  /// The cluster ignores CUDA_VISIBLE_DEVICES, because it is meant for a
+  /// program on the cluster.
   bool all_devices = false;
-  /// The last of them to end removes the run directory.
+  /// The last process to end removes the run directory.
   bool remove_run_dir = false;
 };
 
-/// Starts a manager and its nodes, each in a session of its own, and returns
-/// when all nodes are registered. When one cannot start, those that did are
-/// ended again, and the reason has the last lines of its log. Callable from
-/// any thread.
+/// Starts a manager and its nodes, each in a session of its own (setsid(2)),
+/// and returns when all nodes are registered. When a process cannot start, it
+/// ends the others, and the reason has the last lines of the process's log.
+/// Thread-safe.
 result<cluster_record> launch_cluster(const cluster_options& options,
                                       const launch_ties& ties);
 
-/// launch_cluster() for `vgpu up`: notes the cluster in RUN_DIR/cluster.json,
-/// and refuses when one is up there.
+/// Calls launch_cluster() for `vgpu up`. It records the cluster in
+/// RUN_DIR/cluster.json, and refuses while a cluster is up there.
 result<cluster_record> cluster_up(const cluster_options& options);
 
-/// What cluster_up() noted, or why there is nothing.
+/// Returns the record that cluster_up() wrote, or why there is none.
 result<cluster_record> read_record(const std::string& run_dir);
 status write_record(const cluster_record& x);
 
-/// Ends everything that the record names, SIGTERM first, then SIGKILL, and
+/// Ends every process of the record, with SIGTERM first and SIGKILL later, and
 /// waits for it.
 void end_processes(const cluster_record& x);
 
-/// Removes what a cluster leaves in its run directory, and the directory
-/// itself if it was made for it.
+/// Removes the files of a cluster from its run directory, and also the
+/// directory if it was made for the cluster.
 void clean_run_dir(const cluster_record& x);
 
 /// Starts the record's manager again.
 status relaunch_manager(cluster_record& x);
 
-/// Whether that very process runs.
+/// Returns whether exactly this process is running.
 bool is_running(const process_record& x);
 
-/// Kills it and waits until it is gone; false when it was gone before.
+/// Kills the process and waits until it is gone. Returns false when it was gone
+/// before.
 bool kill_process(const process_record& x);
 
-/// The record of a process that runs now; birth 0 when there is none.
+/// Returns the record of a running process. Its birth is 0 when there is none.
 process_record process_of(int pid, const std::string& name);
 
 } // namespace vgpu

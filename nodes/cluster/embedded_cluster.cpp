@@ -12,7 +12,7 @@ namespace vgpu {
 
 namespace {
 
-/// Whether who started us wants to see logs.
+/// Returns whether VGPU_LOG asks for logs.
 bool logs_wanted() {
   auto* level = std::getenv("VGPU_LOG");
   return level != nullptr && *level != '\0';

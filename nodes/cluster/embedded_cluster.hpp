@@ -8,14 +8,14 @@
 
 namespace vgpu {
 
-/// A cluster of one node for one owner, when there is none to join: a manager
-/// and a node as processes in a private temporary directory. They end when
-/// this object does, or when its process dies in whatever way, and leave
+/// A cluster of one node for one owner, for use when there is none to join. Its
+/// manager and its node are processes with a private temporary directory. They
+/// end with this object, or with its process however that ends, and leave
 /// nothing behind.
 class embedded_cluster {
 public:
-  /// Returns when the node is registered. Of `options`, the run directory is
-  /// chosen here. Callable from any thread.
+  /// Returns when the node is registered. It chooses the run directory itself
+  /// and ignores the one in `options`. Thread-safe.
   static result<std::unique_ptr<embedded_cluster>>
   start(cluster_options options = {});
 
@@ -23,7 +23,7 @@ public:
   embedded_cluster(const embedded_cluster&) = delete;
   embedded_cluster& operator=(const embedded_cluster&) = delete;
 
-  /// Where its manager listens.
+  /// Returns the manager's endpoint.
   const std::string& endpoint() const noexcept { return record_.endpoint; }
   const std::string& run_dir() const noexcept { return record_.run_dir; }
 
@@ -32,7 +32,7 @@ private:
       : record_(std::move(record)), owner_(owner) {}
 
   cluster_record record_;
-  int owner_; // write end of the pipe that they all watch
+  int owner_; // the write end of the pipe that all processes watch
 };
 
 } // namespace vgpu

@@ -11,7 +11,8 @@ namespace vgpu {
 namespace {
 
 constexpr std::uint32_t idle_ms = 5'000;
-// As many as a program is likely to ask for: it finds what is up.
+// This is as many as a program is likely to ask for, since a later program
+// finds the same cluster.
 constexpr unsigned gpus = 8;
 
 } // namespace

@@ -7,11 +7,11 @@
 
 namespace vgpu {
 
-/// The endpoint of a cluster with one node beside the default run directory
-/// (its name with `-own`): the one that is up, or a new one. It ends some
-/// seconds after its last program and outlives the client that started it, so
-/// that the next finds the sessions of one that died. It has as many pGPUs as
-/// VGPU_GPUS says.
+/// Returns the endpoint of a cluster with one node of 8 pGPUs, whose run
+/// directory is the default one's name with `-own`. It starts the cluster
+/// unless it is up. The cluster outlives the client that started it, so that
+/// the next client finds the sessions of one that died. It ends some seconds
+/// after its last program.
 result<std::string> own_cluster();
 
 } // namespace vgpu

@@ -34,8 +34,8 @@ struct options {
   std::string state_dir = "/var/tmp";
 };
 
-/// What suspended sessions may take of the host's memory, each, where nobody
-/// says.
+/// Returns the default for the host memory that each suspended session may use:
+/// a quarter of the host's memory.
 std::uint64_t memory_for_a_state() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) / 4 *
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -54,7 +54,8 @@ transport parse_transport(const std::string& text) {
                                : transport::automatic;
 }
 
-/// Of a user who names none.
+/// Returns the given manager, or else the default cluster's if it is up, or
+/// else one of a cluster of its own.
 result<std::string> find_manager(const std::string& named) {
   if (!named.empty())
     return named;
@@ -68,8 +69,8 @@ int run(const options& given) {
   stop_signal stop;
   auto name = own_name();
   start_log("vgpu-client", "warn");
-  // The name is the lock: there is one client for this user, manager and way to
-  // reach workers.
+  // The socket's name is a lock: there is one client for this user, manager and
+  // transport.
   auto listener =
       listen_abstract(client_socket_name(given.manager, given.transport));
   if (!listener) {
@@ -86,7 +87,8 @@ int run(const options& given) {
   auto manager = find_manager(given.manager);
   system_config config;
   caf::actor_system system{config};
-  zmq::context_t zmq{2}; // of a program's two connections each has a thread
+  zmq::context_t zmq{
+      2}; // Each of a program's two connections has an I/O thread.
   link_options to_manager;
   to_manager.name = name;
   to_manager.greeting =
@@ -125,8 +127,8 @@ int run(const options& given) {
   spdlog::debug("ZeroMQ's threads looked on in {} of {} waits and found "
                 "something in {}",
                 own_looks.looked(), own_looks.waited(), own_looks.found());
-  // Programs that are still connected find another client: their sessions'
-  // threads end with the process.
+  // Programs that are still connected find another client. The process ends
+  // without joining its sessions' threads.
   std::cout.flush();
   ::_exit(status);
 }

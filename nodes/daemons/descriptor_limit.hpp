@@ -1,11 +1,11 @@
-// How many descriptors a process may have.
+// The number of descriptors that a process may have.
 #pragma once
 
 namespace vgpu {
 
-/// What is shared with other processes, or handed over, is a descriptor each,
-/// and some systems begin with a thousand: as many as are needed, where the
-/// system lets it have them.
+/// Raises this process's limit of descriptors as far as the system allows. Each
+/// object that is shared with or passed to other processes needs a descriptor,
+/// and some systems start with a limit of a thousand.
 void allow_many_descriptors() noexcept;
 
 } // namespace vgpu

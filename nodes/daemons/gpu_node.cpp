@@ -72,7 +72,7 @@ void describe(CLI::App& app, options& x) {
              "sessions, and ends.");
 }
 
-/// Some free port there.
+/// Returns an endpoint at this address with a free port.
 std::string tcp_at(const std::string& host) {
   return "tcp://" + host + ":*";
 }
@@ -82,8 +82,8 @@ int complain(const std::string& what) {
   return 1;
 }
 
-/// Where each worker will listen, tried once. To all addresses they must not
-/// bind: theirs is told to programs on other hosts.
+/// Tries once to bind where the workers will listen. They must not bind to all
+/// addresses, because their address is sent to programs on other hosts.
 status check_bind(zmq::context_t& zmq, const std::string& bind) {
   if (bind == "ipc")
     return {};
@@ -104,7 +104,7 @@ status check_bind(zmq::context_t& zmq, const std::string& bind) {
   return {};
 }
 
-/// It becomes part of file names.
+/// Returns whether the name can be part of a file's name.
 bool good_name(const std::string& name) {
   auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' ||
@@ -147,7 +147,7 @@ link_options worker_side(const supervisor_options& x) {
   return out;
 }
 
-/// Tells the main thread what becomes of the supervisor.
+/// Passes the supervisor's reports to the main thread.
 caf::behavior watcher(caf::event_based_actor*, main_loop* loop,
                       daemon_ties* ties, int* status) {
   return {
@@ -175,7 +175,7 @@ int serve(options x) {
   auto memory = parse_size(x.memory);
   if (!memory)
     return complain("--memory: " + memory.why().what);
-  // Its workers', who inherit it.
+  // The workers inherit VGPU_BUSY_POLL, so a wrong value is refused here.
   if (auto looks = chosen_busy_poll(); !looks)
     return complain(looks.why().what);
   x.inventory.memory = *memory;
@@ -216,7 +216,8 @@ int serve(options x) {
   loop.on_signal(leave);
   if (x.ties.owner_fd >= 0)
     loop.watch_owner(x.ties.owner_fd, leave);
-  // Held: nobody else does, and CAF ends what nobody can reach.
+  // This handle keeps the actor alive: no other reference exists, and CAF ends
+  // an unreachable actor.
   auto guard = system.spawn(end_watch, chief, &loop, [&loop] { loop.stop(); });
   auto metrics = metrics_server::start(system, chief, x.metrics);
   if (metrics) {

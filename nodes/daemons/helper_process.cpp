@@ -67,7 +67,7 @@ private:
     ring_();
   }
 
-  /// Its number is somebody else's from here on.
+  /// Reaps the process. Its number may belong to another process from here on.
   void note(status outcome) {
     std::lock_guard guard{lock_};
     ::waitpid(pid_, nullptr, 0);
@@ -79,14 +79,14 @@ private:
   pid_t pid_;
   unique_fd output_;
   std::function<void()> ring_;
-  std::mutex lock_; // guards what follows
+  std::mutex lock_; // guards the members below
   status outcome_;
   bool over_ = false;
-  // Last: it uses the rest.
+  // This is last, because the thread uses the other members.
   std::thread thread_{[this] { wait(); }};
 };
 
-/// What the child is given: its ends of things, by other numbers.
+/// Owns the list of descriptors that the child gets, each under another number.
 struct file_actions {
   posix_spawn_file_actions_t list;
   file_actions() { ::posix_spawn_file_actions_init(&list); }

@@ -1,4 +1,4 @@
-// A helper, as a program that is started.
+// Helpers of a worker as started programs.
 #pragma once
 
 #include "actors/worker/serve/helper.hpp"
@@ -8,19 +8,21 @@
 
 namespace vgpu {
 
-/// The descriptor by which it finds the file that it is handed.
+/// The descriptor under which a helper finds its file.
 inline constexpr int helper_file = 3;
-/// What it ends with where it could not, and has changed nothing.
+/// The exit status of a helper that failed and changed nothing.
 inline constexpr int helper_refused = 1;
 
+/// How to start a helper.
 struct helper_process {
-  std::string name; // for messages, as "dry run"
+  std::string name; // for messages, such as "dry run"
   std::string program;
-  std::vector<std::string> arguments; // the first is its name
-  int file = -1;                      // that it is handed, if any
+  std::vector<std::string> arguments; // The first is the program's name.
+  int file = -1;                      // the file to pass to the helper, or -1
 };
 
-/// It writes to stderr why it could not, and ends with 0 if it could.
+/// Starts a helper, and calls `ring` on another thread when it has ended. The
+/// helper ends with 0 when it succeeded, or else writes the reason to stderr.
 result<std::unique_ptr<helper>> start_helper(const helper_process& what,
                                              std::function<void()> ring);
 

@@ -30,7 +30,8 @@ control::device_facts facts_of(const device::properties& x) {
   return out;
 }
 
-/// Nodes number their devices alike; their UUIDs must differ all the same.
+/// Mixes the node's name into a UUID, because nodes number their devices alike
+/// but UUIDs must differ.
 void mark_with(control::device_facts& facts, const std::string& node) {
   auto mark = std::hash<std::string>{}(node);
   for (auto& x : facts.uuid) {
@@ -39,7 +40,8 @@ void mark_with(control::device_facts& facts, const std::string& node) {
   }
 }
 
-/// What the program writes to stdout; a fault with all it wrote when it fails.
+/// Returns what the program writes to stdout. When it fails, the fault has
+/// everything it wrote.
 result<std::string> output_of(const std::string& program,
                               const std::string& argument) {
   auto fail = [&](const std::string& why) {
@@ -101,8 +103,8 @@ result<std::vector<control::pgpu>> nvidia_pgpus() {
     return all.why();
   if (all->empty())
     return fault{CUDA_ERROR_NO_DEVICE, "the NVIDIA driver has no device"};
-  // A worker's context and its modules take some of a device's memory: what is
-  // promised to programs must be there.
+  // A worker's context and modules take some of a device's memory, and the
+  // memory that is promised to programs must exist.
   constexpr auto of_context = std::uint64_t{1} << 30;
   std::vector<control::pgpu> out;
   for (auto& x : *all) {

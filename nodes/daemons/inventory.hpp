@@ -9,15 +9,21 @@
 
 namespace vgpu {
 
+/// The options that determine the pGPUs of a node.
 struct inventory_options {
-  std::string node;            // its name: pGPUs of different nodes differ
-  std::string device = "auto"; // cpu, nvidia or auto
-  std::uint32_t gpus = 1;      // how many cpu pGPUs to offer
-  std::uint64_t memory = std::uint64_t{4} << 30; // of each cpu pGPU, bytes
-  std::string capability = "9.0";                // of each cpu pGPU
+  /// The node's name, which makes the pGPUs of different nodes differ.
+  std::string node;
+  /// One of cpu, nvidia or auto.
+  std::string device = "auto";
+  /// The number of cpu pGPUs.
+  std::uint32_t gpus = 1;
+  /// The memory of each cpu pGPU, in bytes.
+  std::uint64_t memory = std::uint64_t{4} << 30;
+  /// The compute capability of each cpu pGPU.
+  std::string capability = "9.0";
 };
 
-/// The pGPUs that this host offers.
+/// Returns the pGPUs that this host offers.
 result<std::vector<control::pgpu>> take_inventory(const inventory_options& x);
 
 } // namespace vgpu

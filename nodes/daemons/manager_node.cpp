@@ -188,7 +188,8 @@ int serve(options x) {
                     std::shared_ptr<store>{std::move(*kept)}, link->actor);
   loop.on_signal([&brain] { caf::anon_send(brain, manager_resign{}); });
   caf::anon_send(link->actor, brain);
-  // Held: nobody else does, and CAF ends what nobody can reach.
+  // This handle keeps the actor alive: no other reference exists, and CAF ends
+  // an unreachable actor.
   auto guard = system.spawn(end_watch, brain, &loop, [&loop] { loop.stop(); });
   if (x.ties.owner_fd >= 0)
     loop.watch_owner(x.ties.owner_fd, [&loop] { loop.stop(); });

@@ -15,7 +15,7 @@ void keep_heap_apart() {
 }
 
 void take_stacks() {
-  // glibc keeps the stacks of threads that ended, up to 40 MiB.
+  // glibc keeps the stacks of ended threads, up to 40 MiB.
   constexpr std::size_t kept = 5;
   std::barrier all{static_cast<std::ptrdiff_t>(kept)};
   std::array<std::thread, kept> threads;

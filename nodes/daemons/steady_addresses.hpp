@@ -3,15 +3,15 @@
 
 namespace vgpu {
 
-/// At a process's beginning: memory that malloc gives out lies in one heap,
-/// apart from where the kernel puts what has no place of its own. A GPU's
-/// driver finds room for a program's variables there, and finds the same in the
-/// session's next worker if nothing else of ours has come and gone. (What we
-/// map ourselves: schema/base/own_addresses.hpp.)
+/// Makes malloc use one heap, apart from where the kernel places mappings
+/// without an address. A GPU's driver places a program's variables there, and
+/// places them at the same addresses in the session's next worker if no memory
+/// of ours has come and gone there. (schema/base/own_addresses.hpp places our
+/// own mappings.) Call it when the process starts.
 void keep_heap_apart();
 
-/// When the threads that stay are there: the stacks of those that come and go
-/// later are taken now.
+/// Allocates the stacks that later, short-lived threads will reuse. Call it
+/// when all permanent threads exist.
 void take_stacks();
 
 } // namespace vgpu

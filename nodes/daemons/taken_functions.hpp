@@ -1,6 +1,7 @@
-// Functions of the C library that a program defines, since libraries find them
-// there first: what they do otherwise is in the file that defines them. Of
-// programs alone, and not under sanitizers, which do the same.
+// Functions of the C library that our programs define themselves, because the
+// dynamic linker finds them in the executable first. The file that defines one
+// says what it does. Only programs may do so, and not under sanitizers, which
+// define the same functions.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -1,4 +1,4 @@
-// What a worker has other processes do, as programs.
+// The helper processes of a worker.
 #pragma once
 
 #include "actors/worker/serve/dry_run.hpp"
@@ -9,14 +9,15 @@
 
 namespace vgpu {
 
-/// What begins a dry run by starting a program with `arguments`, the first of
-/// which is its name, and `--make a dry run` with the state's descriptor. That
-/// process writes to stderr why it could not, and ends with 0 if it could.
+/// Returns a function that begins a dry run: it starts `program` with
+/// `arguments`, the first of which is its name, and `--dry-run` with the
+/// descriptor of the state's file. start_helper() says how the process reports.
 begin_dry_run dry_run_process(std::string program,
                               std::vector<std::string> arguments);
 
-/// What begins to put this process aside, or to bring it back, by starting a
-/// program with `--put-aside` or `--bring-back` and this process's number.
+/// Returns a function that checkpoints this whole process, or restores it, by
+/// starting `program` with `--put-aside` or `--bring-back` and this process's
+/// number.
 begin_aside aside_process(std::string program);
 
 } // namespace vgpu

@@ -1,4 +1,4 @@
-// vgpu-worker: executes the calls of one session. Started by its node.
+// vgpu-worker: executes the calls of one session. Its node starts it.
 #include "actors/client/fence.hpp"
 #include "actors/compute/share_governor.hpp"
 #include "actors/link/frames.hpp"
@@ -50,15 +50,16 @@ struct options {
   int dry_run = -1;
 };
 
-/// What its node tells it on standard input, perhaps long after it was started:
-/// its arguments can be read by everybody, and the token is a secret.
+/// What the node sends on standard input, perhaps long after the start. The
+/// token is a secret, and everybody can read a process's arguments.
 struct orders {
   std::uint64_t epoch = 0;
   std::uint64_t token = 0;
-  std::vector<std::int32_t> seats; // of each pGPU
+  std::vector<std::int32_t> seats; // one for each pGPU
 };
 
-/// Nothing where its node has none for it, or is gone.
+/// Reads the orders. Returns nothing where the node has none for this worker,
+/// or is gone.
 std::optional<orders> read_orders(std::size_t pgpus) {
   orders out;
   if (!(std::cin >> out.epoch >> out.token) || out.epoch == 0)
@@ -70,8 +71,8 @@ std::optional<orders> read_orders(std::size_t pgpus) {
   return out;
 }
 
-/// Stderr by another descriptor: a device's driver writes what kernels assert
-/// to the usual one, from where the program gets it.
+/// Opens stderr under another descriptor. A device's driver writes the
+/// assertions of kernels to the usual one, from which the program gets them.
 std::FILE* log_file() {
   auto* out = ::fdopen(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3), "w");
   if (out == nullptr)
@@ -88,7 +89,7 @@ std::string guest_socket_name(const options& given) {
          std::to_string(salt);
 }
 
-/// For what it has to say before its process ends.
+/// How long the last messages may take before the process ends.
 constexpr std::chrono::milliseconds last_words{200};
 
 std::unique_ptr<device::device> open_device(const options& given,
@@ -118,8 +119,8 @@ open_devices(const options& given) {
   return devices;
 }
 
-/// Null where the session takes no turns, and where the device's own threads
-/// take them.
+/// Opens the gate. Returns null where the session takes no turns, and where the
+/// device's own threads take them.
 std::unique_ptr<share_gate> open_gate(int board_fd, std::int32_t seat,
                                       device::device& on) {
   if (board_fd < 0 || seat < 0)
@@ -135,7 +136,7 @@ std::unique_ptr<share_gate> open_gate(int board_fd, std::int32_t seat,
   return std::make_unique<share_gate>(std::move(*board), seat, on);
 }
 
-/// Where the node finds what was used.
+/// Opens the page in which the node finds the session's usage.
 std::shared_ptr<usage_page> open_account(const options& given) {
   if (given.usage < 0)
     return nullptr;
@@ -156,13 +157,13 @@ share_gates open_gates(const options& given, const orders& orders,
 void die_with_parent() {
   auto parent = ::getppid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // It may have died before that took hold.
+  // The parent may have died before that took effect.
   if (::getppid() != parent || parent == 1)
     ::_exit(1);
 }
 
-/// What it is started with to make a dry run: its devices, and no way to
-/// anybody.
+/// Returns the arguments of a dry run: the devices, and an endpoint that
+/// connects to nobody.
 std::vector<std::string> arguments_of_dry_run(const options& given) {
   std::string pgpus;
   for (auto x : given.pgpus)
@@ -192,8 +193,9 @@ std::vector<std::string> arguments_of_dry_run(const options& given) {
           given.host};
 }
 
-/// Its worker wants to know whether another one like it could follow. Up to
-/// here everything was as in that one. `to` is who hears why not.
+/// Checks, for the worker that started this process, whether the next worker
+/// can restore the session. Everything up to here is the same as in that
+/// worker. Writes the reason of a failure to `to`.
 [[noreturn]] void dry_run(const options& given, executor& exec, std::FILE* to) {
   auto ok = exec.dry_run(given.dry_run);
   if (!ok)
@@ -201,8 +203,9 @@ std::vector<std::string> arguments_of_dry_run(const options& given) {
   ::_exit(ok ? 0 : 1);
 }
 
-/// A node asks in a process of its own: the driver would keep memory of every
-/// device for as long as the node lives.
+/// Prints the NVIDIA devices. A node runs this in a process of its own, because
+/// the driver would occupy memory of every device for as long as the node
+/// lives.
 int list_nvidia() {
   auto all = device::nvidia_properties();
   if (!all) {
@@ -213,9 +216,10 @@ int list_nvidia() {
   ::_exit(0);
 }
 
-/// Asked by that process, which started this one: it must not do it itself, as
-/// whatever of it calls the driver stands still from the first step on. What a
-/// step leaves outlives who asked for it, so another can go on.
+/// Checkpoints or restores the parent process, which asked for it. A process
+/// cannot do this to itself, because its calls into the driver block from the
+/// first step on. The effect of a step outlives this process, so another one
+/// can continue.
 int put_aside_or_back(std::string_view how, const char* number) {
   die_with_parent();
   auto pid = std::atoi(number);
@@ -251,7 +255,8 @@ int run(const options& given) {
     throw std::runtime_error{looks.why().what};
   constexpr std::chrono::nanoseconds where_scarce{0};
   zmq_busy_poll own_looks{looks->limits(where_scarce)};
-  zmq::context_t zmq{2}; // of a program's two connections each has a thread
+  zmq::context_t zmq{
+      2}; // Each of a program's two connections has an I/O thread.
   system_config config{1};
   caf::actor_system system{config};
   link_options data;
@@ -285,7 +290,7 @@ int run(const options& given) {
   take_stacks();
   if (given.dry_run >= 0)
     dry_run(given, *exec, log);
-  // From here on the devices are open, and nobody waits for that.
+  // From here on the devices are open, so no session waits for that.
   auto orders = read_orders(given.pgpus.size());
   if (!orders) {
     spdlog::error("{}: no orders on standard input; a worker is started by its "
@@ -312,14 +317,14 @@ int run(const options& given) {
       });
   caf::anon_send(reporter, worker_begins{serving.epoch, server});
   auto status = stop.wait();
-  // What it did last belongs into the account. It may be deep in a call.
+  // The account must include the last work. The session may be deep in a call.
   caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
   stop.await_stop(last_words);
   spdlog::debug("{}: ZeroMQ's threads looked on in {} of {} waits and found "
                 "something in {}",
                 name, own_looks.looked(), own_looks.waited(),
                 own_looks.found());
-  // Everything of a worker is its own: the kernel takes it back at once.
+  // The kernel frees everything of a worker at once.
   ::_exit(status);
 }
 

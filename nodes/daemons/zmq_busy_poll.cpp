@@ -15,7 +15,8 @@ namespace vgpu {
 
 namespace {
 
-/// What ZeroMQ's threads find. A function of the C library has no other way.
+/// The zmq_busy_poll that ZeroMQ's threads use. It is global, because a
+/// function of the C library cannot get it in another way.
 std::atomic<zmq_busy_poll*> at_work = nullptr;
 
 } // namespace
@@ -40,7 +41,8 @@ bool zmq_busy_poll::possible() noexcept {
 
 namespace {
 
-/// By the name that ZeroMQ gives them before they do anything.
+/// Recognises an I/O thread by its name, which ZeroMQ sets before the thread
+/// does anything else.
 bool is_io_thread() noexcept {
   constexpr std::string_view io_threads = "ZMQbg/IO/";
   std::array<char, 16> name{};
@@ -48,23 +50,24 @@ bool is_io_thread() noexcept {
   return std::string_view{name.data()}.starts_with(io_threads);
 }
 
-/// The same system call and the same point of cancellation as epoll_wait of the
-/// C library, under a name that nobody takes.
+/// Makes the same system call as the C library's epoll_wait, with the same
+/// cancellation point, by a function that nothing replaces.
 int real_wait(int fd, epoll_event* events, int count, int timeout) {
   return ::epoll_pwait(fd, events, count, timeout, nullptr);
 }
 
-/// What a thread of ZeroMQ's waits for: connections, of which the kernel tells,
-/// and signals of what other threads want of it.
+/// The sources of a ZeroMQ thread: connections, which the kernel reports, and
+/// signals of other threads.
 class waiting {
 public:
   waiting(int fd, epoll_event* events, int count)
       : fd_(fd), events_(events), count_(count),
         signals_(zmq_signal::watched_by(fd)) {}
 
-  /// What is there, or why nothing can be.
+  /// Returns the events that are ready, or an error, without sleeping.
   int look() {
-    // Who always has work of other threads still sees to its connections.
+    // A thread that always gets work of other threads still serves its
+    // connections.
     constexpr auto signals_alone = 8U;
     constexpr auto looks_in_memory = 4;
     thread_local unsigned alone = 0;
@@ -101,7 +104,8 @@ private:
     return got;
   }
 
-  /// The kernel is told of a signal only while somebody sleeps on it.
+  /// Replaces the kernel's reports of signals by the counts in memory, because
+  /// the kernel learns of a signal only while a thread sleeps on it.
   int settle(int got) {
     if (signals_ == nullptr || got < 0)
       return got;
@@ -134,7 +138,7 @@ struct zmq_waiting {
   }
 
   static int wait(zmq_busy_poll& own, waiting& on, int timeout) {
-    // What one thread learns of its connections is nothing to the others.
+    // The rule is per thread, because the connections of threads differ.
     thread_local busy_poll rule{own.limits_};
     auto began = busy_poll::clock::now();
     note(own.waited_);
@@ -161,7 +165,7 @@ struct zmq_waiting {
 
 #if VGPU_TAKES_FUNCTIONS
 
-/// Asked before the C library's: see zmq_busy_poll.
+/// Replaces the C library's function: see zmq_busy_poll.
 VGPU_TAKEN int epoll_wait(int fd, epoll_event* events, int count, int timeout) {
   thread_local const auto looks = vgpu::is_io_thread();
   auto* own = looks && timeout != 0 ? vgpu::at_work.load() : nullptr;

@@ -1,4 +1,4 @@
-// ZeroMQ's own threads look on for a moment before they sleep.
+// Makes ZeroMQ's own threads busy-poll before they sleep.
 #pragma once
 
 #include "schema/base/busy_poll.hpp"
@@ -7,15 +7,16 @@
 
 namespace vgpu {
 
-/// While it lives, ZeroMQ's I/O threads of this process look for messages, each
-/// for as long as lately paid it. One at a time; outlives each zmq::context_t.
+/// While it exists, the ZeroMQ I/O threads of this process busy-poll for
+/// messages, each for as long as that paid recently. Only one may exist at a
+/// time, and it must outlive each zmq::context_t.
 ///
-/// A message that ZeroMQ carries wakes a thread of its own on each side, and
-/// ZeroMQ has no option for these to look on. But it sleeps in the C library's
-/// epoll_wait, which the dynamic linker finds by name, in the executable first:
-/// zmq_busy_poll.cpp defines one. That is why it belongs to programs and to no
-/// library, least of all to one that lives in other people's programs. Other
-/// threads, and all where nobody made a zmq_busy_poll, sleep as they always do.
+/// Each message wakes an I/O thread on both sides, and ZeroMQ has no option to
+/// make these busy-poll. But they sleep in the C library's epoll_wait, which
+/// the dynamic linker looks for in the executable first, and zmq_busy_poll.cpp
+/// defines one. So this class is for our programs and for no library, least of
+/// all one that is loaded into other people's programs. Other threads, and all
+/// threads without a zmq_busy_poll, sleep as usual.
 ///
 /// Under sanitizers, which have an epoll_wait of their own, it does nothing.
 class zmq_busy_poll {
@@ -25,13 +26,14 @@ public:
   zmq_busy_poll(const zmq_busy_poll&) = delete;
   zmq_busy_poll& operator=(const zmq_busy_poll&) = delete;
 
-  /// How many times such a thread waited, how many of these it looked on at
-  /// first, and how many of those that was enough. Thread-safe.
+  /// Returns how often an I/O thread waited. Thread-safe.
   std::uint64_t waited() const noexcept { return waited_.load(); }
+  /// Returns in how many of these waits it busy-polled first. Thread-safe.
   std::uint64_t looked() const noexcept { return looked_.load(); }
+  /// Returns how often busy-polling found something. Thread-safe.
   std::uint64_t found() const noexcept { return found_.load(); }
 
-  /// Whether this build can do it.
+  /// Returns whether this build supports it.
   static bool possible() noexcept;
 
 private:

@@ -1,7 +1,7 @@
-// ZeroMQ asks before each use of an eventfd whether its process was forked
-// meanwhile: a system call, 22 of them for a message and its answer. The C
-// library remembers no process's number, so these programs do, by the way that
-// zmq_busy_poll.hpp describes.
+// Replaces getpid() in our programs. ZeroMQ checks before each use of an
+// eventfd whether its process was forked meanwhile, which takes many system
+// calls for each message. The C library does not cache the process's number, so
+// these programs do. zmq_busy_poll.hpp explains how they replace a function.
 #include "nodes/daemons/taken_functions.hpp"
 
 #include <atomic>
@@ -19,9 +19,10 @@ namespace {
 
 using number = std::atomic<pid_t>;
 
-/// In memory that is empty in a child, whoever forks it, so that this asks
-/// again. (One of vfork() has its parent's memory, and may do nothing but
-/// become another program.) Null where the kernel has no such memory.
+/// Returns memory for the number that a forked child finds zeroed, so that it
+/// asks the kernel again. (A child of vfork() shares its parent's memory, but
+/// it may only execute another program.) Returns null where the kernel has no
+/// such memory.
 number* make_known() noexcept {
   auto* page = ::mmap(nullptr, sizeof(number), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -45,7 +46,7 @@ pid_t own_number() noexcept {
 
 } // namespace vgpu
 
-/// Asked before the C library's.
+/// Replaces the C library's function.
 VGPU_TAKEN pid_t getpid() noexcept {
   return vgpu::own_number();
 }

@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// The C library's, under names that nobody takes.
+// These are the C library's functions under names that nothing replaces.
 extern "C" {
 ssize_t __read(int fd, void* into, size_t bytes);
 ssize_t __write(int fd, const void* from, size_t bytes);
@@ -29,7 +29,7 @@ namespace vgpu {
 
 namespace {
 
-/// What has a larger number is told of by the kernel.
+/// Descriptors with larger numbers keep their count in the kernel.
 constexpr std::size_t most_descriptors = 4096;
 
 std::atomic<bool> keeps = false;
@@ -59,7 +59,8 @@ void zmq_signal::keep(bool in_memory) noexcept {
   keeps = in_memory;
 }
 
-/// Whoever sleeps either is seen here or sees the count before it does.
+/// Signals the kernel if a thread sleeps. A thread that is about to sleep
+/// either is counted in sleepers_ or sees the new count.
 void zmq_signal::raise(std::uint64_t by) noexcept {
   count_.fetch_add(by);
   if (sleepers_.load() == 0)
@@ -135,14 +136,15 @@ struct zmq_calls {
     }
   }
 
-  /// As poll() of items of which some are signals.
+  /// Does what poll() does, for items of which some are signals.
   static int poll(std::span<pollfd> items, int timeout) {
     auto until = clock::now() + std::chrono::milliseconds{timeout};
     for (;;) {
       auto asked = ask(items, timeout);
       if (asked != 0 || timeout == 0)
         return asked;
-      // The kernel told of what somebody took meanwhile, or it is time.
+      // The kernel reported a signal that was taken meanwhile, or the time is
+      // over.
       if (timeout < 0)
         continue;
       auto left =
@@ -160,7 +162,8 @@ private:
     return got < 0 ? got : settle(items);
   }
 
-  /// What all of them have, where each is a signal.
+  /// Returns the number of ready items, or nothing unless every item is a
+  /// signal.
   static std::optional<int> look(std::span<pollfd> items) {
     auto out = 0;
     for (auto& x : items) {
@@ -253,7 +256,8 @@ VGPU_TAKEN int epoll_ctl(int epoll, int operation, int fd,
   return static_cast<int>(::syscall(SYS_epoll_ctl, epoll, operation, fd, how));
 }
 
-/// Others that close all there is mean the child that they are about to be.
+/// Only ZeroMQ's close() ends a signal. Other callers that close every
+/// descriptor do so in a child that is about to execute another program.
 VGPU_TAKEN int close(int fd) {
   auto* signal = vgpu::zmq_signal::of(fd);
   if (signal != nullptr && vgpu::is_zeromqs(__builtin_return_address(0)))

@@ -1,4 +1,4 @@
-// ZeroMQ's threads are told of messages in memory, while they are awake.
+// Signals ZeroMQ's threads in memory while they are awake.
 #pragma once
 
 #include <atomic>
@@ -9,45 +9,49 @@
 
 namespace vgpu {
 
-/// Where ZeroMQ hands a message to one of its threads, or a thread of its own
-/// to who has the socket, it writes to an eventfd, which the other polls and
-/// reads: three system calls, four times for a message and its answer, also
-/// where both are awake. While a zmq_busy_poll lives, the count of such a
-/// descriptor is kept in memory instead, and the kernel's is what wakes who
-/// sleeps on it.
+/// ZeroMQ writes to an eventfd when it hands a message to one of its threads,
+/// or a thread of its own hands one to the socket's owner. The receiver polls
+/// and reads it. These are three system calls, four times for a message and its
+/// answer, even where both threads are awake. While a zmq_busy_poll exists, the
+/// count of such a descriptor is kept in memory instead, and the kernel's count
+/// only wakes a thread that sleeps on it.
 ///
-/// As with zmq_busy_poll, functions of the C library that ZeroMQ calls
-/// (eventfd, write, read, poll, epoll_ctl, close) are defined in the
-/// executable, and do with all other descriptors what they always do. What
-/// ZeroMQ makes is told by who calls eventfd.
+/// As with zmq_busy_poll, the executable defines functions of the C library
+/// that ZeroMQ calls (eventfd, write, read, poll, epoll_ctl, close). They treat
+/// all other descriptors as usual. The caller of eventfd() tells whether ZeroMQ
+/// makes the descriptor.
 ///
-/// Whoever sleeps on such a descriptor must do it by poll() or by ZeroMQ's
-/// epoll_wait() in this process. Under sanitizers there are none of these.
+/// A thread may sleep on such a descriptor only by poll() or by ZeroMQ's
+/// epoll_wait() in this process. Under sanitizers there are no such
+/// descriptors.
 class zmq_signal {
 public:
-  /// Of this descriptor; null if it is not one of ZeroMQ's. Thread-safe.
+  /// Returns the signal of this descriptor, or null if it is not one of
+  /// ZeroMQ's. Thread-safe.
   static zmq_signal* of(int fd) noexcept;
-  /// The first of those that this epoll descriptor watches, and the next. For
-  /// the one thread that waits for it.
+  /// Returns the first signal that this epoll descriptor watches; next() gives
+  /// the others. Only the one thread that waits on it may call this.
   static zmq_signal* watched_by(int epoll) noexcept;
   zmq_signal* next() const noexcept { return next_; }
 
-  /// From now on the descriptors that ZeroMQ makes are told of in memory, or
-  /// not any more.
+  /// Sets whether the descriptors that ZeroMQ makes from now on are signalled
+  /// in memory.
   static void keep(bool in_memory) noexcept;
 
   bool raised() const noexcept {
     return count_.load(std::memory_order_acquire) != 0;
   }
 
-  /// As write() of an eventfd.
+  /// Does what write() does to an eventfd.
   void raise(std::uint64_t by) noexcept;
-  /// As read() of an eventfd that does not block: 0 if there is nothing.
+  /// Does what read() does to a non-blocking eventfd. Returns 0 if there is
+  /// nothing.
   std::uint64_t take() noexcept;
 
-  /// Sleeps in the kernel, by `wait`, on the signals that `each` calls its
-  /// argument with, among others: while it does, raise() tells the kernel, too.
-  /// `wait` is told whether one is raised already, so that it must not sleep.
+  /// Sleeps in the kernel by `wait` on signals, among others: `each` must call
+  /// its argument with each of them. Meanwhile raise() also signals the kernel.
+  /// `wait` gets whether one is raised already, in which case it must not
+  /// sleep.
   template <class Each, class Wait>
   static int sleep(const Each& each, const Wait& wait) {
     auto raised = false;
@@ -61,10 +65,10 @@ public:
     errno = error;
     return out;
   }
-  /// The kernel told of what somebody has taken already: no more.
+  /// Resets the kernel's count of a signal that was taken already.
   void silence() noexcept;
 
-  /// What epoll_wait() tells of it.
+  /// Returns the event that epoll_wait() reports for it.
   epoll_event event() const noexcept { return {EPOLLIN, data_}; }
   bool is(const epoll_event& x) const noexcept {
     return x.data.u64 == data_.u64;

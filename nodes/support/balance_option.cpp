@@ -17,7 +17,7 @@ balance_every(const std::string& text) {
   double seconds = 0;
   auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), seconds);
-  // Written so that NaN is none as well.
+  // The condition is written so that NaN fails it.
   if (error != std::errc{} || end != text.data() + text.size() ||
       !(seconds >= shortest_s && seconds <= longest_s))
     return std::nullopt;

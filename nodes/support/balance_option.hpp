@@ -1,4 +1,4 @@
-// --balance: how often the manager looks for pGPUs with too much to do.
+// --balance: how often the manager samples pGPUs to balance their load.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,11 +9,12 @@
 
 namespace vgpu {
 
-/// Adds the option; what is no answer is refused when the command line is read.
+/// Adds the option, which refuses a wrong value when the command line is
+/// parsed.
 void describe_balance(CLI::App& app, std::string& to);
 
-/// What `off` (nothing) or a number of seconds means; nothing for other texts,
-/// too.
+/// Parses a number of seconds. Returns nothing for `off` and for any other
+/// text.
 std::optional<std::chrono::milliseconds> balance_every(const std::string& text);
 
 } // namespace vgpu

@@ -1,4 +1,4 @@
-// What vgpu-manager and vgpu-node have in common.
+// The common parts of vgpu-manager and vgpu-node.
 #pragma once
 
 #include "nodes/support/main_loop.hpp"
@@ -10,18 +10,18 @@
 
 namespace vgpu {
 
-/// How a daemon is tied to who started it; both descriptors are inherited, and
-/// -1 when there is none.
+/// How a daemon depends on the process that started it. Both descriptors are
+/// inherited, and -1 when there is none.
 struct daemon_ties {
-  /// Gets one line when the daemon is ready, and is closed.
+  /// The daemon writes one line to it when it is ready, and closes it.
   int ready_fd = -1;
-  /// Its end of file tells the daemon to end: the owner is gone.
+  /// Its end of file makes the daemon end, because the owner is gone.
   int owner_fd = -1;
-  /// The run directory goes with the last of those that are told so.
+  /// The last process with this setting to end removes the run directory.
   bool remove_run_dir = false;
 };
 
-/// Describes the options, none of which a user has to know.
+/// Adds the options, none of which a user needs to know.
 void describe(CLI::App& app, daemon_ties& ties);
 
 /// Writes `line` to ready_fd and closes it.

@@ -25,16 +25,16 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-/// Larger than any record of ours.
+/// The largest answer in bytes. It exceeds every record of ours.
 constexpr std::uint64_t largest_answer = std::uint64_t{8} << 20;
 constexpr std::size_t most_members = 16;
 
 /// One question on its way: connect, unless there is a connection, write, read.
-/// Of the client's thread.
+/// Only the client's thread uses it.
 class exchange final : public std::enable_shared_from_this<exchange> {
 public:
   using stream = std::unique_ptr<beast::tcp_stream>;
-  /// With the connection, if it can be used again.
+  /// Gets the answer, and the connection if it can be used again.
   using then = std::function<void(etcd::answer, stream)>;
 
   exchange(asio::io_context& io, etcd_member to, etcd::question what,
@@ -57,7 +57,7 @@ public:
     connect();
   }
 
-  /// Nobody waits for the answer any more.
+  /// Drops the answer, because nobody waits for it any more.
   void give_up() {
     done_ = nullptr;
     resolver_.cancel();
@@ -118,8 +118,8 @@ private:
   void fail(error_code why) {
     if (!done_)
       return;
-    // A connection that was idle may have been closed at the other end; what
-    // was asked may be asked twice.
+    // The member may have closed an idle connection. The question is repeated,
+    // since it may be asked twice.
     if (used_ && why != beast::error::timeout) {
       stream_.reset();
       buffer_.clear();
@@ -170,7 +170,8 @@ public:
 private:
   void begin(std::uint64_t number, const etcd::question& what,
              std::chrono::milliseconds within, const caf::actor& listener) {
-    // Of that one it is not known what became: its member may be slow.
+    // The outcome of the former question is unknown, since its member may be
+    // slow.
     if (std::exchange(under_way_, true)) {
       current_->give_up();
       turn_to_next();
@@ -199,12 +200,12 @@ private:
   asio::io_context io_{1};
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>>
       stay_{io_.get_executor()};
-  // Of the thread alone.
+  // Only the thread uses these.
   std::size_t member_ = 0;
   bool under_way_ = false;
   std::shared_ptr<exchange> current_;
   exchange::stream idle_; // a connection to that member
-  std::thread thread_;    // last: it uses the rest
+  std::thread thread_;    // last, because it uses the other members
 };
 
 fault wrong(const std::string& part, const char* why) {

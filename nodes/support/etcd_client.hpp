@@ -1,4 +1,4 @@
-// etcd over HTTP.
+// An etcd client over HTTP.
 #pragma once
 
 #include "actors/manager/etcd_access.hpp"
@@ -10,19 +10,20 @@
 
 namespace vgpu {
 
-/// A member of etcd: where its JSON gateway listens.
+/// The address of an etcd member's JSON gateway.
 struct etcd_member {
   std::string host;
   std::string port;
-  std::string authority; // both, as a URL has them
+  std::string authority; // HOST:PORT, as in a URL
 };
 
-/// `http://HOST:PORT[,http://HOST:PORT...]`, or which part of it is wrong.
+/// Parses `http://HOST:PORT[,http://HOST:PORT...]`. The fault names the wrong
+/// part.
 result<std::vector<etcd_member>> parse_etcd_members(const std::string& text);
 
-/// Asks one member, on a thread of its own, which ends with this; where that
-/// one fails, the next question goes to another. `prefix` is what the keys
-/// begin with. Without encryption or password.
+/// Makes a client with a thread of its own, which ends with the client. It asks
+/// one member, and after a failure sends the next question to another one. All
+/// keys begin with `prefix`. It uses neither encryption nor a password.
 std::shared_ptr<etcd_access> make_etcd_client(std::vector<etcd_member> members,
                                               std::string prefix);
 

@@ -34,17 +34,19 @@ sigset_t handled_signals() {
   return out;
 }
 
-/// In the child, between fork and exec: async-signal-safe calls only.
+/// Runs in the child between fork and exec, and makes only async-signal-safe
+/// calls.
 [[noreturn]] void become(char* const* argv, int input, const child_spec& what,
                          pid_t parent) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
-  // Its own group: what a terminal sends to its node is the node's to handle.
+  // The child gets a group of its own, so that only its node handles a
+  // terminal's signals.
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The parent may have died before that took hold.
+  // The parent may have died before that took effect.
   if (::getppid() != parent)
     ::_exit(127);
   ::dup2(input, STDIN_FILENO);
@@ -63,7 +65,7 @@ std::string describe(const siginfo_t& x) {
 
 } // namespace
 
-/// The children, by tag. Its maps belong to the main thread.
+/// The children by tag. Only the main thread uses the maps.
 class main_loop::child_table final
     : public spawner,
       public std::enable_shared_from_this<child_table> {
@@ -93,7 +95,8 @@ public:
   }
 
 private:
-  /// Far fewer bytes than a pipe holds: this cannot block.
+  /// Writes a child's input. It cannot block, because a pipe holds far more
+  /// bytes.
   static void write_input(int to, const std::string& input) {
     [[maybe_unused]] auto n = ::write(to, input.data(), input.size());
   }
@@ -154,7 +157,7 @@ private:
 
   main_loop* loop_;
   std::map<std::uint64_t, int> pidfd_of_;
-  std::map<std::uint64_t, unique_fd> input_of_; // still to be written
+  std::map<std::uint64_t, unique_fd> input_of_; // not written yet
 };
 
 main_loop::main_loop()
@@ -173,7 +176,7 @@ main_loop::main_loop()
 }
 
 main_loop::~main_loop() {
-  // Before the descriptors: their closures hold the table.
+  // This precedes the descriptors, because their closures hold the table.
   auto watched = std::exchange(watched_, {});
   for (auto& [fd, what] : watched)
     ::close(fd);
@@ -191,9 +194,9 @@ void main_loop::add(int fd) {
 
 void main_loop::remove(int fd) {
   watched_.erase(fd);
-  // close() would not end it: a child that has yet to become its program has a
-  // copy, and what the kernel tells of that one is told of the next descriptor
-  // with this number.
+  // close() alone does not remove it from epoll while a child that has not
+  // executed its program yet has a copy. The kernel would report events of that
+  // copy for the next descriptor with this number.
   ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
   ::close(fd);
 }
@@ -255,7 +258,7 @@ void main_loop::dispatch(int fd) {
     return read_signal();
   if (fd == bell_.fd())
     return run_posted();
-  // A copy: what it does may take it off the table.
+  // The function is copied, because it may remove itself from the table.
   if (auto i = watched_.find(fd); i != watched_.end())
     std::function<void()>{i->second}();
 }

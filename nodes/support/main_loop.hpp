@@ -1,4 +1,4 @@
-// The main thread of a process of ours.
+// The main thread of one of our processes.
 #pragma once
 
 #include "actors/link/doorbell.hpp"
@@ -12,24 +12,24 @@
 
 namespace vgpu {
 
-/// Sleeps until a signal, a child's end, a descriptor or somebody's post wakes
-/// it. Owns the process's children: they are forked on this thread, because
-/// the kernel ties PR_SET_PDEATHSIG to the thread that forked.
+/// Sleeps until a signal, a child's end, a descriptor or a post wakes it. It
+/// owns the process's children and forks them on this thread, because the
+/// kernel ties PR_SET_PDEATHSIG to the thread that forked.
 ///
 /// Make it first in main, before any thread: it blocks SIGINT, SIGTERM and
-/// SIGHUP for all of them, and ignores SIGPIPE.
+/// SIGHUP in all of them, and ignores SIGPIPE.
 class main_loop {
 public:
-  /// Throws std::system_error when the kernel gives no descriptors.
+  /// Throws std::system_error when the kernel provides no descriptors.
   main_loop();
   ~main_loop();
   main_loop(const main_loop&) = delete;
   main_loop& operator=(const main_loop&) = delete;
 
-  /// What a SIGINT, SIGTERM or SIGHUP does; by default, stop().
+  /// Sets the reaction to SIGINT, SIGTERM and SIGHUP. The default is stop().
   void on_signal(std::function<void()> what);
 
-  /// Calls `ended` once when `fd` says end of file. Takes the descriptor.
+  /// Calls `ended` once, at the end of file of `fd`. Takes the descriptor over.
   void watch_owner(int fd, std::function<void()> ended);
 
   /// Runs `what` on the main thread. Thread-safe.
@@ -38,11 +38,12 @@ public:
   /// Ends run(). Thread-safe.
   void stop();
 
-  /// Until stop().
+  /// Handles events until stop().
   void run();
 
-  /// Starts children of this process; safe from any thread while this lives.
-  /// They die when it dies, even by SIGKILL.
+  /// Returns the spawner, which starts children of this process. Any thread may
+  /// use it while this loop exists. The children die when this process dies,
+  /// even by SIGKILL.
   std::shared_ptr<spawner> children();
 
 private:

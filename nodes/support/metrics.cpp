@@ -66,7 +66,7 @@ void describe_pgpu(families& to, const std::string& node, const json& x) {
            x.at("state") == "healthy" ? 1 : 0);
 }
 
-/// `what` is whose: "session" or "user".
+/// Adds the metrics of an account. `what` is "session" or "user".
 void describe_usage(families& to, const std::string& what, const labels& of,
                     const json& used) {
   auto count = [&](const char* name, const char* help, const char* member,
@@ -170,7 +170,7 @@ void describe_events(families& to, const event_tally& events) {
   }
 }
 
-/// Asks an actor whenever somebody asks it.
+/// Asks an actor at each request.
 class actor_source final : public prometheus::Collectable {
 public:
   actor_source(caf::actor_system& system, caf::actor source)
@@ -193,7 +193,7 @@ private:
   caf::actor source_;
 };
 
-/// Whether it reads HOST:PORT.
+/// Returns whether the text is HOST:PORT.
 bool good_address(std::string_view x) {
   auto colon = x.rfind(':');
   if (colon == x.npos || colon == 0)

@@ -1,4 +1,4 @@
-// Metrics in the form of Prometheus.
+// Metrics in the format of Prometheus.
 #pragma once
 
 #include "actors/records/metrics_query.hpp"
@@ -20,26 +20,26 @@ class Exposer;
 
 namespace vgpu {
 
-/// `--metrics HOST:PORT`, which manager and node have in common.
+/// Adds the option `--metrics HOST:PORT` of the manager and of nodes.
 void describe_metrics(CLI::App& app, std::string& address);
 
-/// A snapshot as families of metrics; docs/using/usage.md lists them. Throws
-/// nlohmann::json::exception when `x.status` is no status.
+/// Returns a snapshot as families of metrics, which docs/using/usage.md lists.
+/// Throws nlohmann::json::exception when `x.status` is not a status.
 std::vector<prometheus::MetricFamily> families_of(const metrics_snapshot& x);
 
-/// Answers HTTP GET /metrics for as long as it lives, on threads of its own.
+/// Answers HTTP GET /metrics on threads of its own for as long as it exists.
 class metrics_server {
 public:
-  /// Listens on `address` (HOST:PORT; a port of 0 takes a free one) and asks
+  /// Listens on `address` (HOST:PORT; port 0 takes a free one) and asks
   /// `source` at each request. A source that does not answer within 2 s yields
-  /// an empty page. Fails with the reason where it cannot listen; null where
-  /// the address is empty.
+  /// an empty page. Fails with the reason where it cannot listen. Returns null
+  /// where the address is empty.
   static result<std::unique_ptr<metrics_server>>
   start(caf::actor_system& system, caf::actor source,
         const std::string& address);
   ~metrics_server();
 
-  /// Where it listens, for a person: http://HOST:PORT/metrics.
+  /// Returns the URL at which it listens, http://HOST:PORT/metrics.
   const std::string& url() const noexcept { return url_; }
 
 private:

@@ -1,4 +1,4 @@
-// --overcommit: how much more memory the manager promises than there is.
+// --overcommit: how much more memory the manager promises than exists.
 #pragma once
 
 #include "policies/lifecycle/memory_swapping.hpp"
@@ -10,18 +10,19 @@
 
 namespace vgpu {
 
+/// The options of memory swapping, as policy::swapping_options has them.
 struct overcommit {
   double memory = policy::swapping_options{}.promised;
   double swap_part = policy::swapping_options{}.swapped_part;
 };
 
-/// Adds the options, with their ranges.
+/// Adds the options with their ranges.
 void describe_overcommit(CLI::App& app, overcommit& to);
 
 policy::swapping_options swapping_of(const overcommit& x);
 
-/// The options that another program of ours is given for it; none where nothing
-/// is out of the ordinary.
+/// Returns the options to pass to another program of ours, or none where both
+/// have their defaults.
 std::vector<std::string> arguments_of(const overcommit& x);
 
 } // namespace vgpu

@@ -1,4 +1,4 @@
-// Where the programs of a cluster find each other and what they load.
+// How the programs of a cluster find each other and their libraries.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -8,23 +8,23 @@
 
 namespace vgpu {
 
-/// The path of another program of ours: it lies beside this one.
+/// Returns the path of another program of ours, which lies beside this one.
 std::string sibling(const std::string& program);
 
-/// The folder with libcuda.so.1: `../lib` of this program's.
+/// Returns the folder with libcuda.so.1: `../lib` of this program's folder.
 std::string library_dir();
 
-/// Whether somebody listens on the Unix socket of an ipc:// endpoint. False
-/// for what is no such endpoint.
+/// Returns whether a process listens on the Unix socket of an ipc:// endpoint.
+/// Returns false for any other endpoint.
 bool somebody_listens(const std::string& endpoint);
 
-/// Nothing, or what is wrong with how an endpoint is written.
+/// Returns a fault that says what is wrong with an endpoint's form.
 status check_endpoint(const std::string& endpoint);
 
-/// The endpoints of a list with commas.
+/// Splits a list of endpoints at its commas.
 std::vector<std::string> split_endpoints(const std::string& list);
 
-/// Nothing, or what is wrong with a list of one or several managers' endpoints.
+/// Returns a fault that says what is wrong with a list of managers' endpoints.
 status check_endpoints(const std::string& list);
 
 } // namespace vgpu

@@ -18,10 +18,11 @@ std::string last_dl_error() {
   return text == nullptr ? "it cannot be loaded" : text;
 }
 
-/// A loaded object; unloaded with the last that came from it.
+/// A loaded plug-in, which is unloaded with the last object that came from it.
 using library = std::shared_ptr<void>;
 
-/// The version that it was compiled for is that of this program.
+/// Checks that the plug-in was compiled for this program's version of the
+/// interface.
 status check_interface(const library& from, const std::string& path) {
   const auto* version = static_cast<const unsigned*>(
       ::dlsym(from.get(), "vgpu_placement_interface"));
@@ -39,9 +40,9 @@ status check_interface(const library& from, const std::string& path) {
   return {};
 }
 
-/// A policy of the user's own is known by its path alone, when the program
-/// runs: so it is opened here by hand, and what it needs besides itself by the
-/// dynamic linker. Whoever may start a manager may have it run their code.
+/// Loads a user's plug-in by dlopen(), because only its path is known when the
+/// program runs. The dynamic linker loads what the plug-in needs. Whoever may
+/// start a manager may run code in it.
 result<placement_choice> load(const std::string& path) {
   std::error_code error;
   auto file = std::filesystem::absolute(path, error);
@@ -54,7 +55,7 @@ result<placement_choice> load(const std::string& path) {
   if (auto good = check_interface(loaded, path); !good)
     return good.why();
   using maker = policy::placement_policy* (*)();
-  // POSIX has symbols be void pointers, also those of functions.
+  // POSIX represents each symbol as a void pointer, including functions.
   auto make = reinterpret_cast<maker>(
       ::dlsym(loaded.get(), "vgpu_make_placement_policy"));
   if (make == nullptr)
@@ -89,7 +90,8 @@ void describe_placement(CLI::App& app, std::string& to) {
   app.add_option("--placement-policy", to,
                  "where vGPUs go: " + placement_range() +
                      " (default: least-loaded)")
-      // As a process that runs elsewhere finds it.
+      // The path becomes absolute, so that a process with another working
+      // directory finds the file.
       ->transform([](std::string text) {
         auto good = read_placement(text);
         if (!good)

@@ -1,4 +1,4 @@
-// Which placement policy: one of ours by name, or a file with one's own.
+// --placement-policy: one of our strategies by name, or a plug-in's file.
 #pragma once
 
 #include "policies/placement/placement.hpp"
@@ -12,23 +12,26 @@
 
 namespace vgpu {
 
+/// A chosen placement policy.
 struct placement_choice {
   std::string name = "least-loaded"; // as it was given
   policy::placement_strategy how = policy::placement_strategy::least_loaded;
-  /// Set: it decides. Its code stays loaded as long as somebody holds it.
+  /// The plug-in's policy, which decides if it is set. Its code stays loaded as
+  /// long as anybody holds it.
   std::shared_ptr<policy::placement_policy> own;
 };
 
-/// A strategy's name, or the path of a shared object as placement_plugin.hpp
-/// describes it: what has a `/` or ends with `.so`. Loading runs code of it.
-/// The fault names what was given and what is wrong with it.
+/// Parses a strategy's name, or the path of a plug-in (placement_plugin.hpp),
+/// which contains a `/` or ends with `.so`. Loading a plug-in runs its code.
+/// The fault names the text and what is wrong with it.
 result<placement_choice> read_placement(const std::string& text);
 
-/// Adds --placement-policy: what read_placement() takes, as the name that it
-/// has afterwards; loaded once to see that it can be.
+/// Adds --placement-policy, which takes what read_placement() takes and yields
+/// placement_choice::name. It loads a plug-in once, to check that it can be
+/// loaded.
 void describe_placement(CLI::App& app, std::string& to);
 
-/// least-loaded, bin-pack, spread or FILE.so
+/// Returns the text "least-loaded, bin-pack, spread or FILE.so".
 std::string placement_range();
 
 } // namespace vgpu

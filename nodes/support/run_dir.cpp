@@ -48,8 +48,8 @@ run_dir_part::run_dir_part(run_dir_part&& other) noexcept
 run_dir_part::~run_dir_part() {
   if (fd_ < 0)
     return;
-  // Turning a lock gives the old one up first: of two that leave at once, at
-  // least one finds itself alone.
+  // The conversion of a lock releases the old one first, so of two processes
+  // that leave at once, at least one finds itself alone.
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);

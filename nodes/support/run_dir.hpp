@@ -1,4 +1,4 @@
-// The directory in which the processes of a cluster keep their files.
+// The run directory of a cluster.
 #pragma once
 
 #include "schema/base/endpoints.hpp"
@@ -8,21 +8,23 @@
 
 namespace vgpu {
 
-/// Makes `path`, for this user alone, unless it is there. The value tells
-/// whether it was made. Fails when it is there and somebody else's.
+/// Makes `path` for this user alone, unless it exists. Returns whether it was
+/// made. Fails when it exists and belongs to somebody else.
 result<bool> make_private_dir(const std::string& path);
 
-/// One process's part in a run directory that goes with the last of them,
-/// however the others ended. Held as long as the process keeps files there.
+/// One process's part in a run directory. The last part to end removes the
+/// directory, however the other processes ended. Hold it as long as the process
+/// has files there.
 class run_dir_part {
 public:
-  /// No part in any.
+  /// Makes an object without a part in any directory.
   run_dir_part() = default;
-  /// Precondition: the directory is there.
+  /// Takes a part in a directory, which must exist.
   explicit run_dir_part(std::string path);
   run_dir_part(run_dir_part&& other) noexcept;
   run_dir_part& operator=(run_dir_part&&) = delete;
-  /// Removes the directory and all in it, if nobody else has a part.
+  /// Removes the directory and everything in it, if no other process has a
+  /// part.
   ~run_dir_part();
 
 private:

@@ -1,4 +1,4 @@
-// Waiting for the end of a process: a signal, or word from an actor.
+// Waiting for a process's end: by a signal, or by a call of stop().
 #pragma once
 
 #include "actors/link/doorbell.hpp"
@@ -18,12 +18,12 @@ public:
   stop_signal(const stop_signal&) = delete;
   stop_signal& operator=(const stop_signal&) = delete;
 
-  /// From any thread: ends wait() with this exit status.
+  /// Ends wait() with this exit status. Thread-safe.
   void stop(int status) noexcept;
 
-  /// Sleeps until a signal came (0) or stop() was called.
+  /// Sleeps until a signal arrives (returns 0) or stop() is called.
   int wait();
-  /// The same, but for stop() alone and at most so long.
+  /// Sleeps until stop() is called, or for `at_most`.
   void await_stop(std::chrono::milliseconds at_most);
 
 private:
