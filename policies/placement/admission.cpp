@@ -18,11 +18,11 @@ fault invalid(std::string what) {
   return {CUDA_ERROR_INVALID_VALUE, std::move(what)};
 }
 
-/// Why one pGPU is not to be had; the smaller, the closer to it.
+/// Why one pGPU is not available. The smaller, the closer to being available.
 struct obstacle {
   bool broken = false;
   bool kept = false;
-  std::uint64_t lacks = 0; // bytes
+  std::uint64_t lacks = 0; // in bytes
   const std::string* node = nullptr;
   std::uint32_t ordinal = 0;
   std::uint64_t reserved = 0;
@@ -71,7 +71,7 @@ std::string why_waiting(const cluster_view& cluster,
                         const std::vector<place>& kept, const demand& what) {
   constexpr std::size_t named = 3;
   auto all = obstacles(cluster, kept, what);
-  // Thousands, in a large cluster, of which few are named.
+  // A large cluster has thousands of obstacles, of which few are named.
   auto end =
       all.begin() + static_cast<std::ptrdiff_t>(std::min(named, all.size()));
   std::partial_sort(
@@ -102,7 +102,7 @@ status admit(const cluster_view& cluster, const demand& what) {
 }
 
 status admit_within(const cluster_extent& cluster, const demand& what) {
-  // Written so that NaN is refused as well.
+  // The conditions are written so that NaN fails them.
   if (!(what.share > 0 && what.share <= 1))
     return invalid("a share of " + std::to_string(what.share) +
                    " of a GPU: give more than 0 and at most 1");

@@ -10,30 +10,35 @@
 
 namespace vgpu::policy {
 
-/// More devices than this are never given to one session.
+/// The largest number of pGPUs that one session can get.
 inline constexpr std::uint32_t most_gpus = 64;
 
-/// What admission goes by: made once for as long as no node comes or goes.
+/// The limits by which admission decides. They stay valid as long as no node
+/// joins or leaves.
 struct cluster_extent {
-  std::uint64_t most_memory = 0; // bytes of one pGPU
-  std::size_t most_pgpus = 0;    // of one node
+  /// The memory of the largest pGPU, in bytes.
+  std::uint64_t most_memory = 0;
+  /// The number of pGPUs of the largest node.
+  std::size_t most_pgpus = 0;
 };
 cluster_extent extent_of(const cluster_view& cluster);
 
-/// Refuses what can never be placed: a share or a limit outside (0, 1], no or
-/// too many GPUs, more memory than any pGPU of the cluster has, more GPUs than
-/// any node has, or a cluster without a node. What merely does not fit now is
-/// admitted, and waits.
+/// Refuses a demand that can never be placed: a share or a limit outside (0,
+/// 1], no pGPUs or too many, more memory than any pGPU of the cluster has, more
+/// pGPUs than any node has, or a cluster without a node. A demand that only
+/// does not fit now is admitted and waits.
 ///
-/// Shares that add up to more than 1 may use one pGPU: its policy scales them
-/// down (share.hpp).
+/// Shares that add up to more than 1 may use one pGPU: its share policy scales
+/// them down.
 status admit_within(const cluster_extent& cluster, const demand& what);
+/// Computes the limits of the cluster and calls admit_within().
 status admit(const cluster_view& cluster, const demand& what);
 
-/// Why who has been admitted waits, for a person: what each pGPU lacks that it
-/// could have, those that lack least first, a few by name. `kept` is kept for
-/// those before it in the queue (place_to_keep()): who may go ahead of them
-/// delays nobody. Empty where its constraints leave no pGPU at all.
+/// Says, for a person, why an admitted demand waits: what the pGPUs that it
+/// could have lack, a few of them by name, those that lack least first. `kept`
+/// are places that are kept for demands before it in the queue
+/// (place_to_keep()). Returns an empty text where its constraints allow no pGPU
+/// at all.
 std::string why_waiting(const cluster_view& cluster,
                         const std::vector<place>& kept, const demand& what);
 

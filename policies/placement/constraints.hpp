@@ -9,14 +9,14 @@
 
 namespace vgpu::policy {
 
-/// What a specification asks of a place, for a program on `host`. What depends
-/// on where others are, and on its own past, is for the caller to add.
+/// Returns the demand of a specification, for a program on `host`. The caller
+/// adds everything that depends on other sessions and on the session's past.
 demand demand_of(const control::specification& x, const std::string& host);
 
-/// The order in which those who wait are looked at; the smaller, the earlier:
-/// who ran already, then by priority, then by age. Who made room for others
-/// waits behind all who came before that: it ran no more than they, and is as
-/// old as its wait.
+/// The order of the queue; the smaller, the earlier. Sessions that ran already
+/// come first, then the order is by priority and then by age. A session that
+/// released its memory for others waits behind all that came before that: it
+/// counts as one that never ran, and its age is that of its wait.
 struct queue_rank {
   queue_rank(bool ran, std::int32_t priority, std::uint64_t number,
              time_point waits_since = {})

@@ -21,7 +21,7 @@ bool is_among(const std::vector<place>& all, const std::string& node,
                      [&](const place& x) { return holds(x, node, pgpu); });
 }
 
-/// Whether this pGPU is one of those that may be taken at all.
+/// Returns whether the constraints allow this pGPU.
 bool is_wished(const node_view& node, const pgpu_view& pgpu,
                const demand& what) {
   auto ordinal = pgpu.ordinal;
@@ -35,7 +35,7 @@ bool is_wished(const node_view& node, const pgpu_view& pgpu,
          !is_among(what.apart, node.name, ordinal);
 }
 
-/// The constraints, for a person.
+/// Describes the constraints for a person.
 std::string constraints(const demand& what) {
   std::string out;
   if (!what.node.empty())
@@ -60,7 +60,7 @@ std::string constraints(const demand& what) {
 struct rated_pgpu {
   bool failing = false;
   bool elsewhere = true;
-  bool off_affinity = false; // others of its group are on other ones
+  bool off_affinity = false; // others of its group are on other pGPUs
   bool over = false;
   placement_key key;
   std::uint32_t ordinal = 0;
@@ -97,7 +97,7 @@ struct rated_node {
   std::size_t off_affinity = 0;
   bool remote = true;
   std::size_t over = 0;
-  placement_key key; // sums, and the least free memory
+  placement_key key; // sums, and the smallest free memory
   std::string name;
   std::vector<std::uint32_t> pgpus;
   auto operator<=>(const rated_node&) const = default;

@@ -18,25 +18,26 @@ struct no_place {
   std::string why;
 };
 
-/// What is preferred among pGPUs that are as good otherwise.
+/// The preference among pGPUs that are otherwise equally good.
 enum class placement_strategy {
-  /// Where the fewest shares and sessions are, then where most memory is free.
+  /// Prefers the pGPU with the fewest shares and sessions, and then with the
+  /// most free memory.
   least_loaded,
-  /// Where the most shares are that leave room for what is asked, so that other
-  /// pGPUs stay empty; where none leaves room, as `least_loaded`.
+  /// Prefers the pGPU with the most shares that still has room for the demand,
+  /// so that other pGPUs stay empty. Where none has room, as `least_loaded`.
   bin_pack,
-  /// On the node with the fewest sessions, so that the loss of one node hurts
-  /// few; there as `least_loaded`.
+  /// Prefers the node with the fewest sessions, so that the loss of a node
+  /// affects few. Within the node, as `least_loaded`.
   spread,
 };
 inline constexpr std::array<std::string_view, 3> placement_strategy_names{
     "least-loaded", "bin-pack", "spread"};
 
-/// A share as pGPUs' sums count it: rounded so that a sum does not depend on
-/// its order, and what goes leaves nothing behind.
+/// Rounds a share for the sums of pGPUs, so that a sum does not depend on its
+/// order and returns to 0 when all sessions have left.
 double counted_share(double share);
 
-/// Bytes that are promised to nobody.
+/// Returns the bytes that are promised to no session.
 std::uint64_t free_of(const pgpu_view& x);
 
 /// The order of preference; the smaller, the better.
@@ -44,45 +45,45 @@ struct placement_key {
   double rank = 0;
   double shares = 0;
   std::uint64_t sessions = 0;
-  std::uint64_t not_free = 0; // grows as free memory shrinks
+  std::uint64_t not_free = 0; // the complement of free memory
   auto operator<=>(const placement_key&) const = default;
 };
 placement_key key_of(placement_strategy how, std::uint64_t sessions_of_node,
                      const pgpu_view& pgpu);
-/// Whether the pGPU would have more to do than it can, where that is to be
-/// avoided.
+/// Returns whether the demand would give the pGPU more work than it can do,
+/// under a strategy that avoids that.
 bool is_over(placement_strategy how, const pgpu_view& pgpu, const demand& what);
 
-/// Whether one of the pGPUs that are asked for may be this one: it is healthy,
-/// has the memory, and every wish is met.
+/// Returns whether this pGPU can be one of those that `what` demands: it is
+/// healthy, has the memory and meets every constraint.
 bool may_take(const node_view& node, const pgpu_view& pgpu, const demand& what);
-/// The same if it were healthy.
+/// Does the same for a pGPU that is assumed to be healthy.
 bool may_take_healthy(const node_view& node, const pgpu_view& pgpu,
                       const demand& what);
 
-/// Where to run `what`: pGPUs of one node that is alive, each healthy and with
-/// the memory to reserve. Of those, in this order: not where it failed of
-/// late, where it was before, beside others of its group, on its program's
-/// host, by the strategy, and then by name, so that the same cluster always
-/// gives the same answer. Where it failed is still taken when there is nothing
-/// else.
+/// Chooses pGPUs for `what` on one node that is alive. Each is healthy and has
+/// the memory to reserve. Among those it prefers, in this order: a pGPU where
+/// the session has not failed recently, its previous place, a place beside
+/// others of its group, its program's host, the strategy's choice, and then
+/// names, so that the same cluster always gives the same answer. A pGPU where
+/// it failed is taken when there is no other.
 std::variant<place, no_place>
 choose_place(const cluster_view& cluster, const demand& what,
              placement_strategy how = placement_strategy::least_loaded);
 
-/// The same among some nodes alone.
+/// Does the same among some nodes only.
 std::optional<place> best_place(std::span<const node_view* const> among,
                                 const demand& what, placement_strategy how);
-/// What choose_place() says where nothing fits.
+/// Returns what choose_place() says where nothing fits.
 no_place why_none(const demand& what, std::size_t nodes_alive);
 
-/// The pGPUs to keep for `what`, which has no place now: of those that it could
-/// have if nobody had reserved memory there, the ones that lack least. Nothing
-/// where no node could ever take it.
+/// Returns the pGPUs to keep for `what`, which has no place now: among those
+/// that it could have if no memory were reserved there, the ones that lack
+/// least. Returns nothing where no node could ever take it.
 std::optional<place> place_to_keep(const cluster_view& cluster,
                                    const demand& what);
 
-/// The cluster with nothing left to reserve at these pGPUs.
+/// Marks all memory of these pGPUs as reserved.
 void keep(cluster_view& cluster, const place& where);
 
 } // namespace vgpu::policy

@@ -9,7 +9,7 @@ namespace vgpu::policy {
 
 namespace {
 
-/// What is wrong with an answer, for a person; empty: nothing.
+/// Says for a person what is wrong with an answer. Empty: nothing is.
 std::string fault_of(const node_view* node, const place& where,
                      const demand& what) {
   if (node == nullptr)
@@ -75,7 +75,7 @@ placement_index::key placement_index::key_at(const shelf& in,
           pgpu(x).ordinal, x};
 }
 
-/// The more is free, the smaller.
+/// Returns a key that is smaller the more memory is free.
 std::pair<std::uint64_t, placement_index::spot>
 placement_index::free_key(const spot& x) const {
   return {~free_with_nothing_kept(x.first, x.second), x};
@@ -85,7 +85,8 @@ template <class F>
 void placement_index::for_each(std::size_t n,
                                const std::vector<std::uint32_t>* only, F f) {
   const auto& of = cluster_.nodes[n];
-  // By `spread`, what comes to one of them changes the order of all.
+  // Under `spread`, a new session on one pGPU changes the order of all on its
+  // node.
   if (shelves_.front().how == placement_strategy::spread)
     only = nullptr;
   for (std::size_t p = 0; p < of.pgpus.size(); ++p) {
@@ -164,7 +165,7 @@ void placement_index::keep(const place& where) {
 
 void placement_index::let_go() {
   for (const auto& [at, bytes] : kept_) {
-    // Clang's lambdas take no structured binding.
+    // Clang's lambdas cannot capture structured bindings.
     auto more = bytes;
     change({node(at).name, {pgpu(at).ordinal}},
            [more](pgpu_view& x, const spot&) { x.reserved -= more; });
@@ -201,7 +202,7 @@ std::uint64_t placement_index::free_with_nothing_kept(std::size_t n,
   return free_of(pgpu({n, p})) + (kept == kept_.end() ? 0 : kept->second);
 }
 
-/// For one that asks for one pGPU, there.
+/// Returns whether a demand for one pGPU has room there, with nothing kept.
 bool placement_index::has_room_at(const spot& at, const demand& what) const {
   auto emptier = pgpu(at);
   emptier.reserved =
@@ -240,8 +241,8 @@ std::optional<place> placement_index::place_to_keep(const demand& what) {
   std::optional<spot> best;
   for (const auto& [not_free, x] : by_free_) {
     auto fits = ~not_free >= what.memory;
-    // Those that have room lack nothing: the first of them by name. If there is
-    // none, the one that lacks least.
+    // A pGPU with room lacks nothing, so the first of those by name is the
+    // answer. If there is none, it is the one that lacks least.
     if (best && !fits)
       break;
     if (what.memory > pgpu(x).memory || !may_take(node(x), pgpu(x), anywhere))
@@ -281,7 +282,8 @@ placement_index::named_by(const demand& what) const {
   return out;
 }
 
-/// The best place, if it is one of those; they are preferred to all others.
+/// Returns the best place if it is one of those, which are preferred to all
+/// others.
 placement_index::maybe placement_index::near(const std::vector<place>& those,
                                              const demand& what) const {
   if (those.empty())
@@ -317,15 +319,15 @@ placement_index::found placement_index::best_on_host(const demand& what) const {
   return std::nullopt;
 }
 
-/// The first that has room, of a class of free memory, if it comes before
-/// `best`.
+/// Returns the first pGPU with room in a class of free memory, if it comes
+/// before `best`.
 placement_index::found placement_index::first_fit(const std::set<key>& among,
                                                   const shelf& in,
                                                   const demand& what,
                                                   const found& best) const {
   auto i = among.begin();
   if (in.how == placement_strategy::bin_pack) {
-    // All before have too much to do for this.
+    // All earlier pGPUs have too much work for this demand.
     constexpr double rounding = 1e-8;
     key from{};
     std::get<0>(from).rank = what.share - 1 - rounding;
@@ -340,9 +342,9 @@ placement_index::found placement_index::first_fit(const std::set<key>& among,
   return std::nullopt;
 }
 
-/// The best of those of the last class that have the memory; `all`: they were
-/// so few that it is found by looking at them, rather than at all that may come
-/// before.
+/// Returns the best pGPU of the last class that has the memory. It sets `all`
+/// if they were few enough to compare them directly, rather than to search all
+/// that may come before.
 placement_index::found placement_index::few_in_last(const shelf& in,
                                                     const demand& what,
                                                     bool& all) const {
@@ -366,15 +368,15 @@ placement_index::found placement_index::few_in_last(const shelf& in,
 placement_index::found placement_index::best_in(const shelf& in,
                                                 const demand& what) const {
   found best;
-  // From above: those have the memory for sure, and the last class, where not
-  // all do, is looked through only as far as it is better.
+  // The search begins at the top, where every pGPU has the memory. In the last
+  // class not all have, so it is searched only for better ones.
   auto least = class_of(what.memory);
   for (auto c = classes; c-- > least + 1;)
     if (auto got = first_fit(in.by_free[c], in, what, best))
       best = got;
   bool all = false;
   found few;
-  // Whoever asks for none may have what is kept, too.
+  // A demand for no memory may have a kept place too.
   if (what.memory != 0)
     few = few_in_last(in, what, all);
   if (!all)
@@ -386,7 +388,8 @@ placement_index::found placement_index::best_in(const shelf& in,
 
 placement_index::maybe placement_index::choose_one(const demand& what) const {
   if (!what.failing.empty()) {
-    // Elsewhere, if at all possible; otherwise all of them have failed.
+    // The first try avoids the places where the session failed. If none is
+    // left, it has failed everywhere.
     auto elsewhere = what;
     elsewhere.apart.insert(elsewhere.apart.end(), what.failing.begin(),
                            what.failing.end());

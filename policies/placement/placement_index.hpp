@@ -1,4 +1,4 @@
-// The cluster as a placement wants to find it: for very many nodes.
+// An index of the cluster for placements among very many nodes.
 #pragma once
 
 #include "policies/placement/placement.hpp"
@@ -18,51 +18,56 @@
 
 namespace vgpu::policy {
 
-/// Answers as choose_place() does, without looking at every node: pGPUs lie in
-/// the order in which a placement prefers them, in classes of free memory. A
-/// demand for one pGPU costs some look-ups however large the cluster is, more
-/// only where its constraints leave few pGPUs of very many; one for several,
-/// that is not bound to a node or a host, a look at every node. One thread.
+/// Gives the same answers as choose_place() without visiting every node. It
+/// holds the pGPUs in order of preference, in classes of free memory. A demand
+/// for one pGPU costs a few look-ups, however large the cluster is, and more
+/// only where its constraints allow few pGPUs of very many. A demand for
+/// several pGPUs that is not bound to a node or a host visits every node. Not
+/// thread-safe.
 ///
-/// What is kept for those who wait (keep()) is taken by nobody who asks for
-/// memory, until let_go().
+/// Places that are kept for waiting demands (keep()) go to no demand for memory
+/// until let_go().
 class placement_index {
 public:
-  /// With a policy of the user's own, that one decides.
+  /// Indexes the cluster. A plug-in's policy, if `own` is set, decides every
+  /// choice.
   placement_index(cluster_view cluster, placement_strategy how,
                   std::shared_ptr<placement_policy> own = nullptr);
   placement_index(const placement_index&) = delete;
   placement_index& operator=(const placement_index&) = delete;
 
+  /// Chooses a place for `what`, but does not take it.
   std::variant<place, no_place> choose(const demand& what) const;
-  /// A session with this demand is there now,
+  /// Records that a session with this demand is at the place.
   void take(const place& where, const demand& what);
-  /// or no more.
+  /// Records that a session with this demand has left the place.
   void give(const place& where, const demand& what);
 
-  /// As policy::place_to_keep(), of the cluster with nothing kept.
+  /// Does what policy::place_to_keep() does, for the cluster with nothing kept.
   std::optional<place> place_to_keep(const demand& what);
+  /// Keeps these pGPUs for a waiting demand.
   void keep(const place& where);
+  /// Ends the keeping of all places.
   void let_go();
 
-  /// Whether it had a place if nothing were kept.
+  /// Returns whether `what` had a place if nothing were kept.
   bool has_room(const demand& what) const;
-  /// One of cluster()'s nodes, with nothing kept there.
+  /// Returns a node of cluster() with nothing kept there.
   node_view with_nothing_kept(std::size_t node) const;
-  /// The same of a node by its name: itself, or a copy that is put there; null:
-  /// there is none of that name.
+  /// Returns the named node with nothing kept there: the node itself, or a copy
+  /// that it puts into `copies`. Returns null where there is no such node.
   const node_view*
   with_nothing_kept(const std::string& name,
                     std::map<std::string, node_view>& copies) const;
 
-  /// With what is kept.
+  /// Returns the cluster, where kept memory counts as reserved.
   const cluster_view& cluster() const noexcept { return cluster_; }
 
 private:
   using spot = std::pair<std::size_t, std::size_t>; // node, pGPU
-  /// The names make it one answer.
+  /// An entry of a shelf. The names make the order unique.
   using key = std::tuple<placement_key, std::string_view, std::uint32_t, spot>;
-  /// Four for each power of two.
+  /// There are four classes of free memory for each power of two.
   static constexpr auto classes = std::size_t{64} * 4;
   struct shelf {
     placement_strategy how;
@@ -72,25 +77,25 @@ private:
   using maybe = std::optional<place>;
 
   static std::size_t class_of(std::uint64_t free);
-  /// The least free memory that is in a class above this one's.
+  /// Returns the smallest free memory, in bytes, that is in a higher class.
   static std::uint64_t end_of_class(std::uint64_t free);
   key key_at(const shelf& in, const spot& x) const;
-  /// Of that node's pGPU, by its place among them: bytes.
+  /// Returns the free bytes of a node's pGPU, by its index, with nothing kept.
   std::uint64_t free_with_nothing_kept(std::size_t node,
                                        std::size_t pgpu) const;
   std::pair<std::uint64_t, spot> free_key(const spot& x) const;
-  /// Calls `f(set, key)` for those pGPUs of the node that are offered, in each
-  /// shelf; `only`: where these alone have changed.
+  /// Calls `f(set, key)` for the offered pGPUs of the node, in each shelf.
+  /// `only` lists the ordinals that have changed.
   template <class F>
   void for_each(std::size_t node, const std::vector<std::uint32_t>* only, F f);
-  /// Calls `f(spot)` for those of the place that are there.
+  /// Calls `f(spot)` for those pGPUs of the place that exist.
   template <class F>
   void for_spots(const place& where, F f) const;
-  /// `f(pGPU, spot)` changes those of the place, which then lie where they
-  /// belong on the shelves,
+  /// Calls `f(pGPU, spot)`, which changes the pGPUs of the place, and updates
+  /// their positions on the shelves.
   template <class F>
   void change(const place& where, F f);
-  /// and by free memory as well.
+  /// Does what change() does, and also updates their order by free memory.
   template <class F>
   void refile(const place& where, F f);
   bool has_room_at(const spot& at, const demand& what) const;
@@ -98,7 +103,8 @@ private:
   std::variant<place, no_place> ask_own(const demand& what) const;
   maybe choose_one(const demand& what) const;
   maybe near(const std::vector<place>& those, const demand& what) const;
-  /// The nodes that its constraints name, where they name some.
+  /// Returns the nodes that the constraints name, or nothing where they name
+  /// none.
   std::optional<std::vector<const node_view*>>
   named_by(const demand& what) const;
   std::vector<const node_view*> nodes_of(const std::vector<place>& x) const;
@@ -117,13 +123,14 @@ private:
 
   cluster_view cluster_;
   std::shared_ptr<placement_policy> own_;
-  std::size_t alive_ = 0;               // nodes
-  std::vector<std::uint64_t> sessions_; // of each node
-  /// By the strategy, and, where that would make a pGPU take too much, without.
+  std::size_t alive_ = 0;               // the number of nodes that are alive
+  std::vector<std::uint64_t> sessions_; // the number on each node
+  /// The pGPUs by the strategy. A second shelf is for demands for which the
+  /// strategy would overload each pGPU.
   std::vector<shelf> shelves_;
-  /// The most free memory first, as if nothing were kept.
+  /// The pGPUs by decreasing free memory, as if nothing were kept.
   std::set<std::pair<std::uint64_t, spot>> by_free_;
-  std::map<spot, std::uint64_t> kept_; // bytes
+  std::map<spot, std::uint64_t> kept_; // in bytes
   std::unordered_map<std::string, std::size_t> by_name_;
   std::unordered_map<std::string, std::vector<std::size_t>> by_host_;
 };

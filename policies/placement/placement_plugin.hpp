@@ -23,12 +23,13 @@
 
 namespace vgpu::policy {
 
-/// Grows whenever this header or what it includes changes its meaning or its
-/// layout. An object of another version is refused when it is loaded.
+/// The version of this interface. It grows whenever this header or one that it
+/// includes changes its meaning or its layout. A plug-in of another version is
+/// refused when it is loaded.
 inline constexpr unsigned placement_interface = 2;
 
-/// Decides where a vGPU runs. Made once, called by one thread, by who holds the
-/// view for the length of the call: keep copies, not references.
+/// Decides where a vGPU runs. One object is made, and one thread calls it. The
+/// view exists only for the length of a call, so keep copies and no references.
 class placement_policy {
 public:
   placement_policy() = default;
@@ -36,19 +37,19 @@ public:
   placement_policy& operator=(const placement_policy&) = delete;
   virtual ~placement_policy() = default;
 
-  /// The place for `what`, or nothing where it is to wait; it is asked again
-  /// when something changes. A place is `what.gpus` different pGPUs of one node
-  /// that is alive, each healthy and with `what.memory` bytes free
-  /// (`memory - reserved`), and meets the constraints that must be met. An
-  /// answer that is none of these is not used: the vGPU waits, and is told why.
-  /// So it does after an exception, with its text.
+  /// Returns the place for `what`, or nothing to let it wait; it is called
+  /// again when something changes. A place is `what.gpus` different pGPUs of
+  /// one node that is alive. Each must be healthy, have `what.memory` bytes
+  /// free (`memory - reserved`) and meet the constraints. Any other answer is
+  /// ignored: the vGPU waits, and its status says why. After an exception it
+  /// waits too, with the exception's text.
   virtual std::optional<place> choose(const cluster_view& cluster,
                                       const demand& what) = 0;
 };
 
 } // namespace vgpu::policy
 
-/// Once in each shared object.
+/// Defines the entry points. Use it once in each shared object.
 #define VGPU_PLACEMENT_POLICY(type)                                            \
   extern "C" {                                                                 \
   extern const unsigned vgpu_placement_interface;                              \

@@ -1,4 +1,4 @@
-// What a decision sees of the cluster: values, made for one decision.
+// A policy's view of the cluster: plain values, made for one decision.
 #pragma once
 
 #include <chrono>
@@ -8,29 +8,38 @@
 
 namespace vgpu::policy {
 
-/// Policies know no clock: whoever asks says what time it is.
+/// Policies have no clock, so their callers pass the time.
 using time_point = std::chrono::steady_clock::time_point;
 using duration = std::chrono::steady_clock::duration;
 
+/// A pGPU.
 struct pgpu_view {
   std::uint32_t ordinal = 0;
-  std::uint64_t memory = 0;   // bytes
-  std::uint64_t reserved = 0; // bytes promised to sessions that asked for them
-  double shares = 0;          // sum of its sessions' shares
+  /// In bytes.
+  std::uint64_t memory = 0;
+  /// The bytes that are promised to sessions that asked for them.
+  std::uint64_t reserved = 0;
+  /// The sum of its sessions' shares.
+  double shares = 0;
   std::uint32_t sessions = 0;
   bool healthy = true;
   std::string backend{};
-  std::string model{};    // by name; pGPUs of two models differ to a program
-  std::uint64_t held = 0; // bytes promised to sessions, or held beyond that
-  std::int32_t capability = 0; // compute capability, 80 for 8.0
+  /// The name of its model. A program can tell pGPUs of two models apart.
+  std::string model{};
+  /// The bytes that are promised to sessions, or held beyond that.
+  std::uint64_t held = 0;
+  /// The compute capability, such as 80 for 8.0.
+  std::int32_t capability = 0;
 };
 
+/// A node.
 struct node_view {
   std::string name;
   std::string host;
   bool alive = true;
   std::vector<pgpu_view> pgpus;
-  bool draining = false; // is to be emptied; not alive for who wants a place
+  /// The node is to be emptied. Placements treat it as not alive.
+  bool draining = false;
 };
 
 struct cluster_view {
@@ -44,29 +53,29 @@ struct place {
   bool operator==(const place&) const = default;
 };
 
-/// What is to be placed.
+/// The demand of a session for a place.
 struct demand {
   double share = 1.0;       // of one pGPU's compute, in (0, 1]
   double limit = 1.0;       // of one pGPU's compute, in (0, 1]
-  std::uint64_t memory = 0; // bytes a pGPU to reserve; 0 reserves nothing
+  std::uint64_t memory = 0; // bytes to reserve on each pGPU; 0: none
   std::uint32_t gpus = 1;
-  std::string host;           // where its program runs
-  place previous;             // where it was, if anywhere
-  std::vector<place> failing; // where it failed of late
+  std::string host;           // the program's host
+  place previous;             // where the session was before, if anywhere
+  std::vector<place> failing; // where it failed recently
 
   // -- constraints that must be met -------------------------------------------
-  std::string node;            // only there; empty: anywhere
+  std::string node;            // only this node; empty: any
   std::int32_t pgpu = -1;      // only this ordinal; -1: any
   std::string backend;         // empty: any
-  std::int32_t capability = 0; // this one or a higher one
+  std::int32_t capability = 0; // at least this one
   enum class locality { local_first, local_only, any };
   locality where = locality::local_first;
   bool beside_somebody = false;
-  std::vector<place> beside; // then, only there
-  std::vector<place> apart;  // never there
+  std::vector<place> beside; // if beside_somebody, only these
+  std::vector<place> apart;  // none of these
 
   // -- a wish that is met where there is room ---------------------------------
-  std::vector<place> affinity; // where others of its group are
+  std::vector<place> affinity; // places of others of its group
 };
 
 } // namespace vgpu::policy
