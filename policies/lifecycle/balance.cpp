@@ -12,16 +12,16 @@ namespace vgpu::policy {
 
 namespace {
 
-/// A pGPU that was busier than this may have made somebody wait.
+/// On a pGPU that was busier than this, some session may have waited.
 constexpr double busy_from = 0.7;
 constexpr double rounding = 1e-9;
 
-/// A pGPU, and what its vGPUs come to.
+/// A pGPU with the sums over its vGPUs.
 struct balanced_pgpu {
   const node_view* node = nullptr;
   const pgpu_view* at = nullptr;
   double load = 0;
-  double promised = 0; // sum of those shares that are promises
+  double promised = 0; // the sum of the shares that are promises
   double mean = 0;     // of its model
   std::vector<const balanced_vgpu*> vgpus{};
 
@@ -29,7 +29,7 @@ struct balanced_pgpu {
   place where() const { return {node->name, {at->ordinal}}; }
 };
 
-/// A share of 1 promises nothing (share.hpp).
+/// Returns the promised compute. A share of 1 promises nothing.
 double promise_of(const balanced_vgpu& x) {
   return x.constraints.share < 1 ? x.constraints.share : 0;
 }
@@ -64,8 +64,8 @@ std::vector<balanced_pgpu> weigh(const balance_view& view) {
   return out;
 }
 
-/// Whether it is left alone: a try failed, or it was moved lately and its node
-/// is not drained.
+/// Returns whether the vGPU is left alone: a migration failed, or it was
+/// migrated recently and its node is not drained.
 bool rests(const balanced_vgpu& x, const balanced_pgpu& on, time_point now,
            const balance_options& options) {
   return now < x.rests_until ||
@@ -76,7 +76,7 @@ bool may_leave(const balanced_vgpu& x) {
   return x.movable && x.constraints.gpus == 1 && x.where.pgpus.size() == 1;
 }
 
-/// Whether this pGPU is as good a place as where it is.
+/// Returns whether this pGPU is as good a place as the present one.
 bool suits(const balanced_pgpu& to, const balanced_pgpu& from,
            const balanced_vgpu& x) {
   if (&to == &from || !to.takes() || to.at->backend != from.at->backend ||
@@ -96,7 +96,7 @@ bool leaves_its_host(const balanced_pgpu& to, const balanced_pgpu& from,
          to.node->host != x.constraints.host;
 }
 
-/// The pGPU with the least load of those that it may have.
+/// Returns the pGPU with the least load that the vGPU may have.
 const balanced_pgpu* coolest(const std::vector<balanced_pgpu>& all,
                              const balanced_pgpu& from, const balanced_vgpu& x,
                              bool may_leave_host) {
@@ -108,7 +108,7 @@ const balanced_pgpu* coolest(const std::vector<balanced_pgpu>& all,
   return best;
 }
 
-/// Those of a pGPU that may go, the cheapest first.
+/// Returns the vGPUs of a pGPU that may leave, the cheapest first.
 std::vector<const balanced_vgpu*> leaving(const balanced_pgpu& from,
                                           time_point now,
                                           const balance_options& options) {
@@ -148,7 +148,7 @@ bool is_hot(const balanced_pgpu& x, const balance_options& options) {
          x.load > x.mean + options.threshold;
 }
 
-/// Whether the move is worth its cost.
+/// Returns whether the migration is worth its cost.
 bool gains(const balanced_pgpu& from, const balanced_pgpu& to,
            const balanced_vgpu& x, const balance_options& options) {
   return x.load >= options.margin &&

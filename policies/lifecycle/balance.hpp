@@ -1,4 +1,4 @@
-// Which vGPU moves where: hot spots are cured, one move at a time.
+// Which vGPU leaves a hot pGPU: decided one migration at a time.
 #pragma once
 
 #include "policies/placement/views.hpp"
@@ -11,93 +11,101 @@
 
 namespace vgpu::policy {
 
-/// Loads are in pGPUs: 1 is the work of a program that keeps one pGPU busy, so
-/// a pGPU with a load above 1 makes somebody wait.
+/// The options of balancing. Loads are in units of pGPUs: 1 is the work of a
+/// program that keeps one pGPU busy, so on a pGPU with a load above 1 some
+/// session waits.
 struct balance_options {
-  /// A pGPU is hot when its load is above 1, and above the mean of the pGPUs of
-  /// its model by more than this. Greater than 0.
+  /// A pGPU is hot when its load is above 1 and exceeds the mean of its model's
+  /// pGPUs by more than this. Greater than 0.
   double threshold = 0.5;
-  /// A move takes at least so much off the hot pGPU, and leaves its target at
-  /// least so far below what the hot one had. Greater than 0: of a cluster
-  /// whose programs go on as they do, only so many moves come out.
+  /// A migration removes at least this much load from the hot pGPU, and its
+  /// target's load afterwards is at least this far below the hot one's before.
+  /// Greater than 0, so that in a cluster of steady programs the migrations
+  /// end.
   double margin = 0.25;
-  /// A vGPU that was moved is left where it is for so long, unless its node is
+  /// How long a vGPU that was migrated stays in its place, unless its node is
   /// drained.
   duration stays_for = std::chrono::minutes{5};
 };
 
-/// A vGPU that has, or is about to have, a place.
+/// A vGPU that has a place or is about to get one.
 struct balanced_vgpu {
   vgpu_id id;
   place where;
-  /// What a place for it must have; `previous` and `failing` do not matter.
+  /// Its constraints. `previous` and `failing` are ignored.
   demand constraints{};
-  /// Of device memory, which a move would copy.
+  /// The device memory that a migration would copy, in bytes.
   std::uint64_t bytes = 0;
-  /// What it would use if it were alone, in [0, 1] of each of its pGPUs;
-  /// load_of().
+  /// The load, from 0 to 1, that it would put on each of its pGPUs if it were
+  /// alone, by load_of().
   double load = 0;
-  /// It can be moved now, as far as is known.
+  /// Whether it can be migrated now, as far as is known.
   bool movable = true;
-  std::optional<time_point> moved{}; // last, on purpose
-  /// It could not be moved, and is left alone until then.
+  /// The time of its last requested migration.
+  std::optional<time_point> moved{};
+  /// It could not be migrated, and is left alone until then.
   time_point rests_until{};
 };
 
+/// The cluster and its vGPUs.
 struct balance_view {
-  /// Without the load: that is its vGPUs'.
+  /// The cluster, whose loads are those of its vGPUs.
   cluster_view cluster;
   std::vector<balanced_vgpu> vgpus;
 };
 
-/// What a vGPU would use of a pGPU alone, in [0, 1]. `used` is the part of the
-/// time in which the pGPU worked for it; `used_by_all` the sum over those that
-/// were at it, `users` of which used it at all. On a pGPU that had time left,
-/// nobody waited: everybody used what he wanted. On one that had none, what
-/// each used is what was left to him by others, unless it worked for several at
-/// a time; in between, it is in between. `limit`, in (0, 1], is what it may
-/// use.
+/// Estimates the load, in [0, 1], that a vGPU would put on a pGPU alone. `used`
+/// is the part of the time in which the pGPU worked for it, and `used_by_all`
+/// the sum over all of its vGPUs, of which `users` used it at all. On a pGPU
+/// with idle time nobody waited, so each used as much as it wanted. On a fully
+/// used one, each used only what the others left, unless the pGPU worked for
+/// several at once. Between the two it interpolates. `limit`, in (0, 1], bounds
+/// the estimate.
 double load_of(double used, double used_by_all, std::size_t users,
                double limit);
 
-/// The part of the time from which on a vGPU counts as a user.
+/// The smallest part of the time that makes a vGPU count as a user.
 inline constexpr double least_use = 0.02;
 
+/// A decided migration.
 struct balance_move {
   vgpu_id vgpu;
   place from;
-  place to; // one pGPU
-  /// For a person: what was wrong where it is.
+  /// One pGPU.
+  place to;
+  /// What was wrong at its place, for a person.
   std::string why;
 };
 
-/// The spread of loads: the sum over all pGPUs that take sessions of the
-/// squared distance from the mean of their model. No move of a hot spot's makes
-/// it larger; each makes it smaller by 2 * margin^2 at least.
+/// Returns the spread of loads: the sum, over all pGPUs that take sessions, of
+/// the squared distance from the mean of their model. Each migration off a hot
+/// pGPU reduces it by at least 2 * margin^2.
 double imbalance_of(const balance_view& view);
 
-/// At most one move. A node that is drained goes first: whatever of its fits
-/// elsewhere, the fewest bytes first, to where the least load is. Otherwise the
-/// vGPU with the fewest bytes that brings the hottest pGPU down by a margin, to
-/// the pGPU with the least load that it may have.
+/// Chooses at most one migration. A drained node goes first: of its vGPUs that
+/// fit elsewhere, the one with the fewest bytes moves to the pGPU with the
+/// least load. Otherwise, of the vGPUs that relieve the hottest pGPU by the
+/// margin, the one with the fewest bytes moves to the pGPU with the least load
+/// that it may have.
 ///
-/// A target is healthy, on a node that is alive and not drained, of the same
-/// backend and model (a program has asked its device for both), meets every
-/// wish, has the memory for what was promised and for what is held, and does
-/// not promise more compute than it has. A vGPU that is on its program's host,
-/// and is not to be placed anywhere, leaves that host for a drain alone. vGPUs
-/// of several GPUs, and those that others are to be beside, stay.
+/// A target is healthy, on a node that is alive and not drained, and of the
+/// same backend and model, because the program has queried both. It meets every
+/// constraint, has the memory for everything promised and held, and does not
+/// promise more compute than it has. A vGPU on its program's host leaves that
+/// host only for a drain, unless it may be placed anywhere. vGPUs of several
+/// pGPUs stay, and so do those that others must be beside.
 ///
-/// The same view always gives the same answer. Applied again and again, with
-/// loads that stay, it ends.
+/// The same view always gives the same answer. Under steady loads, repeated
+/// calls come to an end.
 std::optional<balance_move> choose_move(const balance_view& view,
                                         time_point now,
                                         const balance_options& options);
 
-/// Waits whether a hot spot stays one.
+/// Checks whether a hot spot persists.
 class hot_spot {
 public:
-  /// Whether looks have proposed a move off the same pGPU so often in a row.
+  /// Returns whether `looks` samples in a row have proposed a migration off the
+  /// same pGPU.
   bool stays(const std::optional<balance_move>& proposed, unsigned looks);
 
 private:

@@ -6,23 +6,26 @@
 
 namespace vgpu::policy {
 
+/// When a silent peer counts as lost.
 struct liveness_options {
-  /// Silence that makes a peer lost.
+  /// The silence after which a peer is lost.
   duration lost_after = std::chrono::milliseconds{500};
-  /// A peer whose connection closed is lost already after this.
+  /// The time after which a peer with a closed connection is already lost.
   duration reconnect_within = std::chrono::milliseconds{100};
 };
 
-/// When a peer was last heard, and when its connection closed, if it did.
+/// The time of a peer's last message, and of its connection's end, if it was
+/// closed.
 struct sightings {
   time_point heard;
   std::optional<time_point> closed;
 };
 
-/// From this moment on the peer counts as lost, unless it is heard before.
+/// Returns the time from which the peer counts as lost, unless a message
+/// arrives before.
 time_point lost_at(const sightings& seen, const liveness_options& options);
 
-/// Whether it counts as lost at `now`.
+/// Returns whether the peer counts as lost at `now`.
 bool is_lost(const sightings& seen, time_point now,
              const liveness_options& options);
 

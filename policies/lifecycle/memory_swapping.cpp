@@ -11,7 +11,8 @@ namespace vgpu::policy {
 
 namespace {
 
-/// Bytes a second, both ways, as long as nothing was measured.
+/// The assumed speed of both copies, in bytes per second, until one was
+/// measured.
 constexpr double guessed_speed = 1e9;
 
 duration swap_of(const resident& x) {
@@ -21,20 +22,21 @@ duration swap_of(const resident& x) {
       2 * static_cast<double>(x.state) / guessed_speed));
 }
 
-/// Nodes as they are without what some of their sessions reserve. These must
-/// outlive it, as their nodes' names are those of theirs.
+/// Nodes without the memory that some of their sessions reserve. The sessions
+/// must outlive it, because it refers to their nodes' names.
 class emptied {
 public:
   explicit emptied(const node_finder& from) : from_(from) {}
 
-  /// Whether one of its pGPUs has so much room then.
+  /// Removes a session. Returns whether one of its pGPUs then has `memory`
+  /// bytes of room.
   bool without(const resident& x, std::uint64_t memory) {
     return add(x, x.memory, memory);
   }
   void with(const resident& x) { add(x, 0 - x.memory, 0); }
-  /// Bytes that any of those pGPUs had.
+  /// Returns the largest room, in bytes, that any of those pGPUs had.
   std::uint64_t most_room() const noexcept { return most_room_; }
-  /// On that node; nowhere else has anything become free.
+  /// Chooses a place on that node only, because nothing became free elsewhere.
   std::optional<place> place_on(const std::string& name,
                                 const demand& what) const {
     const auto& [there, freed] = nodes_.at(name);
@@ -49,8 +51,8 @@ public:
 
 private:
   struct emptied_node {
-    const node_view* there;             // null: it is not
-    std::vector<std::uint64_t> freed{}; // bytes of each of its pGPUs
+    const node_view* there;             // null: the node does not exist
+    std::vector<std::uint64_t> freed{}; // bytes on each pGPU
   };
 
   emptied_node& find(const std::string& name) {
@@ -106,7 +108,7 @@ void sort_by_turn(std::span<resident> all, const swapping_options& options) {
 room_decision make_room(const node_finder& nodes, const demand& what,
                         std::int32_t priority, const next_resident& next,
                         time_point now, const swapping_options& options) {
-  // Until somebody has left, there is no place; then only where he was.
+  // There is no place until some session leaves, and then only where it was.
   std::vector<std::pair<time_point, const resident*>> leaving;
   emptied left{nodes};
   std::optional<place> there;
@@ -122,8 +124,8 @@ room_decision make_room(const node_finder& nodes, const demand& what,
   }
   if (!there)
     return {.leave = {}, .look_again = {}, .most_room = left.most_room()};
-  // The last one is needed; of those before, who is elsewhere is not, and who
-  // was not enough by itself may not be.
+  // The last session is needed. An earlier one is not if it is elsewhere, and
+  // may not be if it did not suffice alone.
   room_decision out;
   for (auto i = leaving.size(); i-- > 0;) {
     const auto& x = *leaving[i].second;

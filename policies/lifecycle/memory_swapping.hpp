@@ -1,5 +1,5 @@
-// Turns with memory: more is promised of it than there is, and who waits for
-// some gets it from those who have had it for long enough.
+// Memory swapping: more memory is promised than exists, and sessions that wait
+// for memory get it from sessions that have had it for long enough.
 #pragma once
 
 #include "policies/placement/placement.hpp"
@@ -17,68 +17,75 @@
 
 namespace vgpu::policy {
 
+/// The options of memory swapping.
 struct swapping_options {
-  /// How much memory may be promised, beside what there is: 1 to 16. With 1
-  /// nobody's turn ends.
+  /// The promised memory as a multiple of the existing memory, 1 to 16. With 1
+  /// there is no swapping.
   double promised = 1;
-  /// The part of its time, at most, that a vGPU's coming and going takes.
+  /// The largest part of a vGPU's time that its suspending and restoring may
+  /// take.
   double swapped_part = 0.1;
-  /// No turn is shorter.
+  /// The shortest turn.
   duration shortest = std::chrono::seconds{2};
-  /// On a node, for so many somebody leaves at a time: each who does has its
-  /// memory copied there.
+  /// The number of sessions that are suspended on a node at a time, because the
+  /// memory of each is copied there.
   std::size_t at_once = 4;
 };
 
-/// A session that has memory, and works.
+/// A session that has memory and works.
 struct resident {
   session_id id;
   place where;
-  std::uint64_t memory = 0; // bytes of each pGPU
+  std::uint64_t memory = 0; // bytes on each pGPU
   std::int32_t priority = 0;
-  time_point since; // its turn began
-  /// What it took to leave and come back the last time; 0: it never did.
+  time_point since; // when its turn began
+  /// The time that its last suspending and restoring took. 0: there was none.
   duration swap{0};
-  std::uint64_t state = 0;  // bytes that would leave
-  time_point rests_until{}; // it could not leave, and is left alone until then
+  std::uint64_t state = 0; // the bytes to suspend
+  time_point
+      rests_until{}; // it could not be suspended, and is left alone until then
 };
 
-/// Of those whose turns end first so many are looked at, and no more.
+/// The number of sessions that make_room() considers, those whose turns end
+/// first.
 inline constexpr std::size_t most_looked_at = 256;
 
-/// When its turn ends: `swap` is at most the set part of turn and swap.
+/// Returns when a session's turn ends: late enough that `swap` is at most the
+/// configured part of turn and swap.
 time_point turn_ends(const resident& x, const swapping_options& options);
 
-/// Puts those whose turns end first first.
+/// Sorts sessions by the ends of their turns.
 void sort_by_turn(std::span<resident> all, const swapping_options& options);
 
+/// The sessions to suspend, or when to try again.
 struct room_decision {
-  std::vector<session_id> leave; // now
-  /// When enough turns will have ended; nothing: that would not help either.
+  /// The sessions to suspend now.
+  std::vector<session_id> leave;
+  /// When enough turns will have ended. Nothing: waiting does not help.
   std::optional<time_point> look_again;
-  /// If not even that: bytes that a pGPU has at most when all have left who
-  /// were looked at.
+  /// Where waiting does not help: the largest room, in bytes, that any pGPU
+  /// would have without all considered sessions.
   std::optional<std::uint64_t> most_room;
 };
 
-/// A node by its name, as placements see it, with nothing kept for anybody;
-/// null: it is not there.
+/// Returns a node by its name, as placements see it and with nothing kept, or
+/// null where it does not exist.
 using node_finder = std::function<const node_view*(const std::string& name)>;
-/// The next one in the order of sort_by_turn(); null: there is none.
+/// Returns the next session in the order of sort_by_turn(), or null.
 using next_resident = std::function<const resident*()>;
 
-/// Who is to leave so that `what`, of that priority, for which there is no
-/// room, has a place: those whose turns end first, none of a higher priority,
-/// and no more than it takes.
+/// Chooses the sessions to suspend so that `what`, of the given priority, gets
+/// a place. It takes those whose turns end first, none of a higher priority,
+/// and no more than necessary.
 ///
-/// Where nobody can leave now, nobody can for another of that priority that
-/// asks for as much memory or more.
+/// If no session can leave now, none can for another demand of that priority
+/// for at least as much memory.
 room_decision make_room(const node_finder& nodes, const demand& what,
                         std::int32_t priority, const next_resident& next,
                         time_point now, const swapping_options& options);
 
-/// What need not be looked for, of one look at all that wait: as long as nobody
-/// leaves, make_room() would go through the same sessions again.
+/// Remembers failed searches during one pass over the queue. As long as no
+/// session leaves, make_room() would consider the same sessions again.
 class vain_searches {
 public:
   void note(std::int32_t priority, const room_decision& got) {
@@ -87,8 +94,8 @@ public:
     else if (got.most_room)
       most_room_[priority] = *got.most_room;
   }
-  /// Whether nobody can leave for so much memory, nor will soon, whatever else
-  /// is wished for.
+  /// Returns whether no session can leave for this much memory, now or soon,
+  /// whatever the other constraints are.
   bool cover(std::int32_t priority, std::uint64_t memory) const {
     auto known = most_room_.find(priority);
     return known != most_room_.end() && memory > known->second;

@@ -12,44 +12,47 @@
 
 namespace vgpu::policy {
 
+/// The options of idle reclaim.
 struct reclaim_options {
-  /// Of a node so many are suspended at a time: each has its memory copied
-  /// there.
+  /// The number of sessions that are suspended on a node at a time, because the
+  /// memory of each is copied there.
   std::size_t at_once = 4;
-  /// One that could not be suspended is left alone for so long, the second time
-  /// twice that, and so on.
+  /// How long a session that could not be suspended is left alone. It doubles
+  /// with each further failure.
   duration first_rest = std::chrono::seconds{30};
   duration longest_rest = std::chrono::hours{1};
 };
 
-/// A session that may be suspended when it does nothing.
+/// A session that may be suspended while it is idle.
 struct idle_session {
   session_id id;
-  std::string node; // that it is on
-  /// Its last call, or the end of its last work.
+  std::string node; // its node
+  /// The time of its last call, or of its last work's end.
   time_point active;
-  /// Without either for so long, it is idle.
+  /// It is idle when `active` is this long ago.
   duration after{0};
   /// It could not be suspended, and is left alone until then.
   time_point rests_until{};
 };
 
+/// The sessions to suspend, and when to decide again.
 struct reclaim_decision {
-  std::vector<session_id> now; // to be suspended, the longest idle first
-  /// When to look again, if nothing is heard until then.
+  /// The sessions to suspend now, the longest idle first.
+  std::vector<session_id> now;
+  /// When to decide again, if nothing happens before.
   std::optional<time_point> look_again;
 };
 
-/// How many are being suspended already, by node.
+/// The number of sessions that are being suspended, by node.
 using suspensions = std::map<std::string, std::size_t>;
 
-/// Who is to give way. Where as many leave a node as may, there is nothing to
-/// look again for: whoever is done asks anew.
+/// Chooses the sessions to suspend. A node at its limit sets no time to decide
+/// again, because the end of a suspension causes a new decision anyway.
 reclaim_decision choose_idle(std::span<const idle_session> all,
                              suspensions under_way, time_point now,
                              const reclaim_options& options);
 
-/// Until when one is left alone that could not be suspended, so often in a row.
+/// Returns until when to leave a session alone after so many failures in a row.
 time_point rest_after(unsigned refusals, time_point now,
                       const reclaim_options& options);
 
