@@ -9,7 +9,8 @@ namespace vgpu::simulator {
 
 namespace {
 
-/// Of those who ask for nothing else than one pGPU, all may have the same.
+/// Returns whether the demand is for nothing but one pGPU. All such demands may
+/// have the same pGPUs.
 bool is_plain(const control::specification& x) {
   return x.gpus == 1 && x.node.empty() && x.pgpu < 0 && x.backend.empty() &&
          x.capability == 0 && x.where != control::locality::local_only &&
@@ -37,7 +38,8 @@ admission::rank admission::rank_of(std::uint32_t i) const {
           urgent ? policy::time_point{} : point(past.queued_at)};
 }
 
-/// Four for each power of two of the memory of those who may have any pGPU.
+/// Returns one of four lanes for each power of two of memory, or lane 0 for a
+/// demand that cannot have every pGPU.
 waiting_queue::lane admission::lane_of(std::uint32_t i) const {
   const auto& x = scene_.asked_by(i);
   if (!is_plain(x) || x.memory < 4)
@@ -58,7 +60,7 @@ bool admission::finds_nothing(std::uint32_t i) {
     return false;
   }
   if (try_place_(i)) {
-    queue_.erase(at, lane_of(i)); // its rank is another one now
+    queue_.erase(at, lane_of(i)); // its rank has changed
     return false;
   }
   places_.keep_for(i);
@@ -74,7 +76,7 @@ void admission::serve() {
   released_ = false;
   places_.let_go();
   queue_.settle();
-  // Who asks for no less than one who found nothing finds nothing either.
+  // A demand for at least as much as one that failed fails too.
   auto least_failed = std::numeric_limits<std::uint64_t>::max();
   queue_.serve([&](const rank& x) -> verdict {
     auto i = number_of(x);

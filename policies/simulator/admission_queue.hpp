@@ -1,4 +1,4 @@
-// Who waits for a place, and when places are looked for.
+// The queue of waiting vGPUs, and when it is served.
 #pragma once
 
 #include "policies/simulator/placement_books.hpp"
@@ -12,32 +12,33 @@
 
 namespace vgpu::simulator {
 
-/// The queue as the manager serves it: once around, in order, after something
-/// was released; what those who find nothing will get soonest is kept for them.
+/// Serves the queue as the manager does: a whole pass, in order, after
+/// something was released. A vGPU without a place gets the earliest available
+/// one kept for it.
 class admission {
 public:
   using rank = policy::queue_rank;
   using verdict = waiting_queue::verdict;
-  /// Places a vGPU, if there is a place for it.
+  /// Places a vGPU. Returns false if there is no place for it.
   using placer = std::function<bool(std::uint32_t)>;
 
   admission(scene& all, places& where, const swap_candidates& turns,
             placer try_place);
 
-  /// It waits from now on. Where it is the last of the queue, for whom what is
-  /// kept stays as it is, a place is looked for at once. Whether it found none,
-  /// and has one kept: others may leave for its sake.
+  /// Queues a vGPU. If it is the last of the queue, the kept places stay as
+  /// they are, so it looks for a place at once. Returns whether it found none
+  /// and has a place kept, for which others may leave.
   bool finds_nothing(std::uint32_t i);
-  /// It waits no more.
+  /// Removes a vGPU from the queue.
   void forget(std::uint32_t i);
-  /// Once around.
+  /// Makes one pass over the queue.
   void serve();
 
-  /// There is more to be had now, for whoever is the first.
+  /// Records that something was released for the first in the queue.
   void release() noexcept { released_ = true; }
-  /// Whether there is, since the queue was served.
+  /// Returns whether something was released since the queue was served.
   bool is_released() const noexcept { return released_; }
-  /// So many bytes have been promised, or (less than 0) are needed no more.
+  /// Counts so many bytes as promised, or (if negative) as not needed any more.
   void promise(double bytes) { queue_.promise(bytes); }
 
   std::size_t size() const noexcept { return queue_.size(); }
@@ -45,7 +46,7 @@ public:
     return static_cast<std::uint32_t>(x.age);
   }
   waiting_queue::lane lane_of(std::uint32_t i) const;
-  /// As promised_queue::serve_promised().
+  /// Does what promised_queue::serve_promised() does.
   template <class F>
   void serve_promised(F f) {
     queue_.serve_promised(f);

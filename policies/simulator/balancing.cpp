@@ -36,8 +36,8 @@ std::optional<std::uint32_t> balancing::look() {
   return static_cast<std::uint32_t>(move->vgpu.value - 1);
 }
 
-/// Whether a look could find anything: it is made often, and a view of
-/// everything takes its time.
+/// Returns whether a decision could find anything. It is a cheap test before
+/// the view of the whole cluster, since samples are frequent.
 bool balancing::may_be_hot() const {
   auto sum = 0.0;
   auto most = 0.0;
@@ -50,7 +50,8 @@ bool balancing::may_be_hot() const {
                                 scene_.options.balance.threshold;
 }
 
-/// Whoever has memory stays while others wait for some.
+/// Returns whether any vGPU may move. One with memory stays while others wait
+/// for memory.
 bool balancing::may_any_move() const {
   return queue_.size() == 0 || !all_have_memory_;
 }

@@ -1,4 +1,4 @@
-// Which vGPU leaves a pGPU that has too much to do.
+// Which vGPU leaves an overloaded pGPU.
 #pragma once
 
 #include "policies/lifecycle/balance.hpp"
@@ -12,20 +12,21 @@
 
 namespace vgpu::simulator {
 
-/// Looks for hot pGPUs as the manager does, as long as any pGPU is overloaded,
-/// and has one vGPU moved at a time.
+/// Samples the pGPUs as the manager does, as long as one is overloaded, and
+/// migrates one vGPU at a time.
 class balancing {
 public:
   balancing(scene& all, const places& where, const programs& what,
             const admission& queue);
 
-  /// Somebody works: pGPUs may be overloaded now.
+  /// Begins sampling, because a vGPU works and pGPUs may be overloaded.
   void watch();
-  /// None is any more: there will be no look.
+  /// Ends sampling, because no pGPU is overloaded.
   void stop() { looking_ = false; }
-  /// Who moves now, and expects the next look.
+  /// Takes a sample and schedules the next. Returns the vGPU to migrate now, if
+  /// any.
   std::optional<std::uint32_t> look();
-  /// It has been copied to there.
+  /// Ends the copy of a migration. Returns the target.
   const policy::place& ends() {
     moving_ = false;
     return target_;
@@ -40,10 +41,10 @@ private:
   const places& places_;
   const programs& programs_;
   const admission& queue_;
-  bool all_have_memory_; // of those that will ever come
+  bool all_have_memory_; // including all that will ever arrive
   bool looking_ = false;
   bool moving_ = false;
-  policy::place target_; // of the move
+  policy::place target_; // of the migration
   policy::hot_spot hot_;
 };
 

@@ -1,4 +1,4 @@
-// What will happen in a simulation, and when.
+// The future events of a simulation.
 #pragma once
 
 #include "policies/placement/views.hpp"
@@ -15,7 +15,7 @@ namespace vgpu::simulator {
 
 inline constexpr auto never = std::numeric_limits<double>::infinity();
 
-/// Seconds since the beginning, as policies have them.
+/// Converts seconds since the beginning to a policy's time.
 inline policy::time_point point(double seconds) {
   return policy::time_point{std::chrono::duration_cast<policy::duration>(
       std::chrono::duration<double>{seconds})};
@@ -24,19 +24,26 @@ inline double seconds(policy::time_point x) {
   return std::chrono::duration<double>{x.time_since_epoch()}.count();
 }
 
-/// Something that will happen, unless it is moot by then.
+/// A future event, unless it is moot by then.
 struct event {
   enum class kind {
-    work_ends, // until its next idle phase, or for good
+    /// Work ends until the next idle phase, or for good.
+    work_ends,
+    /// An idle phase ends.
     idle_ends,
-    idle_long, // it may give way
+    /// A vGPU has been idle long enough to be suspended.
+    idle_long,
+    /// A copy of memory ends.
     copied,
+    /// A waiting vGPU gives up.
     gives_up,
-    turn_ends, // with memory that somebody waits for
-    look       // for hot pGPUs
+    /// A turn with memory that another vGPU waits for ends.
+    turn_ends,
+    /// Balancing takes a sample.
+    look
   };
   double at = 0;
-  std::uint64_t order = 0; // of those at the same time
+  std::uint64_t order = 0; // among events at the same time
   kind what = kind::look;
   std::uint32_t who = 0;
   std::uint32_t version = 0;
@@ -46,8 +53,8 @@ struct event {
   }
 };
 
-/// Events in the order in which they happen: of those at the same time, in the
-/// order in which they were expected.
+/// Events in order of time. Events at the same time are in the order in which
+/// they were scheduled.
 class calendar {
 public:
   void expect(double at, event::kind what, std::uint32_t who = 0,
@@ -56,7 +63,7 @@ public:
   }
 
   bool empty() const noexcept { return events_.empty(); }
-  /// When the next one happens.
+  /// Returns the time of the next event, or `never`.
   double due() const { return empty() ? never : events_.top().at; }
   const event& next() const { return events_.top(); }
   void drop() { events_.pop(); }

@@ -7,7 +7,8 @@ namespace vgpu::simulator {
 
 namespace {
 
-/// Sums of loads are not exact.
+/// The largest load that counts as no overload, because sums of loads are
+/// inexact.
 constexpr double can_give = 1 + 1e-9;
 
 } // namespace

@@ -1,4 +1,4 @@
-// pGPUs whose time flows to those who use them.
+// pGPUs whose time is divided among their users.
 #pragma once
 
 #include "policies/compute/share_grants.hpp"
@@ -9,12 +9,12 @@
 
 namespace vgpu::simulator {
 
-/// Compute as a fluid: at each moment every user of a pGPU gets what its share
-/// policy would give it in the long run (policy::grants_of()). Users and pGPUs
-/// are numbers.
+/// Models compute as a fluid: at each moment every user of a pGPU gets what the
+/// share policy would give it in the long run (policy::grants_of()). Users and
+/// pGPUs are numbers.
 class shared_devices {
 public:
-  /// Called with a user whose grants may have changed.
+  /// Called with each user whose grants may have changed.
   using listener = std::function<void(std::uint32_t user)>;
 
   shared_devices(std::size_t pgpus, policy::share_policy how, listener changed);
@@ -22,19 +22,20 @@ public:
   void add(std::uint32_t pgpu, std::uint32_t user,
            const policy::share_claim& claim);
   void remove(std::uint32_t pgpu, std::uint32_t user);
-  /// What it would use alone, in [0, 1].
+  /// Sets the load that the user would have alone, in [0, 1].
   void want(std::uint32_t pgpu, std::uint32_t user, double wants);
 
-  /// What it gets of the pGPU now.
+  /// Returns the part of the pGPU that the user gets now.
   double granted(std::uint32_t pgpu, std::uint32_t user) const;
-  /// What all get of all pGPUs.
+  /// Returns the sum of all grants of all pGPUs.
   double busy() const noexcept { return busy_; }
-  /// What all want of this one; above 1, somebody is slowed down.
+  /// Returns the sum of the loads on this pGPU. Above 1, some user is slowed
+  /// down.
   double wanted(std::uint32_t pgpu) const { return pgpus_[pgpu].wanted; }
   std::size_t users(std::uint32_t pgpu) const {
     return pgpus_[pgpu].users.size();
   }
-  /// How many pGPUs are wanted more than they can give.
+  /// Returns the number of pGPUs whose load is above 1.
   std::size_t overloaded() const noexcept { return overloaded_; }
 
 private:

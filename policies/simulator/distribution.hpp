@@ -1,11 +1,11 @@
-// Many numbers in a few.
+// Statistics over many numbers.
 #pragma once
 
 #include <vector>
 
 namespace vgpu::simulator {
 
-/// Of a number for each vGPU.
+/// The distribution of a value over vGPUs.
 struct distribution {
   double mean = 0;
   double p95 = 0;
@@ -14,8 +14,8 @@ struct distribution {
 };
 distribution distribution_of(std::vector<double> all);
 
-/// Jain's index: 1 where all have the same, 1/n where one has everything. 1 of
-/// nothing.
+/// Returns Jain's index: 1 where all values are equal, and 1/n where one has
+/// everything. Returns 1 for no values.
 double jain_index(const std::vector<double>& all);
 
 } // namespace vgpu::simulator

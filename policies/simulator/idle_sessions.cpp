@@ -18,8 +18,8 @@ void idle_sessions::has_left(std::uint32_t i) {
   changed_.insert(node);
 }
 
-/// The manager is told of all that may give way; of those of a node that are
-/// ripe, only the longest idle can be chosen.
+/// Adds the candidates of a node to the view. Of those, only the longest idle
+/// can be chosen, so it adds no more than may leave at once.
 void idle_sessions::look_at(std::uint32_t node,
                             std::vector<policy::idle_session>& view,
                             policy::suspensions& under_way) const {

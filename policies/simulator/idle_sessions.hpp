@@ -1,4 +1,4 @@
-// Who has been idle for so long that others may have its place.
+// vGPUs that are idle long enough to be suspended for others.
 #pragma once
 
 #include "policies/lifecycle/reclaim.hpp"
@@ -12,26 +12,28 @@
 
 namespace vgpu::simulator {
 
-/// Idle vGPUs that may be suspended, a few of a node at a time.
+/// The idle vGPUs that may be suspended, a few on a node at a time.
 class idle_sessions {
 public:
   explicit idle_sessions(const scene& all)
       : scene_(all), nodes_(all.options.cluster.nodes) {}
 
-  /// It is idle, and may be suspended if it has been for long enough.
+  /// Records that a vGPU is idle, and may be suspended when it has been so for
+  /// long enough.
   void note(std::uint32_t i);
-  /// It may not be any more.
+  /// Records that it may not be suspended any more.
   void forget(std::uint32_t i) {
     const auto& g = scene_.sessions[i];
     nodes_[g.node].idle.erase({g.idle_from, i});
   }
-  /// Who is suspended now; each until has_left().
+  /// Returns the vGPUs to suspend now. Each counts as being suspended until
+  /// has_left().
   std::vector<std::uint32_t> choose();
   void has_left(std::uint32_t i);
 
 private:
   struct on_node {
-    std::set<std::pair<double, std::uint32_t>> idle; // by since when
+    std::set<std::pair<double, std::uint32_t>> idle; // by the begin of idleness
     std::size_t suspending = 0;
   };
 
@@ -40,7 +42,7 @@ private:
 
   const scene& scene_;
   std::vector<on_node> nodes_;
-  std::set<std::uint32_t> changed_; // nodes, since choose(): more may leave
+  std::set<std::uint32_t> changed_; // nodes where more may leave since choose()
 };
 
 } // namespace vgpu::simulator

@@ -10,14 +10,15 @@ namespace vgpu::simulator {
 
 namespace {
 
-/// Told apart by those who see colours otherwise as well (Okabe and Ito).
+/// The colours can also be distinguished by colour-blind readers (Okabe and
+/// Ito).
 constexpr std::array<const char*, 7> colours{"#0072b2", "#d55e00", "#009e73",
                                              "#cc79a7", "#e69f00", "#56b4e9",
                                              "#000000"};
-/// And by their dashes, where lines lie on one another.
+/// Dashes distinguish lines that coincide.
 constexpr std::array<const char*, 3> dashes{"none", "7 4", "2 3"};
 
-/// A round number, about a fifth of the range.
+/// Returns a round number, about a fifth of the range.
 double tick_step(double range) {
   auto power = std::pow(10.0, std::floor(std::log10(range / 5)));
   for (auto times : {1.0, 2.0, 5.0, 10.0})

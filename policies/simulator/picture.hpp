@@ -1,5 +1,4 @@
-// Pictures as SVG text: panels with axes, lines, a legend. Nothing in Debian
-// writes them from C++ without bringing a program along, and this is not much.
+// Pictures as SVG text: panels with axes, lines and a legend.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +16,19 @@ inline constexpr double right_margin = 24;
 inline constexpr double top_margin = 84;
 inline constexpr double between_panels = 74;
 
-/// Adds to a picture, as std::printf() would print it; at most 511 bytes.
+/// Appends formatted text as std::printf() would print it, at most 511 bytes.
 [[gnu::format(printf, 2, 3)]] void append(std::string& to, const char* form,
                                           ...);
 
-/// Of any bytes, a text that an XML document may hold.
+/// Makes text for an XML document out of any bytes.
 std::string escaped(const std::string& text);
 
-/// The colour of the i-th thing that is told apart.
+/// Returns the colour of the i-th item.
 const char* colour_of(std::size_t i);
-/// And its dashes, where lines lie on one another.
+/// Returns the dashes of the i-th item, which distinguish lines that coincide.
 const char* dashes_of(std::size_t i);
 
-/// A rectangle with axes, from 0 on both, both ends above 0.
+/// A rectangle with axes that begin at 0 and end above it.
 struct panel {
   double top = 0;
   double most_x = 1;
@@ -44,19 +43,19 @@ struct panel {
   }
 };
 
-/// The beginning of a picture of so many panels, with its title.
+/// Draws the beginning of a picture of so many panels, with its title.
 void draw_head(std::string& to, std::size_t panels, const std::string& title);
-/// What the i-th colour and dashes stand for.
+/// Draws the legend of the colours and dashes.
 void draw_legend(std::string& to, std::span<const std::string> names);
-/// A panel's title, and its vertical axis with the grid.
+/// Draws a panel's title, and its vertical axis with the grid.
 void draw_frame(std::string& to, const panel& in, const std::string& title,
                 const std::string& y_axis);
-/// A panel's horizontal axis.
+/// Draws a panel's horizontal axis.
 void draw_x_axis(std::string& to, const panel& in, const std::string& name);
 
 /// Points (x, y) of a panel.
 using points = std::vector<std::pair<double, double>>;
-/// The i-th line through them.
+/// Draws the i-th line through these points.
 void draw_line(std::string& to, const panel& in, std::size_t i,
                const points& through);
 
@@ -64,7 +63,7 @@ struct named_points {
   std::string name;
   points through;
 };
-/// A picture of one panel: a line, with its points marked, for each.
+/// Returns a picture of one panel with a line and marked points for each entry.
 std::string svg_of_lines(const std::string& title, const std::string& x_axis,
                          const std::string& y_axis,
                          std::span<const named_points> lines);

@@ -1,4 +1,4 @@
-// Who is where in a simulated cluster, and who could be.
+// Which vGPU is where in a simulated cluster, and where it could be.
 #pragma once
 
 #include "policies/placement/admission.hpp"
@@ -15,44 +15,46 @@
 
 namespace vgpu::simulator {
 
-/// The books: nodes, what is reserved of their pGPUs, and groups. Asks the
-/// placement policy, and counts what that takes.
+/// The nodes, the reserved parts of their pGPUs, and groups. It calls the
+/// placement policy and measures its time.
 class places {
 public:
   explicit places(scene& all);
 
-  /// Whether it could ever have one.
+  /// Returns whether the vGPU could ever have a place.
   bool admits(std::uint32_t i) const;
-  /// With what depends on where others are, and on its own past.
+  /// Returns its demand, including what depends on other vGPUs and on its past.
   policy::demand demand_of(std::uint32_t i) const;
-  /// By the policy that is simulated, now.
+  /// Chooses a place by the simulated policy, as of now.
   std::optional<policy::place> choose(std::uint32_t i);
-  /// Whether it has room at `where`, one pGPU. No policy is asked.
+  /// Returns whether it has room at `where`, one pGPU. It does not call the
+  /// policy.
   bool may_move(std::uint32_t i, const policy::place& where) const;
 
-  /// It is there from now on,
+  /// Records that the vGPU is at this place.
   void enter(std::uint32_t i, policy::place where);
-  /// or no more where it was.
+  /// Records that the vGPU has left its place.
   void strike(std::uint32_t i);
 
-  /// What it will get soonest is taken by nobody behind it, until let_go().
+  /// Keeps its earliest available place from all vGPUs behind it, until
+  /// let_go().
   void keep_for(std::uint32_t i);
   void let_go() { index_.let_go(); }
 
-  /// Whether its program's host has GPUs.
+  /// Returns whether its program's host has pGPUs.
   bool could_be_local(std::uint32_t i) const;
-  /// Of the cluster's memory.
+  /// Returns the promised part of the cluster's memory.
   double promised_part() const { return promised_ / scene_.bytes(); }
   const policy::placement_index& index() const noexcept { return index_; }
 
 private:
-  /// Enters it in the books, or strikes it out.
+  /// Enters the vGPU in the books (1), or removes it (-1).
   void count(std::uint32_t i, int times);
 
   scene& scene_;
   policy::cluster_extent extent_;
   policy::placement_index index_;
-  std::vector<std::size_t> on_node_; // vGPUs
+  std::vector<std::size_t> on_node_; // the number of vGPUs
   std::unordered_map<std::string, std::uint32_t> nodes_;
   std::unordered_map<std::uint64_t, std::set<std::uint32_t>> groups_;
   double promised_ = 0; // bytes

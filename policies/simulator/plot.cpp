@@ -1,4 +1,4 @@
-// What the simulator draws of its policies.
+// Pictures of the results of policies.
 #include "policies/simulator/picture.hpp"
 #include "policies/simulator/report.hpp"
 
@@ -32,7 +32,7 @@ std::string time_axis(const time_unit& unit) {
 
 using value_at = std::function<double(const levels&)>;
 
-/// A line for each policy, over time.
+/// Draws a line over time for each policy.
 void draw_lines(std::string& to, const panel& in, const time_unit& unit,
                 std::span<const result_of_policy> rows, const value_at& value) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -48,7 +48,7 @@ void draw_lines(std::string& to, const panel& in, const time_unit& unit,
   }
 }
 
-/// Three groups of bars: mean, 95th and 99th percentile.
+/// Draws three groups of bars: mean, 95th and 99th percentile.
 void draw_bars(std::string& to, const panel& in, const time_unit& unit,
                std::span<const result_of_policy> rows) {
   constexpr std::array<const char*, 3> names{"mean", "95th percentile",
@@ -74,7 +74,7 @@ void draw_bars(std::string& to, const panel& in, const time_unit& unit,
   }
 }
 
-/// The largest of something, and never nothing.
+/// Returns the largest value, or 1 if that is not above 0.
 double most_of(std::span<const result_of_policy> rows,
                const std::function<double(const outcome&)>& value) {
   auto out = 0.0;

@@ -88,7 +88,7 @@ void programs::want(std::uint32_t i, double load) {
             [&](std::uint32_t p) { devices_.want(p, i, load); });
 }
 
-/// What it gets may have changed, and so when its work ends.
+/// Recomputes when the work ends, because the grants may have changed.
 void programs::reckon(std::uint32_t i) {
   auto& g = scene_.sessions[i];
   auto got = never;

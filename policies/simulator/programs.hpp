@@ -9,33 +9,35 @@
 
 namespace vgpu::simulator {
 
-/// Programs work and are idle by turns. How fast one works goes by what its
-/// pGPUs give it, and that changes with everybody who comes to them or goes.
+/// Programs alternate between work and idle phases. A program's speed follows
+/// from what its pGPUs give it, which changes whenever another program comes or
+/// goes.
 class programs {
 public:
   explicit programs(scene& all);
 
-  /// Comes to the pGPUs of its place,
+  /// Adds the program to the pGPUs of its place.
   void settle(std::uint32_t i);
-  /// and leaves them.
+  /// Removes the program from its pGPUs.
   void leave(std::uint32_t i);
 
-  /// Its work, up to its first idle phase, is before it.
+  /// Sets the work up to the first idle phase.
   void begin(std::uint32_t i);
-  /// It uses its pGPUs,
+  /// Makes the program use its pGPUs.
   void work(std::uint32_t i);
-  /// and stands still.
+  /// Makes the program stand still.
   void rest(std::uint32_t i);
-  /// What it had to do is done: it is idle from now on, or (false) at its end.
+  /// Ends a piece of work. Returns true if the program is idle from now on, and
+  /// false if it has ended.
   bool is_idle_now(std::uint32_t i);
-  /// It has something to do again.
+  /// Ends an idle phase.
   void wake(std::uint32_t i);
 
-  /// What all get of all pGPUs.
+  /// Returns the sum of all grants of all pGPUs.
   double busy() const noexcept { return devices_.busy(); }
-  /// Whether any pGPU is wanted more than it can give.
+  /// Returns whether any pGPU is overloaded.
   bool is_any_overloaded() const noexcept { return devices_.overloaded() != 0; }
-  /// What all want of this one.
+  /// Returns the sum of the loads on this pGPU.
   double wanted(std::uint32_t pgpu) const { return devices_.wanted(pgpu); }
 
 private:

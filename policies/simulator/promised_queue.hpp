@@ -1,4 +1,4 @@
-// Who waits, where more memory may be promised than there is.
+// The queue where more memory may be promised than exists.
 #pragma once
 
 #include "policies/simulator/waiting_queue.hpp"
@@ -10,24 +10,26 @@
 
 namespace vgpu::simulator {
 
-/// The queue as the manager has it: of those who never ran, in order, as many
-/// as may be promised their memory go before the others, whom nobody makes room
-/// for. Who ran was promised it long ago.
+/// The queue as the manager has it. Among vGPUs that never ran, in order, as
+/// many as can be promised their memory go before the others, for which nobody
+/// is suspended. A vGPU that ran already has its promise.
 class promised_queue {
 public:
   using rank = waiting_queue::rank;
   using lane = waiting_queue::lane;
   using verdict = waiting_queue::verdict;
 
-  /// `bytes` may be promised in all; without it, whatever is asked for.
+  /// Makes a queue in which `bytes` may be promised in all. By default the
+  /// promise is unlimited.
   promised_queue() = default;
   explicit promised_queue(double bytes) : left_(bytes) {}
 
-  /// `bytes` is what it is to be promised; none to who was promised it.
+  /// Adds an entry. `bytes` is the memory to promise, or 0 for a vGPU that was
+  /// promised it already.
   void insert(const rank& x, lane in, double bytes) {
     if (!counts() || bytes <= 0)
       return first_.insert(x, in);
-    // Those that are promised are the first of all.
+    // The promised entries are the first of all.
     if (!beyond_.empty() && beyond_.begin()->first < x) {
       beyond_.emplace(x, waiting_for{in, bytes});
       return behind_.insert(x, in);
@@ -41,16 +43,16 @@ public:
     behind_.erase(x, in);
     forget(x);
   }
-  /// It has been promised memory, or (less than 0) needs it no more.
+  /// Counts `bytes` as promised, or (if negative) as not needed any more.
   void promise(double bytes) { left_ -= bytes; }
-  /// Sees who is promised memory, after any of these.
+  /// Decides who is promised memory. Call it after any change.
   void settle();
 
   std::size_t size() const noexcept { return first_.size() + behind_.size(); }
   bool is_last(const rank& x) const {
     return behind_.size() == 0 && first_.is_last(x);
   }
-  /// As of a waiting_queue.
+  /// Does what waiting_queue::serve() does.
   template <class F>
   void serve(F f) {
     std::vector<rank> gone;
@@ -65,7 +67,7 @@ public:
     for (const auto& x : gone)
       forget(x);
   }
-  /// The same of those alone for whom room is made; it takes nobody away.
+  /// Does the same for those only for whom room is made. It removes no entry.
   template <class F>
   void serve_promised(F f) {
     first_.serve(f);
@@ -90,9 +92,9 @@ private:
 
   waiting_queue first_;
   waiting_queue behind_;
-  std::map<rank, waiting_for> promised_; // of first_, those who never ran
+  std::map<rank, waiting_for> promised_; // those of first_ that never ran
   std::map<rank, waiting_for> beyond_;   // all of behind_
-  double left_ = unlimited;              // to be promised
+  double left_ = unlimited;              // the bytes left to promise
 };
 
 } // namespace vgpu::simulator

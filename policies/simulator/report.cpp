@@ -52,7 +52,7 @@ bool takes_turns(const result_of_policy& x) {
   return x.overcommit > 1;
 }
 
-/// Only where somebody takes turns.
+/// These columns appear only with memory swapping.
 const cells turns_head{"first place", "preempted", "swapping"};
 
 cells turns_of(const outcome& x) {
@@ -83,7 +83,7 @@ cells cells_of(const setting& all, const result_of_policy& x, bool turns) {
   return out;
 }
 
-/// Columns of one width; the first to the left.
+/// Aligns the columns, the first one to the left.
 std::string aligned(const std::vector<cells>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& x : rows)

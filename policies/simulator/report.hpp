@@ -1,4 +1,4 @@
-// What simulations came to, for people and for programs.
+// The results of simulations, for people and for programs.
 #pragma once
 
 #include "policies/simulator/simulation.hpp"
@@ -12,31 +12,31 @@ namespace vgpu::simulator {
 struct result_of_policy {
   std::string name;
   outcome what;
-  double overcommit = 1; // what of the memory was promised
+  double overcommit = 1; // the promised memory as a multiple
 };
 
-/// As tables and pictures call it.
+/// Returns the name in tables and pictures.
 std::string name_of(const result_of_policy& x);
 
-/// What all of them were given.
+/// The setting that all policies shared.
 struct setting {
   cluster_shape cluster;
   std::size_t vgpus = 0;
 };
 
-/// A table with a row for each.
+/// Returns a table with a row for each policy.
 std::string table_of(const setting& all,
                      std::span<const result_of_policy> rows);
-/// The same and what happened over time, as one JSON object.
+/// Returns the same numbers, and the course over time, as one JSON object.
 std::string json_of(const setting& all, std::span<const result_of_policy> rows);
-/// Utilisation and queue over time, and how long was waited, as a picture (SVG
-/// 1.1) that needs nothing else.
+/// Returns utilisation and queue over time, and waiting times, as a
+/// self-contained picture (SVG 1.1).
 std::string svg_of(const setting& all, std::span<const result_of_policy> rows);
 
-/// Decisions a second of this machine's time.
+/// Returns the decisions per second of this machine's time.
 double decision_rate(const outcome& x);
 
-/// The most memory that this process has had, bytes.
+/// Returns this process's peak memory, in bytes.
 std::uint64_t peak_memory();
 
 } // namespace vgpu::simulator

@@ -32,7 +32,7 @@ void timeline::add(double from, double to, const levels& what) {
     if (sums_.size() <= i)
       sums_.resize(i + 1);
     add_to(sums_[i], what, next - from);
-    // Rounding must not keep it where it is.
+    // Rounding must not stop the progress.
     if (next <= from)
       break;
     from = next;

@@ -5,31 +5,33 @@
 
 namespace vgpu::simulator {
 
-/// What is followed over time.
+/// The values that are recorded over time.
 struct levels {
-  double busy = 0;     // pGPUs' worth of compute
-  double promised = 0; // of the cluster's memory, in [0, 1]
-  double queue = 0;    // vGPUs that wait
+  double busy = 0;     // in pGPUs
+  double promised = 0; // part of the cluster's memory, in [0, 1]
+  double queue = 0;    // waiting vGPUs
 };
 
-/// Levels over a time that is not known beforehand, as means over equal spans:
-/// never more than `most_spans`, each twice as long when there would be more.
+/// Levels over a time of unknown length, as means over equal spans. There are
+/// never more than `most_spans`: each becomes twice as long when there would be
+/// more.
 class timeline {
 public:
   static constexpr std::size_t most_spans = 512;
 
-  /// From `from` to `to`, seconds, it was so. `from` is never less than the
-  /// last `to`.
+  /// Adds the levels between `from` and `to`, in seconds. `from` must not be
+  /// less than the last `to`.
   void add(double from, double to, const levels& what);
 
-  double span() const noexcept { return span_; } // seconds of each
-  /// The mean of each span; the last one may be shorter.
+  /// Returns the length of a span, in seconds.
+  double span() const noexcept { return span_; }
+  /// Returns the mean of each span. The last span may be shorter.
   std::vector<levels> means() const;
-  /// Over all of the time.
+  /// Returns the mean over the whole time.
   levels mean() const;
 
 private:
-  std::vector<levels> sums_; // times seconds
+  std::vector<levels> sums_; // levels times seconds
   double span_ = 1;
   double end_ = 0;
 };

@@ -1,4 +1,4 @@
-// What all parts of a simulation know.
+// The state that all parts of a simulation share.
 #pragma once
 
 #include "policies/placement/constraints.hpp"
@@ -12,9 +12,9 @@
 
 namespace vgpu::simulator {
 
-/// Who there is, what time it is, and what will happen. vGPUs are numbers, in
-/// the order of the trace. The parts of a simulation share it, each writes what
-/// is its own of a guest and of the outcome, and none of them keeps a copy.
+/// The vGPUs, the time and the future events. vGPUs are numbers, in the order
+/// of the trace. The parts of a simulation share this object. Each part writes
+/// its own members of a vGPU and of the outcome, and keeps no copies.
 struct scene {
   scene(const std::vector<arrival>& all, const simulation_options& how)
       : trace(all), options(how), sessions(all.size()) {}
@@ -31,14 +31,16 @@ struct scene {
     return static_cast<double>(trace[i].constraints.memory) *
            trace[i].constraints.gpus;
   }
-  /// Seconds that it stands still while its memory is copied.
+  /// Returns the seconds for which the vGPU stands still while its memory is
+  /// copied.
   double copy_time(std::uint32_t i) const {
     return bytes_of(i) / options.copy_rate;
   }
   std::size_t pgpus() const {
     return options.cluster.nodes * options.cluster.gpus_per_node;
   }
-  double bytes() const { // of the cluster
+  /// Returns the bytes of the whole cluster.
+  double bytes() const {
     return static_cast<double>(options.cluster.memory) *
            static_cast<double>(options.cluster.nodes) *
            options.cluster.gpus_per_node;

@@ -81,8 +81,8 @@ std::vector<std::uint32_t> simulated_swapping::make_room() {
   soonest_ = never;
   if (!turns_.on())
     return out;
-  // Who asks for no less than one of no lower priority for whom nobody can
-  // leave waits no shorter.
+  // A vGPU that demands at least as much as one of no lower priority for which
+  // nobody can leave waits at least as long.
   auto least_failed = std::numeric_limits<std::uint64_t>::max();
   policy::vain_searches vain;
   queue_.serve_promised([&](const admission::rank& at) -> admission::verdict {
@@ -92,7 +92,7 @@ std::vector<std::uint32_t> simulated_swapping::make_room() {
     if (x.memory == 0 || turns_.is_awaited_by(i))
       return {};
     if (auto first = turns_.first_end(); first > point(scene_.now)) {
-      // Whoever is done asks anew, too.
+      // The end of a suspension causes another pass anyway.
       if (first != policy::time_point::max())
         soonest_ = std::min(soonest_, seconds(first));
       return {.enough = true};
@@ -125,7 +125,7 @@ std::vector<std::uint32_t> simulated_swapping::make_room() {
 void simulated_swapping::look_again() {
   if (!turns_.on())
     return;
-  // Rounding must not make it look too early for ever.
+  // The delay keeps rounding from scheduling events that are always too early.
   constexpr double after = 1e-6;
   ++version_;
   if (soonest_ < never)

@@ -1,4 +1,4 @@
-// Turns with memory, where more of it is promised than there is.
+// Memory swapping in a simulation.
 #pragma once
 
 #include "policies/simulator/admission_queue.hpp"
@@ -11,42 +11,44 @@
 
 namespace vgpu::simulator {
 
-/// Whose turn begins, who leaves for those who wait, and what all of that
-/// takes. Does nothing where no more is promised than there is.
+/// Tracks turns with memory, chooses who leaves for those who wait, and sums up
+/// the cost. It does nothing where no more memory is promised than exists.
 class simulated_swapping {
 public:
   simulated_swapping(scene& all, const places& where, admission& queue,
                      swap_candidates& turns)
       : scene_(all), places_(where), queue_(queue), turns_(turns) {}
 
-  /// It is asked for.
+  /// Records that a vGPU is requested.
   void comes(std::uint32_t i);
-  /// It has got a place, its memory or not.
+  /// Records that it got a place, with or without its memory.
   void has_place(std::uint32_t i);
-  /// Its turn begins: it came,
+  /// Begins its turn, because it arrived.
   void begins(std::uint32_t i);
-  /// its memory is back,
+  /// Begins its turn, because its memory is restored.
   void is_back(std::uint32_t i);
-  /// or it was moved.
+  /// Begins its turn, because it was migrated.
   void was_moved(std::uint32_t i);
-  /// It has its memory, and may be made to leave;
+  /// Records that it has its memory and may be suspended.
   void may_leave(std::uint32_t i);
-  /// now it may not, as its memory is copied.
+  /// Records that it may not be suspended, because its memory is being copied.
   void stays(std::uint32_t i) { turns_.stays(i); }
-  /// It leaves its place, for whatever reason.
+  /// Records that it leaves its place for any reason.
   void leaves(std::uint32_t i);
-  /// It has left for another, and waits as those do that come now.
+  /// Records that it was suspended for another vGPU and waits behind the
+  /// present queue.
   void made_room(std::uint32_t i);
 
-  /// Who leaves now so that those who wait, in order, have room where turns are
-  /// over.
+  /// Returns the vGPUs to suspend now, so that waiting ones, in order, get room
+  /// where turns are over.
   std::vector<std::uint32_t> make_room();
-  /// Expects the end of the turn that make_room() found nobody for.
+  /// Schedules the end of a turn, where make_room() found nobody.
   void look_again();
-  /// Whether that was of an earlier look.
+  /// Returns whether an event belongs to an earlier schedule.
   bool is_moot(std::uint32_t version) const { return version != version_; }
 
-  /// Of the time for which vGPUs had memory, what coming and going took.
+  /// Returns the part of the time with memory that suspending and restoring
+  /// took.
   double swapped_part() const {
     return had_memory_ > 0 ? swapping_ / had_memory_ : 0;
   }
@@ -56,9 +58,9 @@ private:
   const places& places_;
   admission& queue_;
   swap_candidates& turns_;
-  double soonest_ = never;    // that a turn ends which somebody waits for
-  std::uint32_t version_ = 0; // of the last look for that
-  double swapping_ = 0;       // seconds
+  double soonest_ = never; // the earliest end of a turn that a vGPU waits for
+  std::uint32_t version_ = 0; // of the last schedule
+  double swapping_ = 0;       // in seconds
   double had_memory_ = 0;
 };
 

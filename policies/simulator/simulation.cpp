@@ -16,10 +16,9 @@ namespace vgpu::simulator {
 
 namespace {
 
-/// What happens, in order, and what that means for the vGPU that it happens to:
-/// how it comes, gets a place, loses it and ends. Each of the parts knows one
-/// subject, and answers what is asked of that; what follows from an answer for
-/// the others is said here.
+/// Executes the events in order and applies them to their vGPUs: how one
+/// arrives, gets a place, loses it and ends. Each part handles one subject.
+/// This class applies the consequences of one part's answer to the other parts.
 class simulation {
 public:
   simulation(const std::vector<arrival>& trace,
@@ -43,14 +42,14 @@ private:
   void drop_moot();
   void happens();
 
-  // Into the queue, and out of it.
+  // Entering and leaving the queue.
   void arrives(std::uint32_t i);
   void waits(std::uint32_t i);
   bool try_place(std::uint32_t i);
   void serve_queue();
   void gives_up(std::uint32_t i);
 
-  // On a place.
+  // Having a place.
   void settle(std::uint32_t i, policy::place where);
   void leave(std::uint32_t i);
   void work(std::uint32_t i);
@@ -58,14 +57,14 @@ private:
   void idle_ends(std::uint32_t i);
   void done(std::uint32_t i);
 
-  // Its memory is copied, and was.
+  // Beginning and ending a copy of memory.
   void begin_copy(std::uint32_t i, guest_copy what);
   void copied(std::uint32_t i);
   void suspended(std::uint32_t i);
   void made_room(std::uint32_t i);
   void arrives_there(std::uint32_t i);
 
-  // Somebody is made to leave.
+  // Making vGPUs leave.
   void reclaim_idle();
   void take_turns();
   void look();
@@ -104,7 +103,7 @@ outcome simulation::run() {
     if (next == trace.size() && !std::exchange(last_came, true))
       out.while_coming = out.over_time.mean();
   }
-  // All came at once.
+  // All vGPUs came at once.
   if (trace.back().at <= 0)
     out.while_coming = out.over_time.mean();
   out.never = queue_.size();
@@ -122,7 +121,8 @@ void simulation::advance(double to) {
   scene_.now = to;
 }
 
-/// What will not happen any more must not make the time longer.
+/// Returns whether an event is obsolete. Such an event must not lengthen the
+/// simulated time.
 bool simulation::is_moot(const event& x) const {
   const auto& g = scene_.sessions[x.who];
   switch (x.what) {
@@ -322,7 +322,7 @@ void simulation::made_room(std::uint32_t i) {
     waits(i);
 }
 
-/// Its memory is there, if there is still room.
+/// The copy of a migration has ended. The vGPU moves if there is still room.
 void simulation::arrives_there(std::uint32_t i) {
   const auto& where = balancing_.ends();
   if (!places_.may_move(i, where))
@@ -343,7 +343,7 @@ void simulation::reclaim_idle() {
     begin_copy(i, guest_copy::suspend);
 }
 
-/// Room is made for those who wait, in order, where turns are over.
+/// Suspends vGPUs whose turns are over for those that wait.
 void simulation::take_turns() {
   for (auto i : swapping_.make_room()) {
     idle_.forget(i);

@@ -20,55 +20,75 @@
 
 namespace vgpu::simulator {
 
+/// The cluster and the policies to simulate.
 struct simulation_options {
   cluster_shape cluster;
   policy::placement_strategy placement =
       policy::placement_strategy::least_loaded;
-  std::shared_ptr<policy::placement_policy> own; // set: it decides
-  /// How a pGPU's time is shared.
+  /// The plug-in's policy, which decides if it is set.
+  std::shared_ptr<policy::placement_policy> own;
+  /// The share policy of all pGPUs.
   policy::share_policy sharing = policy::share_policy::best_effort;
-  /// Seconds between looks for pGPUs with too much to do; unset: none.
+  /// The seconds between samples for balancing. Unset: no balancing.
   std::optional<double> balance_every = 1;
   unsigned balance_samples = 3;
   policy::balance_options balance;
   policy::reclaim_options reclaim;
-  /// Where more memory may be promised than there is.
+  /// Memory swapping, where more memory may be promised than exists.
   policy::swapping_options swapping;
-  /// Bytes a second at which a vGPU's memory is moved, put away or brought
-  /// back; it does nothing meanwhile.
+  /// The bytes per second at which a vGPU's memory is migrated, suspended or
+  /// restored. The vGPU stands still meanwhile.
   double copy_rate = 5e9;
 };
 
+/// The results of a simulation.
 struct outcome {
-  double ended = 0; // seconds until the last vGPU was gone
+  /// The seconds until the last vGPU was gone.
+  double ended = 0;
   timeline over_time;
-  /// Means until the last vGPU came: what comes after is no load but a rest.
+  /// The means until the last vGPU arrived, since the load is not
+  /// representative after that.
   levels while_coming;
   std::size_t finished = 0;
-  std::size_t refused = 0;    // could never be placed
-  std::size_t gave_up = 0;    // waited for as long as it was ready to
-  std::size_t never = 0;      // waits still when nothing happens any more
-  distribution waiting;       // seconds for a place, of those not refused
-  distribution first_waiting; // the same, for the first place alone
-  distribution slowdown;      // how many times as long as alone, waiting too
-  double fairness = 1;        // Jain's index of what was left of their speed
-  std::size_t migrations = 0; // off hot pGPUs
-  std::size_t reclaimed = 0;  // suspensions of idle ones
-  std::size_t preempted = 0;  // left for others, their turns being over
-  /// Of the time for which vGPUs had memory, what coming and going for others
+  /// vGPUs that could never be placed.
+  std::size_t refused = 0;
+  /// vGPUs that waited as long as they were willing to.
+  std::size_t gave_up = 0;
+  /// vGPUs that still wait when no event is left.
+  std::size_t never = 0;
+  /// The seconds of waiting for places, of the vGPUs that were not refused.
+  distribution waiting;
+  /// The seconds of waiting for the first place only.
+  distribution first_waiting;
+  /// The factor by which programs took longer than alone, including waiting.
+  distribution slowdown;
+  /// Jain's index of the programs' relative speeds.
+  double fairness = 1;
+  /// Migrations off hot pGPUs.
+  std::size_t migrations = 0;
+  /// Suspensions of idle vGPUs.
+  std::size_t reclaimed = 0;
+  /// Suspensions for other vGPUs after the end of a turn.
+  std::size_t preempted = 0;
+  /// The part of the time with memory that suspending and restoring for others
   /// took.
   double swapping = 0;
-  std::size_t most_pgpus = 0;     // in use at a time
-  std::size_t most_on_a_node = 0; // vGPUs
-  /// Placements on the program's host, of those whose program's host has GPUs.
+  /// The largest number of pGPUs in use at a time.
+  std::size_t most_pgpus = 0;
+  /// The largest number of vGPUs on a node.
+  std::size_t most_on_a_node = 0;
+  /// Placements on the program's own host.
   std::size_t local = 0;
+  /// Placements of programs whose host has pGPUs.
   std::size_t could_be_local = 0;
-  std::size_t decisions = 0;   // placements tried
-  double decision_seconds = 0; // of this machine's time, which they took
+  /// Placements that were tried.
+  std::size_t decisions = 0;
+  /// This machine's time for all decisions, in seconds.
+  double decision_seconds = 0;
 };
 
-/// What becomes of a trace. The same trace and options give the same outcome,
-/// but for `decision_seconds`.
+/// Simulates a trace. The same trace and options give the same outcome, except
+/// for `decision_seconds`.
 outcome simulate(const std::vector<arrival>& trace,
                  const simulation_options& options);
 

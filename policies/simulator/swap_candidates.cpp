@@ -65,7 +65,7 @@ void swap_candidates::file(std::uint32_t i, const resident& x) {
     by_end_.emplace(std::pair{x.ends, i}, &x);
 }
 
-/// Somebody leaves it now, or does no more.
+/// Updates the vGPUs of a node after one began or finished leaving.
 void swap_candidates::refile(std::uint32_t node) {
   for (auto i : nodes_[node].residents)
     file(i, residents_.at(i));

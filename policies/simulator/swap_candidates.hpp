@@ -1,4 +1,4 @@
-// Turns with memory, of very many vGPUs.
+// Memory swapping for very many vGPUs.
 #pragma once
 
 #include "policies/lifecycle/memory_swapping.hpp"
@@ -14,19 +14,25 @@
 
 namespace vgpu::simulator {
 
-/// What the policy of turns (policies/lifecycle/memory_swapping.hpp) is asked,
-/// kept so that asking it does not take a look at every vGPU: who has memory
-/// lies in the order in which turns end, but where others leave meanwhile.
+/// An index for the policy of memory swapping
+/// (policies/lifecycle/memory_swapping.hpp), so that a decision does not visit
+/// every vGPU. It holds the vGPUs with memory in the order in which their turns
+/// end, except where others are leaving.
 class swap_candidates {
 public:
-  /// Of one vGPU, in seconds.
+  /// One vGPU's past, in seconds.
   struct past {
-    double queued_at = 0; // when it came, or made room for others
-    double since = 0;     // its turn began
-    double left_in = 0;   // what it took to leave, the last time,
-    double swapped = 0;   // and to come back as well
+    /// When it arrived, or was suspended for others.
+    double queued_at = 0;
+    /// When its turn began.
+    double since = 0;
+    /// How long its last suspending took.
+    double left_in = 0;
+    /// How long its last suspending and restoring took.
+    double swapped = 0;
     double got_place = 0;
-    bool preempted = false; // and has no place since
+    /// It was suspended for others, and has had no place since.
+    bool preempted = false;
   };
 
   swap_candidates(const policy::swapping_options& options, std::size_t vgpus)
@@ -36,23 +42,23 @@ public:
   past& of(std::uint32_t i) { return past_[i]; }
   const past& of(std::uint32_t i) const { return past_[i]; }
 
-  /// It has its memory, on that node, and may be made to leave;
+  /// Records that a vGPU has its memory on that node and may be suspended.
   void may_leave(std::uint32_t i, std::uint32_t node, policy::resident x);
-  /// now it may not.
+  /// Records that a vGPU may not be suspended now.
   void stays(std::uint32_t i);
 
-  /// It may leave, and does, for that one's sake. Nobody else leaves a pGPU
-  /// meanwhile, nor a node that enough leave.
+  /// Records that a vGPU is being suspended for another one. Meanwhile no other
+  /// vGPU leaves its pGPUs, nor a node at its limit.
   void leaves(std::uint32_t i, std::uint32_t for_whom);
   void has_left(std::uint32_t i);
   bool is_awaited_by(std::uint32_t i) const { return awaited_.contains(i); }
-  /// Before then nobody leaves; never, if there is nobody who could.
+  /// Returns when the first turn ends. Nobody leaves before that.
   policy::time_point first_end() const {
     return by_end_.empty() ? policy::time_point::max()
                            : by_end_.begin()->first.first;
   }
 
-  /// policy::make_room(), of all that may leave.
+  /// Calls policy::make_room() with all vGPUs that may leave.
   policy::room_decision make_room(const policy::placement_index& cluster,
                                   const policy::demand& what,
                                   std::int32_t priority,
@@ -83,9 +89,10 @@ private:
   policy::swapping_options options_;
   std::vector<past> past_;
   std::unordered_map<std::uint32_t, resident> residents_;
-  turns_by_end by_end_; // of those, where nobody leaves already
+  turns_by_end by_end_; // of residents_, where nobody is leaving
   std::unordered_map<std::uint32_t, leaver> leavers_;
-  std::unordered_map<std::uint32_t, unsigned> awaited_; // by so many of those
+  std::unordered_map<std::uint32_t, unsigned>
+      awaited_; // by so many of leavers_
   std::unordered_map<std::uint32_t, on_node> nodes_;
 };
 

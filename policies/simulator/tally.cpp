@@ -18,13 +18,13 @@ void tally::is_done(std::uint32_t i) {
   auto idle = std::accumulate(
       x.idle.begin(), x.idle.end(), 0.0,
       [](double sum, const auto& phase) { return sum + phase.lasts; });
-  // What it slept through in a queue or while it was copied counts.
+  // Idle time counts if the vGPU spent it in a queue or while it was copied.
   auto took = std::max(scene_.now - x.at - idle, x.runs);
   slowdowns_.push_back(took / x.runs);
   speeds_.push_back(x.runs / took);
 }
 
-/// In all, up to now.
+/// Returns the total waiting time up to now.
 double tally::waited_by(std::uint32_t i) const {
   const auto& g = scene_.sessions[i];
   return g.stage == guest_stage::waiting ? g.waited + scene_.now - g.asked_at

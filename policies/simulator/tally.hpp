@@ -1,4 +1,4 @@
-// What became of the vGPUs of a simulation, in all.
+// Sums over the vGPUs of a simulation.
 #pragma once
 
 #include "policies/simulator/scene.hpp"
@@ -13,11 +13,11 @@ class tally {
 public:
   explicit tally(scene& all) : scene_(all) {}
 
-  /// It has its first place.
+  /// Records that a vGPU got its first place.
   void is_placed(std::uint32_t i);
-  /// Its program is at its end.
+  /// Records that its program ended.
   void is_done(std::uint32_t i);
-  /// Nothing happens any more: what the outcome says of all of them.
+  /// Fills in the outcome when no event is left.
   void finish();
 
 private:

@@ -24,14 +24,14 @@ fault wrong(std::string what) {
   return {CUDA_ERROR_INVALID_VALUE, std::move(what)};
 }
 
-/// A value as an error shows it.
+/// Returns a value as an error shows it.
 std::string shown(const json& x) {
   auto text = x.dump(-1, ' ', true, json::error_handler_t::replace);
   constexpr std::size_t longest = 60;
   return text.size() <= longest ? text : text.substr(0, longest) + "...";
 }
 
-/// Sets a number that is in its range.
+/// Sets a number, which must be in its range.
 status read_number(const json& from, const char* name, double least,
                    double most, const char* range, double& to) {
   auto number = from.is_number() ? from.get<double>() : -1;
@@ -84,7 +84,7 @@ status read_idle(const json& from, arrival& to) {
   return {};
 }
 
-/// What a trace says besides what `vgpu run` is told.
+/// A field of a trace that is not a field of a specification.
 struct trace_field {
   const char* name;
   status (*read)(const json& from, arrival& to);
@@ -109,7 +109,7 @@ status read_field(const std::string& name, const json& value, arrival& to) {
   return wrong(good.why().what + ", and of a trace " + own);
 }
 
-/// Idle phases lie within the run time.
+/// Checks that the idle phases lie within the run time.
 status check_phases(const arrival& x) {
   auto work = 0.0;
   for (const auto& phase : x.idle)

@@ -1,4 +1,4 @@
-// Who waits, so that a look at very many of them is short.
+// A queue that is fast to serve with very many entries.
 #pragma once
 
 #include "policies/placement/constraints.hpp"
@@ -13,9 +13,9 @@
 
 namespace vgpu::simulator {
 
-/// The queue in order of rank, in lanes: where one of a lane finds nothing,
-/// those of higher lanes, who ask for more, find nothing either. Lane 0 is for
-/// those of whom that cannot be said.
+/// The queue in order of rank, in lanes. Where an entry of a lane finds
+/// nothing, those of higher lanes, which demand more, find nothing either. Lane
+/// 0 is for entries that do not compare in this way.
 class waiting_queue {
 public:
   using rank = policy::queue_rank;
@@ -32,7 +32,7 @@ public:
       size_ -= i->second.erase(x);
   }
   std::size_t size() const noexcept { return size_; }
-  /// Whether all that wait go before this one.
+  /// Returns whether all others go before this one.
   bool is_last(const rank& x) const {
     for (const auto& [number, all] : lanes_)
       if (!all.empty() && x < *all.rbegin())
@@ -41,12 +41,15 @@ public:
   }
 
   struct verdict {
-    bool placed = false;   // it waits no more
-    lane open = last_lane; // lanes above this one are not looked at any more
-    bool enough = false;   // nobody else is looked at
+    /// The entry does not wait any more.
+    bool placed = false;
+    /// The pass skips all lanes above this one.
+    lane open = last_lane;
+    /// The pass ends.
+    bool enough = false;
   };
-  /// Calls `f(rank) -> verdict` for each, in order. It must not change the
-  /// queue. Who is placed cannot be enough.
+  /// Calls `f(rank) -> verdict` for each entry in order. `f` must not change
+  /// the queue. A verdict must not be both `placed` and `enough`.
   template <class F>
   void serve(F f) {
     struct cursor {

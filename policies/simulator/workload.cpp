@@ -11,12 +11,13 @@ namespace {
 
 constexpr std::size_t most_sizes = 64;
 
-/// The standard fixes what the engine gives, not what its distributions do.
+/// Draws random numbers. The standard fixes the results of the engine but not
+/// of its distributions.
 class dice {
 public:
   explicit dice(std::uint64_t seed) : engine_(seed) {}
 
-  /// In [0, 1).
+  /// Returns a number in [0, 1).
   double fraction() {
     constexpr auto unused_bits = 11;
     return std::ldexp(static_cast<double>(engine_() >> unused_bits), -53);
@@ -60,7 +61,7 @@ double pick_share(const std::vector<size_weight>& all, dice& random) {
   return all.back().share;
 }
 
-/// Milliseconds are enough, and legible.
+/// Rounds to milliseconds, which are precise enough and readable.
 double rounded(double seconds) {
   constexpr double thousand = 1000;
   return std::round(seconds * thousand) / thousand;
@@ -116,7 +117,8 @@ std::vector<arrival> generate(const workload_options& options,
         std::max(rounded(random.exponential(options.run_time)), shortest_run);
     auto share = pick_share(options.sizes, random);
     x.constraints.share = share;
-    // From half of what it asks for to half as much again, on average that.
+    // The load is between half and one and a half of the share, which is its
+    // mean.
     x.load = std::max(
         0.001, rounded(std::min(1.0, share * (0.5 + random.fraction()))));
     auto part = share * (0.5 + random.fraction() / 2);
