@@ -33,10 +33,11 @@ say() { printf '%s  %s\n' "$(date +%T.%3N)" "$*"; }
 begin() { # BUILD
   build=$(cd "$1" && pwd)
   vgpu=$build/bin/vgpu heat=$build/examples/heat
+  stepwise=$build/tests/e2e/stepwise
   guest=$build/tests/e2e/guest
   command -v jq >/dev/null || fail "jq is missing; tests/setup.sh installs it"
   local program
-  for program in "$vgpu" "$heat" "$guest"; do
+  for program in "$vgpu" "$heat" "$guest" "$stepwise"; do
     [[ -x $program ]] || fail "no $program; build the default preset first"
   done
   unset VGPU_MANAGER VGPU_SHARE VGPU_MEMORY VGPU_GPUS VGPU_PROTECT \
@@ -258,33 +259,37 @@ has_event() { # JQ-FILTER
 # -- programs -----------------------------------------------------------------
 
 # Runs a program on the cluster, and calls `on_line NUMBER LINE` for each line
-# that it prints. Its output lands in $work/out/NAME and NAME.err; the value
-# is its exit status. With takes_turns=true the program is given a line after each
+# that it prints. The program waits when it is two lines ahead of these calls
+# (stepwise.cpp). Its output lands in $work/out/NAME and NAME.err; the value is
+# its exit status. With takes_turns=true the program is given a line after each
 # of these calls.
 follow_program() { # NAME SECONDS COMMAND...
-  local name=$1 limit=$2 line count=0 fifo turns
+  local name=$1 limit=$2 line count=0 fifo turns go_on lines reader
   local paced=${takes_turns-false}
   shift 2
   fifo=$work/tmp/$name.fifo
-  mkfifo "$fifo" "$fifo.turns"
+  mkfifo "$fifo" "$fifo.turns" "$fifo.steps" "$fifo.lines"
   $paced || exec {turns}</dev/null
   # To read as well: who opens it waits for nobody.
   ! $paced || exec {turns}<>"$fifo.turns"
-  rm -f -- "$fifo.turns"
-  timeout -k 5 "$limit" "$@" <&"$turns" >"$fifo" \
+  timeout -k 5 "$limit" "$stepwise" write "$@" <&"$turns" >"$fifo" \
     2>"$work/out/$name.err" &
   program_pid=$!
-  exec {lines}<"$fifo"
-  rm -f -- "$fifo"
+  "$stepwise" read <"$fifo" 3<"$fifo.steps" >"$fifo.lines" &
+  reader=$!
+  exec {go_on}>"$fifo.steps" {lines}<"$fifo.lines"
+  rm -f -- "$fifo" "$fifo.turns" "$fifo.steps" "$fifo.lines"
   while IFS= read -r line <&"$lines"; do
     printf '%s\n' "$line"
     count=$((count + 1))
     on_line "$count" "$line" >&2
+    echo >&"$go_on"
     ! $paced || echo >&"$turns"
   done >"$work/out/$name"
-  exec {lines}<&- {turns}>&-
+  exec {go_on}>&- {lines}<&- {turns}>&-
   program_status=0
   wait "$program_pid" || program_status=$?
+  wait "$reader"
 }
 
 # What the same program prints when nothing happens; computed once. A real GPU's
