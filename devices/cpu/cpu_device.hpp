@@ -5,12 +5,12 @@
 
 namespace vgpu::device {
 
-/// The shape of one cpu pGPU.
+/// Describes the shape of one cpu pGPU.
 struct cpu_options {
   int ordinal = 0;                               // gives its UUID and PCI bus
   std::uint64_t memory = std::uint64_t{4} << 30; // bytes
   unsigned threads = 0; // 0: one for each processor that it may use
-  /// The compute capability, 90 for 9.0. Programs and libraries choose by it
+  /// The compute capability is 90 for 9.0. Programs and libraries choose by it
   /// which of their code they load. The limits are those of 9.0 for every
   /// capability.
   unsigned capability = 90;

@@ -20,9 +20,10 @@
 
 namespace vgpu::device {
 
-/// The properties of a device that the driver API reports. They travel to the
-/// program once, with the lease. Attributes are keyed by CUdevice_attribute; a
-/// query of an absent one returns CUDA_ERROR_INVALID_VALUE.
+/// Holds the properties of a device that the driver API reports. They travel to
+/// the program once, with the lease. Attributes are keyed by
+/// CUdevice_attribute; a query of an absent one returns
+/// CUDA_ERROR_INVALID_VALUE.
 struct properties {
   std::string name;
   std::array<std::byte, 16> uuid{};
@@ -30,23 +31,23 @@ struct properties {
   std::map<int, int> attributes;
 };
 
-/// The place of one kernel parameter (CUDA driver API, cuFuncGetParamInfo).
+/// Says where one kernel parameter lies (CUDA driver API, cuFuncGetParamInfo).
 struct kernel_parameter {
   std::uint32_t offset = 0; // bytes from the start of the parameter block
   std::uint32_t size = 0;   // bytes
 };
 
-/// A kernel as the driver API describes it.
+/// Describes a kernel as the driver API does.
 struct kernel_info {
   std::string name; // mangled, as in the image
   std::vector<kernel_parameter> parameters;
-  /// The attributes, keyed by CUfunction_attribute: max threads per block,
+  /// The attributes are keyed by CUfunction_attribute: max threads per block,
   /// shared, const and local bytes, registers, PTX and binary version, cache
   /// mode, max dynamic shared bytes, cluster attributes and so on.
   std::map<int, int> attributes;
 };
 
-/// This is a `.global`, `.const` or managed variable of a module.
+/// Describes a `.global`, `.const` or managed variable of a module.
 struct global_info {
   std::string name;
   device_address address = 0;
@@ -54,7 +55,8 @@ struct global_info {
   bool managed = false;
 };
 
-/// The contents of a module. Kernel i of module m is launched as (m, i).
+/// Describes the contents of a module. Kernel i of module m is launched as (m,
+/// i).
 struct module_info {
   std::vector<kernel_info> kernels;
   std::vector<global_info> globals;
@@ -63,8 +65,8 @@ struct module_info {
   bool hidden_heap = false;
 };
 
-/// The device memory, in bytes, that a session costs beside its allocations. A
-/// member without a value is unknown to the device.
+/// Holds the device memory, in bytes, that a session costs beside its
+/// allocations. A member without a value is unknown to the device.
 struct side_memory {
   /// The variables of the session's modules take this much, with the heap of
   /// the kernels' malloc where the device knows its size.
@@ -75,12 +77,12 @@ struct side_memory {
   std::optional<std::uint64_t> context;
 };
 
-/// Numbers of blocks or threads in three dimensions.
+/// Holds numbers of blocks or threads in three dimensions.
 struct dim3 {
   std::uint32_t x = 1, y = 1, z = 1;
 };
 
-/// One kernel launch (CUDA driver API, cuLaunchKernelEx).
+/// Describes one kernel launch (CUDA driver API, cuLaunchKernelEx).
 struct launch {
   module_id module;
   std::uint32_t kernel = 0;         // index into module_info::kernels
@@ -93,20 +95,20 @@ struct launch {
   std::span<const std::byte> parameters;
 };
 
-/// The size of a pitched box. `width` is in bytes, except for enqueue_fill(),
-/// where it is in elements. A box is one-dimensional when height and depth are
-/// 1.
+/// Holds the size of a pitched box. `width` is in bytes, except for
+/// enqueue_fill(), where it is in elements. A box is one-dimensional when
+/// height and depth are 1.
 struct extent {
   std::uint64_t width = 0, height = 1, depth = 1;
 };
-/// The place of a pitched box in memory.
+/// Says where a pitched box lies in memory.
 struct pitched {
   device_address address = 0; // device or host-window address
   std::uint64_t pitch = 0;    // bytes from row to row
   std::uint64_t slice = 0;    // bytes from slice to slice
 };
 
-/// A fault that inject() causes on purpose, for tests and demonstrations.
+/// Names a fault that inject() causes on purpose, for tests and demonstrations.
 enum class injected_fault : std::uint8_t {
   lost, // every call and completion fails from now on
   hang, // nothing completes any more
@@ -126,7 +128,8 @@ using printer = std::function<void(console, std::string_view)>;
 /// the device calls it.
 using reporter = std::function<void(std::string_view)>;
 
-/// One session's part of one pGPU: its memory, modules, streams and events.
+/// A device is one session's part of one pGPU: its memory, modules, streams and
+/// events.
 ///
 /// The caller chooses handles and never reuses one. One thread makes all calls
 /// that are not marked thread-safe. Completions run on threads of the device,

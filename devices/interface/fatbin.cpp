@@ -30,7 +30,7 @@ fault bad_image(std::string why) {
   return {CUDA_ERROR_INVALID_IMAGE, "image: " + std::move(why)};
 }
 
-/// This is one image of a container.
+/// Describes one image of a container.
 struct entry {
   std::uint16_t kind = 0;
   std::uint32_t arch = 0;
@@ -148,7 +148,7 @@ status each_entry(byte_span image, F f) {
   return {};
 }
 
-/// The contents of a container that matter here.
+/// Holds what matters here of a container.
 struct content {
   std::optional<std::string> ptx;
   bool code = false; // machine code for any device, or PTX

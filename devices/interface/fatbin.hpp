@@ -34,7 +34,7 @@ result<std::vector<std::string>> ptx_of(std::span<const std::byte> image,
 std::vector<std::span<const std::byte>>
 containers_of(std::span<const std::byte> image);
 
-/// This is one piece of code of an image, unpacked.
+/// Holds one piece of code of an image, unpacked.
 struct image_part {
   enum class form { ptx, elf };
   form kind = form::ptx;

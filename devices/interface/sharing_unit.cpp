@@ -11,7 +11,7 @@ status check_parts(const shared_object& from, std::uint64_t bytes) {
   auto rest = bytes;
   for (auto part : from.words) {
     fits = fits && part != 0 && part % granule_bytes == 0 && part <= rest;
-    rest -= part; // of no meaning once it does not fit
+    rest -= part; // means nothing once it does not fit
   }
   if (fits && rest == 0)
     return {};

@@ -12,13 +12,14 @@
 
 namespace vgpu::device {
 
-/// A file descriptor with several owners; the last one closes it.
+/// Shares a file descriptor between several owners, the last of which closes
+/// it.
 using shared_descriptor = std::shared_ptr<const unique_fd>;
 
-/// What one process hands to another so that both use the same object. For
-/// memory it holds one descriptor for each part and one word with that part's
-/// size in bytes; the parts follow one another. For an event its contents are
-/// private to the backend.
+/// Holds what one process hands to another so that both use the same object.
+/// For memory it holds one descriptor for each part and one word with that
+/// part's size in bytes; the parts follow one another. For an event its
+/// contents are private to the backend.
 struct shared_object {
   /// Neither list has more elements than this.
   static constexpr std::size_t most = 64;
@@ -32,11 +33,11 @@ struct shared_object {
 /// are not.
 status check_parts(const shared_object& from, std::uint64_t bytes);
 
-/// The whole granules around an allocation, ready to be shared.
+/// Holds the whole granules around an allocation, ready to be shared.
 struct shared_granules {
   shared_object what{};
   std::uint64_t lead = 0;  // bytes before the granule of its first byte
-  std::uint64_t bytes = 0; // in all
+  std::uint64_t bytes = 0; // total size
 };
 
 /// A device that can share memory and events with another process implements

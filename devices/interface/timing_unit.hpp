@@ -10,7 +10,7 @@ namespace vgpu::device {
 /// one by one: the two records of an event cost little in comparison.
 inline constexpr std::uint64_t long_copy = std::uint64_t{64} << 10;
 
-/// The purpose of a timing. The device keeps a separate total for each.
+/// Names the purpose of a timing. The device keeps a separate total for each.
 enum class timed_for : std::uint8_t { nobody, turns, account };
 
 /// A device that times its work by its own clock implements this interface. For

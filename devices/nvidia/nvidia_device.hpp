@@ -37,6 +37,7 @@ status nvidia_bring_back(int pid);
 /// Returns the properties as text that read_properties() understands, for a
 /// process that must not open the driver itself.
 std::string write_properties(const std::vector<properties>& all);
+/// Reads the properties from text of write_properties().
 result<std::vector<properties>> read_properties(const std::string& text);
 
 } // namespace vgpu::device

@@ -149,7 +149,7 @@ struct mma_layout {
                 unsigned& k) {
     auto per = std::max(1u, 32 / element_bits(x.a));
     auto r = e / per;
-    auto halves = x.m / 8; // registers of consecutive rows
+    auto halves = x.m / 8; // registers with consecutive rows
     row = l / 4 + 8 * (r % halves);
     k = (l % 4) * per + e % per + 4 * per * (r / halves);
   }

@@ -5,8 +5,8 @@
 
 namespace vgpu::device::cpu {
 
-/// The operation between the values at the destination and those that arrive.
-/// `copy` replaces them.
+/// Names the operation between the values at the destination and those that
+/// arrive. `copy` replaces the former.
 enum class bulk_op : std::uint8_t {
   copy,
   add,
@@ -19,7 +19,7 @@ enum class bulk_op : std::uint8_t {
   bit_xor,
 };
 
-/// The type of the values. It is held in instr::imm above the bulk_op.
+/// Names the type of the values. instr::imm holds it above the bulk_op.
 enum class bulk_type : std::uint8_t { u32, s32, u64, s64, f16, bf16, f32, f64 };
 
 } // namespace vgpu::device::cpu

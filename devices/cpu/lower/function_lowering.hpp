@@ -18,7 +18,7 @@
 
 namespace vgpu::device::cpu {
 
-/// The state that the functions of a module share while they are lowered.
+/// Holds the state that the functions of a module share while they are lowered.
 struct module_lowering {
   const ptx::module& from;
   const symbol_addresses& addresses;
@@ -29,8 +29,8 @@ struct module_lowering {
   std::unordered_map<std::string, const ptx::variable*> shared;
 };
 
-/// The places of a kernel's .shared variables, in bytes from the beginning of
-/// its shared memory.
+/// Holds the places of a kernel's .shared variables, in bytes from the
+/// beginning of its shared memory.
 struct shared_layout {
   std::map<std::string, std::uint64_t> offsets;
   std::uint64_t bytes = 0;
@@ -44,6 +44,7 @@ char read_form(char signature);
 /// Returns the flag of a modifier that changes how a result is rounded, or
 /// nothing for other modifiers.
 std::optional<std::uint32_t> rounding_flag(std::string_view modifier);
+/// Tells whether the type is a floating-point type.
 bool is_float(const ptx::type& t);
 /// Returns the state space that a modifier such as "global" or "shared::cta"
 /// names, or nothing.
@@ -119,6 +120,7 @@ private:
 
   // -- memory (lower_memory.cpp) ----------------------------------------------
 
+  /// Says where the address operand of an access points.
   struct place {
     std::string space; // part of the operation's key: "global.a8."
     int base = -1;
@@ -126,6 +128,7 @@ private:
     bool frame = false; // a call parameter, without base
     std::uint32_t stride = 0;
   };
+  /// Says what a load, store or atomic accesses.
   struct access {
     ptx::space where = ptx::space::generic;
     ptx::type t;

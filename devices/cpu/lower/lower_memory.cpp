@@ -304,7 +304,7 @@ void function_lowering::atomic(bool returns) {
   auto t = ptx::parse_type(type);
   if (!t)
     unsupported();
-  auto count = 0u; // of a vector
+  auto count = 0u; // elements of a vector
   for (auto i = std::size_t{0}; i + 1 < m.size(); ++i) {
     if (auto s = space_named(m[i]))
       where = *s;

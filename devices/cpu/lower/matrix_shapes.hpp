@@ -6,6 +6,7 @@
 
 namespace vgpu::device::cpu {
 
+/// Names the type of a matrix's elements.
 enum class element : std::uint8_t {
   f16,
   bf16,
@@ -22,6 +23,7 @@ enum class element : std::uint8_t {
   e5m2,
 };
 
+/// Returns the bits that an element takes.
 constexpr unsigned element_bits(element x) {
   switch (x) {
   case element::f16:
@@ -43,6 +45,7 @@ constexpr unsigned element_bits(element x) {
   }
 }
 
+/// Names one of the matrices of D = A * B + C.
 enum class matrix_part : std::uint8_t { a, b, c };
 
 // These are slots of the warp's scratch memory. Each holds one register of 32
@@ -50,8 +53,8 @@ enum class matrix_part : std::uint8_t { a, b, c };
 inline constexpr unsigned slot_a = 0, slot_b = 8, slot_c = 16, slot_d = 24,
                           slots = 32;
 
-/// The shape of D = A * B + C, where A is m x k and B is k x n. instr::imm
-/// holds it, packed.
+/// Describes the shape of D = A * B + C, where A is m x k and B is k x n.
+/// instr::imm holds it, packed.
 struct matrix_shape {
   static constexpr unsigned satfinite = 1, and_popc = 2, by_columns = 4;
 
@@ -62,12 +65,14 @@ struct matrix_shape {
   unsigned registers = 0;            // of that part, for each lane
   unsigned flags = 0;
 
+  /// Returns the number of elements in `part`.
   constexpr unsigned elements() const {
     return part == matrix_part::a   ? m * k
            : part == matrix_part::b ? n * k
                                     : m * n;
   }
 
+  /// Returns the bits for instr::imm.
   constexpr std::int64_t pack() const {
     auto out = std::uint64_t{m} | std::uint64_t{n} << 8 |
                std::uint64_t{k} << 16 | std::uint64_t(a) << 32 |

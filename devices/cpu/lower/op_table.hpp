@@ -9,11 +9,11 @@
 
 namespace vgpu::device::cpu {
 
-/// One operation. `signature` has a letter for each field, in the order of
-/// instr::o: 1, 2, 4 and 8 stand for registers of that many bytes a lane, '@'
-/// for one of 16, and p for a predicate. Written registers have A, B, D, H and
-/// Q for 1, 2, 4, 8 and 16 bytes, and P for a predicate. '?' says that the next
-/// operand may be absent, and '.' that there is none.
+/// Describes one operation. `signature` has a letter for each field, in the
+/// order of instr::o: 1, 2, 4 and 8 stand for registers of that many bytes a
+/// lane, '@' for one of 16, and p for a predicate. Written registers have A, B,
+/// D, H and Q for 1, 2, 4, 8 and 16 bytes, and P for a predicate. '?' says that
+/// the next operand may be absent, and '.' that there is none.
 struct op_entry {
   std::string_view key;
   handler fn = nullptr;

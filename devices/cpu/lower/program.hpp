@@ -22,20 +22,22 @@ inline constexpr unsigned lanes = 32;
 using lane_mask = std::uint32_t;
 inline constexpr lane_mask all_lanes = ~lane_mask{0};
 
-/// The fields of an instruction: the result and up to five operands.
+/// Names a field of an instruction: the result, or one of up to five operands.
 enum field : std::uint8_t { fd, fa, fb, fc, fe, ff, field_count };
 
-/// One instruction. Its fields hold byte offsets into the frame's registers. A
-/// register's 32 lanes lie one after another; a predicate is one 32-bit mask.
+/// Holds one instruction. Its fields hold byte offsets into the frame's
+/// registers. A register's 32 lanes lie one after another; a predicate is one
+/// 32-bit mask.
 struct instr {
   handler fn = nullptr;
   std::int32_t o[field_count] = {-1, -1, -1, -1, -1, -1};
   std::int64_t imm = 0;    // constant, address offset or jump distance
-  std::uint32_t flags = 0; // rounding and other modifiers, see op_table.hpp
+  std::uint32_t flags = 0; // rounding and other modifiers: namespace mod
   std::uint32_t extra = 0;
 };
 
-/// The modifiers of arithmetic instructions in instr::flags.
+/// These are the modifiers of arithmetic instructions, which instr::flags
+/// holds.
 namespace mod {
 inline constexpr std::uint32_t round_mask = 3; // rn, rz, rm, rp
 inline constexpr std::uint32_t rn = 0, rz = 1, rm = 2, rp = 3;
@@ -50,7 +52,8 @@ inline constexpr std::uint32_t wide = 512;    // depends on the operation
 inline constexpr std::uint32_t relu = 1024;
 } // namespace mod
 
-/// A built-in function that the "system" provides; on a GPU it is the driver.
+/// Names a built-in function that the "system" provides, which is the driver on
+/// a GPU.
 enum class system_call : std::uint8_t {
   none,
   vprintf,
@@ -60,22 +63,22 @@ enum class system_call : std::uint8_t {
   set_condition,
 };
 
-/// The place of one call parameter in a frame's parameter memory, where the
+/// Says where one call parameter lies in a frame's parameter memory, where the
 /// lanes lie one after another.
 struct param_slot {
-  std::uint32_t offset = 0; // of lane 0, in bytes
-  std::uint32_t bytes = 0;  // per lane
+  std::uint32_t offset = 0; // offset of lane 0, in bytes
+  std::uint32_t bytes = 0;  // bytes of each lane
 };
 
-/// A call site, with the caller's parameter variables that go to the callee and
-/// that receive its results.
+/// Describes a call site, with the caller's parameter variables that go to the
+/// callee and that receive its results.
 struct call_site {
   std::int32_t callee = -1; // -1: by address
   system_call system = system_call::none;
   std::vector<param_slot> arguments, results;
 };
 
-/// A lowered function.
+/// Describes a lowered function, whose instructions are in program::instrs.
 struct code {
   std::string name;
   bool entry = false;
@@ -87,14 +90,14 @@ struct code {
   std::uint32_t static_shared = 0;     // bytes
   std::uint32_t max_live = 0;          // most 32-bit registers live at once
   std::vector<std::uint8_t> constants; // initial content of the frame
-  std::vector<param_slot> results, parameters; // of a .func
+  std::vector<param_slot> results, parameters; // for a .func
   std::uint32_t block_limit[3] = {0, 0, 0};    // .maxntid/.reqntid
   bool block_exact = false;
   std::uint32_t cluster_blocks[3] = {0, 0, 0}; // .reqnctapercluster
   std::uint32_t max_cluster_rank = 0;          // .maxclusterrank; 0: not given
   bool explicit_cluster = false;               // .explicitcluster
   bool calls = false;
-  /// The place of a kernel parameter in the parameter block.
+  /// Says where a kernel parameter lies in the parameter block.
   struct parameter {
     std::uint32_t offset = 0, bytes = 0;
   };
@@ -102,11 +105,11 @@ struct code {
   std::uint32_t kernel_parameter_bytes = 0;
 };
 
-/// As many bytes as a GPU reserves of each block's shared memory.
+/// A GPU reserves this many bytes of each block's shared memory.
 inline constexpr std::uint32_t reserved_shared_bytes = 1024;
 
-/// A loaded module, ready to run. It is immutable, and the launches that use it
-/// share it.
+/// Holds a loaded module, ready to run. It is immutable, and the launches that
+/// use it share it.
 struct program {
   std::vector<instr> instrs;
   std::vector<std::uint32_t> lines; // in the PTX text, one an instruction
@@ -128,8 +131,8 @@ struct program {
   }
 };
 
-/// Functions have addresses from here on. These are not memory but numbers that
-/// no pointer has.
+/// Functions have addresses from here on, `function_stride` apart. These are
+/// not memory but numbers that no pointer has.
 inline constexpr std::uint64_t function_base = 0x0000'00F0'0000'0000;
 inline constexpr std::uint64_t function_stride = 16;
 

@@ -26,7 +26,7 @@ std::uint32_t bytes_of(char width) {
   }
 }
 
-/// A set of values, one bit each.
+/// Holds a set of values, one bit each.
 class bit_set {
 public:
   explicit bit_set(std::size_t size) : words_((size + 63) / 64) {}
@@ -61,7 +61,7 @@ struct basic_block {
   bit_set in, out;
 };
 
-/// The range of code over which a value must keep its place.
+/// Describes the range of code over which a value must keep its place.
 struct interval {
   std::int32_t id = -1;
   std::size_t begin = 0, end = 0;

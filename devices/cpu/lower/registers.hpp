@@ -8,15 +8,15 @@
 
 namespace vgpu::device::cpu {
 
-/// A register or constant of a function, before it has a place.
+/// Describes a register or constant of a function that has no place yet.
 struct value {
   char width = '4'; // as in op_entry::signature, lower case
   bool constant = false;
-  std::uint64_t bits = 0; // of a constant
+  std::uint64_t bits = 0; // a constant's value
 };
 
-/// An instruction whose operands are indices of values and whose jumps are
-/// indices of labels.
+/// Holds an instruction whose operands are indices of values and whose jumps
+/// are indices of labels.
 struct pending {
   instr what;
   std::uint32_t line = 0;

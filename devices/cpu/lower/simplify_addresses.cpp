@@ -12,17 +12,17 @@ namespace {
 
 enum class index_kind : std::uint8_t { s32, u32 };
 
-/// The part of an operation in computing addresses.
+/// Says what part an operation has in computing addresses.
 struct address_role {
   enum {
     none,
     same,   // same for all lanes, if its operands are
     sum,    // base + offset
     scaled, // index * constant, at twice the width
-    access, // of global memory
+    access, // accesses global memory
   } is = none;
-  index_kind kind = index_kind::s32;          // scaled
-  handler with_index[2] = {nullptr, nullptr}; // access, by kind
+  index_kind kind = index_kind::s32;          // for scaled
+  handler with_index[2] = {nullptr, nullptr}; // for access, by kind
 };
 
 handler find_handler(const std::string& key) {
@@ -81,7 +81,7 @@ public:
 private:
   /// What is known of a value after its latest write.
   struct fact {
-    std::uint32_t writes = 0;  // in the whole function
+    std::uint32_t writes = 0;  // number in the whole function
     std::uint32_t version = 0; // writes so far
     bool same = false;         // same for all lanes, wherever it is written
     // A scaled index or, with a base, an address. It holds in this stretch

@@ -6,7 +6,7 @@
 
 namespace vgpu::device::cpu {
 
-/// The geometry of an object; a1 and a2 are arrays of layers.
+/// Names the geometry of an object. a1 and a2 are arrays of layers.
 enum class geometry : std::uint8_t { d1, d2, d3, a1, a2, cube, acube };
 
 /// Returns how many coordinates select an element, without the layer.
@@ -27,10 +27,11 @@ constexpr bool has_layer(geometry x) noexcept {
   return x == geometry::a1 || x == geometry::a2 || x == geometry::acube;
 }
 
-/// How an instruction chooses the level of detail, or that it gathers.
+/// Says how an instruction chooses the level of detail, or that it gathers.
 enum class lookup : std::uint8_t { base, level, gradient, gather };
-/// What a surface access outside of the surface does.
+/// Says what an access outside of the surface does.
 enum class outside : std::uint8_t { trap, clamp, zero };
+/// Names the operation of sured.
 enum class surface_atomic : std::uint8_t {
   add,
   min_signed,
@@ -41,19 +42,20 @@ enum class surface_atomic : std::uint8_t {
   bit_or
 };
 
-/// All that a texture or surface instruction's constant says.
+/// Holds all that a texture or surface instruction's constant says.
 struct texture_op {
   geometry shape = geometry::d2;
   lookup kind = lookup::base;
   bool integer = false;       // the coordinates count elements
-  std::uint8_t component = 0; // of a gather
+  std::uint8_t component = 0; // the channel that a gather returns
   // For surfaces:
   outside beyond = outside::trap;
   bool formatted = false;  // x counts elements, and values are converted
-  std::uint8_t bytes = 4;  // of one register's value
-  std::uint8_t values = 1; // registers
+  std::uint8_t bytes = 4;  // size of a register's value
+  std::uint8_t values = 1; // number of registers
   surface_atomic atomic = surface_atomic::add;
 
+  /// Returns the bits for instr::imm.
   std::int64_t pack() const noexcept {
     auto out = std::int64_t{0};
     auto at = 0;
@@ -74,7 +76,7 @@ struct texture_op {
   }
 };
 
-/// The attribute that txq or suq asks for. instr::imm holds it.
+/// Names the attribute that txq or suq asks for. instr::imm holds it.
 enum class texture_fact : std::uint8_t {
   width,
   height,
@@ -92,7 +94,7 @@ enum class texture_fact : std::uint8_t {
   layout
 };
 
-/// The slots of the warp's scratch memory, 32 words each
+/// These are slots of the warp's scratch memory, 32 words each
 /// (devices/cpu/exec/texture_ops.cpp).
 inline constexpr unsigned slot_object = 0;
 inline constexpr unsigned slot_coordinate = 1; // up to 4

@@ -6,6 +6,7 @@
 
 namespace vgpu::device::cpu {
 
+/// Names the operation of a video instruction.
 enum class video_op : std::uint8_t {
   add,
   sub,
@@ -19,11 +20,13 @@ enum class video_op : std::uint8_t {
   set,
 };
 
+/// Names the second operation, between the first result and c.
 enum class video_second : std::uint8_t { none, add, min, max, merge };
 
+/// Names the comparison of vset.
 enum class video_test : std::uint8_t { eq, ne, lt, le, gt, ge };
 
-/// The form of a video instruction. instr::imm holds it, packed.
+/// Describes the form of a video instruction. instr::imm holds it, packed.
 struct video_form {
   video_op op = video_op::add;
   video_second second = video_second::none;
@@ -34,14 +37,15 @@ struct video_form {
   bool wrap = false;      // a shift's distance wraps
   bool plus_one = false;  // .po
   std::uint8_t shift = 0; // shift of a product
-  /// Where the operands come from. With one part, 0 is the word, 1-4 a byte and
-  /// 5-6 a half. With 2 or 4 parts, 4 bits for each part say which part of a
-  /// and b it is.
+  /// Says where the operands come from. With one part, 0 is the word, 1-4 a
+  /// byte and 5-6 a half. With 2 or 4 parts, 4 bits for each part say which
+  /// part of a and b it is.
   std::uint16_t a_from = 0, b_from = 0;
-  /// Where the result goes: with one part as above, otherwise a mask of the
-  /// parts to write.
+  /// Says where the result goes: with one part as above, otherwise a mask of
+  /// the parts to write.
   std::uint8_t to = 0;
 
+  /// Returns the bits for instr::imm.
   std::int64_t pack() const {
     auto out = std::uint64_t(op) | std::uint64_t(second) << 4 |
                std::uint64_t(test) << 7 | std::uint64_t{parts} << 10 |

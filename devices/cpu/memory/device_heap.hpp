@@ -8,9 +8,10 @@
 
 namespace vgpu::device::cpu {
 
-/// A heap of consecutive blocks, each with a header in device memory, so that
-/// the heap is saved and restored with that memory. A kernel that overwrites
-/// headers makes allocations fail but does not harm this process. Thread-safe.
+/// Manages consecutive blocks of memory, each with a header in device memory,
+/// so that the heap is saved and restored with that memory. A kernel that
+/// overwrites headers makes allocations fail but does not harm this process.
+/// Thread-safe.
 class heap {
 public:
   /// The default size in bytes, as the driver has it
@@ -29,7 +30,7 @@ public:
 
 private:
   struct header {
-    std::uint64_t bytes; // with the header
+    std::uint64_t bytes; // header included
     std::uint64_t state;
   };
   header* at(std::uint64_t offset) const;

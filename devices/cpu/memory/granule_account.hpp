@@ -9,7 +9,7 @@
 
 namespace vgpu::device::cpu {
 
-/// Holds the window's granules as the caller sees them: an unmapped granule is
+/// Keeps the window's granules as the caller sees them: an unmapped granule is
 /// gone here, though earlier work may still use its pages. Physical memory
 /// counts against the quota whether or not it is mapped. Only the caller's
 /// thread uses this.

@@ -12,10 +12,10 @@
 
 namespace vgpu::device::cpu {
 
-/// One window of addresses, backed granule by granule, and attached ranges of
-/// host memory. It owns the window's mapping. Look-ups are safe from any thread
-/// and take no lock in the window. One thread at a time makes the other calls,
-/// while look-ups go on.
+/// Maps one window of addresses, backed granule by granule, and knows the
+/// attached ranges of host memory. It owns the window's mapping. Look-ups are
+/// safe from any thread and take no lock in the window. One thread at a time
+/// makes the other calls, while look-ups go on.
 class memory_map {
 public:
   static constexpr unsigned granule_shift = 21;

@@ -13,8 +13,8 @@
 
 namespace vgpu::device::cpu {
 
-/// Physical memory: pages of the process that are mapped into the window as
-/// often as the program likes. They stay while they have a handle or are
+/// Holds physical memory: pages of the process that are mapped into the window
+/// as often as the program likes. Pages stay while they have a handle or are
 /// mapped. One thread makes all calls, while look-ups in the memory_map go on.
 class physical_store {
 public:

@@ -9,6 +9,7 @@
 
 namespace vgpu::device::cpu::ptx {
 
+/// Names a state space (PTX ISA, "State Spaces").
 enum class space : std::uint8_t {
   generic,
   global,
@@ -18,8 +19,8 @@ enum class space : std::uint8_t {
   param,
 };
 
-/// A scalar type. `kind` is u, s, f, b, h for the bfloat formats, or p for
-/// predicates. Packed pairs such as f16x2 are types of their own.
+/// Describes a scalar type. `kind` is u, s, f, b, h for the bfloat formats, or
+/// p for predicates. Packed pairs such as f16x2 are types of their own.
 struct type {
   char kind = 'b';
   std::uint8_t bytes = 4;
@@ -27,17 +28,16 @@ struct type {
   friend bool operator==(const type&, const type&) = default;
 };
 
-/// An address in a variable's initial value.
+/// Describes an address in a variable's initial value.
 struct relocation {
-  std::uint64_t offset = 0; // in the variable
+  std::uint64_t offset = 0; // offset in the variable
   std::string symbol;
   std::int64_t addend = 0;
   std::uint64_t mask = 0; // 0: the whole address, else those bits of it
   std::uint8_t bytes = 8;
 };
 
-/// The visibility of a symbol, which also says which of several definitions
-/// counts.
+/// Says where a symbol is visible, and so which of several definitions counts.
 enum class linkage : std::uint8_t {
   local,    // only in this text
   visible,  // in all texts that it is linked with
@@ -45,6 +45,7 @@ enum class linkage : std::uint8_t {
   external, // declared here, defined elsewhere
 };
 
+/// Describes a variable in any state space but the registers.
 struct variable {
   std::string name;
   space where = space::global;
@@ -54,10 +55,11 @@ struct variable {
   linkage seen = linkage::local;
   bool unsized = false; // extern array without a size: dynamic shared memory
   bool managed = false;
-  std::vector<std::uint8_t> initial; // zeros follow
+  std::vector<std::uint8_t> initial; // may be shorter than bytes: zeros follow
   std::vector<relocation> relocations;
 };
 
+/// Describes an operand. The comments of `kind` say which members count.
 struct operand {
   enum class kind : std::uint8_t {
     reg,     // number: index into function::registers; name: a part of it
@@ -82,6 +84,7 @@ struct operand {
   std::vector<operand> elements;
 };
 
+/// Describes an instruction with its guard.
 struct instruction {
   std::string name;                   // "ld"
   std::vector<std::string> modifiers; // "global", "v4", "f32"
@@ -91,6 +94,7 @@ struct instruction {
   std::uint32_t line = 0;
   std::uint32_t scope = 0;
 
+  /// Returns the name with all modifiers, for messages.
   std::string text() const {
     auto out = name;
     for (auto& x : modifiers)
@@ -99,25 +103,27 @@ struct instruction {
   }
 };
 
+/// Names a place in a function's body.
 struct label {
   std::string name;
   std::uint32_t scope = 0;
   std::uint32_t at = 0; // index into function::body
 };
 
-/// A .branchtargets list.
+/// Holds a .branchtargets list.
 struct target_list {
   std::string name;
   std::uint32_t scope = 0;
   std::vector<std::string> labels;
 };
 
-/// The parameters of an indirect call.
+/// Holds a .callprototype, the parameters of an indirect call.
 struct prototype {
   std::string name;
   std::vector<variable> results, parameters;
 };
 
+/// Describes a kernel (.entry) or a function (.func).
 struct function {
   std::string name;
   linkage seen = linkage::local;
@@ -141,6 +147,7 @@ struct function {
   std::uint32_t line = 0;
 };
 
+/// Describes a whole PTX text, or several that are linked.
 struct module {
   unsigned version = 0; // 90 for 9.0
   unsigned target = 0;  // 75 for sm_75

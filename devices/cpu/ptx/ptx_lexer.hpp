@@ -23,7 +23,7 @@ public:
   using syntax_error::syntax_error;
 };
 
-/// One token, whose text points into the source.
+/// Describes one token, whose text points into the source.
 struct token {
   enum class kind : std::uint8_t {
     end,

@@ -19,15 +19,15 @@ namespace vgpu::device::cpu {
 class cluster;
 class heap;
 
-/// The session's conditions, which kernels set by handle. There are none where
-/// `place` is 0.
+/// Says where the session's conditions lie, which kernels set by handle. There
+/// are none where `place` is 0.
 struct condition_memory {
   device_address address = 0;
   device_address place = 0;
 };
 
-/// The state that all blocks of one launch share. All threads that run its
-/// blocks read it, and nobody changes it meanwhile, except for the atomics.
+/// Holds the state that all blocks of one launch share. All threads that run
+/// its blocks read it, and nobody changes it meanwhile, except for the atomics.
 struct grid {
   std::shared_ptr<const program> of;
   const code* entry = nullptr;
@@ -42,8 +42,8 @@ struct grid {
   cpu::heap* heap = nullptr; // for malloc, or null
   condition_memory conditions;
   bool cooperative = false; // its blocks wait for each other
-  /// The size of the memory through which the blocks of a cooperative launch
-  /// synchronise. Its address is in %envreg1 and %envreg2.
+  /// The blocks of a cooperative launch synchronise through this many bytes,
+  /// whose address is in %envreg1 and %envreg2.
   static constexpr std::uint64_t workspace_bytes = 64;
   alignas(64) std::array<std::uint32_t, workspace_bytes / 4> meeting{};
   device_address workspace() const noexcept {
@@ -70,7 +70,7 @@ struct grid {
   mutable std::atomic<std::uint64_t> executed = 0;
 };
 
-/// A thread block.
+/// Runs a thread block (CUDA C++ Programming Guide, "Thread Hierarchy").
 class block {
 public:
   /// Allocates host memory once; it serves block after block of the launch.
@@ -79,7 +79,7 @@ public:
   /// Starts the block with this index in the grid.
   void start(const dim3& index);
 
-  /// What a call of run() led to.
+  /// Says what a call of run() led to.
   enum class state : std::uint8_t {
     going,  // its turn is over
     idle,   // as going, and its warps only waited for other blocks
@@ -103,6 +103,7 @@ public:
 
   // -- for warps --------------------------------------------------------------
 
+  /// Holds the state of one barrier (PTX ISA, bar and barrier).
   struct barrier {
     std::uint32_t arrived = 0;
     std::uint32_t expected = 0;   // 0: all live threads

@@ -5,11 +5,11 @@
 
 namespace vgpu::device::cpu {
 
-/// The resources that one block needs.
+/// Says what resources one block needs.
 struct block_needs {
   std::uint32_t threads = 1;
   std::uint32_t registers = 16; // per thread
-  std::uint64_t shared = 0;     // static and dynamic, in bytes
+  std::uint64_t shared = 0;     // bytes, static and dynamic
 };
 
 /// Returns how many blocks fit, by the rules of the CUDA C++ Programming Guide

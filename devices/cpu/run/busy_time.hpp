@@ -25,7 +25,7 @@ class busy_time {
   using nanoseconds = std::chrono::nanoseconds;
 
 public:
-  /// One thread of the device. Only that thread uses it.
+  /// Represents one thread of the device. Only that thread uses it.
   class presence {
   public:
     explicit presence(busy_time& of) : of_(of) {}
@@ -119,7 +119,7 @@ public:
   private:
     friend busy_time;
     static constexpr auto look_every = std::chrono::milliseconds{1};
-    /// Waking another thread for less time would not pay: the threads of a
+    /// Waking another thread for less time is not worth it: the threads of a
     /// kernel end at different times, and a thread that replaced the first
     /// would get in the way of the next kernel.
     static constexpr auto longest_rest = std::chrono::microseconds{500};
@@ -133,7 +133,7 @@ public:
     nanoseconds processor_time() const {
       timespec x{};
       if (::clock_gettime(*cpu_, &x) != 0)
-        return last_.load() + looked_out_.load(); // it has ended
+        return last_.load() + looked_out_.load(); // the thread has ended
       return std::chrono::seconds{x.tv_sec} + nanoseconds{x.tv_nsec};
     }
     /// Returns the part of the thread's processor time that counts as work.
@@ -242,7 +242,7 @@ private:
   std::shared_ptr<governor> governor_;
   mutable std::mutex mutex_;
   std::vector<const presence*> threads_;
-  unsigned busy_ = 0; // threads
+  unsigned busy_ = 0; // number of working threads
   clock::time_point since_;
   nanoseconds total_{0};
   nanoseconds worked_{0}; // of ended threads and small jobs

@@ -9,8 +9,8 @@
 
 namespace vgpu::device::cpu {
 
-/// A thread that makes copies in order, and asks the device's governor as the
-/// device's other threads do. The scheduler's threads call it.
+/// Makes copies in order on a thread of its own, which asks the device's
+/// governor as the device's other threads do. The scheduler's threads call it.
 class copy_engine {
 public:
   /// Starts the thread. `busy` must outlive it. With `keeps_place` its place at

@@ -191,7 +191,6 @@ void engine::work(unsigned index) {
   auto just_worked = false;
   auto seen = std::uint64_t{0}; // grids submitted before its last look
   // Starts a new cluster if there is one to start.
-  // A new cluster, when there is one to start.
   auto begin = [&]() -> bool {
     if (!current || !current->has_more() || ++taken > streak) {
       auto lock = std::lock_guard{mutex_};

@@ -14,7 +14,7 @@
 
 namespace vgpu::device::cpu {
 
-/// A pool of threads, each of which is a "multiprocessor". A thread holds
+/// Owns a pool of threads, each of which is a "multiprocessor". A thread holds
 /// several clusters (mostly of one block) and runs each for a slice in turn. So
 /// blocks that wait for each other through memory all make progress, and grids
 /// of different streams share the pool. The threads run at a lower priority
@@ -30,7 +30,7 @@ public:
   ~engine() { stop(); }
   void stop();
 
-  /// Called once, from a thread of the pool, with the first error of a block.
+  /// A thread of the pool calls this once, with the first error of a block.
   using finished = std::function<void(CUresult, const std::string&)>;
 
   /// Executes a grid and then calls `done`.

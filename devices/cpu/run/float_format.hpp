@@ -6,10 +6,11 @@
 
 namespace vgpu::device::cpu {
 
-/// How a value between two representable ones is rounded. The numbers are those
-/// of program.hpp: rn, rz, rm and rp.
+/// Says how a value between two representable ones is rounded. The numbers are
+/// those of program.hpp: rn, rz, rm and rp.
 enum class rounding : std::uint8_t { nearest, zero, down, up };
 
+/// Converts from half precision, exactly.
 double half_to_double(std::uint16_t x);
 /// Converts to half precision. A NaN becomes 0x7fff.
 std::uint16_t double_to_half(double x, rounding how);
@@ -21,6 +22,7 @@ double e5m2_to_double(std::uint8_t x);
 std::uint8_t double_to_e4m3(double x);
 std::uint8_t double_to_e5m2(double x);
 
+/// Converts from bfloat16, exactly.
 double bfloat_to_double(std::uint16_t x);
 /// Converts to bfloat16. A NaN becomes 0x7fff.
 std::uint16_t double_to_bfloat(double x, rounding how);

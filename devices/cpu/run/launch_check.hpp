@@ -6,9 +6,9 @@
 
 namespace vgpu::device::cpu {
 
-/// The shape of a launch's clusters.
+/// Describes the clusters of a launch.
 struct cluster_shape {
-  dim3 blocks;        // of one cluster
+  dim3 blocks;        // in one cluster
   bool asked = false; // by the launch or the kernel
 };
 

@@ -14,13 +14,14 @@
 
 namespace vgpu::device::cpu {
 
-/// A kernel of a loaded module, with the attributes that were set on it.
+/// Describes a kernel of a loaded module, with the attributes that were set on
+/// it.
 struct loaded_kernel {
   const code* what = nullptr;
   kernel_info info;
 };
 
-/// A loaded module.
+/// Describes a loaded module.
 struct loaded_module {
   std::shared_ptr<const program> code;
   std::vector<loaded_kernel> kernels;

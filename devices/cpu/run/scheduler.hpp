@@ -19,13 +19,14 @@
 
 namespace vgpu::device::cpu {
 
-/// One piece of work, and what must be done before it.
+/// Describes one piece of work, and what must be done before it.
 struct task {
   using finish = std::function<void()>;
   /// Begins the work, and calls `finish` once when the work is done, at once or
   /// later, from any thread. A task without it does nothing.
   std::function<void(finish)> start;
-  /// Called in place of `start`, or of its end, when the session ends first.
+  /// The scheduler calls this in place of `start`, or of its end, when the
+  /// session ends first.
   std::function<void()> abandon;
   /// The task runs even after a fault.
   bool always = false;
@@ -38,11 +39,11 @@ struct task {
 /// Shares a task between the scheduler and its callers.
 using task_ptr = std::shared_ptr<task>;
 
-/// A thread that runs small jobs in order.
+/// Runs small jobs in order on a thread of its own.
 class job_thread {
 public:
-  /// What the thread calls between jobs. It calls `rest` when there is no job;
-  /// the result says until when it waits for one before it calls `leave`.
+  /// Holds what the thread calls between jobs. It calls `rest` when there is no
+  /// job; the result says until when it waits for one before it calls `leave`.
   struct pauses {
     std::function<std::optional<std::chrono::steady_clock::time_point>()> rest;
     std::function<void()> leave;
@@ -74,11 +75,11 @@ private:
   std::thread thread_;
 };
 
-/// A graph of tasks. The tasks of a stream follow one another; the legacy
-/// stream and blocking streams wait for each other (CUDA driver API, "Stream
-/// synchronization behavior"). A task starts on the thread that finished the
-/// last task it waited for, or on the thread that adds it. Thread-safe. It
-/// lives in a shared_ptr, so a late `finish` finds it gone.
+/// Orders tasks in a graph. The tasks of a stream follow one another; the
+/// legacy stream and blocking streams wait for each other (CUDA driver API,
+/// "Stream synchronization behavior"). A task starts on the thread that
+/// finished the last task it waited for, or on the thread that adds it.
+/// Thread-safe. It lives in a shared_ptr, so a late `finish` finds it gone.
 class scheduler : public std::enable_shared_from_this<scheduler> {
 public:
   /// Makes the legacy stream. `failed` tells whether tasks are to be skipped.

@@ -11,9 +11,9 @@
 
 namespace vgpu::device::cpu {
 
-/// A page of shared memory in which records are numbered and marked as done.
-/// The latest number is the event's latest record, whichever process made it.
-/// Thread-safe, also between worker processes.
+/// Represents an event by a page of shared memory, in which records are
+/// numbered and marked as done. The latest number is the event's latest record,
+/// whichever process made it. Thread-safe, also between worker processes.
 class shared_event {
 public:
   /// Makes an event that was never recorded.
@@ -41,7 +41,7 @@ private:
   static constexpr std::size_t places = 64;
   struct place {
     std::atomic<std::uint64_t> done;
-    std::atomic<std::int32_t> recorder; // a process
+    std::atomic<std::int32_t> recorder; // a process id
   };
   struct page {
     std::atomic<std::uint64_t> recorded;

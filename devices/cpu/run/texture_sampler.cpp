@@ -128,8 +128,8 @@ namespace {
 
 // -- elements -----------------------------------------------------------------
 
-/// The four channels of an element: reals where the object returns floats,
-/// otherwise the integers.
+/// Holds the four channels of an element: reals where the object returns
+/// floats, otherwise the integers.
 struct texel {
   double c[4];
 };
@@ -283,8 +283,8 @@ std::int64_t whole(double x) {
   return static_cast<std::int64_t>(std::floor(x));
 }
 
-/// Two neighbouring elements, and the distance from the first with 8 bits of
-/// fraction.
+/// Names two neighbouring elements, and the distance from the first with 8 bits
+/// of fraction.
 struct between {
   std::int64_t first;
   double part;
@@ -364,13 +364,13 @@ texel on_cube(level_view& in, int face, std::int64_t x, std::int64_t y,
 
 // -- one level ----------------------------------------------------------------
 
-/// A point in a plane: in a layer, or on a face and beyond its edges.
+/// Describes a point in a plane: in a layer, or on a face and beyond its edges.
 struct plane {
   float x = 0, y = 0;
   bool normalized = false;
   bool layered = false;
   std::int64_t layer = 0;
-  int face = -1; // of a seamless cubemap
+  int face = -1; // for a seamless cubemap
 };
 
 texel element_of(level_view& in, const plane& p, std::int64_t x,

@@ -15,16 +15,16 @@
 
 namespace vgpu::device::cpu {
 
-/// One level of an object's contents: elements in rows, and rows in slices. The
-/// slices are layers or faces where the object has such.
+/// Describes one level of an object's contents: elements in rows, and rows in
+/// slices. The slices are layers or faces where the object has such.
 struct texture_level {
   device_address at = 0;
   std::int64_t width = 1, height = 1, depth = 1; // elements
   std::uint64_t pitch = 0, slice = 0;            // bytes
 };
 
-/// A texture or surface object. It is immutable, and all threads that run
-/// kernels read it.
+/// Describes a texture or surface object. It is immutable, and all threads that
+/// run kernels read it.
 struct texture {
   enum class border : std::uint8_t { wrap, clamp, mirror, constant };
 
@@ -53,7 +53,7 @@ struct texture {
 result<texture> make_texture(const texture_spec& what, const array_shape* array,
                              device_address at);
 
-/// What one lane asks for.
+/// Says what one lane asks for.
 struct texture_query {
   texture_op how;
   std::array<float, 3> at{};
@@ -72,8 +72,8 @@ bool look_up(const memory_map& memory, const texture& x, const texture_query& q,
 using texture_table =
     std::unordered_map<std::uint64_t, std::shared_ptr<const texture>>;
 
-/// A grid with the objects that existed when it was launched. Every grid of
-/// this device is one.
+/// Holds a grid with the objects that existed when it was launched. Every grid
+/// of this device is one.
 struct textured_grid final : grid {
   std::shared_ptr<const texture_table> textures;
 };

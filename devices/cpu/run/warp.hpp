@@ -15,8 +15,8 @@ namespace vgpu::device::cpu {
 
 class block;
 
-/// The registers and call parameters of one activation of a function, for the
-/// lanes that made the call together.
+/// Holds the registers and call parameters of one activation of a function, for
+/// the lanes that made the call together.
 struct frame {
   const code* of = nullptr;
   frame* caller = nullptr;
@@ -31,9 +31,9 @@ struct frame {
   std::unique_ptr<std::byte[]> memory;
 };
 
-/// Lanes of a warp that are at the same place.
+/// Holds lanes of a warp that are at the same place.
 struct group {
-  /// What a group waits for.
+  /// Says what a group waits for.
   enum class state : std::uint8_t {
     ready,
     sync,    // waits for other lanes of its warp, at `at`
@@ -47,7 +47,7 @@ struct group {
   std::uint32_t age = 0; // how often others were preferred
 };
 
-/// Why a handler stopped the warp.
+/// Says why a handler stopped the warp.
 enum class stop : std::uint8_t {
   none,
   quantum, // its quantum is over; it can continue
@@ -76,7 +76,7 @@ public:
   /// Tells whether some lanes can run.
   bool runnable() const noexcept { return runnable_; }
 
-  /// The clock for sleeping lanes.
+  /// Sleeping lanes are timed by this clock.
   using clock = std::chrono::steady_clock;
   /// Returns the time until which all lanes sleep. A time in the past says that
   /// some can run now.
@@ -95,7 +95,7 @@ public:
 
   // -- for handlers -----------------------------------------------------------
 
-  std::byte* regs = nullptr; // of the running group's frame
+  std::byte* regs = nullptr; // registers of the running frame
   lane_mask mask = 0;        // running lanes
   lane_mask saved = 0;       // running lanes outside of a guard
   lane_mask carry = 0;       // the condition code of add.cc and the like
@@ -105,7 +105,7 @@ public:
   std::byte* local = nullptr;    // lane after lane
   std::uint64_t local_bytes = 0; // per lane
   block& blk;
-  const unsigned index; // in its block
+  const unsigned index; // index in its block
   std::array<std::uint32_t, lanes> tid[3];
   lane_mask live = 0;         // lanes that have not exited
   lane_mask at_cluster = 0;   // lanes that arrived at the cluster's barrier

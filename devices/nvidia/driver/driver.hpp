@@ -114,8 +114,8 @@ namespace vgpu::device::nvidia {
 /// and their parameters.
 inline constexpr int oldest_version = 12040;
 
-/// The driver's entry points, named as cuda.h names them. Thread-safe as the
-/// driver is. An opened driver stays in the process.
+/// Holds the driver's entry points, named as cuda.h names them. Thread-safe as
+/// the driver is. An opened driver stays in the process.
 struct driver {
 #define VGPU_NVIDIA_MEMBER(name) decltype(&::name) name = nullptr;
   VGPU_NVIDIA_CALLS(VGPU_NVIDIA_MEMBER)
@@ -136,6 +136,7 @@ struct driver {
   }
 };
 
+/// Shares the opened driver between the parts of a device.
 using driver_ptr = std::shared_ptr<const driver>;
 
 /// Returns the paths at which to look for the driver, in order. Where

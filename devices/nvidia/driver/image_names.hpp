@@ -10,9 +10,10 @@
 
 namespace vgpu::device::nvidia {
 
-/// The names that an image contains.
+/// Holds the names that an image contains.
 struct image_names {
-  /// The names of all variables of the module, and of some other symbols.
+  /// Contains the names of all variables of the module, and of some other
+  /// symbols.
   std::set<std::string> variables;
   /// The kernels of the module may print.
   bool prints = false;

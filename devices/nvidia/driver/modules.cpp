@@ -39,8 +39,8 @@ public:
   bool of_parts() const noexcept { return !parts_.empty(); }
 
 private:
-  /// The wrapper that nvcc puts around a container (__fatBinC_Wrapper_t in
-  /// fatbinary.h).
+  /// Reproduces the wrapper that nvcc puts around a container
+  /// (__fatBinC_Wrapper_t in fatbinary.h).
   struct wrapper {
     std::uint32_t magic = 0x466243b1;
     std::uint32_t version = 2; // with a list of parts

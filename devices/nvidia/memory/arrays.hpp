@@ -29,8 +29,8 @@ public:
   /// Tells whether the address belongs to an array.
   bool holds(device_address address) const noexcept;
 
-  /// A box of an array. Without an array it stands for bytes between two
-  /// levels, which belong to none.
+  /// Describes a box of an array. Without an array it stands for bytes between
+  /// two levels, which belong to none.
   struct part {
     CUarray in = nullptr;
     std::uint64_t x = 0, y = 0, z = 0; // x in bytes

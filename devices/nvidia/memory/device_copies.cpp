@@ -14,7 +14,7 @@ constexpr std::uint64_t page = 4096;
 /// queue without waiting for the device (CUDA driver API, "API synchronization
 /// behavior").
 constexpr std::size_t taken_at_once = std::size_t{64} << 10;
-/// The largest pitch that cuMemcpy2D accepts.
+/// cuMemcpy2D accepts no larger pitch.
 constexpr std::uint64_t most_pitch = 2147483647;
 
 /// Memory for reads is pinned in pieces of this size, at the first read into

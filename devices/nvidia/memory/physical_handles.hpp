@@ -34,7 +34,7 @@ public:
                     memory_access access);
 
 private:
-  /// The unit that the driver maps and unmaps as a whole.
+  /// Holds what the driver maps and unmaps as a whole.
   struct piece {
     CUmemGenericAllocationHandle handle = 0;
     std::uint64_t bytes = 0;

@@ -21,10 +21,10 @@ class staging {
 public:
   /// Owns a buffer; the last owner returns it to its pool.
   using buffer = std::shared_ptr<std::byte>;
-  /// The size of the largest buffers.
+  /// The largest buffers have this many bytes.
   static constexpr std::size_t large_bytes = std::size_t{4} << 20;
-  /// The sizes of buffers. Parts of a forwarded answer have up to 1 MiB
-  /// (actors/worker/serve/forwarded_answers.cpp).
+  /// Buffers have one of these sizes. Parts of a forwarded answer have up to 1
+  /// MiB (actors/worker/serve/forwarded_answers.cpp).
   static constexpr std::array sizes = {std::size_t{64} << 10,
                                        std::size_t{1} << 20, large_bytes};
   /// Each pool has at most this many bytes unless a caller needs more.

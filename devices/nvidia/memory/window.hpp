@@ -86,7 +86,7 @@ private:
     bool used = false;
     std::uint32_t leaving = 0; // release() calls still to come
   };
-  /// Memory that was created in one piece, and goes only in one piece.
+  /// Holds memory that was created in one piece, and goes only in one piece.
   struct block {
     std::uint64_t bytes = 0;
     CUmemGenericAllocationHandle memory = 0;

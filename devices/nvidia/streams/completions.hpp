@@ -16,11 +16,12 @@
 
 namespace vgpu::device::nvidia {
 
-/// An event of the driver, which returns to its pool with its last owner.
+/// Shares an event of the driver, which returns to its pool with its last
+/// owner.
 using event_ref = std::shared_ptr<CUevent_st>;
 
-/// A pool of events, because creating an event costs more than recording it.
-/// Thread-safe.
+/// Keeps events for reuse, because creating an event costs more than recording
+/// it. Thread-safe.
 class event_pool {
 public:
   explicit event_pool(driver_ptr api);
@@ -38,11 +39,11 @@ private:
   std::shared_ptr<free_events> free_ = std::make_shared<free_events>();
 };
 
-/// The waits for work of one stream. All work of a device is numbered, and the
-/// work of a stream is done in the order of its numbers.
+/// Holds the waits for work of one stream. All work of a device is numbered,
+/// and the work of a stream is done in the order of its numbers.
 struct lane {
-  /// What the stream does right after the work: it records an event, or writes
-  /// a value into the lane's word.
+  /// Says what the stream does right after the work: it records an event, or
+  /// writes a value into the lane's word.
   struct mark {
     event_ref event;
     std::uint32_t value = 0;
@@ -74,7 +75,7 @@ struct lane {
   }
 };
 
-/// The way in which the end of work is noticed.
+/// Says how the end of work is noticed.
 enum class completion_mode {
   /// The thread of the completions polls for it.
   polled,
@@ -87,11 +88,11 @@ enum class completion_mode {
   cleanup
 };
 
-/// A thread that polls for the end of work and runs completions in the order of
-/// the work: when a completion runs, all completions of earlier work have run.
-/// The thread polls continuously for the first 100 us, then ever less often, so
-/// that it adds only a small part to a wait. It sleeps while there is nothing
-/// to wait for.
+/// Runs a thread that polls for the end of work and runs completions in the
+/// order of the work: when a completion runs, all completions of earlier work
+/// have run. The thread polls continuously for the first 100 us, then ever less
+/// often, so that it adds only a small part to a wait. It sleeps while there is
+/// nothing to wait for.
 ///
 /// It polls words that streams write, which takes no lock on either side, and
 /// from time to time asks the driver, which reports errors. Callbacks of the
@@ -99,7 +100,7 @@ enum class completion_mode {
 /// and not come at all after an error.
 class completions {
 public:
-  /// The functions that the completions call.
+  /// Holds the functions that the completions call.
   struct hooks {
     /// Called with the event after the work, if there is one, and how the work
     /// ended, before the completions of that work run.
@@ -166,7 +167,7 @@ private:
   std::atomic<std::uint32_t> failed_{0};
   std::atomic<bool> frozen_{false};
   std::atomic<bool> stopping_{false};
-  std::thread thread_; // last: it uses all of the above
+  std::thread thread_; // the last member, because it uses the others
 };
 
 } // namespace vgpu::device::nvidia

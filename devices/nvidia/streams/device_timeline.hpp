@@ -21,7 +21,7 @@ namespace vgpu::device::nvidia {
 /// thread.
 class timeline {
 public:
-  /// The part of a stream's work that is timed and has no end yet.
+  /// Holds the part of a stream's work that is timed and has no end yet.
   struct span {
     event_ref began;
     timed_for whom = timed_for::nobody;
@@ -63,7 +63,7 @@ private:
     event_ref began, ended;
     timed_for whom = timed_for::nobody;
   };
-  /// A span in milliseconds. `begin` counts from the latest end that is
+  /// Holds a span in milliseconds. `begin` counts from the latest end that is
   /// counted.
   struct measured {
     double begin, length;
@@ -80,7 +80,7 @@ private:
   timed_for whom_ = timed_for::nobody;
   CUfunction delay_ = nullptr; // a kernel that takes some time, or null
   bool delays_ = false;
-  std::mutex mutex_;          // guards:
+  std::mutex mutex_;          // guards closed_, counted_until_, covered_
   std::deque<closed> closed_; // in the order in which their ends were recorded
   event_ref counted_until_;   // the latest end that is counted, if near
   double covered_ = 0;        // milliseconds counted without a gap before it

@@ -11,7 +11,8 @@
 
 namespace vgpu::device::nvidia {
 
-/// A word in a cache line of its own, at the same address for host and device.
+/// Holds a word in a cache line of its own, at the same address for host and
+/// device.
 struct alignas(64) shared_word {
   std::atomic<std::uint32_t> value;
 
