@@ -1,4 +1,4 @@
-// What a stream that waits for a value in memory compares, and how.
+// The comparison by which a stream waits for a value in memory.
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -7,28 +7,31 @@
 
 namespace vgpu {
 
-/// CUstreamWaitValue_flags without the bit that asks for a flush (CUDA driver
-/// API, cuStreamWaitValue32): the same numbers.
+/// The kinds of comparison: CUstreamWaitValue_flags with the same numbers,
+/// without the bit that requests a flush (CUDA driver API,
+/// cuStreamWaitValue32).
 enum class value_test : std::uint32_t {
-  reached = 0,   ///< not before the value, on a circle
-  equal = 1,     ///< the value
-  any_set = 2,   ///< has a bit of the value
-  any_clear = 3, ///< a bit is 0 in both
+  reached = 0,   ///< the word has reached the value, modulo its size
+  equal = 1,     ///< the word is equal to the value
+  any_set = 2,   ///< the word has a bit of the value
+  any_clear = 3, ///< a bit is 0 in both the word and the value
 };
 
-/// A word of 4 or 8 bytes, aligned to its size, and what it must come to be.
+/// A word of 4 or 8 bytes, aligned to its size, and the value that a stream
+/// waits for.
 struct awaited_value {
   device_address address = 0;
   std::uint64_t value = 0;
   std::uint32_t bytes = 4;
   value_test test = value_test::equal;
 
+  /// Returns whether size, alignment and comparison are valid.
   constexpr bool is_sound() const noexcept {
     return (bytes == 4 || bytes == 8) && address != 0 && address % bytes == 0 &&
            test <= value_test::any_clear;
   }
 
-  /// Whether the word, which now holds `now`, is as it must be.
+  /// Returns whether the wait is over when the word holds `now`.
   constexpr bool met_by(std::uint64_t now) const noexcept {
     switch (test) {
     case value_test::reached:
@@ -46,7 +49,7 @@ struct awaited_value {
     return false;
   }
 
-  /// The word as it is. Precondition: it is memory of this process.
+  /// Reads the word, which must lie in this process's memory.
   std::uint64_t read() const noexcept {
     if (bytes == 8)
       return __atomic_load_n(reinterpret_cast<const std::uint64_t*>(address),
@@ -54,7 +57,7 @@ struct awaited_value {
     return __atomic_load_n(reinterpret_cast<const std::uint32_t*>(address),
                            __ATOMIC_ACQUIRE);
   }
-  /// Puts the value there, behind all that this thread wrote before.
+  /// Stores the value after everything that this thread wrote before (release).
   void write() const noexcept {
     if (bytes == 8)
       __atomic_store_n(reinterpret_cast<std::uint64_t*>(address), value,

@@ -16,16 +16,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// For one session whose calls are forwarded five threads look on at once: the
-/// program's, two of its client and two of its worker. Where there are not some
-/// more processors than that, they keep from running what they wait for.
+/// Busy-polling is the default with this many processors. For one session with
+/// forwarded calls five threads busy-poll at once: the program's, two of its
+/// client and two of its worker. With few more processors than that, they would
+/// delay the threads for which they wait.
 constexpr unsigned enough_processors = 8;
-/// A call that is forwarded takes some 100 us where all of its way sleeps
-/// (actors/README.md): a look of less would not find out that it pays.
+/// The default time. A forwarded call takes about as long where every thread on
+/// its way sleeps (docs/design/forwarding.md), so a shorter busy-poll would not
+/// find out that it pays.
 constexpr std::chrono::nanoseconds usual = 100us;
 constexpr unsigned most_microseconds = 1000;
 
-/// How often this thread had to make way for another.
+/// Returns how often this thread was preempted.
 long times_preempted() noexcept {
   rusage x{};
   ::getrusage(RUSAGE_THREAD, &x);

@@ -1,4 +1,4 @@
-// How long it pays to look on before one sleeps.
+// How long it pays to busy-poll before sleeping.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -11,25 +11,27 @@
 
 namespace vgpu {
 
-/// How long one look may be.
+/// Limits of one busy-poll.
 struct busy_poll_limits {
+  /// The longest time.
   std::chrono::nanoseconds longest{0};
-  /// Where another thread wanted the processor lately. Not more than that.
+  /// The longest time while another thread wants the processor. It is not more
+  /// than `longest`.
   std::chrono::nanoseconds contested{0};
 };
 
-/// Learns how long to look for something before sleeping until it comes. A
-/// wake-up costs some microseconds, more where an idle processor halts, and a
-/// look of that length costs no more than one in vain.
+/// Learns how long to busy-poll for an event before sleeping until it comes. A
+/// wake-up costs some microseconds, more where an idle processor halts, and an
+/// unsuccessful busy-poll of that length costs no more.
 ///
-/// What comes within the longest look is worth looking for, and the next look
-/// gets longer; what comes later makes it shorter, so that a wait for a long
-/// kernel costs one look at most; and after a rest there is hardly any until
-/// there was something to look for a few times. A thread that finds, while it
-/// looks, that its processor was taken away takes it for a sign that there are
-/// none to spare, and looks less for some time.
+/// An event within the longest time makes the next busy-poll longer, and a
+/// later one makes it shorter, so that a wait for a long kernel costs one
+/// busy-poll at most. After a rest it is close to zero until it has paid a few
+/// times. A thread whose processor is taken away while it busy-polls concludes
+/// that no processor is to spare, and busy-polls less for some time.
 ///
-/// Thread-safe; of several threads that learn at once some may not count.
+/// Thread-safe. Of results that several threads report at once, some may be
+/// lost.
 class busy_poll {
 public:
   using clock = std::chrono::steady_clock;
@@ -38,37 +40,41 @@ public:
   explicit constexpr busy_poll(busy_poll_limits limits) noexcept
       : limits_(limits), time_(limits.longest.count()) {}
 
-  /// How long to look, of a look that begins now.
+  /// Returns how long a busy-poll that begins now may take.
   nanoseconds time(clock::time_point now) const noexcept;
-  /// What was waited for came after so long, looked for or slept for.
+  /// Reports that the event came after `waited`, whether busy-polled or slept
+  /// for.
   void learned(nanoseconds waited) noexcept;
-  /// Somebody else had the processor while this thread looked.
+  /// Reports that another thread had the processor during a busy-poll.
   void interrupted(clock::time_point now) noexcept;
 
-  /// Asks `found` until it says yes or the look has been long enough. What it
-  /// finds is learned; where it finds nothing, the caller sleeps and tells by
-  /// learned() how long the wait was in all.
+  /// Calls `found` until it returns true or the time is over. It learns from
+  /// success. After false, the caller sleeps and reports the whole wait by
+  /// learned().
   template <class Found>
   bool look(clock::time_point began, const Found& found);
 
 private:
-  /// A short look costs less than to find out again that it pays.
+  /// The shortest time. It costs less than finding out again that busy-polling
+  /// pays.
   static constexpr nanoseconds shortest{1'000};
-  /// Who waited so long is at rest.
+  /// A thread that waited for this long is at rest.
   static constexpr nanoseconds rest{10'000'000};
-  /// One round of a look takes a microsecond or so, and a few more where a
-  /// thread of the kernel's has the processor for a moment. After one that took
-  /// as long as others look the kernel is asked why.
+  /// One round takes about a microsecond, and a few more where a kernel thread
+  /// briefly has the processor. After a round as long as this, it asks the
+  /// kernel whether the thread was preempted.
   static constexpr nanoseconds long_round{50'000};
   static constexpr nanoseconds contested_for{5'000'000};
 
-  /// Whether another thread was given this one's processor since that was
-  /// asked on this thread. Not where the host of a virtual machine took it.
+  /// Returns whether another thread got this thread's processor since the last
+  /// call on this thread. It does not notice when the host of a virtual machine
+  /// takes the processor.
   static bool was_preempted() noexcept;
 
   busy_poll_limits limits_;
   std::atomic<nanoseconds::rep> time_;
-  std::atomic<nanoseconds::rep> contested_until_{0}; // since the clock began
+  std::atomic<nanoseconds::rep> contested_until_{
+      0}; // in nanoseconds since the clock's epoch
 };
 
 inline busy_poll::nanoseconds
@@ -115,23 +121,26 @@ bool busy_poll::look(clock::time_point began, const Found& found) {
   }
 }
 
-/// What a process's looks are limited to.
+/// A process's choice of limits.
 struct busy_poll_choice {
-  /// Nothing where there are no processors to spare.
+  /// The longest time, or nothing where no processor is to spare.
   std::optional<std::chrono::nanoseconds> longest;
 
-  /// Of who may look for `scarce` wherever it is.
+  /// Returns the limits of a thread that may busy-poll for `scarce` even where
+  /// no processor is to spare.
   busy_poll_limits limits(std::chrono::nanoseconds scarce) const noexcept {
     auto most = longest.value_or(scarce);
     return {most, std::min(most, scarce)};
   }
 };
 
-/// `asked` is what VGPU_BUSY_POLL says, or null. A fault where that is no
-/// number of microseconds from 0 to 1000.
+/// Returns the choice for a host with so many processors. `asked` is the value
+/// of VGPU_BUSY_POLL, or null. A fault where it is not a number of microseconds
+/// from 0 to 1000.
 result<busy_poll_choice> choose_busy_poll(const char* asked,
                                           unsigned processors);
-/// For this process: by its environment, and by the processors that it may use.
+/// Returns the choice for this process, from its environment and the processors
+/// that it may use.
 result<busy_poll_choice> chosen_busy_poll();
 
 } // namespace vgpu

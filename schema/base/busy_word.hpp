@@ -1,4 +1,4 @@
-// How busy a device was with a session of late, as one word of shared memory.
+// The utilisation of a device by a session, as one word of shared memory.
 #pragma once
 
 #include <algorithm>
@@ -7,10 +7,11 @@
 
 namespace vgpu {
 
-/// Percent of the time, and when that was said: who is not heard of any more
-/// does nothing. Any word is a valid one.
+/// A percentage, and the time at which it was written. A word that is not
+/// renewed soon counts as 0. Every word is valid.
 struct busy_word {
   using clock = std::chrono::steady_clock;
+  /// How long a word counts.
   static constexpr std::chrono::milliseconds lasts{2'000};
 
   static std::uint64_t of(unsigned percent, clock::time_point now) noexcept {

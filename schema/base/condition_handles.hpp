@@ -1,4 +1,4 @@
-// How kernels name the words by which graphs choose what is done
+// How kernels name the words by which conditional nodes of graphs decide
 // (cudaGraphSetConditional).
 #pragma once
 
@@ -13,27 +13,29 @@ namespace vgpu {
 //
 //   base + 4 * (handle mod 2^32) - 4
 //
-// where `base` is what the driver gave the launch: of a graph's kernel the
-// place of that graph's values, of any other kernel 0. So a handle can name any
-// word of the first 16 GiB of a device's addresses to a kernel that is launched
-// by itself (devices/nvidia/README.md says how that was found out).
+// where `base` comes with the launch: for a graph's kernel it is the place of
+// that graph's values, and for any other kernel 0. So to a kernel that is
+// launched by itself, a handle can name any word of the first 16 GiB of a
+// device's addresses (docs/design/nvidia-device.md, "Conditions in graphs").
 
+/// Returns the handle that names the word at this address.
 constexpr std::uint64_t condition_handle(device_address word) noexcept {
   return word / sizeof(std::uint32_t) + 1;
 }
+/// Returns the address of the word that a handle names.
 constexpr device_address condition_word(std::uint64_t handle) noexcept {
   return ((handle - 1) & 0xffff'ffff) * sizeof(std::uint32_t);
 }
 
-/// Of one device: so many words, at most.
+/// The largest size of a device's words, in bytes.
 inline constexpr std::uint64_t condition_bytes = granule_bytes;
 
-/// Where a session's words may lie for kernels, beginning with device 0's; some
-/// may be taken in a worker's process.
+/// The places where a session's words may lie for kernels, beginning with
+/// device 0's. A worker's process may have some of them in use.
 inline constexpr std::array<device_address, 4> condition_places{
     0x1'4000'0000, 0x3'c000'0000, 0x1'8000'0000, 0xc000'0000};
 
-/// Whether words may be asked to lie there.
+/// Returns whether words may be placed at this address.
 constexpr bool is_condition_place(device_address at) noexcept {
   constexpr device_address first = 1 << 30;
   constexpr device_address end = device_address{1} << 34;

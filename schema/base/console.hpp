@@ -1,4 +1,4 @@
-// The two streams that kernels write text to.
+// The two text streams of kernels.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace vgpu {
 
-/// printf goes to the program's standard output, a failed assertion's message
-/// to its standard error, as the driver has it.
+/// printf writes to the program's standard output, and a failed assertion to
+/// its standard error, as with NVIDIA's driver.
 enum class console : std::uint8_t { output, error };
 
 inline constexpr std::size_t console_count = 2;

@@ -1,4 +1,4 @@
-// What can go wrong in operation, as a value.
+// Operational errors as values.
 #pragma once
 
 #include <cuda.h>
@@ -10,21 +10,21 @@
 
 namespace vgpu {
 
-/// A refused or failed operation: the code that the program would be given,
-/// and a sentence for the log that names the object, what was wrong and what
-/// to do about it.
+/// A refused or failed operation: the code for the program, and a sentence for
+/// the log that names the object, what was wrong and what to do about it.
 struct fault {
   CUresult code = CUDA_ERROR_UNKNOWN;
   std::string what;
 };
 
-/// The code that a peer wrote; CUDA_ERROR_UNKNOWN where it is none.
+/// Returns the code that a peer sent, or CUDA_ERROR_UNKNOWN where it is not
+/// one.
 constexpr CUresult to_result(std::uint32_t code) noexcept {
   return code <= CUDA_ERROR_UNKNOWN ? static_cast<CUresult>(code)
                                     : CUDA_ERROR_UNKNOWN;
 }
 
-/// A `T`, or why there is none. Thread-safety: that of `T`.
+/// A `T`, or the fault for which there is none. As thread-safe as `T`.
 template <class T>
 class [[nodiscard]] result {
 public:
@@ -34,7 +34,7 @@ public:
   bool ok() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return ok(); }
 
-  /// Only when ok(); throws std::bad_variant_access otherwise.
+  /// Returns the value. Throws std::bad_variant_access unless ok().
   T& value() & { return std::get<0>(state_); }
   const T& value() const& { return std::get<0>(state_); }
   T&& value() && { return std::get<0>(std::move(state_)); }
@@ -44,14 +44,14 @@ public:
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  /// Only when not ok().
+  /// Returns the fault. Throws std::bad_variant_access if ok().
   const fault& why() const { return std::get<1>(state_); }
 
 private:
   std::variant<T, fault> state_;
 };
 
-/// Success, or why not.
+/// Success, or a fault.
 class [[nodiscard]] status {
 public:
   status() = default;
@@ -60,7 +60,7 @@ public:
   bool ok() const noexcept { return why_.code == CUDA_SUCCESS; }
   explicit operator bool() const noexcept { return ok(); }
   CUresult code() const noexcept { return why_.code; }
-  /// Only meaningful when not ok().
+  /// Returns the fault, which has no meaning if ok().
   const fault& why() const noexcept { return why_; }
 
 private:

@@ -1,4 +1,4 @@
-// The numbers by which every part of the system names things. Values only.
+// The numbers by which every part of the system names things.
 #pragma once
 
 #include <compare>
@@ -8,8 +8,8 @@
 
 namespace vgpu {
 
-/// A number that names one kind of thing. `Tag` keeps kinds apart; zero names
-/// nothing.
+/// A number that names one kind of object. `Tag` distinguishes the kinds, and
+/// zero names nothing.
 template <class Tag>
 struct id {
   std::uint64_t value = 0;
@@ -19,75 +19,75 @@ struct id {
   friend auto operator<=>(const id&, const id&) = default;
 };
 
-/// A vGPU for as long as the cluster runs: `vgpu/17`.
+/// Names a vGPU for as long as the cluster runs: `vgpu/17`.
 using vgpu_id = id<struct vgpu_tag>;
-/// One program process on one vGPU.
+/// Names one program process on one vGPU.
 using session_id = id<struct session_tag>;
 
-/// Grows by one each time a lease is placed anew. The fencing token: whoever
-/// carries an older one is refused.
+/// The number of a lease's placement, which grows with each placement. It is
+/// the fencing token: everybody refuses a message of an older epoch.
 using epoch = id<struct epoch_tag>;
 
-/// The place of a call in its session's log, in bytes from the log's
-/// beginning. Grows from call to call, is never reused, and is not dense.
+/// The position of a call in its session's log, in bytes from the log's
+/// beginning. It grows from call to call, is never reused, and is not dense.
 using call_number = id<struct call_number_tag>;
 
-// Handles of driver objects. The interposer chooses them; they hold on every
-// device that ever serves the session.
+// These name driver objects. The interposer chooses the numbers, and they hold
+// on every device that ever serves the session.
 using stream_id = id<struct stream_tag>;
 using event_id = id<struct event_tag>;
 using module_id = id<struct module_tag>;
-/// A kernel: its module and its index in that module's list of kernels.
+/// Names a kernel by its module and its index in that module's list of kernels.
 using kernel_id = id<struct kernel_tag>;
 
-/// The legacy default stream: work in it is ordered with all work in streams
-/// that were not created non-blocking (CUDA driver API, "Stream
-/// synchronization behavior").
+/// The legacy default stream, whose work is ordered with all work in streams
+/// that were not created non-blocking (CUDA driver API, "Stream synchronization
+/// behavior").
 inline constexpr stream_id legacy_stream{1};
 
-/// A virtual address that device and program share (design: the window of a
-/// vGPU holds on every device).
+/// A virtual address that the program and every device share.
 using device_address = std::uint64_t;
 
-/// Every vGPU owns one window of this many bytes of device addresses.
+/// The size of the window of device addresses that each vGPU owns, in bytes.
 inline constexpr std::uint64_t window_bytes = std::uint64_t{1} << 40;
-/// Where the first device's window begins; the others lie below it, one behind
-/// the other. Clear of where Linux puts programs (0x55..) and libraries
-/// (0x7f..), of where AddressSanitizer keeps its heap (0x50.. or 0x60..) and,
-/// those of the first 16 devices, of the 46 bits in which V8 (Node.js) and
-/// Chromium's allocator put memory at random.
+/// The first address of the first device's window. The windows of further
+/// devices lie below it, one after the other. It avoids the addresses of
+/// programs (0x55..) and libraries (0x7f..) under Linux, and of
+/// AddressSanitizer's heap (0x50.. or 0x60..). The windows of the first 16
+/// devices also avoid the 46 bits in which V8 (Node.js) and Chromium's
+/// allocator place memory at random.
 inline constexpr device_address first_window = 0x4f00'0000'0000;
 
-/// Where the window of a device begins.
+/// Returns the first address of a device's window.
 constexpr device_address window_of(std::uint64_t device) noexcept {
   return first_window - device * window_bytes;
 }
 
-/// The device in whose window an address lies, or a number that none has.
+/// Returns the device in whose window an address lies, or a number that no
+/// device has.
 constexpr std::uint64_t device_at(device_address x) noexcept {
   return (first_window + window_bytes - 1 - x) / window_bytes;
 }
-/// In each window, what the program's side allocates lies below this offset,
-/// and what only a device can place (module globals) lies at or above it.
+/// In each window, the program's side allocates below this offset. What only a
+/// device can place (module globals) lies at or above it.
 inline constexpr std::uint64_t device_placed_offset = 0xC0'0000'0000;
-/// Host memory that CUDA allocates (pinned, mapped) lies in one window a
-/// session from here on.
+/// The first address of the host window: the window in which a session's host
+/// memory that CUDA allocates (pinned, mapped) lies.
 inline constexpr device_address host_window = 0x6800'0000'0000;
 
-/// Whether an address lies in that window, of which a session may have the
-/// first `bytes` only.
+/// Returns whether an address lies in the first `bytes` of the host window.
 constexpr bool in_host_window(device_address x,
                               std::uint64_t bytes = window_bytes) noexcept {
-  return x - host_window < bytes; // what lies below it comes round
+  return x - host_window < bytes; // an address below the window wraps around
 }
 
-/// Whether all of a range lies in the first `within` bytes of that window. An
-/// empty one may also lie at their end.
+/// Returns whether a range lies in the first `within` bytes of the host window.
+/// An empty range may also lie at their end.
 constexpr bool is_within_host_window(device_address begin, std::uint64_t bytes,
                                      std::uint64_t within) noexcept {
   return bytes <= within && begin - host_window <= within - bytes;
 }
-/// The unit in which a device backs addresses with memory.
+/// The unit in which a device backs addresses with memory, in bytes.
 inline constexpr std::uint64_t granule_bytes = std::uint64_t{2} << 20;
 
 } // namespace vgpu

@@ -10,7 +10,7 @@ namespace vgpu {
 
 namespace {
 
-/// As many as a session has windows below the host's; none lies here.
+/// These addresses lie below the host window, where no other window lies.
 constexpr std::uint64_t own_bytes = 4 * window_bytes;
 constexpr std::uint64_t own_begin = host_window - own_bytes;
 

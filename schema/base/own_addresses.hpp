@@ -1,15 +1,15 @@
-// Where a process maps what is its own, so that it is out of the way of others.
+// Addresses for a process's own mappings, apart from those of others.
 #pragma once
 
 #include <cstddef>
 
 namespace vgpu {
 
-/// An address for mmap to prefer: apart from where the kernel puts what has no
-/// preference. There a GPU's driver finds room for a program's variables, and
-/// they must lie in the same places in the session's next worker, which maps
-/// other things of its own, at other times. Each call names other addresses;
-/// null when there are none left. Thread-safe.
+/// Returns an address that mmap should prefer, or null when none is left. It is
+/// apart from where the kernel places mappings without a preference. A GPU's
+/// driver places a program's variables there, and they must lie at the same
+/// addresses in the session's next worker, which makes other mappings of its
+/// own at other times. Each call returns other addresses. Thread-safe.
 void* own_address(std::size_t bytes) noexcept;
 
 } // namespace vgpu

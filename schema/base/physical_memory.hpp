@@ -1,5 +1,5 @@
-// Physical memory that a program places in addresses by itself (CUDA driver
-// API, "Virtual Memory Management").
+// Physical memory that a program maps to addresses by itself (CUDA driver API,
+// "Virtual Memory Management").
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -8,10 +8,11 @@
 
 namespace vgpu {
 
-/// Memory of a device that has no address of its own.
+/// Names memory of a device that has no address of its own.
 using memory_id = id<struct memory_tag>;
 
-/// What a device may do at mapped addresses; as CUmemAccess_flags.
+/// The access of a device to mapped addresses, with the numbers of
+/// CUmemAccess_flags.
 enum class memory_access : std::uint32_t {
   none = 0,
   read = 1,

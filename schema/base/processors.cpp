@@ -7,7 +7,7 @@
 namespace vgpu {
 
 unsigned own_processors() noexcept {
-  // cpu_set_t has room for 1024, and Linux may have more.
+  // One cpu_set_t has room for 1024 processors, and Linux may have more.
   cpu_set_t set[8];
   if (::sched_getaffinity(0, sizeof(set), set) != 0)
     return 1;

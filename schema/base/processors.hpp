@@ -2,9 +2,9 @@
 
 namespace vgpu {
 
-/// How many of the host's processors the calling thread may run on, which a
-/// cpuset or taskset(1) makes fewer than the host has: sched_getaffinity(2).
-/// 1 where the kernel does not say. Thread-safe.
+/// Returns the number of the host's processors on which the calling thread may
+/// run (sched_getaffinity(2)). A cpuset or taskset(1) may reduce it. Returns 1
+/// where the kernel does not say. Thread-safe.
 unsigned own_processors() noexcept;
 
 } // namespace vgpu

@@ -4,7 +4,7 @@
 
 namespace vgpu {
 
-/// The least multiple of `to`, a power of two, that is not below `x`.
+/// Returns the least multiple of `to`, a power of two, that is not below `x`.
 constexpr std::uint64_t round_up(std::uint64_t x, std::uint64_t to) noexcept {
   return (x + to - 1) & ~(to - 1);
 }

@@ -1,5 +1,5 @@
-// What one session lends another: memory and events that cross processes (CUDA
-// driver API, cuIpcGetMemHandle and its kin).
+// Objects that one session lends to another: memory and events that cross
+// processes (CUDA driver API, cuIpcGetMemHandle and related calls).
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -9,17 +9,17 @@
 
 namespace vgpu {
 
-/// Chosen by a program at random, once: by it the worker that serves its
-/// session is found, and who does not know it gets nothing there. It ends with
-/// the program.
+/// A secret that a program chooses at random, once. It leads to the worker that
+/// serves the program's session, and without it a caller gets nothing there. It
+/// ends with the program.
 struct share_secret {
   std::uint64_t high = 0, low = 0;
   static constexpr auto fields(auto& x) { return std::tie(x.high, x.low); }
   friend bool operator==(const share_secret&, const share_secret&) = default;
 };
 
-/// One thing that a session lends. The serial tells apart what had one address
-/// at different times.
+/// Names one object that a session lends. The serial distinguishes objects that
+/// had the same address at different times.
 struct share_name {
   share_secret session{};
   std::uint64_t number = 0; // an allocation's address, an event's number, …
@@ -30,12 +30,12 @@ struct share_name {
   friend bool operator==(const share_name&, const share_name&) = default;
 };
 
-/// How shared memory lies in whole granules, and on which host; fits a call's
-/// 64-bit answer.
+/// How shared memory lies in whole granules, and on which host. It fits into a
+/// call's 64-bit answer.
 struct share_layout {
-  std::uint64_t lead = 0;     // granules before the one of the first byte
-  std::uint64_t granules = 0; // in all
-  std::uint32_t host = 0;     // a digest of the host's name, 24 bits
+  std::uint64_t lead = 0;     // the granules before that of the first byte
+  std::uint64_t granules = 0; // the number of granules
+  std::uint32_t host = 0;     // 24 bits of a digest of the host's name
 
   static constexpr std::uint64_t most = window_bytes / granule_bytes;
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view units = "KMGT";
 
-/// How often 1024 is to be multiplied; -1 when the unit is unknown.
+/// Returns the exponent of 1024, or -1 when the unit is unknown.
 int power_of(std::string_view unit) {
   if (unit.empty() || unit == "B")
     return 0;

@@ -1,5 +1,5 @@
-// Copies that are long beside a processor's own caches. Both sides of a log end
-// bulk reads with one.
+// Copies that are large compared with a processor's caches. Both sides of a log
+// use it for the end of bulk reads.
 #pragma once
 
 #include <emmintrin.h>
@@ -10,15 +10,17 @@
 
 namespace vgpu {
 
-/// From here on what is copied is written past the caches.
+/// Copies of at least this many bytes bypass the caches.
 inline constexpr std::size_t streamed_from = std::size_t{512} << 10;
 
-/// As memcpy(), for bytes that the copying processor does not read again soon.
+/// Does what memcpy() does, for bytes that the copying processor does not read
+/// again soon.
 ///
-/// A line that is written is read before, unless it is written past the caches
-/// (Intel 64 Optimization Reference Manual, "Non-Temporal Store Instructions").
-/// The C library does so for copies that are as long as most of the last cache:
-/// where a virtual machine is told of its host's, from 99 MiB on (seen).
+/// A processor reads a cache line before it writes it, unless the write
+/// bypasses the caches (Intel 64 Optimization Reference Manual, "Non-Temporal
+/// Store Instructions"). The C library bypasses them only for copies of about
+/// the last cache's size, which is too late where a virtual machine sees its
+/// host's cache.
 inline void streaming_copy(std::byte* to, const std::byte* from,
                            std::size_t bytes) noexcept {
   constexpr std::size_t line = 64;
@@ -41,7 +43,7 @@ inline void streaming_copy(std::byte* to, const std::byte* from,
     _mm_stream_si128(out + 2, c);
     _mm_stream_si128(out + 3, d);
   }
-  // Such stores are seen in no order otherwise.
+  // Without the fence, other processors may see such stores in any order.
   _mm_sfence();
   auto done = head + lines * line;
   std::copy_n(from + done, bytes - done, to + done);

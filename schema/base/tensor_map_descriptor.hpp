@@ -1,5 +1,6 @@
-// Tensor maps (CUDA driver API, "Tensor Map Object Management"): what a program
-// says of a tensor in global memory, and the bytes that a driver makes of it.
+// Tensor maps (CUDA driver API, "Tensor Map Object Management"): a program's
+// description of a tensor in global memory, and the bytes that a driver makes
+// of it.
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -11,39 +12,39 @@
 
 namespace vgpu {
 
-/// A CUtensorMap: the driver's alone to read.
+/// The bytes of a CUtensorMap, whose format only the driver knows.
 using tensor_map = std::array<std::byte, 128>;
 
-/// The calls that make one.
+/// The calls that make a tensor map.
 enum class tensor_map_form : std::uint32_t {
   tiled,
   im2col,
   im2col_wide,
-  moved, ///< another map, at another address
+  moved, ///< another map with another address
 };
 
-/// The arguments of such a call. What its form and rank do not use is zero, so
-/// that equal calls are equal. The enumerations are cuda.h's, as the program
-/// gave them: the driver says which it knows.
+/// The arguments of such a call. Fields that its form and rank do not use are
+/// zero, so that equal calls compare equal. The enumerations are those of
+/// cuda.h, as the program passed them; the driver checks them.
 struct tensor_map_spec {
   static constexpr std::size_t most_dimensions = 5;
   static constexpr std::size_t map_words = sizeof(tensor_map) / 8;
 
   device_address address = 0;
-  std::array<std::uint64_t, most_dimensions> sizes{};       // elements
-  std::array<std::uint64_t, most_dimensions - 1> strides{}; // bytes
-  std::array<std::uint64_t, map_words> from{};              // moved
-  std::uint32_t form = 0;                                   // a tensor_map_form
+  std::array<std::uint64_t, most_dimensions> sizes{};       // in elements
+  std::array<std::uint64_t, most_dimensions - 1> strides{}; // in bytes
+  std::array<std::uint64_t, map_words> from{}; // form `moved`: the other map
+  std::uint32_t form = 0;                      // a tensor_map_form
   std::uint32_t type = 0;
   std::uint32_t rank = 0;
-  std::array<std::uint32_t, most_dimensions> box{};      // tiled
-  std::array<std::int32_t, most_dimensions - 2> lower{}; // im2col
-  std::array<std::int32_t, most_dimensions - 2> upper{}; // im2col
-  std::uint32_t channels = 0;                            // im2col
-  std::uint32_t pixels = 0;                              // im2col
+  std::array<std::uint32_t, most_dimensions> box{};      // form `tiled`
+  std::array<std::int32_t, most_dimensions - 2> lower{}; // form `im2col`
+  std::array<std::int32_t, most_dimensions - 2> upper{}; // form `im2col`
+  std::uint32_t channels = 0;                            // form `im2col`
+  std::uint32_t pixels = 0;                              // form `im2col`
   std::array<std::uint32_t, most_dimensions> steps{};
   std::uint32_t interleave = 0;
-  std::uint32_t mode = 0; // im2col_wide
+  std::uint32_t mode = 0; // form `im2col_wide`
   std::uint32_t swizzle = 0;
   std::uint32_t promotion = 0;
   std::uint32_t fill = 0;
@@ -55,7 +56,7 @@ struct tensor_map_spec {
                     x.fill);
   }
 
-  /// Whether a driver may be handed it: no array is read beyond its end.
+  /// Returns whether a driver may get it: no array is read beyond its end.
   bool is_sound() const noexcept {
     return form <= static_cast<std::uint32_t>(tensor_map_form::moved) &&
            rank <= most_dimensions;

@@ -9,7 +9,7 @@ namespace vgpu {
 
 namespace {
 
-/// Levels begin at multiples of this, as textures do (texture alignment).
+/// Levels begin at multiples of this, which is the texture alignment.
 constexpr std::uint64_t level_step = 512;
 
 std::uint64_t at_level(std::uint64_t size, std::uint32_t level) noexcept {
@@ -100,7 +100,8 @@ std::uint32_t most_levels(const array_shape& shape) noexcept {
 }
 
 std::optional<element_format> format_of_view(std::uint32_t view) noexcept {
-  // In threes, of 1, 2 and 4 channels (cuda.h, CUresourceViewFormat).
+  // The formats come in threes, of 1, 2 and 4 channels (cuda.h,
+  // CUresourceViewFormat).
   static constexpr std::uint32_t formats[] = {
       CU_AD_FORMAT_UNSIGNED_INT8,  CU_AD_FORMAT_SIGNED_INT8,
       CU_AD_FORMAT_UNSIGNED_INT16, CU_AD_FORMAT_SIGNED_INT16,
