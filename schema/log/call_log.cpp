@@ -16,24 +16,25 @@ namespace vgpu {
 
 namespace {
 
-/// Tells of a record whose words contradict each other.
+/// Returns the fault for a record whose words contradict each other.
 fault damaged(std::uint64_t position, const std::string& what) {
   return {CUDA_ERROR_INVALID_VALUE, "the call log is damaged at " +
                                         std::to_string(position) + ": " + what +
                                         "; the program's session ends"};
 }
 
-/// While there is room, more than is written in the same time.
+/// Returns how much to trim after writing so many bytes: more than was written,
+/// as long as there is room.
 constexpr std::uint64_t trimmed_for(std::uint64_t written) {
   return std::max(2 * segment_bytes, 2 * written);
 }
 
-/// From here on it pays to wake other threads. Who makes small calls alone has
-/// none of them.
+/// From this many bytes on, waking other threads pays. A program that makes
+/// only small calls never starts them.
 constexpr std::uint64_t spread_from = std::uint64_t{16} << 20;
 static_assert(spread_from > trimmed_for(0));
 
-/// A fault where no honest writer could have written this size.
+/// Returns a fault where no honest writer could have written this size.
 status check_size(std::uint64_t position, std::uint32_t size) {
   if (size < record_bytes(1, 0) || size > max_record || size % 8 != 0)
     return damaged(position, "a record of " + std::to_string(size) + " bytes");
@@ -85,7 +86,8 @@ log_writer::reserve_run(std::uint32_t message_words,
                         std::uint32_t payload_bytes, std::size_t count,
                         const std::function<void()>& stalled) {
   auto bytes = record_bytes(message_words, payload_bytes);
-  // At once: who waits for room must not hold a place that the reader needs.
+  // The run is reserved at once, because a writer that waits for room must not
+  // hold a place that the reader needs.
   auto begin = take(count * bytes, stalled);
   std::vector<reservation> places;
   places.reserve(count);
@@ -99,7 +101,7 @@ log_writer::reserve_run(std::uint32_t message_words,
 std::size_t
 log_writer::longest_run(std::uint32_t message_words,
                         std::uint32_t payload_bytes) const noexcept {
-  // Of a small log it leaves some to others, and to the reader.
+  // A run leaves room in a small log for other writers and for the reader.
   constexpr std::uint64_t most = std::uint64_t{64} << 20;
   return std::min(most, area_.log_capacity() / 4) /
          record_bytes(message_words, payload_bytes);
@@ -125,8 +127,8 @@ void log_writer::write(const reservation& place,
       break;
     done += static_cast<std::size_t>(n);
   }
-  // What the kernel cannot read is copied, for the program to get its fault, or
-  // to make the memory readable.
+  // The rest, which the kernel could not read, is copied here, so that the
+  // program gets its own fault or makes the memory readable.
   std::memcpy(place.payload().data() + done, payload.data() + done,
               payload.size() - done);
   auto end = begin + payload.size();
@@ -134,7 +136,7 @@ void log_writer::write(const reservation& place,
     populate(end / populate_bytes * populate_bytes - 1, end);
 }
 
-/// The next so many bytes: where they begin.
+/// Reserves the next `bytes` and returns their position.
 std::uint64_t log_writer::take(std::uint64_t bytes,
                                const std::function<void()>& stalled) {
   auto& header = area_.header();
@@ -171,8 +173,9 @@ void log_writer::commit(const reservation& place, slot_index index) noexcept {
                      std::memory_order_release);
   }
   auto size = record_bytes(place.message_words_, place.payload_bytes_);
-  // Publishes the record. In one order with fall_asleep(): either the reader
-  // sees it before it sleeps, or we see that it sleeps.
+  // This publishes the record. The order is total with fall_asleep(): either
+  // the reader sees the record before it sleeps, or this thread sees that the
+  // reader sleeps.
   record.size.store(static_cast<std::uint32_t>(size),
                     std::memory_order_seq_cst);
   auto& asleep = area_.header().reader_asleep;
@@ -186,7 +189,8 @@ std::uint64_t log_writer::tail() const noexcept {
 
 void log_writer::ring() noexcept {
   std::uint64_t one = 1;
-  // Can only fail when the count is at its maximum, and then it is ringing.
+  // The write fails only when the count is at its maximum, and then the
+  // doorbell already rings.
   [[maybe_unused]] auto n = ::write(doorbell_, &one, sizeof(one));
 }
 
@@ -220,7 +224,7 @@ bool log_writer::protects() const noexcept {
          static_cast<std::uint32_t>(protection::none);
 }
 
-/// Once for each snapshot; `again`: somebody waits for one.
+/// Calls fills_ once for each snapshot, or again where a thread waits for one.
 void log_writer::tell_filling(std::uint64_t end, bool again) {
   auto covered = area_.header().covered.load(std::memory_order_acquire);
   auto uncovered = end - std::min(end, covered);
@@ -238,8 +242,8 @@ void log_writer::populate_head(const reservation& place) noexcept {
     populate(place.position_, payload);
 }
 
-/// Takes memory for the pieces of the log that [position, end) is the first to
-/// enter. Where the kernel does not know how, pages come one by one.
+/// Populates the pieces of the log that [position, end) is the first to enter.
+/// A kernel that does not support this adds the pages one by one.
 void log_writer::populate(std::uint64_t position, std::uint64_t end) noexcept {
   if (end <= prepared_.load(std::memory_order_relaxed))
     return;
@@ -263,7 +267,8 @@ void log_writer::prepare(std::uint64_t bytes) {
   auto at = std::max(prepared_.load(), round_up(tail, populate_bytes));
   while (at < end) {
     auto next = std::min(end, (at / segment_bytes + 1) * segment_bytes);
-    // Where the kernel does not know how, or has none left, it is as before.
+    // Where the kernel does not support it or has no memory left, nothing
+    // changes.
     if (::madvise(area_.log_data() + (at & (area_.log_capacity() - 1)),
                   next - at, MADV_POPULATE_WRITE) != 0)
       return;
@@ -271,7 +276,8 @@ void log_writer::prepare(std::uint64_t bytes) {
   }
 }
 
-/// Gives back at most so many bytes: this is a call of the program's.
+/// Returns at most so many bytes to the kernel, because this happens within a
+/// call of the program.
 void log_writer::trim(std::uint64_t most) {
   auto& header = area_.header();
   auto begin = header.trimmed.load(std::memory_order_relaxed);
@@ -286,9 +292,9 @@ void log_writer::trim(std::uint64_t most) {
   header.trimmed.store(end, std::memory_order_release);
 }
 
-/// Punching zeroes, which is what marks a place as not committed when the log
-/// comes round to it again. It takes as long as writing does, and the kernel
-/// lets one thread at a time change a file.
+/// Punches holes, which also zeroes the bytes, so that they count as not
+/// committed when the log wraps around. It takes as long as writing, and the
+/// kernel lets only one thread at a time change a file.
 void log_writer::punch(std::uint64_t begin, std::uint64_t end) noexcept {
   auto pieces_of = [&](std::size_t file) {
     for (auto at = begin; at < end;) {
@@ -322,7 +328,7 @@ parse_record(std::span<const std::byte> bytes, std::uint64_t position,
     return ok.why();
   if (size > bytes.size())
     return damaged(position, "a record that is cut");
-  // Each word is read once: whoever writes may change it under our eyes.
+  // Each word is read once, because the writer may change it at any time.
   auto message_words = header.message_words;
   auto payload_bytes = header.payload_bytes;
   auto slot = header.slot;
@@ -351,7 +357,7 @@ log_reader::log_reader(const session_area& area, int doorbell,
 
 result<std::optional<record>> log_reader::next() {
   auto at = position_ & (area_.log_capacity() - 1);
-  // The mirror makes a whole record readable from any place.
+  // The mirror makes a whole record readable at any position.
   auto got =
       parse_record({area_.log_data() + at, mirror_bytes}, position_, scratch_);
   if (got && *got)
@@ -404,7 +410,7 @@ bool log_reader::fall_asleep() noexcept {
   area_.header().reader_asleep.store(1, std::memory_order_seq_cst);
   if (!ready())
     return true;
-  // It may ring now: the next sleep is a short one then.
+  // The doorbell may ring now, which makes the next sleep a short one.
   awake(false);
   return false;
 }
@@ -414,7 +420,7 @@ void log_reader::awake(bool rung) noexcept {
   if (!rung)
     return;
   std::uint64_t count = 0;
-  // Non-blocking: whether it rang does not matter.
+  // The read does not block, and whether the doorbell rang does not matter.
   [[maybe_unused]] auto n = ::read(doorbell_, &count, sizeof(count));
 }
 

@@ -1,4 +1,4 @@
-// What changed of memory that two processes have a copy of.
+// The changes of memory of which two processes have copies.
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -13,21 +13,20 @@
 
 namespace vgpu {
 
-/// A line of memory, and which of its bytes somebody wrote. What he left alone
-/// may be the other side's to write at the same time.
+/// A line of memory, and which of its bytes were written. The other side may
+/// write the remaining bytes at the same time.
 struct changed_line {
   static constexpr std::size_t bytes = 64;
 
   device_address address = 0; // a multiple of `bytes`
-  std::uint64_t changed = 0;  // byte i: bit i
+  std::uint64_t changed = 0;  // bit i stands for byte i
   std::array<std::byte, bytes> now{};
 };
 static_assert(sizeof(changed_line) == 80);
 
-/// Compares memory, which others may write meanwhile, with what it was when it
-/// was last looked at, and makes that what it is now. Appends what differs;
-/// `all`: whatever it was, everything. Both are whole lines, and begin at
-/// `address`.
+/// Compares memory, which others may write meanwhile, with its earlier contents
+/// `before`, and updates these. Appends the lines that differ, or with `all`
+/// every line. Both ranges consist of whole lines and begin at `address`.
 inline void take_changes(std::span<const std::byte> memory,
                          std::span<std::byte> before, device_address address,
                          bool all, std::vector<changed_line>& out) {
@@ -58,7 +57,8 @@ void each_change(const changed_line& x, const Write& write) {
       write(k, x.now[k]);
 }
 
-/// As they came from another process, wherever they lie: all that are whole.
+/// Reads the lines from bytes of another process, which need not be aligned. An
+/// incomplete last line is dropped.
 inline std::vector<changed_line> lines_of(std::span<const std::byte> bytes) {
   std::vector<changed_line> out(bytes.size() / sizeof(changed_line));
   if (!out.empty())

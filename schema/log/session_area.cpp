@@ -43,7 +43,8 @@ result<mapping> map_shared(int fd, std::uint64_t bytes) {
   return mapping{at, bytes};
 }
 
-/// Maps the files' stripes in turns, and the first of them behind the last.
+/// Maps the stripes of the files in turns, and the first stripes again behind
+/// the last.
 result<mapping> map_mirrored(const std::array<unique_fd, log_files>& files,
                              std::uint64_t bytes) {
   auto all = bytes + mirror_bytes;
@@ -70,7 +71,7 @@ bool is_power_of_two(std::uint64_t x) {
   return x != 0 && (x & (x - 1)) == 0;
 }
 
-/// Of all its files, which are of one size.
+/// Returns the size of all files together, which have the same size each.
 result<std::uint64_t>
 sealed_log_size(const std::array<unique_fd, log_files>& files) {
   std::uint64_t whole = 0;
@@ -200,7 +201,7 @@ result<session_area> session_area::create(std::uint64_t log_capacity,
   for (auto& file : area.log_)
     if (auto ok = make(file, "vgpu-log", log_capacity / log_files); !ok)
       return ok.why();
-  // And as much again: view_host_known().
+  // The second half is for view_host_known().
   if (auto ok = make(area.host_, "vgpu-host", 2 * host_bytes); !ok)
     return ok.why();
   if (auto ok = area.map_all(); !ok)
@@ -293,7 +294,7 @@ status session_area::show_file(device_address address, std::uint64_t bytes,
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "what is to be shown in the host window is not a file"};
   auto size = static_cast<std::uint64_t>(of.st_size);
-  // Behind a file's last page there is nothing to touch.
+  // Behind a file's last page there is nothing to access.
   if (offset >= size || bytes > round_up(size - offset, page_bytes))
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "a file of " + std::to_string(size) + " bytes has no " +
@@ -437,7 +438,8 @@ void session_area::note_digest(call_number call,
   auto& word = reinterpret_cast<record_header*>(at)->digest;
   std::uint32_t none = 0;
   if (word.compare_exchange_strong(none, digest) && !kept())
-    // Trimmed meanwhile: what lies beyond the tail must be zero.
+    // The record was trimmed meanwhile. Everything beyond the tail must be
+    // zero.
     word.compare_exchange_strong(digest, 0);
 }
 

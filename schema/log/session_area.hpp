@@ -1,9 +1,10 @@
-// The memory that a program shares with whoever serves its session: reply
-// slots, console, reply arena and host memory. (The log itself: call_log.hpp.)
+// The memory that a program shares with the process that serves its session:
+// reply slots, consoles, the reply arena and host memory. (call_log.hpp has the
+// log itself.)
 //
-// The program owns it and is not trusted: the reader's side copies a value out
-// once and checks the copy; nothing it finds here can make it leave the areas,
-// whose sizes it took from the kernel and not from the program.
+// The program owns the memory and is not trusted. The reader's side copies each
+// value once and checks the copy. Nothing that it finds here can make it leave
+// the areas, whose sizes it gets from the kernel and not from the program.
 #pragma once
 
 #include "schema/base/busy_word.hpp"
@@ -58,16 +59,17 @@ private:
   std::size_t bytes_ = 0;
 };
 
-/// A memfd of a fixed size that nobody can shrink or grow.
+/// Makes a memfd of a fixed size, which nobody can change.
 result<unique_fd> make_sealed_memory(const char* name, std::uint64_t bytes);
 
-/// The size of such a memfd, as the kernel tells it; a fault when its size is
-/// not sealed (its owner could cut it under the reader's feet).
+/// Returns the size of such a memfd, as the kernel reports it. A fault when its
+/// size is not sealed, because its owner could then truncate it while it is in
+/// use.
 result<std::uint64_t> sealed_size(int fd);
 
-/// Wakes threads that sleep on a word of shared memory, in any process.
+/// Wakes all threads that sleep on a word of shared memory, in any process.
 void wake_all(const std::atomic<std::uint32_t>& word) noexcept;
-/// Wakes so many of them.
+/// Wakes up to `threads` threads that sleep on the word.
 void wake_some(const std::atomic<std::uint32_t>& word,
                unsigned threads) noexcept;
 /// Sleeps while the word has this value, for at most `patience`. May return
@@ -77,119 +79,132 @@ void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value,
 
 // -- layout -------------------------------------------------------------------
 
-/// What becomes of a synchronising call's place to be answered in.
+/// The state of a reply slot.
 enum class slot_state : std::uint32_t {
   free = 0,
   waiting = 1,        // its call is in the log
-  waiting_asleep = 2, // and a thread sleeps on the word
+  waiting_asleep = 2, // also, a thread sleeps on the word
   called = 3,         // a host function may run now
   answered = 4,
 };
 
-/// One reply slot: 64 bytes. The program takes it and frees it; the reader of
-/// the log answers it, once, and only while it waits for that very call. Hence
-/// a replay answers nothing twice.
+/// One reply slot of 64 bytes. The program takes and frees it. The reader of
+/// the log answers it once, and only while it waits for exactly that call, so a
+/// replay answers nothing twice.
 struct alignas(64) slot {
   std::atomic<std::uint32_t> state;
-  std::atomic<std::uint32_t> result; // CUresult
-  std::atomic<std::uint64_t> call;   // call number it waits for
-  std::atomic<std::uint64_t> value;  // what the call returns in 64 bits
+  std::atomic<std::uint32_t> result; // a CUresult
+  std::atomic<std::uint64_t> call;   // the call number that it waits for
+  std::atomic<std::uint64_t> value;  // the call's 64-bit result
   std::array<std::uint64_t, 5> unused;
 };
 static_assert(sizeof(slot) == 64);
 
-/// Index of a slot; 0 is "no slot".
+/// The index of a slot. 0 means "no slot".
 using slot_index = std::uint16_t;
 inline constexpr std::size_t slot_count = 4096;
-/// Of host memory.
+/// The size of a page of host memory.
 inline constexpr std::uint64_t page_bytes = 4096;
-/// Of each console.
+/// The size of each console's ring.
 inline constexpr std::uint64_t console_bytes = std::uint64_t{1} << 20;
+/// The size of the reply arena.
 inline constexpr std::uint64_t arena_bytes = std::uint64_t{64} << 20;
+/// The largest size of the client's ticket.
 inline constexpr std::size_t ticket_bytes = 960;
-/// Of one session.
+/// The largest number of devices of one session.
 inline constexpr std::size_t most_devices = 64;
-/// The kernel lets one thread at a time write to a file: a log lies in so many,
-/// a stripe in each in turns, and large payloads are written by as many
-/// threads.
+/// The number of files of a log. Stripes of the log lie in them in turns,
+/// because the kernel lets only one thread at a time write to a file. As many
+/// threads write large payloads.
 inline constexpr std::size_t log_files = 4;
-/// How long a stripe is. Each is a mapping in each process, which takes some
-/// microseconds, and a fork of the program as many: in a long log they are
-/// longer.
+/// Returns the length of a stripe. Each stripe is a mapping in each process,
+/// which costs some microseconds to make and again in a fork of the program. So
+/// the stripes of a long log are longer.
 constexpr std::uint64_t log_stripe(std::uint64_t capacity) noexcept {
   return std::max(std::min(std::uint64_t{16} << 20, capacity / log_files),
                   capacity / 1024);
 }
-/// A log holds at least so many bytes, and at most maximum_log.
+/// The smallest capacity of a log, in bytes.
 inline constexpr std::uint64_t minimum_log = std::uint64_t{16} << 20;
+/// The largest capacity of a log, in bytes.
 inline constexpr std::uint64_t maximum_log = std::uint64_t{1} << 40;
-/// So much of a log's beginning is mapped behind its end as well.
+/// The part of a log's beginning that is also mapped behind its end.
 inline constexpr std::uint64_t mirror_bytes = minimum_log;
 
 enum class protection : std::uint32_t { none = 0, journal = 1 };
 
-/// The control area's first page. A line has one writer, and what is written
-/// at each call lies apart from what the other side reads at each call: a
-/// shared line costs both sides a cache miss a call.
+/// The first page of the control area. Each cache line has one writer. Values
+/// that one side writes at each call are apart from those that the other side
+/// reads at each call, because a shared line would cost both sides a cache miss
+/// per call.
 struct control_header {
   static constexpr std::uint64_t the_magic = 0x36304c4c41435547; // "GUCALL06"
   std::uint64_t magic;
-  std::uint64_t log_capacity; // bytes, a power of two
+  std::uint64_t log_capacity; // in bytes, a power of two
 
-  // Written by the program: at each call,
-  alignas(64) std::atomic<std::uint64_t> tail; // where the next record goes
-  // and now and then.
-  alignas(64) std::atomic<std::uint64_t> trimmed; // the log begins here
+  /// The position of the next record. The program writes it at each call.
+  alignas(64) std::atomic<std::uint64_t> tail;
+  /// The position at which the log begins. The program writes it now and then.
+  alignas(64) std::atomic<std::uint64_t> trimmed;
+  /// A `protection`. The program writes it, and the client may lower it.
   std::atomic<std::uint32_t> protection_level;
-  // bytes of text taken
+  /// The bytes of text that the program has taken from each console.
   std::array<std::atomic<std::uint64_t>, console_count> console_read;
-  // a writer waits for `executed`, or for `covered`
+  /// Not 0 while a writer waits for `executed` or `covered`.
   std::atomic<std::uint32_t> room_wanted;
 
-  // Written by whoever reads the log: when it goes to sleep,
+  /// Not 0 while the reader of the log sleeps.
   alignas(64) std::atomic<std::uint32_t> reader_asleep;
-  // at each call,
-  alignas(
-      64) std::atomic<std::uint64_t> executed; // nothing before it is needed
-  std::atomic<std::uint64_t> charged; // before it, all is in an account
-  // and now and then.
-  alignas(64) std::atomic<std::uint32_t> sticky_error; // CUresult
+  /// The position before which no call is needed any more, except by a replay.
+  /// The reader of the log writes it at each call.
+  alignas(64) std::atomic<std::uint64_t> executed;
+  /// The position before which every call is charged to the account.
+  std::atomic<std::uint64_t> charged;
+  /// The error that every further call returns. The reader of the log and the
+  /// client write it.
+  alignas(64) std::atomic<std::uint32_t> sticky_error; // a CUresult
+  /// The bytes of text that the session has written to each console.
   std::array<std::atomic<std::uint64_t>, console_count> console_written;
-  std::atomic<std::uint32_t> upcalls; // grows with each host function called
+  /// The number of host functions that were called.
+  std::atomic<std::uint32_t> upcalls;
+  /// The epoch of the worker that serves the session.
   std::atomic<std::uint64_t> served_epoch;
 
-  // Written by the client: what a restarted one needs to take the session up
-  // (a wire.capnp Adopt).
+  /// The size of the ticket, or 0.
   alignas(64) std::atomic<std::uint32_t> ticket_size;
-  std::atomic<std::uint64_t> quota; // bytes a device; 0: as granted at first
+  /// The memory quota for each device, in bytes. 0: the one granted at first.
+  std::atomic<std::uint64_t> quota;
+  /// The message (wire.capnp Adopt) from which a restarted client continues the
+  /// session. The client writes it.
   std::array<std::byte, ticket_bytes> ticket;
-  // and what it has of snapshots: the place (snapshot_files.hpp) of the newest
-  // complete one, counted from 1, or 0; calls before `covered` are in it.
+  /// The place (snapshot_files.hpp) of the newest complete snapshot, counted
+  /// from 1, or 0. The client writes it.
   std::atomic<std::uint32_t> newest;
+  /// The position before which that snapshot covers all calls.
   std::atomic<std::uint64_t> covered;
-  // The program tells when so many bytes of calls are in none.
+  /// The program requests a snapshot when so many bytes of calls are in none.
   std::atomic<std::uint64_t> snapshot_after;
-  // Since when it waits for its vGPU: nanoseconds of the host's steady clock.
+  /// Since when the session waits for its vGPU, in nanoseconds of the host's
+  /// steady clock.
   std::atomic<std::uint64_t> waits_since;
-  // Odd while the worker has a copy of its own of host memory; grows when that
-  // begins and when it ends.
+  /// A number that is odd while the worker has its own copy of host memory. It
+  /// grows when that begins and when it ends.
   std::atomic<std::uint64_t> host_apart;
-  // One of program and client compares host memory with what is known of it, or
-  // writes both: host_guard.
+  /// The lock of host_guard.
   std::atomic<std::uint32_t> host_taken;
 
-  // For who watches, of each device of the lease. Written by the program: bytes
-  // that it has allocated there;
+  /// The bytes that the program has allocated on each device of the lease. The
+  /// program writes it.
   alignas(64) std::array<std::atomic<std::uint64_t>, most_devices> used;
-  // by whoever reads the log, or the client for one elsewhere, some times a
-  // second: a busy_word.
+  /// A busy_word for each device of the lease. The reader of the log, or the
+  /// client for a worker on another host, writes it several times a second.
   alignas(64) std::array<std::atomic<std::uint64_t>, most_devices> busy;
 };
 static_assert(sizeof(control_header) <= 4096);
 
-/// Keeps program and client from each other's way in view_host_known() and what
-/// it is of. Who waits goes on after `patience`: the other may have died with
-/// it.
+/// Locks the memory of view_host_known() and the host memory that it describes,
+/// between program and client. A waiting process goes on after `patience`,
+/// since the other one may have died with the lock.
 class host_guard {
 public:
   host_guard(std::atomic<std::uint32_t>& taken,
@@ -202,113 +217,116 @@ private:
   std::atomic<std::uint32_t>& taken_;
 };
 
-/// How long a journal of this capacity grows before a snapshot pays, after one
-/// of `state` bytes: so long that making them costs a part of what writing the
-/// journal does, and not longer, as memory that was just given back is faster
-/// than memory that was never used.
+/// Returns how many bytes a journal of this capacity may grow before a
+/// snapshot, after one of `state` bytes. It is long enough that snapshots cost
+/// only a part of what writing the journal costs, and not longer, because
+/// memory that was just returned is faster than memory that was never used.
 constexpr std::uint64_t snapshot_after(std::uint64_t capacity,
                                        std::uint64_t state) noexcept {
   constexpr std::uint64_t least = std::uint64_t{512} << 20;
   return std::min(capacity / 2, std::max(least, 4 * std::min(state, capacity)));
 }
 
-/// Where in which of its files a part of the log lies.
+/// A position of the log, as a place in one of its files.
 struct log_place {
-  std::size_t file; // from 0
+  std::size_t file; // counted from 0
   int fd;
   std::uint64_t offset;
-  std::uint64_t bytes; // that follow it there, in the same stripe
+  std::uint64_t bytes; // the bytes from there to the end of the stripe
 };
 
-/// Both sides' view of the control area and the host memory. Thread-safe as
-/// its atomics are.
+/// Both sides' view of the control area, the log and the host memory.
+/// Thread-safe as far as its atomics are.
 class session_area {
 public:
-  /// The program's side: makes the areas. `log_capacity` is a power of two of
-  /// at least minimum_log; `host_bytes` is the size of the host window.
+  /// Makes the areas, on the program's side. `log_capacity` is a power of two
+  /// of at least minimum_log, and `host_bytes` the size of the host window.
   static result<session_area> create(std::uint64_t log_capacity,
                                      std::uint64_t host_bytes);
-  /// The reader's side: maps what came from a program, checking everything.
-  /// Takes the first descriptor_count of what was handed over, which are those
-  /// of descriptors(); a fault where there are fewer.
+  /// Maps areas that came from a program, on the reader's side, and checks
+  /// everything. It takes the first descriptor_count of the given descriptors,
+  /// in the order of descriptors(). A fault where there are fewer.
   static result<session_area> open(std::span<unique_fd> handed);
 
   static constexpr std::size_t descriptor_count = 2 + log_files;
-  /// To be handed over.
+  /// Returns the descriptors to pass to the other side.
   std::array<int, descriptor_count> descriptors() const noexcept;
 
   control_header& header() const noexcept;
-  /// Precondition: 0 < index < slot_count.
+  /// Returns a slot. Precondition: 0 < index < slot_count.
   slot& at(slot_index index) const noexcept;
   std::span<std::byte> arena() const noexcept;
-  /// `capacity` bytes, and the first mirror_bytes of them once more: nothing up
-  /// to that size is cut.
+  /// Returns the log: log_capacity() bytes, and then the first mirror_bytes of
+  /// them again, so that anything up to that size is contiguous.
   std::byte* log_data() const noexcept { return log_map_.data(); }
   std::uint64_t log_capacity() const noexcept { return log_capacity_; }
   std::uint64_t host_bytes() const noexcept { return host_bytes_; }
 
+  /// Returns where a position of the log lies in its files.
   log_place log_at(std::uint64_t position) const noexcept;
 
   int control_fd() const noexcept { return control_.get(); }
   int host_fd() const noexcept { return host_.get(); }
 
-  /// Whole pages of the host window, which is mapped, show a file from this
-  /// offset on in place of the host memory. After a fault they are as before.
+  /// Maps a file, from this offset on, over whole pages of the host window,
+  /// which must be mapped. After a fault the pages are unchanged.
   status show_file(device_address address, std::uint64_t bytes, int file,
                    std::uint64_t offset) const;
-  /// They show the host memory again.
+  /// Maps the host memory over these pages again.
   status show_own(device_address address, std::uint64_t bytes) const;
-  /// Maps the host memory at vgpu::host_window. A fault when that is taken.
+  /// Maps the host memory at vgpu::host_window. A fault when that is in use.
   status map_host();
-  /// The host memory at some other address, for who serves several programs.
+  /// Maps the host memory at another address, for a process that serves several
+  /// programs.
   result<mapping> view_host() const;
-  /// Of each byte of it, what both sides knew of last, where kernels use it in
-  /// place and the worker has a copy of its own.
+  /// Maps the contents of host memory that both sides last knew. It is used
+  /// where kernels access host memory in place and the worker has its own copy.
   result<mapping> view_host_known() const;
-  /// Whether [address, address + bytes) lies in it.
+  /// Returns whether [address, address + bytes) lies in the host memory.
   bool in_host(device_address address, std::uint64_t bytes) const noexcept;
 
   // -- reader's side ----------------------------------------------------------
 
-  /// Tells the program that nothing before `position` is needed any more.
+  /// Sets `executed`: nothing before `position` is needed any more.
   void publish_executed(std::uint64_t position) const noexcept;
-  /// What the calls before this one used is in the session's account. Never
-  /// goes back: a replay charges nothing that was charged.
+  /// Raises `charged`. It never decreases, so a replay charges nothing twice.
   void note_charged(std::uint64_t position) const noexcept {
     auto& charged = header().charged;
     if (position > charged.load(std::memory_order_relaxed))
       charged.store(position, std::memory_order_relaxed);
   }
-  /// How busy a device was of late; nothing beyond most_devices.
+  /// Sets how busy a device was recently, in percent. Ignores devices beyond
+  /// most_devices.
   void note_busy(std::size_t device, unsigned percent,
                  busy_word::clock::time_point now) const noexcept {
     if (device < most_devices)
       header().busy[device].store(busy_word::of(percent, now),
                                   std::memory_order_relaxed);
   }
-  /// Tells it that a snapshot covers all calls before `position`.
+  /// Sets `covered`: a snapshot covers all calls before `position`.
   void publish_covered(std::uint64_t position) const noexcept;
-  /// From now on the log is trimmed as it is executed. False if it was so.
+  /// Makes the log be trimmed as it is executed, from now on. Returns false if
+  /// that was so already.
   bool lower_protection() const noexcept;
 
-  /// Whether this slot still waits for this call.
+  /// Returns whether this slot still waits for this call.
   bool waits(slot_index index, call_number call) const noexcept;
   /// Answers the slot if it waits for this call, and wakes its thread.
   void answer(slot_index index, call_number call, CUresult result,
               std::uint64_t value) const noexcept;
-  /// Notes in the log what a call has brought the program; no effect where the
-  /// log no longer holds that call, or it has been noted.
+  /// Sets the digest of a call's answer in the log. It has no effect where the
+  /// log does not hold that call any more, or has a digest for it.
   void note_digest(call_number call, std::uint32_t digest) const noexcept;
-  /// Lets a host function run: waiting → called. No effect a second time.
+  /// Lets a host function run: waiting → called. A repetition has no effect.
   void call_host(slot_index index, call_number call) const noexcept;
-  /// Appends text that begins at byte `position` of all that the session wrote
-  /// to this console; what the program has been given before is skipped. The
-  /// oldest text is lost when the ring is full, as in CUDA.
+  /// Appends text that begins at byte `position` of everything that the session
+  /// wrote to this console. It skips text that was written before. When the
+  /// ring is full, the oldest text is lost, as in CUDA.
   void print(console where, std::uint64_t position,
              std::string_view text) const noexcept;
-  /// Whether there is text that was not yet taken.
+  /// Returns whether there is text that the program has not taken.
   bool has_text(console where) const noexcept;
-  /// Text that was not yet taken; moves console_read.
+  /// Returns the text that the program has not taken, and moves console_read.
   std::string take_text(console where) const;
 
 private:

@@ -17,7 +17,8 @@ unique_fd nameless_file(const std::string& folder) {
       ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600)};
   if (file)
     return file;
-  // Some file systems know of none: the name is gone before anybody sees it.
+  // Some file systems do not support O_TMPFILE. There the name is removed at
+  // once.
   auto path = folder + "/vgpu-snapshot-XXXXXX";
   unique_fd named{::mkostemp(path.data(), O_CLOEXEC)};
   if (named)
@@ -25,7 +26,8 @@ unique_fd nameless_file(const std::string& folder) {
   return named;
 }
 
-/// Whoever is handed another kind of thing may wait for ever for it.
+/// Returns whether it is a plain file. A process that gets another kind of
+/// descriptor may wait for it for ever.
 bool is_plain_file(int fd) {
   struct stat info {};
   return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
