@@ -100,7 +100,7 @@ const instr* map4(warp& w, const instr* in) {
   return fill<D>(w, in, [=](unsigned l) { return F(a[l], b[l], c[l], e[l]); });
 }
 
-// Does the same as map3, and passes the instruction's constant.
+// Applies F to three operands and the instruction's constant, lane by lane.
 template <class D, class A, class B, class C, auto F>
 const instr* map3i(warp& w, const instr* in) {
   auto a = reg<A>(w, in, fa);

@@ -101,7 +101,7 @@ const instr* is_space(warp& w, const instr* in) {
   return in + 1;
 }
 
-// Tells the same for the block's own shared memory only.
+// Tells for each lane whether the address is in the block's own shared memory.
 inline const instr* is_own_shared(warp& w, const instr* in) {
   auto a = reg<u64>(w, in, fa);
   auto out = lane_mask{0};

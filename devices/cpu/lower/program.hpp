@@ -118,7 +118,7 @@ struct program {
   unsigned target = 0;
   std::uint64_t constant_bytes = 0; // .const variables
   bool uses_heap = false;           // calls malloc or free
-  /// The bytes behind each block's shared memory that cooperative groups use.
+  /// Cooperative groups use this many bytes behind each block's shared memory.
   /// They find them by %reserved_smem_offset.
   std::uint32_t reserved_shared = 0;
 

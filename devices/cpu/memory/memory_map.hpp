@@ -50,7 +50,8 @@ public:
 
   /// Lets kernels use a range of host memory.
   void attach(device_address address, std::uint64_t bytes);
-  /// Ends that. Returns false where exactly this range is not attached.
+  /// Ends what attach() allowed. Returns false where exactly this range is not
+  /// attached.
   bool detach(device_address address, std::uint64_t bytes);
 
   /// Tells whether this object has attached ranges that cover all of this one.

@@ -10,7 +10,7 @@ namespace vgpu::device::cpu {
 
 namespace {
 
-// Each warp gets this many turns before the block's host thread looks around.
+// Each warp gets this many turns in one run() of its block.
 constexpr int rounds = 1;
 
 std::uint32_t thread_count(const dim3& x) {

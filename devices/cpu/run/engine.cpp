@@ -20,7 +20,7 @@ constexpr auto slice = std::chrono::milliseconds{1};
 constexpr unsigned patience = 8;
 // A thread has at most this many clusters, as many as a multiprocessor holds.
 constexpr std::size_t max_resident = 32;
-// A thread runs this many clusters of one grid before it looks at other grids.
+// A thread runs this many clusters of one grid before it turns to other grids.
 constexpr int streak = 64;
 // The threads run at this niceness relative to the process.
 constexpr int thread_nice = 5;

@@ -126,7 +126,8 @@ public:
     return reschedule(at);
   }
 
-  /// Does the same for a backward jump, which counts against the quantum.
+  /// Continues the running group at `at` after a backward jump, which counts
+  /// against the quantum. Returns where the warp continues.
   const instr* arrive_back(const instr* at) {
     if (--budget < 0) [[unlikely]]
       return preempt(at);
@@ -151,7 +152,7 @@ public:
   /// Ends the running lanes.
   const instr* exit_lanes();
 
-  /// Called by an instruction at `at` that needs all lanes of `members`.
+  /// Gathers all lanes of `members` for an instruction at `at` that needs them.
   /// Returns true when they are here, and the instruction may run. Otherwise it
   /// parks the group, and `next` is where the warp continues.
   bool together(const std::uint32_t* members, const instr* at,

@@ -230,8 +230,8 @@ status arrays::name_texture(texture_id id, std::uint64_t value) {
   auto& x = i->second;
   if (x.value == value)
     return {};
-  // The driver numbers the objects. So an object that another order of creation
-  // gave a different value often gets the wanted one later.
+  // The driver numbers the objects. So one of the further objects often gets
+  // the wanted value, where the order of creation was another one.
   std::vector<std::uint64_t> others{x.value};
   auto found = false;
   while (!found && others.size() < most_attempts) {

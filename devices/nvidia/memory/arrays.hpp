@@ -49,8 +49,8 @@ public:
   /// Implements texture_unit::name_texture(). Where the driver gave the object
   /// another value, makes further objects until one has `value`; returns a
   /// fault where none has.
-  /// Implements texture_unit::destroy_texture().
   status name_texture(texture_id id, std::uint64_t value);
+  /// Implements texture_unit::destroy_texture().
   status destroy_texture(texture_id id);
 
 private:

@@ -29,18 +29,15 @@ public:
   /// Copies to the device, and has taken the bytes when it returns. `in_window`
   /// says that `to` certainly lies in device memory.
   status write(stream_id in, device_address to,
-               /// Copies from the device into `bytes` and then calls `done`.
-               /// `so_far` is the device's sticky error, for work that is done
-               /// already.
                std::span<const std::byte> bytes, bool in_window);
+  /// Copies from the device into `bytes` and then calls `done`. `so_far` is the
+  /// device's sticky error, for work that is done already.
   status read(stream_id in, std::span<std::byte> bytes, device_address from,
-              /// Copies between addresses of the device or of attached host
-              /// memory.
               CUresult so_far, completion done);
+  /// Copies between addresses of the device or of attached host memory.
   status copy(stream_id in, const pitched& to, const pitched& from,
-              /// Fills rows with an element of 1, 2 or 4 bytes. The width
-              /// counts elements.
               const extent& size);
+  /// Fills rows with an element of 1, 2 or 4 bytes. The width counts elements.
   status fill(stream_id in, const pitched& to, std::uint32_t value,
               std::uint32_t element_bytes, const extent& size);
 

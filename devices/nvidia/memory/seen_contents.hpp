@@ -11,7 +11,8 @@
 
 namespace vgpu::device::nvidia {
 
-/// Compares the fingerprints that granules had at different looks. Thread-safe.
+/// Compares the fingerprints that granules had at different calls of look().
+/// Thread-safe.
 class seen_contents {
 public:
   /// Takes the fingerprints of all granules, in any order, as a new look.

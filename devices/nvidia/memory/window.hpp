@@ -33,8 +33,8 @@ public:
   /// Reserves the window's addresses. Returns a fault when they are not free.
   status reserve(device_address base);
 
+  /// Tells whether the address lies in the window.
   bool holds(device_address address) const noexcept {
-    /// Tells whether the address lies in the window.
     return base_ != 0 && address - base_ < window_bytes;
   }
 
@@ -64,12 +64,12 @@ public:
     std::lock_guard guard{mutex_};
     return f(used_granules());
   }
+  /// Calls `f` if the granule at `at` is in use, and returns a fault otherwise.
+  /// The granule stays mapped until `f` returns; a thread that maps or unmaps
+  /// waits.
   template <class F>
   status while_used(device_address at, F f) const {
     std::lock_guard guard{mutex_};
-    /// Calls `f` if the granule at `at` is in use, and returns a fault
-    /// otherwise. The granule stays mapped until `f` returns; a thread that
-    /// maps or unmaps waits.
     if (auto ok = check_used(at); !ok)
       return ok;
     return f();

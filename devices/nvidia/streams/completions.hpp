@@ -102,10 +102,10 @@ class completions {
 public:
   /// Holds the functions that the completions call.
   struct hooks {
-    /// Called with the event after the work, if there is one, and how the work
-    /// ended, before the completions of that work run.
+    /// This runs before the completions of finished work, with the event after
+    /// the work, if there is one, and how the work ended.
     std::function<void(CUevent, CUresult)> settled;
-    /// Called after the completions of that work have run.
+    /// This runs after the completions of finished work.
     std::function<void()> told;
   };
 

@@ -64,11 +64,13 @@ public:
   /// `so_far`, where the work is known to be done.
   void when_done(stream_id id, CUresult so_far, completion tell,
                  completion_mode mode = completion_mode::polled);
-  /// Does the same for all work in all streams. Does not busy-poll where more
-  /// than one stream works.
+  /// Calls `tell` when all work in all streams is done; at once, with `so_far`,
+  /// where it is known to be. Does not busy-poll where more than one stream
+  /// works.
   void when_all_done(CUresult so_far, completion tell,
                      completion_mode mode = completion_mode::polled);
-  /// Does the same for an event's latest record, in mode spin_first.
+  /// Calls `tell` when the event's latest record is done; at once, with
+  /// `so_far`, where it is known to be. Busy-polls first.
   void when_recorded(event_id id, CUresult so_far, completion tell);
 
   /// Stops the stream here and calls `start` when the stream gets there. The
