@@ -177,15 +177,16 @@ public:
   /// Ends what attach_host() allowed for this range.
   virtual status detach_host(device_address address, std::uint64_t bytes) = 0;
 
-  /// Announces that reads will often go into `memory` of this process, which
+  /// Announces that reads will often go into this memory of the process, which
   /// stays valid as long as the device. This is a hint, given at most once.
   virtual void reads_into(std::span<std::byte>) {}
 
   // -- modules ----------------------------------------------------------------
 
-  /// Loads a fatbin container, a cubin or PTX text. Global variables lie at or
-  /// above the window's device_placed_offset, at addresses that depend only on
-  /// the earlier loads and unloads, so that a replay gets the same ones.
+  /// Loads a fatbin container, a cubin or PTX text. A backend that places
+  /// global variables itself does so at or above the window's
+  /// device_placed_offset. Their addresses depend only on the earlier loads and
+  /// unloads, so that a replay gets the same ones.
   virtual result<module_info> load_module(module_id id,
                                           std::span<const std::byte> image) = 0;
   /// Unloads a module. Work enqueued before still runs.
@@ -240,8 +241,8 @@ public:
   /// Enqueues a kernel launch.
   virtual status enqueue_launch(stream_id stream, const launch& what) = 0;
 
-  /// Copies `bytes` to the device when the stream gets there. The device keeps
-  /// `owner`, which keeps the bytes alive, until after the copy.
+  /// Copies `bytes` to the device when the stream gets there. `owner` keeps the
+  /// bytes alive; the device holds it for as long as it needs them.
   virtual status enqueue_write(stream_id stream, device_address to,
                                std::span<const std::byte> bytes,
                                std::shared_ptr<const void> owner) = 0;
