@@ -15,12 +15,12 @@
 
 namespace vgpu {
 
-/// The board of one pGPU: a share_table, its lock, and a bell for each seat.
-/// The pGPU actor makes it, seats sessions and sets the rules. Each worker maps
-/// it. A worker that ends a turn or waits for one applies the rules itself
-/// (policy::arbitrate), so one futex wake-up hands a turn on and no third
-/// process runs. Thread-safe and process-safe: a process that dies with the
-/// lock loses it.
+/// A share_board is the board of one pGPU: a share_table, its lock, and a bell
+/// for each seat. The pGPU actor makes it, seats sessions and sets the rules.
+/// Each worker maps it. A worker that ends a turn or waits for one applies the
+/// rules itself (policy::arbitrate), so one futex wake-up hands a turn on and
+/// no third process runs. Thread-safe and process-safe: a process that dies
+/// with the lock loses it.
 class share_board {
 public:
   /// Makes the memory. A fault when the kernel provides none.

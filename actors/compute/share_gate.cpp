@@ -20,19 +20,20 @@ namespace {
 /// batch's time is the device's own, and not that of pauses between its pieces.
 constexpr share_ns long_batch = 250'000;
 constexpr std::size_t large_batch = 64;
-/// The limit for a batch that teaches nothing, since requesting a completion
-/// costs 64 short kernels a few percent of their time. It also holds for a
-/// batch at which the device is watched, where it makes the microsecond between
-/// the first record and the work negligible.
+/// Gives the limit for a batch that teaches nothing, since requesting a
+/// completion costs 64 short kernels a few percent of their time. It also holds
+/// for a batch at which the device is watched, where it makes the microsecond
+/// between the first record and the work negligible.
 constexpr share_ns long_batch_concurrent = 1'000'000;
 constexpr std::size_t large_batch_concurrent = 256;
-/// The largest number of pieces in the device at once, whatever their predicted
-/// length. It keeps the device busy even with the shortest kernels until
-/// completions arrive.
+/// Gives the largest number of pieces in the device at once, whatever their
+/// predicted length. It keeps the device busy even with the shortest kernels
+/// until completions arrive.
 constexpr std::size_t most_pending = 8 * large_batch;
-/// The part of a quantum that may be in the device at once while other sessions
-/// run concurrently. Work then waits longer for its start, and the device goes
-/// on to the other sessions' work when none of this session is left.
+/// Gives the part of a quantum that may be in the device at once while other
+/// sessions run concurrently. Work then waits longer for its start, and the
+/// device goes on to the other sessions' work when none of this session is
+/// left.
 constexpr share_ns part_of_quantum_concurrent = 2;
 /// From this number on, the driver's queue may be full, so that a call waits
 /// for the device.
@@ -40,11 +41,11 @@ constexpr std::size_t fills_driver = 14 * large_batch;
 /// A program that waited for a result brings more work within this time. A
 /// longer wait was not for the device.
 constexpr share_ns reacts_within = 50'000;
-/// The number of pending pieces at which a thread that waits for room wakes, so
-/// that it does not wake for a little room.
+/// Gives the number of pending pieces at which a thread that waits for room
+/// wakes, so that it does not wake for a little room.
 constexpr std::size_t few_pending = most_pending / 2;
-/// How often a turn may watch the device, at most, because the device idles
-/// before each watch.
+/// Says how often a turn may watch the device, at most, because the device
+/// idles before each watch.
 constexpr int most_looks = 8;
 /// To watch the device, the gate waits for its present work until the predicted
 /// end, plus this part of a quantum at most. The waiting wastes the turn, for
@@ -66,7 +67,7 @@ share_work& operator+=(share_work& x, const share_work& y) {
 
 } // namespace
 
-/// Enqueued work that gets one completion at its end.
+/// Describes enqueued work that gets one completion at its end.
 struct share_gate::batch {
   std::vector<work_key> what;
   share_work predicted;
@@ -94,8 +95,8 @@ struct share_gate::batch {
   }
 };
 
-/// The account of the session's work on this device. The threads on which
-/// completions run share it.
+/// Describes the account of the session's work on this device. The threads on
+/// which completions run share it.
 struct share_gate::account {
   explicit account(std::shared_ptr<share_board> of)
       : board(of), lengths(std::move(of)) {}
@@ -187,7 +188,7 @@ struct share_gate::account {
            lengths.is_inexact(what, table.partings);
   }
 
-  /// How a piece of work was admitted.
+  /// Says how a piece of work was admitted.
   struct admission {
     bool counted = false; // the device's time is charged
     bool watched = false; // alone, if the device is empty

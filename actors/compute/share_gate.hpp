@@ -13,9 +13,9 @@
 
 namespace vgpu {
 
-/// One session's gate at one pGPU. enter(), submitted(), rest() and wait()
-/// belong to the thread that enqueues on the device. Any thread may call
-/// nudge().
+/// A share_gate is one session's gate at one pGPU. enter(), submitted(), rest()
+/// and wait() belong to the thread that enqueues on the device. Any thread may
+/// call nudge().
 ///
 /// While no other session uses the pGPU, a call costs one load. Otherwise the
 /// gate lets work through only in the session's turn, and only as much as ends
@@ -85,7 +85,7 @@ private:
   policy::share_ns look_again_ = 0;
 };
 
-/// The gates of a session's devices, by ordinal. A device may have none.
+/// Holds the gates of a session's devices, by ordinal. A device may have none.
 class share_gates {
 public:
   share_gates() = default;

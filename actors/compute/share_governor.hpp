@@ -10,9 +10,9 @@
 
 namespace vgpu {
 
-/// One session's seat at the board of a pGPU whose compute is threads. A thread
-/// that may not work sleeps until another session's thread stops or its own
-/// session has caught up.
+/// A share_governor is one session's seat at the board of a pGPU whose compute
+/// is threads. A thread that may not work sleeps until another session's thread
+/// stops or its own session has caught up.
 class share_governor final : public device::governor {
 public:
   using time_source = std::function<policy::share_ns()>;

@@ -13,9 +13,9 @@
 
 namespace vgpu {
 
-/// One page per worker. The node makes it, and the worker maps it and writes
-/// its totals there. However the worker ends, the last written totals are
-/// charged. One thread at a time writes a member, as a whole; any thread or
+/// Holds one worker's account. The node makes it, and the worker maps it and
+/// writes its totals there. However the worker ends, the last written totals
+/// are charged. One thread at a time writes a member, as a whole; any thread or
 /// process may read.
 class usage_page {
 public:

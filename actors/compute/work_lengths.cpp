@@ -14,9 +14,10 @@ using policy::share_work;
 
 namespace {
 
-/// The shortest prediction, in ns.
+/// Gives the shortest prediction, in ns.
 constexpr double least_length = 1'000;
-/// The shortest prediction for work at which the device was watched, in ns.
+/// Gives the shortest prediction for work at which the device was watched, in
+/// ns.
 constexpr double least_exact_length = 100;
 /// For work that takes so long, in ns, the host's time between two pieces does
 /// not matter.
@@ -24,16 +25,16 @@ constexpr double long_enough = 100'000;
 /// For shorter work, in ns, the records of two events cost too much.
 constexpr share_ns worth_telling = 5'000;
 constexpr share_ns longest_copy = 1'000'000'000;
-/// The largest factor by which one measurement corrects a prediction.
+/// Gives the largest factor by which one measurement corrects a prediction.
 constexpr double largest_error = 4;
 /// A prediction with fewer corrections may still be far off.
 constexpr unsigned few_times = 3;
 /// A shorter measurement, in ns, says little, because clocks and the threads
 /// that read them are not exact.
 constexpr share_ns told_by = 500'000;
-/// The number of pieces after which learn() runs.
+/// Gives the number of pieces after which learn() runs.
 constexpr std::size_t most_done = 512;
-/// The number of kinds above which all are forgotten.
+/// Gives the number of kinds above which all are forgotten.
 constexpr std::size_t most_kinds = 4096;
 
 work_key mixed(std::uint64_t a, std::uint64_t b) {
@@ -59,8 +60,8 @@ double correction(double ratio, unsigned times) {
 /// Copies of about the same size take about the same time. A long copy is worth
 /// the records of two events, so its key carries this mark.
 constexpr work_key marked_long = work_key{1} << 63;
-/// How often the device is watched at work of a kind. The shortest time counts,
-/// because other activity can only lengthen it.
+/// Says how often the device is watched at work of a kind. The shortest time
+/// counts, because other activity can only lengthen it.
 constexpr int looks_at(work_key x) {
   return (x & marked_long) != 0 ? 4 : 3;
 }

@@ -23,7 +23,7 @@ work_key key_of(const call::read& x);
 work_key key_of(const call::read_host& x);
 work_key key_of(const call::copy& x);
 work_key key_of(const call::fill& x);
-/// A call that brings work to the device.
+/// Describes a call that brings work to the device.
 template <class Call>
 concept brings_work = requires(const Call& x) {
   key_of(x);
@@ -73,12 +73,12 @@ public:
 
 private:
   struct kind {
-    /// In nanoseconds.
+    /// Hold the predicted times, in nanoseconds.
     double held, worked;
     unsigned corrected = 0; // corrections so far
     bool exact = false;     // `worked` is measured by watching
-    /// The number of partings when it was last watched, and `watched` counts
-    /// the watches since then.
+    /// Holds the number of partings when it was last watched, and `watched`
+    /// counts the watches since then.
     std::optional<std::uint32_t> watched_in = {};
     int watched = 0;
 

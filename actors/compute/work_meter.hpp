@@ -132,7 +132,8 @@ public:
 
 private:
   std::shared_ptr<account> account_ = std::make_shared<account>();
-  /// The one stream of all work since the device was idle, if it is only one.
+  /// Holds the one stream of all work since the device was idle, if it is only
+  /// one.
   std::optional<stream_id> only_;
   bool timed_ = false;       // the device measures this period
   std::uint64_t marked_ = 0; // proof() covers so many pieces

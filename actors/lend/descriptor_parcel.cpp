@@ -14,9 +14,10 @@ namespace vgpu {
 
 namespace {
 
-/// The number of descriptors in one packet of the socket.
+/// Gives the number of descriptors in one packet of the socket.
 constexpr std::size_t at_once = 64;
-/// The size of the socket's buffer. The kernel lowers it to its own limit.
+/// Gives the size of the socket's buffer. The kernel lowers it to its own
+/// limit.
 constexpr int buffer_bytes = 8 << 20;
 
 } // namespace

@@ -10,7 +10,7 @@
 
 namespace vgpu {
 
-/// The largest number of descriptors in a parcel.
+/// Gives the largest number of descriptors in a parcel.
 inline constexpr std::size_t most_in_parcel = 8192;
 
 /// Packs copies of these descriptors into a socket, the parcel. The parcel can

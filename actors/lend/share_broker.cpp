@@ -22,7 +22,8 @@ constexpr std::size_t question_words = 6;
 
 /// This is longer than silent callers can keep others waiting.
 constexpr std::chrono::seconds borrow_within{5};
-/// The pause in accepting callers, in milliseconds, when no descriptor is left.
+/// Gives the pause in accepting callers, in milliseconds, when no descriptor is
+/// left.
 constexpr int pause_milliseconds = 50;
 
 fault not_lent(const std::string& why) {

@@ -37,14 +37,14 @@ enum class share_kind : std::uint64_t {
   placed = 3, // memory that the program places by itself, named by its id
 };
 
-/// The key of a lent object within its session.
+/// Describes the key of a lent object within its session.
 struct share_key {
   share_kind kind{};
   std::uint64_t number = 0;
   auto operator<=>(const share_key&) const = default;
 };
 
-/// The part of its session's quota that a lent object uses.
+/// Describes the part of its session's quota that a lent object uses.
 struct share_cost {
   std::uint32_t device = 0;
   std::uint64_t bytes = 0;
@@ -56,11 +56,11 @@ struct share_cost {
 /// borrowed yet. Thread-safe.
 class share_broker {
 public:
-  /// The number of connections that it serves at once.
+  /// Gives the number of connections that it serves at once.
   static constexpr std::size_t most_callers = 64;
-  /// How long a connection may be silent.
+  /// Says how long a connection may be silent.
   static constexpr std::chrono::milliseconds patience{1'000};
-  /// The number of objects that can be lent at a time.
+  /// Gives the number of objects that can be lent at a time.
   static constexpr std::size_t most_lent = 16'384;
 
   /// Listens under the name of this secret. A fault where another process does.
@@ -115,9 +115,9 @@ private:
   std::thread thread_;          // last, because it uses the other members
 };
 
-/// An object that another session lends. Keep the stake for as long as anything
-/// of the object is in use, because it tells the lender that the object is
-/// borrowed.
+/// Describes an object that another session lends. Keep the stake for as long
+/// as anything of the object is in use, because it tells the lender that the
+/// object is borrowed.
 struct borrowed_thing {
   device::shared_object object;
   share_stake stake;

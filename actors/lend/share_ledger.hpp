@@ -19,8 +19,9 @@
 
 namespace vgpu {
 
-/// The lender's side. The lender counts each entry for as long as its ledger
-/// exists, even after it released the memory itself. Thread-safe.
+/// A share_ledger is the lender's side. The lender counts each entry for as
+/// long as its ledger exists, even after it released the memory itself.
+/// Thread-safe.
 class share_ledger {
 public:
   static result<share_ledger> open();
@@ -37,7 +38,8 @@ private:
   unique_fd file_;
 };
 
-/// A borrower's side: its share in the object, until it is destroyed.
+/// A share_stake is a borrower's side: its share in the object, until it is
+/// destroyed.
 class share_stake {
 public:
   share_stake(unique_fd entered, std::uint64_t entry) noexcept

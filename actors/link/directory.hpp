@@ -7,14 +7,14 @@
 
 namespace vgpu {
 
-/// The current place of each logical name (`node/a`, `vgpu/17`). Only an entry
-/// of the same or a later epoch replaces another, so that late news cannot
-/// bring a former place back. Not thread-safe: it is a value in one actor's
-/// state.
+/// Knows the current place of each logical name (`node/a`, `vgpu/17`). Only an
+/// entry of the same or a later epoch replaces another, so that late news
+/// cannot bring a former place back. Not thread-safe: it is a value in one
+/// actor's state.
 class directory {
 public:
   struct entry {
-    /// The connection of a node, or the endpoint of a vGPU.
+    /// Holds the connection of a node, or the endpoint of a vGPU.
     std::string address;
     vgpu::epoch epoch;
     bool operator==(const entry&) const = default;

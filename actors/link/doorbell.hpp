@@ -2,8 +2,8 @@
 
 namespace vgpu {
 
-/// An eventfd with which any thread wakes the one thread that sleeps on it.
-/// Thread-safe.
+/// A doorbell is an eventfd with which any thread wakes the one thread that
+/// sleeps on it. Thread-safe.
 class doorbell {
 public:
   /// Throws std::system_error when the process cannot get another descriptor.

@@ -16,13 +16,13 @@
 
 namespace vgpu {
 
-/// The limit on a frame, in bytes. A link disconnects a peer that sends a
+/// Gives the limit on a frame, in bytes. A link disconnects a peer that sends a
 /// larger one.
 inline constexpr std::size_t largest_frame = std::size_t{16} << 20;
 
-/// One received message: a Cap'n Proto message and optionally a payload, which
-/// lies in the rest of the same frame or in a frame of its own. Immutable, so
-/// that actors may share it. Each reader makes its own
+/// A parcel is one received message: a Cap'n Proto message and optionally a
+/// payload, which lies in the rest of the same frame or in a frame of its own.
+/// Immutable, so that actors may share it. Each reader makes its own
 /// capnp::FlatArrayMessageReader over words(), because a reader counts what it
 /// reads (see read_limits()).
 class parcel {
@@ -52,8 +52,8 @@ private:
 
 using parcel_ptr = std::shared_ptr<const parcel>;
 
-/// One outgoing message, whose frames the link moves out. `peer` is the
-/// receiver's parcel::peer(). A link that connects ignores it.
+/// Describes one outgoing message, whose frames the link moves out. `peer` is
+/// the receiver's parcel::peer(). A link that connects ignores it.
 struct dispatch {
   std::string peer;
   zmq::message_t head;

@@ -14,7 +14,7 @@ namespace vgpu {
 /// another manager leads. A plain value that knows no actor.
 class leader_choice {
 public:
-  /// What the link does with a manager's message.
+  /// Says what the link does with a manager's message.
   enum class verdict {
     /// The chosen manager sent it: pass it on.
     pass,
@@ -59,7 +59,7 @@ result<open_link> spawn_leader_link(caf::actor_system& system,
                                     const std::vector<std::string>& endpoints,
                                     link_options how);
 
-/// The state of the actor leader_link().
+/// Describes the state of the actor leader_link().
 struct leader_link_state {
   leader_link_state() = default;
 
@@ -70,7 +70,7 @@ struct leader_link_state {
   caf::actor consumer;
 };
 
-/// The actor that spawn_leader_link() spawns, over existing links.
+/// Implements the actor that spawn_leader_link() spawns, over existing links.
 caf::behavior leader_link(caf::stateful_actor<leader_link_state>* self,
                           std::string peer,
                           std::map<std::string, caf::actor> links);

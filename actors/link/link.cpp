@@ -12,9 +12,10 @@ namespace vgpu {
 
 namespace {
 
-/// The number of messages to take from the socket before the mailbox's turn.
+/// Gives the number of messages to take from the socket before the mailbox's
+/// turn.
 constexpr int socket_quantum = 64;
-/// The path of a sockaddr_un, without the terminating NUL.
+/// Gives the longest path of a sockaddr_un, without the terminating NUL.
 constexpr std::size_t longest_ipc_path = 107;
 
 /// Owns one socket and its thread. It is a blocking actor whose enqueue(),

@@ -14,21 +14,21 @@
 
 namespace vgpu {
 
-/// A control-plane message that arrived. `peer` is parcel::peer().
+/// Describes a control-plane message that arrived. `peer` is parcel::peer().
 struct incoming {
   std::string peer;
   control::envelope what;
 };
 using incoming_ptr = std::shared_ptr<const incoming>;
 
-/// A control-plane message to send. `peer` is as in dispatch.
+/// Describes a control-plane message to send. `peer` is as in dispatch.
 struct outgoing {
   std::string peer;
   control::envelope what;
 };
 using outgoing_ptr = std::shared_ptr<const outgoing>;
 
-/// A change of connections that a link reports to its consumer.
+/// Describes a change of connections that a link reports to its consumer.
 struct link_event {
   enum class kind {
     /// A connecting link has its connection (again) and has sent its greeting,
@@ -50,9 +50,9 @@ using link_event_ptr = std::shared_ptr<const link_event>;
 
 struct link_options {
   enum class form {
-    /// A ROUTER that other links connect to.
+    /// Makes the link a ROUTER that other links connect to.
     bind,
-    /// A DEALER that connects, and reconnects after a loss.
+    /// Makes the link a DEALER that connects, and reconnects after a loss.
     connect
   };
   form as = form::connect;
@@ -64,24 +64,25 @@ struct link_options {
   /// Selects control-plane envelopes, which the consumer gets as incoming_ptr,
   /// or raw messages, which it gets as parcel_ptr.
   bool control = true;
-  /// The first message that a connecting control link sends on each connection.
+  /// Holds the first message that a connecting control link sends on each
+  /// connection.
   std::optional<control::hello> greeting;
-  /// The number of messages queued for one peer, in each direction, above which
-  /// the link drops messages.
+  /// Holds the number of messages queued for one peer, in each direction, above
+  /// which the link drops messages.
   int high_water = 10'000;
-  /// The I/O thread of the ZeroMQ context that serves the connections. ZeroMQ
-  /// chooses one if it is unset.
+  /// Holds the I/O thread of the ZeroMQ context that serves the connections.
+  /// ZeroMQ chooses one if it is unset.
   std::optional<unsigned> io_thread;
   /// Makes a link that binds over TCP listen on a second port of the same
   /// address, whose connections belong to the next I/O thread.
   bool second_port = false;
-  /// The limit on a frame, in bytes. The link disconnects a peer that sends a
-  /// larger one.
+  /// Holds the limit on a frame, in bytes. The link disconnects a peer that
+  /// sends a larger one.
   std::size_t largest_frame = vgpu::largest_frame;
 };
 
-/// An open link, and the endpoint at which it listens or to which it connects.
-/// For a bound port of `*`, the endpoint has the real port.
+/// Describes an open link, and the endpoint at which it listens or to which it
+/// connects. For a bound port of `*`, the endpoint has the real port.
 struct open_link {
   caf::actor actor;
   std::string endpoint;

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 constexpr int monitored =
     ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_CONNECT_RETRIED;
-/// How long the last messages of an ending process may take.
+/// Says how long the last messages of an ending process may take.
 constexpr int linger_ms = 100;
 constexpr int first_retry_ms = 20;
 constexpr int last_retry_ms = 500;
@@ -32,8 +32,8 @@ constexpr int tcp_heartbeat_timeout_ms = 3000;
 /// Bounds a connection attempt, because the kernel's own attempts become rare
 /// while a link is cut, and would notice late that it works again.
 constexpr int tcp_connect_timeout_ms = 1000;
-/// The send buffer within a host. It is small, so that the receiver reads a
-/// long message while it is still in the processor's cache. By default the
+/// Gives the send buffer within a host. It is small, so that the receiver reads
+/// a long message while it is still in the processor's cache. By default the
 /// kernel takes several MiB.
 constexpr int loopback_send_buffer = 512 << 10;
 

@@ -15,8 +15,8 @@
 
 namespace vgpu {
 
-/// A base for actors that are spawned detached. Any thread may call ring() to
-/// end the sleep; a message to the actor also ends it.
+/// A polling_actor is a base for actors that are spawned detached. Any thread
+/// may call ring() to end the sleep; a message to the actor also ends it.
 class polling_actor : public caf::blocking_actor {
 public:
   explicit polling_actor(caf::actor_config& cfg) : caf::blocking_actor(cfg) {}

@@ -6,8 +6,8 @@
 
 namespace vgpu {
 
-/// The configuration of each process's actor system. A few threads share the
-/// work, and sleep when there is none, where CAF's default scheduler polls.
+/// Configures each process's actor system. A few threads share the work, and
+/// sleep when there is none, where CAF's default scheduler polls.
 class system_config : public caf::actor_system_config {
 public:
   explicit system_config(std::size_t threads = 2) {

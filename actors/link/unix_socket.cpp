@@ -12,8 +12,8 @@ namespace vgpu {
 namespace {
 
 constexpr std::size_t largest_packet = 64 << 10;
-/// The largest number of parts of a shared object, plus one for its ledger
-/// entry.
+/// Gives the largest number of parts of a shared object, plus one for its
+/// ledger entry.
 constexpr std::size_t most_descriptors = 65;
 
 fault from_errno(const std::string& what) {

@@ -16,7 +16,7 @@
 
 namespace vgpu {
 
-/// One packet and the descriptors that came with it.
+/// Describes one packet and the descriptors that came with it.
 struct packet {
   std::vector<std::uint64_t> words;
   std::vector<unique_fd> descriptors;

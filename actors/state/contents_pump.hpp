@@ -20,7 +20,7 @@ namespace vgpu {
 /// its own.
 class contents_pump {
 public:
-  /// One piece of work.
+  /// Describes one piece of work.
   struct job {
     device::change_unit* from = nullptr;
     state_chunk chunk{};    // address, bytes and place; then its form and hash

@@ -8,7 +8,7 @@ namespace vgpu {
 
 namespace {
 
-/// Our own events. Their numbers are apart from those of programs and of
+/// Names our own events. Their numbers are apart from those of programs and of
 /// stream_order.
 constexpr event_id anchor{std::uint64_t{1} << 62};
 constexpr event_id moment{anchor.value + 1};

@@ -13,14 +13,15 @@
 
 namespace vgpu {
 
-/// The record of an event: how long before the state was taken it happened.
+/// Describes the record of an event: how long before the state was taken it
+/// happened.
 struct event_time {
   event_id event;
   double milliseconds = 0;
   bool timed = true; // false: the event keeps no time
 };
 
-/// The events of one device. Not thread-safe.
+/// Keeps the times of one device's events. Not thread-safe.
 class event_times {
 public:
   void created(event_id x, bool timed) { events_[x] = {timed, false}; }

@@ -14,8 +14,8 @@
 
 namespace vgpu {
 
-/// The living calls of all of a session's devices. Calls that leave nothing
-/// behind (call::lasts) cost nothing. Not thread-safe.
+/// Keeps the living calls of all of a session's devices. Calls that leave
+/// nothing behind (call::lasts) cost nothing. Not thread-safe.
 class living_calls {
 public:
   /// Returns whether such a call may be kept.

@@ -32,13 +32,13 @@ private:
   std::map<std::uint64_t, std::vector<std::uint64_t>> free_; // by size
 
   std::uint64_t small_ = 0; // where the next small one goes,
-  /// Where the room for small pieces ends.
+  /// Says where the room for small pieces ends.
   std::uint64_t small_end_ = 0;
 };
 
-/// The contents of a session's memory that a state's file holds, and their age.
-/// The file is a complete state from the moment when the index is written until
-/// the next begin(). Not thread-safe.
+/// Knows which contents of a session's memory a state's file holds, and how old
+/// they are. The file is a complete state from the moment when the index is
+/// written until the next begin(). Not thread-safe.
 class snapshot_base {
 public:
   struct piece {

@@ -12,10 +12,10 @@ namespace vgpu {
 
 namespace {
 
-/// The bytes that one call of work() copies, so that the session can go on in
-/// between.
+/// Gives the number of bytes that one call of work() copies, so that the
+/// session can go on in between.
 constexpr std::uint64_t copied_at_once = std::uint64_t{8} << 20;
-/// The largest gap between two pieces that travel in one part.
+/// Gives the largest gap between two pieces that travel in one part.
 constexpr std::uint64_t smallest_gap = 4096;
 
 bool same_bytes(const state_chunk& a, const state_chunk& b) {

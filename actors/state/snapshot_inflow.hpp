@@ -26,7 +26,7 @@ namespace vgpu {
 /// state again once complete() is true. Not thread-safe.
 class snapshot_inflow {
 public:
-  /// The bytes of a snapshot, by where they came from.
+  /// Describes the bytes of a snapshot, by where they came from.
   struct account {
     std::uint64_t travelled = 0; // from the worker
     std::uint64_t copied = 0;    // from the newest snapshot
@@ -58,7 +58,7 @@ public:
 
 private:
   enum class stage { head, index, contents, complete };
-  /// A range to request: one piece, or several that lie together.
+  /// Describes a range to request: one piece, or several that lie together.
   struct part {
     std::uint64_t from = 0;
     std::uint64_t to = 0;
@@ -84,7 +84,7 @@ private:
   std::uint64_t bytes_ = 0;
   stage stage_ = stage::head;
   state_head head_;
-  /// What the file held before, by place.
+  /// Says what the file held before, by place.
   std::map<std::uint64_t, state_chunk> former_;
 
   std::deque<part> parts_; // that are not here yet,

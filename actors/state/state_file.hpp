@@ -18,18 +18,18 @@
 
 namespace vgpu {
 
-/// The version of the format that this code writes. A reader accepts every
-/// minor version of its own major version.
+/// Gives the version of the format that this code writes. A reader accepts
+/// every minor version of its own major version.
 inline constexpr std::uint32_t state_major = 3;
 inline constexpr std::uint32_t state_minor = 0;
 
-/// The largest size of a piece of contents, in bytes.
+/// Gives the largest size of a piece of contents, in bytes.
 inline constexpr std::uint64_t state_chunk_bytes = std::uint64_t{2} << 20;
 
-/// How a chunk's bytes are stored.
+/// Says how a chunk's bytes are stored.
 enum class chunk_form : std::uint16_t { zero, raw, zstd };
 
-/// A piece of contents and its place in the file.
+/// Describes a piece of contents and its place in the file.
 struct state_chunk {
   std::uint64_t address = 0;
   std::uint32_t bytes = 0;
@@ -39,14 +39,14 @@ struct state_chunk {
   std::uint64_t hash = 0;
 };
 
-/// An image that the program loaded.
+/// Describes an image that the program loaded.
 struct state_image {
   call::digest digest;
   std::uint64_t bytes = 0;
   std::vector<state_chunk> chunks; // The addresses are offsets.
 };
 
-/// A module's variable and its contents.
+/// Describes a module's variable and its contents.
 struct state_global {
   std::uint32_t device = 0;
   module_id module;
@@ -55,28 +55,29 @@ struct state_global {
   std::uint64_t bytes = 0;
 };
 
-/// Memory that the program places by itself.
+/// Describes memory that the program places by itself.
 struct state_placed {
   std::uint32_t device = 0;
   memory_id memory;
   std::vector<state_chunk> chunks; // The addresses are ascending offsets.
 };
 
-/// Memory that is not copied into the file but handed over as it is.
+/// Describes memory that is not copied into the file but handed over as it is.
 struct state_lent {
   std::uint32_t device = 0;
   device_address address = 0; // the address of its first byte
   std::uint64_t bytes = 0;
 };
 
-/// Everything that a state holds, with contents by their places in the file.
+/// Describes everything that a state holds, with contents by their places in
+/// the file.
 struct state_index {
   std::uint64_t position = 0;
   std::uint64_t calls = 0;
   std::array<std::uint64_t, console_count> consoles{};
   std::uint32_t devices = 1;
   std::vector<state_image> images;
-  /// The number and the message of each living call, in order.
+  /// Holds the number and the message of each living call, in order.
   std::vector<std::pair<std::uint64_t, std::vector<std::uint64_t>>> living;
   std::vector<state_global> globals;
   std::vector<state_chunk> memory;
@@ -146,13 +147,13 @@ private:
   std::uint64_t end_;
 };
 
-/// The size of the head, in bytes.
+/// Gives the size of the head, in bytes.
 inline constexpr std::size_t state_head_bytes = 64;
 
-/// The head of a state's file, which is written last and read first.
+/// Describes the head of a state's file, which is written last and read first.
 struct state_head {
   std::array<std::byte, state_head_bytes> bytes{};
-  /// The offset of the index, which ends with the file.
+  /// Holds the offset of the index, which ends with the file.
   std::uint64_t index_offset = 0;
   std::uint64_t index_hash = 0;
   std::uint64_t file_bytes = 0;

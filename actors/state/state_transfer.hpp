@@ -14,15 +14,16 @@
 
 namespace vgpu {
 
-/// The size of a part, one frame, in bytes. ZeroMQ moves frames of this size
-/// well.
+/// Gives the size of a part, one frame, in bytes. ZeroMQ moves frames of this
+/// size well.
 inline constexpr std::uint64_t state_part_bytes = std::uint64_t{2} << 20;
-/// The bytes that are requested and not received yet, plus one frame at most.
+/// Gives the number of bytes that are requested and not received yet, plus one
+/// frame at most.
 inline constexpr std::uint64_t state_bytes_under_way = std::uint64_t{16} << 20;
-/// The largest state that is accepted, in bytes.
+/// Gives the largest state that is accepted, in bytes.
 inline constexpr std::uint64_t largest_state = std::uint64_t{1} << 42;
 
-/// A state that arrives. Not thread-safe.
+/// Receives a state. Not thread-safe.
 class state_inflow {
 public:
   /// Makes room for so many bytes. A fault where no state is that large.

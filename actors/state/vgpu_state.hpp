@@ -18,49 +18,49 @@
 
 namespace vgpu {
 
-/// A module on the device that loaded it.
+/// Describes a module on the device that loaded it.
 struct module_state {
   std::size_t kernels = 0;
-  /// The message ModuleFacts (data.capnp), as the program receives it.
+  /// Holds the message ModuleFacts (data.capnp), as the program receives it.
   std::vector<std::uint64_t> facts;
   std::vector<device::global_info> globals;
   bool hidden_heap = false;
 };
 
-/// An array. Its range of addresses is allocated, whether memory backs it or
-/// not.
+/// Describes an array. Its range of addresses is allocated, whether memory
+/// backs it or not.
 struct array_state {
   device_address address = 0;
   std::uint64_t bytes = 0;
   array_shape shape;
 };
 
-/// A texture or surface object, and the value by which the program knows it (0
-/// until the program has learned it).
+/// Describes a texture or surface object, and the value by which the program
+/// knows it (0 until the program has learned it).
 struct texture_state {
   texture_spec what;
   std::uint64_t value = 0;
 };
 
-/// Memory that the program places by itself. It counts against the quota while
-/// it has a handle or a mapping.
+/// Describes memory that the program places by itself. It counts against the
+/// quota while it has a handle or a mapping.
 struct memory_state {
   std::uint64_t bytes = 0;
   std::size_t mappings = 0;
   bool named = true;    // Its handle is not released.
   bool foreign = false; // It belongs to another session, where it counts.
-  /// The stake in memory that is or was another session's.
+  /// Holds the stake in memory that is or was another session's.
   std::shared_ptr<share_stake> stake{};
 };
 
-/// A mapping of such memory.
+/// Describes a mapping of such memory.
 struct mapping_state {
   std::uint64_t bytes = 0;
   memory_id memory;
   memory_access access = memory_access::none;
 };
 
-/// One device's part of a session. Not thread-safe.
+/// A vgpu_state is one device's part of a session. Not thread-safe.
 class vgpu_state {
 public:
   /// `window` is the first of the vGPU's addresses, and `quota` the number of
@@ -122,7 +122,8 @@ public:
 
   // -- memory -----------------------------------------------------------------
 
-  /// A run of granules that must be backed before the range can be used.
+  /// Describes a run of granules that must be backed before the range can be
+  /// used.
   struct run {
     device_address address;
     std::uint64_t bytes;

@@ -9,8 +9,8 @@
 
 namespace vgpu {
 
-/// A command's connection to the manager. Not thread-safe. Its destructor ends
-/// all of its threads and closes all of its descriptors.
+/// A command_client is a command's connection to the manager. Not thread-safe.
+/// Its destructor ends all of its threads and closes all of its descriptors.
 class command_client {
 public:
   using milliseconds = std::chrono::milliseconds;

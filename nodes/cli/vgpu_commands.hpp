@@ -13,7 +13,7 @@
 
 namespace vgpu::command {
 
-/// Exit codes of `vgpu`. `vgpu run` returns its program's code.
+/// Names the exit codes of `vgpu`. `vgpu run` returns its program's code.
 enum exit_code : int {
   succeeded = 0,
   failed = 1,      // The command was tried and did not work.
@@ -29,7 +29,8 @@ int complain(const std::string& name, const std::string& what,
 /// Prints the fault and returns the code that fits it.
 int complain(const std::string& name, const fault& why);
 
-/// The cluster that a command addresses: options that most commands share.
+/// Describes the cluster that a command addresses: options that most commands
+/// share.
 struct target {
   std::string run_dir;
   std::string manager;
@@ -38,7 +39,7 @@ struct target {
   std::string endpoint() const;
 };
 
-/// How long a command waits for a manager and for an immediate answer.
+/// Says how long a command waits for a manager and for an immediate answer.
 inline constexpr std::chrono::milliseconds patience{5'000};
 
 /// Sends the request `what` to the manager and waits up to `within` for the
@@ -47,7 +48,7 @@ inline constexpr std::chrono::milliseconds patience{5'000};
 int order(const std::string& me, const target& where, control::body what,
           std::chrono::milliseconds within = patience);
 
-/// The work of a subcommand, which returns the exit code. Each function below
+/// Does the work of a subcommand and returns the exit code. Each function below
 /// adds one or more subcommands, and the callback of the chosen one sets
 /// `todo`.
 using job = std::function<int()>;

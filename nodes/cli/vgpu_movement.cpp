@@ -85,7 +85,8 @@ int migrate(const movement_options& x) {
   return order("migrate", x.where, *what, longest_move);
 }
 
-/// The sessions that a node still has, and whether one of them is moving.
+/// Describes the sessions that a node still has, and whether one of them is
+/// moving.
 struct left_there {
   std::string vgpus;
   bool moving = false;

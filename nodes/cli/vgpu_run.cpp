@@ -39,7 +39,7 @@ namespace {
 const std::string run_name = "run";
 
 struct run_options {
-  /// The text of each field of a specification. Empty: not given.
+  /// Holds the text of each field of a specification. Empty: not given.
   std::vector<std::string> fields =
       std::vector<std::string>(control::specification_fields().size());
   std::string profile;
@@ -51,7 +51,7 @@ struct run_options {
   std::vector<std::string> command;
 };
 
-/// A message for stderr and the exit code that goes with it.
+/// Describes a message for stderr and the exit code that goes with it.
 struct failure {
   std::string what;
   int code = failed;

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// How long one request for further events waits.
+/// Says how long one request for further events waits.
 constexpr std::uint32_t wait_ms = 30'000;
 
 struct show_options {

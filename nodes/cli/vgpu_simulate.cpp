@@ -22,8 +22,8 @@ namespace vgpu::command {
 namespace {
 
 constexpr const char* simulate_name = "simulate";
-/// The number of GPUs above which balancing is off, because sampling all of
-/// them each second would take longer than everything else.
+/// Gives the number of GPUs above which balancing is off, because sampling all
+/// of them each second would take longer than everything else.
 constexpr std::size_t most_balanced = 4096;
 constexpr std::size_t most_simulated =
     1'000'000; // the largest number of nodes, and of GPUs
@@ -45,7 +45,7 @@ struct simulate_options {
   std::string plot;
 };
 
-/// A message and its exit code.
+/// Describes a message and its exit code.
 struct simulate_failure {
   std::string what;
   int code = wrong_usage;

@@ -34,7 +34,7 @@ namespace {
 constexpr auto ready_within = std::chrono::seconds{30};
 constexpr auto end_within = std::chrono::seconds{5};
 
-/// The numbers under which the children find their descriptors.
+/// Gives the numbers under which the children find their descriptors.
 constexpr int child_ready_fd = 3;
 constexpr int child_owner_fd = 4;
 constexpr int child_kept_fd = 5;
@@ -172,7 +172,8 @@ owned_fd out_of_the_way(int fd) {
   return owned_fd{fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 16)};
 }
 
-/// A started daemon, and the pipe on which it reports that it is ready.
+/// Describes a started daemon, and the pipe on which it reports that it is
+/// ready.
 struct launched {
   process_record process;
   owned_fd ready;

@@ -10,41 +10,43 @@
 
 namespace vgpu {
 
-/// The shape of a cluster and the options of its daemons.
+/// Describes the shape of a cluster and the options of its daemons.
 struct cluster_options {
   std::string run_dir;
   /// Their names are a, b, c, ...
   unsigned nodes = 1;
   unsigned gpus_per_node = 1;
   std::string device = "auto";
-  /// The memory of each cpu pGPU.
+  /// Holds the memory of each cpu pGPU.
   std::string memory = "4GiB";
-  /// The compute capability of each cpu pGPU.
+  /// Holds the compute capability of each cpu pGPU.
   std::string capability = "9.0";
-  /// The manager's endpoint. Empty: manager.sock in the run directory.
+  /// Holds the manager's endpoint. Empty: manager.sock in the run directory.
   std::string listen;
-  /// The value of vgpu-node's --bind.
+  /// Holds the value of vgpu-node's --bind.
   std::string bind = "ipc";
-  /// The manager's option of that name. 0: its default.
+  /// Holds the value of vgpu-manager's --lost-after. 0: its default.
   std::uint32_t lost_after_ms = 0;
-  /// The manager's option of that name. 0: its default.
+  /// Holds the value of vgpu-manager's --client-grace. 0: its default.
   std::uint32_t client_grace_ms = 0;
-  /// The folder with vgpu-manager and vgpu-node. Empty: this program's folder.
+  /// Holds the folder with vgpu-manager and vgpu-node. Empty: this program's
+  /// folder.
   std::string programs;
-  /// The idle time after which the cluster ends by itself. 0: it does not.
+  /// Holds the idle time after which the cluster ends by itself. 0: it does
+  /// not.
   std::uint32_t end_when_idle_ms = 0;
-  /// Another worker program, for tests.
+  /// Holds another worker program, for tests.
   std::string worker;
-  /// The value of vgpu-manager's --balance. Empty: its default.
+  /// Holds the value of vgpu-manager's --balance. Empty: its default.
   std::string balance;
-  /// The values of vgpu-manager's --overcommit and --swap-part.
+  /// Holds the values of vgpu-manager's --overcommit and --swap-part.
   overcommit promises;
-  /// The value of vgpu-manager's --placement-policy.
+  /// Holds the value of vgpu-manager's --placement-policy.
   std::string placement;
 };
 
-/// A started process. `birth` distinguishes it from a later process with the
-/// same number.
+/// Describes a started process. `birth` distinguishes it from a later process
+/// with the same number.
 struct process_record {
   std::string name; // `manager` or a node's name
   int pid = 0;
@@ -52,7 +54,7 @@ struct process_record {
   std::vector<std::string> argv;
 };
 
-/// The processes of a cluster on this host.
+/// Describes the processes of a cluster on this host.
 struct cluster_record {
   std::string run_dir;
   std::string endpoint;
@@ -61,9 +63,10 @@ struct cluster_record {
   std::vector<process_record> nodes;
 };
 
-/// How the processes depend on the caller.
+/// Says how the processes depend on the caller.
 struct launch_ties {
-  /// The read end of a pipe, or -1. Its end of file makes the processes end.
+  /// Holds the read end of a pipe, or -1. Its end of file makes the processes
+  /// end.
   int owner_fd = -1;
   /// The processes log to the caller's stderr instead of RUN_DIR/NAME.log.
   bool inherit_stderr = false;

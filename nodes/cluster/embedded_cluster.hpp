@@ -8,10 +8,10 @@
 
 namespace vgpu {
 
-/// A cluster of one node for one owner, for use when there is none to join. Its
-/// manager and its node are processes with a private temporary directory. They
-/// end with this object, or with its process however that ends, and leave
-/// nothing behind.
+/// An embedded_cluster is a cluster of one node for one owner, for use when
+/// there is none to join. Its manager and its node are processes with a private
+/// temporary directory. They end with this object, or with its process however
+/// that ends, and leave nothing behind.
 class embedded_cluster {
 public:
   /// Returns when the node is registered. It chooses the run directory itself

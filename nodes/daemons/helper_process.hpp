@@ -8,12 +8,12 @@
 
 namespace vgpu {
 
-/// The descriptor under which a helper finds its file.
+/// Gives the descriptor under which a helper finds its file.
 inline constexpr int helper_file = 3;
-/// The exit status of a helper that failed and changed nothing.
+/// Gives the exit status of a helper that failed and changed nothing.
 inline constexpr int helper_refused = 1;
 
-/// How to start a helper.
+/// Says how to start a helper.
 struct helper_process {
   std::string name; // for messages, such as "dry run"
   std::string program;

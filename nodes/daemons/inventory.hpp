@@ -9,17 +9,17 @@
 
 namespace vgpu {
 
-/// The options that determine the pGPUs of a node.
+/// Holds the options that determine the pGPUs of a node.
 struct inventory_options {
-  /// The node's name, which makes the pGPUs of different nodes differ.
+  /// Holds the node's name, which makes the pGPUs of different nodes differ.
   std::string node;
-  /// One of cpu, nvidia or auto.
+  /// Holds one of cpu, nvidia or auto.
   std::string device = "auto";
-  /// The number of cpu pGPUs.
+  /// Holds the number of cpu pGPUs.
   std::uint32_t gpus = 1;
-  /// The memory of each cpu pGPU, in bytes.
+  /// Holds the memory of each cpu pGPU, in bytes.
   std::uint64_t memory = std::uint64_t{4} << 30;
-  /// The compute capability of each cpu pGPU.
+  /// Holds the compute capability of each cpu pGPU.
   std::string capability = "9.0";
 };
 

@@ -50,8 +50,8 @@ struct options {
   int dry_run = -1;
 };
 
-/// What the node sends on standard input, perhaps long after the start. The
-/// token is a secret, and everybody can read a process's arguments.
+/// Says what the node sends on standard input, perhaps long after the start.
+/// The token is a secret, and everybody can read a process's arguments.
 struct orders {
   std::uint64_t epoch = 0;
   std::uint64_t token = 0;
@@ -89,7 +89,7 @@ std::string guest_socket_name(const options& given) {
          std::to_string(salt);
 }
 
-/// How long the last messages may take before the process ends.
+/// Says how long the last messages may take before the process ends.
 constexpr std::chrono::milliseconds last_words{200};
 
 std::unique_ptr<device::device> open_device(const options& given,

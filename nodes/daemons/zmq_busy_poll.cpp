@@ -15,7 +15,7 @@ namespace vgpu {
 
 namespace {
 
-/// The zmq_busy_poll that ZeroMQ's threads use. It is global, because a
+/// Holds the zmq_busy_poll that ZeroMQ's threads use. It is global, because a
 /// function of the C library cannot get it in another way.
 std::atomic<zmq_busy_poll*> at_work = nullptr;
 
@@ -56,8 +56,8 @@ int real_wait(int fd, epoll_event* events, int count, int timeout) {
   return ::epoll_pwait(fd, events, count, timeout, nullptr);
 }
 
-/// The sources of a ZeroMQ thread: connections, which the kernel reports, and
-/// signals of other threads.
+/// Combines the sources of a ZeroMQ thread: connections, which the kernel
+/// reports, and signals of other threads.
 class waiting {
 public:
   waiting(int fd, epoll_event* events, int count)

@@ -10,8 +10,8 @@
 
 namespace vgpu {
 
-/// How a daemon depends on the process that started it. Both descriptors are
-/// inherited, and -1 when there is none.
+/// Says how a daemon depends on the process that started it. Both descriptors
+/// are inherited, and -1 when there is none.
 struct daemon_ties {
   /// The daemon writes one line to it when it is ready, and closes it.
   int ready_fd = -1;
@@ -27,7 +27,8 @@ void describe(CLI::App& app, daemon_ties& ties);
 /// Writes `line` to ready_fd and closes it.
 void say_ready(daemon_ties& ties, const std::string& line);
 
-/// An actor that runs `then` on the main thread when `watched` has ended.
+/// Implements an actor that runs `then` on the main thread when `watched` has
+/// ended.
 caf::behavior end_watch(caf::event_based_actor* self, caf::actor watched,
                         main_loop* loop, std::function<void()> then);
 

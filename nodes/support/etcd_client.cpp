@@ -25,12 +25,12 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-/// The largest answer in bytes. It exceeds every record of ours.
+/// Gives the largest answer in bytes. It exceeds every record of ours.
 constexpr std::uint64_t largest_answer = std::uint64_t{8} << 20;
 constexpr std::size_t most_members = 16;
 
-/// One question on its way: connect, unless there is a connection, write, read.
-/// Only the client's thread uses it.
+/// An exchange is one question on its way: connect, unless there is a
+/// connection, write, read. Only the client's thread uses it.
 class exchange final : public std::enable_shared_from_this<exchange> {
 public:
   using stream = std::unique_ptr<beast::tcp_stream>;

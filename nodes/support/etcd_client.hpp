@@ -10,7 +10,7 @@
 
 namespace vgpu {
 
-/// The address of an etcd member's JSON gateway.
+/// Describes the address of an etcd member's JSON gateway.
 struct etcd_member {
   std::string host;
   std::string port;

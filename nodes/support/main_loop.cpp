@@ -65,7 +65,7 @@ std::string describe(const siginfo_t& x) {
 
 } // namespace
 
-/// The children by tag. Only the main thread uses the maps.
+/// Holds the children by tag. Only the main thread uses the maps.
 class main_loop::child_table final
     : public spawner,
       public std::enable_shared_from_this<child_table> {

@@ -10,7 +10,7 @@
 
 namespace vgpu {
 
-/// The options of memory swapping, as policy::swapping_options has them.
+/// Holds the options of memory swapping, as policy::swapping_options has them.
 struct overcommit {
   double memory = policy::swapping_options{}.promised;
   double swap_part = policy::swapping_options{}.swapped_part;

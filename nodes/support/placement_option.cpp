@@ -18,7 +18,8 @@ std::string last_dl_error() {
   return text == nullptr ? "it cannot be loaded" : text;
 }
 
-/// A loaded plug-in, which is unloaded with the last object that came from it.
+/// Owns a loaded plug-in, which is unloaded with the last object that came from
+/// it.
 using library = std::shared_ptr<void>;
 
 /// Checks that the plug-in was compiled for this program's version of the

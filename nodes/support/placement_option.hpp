@@ -12,12 +12,12 @@
 
 namespace vgpu {
 
-/// A chosen placement policy.
+/// Describes a chosen placement policy.
 struct placement_choice {
   std::string name = "least-loaded"; // as it was given
   policy::placement_strategy how = policy::placement_strategy::least_loaded;
-  /// The plug-in's policy, which decides if it is set. Its code stays loaded as
-  /// long as anybody holds it.
+  /// Holds the plug-in's policy, which decides if it is set. Its code stays
+  /// loaded as long as anybody holds it.
   std::shared_ptr<policy::placement_policy> own;
 };
 

@@ -12,9 +12,9 @@ namespace vgpu {
 /// made. Fails when it exists and belongs to somebody else.
 result<bool> make_private_dir(const std::string& path);
 
-/// One process's part in a run directory. The last part to end removes the
-/// directory, however the other processes ended. Hold it as long as the process
-/// has files there.
+/// A run_dir_part is one process's part in a run directory. The last part to
+/// end removes the directory, however the other processes ended. Hold it as
+/// long as the process has files there.
 class run_dir_part {
 public:
   /// Makes an object without a part in any directory.

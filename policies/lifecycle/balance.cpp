@@ -16,7 +16,7 @@ namespace {
 constexpr double busy_from = 0.7;
 constexpr double rounding = 1e-9;
 
-/// A pGPU with the sums over its vGPUs.
+/// Describes a pGPU with the sums over its vGPUs.
 struct balanced_pgpu {
   const node_view* node = nullptr;
   const pgpu_view* at = nullptr;

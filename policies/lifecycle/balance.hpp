@@ -11,8 +11,8 @@
 
 namespace vgpu::policy {
 
-/// The options of balancing. Loads are in units of pGPUs: 1 is the work of a
-/// program that keeps one pGPU busy, so on a pGPU with a load above 1 some
+/// Holds the options of balancing. Loads are in units of pGPUs: 1 is the work
+/// of a program that keeps one pGPU busy, so on a pGPU with a load above 1 some
 /// session waits.
 struct balance_options {
   /// A pGPU is hot when its load is above 1 and exceeds the mean of its model's
@@ -23,33 +23,33 @@ struct balance_options {
   /// Greater than 0, so that in a cluster of steady programs the migrations
   /// end.
   double margin = 0.25;
-  /// How long a vGPU that was migrated stays in its place, unless its node is
-  /// drained.
+  /// Says how long a vGPU that was migrated stays in its place, unless its node
+  /// is drained.
   duration stays_for = std::chrono::minutes{5};
 };
 
-/// A vGPU that has a place or is about to get one.
+/// Describes a vGPU that has a place or is about to get one.
 struct balanced_vgpu {
   vgpu_id id;
   place where;
   /// Its constraints. `previous` and `failing` are ignored.
   demand constraints{};
-  /// The device memory that a migration would copy, in bytes.
+  /// Holds the device memory that a migration would copy, in bytes.
   std::uint64_t bytes = 0;
-  /// The load, from 0 to 1, that it would put on each of its pGPUs if it were
-  /// alone, by load_of().
+  /// Holds the load, from 0 to 1, that it would put on each of its pGPUs if it
+  /// were alone, by load_of().
   double load = 0;
-  /// Whether it can be migrated now, as far as is known.
+  /// Tells whether it can be migrated now, as far as is known.
   bool movable = true;
-  /// The time of its last requested migration.
+  /// Holds the time of its last requested migration.
   std::optional<time_point> moved{};
-  /// It could not be migrated, and is left alone until then.
+  /// Says until when a vGPU that could not be migrated is left alone.
   time_point rests_until{};
 };
 
-/// The cluster and its vGPUs.
+/// Describes the cluster and its vGPUs.
 struct balance_view {
-  /// The cluster, whose loads are those of its vGPUs.
+  /// Holds the cluster, whose loads are those of its vGPUs.
   cluster_view cluster;
   std::vector<balanced_vgpu> vgpus;
 };
@@ -64,16 +64,16 @@ struct balance_view {
 double load_of(double used, double used_by_all, std::size_t users,
                double limit);
 
-/// The smallest part of the time that makes a vGPU count as a user.
+/// Gives the smallest part of the time that makes a vGPU count as a user.
 inline constexpr double least_use = 0.02;
 
-/// A decided migration.
+/// Describes a decided migration.
 struct balance_move {
   vgpu_id vgpu;
   place from;
-  /// One pGPU.
+  /// Holds one pGPU, the target.
   place to;
-  /// What was wrong at its place, for a person.
+  /// Says what was wrong at its place, for a person.
   std::string why;
 };
 

@@ -6,16 +6,17 @@
 
 namespace vgpu::policy {
 
-/// When a silent peer counts as lost.
+/// Says when a silent peer counts as lost.
 struct liveness_options {
-  /// The silence after which a peer is lost.
+  /// Holds the silence after which a peer is lost.
   duration lost_after = std::chrono::milliseconds{500};
-  /// The time after which a peer with a closed connection is already lost.
+  /// Holds the time after which a peer with a closed connection is already
+  /// lost.
   duration reconnect_within = std::chrono::milliseconds{100};
 };
 
-/// The time of a peer's last message, and of its connection's end, if it was
-/// closed.
+/// Describes the time of a peer's last message, and of its connection's end, if
+/// it was closed.
 struct sightings {
   time_point heard;
   std::optional<time_point> closed;

@@ -11,7 +11,7 @@ namespace vgpu::policy {
 
 namespace {
 
-/// The assumed speed of both copies, in bytes per second, until one was
+/// Gives the assumed speed of both copies, in bytes per second, until one was
 /// measured.
 constexpr double guessed_speed = 1e9;
 

@@ -17,37 +17,38 @@
 
 namespace vgpu::policy {
 
-/// The options of memory swapping.
+/// Holds the options of memory swapping.
 struct swapping_options {
-  /// The promised memory as a multiple of the existing memory, 1 to 16. With 1
-  /// there is no swapping.
+  /// Holds the promised memory as a multiple of the existing memory, 1 to 16.
+  /// With 1 there is no swapping.
   double promised = 1;
-  /// The largest part of a vGPU's time that its suspending and restoring may
-  /// take.
+  /// Holds the largest part of a vGPU's time that its suspending and restoring
+  /// may take.
   double swapped_part = 0.1;
-  /// The shortest turn.
+  /// Holds the shortest turn.
   duration shortest = std::chrono::seconds{2};
-  /// The number of sessions that are suspended on a node at a time, because the
-  /// memory of each is copied there.
+  /// Holds the number of sessions that are suspended on a node at a time,
+  /// because the memory of each is copied there.
   std::size_t at_once = 4;
 };
 
-/// A session that has memory and works.
+/// Describes a session that has memory and works.
 struct resident {
   session_id id;
   place where;
   std::uint64_t memory = 0; // bytes on each pGPU
   std::int32_t priority = 0;
   time_point since; // when its turn began
-  /// The time that its last suspending and restoring took. 0: there was none.
+  /// Holds the time that its last suspending and restoring took. 0: there was
+  /// none.
   duration swap{0};
   std::uint64_t state = 0; // the bytes to suspend
   time_point
       rests_until{}; // it could not be suspended, and is left alone until then
 };
 
-/// The number of sessions that make_room() considers, those whose turns end
-/// first.
+/// Gives the number of sessions that make_room() considers, those whose turns
+/// end first.
 inline constexpr std::size_t most_looked_at = 256;
 
 /// Returns when a session's turn ends: late enough that `swap` is at most the
@@ -57,14 +58,14 @@ time_point turn_ends(const resident& x, const swapping_options& options);
 /// Sorts sessions by the ends of their turns.
 void sort_by_turn(std::span<resident> all, const swapping_options& options);
 
-/// The sessions to suspend, or when to try again.
+/// Describes the sessions to suspend, or when to try again.
 struct room_decision {
-  /// The sessions to suspend now.
+  /// Holds the sessions to suspend now.
   std::vector<session_id> leave;
-  /// When enough turns will have ended. Nothing: waiting does not help.
+  /// Says when enough turns will have ended. Nothing: waiting does not help.
   std::optional<time_point> look_again;
-  /// Where waiting does not help: the largest room, in bytes, that any pGPU
-  /// would have without all considered sessions.
+  /// Holds, where waiting does not help, the largest room, in bytes, that any
+  /// pGPU would have without all considered sessions.
   std::optional<std::uint64_t> most_room;
 };
 

@@ -12,38 +12,38 @@
 
 namespace vgpu::policy {
 
-/// The options of idle reclaim.
+/// Holds the options of idle reclaim.
 struct reclaim_options {
-  /// The number of sessions that are suspended on a node at a time, because the
-  /// memory of each is copied there.
+  /// Holds the number of sessions that are suspended on a node at a time,
+  /// because the memory of each is copied there.
   std::size_t at_once = 4;
-  /// How long a session that could not be suspended is left alone. It doubles
-  /// with each further failure.
+  /// Says how long a session that could not be suspended is left alone. It
+  /// doubles with each further failure.
   duration first_rest = std::chrono::seconds{30};
   duration longest_rest = std::chrono::hours{1};
 };
 
-/// A session that may be suspended while it is idle.
+/// Describes a session that may be suspended while it is idle.
 struct idle_session {
   session_id id;
   std::string node; // its node
-  /// The time of its last call, or of its last work's end.
+  /// Holds the time of its last call, or of its last work's end.
   time_point active;
-  /// It is idle when `active` is this long ago.
+  /// The session is idle when `active` is this long ago.
   duration after{0};
-  /// It could not be suspended, and is left alone until then.
+  /// Says until when a session that could not be suspended is left alone.
   time_point rests_until{};
 };
 
-/// The sessions to suspend, and when to decide again.
+/// Describes the sessions to suspend, and when to decide again.
 struct reclaim_decision {
-  /// The sessions to suspend now, the longest idle first.
+  /// Holds the sessions to suspend now, the longest idle first.
   std::vector<session_id> now;
-  /// When to decide again, if nothing happens before.
+  /// Says when to decide again, if nothing happens before.
   std::optional<time_point> look_again;
 };
 
-/// The number of sessions that are being suspended, by node.
+/// Counts the sessions that are being suspended, by node.
 using suspensions = std::map<std::string, std::size_t>;
 
 /// Chooses the sessions to suspend. A node at its limit sets no time to decide

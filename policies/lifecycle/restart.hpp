@@ -4,29 +4,29 @@
 
 namespace vgpu::policy {
 
-/// The options of restarting failed workers.
+/// Holds the options of restarting failed workers.
 struct restart_options {
-  /// The number of failures on the same pGPU after which another one is
+  /// Holds the number of failures on the same pGPU after which another one is
   /// preferred.
   unsigned moves_after = 2;
-  /// The number of failures in a row after which the session is given up.
+  /// Holds the number of failures in a row after which the session is given up.
   unsigned gives_up_after = 10;
-  /// The delay before the second restart. The first restart is immediate, and
-  /// each later delay doubles.
+  /// Holds the delay before the second restart. The first restart is immediate,
+  /// and each later delay doubles.
   duration first_delay = std::chrono::milliseconds{50};
   duration longest_delay = std::chrono::seconds{5};
-  /// The run time of a worker after which earlier failures are forgotten.
+  /// Holds the run time of a worker after which earlier failures are forgotten.
   duration forgets_after = std::chrono::seconds{60};
 };
 
-/// A session's recent failures.
+/// Describes a session's recent failures.
 struct restart_history {
   unsigned in_a_row = 0;
   unsigned here = 0; // on the same pGPU
   time_point last;
 };
 
-/// What to do about a failure.
+/// Says what to do about a failure.
 struct restart_decision {
   restart_history history;
   duration delay{0};

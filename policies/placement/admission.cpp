@@ -18,7 +18,8 @@ fault invalid(std::string what) {
   return {CUDA_ERROR_INVALID_VALUE, std::move(what)};
 }
 
-/// Why one pGPU is not available. The smaller, the closer to being available.
+/// Says why one pGPU is not available. The smaller, the closer to being
+/// available.
 struct obstacle {
   bool broken = false;
   bool kept = false;

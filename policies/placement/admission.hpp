@@ -10,15 +10,15 @@
 
 namespace vgpu::policy {
 
-/// The largest number of pGPUs that one session can get.
+/// Gives the largest number of pGPUs that one session can get.
 inline constexpr std::uint32_t most_gpus = 64;
 
-/// The limits by which admission decides. They stay valid as long as no node
-/// joins or leaves.
+/// Holds the limits by which admission decides. They stay valid as long as no
+/// node joins or leaves.
 struct cluster_extent {
-  /// The memory of the largest pGPU, in bytes.
+  /// Holds the memory of the largest pGPU, in bytes.
   std::uint64_t most_memory = 0;
-  /// The number of pGPUs of the largest node.
+  /// Holds the number of pGPUs of the largest node.
   std::size_t most_pgpus = 0;
 };
 cluster_extent extent_of(const cluster_view& cluster);

@@ -13,10 +13,11 @@ namespace vgpu::policy {
 /// adds everything that depends on other sessions and on the session's past.
 demand demand_of(const control::specification& x, const std::string& host);
 
-/// The order of the queue; the smaller, the earlier. Sessions that ran already
-/// come first, then the order is by priority and then by age. A session that
-/// released its memory for others waits behind all that came before that: it
-/// counts as one that never ran, and its age is that of its wait.
+/// Describes the order of the queue; the smaller, the earlier. Sessions that
+/// ran already come first, then the order is by priority and then by age. A
+/// session that released its memory for others waits behind all that came
+/// before that: it counts as one that never ran, and its age is that of its
+/// wait.
 struct queue_rank {
   queue_rank(bool ran, std::int32_t priority, std::uint64_t number,
              time_point waits_since = {})

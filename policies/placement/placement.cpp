@@ -56,7 +56,7 @@ std::string constraints(const demand& what) {
   return out;
 }
 
-/// One pGPU as a candidate; the smaller, the better.
+/// Describes one pGPU as a candidate; the smaller, the better.
 struct rated_pgpu {
   bool failing = false;
   bool elsewhere = true;
@@ -90,7 +90,7 @@ std::vector<rated_pgpu> candidates(const node_view& node, const demand& what,
   return out;
 }
 
-/// A node's best pGPUs, rated as a whole; the smaller, the better.
+/// Describes a node's best pGPUs, rated as a whole; the smaller, the better.
 struct rated_node {
   std::size_t failing = 0;
   std::size_t elsewhere = 0;

@@ -13,12 +13,12 @@
 
 namespace vgpu::policy {
 
-/// Why nothing fits now, for a person.
+/// Says why nothing fits now, for a person.
 struct no_place {
   std::string why;
 };
 
-/// The preference among pGPUs that are otherwise equally good.
+/// Names the preference among pGPUs that are otherwise equally good.
 enum class placement_strategy {
   /// Prefers the pGPU with the fewest shares and sessions, and then with the
   /// most free memory.
@@ -40,7 +40,7 @@ double counted_share(double share);
 /// Returns the bytes that are promised to no session.
 std::uint64_t free_of(const pgpu_view& x);
 
-/// The order of preference; the smaller, the better.
+/// Describes the order of preference; the smaller, the better.
 struct placement_key {
   double rank = 0;
   double shares = 0;

@@ -65,7 +65,7 @@ public:
 
 private:
   using spot = std::pair<std::size_t, std::size_t>; // node, pGPU
-  /// An entry of a shelf. The names make the order unique.
+  /// Orders the pGPUs of a shelf. The names make the order unique.
   using key = std::tuple<placement_key, std::string_view, std::uint32_t, spot>;
   /// There are four classes of free memory for each power of two.
   static constexpr auto classes = std::size_t{64} * 4;
@@ -125,10 +125,10 @@ private:
   std::shared_ptr<placement_policy> own_;
   std::size_t alive_ = 0;               // the number of nodes that are alive
   std::vector<std::uint64_t> sessions_; // the number on each node
-  /// The pGPUs by the strategy. A second shelf is for demands for which the
-  /// strategy would overload each pGPU.
+  /// Holds the pGPUs by the strategy. A second shelf is for demands for which
+  /// the strategy would overload each pGPU.
   std::vector<shelf> shelves_;
-  /// The pGPUs by decreasing free memory, as if nothing were kept.
+  /// Holds the pGPUs by decreasing free memory, as if nothing were kept.
   std::set<std::pair<std::uint64_t, spot>> by_free_;
   std::map<spot, std::uint64_t> kept_; // in bytes
   std::unordered_map<std::string, std::size_t> by_name_;

@@ -23,9 +23,9 @@
 
 namespace vgpu::policy {
 
-/// The version of this interface. It grows whenever this header or one that it
-/// includes changes its meaning or its layout. A plug-in of another version is
-/// refused when it is loaded.
+/// Gives the version of this interface. It grows whenever this header or one
+/// that it includes changes its meaning or its layout. A plug-in of another
+/// version is refused when it is loaded.
 inline constexpr unsigned placement_interface = 2;
 
 /// Decides where a vGPU runs. One object is made, and one thread calls it. The

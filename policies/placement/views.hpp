@@ -12,33 +12,33 @@ namespace vgpu::policy {
 using time_point = std::chrono::steady_clock::time_point;
 using duration = std::chrono::steady_clock::duration;
 
-/// A pGPU.
+/// Describes a pGPU and what is promised of it.
 struct pgpu_view {
   std::uint32_t ordinal = 0;
-  /// In bytes.
+  /// Holds the device's memory, in bytes.
   std::uint64_t memory = 0;
-  /// The bytes that are promised to sessions that asked for them.
+  /// Counts the bytes that are promised to sessions that asked for them.
   std::uint64_t reserved = 0;
-  /// The sum of its sessions' shares.
+  /// Holds the sum of its sessions' shares.
   double shares = 0;
   std::uint32_t sessions = 0;
   bool healthy = true;
   std::string backend{};
-  /// The name of its model. A program can tell pGPUs of two models apart.
+  /// Holds the name of its model. A program can tell pGPUs of two models apart.
   std::string model{};
-  /// The bytes that are promised to sessions, or held beyond that.
+  /// Counts the bytes that are promised to sessions, or held beyond that.
   std::uint64_t held = 0;
-  /// The compute capability, such as 80 for 8.0.
+  /// Holds the compute capability, such as 80 for 8.0.
   std::int32_t capability = 0;
 };
 
-/// A node.
+/// Describes a node and its pGPUs.
 struct node_view {
   std::string name;
   std::string host;
   bool alive = true;
   std::vector<pgpu_view> pgpus;
-  /// The node is to be emptied. Placements treat it as not alive.
+  /// Tells whether the node is to be emptied. Placements treat it as not alive.
   bool draining = false;
 };
 
@@ -46,14 +46,14 @@ struct cluster_view {
   std::vector<node_view> nodes;
 };
 
-/// Some pGPUs of one node.
+/// Describes some pGPUs of one node.
 struct place {
   std::string node;
   std::vector<std::uint32_t> pgpus;
   bool operator==(const place&) const = default;
 };
 
-/// The demand of a session for a place.
+/// Describes the demand of a session for a place.
 struct demand {
   double share = 1.0;       // of one pGPU's compute, in (0, 1]
   double limit = 1.0;       // of one pGPU's compute, in (0, 1]

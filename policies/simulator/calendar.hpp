@@ -24,7 +24,7 @@ inline double seconds(policy::time_point x) {
   return std::chrono::duration<double>{x.time_since_epoch()}.count();
 }
 
-/// A future event, unless it is moot by then.
+/// Describes a future event, unless it is moot by then.
 struct event {
   enum class kind {
     /// Work ends until the next idle phase, or for good.

@@ -7,7 +7,7 @@ namespace vgpu::simulator {
 
 namespace {
 
-/// The largest load that counts as no overload, because sums of loads are
+/// Gives the largest load that counts as no overload, because sums of loads are
 /// inexact.
 constexpr double can_give = 1 + 1e-9;
 

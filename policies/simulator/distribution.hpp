@@ -5,7 +5,7 @@
 
 namespace vgpu::simulator {
 
-/// The distribution of a value over vGPUs.
+/// Describes the distribution of a value over vGPUs.
 struct distribution {
   double mean = 0;
   double p95 = 0;

@@ -12,7 +12,7 @@
 
 namespace vgpu::simulator {
 
-/// The idle vGPUs that may be suspended, a few on a node at a time.
+/// Holds the idle vGPUs that may be suspended, a few on a node at a time.
 class idle_sessions {
 public:
   explicit idle_sessions(const scene& all)

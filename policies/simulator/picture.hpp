@@ -28,7 +28,7 @@ const char* colour_of(std::size_t i);
 /// Returns the dashes of the i-th item, which distinguish lines that coincide.
 const char* dashes_of(std::size_t i);
 
-/// A rectangle with axes that begin at 0 and end above it.
+/// Describes a rectangle with axes that begin at 0 and end above it.
 struct panel {
   double top = 0;
   double most_x = 1;

@@ -15,8 +15,8 @@
 
 namespace vgpu::simulator {
 
-/// The nodes, the reserved parts of their pGPUs, and groups. It calls the
-/// placement policy and measures its time.
+/// Keeps the books: nodes, the reserved parts of their pGPUs, and groups. It
+/// calls the placement policy and measures its time.
 class places {
 public:
   explicit places(scene& all);

@@ -10,9 +10,9 @@
 
 namespace vgpu::simulator {
 
-/// The queue as the manager has it. Among vGPUs that never ran, in order, as
-/// many as can be promised their memory go before the others, for which nobody
-/// is suspended. A vGPU that ran already has its promise.
+/// A promised_queue is the queue as the manager has it. Among vGPUs that never
+/// ran, in order, as many as can be promised their memory go before the others,
+/// for which nobody is suspended. A vGPU that ran already has its promise.
 class promised_queue {
 public:
   using rank = waiting_queue::rank;

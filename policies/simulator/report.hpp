@@ -8,7 +8,7 @@
 
 namespace vgpu::simulator {
 
-/// The outcome of one placement policy.
+/// Describes the outcome of one placement policy.
 struct result_of_policy {
   std::string name;
   outcome what;
@@ -18,7 +18,7 @@ struct result_of_policy {
 /// Returns the name in tables and pictures.
 std::string name_of(const result_of_policy& x);
 
-/// The setting that all policies shared.
+/// Describes the setting that all policies shared.
 struct setting {
   cluster_shape cluster;
   std::size_t vgpus = 0;

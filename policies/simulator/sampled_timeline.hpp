@@ -5,7 +5,7 @@
 
 namespace vgpu::simulator {
 
-/// The values that are recorded over time.
+/// Describes the values that are recorded over time.
 struct levels {
   double busy = 0;     // in pGPUs
   double promised = 0; // part of the cluster's memory, in [0, 1]

@@ -12,9 +12,10 @@
 
 namespace vgpu::simulator {
 
-/// The vGPUs, the time and the future events. vGPUs are numbers, in the order
-/// of the trace. The parts of a simulation share this object. Each part writes
-/// its own members of a vGPU and of the outcome, and keeps no copies.
+/// Describes the vGPUs, the time and the future events. vGPUs are numbers, in
+/// the order of the trace. The parts of a simulation share this object. Each
+/// part writes its own members of a vGPU and of the outcome, and keeps no
+/// copies.
 struct scene {
   scene(const std::vector<arrival>& all, const simulation_options& how)
       : trace(all), options(how), sessions(all.size()) {}

@@ -15,7 +15,7 @@ enum class guest_stage : std::uint8_t {
   gone
 };
 
-/// The copy of memory that is under way. A vGPU does nothing meanwhile.
+/// Names the copy of memory that is under way. A vGPU does nothing meanwhile.
 enum class guest_copy : std::uint8_t {
   none,
   restore,
@@ -24,7 +24,7 @@ enum class guest_copy : std::uint8_t {
   migrate
 };
 
-/// A vGPU of a simulation. Times are in seconds.
+/// Describes a vGPU of a simulation. Times are in seconds.
 struct guest {
   policy::place where;  // present or last
   double left = 0;      // run time until the next idle phase, or the end

@@ -20,49 +20,51 @@
 
 namespace vgpu::simulator {
 
-/// The cluster and the policies to simulate.
+/// Describes the cluster and the policies to simulate.
 struct simulation_options {
   cluster_shape cluster;
   policy::placement_strategy placement =
       policy::placement_strategy::least_loaded;
-  /// The plug-in's policy, which decides if it is set.
+  /// Holds the plug-in's policy, which decides if it is set.
   std::shared_ptr<policy::placement_policy> own;
-  /// The share policy of all pGPUs.
+  /// Holds the share policy of all pGPUs.
   policy::share_policy sharing = policy::share_policy::best_effort;
-  /// The seconds between samples for balancing. Unset: no balancing.
+  /// Holds the seconds between samples for balancing. Unset: no balancing.
   std::optional<double> balance_every = 1;
   unsigned balance_samples = 3;
   policy::balance_options balance;
   policy::reclaim_options reclaim;
-  /// Memory swapping, where more memory may be promised than exists.
+  /// Configures memory swapping, where more memory may be promised than exists.
   policy::swapping_options swapping;
-  /// The bytes per second at which a vGPU's memory is migrated, suspended or
-  /// restored. The vGPU stands still meanwhile.
+  /// Holds the bytes per second at which a vGPU's memory is migrated, suspended
+  /// or restored. The vGPU stands still meanwhile.
   double copy_rate = 5e9;
 };
 
-/// The results of a simulation.
+/// Holds the results of a simulation.
 struct outcome {
-  /// The seconds until the last vGPU was gone.
+  /// Holds the seconds until the last vGPU was gone.
   double ended = 0;
   timeline over_time;
-  /// The means until the last vGPU arrived, since the load is not
+  /// Holds the means until the last vGPU arrived, since the load is not
   /// representative after that.
   levels while_coming;
   std::size_t finished = 0;
-  /// vGPUs that could never be placed.
+  /// Counts vGPUs that could never be placed.
   std::size_t refused = 0;
-  /// vGPUs that waited as long as they were willing to.
+  /// Counts vGPUs that waited as long as they were willing to.
   std::size_t gave_up = 0;
-  /// vGPUs that still wait when no event is left.
+  /// Counts vGPUs that still wait when no event is left.
   std::size_t never = 0;
-  /// The seconds of waiting for places, of the vGPUs that were not refused.
+  /// Holds the seconds of waiting for places, of the vGPUs that were not
+  /// refused.
   distribution waiting;
-  /// The seconds of waiting for the first place only.
+  /// Holds the seconds of waiting for the first place only.
   distribution first_waiting;
-  /// The factor by which programs took longer than alone, including waiting.
+  /// Holds the factor by which programs took longer than alone, including
+  /// waiting.
   distribution slowdown;
-  /// Jain's index of the programs' relative speeds.
+  /// Holds Jain's index of the programs' relative speeds.
   double fairness = 1;
   /// Migrations off hot pGPUs.
   std::size_t migrations = 0;
@@ -70,12 +72,12 @@ struct outcome {
   std::size_t reclaimed = 0;
   /// Suspensions for other vGPUs after the end of a turn.
   std::size_t preempted = 0;
-  /// The part of the time with memory that suspending and restoring for others
-  /// took.
+  /// Holds the part of the time with memory that suspending and restoring for
+  /// others took.
   double swapping = 0;
-  /// The largest number of pGPUs in use at a time.
+  /// Holds the largest number of pGPUs in use at a time.
   std::size_t most_pgpus = 0;
-  /// The largest number of vGPUs on a node.
+  /// Holds the largest number of vGPUs on a node.
   std::size_t most_on_a_node = 0;
   /// Placements on the program's own host.
   std::size_t local = 0;

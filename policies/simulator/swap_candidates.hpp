@@ -14,24 +14,24 @@
 
 namespace vgpu::simulator {
 
-/// An index for the policy of memory swapping
+/// Indexes the vGPUs for the policy of memory swapping
 /// (policies/lifecycle/memory_swapping.hpp), so that a decision does not visit
 /// every vGPU. It holds the vGPUs with memory in the order in which their turns
 /// end, except where others are leaving.
 class swap_candidates {
 public:
-  /// One vGPU's past, in seconds.
+  /// Describes one vGPU's past, in seconds.
   struct past {
-    /// When it arrived, or was suspended for others.
+    /// Says when it arrived, or was suspended for others.
     double queued_at = 0;
-    /// When its turn began.
+    /// Says when its turn began.
     double since = 0;
-    /// How long its last suspending took.
+    /// Says how long its last suspending took.
     double left_in = 0;
-    /// How long its last suspending and restoring took.
+    /// Says how long its last suspending and restoring took.
     double swapped = 0;
     double got_place = 0;
-    /// It was suspended for others, and has had no place since.
+    /// Tells whether it was suspended for others and has had no place since.
     bool preempted = false;
   };
 

@@ -8,7 +8,7 @@
 
 namespace vgpu::simulator {
 
-/// How long each vGPU waited, and how much longer it took than alone.
+/// Says how long each vGPU waited, and how much longer it took than alone.
 class tally {
 public:
   explicit tally(scene& all) : scene_(all) {}

@@ -84,7 +84,7 @@ status read_idle(const json& from, arrival& to) {
   return {};
 }
 
-/// A field of a trace that is not a field of a specification.
+/// Describes a field of a trace that is not a field of a specification.
 struct trace_field {
   const char* name;
   status (*read)(const json& from, arrival& to);

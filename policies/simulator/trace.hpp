@@ -11,25 +11,25 @@
 
 namespace vgpu::simulator {
 
-/// A phase without calls after an amount of work. In seconds.
+/// Describes a phase without calls after an amount of work. In seconds.
 struct idle_phase {
   double after = 0; // run time since the phase before
   double lasts = 0;
 };
 
-/// A request for a vGPU, and its program.
+/// Describes a request for a vGPU, and its program.
 struct arrival {
   double at = 0; // seconds since the trace's beginning
-  /// The seconds that its program takes alone, without idle phases.
+  /// Holds the seconds that its program takes alone, without idle phases.
   double runs = 0;
-  /// The load on each of its pGPUs when it is alone, in (0, 1].
+  /// Holds the load on each of its pGPUs when it is alone, in (0, 1].
   double load = 1;
   std::string host{}; // the program's host; empty: none of the nodes
   std::vector<idle_phase> idle{};
   control::specification constraints{};
 };
 
-/// The largest number of arrivals in a trace, which takes some gigabytes.
+/// Gives the largest number of arrivals in a trace, which takes some gigabytes.
 inline constexpr std::size_t most_arrivals = 5'000'000;
 
 /// Reads a trace: one JSON object per line, as docs/using/simulator.md

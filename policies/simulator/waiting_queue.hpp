@@ -13,9 +13,9 @@
 
 namespace vgpu::simulator {
 
-/// The queue in order of rank, in lanes. Where an entry of a lane finds
-/// nothing, those of higher lanes, which demand more, find nothing either. Lane
-/// 0 is for entries that do not compare in this way.
+/// A waiting_queue is the queue in order of rank, in lanes. Where an entry of a
+/// lane finds nothing, those of higher lanes, which demand more, find nothing
+/// either. Lane 0 is for entries that do not compare in this way.
 class waiting_queue {
 public:
   using rank = policy::queue_rank;

@@ -10,14 +10,14 @@
 
 namespace vgpu::simulator {
 
-/// A cluster of equal nodes.
+/// Describes a cluster of equal nodes.
 struct cluster_shape {
   std::size_t nodes = 4;
   std::uint32_t gpus_per_node = 8;
   std::uint64_t memory = std::uint64_t{80} << 30; // bytes of a pGPU
 };
 
-/// A share of a pGPU, and its relative frequency.
+/// Describes a share of a pGPU, and its relative frequency.
 struct size_weight {
   double share = 1;
   double weight = 1;
@@ -26,18 +26,18 @@ struct size_weight {
 /// Parses `0.125:3,0.5,1`: shares in (0, 1], each with its weight (default 1).
 result<std::vector<size_weight>> read_sizes(const std::string& text);
 
-/// The options of a generated trace.
+/// Holds the options of a generated trace.
 struct workload_options {
   std::uint64_t seed = 1;
   std::size_t vgpus = 10'000;
-  /// The arrivals per second. 0: as many as keep the part `aim` of the cluster
-  /// busy.
+  /// Holds the arrivals per second. 0: as many as keep the part `aim` of the
+  /// cluster busy.
   double rate = 0;
   double aim = 0.85;
   double run_time = 600; // the mean, in seconds
   std::vector<size_weight> sizes{{0.125, 3}, {0.25, 2}, {0.5, 1}, {1, 1}};
-  /// The part of the programs that are idle half way, for as long as they run.
-  /// Such a program may be suspended after 30 s of that.
+  /// Holds the part of the programs that are idle half way, for as long as they
+  /// run. Such a program may be suspended after 30 s of that.
   double idle = 0.1;
 };
 

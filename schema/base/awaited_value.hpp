@@ -7,8 +7,8 @@
 
 namespace vgpu {
 
-/// The kinds of comparison: CUstreamWaitValue_flags with the same numbers,
-/// without the bit that requests a flush (CUDA driver API,
+/// Names the kinds of comparison: CUstreamWaitValue_flags with the same
+/// numbers, without the bit that requests a flush (CUDA driver API,
 /// cuStreamWaitValue32).
 enum class value_test : std::uint32_t {
   reached = 0,   ///< the word has reached the value, modulo its size
@@ -17,8 +17,8 @@ enum class value_test : std::uint32_t {
   any_clear = 3, ///< a bit is 0 in both the word and the value
 };
 
-/// A word of 4 or 8 bytes, aligned to its size, and the value that a stream
-/// waits for.
+/// Describes a word of 4 or 8 bytes, aligned to its size, and the value that a
+/// stream waits for.
 struct awaited_value {
   device_address address = 0;
   std::uint64_t value = 0;

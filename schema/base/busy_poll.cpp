@@ -21,9 +21,9 @@ using namespace std::chrono_literals;
 /// client and two of its worker. With few more processors than that, they would
 /// delay the threads for which they wait.
 constexpr unsigned enough_processors = 8;
-/// The default time. A forwarded call takes about as long where every thread on
-/// its way sleeps (docs/design/forwarding.md), so a shorter busy-poll would not
-/// find out that it pays.
+/// Gives the default time. A forwarded call takes about as long where every
+/// thread on its way sleeps (docs/design/forwarding.md), so a shorter busy-poll
+/// would not find out that it pays.
 constexpr std::chrono::nanoseconds usual = 100us;
 constexpr unsigned most_microseconds = 1000;
 

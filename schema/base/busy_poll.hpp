@@ -13,10 +13,10 @@ namespace vgpu {
 
 /// Limits of one busy-poll.
 struct busy_poll_limits {
-  /// The longest time.
+  /// Holds the longest time.
   std::chrono::nanoseconds longest{0};
-  /// The longest time while another thread wants the processor. It is not more
-  /// than `longest`.
+  /// Holds the longest time while another thread wants the processor. It is not
+  /// more than `longest`.
   std::chrono::nanoseconds contested{0};
 };
 
@@ -55,8 +55,8 @@ public:
   bool look(clock::time_point began, const Found& found);
 
 private:
-  /// The shortest time. It costs less than finding out again that busy-polling
-  /// pays.
+  /// Gives the shortest time. It costs less than finding out again that
+  /// busy-polling pays.
   static constexpr nanoseconds shortest{1'000};
   /// A thread that waited for this long is at rest.
   static constexpr nanoseconds rest{10'000'000};
@@ -121,9 +121,9 @@ bool busy_poll::look(clock::time_point began, const Found& found) {
   }
 }
 
-/// A process's choice of limits.
+/// Describes a process's choice of limits.
 struct busy_poll_choice {
-  /// The longest time, or nothing where no processor is to spare.
+  /// Holds the longest time, or nothing where no processor is to spare.
   std::optional<std::chrono::nanoseconds> longest;
 
   /// Returns the limits of a thread that may busy-poll for `scarce` even where

@@ -7,11 +7,11 @@
 
 namespace vgpu {
 
-/// A percentage, and the time at which it was written. A word that is not
+/// Packs a percentage and the time at which it was written. A word that is not
 /// renewed soon counts as 0. Every word is valid.
 struct busy_word {
   using clock = std::chrono::steady_clock;
-  /// How long a word counts.
+  /// Says how long a word counts.
   static constexpr std::chrono::milliseconds lasts{2'000};
 
   static std::uint64_t of(unsigned percent, clock::time_point now) noexcept {

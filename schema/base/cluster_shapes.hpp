@@ -8,9 +8,10 @@
 
 namespace vgpu {
 
-/// The largest number of blocks in a cluster on every device with clusters.
+/// Gives the largest number of blocks in a cluster on every device with
+/// clusters.
 inline constexpr std::uint32_t portable_cluster = 8;
-/// The largest number of blocks that a kernel may be allowed
+/// Gives the largest number of blocks that a kernel may be allowed
 /// (CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED).
 inline constexpr std::uint32_t largest_cluster = 16;
 
@@ -27,7 +28,7 @@ constexpr bool is_none(const Dim3& x) noexcept {
   return (x.x | x.y | x.z) == 0;
 }
 
-/// What is wrong with a launch's clusters. The program gets
+/// Says what is wrong with a launch's clusters. The program gets
 /// CUDA_ERROR_INVALID_CLUSTER_SIZE for each.
 enum class cluster_fault {
   none,

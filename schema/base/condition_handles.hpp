@@ -27,10 +27,10 @@ constexpr device_address condition_word(std::uint64_t handle) noexcept {
   return ((handle - 1) & 0xffff'ffff) * sizeof(std::uint32_t);
 }
 
-/// The largest size of a device's words, in bytes.
+/// Gives the largest size of a device's words, in bytes.
 inline constexpr std::uint64_t condition_bytes = granule_bytes;
 
-/// The places where a session's words may lie for kernels, beginning with
+/// Gives the places where a session's words may lie for kernels, beginning with
 /// device 0's. A worker's process may have some of them in use.
 inline constexpr std::array<device_address, 4> condition_places{
     0x1'4000'0000, 0x3'c000'0000, 0x1'8000'0000, 0xc000'0000};

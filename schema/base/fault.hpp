@@ -10,8 +10,9 @@
 
 namespace vgpu {
 
-/// A refused or failed operation: the code for the program, and a sentence for
-/// the log that names the object, what was wrong and what to do about it.
+/// Describes a refused or failed operation: the code for the program, and a
+/// sentence for the log that names the object, what was wrong and what to do
+/// about it.
 struct fault {
   CUresult code = CUDA_ERROR_UNKNOWN;
   std::string what;
@@ -24,7 +25,7 @@ constexpr CUresult to_result(std::uint32_t code) noexcept {
                                     : CUDA_ERROR_UNKNOWN;
 }
 
-/// A `T`, or the fault for which there is none. As thread-safe as `T`.
+/// Holds a `T`, or the fault for which there is none. As thread-safe as `T`.
 template <class T>
 class [[nodiscard]] result {
 public:
@@ -51,7 +52,7 @@ private:
   std::variant<T, fault> state_;
 };
 
-/// Success, or a fault.
+/// A status is success, or a fault.
 class [[nodiscard]] status {
 public:
   status() = default;

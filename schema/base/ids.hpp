@@ -8,8 +8,8 @@
 
 namespace vgpu {
 
-/// A number that names one kind of object. `Tag` distinguishes the kinds, and
-/// zero names nothing.
+/// Describes a number that names one kind of object. `Tag` distinguishes the
+/// kinds, and zero names nothing.
 template <class Tag>
 struct id {
   std::uint64_t value = 0;
@@ -24,11 +24,11 @@ using vgpu_id = id<struct vgpu_tag>;
 /// Names one program process on one vGPU.
 using session_id = id<struct session_tag>;
 
-/// The number of a lease's placement, which grows with each placement. It is
-/// the fencing token: everybody refuses a message of an older epoch.
+/// Names a placement of a lease, by a number that grows with each placement. It
+/// is the fencing token: everybody refuses a message of an older epoch.
 using epoch = id<struct epoch_tag>;
 
-/// The position of a call in its session's log, in bytes from the log's
+/// Names the position of a call in its session's log, in bytes from the log's
 /// beginning. It grows from call to call, is never reused, and is not dense.
 using call_number = id<struct call_number_tag>;
 
@@ -40,17 +40,18 @@ using module_id = id<struct module_tag>;
 /// Names a kernel by its module and its index in that module's list of kernels.
 using kernel_id = id<struct kernel_tag>;
 
-/// The legacy default stream, whose work is ordered with all work in streams
-/// that were not created non-blocking (CUDA driver API, "Stream synchronization
-/// behavior").
+/// Names the legacy default stream, whose work is ordered with all work in
+/// streams that were not created non-blocking (CUDA driver API, "Stream
+/// synchronization behavior").
 inline constexpr stream_id legacy_stream{1};
 
-/// A virtual address that the program and every device share.
+/// Holds a virtual address that the program and every device share.
 using device_address = std::uint64_t;
 
-/// The size of the window of device addresses that each vGPU owns, in bytes.
+/// Gives the size of the window of device addresses that each vGPU owns, in
+/// bytes.
 inline constexpr std::uint64_t window_bytes = std::uint64_t{1} << 40;
-/// The first address of the first device's window. The windows of further
+/// Gives the first address of the first device's window. The windows of further
 /// devices lie below it, one after the other. It avoids the addresses of
 /// programs (0x55..) and libraries (0x7f..) under Linux, and of
 /// AddressSanitizer's heap (0x50.. or 0x60..). The windows of the first 16
@@ -71,8 +72,8 @@ constexpr std::uint64_t device_at(device_address x) noexcept {
 /// In each window, the program's side allocates below this offset. What only a
 /// device can place (module globals) lies at or above it.
 inline constexpr std::uint64_t device_placed_offset = 0xC0'0000'0000;
-/// The first address of the host window: the window in which a session's host
-/// memory that CUDA allocates (pinned, mapped) lies.
+/// Gives the first address of the host window: the window in which a session's
+/// host memory that CUDA allocates (pinned, mapped) lies.
 inline constexpr device_address host_window = 0x6800'0000'0000;
 
 /// Returns whether an address lies in the first `bytes` of the host window.
@@ -87,7 +88,7 @@ constexpr bool is_within_host_window(device_address begin, std::uint64_t bytes,
                                      std::uint64_t within) noexcept {
   return bytes <= within && begin - host_window <= within - bytes;
 }
-/// The unit in which a device backs addresses with memory, in bytes.
+/// Gives the unit in which a device backs addresses with memory, in bytes.
 inline constexpr std::uint64_t granule_bytes = std::uint64_t{2} << 20;
 
 } // namespace vgpu

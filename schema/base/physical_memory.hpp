@@ -11,7 +11,7 @@ namespace vgpu {
 /// Names memory of a device that has no address of its own.
 using memory_id = id<struct memory_tag>;
 
-/// The access of a device to mapped addresses, with the numbers of
+/// Names the access of a device to mapped addresses, with the numbers of
 /// CUmemAccess_flags.
 enum class memory_access : std::uint32_t {
   none = 0,

@@ -9,9 +9,9 @@
 
 namespace vgpu {
 
-/// A secret that a program chooses at random, once. It leads to the worker that
-/// serves the program's session, and without it a caller gets nothing there. It
-/// ends with the program.
+/// Describes a secret that a program chooses at random, once. It leads to the
+/// worker that serves the program's session, and without it a caller gets
+/// nothing there. It ends with the program.
 struct share_secret {
   std::uint64_t high = 0, low = 0;
   static constexpr auto fields(auto& x) { return std::tie(x.high, x.low); }
@@ -30,8 +30,8 @@ struct share_name {
   friend bool operator==(const share_name&, const share_name&) = default;
 };
 
-/// How shared memory lies in whole granules, and on which host. It fits into a
-/// call's 64-bit answer.
+/// Says how shared memory lies in whole granules, and on which host. It fits
+/// into a call's 64-bit answer.
 struct share_layout {
   std::uint64_t lead = 0;     // the granules before that of the first byte
   std::uint64_t granules = 0; // the number of granules

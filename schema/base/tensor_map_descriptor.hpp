@@ -12,10 +12,10 @@
 
 namespace vgpu {
 
-/// The bytes of a CUtensorMap, whose format only the driver knows.
+/// Holds the bytes of a CUtensorMap, whose format only the driver knows.
 using tensor_map = std::array<std::byte, 128>;
 
-/// The calls that make a tensor map.
+/// Names the calls that make a tensor map.
 enum class tensor_map_form : std::uint32_t {
   tiled,
   im2col,
@@ -23,9 +23,9 @@ enum class tensor_map_form : std::uint32_t {
   moved, ///< another map with another address
 };
 
-/// The arguments of such a call. Fields that its form and rank do not use are
-/// zero, so that equal calls compare equal. The enumerations are those of
-/// cuda.h, as the program passed them; the driver checks them.
+/// Describes the arguments of such a call. Fields that its form and rank do not
+/// use are zero, so that equal calls compare equal. The enumerations are those
+/// of cuda.h, as the program passed them; the driver checks them.
 struct tensor_map_spec {
   static constexpr std::size_t most_dimensions = 5;
   static constexpr std::size_t map_words = sizeof(tensor_map) / 8;

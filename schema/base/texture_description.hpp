@@ -17,8 +17,8 @@ using array_id = id<struct array_tag>;
 /// Names a texture or surface object.
 using texture_id = id<struct texture_tag>;
 
-/// The shape of a CUDA array, as in CUDA_ARRAY3D_DESCRIPTOR, or of a mipmapped
-/// array.
+/// Describes the shape of a CUDA array, as in CUDA_ARRAY3D_DESCRIPTOR, or of a
+/// mipmapped array.
 struct array_shape {
   std::uint64_t width = 0;  ///< in elements
   std::uint64_t height = 0; ///< 0: only one row
@@ -37,7 +37,7 @@ struct array_shape {
   }
 };
 
-/// The type of one channel of an element.
+/// Names the type of one channel of an element.
 enum class channel : std::uint8_t { u8, u16, u32, s8, s16, s32, f16, f32 };
 
 /// Returns the type of a format's channels, or nothing for formats with planes,
@@ -50,7 +50,8 @@ std::uint32_t bytes_of(channel x) noexcept;
 std::uint32_t element_bytes(std::uint32_t format,
                             std::uint32_t channels) noexcept;
 
-/// One level of an array, in a layout without gaps between rows and slices.
+/// Describes one level of an array, in a layout without gaps between rows and
+/// slices.
 struct array_level {
   std::uint64_t offset = 0; ///< bytes from the array's beginning
   std::uint64_t width = 1;  ///< in elements
@@ -62,8 +63,9 @@ struct array_level {
   std::uint64_t bytes() const noexcept { return slice_bytes() * slices; }
 };
 
-/// The layout of an array's elements, as everything except a real GPU sees it.
-/// Copies use addresses in this layout, however the device stores the array.
+/// Describes the layout of an array's elements, as everything except a real GPU
+/// sees it. Copies use addresses in this layout, however the device stores the
+/// array.
 struct array_layout {
   std::uint32_t element = 0; ///< in bytes
   std::uint64_t bytes = 0;
@@ -77,7 +79,7 @@ std::optional<array_layout> layout_of(const array_shape& shape);
 /// Returns the largest number of levels for an array of this shape.
 std::uint32_t most_levels(const array_shape& shape) noexcept;
 
-/// The resource of a texture or surface object, and how it is sampled
+/// Describes the resource of a texture or surface object, and how it is sampled
 /// (CUDA_RESOURCE_DESC, CUDA_TEXTURE_DESC, CUDA_RESOURCE_VIEW_DESC). Floats are
 /// stored as their bits.
 struct texture_spec {
@@ -118,7 +120,8 @@ struct texture_spec {
   }
 };
 
-/// The format of a view's elements, as a format and channels of arrays.
+/// Describes the format of a view's elements, as a format and channels of
+/// arrays.
 struct element_format {
   std::uint32_t format = 0;
   std::uint32_t channels = 0;

@@ -23,24 +23,25 @@
 
 namespace vgpu {
 
-/// The head of each record.
+/// Describes the head of each record.
 struct record_header {
-  /// The size of the whole record in bytes. It is written last.
+  /// Holds the size of the whole record in bytes. It is written last.
   std::atomic<std::uint32_t> size;
-  /// The size of the message in words of 8 bytes.
+  /// Holds the size of the message in words of 8 bytes.
   std::uint16_t message_words;
-  /// The slot for the answer. 0: no thread waits.
+  /// Holds the slot for the answer. 0: no thread waits.
   slot_index slot;
   std::uint32_t payload_bytes;
-  /// The digest of the bytes that the call brought to the program, once they
-  /// arrived, so that a replay can compare its own. 0: none, or not yet.
+  /// Holds the digest of the bytes that the call brought to the program, once
+  /// they arrived, so that a replay can compare its own. 0: none, or not yet.
   std::atomic<std::uint32_t> digest;
 };
 static_assert(sizeof(record_header) == 16);
 
-/// The largest payload in bytes. Bulk data is cut into records of this size.
+/// Gives the largest payload in bytes. Bulk data is cut into records of this
+/// size.
 inline constexpr std::uint32_t max_payload = std::uint32_t{4} << 20;
-/// The largest message in words. A parameter block has at most 32 KiB.
+/// Gives the largest message in words. A parameter block has at most 32 KiB.
 inline constexpr std::uint32_t max_message_words = 8192;
 inline constexpr std::uint64_t max_record =
     sizeof(record_header) + 8ull * max_message_words + max_payload;
@@ -65,7 +66,8 @@ constexpr std::uint64_t record_bytes(std::uint64_t message_words,
          (payload_bytes + 7) / 8 * 8;
 }
 
-/// A reserved place in the log. Fill message() and payload(), then commit it.
+/// A reservation is a reserved place in the log. Fill message() and payload(),
+/// then commit it.
 class reservation {
 public:
   /// Returns the room for the message, which is zeroed.
@@ -86,7 +88,8 @@ private:
 using run_parts = std::function<void(
     std::size_t parts, const std::function<void(std::size_t)>& job)>;
 
-/// The program's end of a log. Thread-safe: any number of threads may append.
+/// A log_writer is the program's end of a log. Thread-safe: any number of
+/// threads may append.
 class log_writer {
 public:
   /// `area` and `doorbell` (an eventfd) must outlive it. It calls `fills` when
@@ -170,8 +173,8 @@ private:
   std::atomic<std::uint64_t> prepared_{0}; // the end of the populated pages
 };
 
-/// A record as a reader sees it. `message` is the reader's own copy, but the
-/// payload still lies in the log.
+/// Describes a record as a reader sees it. `message` is the reader's own copy,
+/// but the payload still lies in the log.
 struct record {
   call_number call;
   std::uint64_t end = 0; // where the next record begins
@@ -189,7 +192,7 @@ result<std::optional<record>> parse_record(std::span<const std::byte> bytes,
                                            std::uint64_t position,
                                            std::vector<std::uint64_t>& scratch);
 
-/// The reading end of a log. Not thread-safe.
+/// A log_reader is the reading end of a log. Not thread-safe.
 class log_reader {
 public:
   /// Reads from the position `from` on. The area and the doorbell must outlive

@@ -13,8 +13,8 @@
 
 namespace vgpu {
 
-/// A line of memory, and which of its bytes were written. The other side may
-/// write the remaining bytes at the same time.
+/// Describes a line of memory, and which of its bytes were written. The other
+/// side may write the remaining bytes at the same time.
 struct changed_line {
   static constexpr std::size_t bytes = 64;
 

@@ -79,7 +79,7 @@ void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value,
 
 // -- layout -------------------------------------------------------------------
 
-/// The state of a reply slot.
+/// Names the state of a reply slot.
 enum class slot_state : std::uint32_t {
   free = 0,
   waiting = 1,        // its call is in the log
@@ -88,9 +88,9 @@ enum class slot_state : std::uint32_t {
   answered = 4,
 };
 
-/// One reply slot of 64 bytes. The program takes and frees it. The reader of
-/// the log answers it once, and only while it waits for exactly that call, so a
-/// replay answers nothing twice.
+/// Describes one reply slot of 64 bytes. The program takes and frees it. The
+/// reader of the log answers it once, and only while it waits for exactly that
+/// call, so a replay answers nothing twice.
 struct alignas(64) slot {
   std::atomic<std::uint32_t> state;
   std::atomic<std::uint32_t> result; // a CUresult
@@ -100,20 +100,20 @@ struct alignas(64) slot {
 };
 static_assert(sizeof(slot) == 64);
 
-/// The index of a slot. 0 means "no slot".
+/// Holds the index of a slot. 0 means "no slot".
 using slot_index = std::uint16_t;
 inline constexpr std::size_t slot_count = 4096;
-/// The size of a page of host memory.
+/// Gives the size of a page of host memory.
 inline constexpr std::uint64_t page_bytes = 4096;
-/// The size of each console's ring.
+/// Gives the size of each console's ring.
 inline constexpr std::uint64_t console_bytes = std::uint64_t{1} << 20;
-/// The size of the reply arena.
+/// Gives the size of the reply arena.
 inline constexpr std::uint64_t arena_bytes = std::uint64_t{64} << 20;
-/// The largest size of the client's ticket.
+/// Gives the largest size of the client's ticket.
 inline constexpr std::size_t ticket_bytes = 960;
-/// The largest number of devices of one session.
+/// Gives the largest number of devices of one session.
 inline constexpr std::size_t most_devices = 64;
-/// The number of files of a log. Stripes of the log lie in them in turns,
+/// Gives the number of files of a log. Stripes of the log lie in them in turns,
 /// because the kernel lets only one thread at a time write to a file. As many
 /// threads write large payloads.
 inline constexpr std::size_t log_files = 4;
@@ -124,80 +124,82 @@ constexpr std::uint64_t log_stripe(std::uint64_t capacity) noexcept {
   return std::max(std::min(std::uint64_t{16} << 20, capacity / log_files),
                   capacity / 1024);
 }
-/// The smallest capacity of a log, in bytes.
+/// Gives the smallest capacity of a log, in bytes.
 inline constexpr std::uint64_t minimum_log = std::uint64_t{16} << 20;
-/// The largest capacity of a log, in bytes.
+/// Gives the largest capacity of a log, in bytes.
 inline constexpr std::uint64_t maximum_log = std::uint64_t{1} << 40;
-/// The part of a log's beginning that is also mapped behind its end.
+/// Gives the part of a log's beginning that is also mapped behind its end.
 inline constexpr std::uint64_t mirror_bytes = minimum_log;
 
 enum class protection : std::uint32_t { none = 0, journal = 1 };
 
-/// The first page of the control area. Each cache line has one writer. Values
-/// that one side writes at each call are apart from those that the other side
-/// reads at each call, because a shared line would cost both sides a cache miss
-/// per call.
+/// Describes the first page of the control area. Each cache line has one
+/// writer. Values that one side writes at each call are apart from those that
+/// the other side reads at each call, because a shared line would cost both
+/// sides a cache miss per call.
 struct control_header {
   static constexpr std::uint64_t the_magic = 0x36304c4c41435547; // "GUCALL06"
   std::uint64_t magic;
   std::uint64_t log_capacity; // in bytes, a power of two
 
-  /// The position of the next record. The program writes it at each call.
+  /// Holds the position of the next record. The program writes it at each call.
   alignas(64) std::atomic<std::uint64_t> tail;
-  /// The position at which the log begins. The program writes it now and then.
+  /// Holds the position at which the log begins. The program writes it now and
+  /// then.
   alignas(64) std::atomic<std::uint64_t> trimmed;
-  /// A `protection`. The program writes it, and the client may lower it.
+  /// Holds a `protection`. The program writes it, and the client may lower it.
   std::atomic<std::uint32_t> protection_level;
-  /// The bytes of text that the program has taken from each console.
+  /// Counts the bytes of text that the program has taken from each console.
   std::array<std::atomic<std::uint64_t>, console_count> console_read;
-  /// Not 0 while a writer waits for `executed` or `covered`.
+  /// Is not 0 while a writer waits for `executed` or `covered`.
   std::atomic<std::uint32_t> room_wanted;
 
-  /// Not 0 while the reader of the log sleeps.
+  /// Is not 0 while the reader of the log sleeps.
   alignas(64) std::atomic<std::uint32_t> reader_asleep;
-  /// The position before which no call is needed any more, except by a replay.
-  /// The reader of the log writes it at each call.
+  /// Holds the position before which no call is needed any more, except by a
+  /// replay. The reader of the log writes it at each call.
   alignas(64) std::atomic<std::uint64_t> executed;
-  /// The position before which every call is charged to the account.
+  /// Holds the position before which every call is charged to the account.
   std::atomic<std::uint64_t> charged;
-  /// The error that every further call returns. The reader of the log and the
-  /// client write it.
+  /// Holds the error that every further call returns. The reader of the log and
+  /// the client write it.
   alignas(64) std::atomic<std::uint32_t> sticky_error; // a CUresult
-  /// The bytes of text that the session has written to each console.
+  /// Counts the bytes of text that the session has written to each console.
   std::array<std::atomic<std::uint64_t>, console_count> console_written;
-  /// The number of host functions that were called.
+  /// Counts the host functions that were called.
   std::atomic<std::uint32_t> upcalls;
-  /// The epoch of the worker that serves the session.
+  /// Holds the epoch of the worker that serves the session.
   std::atomic<std::uint64_t> served_epoch;
 
-  /// The size of the ticket, or 0.
+  /// Holds the size of the ticket, or 0.
   alignas(64) std::atomic<std::uint32_t> ticket_size;
-  /// The memory quota for each device, in bytes. 0: the one granted at first.
+  /// Holds the memory quota for each device, in bytes. 0: the one granted at
+  /// first.
   std::atomic<std::uint64_t> quota;
-  /// The message (wire.capnp Adopt) from which a restarted client continues the
-  /// session. The client writes it.
+  /// Holds the message (wire.capnp Adopt) from which a restarted client
+  /// continues the session. The client writes it.
   std::array<std::byte, ticket_bytes> ticket;
-  /// The place (snapshot_files.hpp) of the newest complete snapshot, counted
-  /// from 1, or 0. The client writes it.
+  /// Holds the place (snapshot_files.hpp) of the newest complete snapshot,
+  /// counted from 1, or 0. The client writes it.
   std::atomic<std::uint32_t> newest;
-  /// The position before which that snapshot covers all calls.
+  /// Holds the position before which that snapshot covers all calls.
   std::atomic<std::uint64_t> covered;
   /// The program requests a snapshot when so many bytes of calls are in none.
   std::atomic<std::uint64_t> snapshot_after;
-  /// Since when the session waits for its vGPU, in nanoseconds of the host's
-  /// steady clock.
+  /// Says since when the session waits for its vGPU, in nanoseconds of the
+  /// host's steady clock.
   std::atomic<std::uint64_t> waits_since;
-  /// A number that is odd while the worker has its own copy of host memory. It
-  /// grows when that begins and when it ends.
+  /// Holds a number that is odd while the worker has its own copy of host
+  /// memory. It grows when that begins and when it ends.
   std::atomic<std::uint64_t> host_apart;
-  /// The lock of host_guard.
+  /// Holds the lock of host_guard.
   std::atomic<std::uint32_t> host_taken;
 
-  /// The bytes that the program has allocated on each device of the lease. The
-  /// program writes it.
+  /// Counts the bytes that the program has allocated on each device of the
+  /// lease. The program writes it.
   alignas(64) std::array<std::atomic<std::uint64_t>, most_devices> used;
-  /// A busy_word for each device of the lease. The reader of the log, or the
-  /// client for a worker on another host, writes it several times a second.
+  /// Holds a busy_word for each device of the lease. The reader of the log, or
+  /// the client for a worker on another host, writes it several times a second.
   alignas(64) std::array<std::atomic<std::uint64_t>, most_devices> busy;
 };
 static_assert(sizeof(control_header) <= 4096);
@@ -227,7 +229,7 @@ constexpr std::uint64_t snapshot_after(std::uint64_t capacity,
   return std::min(capacity / 2, std::max(least, 4 * std::min(state, capacity)));
 }
 
-/// A position of the log, as a place in one of its files.
+/// Describes a position of the log, as a place in one of its files.
 struct log_place {
   std::size_t file; // counted from 0
   int fd;
@@ -235,8 +237,8 @@ struct log_place {
   std::uint64_t bytes; // the bytes from there to the end of the stripe
 };
 
-/// Both sides' view of the control area, the log and the host memory.
-/// Thread-safe as far as its atomics are.
+/// A session_area is both sides' view of the control area, the log and the host
+/// memory. Thread-safe as far as its atomics are.
 class session_area {
 public:
   /// Makes the areas, on the program's side. `log_capacity` is a power of two

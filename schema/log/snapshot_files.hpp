@@ -14,8 +14,8 @@
 
 namespace vgpu {
 
-/// The places for snapshots: 0 and 1 are in memory, 2 and 3 in a folder for
-/// snapshots that are too large for memory. While one holds the newest
+/// Holds the places for snapshots: 0 and 1 are in memory, 2 and 3 in a folder
+/// for snapshots that are too large for memory. While one holds the newest
 /// snapshot, the next is written to another. Not thread-safe.
 class state_places {
 public:
