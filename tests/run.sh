@@ -222,13 +222,12 @@ check_tidy() {
     return
   fi
   # Where each file has a command of its own.
-  if ! cmake --preset default -B build/tidy -DVGPU_UNITY=OFF >/dev/null ||
-    ! ninja -C build/tidy vgpu_wire; then
+  if ! cmake --preset dev >/dev/null || ! ninja -C build/dev vgpu_wire; then
     fail_step "there are no commands for clang-tidy"
     return
   fi
   if ! printf '%s\0' "${files[@]}" |
-    xargs -0 -n 1 -P 2 clang-tidy --quiet -p build/tidy \
+    xargs -0 -n 1 -P 2 clang-tidy --quiet -p build/dev \
       --extra-arg=-Wno-ignored-optimization-argument; then
     fail_step "clang-tidy found something"
   fi
