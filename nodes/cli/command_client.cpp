@@ -3,6 +3,7 @@
 #include "actors/link/leader_link.hpp"
 #include "actors/link/printable.hpp"
 #include "nodes/support/paths.hpp"
+#include "nodes/support/version.hpp"
 
 #include <unistd.h>
 
@@ -63,8 +64,8 @@ status command_client::open(milliseconds patience, milliseconds absence) {
   link_options options;
   options.name = name_;
   options.greeting =
-      control::hello{control::oldest_version, control::protocol_version, "vgpu",
-                     control::role::command};
+      control::hello{control::oldest_version, control::protocol_version,
+                     version_of("vgpu"), control::role::command};
   auto link =
       spawn_leader_link(system_, zmq_, split_endpoints(endpoint_), options);
   if (!link)

@@ -3,6 +3,7 @@
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
 #include "nodes/support/paths.hpp"
+#include "nodes/support/version.hpp"
 #include "schema/base/endpoints.hpp"
 
 #include <iostream>
@@ -53,6 +54,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Runs CUDA programs on virtual GPUs, and manages the cluster "
                "that provides them.",
                "vgpu"};
+  app.set_version_flag("--version", vgpu::version_of("vgpu"),
+                       "Print the version and exit");
   app.require_subcommand(1);
   app.footer("`vgpu COMMAND --help` tells more, with examples.\n"
              "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no manager "

@@ -10,6 +10,7 @@
 #include "nodes/daemons/zmq_busy_poll.hpp"
 #include "nodes/support/paths.hpp"
 #include "nodes/support/stop_signal.hpp"
+#include "nodes/support/version.hpp"
 #include "schema/base/endpoints.hpp"
 #include "schema/base/sizes.hpp"
 
@@ -91,8 +92,8 @@ int run(const options& given) {
       2}; // Each of a program's two connections has an I/O thread.
   link_options to_manager;
   to_manager.name = name;
-  to_manager.greeting =
-      control::hello{.software = "vgpu-client", .as = control::role::client};
+  to_manager.greeting = control::hello{.software = version_of("vgpu-client"),
+                                       .as = control::role::client};
   auto endpoints = manager ? *manager : default_endpoint();
   if (auto good = check_endpoints(endpoints); !good) {
     std::cerr << "vgpu-client: " << good.why().what << '\n';
@@ -140,6 +141,8 @@ int main(int argc, char** argv) {
       "Represents the vGPUs of this host's programs. Programs start "
       "it by themselves; it ends when none has used it for a while.\n\n"
       "Example: vgpu-client --manager tcp://10.0.0.1:7070"};
+  app.set_version_flag("--version", version_of("vgpu-client"),
+                       "Print the version and exit");
   options given;
   app.add_option(
          "--manager", given.manager,

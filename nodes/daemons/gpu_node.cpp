@@ -10,6 +10,7 @@
 #include "nodes/support/metrics.hpp"
 #include "nodes/support/paths.hpp"
 #include "nodes/support/run_dir.hpp"
+#include "nodes/support/version.hpp"
 #include "schema/base/busy_poll.hpp"
 #include "schema/base/sizes.hpp"
 
@@ -40,6 +41,8 @@ void describe(CLI::App& app, options& x) {
   app.description("A node of a vgpu cluster: registers this host's GPUs with "
                   "the manager and runs a\nworker process for each session "
                   "that is placed here.");
+  app.set_version_flag("--version", version_of("vgpu-node"),
+                       "print the version and exit");
   app.add_option("--manager", x.manager,
                  "the manager's endpoint, or several with commas between "
                  "(default: $VGPU_MANAGER, or the one in the run directory)");
@@ -135,7 +138,7 @@ link_options manager_side(const options& x) {
   out.name = "node/" + x.inventory.node;
   out.greeting =
       control::hello{control::oldest_version, control::protocol_version,
-                     "vgpu-node", control::role::node};
+                     version_of("vgpu-node"), control::role::node};
   return out;
 }
 

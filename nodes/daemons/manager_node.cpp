@@ -10,6 +10,7 @@
 #include "nodes/support/paths.hpp"
 #include "nodes/support/placement_option.hpp"
 #include "nodes/support/run_dir.hpp"
+#include "nodes/support/version.hpp"
 
 #include <CLI/CLI.hpp>
 #include <spdlog/spdlog.h>
@@ -42,6 +43,8 @@ void describe(CLI::App& app, options& x) {
   app.description("The manager of a vgpu cluster: nodes, clients and commands "
                   "connect to it.\n`vgpu up` starts one; start it by hand for "
                   "a cluster of several hosts.");
+  app.set_version_flag("--version", version_of("vgpu-manager"),
+                       "print the version and exit");
   app.add_option("--listen", x.listen,
                  "where to listen: tcp://HOST:PORT or ipc://PATH "
                  "(default: manager.sock in the run directory)");

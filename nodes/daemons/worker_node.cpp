@@ -13,6 +13,7 @@
 #include "nodes/daemons/worker_helpers.hpp"
 #include "nodes/daemons/zmq_busy_poll.hpp"
 #include "nodes/support/stop_signal.hpp"
+#include "nodes/support/version.hpp"
 
 #include <CLI/CLI.hpp>
 #include <spdlog/spdlog.h>
@@ -280,8 +281,8 @@ int run(const options& given) {
   link_options to_node;
   to_node.endpoint = given.node;
   to_node.name = name;
-  to_node.greeting =
-      control::hello{.software = "vgpu-worker", .as = control::role::worker};
+  to_node.greeting = control::hello{.software = version_of("vgpu-worker"),
+                                    .as = control::role::worker};
   auto link = spawn_link(system, zmq, to_node);
   if (!link)
     throw std::runtime_error{link.why().what};
@@ -337,6 +338,8 @@ int main(int argc, char** argv) {
       how == "--put-aside" || how == "--bring-back")
     return put_aside_or_back(how, argv[2]);
   CLI::App app{"Executes the calls of one session. Nodes start it."};
+  app.set_version_flag("--version", version_of("vgpu-worker"),
+                       "Print the version and exit");
   options given;
   app.add_option("--node-endpoint", given.node, "The node's endpoint")
       ->required();
