@@ -120,6 +120,16 @@ BOOST_AUTO_TEST_CASE(memory_that_could_be_cut_is_refused) {
   BOOST_TEST(!session_area::open(few).ok());
 }
 
+BOOST_AUTO_TEST_CASE(a_program_of_another_version_is_refused_by_name) {
+  auto other = control_header::the_magic + (std::uint64_t{1} << 56); // "...07"
+  BOOST_REQUIRE(::pwrite(program.control_fd(), &other, sizeof(other), 0) ==
+                static_cast<ssize_t>(sizeof(other)));
+  auto handed = handed_over();
+  auto got = session_area::open(handed);
+  BOOST_REQUIRE(!got.ok());
+  BOOST_TEST(got.why().what.find("another version") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(areas_of_wrong_sizes_are_refused) {
   auto open = [&](std::uint64_t control, std::uint64_t log, std::uint64_t host,
                   std::uint64_t last = 0) {

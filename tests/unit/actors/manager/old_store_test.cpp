@@ -1,0 +1,81 @@
+// What earlier versions wrote is read: docs/compatibility.md promises it.
+#include "actors/manager/store.hpp"
+
+#include "actors/link/directory.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <xxhash.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+using namespace vgpu;
+
+namespace {
+
+/// As the manager of 0.1.0 left it when it was killed: a session runs, and its
+/// node takes no more.
+constexpr auto store_of_0_1 = R"store(9a53205d552da4dd {"last":[0,0]}
+9d0420ac6da81dc3 {"until":[0,0],"usage":0}
+7eec40ae5876ac67 {"event":{"epoch":0,"kind":"node-joined","node":"a","number":1,"session":0,"text":"a joined with 1 pGPU(s)","time":1795729299.0250614,"vgpu":0}}
+f90b08536a0362ba {"session":{"aside":false,"client":"client/vm-10681","endpoint":"ipc:///tmp/user-0/vgpu/worker-a-1-1.sock","epoch":1,"guest_socket":"vgpu-worker-1-11491967964230222316","had_lease":true,"held":false,"host":"a3c2ce0e-24ad-43fc-9e27-5202230a89a4/4026531833","id":1,"largest_quota":67108864,"node":"a","pgpus":[0],"pid":10694,"preempted":false,"program":{"host":"a3c2ce0e-24ad-43fc-9e27-5202230a89a4/4026531833","name":"vector_add","pid":10658,"user":"0"},"quota":67108864,"reason":"first","spec":{"apart":0,"backend":"","beside":0,"capability":0,"gpus":1,"group":6404239846,"idle_after_ms":4294967295,"limit":1.0,"memory":67108864,"priority":0,"protection":1,"share":1.0,"snapshot_ms":10000,"wait_ms":4294967295,"wanted_node":"","wanted_pgpu":-1,"where":0},"stage":"running","tokens":[[1,640139044326415873]],"vgpu":1}}
+f8d049712bc11c5e {"account":{"closed":false,"owner":[1,"vm","0","vector_add"],"settled":0,"told":[[1,{"device_ns":88889428,"from_device":4194304,"memory_kib_ms":5723051,"replay_bytes":0,"replay_ns":0,"to_device":8388608}]],"total":{"device_ns":88889428,"from_device":4194304,"memory_kib_ms":5723051,"replay_bytes":0,"replay_ns":0,"to_device":8388608}},"rows":[[1795729260,[1,"vm","0","vector_add"],{"device_ns":88889428,"from_device":4194304,"memory_kib_ms":5723051,"replay_bytes":0,"replay_ns":0,"to_device":8388608}]],"usage":1}
+a7d66fc13a5d71a7 {"drained":["a",true]}
+)store";
+
+/// A folder with a store in it.
+struct old_folder {
+  std::filesystem::path dir;
+
+  old_folder() {
+    std::string name = std::filesystem::temp_directory_path() / "oldXXXXXX";
+    dir = ::mkdtemp(name.data());
+  }
+  ~old_folder() { std::filesystem::remove_all(dir); }
+
+  std::unique_ptr<store> open(const std::string& lines) const {
+    std::ofstream{dir / "store"} << lines;
+    auto out = store::open(dir / "store");
+    BOOST_REQUIRE(out.ok());
+    return std::move(*out);
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(old_stores, old_folder)
+
+BOOST_AUTO_TEST_CASE(a_store_of_0_1_is_read_whole) {
+  auto x = open(store_of_0_1);
+  const auto& got = x->state();
+  BOOST_TEST(got.damaged == 0u);
+  BOOST_TEST(got.last_session == 1u);
+  BOOST_TEST(got.last_vgpu == 1u);
+  BOOST_REQUIRE(got.sessions.size() == 1u);
+  const auto& session = got.sessions.at({1});
+  BOOST_TEST(session.vgpu.value == 1u);
+  BOOST_TEST(session.epoch.value == 1u);
+  BOOST_TEST(session.token() == 640139044326415873u);
+  BOOST_CHECK(session.stage == session_stage::running);
+  BOOST_TEST(session.where.node == "a");
+  BOOST_TEST(session.quota == 64u << 20);
+  BOOST_TEST(session.program.name == "vector_add");
+  BOOST_TEST(session.had_lease);
+  BOOST_REQUIRE(got.events.size() == 1u);
+  BOOST_TEST(got.events[0].node == "a");
+  BOOST_CHECK(got.drained == std::set<std::string>{"a"});
+}
+
+BOOST_AUTO_TEST_CASE(lines_of_a_later_version_are_left_out) {
+  std::string line = R"({"made_up_later":[1,2,3]})";
+  char sum[17];
+  std::snprintf(
+      sum, sizeof(sum), "%016llx",
+      static_cast<unsigned long long>(XXH3_64bits(line.data(), line.size())));
+  auto x = open(std::string{sum} + " " + line + "\n" + store_of_0_1);
+  BOOST_TEST(x->state().damaged == 0u);
+  BOOST_TEST(x->state().sessions.size() == 1u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
