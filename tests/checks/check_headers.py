@@ -29,6 +29,8 @@ HEADER = re.compile(r"\.(hpp|h)$")
 INCLUDE = re.compile(rb'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
 # What other languages compile, or tests give away as text.
 NOT_OURS = re.compile(r"^(tests/(cuda|judges|gpu|truth|libraries|e2e)|examples)/")
+# Brackets around a file's code, which say so themselves.
+BRACKETS = {"devices/cpu/exec/begin.hpp", "devices/cpu/exec/end.hpp"}
 # Options that say where an object goes, or make the compiler read or write
 # something more.
 WITH_VALUE = {"-o", "-MF", "-MT", "-MQ", "-include"}
@@ -45,7 +47,8 @@ def all_headers():
     files = git("ls-files", "--cached", "--others",
                 "--exclude-standard").stdout.splitlines()
     return sorted({x for x in files if HEADER.search(x) and
-                   not NOT_OURS.match(x) and (ROOT / x).is_file()})
+                   not NOT_OURS.match(x) and x not in BRACKETS and
+                   (ROOT / x).is_file()})
 
 
 def changed_headers(known):
@@ -139,7 +142,6 @@ class digests:
 
 def compile_alone(path, options, directory):
     """What the compiler complains about; nothing if it does not."""
-    # An entry point's file has its own header first.
     got = subprocess.run(
         [*options, "-fsyntax-only", "-x", "c++", "-"], cwd=directory, text=True,
         input=f'#include "{path}"\n', stdout=subprocess.PIPE,
