@@ -1,7 +1,7 @@
 // The memory in which a pGPU actor and the workers on its pGPU agree on turns.
 #pragma once
 
-#include "policies/compute/share_threads.hpp"
+#include "policies/compute/share.hpp"
 #include "schema/base/fault.hpp"
 #include "schema/log/session_area.hpp"
 
@@ -102,7 +102,7 @@ public:
 
 private:
   struct layout {
-    static constexpr std::uint64_t the_magic = 0x38304452414f4253; // "SBOARD08"
+    static constexpr std::uint64_t the_magic = 0x39304452414f4253; // "SBOARD09"
     std::uint64_t magic;
     alignas(64) std::atomic<std::uint32_t> contested;
     alignas(64) pthread_mutex_t lock;

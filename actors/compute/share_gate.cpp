@@ -1,7 +1,7 @@
 #include "actors/compute/share_gate.hpp"
 
 #include "devices/interface/timing_unit.hpp"
-#include "policies/compute/share_concurrent.hpp"
+#include "policies/compute/share.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -132,7 +132,7 @@ struct share_gate::account {
   bool crowded(const share_table& table, share_ns now) const {
     if (pending == 0)
       return false;
-    if (policy::together(table))
+    if (policy::is_concurrent(table))
       return predicted.held > table.rules.quantum / part_of_quantum_concurrent;
     return pending >= most_pending ||
            now - std::max(busy_since, done_at) > table.rules.quantum;
@@ -140,9 +140,9 @@ struct share_gate::account {
 
   /// Returns whether a thread that waits for room should wake.
   bool has_room(const share_table& table, share_ns now) const {
-    return policy::together(table)
+    return policy::is_concurrent(table)
                ? !crowded(table, now)
-               : table.holder == seat && pending <= few_pending;
+               : table.turns.holder() == seat && pending <= few_pending;
   }
 
   /// Records the end of a pause: the session has work again since `now`.
@@ -163,7 +163,7 @@ struct share_gate::account {
   /// and the device is empty. Requires the board's lock.
   verdict may_begin(share_table& table, share_ns now,
                     std::optional<share_ns> length) {
-    auto joins = policy::together(table);
+    auto joins = policy::is_concurrent(table);
     if (!joins && !policy::holds(table, seat))
       return verdict::no_turn;
     if (overdue(now))
@@ -180,12 +180,12 @@ struct share_gate::account {
   /// Returns whether to watch the device at this work, which needs a device
   /// that no other session uses.
   bool would_look(const share_table& table, work_key what) {
-    if (policy::together(table) || table.draining != 0)
+    if (policy::is_concurrent(table) || table.concurrent.drains())
       return false;
     if (policy::is_fresh(table, seat))
       looks = 0;
     return times != nullptr && looks < most_looks &&
-           lengths.is_inexact(what, table.partings);
+           lengths.is_inexact(what, table.concurrent.partings());
   }
 
   /// Says how a piece of work was admitted.
@@ -200,7 +200,8 @@ struct share_gate::account {
     policy::want_nothing(table, seat);
     policy::begin_work(table, seat, now);
     policy::set_brought(table, seat, predicted.worked + length.worked);
-    return {!policy::together(table), would_look(table, what), table.partings};
+    return {!policy::is_concurrent(table), would_look(table, what),
+            table.concurrent.partings()};
   }
 
   /// Returns until when to wait for the present work, so that the device can be
@@ -215,7 +216,7 @@ struct share_gate::account {
                  table.rules.quantum / part_of_quantum_to_look;
     if (now < until)
       return until;
-    lengths.give_up(what, table.partings);
+    lengths.give_up(what, table.concurrent.partings());
     return std::nullopt;
   }
 
@@ -276,11 +277,12 @@ struct share_gate::account {
       predicted.held -= of.predicted.held;
       predicted.worked -= of.predicted.worked;
       board->locked([&](share_table& table) {
-        alone = !policy::together(table) && table.draining == 0;
+        alone = !policy::is_concurrent(table) && !table.concurrent.drains();
         policy::set_brought(table, seat, predicted.worked);
         used = policy::charge(table, seat, of.predicted, took, now);
         settle(table, now);
-        if (table.holder == share_table::nobody && table.waiting != 0)
+        if (table.turns.holder() == share_table::nobody &&
+            table.turns.waiting() != 0)
           outcome = policy::arbitrate(table, now);
         // wakes the thread that waits for room
         room = next >= 0 && has_room(table, now);
@@ -385,7 +387,7 @@ bool share_gate::take_turn(work_key what) {
     auto length = known.value_or(share_work{});
     rings_ = board_->rings(seat_);
     board_->locked([&](share_table& table) {
-      if (!known && policy::together(table))
+      if (!known && policy::is_concurrent(table))
         policy::part(table);
       policy::set_copies(table, seat_, is_timed_alone(what));
       auto verdict = of.may_begin(

@@ -1,6 +1,6 @@
 // vGPUs and pGPUs that change while programs run.
 #include "actors/manager/manager_core.hpp"
-#include "policies/compute/share.hpp"
+#include "policies/compute/share_policies.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +14,7 @@ constexpr std::uint32_t longest_quantum_us = 1'000'000;
 constexpr std::int32_t largest_priority = 1'000;
 
 fault wrong(const std::string& name, const std::string& given,
-            const char* range) {
+            const std::string& range) {
   return {CUDA_ERROR_INVALID_VALUE, name + " " + given + ": give " + range};
 }
 
@@ -139,9 +139,9 @@ void manager_core::handle(const std::string& peer,
   if (auto ok = check_pgpu(x.node, x.pgpu); !ok)
     return refuse(peer, from, ok.why());
   if (!x.policy.empty() && !policy::parse_share_policy(x.policy))
-    return refuse(peer, from,
-                  wrong("policy", "'" + x.policy + "'",
-                        "best-effort, equal, fixed, guarantee or priority"));
+    return refuse(
+        peer, from,
+        wrong("policy", "'" + x.policy + "'", policy::list_share_policies()));
   if (x.quantum_us != 0 &&
       (x.quantum_us < shortest_quantum_us || x.quantum_us > longest_quantum_us))
     return refuse(peer, from,

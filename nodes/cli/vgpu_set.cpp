@@ -1,7 +1,7 @@
 // `vgpu set` and `vgpu policy`: change vGPUs and pGPUs while programs run.
 #include "actors/link/protocol.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
-#include "policies/compute/share.hpp"
+#include "policies/compute/share_policies.hpp"
 #include "schema/wire/specification.hpp"
 
 #include <charconv>
@@ -153,8 +153,7 @@ void add_set_commands(CLI::App& app, job& todo) {
       "policy", "Sets by which policy a pGPU's compute is shared.");
   rule->add_option("PGPU", *pgpu, "NODE/ORDINAL, as a/0")->required();
   rule->add_option("RULES", *rules,
-                   "best-effort, equal, fixed, guarantee or priority, and "
-                   "quantum=MILLISECONDS")
+                   policy::list_share_policies() + ", and quantum=MILLISECONDS")
       ->required();
   at->add_to(*rule);
   rule->footer("Examples:\n"

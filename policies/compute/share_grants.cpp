@@ -1,6 +1,6 @@
 #include "policies/compute/share_grants.hpp"
 
-#include "policies/compute/share_account.hpp"
+#include "policies/compute/share_accounts.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -11,15 +11,15 @@ namespace vgpu::policy {
 
 namespace {
 
-/// One of those who share what is left of a device.
+/// One of the sessions that share what is left of a device.
 struct grantee {
   double weight = 0;
   double most = 0; // what it can use
   double* granted = nullptr;
 };
 
-/// Gives each its part by weight, and what one cannot use to the others;
-/// returns what nobody could.
+/// Gives each session its part by weight, and what one cannot use to the
+/// others. Returns what nobody could use.
 double fill(std::vector<grantee> all, double left) {
   while (!all.empty() && left > 0) {
     auto weights = 0.0;
@@ -45,11 +45,9 @@ double fill(std::vector<grantee> all, double left) {
 
 } // namespace
 
-std::vector<double> grants_of(share_policy policy,
+std::vector<double> grants_of(const share_policy_row& policy,
                               std::span<const share_user> users) {
-  // Who asks for no turns gets what the device makes of it: as much as others.
-  share_account::weighing weights{
-      policy == share_policy::best_effort ? share_policy::equal : policy};
+  weighing weights{policy};
   for (const auto& x : users)
     weights.add(x.claim);
   std::vector<double> out(users.size(), 0.0);
@@ -57,12 +55,12 @@ std::vector<double> grants_of(share_policy policy,
   for (std::size_t i = 0; i < users.size(); ++i) {
     const auto& [claim, wants] = users[i];
     if (wants > 0)
-      levels[policy == share_policy::priority ? claim.priority : 0].push_back(
-          {weights.weight_of(claim),
-           std::min(wants, share_account::cap_of(policy, claim)), &out[i]});
+      levels[policy.rank_of(claim)].push_back(
+          {weights.weight_of(claim), std::min(wants, policy.cap(claim)),
+           &out[i]});
   }
   auto left = 1.0;
-  for (auto& [priority, all] : levels)
+  for (auto& [rank, all] : levels)
     left = fill(std::move(all), left);
   return out;
 }

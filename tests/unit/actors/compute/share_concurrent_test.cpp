@@ -3,7 +3,7 @@
 // of them fills it alone.
 #include "actors/compute/share_gate.hpp"
 #include "devices/interface/timing_unit.hpp"
-#include "policies/compute/share_concurrent.hpp"
+#include "policies/compute/share.hpp"
 
 #include "tests/unit/actors/plain_device.hpp"
 
@@ -414,11 +414,12 @@ BOOST_AUTO_TEST_CASE(time_together_is_no_turn_of_who_had_the_last_one) {
   join(kernel);
   join(tiny);
   run(4 * s);
-  BOOST_REQUIRE(board->locked([](auto& x) { return x.together; }) != 0);
-  auto partings = board->locked([](auto& x) { return x.partings; });
+  BOOST_REQUIRE(board->locked([](auto& x) { return x.concurrent.is_on(); }));
+  auto partings =
+      board->locked([](auto& x) { return x.concurrent.partings(); });
   BOOST_REQUIRE(partings > 2u); // who joined is one each
   for (const auto& x : all)
-    BOOST_TEST(board->look(x.seat).turns_took < 100 * ms);
+    BOOST_TEST(board->look(x.seat).concurrent.turns_took() < 100 * ms);
 }
 
 /// In windows of 2 s, and the least of what all got done beside what they get

@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_wait_ends_when_a_processor_is_free) {
   auto waits = first_waits();
   of[1]->end(1ms);
   BOOST_TEST(waits.get());
-  BOOST_TEST(board->look(seats[0]).running == 1u);
+  BOOST_TEST(board->look(seats[0]).threads.running() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(a_wait_ends_when_others_have_caught_up) {
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(a_wait_ends_when_the_other_worker_dies) {
   board->stand(seats[1]);
   // It has been let in, or nobody governs any more.
   waits.get();
-  BOOST_TEST(board->look(seats[0]).waiting == 0u);
+  BOOST_TEST(board->look(seats[0]).threads.waiting() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(nobody_waits_once_turns_are_off) {
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(nobody_waits_once_turns_are_off) {
   board->set_rules({.policy = policy::share_policy::best_effort});
   waits.get();
   BOOST_TEST(!of[0]->governs());
-  BOOST_TEST(board->look(seats[0]).waiting == 0u);
+  BOOST_TEST(board->look(seats[0]).threads.waiting() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(who_is_released_waits_no_more) {
@@ -85,8 +85,8 @@ BOOST_AUTO_TEST_CASE(who_is_released_waits_no_more) {
   of[0]->release();
   BOOST_TEST(!waits.get());
   BOOST_TEST(!of[0]->governs());
-  BOOST_TEST(board->look(seats[0]).waiting == 0u);
-  BOOST_TEST(board->look(seats[0]).running == 0u);
+  BOOST_TEST(board->look(seats[0]).threads.waiting() == 0u);
+  BOOST_TEST(board->look(seats[0]).threads.running() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(who_is_in_the_way_hears_of_it) {

@@ -1,7 +1,7 @@
 // Turns on a simulated device, in virtual time.
-#include "policies/compute/share_concurrent.hpp"
+#include "policies/compute/share.hpp"
 #include "policies/compute/share_grants.hpp"
-#include "tests/unit/policies/compute/share_units.hpp"
+#include "tests/unit/policies/compute/turn_model.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -12,145 +12,6 @@
 using namespace vgpu::policy;
 
 namespace {
-
-/// Launches kernels one after another, each `gap` after the one before.
-struct program {
-  share_claim claim{};
-  share_ns kernel = 1 * ms;
-  share_ns gap = 0;
-  share_ns from = 0;
-  share_ns to = never;
-  /// It never ends a kernel that it began after this.
-  share_ns hangs_at = never;
-
-  std::int32_t seat = share_table::nobody;
-  share_ns ready_at = 0;
-  share_ns waited = 0; // longest
-  bool hung = false;
-};
-
-/// One device that does one kernel at a time, and what a worker does about
-/// turns. A turn that passes on costs `handover`.
-class simulation {
-public:
-  share_table table;
-  std::vector<program> programs;
-  share_ns handover = 50 * us;
-  share_ns now = 1 * s;
-
-  explicit simulation(share_rules rules = {}) { table.rules = rules; }
-
-  void add(program x) {
-    x.seat = sit(table, x.claim, now);
-    x.ready_at = now + x.from;
-    x.to = x.to == never ? never : now + x.to;
-    x.hangs_at = x.hangs_at == never ? never : now + x.hangs_at;
-    programs.push_back(x);
-    history_.emplace_back();
-  }
-
-  void run(share_ns span) {
-    auto end = now + span;
-    while (now < end) {
-      collect();
-      if (work())
-        continue;
-      auto outcome = arbitrate(table, now);
-      if (outcome.granted != share_table::nobody) {
-        auto& x = of_granted(outcome);
-        x.waited = std::max(x.waited, now - x.ready_at);
-        now += handover;
-        continue;
-      }
-      auto next = std::min(outcome.look_again, end);
-      for (auto& x : programs)
-        if (x.ready_at > now && !x.hung)
-          next = std::min(next, x.ready_at);
-      now = std::max(next, now + 1);
-    }
-  }
-
-  /// Device time of a program in [from, to).
-  double used(std::size_t i, share_ns from, share_ns to) const {
-    auto sum = share_ns{0};
-    for (auto [begin, end] : history_[i])
-      sum += std::max<share_ns>(std::min(end, to) - std::max(begin, from), 0);
-    return static_cast<double>(sum);
-  }
-
-  /// The largest difference between the program's part of a window of 2 s and
-  /// `promise`, after a second to settle.
-  double worst(std::size_t i, double promise) const {
-    auto out = 0.0;
-    constexpr auto window = 2 * s;
-    for (auto at = 2 * s; at + window <= now; at += 37 * ms)
-      out =
-          std::max(out, std::abs(used(i, at, at + window) / window - promise));
-    return out;
-  }
-
-  double jain(share_ns from, share_ns to) const {
-    auto sum = 0.0;
-    auto squares = 0.0;
-    for (auto i = 0u; i < programs.size(); ++i) {
-      auto x = used(i, from, to);
-      sum += x;
-      squares += x * x;
-    }
-    return sum * sum / (static_cast<double>(programs.size()) * squares);
-  }
-
-  double busy(share_ns from, share_ns to) const {
-    auto out = 0.0;
-    for (auto i = 0u; i < programs.size(); ++i)
-      out += used(i, from, to) / static_cast<double>(to - from);
-    return out;
-  }
-
-private:
-  program& of_granted(const share_outcome& outcome) {
-    return *std::find_if(programs.begin(), programs.end(),
-                         [&](auto& x) { return outcome.granted == x.seat; });
-  }
-
-  void collect() {
-    for (auto& x : programs)
-      if (!holds(table, x.seat) && x.ready_at <= now && !x.hung && now < x.to)
-        want(table, x.seat, x.ready_at);
-  }
-
-  /// The holder's next kernel, if it has one.
-  bool work() {
-    auto holder = std::find_if(programs.begin(), programs.end(),
-                               [&](auto& y) { return holds(table, y.seat); });
-    if (holder == programs.end())
-      return false;
-    auto& x = *holder;
-    if (x.ready_at > now || x.hung || now >= x.to)
-      return false;
-    if (left_of_turn(table, now) < x.kernel / 2 && !is_fresh(table, x.seat) &&
-        !renew(table, x.seat, now)) {
-      end_turn(table, x.seat);
-      x.ready_at = now;
-      want(table, x.seat, now);
-      return false;
-    }
-    begin_work(table, x.seat, now);
-    if (now >= x.hangs_at) {
-      x.hung = true;
-      return false;
-    }
-    auto& mine = history_[static_cast<std::size_t>(&x - programs.data())];
-    mine.emplace_back(now, now + x.kernel);
-    now += x.kernel;
-    charge(table, x.seat, {x.kernel, x.kernel}, {x.kernel, x.kernel}, now);
-    end_work(table, x.seat, now);
-    x.ready_at = now + x.gap;
-    return true;
-  }
-
-  std::vector<std::vector<std::pair<share_ns, share_ns>>> history_;
-};
 
 share_rules rules(share_policy policy) {
   share_rules out;
@@ -165,7 +26,7 @@ BOOST_AUTO_TEST_SUITE(equal_share)
 
 BOOST_AUTO_TEST_CASE(four_and_eight_programs_get_the_same) {
   for (auto n : {4, 8}) {
-    simulation sim{rules(share_policy::equal)};
+    turn_model sim{rules(share_policy::equal)};
     for (auto i = 0; i < n; ++i)
       sim.add({.kernel = (i + 1) * 700 * us});
     sim.run(20 * s);
@@ -178,7 +39,7 @@ BOOST_AUTO_TEST_CASE(four_and_eight_programs_get_the_same) {
 }
 
 BOOST_AUTO_TEST_CASE(what_was_asked_for_does_not_count) {
-  simulation sim{rules(share_policy::equal)};
+  turn_model sim{rules(share_policy::equal)};
   sim.add({.claim = {.share = 0.1}});
   sim.add({.claim = {.share = 0.9}});
   sim.run(10 * s);
@@ -186,7 +47,7 @@ BOOST_AUTO_TEST_CASE(what_was_asked_for_does_not_count) {
 }
 
 BOOST_AUTO_TEST_CASE(a_late_program_gets_its_part_at_once_and_no_more) {
-  simulation sim{rules(share_policy::equal)};
+  turn_model sim{rules(share_policy::equal)};
   sim.add({});
   sim.add({.from = 5 * s});
   sim.run(10 * s);
@@ -195,7 +56,7 @@ BOOST_AUTO_TEST_CASE(a_late_program_gets_its_part_at_once_and_no_more) {
 }
 
 BOOST_AUTO_TEST_CASE(kernels_longer_than_a_turn_are_paid_for_later) {
-  simulation sim{rules(share_policy::equal)};
+  turn_model sim{rules(share_policy::equal)};
   sim.add({.kernel = 90 * ms});
   sim.add({.kernel = 1 * ms});
   sim.run(30 * s);
@@ -204,7 +65,7 @@ BOOST_AUTO_TEST_CASE(kernels_longer_than_a_turn_are_paid_for_later) {
 }
 
 BOOST_AUTO_TEST_CASE(programs_that_pause_do_not_leave_the_device_idle) {
-  simulation sim{rules(share_policy::equal)};
+  turn_model sim{rules(share_policy::equal)};
   // Alone, each would use half of it.
   for (auto i = 0; i < 4; ++i)
     sim.add({.kernel = 5 * ms, .gap = 5 * ms});
@@ -214,7 +75,7 @@ BOOST_AUTO_TEST_CASE(programs_that_pause_do_not_leave_the_device_idle) {
 }
 
 BOOST_AUTO_TEST_CASE(pauses_in_a_turn_count_while_others_wait) {
-  simulation sim{rules(share_policy::equal)};
+  turn_model sim{rules(share_policy::equal)};
   // Too short to lose the turn: alone, it uses a fifth of the device.
   sim.add({.kernel = 100 * us, .gap = 400 * us});
   sim.add({.kernel = 1 * ms});
@@ -228,14 +89,14 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(fixed_share)
 
 BOOST_AUTO_TEST_CASE(nobody_gets_more_although_the_device_is_idle) {
-  simulation sim{rules(share_policy::fixed)};
+  turn_model sim{rules(share_policy::fixed)};
   sim.add({.claim = {.share = 0.25}});
   sim.run(10 * s);
   BOOST_TEST(sim.worst(0, 0.25) < two_points);
 }
 
 BOOST_AUTO_TEST_CASE(all_get_what_they_were_promised) {
-  simulation sim{rules(share_policy::fixed)};
+  turn_model sim{rules(share_policy::fixed)};
   for (auto share : {0.1, 0.2, 0.4})
     sim.add({.claim = {.share = share}});
   sim.run(20 * s);
@@ -249,7 +110,7 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(guarantees_and_limits)
 
 BOOST_AUTO_TEST_CASE(a_guarantee_is_met_and_the_rest_given_away) {
-  simulation sim{rules(share_policy::guarantee)};
+  turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.share = 0.5}});
   sim.add({.claim = {.share = 0.25}});
   sim.add({}); // nothing was promised to it
@@ -261,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_guarantee_is_met_and_the_rest_given_away) {
 }
 
 BOOST_AUTO_TEST_CASE(idle_time_goes_to_who_wants_it) {
-  simulation sim{rules(share_policy::guarantee)};
+  turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.share = 0.9}, .to = 5 * s});
   sim.add({.claim = {.share = 0.1}});
   sim.run(10 * s);
@@ -271,14 +132,14 @@ BOOST_AUTO_TEST_CASE(idle_time_goes_to_who_wants_it) {
 }
 
 BOOST_AUTO_TEST_CASE(a_limit_is_never_exceeded) {
-  simulation sim{rules(share_policy::guarantee)};
+  turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.share = 0.2, .limit = 0.3}});
   sim.run(20 * s);
   BOOST_TEST(sim.worst(0, 0.3) < two_points);
 }
 
 BOOST_AUTO_TEST_CASE(who_was_idle_has_saved_up_two_turns_of_its_limit) {
-  simulation sim{rules(share_policy::guarantee)};
+  turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.limit = 0.25}, .from = 5 * s});
   sim.run(8 * s);
   auto began = 6 * s; // the simulation begins at 1 s
@@ -286,7 +147,7 @@ BOOST_AUTO_TEST_CASE(who_was_idle_has_saved_up_two_turns_of_its_limit) {
 }
 
 BOOST_AUTO_TEST_CASE(what_a_limit_leaves_is_used_by_others) {
-  simulation sim{rules(share_policy::guarantee)};
+  turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.share = 0.6, .limit = 0.6}});
   sim.add({.claim = {.share = 0.2}});
   sim.add({.claim = {.share = 0.2, .limit = 0.2}});
@@ -298,7 +159,7 @@ BOOST_AUTO_TEST_CASE(what_a_limit_leaves_is_used_by_others) {
 }
 
 BOOST_AUTO_TEST_CASE(promises_beyond_the_whole_are_scaled_down) {
-  simulation sim{rules(share_policy::guarantee)};
+  turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.share = 0.8}});
   sim.add({.claim = {.share = 0.8}});
   sim.add({.claim = {.share = 0.4}});
@@ -308,7 +169,7 @@ BOOST_AUTO_TEST_CASE(promises_beyond_the_whole_are_scaled_down) {
 }
 
 BOOST_AUTO_TEST_CASE(who_was_promised_nothing_still_gets_on) {
-  simulation sim{rules(share_policy::guarantee)};
+  turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.share = 0.5}});
   sim.add({.claim = {.share = 0.5}});
   sim.add({});
@@ -317,7 +178,7 @@ BOOST_AUTO_TEST_CASE(who_was_promised_nothing_still_gets_on) {
 }
 
 BOOST_AUTO_TEST_CASE(shares_change_while_programs_run) {
-  simulation sim{rules(share_policy::guarantee)};
+  turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.share = 0.8}});
   sim.add({.claim = {.share = 0.2}});
   sim.run(5 * s);
@@ -336,7 +197,7 @@ BOOST_AUTO_TEST_CASE(the_quantum_is_how_long_somebody_waits) {
   auto waits = [](share_ns quantum) {
     auto what = rules(share_policy::guarantee);
     what.quantum = quantum;
-    simulation sim{what};
+    turn_model sim{what};
     sim.add({.claim = {.share = 0.5}});
     sim.add({.claim = {.share = 0.5}});
     sim.run(10 * s);
@@ -352,7 +213,7 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(priorities)
 
 BOOST_AUTO_TEST_CASE(the_higher_goes_first_but_nobody_starves) {
-  simulation sim{rules(share_policy::priority)};
+  turn_model sim{rules(share_policy::priority)};
   sim.add({.claim = {.priority = 10}});
   sim.add({.claim = {.priority = 1}});
   sim.run(20 * s);
@@ -362,7 +223,7 @@ BOOST_AUTO_TEST_CASE(the_higher_goes_first_but_nobody_starves) {
 }
 
 BOOST_AUTO_TEST_CASE(the_higher_comes_soon_and_who_has_starved_has_a_turn) {
-  simulation sim{rules(share_policy::priority)};
+  turn_model sim{rules(share_policy::priority)};
   sim.add({.claim = {.priority = 10}, .kernel = 1 * ms, .gap = 30 * ms});
   sim.add({.claim = {.priority = 1}, .kernel = 1 * ms});
   sim.run(10 * s);
@@ -379,7 +240,7 @@ BOOST_AUTO_TEST_CASE(the_higher_comes_soon_and_who_has_starved_has_a_turn) {
 }
 
 BOOST_AUTO_TEST_CASE(the_same_priority_shares) {
-  simulation sim{rules(share_policy::priority)};
+  turn_model sim{rules(share_policy::priority)};
   sim.add({.claim = {.priority = 3}});
   sim.add({.claim = {.priority = 3}});
   sim.run(10 * s);
@@ -400,7 +261,7 @@ BOOST_AUTO_TEST_CASE(grants_are_what_turns_come_to) {
   for (auto policy :
        {share_policy::equal, share_policy::fixed, share_policy::guarantee})
     for (const auto& claims : crowds) {
-      simulation sim{rules(policy)};
+      turn_model sim{rules(policy)};
       std::vector<share_user> users;
       for (const auto& x : claims) {
         sim.add({.claim = x});
@@ -455,11 +316,11 @@ BOOST_AUTO_TEST_CASE(a_turn_begins_when_what_was_brought_together_is_done) {
   share_table table;
   auto a = sit(table, {}, 0);
   auto b = sit(table, {}, 0);
-  table.together = 1;
+  concurrent_engine{table}.begin(0);
   begin_work(table, a, ms);
   begin_work(table, b, ms);
   part(table); // something new has come
-  BOOST_TEST(!together(table));
+  BOOST_TEST(!is_concurrent(table));
   end_work(table, a, 2 * ms);
   want(table, a, 2 * ms);
   auto waits = arbitrate(table, 2 * ms);
@@ -475,7 +336,7 @@ BOOST_AUTO_TEST_CASE(a_turn_does_not_wait_for_work_that_never_ends) {
   share_table table;
   auto a = sit(table, {}, 0);
   auto b = sit(table, {}, 0);
-  table.together = 1;
+  concurrent_engine{table}.begin(0);
   begin_work(table, b, ms);
   part(table);
   want(table, a, 2 * ms);
@@ -485,7 +346,7 @@ BOOST_AUTO_TEST_CASE(a_turn_does_not_wait_for_work_that_never_ends) {
 }
 
 BOOST_AUTO_TEST_CASE(a_kernel_that_never_ends_stops_nobody_for_ever) {
-  simulation sim{rules(share_policy::guarantee)};
+  turn_model sim{rules(share_policy::guarantee)};
   sim.add({.hangs_at = 2 * s});
   sim.add({});
   sim.run(10 * s);
@@ -519,15 +380,6 @@ BOOST_AUTO_TEST_CASE(turns_are_needed_when_somebody_else_is_there) {
   BOOST_TEST(!contested(table));
   set_claim(table, a, {.share = 0.5}, 0);
   BOOST_TEST(contested(table));
-}
-
-BOOST_AUTO_TEST_CASE(policies_have_names) {
-  for (auto name : share_policy_names) {
-    auto parsed = parse_share_policy(name);
-    BOOST_REQUIRE(parsed.has_value());
-    BOOST_TEST(name_of(*parsed) == name);
-  }
-  BOOST_TEST(!parse_share_policy("fair").has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -2,8 +2,8 @@
 // virtual time.
 #pragma once
 
+#include "policies/compute/share.hpp"
 #include "policies/compute/share_grants.hpp"
-#include "policies/compute/share_threads.hpp"
 #include "tests/unit/policies/compute/share_units.hpp"
 
 #include <algorithm>
@@ -47,8 +47,10 @@ public:
   host_noise noise;
   share_ns now = 1 * s;
 
-  thread_model(unsigned processors, share_policy policy)
-      : processors_(processors) {
+  /// By `own`, or by the policy of this number.
+  thread_model(unsigned processors, share_policy policy,
+               const share_policy_row* own = nullptr)
+      : own_(own), processors_(processors) {
     table.rules.policy = policy;
     table.rules.processors = processors;
   }
@@ -58,15 +60,15 @@ public:
     to.what = x;
     if (x.blocks == 0)
       to.what.blocks = 4 * processors_;
-    to.seat = sit(table, x.claim, now);
+    to.seat = seating().sit(x.claim, now);
     to.threads.resize(std::min(x.threads, processors_));
     to.next_at = now + x.from;
-    governed_ = contested(table);
+    governed_ = seating().contested();
     to.what.to = x.to == never ? never : now + x.to;
   }
   void set(std::size_t i, const share_claim& claim) {
-    set_claim(table, programs_[i].seat, claim, now);
-    governed_ = contested(table);
+    seating().set_claim(programs_[i].seat, claim, now);
+    governed_ = seating().contested();
   }
 
   void run(share_ns span) {
@@ -130,6 +132,12 @@ private:
     std::vector<share_ns> by_ms{0};
   };
 
+  const share_policy_row& policy() const {
+    return own_ != nullptr ? *own_ : row_of(table.rules.policy);
+  }
+  share_seating seating() { return share_seating{table, policy()}; }
+  thread_engine engine() { return thread_engine{table, policy()}; }
+
   bool governed() const { return governed_; }
 
   share_ns wake_up() {
@@ -179,7 +187,7 @@ private:
         t.where = at::gone;
         return;
       }
-      if (!governed() || begin_thread(table, x.seat, now, out))
+      if (!governed() || engine().begin(x.seat, now, out))
         ready(x, t);
       else
         wait(x, t);
@@ -191,18 +199,18 @@ private:
     } else if (t.where == at::rests) {
       t.where = at::gone;
       if (governed())
-        end_thread(table, x.seat, std::exchange(t.had, 0), now, out);
+        engine().end(x.seat, std::exchange(t.had, 0), now, out);
     } else if (t.where == at::asked) {
-      if (is_let_in(table, x.seat, now, out))
+      if (engine().is_let_in(x.seat, now, out))
         ready(x, t);
       else
         t.where = at::waiting;
     } else if (t.where == at::waiting) {
       // It looks by itself.
-      if (is_let_in(table, x.seat, now, out))
+      if (engine().is_let_in(x.seat, now, out))
         ready(x, t);
       else
-        t.wake_at = look_again(table, x.seat, now);
+        t.wake_at = engine().look_again(x.seat, now);
     }
     tell(out);
   }
@@ -225,7 +233,7 @@ private:
 
   void wait(program& x, thread& t) {
     t.where = at::waiting;
-    t.wake_at = look_again(table, x.seat, now);
+    t.wake_at = engine().look_again(x.seat, now);
     ++waits_;
   }
 
@@ -289,7 +297,7 @@ private:
     t.stop_at = 0;
     x.hurried = false;
     thread_outcome out;
-    if (!go_on(table, x.seat, std::exchange(t.had, 0), now, out)) {
+    if (!engine().go_on(x.seat, std::exchange(t.had, 0), now, out)) {
       t.on = false;
       wait(x, t);
     }
@@ -302,6 +310,7 @@ private:
     t.wake_at = now + 500 * us;
   }
 
+  const share_policy_row* own_;
   bool governed_ = false;
   unsigned processors_;
   std::vector<program> programs_;

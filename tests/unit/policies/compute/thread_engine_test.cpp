@@ -1,5 +1,5 @@
 // Threads of several sessions' devices on a host's processors, in virtual time.
-#include "policies/compute/share_threads.hpp"
+#include "policies/compute/thread_engine.hpp"
 #include "tests/unit/policies/compute/thread_model.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -358,13 +358,14 @@ struct shuffled {
           return t.seat == static_cast<std::int32_t>(i) && t.how == how;
         });
       };
-      BOOST_REQUIRE(x.running == count(thread::runs) + x.let_in);
-      BOOST_REQUIRE(x.waiting + x.let_in == count(thread::waits));
-      BOOST_REQUIRE(table.busy.test(i) == (x.running + x.waiting != 0));
-      running += x.running;
-      hungry = hungry || (x.waiting != 0 && x.spent == 0);
+      BOOST_REQUIRE(x.threads.running() == count(thread::runs) + x.let_in);
+      BOOST_REQUIRE(x.threads.waiting() + x.let_in == count(thread::waits));
+      BOOST_REQUIRE(table.threads.busy().test(i) ==
+                    (x.threads.running() + x.threads.waiting() != 0));
+      running += x.threads.running();
+      hungry = hungry || (x.threads.waiting() != 0 && x.spent == 0);
     }
-    BOOST_REQUIRE(table.running == running);
+    BOOST_REQUIRE(table.threads.running() == running);
     // Nobody waits for a processor that nobody uses.
     BOOST_REQUIRE((!hungry || running >= 3));
   }
@@ -397,7 +398,7 @@ BOOST_AUTO_TEST_CASE(who_stands_up_frees_what_its_threads_ran_on) {
   let_in(table, 50 * ms, out);
   BOOST_TEST(out.let_in.test(static_cast<std::size_t>(b)));
   BOOST_TEST(is_let_in(table, b, 50 * ms, out));
-  BOOST_TEST(table.running == 1u);
+  BOOST_TEST(table.threads.running() == 1u);
 }
 
 /// A thread each of two sessions, on one processor.
