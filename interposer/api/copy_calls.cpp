@@ -1,7 +1,7 @@
 // Entry points for copies and fills. Compiled twice: see flavour.hpp.
 #include "interposer/api/flavour.hpp"
 
-#include "interposer/memory/copies.hpp"
+#include "interposer/graph/captured_work.hpp"
 
 using namespace vgpu::interposer;
 
@@ -31,12 +31,12 @@ CUresult copy_flat(CUstream handle, bool async, std::uint64_t to, side to_side,
                    std::uint64_t from, side from_side,
                    std::size_t bytes) noexcept {
   return in_copying_stream(handle, async, [&](stream& s) {
-    return transfer_bytes(s, {.to = flat(to),
-                              .from = flat(from),
-                              .size = {bytes, 1, 1},
-                              .async = async,
-                              .to_side = to_side,
-                              .from_side = from_side});
+    return transfer_in_stream(s, {.to = flat(to),
+                                  .from = flat(from),
+                                  .size = {bytes, 1, 1},
+                                  .async = async,
+                                  .to_side = to_side,
+                                  .from_side = from_side});
   });
 }
 
@@ -51,7 +51,7 @@ CUresult copy_2d(CUstream handle, const CUDA_MEMCPY2D* c, bool async) noexcept {
                     {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray,
                      c->srcXInBytes, c->srcY, 0, c->srcPitch, 0},
                     {c->WidthInBytes, c->Height, 1}, what);
-    return code != CUDA_SUCCESS ? code : transfer_bytes(s, what);
+    return code != CUDA_SUCCESS ? code : transfer_in_stream(s, what);
   });
 }
 
@@ -81,7 +81,7 @@ CUresult copy_array(CUstream handle, bool async, const flat_end& to,
       if (auto code = to_rows(from.array, from.offset, bytes, what.from);
           code != CUDA_SUCCESS)
         return code;
-    return transfer_bytes(s, what);
+    return transfer_in_stream(s, what);
   });
 }
 
@@ -102,7 +102,7 @@ CUresult copy_3d(CUstream handle, const Copy* c, bool async) noexcept {
       return CUDA_ERROR_INVALID_VALUE;
     transfer what{.async = async};
     auto code = to_transfer(*c, what);
-    return code != CUDA_SUCCESS ? code : transfer_bytes(s, what);
+    return code != CUDA_SUCCESS ? code : transfer_in_stream(s, what);
   });
 }
 
@@ -110,7 +110,7 @@ CUresult fill_flat(CUstream handle, bool async, CUdeviceptr to,
                    std::uint32_t value, std::uint32_t element,
                    std::size_t count) noexcept {
   return in_stream(handle, [&](stream& s) {
-    return fill_bytes(s, flat(to), value, element, {count, 1, 1}, async);
+    return fill_in_stream(s, flat(to), value, element, {count, 1, 1}, async);
   });
 }
 
@@ -118,8 +118,8 @@ CUresult fill_2d(CUstream handle, bool async, CUdeviceptr to, std::size_t pitch,
                  std::uint32_t value, std::uint32_t element, std::size_t width,
                  std::size_t height) noexcept {
   return in_stream(handle, [&](stream& s) {
-    return fill_bytes(s, {to, pitch, 0}, value, element, {width, height, 1},
-                      async);
+    return fill_in_stream(s, {to, pitch, 0}, value, element, {width, height, 1},
+                          async);
   });
 }
 

@@ -1,7 +1,7 @@
 // Entry points that launch. Compiled twice: see flavour.hpp.
 #include "interposer/api/flavour.hpp"
 
-#include "interposer/code/launch.hpp"
+#include "interposer/graph/captured_work.hpp"
 
 using namespace vgpu::interposer;
 
@@ -12,13 +12,13 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX,
                                 unsigned int sharedMemBytes, CUstream hStream,
                                 void** kernelParams, void** extra) {
   return in_stream(hStream, [&](stream& s) {
-    return launch_kernel(s,
-                         {.function = f,
-                          .shape = {.grid = {gridDimX, gridDimY, gridDimZ},
-                                    .block = {blockDimX, blockDimY, blockDimZ},
-                                    .shared_bytes = sharedMemBytes},
-                          .parameters = kernelParams,
-                          .extra = extra});
+    return launch_in_stream(
+        s, {.function = f,
+            .shape = {.grid = {gridDimX, gridDimY, gridDimZ},
+                      .block = {blockDimX, blockDimY, blockDimZ},
+                      .shared_bytes = sharedMemBytes},
+            .parameters = kernelParams,
+            .extra = extra});
   });
 }
 
@@ -38,7 +38,7 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f,
         .extra = extra};
     if (auto code = apply_attributes(what.shape, *config); code != CUDA_SUCCESS)
       return code;
-    return launch_kernel(s, what);
+    return launch_in_stream(s, what);
   });
 }
 
@@ -48,12 +48,12 @@ CUresult CUDAAPI cuLaunchCooperativeKernel(
     unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
     void** kernelParams) {
   return in_stream(hStream, [&](stream& s) {
-    return launch_kernel(s,
-                         {.function = f,
-                          .shape = {.grid = {gridDimX, gridDimY, gridDimZ},
-                                    .block = {blockDimX, blockDimY, blockDimZ},
-                                    .shared_bytes = sharedMemBytes,
-                                    .cooperative = true},
-                          .parameters = kernelParams});
+    return launch_in_stream(
+        s, {.function = f,
+            .shape = {.grid = {gridDimX, gridDimY, gridDimZ},
+                      .block = {blockDimX, blockDimY, blockDimZ},
+                      .shared_bytes = sharedMemBytes,
+                      .cooperative = true},
+            .parameters = kernelParams});
   });
 }

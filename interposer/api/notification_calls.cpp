@@ -20,7 +20,7 @@ handle_table<notification>& notifications() {
   return table;
 }
 
-bool is_device(CUdevice x) {
+bool is_known_device(CUdevice x) {
   return x >= 0 && static_cast<std::size_t>(x) < here().devices().size();
 }
 
@@ -30,7 +30,7 @@ CUresult CUDAAPI
 cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc,
                                   void*, CUasyncCallbackHandle* callback) {
   return guarded([&] {
-    if (!is_device(device))
+    if (!is_known_device(device))
       return CUDA_ERROR_INVALID_DEVICE;
     if (callbackFunc == nullptr || callback == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
@@ -43,7 +43,7 @@ cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc,
 CUresult CUDAAPI cuDeviceUnregisterAsyncNotification(
     CUdevice device, CUasyncCallbackHandle callback) {
   return guarded([&] {
-    if (!is_device(device))
+    if (!is_known_device(device))
       return CUDA_ERROR_INVALID_DEVICE;
     auto* known = notifications().find(callback);
     if (known == nullptr || known->device != device)

@@ -2,7 +2,7 @@
 // Compiled twice: see flavour.hpp.
 #include "interposer/api/flavour.hpp"
 
-#include "interposer/memory/stream_value.hpp"
+#include "interposer/graph/captured_work.hpp"
 
 #include <cstring>
 
@@ -24,7 +24,7 @@ CUresult do_one(CUstream handle, CUstreamBatchMemOpType operation,
     else
       one.waitValue.value = value;
     one.waitValue.flags = flags;
-    return do_operations(s, {&one, 1});
+    return operate_in_stream(s, {&one, 1});
   });
 }
 
@@ -57,6 +57,6 @@ CUresult CUDAAPI cuStreamBatchMemOp(CUstream stream, unsigned int count,
     if (flags != 0 || count > most_operations ||
         (count != 0 && paramArray == nullptr))
       return CUDA_ERROR_INVALID_VALUE;
-    return do_operations(s, {paramArray, count});
+    return operate_in_stream(s, {paramArray, count});
   });
 }

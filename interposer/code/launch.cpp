@@ -1,7 +1,6 @@
 #include "interposer/code/launch.hpp"
 
 #include "interposer/code/occupancy.hpp"
-#include "interposer/graph/capture.hpp"
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/zero_copy.hpp"
 #include "interposer/session/process.hpp"
@@ -216,8 +215,6 @@ CUresult send_launch(stream& in, const function& what,
 }
 
 CUresult launch_kernel(stream& in, const launch_request& what) {
-  if (in.is_captured()) [[unlikely]]
-    return capture_launch(in, what);
   // Not zeroed: only what is filled in is read.
   alignas(16) std::byte room[most_parameters];
   prepared_launch ready;

@@ -52,8 +52,8 @@ CUresult send_launch(stream& in, const function& what,
                      const launch_shape& shape,
                      std::span<const std::byte> parameters);
 
-/// Prepares the launch and appends it, or adds it to the capture that the
-/// stream is in.
+/// Prepares the launch and appends it. Precondition: the stream is not captured
+/// (graph/captured_work.hpp).
 CUresult launch_kernel(stream& in, const launch_request& what);
 
 /// Applies cuLaunchKernelEx's attributes. CUDA_ERROR_NOT_SUPPORTED for those

@@ -1,7 +1,5 @@
 #include "interposer/graph/capture.hpp"
 
-#include "interposer/code/launch.hpp"
-
 #include <algorithm>
 #include <list>
 #include <map>
@@ -239,13 +237,6 @@ CUresult capture_work(stream& in, work what) {
   std::lock_guard guard{lock()};
   return of(in) == nullptr ? CUDA_ERROR_ILLEGAL_STATE
                            : add(in, std::move(what));
-}
-
-CUresult capture_launch(stream& in, const launch_request& what) {
-  kernel_work made;
-  if (auto code = describe(what, in.owner, made); code != CUDA_SUCCESS)
-    return code;
-  return capture_work(in, std::move(made));
 }
 
 namespace {

@@ -13,8 +13,6 @@
 
 namespace vgpu::interposer {
 
-struct launch_request;
-
 /// Sequences under capture in this process.
 inline std::atomic<unsigned> captures_under_way{0};
 
@@ -57,7 +55,6 @@ void forget_captured(event& x);
 
 /// Adds a node behind what the stream did before.
 CUresult capture_work(stream& in, work what);
-CUresult capture_launch(stream& in, const launch_request& what);
 /// cuMemAllocAsync and cuMemFreeAsync: nodes that do it. What may not be freed
 /// does not break the capture.
 CUresult capture_allocation(stream& in, int device, std::uint64_t bytes,

@@ -1,7 +1,6 @@
 #include "interposer/memory/copies.hpp"
 
 #include "interposer/context/peers.hpp"
-#include "interposer/graph/capture.hpp"
 #include "interposer/memory/array.hpp"
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/pinned_writes.hpp"
@@ -360,10 +359,6 @@ CUresult within_host(stream& in, const end& to, const end& from,
   return CUDA_SUCCESS;
 }
 
-bool is_empty(const call::extent& x) noexcept {
-  return x.width == 0 || x.height == 0 || x.depth == 0;
-}
-
 CUresult examine_ends(const stream& in, const transfer& what, end& to,
                       end& from) {
   auto code = examine(in, what.to, what.size, what.to_side, to);
@@ -386,9 +381,6 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
   end to, from;
   if (auto code = examine_ends(in, what, to, from); code != CUDA_SUCCESS)
     return code;
-  if (in.is_captured()) [[unlikely]]
-    return what.async ? capture_work(in, copy_work{what})
-                      : refuse_in_capture(in);
   for (const auto* x : {&to, &from}) {
     take_from_host(*x);
     if (auto code = wait_for_owner(in, *x, what.async); code != CUDA_SUCCESS)
@@ -418,9 +410,12 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
                                    : to_pageable(in, to, from, size);
 }
 
-CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
-                    std::uint32_t element_bytes, const call::extent& size,
-                    bool async) {
+namespace {
+
+/// `target` is left alone where nothing is to be filled.
+CUresult examine_fill(const stream& in, const rows& to,
+                      std::uint32_t element_bytes, const call::extent& size,
+                      end& target) {
   if (size.width > window_bytes)
     return CUDA_ERROR_INVALID_VALUE;
   auto in_bytes = size;
@@ -429,9 +424,8 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
       (size.height > 1 && to.pitch % element_bytes != 0) ||
       (size.height > 1 && to.pitch < in_bytes.width))
     return CUDA_ERROR_INVALID_VALUE;
-  if (size.width == 0 || size.height == 0)
+  if (is_empty(size))
     return CUDA_SUCCESS;
-  end target;
   if (auto code = examine(in, to, in_bytes, side::device, target);
       code != CUDA_SUCCESS)
     return code;
@@ -439,10 +433,24 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
   if (target.where == place::device && target.device != in.device() &&
       !peers().allow(in.device(), target.device)) [[unlikely]]
     return CUDA_ERROR_INVALID_VALUE;
-  if (in.is_captured()) [[unlikely]]
-    return capture_work(in,
-                        fill_work{{to.address, to.pitch, value, element_bytes,
-                                   size.width, size.height}});
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+CUresult check_fill(const stream& in, const rows& to,
+                    std::uint32_t element_bytes, const call::extent& size) {
+  end target;
+  return examine_fill(in, to, element_bytes, size, target);
+}
+
+CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
+                    std::uint32_t element_bytes, const call::extent& size,
+                    bool async) {
+  end target;
+  if (auto code = examine_fill(in, to, element_bytes, size, target);
+      code != CUDA_SUCCESS || is_empty(size))
+    return code;
   take_from_host(target);
   in.worked(
       here().send(call::fill{{in.wire}, box_of(to), value, element_bytes, size},

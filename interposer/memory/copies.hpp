@@ -69,18 +69,32 @@ CUresult to_transfer(const Copy& c, transfer& out) {
                      {c.WidthInBytes, c.Height, c.Depth}, out);
 }
 
-/// What transfer_bytes() would answer to addresses that are wrong, without
-/// doing anything.
+/// Whether a copy or fill of this size does nothing.
+constexpr bool is_empty(const call::extent& x) noexcept {
+  return x.width == 0 || x.height == 0 || x.depth == 0;
+}
+
+/// Gives what transfer_bytes() answers to addresses that are wrong, and does
+/// nothing. In a captured stream, memory counts that the graph will have
+/// allocated.
 CUresult check_transfer(const stream& in, const transfer& what);
 
-/// Checks the addresses and does it in stream order. CUDA_ERROR_INVALID_VALUE
+/// Checks the addresses and copies in stream order. CUDA_ERROR_INVALID_VALUE
 /// for ranges that are not allocated. From pageable memory, and from pinned
 /// memory, the bytes are taken before this returns; into pageable memory it
-/// waits; into pinned memory only when it is not async.
+/// waits; into pinned memory only when it is not async. Precondition: the
+/// stream is not captured (graph/captured_work.hpp).
 CUresult transfer_bytes(stream& in, const transfer& what);
 
-/// Fills rows of `element_bytes` wide elements; `size` in elements.
-/// Managed memory is filled when this returns, unless it is async.
+/// Gives what fill_bytes() answers to arguments that are wrong, and does
+/// nothing. In a captured stream, memory counts that the graph will have
+/// allocated.
+CUresult check_fill(const stream& in, const rows& to,
+                    std::uint32_t element_bytes, const call::extent& size);
+
+/// Fills rows of `element_bytes` wide elements; `size` in elements. Managed
+/// memory is filled when this returns, unless it is async. Precondition: the
+/// stream is not captured (graph/captured_work.hpp).
 CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
                     std::uint32_t element_bytes, const call::extent& size,
                     bool async = true);

@@ -1,7 +1,5 @@
 #include "interposer/memory/stream_value.hpp"
 
-#include "interposer/graph/capture.hpp"
-#include "interposer/graph/graph_work.hpp"
 #include "interposer/memory/copies.hpp"
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/memory.hpp"
@@ -178,15 +176,6 @@ CUresult issue_operations(stream& in, value_operations what) {
       return code;
   }
   return CUDA_SUCCESS;
-}
-
-CUresult do_operations(stream& in, value_operations what) {
-  if (auto code = check_operations(in.owner, what, in.is_captured());
-      code != CUDA_SUCCESS)
-    return code;
-  if (in.is_captured())
-    return capture_work(in, operations_work{{what.begin(), what.end()}});
-  return issue_operations(in, what);
 }
 
 bool any_waits(value_operations what) noexcept {

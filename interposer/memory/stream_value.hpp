@@ -28,9 +28,6 @@ CUresult check_operations(const context& in, value_operations what,
 /// Precondition: they were checked.
 CUresult issue_operations(stream& in, value_operations what);
 
-/// cuStreamBatchMemOp and its kin: checked, then appended or captured.
-CUresult do_operations(stream& in, value_operations what);
-
 /// Whether one of them waits.
 bool any_waits(value_operations what) noexcept;
 

@@ -1,5 +1,3 @@
-#include "interposer/api/entry.hpp"
-
 #include "interposer/session/error_texts.hpp"
 
 namespace vgpu::interposer {
@@ -27,19 +25,3 @@ const char* error_text(CUresult code) noexcept {
 }
 
 } // namespace vgpu::interposer
-
-using namespace vgpu::interposer;
-
-CUresult CUDAAPI cuGetErrorName(CUresult error, const char** pStr) {
-  if (pStr == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *pStr = error_name(error);
-  return *pStr == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGetErrorString(CUresult error, const char** pStr) {
-  if (pStr == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *pStr = error_text(error);
-  return *pStr == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-}
