@@ -2,6 +2,7 @@
 // own failures too; reserved flags are not looked at (as driver 580 has it).
 #include "interposer/api/entry.hpp"
 
+#include "interposer/api/driver_state.hpp"
 #include "interposer/session/driver_log.hpp"
 
 #include <cstdint>
@@ -17,6 +18,8 @@ namespace {
 /// Runs the body of an entry point whatever the process's phase is.
 template <class Body>
 CUresult in_any_phase(const Body& body) noexcept {
+  if (!make_driver_state())
+    return CUDA_ERROR_OUT_OF_MEMORY;
   try {
     auto code = body();
     if (code != CUDA_SUCCESS)

@@ -26,7 +26,7 @@ CUresult with_event(context& in, CUevent handle, const Body& body) {
   if (auto why = usable(&in); why != CUDA_SUCCESS)
     return why;
   auto* x = events().find(handle);
-  return x == nullptr ? CUDA_ERROR_INVALID_HANDLE : body(*in.streams, *x);
+  return x == nullptr ? CUDA_ERROR_INVALID_HANDLE : body(streams_of(in), *x);
 }
 
 template <class Body>

@@ -1,6 +1,8 @@
 // Before everything else: initialisation, the version, the profiler.
 #include "interposer/api/entry.hpp"
 
+#include "interposer/api/driver_state.hpp"
+
 using namespace vgpu::interposer;
 
 CUresult CUDAAPI cuInit(unsigned int Flags) {
@@ -8,7 +10,7 @@ CUresult CUDAAPI cuInit(unsigned int Flags) {
     return process::phase_error();
   if (Flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  return process::initialise();
+  return make_driver_state() ? process::initialise() : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult CUDAAPI cuDriverGetVersion(int* driverVersion) {

@@ -3,21 +3,15 @@
 // who asks to be told of that never is.
 #include "interposer/api/entry.hpp"
 
-#include "interposer/session/handle_table.hpp"
+#include "interposer/api/driver_state.hpp"
 #include "interposer/session/session.hpp"
 
 using namespace vgpu::interposer;
 
 namespace {
 
-struct notification {
-  CUdevice device = 0;
-};
-
-handle_table<notification>& notifications() {
-  static auto& table =
-      *new handle_table<notification>{handle_kind::notification};
-  return table;
+handle_table<notification>& notifications() noexcept {
+  return api_part::get().notifications;
 }
 
 bool is_known_device(CUdevice x) {

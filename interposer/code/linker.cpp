@@ -1,5 +1,6 @@
 #include "interposer/code/linker.hpp"
 
+#include "interposer/code/code_part.hpp"
 #include "interposer/code/image.hpp"
 #include "interposer/code/module.hpp"
 #include "interposer/session/process.hpp"
@@ -7,8 +8,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -67,14 +66,8 @@ bool is_specific(std::string_view text) {
   return at != text.npos && text[at] == 'a';
 }
 
-struct link_table {
-  std::mutex mutex;
-  std::map<CUlinkState, std::unique_ptr<link_state>> all;
-};
-
-link_table& table() {
-  static auto& x = *new link_table;
-  return x;
+link_table& table() noexcept {
+  return code_part::get().links;
 }
 
 } // namespace

@@ -8,7 +8,9 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -47,7 +49,14 @@ private:
   bool complete_ = false;
 };
 
-/// All of the process. Thread-safe.
+/// All links under way, by handle.
+struct link_table {
+  std::mutex mutex;
+  std::map<CUlinkState, std::unique_ptr<link_state>> all;
+};
+
+/// Adds a link to those of the process, and gives its handle. Thread-safe, as
+/// are those that follow.
 CUlinkState add_link(std::unique_ptr<link_state> made);
 /// Null when the handle names none.
 link_state* find_link(CUlinkState handle);

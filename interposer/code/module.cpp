@@ -1,11 +1,12 @@
 #include "interposer/code/module.hpp"
 
+#include "interposer/code/code_part.hpp"
 #include "interposer/code/module_facts.hpp"
-#include "interposer/graph/conditional_launch.hpp"
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/memory.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
+#include "interposer/session/session_part.hpp"
 #include "interposer/stream/host_call.hpp"
 
 #include <algorithm>
@@ -19,8 +20,7 @@ device_address address_of(std::span<const std::byte> x) noexcept {
 }
 
 module_id next_module() noexcept {
-  static std::atomic<std::uint64_t> last{0};
-  return {last.fetch_add(1) + 1};
+  return {code_part::get().last_module.fetch_add(1) + 1};
 }
 
 /// Asks for the facts with more and more room. `load` appends the first call.
@@ -151,22 +151,17 @@ void list_kernels(library& of, const module& from) {
 
 } // namespace
 
-handle_table<module>& modules() {
-  static auto& table = *new handle_table<module>{handle_kind::module};
-  return table;
+handle_table<module>& modules() noexcept {
+  return code_part::get().modules;
 }
-handle_table<library>& libraries() {
-  static auto& table = *new handle_table<library>{handle_kind::library};
-  return table;
+handle_table<library>& libraries() noexcept {
+  return code_part::get().libraries;
 }
-handle_table<function_reference>& functions() {
-  static auto& table =
-      *new handle_table<function_reference>{handle_kind::function};
-  return table;
+handle_table<function_reference>& functions() noexcept {
+  return code_part::get().functions;
 }
-handle_table<kernel_reference>& kernels() {
-  static auto& table = *new handle_table<kernel_reference>{handle_kind::kernel};
-  return table;
+handle_table<kernel_reference>& kernels() noexcept {
+  return code_part::get().kernels;
 }
 
 result<module*> load_module(context& in, std::span<const std::byte> image,
@@ -192,7 +187,7 @@ result<module*> load_module(context& in, std::span<const std::byte> image,
 }
 
 CUresult unload_module(CUmodule handle) {
-  wait_for_conditional_launches();
+  session_part::get().before_release.run();
   auto* known = modules().find(handle);
   if (known == nullptr || known->of != nullptr)
     return CUDA_ERROR_INVALID_HANDLE;
@@ -202,7 +197,7 @@ CUresult unload_module(CUmodule handle) {
 }
 
 CUresult unload_library(CUlibrary handle) {
-  wait_for_conditional_launches();
+  session_part::get().before_release.run();
   auto gone = libraries().remove(handle);
   if (!gone)
     return CUDA_ERROR_INVALID_HANDLE;

@@ -104,10 +104,12 @@ struct function_reference {
 struct kernel_reference {
   kernel* to = nullptr;
 };
-handle_table<module>& modules();
-handle_table<library>& libraries();
-handle_table<function_reference>& functions();
-handle_table<kernel_reference>& kernels();
+
+/// Those of the process. Precondition: the driver's state is made.
+handle_table<module>& modules() noexcept;
+handle_table<library>& libraries() noexcept;
+handle_table<function_reference>& functions() noexcept;
+handle_table<kernel_reference>& kernels() noexcept;
 
 /// Loads an image into a context; waits for the worker's answer.
 result<module*> load_module(context& in, std::span<const std::byte> image,

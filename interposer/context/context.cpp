@@ -1,18 +1,11 @@
 #include "interposer/context/context.hpp"
 
-#include "interposer/code/module.hpp"
+#include "interposer/context/context_part.hpp"
 #include "interposer/context/green_context.hpp"
-#include "interposer/graph/conditional_launch.hpp"
-#include "interposer/memory/array.hpp"
-#include "interposer/memory/memory.hpp"
-#include "interposer/memory/texture_object.hpp"
+#include "interposer/session/own_thread.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
-#include "interposer/stream/host_call.hpp"
-#include "interposer/stream/stream_event.hpp"
-#include "interposer/stream/stream_set.hpp"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -24,24 +17,8 @@ namespace {
 
 /// What a thread keeps beyond its current context.
 struct thread_state {
-  struct own {
-    context* in;
-    std::uint64_t context_id;
-    std::unique_ptr<stream> made;
-  };
   std::vector<context*> stack;
-  std::vector<own> streams;
-
-  thread_state() = default;
-  thread_state(const thread_state&) = delete;
-  thread_state& operator=(const thread_state&) = delete;
-  ~thread_state() {
-    if (process::now() != phase::running)
-      return;
-    for (auto& x : streams)
-      if (x.context_id == x.in->id.load())
-        retire_stream(*x.made);
-  }
+  std::unique_ptr<thread_streams> streams;
 };
 
 // The static model: a look-up is one instruction. Two words of the surplus
@@ -76,30 +53,12 @@ thread_state& this_thread() {
   return *rest_of_state;
 }
 
-std::uint64_t next_context_id() noexcept {
-  static std::atomic<std::uint64_t> last{0};
-  return last.fetch_add(1) + 1;
-}
-
-/// Takes what belongs to the context out of a table, and retires it.
-template <class T, class Retire>
-void clear_table(handle_table<T>& table, const context& of, Retire retire) {
-  std::vector<std::uint64_t> gone;
-  table.each([&](std::uint64_t handle, T& x) {
-    if (&x.owner == &of)
-      gone.push_back(handle);
-  });
-  for (auto handle : gone)
-    if (auto x = table.remove(handle); x)
-      retire(*x);
-}
-
 } // namespace
 
 context::context(int device_ordinal, bool is_primary)
     : device(device_ordinal), primary(is_primary), root(*this),
-      legacy(std::make_unique<stream>(*this, legacy_stream, 0U, 0)),
-      streams(std::make_unique<stream_set>(*this)) {
+      streams(context_part::get().make_streams(*this)) {
+  streams->begin();
   // What an H200 starts with.
   limits[CU_LIMIT_STACK_SIZE] = 1024;
   limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752;
@@ -112,7 +71,9 @@ context::context(int device_ordinal, bool is_primary)
 
 context::context(context& primary_context, std::unique_ptr<green_part> part)
     : device(primary_context.device), primary(false), green(std::move(part)),
-      root(primary_context), streams(std::make_unique<stream_set>(*this)) {}
+      root(primary_context), streams(context_part::get().make_streams(*this)) {
+  streams->begin();
+}
 
 context::~context() = default;
 
@@ -138,7 +99,7 @@ context* context_registry::find(CUcontext handle) const noexcept {
 }
 
 void context_registry::activate(context& x) {
-  x.id.store(next_context_id());
+  x.id.store(last_id_.fetch_add(1) + 1);
   x.active.store(true, std::memory_order_release);
 }
 
@@ -158,7 +119,6 @@ CUresult context_registry::create_green(context& primary_context,
     return code;
   auto made = std::make_unique<context>(primary_context, std::move(part));
   out = made.get();
-  out->legacy = make_stream(*out, CU_STREAM_NON_BLOCKING, 0);
   out->handle = to_handle<CUcontext>(table_.add(std::move(made)));
   activate(*out);
   std::lock_guard guard{mutex_};
@@ -169,8 +129,7 @@ CUresult context_registry::create_green(context& primary_context,
 void context_registry::end_green(context& x) {
   if (!x.active.exchange(false))
     return;
-  retire_stream(*x.legacy);
-  x.streams->clear();
+  x.streams->end();
   std::lock_guard guard{mutex_};
   --x.root.greens;
 }
@@ -226,23 +185,19 @@ CUresult context_registry::reset_primary(context& x) {
 }
 
 void context_registry::reset(context& x) {
+  const auto& part = context_part::get();
   if (x.active.load())
-    forget_conditional_launches(x);
+    part.end(context_end::launches, x);
   if (!x.active.exchange(false))
     return;
   x.storage.clear(x.handle);
-  unload_all(x);
-  clear_table(interposer::streams(), x, retire_stream);
-  x.streams->clear();
-  clear_table(events(), x, retire_event);
-  destroy_textures(x);
-  destroy_arrays(x);
-  free_all(x);
+  part.end(context_end::code, x);
+  x.streams->end();
+  part.end(context_end::memory, x);
 }
 
-context_registry& contexts() {
-  static auto& all = *new context_registry;
-  return all;
+context_registry& contexts() noexcept {
+  return context_part::get().contexts;
 }
 
 // -- the calling thread
@@ -283,21 +238,15 @@ context* pop_context() noexcept {
   return gone;
 }
 
-stream& own_stream(context& x) {
-  auto& mine = this_thread().streams;
-  auto id = x.id.load();
-  for (auto& s : mine)
-    if (s.in == &x && s.context_id == id)
-      return *s.made;
-  mine.push_back({&x, id, make_stream(x, 0, 0)});
-  return *mine.back().made;
+std::unique_ptr<thread_streams>& streams_of_thread() {
+  return this_thread().streams;
 }
 
 CUresult usable(const context* x) noexcept {
   // libgomp frees memory in callbacks, and by this code knows to do it later.
   if (x == nullptr)
-    return host_caller::is_own_thread() ? CUDA_ERROR_NOT_PERMITTED
-                                        : CUDA_ERROR_INVALID_CONTEXT;
+    return runs_host_functions() ? CUDA_ERROR_NOT_PERMITTED
+                                 : CUDA_ERROR_INVALID_CONTEXT;
   if (!x->active.load(std::memory_order_acquire))
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return process::the_session().sticky();

@@ -15,7 +15,30 @@ namespace vgpu::interposer {
 
 struct green_part;
 struct stream;
-class stream_set;
+
+/// What a context has of streams, as the context knows it: stream/ makes it
+/// (stream_set.hpp) and tells what it is.
+class context_streams {
+public:
+  context_streams() = default;
+  context_streams(const context_streams&) = delete;
+  context_streams& operator=(const context_streams&) = delete;
+  virtual ~context_streams() = default;
+
+  /// Makes the context's default stream, and sets context::legacy.
+  virtual void begin() = 0;
+  /// The context ends, and its streams and events with it.
+  virtual void end() = 0;
+};
+
+/// What a thread has of streams until it ends. stream/ tells what it is.
+class thread_streams {
+public:
+  thread_streams() = default;
+  thread_streams(const thread_streams&) = delete;
+  thread_streams& operator=(const thread_streams&) = delete;
+  virtual ~thread_streams() = default;
+};
 
 /// A context. Never freed, so that a thread whose current context another
 /// thread destroyed finds it out instead of crashing.
@@ -43,10 +66,10 @@ struct context {
   std::atomic<int> shared_config{0};
   context_storage storage;
   /// The legacy default stream; of a green context a stream like others, which
-  /// waits for none (as driver 580 has it).
-  std::unique_ptr<stream> legacy;
-  /// All others, and what is done in all of them.
-  const std::unique_ptr<stream_set> streams;
+  /// waits for none (as driver 580 has it). It belongs to `streams`.
+  stream* legacy = nullptr;
+  /// All of the context's streams.
+  const std::unique_ptr<context_streams> streams;
 
   bool is_green() const noexcept { return green != nullptr; }
   std::uint8_t device_index() const noexcept {
@@ -88,9 +111,11 @@ private:
   std::mutex mutex_;
   std::vector<std::unique_ptr<context>> destroyed_;
   std::array<std::atomic<context*>, 64> primaries_{};
+  std::atomic<std::uint64_t> last_id_{0};
 };
 
-context_registry& contexts();
+/// The process's contexts. Precondition: the driver's state is made.
+context_registry& contexts() noexcept;
 
 /// The calling thread's current context; null when there is none.
 context* selected_context() noexcept;
@@ -104,8 +129,9 @@ void push_context(context* x);
 /// Null when the stack is empty.
 context* pop_context() noexcept;
 
-/// The calling thread's own default stream in this context; made on first use.
-stream& own_stream(context& x);
+/// What the calling thread keeps of streams; null until somebody puts something
+/// there. It goes with the thread.
+std::unique_ptr<thread_streams>& streams_of_thread();
 
 /// Whether work can be done in this context: its error, or CUDA_SUCCESS. Of
 /// none, CUDA_ERROR_NOT_PERMITTED in a host function or callback.

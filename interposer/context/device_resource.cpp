@@ -1,5 +1,7 @@
 #include "interposer/context/device_resource.hpp"
 
+#include "interposer/context/context_part.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -47,8 +49,9 @@ void write(const sm_part& what, CUdevResource& out) noexcept {
 }
 
 std::uint64_t next_split() noexcept {
-  static std::atomic<std::uint64_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return context_part::get().last_split.fetch_add(1,
+                                                  std::memory_order_relaxed) +
+         1;
 }
 
 } // namespace
@@ -122,10 +125,8 @@ CUresult split(CUdevResource* out, unsigned* groups, const CUdevResource* from,
   return CUDA_SUCCESS;
 }
 
-handle_table<sm_part>& resource_descriptors() {
-  static auto& table =
-      *new handle_table<sm_part>{handle_kind::resource_descriptor};
-  return table;
+handle_table<sm_part>& resource_descriptors() noexcept {
+  return context_part::get().resource_descriptors;
 }
 
 CUresult join(std::span<const CUdevResource> parts, sm_part& out) {

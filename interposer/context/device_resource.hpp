@@ -47,7 +47,7 @@ CUresult split(CUdevResource* out, unsigned* groups, const CUdevResource* from,
                CUdevResource* rest, unsigned flags, unsigned least) noexcept;
 
 /// What a descriptor stands for; there is no call that ends one.
-handle_table<sm_part>& resource_descriptors();
+handle_table<sm_part>& resource_descriptors() noexcept;
 /// cuDevResourceGenerateDesc: all that is in any of them, also where they
 /// overlap, or were not cut in one call (driver 580 takes that, whatever the
 /// documentation says). CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION for parts of

@@ -1,6 +1,6 @@
 #include "interposer/context/peers.hpp"
 
-#include "interposer/context/context.hpp"
+#include "interposer/context/context_part.hpp"
 
 #include <algorithm>
 
@@ -24,9 +24,8 @@ bool peer_list::allow(std::uint8_t from, std::uint8_t to) {
   });
 }
 
-peer_list& peers() {
-  static auto& all = *new peer_list;
-  return all;
+peer_list& peers() noexcept {
+  return context_part::get().peers;
 }
 
 } // namespace vgpu::interposer

@@ -30,7 +30,8 @@ private:
            std::pair<std::uint8_t, std::uint8_t>>
       pairs_; // and their devices
 };
-peer_list& peers();
+/// The process's list. Precondition: the driver's state is made.
+peer_list& peers() noexcept;
 
 /// Devices on one board, as they tell it (CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD):
 /// those of a session that lie in one process are. What links there are

@@ -2,6 +2,7 @@
 
 #include "interposer/exports/export_tables.hpp"
 
+#include "interposer/api/driver_state.hpp"
 #include "interposer/code/module.hpp"
 #include "interposer/exports/integrity.hpp"
 #include "interposer/nvml/nvml_bridge.hpp"
@@ -381,6 +382,9 @@ CUresult CUDAAPI cuGetExportTable(const void** ppExportTable,
                                   const CUuuid* pExportTableId) {
   if (ppExportTable == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
+  // What is in the tables may be called before cuInit.
+  if (!vgpu::interposer::make_driver_state())
+    return CUDA_ERROR_OUT_OF_MEMORY;
   *ppExportTable = pExportTableId == nullptr
                        ? nullptr
                        : vgpu::interposer::export_table(*pExportTableId);

@@ -1,41 +1,23 @@
 #include "interposer/graph/capture.hpp"
 
+#include "interposer/graph/graph_part.hpp"
+
 #include <algorithm>
-#include <list>
-#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
 
 namespace vgpu::interposer {
 
-/// A sequence under capture: the streams that are part of it, and the nodes
-/// that the next one of each depends on.
-struct capture {
-  std::uint64_t id = 0;
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  std::thread::id thread;
-  stream* origin = nullptr;
-  std::unique_ptr<graph> own; // null where it goes into one of the program's
-  graph* into = nullptr;
-  bool broken = false;
-  std::map<stream*, std::vector<graph_node*>> tips;
-  std::vector<graph_node*> loose; // tips of streams that are gone
-  std::map<stream*, std::vector<CUgraphNode>> told; // by facts_of_capture()
-  std::map<event*, std::vector<graph_node*>> recorded;
-};
-
 namespace {
 
 /// Guards everything about captures.
-std::mutex& lock() {
-  static auto& one = *new std::mutex;
-  return one;
+std::mutex& lock() noexcept {
+  return graph_part::get().captures.mutex;
 }
 
-std::list<capture>& all() {
-  static auto& list = *new std::list<capture>;
-  return list;
+std::list<capture>& all() noexcept {
+  return graph_part::get().captures.all;
 }
 
 capture* of(const stream& x) noexcept {
@@ -107,7 +89,6 @@ CUstreamCaptureMode& thread_capture_mode() noexcept {
 
 CUresult begin_capture(stream& in, CUstreamCaptureMode mode, graph* into,
                        std::span<graph_node* const> after) {
-  static std::uint64_t last_id = 0;
   if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
       mode > CU_STREAM_CAPTURE_MODE_RELAXED)
     return CUDA_ERROR_INVALID_VALUE;
@@ -118,7 +99,7 @@ CUresult begin_capture(stream& in, CUstreamCaptureMode mode, graph* into,
     return CUDA_ERROR_ILLEGAL_STATE;
   auto own = into == nullptr ? std::make_unique<graph>() : nullptr;
   auto& x = all().emplace_back();
-  x.id = ++last_id;
+  x.id = ++graph_part::get().captures.last_id;
   x.mode = mode;
   x.thread = std::this_thread::get_id();
   x.origin = &in;

@@ -3,23 +3,15 @@
 #pragma once
 
 #include "interposer/graph/graph.hpp"
+#include "interposer/stream/capture_hooks.hpp"
 #include "interposer/stream/stream_event.hpp"
 
 #include <cuda.h>
 
-#include <atomic>
 #include <cstdint>
 #include <span>
 
 namespace vgpu::interposer {
-
-/// Sequences under capture in this process.
-inline std::atomic<unsigned> captures_under_way{0};
-
-/// Whether any stream of the process is captured; asked at each call.
-inline bool any_capture() noexcept {
-  return captures_under_way.load(std::memory_order_relaxed) != 0;
-}
 
 /// Begins to capture `in`: into `into`, behind its nodes `after`, or into a
 /// new graph where that is null.

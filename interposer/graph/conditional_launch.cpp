@@ -1,6 +1,7 @@
 #include "interposer/graph/conditional_launch.hpp"
 
 #include "interposer/graph/graph_condition.hpp"
+#include "interposer/graph/graph_part.hpp"
 #include "interposer/memory/memory.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
@@ -8,9 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <vector>
 
 namespace vgpu::interposer {
@@ -19,145 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// So many at once. Each has two streams stand still for as long as the program
-/// takes to decide, and a GPU whose channels all have one goes on with nothing:
-/// of the usual eight, four hold up none of the others.
-constexpr std::size_t most_launches = 2;
-
-/// What a launch needs besides the program's stream, used again by later ones.
-struct lane {
-  explicit lane(context& x);
-  lane(const lane&) = delete;
-  lane& operator=(const lane&) = delete;
-  ~lane();
-
-  context& in;
-  const std::uint64_t context_id;
-  const std::unique_ptr<stream> side;
-  const std::unique_ptr<event> begun;
-  /// Holds how many launches have ended.
-  device_word ended;
-  std::uint32_t launches = 0;
-  /// Taken once: whoever has a launch under way never waits for a slot.
-  const slot_index value_slot;
-  const slot_index turn_slot;
-  const reply_arena::range value;
-};
-
-lane::lane(context& x)
-    : in(x), context_id(x.id.load()), side(make_hidden_stream(x)),
-      begun(make_event(x, CU_EVENT_DISABLE_TIMING)),
-      value_slot(here().slots().take(here().idle())),
-      turn_slot(here().slots().take(here().idle())),
-      value(here().arena().take(sizeof(std::uint32_t))) {}
-
-lane::~lane() {
-  try {
-    retire_hidden_stream(*side);
-    retire_event(*begun);
-    here().slots().give(value_slot);
-    here().slots().give(turn_slot);
-  } catch (const std::exception&) {
-    // The session is lost.
-  }
-}
-
-/// The lanes of all contexts, and how many launches there are.
-class lane_store {
-public:
-  /// For a launch in that stream. Waits while too many are taken.
-  CUresult take(stream& in, std::unique_ptr<lane>& out);
-  void give(std::unique_ptr<lane> x);
-  void forget(const context& of);
-  void wait_for_none();
-
-private:
-  std::unique_ptr<lane> idle_of(const context& in);
-  static CUresult make(stream& in, std::unique_ptr<lane>& out);
-
-  std::mutex mutex_;
-  std::condition_variable given_;
-  std::vector<std::unique_ptr<lane>> idle_;
-  std::atomic<std::size_t> taken_{0};
-};
-
-lane_store& lanes() {
-  static auto& x = *new lane_store;
-  return x;
-}
-
-/// Precondition: the mutex is held.
-std::unique_ptr<lane> lane_store::idle_of(const context& in) {
-  auto found = std::find_if(idle_.begin(), idle_.end(), [&](auto& x) {
-    return &x->in == &in && x->context_id == in.id.load();
-  });
-  if (found == idle_.end())
-    return nullptr;
-  auto out = std::move(*found);
-  idle_.erase(found);
-  return out;
-}
-
-CUresult lane_store::make(stream& in, std::unique_ptr<lane>& out) {
-  out = std::make_unique<lane>(in.owner);
-  auto code = device_word::take(in.device(), out->ended);
-  return code != CUDA_SUCCESS ? code : out->ended.fill(in, 0);
-}
-
-CUresult lane_store::take(stream& in, std::unique_ptr<lane>& out) {
-  {
-    std::unique_lock guard{mutex_};
-    while (taken_ >= most_launches)
-      if (given_.wait_for(guard, 100ms) == std::cv_status::timeout) {
-        guard.unlock();
-        here().idle()();
-        guard.lock();
-      }
-    ++taken_;
-    out = idle_of(in.owner);
-  }
-  auto code = CUDA_SUCCESS;
-  try {
-    if (out == nullptr)
-      code = make(in, out);
-  } catch (...) {
-    give(nullptr);
-    throw;
-  }
-  if (code != CUDA_SUCCESS) {
-    out.reset();
-    give(nullptr);
-  }
-  return code;
-}
-
-void lane_store::give(std::unique_ptr<lane> x) {
-  std::lock_guard guard{mutex_};
-  if (x != nullptr)
-    idle_.push_back(std::move(x));
-  --taken_;
-  given_.notify_all();
-}
-
-void lane_store::forget(const context& of) {
-  std::vector<std::unique_ptr<lane>> gone; // after the lock
-  std::lock_guard guard{mutex_};
-  for (auto& x : idle_)
-    if (&x->in == &of)
-      gone.push_back(std::move(x));
-  std::erase(idle_, nullptr);
-}
-
-void lane_store::wait_for_none() {
-  if (taken_ == 0 || host_calls().is_own_thread()) [[likely]]
-    return;
-  std::unique_lock guard{mutex_};
-  while (taken_ != 0)
-    if (given_.wait_for(guard, 100ms) == std::cv_status::timeout) {
-      guard.unlock();
-      here().idle()();
-      guard.lock();
-    }
+lane_store& lanes() noexcept {
+  return graph_part::get().lanes;
 }
 
 /// Whether it may write to the program's memory, or run its functions.

@@ -2,6 +2,7 @@
 
 #include "interposer/graph/conditional_launch.hpp"
 #include "interposer/graph/graph_condition.hpp"
+#include "interposer/graph/graph_part.hpp"
 #include "interposer/stream/stream_set.hpp"
 
 #include <algorithm>
@@ -14,25 +15,16 @@ namespace vgpu::interposer {
 namespace {
 
 std::uint64_t next_node() noexcept {
-  static std::atomic<std::uint64_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return graph_part::get().last_node.fetch_add(1, std::memory_order_relaxed) +
+         1;
 }
 
-/// All graphs, whoever they belong to.
-handle_table<graph*>& graphs() {
-  static auto& table = *new handle_table<graph*>{handle_kind::graph};
-  return table;
+handle_table<graph*>& graphs() noexcept {
+  return graph_part::get().graphs;
 }
 
-/// Those that belong to the program.
-struct program_graphs {
-  std::mutex mutex;
-  std::map<const graph*, std::unique_ptr<graph>> all;
-};
-
-program_graphs& of_program() {
-  static auto& all = *new program_graphs;
-  return all;
+program_graphs& of_program() noexcept {
+  return graph_part::get().of_program;
 }
 
 bool contains(const std::vector<graph_node*>& list, const graph_node* x) {
@@ -44,9 +36,8 @@ bool contains(const std::vector<graph_node*>& list, const graph_node* x) {
 // -- user objects
 // -----------------------------------------------------------------------------
 
-handle_table<user_object>& user_objects() {
-  static auto& table = *new handle_table<user_object>{handle_kind::user_object};
-  return table;
+handle_table<user_object>& user_objects() noexcept {
+  return graph_part::get().user_objects;
 }
 
 CUresult release(CUuserObject handle, std::uint64_t count) {
@@ -307,15 +298,12 @@ CUresult graph::give_up(CUuserObject object, std::uint64_t count) {
 // -- tables
 // -----------------------------------------------------------------------------
 
-handle_table<node_reference>& graph_nodes() {
-  static auto& table =
-      *new handle_table<node_reference>{handle_kind::graph_node};
-  return table;
+handle_table<node_reference>& graph_nodes() noexcept {
+  return graph_part::get().nodes;
 }
 
-handle_table<graph_exec>& graph_execs() {
-  static auto& table = *new handle_table<graph_exec>{handle_kind::graph_exec};
-  return table;
+handle_table<graph_exec>& graph_execs() noexcept {
+  return graph_part::get().execs;
 }
 
 graph* find_graph(CUgraph handle) noexcept {
@@ -392,7 +380,7 @@ std::vector<memory_step> memory_steps(const graph_exec& x) {
 /// eight channels is left for what the launch has yet to do.
 bool is_crowded(context& in) {
   constexpr std::size_t most_streams = 2; // and the legacy one
-  return in.root.streams->size() > most_streams;
+  return streams_of(in.root).size() > most_streams;
 }
 
 /// Launches of one graph follow one another, also in different streams: they

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -27,7 +28,8 @@ struct user_object {
   std::atomic<std::uint64_t> references{0};
 };
 
-handle_table<user_object>& user_objects();
+/// Those of the process. Precondition: the driver's state is made.
+handle_table<user_object>& user_objects() noexcept;
 /// CUDA_ERROR_INVALID_VALUE where there are not so many references. Destroys
 /// the object with its last one.
 CUresult release(CUuserObject handle, std::uint64_t count);
@@ -185,8 +187,15 @@ struct node_reference {
   graph_node* to = nullptr;
 };
 
-handle_table<node_reference>& graph_nodes();
-handle_table<graph_exec>& graph_execs();
+/// Those of the process. Precondition: the driver's state is made.
+handle_table<node_reference>& graph_nodes() noexcept;
+handle_table<graph_exec>& graph_execs() noexcept;
+
+/// Graphs that belong to the program, and not to a node.
+struct program_graphs {
+  std::mutex mutex;
+  std::map<const graph*, std::unique_ptr<graph>> all;
+};
 
 /// Makes it the program's own, until destroy_graph().
 CUgraph give_to_program(std::unique_ptr<graph> x);

@@ -1,14 +1,12 @@
 #include "interposer/graph/graph_condition.hpp"
 
+#include "interposer/graph/graph_part.hpp"
 #include "interposer/memory/copies.hpp"
 #include "interposer/memory/virtual_memory.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "schema/base/condition_handles.hpp"
 
-#include <array>
-#include <deque>
-#include <map>
 #include <mutex>
 #include <utility>
 
@@ -20,33 +18,12 @@ constexpr std::uint64_t word_bytes = sizeof(std::uint32_t);
 /// The worker has the last ones for itself.
 constexpr std::uint64_t usable_bytes = condition_bytes - 64;
 
-/// The words of one device. What is given back is taken again when the work
-/// that was in the log before is known to be done.
-struct word_store {
-  struct freed {
-    device_address word = 0;
-    std::uint64_t position = 0;
-  };
-
-  std::mutex mutex;
-  device_address base = 0;  // where the program's side has them
-  device_address place = 0; // where kernels do
-  CUmemGenericAllocationHandle memory = 0;
-  std::uint64_t used = 0;  // bytes that were taken ever
-  std::uint64_t taken = 0; // words
-  std::deque<freed> given_back;
-
-  CUresult open(std::uint8_t device);
-  void close();
-  device_address next(std::uint8_t device);
-};
-
 word_store& words_of(std::uint8_t device) {
-  static auto& all = *new std::array<word_store, 64>;
-  return all.at(device);
+  return graph_part::get().words.at(device);
 }
 
-/// Memory as a program places it, so that it moves and comes back like that.
+} // namespace
+
 CUresult word_store::open(std::uint8_t device) {
   if (place != 0)
     return CUDA_SUCCESS;
@@ -81,7 +58,6 @@ CUresult word_store::open(std::uint8_t device) {
   return CUDA_SUCCESS;
 }
 
-/// Waits for the device, as any unmapping does.
 void word_store::close() {
   auto& all = virtual_memories();
   if (base != 0) {
@@ -93,7 +69,6 @@ void word_store::close() {
   given_back.clear();
 }
 
-/// 0 when there are no more. Precondition: it is open.
 device_address word_store::next(std::uint8_t device) {
   auto is_done = [&] {
     return !given_back.empty() &&
@@ -110,14 +85,10 @@ device_address word_store::next(std::uint8_t device) {
   return out;
 }
 
-struct condition_table {
-  std::mutex mutex;
-  std::map<CUgraphConditionalHandle, std::weak_ptr<condition>> all;
-};
+namespace {
 
-condition_table& known_conditions() {
-  static auto& x = *new condition_table;
-  return x;
+condition_table& known_conditions() noexcept {
+  return graph_part::get().conditions;
 }
 
 } // namespace

@@ -8,12 +8,41 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
+#include <mutex>
 
 namespace vgpu::interposer {
 
 struct context;
 struct stream;
+
+/// The words of one device that graphs choose by. A word that is given back is
+/// taken again when the work that was in the log before is known to be done.
+/// The members are for device_word alone, which holds the lock.
+struct word_store {
+  struct freed {
+    device_address word = 0;
+    std::uint64_t position = 0;
+  };
+
+  std::mutex mutex;
+  device_address base = 0;  ///< where the program's side has them
+  device_address place = 0; ///< where kernels do
+  CUmemGenericAllocationHandle memory = 0;
+  std::uint64_t used = 0;  ///< bytes that were taken ever
+  std::uint64_t taken = 0; ///< words
+  std::deque<freed> given_back;
+
+  /// Makes the memory where there is none: of the program's own kind, so that
+  /// it moves and comes back like that.
+  CUresult open(std::uint8_t device);
+  /// Waits for the device, as any unmapping does.
+  void close();
+  /// 0 when there are no more. Precondition: it is open.
+  device_address next(std::uint8_t device);
+};
 
 /// A word of device memory that this library has for itself, of the 2 MiB that
 /// kernels can set words of (schema/base/condition_handles.hpp). It holds
@@ -72,6 +101,13 @@ private:
   const settings default_;
   const device_word word_;
   mutable std::atomic<bool> launched_{false};
+};
+
+/// All conditions, by handle. One that nothing uses any more is forgotten when
+/// the next is made.
+struct condition_table {
+  std::mutex mutex;
+  std::map<CUgraphConditionalHandle, std::weak_ptr<condition>> all;
 };
 
 /// Null when the handle names nothing.

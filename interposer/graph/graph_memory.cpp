@@ -1,5 +1,6 @@
 #include "interposer/graph/graph_memory.hpp"
 
+#include "interposer/graph/graph_part.hpp"
 #include "interposer/memory/sharing.hpp"
 #include "interposer/session/address_space.hpp"
 #include "interposer/session/process.hpp"
@@ -7,66 +8,20 @@
 #include "schema/base/round_up.hpp"
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <iterator>
-#include <map>
 #include <mutex>
 #include <utility>
 
 namespace vgpu::interposer {
-
-/// All that there is, of all devices.
-struct graph_memory_list {
-  /// Of one device, in bytes that are backed.
-  struct usage {
-    std::uint64_t now = 0;
-    std::uint64_t idle = 0; ///< of that, not in use
-    std::uint64_t used_high = 0;
-    std::uint64_t reserved_high = 0;
-
-    void add(std::uint64_t bytes) {
-      now += bytes;
-      idle += bytes;
-      used_high = std::max(used_high, now);
-      reserved_high = std::max(reserved_high, now);
-    }
-  };
-
-  std::mutex mutex;
-  std::map<device_address, graph_memory*> all;
-  /// Keeps what outlives its nodes until it is freed.
-  std::map<device_address, std::shared_ptr<graph_memory>> in_use;
-  std::array<usage, 64> usage_of;
-
-  // With the lock held.
-
-  static bool in_use_now(const graph_memory& x) { return x.in_use_; }
-  static bool back(graph_memory& x) { return x.back(); }
-  /// `keeps` gets what the list let go of: it must outlive the lock.
-  void end_use(graph_memory& x,
-               std::vector<std::shared_ptr<graph_memory>>& keeps);
-  void trim(std::uint8_t device);
-  /// What the quota allows graphs to hold: what is free, and what they have
-  /// without using it.
-  std::int64_t room(std::uint8_t device) const;
-  void discard(std::uint64_t context,
-               std::vector<std::shared_ptr<graph_memory>>& keeps);
-  /// CUDA_ERROR_INVALID_VALUE, or what is to be freed first.
-  CUresult check_uses(std::span<const memory_step> steps, bool free_first,
-                      std::vector<graph_memory*>& to_free) const;
-  CUresult check_room(std::span<const memory_step> steps,
-                      std::span<graph_memory* const> to_free) const;
-};
 
 namespace {
 
 constexpr std::uint64_t large_block = std::uint64_t{1} << 20;
 constexpr std::uint64_t block_step = 512;
 
-graph_memory_list& memory_list() {
-  static auto& x = *new graph_memory_list;
-  return x;
+graph_memory_list& memory_list() noexcept {
+  return graph_part::get().memory;
 }
 
 std::optional<device_address> take_addresses(std::uint8_t device,

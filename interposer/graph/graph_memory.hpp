@@ -3,19 +3,22 @@
 #pragma once
 
 #include "interposer/context/context.hpp"
+#include "interposer/session/address_space.hpp"
 
 #include <cuda.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
 #include <vector>
 
 namespace vgpu::interposer {
-
-struct allocation;
 
 /// What an allocation node allocates. Its addresses are its own as long as a
 /// node knows it or it is in use; there is device memory behind them from the
@@ -96,6 +99,49 @@ void trim_graph_memory(std::uint8_t device);
 struct memory_step {
   std::shared_ptr<graph_memory> what;
   bool allocates = false; ///< else it frees
+};
+
+/// All that there is, of all devices.
+struct graph_memory_list {
+  /// Of one device, in bytes that are backed.
+  struct usage {
+    std::uint64_t now = 0;
+    std::uint64_t idle = 0; ///< of that, not in use
+    std::uint64_t used_high = 0;
+    std::uint64_t reserved_high = 0;
+
+    void add(std::uint64_t bytes) {
+      now += bytes;
+      idle += bytes;
+      used_high = std::max(used_high, now);
+      reserved_high = std::max(reserved_high, now);
+    }
+  };
+
+  std::mutex mutex;
+  std::map<device_address, graph_memory*> all;
+  /// Keeps what outlives its nodes until it is freed.
+  std::map<device_address, std::shared_ptr<graph_memory>> in_use;
+  std::array<usage, 64> usage_of;
+
+  // With the lock held.
+
+  static bool in_use_now(const graph_memory& x) { return x.in_use_; }
+  static bool back(graph_memory& x) { return x.back(); }
+  /// `keeps` gets what the list let go of: it must outlive the lock.
+  void end_use(graph_memory& x,
+               std::vector<std::shared_ptr<graph_memory>>& keeps);
+  void trim(std::uint8_t device);
+  /// What the quota allows graphs to hold: what is free, and what they have
+  /// without using it.
+  std::int64_t room(std::uint8_t device) const;
+  void discard(std::uint64_t context,
+               std::vector<std::shared_ptr<graph_memory>>& keeps);
+  /// CUDA_ERROR_INVALID_VALUE, or what is to be freed first.
+  CUresult check_uses(std::span<const memory_step> steps, bool free_first,
+                      std::vector<graph_memory*>& to_free) const;
+  CUresult check_room(std::span<const memory_step> steps,
+                      std::span<graph_memory* const> to_free) const;
 };
 
 /// Before a launch appends anything: CUDA_ERROR_INVALID_VALUE where it would

@@ -1,21 +1,22 @@
 #include "interposer/memory/array.hpp"
 
-#include "interposer/graph/conditional_launch.hpp"
 #include "interposer/memory/memory.hpp"
+#include "interposer/memory/memory_part.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/refusal.hpp"
 #include "interposer/session/session.hpp"
+#include "interposer/session/session_part.hpp"
 
 #include <algorithm>
-#include <atomic>
 
 namespace vgpu::interposer {
 
 namespace {
 
 array_id next_array() noexcept {
-  static std::atomic<std::uint64_t> last{0};
-  return {last.fetch_add(1, std::memory_order_relaxed) + 1};
+  return {
+      memory_part::get().last_array.fetch_add(1, std::memory_order_relaxed) +
+      1};
 }
 
 /// The largest sizes, as attributes of the device; 0 where there is none.
@@ -171,14 +172,12 @@ void unmake(mipmap& x) {
 
 } // namespace
 
-handle_table<array>& arrays() {
-  static auto& all = *new handle_table<array>{handle_kind::array};
-  return all;
+handle_table<array>& arrays() noexcept {
+  return memory_part::get().arrays;
 }
 
-handle_table<mipmap>& mipmaps() {
-  static auto& all = *new handle_table<mipmap>{handle_kind::mipmap};
-  return all;
+handle_table<mipmap>& mipmaps() noexcept {
+  return memory_part::get().mipmaps;
 }
 
 CUresult create_array(context& in, const array_shape& shape, CUarray& out) {
@@ -209,7 +208,7 @@ CUresult create_mipmap(context& in, array_shape shape, CUmipmappedArray& out) {
 }
 
 CUresult destroy_array(CUarray x) {
-  wait_for_conditional_launches();
+  session_part::get().before_release.run();
   auto* known = arrays().find(x);
   if (known == nullptr)
     return CUDA_ERROR_INVALID_HANDLE;
@@ -224,7 +223,7 @@ CUresult destroy_array(CUarray x) {
 }
 
 CUresult destroy_mipmap(CUmipmappedArray x) {
-  wait_for_conditional_launches();
+  session_part::get().before_release.run();
   auto gone = mipmaps().remove(x);
   if (!gone)
     return CUDA_ERROR_INVALID_HANDLE;

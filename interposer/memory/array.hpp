@@ -34,8 +34,9 @@ struct mipmap {
   std::vector<CUarray> levels;
 };
 
-handle_table<array>& arrays();
-handle_table<mipmap>& mipmaps();
+/// The process's own. Precondition: the driver's state is made.
+handle_table<array>& arrays() noexcept;
+handle_table<mipmap>& mipmaps() noexcept;
 
 /// Makes an array, after what the driver checks of its shape.
 /// CUDA_ERROR_INVALID_VALUE for shapes that do not exist,

@@ -1,5 +1,6 @@
 #include "interposer/memory/managed.hpp"
 
+#include "interposer/memory/memory_part.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 
@@ -44,9 +45,8 @@ std::size_t blocks_in(std::uint64_t bytes) {
 
 } // namespace
 
-managed_memory& managed() {
-  static auto& all = *new managed_memory;
-  return all;
+managed_memory& managed() noexcept {
+  return memory_part::get().managed;
 }
 
 // -- what there is

@@ -112,7 +112,8 @@ private:
   region_map regions_;
 };
 
-managed_memory& managed();
+/// The process's own. Precondition: the driver's state is made.
+managed_memory& managed() noexcept;
 
 /// Has touched managed memory brought back from now on: SIGSEGV is handled, and
 /// passed on to whoever handled it before when it is about anything else. Done

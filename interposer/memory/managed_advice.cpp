@@ -1,5 +1,7 @@
 #include "interposer/memory/managed_advice.hpp"
 
+#include "interposer/memory/memory_part.hpp"
+
 #include <algorithm>
 #include <iterator>
 
@@ -58,9 +60,8 @@ void advice_map::forget(device_address at, std::uint64_t bytes) {
   ranges_.erase(ranges_.lower_bound(at), ranges_.lower_bound(at + bytes));
 }
 
-advice_map& given_advice() {
-  static auto& all = *new advice_map;
-  return all;
+advice_map& given_advice() noexcept {
+  return memory_part::get().given_advice;
 }
 
 } // namespace vgpu::interposer

@@ -53,6 +53,7 @@ private:
   range_map ranges_; // apart from each other
 };
 
-advice_map& given_advice();
+/// The process's own. Precondition: the driver's state is made.
+advice_map& given_advice() noexcept;
 
 } // namespace vgpu::interposer

@@ -1,5 +1,8 @@
 // The handler of the signal that touching managed memory raises.
+#include "interposer/memory/managed_fault.hpp"
+
 #include "interposer/memory/managed.hpp"
+#include "interposer/memory/memory_part.hpp"
 
 #include <atomic>
 #include <cerrno>
@@ -13,23 +16,8 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Who handled SIGSEGV before. One that set itself in front of us since, and
-/// was found there, is the latest; should it pass a signal on to us again, the
-/// first is asked.
-struct handlers {
-  struct sigaction first {};
-  struct sigaction latest {};
-  bool watching = false;
-};
-
-handlers& before() {
-  static auto& all = *new handlers;
-  return all;
-}
-
-std::mutex& before_mutex() {
-  static auto& mutex = *new std::mutex;
-  return mutex;
+fault_handlers& before() noexcept {
+  return memory_part::get().faults;
 }
 
 thread_local bool passing_on __attribute__((tls_model("initial-exec"))) = false;
@@ -104,7 +92,7 @@ void on_segv(int number, siginfo_t* info, void* context) {
 } // namespace
 
 void watch_managed_memory() noexcept {
-  std::lock_guard guard{before_mutex()};
+  std::lock_guard guard{before().mutex};
   struct sigaction now {};
   if (::sigaction(SIGSEGV, nullptr, &now) != 0 || is_ours(now))
     return;

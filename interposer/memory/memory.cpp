@@ -1,9 +1,8 @@
 #include "interposer/memory/memory.hpp"
 
-#include "interposer/graph/conditional_launch.hpp"
-#include "interposer/graph/graph_memory.hpp"
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/managed_advice.hpp"
+#include "interposer/memory/memory_part.hpp"
 #include "interposer/memory/pinned_writes.hpp"
 #include "interposer/memory/pool.hpp"
 #include "interposer/memory/sharing.hpp"
@@ -11,6 +10,7 @@
 #include "interposer/memory/zero_copy.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
+#include "interposer/session/session_part.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -154,7 +154,7 @@ bool is_managed(device_address at, std::uint64_t bytes) {
 
 CUresult free_device(device_address at, bool in_order) {
   auto& s = here();
-  wait_for_conditional_launches();
+  session_part::get().before_release.run();
   auto device = s.device_of(at);
   if (!device)
     return CUDA_ERROR_INVALID_VALUE;
@@ -166,7 +166,7 @@ CUresult free_device(device_address at, bool in_order) {
   if (known->kind == memory_kind::imported)
     return sharing().close(at, shared_things::by::pool);
   if (known->kind == memory_kind::graph)
-    return free_graph_memory(at);
+    return memory_part::get().of_graphs.free(at);
   auto what = space.take(at);
   if (!what)
     return CUDA_ERROR_INVALID_VALUE;
@@ -227,7 +227,7 @@ void free_all(context& of) {
     left_pool(x);
     release_device(x, of.device_index());
   }
-  discard_graph_memory(id);
+  memory_part::get().of_graphs.discard(id);
   auto pinned = s.host_space().take_all(id);
   if (!pinned.empty())
     wait_for_devices();
@@ -238,7 +238,7 @@ void free_all(context& of) {
 located locate_planned(device_address at) {
   auto found = locate(at);
   if (found.where == place::device && !found.in)
-    found.in = planned_allocation(at);
+    found.in = memory_part::get().of_graphs.planned(at);
   return found;
 }
 

@@ -1,5 +1,6 @@
 #include "interposer/memory/pinned_writes.hpp"
 
+#include "interposer/memory/memory_part.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 
@@ -58,9 +59,8 @@ void pinned_writes::collect() {
   count_.store(entries_.size(), std::memory_order_release);
 }
 
-pinned_writes& writes_under_way() {
-  static auto& all = *new pinned_writes;
-  return all;
+pinned_writes& writes_under_way() noexcept {
+  return memory_part::get().writes_under_way;
 }
 
 } // namespace vgpu::interposer

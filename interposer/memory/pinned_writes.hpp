@@ -34,6 +34,7 @@ private:
   std::vector<entry> entries_;
 };
 
-pinned_writes& writes_under_way();
+/// The process's own. Precondition: the driver's state is made.
+pinned_writes& writes_under_way() noexcept;
 
 } // namespace vgpu::interposer

@@ -1,34 +1,26 @@
 #include "interposer/memory/pool.hpp"
 
 #include "interposer/memory/memory.hpp"
+#include "interposer/memory/memory_part.hpp"
 #include "interposer/memory/sharing.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 
-#include <array>
 #include <memory>
 #include <mutex>
 
 namespace vgpu::interposer {
 
-namespace {
-
-std::array<std::atomic<pool*>, 64> defaults{};
-std::array<std::atomic<pool*>, 64> currents{};
-std::mutex making;
-
-} // namespace
-
-handle_table<pool>& pools() {
-  static auto& table = *new handle_table<pool>{handle_kind::pool};
-  return table;
+handle_table<pool>& pools() noexcept {
+  return memory_part::get().pools.all;
 }
 
 pool& default_pool(int device) {
-  auto& place = defaults.at(static_cast<std::size_t>(device));
+  auto& part = memory_part::get().pools;
+  auto& place = part.defaults.at(static_cast<std::size_t>(device));
   if (auto* known = place.load(); known != nullptr)
     return *known;
-  std::lock_guard guard{making};
+  std::lock_guard guard{part.making};
   if (auto* known = place.load(); known != nullptr)
     return *known;
   auto made = std::make_unique<pool>(device);
@@ -40,12 +32,16 @@ pool& default_pool(int device) {
 }
 
 pool& current_pool(int device) {
-  auto* chosen = currents.at(static_cast<std::size_t>(device)).load();
+  auto* chosen = memory_part::get()
+                     .pools.currents.at(static_cast<std::size_t>(device))
+                     .load();
   return chosen != nullptr ? *chosen : default_pool(device);
 }
 
 void set_current_pool(int device, pool& to) {
-  currents.at(static_cast<std::size_t>(device)).store(&to);
+  memory_part::get()
+      .pools.currents.at(static_cast<std::size_t>(device))
+      .store(&to);
 }
 
 CUresult allocate_from(context& in, pool& from, std::size_t bytes,

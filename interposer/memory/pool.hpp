@@ -8,8 +8,10 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 namespace vgpu::interposer {
 
@@ -32,7 +34,17 @@ struct pool {
   std::atomic<std::uint64_t> used_high{0};
 };
 
-handle_table<pool>& pools();
+/// All pools, and which of them a device allocates from.
+struct pool_table {
+  handle_table<pool> all{handle_kind::pool};
+  /// By device; null until somebody asks for it.
+  std::array<std::atomic<pool*>, 64> defaults{};
+  std::array<std::atomic<pool*>, 64> currents{};
+  std::mutex making;
+};
+
+/// The process's own. Precondition: the driver's state is made.
+handle_table<pool>& pools() noexcept;
 
 /// The device's default pool; made on first use.
 pool& default_pool(int device);

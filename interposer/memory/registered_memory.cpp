@@ -1,6 +1,7 @@
 #include "interposer/memory/registered_memory.hpp"
 
 #include "interposer/memory/memory.hpp"
+#include "interposer/memory/memory_part.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "schema/base/round_up.hpp"
@@ -193,9 +194,8 @@ CUresult registered_memory::device_pointer(context& in, const void* at,
   return CUDA_SUCCESS;
 }
 
-registered_memory& registered() {
-  static auto& all = *new registered_memory;
-  return all;
+registered_memory& registered() noexcept {
+  return memory_part::get().registered;
 }
 
 } // namespace vgpu::interposer

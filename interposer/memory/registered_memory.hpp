@@ -3,6 +3,7 @@
 #pragma once
 
 #include "interposer/context/context.hpp"
+#include "schema/base/ids.hpp"
 
 #include <cuda.h>
 
@@ -50,6 +51,7 @@ private:
   /// Where in the host window a range's first page is, by its beginning.
   std::map<std::uintptr_t, device_address> shown_;
 };
-registered_memory& registered();
+/// The process's own. Precondition: the driver's state is made.
+registered_memory& registered() noexcept;
 
 } // namespace vgpu::interposer

@@ -1,5 +1,6 @@
 #include "interposer/memory/sharing.hpp"
 
+#include "interposer/memory/memory_part.hpp"
 #include "interposer/memory/pool.hpp"
 #include "interposer/memory/virtual_memory.hpp"
 #include "interposer/session/process.hpp"
@@ -20,9 +21,8 @@ constexpr std::uint64_t imported = std::uint64_t{1} << 63;
 
 } // namespace
 
-shared_things& sharing() {
-  static auto& all = *new shared_things;
-  return all;
+shared_things& sharing() noexcept {
+  return memory_part::get().sharing;
 }
 
 std::uint8_t device_named(const std::array<std::uint8_t, 16>& uuid) {

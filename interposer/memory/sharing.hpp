@@ -123,7 +123,8 @@ private:
   std::atomic<bool> has_counts_{false};
 };
 
-shared_things& sharing();
+/// The process's own. Precondition: the driver's state is made.
+shared_things& sharing() noexcept;
 
 /// The device that a descriptor names, or the current one where this process
 /// has it not.

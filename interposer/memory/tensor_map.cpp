@@ -1,5 +1,6 @@
 #include "interposer/memory/tensor_map.hpp"
 
+#include "interposer/memory/memory_part.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 
@@ -16,9 +17,8 @@ namespace {
 // So that its bytes are what it says.
 static_assert(std::has_unique_object_representations_v<tensor_map_spec>);
 
-tensor_map_cache& made_before() {
-  static auto& one = *new tensor_map_cache;
-  return one;
+tensor_map_cache& made_before() noexcept {
+  return memory_part::get().tensor_maps;
 }
 
 CUresult ask_for_map(std::uint8_t device, const tensor_map_spec& what,

@@ -1,14 +1,13 @@
 #include "interposer/memory/texture_object.hpp"
 
-#include "interposer/graph/conditional_launch.hpp"
 #include "interposer/memory/array.hpp"
+#include "interposer/memory/memory_part.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
+#include "interposer/session/session_part.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
-#include <map>
 #include <mutex>
 #include <vector>
 
@@ -17,22 +16,13 @@ namespace vgpu::interposer {
 namespace {
 
 texture_id next_texture() noexcept {
-  static std::atomic<std::uint64_t> last{0};
-  return {last.fetch_add(1, std::memory_order_relaxed) + 1};
+  return {memory_part::get().textures.last_id.fetch_add(
+              1, std::memory_order_relaxed) +
+          1};
 }
 
-/// Objects by the value that kernels know them by, which is a device's own.
-struct known_texture {
-  texture what;
-  const context* owner = nullptr;
-};
-struct registry {
-  std::mutex mutex;
-  std::map<std::pair<int, std::uint64_t>, known_texture> by_value;
-};
-registry& all() {
-  static auto& one = *new registry;
-  return one;
+texture_table& all() noexcept {
+  return memory_part::get().textures;
 }
 
 int attribute(const context& in, CUdevice_attribute which) {
@@ -216,7 +206,7 @@ CUresult make(context& in, texture what, const texture_spec& spec,
   s.send(call::texture_known{{what.wire}, got.value}, in.device_index());
   std::lock_guard guard{all().mutex};
   all().by_value.insert_or_assign({in.device, got.value},
-                                  known_texture{std::move(what), &in});
+                                  texture_table::entry{std::move(what), &in});
   out = got.value;
   return CUDA_SUCCESS;
 }
@@ -263,7 +253,7 @@ std::optional<texture> find_texture(const context& in, std::uint64_t value,
 }
 
 CUresult destroy_texture(context& in, std::uint64_t value, bool surface) {
-  wait_for_conditional_launches();
+  session_part::get().before_release.run();
   texture_id wire;
   {
     std::lock_guard guard{all().mutex};

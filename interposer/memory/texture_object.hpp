@@ -6,8 +6,12 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <optional>
+#include <utility>
 
 namespace vgpu::interposer {
 
@@ -18,6 +22,19 @@ struct texture {
   CUDA_RESOURCE_DESC resource{};
   CUDA_TEXTURE_DESC sampling{};
   std::optional<CUDA_RESOURCE_VIEW_DESC> view;
+};
+
+/// All texture and surface objects, by the value that kernels know them by,
+/// which is a device's own.
+struct texture_table {
+  struct entry {
+    texture what;
+    const context* owner = nullptr;
+  };
+
+  std::mutex mutex;
+  std::map<std::pair<int, std::uint64_t>, entry> by_value; ///< and device
+  std::atomic<std::uint64_t> last_id{0};
 };
 
 /// Makes an object after what the driver checks of it: a round trip, as on

@@ -1,5 +1,6 @@
 #include "interposer/memory/virtual_memory.hpp"
 
+#include "interposer/memory/memory_part.hpp"
 #include "interposer/memory/sharing.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
@@ -49,9 +50,8 @@ CUresult check_properties(const CUmemAllocationProp& x) {
 
 } // namespace
 
-virtual_memory& virtual_memories() {
-  static auto& all = *new virtual_memory;
-  return all;
+virtual_memory& virtual_memories() noexcept {
+  return memory_part::get().virtual_memories;
 }
 
 // -- addresses

@@ -1,6 +1,9 @@
 #include "interposer/memory/zero_copy.hpp"
 
+#include "interposer/memory/memory_part.hpp"
+#include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
+#include "interposer/session/session_part.hpp"
 #include "schema/base/round_up.hpp"
 
 #include <algorithm>
@@ -11,9 +14,13 @@
 
 namespace vgpu::interposer {
 
-zero_copy_memory& zero_copy() {
-  static auto& all = *new zero_copy_memory;
-  return all;
+zero_copy_memory& zero_copy() noexcept {
+  return memory_part::get().zero_copy;
+}
+
+void zero_copy_memory::allocated() noexcept {
+  pinned_.fetch_add(1);
+  session_part::get().before_wait.arm();
 }
 
 bool zero_copy_memory::apart() const {
@@ -57,7 +64,7 @@ void zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
 
 /// Not for long: whoever launches meanwhile may wait for room behind this very
 /// function.
-void zero_copy_memory::tell_in_time() {
+void zero_copy_memory::tell_now() {
   constexpr std::chrono::milliseconds patience{100};
   auto& own = zero_copy();
   if (!own.any_.load(std::memory_order_relaxed) || !own.apart())
@@ -69,6 +76,7 @@ void zero_copy_memory::tell_in_time() {
 
 void zero_copy_memory::freed(device_address at) {
   pinned_.fetch_sub(1);
+  session_part::get().before_wait.disarm();
   std::lock_guard guard{mutex_};
   auto gone = ranges_.extract(at);
   any_ = !ranges_.empty();

@@ -30,23 +30,21 @@ public:
   static bool possible() noexcept {
     return pinned_.load(std::memory_order_relaxed) != 0;
   }
-  static void allocated() noexcept { pinned_.fetch_add(1); }
+  /// Pinned memory was allocated, so that waits have something to tell.
+  static void allocated() noexcept;
 
   /// Kernels may use the allocation that this address lies in.
   void note(device_address at);
   /// A kernel is launched with these arguments.
   void before_launch(std::span<const std::byte> arguments);
-  /// The program waits for kernels, which may wait for what it wrote; or the
-  /// worker is about to go on with what waited for the program.
-  static void tell_now() {
-    if (possible()) [[unlikely]]
-      tell_in_time();
-  }
+  /// Sends what the program wrote, as it waits for kernels, which may wait for
+  /// that; or as the worker is about to go on with what waited for the program.
+  /// Runs before each wait (session_part::before_wait).
+  static void tell_now();
   /// The allocation goes, with what is known of it.
   void freed(device_address at);
 
 private:
-  static void tell_in_time();
   bool apart() const;
   void tell();
 
@@ -64,6 +62,7 @@ private:
   std::vector<changed_line> lines_;
 };
 
-zero_copy_memory& zero_copy();
+/// The process's own. Precondition: the driver's state is made.
+zero_copy_memory& zero_copy() noexcept;
 
 } // namespace vgpu::interposer

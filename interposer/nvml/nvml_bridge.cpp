@@ -1,7 +1,7 @@
 #include "interposer/nvml/nvml_bridge.hpp"
 
 #include "interposer/context/peers.hpp"
-#include "interposer/nvml/nvml_view.hpp"
+#include "interposer/nvml/nvml_part.hpp"
 #include "interposer/session/process.hpp"
 
 #include <algorithm>
@@ -11,9 +11,8 @@ namespace vgpu::interposer {
 
 namespace {
 
-nvml_view& the_view() {
-  static auto& x = *new nvml_view;
-  return x;
+nvml_view& the_view() noexcept {
+  return nvml_part::get().view;
 }
 
 /// As guarded(), before cuInit too.

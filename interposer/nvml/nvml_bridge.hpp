@@ -51,7 +51,8 @@ struct nvml_bridge {
   CUresult (*processes)(unsigned index, nvml_process* out, unsigned* count);
 };
 
-/// The table itself.
+/// The table itself. Precondition for its functions: the driver's state is
+/// made.
 const nvml_bridge& nvml_bridge_table() noexcept;
 
 } // namespace vgpu::interposer

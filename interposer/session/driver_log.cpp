@@ -1,5 +1,7 @@
 #include "interposer/session/driver_log.hpp"
 
+#include "interposer/session/session_part.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -108,9 +110,8 @@ bool driver_log::remove_callback(CUlogsCallbackHandle handle) {
   return callbacks_.erase(reinterpret_cast<std::uintptr_t>(handle)) != 0;
 }
 
-driver_log& the_driver_log() {
-  static auto& one = *new driver_log;
-  return one;
+driver_log& the_driver_log() noexcept {
+  return session_part::get().log;
 }
 
 } // namespace vgpu::interposer

@@ -56,7 +56,7 @@ private:
   std::uintptr_t last_callback_ = 0;
 };
 
-/// The process's log; never destroyed.
-driver_log& the_driver_log();
+/// The process's log. Precondition: the driver's state is made.
+driver_log& the_driver_log() noexcept;
 
 } // namespace vgpu::interposer

@@ -9,6 +9,8 @@ namespace vgpu::interposer {
 
 namespace {
 
+thread_local bool host_function_thread = false;
+
 void* run_own_thread(void* argument) {
   std::unique_ptr<std::function<void()>> body{
       static_cast<std::function<void()>*>(argument)};
@@ -34,6 +36,14 @@ bool start_own_thread(std::function<void()> body) {
   (void)argument.release(); // the thread's now
   ::pthread_detach(thread);
   return true;
+}
+
+bool runs_host_functions() noexcept {
+  return host_function_thread;
+}
+
+void become_host_function_thread() noexcept {
+  host_function_thread = true;
 }
 
 } // namespace vgpu::interposer

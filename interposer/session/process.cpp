@@ -20,10 +20,8 @@ session* process::session_ = nullptr;
 
 namespace {
 
-std::mutex& initialising() {
-  static auto& mutex = *new std::mutex;
-  return mutex;
-}
+/// Needs no destructor, so that exit() leaves it whole.
+constinit std::mutex initialising;
 
 log_level level_from_environment() noexcept {
   const auto* text = std::getenv("VGPU_LOG");
@@ -88,7 +86,7 @@ CUresult process::open_session() noexcept {
   else if (now != phase::fresh)
     return CUDA_SUCCESS;
   try {
-    std::lock_guard guard{initialising()};
+    std::lock_guard guard{initialising};
     return open_locked();
   } catch (const std::exception& e) {
     report_exception(e.what());
@@ -106,7 +104,7 @@ CUresult process::initialise() noexcept {
   else if (now != phase::fresh)
     return code_of(now);
   try {
-    std::lock_guard guard{initialising()};
+    std::lock_guard guard{initialising};
     if (phase_.load() == phase::running)
       return CUDA_SUCCESS;
     if (auto code = open_locked(); code != CUDA_SUCCESS)

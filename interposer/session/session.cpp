@@ -1,8 +1,7 @@
 #include "interposer/session/session.hpp"
 
-#include "interposer/memory/zero_copy.hpp"
 #include "interposer/session/process.hpp"
-#include "interposer/session/thread_pool.hpp"
+#include "interposer/session/session_part.hpp"
 #include "interposer/session/visible_devices.hpp"
 #include "schema/base/sizes.hpp"
 
@@ -77,7 +76,7 @@ session::session(session_area area, unique_fd doorbell, busy_poll_limits looks)
             std::lock_guard guard{channel_mutex_};
             channel_.report_filling(bytes);
           },
-          [](std::size_t parts, auto& job) { log_pool().run(parts, job); }),
+          [this](std::size_t parts, auto& job) { writers_.run(parts, job); }),
       slots_(area_, looks), arena_(area_), idle_([this] { check_client(); }) {}
 
 session::~session() = default;
@@ -201,7 +200,7 @@ CUresult session::synchronise(std::uint8_t device) {
   if (auto clean = clean_[device].load(std::memory_order_acquire);
       clean != 0 && clean == tail())
     return sticky();
-  zero_copy_memory::tell_now();
+  session_part::get().before_wait.run();
   call::device_sync what;
   auto x = begin(what, device);
   auto got = finish(x);
@@ -234,7 +233,7 @@ void session::deliver_console() {
 /// A thread for each of the log's files: more would wait for each other.
 void session::write_parts(std::span<const reservation> places,
                           std::span<const std::byte> payload) {
-  log_pool().run(log_files, [&](std::size_t file) {
+  writers_.run(log_files, [&](std::size_t file) {
     for (std::size_t i = 0; i < places.size(); ++i) {
       if (log_.file_of(places[i]) != file)
         continue;

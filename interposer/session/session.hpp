@@ -5,6 +5,7 @@
 #include "interposer/session/guest_channel.hpp"
 #include "interposer/session/log_ahead.hpp"
 #include "interposer/session/reply_slots.hpp"
+#include "interposer/session/thread_pool.hpp"
 #include "schema/log/call_log.hpp"
 #include "schema/log/snapshot_files.hpp"
 #include "schema/wire/call_codec.hpp"
@@ -224,6 +225,7 @@ private:
   unique_fd doorbell_;
   state_places states_;
   guest_channel channel_;
+  thread_pool writers_; // of large payloads, into the log
   log_writer log_;
   log_ahead ahead_{log_};
   reply_slots slots_;

@@ -55,9 +55,4 @@ void thread_pool::run_parts(std::unique_lock<std::mutex>& guard) {
   }
 }
 
-thread_pool& log_pool() {
-  static auto& them = *new thread_pool;
-  return them;
-}
-
 } // namespace vgpu::interposer

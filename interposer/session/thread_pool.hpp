@@ -10,7 +10,8 @@ namespace vgpu::interposer {
 
 /// Threads that help a caller: at most as many as the process has processors
 /// to itself, the caller's counted. They are started when they are needed
-/// first. Never destroyed. Thread-safe.
+/// first, and never end: who owns the pool must not destroy it then.
+/// Thread-safe.
 class thread_pool {
 public:
   /// Calls `job(part)` for each part from 0 to `parts`, on several threads at
@@ -35,8 +36,5 @@ private:
   std::size_t next_ = 0;
   std::size_t left_ = 0;
 };
-
-/// Those that write large payloads into the log.
-thread_pool& log_pool();
 
 } // namespace vgpu::interposer

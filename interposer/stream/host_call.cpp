@@ -1,9 +1,10 @@
 #include "interposer/stream/host_call.hpp"
 
-#include "interposer/memory/zero_copy.hpp"
 #include "interposer/session/own_thread.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
+#include "interposer/session/session_part.hpp"
+#include "interposer/stream/stream_part.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -18,8 +19,6 @@ namespace vgpu::interposer {
 namespace {
 
 using namespace std::chrono_literals;
-
-thread_local bool runs_host_functions = false;
 
 /// A GPU's channel takes about a thousand commands, and what is appended may
 /// become two of them.
@@ -80,7 +79,7 @@ CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
     start();
   }
   std::shared_lock appending{appending_, std::defer_lock};
-  if (!runs_host_functions)
+  if (!runs_host_functions())
     appending.lock();
   pending_.fetch_add(1);
   // Not under the lock, which the thread that frees slots needs.
@@ -169,7 +168,7 @@ void host_caller::run(const entry& x, CUresult status) {
   else if (x.what == kind::store && status == CUDA_SUCCESS)
     x.word.write();
   if (status == CUDA_SUCCESS) {
-    zero_copy_memory::tell_now();
+    session_part::get().before_wait.run();
     here().send(call::host_done{x.asked.call.value}, x.device);
   }
   if (x.what == kind::turn)
@@ -193,7 +192,7 @@ void host_caller::finish(const entry& x) {
 }
 
 void host_caller::serve() {
-  runs_host_functions = true;
+  become_host_function_thread();
   constexpr auto soonest = 20us, latest = 1000us;
   auto pause = soonest;
   auto& upcalls = here().area().header().upcalls;
@@ -242,7 +241,7 @@ void host_caller::hold_back(stream& in) {
     in.wait_behind(in.blocking_behind.load(std::memory_order_relaxed));
   auto appended = appended_.fetch_add(1, std::memory_order_relaxed) + 1;
   auto since = in.since_held.fetch_add(1, std::memory_order_relaxed);
-  if (runs_host_functions)
+  if (runs_host_functions())
     return;
   if (appended > room_until_.load(std::memory_order_relaxed))
     wait_for_room();
@@ -304,10 +303,6 @@ void host_caller::wait_for_ends(std::unique_lock<std::mutex>& guard,
   note_room();
 }
 
-bool host_caller::is_own_thread() noexcept {
-  return runs_host_functions;
-}
-
 template <class Condition>
 void host_caller::wait_while(std::unique_lock<std::mutex>& guard,
                              const Condition& so) {
@@ -321,7 +316,7 @@ void host_caller::wait_while(std::unique_lock<std::mutex>& guard,
 }
 
 void host_caller::wait_for_writers(std::uint64_t at, std::uint64_t bytes) {
-  if (runs_host_functions || pending_.load(std::memory_order_acquire) == 0)
+  if (runs_host_functions() || pending_.load(std::memory_order_acquire) == 0)
     return;
   std::unique_lock guard{mutex_};
   wait_while(guard, [&] {
@@ -332,9 +327,8 @@ void host_caller::wait_for_writers(std::uint64_t at, std::uint64_t bytes) {
   });
 }
 
-host_caller& host_calls() {
-  static auto& all = *new host_caller;
-  return all;
+host_caller& host_calls() noexcept {
+  return stream_part::get().host_calls;
 }
 
 } // namespace vgpu::interposer

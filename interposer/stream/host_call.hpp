@@ -2,6 +2,7 @@
 // streams write into its memory or wait for there.
 #pragma once
 
+#include "interposer/session/own_thread.hpp"
 #include "interposer/session/reply_slots.hpp"
 #include "interposer/stream/stream_event.hpp"
 #include "schema/base/awaited_value.hpp"
@@ -56,8 +57,6 @@ public:
   /// Waits for words in this range end: it is memory no longer.
   void end_waits_in(std::uint64_t at, std::uint64_t bytes);
 
-  /// Whether this is the thread that runs them.
-  static bool is_own_thread() noexcept;
   /// Waits until nothing is pending that may write there. At once on the thread
   /// that runs it.
   void wait_for_writers(std::uint64_t at, std::uint64_t bytes);
@@ -73,7 +72,7 @@ public:
   template <class Append>
   auto append_alone(const Append& append) {
     std::unique_lock alone{appending_, std::defer_lock};
-    if (!is_own_thread()) {
+    if (!runs_host_functions()) {
       alone.lock();
       wait_for_functions();
     }
@@ -173,6 +172,7 @@ private:
   bool started_ = false;
 };
 
-host_caller& host_calls();
+/// The process's own. Precondition: the driver's state is made.
+host_caller& host_calls() noexcept;
 
 } // namespace vgpu::interposer

@@ -1,10 +1,10 @@
 #include "interposer/stream/stream_event.hpp"
 
-#include "interposer/graph/capture.hpp"
-#include "interposer/memory/zero_copy.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
-#include "interposer/stream/host_call.hpp"
+#include "interposer/session/session_part.hpp"
+#include "interposer/stream/own_stream.hpp"
+#include "interposer/stream/stream_part.hpp"
 #include "interposer/stream/stream_set.hpp"
 
 #include <bit>
@@ -21,9 +21,7 @@ using namespace std::chrono_literals;
 constexpr auto query_patience = 500us;
 
 std::uint64_t next_id() noexcept {
-  // 1 is the legacy stream's.
-  static std::atomic<std::uint64_t> last{1};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return stream_part::get().last_id.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 void raise(std::atomic<std::uint64_t>& x, std::uint64_t to) noexcept {
@@ -60,15 +58,12 @@ void learn_done(event& x, std::uint64_t until) noexcept {
     raise(*x.recorded_in, at);
 }
 
-/// How many streams there are that the legacy stream does not wait for.
-std::atomic<int> non_blocking_streams{0};
-
 /// Asks once, then polls. `ask` appends the call that is answered when it is
 /// done.
 template <class Object, class Ask>
 CUresult poll_or_ask(Object& x, const Ask& ask) {
   auto& s = here();
-  zero_copy_memory::tell_now();
+  session_part::get().before_wait.run();
   std::lock_guard guard{x.query.mutex};
   // Twice: an older question may have been answered, and more appended since.
   for (int round = 0; round < 2 && !is_done(x); ++round) {
@@ -143,14 +138,12 @@ void stream::wait_behind(std::uint64_t call) noexcept {
 event::event(context& in, event_id wire_id, unsigned with_flags)
     : owner(in.root), wire(wire_id), flags(with_flags) {}
 
-handle_table<stream>& streams() {
-  static auto& table = *new handle_table<stream>{handle_kind::stream};
-  return table;
+handle_table<stream>& streams() noexcept {
+  return stream_part::get().streams;
 }
 
-handle_table<event>& events() {
-  static auto& table = *new handle_table<event>{handle_kind::event};
-  return table;
+handle_table<event>& events() noexcept {
+  return stream_part::get().events;
 }
 
 namespace {
@@ -165,9 +158,9 @@ bool is_default(CUstream handle) noexcept {
 
 stream* find_stream(context& in, CUstream handle, bool per_thread) {
   if (handle == nullptr)
-    return per_thread ? &own_stream(in) : in.legacy.get();
+    return per_thread ? &own_stream(in) : in.legacy;
   if (handle == CU_STREAM_LEGACY)
-    return in.legacy.get();
+    return in.legacy;
   if (handle == CU_STREAM_PER_THREAD)
     return &own_stream(in);
   return streams().find(handle);
@@ -202,7 +195,7 @@ std::unique_ptr<stream> new_stream(context& in, unsigned flags, int priority) {
                 in.device_index());
   });
   if (made->non_blocking())
-    non_blocking_streams.fetch_add(1);
+    stream_part::get().non_blocking.fetch_add(1);
   return made;
 }
 
@@ -210,7 +203,7 @@ std::unique_ptr<stream> new_stream(context& in, unsigned flags, int priority) {
 
 std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority) {
   auto made = new_stream(in, flags, priority);
-  made->owner.streams->add(*made);
+  streams_of(made->owner).add(*made);
   return made;
 }
 
@@ -242,25 +235,25 @@ CUresult import_event(context& in, const share_name& what, std::uint32_t host,
 }
 
 void retire_stream(stream& x) {
-  x.owner.streams->remove(x);
+  streams_of(x.owner).remove(x);
   retire_hidden_stream(x);
 }
 
 void retire_hidden_stream(stream& x) {
   if (any_capture())
-    forget_captured(x);
+    stream_part::get().capture.forget_stream(x);
   {
     std::lock_guard guard{x.query.mutex};
     drop_query(x.query);
   }
   here().send(call::stream_destroy{{x.wire}}, x.device());
   if (x.non_blocking())
-    non_blocking_streams.fetch_sub(1);
+    stream_part::get().non_blocking.fetch_sub(1);
 }
 
 void retire_event(event& x) {
   if (any_capture())
-    forget_captured(x);
+    stream_part::get().capture.forget_event(x);
   {
     std::lock_guard guard{x.query.mutex};
     drop_query(x.query);
@@ -276,9 +269,9 @@ CUresult synchronise(stream& x) {
   }
   // The legacy stream waits for all others but the non-blocking ones; where
   // there are none, more is learned by waiting for the device.
-  if (x.is_legacy() && non_blocking_streams.load() == 0)
+  if (x.is_legacy() && stream_part::get().non_blocking.load() == 0)
     return s.synchronise(x.device());
-  zero_copy_memory::tell_now();
+  session_part::get().before_wait.run();
   auto asked = s.begin(call::stream_sync{{x.wire}}, x.device());
   auto got = s.finish(asked);
   s.deliver_console();
@@ -344,7 +337,7 @@ CUresult synchronise(event& x) {
     if (is_done(x))
       return s.sticky();
   }
-  zero_copy_memory::tell_now();
+  session_part::get().before_wait.run();
   auto asked = s.begin(call::event_sync{{x.wire}}, x.device());
   auto got = s.finish(asked);
   s.deliver_console();

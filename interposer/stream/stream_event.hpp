@@ -96,8 +96,10 @@ struct event {
   bool timed() const noexcept { return (flags & CU_EVENT_DISABLE_TIMING) == 0; }
 };
 
-handle_table<stream>& streams();
-handle_table<event>& events();
+/// Those that the program has handles of. Precondition: the driver's state is
+/// made.
+handle_table<stream>& streams() noexcept;
+handle_table<event>& events() noexcept;
 
 /// What a CUstream argument names in this context: 0 is the default stream,
 /// which is the calling thread's own for the `per_thread` entry points. Null

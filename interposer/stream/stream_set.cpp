@@ -1,6 +1,6 @@
 #include "interposer/stream/stream_set.hpp"
 
-#include "interposer/graph/capture.hpp"
+#include "interposer/stream/stream_part.hpp"
 
 #include <algorithm>
 
@@ -17,10 +17,45 @@ void stream_set::remove(stream& x) {
   std::erase(all_, &x);
 }
 
+void stream_set::begin() {
+  legacy_ = of_.is_green()
+                ? make_stream(of_, CU_STREAM_NON_BLOCKING, 0)
+                : std::make_unique<stream>(of_, legacy_stream, 0U, 0);
+  of_.legacy = legacy_.get();
+}
+
+namespace {
+
+/// Takes what belongs to the context out of a table, and retires it.
+template <class T, class Retire>
+void clear_table(handle_table<T>& table, const context& of, Retire retire) {
+  std::vector<std::uint64_t> gone;
+  table.each([&](std::uint64_t handle, T& x) {
+    if (&x.owner == &of)
+      gone.push_back(handle);
+  });
+  for (auto handle : gone)
+    if (auto x = table.remove(handle); x)
+      retire(*x);
+}
+
+} // namespace
+
+void stream_set::end() {
+  if (of_.is_green()) {
+    retire_stream(*legacy_);
+    clear();
+    return;
+  }
+  clear_table(streams(), of_, retire_stream);
+  clear();
+  clear_table(events(), of_, retire_event);
+}
+
 void stream_set::clear() {
   std::unique_ptr<relay> gathered, gate;
   {
-    std::lock_guard guard{of_.root.streams->mutex_};
+    std::lock_guard guard{streams_of(of_.root).mutex_};
     all_.clear();
     gathered = std::move(gathered_);
     gate = std::move(gate_);
@@ -34,7 +69,7 @@ void stream_set::clear() {
 
 void stream_set::catch_up(stream& x) {
   auto follow = [&](const context& in) {
-    if (auto& gate = in.streams->gate_; gate)
+    if (auto& gate = streams_of(in).gate_; gate)
       (void)interposer::wait(x, *gate->mark);
   };
   follow(x.owner);
@@ -59,7 +94,7 @@ CUresult stream_set::each(const F& f) {
   if (!of_.is_green())
     if (auto code = f(*of_.legacy); code != CUDA_SUCCESS)
       return code;
-  for (auto* x : of_.root.streams->all_)
+  for (auto* x : streams_of(of_.root).all_)
     if (!of_.is_green() || &x->within == &of_)
       if (auto code = f(*x); code != CUDA_SUCCESS)
         return code;
@@ -72,14 +107,14 @@ CUresult stream_set::check_captures() {
   auto out = CUDA_SUCCESS;
   (void)each([&](stream& x) {
     if (x.is_captured() && &x.within == &of_)
-      out = refuse_in_capture(x);
+      out = stream_part::get().capture.refuse_stream(x);
     return CUDA_SUCCESS;
   });
   return out;
 }
 
 CUresult stream_set::record(event& x) {
-  std::lock_guard guard{of_.root.streams->mutex_};
+  std::lock_guard guard{streams_of(of_.root).mutex_};
   if (&x.owner != &of_.root)
     return CUDA_ERROR_INVALID_HANDLE;
   if (auto code = check_captures(); code != CUDA_SUCCESS)
@@ -98,11 +133,11 @@ CUresult stream_set::record(event& x) {
 }
 
 CUresult stream_set::wait(event& x) {
-  std::lock_guard guard{of_.root.streams->mutex_};
+  std::lock_guard guard{streams_of(of_.root).mutex_};
   if (auto code = check_captures(); code != CUDA_SUCCESS)
     return code;
   if (x.is_captured())
-    return refuse_captured(x);
+    return stream_part::get().capture.refuse_event(x);
   auto& gate = made(gate_);
   if (auto code = interposer::wait(*gate.in, x); code != CUDA_SUCCESS)
     return code;

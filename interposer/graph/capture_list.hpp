@@ -1,0 +1,42 @@
+// The sequences that are under capture.
+#pragma once
+
+#include "interposer/graph/graph.hpp"
+#include "interposer/stream/stream_event.hpp"
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace vgpu::interposer {
+
+/// A sequence under capture: the streams that are part of it, and the nodes
+/// that the next one of each depends on.
+struct capture {
+  std::uint64_t id = 0;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::thread::id thread;
+  stream* origin = nullptr;
+  std::unique_ptr<graph> own; ///< null where it goes into one of the program's
+  graph* into = nullptr;
+  bool broken = false;
+  std::map<stream*, std::vector<graph_node*>> tips;
+  std::vector<graph_node*> loose; ///< tips of streams that are gone
+  std::map<stream*, std::vector<CUgraphNode>> told; ///< by facts_of_capture()
+  std::map<event*, std::vector<graph_node*>> recorded;
+};
+
+/// All sequences under capture. The mutex guards everything about captures.
+struct capture_list {
+  std::mutex mutex;
+  std::list<capture> all;
+  std::uint64_t last_id = 0;
+};
+
+} // namespace vgpu::interposer

@@ -1,0 +1,62 @@
+// What launches of graphs with conditions need besides the program's stream.
+#pragma once
+
+#include "interposer/graph/graph_condition.hpp"
+#include "interposer/session/reply_slots.hpp"
+#include "interposer/stream/stream_event.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace vgpu::interposer {
+
+/// What a launch needs besides the program's stream, used again by later ones.
+struct lane {
+  explicit lane(context& x);
+  lane(const lane&) = delete;
+  lane& operator=(const lane&) = delete;
+  ~lane();
+
+  context& in;
+  const std::uint64_t context_id;
+  const std::unique_ptr<stream> side;
+  const std::unique_ptr<event> begun;
+  /// Holds how many launches have ended.
+  device_word ended;
+  std::uint32_t launches = 0;
+  /// Taken once: whoever has a launch under way never waits for a slot.
+  const slot_index value_slot;
+  const slot_index turn_slot;
+  const reply_arena::range value;
+};
+
+/// The lanes of all contexts, and how many launches there are. Thread-safe.
+/// While there are some, session_part::before_release is armed.
+class lane_store {
+public:
+  /// Takes a lane for a launch in that stream. Waits while too many are taken.
+  CUresult take(stream& in, std::unique_ptr<lane>& out);
+  /// The launch is over; null where it never had its lane.
+  void give(std::unique_ptr<lane> x);
+  /// The context ends, and its idle lanes with it.
+  void forget(const context& of);
+  /// Waits until no launch is under way, but not on the thread that runs the
+  /// program's host functions, which is what launches wait for.
+  void wait_for_none();
+
+private:
+  std::unique_ptr<lane> idle_of(const context& in);
+  static CUresult make(stream& in, std::unique_ptr<lane>& out);
+
+  std::mutex mutex_;
+  std::condition_variable given_;
+  std::vector<std::unique_ptr<lane>> idle_;
+  std::atomic<std::size_t> taken_{0};
+};
+
+} // namespace vgpu::interposer

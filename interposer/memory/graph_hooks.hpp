@@ -1,0 +1,25 @@
+// What the rest of memory asks of memory that graphs allocate, which lies above
+// it (graph/graph_memory.hpp).
+#pragma once
+
+#include "interposer/session/address_space.hpp"
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace vgpu::interposer {
+
+/// What graph/ does for memory that its nodes allocate. Registered by graph/.
+struct graph_memory_hooks {
+  /// What a node will have allocated at this address when a launch comes to it.
+  std::optional<allocation> (*planned)(device_address at) = nullptr;
+  /// cuMemFree and cuMemFreeAsync: CUDA_ERROR_INVALID_VALUE where nothing that
+  /// is in use begins there.
+  CUresult (*free)(device_address at) = nullptr;
+  /// The context with this id ends, and all memory with it.
+  void (*discard)(std::uint64_t context) = nullptr;
+};
+
+} // namespace vgpu::interposer

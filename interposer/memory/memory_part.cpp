@@ -1,0 +1,18 @@
+#include "interposer/memory/memory_part.hpp"
+
+#include "interposer/context/context_part.hpp"
+#include "interposer/memory/memory.hpp"
+#include "interposer/session/session_part.hpp"
+
+namespace vgpu::interposer {
+
+memory_part::memory_part(session_part& session, context_part& contexts) {
+  session.before_wait.set(zero_copy_memory::tell_now);
+  contexts.at_end(context_end::memory, [](context& of) {
+    destroy_textures(of);
+    destroy_arrays(of);
+    free_all(of);
+  });
+}
+
+} // namespace vgpu::interposer

@@ -1,0 +1,57 @@
+// What memory/ has of the driver's state.
+#pragma once
+
+#include "interposer/memory/array.hpp"
+#include "interposer/memory/graph_hooks.hpp"
+#include "interposer/memory/managed.hpp"
+#include "interposer/memory/managed_advice.hpp"
+#include "interposer/memory/managed_fault.hpp"
+#include "interposer/memory/pinned_writes.hpp"
+#include "interposer/memory/pool.hpp"
+#include "interposer/memory/registered_memory.hpp"
+#include "interposer/memory/sharing.hpp"
+#include "interposer/memory/tensor_map.hpp"
+#include "interposer/memory/texture_object.hpp"
+#include "interposer/memory/virtual_memory.hpp"
+#include "interposer/memory/zero_copy.hpp"
+#include "interposer/session/state_part.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+namespace vgpu::interposer {
+
+struct context_part;
+struct session_part;
+
+/// All that is known of memory. What is allocated is in the session's address
+/// spaces.
+struct memory_part : state_part<memory_part> {
+  /// Registers what happens before a wait and when a context ends.
+  memory_part(session_part& session, context_part& contexts);
+
+  // What kernels use in place, and what moves between host and device.
+  zero_copy_memory zero_copy;
+  managed_memory managed;
+  advice_map given_advice;
+  fault_handlers faults;
+  registered_memory registered;
+  pinned_writes writes_under_way;
+
+  // What the program makes of memory.
+  pool_table pools;
+  handle_table<array> arrays{handle_kind::array};
+  handle_table<mipmap> mipmaps{handle_kind::mipmap};
+  /// The latest id of an array, mipmapped or not.
+  std::atomic<std::uint64_t> last_array{0};
+  texture_table textures;
+  tensor_map_cache tensor_maps;
+
+  // What the program places by itself, and what it shares with others.
+  virtual_memory virtual_memories;
+  shared_things sharing;
+
+  graph_memory_hooks of_graphs;
+};
+
+} // namespace vgpu::interposer

@@ -1,0 +1,14 @@
+// What nvml/ has of the driver's state.
+#pragma once
+
+#include "interposer/nvml/nvml_view.hpp"
+#include "interposer/session/state_part.hpp"
+
+namespace vgpu::interposer {
+
+/// What NVML sees of devices. It works before cuInit.
+struct nvml_part : state_part<nvml_part> {
+  nvml_view view;
+};
+
+} // namespace vgpu::interposer
