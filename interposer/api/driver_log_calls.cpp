@@ -1,5 +1,5 @@
 // Entry points for the driver's log. They work before cuInit, and tell of their
-// own failures too; reserved flags are not looked at (as driver 580 has it).
+// own failures too; reserved flags are ignored (as driver 580 has it).
 #include "interposer/api/entry.hpp"
 
 #include "interposer/api/driver_state.hpp"

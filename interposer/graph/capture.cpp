@@ -34,7 +34,7 @@ void join(capture& x, stream& s, std::vector<graph_node*> tips) {
   s.captured_by.store(&x, std::memory_order_release);
 }
 
-/// Lets go of its streams and events, and forgets it.
+/// Releases its streams and events, and forgets it.
 void dissolve(capture& x) {
   for (auto& [s, tips] : x.tips)
     s->captured_by.store(nullptr, std::memory_order_release);

@@ -1,6 +1,6 @@
-// Work that a stream takes as it is told: appended to the log, or added to the
-// capture that the stream is in. Entry points call these, so that what appends
-// work knows nothing of capture.
+// Work that a stream takes as its state says: appended to the log, or added to
+// the capture that the stream is in. Entry points call these, so that what
+// appends work knows nothing of capture.
 #pragma once
 
 #include "interposer/code/launch.hpp"

@@ -83,7 +83,8 @@ private:
   struct part {
     const graph* of = nullptr;
     std::size_t next = 0;
-    /// What is looked at again at its end; null where it is done once.
+    /// The condition that is asked again at its end; null where it is done
+    /// once.
     const conditional_work* loop = nullptr;
   };
 

@@ -128,7 +128,8 @@ struct graph_memory_list {
 
   static bool in_use_now(const graph_memory& x) { return x.in_use_; }
   static bool back(graph_memory& x) { return x.back(); }
-  /// `keeps` gets what the list let go of: it must outlive the lock.
+  /// Ends the use of one; `keeps` gets what the list released, and must outlive
+  /// the lock.
   void end_use(graph_memory& x,
                std::vector<std::shared_ptr<graph_memory>>& keeps);
   void trim(std::uint8_t device);

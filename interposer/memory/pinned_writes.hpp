@@ -20,7 +20,7 @@ public:
   /// Waits for those that touch the range: what is there is final then.
   void wait_for(device_address at, std::uint64_t bytes);
 
-  /// Lets go of those that have arrived; cheap when there are none.
+  /// Forgets those that have arrived; cheap when there are none.
   void collect();
 
 private:

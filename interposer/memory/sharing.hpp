@@ -54,7 +54,7 @@ public:
   /// Asks how much that is now, where it may decide whether there is room for
   /// so many bytes more. Nothing at all for who shares nothing.
   void recount(std::uint8_t device, std::uint64_t bytes);
-  /// What was borrowed as memory to be placed is let go.
+  /// Releases what was borrowed as memory to be placed.
   void give_back(std::uint8_t device, std::uint64_t bytes);
 
   /// Of what was allocated from a pool that can be shared.

@@ -58,7 +58,7 @@ public:
   /// A handle of the memory that the descriptor stands for; it may be this
   /// process's own. CUDA_ERROR_NOT_SUPPORTED where that is on another host.
   CUresult take(int file, CUmemGenericAllocationHandle& out);
-  /// Lets go what only descriptors held that are closed by now. Nobody tells
+  /// Releases what only descriptors held that are closed by now. Nobody tells
   /// when that happens: called where memory is short, or asked for.
   void collect();
   /// How the mapping's memory may be exported.

@@ -47,12 +47,12 @@ bool nvml_view::may_watch() const {
          group_.size() == asked.gpus;
 }
 
-/// Of devices that nobody uses any more their size is still known.
-void nvml_view::look() {
-  if (auto now = clock::now(); now - looked_ < one_moment)
+/// Keeps the size of devices that nobody uses any more.
+void nvml_view::sample_group() {
+  if (auto now = clock::now(); now - sampled_ < one_moment)
     return;
   auto seen = watch_group();
-  looked_ = clock::now();
+  sampled_ = clock::now();
   if (!seen)
     seen = group_view{};
   for (const auto& facts : seen->devices)
@@ -79,7 +79,7 @@ CUresult nvml_view::open() {
 CUresult nvml_view::count(unsigned& out) {
   std::lock_guard guard{mutex_};
   if (!has_session()) {
-    look();
+    sample_group();
     out = static_cast<unsigned>(group_.size());
     if (may_watch())
       return CUDA_SUCCESS;
@@ -94,7 +94,7 @@ CUresult nvml_view::device(unsigned index, viewed_device& out) {
   std::lock_guard guard{mutex_};
   if (has_session())
     return own_device(index, out);
-  look();
+  sample_group();
   if (index >= group_.size())
     return CUDA_ERROR_INVALID_DEVICE;
   out = group_[index];
@@ -104,7 +104,7 @@ CUresult nvml_view::device(unsigned index, viewed_device& out) {
 CUresult nvml_view::processes(unsigned index,
                               std::vector<viewed_process>& out) {
   std::lock_guard guard{mutex_};
-  look();
+  sample_group();
   if (!has_session() && index >= group_.size())
     return CUDA_ERROR_INVALID_DEVICE;
   if (!has_session())

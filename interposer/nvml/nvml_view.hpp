@@ -25,10 +25,10 @@ struct viewed_device {
   std::vector<viewed_process> processes;
 };
 
-/// A program that uses CUDA itself is told of its own session's devices, and
+/// A program that uses CUDA itself sees its own session's devices, and
 /// their memory is its own. One that has no session sees the devices of its
 /// group, if that has some: quotas, memory and work of all its programs added
-/// up. So monitors take no vGPU from those whom they look at. Where nobody of
+/// up. So monitors take no vGPU from those whom they watch. Where nobody of
 /// the group has one, a session is opened; so it is where the group has another
 /// number of devices than the program would get, as it may be one that counts
 /// devices before it uses them, unless it says that it only watches
@@ -48,14 +48,14 @@ private:
 
   bool has_session() const;
   bool may_watch() const;
-  void look();
+  void sample_group();
   CUresult open();
   CUresult own_device(unsigned index, viewed_device& out);
   CUresult own_processes(unsigned index, std::vector<viewed_process>& out);
 
   std::mutex mutex_;
   bool opened_ = false; // a session, for us
-  clock::time_point looked_{};
+  clock::time_point sampled_{};
   std::vector<viewed_device> group_;
 };
 

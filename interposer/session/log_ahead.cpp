@@ -18,11 +18,12 @@ namespace {
 /// Without a copy of this length nothing is made ready.
 constexpr std::uint64_t long_from = std::uint64_t{1} << 20;
 constexpr std::uint64_t most_ahead = std::uint64_t{64} << 20;
-/// Between two looks; the longer, the longer it is copied.
+/// The pause between two samples of how busy the host is. It grows with the
+/// time that a copy takes.
 constexpr std::chrono::microseconds first_nap{500};
 constexpr std::chrono::microseconds last_nap{8000};
-/// For an idle processor, while nobody copies.
-constexpr auto most_looks = 10;
+/// Most samples that are taken for an idle processor while nobody copies.
+constexpr auto most_samples = 10;
 
 /// Whether one has nothing to do but for us: proc(5), loadavg, has how many
 /// threads of the host are running.
@@ -56,7 +57,7 @@ void log_ahead::serve() {
     auto before = std::exchange(done, written_);
     auto found = false;
     auto nap = first_nap;
-    for (auto looks = 0; !found && looks < most_looks; ++looks) {
+    for (auto samples = 0; !found && samples < most_samples; ++samples) {
       guard.unlock();
       std::this_thread::sleep_for(nap);
       found = is_a_processor_idle();
@@ -65,7 +66,7 @@ void log_ahead::serve() {
         continue;
       // What comes so soon belongs to the copy before.
       found = false;
-      looks = 0;
+      samples = 0;
       nap = std::min(2 * nap, last_nap);
     }
     if (!found)

@@ -19,8 +19,8 @@ constexpr auto word(slot_state x) noexcept {
 
 } // namespace
 
-reply_slots::reply_slots(session_area& area, busy_poll_limits looks)
-    : area_(area), looks_(looks) {
+reply_slots::reply_slots(session_area& area, busy_poll_limits limits)
+    : area_(area), busy_poll_(limits) {
   free_.reserve(slot_count);
   for (auto i = slot_count - 1; i > 0; --i)
     free_.push_back(static_cast<slot_index>(i));
@@ -99,7 +99,7 @@ reply_slots::wait_for(const ticket& x,
     }
     return false;
   };
-  if (looks_.look(began, answered))
+  if (busy_poll_.look(began, answered))
     return poll(x);
   auto& s = area_.at(x.slot);
   auto give_up = began + patience;
@@ -110,12 +110,12 @@ reply_slots::wait_for(const ticket& x,
       expected = word(slot_state::waiting_asleep);
     auto now = clock::now();
     if (expected == word(slot_state::answered)) {
-      looks_.learned(now - began);
+      busy_poll_.learned(now - began);
       return poll(x);
     }
     auto left = give_up - now;
     if (left <= 0ns) {
-      looks_.learned(now - began);
+      busy_poll_.learned(now - began);
       return std::nullopt;
     }
     sleep_while(s.state, expected, left);

@@ -32,7 +32,7 @@ struct outcome {
 /// Hands out slots and waits on them. Thread-safe.
 class reply_slots {
 public:
-  reply_slots(session_area& area, busy_poll_limits looks);
+  reply_slots(session_area& area, busy_poll_limits limits);
 
   /// A free slot. When all are taken, waits for an abandoned one; `idle` is
   /// called every 100 ms of waiting and may throw.
@@ -47,7 +47,8 @@ public:
   /// The answer, if it is there.
   std::optional<outcome> poll(const ticket& x) const noexcept;
 
-  /// Waits for the answer at most `patience`: looks for a moment, then sleeps.
+  /// Waits for the answer at most `patience`: busy-polls for a moment, then
+  /// sleeps.
   std::optional<outcome> wait_for(const ticket& x,
                                   std::chrono::nanoseconds patience) const;
 
@@ -65,7 +66,7 @@ private:
   std::mutex mutex_;
   std::vector<slot_index> free_;
   std::vector<ticket> abandoned_;
-  mutable busy_poll looks_;
+  mutable busy_poll busy_poll_;
 };
 
 /// Ranges of the reply arena. Thread-safe.

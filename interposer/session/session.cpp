@@ -25,9 +25,10 @@ namespace vgpu::interposer {
 namespace {
 
 constexpr std::uint64_t pinned_step = 4096;
-/// For an answer, also where whoever gives it may need the processor: with the
-/// log mapped, some come within a microsecond.
-constexpr std::chrono::microseconds look_where_scarce{20};
+/// Waiting threads busy-poll so long for an answer also where the worker may
+/// need the processor: with the log mapped, some answers come within a
+/// microsecond.
+constexpr std::chrono::microseconds busy_poll_where_scarce{20};
 
 std::uint64_t physical_memory() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
@@ -65,7 +66,7 @@ call::digest digest_of(std::span<const std::byte> bytes) {
 
 } // namespace
 
-session::session(session_area area, unique_fd doorbell, busy_poll_limits looks)
+session::session(session_area area, unique_fd doorbell, busy_poll_limits limits)
     : area_(std::move(area)), doorbell_(std::move(doorbell)),
       log_(
           area_, doorbell_.get(),
@@ -77,7 +78,7 @@ session::session(session_area area, unique_fd doorbell, busy_poll_limits looks)
             channel_.report_filling(bytes);
           },
           [this](std::size_t parts, auto& job) { writers_.run(parts, job); }),
-      slots_(area_, looks), arena_(area_), idle_([this] { check_client(); }) {}
+      slots_(area_, limits), arena_(area_), idle_([this] { check_client(); }) {}
 
 session::~session() = default;
 
@@ -85,17 +86,18 @@ result<std::unique_ptr<session>> session::open() {
   auto journal = journal_capacity();
   if (!journal)
     return journal.why();
-  auto looks = chosen_busy_poll();
-  if (!looks)
-    return looks.why();
+  auto polling = chosen_busy_poll();
+  if (!polling)
+    return polling.why();
   auto area = session_area::create(*journal, pinned_capacity());
   if (!area)
     return area.why();
   unique_fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell)
     return system_fault("cannot make a doorbell");
-  std::unique_ptr<session> self{new session(
-      std::move(*area), std::move(doorbell), looks->limits(look_where_scarce))};
+  std::unique_ptr<session> self{
+      new session(std::move(*area), std::move(doorbell),
+                  polling->limits(busy_poll_where_scarce))};
   self->states_ = state_places::create(state_folder());
   const auto* protect = std::getenv("VGPU_PROTECT");
   if (protect != nullptr && std::string_view{protect} == "none")

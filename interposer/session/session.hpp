@@ -201,7 +201,7 @@ public:
   // -- life
   // --------------------------------------------------------------------
 
-  /// In the child of a fork: lets go of what is the parent's.
+  /// In the child of a fork: releases what is the parent's.
   void abandon_in_child() noexcept;
   /// At exit.
   void finish() noexcept;
@@ -212,7 +212,7 @@ public:
   const std::function<void()>& idle() const noexcept { return idle_; }
 
 private:
-  session(session_area area, unique_fd doorbell, busy_poll_limits looks);
+  session(session_area area, unique_fd doorbell, busy_poll_limits limits);
 
   /// Fills devices_ and wire_.
   status choose_devices();

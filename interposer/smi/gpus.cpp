@@ -137,7 +137,7 @@ std::optional<failure> begin() {
 
 } // namespace
 
-std::variant<snapshot, failure> look() {
+std::variant<snapshot, failure> take_snapshot() {
   if (auto why = begin())
     return *why;
   snapshot out;

@@ -41,6 +41,6 @@ struct failure {
 
 /// Asks the libnvidia-ml.so.1 that the loader finds. It is opened the first
 /// time and stays open.
-std::variant<snapshot, failure> look();
+std::variant<snapshot, failure> take_snapshot();
 
 } // namespace vgpu::smi

@@ -70,7 +70,7 @@ std::variant<std::string, failure> text_of(const request& x,
 }
 
 int answer(const request& x) {
-  auto got = look();
+  auto got = take_snapshot();
   if (auto* why = std::get_if<failure>(&got))
     return complain(*why);
   auto& all = std::get<snapshot>(got);
@@ -83,7 +83,7 @@ int answer(const request& x) {
   return std::cout ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/// What is wrong with a question is told before a vGPU is looked for.
+/// Reports what is wrong with a question before it asks for a vGPU.
 std::optional<failure> check(const request& x) {
   auto queries = !x.gpu_fields.empty() || !x.process_fields.empty();
   if (x.list + !x.gpu_fields.empty() + !x.process_fields.empty() > 1)
@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
   }
   if (auto why = check(x))
     return complain(*why);
-  // Who only looks does not queue for a vGPU.
+  // A program that only watches does not queue for a vGPU.
   ::setenv("VGPU_WAIT", "0", 0);
   ::setenv("VGPU_WATCH", "1", 0);
   auto status = answer(x);

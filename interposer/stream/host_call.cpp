@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 /// A GPU's channel takes about a thousand commands, and what is appended may
 /// become two of them.
 constexpr std::uint32_t most_behind = 500;
-/// Who waits for a function that waits for it does so no longer than this.
+/// A thread waits no longer than this for a function that may wait for it.
 constexpr auto most_patience = 10s;
 
 } // namespace
@@ -133,18 +133,18 @@ bool host_caller::has_turn(const entry& x, CUresult& status) {
 }
 
 host_caller::found host_caller::next(entry& out, CUresult& status) {
-  auto looks = false;
+  auto polled = false;
   auto ready = std::find_if(waiting_.begin(), waiting_.end(), [&](entry& x) {
     if (!has_turn(x, status))
       return false;
     if (x.what != kind::host_wait || status != CUDA_SUCCESS ||
         x.word.address == 0 || x.word.met_by(x.word.read()))
       return true;
-    looks = true;
+    polled = true;
     return false;
   });
   if (ready == waiting_.end())
-    return looks ? found::waits : found::nothing;
+    return polled ? found::waits : found::nothing;
   out = *ready;
   waiting_.erase(ready);
   running_ = true;

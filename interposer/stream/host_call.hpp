@@ -31,7 +31,7 @@ public:
 /// Runs host functions, in the order in which the worker says that their turn
 /// has come, on one thread that is started with the first of them. Thread-safe.
 ///
-/// Words of host memory are looked at and written here too, not by the device:
+/// Words of host memory are polled and written here too, not by the device:
 /// a replay then does neither a second time, and a worker on another host needs
 /// no sight of them.
 class host_caller {
@@ -44,7 +44,7 @@ public:
 
   /// The stream waits until a word of the program's memory is as it must be.
   CUresult add_host_wait(stream& in, const awaited_value& what);
-  /// The same with a word of device memory, which the device looks at.
+  /// The same with a word of device memory, which the device polls.
   /// `writes`: what comes before that may write to the program's memory.
   CUresult add_device_wait(stream& in, const awaited_value& what,
                            bool writes = false);
@@ -86,7 +86,7 @@ public:
   ///
   /// A GPU has fewer queues than a program may have streams, so that work may
   /// stand behind a function that it has nothing to do with. So there is as
-  /// much room behind the first pending function in all streams together,
+  /// much room behind the first pending function for all streams in sum,
   /// unless none has ended for ten seconds: one may wait for the calling
   /// thread.
   void work_appended(stream& in) {
@@ -126,7 +126,7 @@ private:
   };
   enum class found : std::uint8_t {
     nothing,
-    waits, // some wait for a word, that is to be looked at again
+    waits, // some wait for a word, which is to be polled
     one,
   };
 

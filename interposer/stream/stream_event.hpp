@@ -118,7 +118,7 @@ std::unique_ptr<event> make_event(context& in, unsigned flags);
 /// An event that is another process's too.
 CUresult import_event(context& in, const share_name& what, std::uint32_t host,
                       std::unique_ptr<event>& out);
-/// Tells the worker that the stream is gone, and lets go of its query.
+/// Tells the worker that the stream is gone, and abandons its query.
 void retire_stream(stream& x);
 void retire_hidden_stream(stream& x);
 void retire_event(event& x);
