@@ -43,7 +43,8 @@ private:
   mutable std::mutex lock_;
   std::function<times()> read_;
   std::shared_ptr<const session_area> shown_;
-  sample older_, newer_; // a window apart
+  /// Are samples of the device times, about one window apart.
+  sample older_, newer_;
   std::vector<std::uint8_t> percents_;
 };
 

@@ -113,7 +113,8 @@ private:
     };
     std::array<bell, policy::most_seats> bells;
     struct copy_kind {
-      std::atomic<std::uint64_t> what; // 0: none
+      /// Holds the kind, or 0 for a free place.
+      std::atomic<std::uint64_t> what;
       std::atomic<std::uint32_t> takes;
     };
     std::array<copy_kind, 256> copies;

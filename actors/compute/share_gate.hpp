@@ -77,11 +77,15 @@ private:
   std::int32_t seat_;
   device::device& device_;
   std::shared_ptr<account> account_;
-  std::shared_ptr<batch> open_; // enqueued, with no completion requested yet
-  bool unmarked_ = false;       // open_ is such a batch
+  /// Holds enqueued work for which no completion is requested yet.
+  std::shared_ptr<batch> open_;
+  /// Tells whether open_ is such a batch.
+  bool unmarked_ = false;
   bool counts_ = false;
-  policy::share_ns resting_since_ = 0; // 0: it has calls to serve
-  std::uint32_t rings_ = 0;            // the bell's count when enter() refused
+  /// Says since when no call is at hand. 0: there are calls to serve.
+  policy::share_ns resting_since_ = 0;
+  /// Holds the bell's count at the time when enter() refused.
+  std::uint32_t rings_ = 0;
   policy::share_ns look_again_ = 0;
 };
 

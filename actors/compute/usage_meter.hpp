@@ -20,10 +20,12 @@ public:
   using clock = std::chrono::steady_clock;
 
   struct reading {
-    control::usage used; // all but memory_kib_ms and bytes
+    /// Holds everything except memory_kib_ms and bytes.
+    control::usage used;
     std::uint64_t memory = 0;
     std::uint64_t calls = 0;
-    std::chrono::nanoseconds worked{0}; // by devices, as shares count it
+    /// Holds the time that devices worked, as shares count it.
+    std::chrono::nanoseconds worked{0};
   };
 
   /// Takes the page that the node reads, or null for none.
@@ -60,8 +62,8 @@ private:
   std::atomic<std::uint64_t> to_device_{0};
   std::atomic<std::uint64_t> from_device_{0};
   std::atomic<std::uint64_t> replayed_{0};
-  __extension__ unsigned __int128 byte_ns_ =
-      0; // memory times how long it was held
+  /// Sums up memory times how long it was held, in byte nanoseconds.
+  __extension__ unsigned __int128 byte_ns_ = 0;
   clock::time_point looked_;
   clock::time_point active_;
 };

@@ -75,8 +75,10 @@ private:
   struct kind {
     /// Hold the predicted times, in nanoseconds.
     double held, worked;
-    unsigned corrected = 0; // corrections so far
-    bool exact = false;     // `worked` is measured by watching
+    /// Counts the corrections so far.
+    unsigned corrected = 0;
+    /// Tells whether `worked` is measured by watching the device.
+    bool exact = false;
     /// Holds the number of partings when it was last watched, and `watched`
     /// counts the watches since then.
     std::optional<std::uint32_t> watched_in = {};
@@ -89,9 +91,12 @@ private:
 
   std::shared_ptr<share_board> board_;
   std::unordered_map<work_key, kind> takes_;
-  std::vector<work_key> done_since_;  // since learn() ran last
-  policy::share_work done_predicted_; // the predicted length of that work
-  policy::share_work done_took_;      // the real length of that work
+  /// Holds the work since learn() ran last.
+  std::vector<work_key> done_since_;
+  /// Holds the predicted length of that work.
+  policy::share_work done_predicted_;
+  /// Holds the real length of that work.
+  policy::share_work done_took_;
 };
 
 } // namespace vgpu

@@ -30,12 +30,14 @@ class work_meter final : public device::meter {
     std::mutex lock;
     std::atomic<std::uint64_t> enqueued{0};
     std::atomic<bool> open{false};
-    bool timed =
-        false; // The device measures this period, and `total` holds the others.
+    /// Tells whether the device measures this period. `total` holds the others.
+    bool timed = false;
     clock::duration total{0};
     clock::time_point since;
-    std::chrono::nanoseconds told{0}; // by the device, as of the last read
-    clock::time_point told_at;        // when told had last grown
+    /// Holds the total that the device reported at the last read.
+    std::chrono::nanoseconds told{0};
+    /// Says when `told` grew last.
+    clock::time_point told_at;
     std::chrono::nanoseconds shown{0};
 
     /// Begins a period, whose first work is counted in `enqueued` already.
@@ -135,8 +137,10 @@ private:
   /// Holds the one stream of all work since the device was idle, if it is only
   /// one.
   std::optional<stream_id> only_;
-  bool timed_ = false;       // the device measures this period
-  std::uint64_t marked_ = 0; // proof() covers so many pieces
+  /// Tells whether the device measures this period.
+  bool timed_ = false;
+  /// Counts the pieces that the last proof() covers.
+  std::uint64_t marked_ = 0;
 };
 
 } // namespace vgpu

@@ -32,9 +32,11 @@
 namespace vgpu {
 
 enum class share_kind : std::uint64_t {
-  memory = 1, // an allocation, named by its address
+  /// Is an allocation, named by its address.
+  memory = 1,
   event = 2,
-  placed = 3, // memory that the program places by itself, named by its id
+  /// Is memory that the program places by itself, named by its id.
+  placed = 3,
 };
 
 /// Describes the key of a lent object within its session.
@@ -110,9 +112,12 @@ private:
   std::mutex mutex_;
   std::map<share_key, lent> lent_;
   std::uint64_t last_entry_ = 0;
-  std::vector<lent> left_;      // withdrawn, while another session has it
-  std::vector<caller> callers_; // used by the thread alone
-  std::thread thread_;          // last, because it uses the other members
+  /// Holds what is withdrawn while another session still has it.
+  std::vector<lent> left_;
+  /// Belongs to the thread.
+  std::vector<caller> callers_;
+  /// Comes last, because the thread uses the other members.
+  std::thread thread_;
 };
 
 /// Describes an object that another session lends. Keep the stake for as long

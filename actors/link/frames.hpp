@@ -45,7 +45,8 @@ private:
   std::string peer_;
   zmq::message_t head_;
   zmq::message_t bulk_;
-  kj::Array<capnp::word> aligned_; // empty when head_ was aligned already
+  /// Is empty when head_ was aligned already.
+  kj::Array<capnp::word> aligned_;
   kj::ArrayPtr<const capnp::word> words_;
   std::span<const std::byte> payload_;
 };

@@ -40,9 +40,11 @@ public:
   const std::string& chosen() const noexcept { return chosen_; }
 
 private:
-  std::map<std::string, bool> here_; // whether each endpoint is connected
+  /// Tells whether each endpoint is connected.
+  std::map<std::string, bool> here_;
   std::string chosen_;
-  std::uint64_t term_ = 0; // the latest that is known
+  /// Holds the latest known term.
+  std::uint64_t term_ = 0;
 };
 
 /// Spawns a control link that connects to all of these managers and greets each
@@ -64,7 +66,8 @@ struct leader_link_state {
   leader_link_state() = default;
 
   static constexpr const char* name = "vgpu.leader_link";
-  std::string peer; // the consumer's name for all the managers
+  /// Holds the consumer's name for all the managers.
+  std::string peer;
   std::map<std::string, caf::actor> links;
   std::unique_ptr<leader_choice> choice;
   caf::actor consumer;

@@ -84,7 +84,8 @@ private:
   std::map<int, std::string> peer_on_;
   std::map<int, unsigned> stale_ends_;
   std::vector<link_event> found_;
-  bool drained_ = false; // receive() found nothing, and nothing was done since
+  /// Tells whether receive() found nothing and nothing was done since.
+  bool drained_ = false;
 };
 
 } // namespace vgpu

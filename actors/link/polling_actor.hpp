@@ -105,7 +105,8 @@ private:
   doorbell bell_;
   std::atomic<bool> asleep_ = false;
   std::atomic<bool> rung_ = false;
-  unsigned unasked_ = 0; // rounds since all items were polled
+  /// Counts the rounds since all items were polled.
+  unsigned unasked_ = 0;
 };
 
 } // namespace vgpu

@@ -20,7 +20,8 @@ namespace vgpu {
 struct packet {
   std::vector<std::uint64_t> words;
   std::vector<unique_fd> descriptors;
-  bool closed = false; // The peer is gone, and nothing else is set.
+  /// Tells whether the peer is gone. Then nothing else is set.
+  bool closed = false;
 };
 
 /// Listens on an abstract name (without the leading NUL). The socket is

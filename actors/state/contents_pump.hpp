@@ -23,10 +23,15 @@ public:
   /// Describes one piece of work.
   struct job {
     device::change_unit* from = nullptr;
-    state_chunk chunk{};    // address, bytes and place; then its form and hash
-    bool marks = false;     // Make a mark and copy nothing.
-    std::uint64_t mark = 0; // the mark to make, or the caller's own value
-    bool seen = false;      // The memory could be read.
+    /// Holds address, bytes and place, and when the job is done also form and
+    /// hash.
+    state_chunk chunk{};
+    /// Makes the job set a mark and copy nothing.
+    bool marks = false;
+    /// Holds the mark that the job made, or else a value of the caller's.
+    std::uint64_t mark = 0;
+    /// Tells whether the memory could be read.
+    bool seen = false;
     status done{};
   };
 
@@ -58,8 +63,10 @@ private:
 
   int file_;
   std::function<void()> ring_;
-  std::size_t under_way_ = 0; // added and not taken back yet
-  std::mutex lock_;           // guards the members below
+  /// Counts the jobs that were added and not taken back.
+  std::size_t under_way_ = 0;
+  /// Guards the members below.
+  std::mutex lock_;
   std::condition_variable wanted_, finished_;
   std::deque<job> todo_, done_;
   bool over_ = false;

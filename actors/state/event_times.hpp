@@ -18,7 +18,8 @@ namespace vgpu {
 struct event_time {
   event_id event;
   double milliseconds = 0;
-  bool timed = true; // false: the event keeps no time
+  /// Tells whether the event keeps a time.
+  bool timed = true;
 };
 
 /// Keeps the times of one device's events. Not thread-safe.
@@ -47,7 +48,8 @@ private:
   result<double> before_now(device::device& on, event_id x, event_id now);
 
   std::unordered_map<event_id, known> events_;
-  std::map<event_id, event_time> past_; // restored, and not recorded since
+  /// Holds the restored events that were not recorded since.
+  std::map<event_id, event_time> past_;
   bool anchored_ = false;
 };
 

@@ -100,7 +100,8 @@ private:
               std::span<const std::uint64_t> message);
 
   std::map<std::uint64_t, std::vector<std::uint64_t>> calls_;
-  std::map<object, std::vector<std::uint64_t>> of_; // call numbers, in order
+  /// Holds the call numbers of each object, in order.
+  std::map<object, std::vector<std::uint64_t>> of_;
   bool shares_ = false;
 };
 

@@ -28,10 +28,12 @@ public:
 private:
   static std::uint64_t rounded(std::uint64_t bytes) noexcept;
 
-  std::uint64_t end_ = state_chunk_bytes; // The header is before.
-  std::map<std::uint64_t, std::vector<std::uint64_t>> free_; // by size
-
-  std::uint64_t small_ = 0; // where the next small one goes,
+  /// Begins behind the header.
+  std::uint64_t end_ = state_chunk_bytes;
+  /// Holds the free places by size.
+  std::map<std::uint64_t, std::vector<std::uint64_t>> free_;
+  /// Says where the next small piece goes.
+  std::uint64_t small_ = 0;
   /// Says where the room for small pieces ends.
   std::uint64_t small_end_ = 0;
 };
@@ -42,9 +44,10 @@ private:
 class snapshot_base {
 public:
   struct piece {
-    state_chunk chunk{}; // its place, and the contents written there last
-    std::uint64_t mark =
-        0; // It was copied before this mark; 0: it was not copied.
+    /// Holds the place, and the contents that were written there last.
+    state_chunk chunk{};
+    /// Is the first mark after the copy, or 0 where nothing was copied.
+    std::uint64_t mark = 0;
   };
   using range = std::pair<device_address, std::uint32_t>;
 

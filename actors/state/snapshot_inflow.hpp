@@ -28,9 +28,12 @@ class snapshot_inflow {
 public:
   /// Describes the bytes of a snapshot, by where they came from.
   struct account {
-    std::uint64_t travelled = 0; // from the worker
-    std::uint64_t copied = 0;    // from the newest snapshot
-    std::uint64_t stayed = 0;    // from the file itself
+    /// Counts the bytes from the worker.
+    std::uint64_t travelled = 0;
+    /// Counts the bytes from the newest snapshot.
+    std::uint64_t copied = 0;
+    /// Counts the bytes that the file already had.
+    std::uint64_t stayed = 0;
   };
 
   /// Begins to receive a state of `bytes` bytes into `file`, which may hold a
@@ -65,7 +68,8 @@ private:
     std::vector<state_chunk> pieces{};
   };
   struct local_copy {
-    std::uint64_t from = 0; // in the newest snapshot
+    /// Is the offset in the newest snapshot.
+    std::uint64_t from = 0;
     state_chunk piece{};
   };
 
@@ -86,10 +90,10 @@ private:
   state_head head_;
   /// Says what the file held before, by place.
   std::map<std::uint64_t, state_chunk> former_;
-
-  std::deque<part> parts_; // that are not here yet,
-
-  std::size_t asked_ = 0; // of which the first were asked for,
+  /// Holds the parts that have not arrived yet.
+  std::deque<part> parts_;
+  /// Counts how many of parts_, from the first on, are requested.
+  std::size_t asked_ = 0;
   std::uint64_t under_way_ = 0;
   std::deque<local_copy> copies_;
   std::vector<std::byte> room_;

@@ -43,7 +43,8 @@ struct state_chunk {
 struct state_image {
   call::digest digest;
   std::uint64_t bytes = 0;
-  std::vector<state_chunk> chunks; // The addresses are offsets.
+  /// Holds the chunks, whose addresses are offsets.
+  std::vector<state_chunk> chunks;
 };
 
 /// Describes a module's variable and its contents.
@@ -59,13 +60,15 @@ struct state_global {
 struct state_placed {
   std::uint32_t device = 0;
   memory_id memory;
-  std::vector<state_chunk> chunks; // The addresses are ascending offsets.
+  /// Holds the chunks, whose addresses are ascending offsets.
+  std::vector<state_chunk> chunks;
 };
 
 /// Describes memory that is not copied into the file but handed over as it is.
 struct state_lent {
   std::uint32_t device = 0;
-  device_address address = 0; // the address of its first byte
+  /// Holds the address of the first byte.
+  device_address address = 0;
   std::uint64_t bytes = 0;
 };
 
@@ -81,7 +84,8 @@ struct state_index {
   std::vector<std::pair<std::uint64_t, std::vector<std::uint64_t>>> living;
   std::vector<state_global> globals;
   std::vector<state_chunk> memory;
-  std::vector<std::pair<std::uint32_t, event_time>> events; // with the device
+  /// Holds the device and the time of each event.
+  std::vector<std::pair<std::uint32_t, event_time>> events;
   std::vector<state_placed> placed;
   std::vector<state_lent> lent;
 };
@@ -142,7 +146,8 @@ public:
 
 private:
   int fd_;
-  void* compressor_ = nullptr; // a ZSTD_CCtx
+  /// Points to a ZSTD_CCtx.
+  void* compressor_ = nullptr;
   std::vector<std::byte> scratch_;
   std::uint64_t end_;
 };

@@ -47,8 +47,10 @@ struct texture_state {
 struct memory_state {
   std::uint64_t bytes = 0;
   std::size_t mappings = 0;
-  bool named = true;    // Its handle is not released.
-  bool foreign = false; // It belongs to another session, where it counts.
+  /// Tells whether the program still has the handle.
+  bool named = true;
+  /// Tells whether the memory belongs to another session, where it counts.
+  bool foreign = false;
   /// Holds the stake in memory that is or was another session's.
   std::shared_ptr<share_stake> stake{};
 };
@@ -216,15 +218,20 @@ private:
   device_address window_;
   std::uint64_t quota_;
   std::uint64_t used_ = 0;
-  std::uint64_t left_ = 0; // of used_: freed here, but another session has it
-  std::uint64_t variables_ = 0; // the bytes of all modules' variables
+  /// Holds the part of used_ that is freed here, but that another session has.
+  std::uint64_t left_ = 0;
+  /// Holds the bytes of all modules' variables.
+  std::uint64_t variables_ = 0;
   std::unordered_set<stream_id> streams_;
   std::unordered_set<event_id> events_;
   std::unordered_map<module_id, module_state> modules_;
-  std::map<array_id, array_state> arrays_; // in the order of creation
+  /// Holds the arrays in the order of their creation.
+  std::map<array_id, array_state> arrays_;
   std::map<texture_id, texture_state> textures_;
-  std::map<device_address, std::uint64_t> allocations_; // bytes by address
-  std::unordered_map<std::uint64_t, int> granules_;     // users by index
+  /// Holds the bytes of each allocation by its address.
+  std::map<device_address, std::uint64_t> allocations_;
+  /// Counts the users of each granule by its index.
+  std::unordered_map<std::uint64_t, int> granules_;
   std::map<memory_id, memory_state> memories_;
   std::map<device_address, mapping_state> mappings_;
 };

@@ -16,9 +16,12 @@ namespace vgpu::command {
 /// Names the exit codes of `vgpu`. `vgpu run` returns its program's code.
 enum exit_code : int {
   succeeded = 0,
-  failed = 1,      // The command was tried and did not work.
-  wrong_usage = 2, // The command line is wrong.
-  no_manager = 3,  // No manager answers.
+  /// The command was tried and did not work.
+  failed = 1,
+  /// The command line is wrong.
+  wrong_usage = 2,
+  /// No manager answers.
+  no_manager = 3,
   cannot_run = 126,
   not_found = 127,
 };

@@ -48,7 +48,8 @@ struct cluster_options {
 /// Describes a started process. `birth` distinguishes it from a later process
 /// with the same number.
 struct process_record {
-  std::string name; // `manager` or a node's name
+  /// Is `manager` or a node's name.
+  std::string name;
   int pid = 0;
   std::uint64_t birth = 0;
   std::vector<std::string> argv;

@@ -32,7 +32,8 @@ private:
       : record_(std::move(record)), owner_(owner) {}
 
   cluster_record record_;
-  int owner_; // the write end of the pipe that all processes watch
+  /// Is the write end of the pipe that all processes watch.
+  int owner_;
 };
 
 } // namespace vgpu

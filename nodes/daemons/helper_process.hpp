@@ -17,8 +17,10 @@ inline constexpr int helper_refused = 1;
 struct helper_process {
   std::string name; // for messages, such as "dry run"
   std::string program;
-  std::vector<std::string> arguments; // The first is the program's name.
-  int file = -1;                      // the file to pass to the helper, or -1
+  /// Holds the arguments, of which the first is the program's name.
+  std::vector<std::string> arguments;
+  /// Is the file to pass to the helper, or -1.
+  int file = -1;
 };
 
 /// Starts a helper, and calls `ring` on another thread when it has ended. The

@@ -14,7 +14,8 @@ namespace vgpu {
 struct etcd_member {
   std::string host;
   std::string port;
-  std::string authority; // HOST:PORT, as in a URL
+  /// Holds HOST:PORT, as in a URL.
+  std::string authority;
 };
 
 /// Parses `http://HOST:PORT[,http://HOST:PORT...]`. The fault names the wrong

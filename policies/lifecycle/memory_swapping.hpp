@@ -36,15 +36,18 @@ struct swapping_options {
 struct resident {
   session_id id;
   place where;
-  std::uint64_t memory = 0; // bytes on each pGPU
+  /// Holds the bytes on each pGPU.
+  std::uint64_t memory = 0;
   std::int32_t priority = 0;
-  time_point since; // when its turn began
+  /// Says when the turn began.
+  time_point since;
   /// Holds the time that its last suspending and restoring took. 0: there was
   /// none.
   duration swap{0};
-  std::uint64_t state = 0; // the bytes to suspend
-  time_point
-      rests_until{}; // it could not be suspended, and is left alone until then
+  /// Holds the number of bytes to suspend.
+  std::uint64_t state = 0;
+  /// Says until when a session that could not be suspended is left alone.
+  time_point rests_until{};
 };
 
 /// Gives the number of sessions that make_room() considers, those whose turns
@@ -103,7 +106,8 @@ public:
   }
 
 private:
-  std::map<std::int32_t, std::uint64_t> most_room_; // by priority
+  /// Holds the most room by priority.
+  std::map<std::int32_t, std::uint64_t> most_room_;
 };
 
 } // namespace vgpu::policy

@@ -26,7 +26,7 @@ struct reclaim_options {
 /// Describes a session that may be suspended while it is idle.
 struct idle_session {
   session_id id;
-  std::string node; // its node
+  std::string node;
   /// Holds the time of its last call, or of its last work's end.
   time_point active;
   /// The session is idle when `active` is this long ago.

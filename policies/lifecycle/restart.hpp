@@ -22,7 +22,8 @@ struct restart_options {
 /// Describes a session's recent failures.
 struct restart_history {
   unsigned in_a_row = 0;
-  unsigned here = 0; // on the same pGPU
+  /// Counts the failures on the same pGPU.
+  unsigned here = 0;
   time_point last;
 };
 
@@ -30,7 +31,8 @@ struct restart_history {
 struct restart_decision {
   restart_history history;
   duration delay{0};
-  bool elsewhere = false; // prefer other pGPUs
+  /// Tells whether to prefer other pGPUs.
+  bool elsewhere = false;
   bool give_up = false;
 };
 

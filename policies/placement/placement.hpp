@@ -45,7 +45,8 @@ struct placement_key {
   double rank = 0;
   double shares = 0;
   std::uint64_t sessions = 0;
-  std::uint64_t not_free = 0; // the complement of free memory
+  /// Is the complement of the free memory.
+  std::uint64_t not_free = 0;
   auto operator<=>(const placement_key&) const = default;
 };
 placement_key key_of(placement_strategy how, std::uint64_t sessions_of_node,

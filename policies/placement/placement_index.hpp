@@ -64,7 +64,8 @@ public:
   const cluster_view& cluster() const noexcept { return cluster_; }
 
 private:
-  using spot = std::pair<std::size_t, std::size_t>; // node, pGPU
+  /// Names a node and one of its pGPUs by their indices.
+  using spot = std::pair<std::size_t, std::size_t>;
   /// Orders the pGPUs of a shelf. The names make the order unique.
   using key = std::tuple<placement_key, std::string_view, std::uint32_t, spot>;
   /// There are four classes of free memory for each power of two.
@@ -123,14 +124,17 @@ private:
 
   cluster_view cluster_;
   std::shared_ptr<placement_policy> own_;
-  std::size_t alive_ = 0;               // the number of nodes that are alive
-  std::vector<std::uint64_t> sessions_; // the number on each node
+  /// Counts the nodes that are alive.
+  std::size_t alive_ = 0;
+  /// Counts the sessions on each node.
+  std::vector<std::uint64_t> sessions_;
   /// Holds the pGPUs by the strategy. A second shelf is for demands for which
   /// the strategy would overload each pGPU.
   std::vector<shelf> shelves_;
   /// Holds the pGPUs by decreasing free memory, as if nothing were kept.
   std::set<std::pair<std::uint64_t, spot>> by_free_;
-  std::map<spot, std::uint64_t> kept_; // in bytes
+  /// Holds the kept bytes.
+  std::map<spot, std::uint64_t> kept_;
   std::unordered_map<std::string, std::size_t> by_name_;
   std::unordered_map<std::string, std::vector<std::size_t>> by_host_;
 };

@@ -55,27 +55,40 @@ struct place {
 
 /// Describes the demand of a session for a place.
 struct demand {
-  double share = 1.0;       // of one pGPU's compute, in (0, 1]
-  double limit = 1.0;       // of one pGPU's compute, in (0, 1]
-  std::uint64_t memory = 0; // bytes to reserve on each pGPU; 0: none
+  /// Is a part of one pGPU's compute, in (0, 1].
+  double share = 1.0;
+  /// Is a part of one pGPU's compute, in (0, 1].
+  double limit = 1.0;
+  /// Holds the bytes to reserve on each pGPU. 0 reserves nothing.
+  std::uint64_t memory = 0;
   std::uint32_t gpus = 1;
-  std::string host;           // the program's host
-  place previous;             // where the session was before, if anywhere
-  std::vector<place> failing; // where it failed recently
+  /// Names the program's host.
+  std::string host;
+  /// Holds the session's previous place, if any.
+  place previous;
+  /// Holds the places where the session failed recently.
+  std::vector<place> failing;
 
   // -- constraints that must be met -------------------------------------------
-  std::string node;            // only this node; empty: any
-  std::int32_t pgpu = -1;      // only this ordinal; -1: any
-  std::string backend;         // empty: any
-  std::int32_t capability = 0; // at least this one
+  /// Allows this node only. Empty: any node.
+  std::string node;
+  /// Allows this ordinal only. -1: any.
+  std::int32_t pgpu = -1;
+  /// Allows this backend only. Empty: any.
+  std::string backend;
+  /// Allows this compute capability and higher ones.
+  std::int32_t capability = 0;
   enum class locality { local_first, local_only, any };
   locality where = locality::local_first;
   bool beside_somebody = false;
-  std::vector<place> beside; // if beside_somebody, only these
-  std::vector<place> apart;  // none of these
+  /// Allows these places only, if beside_somebody is set.
+  std::vector<place> beside;
+  /// Forbids these places.
+  std::vector<place> apart;
 
   // -- a wish that is met where there is room ---------------------------------
-  std::vector<place> affinity; // places of others of its group
+  /// Holds the places of others of its group.
+  std::vector<place> affinity;
 };
 
 } // namespace vgpu::policy

@@ -41,10 +41,12 @@ private:
   const places& places_;
   const programs& programs_;
   const admission& queue_;
-  bool all_have_memory_; // including all that will ever arrive
+  /// Tells whether every vGPU that will ever arrive gets its memory.
+  bool all_have_memory_;
   bool looking_ = false;
   bool moving_ = false;
-  policy::place target_; // of the migration
+  /// Holds the target of the present migration.
+  policy::place target_;
   policy::hot_spot hot_;
 };
 

@@ -43,7 +43,8 @@ struct event {
     look
   };
   double at = 0;
-  std::uint64_t order = 0; // among events at the same time
+  /// Orders the events of the same time.
+  std::uint64_t order = 0;
   kind what = kind::look;
   std::uint32_t who = 0;
   std::uint32_t version = 0;

@@ -40,8 +40,10 @@ public:
 
 private:
   struct device {
-    std::vector<std::uint32_t> numbers;    // of its users
-    std::vector<policy::share_user> users; // in the same order
+    /// Holds the users' numbers.
+    std::vector<std::uint32_t> numbers;
+    /// Holds the users in the same order.
+    std::vector<policy::share_user> users;
     std::vector<double> grants;
     double wanted = 0;
     double busy = 0;

@@ -33,7 +33,8 @@ public:
 
 private:
   struct on_node {
-    std::set<std::pair<double, std::uint32_t>> idle; // by the begin of idleness
+    /// Holds the idle vGPUs by the begin of their idleness.
+    std::set<std::pair<double, std::uint32_t>> idle;
     std::size_t suspending = 0;
   };
 
@@ -42,7 +43,8 @@ private:
 
   const scene& scene_;
   std::vector<on_node> nodes_;
-  std::set<std::uint32_t> changed_; // nodes where more may leave since choose()
+  /// Holds the nodes where more may leave since choose().
+  std::set<std::uint32_t> changed_;
 };
 
 } // namespace vgpu::simulator

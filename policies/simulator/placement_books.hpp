@@ -54,10 +54,12 @@ private:
   scene& scene_;
   policy::cluster_extent extent_;
   policy::placement_index index_;
-  std::vector<std::size_t> on_node_; // the number of vGPUs
+  /// Counts the vGPUs on each node.
+  std::vector<std::size_t> on_node_;
   std::unordered_map<std::string, std::uint32_t> nodes_;
   std::unordered_map<std::uint64_t, std::set<std::uint32_t>> groups_;
-  double promised_ = 0; // bytes
+  /// Holds the promised bytes.
+  double promised_ = 0;
 };
 
 } // namespace vgpu::simulator

@@ -52,7 +52,8 @@ private:
 
   scene& scene_;
   shared_devices devices_;
-  std::size_t in_use_ = 0; // pGPUs
+  /// Counts the pGPUs in use.
+  std::size_t in_use_ = 0;
 };
 
 } // namespace vgpu::simulator

@@ -92,9 +92,12 @@ private:
 
   waiting_queue first_;
   waiting_queue behind_;
-  std::map<rank, waiting_for> promised_; // those of first_ that never ran
-  std::map<rank, waiting_for> beyond_;   // all of behind_
-  double left_ = unlimited;              // the bytes left to promise
+  /// Holds the entries of first_ that never ran.
+  std::map<rank, waiting_for> promised_;
+  /// Holds all entries of behind_.
+  std::map<rank, waiting_for> beyond_;
+  /// Holds the bytes that can still be promised.
+  double left_ = unlimited;
 };
 
 } // namespace vgpu::simulator

@@ -12,7 +12,8 @@ namespace vgpu::simulator {
 struct result_of_policy {
   std::string name;
   outcome what;
-  double overcommit = 1; // the promised memory as a multiple
+  /// Holds the promised memory as a multiple of the existing memory.
+  double overcommit = 1;
 };
 
 /// Returns the name in tables and pictures.

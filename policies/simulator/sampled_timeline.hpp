@@ -7,9 +7,12 @@ namespace vgpu::simulator {
 
 /// Describes the values that are recorded over time.
 struct levels {
-  double busy = 0;     // in pGPUs
-  double promised = 0; // part of the cluster's memory, in [0, 1]
-  double queue = 0;    // waiting vGPUs
+  /// Is the compute in use, in pGPUs.
+  double busy = 0;
+  /// Is the promised part of the cluster's memory, in [0, 1].
+  double promised = 0;
+  /// Is the number of waiting vGPUs.
+  double queue = 0;
 };
 
 /// Levels over a time of unknown length, as means over equal spans. There are
@@ -31,7 +34,8 @@ public:
   levels mean() const;
 
 private:
-  std::vector<levels> sums_; // levels times seconds
+  /// Holds the levels times the seconds for which they lasted.
+  std::vector<levels> sums_;
   double span_ = 1;
   double end_ = 0;
 };

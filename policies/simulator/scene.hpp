@@ -51,7 +51,8 @@ struct scene {
   const simulation_options& options;
   std::vector<guest> sessions;
   calendar events;
-  double now = 0; // seconds
+  /// Is the present time, in seconds.
+  double now = 0;
   outcome out;
 };
 

@@ -11,7 +11,8 @@ enum class guest_stage : std::uint8_t {
   coming,
   waiting,
   placed,
-  suspended, // idle, and off its place
+  /// The vGPU is idle and has no place.
+  suspended,
   gone
 };
 
@@ -20,23 +21,33 @@ enum class guest_copy : std::uint8_t {
   none,
   restore,
   suspend,
-  preempt, // for another vGPU
+  /// The vGPU is suspended for another vGPU.
+  preempt,
   migrate
 };
 
 /// Describes a vGPU of a simulation. Times are in seconds.
 struct guest {
-  policy::place where;  // present or last
-  double left = 0;      // run time until the next idle phase, or the end
-  double rate = 0;      // the speed at which `left` shrinks
-  double since = 0;     // when `left` was right
-  double asked_at = 0;  // when it asked for the place it waits for
-  double waited = 0;    // in all
-  double idle_from = 0; // while it is idle
+  /// Holds the present place, or the last one.
+  policy::place where;
+  /// Is the run time that is left until the next idle phase, or until the end.
+  double left = 0;
+  /// Is the speed at which `left` shrinks.
+  double rate = 0;
+  /// Says at which time `left` was right.
+  double since = 0;
+  /// Says when the vGPU asked for the place that it waits for.
+  double asked_at = 0;
+  /// Is the whole waiting time so far.
+  double waited = 0;
+  /// Says when the present idle phase began.
+  double idle_from = 0;
   double moved_at = 0;
   std::uint32_t node = 0;
-  std::uint32_t version = 0; // of its expected events
-  std::uint32_t phase = 0;   // the number of past idle phases
+  /// Is the version of its expected events; events of other versions are moot.
+  std::uint32_t version = 0;
+  /// Counts the past idle phases.
+  std::uint32_t phase = 0;
   guest_stage stage = guest_stage::coming;
   guest_copy copy = guest_copy::none;
   bool idle = false;

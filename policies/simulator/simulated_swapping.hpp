@@ -58,9 +58,12 @@ private:
   const places& places_;
   admission& queue_;
   swap_candidates& turns_;
-  double soonest_ = never; // the earliest end of a turn that a vGPU waits for
-  std::uint32_t version_ = 0; // of the last schedule
-  double swapping_ = 0;       // in seconds
+  /// Is the earliest end of a turn for which a vGPU waits.
+  double soonest_ = never;
+  /// Is the version of the last schedule.
+  std::uint32_t version_ = 0;
+  /// Holds the seconds of suspending and restoring.
+  double swapping_ = 0;
   double had_memory_ = 0;
 };
 

@@ -89,10 +89,11 @@ private:
   policy::swapping_options options_;
   std::vector<past> past_;
   std::unordered_map<std::uint32_t, resident> residents_;
-  turns_by_end by_end_; // of residents_, where nobody is leaving
+  /// Holds those of residents_ where nobody is leaving.
+  turns_by_end by_end_;
   std::unordered_map<std::uint32_t, leaver> leavers_;
-  std::unordered_map<std::uint32_t, unsigned>
-      awaited_; // by so many of leavers_
+  /// Counts the leavers for which a vGPU waits.
+  std::unordered_map<std::uint32_t, unsigned> awaited_;
   std::unordered_map<std::uint32_t, on_node> nodes_;
 };
 

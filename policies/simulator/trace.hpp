@@ -13,18 +13,21 @@ namespace vgpu::simulator {
 
 /// Describes a phase without calls after an amount of work. In seconds.
 struct idle_phase {
-  double after = 0; // run time since the phase before
+  /// Is the run time since the previous phase.
+  double after = 0;
   double lasts = 0;
 };
 
 /// Describes a request for a vGPU, and its program.
 struct arrival {
-  double at = 0; // seconds since the trace's beginning
+  /// Is the time since the trace's beginning, in seconds.
+  double at = 0;
   /// Holds the seconds that its program takes alone, without idle phases.
   double runs = 0;
   /// Holds the load on each of its pGPUs when it is alone, in (0, 1].
   double load = 1;
-  std::string host{}; // the program's host; empty: none of the nodes
+  /// Names the program's host. Empty: it is none of the nodes.
+  std::string host{};
   std::vector<idle_phase> idle{};
   control::specification constraints{};
 };

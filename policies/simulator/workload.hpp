@@ -14,7 +14,8 @@ namespace vgpu::simulator {
 struct cluster_shape {
   std::size_t nodes = 4;
   std::uint32_t gpus_per_node = 8;
-  std::uint64_t memory = std::uint64_t{80} << 30; // bytes of a pGPU
+  /// Is the memory of a pGPU, in bytes.
+  std::uint64_t memory = std::uint64_t{80} << 30;
 };
 
 /// Describes a share of a pGPU, and its relative frequency.
@@ -34,7 +35,8 @@ struct workload_options {
   /// cluster busy.
   double rate = 0;
   double aim = 0.85;
-  double run_time = 600; // the mean, in seconds
+  /// Is the mean run time, in seconds.
+  double run_time = 600;
   std::vector<size_weight> sizes{{0.125, 3}, {0.25, 2}, {0.5, 1}, {1, 1}};
   /// Holds the part of the programs that are idle half way, for as long as they
   /// run. Such a program may be suspended after 30 s of that.

@@ -11,10 +11,14 @@ namespace vgpu {
 /// numbers, without the bit that requests a flush (CUDA driver API,
 /// cuStreamWaitValue32).
 enum class value_test : std::uint32_t {
-  reached = 0,   ///< the word has reached the value, modulo its size
-  equal = 1,     ///< the word is equal to the value
-  any_set = 2,   ///< the word has a bit of the value
-  any_clear = 3, ///< a bit is 0 in both the word and the value
+  /// The word has reached the value, modulo its size.
+  reached = 0,
+  /// The word is equal to the value.
+  equal = 1,
+  /// The word has a bit of the value.
+  any_set = 2,
+  /// A bit is 0 in both the word and the value.
+  any_clear = 3,
 };
 
 /// Describes a word of 4 or 8 bytes, aligned to its size, and the value that a

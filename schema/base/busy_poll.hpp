@@ -73,8 +73,8 @@ private:
 
   busy_poll_limits limits_;
   std::atomic<nanoseconds::rep> time_;
-  std::atomic<nanoseconds::rep> contested_until_{
-      0}; // in nanoseconds since the clock's epoch
+  /// Counts from the clock's epoch.
+  std::atomic<nanoseconds::rep> contested_until_{0};
 };
 
 inline busy_poll::nanoseconds

@@ -32,10 +32,12 @@ constexpr bool is_none(const Dim3& x) noexcept {
 /// CUDA_ERROR_INVALID_CLUSTER_SIZE for each.
 enum class cluster_fault {
   none,
-  not_the_required, // the kernel requires other clusters than the launch
-                    // requests
-  size,             // no blocks, or too many
-  grid,             // the grid is not a multiple of the cluster
+  /// The kernel requires other clusters than the launch requests.
+  not_the_required,
+  /// The cluster has no blocks, or too many.
+  size,
+  /// The grid is not a multiple of the cluster.
+  grid,
 };
 
 /// Determines the clusters of a launch of `grid` blocks: the requested ones or,

@@ -22,7 +22,8 @@ struct share_secret {
 /// had the same address at different times.
 struct share_name {
   share_secret session{};
-  std::uint64_t number = 0; // an allocation's address, an event's number, …
+  /// Is an allocation's address, an event's number or another number.
+  std::uint64_t number = 0;
   std::uint64_t serial = 0;
   static constexpr auto fields(auto& x) {
     return std::tie(x.session, x.number, x.serial);
@@ -33,9 +34,12 @@ struct share_name {
 /// Says how shared memory lies in whole granules, and on which host. It fits
 /// into a call's 64-bit answer.
 struct share_layout {
-  std::uint64_t lead = 0;     // the granules before that of the first byte
-  std::uint64_t granules = 0; // the number of granules
-  std::uint32_t host = 0;     // 24 bits of a digest of the host's name
+  /// Counts the granules before that of the first byte.
+  std::uint64_t lead = 0;
+  /// Counts all granules.
+  std::uint64_t granules = 0;
+  /// Holds 24 bits of a digest of the host's name.
+  std::uint32_t host = 0;
 
   static constexpr std::uint64_t most = window_bytes / granule_bytes;
 

@@ -20,7 +20,8 @@ enum class tensor_map_form : std::uint32_t {
   tiled,
   im2col,
   im2col_wide,
-  moved, ///< another map with another address
+  /// Copies another map and changes its address.
+  moved,
 };
 
 /// Describes the arguments of such a call. Fields that its form and rank do not
@@ -31,20 +32,30 @@ struct tensor_map_spec {
   static constexpr std::size_t map_words = sizeof(tensor_map) / 8;
 
   device_address address = 0;
-  std::array<std::uint64_t, most_dimensions> sizes{};       // in elements
-  std::array<std::uint64_t, most_dimensions - 1> strides{}; // in bytes
-  std::array<std::uint64_t, map_words> from{}; // form `moved`: the other map
-  std::uint32_t form = 0;                      // a tensor_map_form
+  /// Counts elements.
+  std::array<std::uint64_t, most_dimensions> sizes{};
+  /// Counts bytes.
+  std::array<std::uint64_t, most_dimensions - 1> strides{};
+  /// Is the other map of the form `moved`.
+  std::array<std::uint64_t, map_words> from{};
+  /// Is a tensor_map_form.
+  std::uint32_t form = 0;
   std::uint32_t type = 0;
   std::uint32_t rank = 0;
-  std::array<std::uint32_t, most_dimensions> box{};      // form `tiled`
-  std::array<std::int32_t, most_dimensions - 2> lower{}; // form `im2col`
-  std::array<std::int32_t, most_dimensions - 2> upper{}; // form `im2col`
-  std::uint32_t channels = 0;                            // form `im2col`
-  std::uint32_t pixels = 0;                              // form `im2col`
+  /// Belongs to the form `tiled`.
+  std::array<std::uint32_t, most_dimensions> box{};
+  /// Belongs to the form `im2col`.
+  std::array<std::int32_t, most_dimensions - 2> lower{};
+  /// Belongs to the form `im2col`.
+  std::array<std::int32_t, most_dimensions - 2> upper{};
+  /// Belongs to the form `im2col`.
+  std::uint32_t channels = 0;
+  /// Belongs to the form `im2col`.
+  std::uint32_t pixels = 0;
   std::array<std::uint32_t, most_dimensions> steps{};
   std::uint32_t interleave = 0;
-  std::uint32_t mode = 0; // form `im2col_wide`
+  /// Belongs to the form `im2col_wide`.
+  std::uint32_t mode = 0;
   std::uint32_t swizzle = 0;
   std::uint32_t promotion = 0;
   std::uint32_t fill = 0;

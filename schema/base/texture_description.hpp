@@ -20,13 +20,19 @@ using texture_id = id<struct texture_tag>;
 /// Describes the shape of a CUDA array, as in CUDA_ARRAY3D_DESCRIPTOR, or of a
 /// mipmapped array.
 struct array_shape {
-  std::uint64_t width = 0;  ///< in elements
-  std::uint64_t height = 0; ///< 0: only one row
-  std::uint64_t depth = 0;  ///< slices or layers; 0: only one
-  std::uint32_t format = 0; ///< a CUarray_format
+  /// Counts elements.
+  std::uint64_t width = 0;
+  /// Is 0 where there is only one row.
+  std::uint64_t height = 0;
+  /// Counts slices or layers. It is 0 where there is only one.
+  std::uint64_t depth = 0;
+  /// Is a CUarray_format.
+  std::uint32_t format = 0;
   std::uint32_t channels = 0;
-  std::uint32_t flags = 0;  ///< CUDA_ARRAY3D_*
-  std::uint32_t levels = 0; ///< of a mipmapped array; 0: a plain array
+  /// Holds bits of CUDA_ARRAY3D_*.
+  std::uint32_t flags = 0;
+  /// Counts the levels of a mipmapped array. It is 0 for a plain array.
+  std::uint32_t levels = 0;
 
   bool layered() const noexcept { return (flags & 1) != 0; }
   bool cubemap() const noexcept { return (flags & 4) != 0; }
@@ -53,8 +59,10 @@ std::uint32_t element_bytes(std::uint32_t format,
 /// Describes one level of an array, in a layout without gaps between rows and
 /// slices.
 struct array_level {
-  std::uint64_t offset = 0; ///< bytes from the array's beginning
-  std::uint64_t width = 1;  ///< in elements
+  /// Counts bytes from the array's beginning.
+  std::uint64_t offset = 0;
+  /// Counts elements.
+  std::uint64_t width = 1;
   std::uint64_t rows = 1;
   std::uint64_t slices = 1;
   std::uint64_t row_bytes = 0;
@@ -67,9 +75,11 @@ struct array_level {
 /// sees it. Copies use addresses in this layout, however the device stores the
 /// array.
 struct array_layout {
-  std::uint32_t element = 0; ///< in bytes
+  /// Is the size of an element in bytes.
+  std::uint32_t element = 0;
   std::uint64_t bytes = 0;
-  std::vector<array_level> levels; ///< at least one
+  /// Holds at least one level.
+  std::vector<array_level> levels;
 };
 
 /// Returns the layout, or nothing where the shape is invalid or exceeds all
@@ -83,11 +93,14 @@ std::uint32_t most_levels(const array_shape& shape) noexcept;
 /// (CUDA_RESOURCE_DESC, CUDA_TEXTURE_DESC, CUDA_RESOURCE_VIEW_DESC). Floats are
 /// stored as their bits.
 struct texture_spec {
-  std::uint32_t surface = 0;  ///< 1: a surface object
-  std::uint32_t resource = 0; ///< a CUresourcetype
-  std::uint64_t array = 0;    ///< the array_id, for both kinds of arrays
-  std::uint32_t level =
-      0; ///< the level, if the array is one of a mipmapped array
+  /// Is 1 for a surface object.
+  std::uint32_t surface = 0;
+  /// Is a CUresourcetype.
+  std::uint32_t resource = 0;
+  /// Is the array_id, for both kinds of arrays.
+  std::uint64_t array = 0;
+  /// Is the level, if the array is one of a mipmapped array.
+  std::uint32_t level = 0;
   // These describe linear memory, with rows (pitch2D) or without.
   device_address address = 0;
   std::uint32_t format = 0;
@@ -97,13 +110,15 @@ struct texture_spec {
 
   std::uint32_t address_x = 0, address_y = 0, address_z = 0;
   std::uint32_t filter = 0;
-  std::uint32_t flags = 0; ///< CU_TRSF_*
+  /// Holds bits of CU_TRSF_*.
+  std::uint32_t flags = 0;
   std::uint32_t anisotropy = 0;
   std::uint32_t mip_filter = 0;
   std::uint32_t bias = 0, least_level = 0, most_level = 0;
   std::uint32_t border_r = 0, border_g = 0, border_b = 0, border_a = 0;
 
-  std::uint32_t view = 0; ///< 1: the view below holds
+  /// Is 1 where the view below is in use.
+  std::uint32_t view = 0;
   std::uint32_t view_format = 0;
   std::uint64_t view_width = 0, view_height = 0, view_depth = 0;
   std::uint32_t first_level = 0, last_level = 0;

@@ -167,19 +167,22 @@ private:
   int doorbell_;
   std::function<void(std::uint64_t)> fills_;
   run_parts spread_;
-  std::uint64_t told_at_ =
-      ~std::uint64_t{0}; // `covered` at the last call of fills_
+  /// Holds `covered` as of the last call of fills_.
+  std::uint64_t told_at_ = ~std::uint64_t{0};
   std::mutex trimming_;
-  std::atomic<std::uint64_t> prepared_{0}; // the end of the populated pages
+  /// Holds the end of the populated pages.
+  std::atomic<std::uint64_t> prepared_{0};
 };
 
 /// Describes a record as a reader sees it. `message` is the reader's own copy,
 /// but the payload still lies in the log.
 struct record {
   call_number call;
-  std::uint64_t end = 0; // where the next record begins
+  /// Is the position of the next record.
+  std::uint64_t end = 0;
   slot_index slot = 0;
-  std::uint32_t digest = 0; // of an answer that the program has received
+  /// Is the digest of an answer that the program has received, or 0.
+  std::uint32_t digest = 0;
   std::span<const std::uint64_t> message;
   std::span<const std::byte> payload;
 };

@@ -18,8 +18,10 @@ namespace vgpu {
 struct changed_line {
   static constexpr std::size_t bytes = 64;
 
-  device_address address = 0; // a multiple of `bytes`
-  std::uint64_t changed = 0;  // bit i stands for byte i
+  /// Is a multiple of `bytes`.
+  device_address address = 0;
+  /// Has bit i set where byte i was written.
+  std::uint64_t changed = 0;
   std::array<std::byte, bytes> now{};
 };
 static_assert(sizeof(changed_line) == 80);

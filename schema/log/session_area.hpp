@@ -82,9 +82,12 @@ void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value,
 /// Names the state of a reply slot.
 enum class slot_state : std::uint32_t {
   free = 0,
-  waiting = 1,        // its call is in the log
-  waiting_asleep = 2, // also, a thread sleeps on the word
-  called = 3,         // a host function may run now
+  /// The call is in the log.
+  waiting = 1,
+  /// The call is in the log, and a thread sleeps on the word.
+  waiting_asleep = 2,
+  /// A host function may run now.
+  called = 3,
   answered = 4,
 };
 
@@ -93,9 +96,12 @@ enum class slot_state : std::uint32_t {
 /// call, so a replay answers nothing twice.
 struct alignas(64) slot {
   std::atomic<std::uint32_t> state;
-  std::atomic<std::uint32_t> result; // a CUresult
-  std::atomic<std::uint64_t> call;   // the call number that it waits for
-  std::atomic<std::uint64_t> value;  // the call's 64-bit result
+  /// Holds a CUresult.
+  std::atomic<std::uint32_t> result;
+  /// Holds the number of the call that the slot waits for.
+  std::atomic<std::uint64_t> call;
+  /// Holds the call's 64-bit result.
+  std::atomic<std::uint64_t> value;
   std::array<std::uint64_t, 5> unused;
 };
 static_assert(sizeof(slot) == 64);
@@ -140,7 +146,8 @@ enum class protection : std::uint32_t { none = 0, journal = 1 };
 struct control_header {
   static constexpr std::uint64_t the_magic = 0x36304c4c41435547; // "GUCALL06"
   std::uint64_t magic;
-  std::uint64_t log_capacity; // in bytes, a power of two
+  /// Is a power of two, in bytes.
+  std::uint64_t log_capacity;
 
   /// Holds the position of the next record. The program writes it at each call.
   alignas(64) std::atomic<std::uint64_t> tail;
@@ -163,7 +170,7 @@ struct control_header {
   std::atomic<std::uint64_t> charged;
   /// Holds the error that every further call returns. The reader of the log and
   /// the client write it.
-  alignas(64) std::atomic<std::uint32_t> sticky_error; // a CUresult
+  alignas(64) std::atomic<std::uint32_t> sticky_error;
   /// Counts the bytes of text that the session has written to each console.
   std::array<std::atomic<std::uint64_t>, console_count> console_written;
   /// Counts the host functions that were called.
@@ -231,10 +238,12 @@ constexpr std::uint64_t snapshot_after(std::uint64_t capacity,
 
 /// Describes a position of the log, as a place in one of its files.
 struct log_place {
-  std::size_t file; // counted from 0
+  /// Counts from 0.
+  std::size_t file;
   int fd;
   std::uint64_t offset;
-  std::uint64_t bytes; // the bytes from there to the end of the stripe
+  /// Counts the bytes from there to the end of the stripe.
+  std::uint64_t bytes;
 };
 
 /// A session_area is both sides' view of the control area, the log and the host
