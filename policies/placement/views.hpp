@@ -86,7 +86,7 @@ struct demand {
   /// Forbids these places.
   std::vector<place> apart;
 
-  // -- a wish that is met where there is room ---------------------------------
+  // -- a preference, met where there is room ----------------------------------
   /// Holds the places of others of its group.
   std::vector<place> affinity;
 };

@@ -92,7 +92,7 @@ private:
   /// Holds those of residents_ where nobody is leaving.
   turns_by_end by_end_;
   std::unordered_map<std::uint32_t, leaver> leavers_;
-  /// Counts the leavers for which a vGPU waits.
+  /// Counts, for each vGPU that waits, those that leave for it.
   std::unordered_map<std::uint32_t, unsigned> awaited_;
   std::unordered_map<std::uint32_t, on_node> nodes_;
 };
