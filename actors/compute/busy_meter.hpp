@@ -22,6 +22,7 @@ public:
   /// Sets the source, until forget(): `read` returns the total time that each
   /// device has worked.
   void watch(std::function<times()> read);
+  /// Drops the source.
   void forget();
 
   /// Sets the session's log in which the percents are shown, or null for none.

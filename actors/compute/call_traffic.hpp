@@ -10,6 +10,7 @@
 
 namespace vgpu {
 
+/// Counts the bytes that a call moves in each direction.
 struct call_traffic {
   std::uint64_t to_device = 0;
   std::uint64_t from_device = 0;

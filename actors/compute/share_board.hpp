@@ -48,8 +48,11 @@ public:
   /// Frees the seat, which its former owner must not use any more, and hands
   /// its turn on.
   void stand(std::int32_t seat);
+  /// Sets what the session of a seat claims.
   void set_claim(std::int32_t seat, const policy::share_claim& claim);
+  /// Sets the rules by which the sessions share the pGPU.
   void set_rules(const policy::share_rules& rules);
+  /// Returns the rules.
   policy::share_rules rules();
   /// Returns a copy of the seat's state.
   policy::share_seat look(std::int32_t seat);
@@ -96,22 +99,26 @@ public:
   bool hurries(std::int32_t seat) const noexcept {
     return bell_of(seat).hurries.load(std::memory_order_relaxed) != 0;
   }
+  /// Ends the request that hurries() reports.
   void hurries_no_more(std::int32_t seat) noexcept {
     bell_of(seat).hurries.store(0, std::memory_order_relaxed);
   }
 
 private:
+  /// Lays out the shared memory.
   struct layout {
     static constexpr std::uint64_t the_magic = 0x39304452414f4253; // "SBOARD09"
     std::uint64_t magic;
     alignas(64) std::atomic<std::uint32_t> contested;
     alignas(64) pthread_mutex_t lock;
     policy::share_table table;
+    /// Holds the words on which the threads of a seat sleep.
     struct alignas(64) bell {
       std::atomic<std::uint32_t> rings;
       std::atomic<std::uint32_t> hurries;
     };
     std::array<bell, policy::most_seats> bells;
+    /// Holds the time that a kind of copy takes, in ns.
     struct copy_kind {
       /// Holds the kind, or 0 for a free place.
       std::atomic<std::uint64_t> what;

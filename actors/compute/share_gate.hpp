@@ -96,6 +96,8 @@ public:
   explicit share_gates(std::vector<std::unique_ptr<share_gate>> gates)
       : gates_(std::move(gates)) {}
 
+  /// Does what share_gate::enter() does. A device without a gate lets
+  /// everything in.
   bool enter(std::size_t ordinal, work_key what) {
     if (ordinal >= gates_.size() || !gates_[ordinal])
       return true;

@@ -19,6 +19,7 @@ class usage_meter {
 public:
   using clock = std::chrono::steady_clock;
 
+  /// Holds the counters as of one moment.
   struct reading {
     /// Holds everything except memory_kib_ms and bytes.
     control::usage used;
@@ -45,7 +46,9 @@ public:
   /// ignored. Only one thread may call it. It takes no lock and delays nobody.
   void charge(const control::usage& traffic) noexcept;
 
+  /// Returns everything that was used so far.
   control::usage used() const;
+  /// Returns the time that devices worked so far.
   std::chrono::nanoseconds worked() const;
   /// Returns the time since the last sample that saw a new call or work in a
   /// device.

@@ -32,6 +32,7 @@ public:
   /// Writes the bytes that calls moved. Another thread may call write()
   /// meanwhile.
   void write_traffic(const control::usage& x) noexcept;
+  /// Returns the last written totals.
   control::usage read() const noexcept;
 
 private:

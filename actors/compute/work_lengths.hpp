@@ -72,6 +72,7 @@ public:
            bool idle);
 
 private:
+  /// Holds what is known of one kind of work.
   struct kind {
     /// Hold the predicted times, in nanoseconds.
     double held, worked;

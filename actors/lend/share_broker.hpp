@@ -31,6 +31,7 @@
 
 namespace vgpu {
 
+/// Names the kinds of objects that a session lends.
 enum class share_kind : std::uint64_t {
   /// Is an allocation, named by its address.
   memory = 1,

@@ -13,6 +13,7 @@ namespace vgpu {
 /// actor's state.
 class directory {
 public:
+  /// Holds where a name is, and since which epoch.
   struct entry {
     /// Holds the connection of a node, or the endpoint of a vGPU.
     std::string address;

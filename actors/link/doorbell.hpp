@@ -14,7 +14,9 @@ public:
 
   /// Returns the descriptor, which is readable from ring() until silence().
   int fd() const noexcept { return fd_; }
+  /// Makes fd() readable.
   void ring() noexcept;
+  /// Makes fd() unreadable again.
   void silence() noexcept;
 
 private:

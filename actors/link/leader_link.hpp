@@ -28,10 +28,13 @@ public:
 
   explicit leader_choice(std::vector<std::string> endpoints);
 
+  /// Takes a message of the manager at `endpoint`, and returns what to do with
+  /// it.
   verdict hears(const std::string& endpoint, const control::body& what);
   /// Records that a connection is lost. Returns whether it was the chosen
   /// manager's.
   bool lost(const std::string& endpoint);
+  /// Records that the connection to a manager stands.
   void connected(const std::string& endpoint);
   /// Returns whether no manager is connected.
   bool all_gone() const noexcept;

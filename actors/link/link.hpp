@@ -30,6 +30,7 @@ using outgoing_ptr = std::shared_ptr<const outgoing>;
 
 /// Describes a change of connections that a link reports to its consumer.
 struct link_event {
+  /// Names what happened.
   enum class kind {
     /// A connecting link has its connection (again) and has sent its greeting,
     /// if any. Messages that were sent while it was down are lost.
@@ -48,7 +49,9 @@ struct link_event {
 };
 using link_event_ptr = std::shared_ptr<const link_event>;
 
+/// Says what a link connects to or binds, and how.
 struct link_options {
+  /// Names the direction of a link.
   enum class form {
     /// Makes the link a ROUTER that other links connect to.
     bind,

@@ -30,6 +30,7 @@ public:
   std::uint16_t second_port() const noexcept { return second_port_; }
   /// Returns whether the peer is certainly on this host.
   bool within_host() const noexcept { return is_loopback(endpoint_); }
+  /// Returns whether an endpoint is a loopback address.
   static bool is_loopback(std::string_view endpoint) noexcept {
     return endpoint.starts_with("tcp://127.");
   }
@@ -58,6 +59,8 @@ public:
   /// message with no frames or too many.
   parcel_ptr receive();
 
+  /// Says whether a message was sent, its peer was gone, or the peer's queue
+  /// full.
   enum class sent { yes, gone, full };
   /// Sends without blocking.
   sent send(dispatch& out);

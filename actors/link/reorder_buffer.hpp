@@ -44,6 +44,7 @@ public:
     return out;
   }
 
+  /// Drops everything.
   void clear() {
     kept_.clear();
     bytes_ = 0;

@@ -45,6 +45,7 @@ public:
 
   /// Returns whether enough jobs are under way to keep the thread busy.
   bool full() const noexcept { return under_way_ >= most_under_way; }
+  /// Adds a job, which the thread does after the earlier ones.
   void add(job what);
   /// Returns a finished job with its outcome, or nothing if none is finished.
   std::optional<job> take();

@@ -25,8 +25,11 @@ struct event_time {
 /// Keeps the times of one device's events. Not thread-safe.
 class event_times {
 public:
+  /// Records that an event was created.
   void created(event_id x, bool timed) { events_[x] = {timed, false}; }
+  /// Records that an event was recorded on the device.
   void recorded(event_id x);
+  /// Forgets an event.
   void destroyed(event_id x);
 
   /// Returns the milliseconds between two completed records, on whichever

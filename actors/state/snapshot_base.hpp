@@ -21,6 +21,7 @@ class file_places {
 public:
   /// Returns the offset of a place for so many bytes.
   std::uint64_t take(std::uint64_t bytes);
+  /// Makes a place free again.
   void give_back(std::uint64_t offset, std::uint64_t bytes);
   /// Returns an offset behind all places.
   std::uint64_t end() const noexcept { return end_; }
@@ -43,6 +44,7 @@ private:
 /// written until the next begin(). Not thread-safe.
 class snapshot_base {
 public:
+  /// Holds one piece of contents and its age.
   struct piece {
     /// Holds the place, and the contents that were written there last.
     state_chunk chunk{};
@@ -67,6 +69,7 @@ public:
   /// Keeps exactly these ranges, ordered by address. A range that is new or has
   /// another size has no contents yet.
   void keep(const std::vector<range>& ranges);
+  /// Returns the pieces by their addresses.
   std::map<device_address, piece>& pieces() noexcept { return pieces_; }
   /// Records the contents that were written for a range, even if the range is
   /// not kept any more.
@@ -74,6 +77,7 @@ public:
 
   /// Returns the images in the file. An image never changes.
   std::map<call::digest, state_image>& images() noexcept { return images_; }
+  /// Returns the offset of a new place for so many bytes.
   std::uint64_t place(std::uint64_t bytes) { return places_.take(bytes); }
 
   /// Returns where the rest of a state can be written.

@@ -55,11 +55,13 @@ public:
   /// Copies pieces from the newest snapshot for some milliseconds, and
   /// completes the file after the last piece.
   status work();
+  /// Returns whether the file is a complete state again.
   bool complete() const noexcept { return stage_ == stage::complete; }
 
   const account& bytes() const noexcept { return account_; }
 
 private:
+  /// Names what arrives now.
   enum class stage { head, index, contents, complete };
   /// Describes a range to request: one piece, or several that lie together.
   struct part {
@@ -67,6 +69,7 @@ private:
     std::uint64_t to = 0;
     std::vector<state_chunk> pieces{};
   };
+  /// Holds a piece to copy from the newest snapshot.
   struct local_copy {
     /// Is the offset in the newest snapshot.
     std::uint64_t from = 0;

@@ -14,6 +14,7 @@ namespace vgpu {
 /// Returns the fault for bytes that cannot be a state.
 fault damaged_state(const std::string& what);
 
+/// Returns the index as the words of a document.
 std::vector<std::uint64_t> encode_index(const state_index& x);
 
 /// Reads the index of a file whose contents end at `chunks_end`. It never

@@ -36,6 +36,7 @@ public:
   void ask_again() noexcept { asked_ = got_; }
   /// Takes a part. Parts must come in order; one that does not fit is dropped.
   status take(std::uint64_t from, std::span<const std::byte> bytes);
+  /// Returns whether the whole state has arrived.
   bool complete() const noexcept { return got_ == bytes_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 

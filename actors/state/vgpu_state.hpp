@@ -103,6 +103,7 @@ public:
   void add(texture_id x, const texture_spec& what) {
     textures_.emplace(x, texture_state{what});
   }
+  /// Records the value by which the program knows a texture or surface.
   void know(texture_id x, std::uint64_t value) {
     textures_.at(x).value = value;
   }
@@ -155,11 +156,13 @@ public:
 
   /// Checks that the size is whole granules and within the quota.
   status audit_memory(std::uint64_t bytes) const;
+  /// Records physical memory of this session.
   void add(memory_id x, std::uint64_t bytes);
   /// Checks the size of memory of another session, which counts there. A
   /// session whose quota is exceeded, by what counts here for others, gets no
   /// more.
   status audit_foreign(std::uint64_t bytes) const;
+  /// Records physical memory of another session, and the stake in it.
   void add_foreign(memory_id x, std::uint64_t bytes, share_stake stake);
   /// Counts memory of other sessions here from now on, where no other session
   /// counts it any more. Returns its bytes.
@@ -176,11 +179,13 @@ public:
   std::uint64_t release(memory_id x);
   /// Checks the sizes, and that the addresses are free.
   status audit_map(const call::memory_map& x) const;
+  /// Records a mapping.
   void map(const call::memory_map& x);
   /// Checks that exactly this range was mapped.
   status audit_mapping(device_address address, std::uint64_t bytes) const;
   /// Removes a mapping. Returns the bytes that stop to count.
   std::uint64_t unmap(device_address address);
+  /// Sets the access to a mapping.
   void set_access(device_address address, memory_access to) {
     mappings_.at(address).access = to;
   }

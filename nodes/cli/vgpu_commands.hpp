@@ -38,7 +38,9 @@ struct target {
   std::string run_dir;
   std::string manager;
 
+  /// Adds the options.
   void add_to(CLI::App& app);
+  /// Returns the manager's endpoint that the options choose.
   std::string endpoint() const;
 };
 

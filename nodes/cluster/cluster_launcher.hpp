@@ -93,6 +93,7 @@ result<cluster_record> cluster_up(const cluster_options& options);
 
 /// Returns the record that cluster_up() wrote, or why there is none.
 result<cluster_record> read_record(const std::string& run_dir);
+/// Writes the record into its run directory.
 status write_record(const cluster_record& x);
 
 /// Ends every process of the record, with SIGTERM first and SIGKILL later, and

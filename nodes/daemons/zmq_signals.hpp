@@ -38,6 +38,7 @@ public:
   /// in memory.
   static void keep(bool in_memory) noexcept;
 
+  /// Returns whether the signal is raised.
   bool raised() const noexcept {
     return count_.load(std::memory_order_acquire) != 0;
   }
@@ -70,6 +71,7 @@ public:
 
   /// Returns the event that epoll_wait() reports for it.
   epoll_event event() const noexcept { return {EPOLLIN, data_}; }
+  /// Returns whether epoll_wait() reports this signal by `x`.
   bool is(const epoll_event& x) const noexcept {
     return x.data.u64 == data_.u64;
   }

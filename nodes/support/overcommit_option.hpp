@@ -19,6 +19,7 @@ struct overcommit {
 /// Adds the options with their ranges.
 void describe_overcommit(CLI::App& app, overcommit& to);
 
+/// Returns the options as the policy of memory swapping takes them.
 policy::swapping_options swapping_of(const overcommit& x);
 
 /// Returns the options to pass to another program of ours, or none where both

@@ -92,6 +92,7 @@ room_decision make_room(const node_finder& nodes, const demand& what,
 /// session leaves, make_room() would consider the same sessions again.
 class vain_searches {
 public:
+  /// Records the outcome of a search for a demand of this priority.
   void note(std::int32_t priority, const room_decision& got) {
     if (!got.leave.empty())
       most_room_.clear();

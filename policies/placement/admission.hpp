@@ -21,6 +21,7 @@ struct cluster_extent {
   /// Holds the number of pGPUs of the largest node.
   std::size_t most_pgpus = 0;
 };
+/// Returns the limits of a cluster.
 cluster_extent extent_of(const cluster_view& cluster);
 
 /// Refuses a demand that can never be placed: a share or a limit outside (0,

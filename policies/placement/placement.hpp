@@ -49,6 +49,7 @@ struct placement_key {
   std::uint64_t not_free = 0;
   auto operator<=>(const placement_key&) const = default;
 };
+/// Returns the preference of a pGPU on a node with so many sessions.
 placement_key key_of(placement_strategy how, std::uint64_t sessions_of_node,
                      const pgpu_view& pgpu);
 /// Returns whether the demand would give the pGPU more work than it can do,

@@ -70,6 +70,7 @@ private:
   using key = std::tuple<placement_key, std::string_view, std::uint32_t, spot>;
   /// There are four classes of free memory for each power of two.
   static constexpr auto classes = std::size_t{64} * 4;
+  /// Holds the pGPUs in the order of one strategy, by class of free memory.
   struct shelf {
     placement_strategy how;
     std::array<std::set<key>, classes> by_free;

@@ -42,6 +42,7 @@ struct node_view {
   bool draining = false;
 };
 
+/// Describes the nodes of a cluster.
 struct cluster_view {
   std::vector<node_view> nodes;
 };
@@ -78,6 +79,7 @@ struct demand {
   std::string backend;
   /// Allows this compute capability and higher ones.
   std::int32_t capability = 0;
+  /// Says whether the program's host is preferred, required or irrelevant.
   enum class locality { local_first, local_only, any };
   locality where = locality::local_first;
   bool beside_somebody = false;

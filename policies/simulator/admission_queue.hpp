@@ -45,6 +45,7 @@ public:
   static std::uint32_t number_of(const rank& x) {
     return static_cast<std::uint32_t>(x.age);
   }
+  /// Returns the lane of a vGPU in the queue.
   waiting_queue::lane lane_of(std::uint32_t i) const;
   /// Does what promised_queue::serve_promised() does.
   template <class F>

@@ -20,12 +20,14 @@ inline policy::time_point point(double seconds) {
   return policy::time_point{std::chrono::duration_cast<policy::duration>(
       std::chrono::duration<double>{seconds})};
 }
+/// Converts a policy's time to seconds since the beginning.
 inline double seconds(policy::time_point x) {
   return std::chrono::duration<double>{x.time_since_epoch()}.count();
 }
 
 /// Describes a future event, unless it is moot by then.
 struct event {
+  /// Names what happens.
   enum class kind {
     /// Work ends until the next idle phase, or for good.
     work_ends,
@@ -58,6 +60,7 @@ struct event {
 /// they were scheduled.
 class calendar {
 public:
+  /// Schedules an event.
   void expect(double at, event::kind what, std::uint32_t who = 0,
               std::uint32_t version = 0) {
     events_.push({at, order_++, what, who, version});

@@ -19,8 +19,10 @@ public:
 
   shared_devices(std::size_t pgpus, policy::share_policy how, listener changed);
 
+  /// Adds a user to a pGPU, with its claim.
   void add(std::uint32_t pgpu, std::uint32_t user,
            const policy::share_claim& claim);
+  /// Removes a user from a pGPU.
   void remove(std::uint32_t pgpu, std::uint32_t user);
   /// Sets the load that the user would have alone, in [0, 1].
   void want(std::uint32_t pgpu, std::uint32_t user, double wants);

@@ -29,9 +29,11 @@ public:
   /// Returns the vGPUs to suspend now. Each counts as being suspended until
   /// has_left().
   std::vector<std::uint32_t> choose();
+  /// Records that the suspending of a vGPU has ended.
   void has_left(std::uint32_t i);
 
 private:
+  /// Holds the idle vGPUs of one node.
   struct on_node {
     /// Holds the idle vGPUs by the begin of their idleness.
     std::set<std::pair<double, std::uint32_t>> idle;

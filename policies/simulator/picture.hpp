@@ -59,6 +59,7 @@ using points = std::vector<std::pair<double, double>>;
 void draw_line(std::string& to, const panel& in, std::size_t i,
                const points& through);
 
+/// Holds a line with its name in the legend.
 struct named_points {
   std::string name;
   points through;

@@ -7,6 +7,7 @@
 
 namespace vgpu::simulator {
 
+/// Names the stages of a vGPU.
 enum class guest_stage : std::uint8_t {
   coming,
   waiting,

@@ -50,7 +50,9 @@ public:
   /// Records that a vGPU is being suspended for another one. Meanwhile no other
   /// vGPU leaves its pGPUs, nor a node at its limit.
   void leaves(std::uint32_t i, std::uint32_t for_whom);
+  /// Records that the suspending of a vGPU has ended.
   void has_left(std::uint32_t i);
+  /// Returns whether any vGPU is being suspended for this one.
   bool is_awaited_by(std::uint32_t i) const { return awaited_.contains(i); }
   /// Returns when the first turn ends. Nobody leaves before that.
   policy::time_point first_end() const {
@@ -72,6 +74,7 @@ private:
   };
   using turns_by_end =
       std::map<std::pair<policy::time_point, std::uint32_t>, const resident*>;
+  /// Describes a vGPU that is being suspended.
   struct leaver {
     std::uint32_t for_whom;
     std::uint32_t node;

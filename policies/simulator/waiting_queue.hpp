@@ -22,10 +22,12 @@ public:
   using lane = std::uint32_t;
   static constexpr auto last_lane = std::numeric_limits<lane>::max();
 
+  /// Adds an entry.
   void insert(const rank& x, lane in) {
     lanes_[in].insert(x);
     ++size_;
   }
+  /// Removes an entry, if it is there.
   void erase(const rank& x, lane in) {
     auto i = lanes_.find(in);
     if (i != lanes_.end())
@@ -40,6 +42,7 @@ public:
     return true;
   }
 
+  /// Says how the pass goes on after an entry.
   struct verdict {
     /// The entry does not wait any more.
     bool placed = false;

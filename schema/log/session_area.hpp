@@ -137,6 +137,7 @@ inline constexpr std::uint64_t maximum_log = std::uint64_t{1} << 40;
 /// Gives the part of a log's beginning that is also mapped behind its end.
 inline constexpr std::uint64_t mirror_bytes = minimum_log;
 
+/// Says what the log keeps for a recovery: nothing, or the journal.
 enum class protection : std::uint32_t { none = 0, journal = 1 };
 
 /// Describes the first page of the control area. Each cache line has one
