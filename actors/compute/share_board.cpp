@@ -124,8 +124,8 @@ void share_board::set_claim(std::int32_t seat,
     policy::set_claim(table, seat, claim, at);
     return 0;
   });
-  ring(seat); // wakes its threads, because the condition they wait for may have
-              // changed
+  // The condition for which the seat's threads wait may have changed.
+  ring(seat);
 }
 
 void share_board::set_rules(const policy::share_rules& rules) {

@@ -30,8 +30,8 @@ constexpr std::size_t large_batch_concurrent = 256;
 /// predicted length. It keeps the device busy even with the shortest kernels
 /// until completions arrive.
 constexpr std::size_t most_pending = 8 * large_batch;
-/// Gives the part of a quantum that may be in the device at once while other
-/// sessions run concurrently. Work then waits longer for its start, and the
+/// While sessions run concurrently, the quantum divided by this limits the work
+/// of one session in the device. Work then waits longer for its start, and the
 /// device goes on to the other sessions' work when none of this session is
 /// left.
 constexpr share_ns part_of_quantum_concurrent = 2;
@@ -48,8 +48,8 @@ constexpr std::size_t few_pending = most_pending / 2;
 /// idles before each watch.
 constexpr int most_looks = 8;
 /// To watch the device, the gate waits for its present work until the predicted
-/// end, plus this part of a quantum at most. The waiting wastes the turn, for
-/// other sessions too.
+/// end, and at most for the quantum divided by this longer. The waiting wastes
+/// the turn, for other sessions too.
 constexpr share_ns part_of_quantum_to_look = 4;
 /// A pause longer than this predicts little about the next.
 constexpr share_ns longest_pause = 100'000'000;
@@ -284,7 +284,7 @@ struct share_gate::account {
         if (table.turns.holder() == share_table::nobody &&
             table.turns.waiting() != 0)
           outcome = policy::arbitrate(table, now);
-        // wakes the thread that waits for room
+        // A thread that waits for room wakes.
         room = next >= 0 && has_room(table, now);
       });
       // A batch beside other sessions' work teaches nothing.

@@ -81,7 +81,7 @@ void reuse_frames_memory() {
   // This is more than the longest answer (interposer/memory/copies.cpp, 16
   // MiB).
   constexpr int kept_block = 20 << 20;
-  // Each of malloc's arenas keeps so much. A heap has as many bytes.
+  // Each of malloc's arenas keeps this many bytes, the size of a heap.
   constexpr int kept = 64 << 20;
   ::mallopt(M_MMAP_THRESHOLD, kept_block);
   ::mallopt(M_TRIM_THRESHOLD, kept);

@@ -22,7 +22,7 @@ leader_choice::verdict leader_choice::hears(const std::string& endpoint,
     // A manager that was frozen still believes that it leads, and so would a
     // process that listened to it.
     auto old = x->term < term_;
-    // Managers without election all have the same term, so the connected one
+    // Managers without election all have the same term, so the chosen one
     // stays.
     auto rival = x->term == term_ && !chosen_.empty() && !is_chosen;
     if (old || rival) {

@@ -10,11 +10,11 @@
 namespace vgpu {
 
 /// ZeroMQ writes to an eventfd when it hands a message to one of its threads,
-/// or a thread of its own hands one to the socket's owner. The receiver polls
-/// and reads it. These are three system calls, four times for a message and its
-/// answer, even where both threads are awake. While a zmq_busy_poll exists, the
-/// count of such a descriptor is kept in memory instead, and the kernel's count
-/// only wakes a thread that sleeps on it.
+/// or when one of them hands a message to the socket's owner. The receiver
+/// polls and reads it. These are three system calls, four times for a message
+/// and its answer, even where both threads are awake. While a zmq_busy_poll
+/// exists, the count of such a descriptor is kept in memory instead, and the
+/// kernel's count only wakes a thread that sleeps on it.
 ///
 /// As with zmq_busy_poll, the executable defines functions of the C library
 /// that ZeroMQ calls (eventfd, write, read, poll, epoll_ctl, close). They treat

@@ -41,7 +41,7 @@ struct balanced_vgpu {
   double load = 0;
   /// Tells whether it can be migrated now, as far as is known.
   bool movable = true;
-  /// Holds the time of its last requested migration.
+  /// Holds the time of its last migration. A recovery does not count.
   std::optional<time_point> moved{};
   /// Says until when a vGPU that could not be migrated is left alone.
   time_point rests_until{};

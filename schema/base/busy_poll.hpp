@@ -11,7 +11,7 @@
 
 namespace vgpu {
 
-/// Limits of one busy-poll.
+/// Holds the limits of one busy-poll.
 struct busy_poll_limits {
   /// Holds the longest time.
   std::chrono::nanoseconds longest{0};

@@ -46,7 +46,7 @@ inline constexpr std::uint32_t max_message_words = 8192;
 inline constexpr std::uint64_t max_record =
     sizeof(record_header) + 8ull * max_message_words + max_payload;
 
-/// The log's memory is returned in multiples of this many bytes.
+/// The log gives its memory back to the kernel in multiples of this many bytes.
 inline constexpr std::uint64_t segment_bytes = std::uint64_t{1} << 20;
 /// The log's memory is populated in pieces of this many bytes, so that many
 /// pages cost one page fault.
@@ -96,9 +96,9 @@ public:
   /// no snapshot covers the last `snapshot_after` bytes, or half of the
   /// journal: once for each snapshot, on the thread of the call that finds
   /// this, and every 100 ms while a thread waits for room. The reader of the
-  /// log should then take a snapshot or lower the protection. `spread` runs the
-  /// return of the log's memory in parallel, one part for each of its files;
-  /// without it, they follow each other.
+  /// log should then take a snapshot or lower the protection. `spread` gives
+  /// the log's memory back in parallel, one part for each of its files;
+  /// without it, the parts follow each other.
   log_writer(session_area& area, int doorbell,
              std::function<void(std::uint64_t bytes)> fills,
              run_parts spread = {});
@@ -137,9 +137,9 @@ public:
   /// slot, it is first set to wait for this call.
   void commit(const reservation& place, slot_index slot) noexcept;
 
-  /// Populates the pages of the next `bytes`, or fewer, and returns memory that
-  /// is not needed any more, so that the next writers need not. For one thread
-  /// that is otherwise idle, while there is little writing.
+  /// Populates the pages of the next `bytes`, or fewer, and gives unneeded
+  /// memory back to the kernel, so that the next writers need not. For one
+  /// thread that is otherwise idle, while there is little writing.
   void prepare(std::uint64_t bytes);
 
   /// Returns the position of the next record. As long as it stays the same,
