@@ -23,9 +23,9 @@ namespace vgpu {
 /// with the lock loses it.
 class share_board {
 public:
-  /// Makes the memory. A fault when the kernel provides none.
+  /// Makes the memory. Fails when the kernel provides none.
   static result<std::shared_ptr<share_board>> create();
-  /// Maps the memory behind this descriptor. A fault when it is not a board.
+  /// Maps the memory behind this descriptor. Fails when it is not a board.
   static result<std::shared_ptr<share_board>> open(unique_fd memory);
 
   ~share_board();

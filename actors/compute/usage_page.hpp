@@ -19,10 +19,9 @@ namespace vgpu {
 /// process may read.
 class usage_page {
 public:
-  /// Makes the memory. A fault when the kernel provides none.
+  /// Makes the memory. Fails when the kernel provides none.
   static result<std::shared_ptr<usage_page>> create();
-  /// Maps the memory behind this descriptor. A fault when it is not such a
-  /// page.
+  /// Maps the memory behind this descriptor. Fails when it is not such a page.
   static result<std::shared_ptr<usage_page>> open(unique_fd memory);
 
   int fd() const noexcept { return memory_.get(); }

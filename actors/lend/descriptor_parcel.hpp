@@ -15,11 +15,11 @@ inline constexpr std::size_t most_in_parcel = 8192;
 
 /// Packs copies of these descriptors into a socket, the parcel. The parcel can
 /// be passed on as any descriptor can, and its contents end with its last
-/// holder. A fault where they are too many, or where the kernel lets this user
+/// holder. Fails where they are too many, or where the kernel lets this user
 /// send no more of them.
 result<unique_fd> pack_descriptors(std::span<const int> what);
 
-/// Takes all descriptors out, in order, and leaves the parcel empty. A fault
+/// Takes all descriptors out, in order, and leaves the parcel empty. Fails
 /// where it does not hold exactly `count`; the descriptors that came out are
 /// closed.
 result<std::vector<unique_fd>> unpack_descriptors(int parcel,

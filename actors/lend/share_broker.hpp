@@ -66,7 +66,7 @@ public:
   /// Gives the number of objects that can be lent at a time.
   static constexpr std::size_t most_lent = 16'384;
 
-  /// Listens under the name of this secret. A fault where another process does.
+  /// Listens under the name of this secret. Fails where another process does.
   static result<std::unique_ptr<share_broker>> open(const share_secret& secret);
   ~share_broker();
   share_broker(const share_broker&) = delete;
@@ -74,8 +74,8 @@ public:
 
   const share_secret& secret() const noexcept { return secret_; }
 
-  /// Lends the object until withdraw(). CUDA_ERROR_OUT_OF_MEMORY where
-  /// most_lent objects are lent already.
+  /// Lends the object until withdraw(). Fails with CUDA_ERROR_OUT_OF_MEMORY
+  /// where most_lent objects are lent already.
   status lend(const share_key& what, std::uint64_t serial,
               device::shared_object object, share_cost cost = {});
   /// Stops lending the object; no effect where it is not lent. It counts
@@ -130,8 +130,8 @@ struct borrowed_thing {
 };
 
 /// Borrows an object that another worker of this host lends. Waits up to five
-/// seconds for its broker. CUDA_ERROR_INVALID_VALUE where nobody lends it (any
-/// more).
+/// seconds for its broker. Fails with CUDA_ERROR_INVALID_VALUE where nobody
+/// lends it (any more).
 result<borrowed_thing> borrow(share_kind kind, const share_name& what);
 
 /// Returns the socket's name, without the leading NUL.

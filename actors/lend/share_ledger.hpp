@@ -24,7 +24,7 @@ namespace vgpu {
 /// Thread-safe.
 class share_ledger {
 public:
-  /// Makes the file of locks. A fault when the kernel provides none.
+  /// Makes the file of locks. Fails when the kernel provides none.
   static result<share_ledger> open();
 
   /// Enters one more borrower. The borrower has the object until this

@@ -22,7 +22,7 @@ inline constexpr std::size_t largest_frame = std::size_t{16} << 20;
 
 /// A parcel is one received message: a Cap'n Proto message and optionally a
 /// payload, which lies in the rest of the same frame or in a frame of its own.
-/// Immutable, so that actors may share it. Each reader makes its own
+/// It is immutable, so that actors may share it. Each reader makes its own
 /// capnp::FlatArrayMessageReader over words(), because a reader counts what it
 /// reads (see read_limits()).
 class parcel {
@@ -92,7 +92,7 @@ void put_frames(dispatch& out, std::span<const std::uint64_t> message,
 
 /// Makes malloc keep the memory of frames and answers for reuse, instead of
 /// giving large blocks back to the kernel, which clears the pages of each new
-/// one. For a process through which bulk data passes. Call it before the
+/// one. It is for a process through which bulk data passes. Call it before the
 /// process starts threads.
 void reuse_frames_memory();
 

@@ -49,8 +49,8 @@ public:
   void add(job what);
   /// Returns a finished job with its outcome, or nothing if none is finished.
   std::optional<job> take();
-  /// Waits for a finished job and returns it; nothing only if none is under
-  /// way.
+  /// Waits for a finished job and returns it. Returns nothing only if none is
+  /// under way.
   std::optional<job> wait();
   /// Returns the number of jobs that were added and not taken back.
   std::size_t under_way() const noexcept { return under_way_; }

@@ -38,7 +38,7 @@ public:
 
   /// Begins to receive a state of `bytes` bytes into `file`, which may hold a
   /// former state or anything else. `newest` is a state that does not change
-  /// meanwhile, or -1. A fault where no state is that large, or where the disk
+  /// meanwhile, or -1. Fails where no state is that large, or where the disk
   /// has no room.
   static result<snapshot_inflow> begin(std::uint64_t bytes, unique_fd file,
                                        unique_fd newest);

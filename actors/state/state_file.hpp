@@ -164,7 +164,7 @@ struct state_head {
   std::uint64_t file_bytes = 0;
 };
 
-/// Parses the head of a file of `file_bytes` bytes. A fault where it is not a
+/// Parses the head of a file of `file_bytes` bytes. Fails where it is not a
 /// state of this version.
 result<state_head> read_head(std::span<const std::byte> bytes,
                              std::uint64_t file_bytes);

@@ -26,7 +26,7 @@ inline constexpr std::uint64_t largest_state = std::uint64_t{1} << 42;
 /// Receives a state. Not thread-safe.
 class state_inflow {
 public:
-  /// Makes room for so many bytes. A fault where no state is that large.
+  /// Makes room for so many bytes. Fails where no state is that large.
   static result<state_inflow> begin(std::uint64_t bytes);
   /// Returns the next range to request, if any. Call it until it returns
   /// nothing.

@@ -16,12 +16,12 @@ namespace vgpu::policy {
 /// session waits.
 struct balance_options {
   /// A pGPU is hot when its load is above 1 and exceeds the mean of its model's
-  /// pGPUs by more than this. Greater than 0.
+  /// pGPUs by more than this. It is greater than 0.
   double threshold = 0.5;
   /// A migration removes at least this much load from the hot pGPU, and its
   /// target's load afterwards is at least this far below the hot one's before.
-  /// Greater than 0, so that in a cluster of steady programs the migrations
-  /// end.
+  /// It is greater than 0, so that in a cluster of steady programs the
+  /// migrations end.
   double margin = 0.25;
   /// Says how long a vGPU that was migrated stays in its place, unless its node
   /// is drained.
@@ -32,7 +32,7 @@ struct balance_options {
 struct balanced_vgpu {
   vgpu_id id;
   place where;
-  /// Its constraints. `previous` and `failing` are ignored.
+  /// Holds its constraints. `previous` and `failing` are ignored.
   demand constraints{};
   /// Holds the device memory that a migration would copy, in bytes.
   std::uint64_t bytes = 0;

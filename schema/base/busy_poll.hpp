@@ -135,7 +135,7 @@ struct busy_poll_choice {
 };
 
 /// Returns the choice for a host with so many processors. `asked` is the value
-/// of VGPU_BUSY_POLL, or null. A fault where it is not a number of microseconds
+/// of VGPU_BUSY_POLL, or null. Fails where it is not a number of microseconds
 /// from 0 to 1000.
 result<busy_poll_choice> choose_busy_poll(const char* asked,
                                           unsigned processors);

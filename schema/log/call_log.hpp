@@ -138,8 +138,8 @@ public:
   void commit(const reservation& place, slot_index slot) noexcept;
 
   /// Populates the pages of the next `bytes`, or fewer, and gives unneeded
-  /// memory back to the kernel, so that the next writers need not. For one
-  /// thread that is otherwise idle, while there is little writing.
+  /// memory back to the kernel, so that the next writers need not. It is meant
+  /// for one thread that is otherwise idle, while there is little writing.
   void prepare(std::uint64_t bytes);
 
   /// Returns the position of the next record. As long as it stays the same,

@@ -62,7 +62,7 @@ private:
 /// Makes a memfd of a fixed size, which nobody can change.
 result<unique_fd> make_sealed_memory(const char* name, std::uint64_t bytes);
 
-/// Returns the size of such a memfd, as the kernel reports it. A fault when its
+/// Returns the size of such a memfd, as the kernel reports it. Fails when its
 /// size is not sealed, because its owner could then truncate it while it is in
 /// use.
 result<std::uint64_t> sealed_size(int fd);
@@ -257,7 +257,7 @@ public:
                                      std::uint64_t host_bytes);
   /// Maps areas that came from a program, on the reader's side, and checks
   /// everything. It takes the first descriptor_count of the given descriptors,
-  /// in the order of descriptors(). A fault where there are fewer.
+  /// in the order of descriptors(). Fails where there are fewer.
   static result<session_area> open(std::span<unique_fd> handed);
 
   static constexpr std::size_t descriptor_count = 2 + log_files;
@@ -286,7 +286,7 @@ public:
                    std::uint64_t offset) const;
   /// Maps the host memory over these pages again.
   status show_own(device_address address, std::uint64_t bytes) const;
-  /// Maps the host memory at vgpu::host_window. A fault when that is in use.
+  /// Maps the host memory at vgpu::host_window. Fails when that is in use.
   status map_host();
   /// Maps the host memory at another address, for a process that serves several
   /// programs.
