@@ -12,13 +12,13 @@
 
 namespace vgpu::interposer {
 
-/// What entry points have of the state by themselves.
+/// api/ owns the tables that belong to entry points alone.
 struct api_part : state_part<api_part> {
   handle_table<notification> notifications{handle_kind::notification};
 };
 
-/// The driver's state: a part for each folder, made in the order in which
-/// folders may include each other. A part registers with those before it what
+/// The state has a part for each folder, made in the order in which folders
+/// may include each other. A part registers with those before it what
 /// they are to do for it (docs/decisions/0015-interposer.md), and is reached by
 /// its own get(). Only the session is apart (session/process.hpp), since a
 /// process may get another one while it has done no more than count devices.

@@ -5,7 +5,8 @@
 
 namespace vgpu::interposer {
 
-/// One that the program asked for. It never comes (notification_calls.cpp).
+/// The program asked for this notification. It never comes
+/// (notification_calls.cpp).
 struct notification {
   CUdevice device = 0;
 };

@@ -12,7 +12,7 @@ namespace vgpu::interposer {
 
 struct context_part;
 
-/// All modules, libraries and links under way.
+/// code/ owns all modules, libraries and links under way.
 struct code_part : state_part<code_part> {
   /// Registers what happens when a context ends.
   explicit code_part(context_part& contexts);
@@ -23,7 +23,7 @@ struct code_part : state_part<code_part> {
   handle_table<kernel_reference> kernels{handle_kind::kernel};
   link_table links;
 
-  /// The latest id of a module.
+  /// This is the latest id of a module.
   std::atomic<std::uint64_t> last_module{0};
 };
 

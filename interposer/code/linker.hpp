@@ -49,7 +49,7 @@ private:
   bool complete_ = false;
 };
 
-/// All links under way, by handle.
+/// The table holds all links under way, by handle.
 struct link_table {
   std::mutex mutex;
   std::map<CUlinkState, std::unique_ptr<link_state>> all;

@@ -105,7 +105,7 @@ struct kernel_reference {
   kernel* to = nullptr;
 };
 
-/// Those of the process. Precondition: the driver's state is made.
+/// These hold all of the process. Precondition: the driver's state is made.
 handle_table<module>& modules() noexcept;
 handle_table<library>& libraries() noexcept;
 handle_table<function_reference>& functions() noexcept;

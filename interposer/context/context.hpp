@@ -16,8 +16,8 @@ namespace vgpu::interposer {
 struct green_part;
 struct stream;
 
-/// What a context has of streams, as the context knows it: stream/ makes it
-/// (stream_set.hpp) and tells what it is.
+/// A context owns its streams by this interface, as streams lie above it;
+/// stream_set (stream/stream_set.hpp) implements it.
 class context_streams {
 public:
   context_streams() = default;
@@ -27,11 +27,12 @@ public:
 
   /// Makes the context's default stream, and sets context::legacy.
   virtual void begin() = 0;
-  /// The context ends, and its streams and events with it.
+  /// Retires all streams and events, as the context ends.
   virtual void end() = 0;
 };
 
-/// What a thread has of streams until it ends. stream/ tells what it is.
+/// A thread owns its streams by this interface until it ends;
+/// stream/own_stream.cpp implements it.
 class thread_streams {
 public:
   thread_streams() = default;
@@ -68,7 +69,7 @@ struct context {
   /// The legacy default stream; of a green context a stream like others, which
   /// waits for none (as driver 580 has it). It belongs to `streams`.
   stream* legacy = nullptr;
-  /// All of the context's streams.
+  /// All of the context's streams belong to this.
   const std::unique_ptr<context_streams> streams;
 
   bool is_green() const noexcept { return green != nullptr; }
@@ -114,7 +115,7 @@ private:
   std::atomic<std::uint64_t> last_id_{0};
 };
 
-/// The process's contexts. Precondition: the driver's state is made.
+/// Gives the process's contexts. Precondition: the driver's state is made.
 context_registry& contexts() noexcept;
 
 /// The calling thread's current context; null when there is none.
@@ -129,8 +130,8 @@ void push_context(context* x);
 /// Null when the stack is empty.
 context* pop_context() noexcept;
 
-/// What the calling thread keeps of streams; null until somebody puts something
-/// there. It goes with the thread.
+/// Gives the place for the streams of the calling thread; null until somebody
+/// puts some there. They go with the thread.
 std::unique_ptr<thread_streams>& streams_of_thread();
 
 /// Whether work can be done in this context: its error, or CUDA_SUCCESS. Of

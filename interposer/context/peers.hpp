@@ -30,7 +30,7 @@ private:
            std::pair<std::uint8_t, std::uint8_t>>
       pairs_; // and their devices
 };
-/// The process's list. Precondition: the driver's state is made.
+/// Gives the process's list. Precondition: the driver's state is made.
 peer_list& peers() noexcept;
 
 /// Devices on one board, as they tell it (CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD):

@@ -16,8 +16,8 @@
 
 namespace vgpu::interposer {
 
-/// A sequence under capture: the streams that are part of it, and the nodes
-/// that the next one of each depends on.
+/// A sequence under capture has streams that are part of it, and the nodes that
+/// the next one of each depends on.
 struct capture {
   std::uint64_t id = 0;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -32,7 +32,8 @@ struct capture {
   std::map<event*, std::vector<graph_node*>> recorded;
 };
 
-/// All sequences under capture. The mutex guards everything about captures.
+/// The list holds all sequences under capture. The mutex guards everything
+/// about captures.
 struct capture_list {
   std::mutex mutex;
   std::list<capture> all;

@@ -28,7 +28,7 @@ struct user_object {
   std::atomic<std::uint64_t> references{0};
 };
 
-/// Those of the process. Precondition: the driver's state is made.
+/// These hold all of the process. Precondition: the driver's state is made.
 handle_table<user_object>& user_objects() noexcept;
 /// CUDA_ERROR_INVALID_VALUE where there are not so many references. Destroys
 /// the object with its last one.
@@ -187,11 +187,11 @@ struct node_reference {
   graph_node* to = nullptr;
 };
 
-/// Those of the process. Precondition: the driver's state is made.
+/// These hold all of the process. Precondition: the driver's state is made.
 handle_table<node_reference>& graph_nodes() noexcept;
 handle_table<graph_exec>& graph_execs() noexcept;
 
-/// Graphs that belong to the program, and not to a node.
+/// The table holds the graphs that belong to the program, and not to a node.
 struct program_graphs {
   std::mutex mutex;
   std::map<const graph*, std::unique_ptr<graph>> all;

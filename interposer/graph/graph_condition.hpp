@@ -18,9 +18,9 @@ namespace vgpu::interposer {
 struct context;
 struct stream;
 
-/// The words of one device that graphs choose by. A word that is given back is
-/// taken again when the work that was in the log before is known to be done.
-/// The members are for device_word alone, which holds the lock.
+/// The store has the words of one device that graphs choose by. A word that is
+/// given back is taken again when the work that was in the log before is known
+/// to be done. The members are for device_word alone, which holds the lock.
 struct word_store {
   struct freed {
     device_address word = 0;
@@ -40,7 +40,7 @@ struct word_store {
   CUresult open(std::uint8_t device);
   /// Waits for the device, as any unmapping does.
   void close();
-  /// 0 when there are no more. Precondition: it is open.
+  /// Takes a word; 0 when there are no more. Precondition: it is open.
   device_address next(std::uint8_t device);
 };
 
@@ -103,8 +103,8 @@ private:
   mutable std::atomic<bool> launched_{false};
 };
 
-/// All conditions, by handle. One that nothing uses any more is forgotten when
-/// the next is made.
+/// The table holds all conditions, by handle. One that nothing uses any more is
+/// forgotten when the next is made.
 struct condition_table {
   std::mutex mutex;
   std::map<CUgraphConditionalHandle, std::weak_ptr<condition>> all;

@@ -101,7 +101,7 @@ struct memory_step {
   bool allocates = false; ///< else it frees
 };
 
-/// All that there is, of all devices.
+/// The list holds all memory of graphs, of all devices.
 struct graph_memory_list {
   /// Of one device, in bytes that are backed.
   struct usage {

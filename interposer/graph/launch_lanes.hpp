@@ -15,7 +15,8 @@
 
 namespace vgpu::interposer {
 
-/// What a launch needs besides the program's stream, used again by later ones.
+/// A lane is what a launch needs besides the program's stream. Later launches
+/// use it again.
 struct lane {
   explicit lane(context& x);
   lane(const lane&) = delete;
@@ -35,15 +36,15 @@ struct lane {
   const reply_arena::range value;
 };
 
-/// The lanes of all contexts, and how many launches there are. Thread-safe.
+/// The store has the lanes of all contexts, and counts launches. Thread-safe.
 /// While there are some, session_part::before_release is armed.
 class lane_store {
 public:
   /// Takes a lane for a launch in that stream. Waits while too many are taken.
   CUresult take(stream& in, std::unique_ptr<lane>& out);
-  /// The launch is over; null where it never had its lane.
+  /// Ends a launch, and takes its lane back; null where it never had one.
   void give(std::unique_ptr<lane> x);
-  /// The context ends, and its idle lanes with it.
+  /// Destroys the idle lanes of a context that ends.
   void forget(const context& of);
   /// Waits until no launch is under way, but not on the thread that runs the
   /// program's host functions, which is what launches wait for.

@@ -34,7 +34,7 @@ struct mipmap {
   std::vector<CUarray> levels;
 };
 
-/// The process's own. Precondition: the driver's state is made.
+/// Gives the process's own. Precondition: the driver's state is made.
 handle_table<array>& arrays() noexcept;
 handle_table<mipmap>& mipmaps() noexcept;
 

@@ -69,7 +69,7 @@ CUresult to_transfer(const Copy& c, transfer& out) {
                      {c.WidthInBytes, c.Height, c.Depth}, out);
 }
 
-/// Whether a copy or fill of this size does nothing.
+/// Tells whether a copy or fill of this size does nothing.
 constexpr bool is_empty(const call::extent& x) noexcept {
   return x.width == 0 || x.height == 0 || x.depth == 0;
 }

@@ -11,14 +11,15 @@
 
 namespace vgpu::interposer {
 
-/// What graph/ does for memory that its nodes allocate. Registered by graph/.
+/// graph/ does this for memory that its nodes allocate, and registers it.
 struct graph_memory_hooks {
-  /// What a node will have allocated at this address when a launch comes to it.
+  /// Gives what a node will have allocated at this address when a launch comes
+  /// to it.
   std::optional<allocation> (*planned)(device_address at) = nullptr;
-  /// cuMemFree and cuMemFreeAsync: CUDA_ERROR_INVALID_VALUE where nothing that
-  /// is in use begins there.
+  /// Frees it for cuMemFree and cuMemFreeAsync. CUDA_ERROR_INVALID_VALUE where
+  /// nothing that is in use begins there.
   CUresult (*free)(device_address at) = nullptr;
-  /// The context with this id ends, and all memory with it.
+  /// Frees all memory of the context with this id, as it ends.
   void (*discard)(std::uint64_t context) = nullptr;
 };
 

@@ -112,7 +112,7 @@ private:
   region_map regions_;
 };
 
-/// The process's own. Precondition: the driver's state is made.
+/// Gives the process's own. Precondition: the driver's state is made.
 managed_memory& managed() noexcept;
 
 /// Has touched managed memory brought back from now on: SIGSEGV is handled, and

@@ -53,7 +53,7 @@ private:
   range_map ranges_; // apart from each other
 };
 
-/// The process's own. Precondition: the driver's state is made.
+/// Gives the process's own. Precondition: the driver's state is made.
 advice_map& given_advice() noexcept;
 
 } // namespace vgpu::interposer

@@ -6,9 +6,9 @@
 
 namespace vgpu::interposer {
 
-/// Who handled SIGSEGV before. One that set itself in front of us since, and
-/// was found there, is the latest; should it pass a signal on to us again, the
-/// first is asked.
+/// These handled SIGSEGV before. A handler that set itself in front of ours
+/// since, and was found there, is the latest; should it pass a signal on to
+/// ours again, the first gets it.
 struct fault_handlers {
   std::mutex mutex; ///< of who sets them; the signal's handler takes no lock
   struct sigaction first {};

@@ -24,8 +24,8 @@ namespace vgpu::interposer {
 struct context_part;
 struct session_part;
 
-/// All that is known of memory. What is allocated is in the session's address
-/// spaces.
+/// memory/ owns all that the program made of memory. Allocations themselves are
+/// in the session's address spaces.
 struct memory_part : state_part<memory_part> {
   /// Registers what happens before a wait and when a context ends.
   memory_part(session_part& session, context_part& contexts);
@@ -42,7 +42,7 @@ struct memory_part : state_part<memory_part> {
   pool_table pools;
   handle_table<array> arrays{handle_kind::array};
   handle_table<mipmap> mipmaps{handle_kind::mipmap};
-  /// The latest id of an array, mipmapped or not.
+  /// This is the latest id of an array, mipmapped or not.
   std::atomic<std::uint64_t> last_array{0};
   texture_table textures;
   tensor_map_cache tensor_maps;

@@ -34,7 +34,7 @@ private:
   std::vector<entry> entries_;
 };
 
-/// The process's own. Precondition: the driver's state is made.
+/// Gives the process's own. Precondition: the driver's state is made.
 pinned_writes& writes_under_way() noexcept;
 
 } // namespace vgpu::interposer

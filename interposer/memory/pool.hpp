@@ -34,7 +34,7 @@ struct pool {
   std::atomic<std::uint64_t> used_high{0};
 };
 
-/// All pools, and which of them a device allocates from.
+/// The table holds all pools, and which of them a device allocates from.
 struct pool_table {
   handle_table<pool> all{handle_kind::pool};
   /// By device; null until somebody asks for it.
@@ -43,7 +43,7 @@ struct pool_table {
   std::mutex making;
 };
 
-/// The process's own. Precondition: the driver's state is made.
+/// Gives the process's own. Precondition: the driver's state is made.
 handle_table<pool>& pools() noexcept;
 
 /// The device's default pool; made on first use.

@@ -51,7 +51,7 @@ private:
   /// Where in the host window a range's first page is, by its beginning.
   std::map<std::uintptr_t, device_address> shown_;
 };
-/// The process's own. Precondition: the driver's state is made.
+/// Gives the process's own. Precondition: the driver's state is made.
 registered_memory& registered() noexcept;
 
 } // namespace vgpu::interposer

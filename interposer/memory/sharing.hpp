@@ -123,7 +123,7 @@ private:
   std::atomic<bool> has_counts_{false};
 };
 
-/// The process's own. Precondition: the driver's state is made.
+/// Gives the process's own. Precondition: the driver's state is made.
 shared_things& sharing() noexcept;
 
 /// The device that a descriptor names, or the current one where this process

@@ -24,8 +24,8 @@ struct texture {
   std::optional<CUDA_RESOURCE_VIEW_DESC> view;
 };
 
-/// All texture and surface objects, by the value that kernels know them by,
-/// which is a device's own.
+/// The table holds all texture and surface objects by the value that kernels
+/// know them by, which is a device's own.
 struct texture_table {
   struct entry {
     texture what;

@@ -128,7 +128,7 @@ private:
   std::uint64_t last_memory_ = 0;
 };
 
-/// The process's own. Precondition: the driver's state is made.
+/// Gives the process's own. Precondition: the driver's state is made.
 virtual_memory& virtual_memories() noexcept;
 
 } // namespace vgpu::interposer

@@ -30,7 +30,8 @@ public:
   static bool possible() noexcept {
     return pinned_.load(std::memory_order_relaxed) != 0;
   }
-  /// Pinned memory was allocated, so that waits have something to tell.
+  /// Counts pinned memory that was allocated: waits may have something to send
+  /// from now on.
   static void allocated() noexcept;
 
   /// Kernels may use the allocation that this address lies in.
@@ -39,7 +40,7 @@ public:
   void before_launch(std::span<const std::byte> arguments);
   /// Sends what the program wrote, as it waits for kernels, which may wait for
   /// that; or as the worker is about to go on with what waited for the program.
-  /// Runs before each wait (session_part::before_wait).
+  /// It runs before each wait (session_part::before_wait).
   static void tell_now();
   /// The allocation goes, with what is known of it.
   void freed(device_address at);
@@ -62,7 +63,7 @@ private:
   std::vector<changed_line> lines_;
 };
 
-/// The process's own. Precondition: the driver's state is made.
+/// Gives the process's own. Precondition: the driver's state is made.
 zero_copy_memory& zero_copy() noexcept;
 
 } // namespace vgpu::interposer

@@ -6,7 +6,7 @@
 
 namespace vgpu::interposer {
 
-/// What NVML sees of devices. It works before cuInit.
+/// nvml/ owns the view that NVML has of devices. It works before cuInit.
 struct nvml_part : state_part<nvml_part> {
   nvml_view view;
 };

@@ -7,11 +7,11 @@
 
 namespace vgpu::interposer {
 
-/// One step that somebody above adds. The folder below owns the hook and runs
-/// it, the folder above registers the step when the driver's state is made, and
-/// arms the hook while it has something to do. Running a hook that is not armed
-/// costs one load and a branch, and never takes a lock. Thread-safe but for
-/// set().
+/// A hook runs one step that a folder above adds. The folder below owns the
+/// hook and runs it; the folder above registers the step when the driver's
+/// state is made, and arms the hook while it has something to do. Running a
+/// hook that is not armed costs one load and a branch, and never takes a lock.
+/// Thread-safe but for set().
 class hook {
 public:
   using step = void (*)();
@@ -23,8 +23,9 @@ public:
   /// Registers the step. Precondition: no other thread knows the hook yet.
   void set(step x) noexcept { step_ = x; }
 
-  /// Has the step run from now on. Each call needs a disarm() of its own.
+  /// Makes run() run the step from now on, until as many calls of disarm().
   void arm() noexcept { armed_.fetch_add(1); }
+  /// Takes one arm() back.
   void disarm() noexcept { armed_.fetch_sub(1); }
 
   /// Runs the step if it is armed.

@@ -12,10 +12,10 @@ namespace vgpu::interposer {
 /// threads.
 bool start_own_thread(std::function<void()> body);
 
-/// Whether the calling thread runs the program's host functions, so that some
-/// of its calls may not wait, and others are not permitted.
+/// Tells whether the calling thread runs the program's host functions. Some of
+/// its calls must not wait then, and others are not permitted.
 bool runs_host_functions() noexcept;
-/// The calling thread runs them, from now on until it ends.
+/// Notes that the calling thread runs them, until it ends.
 void become_host_function_thread() noexcept;
 
 } // namespace vgpu::interposer

@@ -7,8 +7,8 @@
 
 namespace vgpu::interposer {
 
-/// The driver's log, which the program may read before cuInit, and the hooks of
-/// what everybody above does.
+/// session/ owns the driver's log, which the program may read before cuInit,
+/// and two hooks that every folder above may run.
 struct session_part : state_part<session_part> {
   driver_log log;
 

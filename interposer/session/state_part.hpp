@@ -3,11 +3,11 @@
 
 namespace vgpu::interposer {
 
-/// A folder's part of the driver's state: the tables and hooks that belong to
-/// it. The whole (api/driver_state.hpp) makes the parts in the order of the
-/// folders, one of each in a process, and never destroys them. get() is a load
-/// of a plain pointer: entry points that work before cuInit make the state
-/// first, and the others do nothing before cuInit has made it.
+/// A part holds the tables and hooks of one folder. The whole
+/// (api/driver_state.hpp) makes the parts in the order of the folders, one of
+/// each in a process, and never destroys them. get() is a load of a plain
+/// pointer: entry points that work before cuInit make the state first, and the
+/// others do nothing before cuInit has made it.
 template <class Part>
 class state_part {
 public:

@@ -11,25 +11,26 @@ namespace vgpu::interposer {
 struct stream;
 struct event;
 
-/// Sequences under capture in this process.
+/// This counts the sequences under capture in this process.
 inline std::atomic<unsigned> captures_under_way{0};
 
-/// Whether any stream of the process is captured. A load, which each call that
-/// capture may concern begins with.
+/// Tells whether any stream of the process is captured. It costs one load, and
+/// each call that capture may concern begins with it.
 inline bool any_capture() noexcept {
   return captures_under_way.load(std::memory_order_relaxed) != 0;
 }
 
-/// What capture does for streams and events. Registered by graph/, and called
-/// only while any_capture().
+/// Capture does this for streams and events. graph/ registers it, and stream/
+/// calls it only while any_capture().
 struct capture_hooks {
   /// Takes what is about to be destroyed out of the capture that it is part of.
   void (*forget_stream)(stream& x) = nullptr;
   void (*forget_event)(event& x) = nullptr;
-  /// Breaks the capture of a stream that something was done to which may not
-  /// happen under capture. The code says so.
+  /// Breaks the capture of a stream, as something was done to it that capture
+  /// forbids, and gives the code for that.
   CUresult (*refuse_stream)(stream& x) = nullptr;
-  /// Breaks the capture in which the event was recorded. The code says so.
+  /// Breaks the capture in which the event was recorded, and gives the code for
+  /// that.
   CUresult (*refuse_event)(event& x) = nullptr;
 };
 

@@ -172,7 +172,7 @@ private:
   bool started_ = false;
 };
 
-/// The process's own. Precondition: the driver's state is made.
+/// Gives the process's own. Precondition: the driver's state is made.
 host_caller& host_calls() noexcept;
 
 } // namespace vgpu::interposer

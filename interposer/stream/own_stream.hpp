@@ -5,8 +5,8 @@
 
 namespace vgpu::interposer {
 
-/// The calling thread's own default stream in this context; made on first use,
-/// and retired with the thread.
+/// Gives the calling thread's own default stream in this context. It is made on
+/// first use, and retired with the thread.
 stream& own_stream(context& x);
 
 } // namespace vgpu::interposer

@@ -96,8 +96,8 @@ struct event {
   bool timed() const noexcept { return (flags & CU_EVENT_DISABLE_TIMING) == 0; }
 };
 
-/// Those that the program has handles of. Precondition: the driver's state is
-/// made.
+/// These hold what the program has handles of. Precondition: the driver's state
+/// is made.
 handle_table<stream>& streams() noexcept;
 handle_table<event>& events() noexcept;
 

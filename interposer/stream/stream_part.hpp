@@ -13,8 +13,8 @@ namespace vgpu::interposer {
 
 struct context_part;
 
-/// All streams and events that the program has handles of, and the thread that
-/// runs its host functions.
+/// stream/ owns all streams and events that the program has handles of, and the
+/// thread that runs its host functions.
 struct stream_part : state_part<stream_part> {
   /// Registers what contexts need of streams.
   explicit stream_part(context_part& contexts);
@@ -24,9 +24,9 @@ struct stream_part : state_part<stream_part> {
   host_caller host_calls;
   capture_hooks capture;
 
-  /// How many streams there are that the legacy stream does not wait for.
+  /// This counts the streams that the legacy stream does not wait for.
   std::atomic<int> non_blocking{0};
-  /// The latest id of a stream or event; 1 is the legacy stream's.
+  /// This is the latest id of a stream or event; 1 is the legacy stream's.
   std::atomic<std::uint64_t> last_id{1};
 };
 
