@@ -1,6 +1,6 @@
 #include "actors/lend/share_broker.hpp"
 
-#include <spdlog/spdlog.h>
+#include "actors/link/log.hpp"
 
 #include <algorithm>
 #include <cstdio>

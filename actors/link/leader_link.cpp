@@ -1,8 +1,7 @@
 #include "actors/link/leader_link.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 

@@ -2,9 +2,8 @@
 
 #include "actors/link/doorbell.hpp"
 #include "actors/link/link_socket.hpp"
+#include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <atomic>
 

@@ -1,6 +1,6 @@
 #include "actors/link/link_socket.hpp"
 
-#include <spdlog/spdlog.h>
+#include "actors/link/log.hpp"
 
 #include <atomic>
 #include <cstring>

@@ -1,7 +1,6 @@
 #include "actors/link/log.hpp"
 
 #include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include <cstdlib>
 

@@ -1,7 +1,19 @@
+// Every file that logs includes this header instead of spdlog. It declares a
+// template of libfmt extern, because each such file would otherwise spend seconds
+// on instantiating it, and the library exports it. Clang is excluded: Debian
+// builds the library with GCC, and clang gives this template another symbol.
 #pragma once
+
+#include <spdlog/spdlog.h>
 
 #include <cstdio>
 #include <string>
+
+#if defined(__GNUC__) && !defined(__clang__)
+extern template void fmt::detail::vformat_to<char>(
+    fmt::detail::buffer<char>&, fmt::basic_string_view<char>,
+    fmt::basic_format_args<fmt::buffer_context<char>>, fmt::detail::locale_ref);
+#endif
 
 namespace vgpu {
 

@@ -1,8 +1,7 @@
 #include "actors/node/node_usage.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/records/usage.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,8 @@
 #include "actors/node/pgpu.hpp"
 
+#include "actors/link/log.hpp"
+
 #include <cuda.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 

@@ -1,12 +1,11 @@
 #include "actors/node/supervisor.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
 #include "actors/node/node_status.hpp"
 #include "actors/node/node_usage.hpp"
 #include "actors/node/supervisor_workers.hpp"
 #include "actors/records/metrics_query.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 

@@ -1,10 +1,9 @@
 #include "actors/node/supervisor_workers.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
 #include "actors/node/node_usage.hpp"
 #include "actors/node/worker_command.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <csignal>

@@ -1,8 +1,9 @@
-// What every file with exported entry points includes.
+// What every file with exported entry points includes, before anything else.
 #pragma once
 
-#include "interposer/context/context.hpp"
 #include "interposer/session/driver_api.hpp"
+
+#include "interposer/context/context.hpp"
 #include "interposer/session/process.hpp"
 
 #include <exception>

@@ -1,7 +1,8 @@
-// The driver API as this library declares it, read before anything else in each
-// of its files (CMakeLists.txt says so to the compiler): all symbols are hidden
-// but the functions that cuda.h and cudaProfiler.h declare, and whether they
-// are is decided where the compiler meets those headers first.
+// The driver API as this library declares it. All symbols are hidden but the
+// functions that cuda.h and cudaProfiler.h declare, and the compiler decides
+// whether they are where it meets those headers first. A file that defines such
+// functions therefore includes this one, or interposer/api/entry.hpp, which
+// does, before anything else.
 #pragma once
 
 #pragma GCC visibility push(default)

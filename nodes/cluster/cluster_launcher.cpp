@@ -1,10 +1,10 @@
 #include "nodes/cluster/cluster_launcher.hpp"
 
+#include "actors/link/log.hpp"
 #include "nodes/support/paths.hpp"
 #include "nodes/support/run_dir.hpp"
 
 #include <nlohmann/json.hpp>
-#include <spdlog/spdlog.h>
 
 #include <fcntl.h>
 #include <poll.h>

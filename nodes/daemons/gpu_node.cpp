@@ -15,7 +15,6 @@
 #include "schema/base/sizes.hpp"
 
 #include <CLI/CLI.hpp>
-#include <spdlog/spdlog.h>
 
 #include <unistd.h>
 

@@ -1,11 +1,10 @@
 #include "nodes/daemons/inventory.hpp"
 
+#include "actors/link/log.hpp"
 #include "devices/cpu/cpu_device.hpp"
 #include "devices/nvidia/nvidia_device.hpp"
 #include "nodes/support/paths.hpp"
 #include "schema/wire/specification.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <fcntl.h>
 #include <spawn.h>

@@ -13,7 +13,6 @@
 #include "nodes/support/version.hpp"
 
 #include <CLI/CLI.hpp>
-#include <spdlog/spdlog.h>
 
 using namespace vgpu;
 using std::chrono::milliseconds;

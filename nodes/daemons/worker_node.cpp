@@ -16,7 +16,6 @@
 #include "nodes/support/version.hpp"
 
 #include <CLI/CLI.hpp>
-#include <spdlog/spdlog.h>
 
 #include <fcntl.h>
 #include <sys/prctl.h>

@@ -1,8 +1,7 @@
 #include "nodes/support/main_loop.hpp"
 
+#include "actors/link/log.hpp"
 #include "schema/log/session_area.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <fcntl.h>
 #include <sys/epoll.h>

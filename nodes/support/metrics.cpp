@@ -1,8 +1,9 @@
 #include "nodes/support/metrics.hpp"
 
+#include "actors/link/log.hpp"
+
 #include <nlohmann/json.hpp>
 #include <prometheus/exposer.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <charconv>

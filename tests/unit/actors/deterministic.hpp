@@ -4,11 +4,12 @@
 
 #include "actors/link/link.hpp"
 
+#include "actors/link/log.hpp"
+
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 
 #include <boost/test/unit_test.hpp>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>

@@ -8,6 +8,7 @@
 #include "devices/interface/change_unit.hpp"
 #include "devices/interface/device.hpp"
 #include "devices/interface/tensor_map_unit.hpp"
+#include "schema/log/session_area.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <sys/mman.h>

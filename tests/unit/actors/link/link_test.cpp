@@ -1,10 +1,10 @@
 #include "actors/link/link.hpp"
 
 #include "actors/link/link_socket.hpp"
+#include "actors/link/log.hpp"
 #include "actors/link/system.hpp"
 
 #include <boost/test/unit_test.hpp>
-#include <spdlog/spdlog.h>
 
 #include <array>
 #include <chrono>

@@ -1,9 +1,9 @@
 #include "actors/manager/election.hpp"
 
+#include "actors/link/log.hpp"
 #include "tests/unit/actors/manager/fake_etcd.hpp"
 
 #include <boost/test/unit_test.hpp>
-#include <spdlog/spdlog.h>
 
 #include <deque>
 

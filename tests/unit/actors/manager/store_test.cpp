@@ -1,8 +1,8 @@
 #include "actors/link/directory.hpp"
+#include "actors/link/log.hpp"
 #include "actors/manager/store.hpp"
 
 #include <boost/test/unit_test.hpp>
-#include <spdlog/spdlog.h>
 
 #include <sys/resource.h>
 #include <sys/stat.h>
