@@ -20,7 +20,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # The rule holds for the commits after this one.
-FIRST = "c0e8cdb68e9ef0a4afae2f4d3f6069551402372c"
+FIRST = "82dfe9d4e58a0648e1bad8cbd9c1fcaec9f8eab0"
 LONGEST_SUBJECT = 72
 MOST_LINES_WITHOUT_BODY = 30
 SUBJECT = re.compile(r"^[A-Za-z0-9_./,+*{}-]+( and [A-Za-z0-9_./-]+)?: \S")
