@@ -4,6 +4,7 @@
 
 #include "schema/base/fault.hpp"
 #include "schema/base/ids.hpp"
+#include "schema/wire/message_fields.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -62,6 +63,27 @@ struct specification {
   /// can share memory; 0: of none.
   std::uint64_t group = 0;
   bool operator==(const specification&) const = default;
+
+  /// As they travel; what users may write is specification_fields().
+  static void fields(auto& x, auto&& f) {
+    f(x.share, WIRE_MEMBER(Share));
+    f(x.memory, WIRE_MEMBER(Memory));
+    f(x.gpus, WIRE_MEMBER(Gpus));
+    f(x.protection, WIRE_MEMBER(Protection));
+    f(x.limit, WIRE_MEMBER(Limit));
+    f(x.priority, WIRE_MEMBER(Priority));
+    f(x.node, WIRE_MEMBER(Node));
+    f(x.pgpu, WIRE_MEMBER(Pgpu));
+    f(x.backend, WIRE_MEMBER(Backend));
+    f(x.where, WIRE_MEMBER(Locality));
+    f(x.beside, WIRE_MEMBER(Beside));
+    f(x.apart, WIRE_MEMBER(Apart));
+    f(x.wait_ms, WIRE_MEMBER(WaitMs));
+    f(x.idle_after_ms, WIRE_MEMBER(IdleAfterMs));
+    f(x.snapshot_ms, WIRE_MEMBER(SnapshotMs));
+    f(x.group, WIRE_MEMBER(Group));
+    f(x.capability, WIRE_MEMBER(Capability));
+  }
 };
 
 /// One field, under the name that users know.
@@ -88,3 +110,14 @@ status set_field(specification& to, const std::string& name,
 status set_from_environment(specification& to);
 
 } // namespace vgpu::control
+
+template <>
+struct vgpu::wire_enum<vgpu::control::protection> {
+  static constexpr auto last = control::protection::snapshot;
+  static constexpr auto what = "protection level";
+};
+template <>
+struct vgpu::wire_enum<vgpu::control::locality> {
+  static constexpr auto last = control::locality::any;
+  static constexpr auto what = "locality";
+};
