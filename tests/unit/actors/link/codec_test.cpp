@@ -3,10 +3,14 @@
 
 #include "schema/wire/wire.capnp.h"
 
+#include <capnp/schema.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
 #include <random>
+#include <set>
+#include <string>
 
 using namespace vgpu;
 using namespace vgpu::control;
@@ -245,6 +249,72 @@ BOOST_AUTO_TEST_CASE(names_in_the_log_are_printable) {
   BOOST_TEST(printable("node/a") == "node/a");
   BOOST_TEST(printable(std::string("a\n\x1b[2J\0b", 8)) == "a??[2J?b");
   BOOST_TEST(printable(std::string(500, 'x')).size() == 83u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+namespace {
+
+std::set<std::string> members_of(capnp::StructSchema schema) {
+  std::set<std::string> out;
+  for (auto x : schema.getUnionFields())
+    out.insert(x.getProto().getName().cStr());
+  return out;
+}
+
+std::set<std::string> names_of(const auto& choices) {
+  return std::apply(
+      [](const auto&... x) {
+        return std::set<std::string>{std::string{x.name.data()}...};
+      },
+      choices);
+}
+
+/// Fields of the struct that this member of a union is; other members have at
+/// most one.
+std::size_t fields_in_schema(capnp::StructSchema of, const char* member) {
+  auto type = of.getFieldByName(member).getType();
+  if (type.isStruct())
+    return type.asStruct().getFields().size();
+  return type.isVoid() ? 0 : 1;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(message_tables)
+
+BOOST_AUTO_TEST_CASE(every_member_of_a_union_has_a_row) {
+  BOOST_TEST(names_of(control::messages) ==
+                 members_of(capnp::Schema::from<wire::Envelope>()),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(every_field_of_the_schema_has_one_of_its_struct) {
+  auto envelope = capnp::Schema::from<wire::Envelope>();
+  auto check = [&](const auto& row) {
+    using type = typename std::decay_t<decltype(row)>::type;
+    BOOST_TEST_CONTEXT(row.name.data()) {
+      BOOST_TEST(count_wire_fields<type>() ==
+                 fields_in_schema(envelope, row.name.data()));
+    }
+  };
+  std::apply([&](const auto&... row) { (check(row), ...); }, control::messages);
+}
+
+BOOST_AUTO_TEST_CASE(each_role_says_its_own_messages) {
+  BOOST_TEST(may_say(role::node, register_node{}));
+  BOOST_TEST(!may_say(role::client, register_node{}));
+  BOOST_TEST(may_say(role::client, acquire{}));
+  BOOST_TEST(!may_say(role::command, acquire{}));
+  BOOST_TEST(may_say(role::command, set_vgpu{}));
+  BOOST_TEST(!may_say(role::node, set_vgpu{}));
+  BOOST_TEST(may_say(role::node, control::shutdown{}));
+  BOOST_TEST(!may_say(role::client, control::shutdown{}));
+  for (auto x : {role::node, role::client, role::worker, role::command}) {
+    BOOST_TEST(may_say(x, refusal{}));
+    BOOST_TEST(may_say(x, event{}));
+    BOOST_TEST(!may_say(x, welcome{}));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

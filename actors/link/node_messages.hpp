@@ -1,0 +1,241 @@
+// What manager, nodes and workers say about nodes, pGPUs and workers
+// (schema/wire/wire.capnp).
+#pragma once
+
+#include "actors/link/control_values.hpp"
+
+namespace vgpu::control {
+
+// -- nodes --------------------------------------------------------------------
+
+/// Makes a node known, with what it has and what runs there.
+struct register_node {
+  std::string name;
+  std::string host;
+  std::uint32_t pid = 0;
+  std::vector<pgpu> pgpus;
+  std::vector<running_session> sessions;
+  bool operator==(const register_node&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.name, WIRE_MEMBER(Name));
+    f(x.host, WIRE_MEMBER(Host));
+    f(x.pid, WIRE_MEMBER(Pid));
+    f(x.pgpus, WIRE_MEMBER(Pgpus));
+    f(x.sessions, WIRE_MEMBER(Sessions));
+  }
+};
+
+/// Says that a node lives, and how its sessions are.
+struct node_beat {
+  std::string name;
+  std::uint64_t number = 0;
+  std::vector<session_load> sessions;
+  /// The last word on workers that are no more, until it is acknowledged.
+  std::vector<session_load> ended{};
+  bool operator==(const node_beat&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.name, WIRE_MEMBER(Name));
+    f(x.number, WIRE_MEMBER(Number));
+    f(x.sessions, WIRE_MEMBER(Sessions));
+    f(x.ended, WIRE_MEMBER(Ended));
+  }
+};
+
+/// The manager's answer to node_beat.
+struct beat_ack {
+  std::uint64_t number = 0; // of the beat, whose `ended` is written down
+  std::uint64_t incarnation = 0;
+  bool operator==(const beat_ack&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.number, WIRE_MEMBER(Number));
+    f(x.incarnation, WIRE_MEMBER(Incarnation));
+  }
+};
+
+/// Moves all sessions off a node, and places none there.
+struct drain_node {
+  std::string node;
+  bool undo = false; // it takes sessions again
+  bool operator==(const drain_node&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.node, WIRE_MEMBER(Node));
+    f(x.undo, WIRE_MEMBER(Undo));
+  }
+};
+
+/// Sets the policy by which a pGPU's compute is shared. Fields that are zero or
+/// empty change nothing.
+struct set_policy {
+  std::string node;
+  std::uint32_t pgpu = 0;
+  std::string policy;
+  std::uint32_t quantum_us = 0;
+  bool operator==(const set_policy&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.node, WIRE_MEMBER(Node));
+    f(x.pgpu, WIRE_MEMBER(Pgpu));
+    f(x.policy, WIRE_MEMBER(Policy));
+    f(x.quantum_us, WIRE_MEMBER(QuantumUs));
+  }
+};
+
+/// Breaks a pGPU on purpose.
+struct inject_fault {
+  std::string node;
+  std::uint32_t pgpu = 0;
+  std::string kind; // "lost", "hang", "ecc"
+  bool operator==(const inject_fault&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.node, WIRE_MEMBER(Node));
+    f(x.pgpu, WIRE_MEMBER(Pgpu));
+    f(x.kind, WIRE_MEMBER(Kind));
+  }
+};
+
+// -- workers ------------------------------------------------------------------
+
+/// Asks a node for a session's worker.
+struct start_worker {
+  session_id session;
+  vgpu_id vgpu;
+  vgpu::epoch epoch;
+  std::uint64_t token = 0;
+  std::vector<std::uint32_t> pgpus;
+  std::uint64_t quota = 0; // bytes a device
+  control::protection protection = control::protection::journal;
+  std::string program;
+  double share = 1.0;
+  double limit = 1.0;
+  std::int32_t priority = 0;
+  /// The worker of the former epoch executes nothing any more.
+  bool former_gave_way = false;
+  bool operator==(const start_worker&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.vgpu, WIRE_MEMBER(Vgpu));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.token, WIRE_MEMBER(Token));
+    f(x.pgpus, WIRE_MEMBER(Pgpus));
+    f(x.quota, WIRE_MEMBER(Quota));
+    f(x.protection, WIRE_MEMBER(Protection));
+    f(x.program, WIRE_MEMBER(Program));
+    f(x.share, WIRE_MEMBER(Share));
+    f(x.limit, WIRE_MEMBER(Limit));
+    f(x.priority, WIRE_MEMBER(Priority));
+    f(x.former_gave_way, WIRE_MEMBER(FormerGaveWay));
+  }
+};
+
+/// Asks a node for a worker that a session will need: it starts, opens its
+/// devices, and waits for start_worker.
+struct prepare_worker {
+  session_id session;
+  vgpu_id vgpu;
+  std::vector<std::uint32_t> pgpus; // empty: none is wanted after all
+  std::uint64_t quota = 0;          // bytes a device
+  bool operator==(const prepare_worker&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.vgpu, WIRE_MEMBER(Vgpu));
+    f(x.pgpus, WIRE_MEMBER(Pgpus));
+    f(x.quota, WIRE_MEMBER(Quota));
+  }
+};
+
+/// Says that a worker is prepared: to its node, and from there to the manager.
+struct worker_prepared {
+  session_id session;
+  std::string failure; // not empty: there is none
+  bool operator==(const worker_prepared&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.failure, WIRE_MEMBER(Failure));
+  }
+};
+
+/// The node's answer to start_worker.
+struct worker_started {
+  session_id session;
+  vgpu::epoch epoch;
+  worker_endpoints worker;
+  std::uint32_t pid = 0;
+  std::string failure; // not empty: it could not be started
+  bool operator==(const worker_started&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.worker, WIRE_MEMBER(Worker));
+    f(x.pid, WIRE_MEMBER(Pid));
+    f(x.failure, WIRE_MEMBER(Failure));
+  }
+};
+
+/// Tells the manager that a worker's process has ended.
+struct worker_exited {
+  session_id session;
+  vgpu::epoch epoch;
+  std::string how; // "exit 0", "signal 9", ...
+  bool clean = false;
+  bool operator==(const worker_exited&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.how, WIRE_MEMBER(How));
+    f(x.clean, WIRE_MEMBER(Clean));
+  }
+};
+
+/// Asks a node to end the workers of a session.
+struct stop_worker {
+  session_id session;
+  vgpu::epoch epoch; // this one and older ones
+  std::string reason;
+  bool operator==(const stop_worker&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.reason, WIRE_MEMBER(Reason));
+  }
+};
+
+/// The first word of a worker to its node, once it listens.
+struct worker_hello {
+  session_id session;
+  vgpu::epoch epoch;
+  worker_endpoints worker;
+  std::string failure;
+  bool operator==(const worker_hello&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.worker, WIRE_MEMBER(Worker));
+    f(x.failure, WIRE_MEMBER(Failure));
+  }
+};
+
+/// Says to a node that its worker lives.
+struct worker_beat {
+  session_load load;
+  CUresult error = CUDA_SUCCESS; // of the session's device
+  bool operator==(const worker_beat&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.load, WIRE_MEMBER(Load));
+    f(x.error, WIRE_MEMBER(Error));
+  }
+};
+
+} // namespace vgpu::control

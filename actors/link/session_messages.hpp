@@ -1,0 +1,277 @@
+// What manager, clients and the command line say about sessions and vGPUs
+// (schema/wire/wire.capnp).
+#pragma once
+
+#include "actors/link/control_values.hpp"
+
+namespace vgpu::control {
+
+// -- leases -------------------------------------------------------------------
+
+/// The manager's grant: the answer to acquire and adopt. It comes again,
+/// unasked and with a higher epoch, whenever the session is placed anew.
+struct lease {
+  session_id session;
+  vgpu_id vgpu;
+  vgpu::epoch epoch;
+  std::string node;
+  worker_endpoints worker;
+  std::uint64_t token = 0;
+  std::uint64_t quota = 0; // bytes a device
+  std::vector<device_facts> devices;
+  std::vector<std::uint32_t> pgpus;
+  control::protection protection = control::protection::journal;
+  std::string reason; // why it was placed (anew)
+  bool operator==(const lease&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.vgpu, WIRE_MEMBER(Vgpu));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.node, WIRE_MEMBER(Node));
+    f(x.worker, WIRE_MEMBER(Worker));
+    f(x.token, WIRE_MEMBER(Token));
+    f(x.quota, WIRE_MEMBER(Quota));
+    f(x.devices, WIRE_MEMBER(Devices));
+    f(x.pgpus, WIRE_MEMBER(Pgpus));
+    f(x.protection, WIRE_MEMBER(Protection));
+    f(x.reason, WIRE_MEMBER(Reason));
+  }
+};
+
+/// Asks for a vGPU for a program.
+struct acquire {
+  control::specification specification;
+  control::program program;
+  std::uint32_t waited_ms = 0; // so long ago it was asked first
+  bool operator==(const acquire&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.specification, WIRE_MEMBER(Specification));
+    f(x.program, WIRE_MEMBER(Program));
+    f(x.waited_ms, WIRE_MEMBER(WaitedMs));
+  }
+};
+
+/// Takes up a session that exists, after its client or its manager was
+/// restarted. The answer is the lease in force.
+struct adopt {
+  session_id session;
+  vgpu_id vgpu;
+  vgpu::epoch epoch;
+  std::uint64_t token = 0;
+  control::specification specification;
+  control::program program;
+  std::string node;
+  std::uint64_t quota = 0; // of the lease; 0: not known
+  bool suspended = false;  // its state is with this client
+  bool held = false;       // until it is resumed by name
+  bool aside = false;      // there is none: its worker is aside
+  memory_turns turns{};
+  bool operator==(const adopt&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.vgpu, WIRE_MEMBER(Vgpu));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.token, WIRE_MEMBER(Token));
+    f(x.specification, WIRE_MEMBER(Specification));
+    f(x.program, WIRE_MEMBER(Program));
+    f(x.node, WIRE_MEMBER(Node));
+    f(x.quota, WIRE_MEMBER(Quota));
+    f(x.suspended, WIRE_MEMBER(Suspended));
+    f(x.held, WIRE_MEMBER(Held));
+    f(x.aside, WIRE_MEMBER(Aside));
+    f(x.turns, WIRE_MEMBER(Turns));
+  }
+};
+
+/// Tells the manager that the worker of this epoch does not answer its client.
+struct suspect {
+  session_id session;
+  vgpu::epoch epoch;
+  std::string reason;
+  bool operator==(const suspect&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.reason, WIRE_MEMBER(Reason));
+  }
+};
+
+/// Tells the manager that a session is over.
+struct close_session {
+  session_id session;
+  vgpu::epoch epoch;
+  std::string reason;
+  bool operator==(const close_session&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.reason, WIRE_MEMBER(Reason));
+  }
+};
+
+// -- movement -----------------------------------------------------------------
+
+/// Takes a vGPU off its pGPU. `hold`: until it is resumed by name.
+struct suspend_vgpu {
+  vgpu_id vgpu;
+  bool hold = false;
+  bool operator==(const suspend_vgpu&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.vgpu, WIRE_MEMBER(Vgpu));
+    f(x.hold, WIRE_MEMBER(Hold));
+  }
+};
+
+/// Brings a suspended vGPU back.
+struct resume_vgpu {
+  vgpu_id vgpu;
+  bool operator==(const resume_vgpu&) const = default;
+
+  static void fields(auto& x, auto&& f) { f(x.vgpu, WIRE_MEMBER(ResumeVgpu)); }
+};
+
+/// Moves a vGPU to another pGPU.
+struct migrate_vgpu {
+  vgpu_id vgpu;
+  std::string node;       // empty: anywhere but here
+  std::int32_t pgpu = -1; // -1: any of the node
+  bool operator==(const migrate_vgpu&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.vgpu, WIRE_MEMBER(Vgpu));
+    f(x.node, WIRE_MEMBER(Node));
+    f(x.pgpu, WIRE_MEMBER(Pgpu));
+  }
+};
+
+/// Asks a client to take the session's state and to release its worker. A
+/// client whose session is suspended already learns from it that the session is
+/// held.
+struct pause_session {
+  session_id session;
+  vgpu::epoch epoch;
+  /// Not empty: it goes to these pGPUs of the host it is on, and they may be
+  /// handed its memory.
+  std::vector<std::uint32_t> lend_to{};
+  bool suspend = false;   // no other worker follows before its program calls
+  bool hold = false;      // or before it is resumed by name
+  bool turn_over = false; // it makes room for others
+  bool operator==(const pause_session&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.lend_to, WIRE_MEMBER(LendTo));
+    f(x.suspend, WIRE_MEMBER(Suspend));
+    f(x.hold, WIRE_MEMBER(Hold));
+    f(x.turn_over, WIRE_MEMBER(TurnOver));
+  }
+};
+
+/// A client's answer to pause_session.
+struct paused {
+  session_id session;
+  vgpu::epoch epoch;
+  std::string failure;     // not empty: it runs on where it was
+  std::uint64_t bytes = 0; // of the state
+  double milliseconds = 0;
+  bool aside = false; // its worker waits as it is, and has these bytes
+  bool operator==(const paused&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.failure, WIRE_MEMBER(Failure));
+    f(x.bytes, WIRE_MEMBER(Bytes));
+    f(x.milliseconds, WIRE_MEMBER(Milliseconds));
+    f(x.aside, WIRE_MEMBER(Aside));
+  }
+};
+
+/// Tells a client that there is room again for a session whose worker is aside.
+struct bring_back {
+  session_id session;
+  vgpu::epoch epoch;
+  bool operator==(const bring_back&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+  }
+};
+
+/// Tells the manager that a suspended session's program has made a call.
+struct wake_session {
+  session_id session;
+  bool operator==(const wake_session&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(WakeSession));
+  }
+};
+
+/// Tells the manager that a session whose state was taken runs again.
+struct restored {
+  session_id session;
+  vgpu::epoch epoch;
+  std::uint64_t bytes = 0;
+  double milliseconds = 0; // since its worker was asked to stop
+  bool operator==(const restored&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.bytes, WIRE_MEMBER(Bytes));
+    f(x.milliseconds, WIRE_MEMBER(Milliseconds));
+  }
+};
+
+// -- resizing -----------------------------------------------------------------
+
+/// Changes a vGPU while it runs. Fields that are zero or empty change nothing.
+struct set_vgpu {
+  vgpu_id vgpu;
+  double share = 0;
+  double limit = 0;
+  std::uint64_t memory = 0;
+  bool change_priority = false;
+  std::int32_t priority = 0;
+  bool operator==(const set_vgpu&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.vgpu, WIRE_MEMBER(Vgpu));
+    f(x.share, WIRE_MEMBER(Share));
+    f(x.limit, WIRE_MEMBER(Limit));
+    f(x.memory, WIRE_MEMBER(Memory));
+    f(x.change_priority, WIRE_MEMBER(ChangePriority));
+    f(x.priority, WIRE_MEMBER(Priority));
+  }
+};
+
+/// Tells a node and its worker what a session holds from now on.
+struct resize_session {
+  session_id session;
+  vgpu::epoch epoch;
+  double share = 1;
+  double limit = 1;
+  std::int32_t priority = 0;
+  std::uint64_t quota = 0; // bytes a device
+  bool operator==(const resize_session&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.share, WIRE_MEMBER(Share));
+    f(x.limit, WIRE_MEMBER(Limit));
+    f(x.priority, WIRE_MEMBER(Priority));
+    f(x.quota, WIRE_MEMBER(Quota));
+  }
+};
+
+} // namespace vgpu::control
