@@ -4,10 +4,13 @@
 #include "schema/base/fault.hpp"
 #include "schema/base/ids.hpp"
 #include "schema/log/session_area.hpp"
+#include "schema/wire/message_fields.hpp"
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -17,6 +20,11 @@ namespace vgpu::data {
 struct waiting {
   call_number call{};
   slot_index slot = 0;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.call, WIRE_MEMBER(Call));
+    f(x.slot, WIRE_MEMBER(Slot));
+  }
 };
 
 struct attach {
@@ -28,17 +36,40 @@ struct attach {
   std::uint64_t charged = 0; // calls before it are in the account already
   bool adopt = false;        // the state's file is the worker's
   bool aside = false;        // who is aside stays so
+
+  static void fields(auto& x, auto&& f) {
+    f(x.token, WIRE_MEMBER(Token));
+    f(x.answers_seen, WIRE_MEMBER(AnswersSeen));
+    f(x.replay_until, WIRE_MEMBER(ReplayUntil));
+    f(x.restore, WIRE_MEMBER(Restore));
+    f(x.charged, WIRE_MEMBER(Charged));
+    f(x.adopt, WIRE_MEMBER(Adopt));
+    f(x.aside, WIRE_MEMBER(Aside));
+    f(x.waiting, WIRE_MEMBER(Waiting));
+  }
 };
 /// The payload is the log's bytes [from, to).
 struct calls {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.from, WIRE_MEMBER(From));
+    f(x.to, WIRE_MEMBER(To));
+  }
 };
 struct keepalive {
   std::uint64_t sent = 0;
   std::uint64_t answers_seen = 0;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.sent, WIRE_MEMBER(Sent));
+    f(x.answers_seen, WIRE_MEMBER(AnswersSeen));
+  }
 };
-struct detach {};
+struct detach {
+  static void fields(auto&, auto&&) {}
+};
 
 struct progress {
   std::uint64_t received = 0;
@@ -49,14 +80,32 @@ struct progress {
   std::uint64_t acknowledged = 0;   // answers that will not be sent again
   std::uint64_t charged = 0;        // calls before it are in the account
   std::vector<std::uint8_t> busy{}; // percent, of each device
+
+  static void fields(auto& x, auto&& f) {
+    f(x.received, WIRE_MEMBER(Received));
+    f(x.executed, WIRE_MEMBER(Executed));
+    f(x.sticky, WIRE_MEMBER(StickyError));
+    f(x.calls, WIRE_MEMBER(Calls));
+    f(x.answers, WIRE_MEMBER(Answers));
+    f(x.acknowledged, WIRE_MEMBER(Acknowledged));
+    f(x.charged, WIRE_MEMBER(Charged));
+    f(x.busy, WIRE_MEMBER(Busy));
+  }
 };
 struct attached {
   progress at;
   std::uint16_t second_port = 0; // 0: it takes no second connection
+
+  static void fields(auto& x, auto&& f) {
+    progress::fields(x.at, f);
+    f(x.second_port, WIRE_MEMBER(SecondPort));
+  }
 };
 /// A second connection becomes the session's: by it, and back.
 struct join {
   std::uint64_t token = 0; // the lease's; of a worker nothing
+
+  static void fields(auto& x, auto&& f) { f(x.token, WIRE_MEMBER(Join)); }
 };
 struct answer {
   /// What the payload is, and where it belongs.
@@ -77,9 +126,20 @@ struct answer {
   place where = place::none;
   std::uint64_t at = 0;     // arena offset, host address or console position
   std::uint32_t digest = 0; // of all that the call brings
+
+  static void fields(auto& x, auto&& f) {
+    f(x.number, WIRE_MEMBER(Number));
+    f(x.call, WIRE_MEMBER(Call));
+    f(x.slot, WIRE_MEMBER(Slot));
+    f(x.result, WIRE_MEMBER(Result));
+    f(x.value, WIRE_MEMBER(Value));
+    f(x.digest, WIRE_MEMBER(Digest));
+  }
 };
 struct refused {
   std::string why;
+
+  static void fields(auto& x, auto&& f) { f(x.why, WIRE_MEMBER(Refused)); }
 };
 
 // -- a session that moves
@@ -93,13 +153,29 @@ struct checkpoint {
   std::vector<std::uint32_t> lend_to{};
   /// Where it cannot be described, its process may be put aside.
   bool or_aside = false;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.compress, WIRE_MEMBER(Compress));
+    f(x.go_on, WIRE_MEMBER(GoOn));
+    f(x.order, WIRE_MEMBER(Order));
+    f(x.in_memory, WIRE_MEMBER(InMemory));
+    f(x.or_aside, WIRE_MEMBER(OrAside));
+    f(x.lend_to, WIRE_MEMBER(LendTo));
+  }
 };
-struct go_on {};
+struct go_on {
+  static void fields(auto&, auto&&) {}
+};
 /// How far a worker is with a checkpoint.
 struct checkpointing {
   enum class phase : std::uint16_t { copying, stopping, resting };
   std::uint64_t order = 0; // the checkpoint's
   phase now = phase::copying;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.order, WIRE_MEMBER(Order));
+    f(x.now, WIRE_MEMBER(Phase));
+  }
 };
 struct checkpointed {
   std::uint64_t position = 0;
@@ -109,31 +185,78 @@ struct checkpointed {
   std::uint64_t order = 0; // the checkpoint's
   bool on_disk = false;
   bool aside = false; // no file: its process waits as it is
+
+  static void fields(auto& x, auto&& f) {
+    f(x.position, WIRE_MEMBER(Position));
+    f(x.bytes, WIRE_MEMBER(Bytes));
+    f(x.answers, WIRE_MEMBER(Answers));
+    f(x.pause_ns, WIRE_MEMBER(PauseNs));
+    f(x.order, WIRE_MEMBER(Order));
+    f(x.on_disk, WIRE_MEMBER(OnDisk));
+    f(x.aside, WIRE_MEMBER(Aside));
+  }
 };
 /// A process that was aside is on its GPUs again.
-struct back {};
+struct back {
+  static void fields(auto&, auto&&) {}
+};
 struct not_checkpointed {
   std::string why;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.why, WIRE_MEMBER(NotCheckpointed));
+  }
 };
 /// Send the file's bytes [from, to).
 struct state_wanted {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.from, WIRE_MEMBER(From));
+    f(x.to, WIRE_MEMBER(To));
+  }
 };
 /// The payload is the file's bytes from here on.
 struct state_part {
   std::uint64_t from = 0;
+
+  static void fields(auto& x, auto&& f) { f(x.from, WIRE_MEMBER(StatePart)); }
 };
 /// What a replay brought differently.
 struct differs {
   std::vector<std::uint64_t> calls; // the first few
   std::uint64_t total = 0;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.total, WIRE_MEMBER(Total));
+    f(x.calls, WIRE_MEMBER(Calls));
+  }
 };
 
-using body =
-    std::variant<attach, calls, keepalive, detach, progress, attached, answer,
-                 refused, checkpoint, go_on, checkpointed, not_checkpointed,
-                 state_wanted, state_part, differs, checkpointing, back, join>;
+/// All heads. The order is that of `body`.
+inline constexpr std::tuple heads{
+    WIRE_CHOICE(attach, Attach),
+    WIRE_CHOICE(calls, Calls),
+    WIRE_CHOICE(keepalive, Keepalive),
+    WIRE_CHOICE(detach, Detach),
+    WIRE_CHOICE(progress, Progress),
+    WIRE_CHOICE(attached, Attached),
+    WIRE_CHOICE(answer, Answer),
+    WIRE_CHOICE(refused, Refused),
+    WIRE_CHOICE(checkpoint, Checkpoint),
+    WIRE_CHOICE(go_on, GoOn),
+    WIRE_CHOICE(checkpointed, Checkpointed),
+    WIRE_CHOICE(not_checkpointed, NotCheckpointed),
+    WIRE_CHOICE(state_wanted, StateWanted),
+    WIRE_CHOICE(state_part, StatePart),
+    WIRE_CHOICE(differs, Differs),
+    WIRE_CHOICE(checkpointing, Checkpointing),
+    WIRE_CHOICE(back, Back),
+    WIRE_CHOICE(join, Join),
+};
+
+using body = one_of_choices<decltype(heads)>;
 
 struct head {
   session_id session;
