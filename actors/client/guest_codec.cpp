@@ -2,6 +2,7 @@
 
 #include "actors/link/codec.hpp"
 #include "schema/wire/guest.capnp.h"
+#include "schema/wire/message_codec.hpp"
 
 #include <capnp/message.h>
 #include <capnp/serialize.h>
@@ -39,20 +40,9 @@ auto read(std::span<const std::uint64_t> words, const char* what, F f)
     return fault{CUDA_ERROR_INVALID_VALUE, std::string{"malformed "} + what +
                                                ": " +
                                                x.getDescription().cStr()};
-  }
-}
-
-void fill(wire::DeviceFacts::Builder to, const control::device_facts& from) {
-  to.setName(from.name);
-  to.setUuid(
-      {reinterpret_cast<const kj::byte*>(from.uuid.data()), from.uuid.size()});
-  to.setTotalMemory(from.total_memory);
-  auto attributes =
-      to.initAttributes(static_cast<unsigned>(from.attributes.size()));
-  unsigned n = 0;
-  for (auto& [key, value] : from.attributes) {
-    attributes[n].setKey(key);
-    attributes[n++].setValue(value);
+  } catch (const wire_codec::bad_value& x) {
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 std::string{"malformed "} + what + ": " + x.what()};
   }
 }
 
@@ -68,42 +58,9 @@ result<hello> decode_hello(std::span<const std::uint64_t> words) {
                            std::to_string(in.getVersion()) +
                            "; restart it with this version's library"};
         hello out;
-        auto program = in.getProgram();
-        out.program.name = program.getName().cStr();
-        out.program.pid = program.getPid();
-        out.program.host = program.getHost().cStr();
-        out.program.user = program.getUser().cStr();
-        auto asked = in.getSpecification();
-        out.specification.share = asked.getShare();
-        out.specification.memory = asked.getMemory();
-        out.specification.gpus = asked.getGpus();
-        auto protection = static_cast<unsigned>(asked.getProtection());
-        if (protection > static_cast<unsigned>(control::protection::snapshot))
-          return fault{CUDA_ERROR_INVALID_VALUE,
-                       "a program wants an unknown kind of protection"};
-        out.specification.protection =
-            static_cast<control::protection>(protection);
-        out.specification.limit = asked.getLimit();
-        out.specification.priority = asked.getPriority();
-        out.specification.node = asked.getNode().cStr();
-        out.specification.pgpu = asked.getPgpu();
-        out.specification.backend = asked.getBackend().cStr();
-        auto where = static_cast<unsigned>(asked.getLocality());
-        if (where > static_cast<unsigned>(control::locality::any))
-          return fault{CUDA_ERROR_INVALID_VALUE,
-                       "a program wants a place of an unknown kind"};
-        out.specification.where = static_cast<control::locality>(where);
-        out.specification.beside = {asked.getBeside()};
-        out.specification.apart = {asked.getApart()};
-        out.specification.wait_ms = asked.getWaitMs();
-        out.specification.idle_after_ms = asked.getIdleAfterMs();
-        out.specification.snapshot_ms =
-            std::max(asked.getSnapshotMs(), control::shortest_snapshot_ms);
-        out.specification.group = asked.getGroup();
-        out.specification.capability = asked.getCapability();
-        out.resumed = in.getResumed();
-        out.hears_waiting = in.getHearsWaiting();
-        out.watches = in.getWatches();
+        wire_codec::read_fields(in, out, {});
+        out.specification.snapshot_ms = std::max(out.specification.snapshot_ms,
+                                                 control::shortest_snapshot_ms);
         return out;
       });
 }
@@ -122,39 +79,24 @@ result<notice> decode_notice(std::span<const std::uint64_t> words) {
 
 std::vector<std::uint64_t> encode_welcome(const control::lease& lease) {
   capnp::MallocMessageBuilder message;
-  auto granted = message.initRoot<wire::GuestWelcome>().initGranted();
-  granted.setSession(lease.session.value);
-  granted.setVgpu(lease.vgpu.value);
-  granted.setQuota(lease.quota);
-  auto devices =
-      granted.initDevices(static_cast<unsigned>(lease.devices.size()));
-  for (unsigned i = 0; i < devices.size(); ++i)
-    fill(devices[i], lease.devices[i]);
+  wire_codec::write_fields(
+      message.initRoot<wire::GuestWelcome>().initGranted(),
+      granted{lease.session, lease.vgpu, lease.quota, lease.devices});
   return flat(message);
 }
 
 std::vector<std::uint64_t> encode_watched(const watched& x) {
   capnp::MallocMessageBuilder message;
-  auto out = message.initRoot<wire::GuestWelcome>().initWatched();
-  auto devices = out.initDevices(static_cast<unsigned>(x.devices.size()));
-  for (unsigned i = 0; i < devices.size(); ++i)
-    fill(devices[i], x.devices[i]);
-  auto uses = out.initUses(static_cast<unsigned>(x.uses.size()));
-  for (unsigned i = 0; i < uses.size(); ++i) {
-    uses[i].setDevice(static_cast<std::uint32_t>(x.uses[i].device));
-    uses[i].setPid(x.uses[i].pid);
-    uses[i].setQuota(x.uses[i].quota);
-    uses[i].setUsed(x.uses[i].used);
-    uses[i].setBusy(static_cast<std::uint8_t>(x.uses[i].busy));
-  }
+  wire_codec::write_fields(message.initRoot<wire::GuestWelcome>().initWatched(),
+                           x);
   return flat(message);
 }
 
 std::vector<std::uint64_t> encode_refusal(const control::refusal& why) {
   capnp::MallocMessageBuilder message;
-  auto refused = message.initRoot<wire::GuestWelcome>().initRefused();
-  refused.setCode(static_cast<std::uint32_t>(why.code));
-  refused.setReason(why.reason);
+  // Of which session it is, the program knows.
+  wire_codec::write_fields(message.initRoot<wire::GuestWelcome>().initRefused(),
+                           control::refusal{why.code, why.reason, {}});
   return flat(message);
 }
 

@@ -4,6 +4,7 @@
 
 #include "actors/link/protocol.hpp"
 #include "schema/base/fault.hpp"
+#include "schema/wire/message_fields.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,14 @@ struct hello {
   bool resumed = false;
   bool hears_waiting = false; // takes what encode_waiting() makes
   bool watches = false;       // wants what encode_watched() makes, and no vGPU
+
+  static void fields(auto& x, auto&& f) {
+    f(x.program, WIRE_MEMBER(Program));
+    f(x.specification, WIRE_MEMBER(Specification));
+    f(x.resumed, WIRE_MEMBER(Resumed));
+    f(x.hears_waiting, WIRE_MEMBER(HearsWaiting));
+    f(x.watches, WIRE_MEMBER(Watches));
+  }
 };
 
 /// What a program has of a device.
@@ -28,11 +37,39 @@ struct watched_use {
   std::uint64_t quota = 0;
   std::uint64_t used = 0; // bytes
   unsigned busy = 0;      // percent
+
+  static void fields(auto& x, auto&& f) {
+    f(x.device, WIRE_MEMBER(Device));
+    f(x.pid, WIRE_MEMBER(Pid));
+    f(x.quota, WIRE_MEMBER(Quota));
+    f(x.used, WIRE_MEMBER(Used));
+    f(x.busy, WIRE_MEMBER(Busy));
+  }
 };
 /// The vGPUs of one group, as far as one client serves them.
 struct watched {
   std::vector<control::device_facts> devices;
   std::vector<watched_use> uses;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.devices, WIRE_MEMBER(Devices));
+    f(x.uses, WIRE_MEMBER(Uses));
+  }
+};
+
+/// What a program learns of its vGPU.
+struct granted {
+  session_id session;
+  vgpu_id vgpu;
+  std::uint64_t quota = 0; // bytes a device
+  std::vector<control::device_facts> devices;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.vgpu, WIRE_MEMBER(Vgpu));
+    f(x.quota, WIRE_MEMBER(Quota));
+    f(x.devices, WIRE_MEMBER(Devices));
+  }
 };
 
 /// What a program says first. A fault where it is malformed.
