@@ -154,7 +154,7 @@ void write_guest(const fs::path& dir) {
   root.initSpecification().setShare(0.5);
   write_message(dir / "hello", hello);
   capnp::MallocMessageBuilder notice;
-  notice.initRoot<wire::GuestNotice>().setProtectionLowered(1 << 30);
+  notice.initRoot<wire::GuestNotice>().setJournalFills(1 << 30);
   write_message(dir / "notice", notice);
   control::lease lease;
   lease.session = {1};
