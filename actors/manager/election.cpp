@@ -1,6 +1,6 @@
 #include "actors/manager/election.hpp"
 
-#include <spdlog/spdlog.h>
+#include "actors/link/log.hpp"
 
 #include <algorithm>
 

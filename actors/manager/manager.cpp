@@ -1,9 +1,8 @@
 #include "actors/manager/manager.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/records/metrics_query.hpp"
 #include "actors/records/records_json.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <sys/random.h>
 #include <unistd.h>

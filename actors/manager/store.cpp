@@ -1,9 +1,9 @@
 #include "actors/manager/store.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/manager/event_log.hpp"
 #include "actors/records/records_json.hpp"
 
-#include <spdlog/spdlog.h>
 #include <xxhash.h>
 
 #include <fcntl.h>

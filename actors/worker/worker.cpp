@@ -1,6 +1,6 @@
 #include "actors/worker/worker.hpp"
 
-#include <spdlog/spdlog.h>
+#include "actors/link/log.hpp"
 
 #include <variant>
 

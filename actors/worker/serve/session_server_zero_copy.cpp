@@ -2,7 +2,7 @@
 // they use in place, besides with each answer.
 #include "actors/worker/serve/session_server.hpp"
 
-#include <spdlog/spdlog.h>
+#include "actors/link/log.hpp"
 
 #include <algorithm>
 
