@@ -49,7 +49,7 @@ option(VGPU_UNITY "Compile several files of a target at once" ON)
 set(CMAKE_UNITY_BUILD ${VGPU_UNITY})
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
 # With room, GCC need not look for garbage all the time.
-if(VGPU_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options(--param=ggc-min-heapsize=524288)
 endif()
 
