@@ -119,7 +119,7 @@ void session_client::look_or_sleep(bool reads,
     }
     return found;
   };
-  if (looks && look_on(items_, looks_, has_calls, has_messages, began))
+  if (looks && look_on(items_, busy_poll_, has_calls, has_messages, began))
     return;
   auto asleep = reads && reader_->fall_asleep();
   if (asleep)
@@ -130,7 +130,7 @@ void session_client::look_or_sleep(bool reads,
     items_.pop_back();
   }
   if (looks)
-    looks_.learned(clock::now() - began);
+    busy_poll_.learned(clock::now() - began);
 }
 
 void session_client::read_mailbox() {

@@ -2,7 +2,8 @@
 // one worker that serves them.
 #pragma once
 
-#include "actors/client/guest_codec.hpp"
+#include "actors/client/session_client_messages.hpp"
+#include "actors/client/session_client_options.hpp"
 #include "actors/link/data_head.hpp"
 #include "actors/link/link_socket.hpp"
 #include "actors/link/polling_actor.hpp"
@@ -23,70 +24,6 @@
 #include <vector>
 
 namespace vgpu {
-
-/// What a program asked for when it connected.
-struct guest_opened {
-  control::program program;
-  /// What it and its client share.
-  std::shared_ptr<const session_area> area;
-  control::specification specification;
-  /// The session that it has already: its former client died.
-  std::optional<control::adopt> resumed;
-};
-using guest_opened_ptr = std::shared_ptr<const guest_opened>;
-/// A program that wants to know who of its group has which vGPU,
-struct guest_watches {
-  std::uint64_t group = 0;
-};
-using guest_watches_ptr = std::shared_ptr<const guest_watches>;
-/// and what it is told.
-using watched_ptr = std::shared_ptr<const guest::watched>;
-using lease_ptr = std::shared_ptr<const control::lease>;
-using refusal_ptr = std::shared_ptr<const control::refusal>;
-/// News of it from the manager.
-using news_ptr = std::shared_ptr<const control::event>;
-using pause_order_ptr = std::shared_ptr<const control::pause_session>;
-using bring_back_ptr = std::shared_ptr<const control::bring_back>;
-/// Something to tell the manager: control::suspect, control::event.
-using control_body_ptr = std::shared_ptr<const control::body>;
-
-} // namespace vgpu
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::guest_opened_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::guest_watches_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::watched_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::lease_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::refusal_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::news_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::pause_order_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::bring_back_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::control_body_ptr)
-
-namespace vgpu {
-
-enum class transport {
-  automatic, // mapped where program and worker share a host
-  mapped,
-  forwarded,
-};
-
-struct session_client_options {
-  vgpu::transport transport = transport::automatic;
-  std::chrono::milliseconds keepalive_every{100};
-  /// After so long without a keepalive, a worker has stopped by itself.
-  std::chrono::milliseconds lease_term{400};
-  /// A worker elsewhere is silent until the connection to it stands, which
-  /// takes four ways there and back. If it is dead, its manager knows sooner.
-  std::chrono::milliseconds first_word_within{2'000};
-  /// How long a worker may take to come to a call's boundary.
-  std::chrono::milliseconds pause_within{30'000};
-  /// A state of more bytes lies on a disk, not in memory: one that is suspended
-  /// in `state_dir`, a snapshot where the program made room for it.
-  std::uint64_t state_memory = std::uint64_t{4} << 30;
-  std::string state_dir = "/var/tmp";
-  /// Of looking for calls and answers that are forwarded.
-  busy_poll_limits looks;
-};
 
 /// One thread a session, spawned detached, with the program's connection.
 ///
@@ -239,7 +176,7 @@ private:
   };
   readiness ready_;
   std::vector<pollfd> items_; // of one wait
-  busy_poll looks_{options_.looks};
+  busy_poll busy_poll_{options_.busy_poll};
   std::string host_ = host_id_once();
   static std::string host_id_once();
 

@@ -363,7 +363,7 @@ void session_client::deliver(const data::answer& x,
 /// For a moment, as long as looking on is no waste.
 void session_client::gather_calls() {
   auto began = clock::now();
-  if (!reader_->ready() || looks_.time(began) < gathers_for)
+  if (!reader_->ready() || busy_poll_.time(began) < gathers_for)
     return;
   while (reader_->may_grow(lent_from) && clock::now() - began < gathers_for)
     __builtin_ia32_pause();

@@ -118,7 +118,7 @@ int run(const options& given) {
                             ? memory_for_a_state()
                             : *parse_size(given.state_memory);
   guests.state_dir = given.state_dir;
-  guests.looks = looks->limits(where_scarce);
+  guests.busy_poll = looks->limits(where_scarce);
   auto server = system.spawn<guest_server, caf::detached>(
       std::ref(zmq), guests, std::move(*listener), hub);
   auto status = stop.wait();

@@ -148,7 +148,7 @@ struct world {
     options.transport = how;
     options.state_memory = state_memory;
     options.state_dir = state_dir;
-    options.looks = looks;
+    options.busy_poll = looks;
     actors.push_back(system.spawn<session_client, caf::detached>(
         std::ref(zmq), options, unique_fd{ends[1]}, hub));
     capnp::MallocMessageBuilder message;
