@@ -15,8 +15,8 @@ namespace vgpu {
 
 namespace {
 
-/// A worker that stands still takes no connections, and there is room for so
-/// many: also then it is there. Nobody tells when there is room again.
+/// A worker that stands still accepts no connections, and its queue of them may
+/// be full: it is alive then, too. Nothing reports when there is room again.
 result<unique_fd> connect_within(const std::string& name,
                                  std::chrono::milliseconds patience) {
   using clock = std::chrono::steady_clock;
@@ -64,6 +64,28 @@ status end_worker(const std::string& guest_socket,
     return fault{CUDA_ERROR_OPERATING_SYSTEM, "the former worker, process " +
                                                   std::to_string(pid) +
                                                   ", does not die"};
+  return {};
+}
+
+status worker_fence::pass(const std::optional<control::lease>& former,
+                          epoch next) const {
+  constexpr std::chrono::milliseconds dies_within{5'000};
+  constexpr std::chrono::milliseconds margin{50};
+  if (!former || former->epoch == next)
+    return {};
+  // However long such a worker takes to give its memory back.
+  if (released_ == former->epoch)
+    return {};
+  if (former->worker.host == host_)
+    return end_worker(former->worker.guest_socket, dies_within);
+  // Workers that were to follow the released one were sent no calls.
+  if (released_)
+    return {};
+  // What a client before this one sent, and when, is not known.
+  auto last =
+      last_contact_ == clock::time_point{} ? clock::now() : last_contact_;
+  // Nothing else than time ends this wait.
+  std::this_thread::sleep_until(last + lease_term_ + margin);
   return {};
 }
 

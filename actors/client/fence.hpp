@@ -1,20 +1,59 @@
-// Makes sure that a worker of an older epoch executes nothing any more.
+// Makes sure that at most one worker executes a session's calls.
 #pragma once
 
 #include "actors/link/host.hpp"
+#include "actors/link/protocol.hpp"
 #include "schema/base/fault.hpp"
+#include "schema/base/ids.hpp"
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 namespace vgpu {
 
 /// Ends the worker that listens on this abstract Unix socket of this host, and
 /// returns when its process is dead. An abstract name goes with its process:
-/// that nobody listens is proof enough, and nothing else is. Fails where it
-/// cannot be told, where the worker belongs to another user, and where it does
-/// not die in time.
+/// that nobody listens proves its death, and nothing else does. A fault where
+/// the socket cannot be asked, where the worker belongs to another user, and
+/// where it does not die in time.
 status end_worker(const std::string& guest_socket,
                   std::chrono::milliseconds patience);
+
+/// Stands between a session's call log and the next worker: it passes only when
+/// the worker of the former lease is dead or has stopped for good.
+///
+/// A worker of this host is ended by end_worker(). A worker elsewhere stops by
+/// itself when its lease's term has run out, so the fence waits for that time.
+/// A worker that handed over its state and was released executes nothing.
+///
+/// It belongs to the session_client's thread, which it may block for some
+/// seconds.
+class worker_fence {
+public:
+  using clock = std::chrono::steady_clock;
+
+  /// `host`: the id of this host. `lease_term`: for how long a worker serves
+  /// without a word from its client.
+  worker_fence(std::string host, std::chrono::milliseconds lease_term)
+      : host_(std::move(host)), lease_term_(lease_term) {}
+
+  /// To be called with each message to a worker, as it may renew its lease.
+  void note_contact() noexcept { last_contact_ = clock::now(); }
+  /// The worker of this epoch handed over its state and was released.
+  void note_released(epoch worker) noexcept { released_ = worker; }
+  /// What the released worker handed over is used up or given up.
+  void forget_released() noexcept { released_.reset(); }
+
+  /// Blocks until `former`'s worker executes nothing any more. A fault where
+  /// it cannot be known. `next` is the epoch of the current lease.
+  status pass(const std::optional<control::lease>& former, epoch next) const;
+
+private:
+  std::string host_;
+  std::chrono::milliseconds lease_term_;
+  clock::time_point last_contact_{};
+  std::optional<epoch> released_;
+};
 
 } // namespace vgpu

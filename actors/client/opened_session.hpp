@@ -1,0 +1,73 @@
+// What a program hands over when it opens its session.
+#pragma once
+
+#include "actors/client/guest_codec.hpp"
+#include "actors/link/protocol.hpp"
+#include "actors/link/unix_socket.hpp"
+#include "schema/base/fault.hpp"
+#include "schema/log/call_log.hpp"
+#include "schema/log/session_area.hpp"
+#include "schema/log/snapshot_files.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace vgpu {
+
+/// A program's session as its client received it: who the program is, what it
+/// asked for, and the memory that both share.
+///
+/// The parts of a session_client refer to one object of this type, which lives
+/// as long as they do. It belongs to the session_client's thread. The program
+/// can write all of the shared memory, so every value that is read from it is
+/// checked where it is used.
+struct opened_session {
+  control::program program;
+  control::specification specification;
+  std::shared_ptr<session_area> area;
+  /// The program rings it when it appends calls while the reader sleeps.
+  unique_fd doorbell;
+  /// The files in which snapshots lie.
+  state_places places;
+  /// The client's place in the call log. The client reads the log itself only
+  /// while no mapped worker does.
+  log_reader reader;
+  /// The program wants to know why it waits for its first lease.
+  bool hears_waiting = false;
+
+  /// Takes the session's memory out of the packet that brought `hello`. A
+  /// fault where descriptors are missing or the memory is malformed.
+  static result<opened_session> take(const guest::hello& hello, packet& in);
+
+  /// The control area's first page.
+  control_header& header() const noexcept { return area->header(); }
+  /// Whether calls are journalled, so that a lost worker can be replaced.
+  bool is_protected() const noexcept;
+  /// Whether the program still waits for a call before `position`, whose answer
+  /// is on its way.
+  bool waits_before(std::uint64_t position) const noexcept;
+  /// The ticket that the session's former client left in the shared memory. A
+  /// fault where it cannot be read.
+  result<guest::ticket> read_ticket() const;
+};
+
+/// Calls f(index, call) for each reply slot. The program waits there for
+/// `call`, or did.
+template <class F>
+void each_slot(const session_area& area, const F& f) {
+  for (unsigned i = 1; i < slot_count; ++i) {
+    auto index = static_cast<slot_index>(i);
+    f(index, call_number{area.at(index).call.load()});
+  }
+}
+
+/// Calls f(index, call) for each reply slot in which the program waits.
+template <class F>
+void each_waiting(const session_area& area, const F& f) {
+  each_slot(area, [&](slot_index index, call_number call) {
+    if (area.waits(index, call))
+      f(index, call);
+  });
+}
+
+} // namespace vgpu

@@ -1,0 +1,72 @@
+// How far a worker is that replays the calls of a former one.
+#pragma once
+
+#include "actors/client/session_lease.hpp"
+#include "actors/client/session_reports.hpp"
+#include "actors/link/data_head.hpp"
+
+#include <chrono>
+#include <cstdint>
+
+namespace vgpu {
+
+/// Follows the replay of each epoch, and tells the manager when the replay is
+/// done and when the program got its first result after it.
+///
+///   first ──begin──► replaying ──────► replayed ──────► answered
+///                                progress        answer
+///
+/// It belongs to the session_client's thread.
+class replay_report {
+public:
+  enum class phase {
+    first,     // no worker has executed calls before this epoch's
+    replaying, // the worker executes calls that the program made already
+    replayed,  // it executed them, and the program had no new result yet
+    answered,  // nothing is left to be told
+  };
+  /// The part of the call log that is replayed.
+  struct range {
+    std::uint64_t from = 0;
+    std::uint64_t until = 0;
+    /// How many calls of the session lie before `from`.
+    std::uint64_t calls_before = 0;
+  };
+
+  /// Both must outlive the object.
+  replay_report(const session_lease& lease, const session_reports& reports)
+      : lease_(lease), reports_(reports) {}
+
+  /// The worker of this epoch is the session's first.
+  void begin_first() noexcept;
+  /// The worker of this epoch follows another. `replays` is false where it
+  /// begins with a state after which no calls were made.
+  void begin(const range& what, bool replays) noexcept;
+
+  /// What the worker reports of itself.
+  void note(const data::progress& x);
+  /// The program got an answer that it waited for.
+  void note_answer();
+
+  /// Whether the worker of this epoch follows another.
+  bool follows() const noexcept { return phase_ != phase::first; }
+  /// Whether no call is executed a second time from now on.
+  bool done() const noexcept { return phase_ != phase::replaying; }
+  /// Where the replay ends, in bytes from the log's beginning.
+  std::uint64_t until() const noexcept { return range_.until; }
+
+private:
+  using clock = std::chrono::steady_clock;
+
+  double milliseconds_since_begin() const;
+  void tell_replayed(std::uint64_t calls);
+  void tell_first_result();
+
+  const session_lease& lease_;
+  const session_reports& reports_;
+  phase phase_ = phase::first;
+  range range_;
+  clock::time_point began_{};
+};
+
+} // namespace vgpu

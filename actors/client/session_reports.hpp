@@ -1,0 +1,43 @@
+// What a session's client tells the manager.
+#pragma once
+
+#include "actors/client/opened_session.hpp"
+#include "actors/client/session_lease.hpp"
+#include "actors/link/protocol.hpp"
+
+#include <caf/all.hpp>
+
+#include <string>
+
+namespace vgpu {
+
+/// Sends messages of one session to the manager, by way of the client actor.
+///
+/// It reads the lease and the program's name, and touches nothing else. It
+/// belongs to the session_client's thread.
+class session_reports {
+public:
+  /// `client`: the client actor. `lease` and `opened` must outlive the object.
+  session_reports(caf::actor client, const session_lease& lease,
+                  const opened_session& opened)
+      : client_(std::move(client)), lease_(lease), opened_(opened) {}
+
+  void tell(control::body what) const;
+  /// Tells of an event of the current lease. `kind` is one of those that
+  /// `vgpu events` lists.
+  void tell_event(std::string kind, std::string text) const;
+  /// Makes such an event, for numbers to be added.
+  control::event make_event(std::string kind, std::string text) const;
+  /// Answers an order of the current lease that cannot be carried out: the
+  /// session runs on where it is.
+  void refuse_pause(const std::string& why) const;
+
+  const std::string& program() const noexcept { return opened_.program.name; }
+
+private:
+  caf::actor client_;
+  const session_lease& lease_;
+  const opened_session& opened_;
+};
+
+} // namespace vgpu
