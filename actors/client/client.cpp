@@ -47,7 +47,7 @@ control::memory_turns turns_of(self_ptr self, const client_session& x) {
           x.back_in_ms};
 }
 
-/// What the manager must be told so that it knows this session.
+/// The message by which the manager gets to know this session.
 control::body question(self_ptr self, const client_session& x) {
   if (x.lease)
     return control::adopt{x.lease->session,
@@ -60,7 +60,7 @@ control::body question(self_ptr self, const client_session& x) {
                           x.lease->quota,
                           x.paused,
                           x.paused && x.pausing.hold,
-                          x.paused && x.aside,
+                          x.paused && x.process_checkpointed,
                           turns_of(self, x)};
   if (x.resumed)
     return *x.resumed;
@@ -78,11 +78,10 @@ void refuse(self_ptr self, const client_session& x, control::refusal why) {
   self->send(x.io, std::make_shared<const control::refusal>(std::move(why)));
 }
 
-// -- sessions
-// -----------------------------------------------------------------------
+// -- sessions -----------------------------------------------------------------
 
-/// Since when its program waits. Its memory tells, where this client is not the
-/// first. It is believed, but for what lies in the future.
+/// Since when its program waits. The program's memory tells, where this client
+/// is not the first. It is believed, unless it lies in the future.
 caf::actor_clock::time_point opened_at(self_ptr self, const guest_opened& x) {
   using clock = caf::actor_clock;
   auto now = self->clock().now();
@@ -152,10 +151,9 @@ void close(self_ptr self, const caf::down_msg& msg) {
   }
 }
 
-// -- who watches
-// ---------------------------------------------------------------
+// -- programs that watch ------------------------------------------------------
 
-/// What the session has of its devices.
+/// Adds what the session uses of its devices.
 void describe(guest::watched& out, const client_session& x) {
   const auto& header = x.area->header();
   for (std::size_t i = 0; i < std::min(x.lease->devices.size(), most_devices);
@@ -177,7 +175,7 @@ void describe(guest::watched& out, const client_session& x) {
   }
 }
 
-/// As much as one packet holds.
+/// Answers with the vGPUs of a group, as many as one packet holds.
 void watch(self_ptr self, const caf::actor& io, const guest_watches& what) {
   constexpr std::size_t most_uses = 2'048;
   auto out = std::make_shared<guest::watched>();
@@ -188,8 +186,7 @@ void watch(self_ptr self, const caf::actor& io, const guest_watches& what) {
   self->send(io, watched_ptr{std::move(out)});
 }
 
-// -- the manager's word
-// ---------------------------------------------------------------
+// -- the manager's messages ---------------------------------------------------
 
 void take(self_ptr self, const control::lease& lease, std::uint64_t request) {
   auto* x = find(self, [&](const client_session& s) {
@@ -233,7 +230,7 @@ void take(self_ptr self, const control::refusal& why, std::uint64_t request) {
   refuse(self, *x, why);
 }
 
-/// An order to take a session's state.
+/// An order to pause a session.
 void take(self_ptr self, const control::pause_session& order) {
   auto* x = find(self, [&](const client_session& s) {
     return s.lease && s.lease->session == order.session;
@@ -246,7 +243,7 @@ void take(self_ptr self, const control::pause_session& order) {
   self->send(x->io, std::make_shared<const control::pause_session>(order));
 }
 
-/// The worker that is aside has room again.
+/// There is room again for a worker's process that was checkpointed.
 void take(self_ptr self, const control::bring_back& order) {
   auto* x = find(self, [&](const client_session& s) {
     return s.lease && s.lease->session == order.session;
@@ -257,7 +254,7 @@ void take(self_ptr self, const control::bring_back& order) {
   self->send(x->io, std::make_shared<const control::bring_back>(order));
 }
 
-/// News of a session, which changes nothing.
+/// News of a session that waits. It changes nothing.
 void take(self_ptr self, const control::event& what, std::uint64_t request) {
   auto* x = find(self, [&](const client_session& s) {
     return request != 0 ? s.request == request
@@ -303,11 +300,11 @@ void take(self_ptr self, const link_event& change) {
     self->state.up = false;
 }
 
-/// Its worker was let go: to make room for others, or for another reason. One
-/// that was to go on elsewhere wants a place whatever manager there is.
-void note_left(self_ptr self, client_session& x, const control::paused& how) {
+/// Its worker was released, or its process checkpointed. A session that
+/// migrates wants a place, whatever manager there is.
+void note_paused(self_ptr self, client_session& x, const control::paused& how) {
   x.paused = true;
-  x.aside = how.aside;
+  x.process_checkpointed = how.aside;
   x.wakes = x.wakes || !x.pausing.suspend;
   x.since = self->clock().now();
   x.preempted = x.pausing.turn_over;
@@ -317,7 +314,8 @@ void note_left(self_ptr self, client_session& x, const control::paused& how) {
   x.back_in_ms = 0;
 }
 
-void note_back(self_ptr self, client_session& x, double milliseconds) {
+/// A worker serves it again.
+void note_restored(self_ptr self, client_session& x, double milliseconds) {
   x.since = self->clock().now();
   if (std::exchange(x.preempted, false))
     x.back_in_ms = to_ms(milliseconds);
@@ -338,10 +336,10 @@ void tell(self_ptr self, const control::body& what) {
   } else if (auto* paused = std::get_if<control::paused>(&what)) {
     if (auto* x = of(paused->session);
         x && paused->failure.empty() && paused->epoch == x->lease->epoch)
-      note_left(self, *x, *paused);
+      note_paused(self, *x, *paused);
   } else if (auto* back = std::get_if<control::restored>(&what)) {
     if (auto* x = of(back->session))
-      note_back(self, *x, back->milliseconds);
+      note_restored(self, *x, back->milliseconds);
   }
   if (self->state.up)
     send(self, what);

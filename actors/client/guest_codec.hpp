@@ -14,12 +14,16 @@
 
 namespace vgpu::guest {
 
+/// A program's first message.
 struct hello {
   control::program program;
   control::specification specification;
+  /// The program has a session already, and its former client died.
   bool resumed = false;
-  bool hears_waiting = false; // takes what encode_waiting() makes
-  bool watches = false;       // wants what encode_watched() makes, and no vGPU
+  /// The program takes what encode_waiting() makes.
+  bool hears_waiting = false;
+  /// The program wants what encode_watched() makes, and no vGPU.
+  bool watches = false;
 
   static void fields(auto& x, auto&& f) {
     f(x.program, WIRE_MEMBER(Program));
@@ -30,9 +34,9 @@ struct hello {
   }
 };
 
-/// What a program has of a device.
+/// What a program uses of a device.
 struct watched_use {
-  std::size_t device = 0; // of watched::devices
+  std::size_t device = 0; // index in watched::devices
   std::uint32_t pid = 0;
   std::uint64_t quota = 0;
   std::uint64_t used = 0; // bytes
@@ -72,29 +76,35 @@ struct granted {
   }
 };
 
-/// What a program says first. A fault where it is malformed.
+/// A fault where the hello is malformed.
 result<hello> decode_hello(std::span<const std::uint64_t> words);
 
-/// What a program says without waiting for an answer.
+/// A program's message that wants no answer.
 enum class notice : std::uint8_t {
-  journal_fills, // its log needs to be trimmed
-  shares,        // it shares with another process, and is not protected now
+  journal_fills, // the journal needs a snapshot, so that it can be trimmed
+  shares,        // the program shares with another process, and is unprotected
 };
 
 /// A fault where the notice is malformed or of an unknown kind.
 result<notice> decode_notice(std::span<const std::uint64_t> words);
 
+/// The lease, as far as a program needs it.
 std::vector<std::uint64_t> encode_welcome(const control::lease& lease);
+/// The answer to a hello that watches.
 std::vector<std::uint64_t> encode_watched(const watched& x);
+/// The program gets no vGPU, and why.
 std::vector<std::uint64_t> encode_refusal(const control::refusal& why);
-/// Why there is no place yet; a welcome or a refusal follows.
+/// Why there is no place yet. A welcome or a refusal follows.
 std::vector<std::uint64_t> encode_waiting(const std::string& why);
 
+/// What a client leaves in the program's memory for its successor.
 struct ticket {
   control::lease lease; // without its devices
   control::adopt adopt;
 };
+/// At most ticket_bytes.
 std::vector<std::byte> encode_ticket(const control::lease& lease);
+/// A fault where the bytes are no ticket.
 result<ticket> decode_ticket(std::span<const std::byte> bytes);
 
 } // namespace vgpu::guest

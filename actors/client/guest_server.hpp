@@ -1,4 +1,4 @@
-// Where a host's programs knock: the client's Unix socket.
+// The client's Unix socket, to which a host's programs connect.
 #pragma once
 
 #include "actors/client/session_client.hpp"
