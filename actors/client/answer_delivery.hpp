@@ -1,0 +1,48 @@
+// Answers that arrived from a worker elsewhere, on their way into the program's
+// memory.
+#pragma once
+
+#include "actors/client/opened_session.hpp"
+#include "actors/link/data_head.hpp"
+#include "schema/log/session_area.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace vgpu {
+
+/// Puts the answers of a forwarded worker where the program waits for them: its
+/// reply slots, reply arena, pinned memory and consoles.
+///
+/// Everything in an answer is checked against the session's areas, so a worker
+/// cannot write anywhere else. What the program no longer waits for is dropped:
+/// a replay answers nothing twice. It touches the session's memory only, and
+/// belongs to the session_client's thread.
+class answer_delivery {
+public:
+  /// `opened` must outlive the object.
+  explicit answer_delivery(const opened_session& opened) : opened_(opened) {}
+
+  /// True where the answer ended a call in a reply slot.
+  bool deliver(const data::answer& x, std::span<const std::byte> payload);
+
+private:
+  bool place(const data::answer& x, std::span<const std::byte> payload);
+  bool place_in_arena(const data::answer& x,
+                      std::span<const std::byte> payload);
+  bool place_in_host(const data::answer& x, std::span<const std::byte> payload);
+  void merge_zero_copy(std::span<const std::byte> payload);
+  bool is_awaited(call_number call);
+  bool view_host();
+  void write_host(std::uint64_t offset, std::span<const std::byte> bytes);
+
+  const opened_session& opened_;
+  slot_index awaited_in_ = 1; // the slot of the last answer that came in parts
+  // Mapped when they are first needed; empty where there are no addresses.
+  std::optional<mapping> host_view_;
+  std::optional<mapping> host_known_;
+};
+
+} // namespace vgpu

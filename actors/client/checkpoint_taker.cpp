@@ -1,0 +1,84 @@
+#include "actors/client/checkpoint_taker.hpp"
+
+#include <utility>
+
+namespace vgpu {
+
+std::uint64_t checkpoint_taker::begin_progress() {
+  auto now = clock::now();
+  progress_ = progress{
+      .began = now,
+      .order = static_cast<std::uint64_t>(now.time_since_epoch().count()),
+      .since = now,
+      .stands = now};
+  return progress_->order;
+}
+
+void checkpoint_taker::note(const data::checkpointing& x) {
+  if (!progress_ || x.order != progress_->order)
+    return;
+  progress_->phase = x.now;
+  progress_->since = clock::now();
+  if (x.now == data::checkpointing::phase::copying)
+    progress_->copied_ahead = true;
+  if (x.now == data::checkpointing::phase::stopping)
+    progress_->stands = progress_->since;
+}
+
+void checkpoint_taker::take(const data::checkpointed& x,
+                            std::vector<unique_fd> files) {
+  if (progress_->stopped || x.order != progress_->order)
+    return;
+  progress_->stopped = x;
+  if (!x.aside) {
+    auto ok = begin_transfer(*progress_->stopped, std::move(files));
+    if (!ok)
+      return give_up(ok.why().what, true);
+  }
+  advance();
+}
+
+void checkpoint_taker::take(const data::state_part& x,
+                            std::span<const std::byte> bytes) {
+  if (!progress_)
+    return;
+  // As with a worker on this host that finds no room: the program must not wait
+  // for ever for a snapshot.
+  if (auto ok = take_part(x.from, bytes); !ok)
+    give_up(ok.why().what, true);
+}
+
+/// How long the worker may take for what it is at.
+std::chrono::milliseconds checkpoint_taker::phase_within() const {
+  using phase = data::checkpointing::phase;
+  constexpr std::chrono::minutes written_within{10};
+  auto now = progress_->phase;
+  return now == phase::copying || now == phase::resting ? written_within
+                                                        : rest_within();
+}
+
+void checkpoint_taker::advance() {
+  if (!progress_)
+    return;
+  if (parts_.lease.suspected() || !parts_.worker.ready())
+    return give_up("its worker does not answer any more", false);
+  auto unhurried = runs_during_transfer() && progress_->stopped;
+  auto limit = phase_within();
+  if (!unhurried && clock::now() - progress_->since > limit)
+    return give_up("it does not come to rest within " +
+                       std::to_string(limit.count()) +
+                       " ms; a kernel or a host function of the program takes "
+                       "longer, or there is too much memory",
+                   true);
+  if (!progress_->stopped)
+    return;
+  auto complete = transfer();
+  if (!complete)
+    return give_up(complete.why().what, true);
+  const auto& stopped = *progress_->stopped;
+  if (*complete && !parts_.opened.waits_before(stopped.position) &&
+      parts_.worker.has_answers(stopped.answers))
+    finish();
+}
+
+} // namespace vgpu

@@ -1,0 +1,415 @@
+#include "actors/client/forwarded_channel.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+namespace vgpu {
+
+namespace {
+
+/// Bytes of calls that were sent and not executed yet, at most.
+constexpr std::uint64_t call_window = std::uint64_t{64} << 20;
+/// Bytes of calls in one frame, at most.
+constexpr std::uint64_t call_frame_bytes = std::uint64_t{1} << 20;
+/// Payloads of so many bytes have their pages mapped before they are sent.
+constexpr std::size_t pages_mapped_from = std::size_t{64} << 10;
+/// Calls that nobody waits for may wait for so long themselves: mostly a call
+/// with an answer follows at once, and one message is less work than two.
+constexpr auto gathers_for = std::chrono::microseconds{2};
+/// The worker is told of so many answers, so that it can drop them.
+constexpr std::uint64_t acknowledge_bytes = std::uint64_t{2} << 20;
+constexpr std::uint64_t acknowledge_count = 512;
+/// A session that moved so many bytes gets a second connection.
+constexpr std::uint64_t second_from = std::uint64_t{16} << 20;
+
+/// ZeroMQ's thread has the most to do with each byte, so its page faults are
+/// taken here, many at once. A kernel that cannot do this leaves them to it.
+void map_pages(std::span<const std::byte> bytes) {
+  auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  auto end = begin + bytes.size();
+  begin = begin / page_bytes * page_bytes;
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);
+}
+
+link_options first_connection(const session_lease& lease) {
+  link_options out;
+  out.as = link_options::form::connect;
+  out.endpoint = lease.current().worker.endpoint;
+  out.name = "session/" + std::to_string(lease.session().value);
+  out.io_thread = 0;
+  return out;
+}
+
+} // namespace
+
+forwarded_channel::forwarded_channel(const forwarding_parts& parts)
+    : parts_(parts), first_(parts.zmq, first_connection(parts.lease)) {}
+
+bool forwarded_channel::has_room() const noexcept {
+  return sent_ - executed_ < call_window;
+}
+
+/// The worker takes no calls before it is attached to again.
+void forwarded_channel::detached() noexcept {
+  if (stage_ == stage::attached)
+    stage_ = stage::apart;
+}
+
+/// Shows the worker the lease. Calls flow when it has answered.
+void forwarded_channel::attach() {
+  auto hello = parts_.listener.begin_attach(answers_seen_);
+  if (is_closed())
+    return;
+  stage_ = stage::attaching;
+  second_taken_ = false;
+  early_answers_.clear();
+  send(std::move(hello));
+}
+
+// -- waiting ------------------------------------------------------------------
+
+bool forwarded_channel::add_to(std::vector<pollfd>& items) {
+  first_item_ = items.size();
+  first_.add_to(items);
+  auto overlooked = first_.overlooked();
+  if (second_) {
+    second_->add_to(items);
+    overlooked = second_->overlooked() || overlooked;
+  }
+  return overlooked;
+}
+
+/// What lies at which place behind first_item_.
+enum forwarded_item : std::size_t {
+  first_messages,
+  first_changes,
+  second_messages,
+  second_changes,
+};
+
+bool forwarded_channel::has_messages(std::vector<pollfd>& items) {
+  auto found = first_.has_messages();
+  if (found)
+    items[first_item_ + first_messages].revents = POLLIN;
+  if (second_ && second_->has_messages()) {
+    items[first_item_ + second_messages].revents = POLLIN;
+    found = true;
+  }
+  return found;
+}
+
+void forwarded_channel::note_ready(const std::vector<pollfd>& items,
+                                   bool overlooked) {
+  auto is_ready = [&](forwarded_item x) {
+    return items[first_item_ + x].revents != 0;
+  };
+  messages_ready_ = overlooked || is_ready(first_messages) ||
+                    (second_ && is_ready(second_messages));
+  connections_ready_ =
+      is_ready(first_changes) || (second_ && is_ready(second_changes));
+}
+
+void forwarded_channel::read() {
+  if (std::exchange(connections_ready_, false))
+    read_connections();
+  if (std::exchange(messages_ready_, false))
+    read_messages();
+}
+
+void forwarded_channel::read_connections() {
+  for (auto& change : first_.connection_changes()) {
+    if (is_closed())
+      return;
+    up_ = change.what == link_event::kind::up;
+    detached();
+    if (up_)
+      attach();
+    else if (change.what == link_event::kind::unreachable)
+      parts_.listener.suspect("nobody listens at " +
+                              parts_.lease.current().worker.endpoint);
+  }
+  if (is_closed() || !second_)
+    return;
+  for (auto& change : second_->connection_changes()) {
+    if (change.what != link_event::kind::up)
+      return lose_second(change.what == link_event::kind::unreachable);
+    join_second();
+  }
+}
+
+// -- the second connection ----------------------------------------------------
+
+/// It is opened once it pays. Without it, everything goes by the first.
+void forwarded_channel::open_second() {
+  if (second_ || long_bytes_ < second_from || !ready() || second_port_ == 0 ||
+      second_fails_)
+    return;
+  auto options = first_connection(parts_.lease);
+  const auto& first = parts_.lease.current().worker.endpoint;
+  options.endpoint =
+      first.substr(0, first.rfind(':') + 1) + std::to_string(second_port_);
+  options.io_thread = 1;
+  try {
+    second_.emplace(parts_.zmq, options);
+  } catch (const zmq::error_t& e) {
+    spdlog::warn("session {}: no second connection to {}: {}",
+                 parts_.lease.session().value, options.endpoint, e.what());
+    second_fails_ = true;
+  }
+}
+
+/// Calls go by the second connection when the worker has answered by it.
+void forwarded_channel::join_second() {
+  if (second_ && ready())
+    send_by(*second_, data::join{parts_.lease.current().token});
+}
+
+/// Messages that were on their way by it come again by the first.
+void forwarded_channel::lose_second(bool unreachable) {
+  second_.reset();
+  second_taken_ = false;
+  long_bytes_ = 0;
+  second_fails_ = unreachable;
+  if (ready() && !unreachable)
+    attach();
+}
+
+/// By which connection a payload of so many bytes goes.
+link_socket& forwarded_channel::connection_for(std::size_t bytes) {
+  if (!second_taken_ || bytes < striped_from)
+    return first_;
+  by_second_ = !by_second_;
+  return by_second_ ? *second_ : first_;
+}
+
+// -- messages in --------------------------------------------------------------
+
+/// The connections take turns, as a message by the one may wait for a message
+/// by the other.
+void forwarded_channel::read_messages() {
+  for (auto heard = true; heard && !is_closed();) {
+    heard = hear(first_);
+    if (!is_closed() && second_)
+      heard = hear(*second_) || heard;
+  }
+}
+
+/// False if there is no message.
+bool forwarded_channel::hear(link_socket& from) {
+  auto in = from.receive();
+  if (!in)
+    return false;
+  auto words = in->words();
+  auto head = data::decode(
+      {reinterpret_cast<const std::uint64_t*>(words.begin()), words.size()});
+  if (!head || head->session != parts_.lease.session() ||
+      head->epoch != parts_.lease.epoch()) {
+    spdlog::warn("session {}: dropped a message of {}: {}",
+                 parts_.lease.session().value, printable(in->peer()),
+                 head ? std::string{"it is of another epoch"}
+                      : head.why().what);
+    return true;
+  }
+  heard_ = clock::now();
+  spoke_ = true;
+  if (&from == &first_)
+    take(*head, in);
+  else if (auto* x = std::get_if<data::answer>(&head->body))
+    on(*x, in);
+  else if (std::holds_alternative<data::join>(head->body))
+    second_taken_ = true;
+  return true;
+}
+
+void forwarded_channel::take(const data::head& head, const parcel_ptr& in) {
+  if (auto* x = std::get_if<data::attached>(&head.body))
+    on(*x);
+  else if (auto* progress = std::get_if<data::progress>(&head.body))
+    on(*progress);
+  else if (auto* answer = std::get_if<data::answer>(&head.body))
+    on(*answer, in);
+  else if (auto* why = std::get_if<data::refused>(&head.body))
+    on(*why);
+  else if (auto* wanted = std::get_if<data::state_wanted>(&head.body))
+    send_part(*wanted);
+  else
+    parts_.listener.on_message(head, {.bytes = in->bulk()});
+}
+
+void forwarded_channel::on(const data::refused& x) {
+  const auto& lease = parts_.lease.current();
+  spdlog::warn("session {}: {} refused: {}", lease.session.value, lease.node,
+               x.why);
+  if (stage_ == stage::attaching)
+    return parts_.listener.suspect("its worker refused: " + x.why);
+  detached();
+  attach();
+}
+
+/// The worker says from where on it wants the calls.
+void forwarded_channel::on(const data::attached& x) {
+  auto& header = parts_.opened.header();
+  if (x.at.received < header.trimmed.load() ||
+      x.at.received > header.tail.load())
+    return parts_.listener.lose_session(
+        "its worker is at a call that the log does not hold");
+  stage_ = stage::attached;
+  sent_ = x.at.received;
+  // Answers that a former client took are in the shared memory.
+  answers_seen_ = std::max(answers_seen_, x.at.acknowledged);
+  second_port_ = x.second_port;
+  join_second();
+  parts_.listener.on_attached(x.at.received);
+  on(x.at);
+}
+
+void forwarded_channel::on(const data::progress& x) {
+  // A worker that restores a state has executed no calls before it is attached.
+  if (!ready())
+    return;
+  const auto& area = *parts_.opened.area;
+  executed_ = std::min(x.executed, sent_);
+  area.publish_executed(executed_);
+  area.note_charged(std::min(x.charged, sent_));
+  for (std::size_t i = 0; i < x.busy.size(); ++i)
+    area.note_busy(i, x.busy[i], clock::now());
+  parts_.listener.on_progress(x);
+}
+
+void forwarded_channel::on(const data::answer& x, const parcel_ptr& in) {
+  if (x.number <= answers_seen_)
+    return; // it was sent again
+  if (x.number == answers_seen_ + 1)
+    arrived(x, in);
+  else if (!second_ ||
+           !early_answers_.keep(x.number, in->bulk().size(), {x, in}))
+    return attach(); // some were lost with a connection, so all come again
+  while (auto next = early_answers_.take(answers_seen_ + 1))
+    if (next->head.number > answers_seen_)
+      arrived(next->head, next->in);
+}
+
+/// All answers before it are here.
+void forwarded_channel::arrived(const data::answer& x, const parcel_ptr& in) {
+  answers_seen_ = x.number;
+  long_bytes_ += in->bulk().size();
+  if (parts_.answers.deliver(x, in->bulk()))
+    parts_.listener.on_answer();
+  unacknowledged_bytes_ += in->bulk().size();
+  if (unacknowledged_bytes_ > acknowledge_bytes ||
+      answers_seen_ - acknowledged_ > acknowledge_count)
+    acknowledge();
+}
+
+// -- messages out -------------------------------------------------------------
+
+void forwarded_channel::acknowledge() {
+  acknowledged_ = answers_seen_;
+  unacknowledged_bytes_ = 0;
+  send(data::keepalive{sent_, answers_seen_});
+}
+
+/// Waits for another call for a moment, while busy-polling pays.
+void forwarded_channel::gather_calls() {
+  auto began = clock::now();
+  const auto& reader = parts_.opened.reader;
+  if (!reader.ready() || parts_.polling.time(began) < gathers_for)
+    return;
+  while (reader.may_grow(lent_from) && clock::now() - began < gathers_for)
+    __builtin_ia32_pause();
+}
+
+status forwarded_channel::forward() {
+  if (!ready())
+    return {};
+  if (has_room())
+    gather_calls();
+  while (ready() && has_room()) {
+    auto range = parts_.opened.reader.next_range(call_frame_bytes);
+    if (!range)
+      return range.why();
+    if (range->empty())
+      break;
+    auto from = sent_;
+    sent_ += range->size();
+    send_long(data::calls{from, sent_}, *range);
+  }
+  return {};
+}
+
+void forwarded_channel::tend() {
+  open_second();
+  keep_alive();
+}
+
+void forwarded_channel::keep_alive() {
+  auto now = clock::now();
+  if (is_closed() || now < next_keepalive_)
+    return;
+  const auto& options = parts_.options;
+  next_keepalive_ = now + options.keepalive_every;
+  auto patience = spoke_ ? options.lease_term : options.first_word_within;
+  if (now - heard_ > patience)
+    parts_.listener.suspect("its worker has been silent for " +
+                            std::to_string(patience.count()) + " ms");
+  if (!up_)
+    return;
+  auto suspected = parts_.lease.suspected();
+  // A worker that restores a state only learns that its client is alive.
+  if (parts_.restore.held() && stage_ == stage::attaching && !suspected)
+    return send(data::keepalive{0, answers_seen_});
+  if (ready())
+    return acknowledge();
+  // A suspected worker's lease must run out, unless the worker speaks.
+  if (!suspected)
+    attach();
+}
+
+void forwarded_channel::send_long(data::body body,
+                                  std::span<const std::byte> payload) {
+  if (is_closed())
+    return;
+  long_bytes_ += payload.size();
+  auto& way = connection_for(payload.size());
+  if (send_by(way, std::move(body), payload))
+    return;
+  if (&way == &first_)
+    detached();
+  else
+    lose_second(false);
+}
+
+bool forwarded_channel::send_by(link_socket& way, data::body body,
+                                std::span<const std::byte> payload) {
+  auto words = data::encode(
+      {parts_.lease.session(), parts_.lease.epoch(), std::move(body)});
+  if (payload.size() >= pages_mapped_from)
+    map_pages(payload);
+  dispatch out;
+  put_frames(out, words, payload, parts_.opened.area);
+  parts_.fence.note_contact();
+  return way.send(out) == link_socket::sent::yes;
+}
+
+/// Sends what the worker wants of the state that it restores.
+void forwarded_channel::send_part(const data::state_wanted& wanted) {
+  auto part = parts_.restore.part(wanted);
+  if (!part)
+    return;
+  dispatch out;
+  put_frames(out,
+             data::encode({parts_.lease.session(), parts_.lease.epoch(),
+                           data::state_part{wanted.from}}),
+             *part, part);
+  parts_.fence.note_contact();
+  if (first_.send(out) != link_socket::sent::yes)
+    detached();
+}
+
+} // namespace vgpu

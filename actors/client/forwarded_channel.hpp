@@ -1,0 +1,149 @@
+// A worker to which the client sends the program's calls.
+#pragma once
+
+#include "actors/client/answer_delivery.hpp"
+#include "actors/client/fence.hpp"
+#include "actors/client/opened_session.hpp"
+#include "actors/client/session_client_options.hpp"
+#include "actors/client/session_lease.hpp"
+#include "actors/client/session_restore.hpp"
+#include "actors/client/worker_channel.hpp"
+#include "actors/link/link_socket.hpp"
+#include "actors/link/reorder_buffer.hpp"
+
+#include <optional>
+
+namespace vgpu {
+
+/// What a forwarded_channel may touch. All of it must outlive the channel.
+struct forwarding_parts {
+  zmq::context_t& zmq;
+  const session_client_options& options;
+  /// It reads calls from the log and publishes how far they were executed.
+  opened_session& opened;
+  const session_lease& lease;
+  /// It reads the bytes of the state that the worker restores.
+  const session_restore& restore;
+  answer_delivery& answers;
+  /// It notes each message there.
+  worker_fence& fence;
+  /// How long it pays to wait for a call that follows at once.
+  const busy_poll& polling;
+  worker_listener& listener;
+};
+
+/// Sends the calls of the log to the worker in order, and takes the answers in
+/// order. It comes back by itself after the connection broke: then the worker
+/// says where it wants calls from, and the client which answers it has.
+///
+///           up                attached
+///   apart ──────► attaching ──────────► attached
+///     ▲             ▲    ▲ attach again   │ │
+///     │             │    └────────────────┘ │ a message could not be sent, or
+///     │ down        └───────── apart ◄──────┘ the worker refused
+///     └─ from each; close() ends it from each
+///
+/// Long payloads go by two connections in turns, as one connection is as fast
+/// as one thread copies.
+class forwarded_channel final : public worker_channel {
+public:
+  /// Begins to connect to the worker of the current lease. Throws zmq::error_t.
+  explicit forwarded_channel(const forwarding_parts& parts);
+
+  bool is_mapped() const noexcept override { return false; }
+  bool ready() const noexcept override { return stage_ == stage::attached; }
+  void send(data::body what) override { send_long(std::move(what), {}); }
+  void send_with(data::body what, std::span<const int>) override {
+    send(std::move(what));
+  }
+  void close() noexcept override { stage_ = stage::closed; }
+  bool add_to(std::vector<pollfd>& items) override;
+  bool has_messages(std::vector<pollfd>& items) override;
+  void note_ready(const std::vector<pollfd>& items, bool overlooked) override;
+  void read() override;
+  bool takes_calls() const noexcept override { return ready() && has_room(); }
+  status forward() override;
+  std::optional<std::uint64_t> sent() const noexcept override { return sent_; }
+  bool has_answers(std::uint64_t count) const noexcept override {
+    return answers_seen_ >= count;
+  }
+  void tend() override;
+  clock::time_point next_tend() const noexcept override {
+    return next_keepalive_;
+  }
+
+private:
+  enum class stage {
+    apart,     // the worker does not know this connection
+    attaching, // the lease was shown to the worker
+    attached,  // the worker takes calls
+    closed,
+  };
+  struct answer_in_order {
+    data::answer head;
+    parcel_ptr in;
+  };
+
+  bool is_closed() const noexcept { return stage_ == stage::closed; }
+  bool has_room() const noexcept;
+  void detached() noexcept;
+  void attach();
+  link_options options_of(std::string endpoint) const;
+
+  // messages out
+  void send_long(data::body body, std::span<const std::byte> payload);
+  bool send_by(link_socket& way, data::body body,
+               std::span<const std::byte> payload = {});
+  link_socket& connection_for(std::size_t bytes);
+  void send_part(const data::state_wanted& wanted);
+  void acknowledge();
+  void keep_alive();
+  void gather_calls();
+
+  // messages in
+  void read_connections();
+  void read_messages();
+  bool hear(link_socket& from);
+  void take(const data::head& head, const parcel_ptr& in);
+  void on(const data::attached& x);
+  void on(const data::progress& x);
+  void on(const data::answer& x, const parcel_ptr& in);
+  void on(const data::refused& x);
+  void arrived(const data::answer& x, const parcel_ptr& in);
+
+  // the second connection
+  void open_second();
+  void join_second();
+  void lose_second(bool unreachable);
+
+  forwarding_parts parts_;
+  link_socket first_;
+  bool up_ = false; // the first connection stands
+  stage stage_ = stage::apart;
+
+  std::uint64_t sent_ = 0;     // calls before it were sent
+  std::uint64_t executed_ = 0; // calls before it are not needed any more
+  std::uint64_t answers_seen_ = 0;
+  std::uint64_t acknowledged_ = 0; // answers that the worker knows of
+  std::uint64_t unacknowledged_bytes_ = 0;
+  reorder_buffer<answer_in_order> early_answers_;
+
+  clock::time_point heard_ = clock::now();
+  bool spoke_ = false; // the worker has said something
+  clock::time_point next_keepalive_{};
+
+  std::optional<link_socket> second_;
+  std::uint16_t second_port_ = 0; // 0: the worker takes no second connection
+  bool second_taken_ = false;     // the worker has joined it to the session
+  bool second_fails_ = false;     // nobody listens there
+  bool by_second_ = false;        // the last long payload went by it
+  std::uint64_t long_bytes_ = 0;  // of payloads since it was lost, either way
+
+  // What the last wait found. The items of the first connection lie before
+  // those of the second.
+  std::size_t first_item_ = 0;
+  bool messages_ready_ = false;
+  bool connections_ready_ = false;
+};
+
+} // namespace vgpu

@@ -1,0 +1,99 @@
+#include "actors/client/mapped_channel.hpp"
+
+#include "actors/link/unix_socket.hpp"
+
+#include <utility>
+#include <variant>
+
+namespace vgpu {
+
+std::unique_ptr<mapped_channel>
+mapped_channel::open(const opened_session& opened, const session_lease& lease,
+                     data::attach hello, const held_state* state,
+                     worker_listener& listener) {
+  auto socket = connect_abstract(lease.current().worker.guest_socket);
+  if (!socket)
+    return nullptr;
+  auto memory = opened.area->descriptors();
+  std::vector<int> descriptors{memory.begin(), memory.end()};
+  descriptors.push_back(opened.doorbell.get());
+  if (state)
+    descriptors.push_back(state->file.get());
+  if (state && state->offered)
+    descriptors.push_back(state->offered.get());
+  // A snapshot's file stays the newest one until there is another.
+  hello.adopt = state && !state->snapshot;
+  auto sent = send_packet(
+      socket->get(),
+      data::encode({lease.session(), lease.epoch(), std::move(hello)}),
+      descriptors);
+  if (!sent)
+    return nullptr;
+  return std::unique_ptr<mapped_channel>{
+      new mapped_channel{std::move(*socket), lease, listener}};
+}
+
+void mapped_channel::send_with(data::body what,
+                               std::span<const int> descriptors) {
+  if (socket_)
+    (void)send_packet(
+        socket_.get(),
+        data::encode({lease_.session(), lease_.epoch(), std::move(what)}),
+        descriptors);
+}
+
+bool mapped_channel::add_to(std::vector<pollfd>& items) {
+  item_ = items.size();
+  // poll() passes over the descriptor of a closed socket, which is -1.
+  items.push_back({socket_.get(), POLLIN, 0});
+  return false;
+}
+
+void mapped_channel::note_ready(const std::vector<pollfd>& items, bool) {
+  readable_ = items[item_].revents != 0;
+}
+
+void mapped_channel::read() {
+  if (!std::exchange(readable_, false))
+    return;
+  while (socket_) {
+    auto in = receive_packet(socket_.get());
+    if (in && !*in)
+      return;
+    if (!in || (*in)->closed) {
+      close();
+      return listener_.suspect("its worker is gone");
+    }
+    take(std::move(**in));
+  }
+}
+
+void mapped_channel::take(packet in) {
+  auto head = data::decode(in.words);
+  if (!head || head->epoch != lease_.epoch())
+    return;
+  if (auto* why = std::get_if<data::refused>(&head->body)) {
+    close();
+    listener_.suspect("its worker refused: " + why->why);
+  } else if (auto* x = std::get_if<data::progress>(&head->body)) {
+    listener_.on_progress(*x);
+  } else if (std::holds_alternative<data::attached>(head->body)) {
+    listener_.on_attached({});
+  } else {
+    listener_.on_message(*head, {.files = std::move(in.descriptors)});
+  }
+}
+
+bool mapped_channel::restored_unheard() {
+  while (socket_) {
+    auto in = receive_packet(socket_.get());
+    if (!in || !*in || (*in)->closed)
+      return false;
+    auto head = data::decode((*in)->words);
+    if (head && std::holds_alternative<data::attached>(head->body))
+      return true;
+  }
+  return false;
+}
+
+} // namespace vgpu

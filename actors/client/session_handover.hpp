@@ -1,0 +1,72 @@
+// A session that leaves its worker: to another one, or until it is resumed.
+#pragma once
+
+#include "actors/client/checkpoint_taker.hpp"
+#include "actors/client/session_client_options.hpp"
+#include "actors/client/session_reports.hpp"
+#include "actors/link/protocol.hpp"
+#include "actors/state/state_transfer.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vgpu {
+
+/// Carries out the manager's orders to pause a session: checkpoints its worker
+/// and transfers the state to this client. If anything fails before the state
+/// is here, the worker goes on and the session runs where it was.
+///
+/// It sends the worker orders, and answers the manager. The states of one
+/// checkpoint are drawn at checkpoint_taker.
+class session_handover final : public checkpoint_taker {
+public:
+  session_handover(const checkpoint_parts& parts,
+                   const session_client_options& options)
+      : checkpoint_taker(parts), options_(options) {}
+
+  /// Begins to carry out an order. Precondition: a worker is ready and no
+  /// checkpoint is under way.
+  void begin(const control::pause_session& order);
+  /// Keeps an order until the snapshot that is under way is taken.
+  void postpone(const control::pause_session& order) { postponed_ = order; }
+  /// The order that was kept; nothing the second time.
+  std::optional<control::pause_session> take_postponed() {
+    return std::exchange(postponed_, std::nullopt);
+  }
+  /// The session is lost: whoever ordered to pause it hears why.
+  void refuse(const std::string& why);
+
+  void give_up(const std::string& why, bool lasting) override;
+  void abandon() noexcept override;
+
+private:
+  std::chrono::milliseconds rest_within() const override {
+    return options_.pause_within;
+  }
+  bool runs_during_transfer() const noexcept override { return false; }
+  status begin_transfer(data::checkpointed& x,
+                        std::vector<unique_fd> files) override;
+  status take_part(std::uint64_t from,
+                   std::span<const std::byte> bytes) override;
+  result<bool> transfer() override;
+  void finish() override;
+
+  void forget_state() noexcept;
+  status check(int file, std::size_t& lent_count) const;
+  status spill(unique_fd& file, std::uint64_t bytes) const;
+
+  const session_client_options& options_;
+  std::optional<control::pause_session> postponed_;
+  unique_fd file_; // the state, of a mapped worker
+  unique_fd lent_; // the memory that it lends
+  /// The state, of a forwarded worker.
+  std::optional<state_inflow> inflow_;
+};
+
+} // namespace vgpu

@@ -1,0 +1,127 @@
+#include "actors/client/session_restore.hpp"
+
+#include "actors/lend/descriptor_parcel.hpp"
+#include "actors/state/state_file.hpp"
+#include "actors/state/state_transfer.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <fcntl.h>
+
+#include <utility>
+
+namespace vgpu {
+
+namespace {
+
+/// So many workers try to restore a state before something else is tried.
+constexpr unsigned most_tries = 2;
+
+} // namespace
+
+bool session_restore::offer_lent(bool here) {
+  if (!held_ || !held_->lent)
+    return true;
+  std::string why = "it goes on elsewhere than where its memory is";
+  if (here) {
+    // The worker takes the memory out of the parcel that it is given.
+    auto copy = copy_parcel(held_->lent, held_->lent_count);
+    if (copy) {
+      held_->offered = std::move(*copy);
+      return true;
+    }
+    why = "the memory that goes along is lost: " + copy.why().what;
+  }
+  held_.reset();
+  reports_.tell_event("state-refused",
+                      reports_.program() + ": " + why +
+                          "; it is recovered from its snapshot or journal");
+  return false;
+}
+
+void session_restore::choose() {
+  calls_before_ = 0;
+  auto whole_journal =
+      opened_.is_protected() && opened_.header().trimmed.load() == 0;
+  if (held_ && held_->tries >= most_tries && opened_.is_protected())
+    give_up_tried(whole_journal);
+  else if (!held_ && !(snapshot_useless_ && whole_journal))
+    hold_snapshot();
+  if (held_)
+    ++held_->tries;
+  opened_.reader.rewind(held_ ? held_->position : 0);
+}
+
+/// A driver may put variables elsewhere when fewer modules were loaded before
+/// them, so a state may be impossible to restore. It is given up as soon as
+/// something else would do.
+void session_restore::give_up_tried(bool whole_journal) {
+  auto refused = std::exchange(held_, std::nullopt);
+  if ((refused->snapshot || !hold_snapshot()) && !whole_journal) {
+    held_ = std::move(refused); // nothing else is left
+    return;
+  }
+  snapshot_useless_ = refused->snapshot;
+  reports_.tell_event(
+      "state-refused",
+      reports_.program() + " could not be taken up from its " +
+          (refused->snapshot ? "snapshot" : "state") + ": " +
+          lease_.last_suspicion() + "; it is recovered from its " +
+          (held_ ? "snapshot and the calls since" : "whole journal"));
+}
+
+/// Holds the newest snapshot, if there is one that fits the log. A session
+/// whose protection was lowered has no journal behind it.
+bool session_restore::hold_snapshot() {
+  auto& header = opened_.header();
+  auto newest = header.newest.load();
+  if (newest == 0 || !opened_.is_protected())
+    return false;
+  auto place = opened_.places.at(newest - 1);
+  auto state = state_reader::open(place);
+  auto refuse = [&](const std::string& why) {
+    spdlog::error("session {}: its snapshot cannot be used: {}",
+                  lease_.session().value, why);
+    return false;
+  };
+  if (!state)
+    return refuse(state.why().what);
+  auto position = state->index().position;
+  if (position < header.trimmed.load() || position > header.tail.load())
+    return refuse("it is of a call that the log does not hold");
+  calls_before_ = state->index().calls;
+  held_.emplace();
+  held_->file = unique_fd{::fcntl(place, F_DUPFD_CLOEXEC, 0)};
+  held_->bytes = state->bytes();
+  held_->position = position;
+  held_->began = std::chrono::steady_clock::now();
+  held_->snapshot = true;
+  return true;
+}
+
+void session_restore::restored(bool follows) {
+  auto tell = [&](std::uint64_t bytes, double milliseconds) {
+    reports_.tell(control::restored{lease_.session(), lease_.epoch(), bytes,
+                                    milliseconds});
+  };
+  if (!held_) {
+    // The session may have been suspended under another client, and whoever
+    // resumed it waits for this.
+    if (follows)
+      tell(0, 0);
+    return;
+  }
+  std::chrono::duration<double, std::milli> took =
+      std::chrono::steady_clock::now() - held_->began;
+  // After a failure the replay is what the manager hears of.
+  tell(held_->snapshot ? 0 : held_->bytes, took.count());
+  held_.reset();
+}
+
+std::shared_ptr<const std::vector<std::byte>>
+session_restore::part(const data::state_wanted& wanted) const {
+  return held_ ? part_of_state(held_->file.get(), held_->bytes, wanted)
+               : nullptr;
+}
+
+} // namespace vgpu

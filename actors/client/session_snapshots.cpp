@@ -1,0 +1,334 @@
+#include "actors/client/session_snapshots.hpp"
+
+#include "actors/state/state_file.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace vgpu {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Snapshots come too often for an event each.
+constexpr auto reported_every = 60s;
+/// How soon a failed snapshot is tried again while the journal fills, at first
+/// and at last.
+constexpr std::chrono::milliseconds soonest_retry = 200ms;
+constexpr std::chrono::milliseconds latest_retry = 10s;
+/// For one part of the time that snapshots take the devices, the program has so
+/// many parts. Its host is left alone for as long as one takes in all.
+constexpr int work_per_pause = 9;
+
+unique_fd duplicate_of(int fd) {
+  return unique_fd{::fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+}
+
+} // namespace
+
+// -- when ---------------------------------------------------------------------
+
+std::chrono::milliseconds session_snapshots::period() const {
+  return std::chrono::milliseconds{parts().opened.specification.snapshot_ms};
+}
+
+/// Whether the program asked for snapshots, even when its journal is short.
+bool session_snapshots::by_period() const {
+  return parts().opened.specification.protection ==
+         control::protection::snapshot;
+}
+
+void session_snapshots::begin_epoch() {
+  if (journal_limit_ == 0)
+    expect_state(0);
+  measure_journal();
+  next_ = clock::now() + period();
+}
+
+session_snapshots::clock::time_point session_snapshots::due() const {
+  const auto& opened = parts().opened;
+  if (!opened.places.in_memory() || restore_.snapshot_useless() ||
+      !opened.is_protected() || !(fills_ || by_period()))
+    return clock::time_point::max();
+  return next_;
+}
+
+void session_snapshots::begin_if_due() {
+  if (clock::now() < due())
+    return;
+  auto& header = parts().opened.header();
+  if (header.tail.load() != header.covered.load())
+    begin();
+  else // nothing was called since
+    next_ = clock::now() + period();
+}
+
+/// Bytes of calls that no snapshot covers. The program writes these words, so
+/// they may be any numbers.
+std::uint64_t session_snapshots::uncovered() const {
+  auto& header = parts().opened.header();
+  auto tail = header.tail.load();
+  return tail - std::min(tail, header.covered.load());
+}
+
+/// The log tells it, as this client may be new and have missed the notice.
+void session_snapshots::measure_journal() {
+  fills_ = parts().opened.is_protected() && uncovered() > journal_limit_;
+}
+
+/// Sets how long the journal may grow until the next snapshot, after one of so
+/// many bytes.
+void session_snapshots::expect_state(std::uint64_t bytes) {
+  journal_limit_ = snapshot_after(parts().opened.area->log_capacity(), bytes);
+  parts().opened.header().snapshot_after = journal_limit_;
+}
+
+/// The program has lowered its protection by itself, before it had what it
+/// shares: there is no moment with a journal that promises too much.
+void session_snapshots::note_sharing() {
+  (void)parts().opened.area->lower_protection();
+  if (std::exchange(sharing_told_, true))
+    return;
+  fills_ = false;
+  const auto& reports = parts().reports;
+  reports.tell_event(
+      "protection-lowered",
+      reports.program() +
+          " shares GPU memory or events with another process, and what two do "
+          "to one memory cannot be done again in order; from now on its "
+          "session is not protected");
+}
+
+void session_snapshots::note_filling() {
+  measure_journal();
+  if (!fills_ || running())
+    return;
+  spdlog::info("session {}: its journal has {} bytes",
+               parts().lease.session().value, uncovered());
+  auto now = clock::now();
+  auto presses = uncovered() > parts().opened.area->log_capacity() / 2;
+  next_ = presses ? now : std::min(next_, std::max(now, rested_));
+  if (!parts().opened.places.in_memory())
+    give_up("its program has no room for one", true);
+  else if (restore_.snapshot_useless())
+    give_up("no worker could take up the last", true);
+}
+
+// -- taking one ---------------------------------------------------------------
+
+void session_snapshots::begin() {
+  const auto& opened = parts().opened;
+  auto newest = opened.header().newest.load();
+  auto taken = newest == 0 ? 1 : newest - 1;
+  places_ = {state_places::other(taken, false),
+             state_places::other(taken, true)};
+  data::checkpoint order{.compress = false,
+                         .go_on = true,
+                         .order = begin_progress(),
+                         .in_memory = options_.state_memory};
+  if (!parts().worker.is_mapped())
+    return parts().worker.send(std::move(order));
+  std::vector<int> descriptors{opened.places.at(places_[0])};
+  if (opened.places.on_disk())
+    descriptors.push_back(opened.places.at(places_[1]));
+  parts().worker.send_with(std::move(order), descriptors);
+}
+
+/// A mapped worker writes the snapshot while the program waits.
+std::chrono::milliseconds session_snapshots::rest_within() const {
+  constexpr std::chrono::milliseconds mapped_within = 5s;
+  return parts().worker.is_mapped()
+             ? std::min(mapped_within, options_.pause_within)
+             : options_.pause_within;
+}
+
+/// The snapshot of a forwarded worker travels part by part, while the worker
+/// goes on. The newest snapshot has most of it already, and so has the one
+/// before, whose place it takes.
+status session_snapshots::begin_transfer(data::checkpointed& x,
+                                         std::vector<unique_fd>) {
+  if (parts().worker.is_mapped())
+    return {};
+  const auto& opened = parts().opened;
+  x.on_disk = x.bytes > options_.state_memory && opened.places.on_disk();
+  auto place = opened.places.at(places_[x.on_disk ? 1 : 0]);
+  auto newest = opened.places.at(opened.header().newest.load() - 1);
+  auto inflow = snapshot_inflow::begin(x.bytes, duplicate_of(place),
+                                       duplicate_of(newest));
+  if (!inflow)
+    return inflow.why();
+  arriving_ = std::move(*inflow);
+  return {};
+}
+
+status session_snapshots::take_part(std::uint64_t from,
+                                    std::span<const std::byte> bytes) {
+  return arriving_ ? arriving_->take(from, bytes) : status{};
+}
+
+result<bool> session_snapshots::transfer() {
+  if (!arriving_)
+    return true;
+  if (auto ok = arriving_->work(); !ok)
+    return ok.why();
+  while (auto range = arriving_->want())
+    parts().worker.send(*range);
+  return arriving_->complete();
+}
+
+void session_snapshots::finish() {
+  const auto& opened = parts().opened;
+  auto& header = opened.header();
+  auto what = *current().stopped;
+  auto place = places_[what.on_disk ? 1 : 0];
+  auto state = state_reader::open(opened.places.at(place));
+  if (!state)
+    return give_up(state.why().what, false);
+  if (state->index().position != what.position ||
+      what.position > header.tail.load())
+    return give_up("its state is of another call", false);
+  // From here on it is the newest.
+  header.newest.store(static_cast<std::uint32_t>(place + 1));
+  opened.area->publish_covered(what.position);
+  give_back_places(place, what.on_disk);
+  std::chrono::nanoseconds pause{what.pause_ns};
+  schedule_next(pause);
+  expect_state(what.bytes);
+  measure_journal();
+  trouble_.clear();
+  retry_after_ = soonest_retry;
+  report(what.bytes, pause);
+  if (!parts().worker.is_mapped())
+    parts().worker.send(data::go_on{});
+  abandon();
+  parts().listener.on_checkpoint_over();
+}
+
+void session_snapshots::schedule_next(std::chrono::nanoseconds pause) {
+  auto now = clock::now();
+  auto at_rest = std::clamp<std::chrono::nanoseconds>(pause, 0s, 60s);
+  rested_ = now + std::max(work_per_pause * at_rest, now - current().began);
+  next_ = std::max(rested_, current().began + period());
+}
+
+/// Gives back the memory of the places that the newest snapshot replaces. The
+/// place that the next one takes is kept where it will be written soon, as what
+/// did not change need not be written again. That is so of each one that
+/// travels: to copy most of it once more takes the client longer than all the
+/// rest.
+void session_snapshots::give_back_places(std::size_t newest,
+                                         bool on_disk) const {
+  const auto& places = parts().opened.places;
+  auto kept =
+      current().copied_ahead && (!parts().worker.is_mapped() || by_period());
+  for (std::size_t i = 0; i < state_places::count; ++i)
+    if (i != newest && places.at(i) >= 0 &&
+        !(kept && i == state_places::other(newest, on_disk)))
+      (void)::ftruncate(places.at(i), 0);
+}
+
+void session_snapshots::note_travel(std::uint64_t bytes) {
+  auto& came = arriving_->bytes();
+  account_.travelled += came.travelled;
+  spdlog::debug("session {}: a snapshot of {} bytes: {} travelled, {} were "
+                "copied, {} stayed; {} ms",
+                parts().lease.session().value, bytes, came.travelled,
+                came.copied, came.stayed,
+                (clock::now() - current().began) / 1ms);
+}
+
+/// Tells the manager of the first snapshot, and from time to time of those
+/// since.
+void session_snapshots::report(std::uint64_t bytes,
+                               std::chrono::nanoseconds pause) {
+  ++account_.count;
+  if (arriving_)
+    note_travel(bytes);
+  account_.longest = std::max(account_.longest, pause);
+  auto now = clock::now();
+  if (reported_ != clock::time_point{} && now - reported_ < reported_every)
+    return;
+  reported_ = now;
+  const auto& reports = parts().reports;
+  auto event = reports.make_event(
+      "session-snapshot",
+      reports.program() + ": " + std::to_string(account_.count) +
+          (account_.count == 1 ? " snapshot was" : " snapshots were") +
+          " taken, the last of " + std::to_string(bytes) + " bytes" +
+          (parts().worker.is_mapped()
+               ? ""
+               : ", of which " + std::to_string(account_.travelled) +
+                     " travelled in all") +
+          "; the time is that of the longest pause");
+  event.bytes = bytes;
+  event.calls = account_.count;
+  event.milliseconds =
+      std::chrono::duration<double, std::milli>{account_.longest}.count();
+  reports.tell(std::move(event));
+  account_ = {};
+}
+
+// -- taking none --------------------------------------------------------------
+
+/// The session runs on, under the snapshot before, if there is one.
+void session_snapshots::give_up(const std::string& why, bool lasting) {
+  if (running())
+    parts().worker.send(data::go_on{});
+  const auto& reports = parts().reports;
+  if (std::exchange(trouble_, why) != why) {
+    spdlog::warn("session {}: no snapshot: {}", parts().lease.session().value,
+                 why);
+    if (lasting)
+      reports.tell_event("snapshot-failed",
+                         reports.program() + ": no snapshot is taken: " + why +
+                             "; its journal grows on");
+  }
+  retry_later();
+  // Before the program stands still for ever.
+  if (lasting && fills_ &&
+      uncovered() > parts().opened.area->log_capacity() / 4 * 3)
+    lower_protection(why);
+  if (!running())
+    return;
+  abandon();
+  parts().listener.on_checkpoint_over();
+}
+
+/// The longer a failed snapshot took the devices, the later the next is due.
+void session_snapshots::retry_later() {
+  using phase = data::checkpointing::phase;
+  auto now = clock::now();
+  clock::duration wait = retry_after_;
+  if (!fills_) {
+    auto copies = running() && current().phase == phase::copying;
+    auto took = running() ? now - current().began : 0s;
+    auto stood = running() && !copies ? now - current().stands : 0s;
+    wait = std::max<clock::duration>({period(), took, work_per_pause * stood});
+  }
+  next_ = now + wait;
+  retry_after_ = std::min(2 * retry_after_, latest_retry);
+}
+
+void session_snapshots::lower_protection(const std::string& why) {
+  if (!parts().opened.area->lower_protection())
+    return;
+  fills_ = false;
+  const auto& reports = parts().reports;
+  reports.tell_event("protection-lowered",
+                     "the call log of " + reports.program() +
+                         " is full, and no snapshot can be taken: " + why +
+                         "; from now on its session is not protected");
+}
+
+void session_snapshots::abandon() noexcept {
+  checkpoint_taker::abandon();
+  arriving_.reset();
+}
+
+} // namespace vgpu

@@ -1,0 +1,112 @@
+// Snapshots: a session's state, taken while its worker goes on, so that the
+// calls before it are never replayed and their memory can be given back.
+#pragma once
+
+#include "actors/client/checkpoint_taker.hpp"
+#include "actors/client/session_client_options.hpp"
+#include "actors/client/session_reports.hpp"
+#include "actors/client/session_restore.hpp"
+#include "actors/state/snapshot_inflow.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vgpu {
+
+/// Decides when a session's snapshot is due, takes it, and keeps it.
+///
+/// Snapshots lie where the program holds them (schema/log/snapshot_files.hpp)
+/// and are named in the control area once they are complete: a client that dies
+/// leaves the newest to the next, and with the program they are gone. The
+/// program can write all of it, so what is found there is checked as if a
+/// stranger had made it.
+///
+/// It sends the worker orders, writes the program's snapshot files and control
+/// area, and tells the manager. The states of one checkpoint are drawn at
+/// checkpoint_taker.
+class session_snapshots final : public checkpoint_taker {
+public:
+  /// All must outlive the object.
+  session_snapshots(const checkpoint_parts& parts,
+                    const session_client_options& options,
+                    const session_restore& restore)
+      : checkpoint_taker(parts), options_(options), restore_(restore) {}
+
+  /// A worker of a new epoch is about to serve the session.
+  void begin_epoch();
+  /// When the next snapshot is due; clock::time_point::max() where none is
+  /// wanted or possible. To be asked only while the session could take one.
+  clock::time_point due() const;
+  /// Begins a snapshot if one is due. Precondition: a worker is ready and no
+  /// checkpoint is under way.
+  void begin_if_due();
+
+  /// Looks how much of the journal no snapshot covers.
+  void measure_journal();
+  /// The program says that its journal fills. It says so again and again while
+  /// it waits for room. Precondition: no handover is under way.
+  void note_filling();
+  /// The program says that it shares memory or events with another process.
+  void note_sharing();
+
+  bool has_work() const noexcept override {
+    return arriving_ && arriving_->works();
+  }
+  void give_up(const std::string& why, bool lasting) override;
+  void abandon() noexcept override;
+
+private:
+  /// Snapshots since the manager was last told of some.
+  struct account {
+    std::uint64_t count = 0;
+    std::uint64_t travelled = 0; // bytes from a worker elsewhere
+    std::chrono::nanoseconds longest{0};
+  };
+
+  std::chrono::milliseconds rest_within() const override;
+  bool runs_during_transfer() const noexcept override { return true; }
+  status begin_transfer(data::checkpointed& x,
+                        std::vector<unique_fd> files) override;
+  status take_part(std::uint64_t from,
+                   std::span<const std::byte> bytes) override;
+  result<bool> transfer() override;
+  void finish() override;
+
+  std::chrono::milliseconds period() const;
+  bool by_period() const;
+  std::uint64_t uncovered() const;
+  void expect_state(std::uint64_t bytes);
+  void begin();
+  void schedule_next(std::chrono::nanoseconds pause);
+  void retry_later();
+  void give_back_places(std::size_t newest, bool on_disk) const;
+  void report(std::uint64_t bytes, std::chrono::nanoseconds pause);
+  void note_travel(std::uint64_t bytes);
+  void lower_protection(const std::string& why);
+
+  const session_client_options& options_;
+  const session_restore& restore_;
+
+  clock::time_point next_{};   // when the next is due
+  clock::time_point rested_{}; // none is due earlier after the last one
+  std::chrono::milliseconds retry_after_{200};
+  std::uint64_t journal_limit_ = 0; // bytes of calls until the next
+  bool fills_ = false;              // the journal has reached the limit
+  bool sharing_told_ = false;
+  std::string trouble_; // why the last one failed, as the manager knows it
+  account account_;
+  clock::time_point reported_{};
+
+  /// Of the snapshot that is under way: its place in memory and on the disk,
+  std::array<std::size_t, 2> places_{};
+  /// and, of a forwarded worker, what has arrived.
+  std::optional<snapshot_inflow> arriving_;
+};
+
+} // namespace vgpu
