@@ -1,9 +1,8 @@
 #include "actors/client/answer_delivery.hpp"
 
+#include "actors/link/log.hpp"
 #include "schema/base/streaming_copy.hpp"
 #include "schema/log/changed_lines.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <unistd.h>
 

@@ -1,8 +1,7 @@
 #include "actors/client/client.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>

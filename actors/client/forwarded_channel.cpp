@@ -1,6 +1,6 @@
 #include "actors/client/forwarded_channel.hpp"
 
-#include <spdlog/spdlog.h>
+#include "actors/link/log.hpp"
 
 #include <sys/mman.h>
 

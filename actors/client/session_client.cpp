@@ -2,8 +2,7 @@
 
 #include "actors/client/guest_codec.hpp"
 #include "actors/client/session_parts.hpp"
-
-#include <spdlog/spdlog.h>
+#include "actors/link/log.hpp"
 
 #include <algorithm>
 #include <utility>

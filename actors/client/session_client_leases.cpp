@@ -5,8 +5,7 @@
 #include "actors/client/mapped_channel.hpp"
 #include "actors/client/session_client.hpp"
 #include "actors/client/session_parts.hpp"
-
-#include <spdlog/spdlog.h>
+#include "actors/link/log.hpp"
 
 #include <algorithm>
 #include <utility>

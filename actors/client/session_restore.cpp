@@ -1,10 +1,9 @@
 #include "actors/client/session_restore.hpp"
 
 #include "actors/lend/descriptor_parcel.hpp"
+#include "actors/link/log.hpp"
 #include "actors/state/state_file.hpp"
 #include "actors/state/state_transfer.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <fcntl.h>
 

@@ -1,8 +1,7 @@
 #include "actors/client/session_snapshots.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/state/state_file.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <fcntl.h>
 #include <unistd.h>
