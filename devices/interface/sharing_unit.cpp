@@ -15,9 +15,9 @@ status check_parts(const shared_object& from, std::uint64_t bytes) {
   }
   if (fits && rest == 0)
     return {};
-  return fault{CUDA_ERROR_INVALID_VALUE, "what another process shares is not " +
-                                             std::to_string(bytes) +
-                                             " bytes of memory"};
+  return fault{CUDA_ERROR_INVALID_VALUE,
+               "the shared object of the other process is not " +
+                   std::to_string(bytes) + " bytes of memory"};
 }
 
 } // namespace vgpu::device

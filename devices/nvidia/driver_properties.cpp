@@ -56,8 +56,8 @@ result<properties> properties_of(const driver& api, CUdevice device) {
   if (code == CUDA_SUCCESS)
     code = api.cuDeviceTotalMem(&memory, device);
   if (code != CUDA_SUCCESS)
-    return api.failed(code,
-                      "what NVIDIA device " + std::to_string(device) + " is");
+    return api.failed(code, "cannot read the properties of NVIDIA device " +
+                                std::to_string(device));
   out.name = name;
   std::memcpy(out.uuid.data(), uuid.bytes, out.uuid.size());
   out.total_memory = memory;

@@ -222,7 +222,7 @@ void function_lowering::logic_with_predicate() {
   need(6);
   auto both = arg(0).is == kind::pair;
   if (arg(4).is != kind::integer || !both)
-    fail(now_->text() + " wants d|p and a table");
+    fail(now_->text() + " needs d|p and a table");
   auto& d = arg(0).elements[0];
   auto& p = arg(0).elements[1];
   auto q = predicate(arg(5));
@@ -294,7 +294,7 @@ void function_lowering::arithmetic() {
   } else if (key == "lop3") {
     need(5);
     if (arg(4).is != kind::integer)
-      fail("lop3 wants a table");
+      fail("lop3 needs a table");
     imm = std::int64_t(arg(4).bits & 255);
     operands = 4;
     key = "lop3.b32";

@@ -87,7 +87,7 @@ void function_lowering::memory_barrier() {
     auto waits = has("try_wait"); // a time limit is a hint
     auto parity = has("parity");
     if (ops.size() != 3 && !(waits && ops.size() == 4))
-      fail(now_->text() + " wants 3 operands");
+      fail(now_->text() + " needs 3 operands");
     emit(std::string{waits ? "mbarrier.try" : "mbarrier.test"} +
              (parity ? ".parity" : ""),
          {predicate_destination(arg(0)), at(1),
@@ -185,7 +185,7 @@ void function_lowering::copy_bulk() {
   auto operands = (reports ? 4u : 3u) + (spread ? 1u : 0u);
   if (now_->operands.size() != operands &&
       !(now_->operands.size() == operands + 1 && has("L2::cache_hint")))
-    fail(now_->text() + " wants " + std::to_string(operands) + " operands");
+    fail(now_->text() + " needs " + std::to_string(operands) + " operands");
   auto barrier = reports ? generic_address(arg(3), space::shared) : -1;
   auto imm = reduces ? std::int64_t(what) | std::int64_t(*type) << 4 : 0;
   emit("cp.bulk",

@@ -113,7 +113,7 @@ std::pair<int, int> function_lowering::halves_compared() {
 
 void function_lowering::compare_halves() {
   if (arg(0).is != kind::pair)
-    fail(now_->text() + " wants two predicates");
+    fail(now_->text() + " needs two predicates");
   auto [low, high] = halves_compared();
   auto give = [&](const op& to, int p) {
     if (to.is != kind::sink)

@@ -19,7 +19,7 @@ int function_lowering::label(const std::string& name) {
 void function_lowering::branch() {
   need(1);
   if (arg(0).is != kind::symbol)
-    fail("bra wants a label");
+    fail("bra needs a label");
   auto to = label(arg(0).name);
   if (now_->guard < 0) {
     auto& x = emit("bra", {});
@@ -74,7 +74,7 @@ void function_lowering::barrier() {
     return;
   }
   if (now_->operands.size() < 3 || now_->operands.size() > 4)
-    fail(now_->text() + " wants 3 or 4 operands");
+    fail(now_->text() + " needs 3 or 4 operands");
   auto count = now_->operands.size() == 4 ? source(arg(2), '4') : -1;
   auto p = predicate(now_->operands.back());
   emit("bar.sync", {-1, id, count, p});

@@ -148,7 +148,7 @@ void function_lowering::put_matrix(const op& x, unsigned slot, char width,
                                    std::size_t count) {
   auto parts = x.is == kind::vector ? x.elements : std::vector<op>{x};
   if (parts.size() != count)
-    fail(now_->text() + " wants " + std::to_string(count) + " registers, not " +
+    fail(now_->text() + " needs " + std::to_string(count) + " registers, not " +
          std::to_string(parts.size()));
   for (auto i = std::size_t{0}; i < count; i += 5) {
     auto ids = std::array<int, 5>{-1, -1, -1, -1, -1};
@@ -163,7 +163,7 @@ void function_lowering::get_matrix(const op& x, unsigned slot, char width,
                                    std::size_t count) {
   auto parts = x.is == kind::vector ? x.elements : std::vector<op>{x};
   if (parts.size() != count)
-    fail(now_->text() + " wants " + std::to_string(count) + " registers, not " +
+    fail(now_->text() + " needs " + std::to_string(count) + " registers, not " +
          std::to_string(parts.size()));
   for (auto i = std::size_t{0}; i < count; i += 6) {
     auto ids = std::array<int, 6>{-1, -1, -1, -1, -1, -1};
@@ -280,7 +280,7 @@ void function_lowering::matrix_memory() {
                     : registers_of(t, x.elements() / lanes);
   auto& ops = now_->operands;
   if (ops.size() < 2 || ops.size() > 3)
-    fail(now_->text() + " wants 2 or 3 operands");
+    fail(now_->text() + " needs 2 or 3 operands");
   auto rows = x.part == matrix_part::b ? x.k : x.m;
   auto cols = x.part == matrix_part::a ? x.k : x.n;
   auto stride = ops.size() == 3 ? source(arg(2), '4')

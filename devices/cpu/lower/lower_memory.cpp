@@ -109,7 +109,7 @@ function_lowering::place function_lowering::param_place(const op& base,
 function_lowering::place function_lowering::parse_place(const op& x,
                                                         space where) {
   if (x.is != kind::address || x.elements.size() != 1)
-    fail(now_->text() + " wants an address");
+    fail(now_->text() + " needs an address");
   auto& base = x.elements[0];
   auto out = place{};
   out.offset = x.offset + base.offset;
@@ -118,7 +118,7 @@ function_lowering::place function_lowering::parse_place(const op& x,
   if (base.is == kind::local &&
       fn_.variables[std::size_t(base.number)].where == space::param) {
     if (where != space::param)
-      fail(now_->text() + " reads a parameter as something else");
+      fail(now_->text() + " reads a parameter through another state space");
     return param_place(base, out.offset);
   }
   if (base.is == kind::reg) {
@@ -159,7 +159,7 @@ void function_lowering::load() {
     unsupported(); // no load is asynchronous
   if (now_->operands.size() != 2 &&
       !(now_->operands.size() == 3 && has("L2::cache_hint")))
-    fail(now_->text() + " wants 2 operands");
+    fail(now_->text() + " needs 2 operands");
   auto x = parse_access();
   if (x.t.bytes == 16) {
     if (x.count != 1 || x.where == space::param)
@@ -173,7 +173,7 @@ void function_lowering::load() {
   auto& d = arg(0);
   auto parts = d.is == kind::vector ? d.elements : std::vector<op>{d};
   if (parts.size() != x.count)
-    fail(now_->text() + " wants " + std::to_string(x.count) + " destinations");
+    fail(now_->text() + " needs " + std::to_string(x.count) + " destinations");
   auto from = parse_place(arg(1), x.where);
   auto w = static_cast<char>('0' + x.t.bytes);
   auto ids = std::vector<int>(std::max(x.count, 4u), -1);
@@ -247,7 +247,7 @@ void function_lowering::store() {
   auto reported = reports();
   if (now_->operands.size() != (reported ? 3 : 2) &&
       !(now_->operands.size() == 3 && has("L2::cache_hint")))
-    fail(now_->text() + " wants 2 operands");
+    fail(now_->text() + " needs 2 operands");
   auto x = parse_access();
   if (reported)
     check_reported(x.t, x.where);
@@ -261,7 +261,7 @@ void function_lowering::store() {
   auto& s = arg(1);
   auto parts = s.is == kind::vector ? s.elements : std::vector<op>{s};
   if (parts.size() != x.count)
-    fail(now_->text() + " wants " + std::to_string(x.count) + " sources");
+    fail(now_->text() + " needs " + std::to_string(x.count) + " sources");
   auto to = parse_place(arg(0), x.where);
   auto w = static_cast<char>('0' + x.t.bytes);
   auto ids = std::vector<int>(std::max(x.count, 4u), -1);
@@ -287,7 +287,7 @@ void function_lowering::store() {
     return;
   }
   if (x.where == space::param || x.where == space::constant)
-    fail(now_->text() + " writes memory that is constant");
+    fail(now_->text() + " writes constant memory");
   for (auto i = 0u; i < x.count; i += 4)
     emit("st." + to.space + size + "." + count,
          {-1, to.base, ids[i], ids[i + 1], ids[i + 2], ids[i + 3]},
@@ -329,7 +329,7 @@ void function_lowering::atomic(bool returns) {
   auto operands = first + (two ? 3u : 2u) + (reported ? 1u : 0u);
   if (now_->operands.size() != operands &&
       !(now_->operands.size() == operands + 1 && has("L2::cache_hint")))
-    fail(now_->text() + " wants " + std::to_string(operands) + " operands");
+    fail(now_->text() + " needs " + std::to_string(operands) + " operands");
   if (where != space::generic && where != space::global &&
       where != space::shared)
     unsupported();
@@ -508,15 +508,15 @@ void function_lowering::stack() {
     unsupported();
   if (n == "alloca") {
     if (now_->operands.size() < 2 || now_->operands.size() > 3)
-      fail("alloca wants 2 or 3 operands");
+      fail("alloca needs 2 or 3 operands");
     auto align = std::uint64_t{8};
     if (now_->operands.size() == 3) {
       if (arg(2).is != kind::integer)
-        fail("alloca wants an alignment that is a number");
+        fail("alloca needs an alignment that is a number");
       align = arg(2).bits;
     }
     if (!std::has_single_bit(align) || align > 1024)
-      fail("alloca wants an alignment that is a power of two up to 1024");
+      fail("alloca needs an alignment that is a power of two up to 1024");
     emit("alloca", {destination(arg(0), '8'), source(arg(1), '8')},
          std::int64_t(align));
     return;

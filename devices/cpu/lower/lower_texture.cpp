@@ -61,7 +61,7 @@ void function_lowering::get_slots(std::span<const op> to, unsigned slot,
 void function_lowering::put_coordinates(const op& x, geometry shape,
                                         char width) {
   if (x.is != kind::address || x.elements.size() != 2)
-    fail(now_->text() + " wants an object and coordinates in brackets");
+    fail(now_->text() + " needs an object and coordinates in brackets");
   auto& object = x.elements[0];
   if (object.is != kind::reg || width_of(object.number) != '8')
     fail(now_->text() + ": texture and surface references are not supported; "
@@ -136,7 +136,7 @@ void function_lowering::texture_lookup() {
   auto& d = arg(0);
   auto& to = d.is == kind::pair ? d.elements[0] : d;
   if (to.is != kind::vector || to.elements.size() != values)
-    fail(now_->text() + " wants a vector of registers");
+    fail(now_->text() + " needs a vector of registers");
   emit(pairs    ? "texture.look.f16x2"
        : halves ? "texture.look.f16"
                 : "texture.look",
@@ -201,7 +201,7 @@ void function_lowering::surface_access() {
   auto& v = arg(stores ? 1 : 0);
   auto parts = v.is == kind::vector ? v.elements : std::vector<op>{v};
   if (parts.size() != how.values)
-    fail(now_->text() + " wants " + std::to_string(how.values) +
+    fail(now_->text() + " needs " + std::to_string(how.values) +
          " registers of values");
   auto width = char('0' + std::max<unsigned>(2, type->bytes));
   if (stores)

@@ -130,7 +130,7 @@ bool function_lowering::video() {
   f.b_signed = *at == 's';
   auto& ops = now_->operands;
   if (ops.size() < 3 || ops.size() > 4)
-    fail(now_->text() + " wants 3 or 4 operands");
+    fail(now_->text() + " needs 3 or 4 operands");
   for (auto i = std::size_t{0}; i < ops.size(); ++i)
     if (!ops[i].name.empty() && (ops[i].is != kind::reg || i == 3))
       unsupported();

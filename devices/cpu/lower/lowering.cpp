@@ -86,7 +86,7 @@ bool function_lowering::has(std::string_view modifier) const {
 
 void function_lowering::need(std::size_t operands) const {
   if (now_->operands.size() != operands)
-    fail(now_->text() + " wants " + std::to_string(operands) +
+    fail(now_->text() + " needs " + std::to_string(operands) +
          " operands, not " + std::to_string(now_->operands.size()));
 }
 
@@ -258,7 +258,7 @@ int function_lowering::address_of(const op& x, char width) {
 
 int function_lowering::source(const op& x, char width) {
   if (width > '8' && x.is != kind::reg && width != 'p')
-    fail(now_->text() + " wants a register of 128 bits");
+    fail(now_->text() + " needs a register of 128 bits");
   switch (x.is) {
   case kind::reg:
     if (x.negated)
@@ -316,7 +316,7 @@ int function_lowering::predicate(const op& x) {
     return out;
   }
   if (x.is != kind::reg || width_of(x.number) != 'p' || !x.name.empty())
-    fail(now_->text() + " wants a predicate");
+    fail(now_->text() + " needs a predicate");
   if (!x.negated)
     return x.number;
   auto out = temp('p');

@@ -15,7 +15,7 @@ status adopted_files::map(device_address address, std::uint64_t bytes, int file,
       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, static_cast<off_t>(offset));
   if (got == MAP_FAILED)
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"window: the host maps no file: "} +
+                 std::string{"window: cannot map the file: "} +
                      std::strerror(errno)};
   for (auto g = address; g != address + bytes; g += granule_bytes)
     granules_.insert(g);

@@ -78,7 +78,7 @@ status set_handler() {
       return {};
   }
   return fault{CUDA_ERROR_NOT_SUPPORTED,
-               std::string{"changes of memory: faults cannot be handled: "} +
+               std::string{"change tracking: cannot handle page faults: "} +
                    std::strerror(errno)};
 }
 
@@ -97,7 +97,7 @@ status change_tracker::reserve(device_address base) {
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED)
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"window: the host gives no memory: "} +
+                 std::string{"window: cannot allocate host memory: "} +
                      std::strerror(errno)};
   words_ = mapping{at, bytes};
   base_ = base;
@@ -149,8 +149,9 @@ status change_tracker::watch() {
     }
   }
   return fault{CUDA_ERROR_NOT_SUPPORTED,
-               "changes of memory: this process has " +
-                   std::to_string(most_trackers) + " windows already"};
+               "change tracking: this process already has " +
+                   std::to_string(most_trackers) +
+                   " windows, which is the limit"};
 }
 
 result<std::uint64_t> change_tracker::mark() {
@@ -158,12 +159,11 @@ result<std::uint64_t> change_tracker::mark() {
   if (granules_ > most_watched)
     return fault{CUDA_ERROR_NOT_SUPPORTED,
                  "changes of memory: " + std::to_string(granules_) +
-                     " granules are more than can be watched (" +
+                     " granules exceed the limit (" +
                      std::to_string(most_watched) + ")"};
   auto before = latest_.load();
   if (before == std::numeric_limits<std::uint32_t>::max())
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 "changes of memory: no mark is left"};
+    return fault{CUDA_ERROR_NOT_SUPPORTED, "change tracking: no mark is left"};
   if (auto ok = watch(); !ok)
     return ok.why();
   // The mark comes first: a handler that reopened a granule under the former
@@ -238,15 +238,17 @@ status change_tracker::peek(std::span<std::byte> into,
   auto offset = from - base_;
   if (words_.size() == 0 || offset >= window_bytes ||
       into.size() > window_bytes - offset)
-    return fault{CUDA_ERROR_INVALID_VALUE, "a look at memory of no window"};
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "change tracking: the address is in no window"};
   iovec to{into.data(), into.size()};
   iovec of{reinterpret_cast<void*>(from), into.size()};
   if (::process_vm_readv(::getpid(), &to, 1, &of, 1, 0) ==
       static_cast<ssize_t>(into.size()))
     return {};
-  return fault{CUDA_ERROR_OPERATING_SYSTEM,
-               std::string{"a look at the window's memory: "} +
-                   std::strerror(errno)};
+  return fault{
+      CUDA_ERROR_OPERATING_SYSTEM,
+      std::string{"change tracking: cannot examine the window's memory: "} +
+          std::strerror(errno)};
 }
 
 } // namespace vgpu::device::cpu

@@ -10,9 +10,9 @@ status granule_account::check_quota(const char* what,
     return {};
   return fault{CUDA_ERROR_OUT_OF_MEMORY,
                std::string{what} + ": " + std::to_string(bytes) +
-                   " bytes would go beyond the quota of " +
+                   " bytes would exceed the quota of " +
                    std::to_string(quota_) + ", of which " +
-                   std::to_string(used_) + " are used"};
+                   std::to_string(used_) + " are in use"};
 }
 
 void granule_account::insert(device_address first, std::uint64_t bytes) {

@@ -104,7 +104,7 @@ status memory_map::back(device_address address, std::uint64_t bytes) {
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   if (got == MAP_FAILED)
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"window: the host gives no memory: "} +
+                 std::string{"window: cannot allocate host memory: "} +
                      std::strerror(errno)};
   set(backed_.get(), address - base_, bytes, 1);
   return {};
@@ -122,7 +122,7 @@ status memory_map::show(device_address address, std::uint64_t bytes,
   auto got = mremap(from, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at(address));
   if (got == MAP_FAILED)
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"window: the host maps no memory: "} +
+                 std::string{"window: cannot map memory: "} +
                      std::strerror(errno)};
   return open(address, bytes, false);
 }
@@ -133,7 +133,7 @@ status memory_map::open(device_address address, std::uint64_t bytes,
     set(backed_.get(), address - base_, bytes, 0);
   if (mprotect(at(address), bytes, usable ? PROT_READ | PROT_WRITE : PROT_NONE))
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 std::string{"window: the host changes no access: "} +
+                 std::string{"window: cannot change the access rights: "} +
                      std::strerror(errno)};
   if (usable)
     set(backed_.get(), address - base_, bytes, 1);
@@ -146,7 +146,7 @@ status memory_map::replace(device_address address, std::uint64_t bytes,
                   MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, 0);
   if (got == MAP_FAILED)
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"window: the host maps no shared memory: "} +
+                 std::string{"window: cannot map shared memory: "} +
                      std::strerror(errno)};
   return {};
 }

@@ -33,7 +33,7 @@ status physical_store::create(memory_id id, std::uint64_t bytes) {
                  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED)
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"physical memory: the host gives none: "} +
+                 std::string{"physical memory: cannot allocate host memory: "} +
                      std::strerror(errno)};
   return add(id, std::make_shared<pages>(at, bytes));
 }
@@ -49,12 +49,13 @@ status physical_store::import(memory_id id, std::uint64_t bytes,
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (auto size = sealed_size(from.descriptors[i]->get());
         !size || *size != parts[i])
-      return fault{CUDA_ERROR_INVALID_VALUE,
-                   "a file that another process shares is not sealed at " +
-                       std::to_string(parts[i]) + " bytes"};
+      return fault{
+          CUDA_ERROR_INVALID_VALUE,
+          "shared memory: the file of the other process is not sealed at " +
+              std::to_string(parts[i]) + " bytes"};
   auto refused = [] {
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"shared memory: the host maps none: "} +
+                 std::string{"shared memory: cannot map it: "} +
                      std::strerror(errno)};
   };
   auto* at = mmap(nullptr, bytes, PROT_NONE,
@@ -97,7 +98,7 @@ status physical_store::move_to_file(pages& x) {
                   MAP_SHARED | MAP_NORESERVE, (*file)->get(), 0);
   if (at == MAP_FAILED)
     return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"shared memory: the host maps none: "} +
+                 std::string{"shared memory: cannot map it: "} +
                      std::strerror(errno)};
   if (auto ok = show_all(x, at); !ok) {
     (void)show_all(x, x.at);
@@ -112,9 +113,9 @@ status physical_store::move_to_file(pages& x) {
 result<shared_granules> physical_store::share(memory_id id) {
   auto known = memories_.find(id);
   if (known == memories_.end() || known->second->counted == 0)
-    return fault{CUDA_ERROR_INVALID_VALUE, "physical memory " +
-                                               std::to_string(id.value) +
-                                               " was not made here"};
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "physical memory " + std::to_string(id.value) +
+                     " was not created by this process"};
   auto& x = *known->second;
   if (!x.file)
     if (auto ok = move_to_file(x); !ok)
@@ -130,7 +131,7 @@ status physical_store::add(memory_id id, std::shared_ptr<pages> made) {
   return {};
 }
 
-std::uint64_t physical_store::let_go(std::shared_ptr<pages> x) {
+std::uint64_t physical_store::release(std::shared_ptr<pages> x) {
   return x.use_count() == 1 ? x->counted : 0;
 }
 
@@ -140,7 +141,7 @@ result<std::uint64_t> physical_store::destroy(memory_id id) {
     return fault{CUDA_ERROR_INVALID_VALUE, "physical memory " +
                                                std::to_string(id.value) +
                                                " does not exist"};
-  return let_go(std::move(known.mapped()));
+  return release(std::move(known.mapped()));
 }
 
 status physical_store::map(device_address address, std::uint64_t bytes,
@@ -181,7 +182,7 @@ result<std::uint64_t> physical_store::unmap(device_address address,
   into_.release(address, bytes);
   auto of = std::move((*known)->of);
   mapped_.erase(address);
-  return let_go(std::move(of));
+  return release(std::move(of));
 }
 
 status physical_store::set_access(device_address address, std::uint64_t bytes,

@@ -54,7 +54,7 @@ private:
   /// each mapping has.
   status show_all(const pages& of, void* from);
   status move_to_file(pages& x);
-  static std::uint64_t let_go(std::shared_ptr<pages> x);
+  static std::uint64_t release(std::shared_ptr<pages> x);
 
   memory_map& into_;
   std::unordered_map<memory_id, std::shared_ptr<pages>> memories_;

@@ -28,7 +28,7 @@ status copy_to_file(int file, const std::byte* from, std::uint64_t bytes) {
     if (::pwrite(file, from + at, size, static_cast<off_t>(at)) !=
         static_cast<ssize_t>(size))
       return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                   std::string{"shared memory: the host gives none: "} +
+                   std::string{"shared memory: cannot allocate host memory: "} +
                        std::strerror(errno)};
   }
   return {};

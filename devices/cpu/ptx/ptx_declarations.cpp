@@ -80,7 +80,7 @@ variable parser::declaration(space where) {
       advance();
       auto given = integer();
       if (!std::has_single_bit(given) || given > 4096)
-        fail(".align wants a power of two");
+        fail(".align needs a power of two");
       if (!points)
         aligned = given;
     } else if (at_dotted("attribute")) {

@@ -109,12 +109,12 @@ warp::clock::time_point block::sleeps_until() const noexcept {
 }
 
 void block::fail_as_stuck() {
-  fail(CUDA_ERROR_LAUNCH_TIMEOUT,
-       "kernel " + in.entry->name + ": block (" + std::to_string(index.x) +
-           "," + std::to_string(index.y) + "," + std::to_string(index.z) +
-           ") waits at a barrier that can never be met: " +
-           std::to_string(live) +
-           " threads are left and not all of them come to it");
+  fail(
+      CUDA_ERROR_LAUNCH_TIMEOUT,
+      "kernel " + in.entry->name + ": block (" + std::to_string(index.x) + "," +
+          std::to_string(index.y) + "," + std::to_string(index.z) +
+          ") waits at a barrier that cannot complete: " + std::to_string(live) +
+          " threads are left, and not all of them reach it");
 }
 
 void block::count_executed() {

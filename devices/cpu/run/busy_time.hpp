@@ -61,7 +61,7 @@ public:
       if (by == nullptr || (!governed_ && !by->governs()))
         return;
       auto now = clock::now();
-      if (now < look_at_ && !by->hurries())
+      if (now < check_at_ && !by->hurries())
         return;
       if (governed_ ? by->go_on(since_charged()) : by->begin()) {
         governed_ = true;
@@ -92,16 +92,16 @@ public:
     /// reserved, and nobody else would use the processor. This time does not
     /// count as work.
     template <class F>
-    bool looks_out(F comes) {
+    bool busy_poll(F comes) {
       if (!governed_ || !of_.governor_->governs())
         return false;
       auto before = processor_time();
-      auto until = clock::now() + longest_look_out;
+      auto until = clock::now() + longest_busy_poll;
       auto out = comes();
       for (; !out && clock::now() < until; out = comes())
         // Programs, and the processes that serve them, need processors too.
         std::this_thread::yield();
-      looked_out_ = looked_out_.load() + (processor_time() - before);
+      busy_polled_ = busy_polled_.load() + (processor_time() - before);
       return out;
     }
     /// Returns the time until which the thread should wait for work before it
@@ -118,12 +118,12 @@ public:
 
   private:
     friend busy_time;
-    static constexpr auto look_every = std::chrono::milliseconds{1};
+    static constexpr auto check_every = std::chrono::milliseconds{1};
     /// Waking another thread for less time is not worth it: the threads of a
     /// kernel end at different times, and a thread that replaced the first
     /// would get in the way of the next kernel.
     static constexpr auto longest_rest = std::chrono::microseconds{500};
-    static constexpr auto longest_look_out = std::chrono::microseconds{50};
+    static constexpr auto longest_busy_poll = std::chrono::microseconds{50};
 
     void introduce() {
       ::pthread_getcpuclockid(::pthread_self(), &cpu_.emplace());
@@ -133,15 +133,15 @@ public:
     nanoseconds processor_time() const {
       timespec x{};
       if (::clock_gettime(*cpu_, &x) != 0)
-        return last_.load() + looked_out_.load(); // the thread has ended
+        return last_.load() + busy_polled_.load(); // the thread has ended
       return std::chrono::seconds{x.tv_sec} + nanoseconds{x.tv_nsec};
     }
     /// Returns the part of the thread's processor time that counts as work.
-    nanoseconds spent() const { return processor_time() - looked_out_.load(); }
+    nanoseconds spent() const { return processor_time() - busy_polled_.load(); }
     nanoseconds since_charged() const { return spent() - charged_; }
     void note_asked() {
       charged_ = spent();
-      look_at_ = clock::now() + look_every;
+      check_at_ = clock::now() + check_every;
     }
     void come() {
       here_ = true;
@@ -158,12 +158,12 @@ public:
     std::optional<clockid_t> cpu_;
     bool here_ = false;
     bool governed_ = false;
-    clock::time_point look_at_;
+    clock::time_point check_at_;
     clock::time_point rests_until_;
     nanoseconds before_{0}; // spent() when it first had work
     /// Holds spent() of the time when it last paused.
     std::atomic<nanoseconds> last_ = nanoseconds{0};
-    std::atomic<nanoseconds> looked_out_ = nanoseconds{0};
+    std::atomic<nanoseconds> busy_polled_ = nanoseconds{0};
     nanoseconds charged_{0}; // spent() at the governor's last report
   };
 

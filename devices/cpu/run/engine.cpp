@@ -217,7 +217,7 @@ void engine::work(unsigned index) {
     if (std::exchange(just_worked, false) && submitted_.load() == seen) {
       ++looking_out_;
       lock.unlock();
-      if (here.looks_out(comes))
+      if (here.busy_poll(comes))
         return;
       // submit() may have counted on this thread, so it looks once more.
       lock.lock();

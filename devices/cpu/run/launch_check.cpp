@@ -110,26 +110,27 @@ status check_launch(const launch& x, const loaded_kernel& k,
   auto& a = k.info.attributes;
   auto threads = std::uint64_t{x.block.x} * x.block.y * x.block.z;
   if (threads == 0 || x.block.x > 1024 || x.block.y > 1024 || x.block.z > 64)
-    return invalid(name + "a block of that shape does not exist");
+    return invalid(name + "the block dimensions are out of range");
   auto most =
       static_cast<std::uint64_t>(a.at(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
   if (threads > most)
     return invalid(name + std::to_string(threads) +
-                   " threads in a block are more than " + std::to_string(most));
+                   " threads in a block exceed the limit of " +
+                   std::to_string(most));
   auto& limit = k.what->block_limit;
   if (k.what->block_exact &&
       (x.block.x != limit[0] || x.block.y != limit[1] || x.block.z != limit[2]))
     return invalid(name + "it requires another block shape (.reqntid)");
   if (x.grid.x == 0 || x.grid.y == 0 || x.grid.z == 0 ||
       x.grid.x > 2147483647u || x.grid.y > 65535 || x.grid.z > 65535)
-    return invalid(name + "a grid of that shape does not exist");
+    return invalid(name + "the grid dimensions are out of range");
   if (x.dynamic_shared > static_cast<std::uint32_t>(a.at(
                              CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)))
     return invalid(
         name + std::to_string(x.dynamic_shared) +
         " bytes of dynamic shared memory are more than " +
         std::to_string(a.at(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)) +
-        "; raise its limit first");
+        "; raise the kernel's limit first (cuFuncSetAttribute)");
   if (x.parameters.size() < k.what->kernel_parameter_bytes)
     return invalid(name + "its parameters take " +
                    std::to_string(k.what->kernel_parameter_bytes) +
@@ -152,7 +153,7 @@ status check_attribute(const properties& of, const kernel_info& kernel,
   }
   case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
     if (value < -1 || value > 100)
-      return invalid("a carveout is -1 or 0 to 100 percent");
+      return invalid("a carveout must be -1 or 0 to 100 percent");
     return {};
   case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
   case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:

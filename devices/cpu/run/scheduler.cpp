@@ -309,11 +309,12 @@ result<float> scheduler::elapsed(event_id from, event_id to) {
     return no_event(to);
   for (auto& [id, e] : {*a, *b})
     if (!e.timing || !e.record)
-      return fault{CUDA_ERROR_INVALID_HANDLE,
-                   "event " + std::to_string(id.value) +
-                       (e.timing ? " was never recorded" : " keeps no time")};
+      return fault{
+          CUDA_ERROR_INVALID_HANDLE,
+          "event " + std::to_string(id.value) +
+              (e.timing ? " was never recorded" : " has timing disabled")};
   if (is_pending(a->second.record) || is_pending(b->second.record))
-    return fault{CUDA_ERROR_NOT_READY, "the events are not done yet"};
+    return fault{CUDA_ERROR_NOT_READY, "the events have not completed yet"};
   auto span = b->second.record->ended - a->second.record->ended;
   return std::chrono::duration<float, std::milli>{span}.count();
 }
@@ -360,7 +361,7 @@ result<shared_object> scheduler::share(event_id id) {
   if (x.timing)
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "event " + std::to_string(id.value) +
-                     " keeps times, and cannot be shared"};
+                     " has timing enabled and cannot be shared"};
   if (x.shared)
     return x.shared->object();
   auto made = shared_event::create();

@@ -24,7 +24,7 @@ shared_event::map(shared_descriptor file) {
                     file->get(), 0);
   if (at == MAP_FAILED)
     return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 std::string{"a shared event cannot be mapped: "} +
+                 std::string{"cannot map a shared event: "} +
                      std::strerror(errno)};
   auto out = std::make_shared<shared_event>();
   out->memory_ = mapping{at, event_bytes};
@@ -41,8 +41,9 @@ result<std::shared_ptr<shared_event>> shared_event::create() {
 
 result<std::shared_ptr<shared_event>>
 shared_event::open(const shared_object& from) {
-  fault none{CUDA_ERROR_INVALID_VALUE,
-             "what another process shares is not an event of this device"};
+  fault none{
+      CUDA_ERROR_INVALID_VALUE,
+      "the shared object of the other process is not an event of this device"};
   if (from.descriptors.size() != 1 || !from.words.empty())
     return none;
   auto size = sealed_size(from.descriptors.front()->get());

@@ -160,12 +160,12 @@ const instr* system_call_of(warp& w, const instr* in) {
     case system_call::free:
       if (!run_free(w, lane, site))
         return w.fail(CUDA_ERROR_ILLEGAL_ADDRESS, in,
-                      "free of what malloc did not give");
+                      "free() of a pointer that malloc() did not return");
       break;
     case system_call::set_condition:
       if (!run_set_condition(w, lane, site))
         return w.fail(CUDA_ERROR_ILLEGAL_ADDRESS, in,
-                      "a condition is set by what is no handle");
+                      "a condition is set through an invalid handle");
       break;
     default:
       run_assert(w, lane, site);

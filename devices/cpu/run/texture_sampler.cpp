@@ -65,14 +65,14 @@ status show_array(const texture_spec& what, const array_shape& array,
 status show_memory(const texture_spec& what, texture& out) {
   auto element = element_bytes(what.format, what.channels);
   if (element == 0)
-    return invalid("no such format");
+    return invalid("its format is unknown");
   auto rows = what.resource == CU_RESOURCE_TYPE_PITCH2D;
   out.linear_memory = !rows;
   auto width = rows ? what.width : what.bytes / element;
   auto height = rows ? what.height : 1;
   if ((rows && (width == 0 || height == 0)) || width > window_bytes ||
       height > window_bytes)
-    return invalid("it shows no memory");
+    return invalid("it refers to no memory");
   out.levels.push_back({what.address, static_cast<std::int64_t>(width),
                         static_cast<std::int64_t>(height), 1, what.pitch, 0});
   return {};
@@ -88,7 +88,7 @@ result<texture> make_texture(const texture_spec& what, const array_shape* array,
                   what.resource == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
   if (of_array) {
     if (array == nullptr)
-      return invalid("it shows no array");
+      return invalid("it refers to no array");
     if (auto ok = show_array(what, *array, at, out); !ok)
       return ok.why();
     format = {array->format, array->channels};
@@ -96,7 +96,7 @@ result<texture> make_texture(const texture_spec& what, const array_shape* array,
       format = *as;
     if (element_bytes(format.format, format.channels) !=
         element_bytes(array->format, array->channels))
-      return invalid("its view has elements of another size");
+      return invalid("its view and its array have elements of different sizes");
   } else if (auto ok = show_memory(what, out); !ok) {
     return ok.why();
   }

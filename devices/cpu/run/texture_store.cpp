@@ -16,7 +16,8 @@ fault unknown(const char* kind, std::uint64_t id) {
 status texture_store::add_array(array_id id, const array_shape& shape,
                                 device_address at) {
   if (!layout_of(shape))
-    return fault{CUDA_ERROR_INVALID_VALUE, "an array of an impossible shape"};
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "the dimensions of the array are not valid"};
   arrays_.insert_or_assign(id, placed_array{shape, at});
   return {};
 }
@@ -38,7 +39,7 @@ result<std::uint64_t> texture_store::add(texture_id id,
   if (known_->contains(id.value))
     return fault{CUDA_ERROR_INVALID_HANDLE,
                  "texture " + std::to_string(id.value) +
-                     ": an object has this value already"};
+                     ": another object already has this value"};
   auto shared = std::make_shared<const texture>(std::move(*made));
   change([&](texture_table& x) { x.emplace(id.value, shared); });
   return id.value;
@@ -53,9 +54,9 @@ status texture_store::name(texture_id id, std::uint64_t value) {
   if (known_->contains(value))
     return fault{CUDA_ERROR_INVALID_HANDLE,
                  "texture object " + std::to_string(value) +
-                     " of the program is another object's value on this "
-                     "device; restore the session on a device of the former "
-                     "kind"};
+                     " of the program is in use by another object on this "
+                     "device; restore the session on a device of the kind on "
+                     "which it ran before"};
   change([&, shared = own->second](texture_table& x) {
     x.emplace(value, shared);
   });

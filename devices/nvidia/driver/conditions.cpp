@@ -33,7 +33,7 @@ const char* const look_ptx = R"(
 
 fault not_so(const std::string& why) {
   return {CUDA_ERROR_NOT_SUPPORTED,
-          "this driver's kernels set no conditions but in its own graphs: " +
+          "this driver's kernels can set conditions in its own graphs only: " +
               why};
 }
 
@@ -67,10 +67,10 @@ void conditions::open(const properties& of) {
 status conditions::set(memory_id memory, device_address address,
                        device_address place) {
   if (kernel_ == nullptr)
-    return not_so("of this device, or driver, nothing is known");
+    return not_so("this device or driver version is unknown");
   if (place_ != place) {
     if (place_ != 0)
-      return not_so("they are elsewhere");
+      return not_so("the conditions are at other addresses already");
     if (auto ok = show(place); !ok)
       return ok;
   }
@@ -130,14 +130,15 @@ status conditions::look() {
                         "cuLaunchKernel");
   for (auto code = CUDA_ERROR_NOT_READY; ok && code == CUDA_ERROR_NOT_READY;)
     if (code = api_->cuStreamQuery(in); code != CUDA_ERROR_NOT_READY)
-      ok = api_->check(code, "a look at what the driver gives kernels");
+      ok = api_->check(
+          code, "cannot read the address that the driver gives to kernels");
   (void)api_->cuStreamDestroy(in);
   if (!ok)
     return ok;
   std::memcpy(&got, reinterpret_cast<const void*>(out), sizeof(got));
   return got == base{}
              ? status{}
-             : status{not_so("it gives all kernels a place for them")};
+             : status{not_so("it gives conditions of its own to all kernels")};
 }
 
 } // namespace vgpu::device::nvidia

@@ -63,7 +63,8 @@ status arrays::create(array_id id, const array_shape& shape,
                       device_address at) {
   auto layout = layout_of(shape);
   if (!layout)
-    return fault{CUDA_ERROR_INVALID_VALUE, "an array of an impossible shape"};
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "the dimensions of the array are not valid"};
   entry made{id, *layout, nullptr, nullptr, {}};
   auto how = descriptor_of(shape);
   if (shape.levels == 0) {
@@ -124,7 +125,8 @@ bool arrays::holds(device_address address) const noexcept {
 result<arrays::part> arrays::first_part(device_address address,
                                         std::uint64_t bytes) const {
   if (!holds(address))
-    return fault{CUDA_ERROR_INVALID_VALUE, "a copy leaves its array"};
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a copy exceeds the bounds of its array"};
   auto& [at, x] = *std::prev(by_address_.upper_bound(address));
   auto offset = address - at;
   auto level = x.layout.levels.size() - 1;

@@ -63,7 +63,7 @@ status copies::detach(device_address address, std::uint64_t bytes) {
   auto begin = pages_of(address, bytes).begin;
   if (attached_.erase(begin) == 0)
     return fault{CUDA_ERROR_INVALID_VALUE,
-                 "host memory that is to be unpinned was not pinned"};
+                 "the host memory to unpin is not pinned"};
   return api_->check(api_->cuMemHostUnregister(reinterpret_cast<void*>(begin)),
                      "cuMemHostUnregister");
 }

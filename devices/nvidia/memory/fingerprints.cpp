@@ -61,7 +61,7 @@ status fingerprints::wait() {
           api_->check(api_->cuEventRecord(done_, stream_), "cuEventRecord");
       !ok)
     return ok;
-  return api_->check(api_->cuEventSynchronize(done_), "a look at memory");
+  return api_->check(api_->cuEventSynchronize(done_), "fingerprints of memory");
 }
 
 /// Takes the fingerprints of these granules. The caller holds mutex_ and keeps
@@ -105,7 +105,7 @@ result<std::uint64_t> fingerprints::mark() {
   std::lock_guard guard{mutex_};
   if (kernel_ == nullptr)
     return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 "this device does not tell what changed in its memory"};
+                 "this device cannot report changes of its memory"};
   std::vector<device_address> granules;
   std::vector<fingerprint> what;
   auto ok = window_.with_used([&](std::vector<device_address> used) {
@@ -132,7 +132,7 @@ status fingerprints::peek(std::span<std::byte> into, device_address from) {
   std::lock_guard guard{mutex_};
   if (kernel_ == nullptr)
     return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 "this device's memory cannot be looked at"};
+                 "cannot compute fingerprints of this device's memory"};
   auto granule = from / granule_bytes * granule_bytes;
   auto room = staging_.take(into.size(), true);
   if (!room)

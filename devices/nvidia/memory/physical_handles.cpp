@@ -52,9 +52,9 @@ result<shared_granules> physical_memory::share(memory_id id) {
     return not_exportable();
   auto known = memories_.find(id);
   if (known == memories_.end() || known->second.foreign)
-    return fault{CUDA_ERROR_INVALID_VALUE, "physical memory " +
-                                               std::to_string(id.value) +
-                                               " was not made here"};
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "physical memory " + std::to_string(id.value) +
+                     " was not created by this process"};
   shared_granules out;
   for (auto& x : known->second.pieces) {
     auto file = export_memory(*api_, x.handle);
@@ -90,7 +90,7 @@ status physical_memory::map(device_address address, std::uint64_t bytes,
   auto known = memories_.find(id);
   if (known == memories_.end() || !into_.holds(address))
     return fault{CUDA_ERROR_INVALID_VALUE,
-                 "physical memory is mapped nowhere but in the window"};
+                 "physical memory can be mapped in the window only"};
   if (auto ok = into_.vacate(address, bytes); !ok)
     return ok;
   auto& pieces = known->second.pieces;

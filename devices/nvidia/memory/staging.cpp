@@ -39,11 +39,12 @@ status staging::grow(pool& which, std::size_t size) {
       ::mmap(own_address(large_bytes), large_bytes, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (at == MAP_FAILED)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY, "no memory for copies' bytes"};
+    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                 "cannot allocate a staging buffer for copies"};
   if (auto code = api_->cuMemHostRegister(at, large_bytes, 0);
       code != CUDA_SUCCESS) {
     ::munmap(at, large_bytes);
-    return api_->failed(code, "cannot pin memory for copies' bytes");
+    return api_->failed(code, "cannot pin a staging buffer for copies");
   }
   for (std::size_t offset = 0; offset < large_bytes; offset += size)
     which.free.push_back(static_cast<std::byte*>(at) + offset);

@@ -232,9 +232,9 @@ result<shared_granules> window::share(device_address address,
       return fault{CUDA_ERROR_INVALID_VALUE,
                    "share: " + hex(at) + " is not mapped"};
     if (what.words.size() == shared_object::most)
-      return fault{CUDA_ERROR_OUT_OF_MEMORY, "share: what lies at " +
-                                                 hex(address) +
-                                                 " is made of too many pieces"};
+      return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                   "share: the memory at " + hex(address) +
+                       " consists of too many allocations"};
     auto file = export_memory(*api_, i->second.memory);
     if (!file)
       return file.why();

@@ -17,7 +17,7 @@ constexpr busy_poll_limits spin_limits{.longest = 10us, .contested = 0us};
 /// Sleeping prolongs a wait by at most this fraction of it, and longest_rest.
 constexpr auto rest_part = 16;
 /// One of this many rounds of polling asks the driver for errors.
-constexpr unsigned looks_for_errors = 64;
+constexpr unsigned polls_per_error_check = 64;
 constexpr std::chrono::nanoseconds longest_rest = 500us;
 
 } // namespace
@@ -140,7 +140,7 @@ void completions::run() {
   std::vector<head> heads;
   std::uint64_t version = 0;
   auto since = clock::now();
-  unsigned looks = 0;
+  unsigned polls = 0;
   while (!stopping_.load(std::memory_order_relaxed)) {
     if (outdated(version)) {
       collect(heads, version);
@@ -151,8 +151,8 @@ void completions::run() {
       since = clock::now();
     } else {
       auto slept = rest(heads.empty(), since, version);
-      if (!heads.empty() && (slept || ++looks % looks_for_errors == 0))
-        look_for_errors();
+      if (!heads.empty() && (slept || ++polls % polls_per_error_check == 0))
+        check_for_errors();
     }
   }
 }
@@ -259,7 +259,7 @@ void completions::settle(const head& x, CUresult outcome) {
 
 /// Looks for an error in the driver, because work that an error ended writes no
 /// word.
-void completions::look_for_errors() {
+void completions::check_for_errors() {
   auto state = api_->cuStreamQuery(CU_STREAM_LEGACY);
   if (state == CUDA_SUCCESS || state == CUDA_ERROR_NOT_READY)
     return;

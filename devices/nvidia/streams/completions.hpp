@@ -139,7 +139,7 @@ private:
   static constexpr auto nobody = ~std::uint64_t{0};
 
   void run();
-  void look_for_errors();
+  void check_for_errors();
   CUresult outcome_of(const head& x) const;
   bool outdated(std::uint64_t version) const noexcept;
   void collect(std::vector<head>& into, std::uint64_t& version);

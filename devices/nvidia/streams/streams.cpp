@@ -382,7 +382,7 @@ result<shared_object> streams::share(event_id id) {
   if (e->timing)
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "event " + std::to_string(id.value) +
-                     " keeps times, and cannot be shared"};
+                     " has timing enabled and cannot be shared"};
   if (!e->watch) {
     auto watch = make_watch();
     if (!watch)
@@ -418,8 +418,9 @@ status streams::import(event_id id, const shared_object& from) {
   CUipcEventHandle name{};
   if (from.words.size() * sizeof(std::uint64_t) != sizeof(name) ||
       !from.descriptors.empty())
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "what another process shares is not an event of a GPU"};
+    return fault{
+        CUDA_ERROR_INVALID_VALUE,
+        "the shared object of the other process is not an event of a GPU"};
   std::memcpy(&name, from.words.data(), sizeof(name));
   auto watch = make_watch();
   if (!watch)

@@ -13,11 +13,14 @@ result<word_ref> shared_words::take() {
     auto* at = ::mmap(own_address(bytes), bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (at == MAP_FAILED)
-      return fault{CUDA_ERROR_OUT_OF_MEMORY, "no memory for streams' words"};
+      return fault{
+          CUDA_ERROR_OUT_OF_MEMORY,
+          "cannot allocate the memory of the streams' completion words"};
     if (auto code = api_->cuMemHostRegister(at, bytes, 0);
         code != CUDA_SUCCESS) {
       ::munmap(at, bytes);
-      return api_->failed(code, "cannot pin memory for streams' words");
+      return api_->failed(
+          code, "cannot pin the memory of the streams' completion words");
     }
     auto* words = static_cast<shared_word*>(at);
     for (std::size_t i = 0; i < bytes / sizeof(shared_word); ++i)

@@ -238,7 +238,7 @@ BOOST_FIXTURE_TEST_CASE(the_only_place_is_not_kept_for_who_has_nothing_to_do,
 }
 
 // Its place is kept for it, and it looks whether it can use it.
-BOOST_AUTO_TEST_CASE(who_looks_out_for_work_is_not_charged_for_that) {
+BOOST_AUTO_TEST_CASE(busy_polling_is_not_charged) {
   constexpr auto times = 40;
   device::cpu::busy_time busy;
   busy.govern_by(gate);
@@ -246,15 +246,15 @@ BOOST_AUTO_TEST_CASE(who_looks_out_for_work_is_not_charged_for_that) {
   auto from = thread_time();
   {
     device::cpu::busy_time::presence here{busy};
-    BOOST_TEST(!here.looks_out([] { return true; })); // it has not asked
+    BOOST_TEST(!here.busy_poll([] { return true; })); // it has not asked
     here.enter();
     for (auto i = 0; i < times; ++i) {
       here.rest(true);
-      BOOST_TEST(!here.looks_out([] { return false; }));
+      BOOST_TEST(!here.busy_poll([] { return false; }));
       here.enter();
     }
     here.rest(true);
-    BOOST_TEST(here.looks_out([] { return true; }));
+    BOOST_TEST(here.busy_poll([] { return true; }));
     here.leave();
   }
   auto all = thread_time() - from;
