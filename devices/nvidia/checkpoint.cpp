@@ -21,16 +21,17 @@ result<CUprocessState> state_of(const driver& api, int pid) {
   CUprocessState state{};
   if (auto code = api.cuCheckpointProcessGetState(pid, &state);
       code != CUDA_SUCCESS)
-    return api.failed(code, "the driver does not tell how its process is");
+    return api.failed(
+        code, "the driver does not report the checkpoint state of the process");
   if (state == CU_PROCESS_STATE_FAILED)
     return fault{CUDA_ERROR_UNKNOWN,
-                 "the driver has lost what the process had on its GPUs"};
+                 "the driver has lost the GPU state of the process"};
   return state;
 }
 
 } // namespace
 
-bool puts_aside(const driver& api) noexcept {
+bool can_checkpoint(const driver& api) noexcept {
   return api.cuCheckpointProcessGetState != nullptr &&
          api.cuCheckpointProcessLock != nullptr &&
          api.cuCheckpointProcessCheckpoint != nullptr &&
@@ -38,10 +39,10 @@ bool puts_aside(const driver& api) noexcept {
          api.cuCheckpointProcessUnlock != nullptr;
 }
 
-status put_aside(const driver& api, int pid) {
-  if (!puts_aside(api))
-    return as_it_was("the driver puts no process aside: 570 (CUDA 12.8) or "
-                     "newer is needed");
+status checkpoint_process(const driver& api, int pid) {
+  if (!can_checkpoint(api))
+    return as_it_was("the driver cannot checkpoint a process: driver 570 (CUDA "
+                     "12.8) or newer is needed");
   auto state = state_of(api, pid);
   if (!state)
     return as_it_was(state.why().what);
@@ -50,52 +51,53 @@ status put_aside(const driver& api, int pid) {
     CUcheckpointLockArgs within{};
     within.timeoutMs = locked_within_ms;
     ok = api.check(api.cuCheckpointProcessLock(pid, &within),
-                   "its process cannot be locked");
+                   "cannot lock the process");
   }
   if (ok && *state != CU_PROCESS_STATE_CHECKPOINTED)
-    ok = api.check(api.cuCheckpointProcessCheckpoint(pid, nullptr),
-                   "its GPU memory cannot be taken to the host");
+    ok = api.check(
+        api.cuCheckpointProcessCheckpoint(pid, nullptr),
+        "cannot checkpoint the GPU memory of the process to the host");
   if (ok)
     return {};
-  if (auto back = bring_back(api, pid); !back)
+  if (auto back = restore_process(api, pid); !back)
     return fault{CUDA_ERROR_UNKNOWN, ok.why().what + "; " + back.why().what};
   return as_it_was(ok.why().what);
 }
 
-status bring_back(const driver& api, int pid) {
+status restore_process(const driver& api, int pid) {
   auto state = state_of(api, pid);
   if (!state)
     return state.why();
   if (*state == CU_PROCESS_STATE_CHECKPOINTED)
     if (auto ok = api.check(api.cuCheckpointProcessRestore(pid, nullptr),
-                            "its GPU memory cannot be brought back");
+                            "cannot restore the GPU memory of the process");
         !ok)
       return ok;
   if (*state == CU_PROCESS_STATE_RUNNING)
     return {};
   return api.check(api.cuCheckpointProcessUnlock(pid, nullptr),
-                   "its process cannot be unlocked");
+                   "cannot unlock the process");
 }
 
 } // namespace nvidia
 
-bool nvidia_puts_aside() {
+bool nvidia_can_checkpoint() {
   auto api = nvidia::started_driver();
-  return api && nvidia::puts_aside(**api);
+  return api && nvidia::can_checkpoint(**api);
 }
 
-status nvidia_put_aside(int pid) {
+status nvidia_checkpoint(int pid) {
   auto api = nvidia::started_driver();
   if (!api)
     return nvidia::as_it_was(api.why().what);
-  return nvidia::put_aside(**api, pid);
+  return nvidia::checkpoint_process(**api, pid);
 }
 
-status nvidia_bring_back(int pid) {
+status nvidia_restore(int pid) {
   auto api = nvidia::started_driver();
   if (!api)
     return api.why();
-  return nvidia::bring_back(**api, pid);
+  return nvidia::restore_process(**api, pid);
 }
 
 } // namespace vgpu::device

@@ -26,13 +26,13 @@ open_nvidia_device(int ordinal, const std::vector<int>& session = {});
 
 /// Tells whether the driver of this process, which has opened a device, can
 /// checkpoint the process when another process asks for it.
-bool nvidia_puts_aside();
-/// Checkpoints another process as put_aside() does
+bool nvidia_can_checkpoint();
+/// Checkpoints another process as checkpoint_process() does
 /// (devices/nvidia/checkpoint.hpp). Opens the driver in this process but no
 /// device.
-status nvidia_put_aside(int pid);
-/// Restores the process as bring_back() does.
-status nvidia_bring_back(int pid);
+status nvidia_checkpoint(int pid);
+/// Restores the process as restore_process() does.
+status nvidia_restore(int pid);
 
 /// Returns the properties as text that read_properties() understands, for a
 /// process that must not open the driver itself.

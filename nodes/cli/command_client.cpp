@@ -19,7 +19,7 @@ fault unreachable(const std::string& endpoint) {
   return {CUDA_ERROR_SYSTEM_NOT_READY,
           (endpoint.find(',') == endpoint.npos
                ? "no manager answers at "
-               : "no manager that leads answers at any of ") +
+               : "no leading manager answers at any of ") +
               endpoint +
               "; check that it runs (`vgpu up`, or vgpu-manager) and that "
               "VGPU_MANAGER or --manager names it"};
@@ -27,10 +27,10 @@ fault unreachable(const std::string& endpoint) {
 
 fault stands_by(const std::string& endpoint, const std::string& leader) {
   return {CUDA_ERROR_SYSTEM_NOT_READY,
-          "the manager at " + endpoint + " stands by, and " +
+          "the manager at " + endpoint + " is a standby, and " +
               printable(leader) +
-              " leads; name both in VGPU_MANAGER or --manager, with a comma "
-              "between"};
+              " leads; give both in VGPU_MANAGER or --manager, separated by a "
+              "comma"};
 }
 
 } // namespace

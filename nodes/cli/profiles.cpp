@@ -51,12 +51,12 @@ std::string first_line(const std::string& text) {
 result<toml::value> parse(const std::string& file) {
   std::ifstream in{file, std::ios::binary};
   if (!in)
-    return wrong("no profiles at " + file +
-                 "; write them there, or name another file in VGPU_PROFILES");
+    return wrong("cannot read the profiles file " + file +
+                 "; create it, or set VGPU_PROFILES to another file");
   try {
     return toml::parse(in, file);
   } catch (const std::exception& e) {
-    return wrong(file + " is no TOML: " + first_line(e.what()));
+    return wrong(file + " is not valid TOML: " + first_line(e.what()));
   }
 }
 

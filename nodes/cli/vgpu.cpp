@@ -26,7 +26,7 @@ void target::add_to(CLI::App& app) {
   app.add_option("--run-dir", run_dir, "the cluster's run directory")
       ->capture_default_str();
   app.add_option("--manager", manager,
-                 "the manager's endpoint, or several with commas between "
+                 "the manager's endpoint, or several separated by commas "
                  "(default: $VGPU_MANAGER, or the one in the run directory)")
       ->check([](const std::string& x) {
         auto good = check_endpoints(x);
@@ -57,10 +57,11 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", vgpu::version_of("vgpu"),
                        "Print the version and exit");
   app.require_subcommand(1);
-  app.footer("`vgpu COMMAND --help` tells more, with examples.\n"
-             "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no manager "
-             "answers;\n`vgpu run` passes on its program's (126: cannot be "
-             "run, 127: not found).");
+  app.footer(
+      "`vgpu COMMAND --help` shows its options and examples.\n"
+      "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 no manager answers;\n"
+      "`vgpu run` returns that of its program (126: cannot be run, 127: not "
+      "found).");
   job todo;
   auto program = take_program(argc, argv);
   add_run_command(app, todo, program);

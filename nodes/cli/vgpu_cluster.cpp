@@ -45,11 +45,11 @@ void add_up(CLI::App& app, job& todo) {
   auto x = std::make_shared<cluster_options>();
   x->run_dir = default_run_dir();
   auto* sub = app.add_subcommand("up", "Starts a cluster on this host.");
-  sub->add_option("--nodes", x->nodes, "how many nodes: a, b, c, ...")
+  sub->add_option("--nodes", x->nodes, "number of nodes, named a, b, c, ...")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   sub->add_option("--gpus-per-node", x->gpus_per_node,
-                  "cpu GPUs that each node offers")
+                  "number of cpu GPUs of each node")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   sub->add_option("--device", x->device, "cpu, nvidia or auto")
@@ -58,17 +58,17 @@ void add_up(CLI::App& app, job& todo) {
   sub->add_option("--memory", x->memory, "memory of each cpu GPU")
       ->capture_default_str();
   describe_capability(*sub, x->capability);
-  sub->add_option("--run-dir", x->run_dir, "where its files and logs go")
+  sub->add_option("--run-dir", x->run_dir, "directory of its files and logs")
       ->capture_default_str();
   sub->add_option("--listen", x->listen,
-                  "where the manager listens (default: manager.sock in the "
-                  "run directory)");
+                  "endpoint on which the manager listens (default: "
+                  "manager.sock in the run directory)");
   sub->add_option("--bind", x->bind,
-                  "address on which workers take calls from other hosts; `ipc` "
-                  "for this host only")
+                  "address on which workers accept calls from other hosts; "
+                  "`ipc` accepts calls from this host only")
       ->capture_default_str();
   sub->add_option("--lost-after", x->lost_after_ms,
-                  "milliseconds of silence that make a node lost")
+                  "milliseconds without a heartbeat after which a node is lost")
       ->check(CLI::Range(20, 3'600'000));
   describe_balance(*sub, x->balance);
   describe_overcommit(*sub, x->promises);
@@ -112,7 +112,7 @@ int down(const std::string& run_dir) {
     std::cout << programs
               << (programs == 1 ? " program waits" : " programs wait")
               << " for a cluster at " << record->endpoint
-              << "; end what is not to go on there\n";
+              << "; end those that must not continue there\n";
   return succeeded;
 }
 
@@ -135,7 +135,7 @@ int kill_manager(const std::string& run_dir) {
     return complain("kill-manager",
                     "the manager (process " +
                         std::to_string(record->manager.pid) +
-                        ") does not run; `vgpu restart-manager` starts it");
+                        ") is not running; `vgpu restart-manager` starts it");
   return succeeded;
 }
 
@@ -157,9 +157,10 @@ void add_manager_command(CLI::App& app, job& todo, const char* name,
   auto* sub = app.add_subcommand(name, what);
   sub->add_option("--run-dir", *dir, "the cluster's run directory")
       ->capture_default_str();
-  sub->footer(std::string{"Sessions run on without their manager. Example:\n"
-                          "  vgpu "} +
-              name);
+  sub->footer(
+      std::string{"Sessions keep running without their manager. Example:\n"
+                  "  vgpu "} +
+      name);
   sub->callback([dir, run, &todo] { todo = [dir, run] { return run(*dir); }; });
 }
 
@@ -218,7 +219,7 @@ int kill_node(const target& where, const std::string& name) {
                             (*node)["state"].get<std::string>() + " already");
   if ((*node)["host"] == host_id())
     tell_event(**manager, "node-killed", name, {},
-               name + " is killed by `vgpu kill-node`");
+               name + " was killed by `vgpu kill-node`");
   return kill_here(me, "node " + name, (*node)["host"], (*node)["pid"]);
 }
 
@@ -241,7 +242,7 @@ int kill_worker(const target& where, std::uint64_t number) {
         if (host == host_id())
           tell_event(**manager, "worker-killed", (*node)["name"],
                      session_id{number},
-                     "its worker is killed by `vgpu kill-worker`");
+                     "its worker was killed by `vgpu kill-worker`");
         return kill_here(me, "the worker of session " + std::to_string(number),
                          host, session["worker_pid"]);
       }
@@ -261,7 +262,7 @@ void add_kill_node(CLI::App& app, job& todo) {
       "Kills a node's process (SIGKILL), and its workers with it.");
   sub->add_option("NAME", *name, "the node")->required();
   where->add_to(*sub);
-  sub->footer("Its sessions move to other nodes. Example:\n"
+  sub->footer("The manager moves its sessions to other nodes. Example:\n"
               "  vgpu kill-node a");
   sub->callback(
       [=, &todo] { todo = [=] { return kill_node(*where, *name); }; });
@@ -274,7 +275,7 @@ void add_kill_worker(CLI::App& app, job& todo) {
       "kill-worker", "Kills the worker process of a session (SIGKILL).");
   sub->add_option("SESSION", *number, "the session's number")->required();
   where->add_to(*sub);
-  sub->footer("The session gets another one. Example:\n"
+  sub->footer("The manager starts another one for the session. Example:\n"
               "  vgpu kill-worker 1");
   sub->callback(
       [=, &todo] { todo = [=] { return kill_worker(*where, *number); }; });
@@ -283,14 +284,15 @@ void add_kill_worker(CLI::App& app, job& todo) {
 void add_inject(CLI::App& app, job& todo) {
   auto where = std::make_shared<target>();
   auto what = std::make_shared<control::inject_fault>();
-  auto* sub = app.add_subcommand("inject", "Breaks a pGPU on purpose.");
+  auto* sub = app.add_subcommand(
+      "inject", "Injects a fault into a pGPU, to test recovery.");
   sub->add_option("NODE", what->node, "the node")->required();
   sub->add_option("PGPU", what->pgpu, "the pGPU's ordinal")->required();
   sub->add_option("KIND", what->kind, "lost, hang or ecc")
       ->required()
       ->check(CLI::IsMember({"lost", "hang", "ecc"}));
   where->add_to(*sub);
-  sub->footer("Its sessions move elsewhere. Example:\n"
+  sub->footer("The manager moves its sessions to other GPUs. Example:\n"
               "  vgpu inject a 0 lost");
   sub->callback([=, &todo] { todo = [=] { return inject(*where, *what); }; });
 }
@@ -306,7 +308,7 @@ void add_cluster_commands(CLI::App& app, job& todo) {
                       "Kills the manager that `vgpu up` started (SIGKILL).",
                       kill_manager);
   add_manager_command(app, todo, "restart-manager",
-                      "Starts that manager again, killing it if it runs.",
+                      "Restarts that manager; kills it first if it is running.",
                       restart_manager);
   add_inject(app, todo);
 }

@@ -32,7 +32,7 @@ void add_coverage_command(CLI::App& app, job& todo) {
       "Shows every entry point of the CUDA driver and how it is served:\n"
       "in the program (local), without waiting (async, create), with an "
       "answer\n(sync), or refused with CUDA_ERROR_NOT_SUPPORTED.");
-  sub->add_flag("--json", *as_json, "for programs");
+  sub->add_flag("--json", *as_json, "print JSON");
   sub->footer("Examples:\n  vgpu coverage | grep cuMemcpy\n"
               "  vgpu coverage --json | jq '.[] | select(.served == "
               "\"refused\") | .symbol'");

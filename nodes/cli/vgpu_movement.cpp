@@ -29,9 +29,10 @@ result<vgpu_id> parse_vgpu(std::string text) {
   auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size() || number == 0)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "'" + text +
-                     "' is no vGPU: give its number, as `vgpu status` shows"};
+    return fault{
+        CUDA_ERROR_INVALID_VALUE,
+        "'" + text +
+            "' is not a vGPU: give its number, as `vgpu status` shows it"};
   return vgpu_id{number};
 }
 
@@ -49,7 +50,7 @@ result<control::migrate_vgpu> parse_target(vgpu_id what,
   if (error != std::errc{} || end != text.data() + text.size() ||
       out.pgpu < 0 || out.node.empty())
     return fault{CUDA_ERROR_INVALID_VALUE,
-                 "'" + text + "' is no place: give NODE or NODE/PGPU"};
+                 "'" + text + "' is not a GPU: give NODE or NODE/PGPU"};
   return out;
 }
 
@@ -145,33 +146,36 @@ CLI::App* add(CLI::App& app, job& todo, const char* name, const char* what,
 
 void add_movement_commands(CLI::App& app, job& todo) {
   auto x = std::make_shared<movement_options>();
-  auto* sub = add(app, todo, "suspend",
-                  "Takes a vGPU off its GPU; its next call brings it back.", x,
-                  suspend);
+  auto* sub =
+      add(app, todo, "suspend",
+          "Suspends a vGPU, which frees its GPU; its next call resumes it.", x,
+          suspend);
   sub->add_option("VGPU", x->name, "the vGPU's number")->required();
-  sub->add_flag("--hold", x->flag, "only `vgpu resume` brings it back");
-  sub->footer("Its memory goes to its program's host. Examples:\n"
-              "  vgpu suspend 1\n  vgpu suspend 1 --hold");
+  sub->add_flag("--hold", x->flag, "only `vgpu resume` resumes it");
+  sub->footer("A checkpoint on its program's host keeps its memory. Examples:\n"
+              "  vgpu suspend 1\n"
+              "  vgpu suspend 1 --hold");
 
   x = std::make_shared<movement_options>();
-  sub = add(app, todo, "resume", "Brings a suspended vGPU back.", x, resume);
+  sub = add(app, todo, "resume", "Resumes a suspended vGPU.", x, resume);
   sub->add_option("VGPU", x->name, "the vGPU's number")->required();
   sub->footer("Example:\n  vgpu resume 1");
 
   x = std::make_shared<movement_options>();
-  sub = add(app, todo, "migrate",
-            "Moves a vGPU to another GPU while its program runs.", x, migrate);
+  sub =
+      add(app, todo, "migrate",
+          "Migrates a vGPU to another GPU while its program runs.", x, migrate);
   sub->add_option("VGPU", x->name, "the vGPU's number")->required();
   sub->add_option("--to", x->to,
-                  "NODE or NODE/PGPU (default: wherever there is room)");
+                  "NODE or NODE/PGPU (default: the manager chooses)");
   sub->footer("Examples:\n  vgpu migrate 1\n  vgpu migrate 1 --to b\n"
               "  vgpu migrate 1 --to b/0");
 
   x = std::make_shared<movement_options>();
   sub = add(app, todo, "drain",
-            "Moves all vGPUs off a node, and lets none come to it.", x, drain);
+            "Migrates all vGPUs off a node and places none on it.", x, drain);
   sub->add_option("NODE", x->name, "the node")->required();
-  sub->add_flag("--undo", x->flag, "let vGPUs come to it again");
+  sub->add_flag("--undo", x->flag, "allow placement on the node again");
   sub->footer("Examples:\n  vgpu drain a\n  vgpu drain a --undo");
 }
 

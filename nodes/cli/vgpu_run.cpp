@@ -360,25 +360,25 @@ void add_run_command(CLI::App& app, job& todo,
         });
   }
   sub->add_option("--profile", x->profile,
-                  "a profile of " + profiles_file() +
-                      " ($VGPU_PROFILES); options change it");
+                  "a profile from " + profiles_file() +
+                      " ($VGPU_PROFILES); options override its fields");
   sub->add_option("--run-dir", x->run_dir, "the cluster's run directory")
       ->capture_default_str();
   sub->add_option("--manager", x->manager,
-                  "the manager's endpoint, or several with commas between "
+                  "the manager's endpoint, or several separated by commas "
                   "(default: $VGPU_MANAGER, or the one in the run directory)");
   sub->add_option("--device", x->device,
-                  "without a cluster: cpu, nvidia or auto")
+                  "device without a cluster: cpu, nvidia or auto")
       ->check(CLI::IsMember({"cpu", "nvidia", "auto"}))
       ->capture_default_str();
   sub->add_option("--worker", x->worker)->group("");
-  sub->footer(
-      "Without a cluster, one is brought up for as long as the program runs.\n"
-      "Examples:\n"
-      "  vgpu run -- ./saxpy 1000\n"
-      "  vgpu run --share 0.5 --memory 2GiB -- python3 train.py\n"
-      "  vgpu run --profile quarter --priority 5 -- ./saxpy\n"
-      "  VGPU_MANAGER=tcp://10.0.0.1:7070 vgpu run -- ./saxpy");
+  sub->footer("Without a cluster, `vgpu run` starts one for as long as the "
+              "program runs.\n"
+              "Examples:\n"
+              "  vgpu run -- ./saxpy 1000\n"
+              "  vgpu run --share 0.5 --memory 2GiB -- python3 train.py\n"
+              "  vgpu run --profile quarter --priority 5 -- ./saxpy\n"
+              "  VGPU_MANAGER=tcp://10.0.0.1:7070 vgpu run -- ./saxpy");
   sub->callback([x, program, &todo] {
     if (program.empty())
       throw CLI::RequiredError("PROGRAM");

@@ -19,7 +19,7 @@ result<assignment> split(const std::string& text) {
   auto at = text.find('=');
   if (at == std::string::npos || at == 0)
     return fault{CUDA_ERROR_INVALID_VALUE,
-                 "'" + text + "': write FIELD=VALUE, as share=0.5"};
+                 "'" + text + "': give FIELD=VALUE, such as share=0.5"};
   return assignment{text.substr(0, at), text.substr(at + 1)};
 }
 
@@ -44,7 +44,7 @@ vgpu::status assign(control::set_vgpu& to, const std::string& text) {
     to.limit = read.limit;
   else if (name == "memory" && read.memory == 0)
     return fault{CUDA_ERROR_INVALID_VALUE,
-                 "memory '" + value + "': give a size, as 512MiB or 4G"};
+                 "memory '" + value + "': give a size, such as 512MiB or 4G"};
   else if (name == "memory")
     to.memory = read.memory;
   else {
@@ -74,7 +74,7 @@ vgpu::status read_pgpu(const std::string& text, control::set_policy& to) {
   if (at == std::string::npos || at == 0 || begin == last ||
       std::from_chars(begin, last, to.pgpu).ptr != last)
     return fault{CUDA_ERROR_INVALID_VALUE,
-                 "pGPU '" + text + "': write NODE/ORDINAL, as a/0"};
+                 "pGPU '" + text + "': give NODE/ORDINAL, such as a/0"};
   to.node = text.substr(0, at);
   return {};
 }
@@ -150,8 +150,8 @@ void add_set_commands(CLI::App& app, job& todo) {
   auto pgpu = std::make_shared<std::string>();
   auto rules = std::make_shared<std::vector<std::string>>();
   auto* rule = app.add_subcommand(
-      "policy", "Sets by which policy a pGPU's compute is shared.");
-  rule->add_option("PGPU", *pgpu, "NODE/ORDINAL, as a/0")->required();
+      "policy", "Sets the policy by which a pGPU's compute is shared.");
+  rule->add_option("PGPU", *pgpu, "NODE/ORDINAL, such as a/0")->required();
   rule->add_option("RULES", *rules,
                    policy::list_share_policies() + ", and quantum=MILLISECONDS")
       ->required();

@@ -54,7 +54,7 @@ void print_memory(const json& session) {
   };
   std::cout << "    memory: " << show_size(session["memory"])
             << " allocated of " << show_size(session["quota"])
-            << "; beside that, variables " << known("variables") << ", code "
+            << "; in addition: variables " << known("variables") << ", code "
             << known("code") << ", context " << known("context") << "\n";
 }
 
@@ -189,7 +189,7 @@ int events(show_options x) {
 }
 
 void add_common(CLI::App& sub, show_options& x) {
-  sub.add_flag("--json", x.as_json, "for programs");
+  sub.add_flag("--json", x.as_json, "print JSON");
   x.where.add_to(sub);
 }
 
@@ -198,11 +198,12 @@ void add_common(CLI::App& sub, show_options& x) {
 void add_show_commands(CLI::App& app, job& todo) {
   auto x = std::make_shared<show_options>();
   auto* show = app.add_subcommand(
-      "status", "Shows nodes, their GPUs, and who uses them.");
+      "status", "Shows the nodes, their GPUs and the sessions on them.");
   add_common(*show, *x);
-  show->add_flag("--detail", x->detail,
-                 "of each session also what it costs its GPU beside what it "
-                 "allocates: variables and code of its modules, its context");
+  show->add_flag(
+      "--detail", x->detail,
+      "show also the GPU memory that each session uses in addition to its "
+      "allocations: variables and code of its modules, its context");
   show->footer("Examples:\n  vgpu status\n"
                "  vgpu status --detail\n"
                "  vgpu status --json | jq '.vgpus[].sessions[]'");
@@ -212,7 +213,7 @@ void add_show_commands(CLI::App& app, job& todo) {
   auto* tell = app.add_subcommand(
       "events", "Shows what happened in the cluster, oldest first.");
   add_common(*tell, *y);
-  tell->add_flag("--follow,-f", y->follow, "go on with what happens next");
+  tell->add_flag("--follow,-f", y->follow, "keep printing new events");
   tell->add_option("--after", y->after, "only events with a higher number");
   tell->footer("Examples:\n  vgpu events\n  vgpu events --follow --json");
   tell->callback([y, &todo] { todo = [y] { return events(*y); }; });

@@ -190,41 +190,44 @@ int simulate(simulate_options x) {
 void add_workload_options(CLI::App& sub, simulate_options& x) {
   auto positive = CLI::Range(1e-6, 1e9);
   sub.add_flag("--generate", x.generate,
-               "make a trace up instead of reading one");
-  sub.add_option("--seed", x.workload.seed, "of the random numbers")
+               "generate a trace instead of reading one");
+  sub.add_option("--seed", x.workload.seed, "seed of the random numbers")
       ->capture_default_str();
-  sub.add_option("--vgpus", x.workload.vgpus, "how many vGPUs come")
+  sub.add_option("--vgpus", x.workload.vgpus, "number of vGPUs that arrive")
       ->check(CLI::Range(std::size_t{1}, simulator::most_arrivals))
       ->capture_default_str();
   sub.add_option("--rate", x.workload.rate,
-                 "how many come a second, on average (default: as many as keep "
-                 "85 % of the GPUs busy)")
+                 "average number of arrivals per second (default: as many as "
+                 "keep 85 % of the GPUs busy)")
       ->check(positive);
   sub.add_option("--run-time", x.workload.run_time,
-                 "seconds that one runs, on average")
+                 "average run time of a vGPU in seconds")
       ->check(positive)
       ->capture_default_str();
-  sub.add_option("--sizes", x.sizes,
-                 "shares that are asked for, each with its weight (default "
-                 "0.125:3,0.25:2,0.5,1)");
+  sub.add_option(
+      "--sizes", x.sizes,
+      "requested shares, each with its weight (default 0.125:3,0.25:2,0.5,1)");
   sub.add_option("--idle", x.workload.idle,
-                 "part of them that is idle half way, as long as it runs")
+                 "fraction of the vGPUs that are idle half way, for as long as "
+                 "they run")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   sub.add_option("--write", x.write, "write the trace to this file as well");
 }
 
 void add_cluster_options(CLI::App& sub, simulate_options& x) {
-  sub.add_option("--nodes", x.cluster.nodes, "nodes of the cluster")
+  sub.add_option("--nodes", x.cluster.nodes, "number of nodes of the cluster")
       ->check(CLI::Range(std::size_t{1}, most_simulated))
       ->capture_default_str();
-  sub.add_option("--gpus-per-node", x.cluster.gpus_per_node, "GPUs of each")
+  sub.add_option("--gpus-per-node", x.cluster.gpus_per_node,
+                 "number of GPUs of each node")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   sub.add_option("--memory", x.memory, "memory of each GPU")
       ->capture_default_str();
   sub.add_option("--placement", x.placement,
-                 "what to compare, with commas between: " + placement_range())
+                 "placement policies to compare, separated by commas: " +
+                     placement_range())
       ->capture_default_str();
   std::vector<std::string> policies{policy::share_policy_names.begin(),
                                     policy::share_policy_names.end()};
@@ -232,15 +235,15 @@ void add_cluster_options(CLI::App& sub, simulate_options& x) {
       ->check(CLI::IsMember(policies))
       ->capture_default_str();
   sub.add_option("--balance", x.balance,
-                 "seconds between looks for GPUs with too much to do, or off "
-                 "(default: 1, with more than 4096 GPUs off)")
+                 "seconds between checks for overloaded GPUs, or off (default: "
+                 "1, or off with more than 4096 GPUs)")
       ->check([](const std::string& text) {
         return text == "off" || balance_every(text)
                    ? std::string{}
                    : "'" + text + "': give seconds from 0.1 to 3600, or off";
       });
   sub.add_option("--copy-rate", x.copy_rate,
-                 "bytes a second at which a vGPU's memory is moved")
+                 "bytes per second at which a migration copies a vGPU's memory")
       ->capture_default_str();
   describe_overcommit(sub, x.promises);
 }
@@ -254,27 +257,30 @@ void add_simulate_command(CLI::App& app, job& todo) {
       "Runs a trace of vGPUs through the manager's policies in virtual time,\n"
       "and compares placements. Needs no cluster and no GPU.");
   auto* trace = sub->add_option(
-      "TRACE", x->trace, "a file with a JSON object a line; - reads stdin");
+      "TRACE", x->trace,
+      "a file with one JSON object per line; - reads standard input");
   add_workload_options(*sub, *x);
   trace->excludes("--generate");
   add_cluster_options(*sub, *x);
-  sub->add_flag("--json", x->as_json, "for programs; with all over time");
+  sub->add_flag("--json", x->as_json,
+                "print JSON, including all values over time");
   sub->add_option("--plot", x->plot,
                   "draw utilisation, queue and waiting to this SVG file");
   sub->footer(
       "A line of a trace is a vGPU: when it comes and how long it runs, in\n"
-      "seconds, and what `vgpu run` may be told as well:\n"
+      "seconds, and any option of `vgpu run`:\n"
       "  {\"at\": 12.5, \"runs\": 300, \"share\": 0.25, \"memory\": \"8GiB\"}\n"
       "  {\"at\": 13, \"runs\": 60, \"load\": 0.4, \"host\": \"node3\",\n"
       "   \"idle-after\": 30, \"idle\": [[20, 600]]}\n"
-      "(each on one line; docs/using/simulator.md has all of it).\n"
+      "(each on one line; docs/using/simulator.md describes all fields).\n"
       "Examples:\n"
       "  vgpu simulate --generate --nodes 100 --vgpus 20000 --plot days.svg\n"
       "  vgpu simulate recorded.jsonl --nodes 12 --placement bin-pack,spread\n"
       "  vgpu simulate --generate --rate 2 --write made.jsonl --json |\n"
       "    jq '.policies[] | {placement, fairness}'\n"
-      "Exit codes: 0 done, 1 a file cannot be read or written, 2 wrong usage "
-      "or a\nwrong line in the trace.");
+      "Exit codes: 0 success, 1 a file cannot be read or written, 2 wrong "
+      "usage or\n"
+      "a wrong line in the trace.");
   sub->callback([x, &todo] {
     if (!x->generate && x->trace.empty())
       throw CLI::RequiredError("TRACE or --generate");

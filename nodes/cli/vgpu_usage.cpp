@@ -78,8 +78,8 @@ result<double> read_since(const std::string& text) {
     return *date;
   return fault{CUDA_ERROR_INVALID_VALUE,
                "--since '" + text +
-                   "': give how long ago, as 90s, 15m, 2h or 7d, or a time, as "
-                   "2026-01-31 or '2026-01-31 18:30'"};
+                   "': give how long ago, such as 90s, 15m, 2h or 7d, or a "
+                   "time, such as 2026-01-31 or '2026-01-31 18:30'"};
 }
 
 // -- output -------------------------------------------------------------------
@@ -190,27 +190,29 @@ int usage(const usage_options& x) {
 void add_usage_command(CLI::App& app, job& todo) {
   auto x = std::make_shared<usage_options>();
   auto* sub = app.add_subcommand(
-      "usage", "Shows who used how much of the GPUs: their time, bytes copied, "
-               "and memory over time.");
-  sub->add_option("--since", x->since,
-                  "how long ago, as 90s, 15m, 2h or 7d, or a time, as "
-                  "2026-01-31 or '2026-01-31 18:30' (default: since ever)");
+      "usage", "Shows GPU usage by VM, user, program or vGPU: device time, "
+               "bytes copied, and memory over time.");
+  sub->add_option(
+      "--since", x->since,
+      "how long ago, such as 90s, 15m, 2h or 7d, or a time, such as 2026-01-31 "
+      "or '2026-01-31 18:30' (default: from the beginning)");
   sub->add_option("--by", x->by, "vm, user, program or vgpu")
       ->check(CLI::IsMember({"vm", "user", "program", "vgpu"}))
       ->capture_default_str();
-  auto* as_json = sub->add_flag("--json", x->as_json, "for programs");
-  sub->add_flag("--csv", x->as_csv, "for spreadsheets")->excludes(as_json);
+  auto* as_json = sub->add_flag("--json", x->as_json, "print JSON");
+  sub->add_flag("--csv", x->as_csv, "print CSV, for spreadsheets")
+      ->excludes(as_json);
   x->where.add_to(*sub);
-  sub->footer(
-      "GPU s is the time that devices worked for the first time; what a "
-      "recovery\nor a move made them do again is not charged, and stands under "
-      "`again s`.\nMinutes are kept for some time, then hours, then totals by "
-      "VM, user and program.\n"
-      "Examples:\n"
-      "  vgpu usage\n"
-      "  vgpu usage --since 2h --by user\n"
-      "  vgpu usage --since 2026-01-31 --by vm --csv > january.csv\n"
-      "  vgpu usage --json | jq '.entries[].device_seconds'");
+  sub->footer("GPU s is device time. Work that a recovery or a migration "
+              "repeats is not\n"
+              "charged; its time is under `again s`. Usage is kept by the "
+              "minute at first,\n"
+              "then by the hour, then as totals by VM, user and program.\n"
+              "Examples:\n"
+              "  vgpu usage\n"
+              "  vgpu usage --since 2h --by user\n"
+              "  vgpu usage --since 2026-01-31 --by vm --csv > january.csv\n"
+              "  vgpu usage --json | jq '.entries[].device_seconds'");
   sub->callback([x, &todo] { todo = [x] { return usage(*x); }; });
 }
 

@@ -30,7 +30,7 @@ embedded_cluster::start(cluster_options options) {
   std::string dir = chosen != nullptr && *chosen != '\0' ? chosen : "/tmp";
   dir += "/vgpu-run-XXXXXX";
   if (::mkdtemp(dir.data()) == nullptr)
-    return fail("cannot make the directory " + dir);
+    return fail("cannot create the directory " + dir);
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) {
     ::rmdir(dir.c_str());

@@ -74,16 +74,18 @@ int run(const options& given) {
   auto listener =
       listen_abstract(client_socket_name(given.manager, given.transport));
   if (!listener) {
-    spdlog::info("{}; another client serves already", listener.why().what);
+    spdlog::info(
+        "Exiting: another vgpu-client serves this user and manager: {}",
+        listener.why().what);
     return 0;
   }
-  auto looks = chosen_busy_poll();
-  if (!looks) {
-    std::cerr << "vgpu-client: " << looks.why().what << '\n';
+  auto polling = chosen_busy_poll();
+  if (!polling) {
+    std::cerr << "vgpu-client: " << polling.why().what << '\n';
     return 2;
   }
   constexpr std::chrono::nanoseconds where_scarce{0};
-  zmq_busy_poll own_looks{looks->limits(where_scarce)};
+  zmq_busy_poll io_busy_poll{polling->limits(where_scarce)};
   auto manager = find_manager(given.manager);
   system_config config;
   caf::actor_system system{config};
@@ -108,7 +110,10 @@ int run(const options& given) {
   own.name = name;
   own.idle_for = std::chrono::milliseconds{given.idle_ms};
   if (!manager) {
-    spdlog::error("no manager: {}", manager.why().what);
+    spdlog::error(
+        "Cannot find or start a manager: {}. Programs fail until it is "
+        "available: start a cluster with `vgpu up`, or set VGPU_MANAGER.",
+        manager.why().what);
     own.no_manager = manager.why().what;
   }
   auto hub = system.spawn(client, own, link->actor, [&] { stop.stop(0); });
@@ -118,15 +123,16 @@ int run(const options& given) {
                             ? memory_for_a_state()
                             : *parse_size(given.state_memory);
   guests.state_dir = given.state_dir;
-  guests.busy_poll = looks->limits(where_scarce);
+  guests.busy_poll = polling->limits(where_scarce);
   auto server = system.spawn<guest_server, caf::detached>(
       std::ref(zmq), guests, std::move(*listener), hub);
   auto status = stop.wait();
   for (auto& actor : {server, hub, link->actor})
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
-  spdlog::debug("ZeroMQ's threads looked on in {} of {} waits and found "
-                "something in {}",
-                own_looks.looked(), own_looks.waited(), own_looks.found());
+  spdlog::debug("ZeroMQ I/O threads busy-polled in {} of {} waits and received "
+                "something in {} of these.",
+                io_busy_poll.busy_polled(), io_busy_poll.waited(),
+                io_busy_poll.found());
   // Programs that are still connected find another client. The process ends
   // without joining its sessions' threads.
   std::cout.flush();
@@ -137,17 +143,17 @@ int run(const options& given) {
 
 int main(int argc, char** argv) {
   CLI::App app{
-      "Represents the vGPUs of this host's programs. Programs start "
-      "it by themselves; it ends when none has used it for a while.\n\n"
+      "Connects the CUDA programs of this host to their vGPUs. The first "
+      "program starts it; it exits when no program has used it for a while.\n"
+      "\n"
       "Example: vgpu-client --manager tcp://10.0.0.1:7070"};
   app.set_version_flag("--version", version_of("vgpu-client"),
                        "Print the version and exit");
   options given;
-  app.add_option(
-         "--manager", given.manager,
-         "Endpoint of the manager, or several with commas between (default: "
-         "the one of `vgpu up`, or else one of its own, with a node, as long "
-         "as it is used)")
+  app.add_option("--manager", given.manager,
+                 "Endpoint of the manager, or several separated by commas "
+                 "(default: the cluster of `vgpu up`, or else a manager and a "
+                 "node that the client starts and stops itself)")
       ->envname("VGPU_MANAGER");
   app.add_option("--transport", given.transport,
                  "How calls reach workers: mapped (shared memory), forwarded "
@@ -156,21 +162,21 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "mapped", "forwarded"}))
       ->capture_default_str();
   app.add_option("--idle-ms", given.idle_ms,
-                 "End after so long without a program")
+                 "Milliseconds without a program after which the client exits")
       ->envname("VGPU_CLIENT_IDLE_MS")
       ->capture_default_str();
   app.add_option("--state-memory", given.state_memory,
-                 "How much memory of this host's a suspended vGPU or a "
-                 "snapshot may take: what is larger goes to --state-dir "
-                 "(default: a quarter)")
+                 "Host memory that the checkpoint of one suspended vGPU, or "
+                 "one snapshot, may use; larger ones go to --state-dir "
+                 "(default: a quarter of the host's memory)")
       ->envname("VGPU_STATE_MEMORY")
       ->check([](const std::string& text) {
         auto bytes = parse_size(text);
         return bytes ? std::string{} : bytes.why().what;
       });
   app.add_option("--state-dir", given.state_dir,
-                 "Where the memory of suspended vGPUs goes that is too large "
-                 "for this host's")
+                 "Directory of the checkpoints and snapshots that are larger "
+                 "than --state-memory")
       ->envname("VGPU_STATE_DIR")
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);

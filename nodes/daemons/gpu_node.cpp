@@ -43,35 +43,35 @@ void describe(CLI::App& app, options& x) {
   app.set_version_flag("--version", version_of("vgpu-node"),
                        "print the version and exit");
   app.add_option("--manager", x.manager,
-                 "the manager's endpoint, or several with commas between "
+                 "the manager's endpoint, or several separated by commas "
                  "(default: $VGPU_MANAGER, or the one in the run directory)");
   app.add_option("--name", x.inventory.node, "this node's name")->required();
   app.add_option("--device", x.inventory.device, "cpu, nvidia or auto")
       ->check(CLI::IsMember({"cpu", "nvidia", "auto"}))
       ->capture_default_str();
   app.add_option("--gpus-per-node", x.inventory.gpus,
-                 "how many cpu GPUs to offer")
+                 "number of cpu GPUs to offer")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_option("--memory", x.memory, "memory of each cpu GPU")
       ->capture_default_str();
   describe_capability(app, x.inventory.capability);
   app.add_option("--bind", x.bind,
-                 "the address or interface on which workers take calls of "
-                 "programs on other hosts; `ipc` for this host only")
+                 "the address or interface on which workers accept calls from "
+                 "other hosts; `ipc` accepts calls from this host only")
       ->capture_default_str();
-  app.add_option("--run-dir", x.run_dir, "where it keeps its sockets")
+  app.add_option("--run-dir", x.run_dir, "directory of its sockets")
       ->capture_default_str();
   app.add_option("--worker", x.worker)->group("");
   describe_metrics(app, x.metrics);
   describe(app, x.ties);
-  app.footer("Examples:\n"
-             "  vgpu-node --name a\n"
-             "  vgpu-node --name b --manager tcp://10.0.0.1:7070 --bind "
-             "10.0.0.2\n"
-             "VGPU_LOG=error|warn|info|debug chooses what it logs to stderr.\n"
-             "At SIGTERM or SIGINT it leaves the cluster, which moves its "
-             "sessions, and ends.");
+  app.footer(
+      "Examples:\n"
+      "  vgpu-node --name a\n"
+      "  vgpu-node --name b --manager tcp://10.0.0.1:7070 --bind 10.0.0.2\n"
+      "VGPU_LOG=error|warn|info|debug sets the level of the log on stderr.\n"
+      "On SIGTERM or SIGINT the node leaves the cluster, which moves its "
+      "sessions to other nodes, and exits.");
 }
 
 /// Returns an endpoint at this address with a free port.
@@ -92,12 +92,12 @@ status check_bind(zmq::context_t& zmq, const std::string& bind) {
   auto refuse = [&](const std::string& why) {
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "--bind '" + bind + "': " + why +
-                     "; write ipc, or an address or an interface of this host "
-                     "at which the others reach it"};
+                     "; give ipc, or an address or interface of this host that "
+                     "other hosts can reach"};
   };
   if (bind.empty() || bind == "*" || bind == "0.0.0.0" || bind == "::" ||
       bind == "[::]")
-    return refuse("that is no single address");
+    return refuse("it is not a single address");
   try {
     zmq::socket_t{zmq, zmq::socket_type::router}.bind(tcp_at(bind));
   } catch (const zmq::error_t& e) {
@@ -171,15 +171,15 @@ int serve(options x) {
     x.manager = default_endpoint(x.run_dir);
   if (!good_name(x.inventory.node))
     return complain("--name '" + x.inventory.node +
-                    "': write 1 to 32 letters, digits, - or _");
+                    "': give 1 to 32 letters, digits, - or _");
   if (auto good = check_endpoints(x.manager); !good)
     return complain("--manager: " + good.why().what);
   auto memory = parse_size(x.memory);
   if (!memory)
     return complain("--memory: " + memory.why().what);
   // The workers inherit VGPU_BUSY_POLL, so a wrong value is refused here.
-  if (auto looks = chosen_busy_poll(); !looks)
-    return complain(looks.why().what);
+  if (auto polling = chosen_busy_poll(); !polling)
+    return complain(polling.why().what);
   x.inventory.memory = *memory;
   auto pgpus = take_inventory(x.inventory);
   if (!pgpus)
@@ -191,8 +191,8 @@ int serve(options x) {
   auto what = options_of(x, std::move(*pgpus));
   if (somebody_listens(what.worker_endpoint))
     return complain("a node named '" + x.inventory.node +
-                    "' runs here already; choose another --name or "
-                    "--run-dir");
+                    "' is already running in this run directory; choose "
+                    "another --name or --run-dir");
   zmq::context_t zmq;
   if (auto good = check_bind(zmq, x.bind); !good)
     return complain(good.why().what);
@@ -224,7 +224,7 @@ int serve(options x) {
   auto metrics = metrics_server::start(system, chief, x.metrics);
   if (metrics) {
     if (*metrics)
-      spdlog::info("metrics at {}", (*metrics)->url());
+      spdlog::info("Serving metrics at {}", (*metrics)->url());
     loop.run();
     metrics->reset();
   } else {

@@ -54,9 +54,11 @@ private:
                0 &&
            errno == EINTR)
       continue;
-    if (said.empty())
-      said = "its " + name_ + " ended with " + std::to_string(end.si_status);
     auto ended = end.si_code == CLD_EXITED;
+    if (said.empty())
+      said = "its " + name_ +
+             (ended ? " exited with status " : " was killed by signal ") +
+             std::to_string(end.si_status);
     if (ended && end.si_status == 0)
       note({});
     else
@@ -103,13 +105,13 @@ struct file_actions {
 result<std::unique_ptr<helper>> start_helper(const helper_process& what,
                                              std::function<void()> ring) {
   auto cannot = [&](const char* how, int error) {
-    return fault{CUDA_ERROR_OPERATING_SYSTEM, "a worker's " + what.name + " " +
-                                                  how + ": " +
-                                                  std::strerror(error)};
+    return fault{CUDA_ERROR_OPERATING_SYSTEM, "cannot start a worker's " +
+                                                  what.name + ": " + how +
+                                                  ": " + std::strerror(error)};
   };
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    return cannot("has no pipe", errno);
+    return cannot("pipe2", errno);
   unique_fd from{ends[0]};
   unique_fd to{ends[1]};
   file_actions actions;
@@ -125,7 +127,7 @@ result<std::unique_ptr<helper>> start_helper(const helper_process& what,
   if (auto error = ::posix_spawn(&pid, what.program.c_str(), &actions.list,
                                  nullptr, argv.data(), environ);
       error != 0)
-    return cannot("does not start", error);
+    return cannot("posix_spawn", error);
   to = unique_fd{};
   return std::unique_ptr<helper>{std::make_unique<process>(
       what.name, pid, std::move(from), std::move(ring))};

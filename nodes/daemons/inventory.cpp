@@ -101,7 +101,7 @@ result<std::vector<control::pgpu>> nvidia_pgpus() {
   if (!all)
     return all.why();
   if (all->empty())
-    return fault{CUDA_ERROR_NO_DEVICE, "the NVIDIA driver has no device"};
+    return fault{CUDA_ERROR_NO_DEVICE, "the NVIDIA driver reports no GPU"};
   // A worker's context and modules take some of a device's memory, and the
   // memory that is promised to programs must exist.
   constexpr auto of_context = std::uint64_t{1} << 30;
@@ -129,7 +129,7 @@ result<std::vector<control::pgpu>> take_inventory(const inventory_options& x) {
   auto real = nvidia_pgpus();
   if (real)
     return real;
-  spdlog::warn("offers cpu GPUs: {}", real.why().what);
+  spdlog::warn("Falling back to the software GPU: {}", real.why().what);
   return cpu_pgpus(x);
 }
 

@@ -45,57 +45,57 @@ void describe(CLI::App& app, options& x) {
   app.set_version_flag("--version", version_of("vgpu-manager"),
                        "print the version and exit");
   app.add_option("--listen", x.listen,
-                 "where to listen: tcp://HOST:PORT or ipc://PATH "
+                 "endpoint to listen on: tcp://HOST:PORT or ipc://PATH "
                  "(default: manager.sock in the run directory)");
-  app.add_option("--run-dir", x.run_dir, "where it keeps its files")
+  app.add_option("--run-dir", x.run_dir, "directory of its files")
       ->capture_default_str();
   app.add_option("--store", x.store_path,
-                 "the file that its state survives in (default: "
+                 "file that keeps its state across restarts (default: "
                  "manager.store in the run directory)");
   app.add_option("--lost-after", x.lost_after_ms,
-                 "milliseconds of silence that make a node lost")
+                 "milliseconds without a heartbeat after which a node is lost")
       ->check(CLI::Range(20, 3'600'000))
       ->capture_default_str();
-  app.add_option("--reconnect-within", x.reconnect_ms,
-                 "milliseconds in which a closed connection may come back")
+  app.add_option(
+         "--reconnect-within", x.reconnect_ms,
+         "milliseconds that the peer of a closed connection has to reconnect")
       ->check(CLI::Range(0, 3'600'000))
       ->capture_default_str();
-  app.add_option("--client-grace", x.client_grace_ms,
-                 "milliseconds until the sessions of a client that is gone "
-                 "are closed")
+  app.add_option(
+         "--client-grace", x.client_grace_ms,
+         "milliseconds from the loss of a client until its sessions are closed")
       ->check(CLI::Range(0, 86'400'000))
       ->capture_default_str();
   app.add_option("--restart-grace", x.restart_grace_ms,
-                 "milliseconds that sessions wait for their client after the "
-                 "manager restarted")
+                 "milliseconds that sessions wait for their client to "
+                 "reconnect after a restart of the manager")
       ->check(CLI::Range(0, 86'400'000))
       ->capture_default_str();
   app.add_option("--end-when-idle", x.idle_ms,
-                 "milliseconds without a program after which it ends "
+                 "milliseconds without a program after which the manager exits "
                  "(default: never)")
       ->check(CLI::Range(0, 86'400'000));
-  app.add_option(
-         "--etcd", x.etcd,
-         "one of several managers, of which one leads: where they agree "
-         "on it, http://HOST:PORT[,http://HOST:PORT...]")
+  app.add_option("--etcd", x.etcd,
+                 "for several managers: the etcd cluster in which they elect "
+                 "their leader, http://HOST:PORT[,http://HOST:PORT...]")
       ->check([](const std::string& text) {
         auto good = parse_etcd_members(text);
         return good ? std::string{} : good.why().what;
       });
-  auto* lease =
-      app.add_option("--lease", x.lease_s,
-                     "seconds of silence after which another may lead")
-          ->check(CLI::Range(2, 60))
+  auto* lease = app.add_option("--lease", x.lease_s,
+                               "seconds without a sign of the leader after "
+                               "which another manager takes over")
+                    ->check(CLI::Range(2, 60))
+                    ->capture_default_str();
+  auto* prefix =
+      app.add_option(
+             "--etcd-prefix", x.etcd_prefix,
+             "prefix of the cluster's keys in etcd; each cluster needs its own")
+          ->check([](const std::string& text) {
+            return text.empty() || text.size() > 200 ? "give 1 to 200 bytes"
+                                                     : std::string{};
+          })
           ->capture_default_str();
-  auto* prefix = app.add_option("--etcd-prefix", x.etcd_prefix,
-                                "what its keys in etcd begin with: one for "
-                                "each cluster")
-                     ->check([](const std::string& text) {
-                       return text.empty() || text.size() > 200
-                                  ? "give 1 to 200 bytes"
-                                  : std::string{};
-                     })
-                     ->capture_default_str();
   for (auto* option : {lease, prefix})
     option->needs("--etcd");
   describe_balance(app, x.balance);
@@ -103,13 +103,14 @@ void describe(CLI::App& app, options& x) {
   describe_placement(app, x.placement);
   describe_metrics(app, x.metrics);
   describe(app, x.ties);
-  app.footer("Example, for nodes on other hosts:\n"
-             "  vgpu-manager --listen tcp://10.0.0.1:7070\n"
-             "One of two, on different hosts:\n"
-             "  vgpu-manager --listen tcp://10.0.0.1:7070 --etcd "
-             "http://10.0.0.9:2379\n"
-             "VGPU_LOG=error|warn|info|debug chooses what it logs to stderr.\n"
-             "It ends, in order, at SIGTERM or SIGINT.");
+  app.footer(
+      "Example, for nodes on other hosts:\n"
+      "  vgpu-manager --listen tcp://10.0.0.1:7070\n"
+      "One of two, on different hosts:\n"
+      "  vgpu-manager --listen tcp://10.0.0.1:7070 --etcd "
+      "http://10.0.0.9:2379\n"
+      "VGPU_LOG=error|warn|info|debug sets the level of the log on stderr.\n"
+      "On SIGTERM or SIGINT the manager shuts down cleanly.");
 }
 
 manager_options options_of(const options& x, const std::string& endpoint,
@@ -164,8 +165,8 @@ int serve(options x) {
   run_dir_part part{x.ties.remove_run_dir ? run_dir_part{x.run_dir}
                                           : run_dir_part{}};
   if (somebody_listens(x.listen))
-    return complain("somebody listens on " + x.listen +
-                    " already; `vgpu status` tells who");
+    return complain("another process already listens on " + x.listen +
+                    "; `vgpu status` shows which one");
   auto placement = read_placement(x.placement.empty() ? placement_choice{}.name
                                                       : x.placement);
   if (!placement)
@@ -195,11 +196,11 @@ int serve(options x) {
   auto guard = system.spawn(end_watch, brain, &loop, [&loop] { loop.stop(); });
   if (x.ties.owner_fd >= 0)
     loop.watch_owner(x.ties.owner_fd, [&loop] { loop.stop(); });
-  spdlog::info("listening on {}", link->endpoint);
+  spdlog::info("Listening on {}", link->endpoint);
   auto metrics = metrics_server::start(system, brain, x.metrics);
   if (metrics) {
     if (*metrics)
-      spdlog::info("metrics at {}", (*metrics)->url());
+      spdlog::info("Serving metrics at {}", (*metrics)->url());
     say_ready(x.ties, link->endpoint);
     loop.run();
     metrics->reset();

@@ -84,7 +84,8 @@ std::FILE* log_file() {
 std::string guest_socket_name(const options& given) {
   std::uint64_t salt = 0;
   if (::getrandom(&salt, sizeof(salt), 0) != sizeof(salt))
-    throw std::runtime_error{"no random numbers to be had"};
+    throw std::runtime_error{
+        "the kernel provides no random numbers (getrandom)"};
   return "vgpu-worker-" + std::to_string(given.session) + "-" +
          std::to_string(salt);
 }
@@ -102,8 +103,7 @@ std::unique_ptr<device::device> open_device(const options& given,
                                    given.quota);
   if (given.device != "nvidia")
     throw std::runtime_error{"device '" + given.device +
-                             "' is not built into this worker; use cpu or "
-                             "nvidia"};
+                             "' is unknown; give cpu or nvidia"};
   auto opened = device::open_nvidia_device(
       ordinal, {given.pgpus.begin(), given.pgpus.end()});
   if (!opened)
@@ -220,15 +220,16 @@ int list_nvidia() {
 /// cannot do this to itself, because its calls into the driver block from the
 /// first step on. The effect of a step outlives this process, so another one
 /// can continue.
-int put_aside_or_back(std::string_view how, const char* number) {
+int checkpoint_or_restore(std::string_view how, const char* number) {
   die_with_parent();
   auto pid = std::atoi(number);
   if (pid != ::getppid()) {
-    std::cerr << "a worker asks for itself alone\n";
+    std::cerr
+        << "only a worker may request this, and only for its own process\n";
     return helper_refused;
   }
-  auto ok = how == "--put-aside" ? device::nvidia_put_aside(pid)
-                                 : device::nvidia_bring_back(pid);
+  auto ok = how == "--put-aside" ? device::nvidia_checkpoint(pid)
+                                 : device::nvidia_restore(pid);
   if (!ok)
     std::cerr << ok.why().what << std::flush;
   constexpr auto nobody_knows = helper_refused + 1;
@@ -250,11 +251,11 @@ int run(const options& given) {
   if (!listener)
     throw std::runtime_error{listener.why().what};
 
-  auto looks = chosen_busy_poll();
-  if (!looks)
-    throw std::runtime_error{looks.why().what};
+  auto polling = chosen_busy_poll();
+  if (!polling)
+    throw std::runtime_error{polling.why().what};
   constexpr std::chrono::nanoseconds where_scarce{0};
-  zmq_busy_poll own_looks{looks->limits(where_scarce)};
+  zmq_busy_poll io_busy_poll{polling->limits(where_scarce)};
   zmq::context_t zmq{
       2}; // Each of a program's two connections has an I/O thread.
   system_config config{1};
@@ -293,8 +294,8 @@ int run(const options& given) {
   // From here on the devices are open, so no session waits for that.
   auto orders = read_orders(given.pgpus.size());
   if (!orders) {
-    spdlog::error("{}: no orders on standard input; a worker is started by its "
-                  "node",
+    spdlog::error("{}: no orders on standard input. Do not start a worker by "
+                  "hand: its node starts it.",
                   name);
     ::_exit(1);
   }
@@ -305,14 +306,14 @@ int run(const options& given) {
   serving.token = orders->token;
   serving.dry_run =
       dry_run_process("/proc/self/exe", arguments_of_dry_run(given));
-  if (given.device == "nvidia" && device::nvidia_puts_aside())
+  if (given.device == "nvidia" && device::nvidia_can_checkpoint())
     serving.put_aside = aside_process("/proc/self/exe");
-  serving.mapped_looks = looks->limits(serving.mapped_looks.longest);
-  serving.forwarded_looks = looks->limits(where_scarce);
+  serving.mapped_looks = polling->limits(serving.mapped_looks.longest);
+  serving.forwarded_looks = polling->limits(where_scarce);
   auto server = system.spawn<session_server, caf::detached>(
       serving, std::move(exec), std::move(socket), std::move(*listener), gauges,
       [&](const std::string& why, bool clean) {
-        spdlog::info("{}: ends: {}", name, why);
+        spdlog::info("{}: exiting: {}", name, why);
         stop.stop(clean ? 0 : 1);
       });
   caf::anon_send(reporter, worker_begins{serving.epoch, server});
@@ -320,10 +321,10 @@ int run(const options& given) {
   // The account must include the last work. The session may be deep in a call.
   caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
   stop.await_stop(last_words);
-  spdlog::debug("{}: ZeroMQ's threads looked on in {} of {} waits and found "
-                "something in {}",
-                name, own_looks.looked(), own_looks.waited(),
-                own_looks.found());
+  spdlog::debug("{}: ZeroMQ I/O threads busy-polled in {} of {} waits and "
+                "received something in {} of these.",
+                name, io_busy_poll.busy_polled(), io_busy_poll.waited(),
+                io_busy_poll.found());
   // The kernel frees everything of a worker at once.
   ::_exit(status);
 }
@@ -335,8 +336,8 @@ int main(int argc, char** argv) {
     return list_nvidia();
   if (std::string_view how{argc == 3 ? argv[1] : ""};
       how == "--put-aside" || how == "--bring-back")
-    return put_aside_or_back(how, argv[2]);
-  CLI::App app{"Executes the calls of one session. Nodes start it."};
+    return checkpoint_or_restore(how, argv[2]);
+  CLI::App app{"Executes the driver calls of one session. A node starts it."};
   app.set_version_flag("--version", version_of("vgpu-worker"),
                        "Print the version and exit");
   options given;
@@ -345,20 +346,29 @@ int main(int argc, char** argv) {
   app.add_option("--session", given.session)->required();
   app.add_option("--vgpu", given.vgpu)->required();
   app.add_option("--device", given.device, "Backend")->capture_default_str();
-  app.add_option("--pgpu", given.pgpus, "Ordinals of the pGPUs")
+  app.add_option("--pgpu", given.pgpus, "Ordinals of the session's pGPUs")
       ->delimiter(',');
   app.add_option("--memory-of-pgpu", given.memory, "Bytes")->required();
-  app.add_option("--capability", given.capability, "Of the pGPU: 90 is 9.0")
+  app.add_option("--capability", given.capability,
+                 "Compute capability of the pGPUs times 10: 90 is 9.0")
       ->capture_default_str();
-  app.add_option("--quota", given.quota, "Bytes a device")->required();
-  app.add_option("--bind", given.bind, "Where calls may come from")->required();
-  app.add_option("--host-id", given.host, "Of the node")->required();
-  app.add_option("--boards", given.boards, "Descriptors, of the pGPUs")
+  app.add_option("--quota", given.quota,
+                 "Memory quota on each device, in bytes")
+      ->required();
+  app.add_option("--bind", given.bind,
+                 "Endpoint on which the worker accepts forwarded calls")
+      ->required();
+  app.add_option("--host-id", given.host, "Identifier of the node's host")
+      ->required();
+  app.add_option("--boards", given.boards,
+                 "File descriptors of the pGPUs' boards")
       ->delimiter(',');
-  app.add_option("--usage", given.usage, "Descriptor of its account");
-  app.add_option("--dry-run", given.dry_run,
-                 "Descriptor of a state: only tries whether its objects can be "
-                 "made again, with variables where they were");
+  app.add_option("--usage", given.usage,
+                 "File descriptor of the session's usage account");
+  app.add_option(
+      "--dry-run", given.dry_run,
+      "File descriptor of a session's state: test whether its objects can be "
+      "created again with variables at the same addresses, and exit");
   CLI11_PARSE(app, argc, argv);
   try {
     if (given.device == "nvidia")

@@ -24,7 +24,7 @@ std::atomic<zmq_busy_poll*> at_work = nullptr;
 zmq_busy_poll::zmq_busy_poll(busy_poll_limits limits) : limits_(limits) {
   zmq_busy_poll* none = nullptr;
   if (!at_work.compare_exchange_strong(none, this))
-    throw std::logic_error{"ZeroMQ's threads look on already"};
+    throw std::logic_error{"only one zmq_busy_poll may exist in a process"};
   zmq_signal::keep(true);
 }
 
@@ -69,10 +69,10 @@ public:
     // A thread that always gets work of other threads still serves its
     // connections.
     constexpr auto signals_alone = 8U;
-    constexpr auto looks_in_memory = 4;
+    constexpr auto polls_of_memory = 4;
     thread_local unsigned alone = 0;
     if (signals_ != nullptr && ++alone % signals_alone != 0)
-      for (int i = 0; i < looks_in_memory; ++i) {
+      for (int i = 0; i < polls_of_memory; ++i) {
         if (auto got = add_signals(0); got != 0)
           return got;
         __builtin_ia32_pause();
@@ -143,7 +143,7 @@ struct zmq_waiting {
     auto began = busy_poll::clock::now();
     note(own.waited_);
     if (rule.time(began) > busy_poll::nanoseconds{0})
-      note(own.looked_);
+      note(own.busy_polled_);
     auto got = 0;
     auto found = [&] {
       got = on.look();
@@ -167,8 +167,8 @@ struct zmq_waiting {
 
 /// Replaces the C library's function: see zmq_busy_poll.
 VGPU_TAKEN int epoll_wait(int fd, epoll_event* events, int count, int timeout) {
-  thread_local const auto looks = vgpu::is_io_thread();
-  auto* own = looks && timeout != 0 ? vgpu::at_work.load() : nullptr;
+  thread_local const auto polls = vgpu::is_io_thread();
+  auto* own = polls && timeout != 0 ? vgpu::at_work.load() : nullptr;
   vgpu::waiting on{fd, events, count};
   return own == nullptr ? on.sleep(timeout)
                         : vgpu::zmq_waiting::wait(*own, on, timeout);

@@ -29,7 +29,7 @@ public:
   /// Returns how often an I/O thread waited. Thread-safe.
   std::uint64_t waited() const noexcept { return waited_.load(); }
   /// Returns in how many of these waits it busy-polled first. Thread-safe.
-  std::uint64_t looked() const noexcept { return looked_.load(); }
+  std::uint64_t busy_polled() const noexcept { return busy_polled_.load(); }
   /// Returns how often busy-polling found something. Thread-safe.
   std::uint64_t found() const noexcept { return found_.load(); }
 
@@ -41,7 +41,7 @@ private:
 
   busy_poll_limits limits_;
   std::atomic<std::uint64_t> waited_ = 0;
-  std::atomic<std::uint64_t> looked_ = 0;
+  std::atomic<std::uint64_t> busy_polled_ = 0;
   std::atomic<std::uint64_t> found_ = 0;
 };
 

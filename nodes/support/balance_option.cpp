@@ -26,8 +26,8 @@ balance_every(const std::string& text) {
 
 void describe_balance(CLI::App& app, std::string& to) {
   app.add_option("--balance", to,
-                 "seconds between looks for GPUs that have too much to do, "
-                 "whose vGPUs then move to others; or off (default: 1)")
+                 "seconds between checks for overloaded GPUs, whose vGPUs then "
+                 "migrate to other GPUs; or off (default: 1)")
       ->check(
           [](const std::string& text) {
             return text == "off" || balance_every(text)

@@ -211,13 +211,13 @@ private:
 fault wrong(const std::string& part, const char* why) {
   return {CUDA_ERROR_INVALID_VALUE,
           "'" + part + "': " + why +
-              "; write http://HOST:PORT, several with commas between"};
+              "; give http://HOST:PORT, or several separated by commas"};
 }
 
 result<etcd_member> parse_member(const std::string& part) {
   constexpr std::string_view scheme = "http://";
   if (part.starts_with("https://"))
-    return wrong(part, "https is not spoken");
+    return wrong(part, "https is not supported");
   if (!part.starts_with(scheme))
     return wrong(part, "it does not begin with http://");
   auto rest = part.substr(scheme.size());
@@ -232,12 +232,12 @@ result<etcd_member> parse_member(const std::string& part) {
   auto [end, error] =
       std::from_chars(port.data(), port.data() + port.size(), number);
   if (error != std::errc{} || end != port.data() + port.size() || number == 0)
-    return wrong(part, "its port is no number from 1 to 65535");
+    return wrong(part, "its port is not a number from 1 to 65535");
   if (host.starts_with('[') && host.ends_with(']'))
     host = host.substr(1, host.size() - 2);
   auto is_odd = [](unsigned char x) { return x <= ' ' || x > 126 || x == '/'; };
   if (host.empty() || std::any_of(host.begin(), host.end(), is_odd))
-    return wrong(part, "its host is no name or address");
+    return wrong(part, "its host is not a name or address");
   return etcd_member{host, port, rest};
 }
 
@@ -255,7 +255,7 @@ result<std::vector<etcd_member>> parse_etcd_members(const std::string& text) {
   }
   if (out.size() > most_members)
     return fault{CUDA_ERROR_INVALID_VALUE,
-                 std::to_string(out.size()) + " members: give 16 at most"};
+                 std::to_string(out.size()) + " members: give at most 16"};
   return out;
 }
 

@@ -145,7 +145,8 @@ private:
   void reap(std::uint64_t tag, int fd, const caf::actor& listener) {
     siginfo_t info = {};
     if (::waitid(P_PIDFD, static_cast<id_t>(fd), &info, WEXITED) != 0)
-      spdlog::error("waitid: {}", std::strerror(errno));
+      spdlog::error("Cannot read how a child process ended (waitid): {}",
+                    std::strerror(errno));
     pidfd_of_.erase(tag);
     input_of_.erase(tag);
     loop_->remove(fd);
@@ -236,7 +237,7 @@ std::shared_ptr<spawner> main_loop::children() {
 void main_loop::read_signal() {
   signalfd_siginfo info;
   while (::read(signals_, &info, sizeof(info)) == sizeof(info)) {
-    spdlog::info("got signal {}", info.ssi_signo);
+    spdlog::info("Received signal {}", info.ssi_signo);
     on_signal_();
   }
 }

@@ -55,15 +55,17 @@ void describe_pgpu(families& to, const std::string& node, const json& x) {
                    {"model", x.at("name")}};
   to.gauge("vgpu_pgpu_memory_bytes", "Memory of a physical GPU.", of,
            x.at("memory").get<double>());
-  to.gauge("vgpu_pgpu_used_bytes", "Memory that its sessions hold.", of,
+  to.gauge("vgpu_pgpu_used_bytes",
+           "Memory of a physical GPU that its sessions use.", of,
            x.at("used").get<double>());
   if (auto load = x.find("load"); load != x.end())
     to.gauge("vgpu_pgpu_load",
-             "Work that its sessions have, in GPUs; above 1, somebody waits.",
+             "Compute demand of a physical GPU's sessions, in GPUs; above 1, "
+             "sessions wait.",
              of, load->get<double>());
-  to.gauge("vgpu_pgpu_sessions", "Sessions placed on it.", of,
+  to.gauge("vgpu_pgpu_sessions", "Sessions placed on a physical GPU.", of,
            static_cast<double>(x.at("sessions").size()));
-  to.gauge("vgpu_pgpu_healthy", "1 while it can be used, else 0.", of,
+  to.gauge("vgpu_pgpu_healthy", "1 if a physical GPU is healthy, else 0.", of,
            x.at("state") == "healthy" ? 1 : 0);
 }
 
@@ -82,17 +84,17 @@ void describe_usage(families& to, const std::string& what, const labels& of,
   };
   constexpr double mib = 1 << 20;
   count("_device_seconds_total",
-        "Time that devices worked, replays and moves aside.", "device_seconds",
-        1, of);
-  count("_replay_seconds_total",
-        "Time that devices worked for replays and moves.", "replay_seconds", 1,
-        of);
+        "Device time, without that of replays and migrations.",
+        "device_seconds", 1, of);
+  count("_replay_seconds_total", "Device time of replays and migrations.",
+        "replay_seconds", 1, of);
   count("_copied_bytes_total", "Bytes between program and device.",
         "bytes_to_device", 1, directed("to_device"));
   count("_copied_bytes_total", "Bytes between program and device.",
         "bytes_from_device", 1, directed("from_device"));
-  count("_memory_byte_seconds_total", "Device memory held, times how long.",
-        "memory_mib_seconds", mib, of);
+  count("_memory_byte_seconds_total",
+        "Integral of the device memory in use over time.", "memory_mib_seconds",
+        mib, of);
 }
 
 void describe_session(families& to, const json& vgpu, const json& x) {
@@ -103,7 +105,8 @@ void describe_session(families& to, const json& vgpu, const json& x) {
                    {"node", x.at("node")}};
   to.gauge("vgpu_session_memory_bytes", "Device memory of a session.", of,
            x.at("memory").get<double>());
-  to.gauge("vgpu_session_quota_bytes", "What it may hold, a device.", of,
+  to.gauge("vgpu_session_quota_bytes",
+           "Memory quota of a session on each device.", of,
            x.at("quota").get<double>());
   if (auto beside = x.find("beside"); beside != x.end())
     for (const auto& [kind, bytes] : beside->items()) {
@@ -112,16 +115,16 @@ void describe_session(families& to, const json& vgpu, const json& x) {
       auto with = of;
       with.push_back({"kind", kind});
       to.gauge("vgpu_session_beside_bytes",
-               "GPU memory that a session costs beside what it allocates.",
+               "GPU memory that a session uses in addition to its allocations.",
                with, bytes.get<double>());
     }
   to.counter("vgpu_session_calls_total",
-             "Driver calls executed by the session's present worker.", of,
+             "Driver calls that a session's current worker has executed.", of,
              x.at("calls").get<double>());
   if (auto used = x.find("usage"); used != x.end())
     describe_usage(to, "session", of, *used);
-  to.gauge("vgpu_session_epoch", "How often it was placed.", of,
-           x.at("epoch").get<double>());
+  to.gauge("vgpu_session_epoch", "Epoch of a session: how often it was placed.",
+           of, x.at("epoch").get<double>());
 }
 
 void describe_status(families& to, const json& status) {
@@ -132,7 +135,7 @@ void describe_status(families& to, const json& status) {
       describe_pgpu(to, node.at("name"), pgpu);
   }
   for (const auto& vgpu : status.at("vgpus")) {
-    to.gauge("vgpu_vgpu_share", "Share of a GPU's compute that was asked for.",
+    to.gauge("vgpu_vgpu_share", "Requested share of a GPU's compute.",
              {{"vgpu", std::to_string(vgpu.at("id").get<std::uint64_t>())}},
              vgpu.at("share").get<double>());
     for (const auto& session : vgpu.at("sessions")) {
@@ -141,14 +144,17 @@ void describe_status(families& to, const json& status) {
     }
   }
   for (const auto& [state, count] : nodes)
-    to.gauge("vgpu_nodes", "Nodes by their state.", {{"state", state}}, count);
+    to.gauge("vgpu_nodes", "Nodes by state.", {{"state", state}}, count);
   for (const auto& [state, count] : sessions)
-    to.gauge("vgpu_sessions", "Sessions by their state; waiting is the queue.",
+    to.gauge("vgpu_sessions",
+             "Sessions by state; those in state waiting are queued.",
              {{"state", state}}, count);
   if (auto manager = status.find("manager"); manager != status.end()) {
-    to.gauge("vgpu_manager_leads", "1 if it leads, 0 if it stands by.", {},
+    to.gauge("vgpu_manager_leads",
+             "1 if this manager leads, 0 if it is a standby.", {},
              manager->value("leads", true) ? 1 : 0);
-    to.gauge("vgpu_manager_uptime_seconds", "Since the manager started.", {},
+    to.gauge("vgpu_manager_uptime_seconds",
+             "Seconds since the manager started.", {},
              manager->at("uptime").get<double>());
   }
 }
@@ -156,12 +162,12 @@ void describe_status(families& to, const json& status) {
 void describe_events(families& to, const event_tally& events) {
   for (const auto& [kind, x] : events.kinds()) {
     auto of = labels{{"kind", kind}};
-    to.counter("vgpu_events_total", "Events by their kind.", of,
+    to.counter("vgpu_events_total", "Events by kind.", of,
                static_cast<double>(x.count));
     if (x.timed == 0)
       continue;
     auto& out = to.metric("vgpu_event_duration_seconds",
-                          "How long what an event tells of took, by its kind.",
+                          "Duration of what an event reports, by kind.",
                           MetricType::Histogram, of)
                     .histogram;
     out.sample_count = x.timed;
@@ -183,7 +189,8 @@ public:
     self->request(source_, std::chrono::seconds{2}, metrics_ask{})
         .receive([&](const metrics_ptr& x) { out = families_of(*x); },
                  [](const caf::error& why) {
-                   spdlog::warn("metrics: no answer within 2 s: {}",
+                   spdlog::warn("A metrics request gets an empty answer: no "
+                                "status within 2 s: {}",
                                 caf::to_string(why));
                  });
     return out;
@@ -210,8 +217,8 @@ bool good_address(std::string_view x) {
 
 void describe_metrics(CLI::App& app, std::string& address) {
   app.add_option("--metrics", address,
-                 "HOST:PORT on which metrics are answered in Prometheus' form, "
-                 "as in 127.0.0.1:9400 (default: nowhere)");
+                 "HOST:PORT on which to serve metrics to Prometheus, such as "
+                 "127.0.0.1:9400 (default: off)");
 }
 
 std::vector<MetricFamily> families_of(const metrics_snapshot& x) {
@@ -233,7 +240,7 @@ metrics_server::start(caf::actor_system& system, caf::actor source,
     return std::unique_ptr<metrics_server>{};
   if (!good_address(address))
     return fault{CUDA_ERROR_INVALID_VALUE,
-                 "'" + address + "': write HOST:PORT, as in 127.0.0.1:9400"};
+                 "'" + address + "': give HOST:PORT, such as 127.0.0.1:9400"};
   std::unique_ptr<metrics_server> out{new metrics_server};
   try {
     out->exposer_ = std::make_unique<prometheus::Exposer>(address, 2);

@@ -11,14 +11,15 @@ constexpr double least_part = 0.01, most_part = 0.5;
 
 void describe_overcommit(CLI::App& app, overcommit& to) {
   app.add_option("--overcommit", to.memory,
-                 "how much GPU memory may be promised, beside what there is; "
-                 "with more than 1, vGPUs take turns with it, and who waits "
-                 "for its turn has its memory on its program's host")
+                 "how much GPU memory may be promised, as a multiple of what "
+                 "exists; above 1, vGPUs swap: a vGPU that is swapped out has "
+                 "its memory on its program's host")
       ->check(CLI::Range(least_memory, most_memory))
       ->capture_default_str();
-  app.add_option("--swap-part", to.swap_part,
-                 "the part of its time, at most, that a vGPU then spends on "
-                 "leaving and coming back: turns last as long as that takes")
+  app.add_option(
+         "--swap-part", to.swap_part,
+         "largest fraction of its time that a vGPU may then spend on swapping "
+         "out and in; the time between two swaps is as long as that requires")
       ->check(CLI::Range(least_part, most_part))
       ->capture_default_str();
 }

@@ -57,7 +57,7 @@ status check_endpoint(const std::string& endpoint) {
   auto fail = [&](const char* why) {
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "endpoint '" + endpoint + "': " + why +
-                     "; write tcp://HOST:PORT or ipc://PATH"};
+                     "; give tcp://HOST:PORT or ipc://PATH"};
   };
   if (endpoint.starts_with(ipc)) {
     if (endpoint.size() == ipc.size())
@@ -67,16 +67,16 @@ status check_endpoint(const std::string& endpoint) {
     return {};
   }
   if (!endpoint.starts_with(tcp))
-    return fail("it names no transport that is known");
+    return fail("its transport is unknown");
   auto rest = std::string_view{endpoint}.substr(tcp.size());
   auto is_odd = [](unsigned char x) { return x <= ' ' || x == 127; };
   if (std::any_of(rest.begin(), rest.end(), is_odd))
-    return fail("it holds blanks or control characters");
+    return fail("it contains blanks or control characters");
   auto colon = rest.rfind(':');
   if (colon == std::string_view::npos || colon == 0)
     return fail("it has no host and port");
   if (!is_port(rest.substr(colon + 1)))
-    return fail("its port is no number from 0 to 65535");
+    return fail("its port is not a number from 0 to 65535");
   return {};
 }
 
@@ -93,12 +93,12 @@ std::vector<std::string> split_endpoints(const std::string& list) {
 status check_endpoints(const std::string& list) {
   auto fail = [](const std::string& what) {
     return fault{CUDA_ERROR_INVALID_VALUE,
-                 what + "; write an endpoint, or those of several managers "
-                        "with commas between"};
+                 what + "; give the endpoint of a manager, or those of several "
+                        "separated by commas"};
   };
   auto all = split_endpoints(list);
   if (all.size() > most_endpoints)
-    return fail(std::to_string(all.size()) + " endpoints are more than " +
+    return fail(std::to_string(all.size()) + " endpoints exceed the limit of " +
                 std::to_string(most_endpoints));
   for (auto i = all.begin(); i != all.end(); ++i) {
     if (auto good = check_endpoint(*i); !good)

@@ -28,16 +28,16 @@ status check_interface(const library& from, const std::string& path) {
   const auto* version = static_cast<const unsigned*>(
       ::dlsym(from.get(), "vgpu_placement_interface"));
   if (version == nullptr)
-    return no_policy(path, "it has no symbol vgpu_placement_interface; write "
-                           "VGPU_PLACEMENT_POLICY(YOUR_CLASS) in it, of "
-                           "policies/placement/placement_plugin.hpp");
+    return no_policy(path, "it has no symbol vgpu_placement_interface; add "
+                           "VGPU_PLACEMENT_POLICY(YOUR_CLASS) of "
+                           "policies/placement/placement_plugin.hpp to it");
   if (*version != policy::placement_interface)
-    return no_policy(path, "it was compiled for version " +
-                               std::to_string(*version) +
-                               " of the interface, this program has " +
-                               std::to_string(policy::placement_interface) +
-                               "; compile it again with this release's "
-                               "policies/placement/placement_plugin.hpp");
+    return no_policy(
+        path, "it was compiled for version " + std::to_string(*version) +
+                  " of the interface, and this program has " +
+                  std::to_string(policy::placement_interface) +
+                  "; compile it again with "
+                  "policies/placement/placement_plugin.hpp of this release");
   return {};
 }
 
@@ -60,12 +60,12 @@ result<placement_choice> load(const std::string& path) {
   auto make = reinterpret_cast<maker>(
       ::dlsym(loaded.get(), "vgpu_make_placement_policy"));
   if (make == nullptr)
-    return no_policy(path, "it has no symbol vgpu_make_placement_policy; write "
-                           "VGPU_PLACEMENT_POLICY(YOUR_CLASS) in it");
+    return no_policy(path, "it has no symbol vgpu_make_placement_policy; add "
+                           "VGPU_PLACEMENT_POLICY(YOUR_CLASS) to it");
   try {
     std::unique_ptr<policy::placement_policy> made{make()};
     if (!made)
-      return no_policy(path, "vgpu_make_placement_policy gave none");
+      return no_policy(path, "vgpu_make_placement_policy returned no policy");
     placement_choice out;
     out.name = file.lexically_normal();
     out.own = {made.release(), [loaded](policy::placement_policy* x) {
@@ -84,12 +84,12 @@ std::string placement_range() {
   for (auto name : policy::placement_strategy_names)
     out += std::string{name} + ", ";
   out.resize(out.size() - 2);
-  return out + " or a shared object as ./libmine.so";
+  return out + " or a shared object such as ./libmine.so";
 }
 
 void describe_placement(CLI::App& app, std::string& to) {
   app.add_option("--placement-policy", to,
-                 "where vGPUs go: " + placement_range() +
+                 "policy that chooses the GPU of a vGPU: " + placement_range() +
                      " (default: least-loaded)")
       // The path becomes absolute, so that a process with another working
       // directory finds the file.

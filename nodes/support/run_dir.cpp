@@ -24,10 +24,10 @@ result<bool> make_private_dir(const std::string& path) {
     std::filesystem::create_directories(parent, error);
   auto made = ::mkdir(path.c_str(), 0700) == 0;
   if (!made && errno != EEXIST)
-    return fail(std::string{"cannot make it: "} + std::strerror(errno));
+    return fail(std::string{"cannot create it: "} + std::strerror(errno));
   struct stat what = {};
   if (::lstat(path.c_str(), &what) != 0 || !S_ISDIR(what.st_mode))
-    return fail("it is no directory");
+    return fail("it is not a directory");
   if (what.st_uid != ::getuid())
     return fail("it belongs to another user");
   if ((what.st_mode & 0022) != 0)

@@ -194,8 +194,8 @@ std::optional<balance_move> choose_move(const balance_view& view,
       const auto* to = coolest(all, *from, *x, false);
       if (to != nullptr && gains(*from, *to, *x, options))
         return balance_move{x->id, from->where(), to->where(),
-                            "there was work for " + one_digit(from->load) +
-                                " GPUs, on average for " +
+                            "its GPU had work for " + one_digit(from->load) +
+                                " GPUs, the average is " +
                                 one_digit(from->mean)};
     }
   return std::nullopt;

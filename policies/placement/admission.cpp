@@ -34,11 +34,12 @@ struct obstacle {
   std::string text() const {
     auto where = *node + " pGPU " + std::to_string(ordinal);
     if (broken)
-      return where + " does not work";
+      return where + " is not healthy";
     if (kept)
-      return where + " is kept for one that waits before";
+      return where + " is reserved for a program ahead in the queue";
     if (lacks == 0)
-      return where + " has room, but more than one is needed";
+      return where +
+             " has room, but the program needs several GPUs of one node";
     return where + " lacks " + mib(lacks) + " (" + mib(reserved) + " of " +
            mib(memory) + " are promised)";
   }

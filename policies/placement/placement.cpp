@@ -22,8 +22,8 @@ bool is_among(const std::vector<place>& all, const std::string& node,
 }
 
 /// Returns whether the constraints allow this pGPU.
-bool is_wished(const node_view& node, const pgpu_view& pgpu,
-               const demand& what) {
+bool meets_constraints(const node_view& node, const pgpu_view& pgpu,
+                       const demand& what) {
   auto ordinal = pgpu.ordinal;
   return (what.node.empty() || what.node == node.name) &&
          (what.pgpu < 0 || static_cast<std::uint32_t>(what.pgpu) == ordinal) &&
@@ -50,9 +50,9 @@ std::string constraints(const demand& what) {
   if (what.where == demand::locality::local_only)
     out += " on the program's host";
   if (what.beside_somebody)
-    out += " beside the vGPU it is to be with";
+    out += " on the GPUs of its --beside vGPU";
   if (!what.apart.empty())
-    out += " apart from the vGPU it is not to be with";
+    out += " off the GPUs of its --apart vGPU";
   return out;
 }
 
@@ -159,7 +159,7 @@ bool may_take(const node_view& node, const pgpu_view& pgpu,
 bool may_take_healthy(const node_view& node, const pgpu_view& pgpu,
                       const demand& what) {
   return node.alive && what.memory <= free_of(pgpu) &&
-         is_wished(node, pgpu, what);
+         meets_constraints(node, pgpu, what);
 }
 
 std::optional<place> best_place(std::span<const node_view* const> among,

@@ -15,11 +15,12 @@ std::string fault_of(const node_view* node, const place& where,
   if (node == nullptr)
     return "there is no such node";
   if (!node->alive)
-    return "that node takes no sessions now";
+    return "that node accepts no sessions now";
   auto distinct =
       std::set<std::uint32_t>{where.pgpus.begin(), where.pgpus.end()};
   if (distinct.size() != where.pgpus.size() || distinct.size() != what.gpus)
-    return "it was asked for " + std::to_string(what.gpus) + " different GPUs";
+    return "the request is for " + std::to_string(what.gpus) +
+           " different GPUs";
   for (auto ordinal : distinct) {
     auto is_it = [&](const auto& x) { return x.ordinal == ordinal; };
     auto i = std::find_if(node->pgpus.begin(), node->pgpus.end(), is_it);
@@ -27,7 +28,8 @@ std::string fault_of(const node_view* node, const place& where,
     if (i == node->pgpus.end())
       return "that node has no " + name;
     if (!may_take(*node, *i, what))
-      return name + " is not healthy, has not the memory, or is not wished";
+      return name + " is not healthy, lacks the memory, or does not meet the "
+                    "constraints";
   }
   return {};
 }

@@ -106,7 +106,7 @@ status read_field(const std::string& name, const json& value, arrival& to) {
   std::string own;
   for (const auto& x : own_fields)
     own += std::string{own.empty() ? "" : ", "} + x.name;
-  return wrong(good.why().what + ", and of a trace " + own);
+  return wrong(good.why().what + "; a trace has also " + own);
 }
 
 /// Checks that the idle phases lie within the run time.
@@ -115,8 +115,8 @@ status check_phases(const arrival& x) {
   for (const auto& phase : x.idle)
     work += phase.after;
   if (work > x.runs)
-    return wrong("idle: its phases begin after " + std::to_string(work) +
-                 " s of work, and it runs for " + std::to_string(x.runs) +
+    return wrong("idle: the phases begin after " + std::to_string(work) +
+                 " s of work, but the vGPU runs for " + std::to_string(x.runs) +
                  " s");
   return {};
 }
@@ -124,13 +124,13 @@ status check_phases(const arrival& x) {
 status read_arrival(const std::string& line, arrival& to) {
   auto parsed = json::parse(line, nullptr, false);
   if (parsed.is_discarded() || !parsed.is_object())
-    return wrong("no JSON object; write for example {\"at\": 0, \"runs\": 60, "
-                 "\"share\": 0.5}");
+    return wrong("not a JSON object; give for example {\"at\": 0, \"runs\": "
+                 "60, \"share\": 0.5}");
   for (const auto* needed : {"at", "runs"})
     if (!parsed.contains(needed))
-      return wrong(std::string{"it has no \""} + needed +
-                   "\": when it comes (at) and how long it runs (runs), in "
-                   "seconds, must be said");
+      return wrong(
+          std::string{"it has no \""} + needed +
+          "\"; give the arrival (at) and the run time (runs) in seconds");
   for (const auto& [name, value] : parsed.items())
     if (auto good = read_field(name, value, to); !good)
       return good;
@@ -184,7 +184,7 @@ result<std::vector<arrival>> read_trace(std::istream& from,
       return fail(good.why().what);
   }
   if (out.empty())
-    return wrong(name + ": there is no vGPU in it");
+    return wrong(name + ": it contains no vGPU");
   std::stable_sort(out.begin(), out.end(),
                    [](const auto& a, const auto& b) { return a.at < b.at; });
   return out;

@@ -88,7 +88,7 @@ result<std::vector<size_weight>> read_sizes(const std::string& text) {
     return fault{CUDA_ERROR_INVALID_VALUE,
                  "sizes '" + text +
                      "': give shares of more than 0 and at most 1, each with "
-                     "its weight or without, as 0.125:3,0.5,1"};
+                     "its weight or without, such as 0.125:3,0.5,1"};
   return out;
 }
 

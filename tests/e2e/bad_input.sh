@@ -220,7 +220,7 @@ case_fields() {
   told_briefly "no profile 'q'"
   printf '[p\n' >"$work/out/profiles.toml"
   VGPU_PROFILES=$work/out/profiles.toml expect 2 "$vgpu" run --profile p -- true
-  told_briefly "no TOML"
+  told_briefly "not valid TOML"
   # Past `vgpu run`, too: the program gets an error, and nobody waits.
   cluster_up --nodes 1
   for field in "${fields[@]}"; do

@@ -90,7 +90,7 @@ cures_a_hot_spot() {
   drains
   end_programs
   has_event '.kind == "session-balanced" and
-    (.text | test("went from a .* to b .*: there was work for"))' ||
+    (.text | test("went from a .* to b .*: its GPU had work for"))' ||
     fail "no event tells why"
   ! has_event '.kind == "move-failed" or .kind == "replay-differs" or
     .kind == "session-replaced" and (.text | test("migrated") | not)' ||

@@ -182,7 +182,7 @@ await_takeover() { # SINCE
 stands_by() { # NAME
   expect 3 env -u VGPU_MANAGER "${at_manager[@]}" "$vgpu" status \
     --manager "${endpoint_of[$1]}"
-  told "stands by, and ${endpoint_of[$standby]} leads"
+  told "is a standby, and ${endpoint_of[$standby]} leads"
 }
 
 knows_that_it_stands_by() { (stands_by "$1") 2>/dev/null; }

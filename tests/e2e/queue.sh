@@ -44,7 +44,7 @@ start small 128MiB
 until_true 10 runs 4 || fail "the small one is held up"
 finish small
 start middle 256MiB
-until_true 10 grep -q 'is kept for one that waits before' \
+until_true 10 grep -q 'is reserved for a program ahead in the queue' \
   "$work/out/middle.err" || fail "it is not told: $(<"$work/out/middle.err")"
 finish first
 until_true 10 runs 3 || fail "the large one does not get what was kept for it"

@@ -48,7 +48,7 @@ told_beside() {
     .memory > 0 and .beside.variables >= 0 and $filter] == [true]" ||
     fail "$(status .vgpus)"
   "$vgpu" status --detail >"$work/out/status"
-  grep -qE "^    memory: .* allocated of 256.*MiB.*; beside that, variables \
+  grep -qE "^    memory: .* allocated of 256.*MiB.*; in addition: variables \
 .*, code $code, context $context" "$work/out/status" ||
     fail "$(<"$work/out/status")"
 }

@@ -14,7 +14,7 @@ usage: user.sh BUILD CASE
   printf      what kernels print arrives once, also when the node dies
   up_down     `vgpu up` twice, `vgpu down`, `vgpu down` again
   idle        a cluster that nobody uses uses nothing
-  looks       ZeroMQ's threads of client and worker look on if told to
+  looks       ZeroMQ's threads of client and worker busy-poll if configured
   leaves      a program that comes just as its host's client ends
 EOT
 }
@@ -108,7 +108,7 @@ case_looks() {
     skip "sanitizers have an epoll_wait of their own"
   local looks often
   for looks in 0:0 '1000:[1-9][0-9]*'; do
-    often="looked on in ${looks#*:} of [1-9][0-9]* waits"
+    often="busy-polled in ${looks#*:} of [1-9][0-9]* waits"
     export VGPU_BUSY_POLL=${looks%:*} VGPU_LOG=debug VGPU_TRANSPORT=forwarded
     cluster_up --nodes 1
     expect 0 "$vgpu" run -- "$guest" print 100 0

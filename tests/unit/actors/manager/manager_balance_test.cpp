@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(eight_on_one_node_even_out_and_then_stay) {
   BOOST_TEST(count("move-failed") == 0u);
   auto last = events().back();
   BOOST_TEST(last.kind == "session-balanced");
-  BOOST_TEST(last.text.find("there was work for") != std::string::npos);
+  BOOST_TEST(last.text.find("its GPU had work for") != std::string::npos);
   pass(10min);
   BOOST_TEST(count("session-balanced") == 4u);
   BOOST_TEST(spread() == "a4b4");
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_moved_runs_on_and_is_asked_ever_less) {
   BOOST_TEST((pauses[x.session] == 1 && pauses[y.session] == 1));
   BOOST_TEST(count("move-failed") == 2u);
   auto told = events().back().text;
-  BOOST_TEST(told.find("it says no (it was to go, as there was work for") !=
+  BOOST_TEST(told.find("it says no (it was to go, as its GPU had work for") !=
              std::string::npos);
   pass(60s);
   BOOST_TEST((pauses[x.session] == 2 && pauses[y.session] == 2));

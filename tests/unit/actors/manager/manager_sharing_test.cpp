@@ -251,8 +251,9 @@ BOOST_AUTO_TEST_CASE(small_ones_fill_gaps_and_delay_nobody) {
         .get<std::string>();
   };
   BOOST_TEST(why(2).find("a pGPU 0 lacks 4096 MiB") != std::string::npos);
-  BOOST_TEST(why(4).find("a pGPU 1 is kept for one that waits before") !=
-             std::string::npos);
+  BOOST_TEST(
+      why(4).find("a pGPU 1 is reserved for a program ahead in the queue") !=
+      std::string::npos);
   BOOST_TEST(count("session-waiting") == 2u); // each once
   say("c", "client/c", close_session{other->session, other->epoch, "exit"});
   auto kept = ordered("a");

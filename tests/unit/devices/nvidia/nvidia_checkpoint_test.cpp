@@ -25,23 +25,23 @@ const int states[] = {CU_PROCESS_STATE_RUNNING, CU_PROCESS_STATE_LOCKED,
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(processes_put_aside)
+BOOST_AUTO_TEST_SUITE(process_checkpoints)
 
 /// Whoever was at it before may have been killed anywhere.
 BOOST_DATA_TEST_CASE_F(processes, from_wherever_it_was, data_of::make(states),
                        from) {
   is(from);
-  BOOST_TEST(nvidia::put_aside(*api, pid).ok());
+  BOOST_TEST(nvidia::checkpoint_process(*api, pid).ok());
   BOOST_TEST(state() == CU_PROCESS_STATE_CHECKPOINTED);
   is(from);
-  BOOST_TEST(nvidia::bring_back(*api, pid).ok());
+  BOOST_TEST(nvidia::restore_process(*api, pid).ok());
   BOOST_TEST(state() == CU_PROCESS_STATE_RUNNING);
 }
 
 BOOST_FIXTURE_TEST_CASE(who_cannot_leave_is_as_before, processes) {
   for (const auto* step : {"state", "lock", "checkpoint"}) {
     is(CU_PROCESS_STATE_RUNNING, step);
-    auto ok = nvidia::put_aside(*api, pid);
+    auto ok = nvidia::checkpoint_process(*api, pid);
     BOOST_TEST((ok.code() == CUDA_ERROR_NOT_SUPPORTED));
     BOOST_TEST(state() == CU_PROCESS_STATE_RUNNING);
   }
@@ -49,19 +49,20 @@ BOOST_FIXTURE_TEST_CASE(who_cannot_leave_is_as_before, processes) {
 
 BOOST_FIXTURE_TEST_CASE(what_cannot_be_undone_is_told_apart, processes) {
   is(CU_PROCESS_STATE_FAILED);
-  BOOST_TEST(!nvidia::bring_back(*api, pid).ok());
+  BOOST_TEST(!nvidia::restore_process(*api, pid).ok());
   is(CU_PROCESS_STATE_CHECKPOINTED, "restore");
-  BOOST_TEST(!nvidia::bring_back(*api, pid).ok());
+  BOOST_TEST(!nvidia::restore_process(*api, pid).ok());
   is(CU_PROCESS_STATE_LOCKED, "unlock");
-  BOOST_TEST(!nvidia::bring_back(*api, pid).ok());
+  BOOST_TEST(!nvidia::restore_process(*api, pid).ok());
 }
 
 BOOST_FIXTURE_TEST_CASE(an_old_driver_touches_nothing, processes) {
   auto old = *api;
   old.cuCheckpointProcessRestore = nullptr;
   is(CU_PROCESS_STATE_RUNNING);
-  BOOST_TEST(!nvidia::puts_aside(old));
-  BOOST_TEST((nvidia::put_aside(old, pid).code() == CUDA_ERROR_NOT_SUPPORTED));
+  BOOST_TEST(!nvidia::can_checkpoint(old));
+  BOOST_TEST((nvidia::checkpoint_process(old, pid).code() ==
+              CUDA_ERROR_NOT_SUPPORTED));
   BOOST_TEST(state() == CU_PROCESS_STATE_RUNNING);
 }
 

@@ -434,9 +434,9 @@ BOOST_AUTO_TEST_CASE(a_profile_is_a_named_specification) {
   told("typed", "profile typed: gpus");
   told("third", "no profile \'third\'; it has quarter, typed, unknown, wrong");
   ::setenv("VGPU_PROFILES", (dir + "/broken.toml").c_str(), 1);
-  told("quarter", "is no TOML");
+  told("quarter", "is not valid TOML");
   ::setenv("VGPU_PROFILES", (dir + "/none.toml").c_str(), 1);
-  told("quarter", "no profiles at");
+  told("quarter", "cannot read the profiles file");
   ::unsetenv("VGPU_PROFILES");
 }
 

@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(it_says_why_it_cannot) {
 BOOST_AUTO_TEST_CASE(one_that_says_nothing_is_told_of) {
   auto outcome = outcome_of(dry_run_process("/bin/false", {"false"}));
   BOOST_REQUIRE(!outcome.ok());
-  BOOST_TEST(outcome.why().what == "its dry run ended with 1");
+  BOOST_TEST(outcome.why().what == "its dry run exited with status 1");
 }
 
 BOOST_AUTO_TEST_CASE(one_that_is_given_up_is_gone) {
@@ -98,7 +98,9 @@ BOOST_AUTO_TEST_CASE(a_program_that_is_not_there_does_not_start) {
   auto how = dry_run_process("/nowhere/vgpu-worker", {"vgpu-worker"});
   auto begun = how(state.get(), [] {});
   BOOST_REQUIRE(!begun.ok());
-  BOOST_TEST(begun.why().what.find("does not start") != std::string::npos);
+  BOOST_TEST(
+      begun.why().what.find("cannot start a worker's dry run: posix_spawn") !=
+      std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

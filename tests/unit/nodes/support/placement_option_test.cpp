@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_policy_is_refused_by_name) {
       {"/etc/passwd", ""},
       {"/tmp/", ""},
       {wrong_object(0), "it has no symbol vgpu_placement_interface"},
-      {wrong_object(1), "version 3 of the interface, this program has 2"},
+      {wrong_object(1), "version 3 of the interface, and this program has 2"},
       {wrong_object(2), "it has no symbol vgpu_make_placement_policy"},
       {wrong_object(3), "its constructor failed: no licence"}};
   for (const auto& [path, why] : cases) {

@@ -217,15 +217,15 @@ BOOST_AUTO_TEST_CASE(who_waits_is_told_which_gpu_lacks_what) {
              "a pGPU 0 lacks 3072 MiB (3072 MiB of 4096 MiB are promised), "
              "and 2 more");
   what.node = "b";
-  BOOST_TEST(why_waiting(cluster, {{"b", {1}}}, what) ==
-             "b pGPU 0 lacks 1024 MiB (1024 MiB of 4096 MiB are promised), "
-             "b pGPU 1 is kept for one that waits before, "
-             "b pGPU 2 does not work");
+  BOOST_TEST(
+      why_waiting(cluster, {{"b", {1}}}, what) ==
+      "b pGPU 0 lacks 1024 MiB (1024 MiB of 4096 MiB are promised), b pGPU 1 "
+      "is reserved for a program ahead in the queue, b pGPU 2 is not healthy");
   what.gpus = 2;
   what.memory = 4 * gib;
   BOOST_TEST(why_waiting(cluster, {}, what)
-                 .starts_with("b pGPU 1 has room, but more than one is needed, "
-                              "b pGPU 0 lacks"));
+                 .starts_with("b pGPU 1 has room, but the program needs "
+                              "several GPUs of one node, b pGPU 0 lacks"));
   what.node = "z";
   BOOST_TEST(why_waiting(cluster, {}, what).empty());
 }

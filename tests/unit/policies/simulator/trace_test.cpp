@@ -52,9 +52,9 @@ BOOST_AUTO_TEST_CASE(a_line_is_a_vgpu) {
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_told_with_its_line) {
   const std::string good = "{\"at\": 0, \"runs\": 1}\n";
   const std::vector<std::pair<std::string, std::string>> cases{
-      {"nonsense", "no JSON object"},
-      {"[1, 2]", "no JSON object"},
-      {"{\"at\": 0, \"runs\": 1", "no JSON object"},
+      {"nonsense", "not a JSON object"},
+      {"[1, 2]", "not a JSON object"},
+      {"{\"at\": 0, \"runs\": 1", "not a JSON object"},
       {"{\"runs\": 1}", "has no \"at\""},
       {"{\"at\": 0}", "has no \"runs\""},
       {"{\"at\": -1, \"runs\": 1}", "at -1"},
@@ -70,12 +70,12 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_told_with_its_line) {
       {"{\"at\": 0, \"runs\": 1, \"idle\": [[1]]}", "idle [[1]]"},
       {"{\"at\": 0, \"runs\": 1, \"idle\": 7}", "idle 7"},
       {"{\"at\": 0, \"runs\": 1, \"idle\": [[0, -1]]}", "idle [[0,-1]]"},
-      {"{\"at\": 0, \"runs\": 1, \"idle\": [[2, 1]]}", "its phases begin"},
+      {"{\"at\": 0, \"runs\": 1, \"idle\": [[2, 1]]}", "the phases begin"},
       {"{\"at\": 0, \"runs\": 1, \"shares\": 1}", "no field 'shares'"},
-      {"{\"at\": 0, \"runs\": 1, \"node\": \"\xff\xfe\"}", "no JSON object"},
+      {"{\"at\": 0, \"runs\": 1, \"node\": \"\xff\xfe\"}", "not a JSON object"},
       {std::string(100'000, ' '), "longer than 65536 bytes"},
-      {std::string(60'000, '['), "no JSON object"},
-      {std::string("{\0}", 3), "no JSON object"},
+      {std::string(60'000, '['), "not a JSON object"},
+      {std::string("{\0}", 3), "not a JSON object"},
   };
   for (const auto& [line, why] : cases) {
     auto got = why_not(good + "# second\n" + line + "\n" + good);
@@ -83,8 +83,8 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_told_with_its_line) {
     BOOST_TEST(got.find(why) != std::string::npos, got);
     BOOST_TEST(got.size() < 500u);
   }
-  BOOST_TEST(why_not("") == "t: there is no vGPU in it");
-  BOOST_TEST(why_not("# nobody\n") == "t: there is no vGPU in it");
+  BOOST_TEST(why_not("") == "t: it contains no vGPU");
+  BOOST_TEST(why_not("# nobody\n") == "t: it contains no vGPU");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_written_is_read_again) {
