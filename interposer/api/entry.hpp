@@ -1,4 +1,4 @@
-// What every file with exported entry points includes, before anything else.
+// The base of every file with exported entry points, which includes it first.
 #pragma once
 
 #include "interposer/session/driver_api.hpp"
@@ -9,16 +9,16 @@
 #include <exception>
 #include <new>
 
-/// Gives a function that cuda.h no longer declares (an older version of a
-/// call) the symbol of that name. Written after the declaration's parameters.
+/// Gives a function that cuda.h no longer declares, an older version of a call,
+/// the symbol of that name. It stands after the parameters of the declaration.
 #define VGPU_EXPORT_AS(symbol)                                                 \
   __asm__(symbol) __attribute__((visibility("default")))
 
 namespace vgpu::interposer {
 
-/// Runs the body of an entry point: nothing thrown leaves it, as the caller is
-/// C. Each call that fails is named in the driver's log. Not CUDA_SUCCESS
-/// before cuInit, in the child of a fork and at exit.
+/// Runs the body of an entry point. No exception leaves it, because the caller
+/// is C. The driver's log names each call that fails. Without running the body,
+/// it returns an error before cuInit, in the child of a fork and at exit.
 template <class Body>
 CUresult guarded(const Body& body) noexcept {
   if (auto refused = process::phase_error(); refused != CUDA_SUCCESS)
@@ -36,8 +36,8 @@ CUresult guarded(const Body& body) noexcept {
   }
 }
 
-/// As guarded, for what needs the calling thread's context and a device that
-/// has not failed. `body` takes the context.
+/// Runs a body as guarded() does, with the calling thread's context. It
+/// requires that the context is usable and that its device has not failed.
 template <class Body>
 CUresult in_context(const Body& body) noexcept {
   return guarded([&]() -> CUresult {
@@ -48,8 +48,9 @@ CUresult in_context(const Body& body) noexcept {
   });
 }
 
-/// As guarded, for what is named by a handle: it is of some context, and none
-/// need be current. CUDA_SUCCESS is needed of the session alone.
+/// Runs a body as guarded() does, for a call whose object a handle names. The
+/// object has its own context, so the thread needs none. It requires only that
+/// the session has not failed.
 template <class Body>
 CUresult by_handle(const Body& body) noexcept {
   return guarded([&]() -> CUresult {

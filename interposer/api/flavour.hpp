@@ -1,6 +1,6 @@
-// For the files that are compiled twice: once as they are, and once with
+// Support for files that are compiled twice: once as they are, and once with
 // CUDA_API_PER_THREAD_DEFAULT_STREAM, by which cuda.h renames each call that
-// takes a stream to its _ptds or _ptsz symbol. One body so gives both.
+// takes a stream to its _ptds or _ptsz symbol. So one body gives both.
 #pragma once
 
 #include "interposer/api/entry.hpp"
@@ -11,7 +11,7 @@
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define VGPU_PTSZ(symbol) symbol "_ptsz"
 #define VGPU_PTDS(symbol) symbol "_ptds"
-/// Names what only one of the two compilations may define.
+/// Names a function that only one of the two compilations may define.
 #define VGPU_FLAVOURED(name) name##_per_thread
 #else
 #define VGPU_PTSZ(symbol) symbol
@@ -29,8 +29,8 @@ constexpr bool per_thread = true;
 constexpr bool per_thread = false;
 #endif
 
-/// As guarded, with the stream that the argument names in this flavour, in a
-/// context that can be used.
+/// Runs a body as guarded() does, with the stream that the argument names in
+/// this flavour. It requires that the stream's context is usable.
 template <class Body>
 CUresult in_stream(CUstream handle, const Body& body) noexcept {
   return guarded([&]() -> CUresult {

@@ -1,4 +1,4 @@
-// What the files with the entry points of graphs share.
+// Helpers that the files with the entry points of graphs share.
 #pragma once
 
 #include "interposer/api/entry.hpp"
@@ -10,7 +10,7 @@
 
 namespace vgpu::interposer {
 
-/// As guarded, with the graph that the handle names.
+/// Runs a body as guarded() does, with the graph that the handle names.
 template <class Body>
 CUresult with_graph(CUgraph handle, const Body& body) noexcept {
   return guarded([&]() -> CUresult {
@@ -19,6 +19,7 @@ CUresult with_graph(CUgraph handle, const Body& body) noexcept {
   });
 }
 
+/// Runs a body as guarded() does, with the node that the handle names.
 template <class Body>
 CUresult with_node(CUgraphNode handle, const Body& body) noexcept {
   return guarded([&]() -> CUresult {
@@ -27,7 +28,8 @@ CUresult with_node(CUgraphNode handle, const Body& body) noexcept {
   });
 }
 
-/// With the node's work, where it is of that kind.
+/// Runs a body with a node and its work. Returns CUDA_ERROR_INVALID_VALUE where
+/// the work is of another kind.
 template <class Work, class Body>
 CUresult with_work(CUgraphNode handle, const Body& body) noexcept {
   return with_node(handle, [&](graph_node& x) -> CUresult {
@@ -36,7 +38,8 @@ CUresult with_work(CUgraphNode handle, const Body& body) noexcept {
   });
 }
 
-/// The nodes of one graph that a list of handles names.
+/// Finds the nodes that a list of handles names. Returns
+/// CUDA_ERROR_INVALID_VALUE where one is not in the graph.
 inline CUresult find_nodes(const graph& in, const CUgraphNode* handles,
                            std::size_t count, std::vector<graph_node*>& out) {
   if (count != 0 && handles == nullptr)
@@ -50,11 +53,12 @@ inline CUresult find_nodes(const graph& in, const CUgraphNode* handles,
   return CUDA_SUCCESS;
 }
 
+/// Tells whether no edge has data.
 inline bool are_plain(const CUgraphEdgeData* edges, std::size_t count) {
   return edges == nullptr || std::all_of(edges, edges + count, is_plain);
 }
 
-/// Adds a node with what `make` fills in, of the graph that it is to be in.
+/// Adds a node to a graph. `make` gets the graph and fills in the work.
 template <class Work, class Make>
 CUresult add_node_of(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
                      std::size_t count, const Make& make) noexcept {
@@ -72,7 +76,7 @@ CUresult add_node_of(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
   });
 }
 
-/// Adds a node with what `make` fills in.
+/// Adds a node to a graph. `make` fills in the work.
 template <class Work, class Make>
 CUresult add_node(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
                   std::size_t count, const Make& make) noexcept {
@@ -80,7 +84,8 @@ CUresult add_node(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
                            [&](graph&, Work& what) { return make(what); });
 }
 
-/// As guarded, with the instantiated graph that the handle names.
+/// Runs a body as guarded() does, with the executable graph that the handle
+/// names.
 template <class Body>
 CUresult with_exec(CUgraphExec handle, const Body& body) noexcept {
   return guarded([&]() -> CUresult {
@@ -89,7 +94,7 @@ CUresult with_exec(CUgraphExec handle, const Body& body) noexcept {
   });
 }
 
-/// With what a node of the graph that was instantiated is in the copy.
+/// Runs a body with an executable graph and its copy of a node.
 template <class Body>
 CUresult with_node_of(CUgraphExec handle, CUgraphNode node,
                       const Body& body) noexcept {
@@ -103,8 +108,9 @@ CUresult with_node_of(CUgraphExec handle, CUgraphNode node,
   });
 }
 
-/// Replaces the work of what a node is in the copy by what `make` fills in,
-/// where it is of that kind.
+/// Replaces the work of an executable graph's copy of a node. `make` fills in
+/// the new work. Returns CUDA_ERROR_INVALID_VALUE where the work is of another
+/// kind.
 template <class Work, class Make>
 CUresult set_exec_work(CUgraphExec exec, CUgraphNode node,
                        const Make& make) noexcept {
@@ -121,25 +127,29 @@ CUresult set_exec_work(CUgraphExec exec, CUgraphNode node,
                       });
 }
 
-/// Work as the general node structs describe it; CUDA_ERROR_NOT_SUPPORTED for
-/// kinds that nothing here does.
+/// Describes work from the general node struct. Returns
+/// CUDA_ERROR_NOT_SUPPORTED for unsupported kinds.
 CUresult describe(const CUgraphNodeParams& from, work& out);
 
-/// A copy of the graph, as a child node's own. CUDA_ERROR_NOT_SUPPORTED for one
-/// that cannot be copied.
+/// Copies a graph for a child node. Returns CUDA_ERROR_NOT_SUPPORTED for a
+/// graph that cannot be copied.
 CUresult copy_child(const graph& from, child_work& out);
 
-/// As describe(), for a node that is to be in `into`: the graph of a child node
-/// may be moved there, and memory gets its addresses, which `from` then tells.
+/// Describes work of a node in `into`, as describe() does. It may move the
+/// graph of a child node there. It gives memory its addresses, and writes them
+/// to `from`.
 CUresult describe_in(graph& into, CUgraphNodeParams& from, work& out);
-/// With graphs for its bodies, which `from` then tells.
+/// Describes a conditional node of `into`. It makes the graphs of its bodies,
+/// and writes their handles to `from`.
 CUresult describe_conditional(graph& into, CUDA_CONDITIONAL_NODE_PARAMS& from,
                               work& out);
+/// Describes an allocation node of `into`. It takes the addresses, and writes
+/// them to `from`.
 CUresult describe_allocation(graph& into, CUDA_MEM_ALLOC_NODE_PARAMS& from,
                              allocation_work& out);
 
-/// cuGraphInstantiateWithFlags, which has no stream to upload in: that flag is
-/// CUDA_ERROR_INVALID_VALUE.
+/// Serves cuGraphInstantiateWithFlags. Returns CUDA_ERROR_INVALID_VALUE for the
+/// flag that asks for an upload, because there is no stream for it.
 CUresult instantiate(CUgraphExec* out, CUgraph handle, std::uint64_t flags);
 
 } // namespace vgpu::interposer

@@ -5,7 +5,7 @@
 
 namespace vgpu::interposer {
 
-/// The program asked for this notification. It never comes
+/// This is a notification that the program registered. It never comes
 /// (notification_calls.cpp).
 struct notification {
   CUdevice device = 0;

@@ -1,4 +1,5 @@
-// Entry points that may wait for work, and so cannot be made beside a capture.
+// Support for entry points that may wait for work, and so are not allowed
+// beside a capture.
 #pragma once
 
 #include "interposer/api/entry.hpp"
@@ -7,13 +8,13 @@
 
 namespace vgpu::interposer {
 
-/// Refuses calls which may wait while a thread captures in a mode that forbids
+/// Refuses calls that may wait while a thread captures in a mode that forbids
 /// them (CUDA driver API, cuThreadExchangeStreamCaptureMode).
 inline CUresult may_wait() {
   return any_capture() ? check_unsafe_call() : CUDA_SUCCESS;
 }
 
-/// As in_context, for what may wait.
+/// Runs a body as in_context() does, for a call that may wait.
 template <class Body>
 CUresult in_waiting_context(const Body& body) noexcept {
   return in_context([&](context& x) -> CUresult {
@@ -22,7 +23,7 @@ CUresult in_waiting_context(const Body& body) noexcept {
   });
 }
 
-/// As by_handle, for what may wait.
+/// Runs a body as by_handle() does, for a call that may wait.
 template <class Body>
 CUresult waiting_by_handle(const Body& body) noexcept {
   return by_handle([&]() -> CUresult {

@@ -1,5 +1,5 @@
-// The images that a program hands to the driver by a bare pointer: what they
-// are, and where they end.
+// Images that a program hands to the driver by a bare pointer: their kinds, and
+// where they end.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -13,43 +13,45 @@
 
 namespace vgpu::interposer {
 
-/// What a fatbin container begins with.
+/// A fatbin container begins with this.
 inline constexpr std::uint32_t container_magic = 0xBA55ED50;
 
 enum class image_kind : std::uint8_t { fatbin, cubin, ptx };
 
-/// In front of what cuLinkComplete gave: the containers of the linked parts
-/// follow, and are what is loaded.
+/// This header stands in front of an image that cuLinkComplete gave. The
+/// containers of the linked parts follow it, and they are what is loaded.
 struct linked_header {
   static constexpr std::uint32_t the_magic = 0x4B4C4756; // "VGLK"
   std::uint32_t magic = the_magic;
   std::uint32_t version = 1;
-  std::uint64_t bytes = 0; // behind this
+  std::uint64_t bytes = 0; // This counts the bytes behind the header.
 };
 
-/// An image in the program's memory, or put together from several places there.
+/// This is an image in the program's memory, or one joined from several places
+/// there.
 struct image_view {
   image_kind kind = image_kind::ptx;
   std::span<const std::byte> bytes;
-  std::shared_ptr<const std::vector<std::byte>> joined{}; // owns the bytes
+  // This owns the bytes of a joined image.
+  std::shared_ptr<const std::vector<std::byte>> joined{};
 };
 
-/// Finds out what lies at `image`: a fatbin's wrapper (which is followed; of a
-/// program that was linked on the device, the containers of its parts come
-/// behind that of the whole, each at a multiple of 8 bytes), a fatbin
-/// container, a cubin, an image that was linked at run time, or PTX text that
-/// ends with a NUL. At most `limit` bytes
-/// are looked at where the caller knows where the memory ends.
+/// Finds out what lies at `image`: a fatbin's wrapper, a fatbin container, a
+/// cubin, an image that was linked at run time, or PTX text that ends with a
+/// NUL. It follows a wrapper. For a program that was linked on the device, the
+/// containers of its parts follow that of the whole, each at a multiple of 8
+/// bytes. It reads at most `limit` bytes, for callers that know where the
+/// memory ends.
 ///
-/// CUDA_ERROR_INVALID_IMAGE for anything else, and for an image whose own
-/// lengths lead out of `limit` or into memory that cannot be read. The bytes
-/// may be anything; the pointer must be readable where it points.
+/// Returns CUDA_ERROR_INVALID_IMAGE for anything else, and for an image whose
+/// own lengths lead out of `limit` or into unreadable memory. The bytes may be
+/// anything, but the pointer must be readable where it points.
 result<image_view>
 view_image(const void* image,
            std::uint64_t limit = std::numeric_limits<std::uint64_t>::max());
 
-/// Whether [at, at + bytes) can be read in this process, as far as the kernel
-/// tells without being asked to read it.
+/// Tells whether this process can read [at, at + bytes), as far as the kernel
+/// says without a read.
 bool is_readable(const void* at, std::uint64_t bytes) noexcept;
 
 } // namespace vgpu::interposer

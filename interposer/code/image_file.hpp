@@ -8,8 +8,8 @@
 
 namespace vgpu::interposer {
 
-/// The file's bytes, followed by NULs so that text ends. A fault with
-/// CUDA_ERROR_FILE_NOT_FOUND when it cannot be read.
+/// Reads the file's bytes and appends NULs, so that text ends. Returns a fault
+/// with CUDA_ERROR_FILE_NOT_FOUND when it cannot read the file.
 result<std::vector<std::byte>> read_image_file(const char* path);
 
 } // namespace vgpu::interposer

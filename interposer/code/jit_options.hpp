@@ -1,5 +1,5 @@
-// Options of the just-in-time compiler. The worker's driver chooses for
-// itself; what the program expects to be filled in is filled in.
+// Options of the just-in-time compiler. The worker's driver chooses for itself;
+// this fills in the values that the program expects back.
 #pragma once
 
 #include <cuda.h>
@@ -9,12 +9,13 @@
 
 namespace vgpu::interposer {
 
-/// Where the program wants to read what a compiler or linker says. Buffers and
-/// values are the program's, and must last as long as CUDA asks them to.
+/// This is where the program reads messages of a compiler or linker. The
+/// program owns the buffers and values, which must live as long as CUDA
+/// demands.
 class jit_log {
 public:
-  /// The text ends with a NUL and is cut where the buffer ends; the program
-  /// learns how many bytes were written.
+  /// Writes the text and a NUL, cut to the buffer's size, and reports to the
+  /// program how many bytes that was.
   void write(std::string_view text) const noexcept;
 
 private:
@@ -26,18 +27,19 @@ private:
   void** written_ = nullptr;
 };
 
+/// These are the two logs of a compiler or linker.
 struct jit_logs {
   jit_log info;
   jit_log error;
 };
 
 /// Finds the logs among the options, empties them, and zeroes the times that
-/// the options ask for. CUDA_ERROR_INVALID_VALUE for an option that does not
-/// exist.
+/// the options ask for. Returns CUDA_ERROR_INVALID_VALUE for an option that
+/// does not exist.
 CUresult take_jit_options(unsigned count, const CUjit_option* options,
                           void** values, jit_logs& out) noexcept;
 
-/// The same, where nothing will be said.
+/// Answers the options of a call that writes no messages.
 CUresult answer_jit_options(unsigned count, const CUjit_option* options,
                             void** values) noexcept;
 

@@ -12,19 +12,21 @@
 
 namespace vgpu::interposer {
 
-/// A parameter block is at most 32764 bytes (CUDA C++ Programming Guide,
+/// A parameter block has at most 32764 bytes (CUDA C++ Programming Guide,
 /// "__global__ function parameters").
 constexpr std::size_t most_parameters = 32768;
 
+/// This is the shape of a launch: its grid, blocks, clusters and shared memory.
 struct launch_shape {
   call::dim3 grid{};
   call::dim3 block{};
-  call::dim3 cluster{0, 0, 0}; // none asked for
+  // This is 0 where the launch asks for no clusters.
+  call::dim3 cluster{0, 0, 0};
   std::uint32_t shared_bytes = 0;
   bool cooperative = false;
 };
 
-/// A launch, before it is checked.
+/// This is a launch before its check.
 struct launch_request {
   CUfunction function = nullptr;
   launch_shape shape;
@@ -32,22 +34,22 @@ struct launch_request {
   void** extra = nullptr;
 };
 
-/// One that the driver would take.
+/// This is a launch that passed the driver's checks.
 struct prepared_launch {
   function* what = nullptr;
-  std::span<const std::byte> parameters; ///< the parameter block
+  std::span<const std::byte> parameters; ///< This is the parameter block.
 };
 
-/// The clusters of a launch by schema/base/cluster_shapes.hpp; {0, 0, 0}
-/// without. CUDA_ERROR_INVALID_CLUSTER_SIZE where something is wrong with them.
+/// Finds the clusters of a launch (schema/base/cluster_shapes.hpp), or {0, 0,
+/// 0} without clusters. Returns CUDA_ERROR_INVALID_CLUSTER_SIZE for wrong ones.
 CUresult clusters_of(const launch_shape& x, const function& f, call::dim3& out);
 
-/// Checks all that the driver would reject at once. `room`, of most_parameters
-/// bytes aligned to 16, is where the block is put together if it must be.
+/// Makes all checks that the driver makes at once. `room` holds most_parameters
+/// bytes, aligned to 16, for a block that must be put together.
 CUresult prepare(context& in, const launch_request& what, std::byte* room,
                  prepared_launch& out);
 
-/// Appends a launch that was prepared once.
+/// Appends a launch that prepare() has checked before.
 CUresult send_launch(stream& in, const function& what,
                      const launch_shape& shape,
                      std::span<const std::byte> parameters);
@@ -56,8 +58,8 @@ CUresult send_launch(stream& in, const function& what,
 /// (graph/captured_work.hpp).
 CUresult launch_kernel(stream& in, const launch_request& what);
 
-/// Applies cuLaunchKernelEx's attributes. CUDA_ERROR_NOT_SUPPORTED for those
-/// that change what a program may rely on and that nothing here provides.
+/// Applies cuLaunchKernelEx's attributes. Returns CUDA_ERROR_NOT_SUPPORTED for
+/// unsupported attributes that a program may rely on.
 CUresult apply_attributes(launch_shape& to, const CUlaunchConfig& config);
 
 } // namespace vgpu::interposer

@@ -1,4 +1,5 @@
-// Linking at run time: parts that a program compiled apart become one image.
+// Linking at run time, which makes one image of parts that a program compiled
+// apart.
 #pragma once
 
 #include "interposer/code/jit_options.hpp"
@@ -16,23 +17,23 @@
 
 namespace vgpu::interposer {
 
-/// A CUlinkState: the parts so far, as fatbin containers one behind the other.
-/// The linking itself is the worker's when the image is loaded; completing
-/// loads it once, so that what is wrong with it is told here. One thread at a
-/// time.
+/// This is a CUlinkState. It holds the parts so far, as consecutive fatbin
+/// containers. The worker links them when it loads the image; completing loads
+/// it once, so that the program learns its errors there. Not thread-safe.
 class link_state {
 public:
   link_state(context& in, const jit_logs& logs);
 
-  /// CUDA_ERROR_INVALID_VALUE for no bytes and kinds that do not exist,
-  /// CUDA_ERROR_INVALID_PTX for text that is no PTX, CUDA_ERROR_INVALID_IMAGE
-  /// for what is not what it is said to be, CUDA_ERROR_NOT_SUPPORTED for code
-  /// that only a compiler's later stages read.
+  /// Adds a part. Returns CUDA_ERROR_INVALID_VALUE for no bytes and for kinds
+  /// that do not exist, CUDA_ERROR_INVALID_PTX for text that is no PTX,
+  /// CUDA_ERROR_INVALID_IMAGE for bytes of another kind than `type`, and
+  /// CUDA_ERROR_NOT_SUPPORTED for code that only a compiler's later stages
+  /// read.
   CUresult add(CUjitInputType type, std::span<const std::byte> bytes);
 
-  /// The image, which modules and libraries are loaded from, and which lives as
-  /// long as this. The error of a part that cannot be linked, and its text in
-  /// the error log.
+  /// Gives the image, from which modules and libraries can be loaded, and which
+  /// lives as long as this. Where a part cannot be linked, it returns the error
+  /// and writes its text to the error log.
   CUresult complete(std::span<const std::byte>& image);
 
 private:
@@ -44,7 +45,7 @@ private:
 
   context& owner_;
   jit_logs logs_;
-  std::vector<std::byte> image_; // with its header and the containers
+  std::vector<std::byte> image_; // This has the header and the containers.
   std::size_t parts_ = 0;
   bool complete_ = false;
 };
@@ -55,11 +56,11 @@ struct link_table {
   std::map<CUlinkState, std::unique_ptr<link_state>> all;
 };
 
-/// Adds a link to those of the process, and gives its handle. Thread-safe, as
-/// are those that follow.
+/// Adds a link to those of the process, and gives its handle. Thread-safe.
 CUlinkState add_link(std::unique_ptr<link_state> made);
-/// Null when the handle names none.
+/// Finds a link, or null when the handle names none. Thread-safe.
 link_state* find_link(CUlinkState handle);
+/// Removes a link. Returns false when the handle names none. Thread-safe.
 bool remove_link(CUlinkState handle);
 
 } // namespace vgpu::interposer

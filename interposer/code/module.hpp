@@ -1,5 +1,5 @@
-// Modules and libraries: what a worker has loaded, and what the program may
-// ask of it.
+// Modules and libraries that a worker has loaded, and what the program may ask
+// of them.
 #pragma once
 
 #include "interposer/context/context.hpp"
@@ -26,12 +26,13 @@ namespace vgpu::interposer {
 struct module;
 struct library;
 
+/// This is the place of a kernel's parameter in the parameter block, in bytes.
 struct parameter {
   std::uint32_t offset = 0;
   std::uint32_t size = 0;
 };
 
-/// A kernel of a loaded module. Its strings and lists do not change.
+/// This is a kernel of a loaded module. Its strings and lists do not change.
 struct function {
   static constexpr int attribute_limit = 32;
 
@@ -40,10 +41,11 @@ struct function {
   std::string name;
   std::vector<parameter> parameters;
   std::uint32_t parameter_bytes = 0;
-  /// By CUfunction_attribute; 0 where the device told nothing.
+  /// The index is a CUfunction_attribute. An entry is 0 where the device gave
+  /// no value.
   std::array<std::atomic<int>, attribute_limit> attributes{};
   CUfunction handle = nullptr;
-  /// It was launched, so that the device has its code.
+  /// This tells whether it was launched, so that the device has its code.
   mutable std::atomic<bool> launched{false};
 
   int attribute(int key) const noexcept {
@@ -52,43 +54,48 @@ struct function {
   }
 };
 
+/// This is a variable of a module.
 struct global_variable {
   std::string name;
   CUdeviceptr address = 0;
   std::uint64_t bytes = 0;
   bool managed = false;
-  /// Of a managed one: the program can reach it at its address.
+  /// For a managed variable, this tells whether the program can reach it at its
+  /// address.
   bool reachable = false;
 };
 
-/// A module in a context. `functions` are in the order of the worker's list.
+/// This is a module in a context. `functions` has the order of the worker's
+/// list.
 struct module {
   explicit module(context& in) : owner(in) {}
 
   context& owner;
   module_id wire;
-  library* of = nullptr; ///< null for cuModuleLoad*
+  library* of = nullptr; ///< This is null for cuModuleLoad and related calls.
   CUmodule handle = nullptr;
   std::vector<std::unique_ptr<function>> functions;
   std::map<std::string, function*, std::less<>> by_name;
   std::map<std::string, global_variable, std::less<>> globals;
 };
 
-/// A kernel of a library: one function in each context that uses it.
+/// This is a kernel of a library. It has one function in each context that uses
+/// it.
 struct kernel {
   library* of = nullptr;
   std::uint32_t index = 0;
   std::string name;
   CUkernel handle = nullptr;
-  /// By device; what a launch in the primary context finds at once.
+  /// This is indexed by device, and gives launches in the primary context their
+  /// function at once.
   std::array<std::atomic<function*>, 64> on_device{};
 };
 
-/// An image that is loaded into a context when something of it is first asked
-/// for there.
+/// This is an image that is loaded into a context on first use there.
 struct library {
   std::vector<std::byte> image;
-  CUresult broken = CUDA_SUCCESS; ///< the image was no image at all
+  /// This is an error where the image is not an image at all.
+  CUresult broken = CUDA_SUCCESS;
   std::mutex mutex;
   std::map<const context*, module*> instances;
   std::vector<std::unique_ptr<kernel>> kernels;
@@ -96,46 +103,58 @@ struct library {
   CUlibrary handle = nullptr;
 };
 
-/// The functions and kernels lie in their module and library; the tables hold
-/// references.
+/// Functions belong to their module; the table of handles refers to them by
+/// this.
 struct function_reference {
   function* to = nullptr;
 };
+/// Kernels belong to their library; the table of handles refers to them by
+/// this.
 struct kernel_reference {
   kernel* to = nullptr;
 };
 
-/// These hold all of the process. Precondition: the driver's state is made.
+/// Returns the process's modules by handle. Precondition: the driver's state is
+/// made.
 handle_table<module>& modules() noexcept;
+/// Returns the process's libraries by handle. Precondition: the driver's state
+/// is made.
 handle_table<library>& libraries() noexcept;
+/// Returns the process's functions by handle. Precondition: the driver's state
+/// is made.
 handle_table<function_reference>& functions() noexcept;
+/// Returns the process's kernels by handle. Precondition: the driver's state is
+/// made.
 handle_table<kernel_reference>& kernels() noexcept;
 
-/// Loads an image into a context; waits for the worker's answer.
+/// Loads an image into a context, and waits for the worker's answer.
 result<module*> load_module(context& in, std::span<const std::byte> image,
                             library* of);
 CUresult unload_module(CUmodule handle);
 CUresult unload_library(CUlibrary handle);
-/// Unloads what is loaded in the context.
+/// Unloads everything that is loaded in the context.
 void unload_all(context& of);
 
-/// The library's module in this context.
+/// Returns the library's module in this context, and loads it where needed.
 result<module*> instance(library& of, context& in);
-/// Its module in any context that has one; where there is none, in the current
-/// context, or else the first device's primary one.
+/// Returns the library's module in any context that has one. Where there is
+/// none, loads it in the current context, or else in the first device's primary
+/// one.
 result<module*> any_instance(library& of);
-/// Makes the library's list of kernels known, through any context.
+/// Fills in the library's list of kernels, through any context.
 CUresult know_kernels(library& of);
 
-/// What a CUfunction argument names, which may be a CUkernel too: its function
-/// in this context. Null with CUDA_ERROR_INVALID_HANDLE, or why it could not
-/// be loaded.
+/// Finds the function in this context that a CUfunction argument names; it may
+/// be a CUkernel too. Returns null where there is none, and sets `why` to
+/// CUDA_ERROR_INVALID_HANDLE or to the error of loading it.
 function* find_function(CUfunction handle, context& in, CUresult& why);
+/// Finds a kernel, or null when the handle names none.
 kernel* find_kernel(CUkernel handle) noexcept;
 
 /// Sets a CU_FUNC_ATTRIBUTE_* of a function, after checking it.
 CUresult set_attribute(function& x, int attribute, int value);
-/// CUDA_ERROR_INVALID_VALUE for an attribute that does not exist.
+/// Gets an attribute. Returns CUDA_ERROR_INVALID_VALUE for one that does not
+/// exist.
 CUresult get_attribute(const function& x, int attribute, int& value);
 
 } // namespace vgpu::interposer

@@ -1,4 +1,4 @@
-// The worker's answer to a module's load.
+// The worker's answer to the loading of a module.
 #pragma once
 
 #include "interposer/code/module.hpp"

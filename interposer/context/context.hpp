@@ -1,4 +1,5 @@
-// Contexts: purely the program's side's; a worker knows only devices.
+// Contexts. They belong to the program's side alone; a worker knows only
+// devices.
 #pragma once
 
 #include "interposer/context/context_storage.hpp"
@@ -16,8 +17,8 @@ namespace vgpu::interposer {
 struct green_part;
 struct stream;
 
-/// A context owns its streams by this interface, as streams lie above it;
-/// stream_set (stream/stream_set.hpp) implements it.
+/// A context owns its streams through this interface, because streams lie above
+/// it. stream_set (stream/stream_set.hpp) implements it.
 class context_streams {
 public:
   context_streams() = default;
@@ -31,7 +32,7 @@ public:
   virtual void end() = 0;
 };
 
-/// A thread owns its streams by this interface until it ends;
+/// A thread owns its streams through this interface until it ends.
 /// stream/own_stream.cpp implements it.
 class thread_streams {
 public:
@@ -41,35 +42,40 @@ public:
   virtual ~thread_streams() = default;
 };
 
-/// A context. Never freed, so that a thread whose current context another
-/// thread destroyed finds it out instead of crashing.
+/// A context is what a CUcontext names. It is never freed, so that a thread
+/// still finds its current context after another thread destroyed it.
 struct context {
   context(int device_ordinal, bool is_primary);
-  /// A green one: all but its streams is the primary's.
+  /// Makes a green context. It has its own streams, and everything else is the
+  /// primary context's.
   context(context& primary_context, std::unique_ptr<green_part> part);
   ~context();
 
   CUcontext handle = nullptr;
   const int device;
   const bool primary;
-  /// Of a green one what it was given; else null.
+  /// This is the part of the device that a green context was given; it is null
+  /// for other contexts.
   const std::unique_ptr<const green_part> green;
-  /// Where what is made in it belongs: itself, or the primary context of a
-  /// green one.
+  /// This context owns the objects that the program makes in this one: the
+  /// primary context of a green one, otherwise the context itself.
   context& root;
   std::atomic<bool> active{false};
   std::atomic<unsigned> flags{0};
   std::atomic<std::uint64_t> id{0};
-  unsigned retained = 0; ///< primary only; guarded by the contexts' mutex
-  unsigned greens = 0;   ///< how many of those are its green contexts
+  /// This counts the references to a primary context. The registry's mutex
+  /// guards it.
+  unsigned retained = 0;
+  /// This counts those references that green contexts hold.
+  unsigned greens = 0;
   std::array<std::atomic<std::size_t>, CU_LIMIT_MAX> limits{};
   std::atomic<int> cache_config{0};
   std::atomic<int> shared_config{0};
   context_storage storage;
-  /// The legacy default stream; of a green context a stream like others, which
-  /// waits for none (as driver 580 has it). It belongs to `streams`.
+  /// This is the legacy default stream. A green context has an ordinary stream
+  /// here, which waits for no other (as in driver 580). `streams` owns it.
   stream* legacy = nullptr;
-  /// All of the context's streams belong to this.
+  /// This owns all streams of the context.
   const std::unique_ptr<context_streams> streams;
 
   bool is_green() const noexcept { return green != nullptr; }
@@ -78,30 +84,33 @@ struct context {
   }
 };
 
-/// All contexts of the process. Thread-safe.
+/// The registry holds all contexts of the process. Thread-safe.
 class context_registry {
 public:
-  /// The device's primary context, active or not. Precondition: the device
-  /// exists.
+  /// Returns the device's primary context, active or not. Precondition: the
+  /// device exists.
   context& primary(int device);
 
-  /// Null when the handle names no context, or one that was destroyed.
+  /// Finds a context, or null when the handle names none or a destroyed one.
   context* find(CUcontext handle) const noexcept;
 
-  /// A new, active context, not current anywhere.
+  /// Makes a new, active context, which is not current anywhere.
   context* create(int device, unsigned flags);
-  /// A green context of this primary one, which it keeps active.
+  /// Makes a green context of this primary one, which stays active as long as
+  /// the green one lives.
   CUresult create_green(context& primary_context,
                         std::unique_ptr<green_part> part, context*& out);
-  /// CUDA_ERROR_INVALID_CONTEXT for a primary context.
+  /// Destroys a context. Returns CUDA_ERROR_INVALID_CONTEXT for a primary
+  /// context.
   CUresult destroy(context& x);
 
   CUresult retain(context& x);
-  /// CUDA_ERROR_NOT_PERMITTED where green contexts alone retain it, and for a
-  /// reset while there are some.
+  /// Drops a reference to a primary context. Returns CUDA_ERROR_NOT_PERMITTED
+  /// where only green contexts hold references.
   CUresult release(context& x);
   CUresult reset_primary(context& x);
-  /// Frees all that belongs to it; it is not active afterwards.
+  /// Frees everything that belongs to the context, which is not active
+  /// afterwards.
   void reset(context& x);
 
 private:
@@ -115,27 +124,29 @@ private:
   std::atomic<std::uint64_t> last_id_{0};
 };
 
-/// Gives the process's contexts. Precondition: the driver's state is made.
+/// Returns the process's contexts. Precondition: the driver's state is made.
 context_registry& contexts() noexcept;
 
-/// The calling thread's current context; null when there is none.
+/// Returns the calling thread's current context, or null when there is none.
 context* selected_context() noexcept;
-/// Where what it makes belongs: its root, or itself where it was destroyed, so
+/// Returns the context that owns what the calling thread makes: the root of the
+/// current one. Returns the current context itself where that was destroyed, so
 /// that it is not usable().
 context* current_context() noexcept;
-/// Replaces the top of the calling thread's stack of contexts; null takes it
-/// off.
+/// Replaces the top of the calling thread's stack of contexts. Null removes the
+/// top.
 void set_current_context(context* x);
 void push_context(context* x);
-/// Null when the stack is empty.
+/// Takes a context off the stack; returns null when the stack is empty.
 context* pop_context() noexcept;
 
-/// Gives the place for the streams of the calling thread; null until somebody
-/// puts some there. They go with the thread.
+/// Returns the place for the calling thread's streams, which is null until
+/// stream/ fills it. The streams go with the thread.
 std::unique_ptr<thread_streams>& streams_of_thread();
 
-/// Whether work can be done in this context: its error, or CUDA_SUCCESS. Of
-/// none, CUDA_ERROR_NOT_PERMITTED in a host function or callback.
+/// Returns the error by which work in this context fails, or CUDA_SUCCESS.
+/// Without a context, a host function or callback gets
+/// CUDA_ERROR_NOT_PERMITTED.
 CUresult usable(const context* x) noexcept;
 
 } // namespace vgpu::interposer

@@ -1,4 +1,4 @@
-// What the runtimes in the program keep with a context.
+// Values that runtimes in the program keep with a context.
 #pragma once
 
 #include <cuda.h>
@@ -11,8 +11,9 @@
 
 namespace vgpu::interposer {
 
-/// Values by key. Each runtime that is linked into the program has its own key
-/// and looks its value up in every call, so get() takes no lock. Thread-safe.
+/// The storage holds values by key. Each runtime that is linked into the
+/// program has its own key and looks its value up in every call, so get() takes
+/// no lock. Thread-safe.
 class context_storage {
 public:
   using destructor = void (*)(CUcontext, void* key, void* value);
@@ -22,14 +23,15 @@ public:
   context_storage& operator=(const context_storage&) = delete;
   ~context_storage();
 
-  /// Replaces what the key had. False when the key is null.
+  /// Sets the key's value. Returns false when the key is null.
   bool put(void* key, void* value, destructor at_end);
-  /// Forgets the key without running its destructor; false when absent.
+  /// Removes the key without running its destructor. Returns false when it is
+  /// absent.
   bool remove(void* key);
-  /// False when the key is absent.
+  /// Gets the key's value. Returns false when the key is absent.
   bool get(void* key, void*& value) const noexcept;
 
-  /// Forgets all, then runs the destructors: they may call the driver.
+  /// Removes all keys, then runs their destructors, which may call the driver.
   void clear(CUcontext owner);
 
 private:

@@ -1,6 +1,6 @@
-// What of a device contexts may be given a part of: its multiprocessors (CUDA
-// driver API, "Green Contexts"). All of it is arithmetic: a vGPU's work runs on
-// whichever its device has.
+// Resources of a device that a context may be given a part of: its
+// multiprocessors (CUDA driver API, "Green Contexts"). This is arithmetic only:
+// a vGPU's work runs on any multiprocessor of its device.
 #pragma once
 
 #include "interposer/session/driver_api.hpp"
@@ -12,46 +12,52 @@
 
 namespace vgpu::interposer {
 
-/// Some multiprocessors of a device.
+/// A part is a number of a device's multiprocessors.
 struct sm_part {
   int device = 0;
-  unsigned first = 0; ///< which of them, so that none is counted twice
+  /// This is the index of the first, so that join() counts none twice.
+  unsigned first = 0;
   unsigned count = 0;
-  unsigned least = 0;      ///< how many a part of it has at least,
-  unsigned step = 0;       ///< and by how many more
-  std::uint64_t split = 0; ///< which call made it; 0: it can be cut
+  /// This is the smallest number of multiprocessors that a part may have.
+  unsigned least = 0;
+  /// A part grows by steps of this many multiprocessors.
+  unsigned step = 0;
+  /// This names the call that cut the part; a part with 0 can be cut.
+  std::uint64_t split = 0;
 };
 
-/// All of a device.
+/// Returns the part that is the whole device.
 sm_part whole_device(int device, const device_facts& facts) noexcept;
 
-/// Tells of it as a program sees it. CUDA_ERROR_INVALID_RESOURCE_TYPE where
-/// other things than multiprocessors are asked for, CUDA_ERROR_INVALID_VALUE
-/// without a place for the answer.
+/// Describes the part as the program sees it. Returns
+/// CUDA_ERROR_INVALID_RESOURCE_TYPE for a type other than multiprocessors, and
+/// CUDA_ERROR_INVALID_VALUE where `out` is null.
 CUresult tell(const sm_part& what, CUdevResourceType type,
               CUdevResource* out) noexcept;
 
-/// How a part is cut into equal ones.
+/// This is the result of cutting a part into equal groups.
 struct sm_split {
-  unsigned groups = 0; ///< as many as there could be
+  /// This is the largest possible number of groups.
+  unsigned groups = 0;
   sm_part group;
 };
-/// CUDA_ERROR_INVALID_VALUE for flags that contradict each other (others than
-/// those are nothing), CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION for more than
-/// there is, and for what was made by cutting.
+/// Cuts a part into groups of at least `least` multiprocessors. Returns
+/// CUDA_ERROR_INVALID_VALUE for flags that contradict each other (it ignores
+/// unknown ones), and CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION where `least`
+/// exceeds the part, or where `from` itself was cut.
 CUresult cut(const sm_part& from, unsigned flags, unsigned least,
              sm_split& out) noexcept;
 
-/// cuDevSmResourceSplitByCount.
+/// Serves cuDevSmResourceSplitByCount.
 CUresult split(CUdevResource* out, unsigned* groups, const CUdevResource* from,
                CUdevResource* rest, unsigned flags, unsigned least) noexcept;
 
-/// What a descriptor stands for; there is no call that ends one.
+/// Returns the process's resource descriptors. No call ends a descriptor.
 handle_table<sm_part>& resource_descriptors() noexcept;
-/// cuDevResourceGenerateDesc: all that is in any of them, also where they
-/// overlap, or were not cut in one call (driver 580 takes that, whatever the
-/// documentation says). CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION for parts of
-/// several devices.
+/// Serves cuDevResourceGenerateDesc: joins all multiprocessors of the parts. As
+/// in driver 580, and unlike the documentation, the parts may overlap or come
+/// from several cuts. Returns CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION for
+/// parts of several devices.
 CUresult join(std::span<const CUdevResource> parts, sm_part& out);
 
 } // namespace vgpu::interposer

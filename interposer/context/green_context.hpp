@@ -1,5 +1,5 @@
-// Green contexts: a part of a device's multiprocessors, and a context by which
-// it is used. One handle names both.
+// Green contexts. Each is a part of a device's multiprocessors and a context
+// that uses it; one handle names both.
 #pragma once
 
 #include "interposer/context/context.hpp"
@@ -7,20 +7,20 @@
 
 namespace vgpu::interposer {
 
-/// What makes a context a green one. What is made in it is its primary
-/// context's; the part that it was given is told again, and its work has all of
-/// the vGPU.
+/// This makes a context a green one. The primary context owns the objects that
+/// are made in it. The program can read the part back, but its work may use the
+/// whole vGPU.
 struct green_part {
   sm_part what;
 };
 
-/// Makes one, and keeps the device's primary context active as long as it
-/// lives.
+/// Makes a green context, which keeps the device's primary context active as
+/// long as it lives.
 CUresult create_green_context(const sm_part& what, CUgreenCtx& out);
 
-/// Null for what is none.
+/// Finds a green context, or null when the handle names none.
 context* find_green_context(CUgreenCtx handle) noexcept;
-/// The handle of a context as that of a green one; null for another.
+/// Returns a green context's handle, or null for another context.
 CUgreenCtx green_handle_of(const context& x) noexcept;
 
 } // namespace vgpu::interposer

@@ -1,4 +1,4 @@
-// Devices that reach each other's memory.
+// Devices that can use each other's memory.
 #pragma once
 
 #include "interposer/session/guest_channel.hpp"
@@ -14,28 +14,30 @@ namespace vgpu::interposer {
 
 struct context;
 
-/// Which context may use which other's memory, as the program asked
-/// (cuCtxEnablePeerAccess). Copies need no such leave. Thread-safe.
+/// The list holds the pairs of contexts for which the program enabled peer
+/// access (cuCtxEnablePeerAccess). Copies do not need it. Thread-safe.
 class peer_list {
 public:
-  /// False where it was so already.
+  /// Adds a pair. Returns false where the list has it already.
   bool add(const context& from, const context& to);
+  /// Removes a pair. Returns false where the list does not have it.
   bool remove(const context& from, const context& to);
-  /// Whether any context of one device may use memory of the other.
+  /// Tells whether any context of one device may use memory of the other.
   bool allow(std::uint8_t from, std::uint8_t to);
 
 private:
   std::mutex mutex_;
   std::map<std::pair<const context*, const context*>,
            std::pair<std::uint8_t, std::uint8_t>>
-      pairs_; // and their devices
+      // The values are the contexts' devices.
+      pairs_;
 };
-/// Gives the process's list. Precondition: the driver's state is made.
+/// Returns the process's list. Precondition: the driver's state is made.
 peer_list& peers() noexcept;
 
-/// Devices on one board, as they tell it (CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD):
-/// those of a session that lie in one process are. What links there are
-/// between real GPUs nobody tells.
+/// Tells whether two devices can use each other's memory. Devices of a session
+/// whose CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD names the same board lie in one
+/// worker process and can do so. The links between real GPUs do not count here.
 inline bool can_reach(const device_facts& a, const device_facts& b) noexcept {
   return &a != &b && a.value_of(CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD) != 0 &&
          b.value_of(CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD) != 0 &&

@@ -1,14 +1,15 @@
-// The tables of functions that the CUDA runtime asks for by UUID.
+// The tables of functions that the CUDA runtime requests by UUID.
 #pragma once
 
 #include <cuda.h>
 
 namespace vgpu::interposer {
 
-/// The table, or null when it is not offered. Its address does not change.
+/// Finds a table, or null where this library does not have it. Its address
+/// never changes.
 const void* export_table(const CUuuid& id) noexcept;
 
-/// With VGPU_LOG=debug: which table was asked for and is not offered.
+/// Logs, with VGPU_LOG=debug, that a requested table does not exist.
 void say_unknown_table(const CUuuid* id) noexcept;
 
 } // namespace vgpu::interposer

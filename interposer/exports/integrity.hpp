@@ -1,4 +1,4 @@
-// The proof that the runtime asks of a driver before it trusts it.
+// The proof that the CUDA runtime demands of a driver before it trusts it.
 #pragma once
 
 #include <array>
@@ -10,13 +10,14 @@ namespace vgpu::interposer {
 
 using digest128 = std::array<std::uint8_t, 16>;
 
-/// MD2 (RFC 1319).
+/// Computes MD2 (RFC 1319).
 digest128 md2(std::span<const std::uint8_t> message);
 
-/// HMAC (RFC 2104) over MD2, whose block is 16 bytes; `key` is one block.
+/// Computes HMAC (RFC 2104) over MD2, whose block is 16 bytes. `key` is one
+/// block.
 digest128 hmac_md2(const digest128& key, std::span<const std::uint8_t> message);
 
-/// A device as it is reported to the program.
+/// This is a device as the program sees it.
 struct integrity_device {
   digest128 uuid{};
   std::int32_t pci_domain = 0;
@@ -24,20 +25,21 @@ struct integrity_device {
   std::int32_t pci_device = 0;
 };
 
-/// What the proof covers: the program's side of the driver, as the runtime
-/// itself sees it.
+/// The proof covers this: the program's side of the driver, as the runtime sees
+/// it.
 struct integrity_subject {
-  std::uint32_t driver_version = 0; ///< as cuDriverGetVersion tells it
+  std::uint32_t driver_version = 0; ///< cuDriverGetVersion returns this.
   std::uint32_t process = 0;
-  std::uint32_t thread = 0;              ///< low half of pthread_self()
-  std::uint64_t runtime_table = 0;       ///< address of CUDART_INTERFACE
-  std::uint64_t integrity_table = 0;     ///< address of INTEGRITY_CHECK
-  std::uint64_t check_function = 0;      ///< address in its slot 1
-  std::vector<integrity_device> devices; ///< by ordinal
+  std::uint32_t thread = 0;        ///< This is the low half of pthread_self().
+  std::uint64_t runtime_table = 0; ///< This is the address of CUDART_INTERFACE.
+  /// This is the address of INTEGRITY_CHECK.
+  std::uint64_t integrity_table = 0;
+  std::uint64_t check_function = 0;      ///< This is the address in its slot 1.
+  std::vector<integrity_device> devices; ///< The index is the device's ordinal.
 };
 
-/// The answer to INTEGRITY_CHECK for a runtime of `version` (13002) at
-/// `unix_seconds`.
+/// Computes the answer to INTEGRITY_CHECK, for a runtime of `version` (such as
+/// 13002) at `unix_seconds`.
 digest128 integrity_answer(const integrity_subject& subject,
                            std::uint32_t version, std::uint64_t unix_seconds);
 

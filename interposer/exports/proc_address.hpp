@@ -11,11 +11,12 @@ enum class lookup : std::uint8_t { found, unknown_name, version_too_old };
 
 struct lookup_result {
   lookup status = lookup::unknown_name;
-  const catalogue_entry* entry = nullptr; ///< where found
+  /// This is set where the status is `found`.
+  const catalogue_entry* entry = nullptr;
 };
 
-/// The newest form of the call that `version` (12040 for CUDA 12.4) already
-/// had; its per-thread form where there is one and it is wanted.
+/// Finds the newest form of a call that `version` (12040 for CUDA 12.4) already
+/// had. With `per_thread` it is the per-thread form where there is one.
 lookup_result look_up(std::string_view name, int version,
                       bool per_thread) noexcept;
 

@@ -1,4 +1,4 @@
-// The addresses of the exported functions. Knows nothing of cuda.h, whose
+// The addresses of the exported functions. This does not include cuda.h, whose
 // macros would rename them.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace vgpu::interposer {
 
-/// The function of the catalogue's entry of this index.
+/// Returns the function of the catalogue's entry at this index.
 void* symbol_address(std::size_t index) noexcept;
 
 } // namespace vgpu::interposer

@@ -23,12 +23,14 @@ struct capture {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id thread;
   stream* origin = nullptr;
-  std::unique_ptr<graph> own; ///< null where it goes into one of the program's
+  /// This is null where the capture goes into a graph of the program.
+  std::unique_ptr<graph> own;
   graph* into = nullptr;
   bool broken = false;
   std::map<stream*, std::vector<graph_node*>> tips;
-  std::vector<graph_node*> loose; ///< tips of streams that are gone
-  std::map<stream*, std::vector<CUgraphNode>> told; ///< by facts_of_capture()
+  std::vector<graph_node*> loose; ///< These are tips of streams that are gone.
+  /// facts_of_capture() gave these out.
+  std::map<stream*, std::vector<CUgraphNode>> told;
   std::map<event*, std::vector<graph_node*>> recorded;
 };
 

@@ -1,6 +1,6 @@
-// Work that a stream takes as its state says: appended to the log, or added to
-// the capture that the stream is in. Entry points call these, so that what
-// appends work knows nothing of capture.
+// Work that a stream takes according to its state: it is appended to the log,
+// or added to the stream's capture. Entry points call these, so that the code
+// that appends work knows nothing of capture.
 #pragma once
 
 #include "interposer/code/launch.hpp"
@@ -16,9 +16,9 @@ namespace vgpu::interposer {
 // -- under capture. Precondition: in.is_captured()
 // -----------------------------------------------------------------------------
 
-/// Adds a kernel node, after all that the driver checks of a launch.
+/// Adds a kernel node, after all checks that the driver makes of a launch.
 CUresult capture_launch(stream& in, const launch_request& what);
-/// Adds a copy node; breaks the capture where the copy is one that waits.
+/// Adds a copy node. Breaks the capture where the copy is one that waits.
 CUresult capture_transfer(stream& in, const transfer& what);
 /// Adds a fill node. The arguments are those of fill_bytes().
 CUresult capture_fill(stream& in, const rows& to, std::uint32_t value,
@@ -29,18 +29,19 @@ CUresult capture_operations(stream& in, value_operations what);
 // -- whether the stream is captured or not
 // -----------------------------------------------------------------------------
 
-/// cuLaunchKernel and its kin.
+/// Launches or captures a kernel, for cuLaunchKernel and related calls.
 inline CUresult launch_in_stream(stream& in, const launch_request& what) {
   return in.is_captured() ? capture_launch(in, what) : launch_kernel(in, what);
 }
 
-/// cuMemcpy and its kin.
+/// Makes or captures a copy, for cuMemcpy and related calls.
 inline CUresult transfer_in_stream(stream& in, const transfer& what) {
   return in.is_captured() ? capture_transfer(in, what)
                           : transfer_bytes(in, what);
 }
 
-/// cuMemset and its kin. A fill that is captured never waits.
+/// Makes or captures a fill, for cuMemset and related calls. A captured fill
+/// never waits.
 inline CUresult fill_in_stream(stream& in, const rows& to, std::uint32_t value,
                                std::uint32_t element_bytes,
                                const call::extent& size, bool async) {
@@ -49,7 +50,8 @@ inline CUresult fill_in_stream(stream& in, const rows& to, std::uint32_t value,
              : fill_bytes(in, to, value, element_bytes, size, async);
 }
 
-/// cuStreamBatchMemOp and its kin: checked, then appended or captured.
+/// Checks operations and then appends or captures them, for cuStreamBatchMemOp
+/// and related calls.
 inline CUresult operate_in_stream(stream& in, value_operations what) {
   if (in.is_captured())
     return capture_operations(in, what);

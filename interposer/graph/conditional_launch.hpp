@@ -1,4 +1,4 @@
-// Launches of graphs whose conditional nodes choose what is done.
+// Launches of graphs with conditional nodes.
 #pragma once
 
 #include "interposer/graph/graph.hpp"
@@ -9,10 +9,10 @@
 
 namespace vgpu::interposer {
 
-/// Appends what `what` does, in the stream's order: what comes before its first
-/// conditional node at once, the rest from another thread when kernels have set
-/// the conditions. `what` must not change any more. Does not wait for that, but
-/// where some of these are under way already.
+/// Appends the work of `what`, in the stream's order. The work before its first
+/// conditional node goes at once, and the rest from another thread when kernels
+/// have set the conditions. `what` must not change any more. It waits only
+/// where several such launches are under way already.
 ///
 ///   the stream        a stream that nobody sees
 ///   ----------        -------------------------
@@ -24,11 +24,12 @@ namespace vgpu::interposer {
 ///      └───────────── write the lane's word
 CUresult launch_conditional(std::shared_ptr<const graph> what, stream& in);
 
-/// Waits until none is under way: what they will append may use what is about
-/// to go. One load where there is none. Not for the thread that runs them.
+/// Waits until no such launch is under way, because it may yet append work that
+/// uses an object about to be freed. It costs one load where there is none. It
+/// does not wait on the thread that runs the launches.
 void wait_for_conditional_launches();
 
-/// A context ends, and what is kept for its launches.
+/// Destroys what is kept for launches of a context that ends.
 void forget_conditional_launches(const context& of);
 
 } // namespace vgpu::interposer

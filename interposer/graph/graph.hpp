@@ -1,6 +1,6 @@
-// Graphs of work that is described once and launched often. They are the
-// program's side's alone: launching one appends its nodes' calls to the log,
-// one by one, which replays like any other work and needs nothing of a device.
+// Graphs of work that is described once and launched often. Only the program's
+// side knows them: a launch appends the calls of the nodes to the log, one by
+// one, which replay like any other work and need nothing of a device.
 #pragma once
 
 #include "interposer/graph/graph_work.hpp"
@@ -20,35 +20,38 @@ namespace vgpu::interposer {
 
 class graph;
 
-/// An object of the program's that lives as long as somebody refers to it
-/// (cuUserObjectCreate).
+/// This is an object of the program that lives as long as something refers to
+/// it (cuUserObjectCreate).
 struct user_object {
   void* data = nullptr;
   CUhostFn destroy = nullptr;
   std::atomic<std::uint64_t> references{0};
 };
 
-/// These hold all of the process. Precondition: the driver's state is made.
+/// Returns the process's user objects by handle. Precondition: the driver's
+/// state is made.
 handle_table<user_object>& user_objects() noexcept;
-/// CUDA_ERROR_INVALID_VALUE where there are not so many references. Destroys
-/// the object with its last one.
+/// Drops references, and destroys the object with its last one. Returns
+/// CUDA_ERROR_INVALID_VALUE where it has fewer.
 CUresult release(CUuserObject handle, std::uint64_t count);
 
+/// A node of a graph holds one piece of work and its dependencies.
 struct graph_node {
   graph* in = nullptr;
-  /// The same in clones: what a node of the original is there.
+  /// This stays the same in clones, and so finds the copy of a node.
   std::uint64_t id = 0;
   work what;
   bool enabled = true;
-  std::vector<graph_node*> after; ///< what it depends on
-  /// The data of those edges to it that have some.
+  std::vector<graph_node*> after; ///< It depends on these.
+  /// This holds the data of those edges to it that have some.
   std::map<const graph_node*, CUgraphEdgeData> marked;
   CUgraphNode handle = nullptr;
-  /// What cuGraphKernelNodeGetParams handed out.
+  /// cuGraphKernelNodeGetParams handed these out.
   std::vector<void*> pointers;
 };
 
-/// Not thread-safe, as in CUDA (Driver API, "Graph object thread safety").
+/// A graph is what a CUgraph names. Not thread-safe, as in CUDA (driver API,
+/// "Graph object thread safety").
 class graph {
 public:
   graph();
@@ -56,44 +59,46 @@ public:
   graph(const graph&) = delete;
   graph& operator=(const graph&) = delete;
 
-  /// Precondition: all of `after` are nodes of this graph.
+  /// Adds a node. Precondition: all of `after` are nodes of this graph.
   graph_node& add(work what, std::span<graph_node* const> after);
   void remove(graph_node& x);
 
-  /// CUDA_ERROR_INVALID_VALUE for an edge that is there already. One that
-  /// closes a cycle is taken, as a real driver takes it: see has_cycle().
+  /// Adds an edge. Returns CUDA_ERROR_INVALID_VALUE for one that exists. As a
+  /// real driver, it takes an edge that closes a cycle: see has_cycle().
   CUresult connect(graph_node& from, graph_node& to);
-  /// CUDA_ERROR_INVALID_VALUE for one that is not there.
+  /// Removes an edge. Returns CUDA_ERROR_INVALID_VALUE for one that does not
+  /// exist.
   CUresult disconnect(graph_node& from, graph_node& to);
 
   const std::vector<std::unique_ptr<graph_node>>& nodes() const noexcept {
     return nodes_;
   }
-  /// Null when no node has this id; one of a body counts.
+  /// Finds the node with this id, here or in a body; null where there is none.
   graph_node* with_id(std::uint64_t id) const noexcept;
-  /// Each node behind all that it depends on; otherwise as they were added.
-  /// Valid until the graph is changed.
+  /// Returns the nodes, each behind all that it depends on, and otherwise in
+  /// the order of their addition. Valid until the graph changes.
   const std::vector<graph_node*>& in_order() const;
-  /// Of graphs in it, too: until it is changed, in_order() changes nothing.
+  /// Puts the nodes in order, here and in graphs inside, so that in_order()
+  /// changes nothing until the graph changes.
   void put_in_order() const;
-  /// Such a graph cannot be instantiated.
+  /// Tells whether the graph has a cycle. Such a graph cannot be instantiated.
   bool has_cycle() const;
   std::vector<graph_node*> dependents(const graph_node& x) const;
 
-  /// Whether a node, or one of a child graph, allocates or frees memory. Nodes
-  /// and edges of such a graph stay, it cannot be cloned, and only one graph
-  /// that can be launched is made of it at a time: what allocates must be one.
+  /// Tells whether a node, here or in a child graph, allocates or frees memory.
+  /// Nodes and edges of such a graph stay. It cannot be cloned, and it has at
+  /// most one executable graph at a time, because its allocations exist once.
   bool has_memory() const noexcept { return has_memory_; }
-  /// Whether there is a conditional node, here or in a body, or a handle for
-  /// one. As of has_memory(): it cannot be cloned, and is instantiated once.
+  /// Tells whether there is a conditional node, here or in a body, or a handle
+  /// for one. Such a graph cannot be cloned, and is instantiated once.
   bool has_conditions() const noexcept { return has_conditions_; }
   bool is_single() const noexcept { return has_memory_ || has_conditions_; }
-  /// A handle for a node of this graph was made.
+  /// Adds a condition for a node of this graph.
   void add(std::shared_ptr<condition> x);
-  /// Whether each has its node.
+  /// Tells whether each condition has its node.
   bool uses_all_conditions() const;
 
-  /// What a launch does to memory, in its order.
+  /// Adds what a launch does to memory, in the order of the launch.
   void add_memory_steps(std::vector<memory_step>& out) const;
 
   /// Gives a node of this graph other work.
@@ -101,7 +106,7 @@ public:
 
   std::unique_ptr<graph> clone() const;
 
-  /// Takes `count` of the object's references over.
+  /// Takes over `count` of the object's references.
   void keep(CUuserObject object, std::uint64_t count);
   CUresult give_up(CUuserObject object, std::uint64_t count);
 
@@ -109,15 +114,14 @@ public:
 
   enum class holder : std::uint8_t {
     program,
-    node,  ///< a child node's, made by cloning
-    moved, ///< a child node's, and the program's before
-    body,  ///< a conditional node's
+    node,  ///< A child node holds it; cloning made it.
+    moved, ///< A child node holds it; the program did before.
+    body,  ///< A conditional node holds it.
   };
   holder held_by = holder::program;
-  /// The graph whose node it is a body of; else null.
+  /// This is the graph whose node has this one as a body; it is null otherwise.
   graph* outer = nullptr;
-  /// Alive as long as a graph that can be launched is made of this one, where
-  /// is_single().
+  /// Where is_single(), this lives as long as an executable graph of this one.
   std::weak_ptr<const void> instance;
 
 private:
@@ -125,29 +129,30 @@ private:
   void note(work& what);
 
   std::vector<std::unique_ptr<graph_node>> nodes_;
-  mutable std::vector<graph_node*> order_; // empty where it is not known
+  // This is empty where it is not known.
+  mutable std::vector<graph_node*> order_;
   std::map<CUuserObject, std::uint64_t> kept_;
   std::vector<std::shared_ptr<condition>> conditions_;
   bool has_memory_ = false;
   bool has_conditions_ = false;
 };
 
-// -- what an edge says of when it is passed: mostly nothing
+// The data of an edge says when it is passed. Most edges have none.
 
 inline bool is_plain(const CUgraphEdgeData& x) noexcept {
   return x.from_port == 0 && x.to_port == 0 && x.type == 0;
 }
-/// Whether a node of that work may be behind `from` by such an edge. Kernels
-/// may start their dependents before they end; here they end first, which such
-/// an edge allows too. (Driver API, CUgraphEdgeData.)
+/// Checks whether a node with work `to` may come behind `from` by such an edge.
+/// Kernels may start their dependents before they end. Here they end first,
+/// which such an edge allows too (driver API, CUgraphEdgeData).
 CUresult check_edge(const CUgraphEdgeData& x, const graph_node& from,
                     const work& to);
-/// Precondition: the edge is there.
+/// Sets an edge's data. Precondition: the edge exists.
 void mark(graph_node& to, const graph_node& from, const CUgraphEdgeData& x);
-/// That edge's data, all 0 where it is plain.
+/// Returns an edge's data, which is all 0 where it is plain.
 CUgraphEdgeData data_of(const graph_node& from, const graph_node& to);
 
-/// Calls `f(const condition&)` for those of all nodes, also in bodies.
+/// Calls `f(const condition&)` for the conditions of all nodes, also in bodies.
 template <class F>
 void each_condition(const graph& x, const F& f) {
   for (auto& node : x.nodes())
@@ -158,7 +163,7 @@ void each_condition(const graph& x, const F& f) {
     }
 }
 
-/// A graph that can be launched: a copy.
+/// This is an executable graph, which is a copy of the program's graph.
 struct graph_exec {
   graph_exec(context& in, graph& of, std::uint64_t with_flags);
   graph_exec(const graph_exec&) = delete;
@@ -168,27 +173,32 @@ struct graph_exec {
   context& owner;
   const std::uint64_t flags;
   std::unique_ptr<graph> what;
-  /// What graph::instance knows of.
+  /// graph::instance refers to this.
   const std::shared_ptr<const void> instance;
 
-  // Where it has conditional nodes:
+  // The members below are for graphs with conditional nodes.
 
-  /// What is launched now: it stays as it is when this is changed.
+  /// Returns the graph to launch now. It does not change when this changes.
   std::shared_ptr<const graph> launched();
   void changed() noexcept { launched_.reset(); }
-  /// The end of the latest launch; null before the first.
+  /// This event marks the end of the latest launch; it is null before the
+  /// first.
   std::unique_ptr<event> ended;
 
 private:
   std::shared_ptr<const graph> launched_;
 };
 
+/// Nodes belong to their graph; the table of handles refers to them by this.
 struct node_reference {
   graph_node* to = nullptr;
 };
 
-/// These hold all of the process. Precondition: the driver's state is made.
+/// Returns the process's graph nodes by handle. Precondition: the driver's
+/// state is made.
 handle_table<node_reference>& graph_nodes() noexcept;
+/// Returns the process's executable graphs by handle. Precondition: the
+/// driver's state is made.
 handle_table<graph_exec>& graph_execs() noexcept;
 
 /// The table holds the graphs that belong to the program, and not to a node.
@@ -197,26 +207,29 @@ struct program_graphs {
   std::map<const graph*, std::unique_ptr<graph>> all;
 };
 
-/// Makes it the program's own, until destroy_graph().
+/// Makes the graph the program's own, until destroy_graph().
 CUgraph give_to_program(std::unique_ptr<graph> x);
-/// CUDA_ERROR_INVALID_VALUE for what is not the program's: a child node's.
+/// Destroys a graph of the program. Returns CUDA_ERROR_INVALID_VALUE for any
+/// other, such as a child node's.
 CUresult destroy_graph(CUgraph handle);
-/// Null for what is not the program's.
+/// Takes a graph from the program. Returns null where it is not the program's.
 std::unique_ptr<graph> take_from_program(CUgraph handle);
 
-/// Null when the handle names nothing.
+/// Finds a graph, or null when the handle names none.
 graph* find_graph(CUgraph handle) noexcept;
+/// Finds a node, or null when the handle names none.
 graph_node* find_node(CUgraphNode handle) noexcept;
 
-/// Appends the work of all nodes that are enabled.
+/// Appends the work of all enabled nodes.
 CUresult launch(graph_exec& x, stream& in);
 
-/// cuGraphUpload: what a launch needs, ahead of it.
+/// Serves cuGraphUpload: prepares ahead what a launch needs.
 CUresult upload(const graph_exec& x);
 
-/// Makes `x` do what `from` says, where the two have the same shape. What
-/// differed first goes to `info`. CUDA_ERROR_NOT_SUPPORTED for a graph that was
-/// moved into a node, and for one with memory that something else was made of.
+/// Gives `x` the work of `from`, where both have the same shape. `info` gets
+/// the first difference. Returns CUDA_ERROR_NOT_SUPPORTED for a graph that was
+/// moved into a node, and for one with memory that has another executable
+/// graph.
 CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info);
 
 } // namespace vgpu::interposer

@@ -1,4 +1,4 @@
-// Conditions of graphs (CUDA Driver API, "Graph Management",
+// Conditions of graphs (CUDA driver API, "Graph Management",
 // cuGraphConditionalHandleCreate).
 #pragma once
 
@@ -19,8 +19,9 @@ struct context;
 struct stream;
 
 /// The store has the words of one device that graphs choose by. A word that is
-/// given back is taken again when the work that was in the log before is known
-/// to be done. The members are for device_word alone, which holds the lock.
+/// given back can be taken again once the work that the log held before is
+/// known to be done. The members are for device_word alone, which holds the
+/// lock.
 struct word_store {
   struct freed {
     device_address word = 0;
@@ -28,31 +29,33 @@ struct word_store {
   };
 
   std::mutex mutex;
-  device_address base = 0;  ///< where the program's side has them
-  device_address place = 0; ///< where kernels do
+  device_address base = 0;  ///< The program's side has the words here.
+  device_address place = 0; ///< Kernels have them here.
   CUmemGenericAllocationHandle memory = 0;
-  std::uint64_t used = 0;  ///< bytes that were taken ever
-  std::uint64_t taken = 0; ///< words
+  std::uint64_t used = 0;  ///< This counts all bytes that were ever taken.
+  std::uint64_t taken = 0; ///< This counts words.
   std::deque<freed> given_back;
 
-  /// Makes the memory where there is none: of the program's own kind, so that
-  /// it moves and comes back like that.
+  /// Makes the memory where there is none. It is of the kind that programs
+  /// place themselves, so that migrations and recoveries treat it like that.
   CUresult open(std::uint8_t device);
-  /// Waits for the device, as any unmapping does.
+  /// Gives the memory back. Waits for the device, as any unmapping does.
   void close();
-  /// Takes a word; 0 when there are no more. Precondition: it is open.
+  /// Takes a word, or returns 0 when there are no more. Precondition: the
+  /// memory exists.
   device_address next(std::uint8_t device);
 };
 
-/// A word of device memory that this library has for itself, of the 2 MiB that
-/// kernels can set words of (schema/base/condition_handles.hpp). It holds
-/// anything.
+/// This owns a word of device memory, one of the 2 MiB whose words kernels can
+/// set (schema/base/condition_handles.hpp). Its initial value is arbitrary.
 class device_word {
 public:
-  /// CUDA_ERROR_NOT_SUPPORTED on a device whose kernels set no conditions,
-  /// CUDA_ERROR_OUT_OF_MEMORY by the quota, or when there are no more.
+  /// Takes a word. Returns CUDA_ERROR_NOT_SUPPORTED on a device whose kernels
+  /// set no conditions, and CUDA_ERROR_OUT_OF_MEMORY beyond the quota, or when
+  /// there are no more.
   static CUresult take(std::uint8_t device, device_word& out);
-  /// A context of the device ends: the memory goes if nobody has a word of it.
+  /// Gives the device's memory back if nothing uses a word of it, as a context
+  /// of the device ends.
   static void give_up_memory(std::uint8_t device);
   device_word() = default;
   device_word(device_word&& other) noexcept;
@@ -65,17 +68,17 @@ public:
 
 private:
   std::uint8_t device_ = 0;
-  device_address address_ = 0; // 0: none
+  device_address address_ = 0; // This is 0 where it owns no word.
 };
 
-/// The value by which a conditional node chooses. Belongs to a graph, and lives
-/// as long as one that can be launched uses it.
+/// A conditional node chooses by this value. A graph owns it, and it lives as
+/// long as an executable graph uses it.
 class condition {
 public:
   struct settings {
     unsigned value = 0;
-    /// Whether the word gets it at each launch; else it is 0 until something is
-    /// set, and then as it was left.
+    /// This tells whether each launch sets the word to `value`. Otherwise the
+    /// word is 0 until something sets it, and keeps its value between launches.
     bool assigned = false;
   };
 
@@ -87,13 +90,14 @@ public:
   device_address word() const noexcept { return word_.address(); }
   context& owner() const noexcept { return owner_; }
 
-  /// The outermost graph around the one that it was made for: conditional nodes
-  /// of it, and of bodies in it, may have it.
+  /// This is the outermost graph around the one that it was made for.
+  /// Conditional nodes there, and in its bodies, may use the condition.
   const CUgraph graph;
-  /// A node has it: no other may.
+  /// This tells whether a node has the condition; no other node may have it
+  /// then.
   bool has_node = false;
 
-  /// What a launch does with it first.
+  /// Appends what a launch does with the condition first.
   CUresult begin_launch(stream& in) const;
 
 private:
@@ -103,14 +107,14 @@ private:
   mutable std::atomic<bool> launched_{false};
 };
 
-/// The table holds all conditions, by handle. One that nothing uses any more is
-/// forgotten when the next is made.
+/// The table holds all conditions, by handle. Making a condition removes those
+/// that nothing uses any more.
 struct condition_table {
   std::mutex mutex;
   std::map<CUgraphConditionalHandle, std::weak_ptr<condition>> all;
 };
 
-/// Null when the handle names nothing.
+/// Finds a condition, or null when the handle names none.
 std::shared_ptr<condition> find_condition(CUgraphConditionalHandle handle);
 
 } // namespace vgpu::interposer

@@ -1,4 +1,4 @@
-// Drawings of graphs, for Graphviz (cuGraphDebugDotPrint).
+// Drawings of graphs for Graphviz (cuGraphDebugDotPrint).
 #pragma once
 
 #include "interposer/graph/graph.hpp"
@@ -7,8 +7,8 @@
 
 namespace vgpu::interposer {
 
-/// The graph, and those of its child nodes, as a digraph. `flags` are
-/// CUgraphDebugDot_flags: what is told of nodes besides their kinds.
+/// Draws the graph, and those of its child nodes, as a digraph. `flags` are
+/// CUgraphDebugDot_flags, which choose the details of the nodes.
 std::string draw(const graph& x, unsigned flags);
 
 } // namespace vgpu::interposer

@@ -1,4 +1,4 @@
-// Memory that graphs allocate and free by themselves (CUDA Driver API, "Graph
+// Memory that graphs allocate and free by themselves (CUDA driver API, "Graph
 // Management", cuGraphAddMemAllocNode).
 #pragma once
 
@@ -20,27 +20,29 @@
 
 namespace vgpu::interposer {
 
-/// What an allocation node allocates. Its addresses are its own as long as a
-/// node knows it or it is in use; there is device memory behind them from the
-/// first launch that comes to the node on. What is freed keeps its memory for
-/// the next launch, and counts against the quota, until it is trimmed or other
+/// This is the memory of one allocation node. It owns its addresses as long as
+/// a node refers to it or it is in use. The first launch that comes to the node
+/// puts device memory behind them. Freed memory keeps its device memory for the
+/// next launch, and counts against the quota, until it is trimmed or other
 /// memory of graphs needs the room. To the log it is memory like any other.
 /// Thread-safe.
 class graph_memory : public std::enable_shared_from_this<graph_memory> {
 public:
+  /// A request describes the memory that an allocation node asks for.
   struct request {
-    /// The graph that the node will be in.
+    /// The node will be in this graph.
     CUgraph owner = nullptr;
     std::uint8_t device = 0;
-    /// Id of the context with which it goes.
+    /// The memory goes with the context of this id.
     std::uint64_t context = 0;
     std::uint64_t bytes = 0;
     CUmemPoolProps pool{};
     std::vector<CUmemAccessDesc> access;
   };
 
-  /// Takes addresses. CUDA_ERROR_OUT_OF_MEMORY for more than twice what the
-  /// device has: less than that is a launch's to refuse, as a driver does it.
+  /// Takes addresses. Returns CUDA_ERROR_OUT_OF_MEMORY for more than twice the
+  /// device's memory. As in a driver, a launch refuses lesser requests that do
+  /// not fit.
   static CUresult make(request what, std::shared_ptr<graph_memory>& out);
   graph_memory(device_address at, request asked);
   graph_memory(const graph_memory&) = delete;
@@ -50,25 +52,27 @@ public:
   const device_address address;
   const request what;
 
-  /// The node's parameters as cuGraphMemAllocNodeGetParams tells them: valid as
-  /// long as this.
+  /// Returns the node's parameters for cuGraphMemAllocNodeGetParams. They are
+  /// valid as long as this object.
   CUDA_MEM_ALLOC_NODE_PARAMS params() const noexcept;
 
-  /// A node of this graph is to free it. CUDA_ERROR_INVALID_VALUE where one
-  /// does already, and where its own graph and another would both do it.
+  /// Notes that a node of this graph will free the memory. Returns
+  /// CUDA_ERROR_INVALID_VALUE where a node of it does so already, and where
+  /// both its own graph and another would do so.
   CUresult claim_free(CUgraph by);
 
-  /// A launch has come to its node: CUDA_ERROR_INVALID_VALUE where it is in
-  /// use, CUDA_ERROR_OUT_OF_MEMORY beyond the quota.
+  /// Allocates, as a launch has come to the node. Returns
+  /// CUDA_ERROR_INVALID_VALUE where the memory is in use, and
+  /// CUDA_ERROR_OUT_OF_MEMORY beyond the quota.
   CUresult allocate();
-  /// CUDA_ERROR_INVALID_VALUE where it is not in use. The log orders it behind
-  /// the work before it.
+  /// Frees the memory. The log orders that behind the work before it. Returns
+  /// CUDA_ERROR_INVALID_VALUE where it is not in use.
   CUresult free();
 
 private:
   friend struct graph_memory_list;
 
-  // With the list's lock held.
+  // The caller of these members holds the list's lock.
   void begin_use();
   void end_use();
   bool back();
@@ -79,34 +83,35 @@ private:
   std::set<CUgraph> freed_in_;
 };
 
-/// The memory that begins at `at`, or null.
+/// Finds the memory that begins at `at`, or null.
 std::shared_ptr<graph_memory> find_graph_memory(device_address at);
-/// What a node will have allocated at `at` when a launch comes to it.
+/// Returns the allocation that a node will make at `at` when a launch comes to
+/// it.
 std::optional<allocation> planned_allocation(device_address at);
 
-/// cuMemFree and cuMemFreeAsync: CUDA_ERROR_INVALID_VALUE where nothing that is
-/// in use begins at `at`.
+/// Frees memory for cuMemFree and cuMemFreeAsync. Returns
+/// CUDA_ERROR_INVALID_VALUE where no memory in use begins at `at`.
 CUresult free_graph_memory(device_address at);
-/// A context is gone, and all memory with it.
+/// Forgets the memory of a context that is gone, and its memory with it.
 void discard_graph_memory(std::uint64_t context);
-/// Gives memory that is not in use back to the device.
+/// Gives a device the memory back that is not in use.
 void trim_graph_memory(std::uint8_t device);
 
 // -- launches
 // -----------------------------------------------------------------------------
 
-/// What a launch does to memory, in the order of its nodes.
+/// A launch allocates or frees memory in steps, in the order of its nodes.
 struct memory_step {
   std::shared_ptr<graph_memory> what;
-  bool allocates = false; ///< else it frees
+  bool allocates = false; ///< The step frees where this is false.
 };
 
 /// The list holds all memory of graphs, of all devices.
 struct graph_memory_list {
-  /// Of one device, in bytes that are backed.
+  /// This counts the bytes of one device that device memory backs.
   struct usage {
     std::uint64_t now = 0;
-    std::uint64_t idle = 0; ///< of that, not in use
+    std::uint64_t idle = 0; ///< This part of it is not in use.
     std::uint64_t used_high = 0;
     std::uint64_t reserved_high = 0;
 
@@ -120,49 +125,57 @@ struct graph_memory_list {
 
   std::mutex mutex;
   std::map<device_address, graph_memory*> all;
-  /// Keeps what outlives its nodes until it is freed.
+  /// This keeps memory that outlives its nodes until it is freed.
   std::map<device_address, std::shared_ptr<graph_memory>> in_use;
   std::array<usage, 64> usage_of;
 
-  // With the lock held.
+  // The caller of the members below holds the lock.
 
   static bool in_use_now(const graph_memory& x) { return x.in_use_; }
   static bool back(graph_memory& x) { return x.back(); }
-  /// Ends the use of one; `keeps` gets what the list released, and must outlive
-  /// the lock.
+  /// Ends the use of some memory. `keeps` gets what the list released, and must
+  /// outlive the lock.
   void end_use(graph_memory& x,
                std::vector<std::shared_ptr<graph_memory>>& keeps);
+  /// Gives the device the memory back that is not in use.
   void trim(std::uint8_t device);
-  /// What the quota allows graphs to hold: what is free, and what they have
-  /// without using it.
+  /// Returns the bytes that graphs may still use: the free part of the quota,
+  /// and the memory that they hold without using it.
   std::int64_t room(std::uint8_t device) const;
+  /// Forgets the memory of a context. `keeps` is as in end_use().
   void discard(std::uint64_t context,
                std::vector<std::shared_ptr<graph_memory>>& keeps);
-  /// CUDA_ERROR_INVALID_VALUE, or what is to be freed first.
+  /// Checks the order of a launch's steps. Returns CUDA_ERROR_INVALID_VALUE, or
+  /// lists the memory to free first.
   CUresult check_uses(std::span<const memory_step> steps, bool free_first,
                       std::vector<graph_memory*>& to_free) const;
+  /// Checks whether the quota has room for a launch's steps, after the memory
+  /// to free first.
   CUresult check_room(std::span<const memory_step> steps,
                       std::span<graph_memory* const> to_free) const;
 };
 
-/// Before a launch appends anything: CUDA_ERROR_INVALID_VALUE where it would
-/// allocate what is in use, unless `free_first` has it freed, or free what is
-/// not; CUDA_ERROR_OUT_OF_MEMORY where the quota has no room for what it holds
-/// at one time.
+/// Prepares a launch before it appends anything. Returns
+/// CUDA_ERROR_INVALID_VALUE where it would allocate memory in use, unless
+/// `free_first` frees that, or would free memory that is not in use. Returns
+/// CUDA_ERROR_OUT_OF_MEMORY where the quota has no room for all that the launch
+/// holds at one time.
 CUresult begin_launch(std::span<const memory_step> steps, bool free_first);
-/// The launch ended in an error: what it allocated is not in use.
+/// Frees what a launch allocated, as the launch ended in an error.
 void abandon_launch(std::span<const memory_step> steps);
-/// Memory ahead of the first launch (cuGraphUpload).
+/// Makes memory ahead of the first launch (cuGraphUpload).
 CUresult upload_memory(std::span<const memory_step> steps);
 
 // -- CU_GRAPH_MEM_ATTR_*
 // -----------------------------------------------------------------------------
 
-/// CUDA_ERROR_INVALID_VALUE for attributes that there are not. Memory is used,
-/// as a driver counts it, as long as it is reserved.
+/// Gets an attribute. As in a driver, memory counts as used while it is
+/// reserved. Returns CUDA_ERROR_INVALID_VALUE for an attribute that does not
+/// exist.
 CUresult graph_memory_attribute(std::uint8_t device, CUgraphMem_attribute which,
                                 std::uint64_t& out);
-/// High-water marks alone, and to 0 alone.
+/// Resets a high-water mark to the present use. Returns
+/// CUDA_ERROR_INVALID_VALUE for other attributes, and where `to` is not 0.
 CUresult reset_graph_memory_attribute(std::uint8_t device,
                                       CUgraphMem_attribute which,
                                       std::uint64_t to);

@@ -1,4 +1,4 @@
-// What the nodes of a graph do.
+// The work that nodes of a graph do.
 #pragma once
 
 #include "interposer/code/launch.hpp"
@@ -18,59 +18,68 @@ namespace vgpu::interposer {
 class condition;
 class graph;
 
+/// An empty node does no work.
 struct empty_work {};
 
+/// A kernel node launches a kernel.
 struct kernel_work {
   CUfunction function = nullptr;
   launch_shape shape;
-  std::vector<std::byte> parameters; ///< the parameter block
+  std::vector<std::byte> parameters; ///< This is the parameter block.
 };
 
+/// A copy node copies between host, device and arrays.
 struct copy_work {
-  transfer what; ///< async
+  transfer what; ///< The transfer is async.
 };
 
+/// A fill node sets memory.
 struct fill_work {
   CUDA_MEMSET_NODE_PARAMS what{};
 };
 
+/// A host node calls a function of the program.
 struct host_work {
   CUDA_HOST_NODE_PARAMS what{};
 };
 
+/// A record node records an event.
 struct event_record_work {
   CUevent event = nullptr;
 };
 
+/// A wait node waits for an event.
 struct event_wait_work {
   CUevent event = nullptr;
 };
 
-/// Words of memory that are written and waited for.
+/// A node of memory operations writes words of memory and waits for them.
 struct operations_work {
   std::vector<CUstreamBatchMemOpParams> what;
-  CUcontext context = nullptr; ///< null where it was captured
+  CUcontext context = nullptr; ///< This is null for a captured node.
 };
 
-/// A graph of the node's own.
+/// A child node launches a graph that it owns.
 struct child_work {
   std::unique_ptr<graph> what;
 };
 
-/// What is done, how often, or which of several, as a condition says. The
-/// bodies are the node's own.
+/// A conditional node chooses by a condition which of its bodies runs, or how
+/// often. It owns the bodies.
 struct conditional_work {
   std::shared_ptr<condition> on;
   CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
   std::vector<std::unique_ptr<graph>> bodies;
-  /// Their handles, as the program was told them.
+  /// These are the handles of the bodies, which the program was given.
   std::unique_ptr<CUgraph[]> told;
 };
 
+/// An allocation node allocates memory of the graph.
 struct allocation_work {
   std::shared_ptr<graph_memory> what;
 };
 
+/// A free node frees memory of a graph.
 struct free_work {
   std::shared_ptr<graph_memory> what;
 };
@@ -82,26 +91,27 @@ using work =
 
 CUgraphNodeType type_of(const work& x) noexcept;
 
-/// Whether it waits for what other work may have to bring: of work that may
-/// come in any order it is to be the last.
+/// Tells whether the work waits for values that other work may have to bring.
+/// Among work without an order, such work must be the last.
 bool waits_for_values(const work& x) noexcept;
 
-/// Whether it allocates or frees memory: see graph::has_memory().
+/// Tells whether the work allocates or frees memory: see graph::has_memory().
 bool has_memory(const work& x) noexcept;
 
-/// A copy, child graphs and bodies and all. Memory and conditions are the same:
-/// a graph that has any is not to be copied but to be launched.
+/// Copies the work, with child graphs and bodies. Both copies share memory and
+/// conditions, so a graph that has any is copied only for a launch.
 work clone(const work& x);
 
-/// Adds what it does to memory.
+/// Adds what the work does to memory.
 void add_memory_steps(const work& x, std::vector<memory_step>& out);
 
-/// Appends the calls that do it, in the stream's order. What it refers to may
-/// have gone since: then the code says so. Precondition: it is no
-/// conditional_work (conditional_launch.hpp).
+/// Appends the calls of the work, in the stream's order. Returns an error where
+/// an object that it refers to is gone. Precondition: it is no conditional_work
+/// (conditional_launch.hpp).
 CUresult issue(const work& x, stream& in);
 
-// -- from the driver API's descriptions: checked as the driver checks them
+// The functions below describe work from the driver API's structs, after the
+// driver's checks.
 // -----------------------------------------------------------------------------
 
 CUresult describe(const launch_request& from, context& in, kernel_work& out);
@@ -112,22 +122,23 @@ CUresult describe(const CUDA_MEMSET_NODE_PARAMS& from, fill_work& out);
 CUresult describe(const CUDA_HOST_NODE_PARAMS& from, host_work& out);
 CUresult describe(const CUDA_BATCH_MEM_OP_NODE_PARAMS& from,
                   operations_work& out);
-/// For a node of `into`, on the device that they name.
-/// CUDA_ERROR_NOT_SUPPORTED for other memory than the device's own, and where
-/// `into` is a node's.
+/// Describes an allocation node of `into`, on the device that the parameters
+/// name. Returns CUDA_ERROR_NOT_SUPPORTED for memory that is not the device's
+/// own, and where `into` belongs to a node.
 CUresult describe(const CUDA_MEM_ALLOC_NODE_PARAMS& from, const context& in,
                   const graph& into, allocation_work& out);
-/// CUDA_ERROR_INVALID_VALUE for what no graph allocates, and for what another
-/// node frees already.
+/// Describes a free node of `into`. Returns CUDA_ERROR_INVALID_VALUE for memory
+/// that no graph allocates, or that another node frees already.
 CUresult describe_free(CUdeviceptr at, const graph& into, free_work& out);
 
-// -- and back
+// The functions below give the driver API's structs of work.
 // -----------------------------------------------------------------------------
 
-/// Reads into `parameters` are valid as long as the node is not changed;
-/// `pointers` gets one for each parameter.
+/// Returns a kernel node's parameters, which are valid until the node changes.
+/// `pointers` gets one pointer for each parameter.
 CUDA_KERNEL_NODE_PARAMS kernel_params(const kernel_work& x,
                                       std::vector<void*>& pointers);
+/// Returns a copy node's parameters.
 CUDA_MEMCPY3D copy_params(const copy_work& x);
 
 } // namespace vgpu::interposer

@@ -1,4 +1,5 @@
-// What launches of graphs with conditions need besides the program's stream.
+// The resources of launches of graphs with conditions, besides the program's
+// stream.
 #pragma once
 
 #include "interposer/graph/graph_condition.hpp"
@@ -27,17 +28,17 @@ struct lane {
   const std::uint64_t context_id;
   const std::unique_ptr<stream> side;
   const std::unique_ptr<event> begun;
-  /// Holds how many launches have ended.
+  /// This word counts the launches that have ended.
   device_word ended;
   std::uint32_t launches = 0;
-  /// Taken once: whoever has a launch under way never waits for a slot.
+  /// Each lane keeps its slots, so that a launch under way never waits for one.
   const slot_index value_slot;
   const slot_index turn_slot;
   const reply_arena::range value;
 };
 
-/// The store has the lanes of all contexts, and counts launches. Thread-safe.
-/// While there are some, session_part::before_release is armed.
+/// The store has the lanes of all contexts, and counts launches. It arms
+/// session_part::before_release while launches are under way. Thread-safe.
 class lane_store {
 public:
   /// Takes a lane for a launch in that stream. Waits while too many are taken.
@@ -46,8 +47,8 @@ public:
   void give(std::unique_ptr<lane> x);
   /// Destroys the idle lanes of a context that ends.
   void forget(const context& of);
-  /// Waits until no launch is under way, but not on the thread that runs the
-  /// program's host functions, which is what launches wait for.
+  /// Waits until no launch is under way. It does not wait on the thread that
+  /// runs the program's host functions, because launches wait for that thread.
   void wait_for_none();
 
 private:

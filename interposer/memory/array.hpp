@@ -12,20 +12,26 @@
 
 namespace vgpu::interposer {
 
-/// A CUDA array, or one level of a mipmapped array. Its elements have
-/// addresses in the device's window, by which copies name them; programs know
-/// none of these.
+/// This is a CUDA array, or one level of a mipmapped array. Its elements have
+/// addresses in the device's window, which copies use and programs never see.
 struct array {
   context& owner;
   const array_id wire;
-  const array_shape shape;             ///< of the array itself, one level
-  const array_level place;             ///< in the whole
-  const device_address address;        ///< where the whole begins
-  const std::uint32_t element;         ///< bytes
-  const std::uint32_t level = 0;       ///< in its mipmapped array
-  const CUmipmappedArray of = nullptr; ///< or none
+  /// This is the shape of the array, or of the level.
+  const array_shape shape;
+  /// This is the level's place in the whole array.
+  const array_level place;
+  /// This is the address of the whole array.
+  const device_address address;
+  /// This is the size of an element, in bytes.
+  const std::uint32_t element;
+  /// This is the index of the level in its mipmapped array.
+  const std::uint32_t level = 0;
+  /// This is the mipmapped array of a level; it is null otherwise.
+  const CUmipmappedArray of = nullptr;
 };
 
+/// A mipmapped array owns the arrays of its levels.
 struct mipmap {
   context& owner;
   const array_id wire;
@@ -34,28 +40,32 @@ struct mipmap {
   std::vector<CUarray> levels;
 };
 
-/// Gives the process's own. Precondition: the driver's state is made.
+/// Returns the process's arrays by handle. Precondition: the driver's state is
+/// made.
 handle_table<array>& arrays() noexcept;
+/// Returns the process's mipmapped arrays by handle. Precondition: the driver's
+/// state is made.
 handle_table<mipmap>& mipmaps() noexcept;
 
-/// Makes an array, after what the driver checks of its shape.
+/// Makes an array after the driver's checks of its shape. Returns
 /// CUDA_ERROR_INVALID_VALUE for shapes that do not exist,
-/// CUDA_ERROR_NOT_SUPPORTED for sparse ones and formats of planes or blocks,
-/// CUDA_ERROR_OUT_OF_MEMORY beyond the quota.
+/// CUDA_ERROR_NOT_SUPPORTED for sparse arrays and for formats of planes or
+/// blocks, and CUDA_ERROR_OUT_OF_MEMORY beyond the quota.
 CUresult create_array(context& in, const array_shape& shape, CUarray& out);
-/// As create_array.
+/// Makes a mipmapped array, with the errors of create_array().
 CUresult create_mipmap(context& in, array_shape shape, CUmipmappedArray& out);
 
-/// CUDA_ERROR_INVALID_HANDLE for what is no array. A level of a mipmapped one
-/// stays.
+/// Destroys an array; a level of a mipmapped array stays. Returns
+/// CUDA_ERROR_INVALID_HANDLE where the handle names no array.
 CUresult destroy_array(CUarray x);
+/// Destroys a mipmapped array and its levels. Returns CUDA_ERROR_INVALID_HANDLE
+/// where the handle names none.
 CUresult destroy_mipmap(CUmipmappedArray x);
 
 /// Destroys all arrays of a context.
 void destroy_arrays(context& of);
 
-/// The array, or level, that the address is an element's of; null when there
-/// is none.
+/// Finds the array or level that has an element at the address, or null.
 const array* array_at(device_address address, CUarray& handle);
 
 } // namespace vgpu::interposer

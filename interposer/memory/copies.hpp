@@ -1,4 +1,4 @@
-// Copies and fills, whatever their form: boxes between places.
+// Copies and fills of every form, as boxes between places.
 #pragma once
 
 #include "interposer/memory/memory.hpp"
@@ -11,33 +11,33 @@
 
 namespace vgpu::interposer {
 
-/// Rows in somebody's memory: host or device addresses.
+/// These are rows in memory, by host or device addresses.
 struct rows {
   std::uint64_t address = 0;
-  std::uint64_t pitch = 0; ///< bytes from row to row
-  std::uint64_t slice = 0; ///< bytes from slice to slice
+  std::uint64_t pitch = 0; ///< This is in bytes from row to row.
+  std::uint64_t slice = 0; ///< This is in bytes from slice to slice.
 };
 
-/// `bytes` in one piece.
+/// Describes bytes in one piece.
 constexpr rows flat(std::uint64_t address) noexcept {
   return {address, 0, 0};
 }
 
-/// One copy of the driver API, after its arguments were brought to one form.
+/// A transfer is one copy of the driver API in a common form.
 struct transfer {
   rows to{};
   rows from{};
-  call::extent size{}; ///< bytes, rows, slices
-  /// Whether the call returns before the bytes are there, where it may.
+  call::extent size{}; ///< This is in bytes, rows and slices.
+  /// This tells whether the call may return before the bytes are there.
   bool async = false;
-  /// What a call's name promises; `unified` pointers are classified.
-  /// An array's addresses are named by its handle alone.
+  /// A side says what a call's name promises about an end. Addresses decide for
+  /// `unified`; only an array's handle names the addresses of `array`.
   enum class side : std::uint8_t { unified, host, device, array };
   side to_side = side::unified;
   side from_side = side::unified;
 };
 
-/// One end of a copy struct.
+/// This is one end of a copy struct.
 struct box_end {
   CUmemorytype type;
   const void* host;
@@ -47,17 +47,18 @@ struct box_end {
   std::size_t pitch, height;
 };
 
-/// Brings the ends of a copy struct to the one form, with what the driver
-/// checks of them.
+/// Brings the two ends of a copy struct to the common form, after the driver's
+/// checks.
 CUresult to_transfer(const box_end& to, const box_end& from,
                      const call::extent& size, transfer& out);
 
-/// `bytes` of an array from `offset` on, row after row.
+/// Describes `bytes` of an array from `offset` on, row after row.
 CUresult to_rows(CUarray handle, std::uint64_t offset, std::uint64_t bytes,
                  rows& out);
 
-/// The same for CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER, which differ in fields of
-/// no use here: addresses tell the device.
+/// Brings a CUDA_MEMCPY3D or CUDA_MEMCPY3D_PEER to the common form. They differ
+/// only in fields that this library does not need, because addresses tell the
+/// device.
 template <class Copy>
 CUresult to_transfer(const Copy& c, transfer& out) {
   if (c.srcLOD != 0 || c.dstLOD != 0)
@@ -74,27 +75,25 @@ constexpr bool is_empty(const call::extent& x) noexcept {
   return x.width == 0 || x.height == 0 || x.depth == 0;
 }
 
-/// Gives what transfer_bytes() answers to addresses that are wrong, and does
-/// nothing. In a captured stream, memory counts that the graph will have
-/// allocated.
+/// Checks the addresses as transfer_bytes() does, and returns its errors. In a
+/// captured stream, memory that the graph will allocate counts as allocated.
 CUresult check_transfer(const stream& in, const transfer& what);
 
-/// Checks the addresses and copies in stream order. CUDA_ERROR_INVALID_VALUE
-/// for ranges that are not allocated. From pageable memory, and from pinned
-/// memory, the bytes are taken before this returns; into pageable memory it
-/// waits; into pinned memory only when it is not async. Precondition: the
-/// stream is not captured (graph/captured_work.hpp).
+/// Checks the addresses and copies in stream order. Returns
+/// CUDA_ERROR_INVALID_VALUE for ranges that are not allocated. It takes the
+/// bytes from pageable or pinned memory before it returns. It waits for copies
+/// into pageable memory, and for those into pinned memory unless they are
+/// async. Precondition: the stream is not captured (graph/captured_work.hpp).
 CUresult transfer_bytes(stream& in, const transfer& what);
 
-/// Gives what fill_bytes() answers to arguments that are wrong, and does
-/// nothing. In a captured stream, memory counts that the graph will have
-/// allocated.
+/// Checks the arguments as fill_bytes() does, and returns its errors. In a
+/// captured stream, memory that the graph will allocate counts as allocated.
 CUresult check_fill(const stream& in, const rows& to,
                     std::uint32_t element_bytes, const call::extent& size);
 
-/// Fills rows of `element_bytes` wide elements; `size` in elements. Managed
-/// memory is filled when this returns, unless it is async. Precondition: the
-/// stream is not captured (graph/captured_work.hpp).
+/// Fills rows of elements that are `element_bytes` wide; `size` is in elements.
+/// Unless it is async, managed memory is filled when this returns.
+/// Precondition: the stream is not captured (graph/captured_work.hpp).
 CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
                     std::uint32_t element_bytes, const call::extent& size,
                     bool async = true);

@@ -1,4 +1,4 @@
-// Several copies in one call (cuMemcpyBatchAsync, cuMemcpy3DBatchAsync): all
+// Several copies in one call (cuMemcpyBatchAsync, cuMemcpy3DBatchAsync). All
 // are checked before any is made.
 #pragma once
 
@@ -13,30 +13,32 @@
 
 namespace vgpu::interposer {
 
-/// Which copy of a batch is wrong; `no_copy` where the batch as a whole is.
+/// batch_fault::copy has this value where the batch as a whole is wrong.
 inline constexpr std::size_t no_copy = SIZE_MAX;
+/// This says which copy of a batch is wrong, and why.
 struct batch_fault {
   CUresult code = CUDA_SUCCESS;
   std::size_t copy = no_copy;
 };
 
-/// The arguments of cuMemcpyBatchAsync but the stream.
+/// These are the arguments of cuMemcpyBatchAsync without the stream.
 struct flat_batch {
   const CUdeviceptr* to;
   const CUdeviceptr* from;
   const std::size_t* sizes;
   std::size_t count;
   const CUmemcpyAttributes* attributes;
-  const std::size_t* first; ///< of each attribute, the first copy it is for
+  /// For each attribute, this is the first copy that it applies to.
+  const std::size_t* first;
   std::size_t attribute_count;
 };
 
-/// Whether `first` tells of which of `count` things each of `groups` is: it
-/// begins with 0 and does not fall.
+/// Tells whether `first`, the first index of each of `groups`, divides `count`
+/// things: it begins with 0 and does not fall.
 bool divides(const std::size_t* first, std::size_t groups,
              std::size_t count) noexcept;
 
-/// Brings a batch to single copies, with what the driver checks of them.
+/// Brings a batch to single copies, after the driver's checks.
 batch_fault describe(const flat_batch& from, std::vector<transfer>& out);
 batch_fault describe(std::span<const CUDA_MEMCPY3D_BATCH_OP> from,
                      std::vector<transfer>& out);

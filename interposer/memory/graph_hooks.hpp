@@ -1,5 +1,5 @@
-// What the rest of memory asks of memory that graphs allocate, which lies above
-// it (graph/graph_memory.hpp).
+// Calls from the rest of memory/ to memory that graphs allocate, which lies
+// above it (graph/graph_memory.hpp).
 #pragma once
 
 #include "interposer/session/address_space.hpp"
@@ -13,11 +13,11 @@ namespace vgpu::interposer {
 
 /// graph/ does this for memory that its nodes allocate, and registers it.
 struct graph_memory_hooks {
-  /// Gives what a node will have allocated at this address when a launch comes
-  /// to it.
+  /// Gives the allocation that a node will make at this address when a launch
+  /// comes to it.
   std::optional<allocation> (*planned)(device_address at) = nullptr;
-  /// Frees it for cuMemFree and cuMemFreeAsync. CUDA_ERROR_INVALID_VALUE where
-  /// nothing that is in use begins there.
+  /// Frees it for cuMemFree and cuMemFreeAsync. Returns
+  /// CUDA_ERROR_INVALID_VALUE where no allocation in use begins there.
   CUresult (*free)(device_address at) = nullptr;
   /// Frees all memory of the context with this id, as it ends.
   void (*discard)(std::uint64_t context) = nullptr;

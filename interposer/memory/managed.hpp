@@ -1,5 +1,5 @@
-// Managed memory: one address for program and device, and one of the two that
-// has the bytes.
+// Managed memory. The program and the device use one address, and one of the
+// two has the bytes.
 #pragma once
 
 #include "interposer/session/reply_slots.hpp"
@@ -18,51 +18,57 @@
 
 namespace vgpu::interposer {
 
-/// The session's managed memory, as CUDA has it for a device without concurrent
-/// managed access ("Unified Memory Programming", coherency and concurrency):
-/// work that is enqueued takes all of it to the device, and the program has it
-/// back page by page when it touches it.
+/// This is the session's managed memory. It behaves as CUDA documents it for a
+/// device without concurrent managed access ("Unified Memory Programming",
+/// coherency and concurrency). Work that is enqueued takes all of it to the
+/// device, and the program takes it back, page by page, by touching it.
 ///
-/// A block of pages is the device's (no access), the host's to read, or the
-/// host's to write (then its bytes are sent before the device has it again).
-/// Memory that the device has never had may be written at once: what the host
-/// touched of it is what its file holds. All of it is a file's, mapped twice:
-/// where the program sees it, and, always writable, where only this class does.
-/// So a page is filled before the program sees it, and taken away before it is
-/// read. Thread-safe.
+/// A block of pages is the device's (no access), or the host's to read, or the
+/// host's to write. A written block is sent before the device has it again. The
+/// program may write memory at once that the device has never had; only the
+/// pages that it touched are in the file.
+///
+/// All managed memory is one file, mapped twice: where the program sees it, and
+/// once more, always writable, where only this class sees it. So this class
+/// fills a page before the program sees it, and takes a page away before it
+/// reads it. Thread-safe.
 class managed_memory {
 public:
-  /// Bytes of device memory that count; what else lies in their pages does not.
+  /// A piece is a range of device memory that counts. Its pages may hold other
+  /// things, which do not count.
   struct piece {
     device_address address = 0;
     std::uint64_t bytes = 0;
   };
 
-  /// An allocation, which the host has first. Its pages are its own.
+  /// Adds an allocation, which the host has first. No other allocation shares
+  /// its pages.
   CUresult add_allocation(const piece& what, std::uint8_t device);
-  /// Variables of a module, which the device has first. Their pages may lie
-  /// anywhere, and hold other variables too. False where these addresses are
-  /// taken in this process.
+  /// Adds a module's variables, which the device has first. Their pages may lie
+  /// anywhere and may hold other variables too. Returns false where this
+  /// process uses the addresses already.
   bool add_variables(std::span<const piece> what, std::uint8_t device);
-  /// What was added with this address is gone, whatever the host wrote to it.
+  /// Removes the memory that was added with this address, and drops what the
+  /// host wrote to it.
   void remove(device_address at);
 
-  /// Whether there is any. What is copied into the log while a record is open
-  /// must not lie in it: touching it needs the log.
+  /// Tells whether there is managed memory. What is copied into the log while a
+  /// record is open must not lie in it, because touching it needs the log.
   static bool exists() noexcept {
     return regions_there_.load(std::memory_order_relaxed) != 0;
   }
-  /// Whether the host has anything: asked before each piece of work.
+  /// Tells whether the host has any of it. Each piece of work asks this first.
   static bool host_has_some() noexcept {
     return at_host_.load(std::memory_order_relaxed) != 0;
   }
-  /// The device has all of it, or what of it lies in [at, at + bytes), for the
-  /// work that is appended next.
+  /// Gives all of it to the device, for the work that is appended next.
   void hand_over();
+  /// Gives the part in [at, at + bytes) to the device, for the work that is
+  /// appended next.
   void hand_over(device_address at, std::uint64_t bytes);
 
-  /// The host touched this address: it has the block afterwards. False where it
-  /// is no managed memory. Called by the handler of the signal, in the middle
+  /// Gives the host the block that it touched at this address. Returns false
+  /// where that is no managed memory. The signal handler calls it in the middle
   /// of anything that the program does.
   bool touch(device_address at, bool writes) noexcept;
 
@@ -70,8 +76,8 @@ private:
   enum class block : std::uint8_t { at_device, readable, writable, fresh };
 
   struct region {
-    std::uint64_t bytes = 0;  // whole pages
-    std::uint64_t offset = 0; // in the file
+    std::uint64_t bytes = 0;  // This is a whole number of pages.
+    std::uint64_t offset = 0; // This is an offset in the file.
     std::uint8_t device = 0;
     std::vector<piece> pieces;
     std::vector<block> blocks;
@@ -101,23 +107,26 @@ private:
   std::span<std::byte> bytes_of(const region& x, device_address region_begin,
                                 device_address at, std::uint64_t bytes) const;
 
-  inline static std::atomic<std::uint32_t> at_host_{0}; // regions
+  inline static std::atomic<std::uint32_t> at_host_{0}; // This counts regions.
   inline static std::atomic<std::uint32_t> regions_there_{0};
 
   std::mutex mutex_;
   unique_fd file_;
-  mapping all_;              // the file
-  std::uint64_t beyond_ = 0; // where the next region outside the windows goes
-  std::optional<reply_arena::range> room_; // what was read lands here
+  mapping all_; // This maps the whole file.
+  // The next region outside the windows goes here.
+  std::uint64_t beyond_ = 0;
+  // Bytes that are read from the device arrive here.
+  std::optional<reply_arena::range> room_;
   region_map regions_;
 };
 
-/// Gives the process's own. Precondition: the driver's state is made.
+/// Returns the process's managed memory. Precondition: the driver's state is
+/// made.
 managed_memory& managed() noexcept;
 
-/// Has touched managed memory brought back from now on: SIGSEGV is handled, and
-/// passed on to whoever handled it before when it is about anything else. Done
-/// again where the program has set another handler since.
+/// Starts to handle SIGSEGV, so that touching managed memory brings it back.
+/// Other faults go to the previous handler. The program's next use repeats this
+/// where the program has set another handler since.
 void watch_managed_memory() noexcept;
 
 } // namespace vgpu::interposer

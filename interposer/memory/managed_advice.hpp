@@ -1,5 +1,5 @@
-// What the program advised about managed memory: kept to be told again, as
-// nothing here is faster for it.
+// The program's advice about managed memory. It makes nothing faster here, and
+// is kept only for the program to read back.
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -16,7 +16,7 @@
 
 namespace vgpu::interposer {
 
-/// Advice about one range. A value.
+/// This is the advice about one range. It is a value.
 struct advice {
   using location = std::pair<CUmemLocationType, int>;
   static constexpr location nowhere{CU_MEM_LOCATION_TYPE_INVALID, 0};
@@ -27,17 +27,18 @@ struct advice {
   std::set<location> accessed_by;
 };
 
-/// Advice by address. Ranges of which nothing was said have none of it.
+/// The map holds advice by address. A range without advice has the defaults.
 /// Thread-safe.
 class advice_map {
 public:
   /// Applies `change` to all advice about [at, at + bytes).
   void apply(device_address at, std::uint64_t bytes,
              const std::function<void(advice&)>& change);
-  /// Calls `look` with all advice about the range, that of untouched parts
-  /// included.
+  /// Calls `look` with all advice about the range, including that of parts
+  /// without advice.
   void each(device_address at, std::uint64_t bytes,
             const std::function<void(const advice&)>& look) const;
+  /// Removes all advice about the range.
   void forget(device_address at, std::uint64_t bytes);
 
 private:
@@ -50,10 +51,10 @@ private:
   void split(device_address at);
 
   mutable std::mutex mutex_;
-  range_map ranges_; // apart from each other
+  range_map ranges_; // These ranges do not overlap.
 };
 
-/// Gives the process's own. Precondition: the driver's state is made.
+/// Returns the process's advice. Precondition: the driver's state is made.
 advice_map& given_advice() noexcept;
 
 } // namespace vgpu::interposer

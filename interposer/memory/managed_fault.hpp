@@ -1,4 +1,4 @@
-// Who handles the signal that touching managed memory raises.
+// The handlers of the signal that touching managed memory raises.
 #pragma once
 
 #include <csignal>
@@ -6,11 +6,12 @@
 
 namespace vgpu::interposer {
 
-/// These handled SIGSEGV before. A handler that set itself in front of ours
-/// since, and was found there, is the latest; should it pass a signal on to
-/// ours again, the first gets it.
+/// These are the previous handlers of SIGSEGV. When a handler has set itself in
+/// front of ours since, it is the latest. If that one passes a signal on to
+/// ours, the first handler gets it.
 struct fault_handlers {
-  std::mutex mutex; ///< of who sets them; the signal's handler takes no lock
+  /// This guards the setting of handlers. The signal's handler takes no lock.
+  std::mutex mutex;
   struct sigaction first {};
   struct sigaction latest {};
   bool watching = false;

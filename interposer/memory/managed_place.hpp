@@ -1,4 +1,4 @@
-// Where managed memory may be wished to lie.
+// The places that the program may choose for managed memory.
 #pragma once
 
 #include "interposer/memory/managed_advice.hpp"
@@ -9,13 +9,15 @@
 
 namespace vgpu::interposer {
 
-/// As the calls before CUDA 12.2 name it: a device, or CU_DEVICE_CPU.
+/// Converts a place as calls before CUDA 12.2 name it: a device, or
+/// CU_DEVICE_CPU.
 inline advice::location place_of(CUdevice x) noexcept {
   return x == CU_DEVICE_CPU ? advice::location{CU_MEM_LOCATION_TYPE_HOST, 0}
                             : advice::location{CU_MEM_LOCATION_TYPE_DEVICE, x};
 }
 
-/// CUDA_ERROR_INVALID_DEVICE for a device or a kind of place that there is not.
+/// Checks a place. Returns CUDA_ERROR_INVALID_DEVICE for a device that does not
+/// exist, and CUDA_ERROR_INVALID_VALUE for an unknown kind of place.
 inline CUresult check_place(advice::location x) noexcept {
   switch (x.first) {
   case CU_MEM_LOCATION_TYPE_DEVICE: {

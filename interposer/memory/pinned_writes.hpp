@@ -1,4 +1,4 @@
-// What is still to be written into host memory by work in the log.
+// Writes to host memory by work that is still in the log.
 #pragma once
 
 #include "interposer/session/reply_slots.hpp"
@@ -10,17 +10,17 @@
 
 namespace vgpu::interposer {
 
-/// Copies from the device into pinned memory that nobody waits for yet.
-/// Thread-safe.
+/// These are the copies from the device into pinned memory that nobody has
+/// waited for. Thread-safe.
 class pinned_writes {
 public:
-  /// Waits for the oldest when there are too many.
+  /// Adds a copy. Waits for the oldest when there are too many.
   void add(const ticket& x, device_address to, std::uint64_t bytes);
 
-  /// Waits for those that touch the range: what is there is final then.
+  /// Waits for the copies that touch the range, whose bytes are final then.
   void wait_for(device_address at, std::uint64_t bytes);
 
-  /// Forgets those that have arrived; cheap when there are none.
+  /// Forgets the copies that have arrived. It costs little when there are none.
   void collect();
 
 private:
@@ -34,7 +34,8 @@ private:
   std::vector<entry> entries_;
 };
 
-/// Gives the process's own. Precondition: the driver's state is made.
+/// Returns the process's pending copies. Precondition: the driver's state is
+/// made.
 pinned_writes& writes_under_way() noexcept;
 
 } // namespace vgpu::interposer

@@ -1,5 +1,5 @@
-// Memory pools of stream-ordered allocation: bookkeeping only, as an
-// allocation costs no round trip with or without a pool.
+// Memory pools of stream-ordered allocation. They are bookkeeping only, because
+// an allocation costs no round trip with or without a pool.
 #pragma once
 
 #include "interposer/context/context.hpp"
@@ -15,16 +15,18 @@
 
 namespace vgpu::interposer {
 
+/// A pool is what a CUmemoryPool names.
 struct pool {
   explicit pool(int on_device) : device(on_device) {}
 
   const int device;
   std::uint64_t handle = 0;
   bool is_default = false;
-  /// By which other processes know it, and handles of what is allocated in it
-  /// are theirs; 0 for one that cannot be shared.
+  /// Other processes know the pool by this key, and it signs the handles of
+  /// allocations from the pool. It is 0 where the pool cannot be shared.
   std::uint64_t key = 0;
-  /// Another process's: nothing is allocated from it here.
+  /// This tells whether the pool is another process's. Nothing here allocates
+  /// from such a pool.
   bool imported = false;
   std::atomic<std::uint64_t> release_threshold{0};
   std::atomic<int> reuse_follow_events{1};
@@ -34,34 +36,36 @@ struct pool {
   std::atomic<std::uint64_t> used_high{0};
 };
 
-/// The table holds all pools, and which of them a device allocates from.
+/// The table holds all pools, and the pools that each device allocates from.
 struct pool_table {
   handle_table<pool> all{handle_kind::pool};
-  /// By device; null until somebody asks for it.
+  /// This is indexed by device. An entry is null until its first use.
   std::array<std::atomic<pool*>, 64> defaults{};
   std::array<std::atomic<pool*>, 64> currents{};
   std::mutex making;
 };
 
-/// Gives the process's own. Precondition: the driver's state is made.
+/// Returns the process's pools by handle. Precondition: the driver's state is
+/// made.
 handle_table<pool>& pools() noexcept;
 
-/// The device's default pool; made on first use.
+/// Returns the device's default pool. The first use makes it.
 pool& default_pool(int device);
-/// The device's current pool.
+/// Returns the device's current pool.
 pool& current_pool(int device);
 void set_current_pool(int device, pool& to);
 
 /// Allocates from the pool.
 CUresult allocate_from(context& in, pool& from, std::size_t bytes,
                        CUdeviceptr& out);
-/// A descriptor of the pool, by which another process may have it too.
+/// Makes a descriptor by which another process can import the pool.
 CUresult export_pool(const pool& what, int& file);
-/// CUDA_ERROR_INVALID_VALUE for what is no pool's descriptor.
+/// Imports a pool. Returns CUDA_ERROR_INVALID_VALUE where the descriptor is not
+/// a pool's.
 CUresult import_pool(int file, CUmemoryPool& out);
 
-/// What was allocated is not in use any more, if it was of a pool. The driver
-/// counts what cuMemFree freed as used for good (580.159).
+/// Takes an allocation off the used bytes of its pool, if it has one. A driver
+/// counts memory that cuMemFree freed as used for good (580.159).
 void left_pool(const allocation& what);
 
 } // namespace vgpu::interposer

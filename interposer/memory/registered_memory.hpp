@@ -15,9 +15,9 @@
 
 namespace vgpu::interposer {
 
-/// Copies from and to it are those of pageable memory. Kernels reach it where
-/// it is a file that the program has mapped, as shared memory is: the host
-/// window then shows the same file. Thread-safe.
+/// This holds the registered ranges. Copies treat them as pageable memory.
+/// Kernels can use a range that the program mapped from a file, such as shared
+/// memory: the host window then shows the same file. Thread-safe.
 class registered_memory {
 public:
   struct range {
@@ -26,32 +26,39 @@ public:
     std::uint64_t context = 0;
   };
 
+  /// Registers a range. Returns CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED where
+  /// it overlaps another one.
   CUresult add(const void* at, std::uint64_t bytes, unsigned flags,
                std::uint64_t context);
-  /// Waits for the work that may use it.
+  /// Removes a range. Waits for the work that may use it.
   CUresult remove(const void* at);
+  /// Finds the range that the pointer lies in.
   std::optional<range> find(const void* at) const;
 
-  /// Where kernels find it. CUDA_ERROR_INVALID_VALUE for what is not
-  /// registered; CUDA_ERROR_NOT_SUPPORTED for what is not one mapping of a
-  /// file, shared and writable, and where the worker has no access to it. From
-  /// the first success on the session is not protected any more: what others
-  /// do with the file is in no journal.
+  /// Gives the address by which kernels use the memory. Returns
+  /// CUDA_ERROR_INVALID_VALUE where it is not registered, and
+  /// CUDA_ERROR_NOT_SUPPORTED where it is not one shared, writable mapping of a
+  /// file, or where the worker has no access to it. The first success ends the
+  /// session's protection, because no journal contains what others do with the
+  /// file.
   CUresult device_pointer(context& in, const void* at, CUdeviceptr& out);
 
 private:
   using range_map = std::map<std::uintptr_t, range>;
 
-  /// Null where there is none. With the mutex held.
+  /// Finds the range that the pointer lies in, or null. Precondition: the mutex
+  /// is held.
   const range_map::value_type* holding(const void* at) const;
 
   mutable std::shared_mutex mutex_;
   range_map ranges_;
   std::mutex showing_mutex_;
-  /// Where in the host window a range's first page is, by its beginning.
+  /// This is the address of each range's first page in the host window, by the
+  /// range's beginning.
   std::map<std::uintptr_t, device_address> shown_;
 };
-/// Gives the process's own. Precondition: the driver's state is made.
+/// Returns the process's registered memory. Precondition: the driver's state is
+/// made.
 registered_memory& registered() noexcept;
 
 } // namespace vgpu::interposer

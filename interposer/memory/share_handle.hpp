@@ -1,5 +1,5 @@
-// What names a thing of one process to another: the bytes of a handle, and what
-// a descriptor says.
+// Names of objects that one process shares with another: the bytes of a handle,
+// and the message of a descriptor.
 #pragma once
 
 #include "schema/base/shared_resource.hpp"
@@ -13,7 +13,7 @@
 
 namespace vgpu::interposer {
 
-/// The 64 bytes of a CUipcMemHandle, CUipcEventHandle or
+/// These are the 64 bytes of a CUipcMemHandle, CUipcEventHandle or
 /// CUmemPoolPtrExportData.
 struct share_handle {
   static constexpr std::uint64_t of_memory = 0x3130'4d45'4d50'4756;
@@ -22,11 +22,13 @@ struct share_handle {
 
   std::uint64_t kind = 0;
   share_name what{};
-  std::uint64_t bytes = 0; // as asked for; of memory
+  // For memory this is the size that the program asked for.
+  std::uint64_t bytes = 0;
   std::uint64_t layout = 0;
-  std::uint64_t check = 0; // against bytes that are something else
+  // This is a digest, by which bytes that are no handle are recognised.
+  std::uint64_t check = 0;
 
-  /// `pool`: the key of the pool that it is to be opened by.
+  /// Writes a handle. `pool` is the key of the pool that opens it.
   template <class Handle>
   void write(Handle& out, std::uint64_t pool = 0) {
     static_assert(sizeof(share_handle) == sizeof(Handle));
@@ -34,7 +36,8 @@ struct share_handle {
     std::memcpy(&out, this, sizeof(out));
   }
 
-  /// Nothing for what no process wrote as a handle of that kind and pool.
+  /// Reads a handle. Returns nothing where no process wrote the bytes as a
+  /// handle of that kind and pool.
   template <class Handle>
   static std::optional<share_handle> read(const Handle& in, std::uint64_t kind,
                                           std::uint64_t pool = 0) {
@@ -46,7 +49,8 @@ struct share_handle {
     return out;
   }
 
-  /// Where the memory begins in its granules; nothing where it does not fit.
+  /// Returns where the memory begins in its granules, or nothing where it does
+  /// not fit.
   std::optional<std::uint64_t> offset() const noexcept;
 
 private:
@@ -54,44 +58,45 @@ private:
 };
 static_assert(std::is_trivially_copyable_v<share_handle>);
 
-/// What a descriptor that a program hands on says. Who has the descriptor may
-/// have the thing: a serial is chosen at random, so that one descriptor tells
-/// nothing of others.
+/// This is the message in a descriptor that a program hands to another process.
+/// The descriptor itself gives access: its serial is random, so that one
+/// descriptor reveals nothing of others.
 struct share_descriptor {
   static constexpr std::uint64_t of_memory = 0x3130'4346'4d50'4756;
   static constexpr std::uint64_t of_pool = 0x3130'4346'5050'4756;
 
   std::uint64_t kind = 0;
   share_name what{};
-  std::uint64_t layout = 0;              // of memory
-  std::array<std::uint8_t, 16> device{}; // UUID
+  std::uint64_t layout = 0;              // For memory this tells how it lies.
+  std::array<std::uint8_t, 16> device{}; // This is the device's UUID.
   std::uint64_t check = 0;
 };
 static_assert(std::has_unique_object_representations_v<share_descriptor>);
 
-/// A socket in which one message lies that nobody takes out, and its other end,
-/// which tells whether any process still has the first.
+/// The pair holds a socket with one message that nobody takes out, and its
+/// other end, which tells whether any process still has the first.
 struct descriptor_pair {
-  unique_fd given; // the program's; closed at exec
+  unique_fd given; // The program owns this; exec closes it.
   unique_fd kept;
 };
 
-/// CUDA_ERROR_OPERATING_SYSTEM where the process has no descriptors left.
+/// Makes a descriptor. Returns CUDA_ERROR_OPERATING_SYSTEM where the process
+/// has no descriptors left.
 result<descriptor_pair> make_descriptor(share_descriptor says);
 
-/// Nothing for a descriptor that is none of ours, or of another kind. Whatever
-/// it is, it is left as it was.
+/// Reads the message of a descriptor. Returns nothing for a descriptor of
+/// another kind or one that this library did not make, and changes neither.
 std::optional<share_descriptor> read_descriptor(int file, std::uint64_t kind);
 
-/// CUDA passes the number of a descriptor as if it were a pointer.
+/// Converts the pointer by which CUDA passes a descriptor to its number.
 inline int descriptor_of(const void* handle) noexcept {
   return static_cast<int>(reinterpret_cast<std::intptr_t>(handle));
 }
 
-/// Whether some process has the other end, or it is on its way to one.
+/// Tells whether some process has the other end, or it is on its way to one.
 bool is_given(const unique_fd& kept) noexcept;
 
-/// A number that nobody guesses; never 0.
+/// Returns a number that nobody can guess, and that is never 0.
 std::uint64_t random_serial();
 
 } // namespace vgpu::interposer

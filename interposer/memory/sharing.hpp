@@ -1,5 +1,5 @@
 // Memory and events that this process shares with others of its vGPU (CUDA
-// driver API, cuIpcGetMemHandle and its kin; memory by descriptors).
+// driver API, cuIpcGetMemHandle and related calls, and memory by descriptors).
 #pragma once
 
 #include "interposer/context/context.hpp"
@@ -20,64 +20,69 @@ namespace vgpu::interposer {
 
 struct pool;
 
-/// What this process lends, and what it has opened of others. A handle's 64
-/// bytes name a secret of the process that lends, chosen at random, and the
-/// thing; the workers find each other by it. From the first on that is lent or
-/// opened the session is not protected. Thread-safe.
+/// This holds what the process lends, and what it has opened of others. The 64
+/// bytes of a handle name a random secret of the lending process, and the
+/// object. The workers find each other by them. The first object that is lent
+/// or opened ends the session's protection. Thread-safe.
 class shared_things {
 public:
-  /// Of the allocation that the address lies in. CUDA_ERROR_INVALID_VALUE for
-  /// what cuMemAlloc and its kin did not make.
+  /// Makes a handle of the allocation that the address lies in. Returns
+  /// CUDA_ERROR_INVALID_VALUE for memory that cuMemAlloc or a relative did not
+  /// make.
   CUresult handle_of(device_address at, CUipcMemHandle& out);
-  /// A second time, the same pointer: each opening is to be closed.
-  /// CUDA_ERROR_INVALID_CONTEXT for what this process lends itself,
-  /// CUDA_ERROR_INVALID_VALUE for what nobody lends, CUDA_ERROR_MAP_FAILED
-  /// where that is on another host.
+  /// Opens a handle. A second opening gives the same pointer, and needs a close
+  /// of its own. Returns CUDA_ERROR_INVALID_CONTEXT for memory that this
+  /// process lends, CUDA_ERROR_INVALID_VALUE where nobody lends it, and
+  /// CUDA_ERROR_MAP_FAILED where it is on another host.
   CUresult open(context& in, const CUipcMemHandle& what, CUdeviceptr& out);
-  /// What is opened by a handle is closed, and what comes from a pool freed.
+  /// This tells whether a handle or a pool opened the memory. The program
+  /// closes the first, and frees the second.
   enum class by : std::uint8_t { handle, pool };
+  /// Closes memory that was opened.
   CUresult close(device_address at, by how);
-  /// All that this context opened: it ends.
+  /// Closes everything that a context opened, as the context ends.
   void close_all(std::uint64_t context);
-  /// The allocation is freed: its handle names nothing from now on. Whether it
-  /// had one.
+  /// Ends the handle of an allocation that is freed. Returns whether it had
+  /// one.
   bool forget(device_address at) noexcept;
 
-  // What counts on a device's quota for the sake of others: what this process
-  // has freed and another still has, and what it has opened and nobody else
-  // counts any more. The worker knows, and tells nobody who does not ask.
+  // A device's quota also counts memory for the sake of others: what this
+  // process freed and another still has, and what this process opened and
+  // nobody else counts any more. Only the worker knows how much that is.
 
-  /// Memory that was lent is freed: it counts for as long as others may have
-  /// it. When the call that frees it is in the log, and before its bytes count
-  /// no more.
+  /// Counts freed memory for as long as others may have it. Callers use it when
+  /// the log holds the call that frees the memory, and before its bytes stop to
+  /// count.
   void leave(std::uint8_t device, std::uint64_t bytes);
-  /// Asks how much that is now, where it may decide whether there is room for
-  /// so many bytes more. Nothing at all for who shares nothing.
+  /// Asks the worker how much that memory is, where the answer decides whether
+  /// `bytes` more have room. Does nothing where the process shares nothing.
   void recount(std::uint8_t device, std::uint64_t bytes);
-  /// Releases what was borrowed as memory to be placed.
+  /// Releases memory that was borrowed to be placed.
   void give_back(std::uint8_t device, std::uint64_t bytes);
 
-  /// Of what was allocated from a pool that can be shared.
+  /// Makes a handle of an allocation from a pool that can be shared.
   CUresult handle_of(device_address at, CUmemPoolPtrExportData& out);
-  /// As of a CUipcMemHandle, on the pool's device; data of another pool's, or
-  /// of this process's, is CUDA_ERROR_INVALID_VALUE.
+  /// Opens pooled memory on the pool's device, with the errors of open(). Data
+  /// of another pool, or of this process, is CUDA_ERROR_INVALID_VALUE.
   CUresult open(const pool& from, std::uint64_t context,
                 const CUmemPoolPtrExportData& data, CUdeviceptr& out);
 
-  /// Memory that the program places by itself: under the serial that `name`
-  /// has. Fills in the rest of it, and how the memory lies.
+  /// Lends memory that the program places by itself, under the serial in
+  /// `name`. Fills in the rest of the name, and how the memory lies.
   CUresult lend(memory_id what, std::uint8_t device, share_name& name,
                 std::uint64_t& layout);
-  /// What a descriptor names becomes memory `as`. CUDA_ERROR_INVALID_VALUE for
-  /// what nobody lends, CUDA_ERROR_MAP_FAILED where that is on another host.
+  /// Opens the memory that a descriptor names, as memory `as`. Returns
+  /// CUDA_ERROR_INVALID_VALUE where nobody lends it, and CUDA_ERROR_MAP_FAILED
+  /// where it is on another host.
   CUresult borrow(const share_descriptor& from, memory_id as,
                   std::uint8_t device);
-  /// By which others know what this process lends.
+  /// Returns the secret by which others know what this process lends.
   share_secret own();
 
-  /// CUDA_ERROR_INVALID_HANDLE for an event that was not made to be shared.
+  /// Makes a handle of an event. Returns CUDA_ERROR_INVALID_HANDLE for one that
+  /// cannot be shared.
   CUresult handle_of(event& x, CUipcEventHandle& out);
-  /// An event of this process that is the other's too. Codes as open().
+  /// Opens an event that another process shares, with the errors of open().
   CUresult open(context& in, const CUipcEventHandle& what, CUevent& out);
 
 private:
@@ -85,9 +90,9 @@ private:
     share_name what{};
     std::uint8_t device = 0;
     std::uint64_t context = 0;
-    std::uint64_t pool = 0; // or 0: by a handle
+    std::uint64_t pool = 0; // This is 0 where a handle opened it.
     memory_id memory{};
-    device_address at = 0; // of the granules
+    device_address at = 0; // This is the address of the granules.
     std::uint64_t bytes = 0;
     unsigned times = 1;
   };
@@ -95,7 +100,7 @@ private:
 
   const share_secret& secret();
   CUresult lend(const allocation& what, std::uint8_t device, share_handle& out);
-  /// The same as a handle's bytes, to be opened by `pool`'s key.
+  /// Makes a handle's bytes, which `pool`'s key opens.
   template <class Handle>
   CUresult hand_out(const allocation& what, std::uint8_t device,
                     std::uint64_t kind, std::uint64_t pool, Handle& out);
@@ -104,30 +109,31 @@ private:
   opened_map::iterator find(const share_name& what, std::uint8_t device);
   void unmap(opened_map::iterator which);
 
-  /// Of one device.
+  /// These are the counts of one device, in bytes.
   struct counts {
-    std::uint64_t counted = 0; // in used() of the device's addresses
-    std::uint64_t opened = 0;  // may come to count
+    std::uint64_t counted = 0; // This is part of used() of the device's window.
+    std::uint64_t opened = 0;  // This may come to count.
   };
   void take(std::uint8_t device, std::uint64_t bytes);
 
   std::mutex mutex_;
   share_secret secret_{};
-  std::map<device_address, share_handle> lent_; // without kind
+  std::map<device_address, share_handle> lent_; // The entries lack their kind.
   std::atomic<bool> lends_{false};
-  opened_map opened_; // by what the program was given
+  opened_map opened_; // The key is the address that the program got.
   std::uint64_t last_memory_ = 0;
 
-  std::mutex counts_mutex_; // taken with other locks held; itself the last
+  // This is the last lock; others may be held when it is taken.
+  std::mutex counts_mutex_;
   std::map<std::uint8_t, counts> counts_;
   std::atomic<bool> has_counts_{false};
 };
 
-/// Gives the process's own. Precondition: the driver's state is made.
+/// Returns what the process shares. Precondition: the driver's state is made.
 shared_things& sharing() noexcept;
 
-/// The device that a descriptor names, or the current one where this process
-/// has it not.
+/// Returns the device with this UUID, or the current one where the process does
+/// not have that device.
 std::uint8_t device_named(const std::array<std::uint8_t, 16>& uuid);
 
 } // namespace vgpu::interposer

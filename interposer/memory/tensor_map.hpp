@@ -1,4 +1,4 @@
-// Tensor maps: a device's driver makes them, and the program keeps them.
+// Tensor maps. A device's driver makes them, and the program keeps them.
 #pragma once
 
 #include "interposer/context/context.hpp"
@@ -12,10 +12,10 @@
 
 namespace vgpu::interposer {
 
-/// Maps that were made before, by their arguments: programs make the same ones
-/// at each launch. A map depends on nothing else, so that none goes stale;
-/// there is a fixed number of places, of which the least recently used few are
-/// taken again. Thread-safe.
+/// The cache holds maps that were made before, by their arguments, because
+/// programs make the same ones at each launch. A map depends on its arguments
+/// alone and never goes stale. The cache has a fixed number of places, and
+/// replaces the least recently used map of a set. Thread-safe.
 class tensor_map_cache {
 public:
   std::optional<tensor_map> find(std::uint8_t device,
@@ -25,10 +25,12 @@ public:
 
 private:
   static constexpr std::size_t sets = 64;
-  static constexpr std::size_t places = 4; ///< where one may lie in its set
+  /// This is the number of places of one set.
+  static constexpr std::size_t places = 4;
 
   struct entry {
-    std::uint64_t used = 0; ///< when it last was; 0: there is none
+    /// This is the time of the latest use, or 0 for an empty entry.
+    std::uint64_t used = 0;
     std::uint8_t device = 0;
     tensor_map_spec what{};
     tensor_map made{};
@@ -40,16 +42,16 @@ private:
   entry* look_up(std::uint8_t device, const tensor_map_spec& what);
 
   std::mutex mutex_;
-  std::vector<set> sets_; // made with the first map
+  std::vector<set> sets_; // The first map makes these.
   std::uint64_t now_ = 0;
 };
 
-/// Whether the context's device copies by such maps.
+/// Tells whether the context's device copies by tensor maps.
 bool has_tensor_maps(const context& in);
 
-/// The map that the context's device makes of `what`; the driver's error where
-/// it makes none, and `out` is left alone then. Any address will do for it, as
-/// for a driver, whatever the documentation says of alignment.
+/// Makes the map on the context's device. Returns the driver's error where it
+/// makes none, and does not change `out` then. As with a driver, and unlike the
+/// documentation, `out` may have any alignment.
 CUresult make_tensor_map(const context& in, const tensor_map_spec& what,
                          void* out);
 

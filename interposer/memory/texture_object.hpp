@@ -15,7 +15,8 @@
 
 namespace vgpu::interposer {
 
-/// A texture or surface object, as the program described it. A value.
+/// This is a texture or surface object, as the program described it. It is a
+/// value.
 struct texture {
   texture_id wire;
   bool surface = false;
@@ -24,8 +25,8 @@ struct texture {
   std::optional<CUDA_RESOURCE_VIEW_DESC> view;
 };
 
-/// The table holds all texture and surface objects by the value that kernels
-/// know them by, which is a device's own.
+/// The table holds all texture and surface objects by device and by the value
+/// that kernels know them by.
 struct texture_table {
   struct entry {
     texture what;
@@ -33,23 +34,26 @@ struct texture_table {
   };
 
   std::mutex mutex;
-  std::map<std::pair<int, std::uint64_t>, entry> by_value; ///< and device
+  /// The key begins with the device.
+  std::map<std::pair<int, std::uint64_t>, entry> by_value;
   std::atomic<std::uint64_t> last_id{0};
 };
 
-/// Makes an object after what the driver checks of it: a round trip, as on
+/// Makes an object after the driver's checks. It takes a round trip, because on
 /// some devices only the driver can choose the value that kernels know it by.
 CUresult create_texture(context& in, const CUDA_RESOURCE_DESC& resource,
                         const CUDA_TEXTURE_DESC& sampling,
                         const CUDA_RESOURCE_VIEW_DESC* view, CUtexObject& out);
+/// Makes a surface object after the driver's checks, by a round trip.
 CUresult create_surface(context& in, const CUDA_RESOURCE_DESC& resource,
                         CUsurfObject& out);
 
-/// What the value names on the context's device; nothing where that is not an
-/// object, or one of the other kind.
+/// Finds the object that the value names on the context's device. Returns
+/// nothing where there is none of this kind.
 std::optional<texture> find_texture(const context& in, std::uint64_t value,
                                     bool surface);
-/// Does nothing where the value names none, as the driver.
+/// Destroys an object. As in the driver, does nothing where the value names
+/// none.
 CUresult destroy_texture(context& in, std::uint64_t value, bool surface);
 
 /// Destroys all objects of a context.

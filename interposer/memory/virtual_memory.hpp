@@ -1,5 +1,5 @@
 // Memory that the program places by itself: addresses, memory without
-// addresses, and which lies where (CUDA driver API, "Virtual Memory
+// addresses, and the mapping between them (CUDA driver API, "Virtual Memory
 // Management").
 #pragma once
 
@@ -19,66 +19,74 @@
 
 namespace vgpu::interposer {
 
-/// All of it in this process. Memory counts against the quota from its creation
-/// until it has neither handle nor place, and no process a descriptor of it;
-/// reserved addresses cost nothing, and neither does another process's memory
-/// while that one lives.
-/// Arguments are checked as the driver checks them: CUDA_ERROR_INVALID_VALUE
-/// unless said otherwise. Thread-safe.
+/// This holds all such memory of the process. Memory counts against the quota
+/// from its creation until it has neither a handle nor a mapping, and no
+/// process has a descriptor of it. Reserved addresses cost nothing, and neither
+/// does another process's memory while that process lives.
+///
+/// The members check arguments as the driver does, and return
+/// CUDA_ERROR_INVALID_VALUE unless they say otherwise. Thread-safe.
 class virtual_memory {
 public:
   // -- addresses
 
-  /// Whole granules of the device's window, at a multiple of `alignment` (0 or
-  /// a power of two). CUDA_ERROR_OUT_OF_MEMORY when there are not so many.
+  /// Reserves whole granules of the device's window, at a multiple of
+  /// `alignment` (0 or a power of two). Returns CUDA_ERROR_OUT_OF_MEMORY when
+  /// there are not enough.
   CUresult reserve(std::uint8_t device, std::uint64_t bytes,
                    std::uint64_t alignment, CUdeviceptr& out);
-  /// Of exactly what was reserved, and is mapped nowhere.
+  /// Frees exactly one reservation, in which nothing is mapped.
   CUresult free(CUdeviceptr at, std::uint64_t bytes);
 
   // -- memory
 
-  /// CUDA_ERROR_INVALID_DEVICE for a device that there is not,
-  /// CUDA_ERROR_NOT_SUPPORTED for memory that other processes can import in a
-  /// way that nothing here provides, CUDA_ERROR_OUT_OF_MEMORY by the quota.
+  /// Makes memory without addresses. Returns CUDA_ERROR_INVALID_DEVICE for a
+  /// device that does not exist, CUDA_ERROR_NOT_SUPPORTED for an unsupported
+  /// way of sharing, and CUDA_ERROR_OUT_OF_MEMORY beyond the quota.
   CUresult create(std::uint64_t bytes, const CUmemAllocationProp& what,
                   CUmemGenericAllocationHandle& out);
+  /// Drops one reference to a handle.
   CUresult release(CUmemGenericAllocationHandle handle);
-  /// The handle of the memory that is mapped there, once more.
+  /// Returns the handle of the memory that is mapped there, with one more
+  /// reference.
   CUresult retain(const void* at, CUmemGenericAllocationHandle& out);
   CUresult properties(CUmemGenericAllocationHandle handle,
                       CUmemAllocationProp& out) const;
 
   // -- memory of several processes
 
-  /// A descriptor by which another process may have the memory, as long as any
-  /// has the descriptor. What was not created to be exported so is
-  /// CUDA_ERROR_INVALID_VALUE.
+  /// Makes a descriptor by which another process can import the memory. The
+  /// memory lives as long as any process has the descriptor. Returns
+  /// CUDA_ERROR_INVALID_VALUE where the memory was not made for that.
   CUresult give(CUmemGenericAllocationHandle handle, int& file);
-  /// A handle of the memory that the descriptor stands for; it may be this
-  /// process's own. CUDA_ERROR_NOT_SUPPORTED where that is on another host.
+  /// Imports the memory of a descriptor, which may be this process's own.
+  /// Returns CUDA_ERROR_NOT_SUPPORTED where it is on another host.
   CUresult take(int file, CUmemGenericAllocationHandle& out);
-  /// Releases what only descriptors held that are closed by now. Nobody tells
-  /// when that happens: called where memory is short, or asked for.
+  /// Releases memory that only descriptors held, where all of them are closed.
+  /// Nothing announces that, so callers use this where memory is short, or
+  /// where they report it.
   void collect();
-  /// How the mapping's memory may be exported.
+  /// Returns the ways in which the mapping's memory may be exported.
   CUmemAllocationHandleType handle_types(device_address at) const;
 
   // -- both
 
+  /// Maps memory into reserved addresses of its own device. Returns
+  /// CUDA_ERROR_NOT_SUPPORTED for a part of the memory, and for addresses of
+  /// another device.
   CUresult map(CUdeviceptr at, std::uint64_t bytes, std::uint64_t offset,
                CUmemGenericAllocationHandle handle);
-  /// Whole mappings; waits for the device.
+  /// Unmaps whole mappings. Waits for the device.
   CUresult unmap(CUdeviceptr at, std::uint64_t bytes);
   CUresult set_access(CUdeviceptr at, std::uint64_t bytes,
                       const CUmemAccessDesc* wanted, std::size_t count);
   CUresult access(CUdeviceptr at, CUmemLocation by,
                   unsigned long long& out) const;
 
-  /// The mapping that the address lies in.
+  /// Finds the mapping that the address lies in.
   std::optional<allocation> find(device_address at) const;
-  /// Whether its own device may use all of [at, at + bytes), over however many
-  /// mappings.
+  /// Tells whether the device itself may use all of [at, at + bytes), over any
+  /// number of mappings.
   bool usable(device_address at, std::uint64_t bytes) const;
 
 private:
@@ -92,25 +100,26 @@ private:
     CUmemAllocationProp what{};
     std::size_t handles = 1;
     std::size_t mappings = 0;
-    /// Under which it is lent; no serial: it is not.
+    /// This is the message under which the memory is lent. Its serial is 0
+    /// where it is not lent.
     share_descriptor says{};
     bool foreign = false;
-    /// The other ends of its descriptors; of what is another process's, the
-    /// descriptor it came by, so that it stays there.
+    /// These are the other ends of its descriptors. For another process's
+    /// memory, this is the descriptor that it came by, which keeps it alive.
     std::vector<unique_fd> ends{};
   };
   struct mapping {
     std::uint64_t bytes = 0;
     CUmemGenericAllocationHandle memory = 0;
     std::uint64_t serial = 0;
-    /// By device; what is not named has none.
+    /// This is indexed by device; a device that is missing has no access.
     std::map<int, CUmemAccess_flags> access;
   };
   using mapping_map = std::map<device_address, mapping>;
 
   const reservation* reserved(device_address at, std::uint64_t bytes) const;
   mapping_map::const_iterator mapping_at(device_address at) const;
-  /// The mappings that cover exactly this range; empty where none do.
+  /// Finds the mappings that cover exactly this range; empty where none do.
   std::pair<mapping_map::iterator, mapping_map::iterator>
   whole_mappings(device_address at, std::uint64_t bytes);
   void forget_unused(CUmemGenericAllocationHandle handle);
@@ -123,12 +132,13 @@ private:
   std::map<device_address, reservation> reservations_;
   std::map<CUmemGenericAllocationHandle, memory> memories_;
   mapping_map mappings_;
-  std::set<CUmemGenericAllocationHandle>
-      given_away_; // only descriptors hold it
+  // Only descriptors hold these.
+  std::set<CUmemGenericAllocationHandle> given_away_;
   std::uint64_t last_memory_ = 0;
 };
 
-/// Gives the process's own. Precondition: the driver's state is made.
+/// Returns the process's own memory of this kind. Precondition: the driver's
+/// state is made.
 virtual_memory& virtual_memories() noexcept;
 
 } // namespace vgpu::interposer

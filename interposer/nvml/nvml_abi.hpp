@@ -1,5 +1,5 @@
-// What is used of nvml.h, which toolkits need not have: the types and numbers
-// of the library's binary interface (NVML API Reference).
+// The part of nvml.h that this library uses: types and numbers of the binary
+// interface (NVML API Reference). Toolkits need not have that header.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace vgpu::nvml {
 
-/// nvmlReturn_t.
+/// This is nvmlReturn_t.
 enum class code : int {
   success = 0,
   uninitialized = 1,
@@ -42,10 +42,10 @@ enum class code : int {
   unknown = 999,
 };
 
-/// nvmlDevice_t.
+/// This is nvmlDevice_t.
 struct device;
 
-/// nvmlGpuP2PCapsIndex_t: what one device may do with another's memory.
+/// This is nvmlGpuP2PCapsIndex_t: what one device may do with another's memory.
 enum class p2p_caps : unsigned {
   read = 0,
   write = 1,
@@ -53,10 +53,10 @@ enum class p2p_caps : unsigned {
   atomics = 3,
   pci = 4,
 };
-/// nvmlGpuP2PStatus_t.
+/// This is nvmlGpuP2PStatus_t.
 enum class p2p_status : unsigned { ok = 0, not_supported = 5 };
 
-/// nvmlClockType_t.
+/// This is nvmlClockType_t.
 enum class clock_kind : unsigned {
   graphics = 0,
   sm = 1,
@@ -64,63 +64,65 @@ enum class clock_kind : unsigned {
   video = 3
 };
 
-/// nvmlMemory_t: bytes.
+/// This is nvmlMemory_t, in bytes.
 struct memory {
   unsigned long long total, free, used;
 };
-/// nvmlMemory_v2_t.
+/// This is nvmlMemory_v2_t, in bytes.
 struct memory_v2 {
   unsigned version;
   unsigned long long total, reserved, free, used;
 };
-/// Structs that carry a version have their size in its lower bytes
-/// (NVML_STRUCT_VERSION).
+/// Computes the version field of a struct, which has the struct's size in its
+/// lower bytes (NVML_STRUCT_VERSION).
 constexpr unsigned version_of(std::size_t bytes, unsigned version) {
   return static_cast<unsigned>(bytes) | version << 24;
 }
 
-/// nvmlPciInfo_t, since version 2 of the calls that fill it.
+/// This is nvmlPciInfo_t since version 2 of the calls that fill it.
 struct pci_info {
   char legacy_id[16];
   unsigned domain, bus, device;
   unsigned device_id, subsystem_id;
   char id[32];
 };
-/// nvmlPciInfo_v2_t, which begins as the first version did.
+/// This is nvmlPciInfo_v2_t, which begins as the first version did.
 struct pci_info_v2 {
   char id[16];
   unsigned domain, bus, device;
   unsigned device_id, subsystem_id;
   unsigned reserved[4];
 };
-/// nvmlUtilization_t: percent of the time.
+/// This is nvmlUtilization_t, in percent of the time.
 struct utilization {
   unsigned gpu, memory;
 };
-/// nvmlProcessUtilizationSample_t: percent, and microseconds since 1970.
+/// This is nvmlProcessUtilizationSample_t, in percent and in microseconds since
+/// 1970.
 struct process_utilization {
   unsigned pid;
   unsigned long long at;
   unsigned sm, memory, encoder, decoder;
 };
-/// nvmlProcessInfo_v1_t.
+/// This is nvmlProcessInfo_v1_t.
 struct process_info_v1 {
   unsigned pid;
   unsigned long long used_bytes;
 };
-/// nvmlProcessInfo_v2_t, and nvmlProcessInfo_t since the calls' version 2.
+/// This is nvmlProcessInfo_v2_t, and nvmlProcessInfo_t since version 2 of the
+/// calls.
 struct process_info {
   unsigned pid;
   unsigned long long used_bytes;
   unsigned gpu_instance, compute_instance;
 };
-/// What the instances are where a device is not partitioned.
+/// The instances have this value where a device is not partitioned.
 inline constexpr unsigned no_instance = 0xffffffff;
 
 inline constexpr int cuda_13_0 = 13000;
 
 } // namespace vgpu::nvml
 
-/// An exported function: C, visible, and nothing thrown leaves it.
+/// This declares an exported function: C, visible, and without exceptions.
 #define VGPU_NVML(name)                                                        \
   extern "C" __attribute__((visibility("default"))) vgpu::nvml::code name

@@ -1,4 +1,4 @@
-// The process's session, as this library sees it: through libcuda.so.1.
+// The process's session as this library sees it, through libcuda.so.1.
 #pragma once
 
 #include "interposer/nvml/nvml_abi.hpp"
@@ -10,25 +10,27 @@ namespace vgpu::nvml {
 
 using interposer::nvml_device_facts;
 
-/// nvmlInit: counted, as nvmlShutdown is. `may_have_none`
-/// (NVML_INIT_FLAG_NO_GPUS): success without devices too.
+/// Serves nvmlInit, which counts its calls. With `may_have_none`
+/// (NVML_INIT_FLAG_NO_GPUS) it succeeds without devices too.
 code begin(bool may_have_none) noexcept;
+/// Serves nvmlShutdown, which takes one nvmlInit back.
 code end() noexcept;
 bool is_initialized() noexcept;
 
-/// How many devices the session has.
+/// Returns how many devices the session has.
 unsigned count() noexcept;
-/// Handles are made of indices; null for one that there is not.
+/// Returns the handle of a device by its index, or null where there is none.
 device* handle_of(unsigned index) noexcept;
-/// What is known of it now. `invalid_argument` for what is no handle.
+/// Describes a device as it is now. Returns `invalid_argument` where the handle
+/// names none.
 code facts_of(device* handle, nvml_device_facts& out) noexcept;
-/// Those on a device now.
+/// Lists the processes that use a device now.
 code processes_of(device* handle,
                   std::vector<interposer::nvml_process>& out) noexcept;
-/// Of a valid handle.
+/// Returns the index of a device. Precondition: the handle is valid.
 unsigned index_of(device* handle) noexcept;
 
-/// With the facts of a device.
+/// Calls `body` with the facts of a device.
 template <class Body>
 code with_device(device* handle, const Body& body) noexcept {
   if (!is_initialized())

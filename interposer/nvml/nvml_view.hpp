@@ -1,4 +1,4 @@
-// The devices that NVML tells of, and who uses them.
+// The devices that NVML reports, and the processes that use them.
 #pragma once
 
 #include "interposer/session/guest_channel.hpp"
@@ -12,35 +12,41 @@
 
 namespace vgpu::interposer {
 
-/// Of a device's: a process with a vGPU there.
+/// This is a process that has a vGPU on a device.
 struct viewed_process {
   unsigned pid = 0;
-  unsigned busy = 0; ///< percent of the last second
+  unsigned busy = 0; ///< This is in percent of the last second.
   std::uint64_t used = 0;
 };
+/// This is a device, and the processes that use it.
 struct viewed_device {
   device_facts facts;
-  std::uint64_t total = 0, used = 0; ///< bytes
-  unsigned busy = 0;                 ///< percent of the last second
+  std::uint64_t total = 0, used = 0; ///< These are in bytes.
+  unsigned busy = 0;                 ///< This is in percent of the last second.
   std::vector<viewed_process> processes;
 };
 
-/// A program that uses CUDA itself sees its own session's devices, and
-/// their memory is its own. One that has no session sees the devices of its
-/// group, if that has some: quotas, memory and work of all its programs added
-/// up. So monitors take no vGPU from those whom they watch. Where nobody of
-/// the group has one, a session is opened; so it is where the group has another
-/// number of devices than the program would get, as it may be one that counts
-/// devices before it uses them, unless it says that it only watches
-/// (VGPU_WATCH=1). Thread-safe.
+/// The view chooses which devices NVML reports.
+///
+/// A program that uses CUDA itself sees its own session's devices, with its own
+/// memory. A program without a session sees the devices of its group, with the
+/// quotas, memory and work of all the group's programs in sum. So a monitor
+/// takes no vGPU from the programs that it watches.
+///
+/// The view opens a session in two cases: where nobody in the group has one,
+/// and where the group has another number of devices than the program would
+/// get. In the second case the program may count devices before it uses them.
+/// With VGPU_WATCH=1 the program says that it only watches, and the second case
+/// does not apply. Thread-safe.
 class nvml_view {
 public:
-  /// How many devices there are. Later they may become more, never fewer.
+  /// Counts the devices. The number may grow later but never falls.
   CUresult count(unsigned& out);
-  /// What there is to tell of one now.
+  /// Describes a device as it is now.
   CUresult device(unsigned index, viewed_device& out);
-  /// Who has a vGPU there, in the PID namespace of who asks. The client is
-  /// asked, also by who has a session of its own.
+  /// Lists the processes with a vGPU on a device, in the PID namespace of the
+  /// caller. It asks the client even where the program has a session of its
+  /// own.
   CUresult processes(unsigned index, std::vector<viewed_process>& out);
 
 private:
@@ -54,7 +60,7 @@ private:
   CUresult own_processes(unsigned index, std::vector<viewed_process>& out);
 
   std::mutex mutex_;
-  bool opened_ = false; // a session, for us
+  bool opened_ = false; // This tells whether the view opened a session.
   clock::time_point sampled_{};
   std::vector<viewed_device> group_;
 };

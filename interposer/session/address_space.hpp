@@ -1,4 +1,5 @@
-// What is allocated in one window of addresses, chosen by the program's side.
+// Allocations in one window of addresses. The program's side chooses the
+// addresses.
 #pragma once
 
 #include "interposer/session/range_allocator.hpp"
@@ -14,103 +15,117 @@
 
 namespace vgpu::interposer {
 
-/// How an allocation came to be: says how it may be freed.
+/// This tells which call made an allocation, and so how it may be freed.
 enum class memory_kind : std::uint8_t {
-  device,     ///< cuMemAlloc and its kin
-  pooled,     ///< cuMemAllocAsync: may also be freed in stream order
-  global,     ///< a module's variable: not freed by itself
-  pinned,     ///< cuMemHostAlloc
-  array,      ///< an array's elements: only copies and textures reach them
-  managed,    ///< cuMemAllocManaged
-  mapped,     ///< cuMemMap: see virtual_memory.hpp
-  graph,      ///< a graph's own, in use: see graph_memory.hpp
-  imported,   ///< another process's: see sharing.hpp
-  registered, ///< the program's: see registered_memory.hpp
+  device,     ///< cuMemAlloc or a relative made it.
+  pooled,     ///< cuMemAllocAsync made it; cuMemFreeAsync may free it.
+  global,     ///< It is a module's variable, and goes with the module.
+  pinned,     ///< cuMemHostAlloc made it.
+  array,      ///< It holds an array's elements, for copies and textures.
+  managed,    ///< cuMemAllocManaged made it.
+  mapped,     ///< cuMemMap made it (virtual_memory.hpp).
+  graph,      ///< A node of a graph made it (graph_memory.hpp).
+  imported,   ///< It is another process's (sharing.hpp).
+  registered, ///< The program made and registered it.
 };
 
-/// One allocation. A value.
+/// An allocation is a range of addresses that a call made. It is a value.
 struct allocation {
   device_address address = 0;
-  std::uint64_t bytes = 0; ///< as asked for
+  /// This is the size that the program asked for, in bytes.
+  std::uint64_t bytes = 0;
   memory_kind kind = memory_kind::device;
-  std::uint64_t context = 0; ///< id of the owning context
-  unsigned flags = 0;        ///< as given to cuMemHostAlloc
-  std::uint64_t serial = 0;  ///< CU_POINTER_ATTRIBUTE_BUFFER_ID
-  std::uint64_t pool = 0;    ///< handle of the memory pool, or 0
-  bool managed = false;      ///< the program may touch it too
-  std::uint8_t device = 0;   ///< that was current; of host memory
+  /// This is the id of the owning context.
+  std::uint64_t context = 0;
+  /// These are the flags that the program gave to cuMemHostAlloc.
+  unsigned flags = 0;
+  /// This is the value of CU_POINTER_ATTRIBUTE_BUFFER_ID.
+  std::uint64_t serial = 0;
+  /// This is the handle of the memory pool, or 0 for none.
+  std::uint64_t pool = 0;
+  /// This tells whether the program may touch the memory too.
+  bool managed = false;
+  /// For host memory this is the device that was current when it was allocated.
+  std::uint8_t device = 0;
 
   bool holds(device_address at, std::uint64_t count) const noexcept {
     return at >= address && count <= bytes && at - address <= bytes - count;
   }
 };
 
-/// One window. Blocks below 1 MiB are packed at 512-byte steps; larger ones
-/// begin at a granule, so that few granules are shared. Managed memory has its
-/// pages to itself.
+/// An address space hands out the addresses of one window. It packs blocks
+/// below 1 MiB at steps of 512 bytes. Larger blocks begin at a granule, so that
+/// few granules are shared. Managed memory never shares a page.
 ///
-/// A freed range is handed out again only when the work that was in the log
-/// before it was freed is known to be done (settle): freeing does not wait for
-/// a kernel that still writes there. Thread-safe.
+/// Freeing does not wait for a kernel that still writes to the range. So a
+/// freed range is handed out again only when all work that the log held before
+/// the free is known to be done (settle). Thread-safe.
 class address_space {
 public:
-  /// Allocates in [base, base + bytes); `quota` bounds the bytes asked for;
-  /// `step` is the smallest alignment, a power of two. `changed`, where there
-  /// is one, holds a later quota once it is not 0; `shown` is told what used()
-  /// is. Both outlive this.
+  /// Hands out addresses in [base, base + bytes). `quota` bounds the bytes in
+  /// use, and `step`, a power of two, is the smallest alignment. A value other
+  /// than 0 in `changed` replaces the quota. The space keeps used() in `shown`.
+  /// Both must outlive the space; either may be null.
   address_space(device_address base, std::uint64_t bytes, std::uint64_t quota,
                 std::uint64_t step,
                 const std::atomic<std::uint64_t>* changed = nullptr,
                 std::atomic<std::uint64_t>* shown = nullptr);
 
+  /// This tells why allocate() gave no memory.
   enum class refusal : std::uint8_t { none, quota, addresses };
 
-  /// Fills in address and serial. `addresses` means that what was freed must
-  /// be settled first.
+  /// Allocates, and fills in the address and the serial. The answer `addresses`
+  /// means that the caller must settle freed ranges first.
   refusal allocate(allocation& what);
 
-  /// Makes a range known that somebody else placed.
+  /// Adds an allocation whose address somebody else chose.
   void adopt(allocation what);
 
-  /// The allocation that begins at `address` is gone; nothing when there is
-  /// none. It still counts, and its range is not free, until it is retired.
+  /// Removes and returns the allocation that begins at `address`, if there is
+  /// one. Its bytes still count, and its range is not free, until retire().
   std::optional<allocation> take(device_address address);
 
-  /// As take(), for all that the context allocated.
+  /// Removes and returns all allocations of the context, as take() does.
   std::vector<allocation> take_all(std::uint64_t context);
 
-  /// The free is in the log at `position`: the bytes count no more, and the
-  /// range is free again once `position` is settled.
+  /// Takes the bytes of a removed allocation off the count. Its range becomes
+  /// free once `position`, where the log holds the free, is settled.
   void retire(const allocation& what, std::uint64_t position);
 
-  /// Work at log positions up to `position` is done.
+  /// Notes that all work at log positions up to `position` is done.
   void settle(std::uint64_t position);
 
-  // Addresses and bytes apart, for memory that the program places by itself.
+  // These members handle addresses and bytes apart, for memory that the program
+  // places by itself.
 
-  /// Takes addresses alone; nothing where what was freed must be settled first.
+  /// Takes addresses without memory. Returns nothing where the caller must
+  /// settle freed ranges first.
   std::optional<device_address> reserve(std::uint64_t bytes,
                                         std::uint64_t alignment);
-  /// Gives addresses back once `position` is settled.
+  /// Gives addresses back; they become free once `position` is settled.
   void unreserve(device_address address, std::uint64_t bytes,
                  std::uint64_t position);
-  /// Counts bytes against the quota; false where it does not allow them.
+  /// Counts bytes against the quota. Returns false, and counts nothing, where
+  /// they exceed it.
   bool charge(std::uint64_t bytes);
-  /// Counts them whether the quota allows them or not.
+  /// Counts bytes whether the quota allows them or not.
   void take_on(std::uint64_t bytes);
+  /// Takes bytes off the count.
   void refund(std::uint64_t bytes);
 
-  /// The allocation that `address` lies in.
+  /// Finds the allocation that `address` lies in.
   std::optional<allocation> find(device_address address) const;
-  /// Likewise, for what was adopted and lies outside the window. Cheap where
-  /// there is nothing of the kind.
+  /// Finds the adopted allocation outside the window that `address` lies in. It
+  /// costs little where there are no such allocations.
   std::optional<allocation> find_beyond(device_address address) const;
 
+  /// Returns the quota that holds now, in bytes.
   std::uint64_t quota() const noexcept {
     auto now = changed_ == nullptr ? std::uint64_t{0}
                                    : changed_->load(std::memory_order_relaxed);
     return now == 0 ? quota_ : now;
   }
+  /// Returns the bytes that count against the quota.
   std::uint64_t used() const;
 
 private:
@@ -126,7 +141,7 @@ private:
 
   std::uint64_t step_of(const allocation& x) const noexcept;
   std::uint64_t rounded(const allocation& x) const noexcept;
-  /// Precondition: the lock is held.
+  /// Sets used(). Precondition: the lock is held.
   void use(std::uint64_t now) noexcept;
   const device_address base_;
   const std::uint64_t quota_;
@@ -136,12 +151,14 @@ private:
   mutable std::shared_mutex mutex_;
   range_allocator ranges_;
   std::map<device_address, allocation> live_;
-  std::atomic<std::size_t> beyond_{0}; // of live_, outside the window
+  // This counts those of live_ that lie outside the window.
+  std::atomic<std::size_t> beyond_{0};
   std::deque<freed> freed_;
   std::uint64_t used_ = 0;
 };
 
-/// Grows with each allocation of the process; never 0.
+/// Returns a serial that grows with each allocation of the process, and is
+/// never 0.
 std::uint64_t next_serial() noexcept;
 
 } // namespace vgpu::interposer

@@ -1,4 +1,4 @@
-// Starting vgpu-client from inside somebody else's process.
+// Starting vgpu-client from inside the program's process.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -8,15 +8,15 @@
 
 namespace vgpu::interposer {
 
-/// Where the client's program lies: VGPU_CLIENT, or ../bin/vgpu-client as seen
-/// from this library.
+/// Returns the path of the client's program: VGPU_CLIENT, or ../bin/vgpu-client
+/// beside this library.
 std::string client_program();
 
-/// Starts it so that the calling process never sees a child nor SIGCHLD: by an
-/// intermediate process that ends at once. The client keeps none of the
-/// program's file descriptors, and gets its environment without LD_PRELOAD.
-/// The result is a pidfd of the client, or a fault that names what cannot be
-/// executed.
+/// Starts the client and returns a pidfd of it, or a fault that names what
+/// cannot be executed. An intermediate process, which ends at once, is its
+/// parent, so that the program sees neither a child nor SIGCHLD. The client
+/// inherits none of the program's file descriptors, and the environment without
+/// LD_PRELOAD.
 result<unique_fd> start_client(const std::string& program);
 
 } // namespace vgpu::interposer

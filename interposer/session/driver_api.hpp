@@ -1,8 +1,8 @@
-// The driver API as this library declares it. All symbols are hidden but the
-// functions that cuda.h and cudaProfiler.h declare, and the compiler decides
-// whether they are where it meets those headers first. A file that defines such
-// functions therefore includes this one, or interposer/api/entry.hpp, which
-// does, before anything else.
+// The driver API as this library declares it. This library hides all symbols
+// but the functions that cuda.h and cudaProfiler.h declare. The compiler
+// decides the visibility where it first meets those headers. A file that
+// defines such functions therefore includes this one first, or
+// interposer/api/entry.hpp, which includes it.
 #pragma once
 
 #pragma GCC visibility push(default)

@@ -1,4 +1,4 @@
-// The log that a program can read of what its calls failed with (CUDA driver
+// The driver's log of failed calls, which the program can read (CUDA driver
 // API, "Error Log Management Functions").
 #pragma once
 
@@ -15,30 +15,35 @@
 
 namespace vgpu::interposer {
 
-/// Messages, of which the newest are kept. Thread-safe; callbacks run on the
-/// thread that adds a message, and no lock is held meanwhile.
+/// The log keeps the newest messages. Thread-safe. Callbacks run on the thread
+/// that adds a message, without a lock.
 class driver_log {
 public:
-  /// As many as driver 580 keeps, and as long: 25600 bytes, says cuda.h.
+  /// These bounds are driver 580's; together they are the 25600 bytes that
+  /// cuda.h states.
   static constexpr std::size_t most_messages = 100;
   static constexpr std::size_t longest_message = 256;
 
+  /// Appends a message, drops the oldest beyond the bound, and calls the
+  /// callbacks.
   void add(CUlogLevel level, std::string_view text);
 
-  /// What is kept from `first` on, a line each, and the number of the message
-  /// that will be next. A line ahead says where older ones are missing.
+  /// An excerpt holds messages, a line each, and the number of the next message
+  /// to come. Its first line says where older messages are missing.
   struct excerpt {
     std::string text;
     CUlogIterator next = 0;
   };
-  /// Of at most `room` bytes, the newest. Nothing where `first` is beyond the
-  /// end, or where not even one line fits.
+  /// Reads from message `first` on, at most `room` bytes, of which it keeps the
+  /// newest messages. Returns nothing where `first` is beyond the end, or where
+  /// not even one line fits.
   std::optional<excerpt> read(CUlogIterator first, std::size_t room) const;
-  /// The number of the message that will be next.
+  /// Returns the number of the next message to come.
   CUlogIterator end() const;
 
+  /// Registers a callback for each message and returns its handle.
   CUlogsCallbackHandle add_callback(CUlogsCallback call, void* data);
-  /// False for what is none.
+  /// Removes a callback. Returns false where the handle names none.
   bool remove_callback(CUlogsCallbackHandle handle);
 
 private:
@@ -51,12 +56,13 @@ private:
 
   mutable std::mutex mutex_;
   std::deque<std::string> lines_;
-  CUlogIterator first_ = 0; // of lines_
+  // This is the number of the first of lines_.
+  CUlogIterator first_ = 0;
   std::map<std::uintptr_t, callback> callbacks_;
   std::uintptr_t last_callback_ = 0;
 };
 
-/// The process's log. Precondition: the driver's state is made.
+/// Returns the process's log. Precondition: the driver's state is made.
 driver_log& the_driver_log() noexcept;
 
 } // namespace vgpu::interposer

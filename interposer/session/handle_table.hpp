@@ -1,4 +1,4 @@
-// Handles that the program holds, and the objects behind them.
+// Handles that the program holds, and the objects that they name.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace vgpu::interposer {
 
-/// Which kind of object a handle names; part of the handle, so that a handle
-/// of another kind is never taken for it.
+/// This is the kind of object that a handle names. Each handle contains it, so
+/// a handle of another kind never names an object.
 enum class handle_kind : std::uint8_t {
   context = 1,
   stream,
@@ -33,13 +33,14 @@ enum class handle_kind : std::uint8_t {
   notification,
 };
 
-/// Objects by opaque handles. A handle looks like a user-space pointer but is
-/// never followed: it holds the kind, a slot and the slot's generation, so
-/// that a handle that was destroyed, or never existed, is found out.
+/// The table finds objects by opaque handles. A handle looks like a pointer of
+/// user space, but nothing follows it. It holds the kind, a slot and the slot's
+/// generation, so the table recognises handles that were destroyed or never
+/// existed.
 ///
-/// Thread-safety: all members may be called concurrently; find() takes no
-/// lock. An object found stays valid until it is removed: who destroys an
-/// object while another thread uses it breaks CUDA's rules too.
+/// Thread-safe; find() takes no lock. A found object stays valid until it is
+/// removed. A program that destroys an object while another thread uses it
+/// breaks CUDA's own rules.
 template <class T>
 class handle_table {
 public:
@@ -55,8 +56,8 @@ public:
       delete[] chunk.load();
   }
 
-  /// The new object's handle, never zero. Throws std::bad_alloc when there are
-  /// too many objects.
+  /// Adds an object and returns its handle, which is never 0. Throws
+  /// std::bad_alloc when the table is full.
   std::uint64_t add(std::unique_ptr<T> object) {
     std::lock_guard guard{mutex_};
     auto index = take_index();
@@ -68,7 +69,7 @@ public:
     return handle;
   }
 
-  /// The object, or null when the handle names none.
+  /// Finds the object, or null when the handle names none.
   T* find(std::uint64_t handle) const noexcept {
     auto* s = slot_of(handle);
     if (s == nullptr || s->handle.load(std::memory_order_acquire) != handle)
@@ -79,7 +80,7 @@ public:
     return find(reinterpret_cast<std::uintptr_t>(handle));
   }
 
-  /// Takes the object out; null when the handle names none.
+  /// Removes and returns the object, or null when the handle names none.
   std::unique_ptr<T> remove(std::uint64_t handle) {
     std::lock_guard guard{mutex_};
     auto* s = slot_of(handle);
@@ -94,7 +95,7 @@ public:
     return remove(reinterpret_cast<std::uintptr_t>(handle));
   }
 
-  /// Calls `f(handle, object)` for each object there is now.
+  /// Calls `f(handle, object)` for each object in the table.
   template <class F>
   void each(F f) {
     for (std::uint64_t i = 0; i < used_.load(std::memory_order_acquire); ++i) {
@@ -133,8 +134,8 @@ private:
     return slot_at((handle >> index_shift) & index_mask);
   }
 
-  // The oldest free slot first, so that a stale handle stays detectable for as
-  // long as possible.
+  // Takes the oldest free slot first, so that a stale handle stays detectable
+  // for as long as possible.
   std::uint64_t take_index() {
     if (free_.size() > 64) {
       auto index = free_.front();
@@ -158,7 +159,7 @@ private:
   std::deque<std::uint64_t> free_;
 };
 
-/// The handle as the driver API's opaque pointer type.
+/// Converts a handle to the driver API's opaque pointer type.
 template <class Handle>
 Handle to_handle(std::uint64_t value) noexcept {
   return reinterpret_cast<Handle>(value); // NOLINT: opaque, never followed

@@ -1,4 +1,4 @@
-// The log's next pages are made ready while the program does something else.
+// Preparing the log's next pages while the program does something else.
 #pragma once
 
 #include "schema/log/call_log.hpp"
@@ -9,17 +9,17 @@
 
 namespace vgpu::interposer {
 
-/// A program that copies a batch to its device, and computes, and copies the
-/// next, finds the pages that it writes to there already, as many as it wrote
-/// to the last time. A thread of the library's own does that where a processor
-/// has nothing else to do, as it takes more of its time than the program saves;
-/// the first long copy starts it. Never destroyed. Thread-safe.
+/// This prepares the log's next pages, as many as the program wrote the last
+/// time, so that its next long copy finds them mapped. A thread of the library
+/// does that, and only where a processor is idle, because the work costs that
+/// thread more time than it saves the program. The first long copy starts the
+/// thread. Never destroyed. Thread-safe.
 class log_ahead {
 public:
-  /// `log` is never destroyed either.
+  /// `log` must never be destroyed.
   explicit log_ahead(log_writer& log) : log_(log) {}
 
-  /// So many bytes were written.
+  /// Notes that the program wrote so many bytes to the log.
   void wrote(std::uint64_t bytes);
 
 private:

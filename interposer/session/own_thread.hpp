@@ -1,21 +1,21 @@
-// Threads of the library's own, in a process that is the program's.
+// The library's own threads in the program's process.
 #pragma once
 
 #include <functional>
 
 namespace vgpu::interposer {
 
-/// Runs `body` on a thread of its own, which lives as long as the process and
-/// does not hold up its exit: what it uses must never be destroyed. It gets
-/// none of the program's signals, but for those that it raises by itself, by
-/// touching managed memory for example. False where there can be no more
-/// threads.
+/// Runs `body` on a new thread that lives as long as the process and does not
+/// hold up its exit, so nothing that it uses may ever be destroyed. The thread
+/// blocks all of the program's signals but those that it raises itself, for
+/// instance by touching managed memory. Returns false where no thread can be
+/// made.
 bool start_own_thread(std::function<void()> body);
 
 /// Tells whether the calling thread runs the program's host functions. Some of
 /// its calls must not wait then, and others are not permitted.
 bool runs_host_functions() noexcept;
-/// Notes that the calling thread runs them, until it ends.
+/// Marks the calling thread, for its life, as one that runs host functions.
 void become_host_function_thread() noexcept;
 
 } // namespace vgpu::interposer

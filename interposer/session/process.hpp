@@ -1,5 +1,5 @@
-// The one state of the program's process that C forces on us, and its life:
-// before cuInit, running, in the child of a fork, at exit.
+// The process-wide state that the C interface requires, and its phases: before
+// cuInit, running, in the child of a fork, at exit.
 #pragma once
 
 #include <cuda.h>
@@ -14,44 +14,46 @@ namespace vgpu::interposer {
 
 class session;
 
-/// What the entry points may do now.
+/// The phase decides what the entry points may do.
 enum class phase : std::uint8_t {
-  fresh,   ///< before cuInit
-  running, ///< there is a session
-  forked,  ///< in a child of fork: the session is the parent's
-  ended,   ///< exit() is running
+  fresh,   ///< The program has not called cuInit.
+  running, ///< There is a session.
+  forked,  ///< This is a child of fork; the session is the parent's.
+  ended,   ///< exit() is running.
 };
 
-/// The process's state. It is made on first use and never destroyed, so that
-/// calls from atexit handlers and other threads find it whole. All members are
-/// thread-safe.
+/// This is the process's state. The first use makes it and nothing destroys it,
+/// so that calls from atexit handlers and other threads find it whole. All
+/// members are thread-safe.
 class process {
 public:
-  /// cuInit: makes the session the first time. CUDA_ERROR_NO_DEVICE when none
-  /// can be had.
+  /// Serves cuInit: opens the session at the first call. Returns
+  /// CUDA_ERROR_NO_DEVICE when no session can be had.
   static CUresult initialise() noexcept;
 
-  /// Opens the session where there is none yet, and does nothing that a child
-  /// of a fork could not do again for itself: for what is asked before cuInit.
+  /// Opens the session where there is none yet, for queries before cuInit. It
+  /// does nothing that a child of a fork could not repeat for itself.
   static CUresult open_session() noexcept;
 
-  /// What an entry point must return instead of doing its work, or
+  /// Returns the error by which an entry point must refuse its work, or
   /// CUDA_SUCCESS.
   static CUresult phase_error() noexcept {
     auto now = phase_.load(std::memory_order_acquire);
     return now == phase::running ? CUDA_SUCCESS : code_of(now);
   }
 
-  /// What every call returns once the session has failed, or CUDA_SUCCESS.
-  /// Precondition: phase_error() is CUDA_SUCCESS.
+  /// Returns the error of a failed session, or CUDA_SUCCESS. Precondition:
+  /// phase_error() is CUDA_SUCCESS.
   static CUresult session_error() noexcept;
 
   static phase now() noexcept { return phase_.load(std::memory_order_acquire); }
 
-  /// Only while running (or later), or after open_session().
+  /// Returns the session. Precondition: the phase is running or later, or
+  /// open_session() succeeded.
   static session& the_session() noexcept { return *session_; }
 
-  /// Every device's work and memory as the driver reports it: 13.0.
+  /// This is the version of the driver API that cuDriverGetVersion returns:
+  /// 13.0.
   static constexpr int driver_version = 13000;
 
 private:
@@ -62,30 +64,30 @@ private:
   static session* session_;
 };
 
-/// process::the_session(), as most of the library calls it.
+/// Returns process::the_session().
 inline session& here() noexcept {
   return process::the_session();
 }
 
-/// How much is written to stderr, from VGPU_LOG: nothing when it is unset.
+/// VGPU_LOG sets the level of what is written to stderr; unset, it is `off`.
 enum class log_level : std::uint8_t { off, error, warn, info, debug };
 
-/// Whether messages of this level are written.
+/// Tells whether messages of this level are written.
 bool logs(log_level level) noexcept;
 
 /// Writes one line to stderr if this level is on.
 void log_line(log_level level, std::string_view text) noexcept;
 
-/// Puts into the driver's log, and with VGPU_LOG=debug on stderr, which entry
-/// point gave `code`; `body` is the __PRETTY_FUNCTION__ of a template over a
-/// lambda of the entry point.
+/// Notes in the driver's log, and with VGPU_LOG=debug on stderr, which entry
+/// point returned `code`. `body` is the __PRETTY_FUNCTION__ of a template over
+/// a lambda of the entry point.
 void note_failed_call(std::string_view body, CUresult code) noexcept;
 
-/// Reports something that was thrown.
+/// Reports the text of an exception.
 void report_exception(const char* what) noexcept;
 
-/// Reports what was thrown inside an entry point; what that returns then: the
-/// error that the session ended in, if it did.
+/// Reports an exception from inside an entry point, and returns that entry
+/// point's result: the error that the session ended in, if it ended.
 CUresult code_of_exception(const std::exception& thrown) noexcept;
 
 } // namespace vgpu::interposer

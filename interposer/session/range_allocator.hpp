@@ -1,4 +1,4 @@
-// Parts of a range of addresses or offsets.
+// Free and used parts of a range of addresses or offsets.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace vgpu::interposer {
 
-/// Hands out parts of [0, bytes): best fit, lowest address among equals.
-/// Neighbouring free parts are joined. Not thread-safe.
+/// The allocator hands out parts of [0, bytes) by best fit, and by the lowest
+/// address among equals. It joins free neighbours. Not thread-safe.
 class range_allocator {
 public:
   explicit range_allocator(std::uint64_t bytes);
 
-  /// The offset of `bytes` free bytes at a multiple of `alignment` (a power of
-  /// two), or nothing. Precondition: bytes > 0.
+  /// Returns the offset of `bytes` free bytes at a multiple of `alignment` (a
+  /// power of two), or nothing. Precondition: bytes > 0.
   std::optional<std::uint64_t> allocate(std::uint64_t bytes,
                                         std::uint64_t alignment);
 
-  /// Gives back what allocate() gave, in whole or in part.
+  /// Gives back a part, or a piece of one, that allocate() returned.
   void release(std::uint64_t offset, std::uint64_t bytes);
 
   std::uint64_t free_bytes() const noexcept { return free_bytes_; }

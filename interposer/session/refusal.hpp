@@ -1,15 +1,15 @@
-// How a call that is not supported is answered.
+// The answer to calls that are not supported.
 #pragma once
 
 #include <atomic>
 
 namespace vgpu::interposer {
 
-/// Whether a refusal was reported before.
+/// This tells whether a refusal was reported before.
 using told_once = std::atomic<bool>;
 
-/// CUDA_ERROR_NOT_SUPPORTED, or what every call returns before cuInit and
-/// after the end. The driver's log says which call it was, and why; so does
+/// Returns CUDA_ERROR_NOT_SUPPORTED, or the error of every call before cuInit
+/// and after the end. The driver's log names the call and the reason; so does
 /// stderr, the first time, if VGPU_LOG is set.
 int refuse(const char* symbol, const char* why, told_once& told) noexcept;
 

@@ -15,47 +15,51 @@
 
 namespace vgpu::interposer {
 
-/// A synchronising call in the log that will be answered. A value.
+/// A ticket names a call in the log whose answer will come. It is a value.
 struct ticket {
-  slot_index slot = 0; ///< 0: none
+  slot_index slot = 0; ///< 0 means that there is no call.
   call_number call;
 
   explicit operator bool() const noexcept { return slot != 0; }
 };
 
-/// What a call was answered.
+/// An outcome is the answer to a call.
 struct outcome {
   CUresult result = CUDA_SUCCESS;
   std::uint64_t value = 0;
 };
 
-/// Hands out slots and waits on them. Thread-safe.
+/// Hands out reply slots and waits for the answers in them. Thread-safe.
 class reply_slots {
 public:
   reply_slots(session_area& area, busy_poll_limits limits);
 
-  /// A free slot. When all are taken, waits for an abandoned one; `idle` is
-  /// called every 100 ms of waiting and may throw.
+  /// Takes a free slot. When all are taken, waits for an abandoned one, and
+  /// calls `idle`, which may throw, every 100 ms.
   slot_index take(const std::function<void()>& idle);
+  /// Gives a slot back.
   void give(slot_index index);
-  /// Its call is over, and the caller keeps it for another one: until then it
-  /// is nobody's, so that nobody waits for it (a session that is to move).
+  /// Marks the slot as unused between two calls of a caller that keeps it, so
+  /// that a session that is to migrate does not wait for its answer.
   void rest(slot_index index) noexcept;
-  /// Whether few are left: what need not hold one for long should not.
+  /// Tells whether few slots are left. Callers that need not hold one for long
+  /// should not do so then.
   bool scarce();
 
-  /// The answer, if it is there.
+  /// Returns the answer, if it has come.
   std::optional<outcome> poll(const ticket& x) const noexcept;
 
-  /// Waits for the answer at most `patience`: busy-polls for a moment, then
-  /// sleeps.
+  /// Waits for the answer, at most for `patience`. It busy-polls briefly and
+  /// then sleeps.
   std::optional<outcome> wait_for(const ticket& x,
                                   std::chrono::nanoseconds patience) const;
 
-  /// Waits for the answer and gives the slot back. `idle` as in take().
+  /// Waits for the answer and gives the slot back. It calls `idle` as take()
+  /// does.
   outcome finish(const ticket& x, const std::function<void()>& idle);
 
-  /// Nobody will wait for this answer; its slot is free once it came.
+  /// Gives up an answer that nobody will wait for. The slot becomes free when
+  /// the answer has come.
   void abandon(const ticket& x);
 
 private:
@@ -69,12 +73,12 @@ private:
   mutable busy_poll busy_poll_;
 };
 
-/// Ranges of the reply arena. Thread-safe.
+/// Hands out ranges of the reply arena. Thread-safe.
 class reply_arena {
 public:
   explicit reply_arena(session_area& area);
 
-  /// One range, given back when it goes out of scope.
+  /// A range gives itself back to the arena when it goes out of scope.
   class range {
   public:
     range(reply_arena& owner, std::uint64_t offset, std::uint64_t bytes);
@@ -84,7 +88,7 @@ public:
 
     std::uint64_t offset() const noexcept { return offset_; }
     std::span<std::byte> bytes() const noexcept;
-    /// It is never handed out again.
+    /// Keeps the range for ever: the arena never hands it out again.
     void keep_for_ever() noexcept { owner_ = nullptr; }
 
   private:
@@ -93,10 +97,10 @@ public:
     std::uint64_t bytes_;
   };
 
-  /// Waits while too much of the arena is taken by other threads.
-  /// Precondition: bytes is not more than half of the arena.
+  /// Takes a range, and waits while other threads hold too much of the arena.
+  /// Precondition: bytes is at most half of the arena.
   range take(std::uint64_t bytes);
-  /// Nothing instead of waiting.
+  /// Takes a range if one is free now, and never waits.
   std::optional<range> try_take(std::uint64_t bytes);
 
 private:

@@ -21,12 +21,14 @@
 
 namespace vgpu::interposer {
 
-/// Thrown by a call that would wait for ever: no client can be had any more.
+/// A call that would wait for ever throws this when no client can be had any
+/// more.
 struct session_lost : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A session. There is one a process; it is never destroyed. Thread-safe.
+/// A session is a program's use of one vGPU. There is one for each process, and
+/// nothing destroys it. Thread-safe.
 class session {
 public:
   /// Makes the shared memory, finds or starts the client, and waits for the
@@ -40,35 +42,39 @@ public:
   // -- devices
   // -----------------------------------------------------------------
 
-  /// Those that the program sees, as it counts them: CUDA_VISIBLE_DEVICES may
-  /// hide some of the lease's and order the rest. All device numbers of this
-  /// library but those in the log are indices into this.
+  /// Returns the devices that the program sees, in its order.
+  /// CUDA_VISIBLE_DEVICES may hide some of the lease's devices and reorder the
+  /// rest. All device numbers of this library but those in the log are indices
+  /// of this list.
   const std::vector<device_facts>& devices() const noexcept { return devices_; }
 
-  /// Chooses the devices that the program sees, by CUDA_VISIBLE_DEVICES as it
-  /// is now, and reserves their addresses: once, before all that follows. Until
-  /// then a session is a lease and no more. After a fault it may be tried
-  /// again.
+  /// Chooses the devices that the program sees, by the present value of
+  /// CUDA_VISIBLE_DEVICES, and reserves their addresses. It runs once, before
+  /// all members below; until then a session is only a lease. After a fault the
+  /// caller may try again.
   status use_devices();
-  /// All devices of the session, whether the program sees them or not.
+  /// Returns all devices of the session, whether the program sees them or not.
   const std::vector<device_facts>& leased_devices() const noexcept {
     return grant_.devices;
   }
-  /// Bytes that it has allocated on such a device. After use_devices().
+  /// Returns the bytes that the session has allocated on a leased device.
+  /// Precondition: use_devices() succeeded.
   std::uint64_t used_of_leased(std::size_t index) const;
-  /// Percent of the last second that it worked for the session.
+  /// Returns the percentage of the last second in which a leased device worked
+  /// for the session.
   unsigned busy_of_leased(std::size_t index) const noexcept {
     return busy_word::percent(
         area_.header().busy[index].load(std::memory_order_relaxed),
         busy_word::clock::now());
   }
-  /// Bytes a device; may change while the program runs.
+  /// Returns the bytes that the session may use on each device. It may change
+  /// while the program runs.
   std::uint64_t quota() const noexcept {
     auto now = area_.header().quota.load(std::memory_order_relaxed);
     return now != 0 ? now : grant_.quota;
   }
 
-  /// The error that the session's work ended in, or CUDA_SUCCESS.
+  /// Returns the error that the session's work ended in, or CUDA_SUCCESS.
   CUresult sticky() const noexcept {
     auto code = area_.header().sticky_error.load(std::memory_order_relaxed);
     return static_cast<CUresult>(
@@ -78,7 +84,7 @@ public:
   // -- calls
   // -------------------------------------------------------------------
 
-  /// Appends a call without a reply.
+  /// Appends a call that has no reply.
   template <class Call>
   call_number send(const Call& x, std::uint8_t device) {
     static_assert(Call::kind == call::answer::none);
@@ -86,15 +92,15 @@ public:
         log_, x, wire_[device], 0, 0, [](auto&&) {}, idle_);
   }
 
-  /// As send(), with a payload of at most max_payload bytes that `fill`
-  /// writes; `fill` must not throw.
+  /// Appends a call with a payload of at most max_payload bytes, which `fill`
+  /// writes. `fill` must not throw.
   template <class Call, class Fill>
   call_number send(const Call& x, std::uint8_t device,
                    std::uint32_t payload_bytes, const Fill& fill) {
     return call::append(log_, x, wire_[device], 0, payload_bytes, fill, idle_);
   }
 
-  /// The same, with a payload that lies in memory as it is.
+  /// Appends a call whose payload is a copy of this memory.
   template <class Call>
   call_number send(const Call& x, std::uint8_t device,
                    std::span<const std::byte> payload) {
@@ -103,9 +109,10 @@ public:
     return number;
   }
 
-  /// Appends calls `part(offset)` that carry max_payload bytes each of a long
-  /// payload, which several threads write. Precondition: it is a multiple of
-  /// that, and longest_payload() at most. The number of the last one.
+  /// Appends calls `part(offset)`, each with max_payload bytes of a long
+  /// payload, which several threads write. Returns the number of the last call.
+  /// Precondition: the payload is a multiple of max_payload, and at most
+  /// longest_payload().
   template <class Part>
   call_number send_parts(const Part& part, std::uint8_t device,
                          std::span<const std::byte> payload) {
@@ -117,6 +124,7 @@ public:
     ahead_.wrote(payload.size());
     return places.back().call();
   }
+  /// Returns the largest payload of send_parts() for this call, in bytes.
   template <class Call>
   std::size_t longest_payload(const Call& x) const noexcept {
     return log_.longest_run(call::message_words(x), max_payload) * max_payload;
@@ -132,7 +140,7 @@ public:
     return {slot, number};
   }
 
-  /// The same, with a slot that the caller has and keeps.
+  /// Appends a call that will be answered in a slot that the caller keeps.
   template <class Call>
   ticket begin(const Call& x, std::uint8_t device, slot_index slot) {
     static_assert(Call::kind == call::answer::sync);
@@ -141,7 +149,7 @@ public:
     return {slot, number};
   }
 
-  /// Waits for the answer; the ticket is used up.
+  /// Waits for the answer and uses up the ticket.
   outcome finish(const ticket& x) { return slots_.finish(x, idle_); }
 
   /// Appends a call and waits for its answer.
@@ -153,22 +161,22 @@ public:
   reply_slots& slots() noexcept { return slots_; }
   reply_arena& arena() noexcept { return arena_; }
 
-  /// Where the next call will go.
+  /// Returns the log position of the next call.
   std::uint64_t tail() const noexcept { return log_.tail(); }
 
   // -- synchronising
   // -----------------------------------------------------------
 
-  /// Waits for all work on the device; at once when nothing was appended since
-  /// the last time. Delivers what kernels printed.
+  /// Waits for all work on the device, and writes out what kernels printed.
+  /// Returns at once when nothing was appended since the last time.
   CUresult synchronise(std::uint8_t device);
 
-  /// All work of the device at log positions up to this is done.
+  /// Returns the log position up to which all work of the device is done.
   std::uint64_t done_until(std::uint8_t device) const noexcept {
     return done_[device].load(std::memory_order_acquire);
   }
 
-  /// Writes what kernels printed to the program's stdout.
+  /// Writes to the program's stdout what kernels printed.
   void deliver_console();
 
   // -- memory
@@ -179,36 +187,38 @@ public:
   }
   address_space& host_space() noexcept { return *host_space_; }
 
-  /// Whose window the address lies in; nothing for host memory.
+  /// Returns the device in whose window the address lies, or nothing for host
+  /// memory.
   std::optional<std::uint8_t> device_of(device_address at) const noexcept;
-  /// Whether the address lies in the window of pinned memory.
+  /// Tells whether the address lies in the window of pinned memory.
   bool is_pinned(device_address at) const noexcept {
     return in_host_window(at, area_.host_bytes());
   }
-  /// Gives the pages of freed pinned memory back.
+  /// Gives the pages of freed pinned memory back to the system.
   void forget_pages(device_address at, std::uint64_t bytes) noexcept;
 
-  /// What this session does has to do with another's from now on: it is not
-  /// protected any more. Before the program learns of what it shares.
+  /// Ends the session's protection, because its work depends on another session
+  /// from now on. Callers use it before the program learns of the shared
+  /// object.
   void begin_sharing();
 
   // -- images
   // ------------------------------------------------------------------
 
-  /// Puts an image into the log, once a session.
+  /// Puts an image into the log, once for each session.
   call::digest publish_image(std::span<const std::byte> image);
 
   // -- life
   // --------------------------------------------------------------------
 
-  /// In the child of a fork: releases what is the parent's.
+  /// Releases in the child of a fork what belongs to the parent.
   void abandon_in_child() noexcept;
-  /// At exit.
+  /// Ends the session as the program exits.
   void finish() noexcept;
 
   session_area& area() noexcept { return area_; }
-  /// Called while a thread waits: finds a new client when the old one is gone.
-  /// Throws session_lost.
+  /// Returns the function that runs while a thread waits. It finds a new client
+  /// when the old one is gone, and throws session_lost where it cannot.
   const std::function<void()>& idle() const noexcept { return idle_; }
 
 private:
@@ -225,21 +235,23 @@ private:
   unique_fd doorbell_;
   state_places states_;
   guest_channel channel_;
-  thread_pool writers_; // of large payloads, into the log
+  // These threads write large payloads into the log.
+  thread_pool writers_;
   log_writer log_;
   log_ahead ahead_{log_};
   reply_slots slots_;
   reply_arena arena_;
   grant grant_;
   std::vector<device_facts> devices_;
-  std::vector<std::uint8_t> wire_; // of each device, its index in the lease
+  // This maps each device to its index in the lease.
+  std::vector<std::uint8_t> wire_;
   std::function<void()> idle_;
   std::vector<mapping> windows_;
   std::vector<std::unique_ptr<address_space>> spaces_;
   std::unique_ptr<address_space> host_space_;
   bool host_mapped_ = false;
   std::array<std::atomic<std::uint64_t>, 256> done_{};
-  /// The log's tail after the last device_sync of each device.
+  /// This is the log's tail after the latest device_sync of each device.
   std::array<std::atomic<std::uint64_t>, 256> clean_{};
   std::atomic<std::uint32_t> lost_{0};
   std::atomic<bool> shares_{false};

@@ -1,4 +1,4 @@
-// Several threads for a piece of work that one would take long for.
+// Several threads that share one piece of work.
 #pragma once
 
 #include <condition_variable>
@@ -8,21 +8,21 @@
 
 namespace vgpu::interposer {
 
-/// Threads that help a caller: at most as many as the process has processors
-/// to itself, the caller's counted. They are started when they are needed
-/// first, and never end: who owns the pool must not destroy it then.
+/// The pool's threads help a caller. With the caller's own they are at most as
+/// many as the processors that the process may use. The first use starts them
+/// and they never end, so that a pool must not be destroyed after it.
 /// Thread-safe.
 class thread_pool {
 public:
-  /// Calls `job(part)` for each part from 0 to `parts`, on several threads at
-  /// once, and returns when all are done. While the pool helps somebody else,
-  /// the caller does all parts by itself. `job` must not throw.
+  /// Calls `job(part)` for each part in [0, parts) on several threads, and
+  /// returns when all are done. While the pool helps another caller, the
+  /// calling thread does all parts itself. `job` must not throw.
   void run(std::size_t parts, const std::function<void(std::size_t)>& job);
 
 private:
   void start(std::size_t parts);
   void serve();
-  /// Takes parts until there is none left.
+  /// Takes parts until none is left. Precondition: the guard holds the mutex.
   void run_parts(std::unique_lock<std::mutex>& guard);
 
   std::mutex busy_;

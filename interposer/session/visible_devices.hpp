@@ -1,5 +1,5 @@
-// CUDA_VISIBLE_DEVICES: which of the session's devices the program sees, and in
-// which order.
+// CUDA_VISIBLE_DEVICES: the devices of the session that the program sees, and
+// their order.
 #pragma once
 
 #include "interposer/session/guest_channel.hpp"
@@ -11,13 +11,13 @@
 
 namespace vgpu::interposer {
 
-/// Indices into `devices`, in the order in which the program counts them.
-/// `text` is a list of indices, or of UUIDs ("GPU-8932f937", as many digits as
-/// make it unique), with commas between them; what stands behind one that
-/// names no device is not looked at (CUDA C++ Programming Guide, "CUDA
-/// Environment Variables"; its finer points as driver 580 has them). The fault
-/// is what cuInit answers: CUDA_ERROR_NO_DEVICE where none is left,
-/// CUDA_ERROR_INVALID_DEVICE where one is named twice.
+/// Returns indices of `devices` in the program's order. `text` lists indices or
+/// UUIDs, separated by commas. A UUID may be cut short ("GPU-8932f937") as long
+/// as it is unique. The list ends at the first entry that names no device (CUDA
+/// C++ Programming Guide, "CUDA Environment Variables"; in finer points this
+/// follows driver 580). The fault is the result of cuInit: CUDA_ERROR_NO_DEVICE
+/// where no device is left, CUDA_ERROR_INVALID_DEVICE where a device is named
+/// twice.
 result<std::vector<std::uint8_t>>
 visible_devices(std::string_view text, std::span<const device_facts> devices);
 

@@ -1,4 +1,4 @@
-// nvidia-smi's queries: which fields there are, and tables of them as CSV.
+// nvidia-smi's queries: their fields, and tables of them as CSV.
 #pragma once
 
 #include "interposer/smi/gpus.hpp"
@@ -9,37 +9,40 @@
 
 namespace vgpu::smi {
 
-/// How a table of values is written.
+/// This is the form of a table of values.
 struct csv_format {
   bool header = true;
   bool units = true;
 };
 
-/// What follows --format=. `failure` (exit code 2) for anything but csv and
-/// what may stand beside it.
+/// Reads the value of --format=. Gives a failure with exit code 2 for anything
+/// but csv and its options.
 std::variant<csv_format, failure> parse_format(const std::string& text);
 
-/// The values of these fields ("index,memory.used") for each vGPU, or for each
-/// process on one, as lines of CSV. `failure` for a field that there is not.
+/// Writes the values of these fields ("index,memory.used") as lines of CSV, one
+/// for each vGPU. Gives a failure for a field that does not exist.
 std::variant<std::string, failure>
 query_gpus(const std::string& fields, const snapshot& of, csv_format format);
+/// Writes the values of these fields as lines of CSV, one for each process on a
+/// vGPU. Gives a failure for a field that does not exist.
 std::variant<std::string, failure> query_processes(const std::string& fields,
                                                    const snapshot& of,
                                                    csv_format format);
 
-/// The names of all fields, for a person.
+/// Lists the names of all fields of vGPUs, for a person.
 std::string gpu_field_names();
+/// Lists the names of all fields of processes, for a person.
 std::string process_field_names();
 
-/// Pieces between commas, without the blanks around them.
+/// Splits a list at its commas, and strips the blanks around the pieces.
 std::vector<std::string> split(const std::string& list);
 
-/// Whole MiB, as nvidia-smi counts memory.
+/// Converts bytes to whole MiB, as nvidia-smi counts memory.
 constexpr std::uint64_t mib(std::uint64_t bytes) {
   return bytes >> 20;
 }
 
-/// `not_known`: what is written where NVML has no answer.
+/// Tables have this where NVML has no answer.
 inline constexpr auto not_known = "[N/A]";
 
 } // namespace vgpu::smi

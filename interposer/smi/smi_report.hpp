@@ -1,4 +1,4 @@
-// What nvidia-smi prints for a person.
+// The reports that nvidia-smi prints for a person.
 #pragma once
 
 #include "interposer/smi/gpus.hpp"
@@ -7,11 +7,11 @@
 
 namespace vgpu::smi {
 
-/// A table of the vGPUs and one of the processes on them, arranged as those
-/// know it who read nvidia-smi's.
+/// Writes a table of the vGPUs and a table of the processes on them, arranged
+/// like nvidia-smi's.
 std::string table_of(const snapshot& x);
 
-/// A line for each vGPU, with its UUID.
+/// Writes a line for each vGPU, with its UUID.
 std::string list_of(const snapshot& x);
 
 } // namespace vgpu::smi

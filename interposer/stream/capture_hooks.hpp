@@ -1,4 +1,4 @@
-// What streams and events have to do with stream capture, which lies above them
+// Calls from streams and events to stream capture, which lies above them
 // (graph/capture.hpp).
 #pragma once
 
@@ -20,11 +20,12 @@ inline bool any_capture() noexcept {
   return captures_under_way.load(std::memory_order_relaxed) != 0;
 }
 
-/// Capture does this for streams and events. graph/ registers it, and stream/
-/// calls it only while any_capture().
+/// Capture does this for streams and events. graph/ registers these functions,
+/// and stream/ calls them only while any_capture().
 struct capture_hooks {
-  /// Takes what is about to be destroyed out of the capture that it is part of.
+  /// Removes a stream that is about to be destroyed from its capture.
   void (*forget_stream)(stream& x) = nullptr;
+  /// Removes an event that is about to be destroyed from its capture.
   void (*forget_event)(event& x) = nullptr;
   /// Breaks the capture of a stream, as something was done to it that capture
   /// forbids, and gives the code for that.

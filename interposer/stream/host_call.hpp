@@ -1,5 +1,5 @@
-// What the program itself does in a stream's turn: its functions, and what
-// streams write into its memory or wait for there.
+// Work of the program itself in a stream's turn: its host functions, and the
+// words of its memory that streams write or wait for.
 #pragma once
 
 #include "interposer/session/own_thread.hpp"
@@ -19,56 +19,58 @@
 
 namespace vgpu::interposer {
 
-/// What this library does by itself when a stream has come to it.
+/// Work that this library does itself when a stream reaches it implements this.
 class turn_taker {
 public:
   virtual ~turn_taker() = default;
-  /// On the thread of the host functions; `status` is what the stream ended in.
-  /// The stream goes on meanwhile.
+  /// Runs on the thread of the host functions, while the stream goes on.
+  /// `status` is the error that the stream ended in, or CUDA_SUCCESS.
   virtual void take_turn(CUresult status) noexcept = 0;
 };
 
-/// Runs host functions, in the order in which the worker says that their turn
-/// has come, on one thread that is started with the first of them. Thread-safe.
+/// Runs host functions on one thread, in the order in which the worker says
+/// that their turns come. The first function starts the thread. Thread-safe.
 ///
-/// Words of host memory are polled and written here too, not by the device:
-/// a replay then does neither a second time, and a worker on another host needs
-/// no sight of them.
+/// This side, not the device, also polls and writes words of host memory. So a
+/// replay does neither a second time, and a worker on another host needs no
+/// access to them.
 class host_caller {
 public:
-  /// cuLaunchHostFunc.
+  /// Serves cuLaunchHostFunc.
   CUresult add(stream& in, CUhostFn function, void* data);
-  /// cuStreamAddCallback: also called when the stream ends in an error.
+  /// Serves cuStreamAddCallback. The callback also runs when the stream ends in
+  /// an error.
   CUresult add(stream& in, CUstream handle, CUstreamCallback function,
                void* data);
 
-  /// The stream waits until a word of the program's memory is as it must be.
+  /// Makes the stream wait until a word of the program's memory meets the
+  /// condition.
   CUresult add_host_wait(stream& in, const awaited_value& what);
-  /// The same with a word of device memory, which the device polls.
-  /// `writes`: what comes before that may write to the program's memory.
+  /// Makes the stream wait for a word of device memory, which the device polls.
+  /// `writes` tells that the work before it may write to the program's memory.
   CUresult add_device_wait(stream& in, const awaited_value& what,
                            bool writes = false);
-  /// `who` has its turn when the stream has come there. The slot is the
-  /// caller's, and free again then.
+  /// Calls `who` when the stream has come to this point. The caller owns the
+  /// slot, and may use it again then.
   CUresult add_turn(stream& in, slot_index slot,
                     std::shared_ptr<turn_taker> who);
-  /// The stream writes `what.value` into a word of the program's memory.
+  /// Makes the stream write `what.value` into a word of the program's memory.
   CUresult add_store(stream& in, const awaited_value& what);
-  /// Waits for words in this range end: it is memory no longer.
+  /// Ends all waits for words in this range, because its memory is going away.
   void end_waits_in(std::uint64_t at, std::uint64_t bytes);
 
-  /// Waits until nothing is pending that may write there. At once on the thread
-  /// that runs it.
+  /// Waits until no pending call may write to the range. Returns at once on the
+  /// thread that runs the calls.
   void wait_for_writers(std::uint64_t at, std::uint64_t bytes);
 
-  /// Appends what a driver may do only when no stream is under way: it waits
-  /// for all of them when it loads or drops code, at a kernel's first launch
-  /// too, and when it makes a stream for which it needs another queue. A worker
-  /// that is held up by that would not read on to where the end of a function
-  /// is told; so this waits until no function is pending, unless none has ended
-  /// for ten seconds: one may wait for the calling thread. Streams that wait
-  /// for a value hold up a driver just so. At once on the thread that runs the
-  /// functions.
+  /// Appends work that makes a real driver wait for all streams, such as
+  /// loading or unloading code, a kernel's first launch, or making a stream
+  /// that needs another queue. A worker that waits there does not read on in
+  /// the log, and so never learns that a host function ended. This therefore
+  /// waits until no function is pending. It gives up when none has ended for
+  /// ten seconds, because a function may wait for the calling thread. It does
+  /// not wait for pending waits for a value, which hold up a real driver in the
+  /// same way. It never waits on the thread that runs the functions.
   template <class Append>
   auto append_alone(const Append& append) {
     std::unique_lock alone{appending_, std::defer_lock};
@@ -79,16 +81,17 @@ public:
     return append();
   }
 
-  /// Something was appended to a stream. Behind what is pending in it there is
-  /// room for so much work and no more: a driver's queue is finite, and a
-  /// worker that is held up by it would not read on to where the end is told.
-  /// Waits like the driver when its queue is full.
+  /// Notes that work was appended to a stream, and waits like a driver whose
+  /// queue is full. A driver's queue is finite, and a worker that waits for
+  /// room in it does not read on to where the log tells the end of a host
+  /// function. So only a bounded amount of work may stand behind a pending call
+  /// in its stream.
   ///
-  /// A GPU has fewer queues than a program may have streams, so that work may
-  /// stand behind a function that it has nothing to do with. So there is as
-  /// much room behind the first pending function for all streams in sum,
-  /// unless none has ended for ten seconds: one may wait for the calling
-  /// thread.
+  /// A GPU has fewer queues than a program may have streams, so work of other
+  /// streams may stand behind the function too. The same bound therefore holds
+  /// for the work of all streams behind the first pending function. It is
+  /// lifted when no function has ended for ten seconds, because one may wait
+  /// for the calling thread.
   void work_appended(stream& in) {
     if (pending_.load(std::memory_order_relaxed) != 0)
       hold_back(in);
@@ -115,18 +118,22 @@ private:
     bool writes = false;
     std::shared_ptr<turn_taker> who{};
   };
-  /// One that is not done: what of the program's memory it may write, [begin,
-  /// end), and whether it only waits for a value.
+  /// This is a call that is not done. It may write to [begin, end) of the
+  /// program's memory.
   struct pending_call {
     std::uint64_t begin = 0, end = 0;
+    /// This tells whether the call only waits for a value.
     bool only_waits = false;
-    bool in_the_way = false;    // behind it there is only so much room
-    bool given_up = false;      // nobody waits for it any more
-    std::uint64_t appended = 0; // before it, as appended_ counts
+    // This tells whether the amount of work behind the call is bounded.
+    bool in_the_way = false;
+    // This tells that nobody waits for the call any more.
+    bool given_up = false;
+    // This is the value of appended_ before the call.
+    std::uint64_t appended = 0;
   };
   enum class found : std::uint8_t {
     nothing,
-    waits, // some wait for a word, which is to be polled
+    waits, // Some calls wait for words that need polling.
     one,
   };
 
@@ -137,42 +144,46 @@ private:
   void hold_back(stream& in);
   void wait_for_room();
   void wait_for_functions();
-  /// Waits while something is so, or until none has ended for ten seconds: then
-  /// those that are pending are waited for no more.
+  /// Waits while the condition holds. When no function has ended for ten
+  /// seconds, it gives up the pending ones and returns.
   template <class Condition>
   void wait_for_ends(std::unique_lock<std::mutex>& guard, const Condition& so);
-  /// Precondition: the lock is held.
+  /// Updates room_until_. Precondition: the lock is held.
   void note_room();
-  /// Precondition: the lock is held.
+  /// Tells whether the stream must wait for room. Precondition: the lock is
+  /// held.
   bool is_held(const stream& x) const;
   template <class Condition>
   void wait_while(std::unique_lock<std::mutex>& guard, const Condition& so);
-  /// One that may run now, taken out of the list of those that wait.
+  /// Takes a call that may run now out of the waiting ones.
   found next(entry& out, CUresult& status);
-  /// Whether its turn has come, or its stream has ended in an error.
+  /// Tells whether the call's turn has come, or its stream has ended in an
+  /// error.
   bool has_turn(const entry& x, CUresult& status);
   void run(const entry& x, CUresult status);
   void finish(const entry& x);
 
-  /// Shared by who appends one. Before the other mutex.
+  /// Threads that append calls share this lock. It comes before the other
+  /// mutex.
   std::shared_mutex appending_;
   std::mutex mutex_;
   std::condition_variable added_;
   std::condition_variable ended_;
   std::vector<entry> waiting_;
-  /// All that is not done, by call number.
+  /// This holds all calls that are not done, by call number.
   std::map<std::uint64_t, pending_call> pending_calls_;
-  bool running_ = false; // one, which may append more
+  // This tells whether a call runs, which may append more.
+  bool running_ = false;
   std::uint64_t ended_calls_ = 0;
   std::atomic<std::size_t> pending_{0};
-  /// Work that was appended while something was pending, and up to what number
-  /// of it there is room.
+  /// This counts the work that was appended while a call was pending.
   std::atomic<std::uint64_t> appended_{0};
+  /// This is the value of appended_ up to which there is room.
   std::atomic<std::uint64_t> room_until_{~std::uint64_t{0}};
   bool started_ = false;
 };
 
-/// Gives the process's own. Precondition: the driver's state is made.
+/// Returns the process's host caller. Precondition: the driver's state is made.
 host_caller& host_calls() noexcept;
 
 } // namespace vgpu::interposer

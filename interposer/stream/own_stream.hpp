@@ -5,8 +5,8 @@
 
 namespace vgpu::interposer {
 
-/// Gives the calling thread's own default stream in this context. It is made on
-/// first use, and retired with the thread.
+/// Returns the calling thread's own default stream in this context. The first
+/// use makes it, and it retires with the thread.
 stream& own_stream(context& x);
 
 } // namespace vgpu::interposer

@@ -1,4 +1,4 @@
-// Streams and events, as the program's side knows them.
+// Streams and events on the program's side.
 #pragma once
 
 #include "interposer/context/context.hpp"
@@ -18,39 +18,42 @@ namespace vgpu::interposer {
 
 struct capture;
 
-/// The answer to "is it done yet", asked for once: asking again polls.
+/// A query asks the worker once whether work is done. Later queries poll its
+/// answer.
 struct pending_query {
   std::mutex mutex;
   ticket asked;
 };
 
-/// How far into the log a stream's work is known to be done; shared with the
-/// events that were recorded in it.
+/// This is the log position up to which a stream's work is known to be done.
+/// The events that were recorded in the stream share it.
 using progress = std::shared_ptr<std::atomic<std::uint64_t>>;
 
-/// A stream. `last_work` says where in the log its latest work is, so that
-/// waiting for a stream that is known to be done costs nothing.
+/// A stream is what a CUstream names. `last_work` is the log position of its
+/// latest work, so that waiting for a stream whose work is done costs nothing.
 struct stream {
   stream(context& in, stream_id wire_id, unsigned with_flags,
          int with_priority);
 
   context& owner;
-  /// Where it was made: the owner, or a green context of it.
+  /// This is the context in which the program made it: the owner, or a green
+  /// context of it.
   context& within;
   const stream_id wire;
   const unsigned flags;
   const int priority;
-  const std::uint64_t id; ///< cuStreamGetId
+  const std::uint64_t id; ///< cuStreamGetId returns this.
   std::atomic<std::uint64_t> last_work{0};
   const progress done_until = std::make_shared<progress::element_type>(0);
   pending_query query;
   std::atomic<capture*> captured_by{nullptr};
-  /// Call number of the latest host function, or wait for a value, that its
-  /// work is behind (host_call.hpp); it may be done.
+  /// This is the call number of the latest host function, or wait for a value,
+  /// that the stream's work comes behind (host_call.hpp). It may be done.
   std::atomic<std::uint64_t> behind{0};
-  /// The legacy stream: of the blocking ones.
+  /// In the legacy stream, this is the same for all blocking streams.
   std::atomic<std::uint64_t> blocking_behind{0};
-  /// What was appended to it while such a one was pending anywhere.
+  /// This counts the work that was appended while such a call was pending
+  /// anywhere.
   std::atomic<std::uint32_t> since_held{0};
 
   std::uint8_t device() const noexcept { return owner.device_index(); }
@@ -61,32 +64,35 @@ struct stream {
   bool non_blocking() const noexcept {
     return (flags & CU_STREAM_NON_BLOCKING) != 0;
   }
-  /// Work was appended to it. Waits where too much is behind a host function.
+  /// Notes that work was appended to the stream. Waits where too much work
+  /// stands behind a host function.
   void worked(call_number call);
-  /// Its work comes behind that call of the program from now on.
+  /// Puts the stream's later work behind that call of the program.
   void wait_behind(std::uint64_t call) noexcept;
 };
 
-/// An event.
+/// An event is what a CUevent names.
 struct event {
   event(context& in, event_id wire_id, unsigned with_flags);
 
   context& owner;
   const event_id wire;
   const unsigned flags;
-  /// Call number of its latest record; 0 when never recorded.
+  /// This is the call number of its latest record, or 0 where there is none.
   std::atomic<std::uint64_t> recorded{0};
   /// Records up to this call number are known to be done.
   std::atomic<std::uint64_t> done_until{0};
-  /// stream::behind, at its latest record.
+  /// This is the value of stream::behind at its latest record.
   std::atomic<std::uint64_t> behind{0};
   pending_query query;
-  /// Of the stream of its latest record; guarded by the query's mutex.
+  /// This belongs to the stream of its latest record. The query's mutex guards
+  /// it.
   progress recorded_in;
   CUevent handle = nullptr;
-  /// Other processes may record it too: only the worker knows what is latest.
+  /// This tells whether other processes may record the event too. Only the
+  /// worker knows its latest record then.
   std::atomic<bool> shared{false};
-  /// Its latest record was under capture.
+  /// This is the capture in which it was last recorded, or null.
   std::atomic<capture*> captured_by{nullptr};
 
   std::uint8_t device() const noexcept { return owner.device_index(); }
@@ -96,42 +102,53 @@ struct event {
   bool timed() const noexcept { return (flags & CU_EVENT_DISABLE_TIMING) == 0; }
 };
 
-/// These hold what the program has handles of. Precondition: the driver's state
-/// is made.
+/// Returns the process's streams by handle. Precondition: the driver's state is
+/// made.
 handle_table<stream>& streams() noexcept;
+/// Returns the process's events by handle. Precondition: the driver's state is
+/// made.
 handle_table<event>& events() noexcept;
 
-/// What a CUstream argument names in this context: 0 is the default stream,
-/// which is the calling thread's own for the `per_thread` entry points. Null
-/// when it names nothing.
+/// Finds the stream that a CUstream argument names in this context, or null
+/// where there is none. 0 names the default stream, which is the calling
+/// thread's own for the `per_thread` entry points.
 stream* find_stream(context& in, CUstream handle, bool per_thread);
-/// Likewise, in the calling thread's context. That is asked for default streams
-/// alone: others are known by their handles, whatever is current. What is wrong
-/// with the context or the handle, or CUDA_SUCCESS.
+/// Finds the stream that a CUstream argument names for the calling thread, or
+/// returns what is wrong with the context or the handle. Only default streams
+/// depend on the thread's current context.
 CUresult find_usable_stream(CUstream handle, bool per_thread, stream*& out);
 
-/// Makes a stream that belongs to nobody's table.
+/// Makes a stream that is in no table.
 std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority);
-/// One that the program does not know: no part of its context's streams.
+/// Makes a stream that the program does not know. Its context's set of streams
+/// does not contain it.
 std::unique_ptr<stream> make_hidden_stream(context& in);
+/// Makes an event that is in no table.
 std::unique_ptr<event> make_event(context& in, unsigned flags);
-/// An event that is another process's too.
+/// Opens an event that another process shares.
 CUresult import_event(context& in, const share_name& what, std::uint32_t host,
                       std::unique_ptr<event>& out);
 /// Tells the worker that the stream is gone, and abandons its query.
 void retire_stream(stream& x);
+/// Retires a stream that make_hidden_stream() made.
 void retire_hidden_stream(stream& x);
+/// Tells the worker that the event is gone, and abandons its query.
 void retire_event(event& x);
 
-/// Waits until the stream's work so far is done; delivers printed text.
+/// Waits until the stream's work so far is done, and writes out what kernels
+/// printed.
 CUresult synchronise(stream& x);
-/// CUDA_ERROR_NOT_READY while it is not done.
+/// Returns CUDA_ERROR_NOT_READY while the stream's work is not done.
 CUresult query(stream& x);
+/// Records the event behind the stream's work so far.
 CUresult record(event& x, stream& in);
-/// What comes in the stream from now on waits for the event's latest record.
+/// Makes the stream's later work wait for the event's latest record.
 CUresult wait(stream& in, event& x);
+/// Waits until the event's latest record is done.
 CUresult synchronise(event& x);
+/// Returns CUDA_ERROR_NOT_READY while the event's latest record is not done.
 CUresult query(event& x);
+/// Gets the time between two records, in milliseconds.
 CUresult elapsed(event& from, event& to, float& milliseconds);
 
 } // namespace vgpu::interposer

@@ -1,5 +1,5 @@
-// What is done in all streams of a context (cuCtxRecordEvent, cuCtxWaitEvent
-// and those for green contexts).
+// All streams of a context, for work that concerns them all (cuCtxRecordEvent,
+// cuCtxWaitEvent and their green-context forms).
 #pragma once
 
 #include "interposer/stream/stream_event.hpp"
@@ -10,10 +10,10 @@
 
 namespace vgpu::interposer {
 
-/// A context's default stream, and a list of all others. A green context's own
-/// set is empty: its streams, also its default stream, are in its root's, which
-/// knows them by stream::within. Thread-safe; while something is done in all of
-/// them none is made and none goes.
+/// The set holds a context's default stream, and a list of its other streams. A
+/// green context's own set is empty: the set of its root holds its streams, and
+/// knows them by stream::within. Thread-safe. While a member works on all
+/// streams, no stream is made or destroyed.
 class stream_set : public context_streams {
 public:
   explicit stream_set(context& of) : of_(of) {}
@@ -21,46 +21,52 @@ public:
   void begin() override;
   void end() override;
 
-  /// Precondition of these: this is the set of the stream's owner.
+  /// Adds a stream. Precondition: this is the set of the stream's owner.
   void add(stream& x);
+  /// Removes a stream. Precondition: this is the set of the stream's owner.
   void remove(stream& x);
-  /// How many there are; of a root, with its green contexts' ones.
+  /// Counts the streams. Those of green contexts count in their root.
   std::size_t size();
 
-  /// `x` is done when all is that was enqueued in the context so far, and in
-  /// its green contexts. CUDA_ERROR_INVALID_HANDLE for an event of another
-  /// context; CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the captures are
-  /// broken, where a stream of its own is captured.
+  /// Records the event behind all work so far in the context and in its green
+  /// contexts. Returns CUDA_ERROR_INVALID_HANDLE for an event of another
+  /// context. Where one of the context's own streams is captured, breaks the
+  /// captures and returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.
   CUresult record(event& x);
-  /// All that is enqueued in the context from now on waits for the event's
-  /// latest record, also in streams that are made later.
+  /// Makes all later work in the context wait for the event's latest record,
+  /// also in streams that are made later.
   CUresult wait(event& x);
 
 private:
-  /// A stream that nobody else has, and an event to pass on what it is behind.
+  /// A relay is a private stream, and an event that carries its place to other
+  /// streams.
   struct relay {
     std::unique_ptr<stream> in;
     std::unique_ptr<event> mark;
   };
 
-  /// Forgets all, and retires its own.
+  /// Clears the list and retires the relays.
   void clear();
   relay& made(std::unique_ptr<relay>& x);
   template <class F>
   CUresult each(const F& f);
   CUresult check_captures();
-  /// What a stream that is made now must wait for.
+  /// Makes a new stream wait for what all streams wait for.
   void catch_up(stream& x);
 
   context& of_;
-  std::unique_ptr<stream> legacy_; // the context's default stream
-  std::mutex mutex_; // of a root's alone; guards its green contexts' too
+  // This is the context's default stream.
+  std::unique_ptr<stream> legacy_;
+  // Only a root's mutex is used; it guards its green contexts too.
+  std::mutex mutex_;
   std::vector<stream*> all_;
-  std::unique_ptr<relay> gathered_; // waits for all streams
-  std::unique_ptr<relay> gate_;     // for what all streams wait for
+  // This waits for all streams.
+  std::unique_ptr<relay> gathered_;
+  // All streams wait for this.
+  std::unique_ptr<relay> gate_;
 };
 
-/// The context's streams as what stream/ made them.
+/// Returns the context's streams as the type that stream/ gave them.
 inline stream_set& streams_of(const context& x) noexcept {
   return static_cast<stream_set&>(*x.streams);
 }
