@@ -88,8 +88,8 @@ CUresult CUDAAPI cuArray3DGetDescriptor(
   });
 }
 
-// These tell of arrays that are sparse, deferred or of several planes. None
-// such can be made here, and of others the driver refuses to tell.
+// The calls below are about arrays that are sparse, deferred or of several
+// planes, which cannot exist here. For others the driver refuses them.
 
 CUresult CUDAAPI cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES*,
                                             CUarray array) {

@@ -20,7 +20,8 @@ const device_facts& facts_of(const context& x) {
   return here().devices().at(static_cast<std::size_t>(x.device));
 }
 
-/// What devices since Hopper, or contexts without graphics, do not have.
+/// Tells whether devices since Hopper, or contexts without graphics, lack this
+/// limit.
 bool is_unsupported(CUlimit limit, const context& x) {
   return limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED ||
          (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH &&
@@ -28,7 +29,7 @@ bool is_unsupported(CUlimit limit, const context& x) {
               9);
 }
 
-/// As set, or as the device has it.
+/// Returns the limit as it was set, or as the device has it.
 std::size_t value_of(CUlimit limit, const context& x) {
   auto set = x.limits[limit].load();
   if (set != 0 || limit != CU_LIMIT_SHMEM_SIZE)
@@ -46,7 +47,8 @@ CUresult with_primary(CUdevice dev, const Body& body) noexcept {
   });
 }
 
-/// The context of the handle, or the current one for null; a green one as such.
+/// Calls `body` with the context of the handle, or with the current one for
+/// null.
 template <class Body>
 CUresult with_selected(CUcontext handle, const Body& body) noexcept {
   return guarded([&]() -> CUresult {
@@ -55,7 +57,8 @@ CUresult with_selected(CUcontext handle, const Body& body) noexcept {
   });
 }
 
-/// Likewise, where a green one is as good as its root.
+/// Calls `body` with the root of the context of the handle, or of the current
+/// one for null.
 template <class Body>
 CUresult with_context(CUcontext handle, const Body& body) noexcept {
   return with_selected(
@@ -127,7 +130,8 @@ CUresult set_primary_flags(CUdevice dev, unsigned flags) noexcept {
   });
 }
 
-/// A green context reaches, and is reached, as its root.
+/// Returns the context of the handle for peer access. A green context counts as
+/// its root.
 context* peer_of(CUcontext handle) {
   auto* x = contexts().find(handle);
   return x == nullptr ? nullptr : &x->root;
@@ -454,7 +458,8 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext,
       return CUDA_ERROR_INVALID_CONTEXT;
     if (flags != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    if (peer == &x) // driver 580, whatever the documentation says
+    // This is as in driver 580, and unlike the documentation.
+    if (peer == &x)
       return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     const auto& all = process::the_session().devices();
     if (!can_reach(all[x.device_index()], all[peer->device_index()]))

@@ -1,4 +1,4 @@
-// Entry points for several copies at once. Compiled twice: see flavour.hpp.
+// Entry points for several copies in one call. Compiled twice: see flavour.hpp.
 #include "interposer/api/flavour.hpp"
 
 #include "interposer/memory/copy_batch.hpp"
@@ -7,12 +7,12 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// `describe_it` fills a list of copies. The legacy stream takes no batches,
-/// and a captured one none either, but stays captured.
+/// Makes the copies that `describe_it` lists. The legacy stream takes no
+/// batches. A captured stream takes none either, but stays captured.
 template <class Describe>
 CUresult copy_batch(CUstream handle, std::size_t* failed,
                     const Describe& describe_it) noexcept {
-  // Before anything else (as driver 580 has it).
+  // As in driver 580, this check comes first.
   if (handle == nullptr && !per_thread)
     return guarded([] { return CUDA_ERROR_INVALID_VALUE; });
   batch_fault wrong{CUDA_ERROR_INVALID_VALUE};
@@ -65,7 +65,7 @@ CUresult CUDAAPI cuMemcpy3DBatchAsync(size_t numOps,
   return copy_3d_batch(opList, numOps, flags, nullptr, hStream);
 }
 
-// As they were in CUDA 12.8.
+// These are the forms of CUDA 12.8.
 extern "C" {
 CUresult VGPU_FLAVOURED(memcpy_batch_v1)(CUdeviceptr* to, CUdeviceptr* from,
                                          size_t* sizes, size_t count,

@@ -9,12 +9,12 @@ namespace {
 
 using side = transfer::side;
 
-/// A host or device pointer as an address.
+/// Converts a host or device pointer to an address.
 std::uint64_t address_of(const void* p) noexcept {
   return reinterpret_cast<std::uintptr_t>(p);
 }
 
-/// As in_stream. Copies that wait are none to make beside a capture.
+/// Runs a body as in_stream() does. Refuses copies that wait beside a capture.
 template <class Body>
 CUresult in_copying_stream(CUstream handle, bool async,
                            const Body& body) noexcept {
@@ -26,7 +26,8 @@ CUresult in_copying_stream(CUstream handle, bool async,
   });
 }
 
-/// `async` calls take a stream; the others use the default one.
+/// Copies bytes. Calls that are `async` take a stream; others use the default
+/// stream.
 CUresult copy_flat(CUstream handle, bool async, std::uint64_t to, side to_side,
                    std::uint64_t from, side from_side,
                    std::size_t bytes) noexcept {
@@ -55,15 +56,15 @@ CUresult copy_2d(CUstream handle, const CUDA_MEMCPY2D* c, bool async) noexcept {
   });
 }
 
-/// One end of a copy of consecutive bytes.
+/// This is one end of a copy of consecutive bytes.
 struct flat_end {
-  std::uint64_t address = 0; ///< where it is no array
+  std::uint64_t address = 0; ///< This is 0 for an array.
   side as = side::unified;
   CUarray array = nullptr;
-  std::size_t offset = 0; ///< in the array
+  std::size_t offset = 0; ///< This is the offset in the array.
 };
 
-/// Copies of which at least one end is an array.
+/// Copies bytes where at least one end is an array.
 CUresult copy_array(CUstream handle, bool async, const flat_end& to,
                     const flat_end& from, std::size_t bytes) noexcept {
   return in_copying_stream(handle, async, [&](stream& s) -> CUresult {

@@ -1,4 +1,5 @@
-// What the program asks of its devices: answered from the lease.
+// Entry points by which the program queries its devices. The lease holds the
+// answers.
 #include "interposer/api/entry.hpp"
 
 #include "interposer/context/device_resource.hpp"
@@ -16,8 +17,8 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// Runs `body` with the device's facts; CUDA_ERROR_INVALID_DEVICE when there
-/// is no such device.
+/// Runs `body` with the device's properties. Returns CUDA_ERROR_INVALID_DEVICE
+/// where there is no such device.
 template <class Body>
 CUresult with_device(CUdevice dev, const Body& body) noexcept {
   return guarded([&]() -> CUresult {
@@ -58,7 +59,7 @@ CUresult get_uuid(CUuuid* uuid, CUdevice dev) noexcept {
   });
 }
 
-/// Bits for what an atomic operation can do: nothing beyond the device.
+/// Reports that no atomic operation works beyond the device.
 CUresult no_atomics(unsigned int* capabilities, unsigned int count) {
   if (capabilities == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
@@ -169,7 +170,7 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
   return guarded([&] {
     if (dev == nullptr || pciBusId == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    // [domain:]bus:device[.function], in hexadecimal.
+    // The format is [domain:]bus:device[.function], in hexadecimal.
     unsigned domain = 0, bus = 0, device = 0;
     if (std::sscanf(pciBusId, "%x:%x:%x", &domain, &bus, &device) != 3) {
       domain = 0;

@@ -1,5 +1,5 @@
-// Entry points for the driver's log. They work before cuInit, and tell of their
-// own failures too; reserved flags are ignored (as driver 580 has it).
+// Entry points for the driver's log. They work before cuInit, and add their own
+// failures to the log. As in driver 580, they ignore reserved flags.
 #include "interposer/api/entry.hpp"
 
 #include "interposer/api/driver_state.hpp"
@@ -15,7 +15,7 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// Runs the body of an entry point whatever the process's phase is.
+/// Runs the body of an entry point in any phase of the process.
 template <class Body>
 CUresult in_any_phase(const Body& body) noexcept {
   if (!make_driver_state())
@@ -89,7 +89,8 @@ CUresult CUDAAPI cuLogsDumpToMemory(CUlogIterator* iterator, char* buffer,
                          : the_driver_log().read(begin_of(iterator), room - 1);
     if (!got)
       return wrong("Provided buffer is not large enough to write any logs to");
-    if (!got->text.empty()) // where there is nothing, nothing is written
+    // Without messages, the buffer stays as it is.
+    if (!got->text.empty())
       std::memcpy(buffer, got->text.c_str(), got->text.size() + 1);
     *size = got->text.size();
     if (iterator != nullptr)

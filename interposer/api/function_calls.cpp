@@ -1,4 +1,4 @@
-// Entry points for functions and kernels: what they are, and their attributes.
+// Entry points for functions, kernels and their attributes.
 #include "interposer/api/entry.hpp"
 
 #include "interposer/code/module.hpp"
@@ -13,7 +13,7 @@ CUresult with_function(CUfunction handle, const Body& body) noexcept {
   return by_handle([&]() -> CUresult {
     if (auto* known = functions().find(handle); known != nullptr)
       return body(*known->to);
-    // A kernel is a function of the current context.
+    // A kernel stands for its function in the current context.
     auto* current = current_context();
     auto why = usable(current);
     auto* f =
@@ -22,7 +22,7 @@ CUresult with_function(CUfunction handle, const Body& body) noexcept {
   });
 }
 
-/// The kernel's function in the device's primary context.
+/// Calls `body` with the kernel's function in the device's primary context.
 template <class Body>
 CUresult with_kernel_on(CUkernel handle, CUdevice dev,
                         const Body& body) noexcept {

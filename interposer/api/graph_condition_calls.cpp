@@ -1,4 +1,4 @@
-// Entry points for conditions of graphs, and nodes that have them.
+// Entry points for conditions of graphs and for conditional nodes.
 #include "interposer/api/graph_entry.hpp"
 
 #include "interposer/graph/graph_condition.hpp"
@@ -7,7 +7,7 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// How many bodies a node may have.
+/// Tells whether a node may have this many bodies.
 bool is_size(CUgraphConditionalNodeType type, unsigned size) {
   switch (type) {
   case CU_GRAPH_COND_TYPE_IF:
@@ -20,7 +20,7 @@ bool is_size(CUgraphConditionalNodeType type, unsigned size) {
   return false;
 }
 
-/// The graph around all bodies.
+/// Returns the graph around all bodies.
 graph& outermost(graph& x) {
   return x.outer == nullptr ? x : outermost(*x.outer);
 }

@@ -1,4 +1,4 @@
-// Entry points for graphs that can be launched.
+// Entry points for executable graphs.
 #include "interposer/api/graph_entry.hpp"
 
 #include "interposer/memory/memory.hpp"
@@ -57,7 +57,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// What a body, or a child graph in one, may do.
+/// Tells whether a body, or a child graph in one, may have this work.
 bool fits_body(const work& x) {
   switch (type_of(x)) {
   case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -80,7 +80,7 @@ bool fits_body(const work& x) {
   }
 }
 
-/// Whether all that bodies do is what they may do.
+/// Tells whether all bodies have only work that they may have.
 bool bodies_are_possible(const graph& x) {
   auto is_possible = [](const graph& body) {
     return std::all_of(body.nodes().begin(), body.nodes().end(),

@@ -1,5 +1,5 @@
-// Entry points for memory that graphs allocate: its nodes, and what the device
-// keeps for them. Child graphs that are moved, too: only those may have any.
+// Entry points for memory that graphs allocate, and for child graphs that are
+// moved, because only those may have such memory.
 #include "interposer/api/graph_entry.hpp"
 
 #include "interposer/graph/graph_memory.hpp"
@@ -22,7 +22,7 @@ CUresult with_memory_device(CUdevice dev, const Body& body) noexcept {
   });
 }
 
-/// The program's graph becomes the node's own.
+/// Moves the program's graph into a node.
 CUresult move_child(const graph& into, CUgraph handle, child_work& out) {
   if (handle == into.handle)
     return CUDA_ERROR_INVALID_VALUE;
@@ -38,7 +38,7 @@ CUresult move_child(const graph& into, CUgraph handle, child_work& out) {
   return CUDA_SUCCESS;
 }
 
-/// Both versions of the struct have the same members.
+/// Adds an allocation. Both versions of the struct have the same members.
 CUresult add_allocation(graph& into, CUDA_MEM_ALLOC_NODE_PARAMS_v2& from,
                         work& out) {
   CUDA_MEM_ALLOC_NODE_PARAMS params{};

@@ -1,4 +1,4 @@
-// Entry points for the nodes of graphs: adding them, and what they do.
+// Entry points for the nodes of graphs and their parameters.
 #include "interposer/api/graph_entry.hpp"
 
 #include "interposer/memory/copies.hpp"
@@ -9,7 +9,7 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// From the driver API's struct, which may be missing.
+/// Adds a node from the driver API's struct, which may be missing.
 template <class Work, class Params>
 CUresult add_described(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
                        std::size_t count, const Params* params) noexcept {
@@ -30,7 +30,8 @@ CUresult describe_here(const CUDA_KERNEL_NODE_PARAMS* from, kernel_work& out) {
 
 CUDA_KERNEL_NODE_PARAMS widened(const CUDA_KERNEL_NODE_PARAMS_v1& x) {
   CUDA_KERNEL_NODE_PARAMS out{};
-  std::memcpy(&out, &x, sizeof(x)); // what was added stands at the end
+  // The newer struct has its additions at the end.
+  std::memcpy(&out, &x, sizeof(x));
   return out;
 }
 
@@ -378,7 +379,7 @@ CUresult CUDAAPI cuGraphEventWaitNodeGetEvent(CUgraphNode hNode,
 
 namespace {
 
-/// Replaces a node's work by what `make` fills in, where it is of that kind.
+/// Replaces a node's work by what `make` fills in, where the kind is the same.
 template <class Work, class Make>
 CUresult set_work(CUgraphNode node, const Make& make) noexcept {
   return with_work<Work>(node, [&](graph_node&, Work& w) {
@@ -407,7 +408,7 @@ CUresult set_event(CUgraphNode node, CUevent event) noexcept {
   });
 }
 
-/// What a kernel node keeps besides its parameters survives setting them.
+/// Sets a kernel node's parameters. Its attributes stay.
 CUresult set_kernel(CUgraphNode node,
                     const CUDA_KERNEL_NODE_PARAMS* params) noexcept {
   return with_work<kernel_work>(node, [&](graph_node&, kernel_work& w) {

@@ -10,8 +10,9 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// What may be changed of a node that is instantiated: what its operations are
-/// about, not what they are (cuGraphExecBatchMemOpNodeSetParams).
+/// Tells whether two nodes have the same operations. In an executable graph
+/// only the operations' arguments may change
+/// (cuGraphExecBatchMemOpNodeSetParams).
 bool is_alike(const operations_work& x, const operations_work& y) {
   auto same = [](auto& a, auto& b) { return a.operation == b.operation; };
   return std::equal(x.what.begin(), x.what.end(), y.what.begin(), y.what.end(),

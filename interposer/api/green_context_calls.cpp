@@ -1,4 +1,4 @@
-// Entry points for green contexts, and what is done in all of a context.
+// Entry points for green contexts, and for work in all streams of a context.
 #include "interposer/api/entry.hpp"
 
 #include "interposer/context/green_context.hpp"
@@ -20,7 +20,7 @@ CUresult with_green(CUgreenCtx handle, const Body& body) noexcept {
   });
 }
 
-/// An event and the streams of a context that is not gone.
+/// Calls `body` with an event and the streams of a context that still exists.
 template <class Body>
 CUresult with_event(context& in, CUevent handle, const Body& body) {
   if (auto why = usable(&in); why != CUDA_SUCCESS)
@@ -84,7 +84,7 @@ CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc,
       return CUDA_ERROR_INVALID_VALUE;
     if (dev < 0 || static_cast<std::size_t>(dev) >= here().devices().size())
       return CUDA_ERROR_INVALID_DEVICE;
-    // Without a descriptor it is all of the device.
+    // Without a descriptor, the context gets the whole device.
     auto whole =
         whole_device(dev, here().devices()[static_cast<unsigned>(dev)]);
     auto* what = desc == nullptr ? &whole : resource_descriptors().find(desc);

@@ -1,4 +1,4 @@
-// Before everything else: initialisation, the version, the profiler.
+// Entry points for initialisation, the version and the profiler.
 #include "interposer/api/entry.hpp"
 
 #include "interposer/api/driver_state.hpp"
@@ -20,7 +20,7 @@ CUresult CUDAAPI cuDriverGetVersion(int* driverVersion) {
   return CUDA_SUCCESS;
 }
 
-// A profiler attaches to the real driver; there is none here to start.
+// A profiler attaches to the real driver, so there is none to start here.
 CUresult CUDAAPI cuProfilerInitialize(const char*, const char*, CUoutput_mode) {
   return guarded([] { return CUDA_ERROR_PROFILER_DISABLED; });
 }

@@ -14,8 +14,7 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// Only copies the image: it is loaded when something of it is asked for, and
-/// what is no image is refused then.
+/// Copies the image. Its first use loads it, and refuses it if it is no image.
 CUresult load(CUlibrary* out, const vgpu::result<image_view>& view) {
   auto made = std::make_unique<library>();
   if (view)
@@ -56,7 +55,7 @@ CUresult find_global(module& m, const char* name, bool managed,
   auto found = m.globals.find(std::string_view{name});
   if (found == m.globals.end() || (managed && !found->second.managed))
     return CUDA_ERROR_NOT_FOUND;
-  // The program will dereference it.
+  // The program will dereference the address.
   if (managed && !found->second.reachable)
     return CUDA_ERROR_NOT_SUPPORTED;
   if (dptr != nullptr)
@@ -170,7 +169,8 @@ CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes,
 
 CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes,
                                      CUlibrary handle, const char* name) {
-  // Needs no context: runtimes ask for it right after the library's load.
+  // It needs no context, because runtimes ask for it right after the library's
+  // load.
   return with_library(handle, [&](library& x) -> CUresult {
     if (name == nullptr || (dptr == nullptr && bytes == nullptr))
       return CUDA_ERROR_INVALID_VALUE;

@@ -30,7 +30,7 @@ CUresult with_link(CUlinkState handle, const Body& body) noexcept {
   });
 }
 
-/// The options of a part: its logs are those of the whole.
+/// Adds a part to a link. Its logs are those of the whole.
 CUresult add_data(CUlinkState handle, CUjitInputType type, const void* data,
                   std::size_t bytes, unsigned count, CUjit_option* options,
                   void** values) noexcept {
@@ -111,7 +111,8 @@ CUresult CUDAAPI cuLinkComplete(CUlinkState state, void** cubinOut,
     std::span<const std::byte> image;
     if (auto code = x.complete(image); code != CUDA_SUCCESS)
       return code;
-    *cubinOut = const_cast<std::byte*>(image.data()); // as the API has it
+    // The API has no const here.
+    *cubinOut = const_cast<std::byte*>(image.data());
     if (sizeOut != nullptr)
       *sizeOut = image.size();
     return CUDA_SUCCESS;

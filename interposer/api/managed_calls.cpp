@@ -1,4 +1,4 @@
-// Entry points for managed memory, those that take a stream excepted.
+// Entry points for managed memory that take no stream.
 #include "interposer/api/entry.hpp"
 
 #include "interposer/api/waiting.hpp"
@@ -54,7 +54,7 @@ CUresult advise(CUdeviceptr at, std::size_t bytes, CUmem_advise what,
   return CUDA_SUCCESS;
 }
 
-// -- what is told of a range
+// The functions below answer queries about a range.
 
 template <class T>
 CUresult give(void* data, std::size_t bytes, T value) {
@@ -64,14 +64,14 @@ CUresult give(void* data, std::size_t bytes, T value) {
   return CUDA_SUCCESS;
 }
 
-/// A device's number, and negative ones for the host and for no place.
+/// Returns a device's number, or a negative one for the host and for no place.
 int ordinal_of(location x) {
   if (x.first == CU_MEM_LOCATION_TYPE_DEVICE)
     return x.second;
   return x == advice::nowhere ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
 }
 
-/// The place that is the same for all of the range, or none.
+/// Returns the place that all of the range has in common, or none.
 location common(CUdeviceptr at, std::size_t bytes, location advice::*which) {
   std::optional<location> all;
   given_advice().each(at, bytes, [&](const advice& x) {
@@ -141,7 +141,7 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize,
     if (dptr == nullptr || bytesize == 0 ||
         (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
       return CUDA_ERROR_INVALID_VALUE;
-    // *dptr may be in managed memory itself: nothing is held here.
+    // No lock is held here, because *dptr may lie in managed memory itself.
     CUdeviceptr made = 0;
     auto code = allocate_managed(x, bytesize, flags, made);
     if (code == CUDA_SUCCESS)

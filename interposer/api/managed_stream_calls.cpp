@@ -11,9 +11,8 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// Brought to the device it is there before the work that follows. Brought to
-/// the host it is when it is touched, which is not before the stream is waited
-/// for.
+/// Prefetches managed memory. A device has it before the work that follows. The
+/// host gets it when it touches the memory.
 void bring(CUdeviceptr at, std::size_t bytes, advice::location where) {
   given_advice().apply(at, bytes, [&](advice& x) { x.prefetched = where; });
   if (where.first == CU_MEM_LOCATION_TYPE_DEVICE &&
@@ -35,13 +34,15 @@ CUresult prefetch(CUdeviceptr at, std::size_t bytes, advice::location where,
   });
 }
 
-/// Ranges of managed memory, and where they are to be brought.
+/// This is a batch of ranges of managed memory, and the places to bring them
+/// to.
 struct range_batch {
   const CUdeviceptr* at;
   const std::size_t* sizes;
   std::size_t count;
   const CUmemLocation* places;
-  const std::size_t* first; ///< of each place, the first range it is for
+  /// For each place, this is the first range that it applies to.
+  const std::size_t* first;
   std::size_t place_count;
 };
 
@@ -67,8 +68,7 @@ CUresult check_places(const range_batch& x) {
   return CUDA_SUCCESS;
 }
 
-/// Nothing is done before all of it was checked. The legacy stream takes no
-/// batches.
+/// Runs a batch after checking all of it. The legacy stream takes no batches.
 template <class Check>
 CUresult in_batch_stream(CUstream handle, const Check& check) noexcept {
   return in_stream(handle, [&](stream& s) -> CUresult {
@@ -125,7 +125,8 @@ CUresult CUDAAPI cuMemPrefetchBatchAsync(
       flags, hStream);
 }
 
-/// What was discarded holds anything until it is written: also what it held.
+/// Discards nothing: discarded memory may hold anything until it is written,
+/// also its old bytes.
 CUresult CUDAAPI cuMemDiscardBatchAsync(CUdeviceptr* dptrs, size_t* sizes,
                                         size_t count, unsigned long long flags,
                                         CUstream hStream) {
@@ -143,8 +144,8 @@ CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync(
       flags, hStream);
 }
 
-/// Attaching says who will leave the memory alone meanwhile. All of it may be
-/// touched by both at any time here.
+/// Does nothing but its checks. Attaching says which side leaves the memory
+/// alone; here both may touch all of it at any time.
 CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr,
                                         size_t length, unsigned int flags) {
   return in_stream(hStream, [&](stream& s) -> CUresult {

@@ -35,7 +35,7 @@ CUresult register_host(void* at, std::size_t bytes, unsigned flags) noexcept {
         CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
     if ((flags & ~known) != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    // A kernel elsewhere cannot reach it.
+    // A kernel on another host could not reach it.
     if ((flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0)
       return CUDA_ERROR_NOT_SUPPORTED;
     if (locate(reinterpret_cast<std::uintptr_t>(at)).where != place::pageable)
@@ -52,7 +52,7 @@ CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
     virtual_memories().collect();
     sharing().recount(x.device_index(), space.quota());
     if (free != nullptr)
-      // It may have been lowered below what is allocated.
+      // The quota may have been lowered below what is allocated.
       *free = space.quota() - std::min(space.quota(), space.used());
     if (total != nullptr)
       *total = space.quota();

@@ -1,6 +1,6 @@
-// Entry points for notifications of a device. There is one: that a process has
-// more of a device's memory than it should. A quota lets nobody have more, so
-// who asks to be told of that never is.
+// Entry points for notifications of a device. The only kind says that a process
+// has more of a device's memory than it should. A quota prevents that, so the
+// notification never comes.
 #include "interposer/api/entry.hpp"
 
 #include "interposer/api/driver_state.hpp"

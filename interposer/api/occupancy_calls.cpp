@@ -1,5 +1,5 @@
 // Entry points for occupancy: how many blocks and clusters of a kernel a device
-// holds at a time.
+// holds at one time.
 #include "interposer/api/entry.hpp"
 
 #include "interposer/code/launch.hpp"
@@ -43,10 +43,13 @@ CUresult choose_block(int* grid, int* block, CUfunction handle,
   });
 }
 
-/// A question about clusters, and what is known here of the answer.
+/// This is a question about clusters, and the part of the answer that is known
+/// here.
 struct cluster_question {
-  int blocks = 0; // that a multiprocessor holds, clusters aside
-  int most = 0;   // blocks that the kernel's clusters may have
+  // A multiprocessor holds this many blocks, without regard to clusters.
+  int blocks = 0;
+  // The kernel's clusters may have this many blocks.
+  int most = 0;
   vgpu::call::active_clusters call;
   std::uint8_t device = 0;
 };
@@ -66,8 +69,8 @@ CUresult ask(CUfunction handle, const CUlaunchConfig* config,
     vgpu::call::dim3 c;
     auto code = clusters_of(shape, f, c);
     auto too_large = std::uint64_t{c.x} * c.y * c.z > vgpu::largest_cluster;
-    // Where any size is allowed, too large a one is no error: it is how
-    // libraries learn how many multiprocessors a group has. Some have 18.
+    // Where the kernel allows any size, too large a cluster is no error.
+    // Libraries learn by it how many multiprocessors a group has; some have 18.
     if (code != CUDA_SUCCESS && !(wide && too_large))
       return code;
     auto threads = config->blockDimX * config->blockDimY * config->blockDimZ;

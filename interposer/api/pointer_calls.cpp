@@ -1,4 +1,4 @@
-// What the program asks of a pointer.
+// Entry points by which the program queries a pointer.
 #include "interposer/api/entry.hpp"
 
 #include "interposer/memory/memory.hpp"
@@ -20,13 +20,13 @@ CUresult give(void* data, T value) {
   return CUDA_SUCCESS;
 }
 
-/// A context of the device that owns the pointer, for CUDA's "context in which
-/// it was allocated".
+/// Returns a context of the device that owns the pointer, as CUDA's "context in
+/// which it was allocated".
 CUcontext context_of(const located& x) {
   return contexts().primary(x.where == place::device ? x.device : 0).handle;
 }
 
-/// How the memory may be handed to other processes.
+/// Returns the ways in which the memory may be exported.
 unsigned handle_types(const allocation& x) {
   if (x.kind == memory_kind::mapped)
     return virtual_memories().handle_types(x.address);
@@ -113,7 +113,7 @@ CUresult get(CUpointer_attribute which, CUdeviceptr ptr, void* data) {
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-/// What cuPointerGetAttributes writes for memory that CUDA does not know.
+/// Writes what cuPointerGetAttributes gives for memory that CUDA does not know.
 void give_nothing(CUpointer_attribute which, void* data) {
   switch (which) {
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -171,7 +171,7 @@ CUresult CUDAAPI cuPointerSetAttribute(const void* value,
                                        CUpointer_attribute attribute,
                                        CUdeviceptr ptr) {
   return in_context([&](context&) {
-    // All copies are synchronous where it matters to who asks for this.
+    // All copies are synchronous where this attribute matters.
     if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
         !locate(ptr).in)
       return CUDA_ERROR_INVALID_VALUE;

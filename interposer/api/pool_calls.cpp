@@ -29,7 +29,7 @@ CUresult with_pool(CUmemoryPool handle, const Body& body) noexcept {
   });
 }
 
-/// The device that a location names; pools are device memory here.
+/// Gets the device that a location names. Pools are device memory here.
 CUresult device_at(const CUmemLocation* where, CUmemAllocationType type,
                    CUdevice& out) {
   if (where == nullptr)
@@ -41,7 +41,7 @@ CUresult device_at(const CUmemLocation* where, CUmemAllocationType type,
   return is_device(out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-/// Asked for by who wants to hand it to other processes.
+/// Tells whether a device's pools can be exported in this way.
 bool may_be_exported(int device, CUmemAllocationHandleType as) {
   auto types =
       process::the_session()
@@ -152,7 +152,7 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
 }
 
 CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool handle, size_t) {
-  // Nothing is kept beyond what is in use.
+  // A pool keeps nothing beyond the memory in use.
   return with_pool(handle, [](pool&) { return CUDA_SUCCESS; });
 }
 

@@ -19,7 +19,7 @@ CUresult create_stream(CUstream* out, unsigned flags, int priority) noexcept {
     if (out == nullptr || (flags & ~CU_STREAM_NON_BLOCKING) != 0)
       return CUDA_ERROR_INVALID_VALUE;
     auto& within = *selected_context();
-    // In a green context all are.
+    // In a green context all streams are non-blocking.
     auto kind = within.is_green() ? unsigned{CU_STREAM_NON_BLOCKING} : flags;
     auto handle =
         streams().add(make_stream(within, kind, std::clamp(priority, -5, 0)));
@@ -30,7 +30,7 @@ CUresult create_stream(CUstream* out, unsigned flags, int priority) noexcept {
 
 CUresult destroy_stream(CUstream handle) noexcept {
   return by_handle([&] {
-    // Those of a green context that is gone stay for ever (CUDA driver API,
+    // Streams of a green context that is gone stay for ever (CUDA driver API,
     // cuGreenCtxDestroy).
     if (auto* x = streams().find(handle); x != nullptr && !x->within.active)
       return CUDA_ERROR_CONTEXT_IS_DESTROYED;

@@ -42,7 +42,7 @@ CUresult tell_capture(CUstream handle, CUstreamCaptureStatus* status,
       *graph_out = facts.graph;
     if (after != nullptr)
       *after = facts.after;
-    // All edges are plain, which is told by there being no data.
+    // All edges are plain, so there is no data.
     if (edges != nullptr)
       *edges = nullptr;
     if (count != nullptr)
@@ -198,7 +198,7 @@ cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph,
     p.hErrNode_out = nullptr;
     constexpr std::uint64_t and_upload = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
     auto code = instantiate(phGraphExec, hGraph, p.flags & ~and_upload);
-    // What has no room now is for the launch to tell.
+    // The launch reports memory that has no room now.
     if (code == CUDA_SUCCESS && (p.flags & and_upload) != 0)
       (void)upload(*graph_execs().find(*phGraphExec));
     auto* named = find_graph(hGraph);

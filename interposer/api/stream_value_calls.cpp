@@ -16,7 +16,7 @@ CUresult do_one(CUstream handle, CUstreamBatchMemOpType operation,
   return in_stream(handle, [&](stream& s) {
     CUstreamBatchMemOpParams one;
     std::memset(&one, 0, sizeof one);
-    // Waits and writes have one form.
+    // Waits and writes have the same form.
     one.waitValue.operation = operation;
     one.waitValue.address = address;
     if constexpr (sizeof(Value) == 8)

@@ -34,7 +34,7 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent,
       return CUDA_ERROR_INVALID_HANDLE;
     if ((Flags & ~CU_EVENT_WAIT_EXTERNAL) != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    // External ones matter to graphs only.
+    // External waits matter to graphs only.
     return s.is_captured() || e->is_captured()
                ? capture_wait(s, *e, Flags == CU_EVENT_WAIT_EXTERNAL)
                : wait(s, *e);
@@ -97,7 +97,8 @@ CUresult CUDAAPI cuStreamAddCallback(CUstream hStream,
 
 namespace {
 
-/// Nothing is a null pointer, which may be freed.
+/// Allocates in stream order. An allocation of 0 bytes is a null pointer, which
+/// may be freed.
 CUresult allocate_in_order(stream& s, pool& from, std::size_t bytes,
                            CUdeviceptr* out) {
   if (out == nullptr)
@@ -223,7 +224,7 @@ CUresult CUDAAPI cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr,
 
 CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID,
                                       const CUstreamAttrValue* value) {
-  // Hints, all of them: how to cache, how to wait.
+  // All attributes are hints: how to cache, and how to wait.
   return in_stream(hStream, [&](stream&) {
     return value == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   });

@@ -13,8 +13,8 @@ namespace {
 using vgpu::tensor_map_form;
 using vgpu::tensor_map_spec;
 
-/// Takes `count` values; false where there is nowhere to take them from, also
-/// where they are none (as driver 580 has it).
+/// Takes `count` values. Returns false where there is no array, even for 0
+/// values (as driver 580 does).
 template <class From, class To>
 bool take(const From* from, std::size_t count, To& to) {
   if (from == nullptr)
@@ -23,8 +23,8 @@ bool take(const From* from, std::size_t count, To& to) {
   return true;
 }
 
-/// What all forms have in common. The values are the driver's to judge; only
-/// what could not be handed to it is refused here.
+/// These are the arguments that all forms have in common. The driver judges the
+/// values; this library refuses only what it could not pass on.
 struct shape_arguments {
   CUtensorMapDataType type;
   cuuint32_t rank;
@@ -56,7 +56,7 @@ bool take_shape(const shape_arguments& x, tensor_map_form form,
   return true;
 }
 
-/// As in_context, where the device has tensor maps.
+/// Runs a body as in_context() does, where the device has tensor maps.
 template <class Body>
 CUresult in_mapping_context(const Body& body) noexcept {
   return in_context([&](context& x) {
@@ -64,7 +64,8 @@ CUresult in_mapping_context(const Body& body) noexcept {
   });
 }
 
-/// `more` takes what this form alone has, and says whether it could.
+/// Encodes a map. `more` takes the arguments of this form alone, and returns
+/// whether it could.
 template <class More>
 CUresult encode(CUtensorMap* out, tensor_map_form form,
                 const shape_arguments& shape, const More& more) noexcept {
@@ -107,7 +108,7 @@ CUresult CUDAAPI cuTensorMapEncodeIm2col(
                 [&](tensor_map_spec& what) {
                   what.channels = channelsPerPixel;
                   what.pixels = pixelsPerColumn;
-                  // Of all dimensions but the channels and the images.
+                  // This covers all dimensions but the channels and the images.
                   return what.rank > 2 &&
                          take(pixelBoxLowerCorner, what.rank - 2, what.lower) &&
                          take(pixelBoxUpperCorner, what.rank - 2, what.upper);

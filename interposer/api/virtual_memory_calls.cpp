@@ -8,7 +8,7 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// As guarded, for calls that need no context, on a session that has not
+/// Runs a body as guarded() does, without a context, where the session has not
 /// failed.
 template <class Body>
 CUresult in_session(const Body& body) noexcept {

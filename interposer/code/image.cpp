@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint32_t wrapper_magic = 0x466243B1;
 constexpr std::uint32_t elf_magic = 0x464C457F;
 constexpr std::uint64_t page = 4096;
-/// No image is larger.
+/// No image is larger than this.
 constexpr std::uint64_t largest = std::uint64_t{4} << 30;
 
 struct wrapper {
@@ -32,14 +32,15 @@ struct container {
   std::uint32_t magic;
   std::uint16_t version;
   std::uint16_t header_bytes;
-  std::uint64_t bytes; // behind the header
+  // This counts the bytes behind the header.
+  std::uint64_t bytes;
 };
 
 fault invalid(std::string why) {
   return {CUDA_ERROR_INVALID_IMAGE, "not a GPU image: " + std::move(why)};
 }
 
-/// A copy of what lies at `at`; images need not be aligned.
+/// Copies a value from `at`; images need not be aligned.
 template <class T>
 T read(const void* at) noexcept {
   T out;
@@ -47,7 +48,8 @@ T read(const void* at) noexcept {
   return out;
 }
 
-/// Looks at no byte behind the first that differs: a text may be shorter.
+/// Tells whether an image begins with a magic number. It reads no byte behind
+/// the first difference, because a text may be shorter.
 bool begins_with(const void* at, std::uint32_t magic,
                  std::uint64_t limit) noexcept {
   const auto* bytes = static_cast<const std::uint8_t*>(at);
@@ -78,8 +80,8 @@ result<image_view> view_container(const void* at, std::uint64_t limit) {
   return view(image_kind::fatbin, at, bytes);
 }
 
-/// The containers of the parts that a linked program was made of: where it has
-/// no code for a device, the driver links them anew. `list` ends with null.
+/// Appends the containers of the parts of a linked program, which the driver
+/// links again where the whole has no code for a device. `list` ends with null.
 result<image_view> join(const image_view& whole, const void* const* list) {
   constexpr std::size_t most_parts = 4096;
   constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
@@ -119,13 +121,13 @@ result<image_view> view_linked(const void* at, std::uint64_t limit) {
   return view(image_kind::fatbin, behind, head.bytes);
 }
 
-/// Where a table of `count` entries ends; 0 where that overflows.
+/// Returns the end of a table of `count` entries, or 0 where that overflows.
 std::uint64_t table_end(std::uint64_t offset, std::uint64_t count,
                         std::uint64_t entry) noexcept {
   return offset > largest ? 0 : offset + count * entry;
 }
 
-/// An ELF file ends with the last of its tables, sections and segments.
+/// Finds the end of an ELF file: the last of its tables, sections and segments.
 result<image_view> view_elf(const void* at, std::uint64_t limit) {
   if (!fits(at, sizeof(Elf64_Ehdr), limit))
     return invalid("a cubin that is cut in its header");
@@ -162,7 +164,8 @@ result<image_view> view_elf(const void* at, std::uint64_t limit) {
   return view(image_kind::cubin, at, end);
 }
 
-/// Length of the text without its NUL; `limit` where there is none before.
+/// Returns the length of the text without its NUL, or `limit` where none comes
+/// before.
 std::uint64_t text_length(const char* text, std::uint64_t limit) noexcept {
   std::uint64_t n = 0;
   while (n < limit && n < largest) {
@@ -180,7 +183,8 @@ std::uint64_t text_length(const char* text, std::uint64_t limit) noexcept {
   return n;
 }
 
-/// PTX begins with `.version`, behind blanks and comments.
+/// Tells whether a text is PTX: it begins with `.version`, behind blanks and
+/// comments.
 bool looks_like_ptx(std::string_view text) {
   for (;;) {
     auto begin = text.find_first_not_of(" \t\r\n\f\v");
@@ -216,8 +220,8 @@ bool is_readable(const void* at, std::uint64_t bytes) noexcept {
   auto begin = reinterpret_cast<std::uintptr_t>(at);
   if (begin + bytes < begin)
     return false;
-  // One byte of each page is read by the kernel, which returns an error where
-  // we would get a signal.
+  // The kernel reads one byte of each page, and returns an error where this
+  // process would get a signal.
   std::array<iovec, 512> from;
   std::array<char, 512> sink;
   for (auto p = begin; p < begin + bytes;) {
@@ -229,7 +233,8 @@ bool is_readable(const void* at, std::uint64_t bytes) noexcept {
     iovec to{sink.data(), n};
     auto got = ::process_vm_readv(::getpid(), &to, 1, from.data(), n, 0);
     if (got < 0)
-      return errno != EFAULT; // not allowed to ask: take the word for it
+      // The process may not ask; trust the caller.
+      return errno != EFAULT;
     if (static_cast<std::size_t>(got) != n)
       return false;
   }
@@ -250,7 +255,8 @@ result<image_view> view_image(const void* image, std::uint64_t limit) {
       return invalid("a fatbin's wrapper around something else");
     auto whole =
         view_container(outer.data, std::numeric_limits<std::uint64_t>::max());
-    constexpr std::uint32_t linked = 2; // version
+    // This version means a linked program.
+    constexpr std::uint32_t linked = 2;
     if (!whole || outer.version != linked || outer.prelinked == nullptr)
       return whole;
     return join(*whole, static_cast<const void* const*>(outer.prelinked));

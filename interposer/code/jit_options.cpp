@@ -10,7 +10,7 @@ void jit_log::write(std::string_view text) const noexcept {
     return;
   auto bytes = text.copy(text_, room_ - 1);
   text_[bytes] = '\0';
-  // By value in the pointer's place, as the driver API has it.
+  // As in the driver API, the value stands in the pointer's place.
   if (written_ != nullptr)
     *written_ = reinterpret_cast<void*>(bytes); // NOLINT: a number
 }
@@ -24,7 +24,7 @@ CUresult take_jit_options(unsigned count, const CUjit_option* options,
       return CUDA_ERROR_INVALID_VALUE;
     if (values == nullptr)
       continue;
-    // In: how large the buffer is; out: how much was written.
+    // The program gives the size of the buffer, and gets the bytes written.
     auto size = [&](jit_log& of) {
       of.room_ = reinterpret_cast<std::uintptr_t>(values[i]) & UINT32_MAX;
       of.written_ = &values[i];

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint32_t parameter_alignment = 16;
 
-/// The device's limits that each launch is checked against.
+/// Each launch is checked against these limits of the device.
 struct shape_limits {
   std::uint32_t threads, block_x, block_y, block_z;
   std::uint32_t grid_x, grid_y, grid_z;
@@ -51,7 +51,8 @@ const shape_limits& limits_of(int device) {
 }
 
 constexpr bool within(std::uint32_t x, std::uint32_t most) noexcept {
-  return x - 1 < most; // 1 ... most; 0 wraps
+  // This accepts 1 to `most`; 0 wraps.
+  return x - 1 < most;
 }
 
 CUresult check_shape(const launch_shape& x, const function& f,
@@ -78,7 +79,7 @@ CUresult check_shape(const launch_shape& x, const function& f,
   call::dim3 c;
   if (auto code = clusters_of(x, f, c); code != CUDA_SUCCESS)
     return code;
-  // Clusters of one block are grids as any.
+  // Clusters of one block are ordinary grids.
   return !limit.clusters && (c.x | c.y | c.z) > 1 ? CUDA_ERROR_NOT_SUPPORTED
                                                   : CUDA_SUCCESS;
 }
@@ -95,7 +96,8 @@ CUresult gather_parameters(const launch_request& x, const function& f,
       auto p = f.parameters[i];
       if (x.parameters[i] == nullptr)
         return CUDA_ERROR_INVALID_VALUE;
-      if (p.offset > end) // no stale stack of ours in the gaps
+      // This keeps our stale stack out of the gaps.
+      if (p.offset > end)
         std::memset(room + end, 0, p.offset - end);
       std::memcpy(room + p.offset, x.parameters[i], p.size);
       end = p.offset + p.size;
@@ -126,12 +128,13 @@ CUresult gather_parameters(const launch_request& x, const function& f,
   if (size > rounded)
     return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   if (size < wanted) {
-    // The driver takes it; what is missing is anything, here zero.
+    // The driver accepts it; missing parameters may be anything, and are zero
+    // here.
     std::memset(room, 0, wanted);
     std::memcpy(room, buffer, size);
     buffer = room;
   } else if (managed_memory::exists()) [[unlikely]] {
-    // It may lie in managed memory.
+    // The buffer may lie in managed memory.
     std::memcpy(room, buffer, wanted);
     buffer = room;
   }
@@ -139,7 +142,7 @@ CUresult gather_parameters(const launch_request& x, const function& f,
   return CUDA_SUCCESS;
 }
 
-/// All blocks of a cooperative launch must be on the device at once.
+/// Checks that all blocks of a cooperative launch fit the device at once.
 CUresult check_cooperative(const launch_shape& x, const function& f) {
   auto blocks = active_blocks(
       f, static_cast<int>(x.block.x * x.block.y * x.block.z), x.shared_bytes);
@@ -215,7 +218,7 @@ CUresult send_launch(stream& in, const function& what,
 }
 
 CUresult launch_kernel(stream& in, const launch_request& what) {
-  // Not zeroed: only what is filled in is read.
+  // This is not zeroed, because only filled bytes are read.
   alignas(16) std::byte room[most_parameters];
   prepared_launch ready;
   if (auto code = prepare(in.owner, what, room, ready); code != CUDA_SUCCESS)
@@ -237,8 +240,8 @@ CUresult apply_attributes(launch_shape& to, const CUlaunchConfig& config) {
       to.cluster = {a.value.clusterDim.x, a.value.clusterDim.y,
                     a.value.clusterDim.z};
       break;
-    // How soon a kernel starts, how it is cached and spread: results are the
-    // same without.
+    // These change how soon a kernel starts, and how it is cached and spread,
+    // but not its results.
     case CU_LAUNCH_ATTRIBUTE_IGNORE:
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:

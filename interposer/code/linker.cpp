@@ -15,15 +15,17 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// A fatbin container's header, and the header of an entry in it (see the
-/// layout that devices/interface/fatbin.cpp reads).
+/// This is the header of a fatbin container (devices/interface/fatbin.cpp reads
+/// the layout).
 struct container_header {
   std::uint32_t magic = container_magic;
   std::uint16_t version = 1;
   std::uint16_t header_bytes = 16;
-  std::uint64_t bytes = 0; // behind this
+  // This counts the bytes behind the header.
+  std::uint64_t bytes = 0;
 };
 struct entry_header {
+  /// This is the header of an entry in a fatbin container.
   std::uint16_t kind = 1; // PTX
   std::uint16_t version = 0x0101;
   std::uint32_t header_bytes = 64;
@@ -46,7 +48,7 @@ std::span<const std::byte> bytes_of(const T& x) {
   return std::as_bytes(std::span{&x, 1});
 }
 
-/// The number behind a directive: 75 of ".target sm_75".
+/// Returns the number behind a directive, such as 75 of ".target sm_75".
 std::uint32_t number_behind(std::string_view text, std::string_view what) {
   auto at = text.find(what);
   if (at == text.npos)
@@ -58,7 +60,8 @@ std::uint32_t number_behind(std::string_view text, std::string_view what) {
   return out;
 }
 
-/// Whether the target has features of one architecture alone: "sm_90a".
+/// Tells whether the target has features of one architecture alone, as
+/// "sm_90a".
 bool is_specific(std::string_view text) {
   auto at = text.find(".target");
   at = at == text.npos ? at : text.find_first_of("0123456789", at);
@@ -77,7 +80,7 @@ link_state::link_state(context& in, const jit_logs& logs)
   linked_header head;
   auto first = bytes_of(head);
   image_.assign(first.begin(), first.end());
-  // What a linked program has first is the code of the whole: here none.
+  // A linked program begins with the code of the whole, of which there is none.
   append(bytes_of(container_header{}));
 }
 
@@ -114,7 +117,7 @@ CUresult link_state::add(CUjitInputType type,
   }
 }
 
-/// As one container with one entry.
+/// Adds PTX as one container with one entry.
 CUresult link_state::add_text(std::span<const std::byte> bytes) {
   auto text =
       std::string{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -124,7 +127,7 @@ CUresult link_state::add_text(std::span<const std::byte> bytes) {
     return failed({CUDA_ERROR_INVALID_PTX,
                    "a part that was given as PTX is no PTX: it has no "
                    ".version directive"});
-  // Padded inside the text: it ends with its NUL.
+  // The padding is inside the text, which ends with its NUL.
   text.resize((text.size() + 8) / 8 * 8 - 1, '\n');
   entry_header entry;
   entry.payload_bytes = text.size() + 1;
@@ -163,8 +166,8 @@ CUresult link_state::add_image(std::span<const std::byte> bytes) {
   return CUDA_SUCCESS;
 }
 
-/// Host objects, and archives of them, hold fatbin containers at multiples of
-/// 8 bytes.
+/// Adds the fatbin containers of host objects and of archives of them, which
+/// lie at multiples of 8 bytes.
 CUresult link_state::add_objects(std::span<const std::byte> bytes) {
   auto found = false;
   for (std::size_t at = 0; at + sizeof(container_header) <= bytes.size();) {

@@ -23,7 +23,7 @@ module_id next_module() noexcept {
   return {code_part::get().last_module.fetch_add(1) + 1};
 }
 
-/// Asks for the facts with more and more room. `load` appends the first call.
+/// Asks the worker for a module's facts, with more room until they fit.
 result<std::vector<std::byte>>
 fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
   auto& s = here();
@@ -38,7 +38,7 @@ fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
                  });
     auto got = s.finish(asked);
     if (got.result != CUDA_SUCCESS) {
-      // The answer says how long the device's own words are.
+      // The answer says how long the device's own message is.
       auto words = range.bytes().first(std::min(got.value, room));
       return fault{got.result, words.empty()
                                    ? "the worker refused the image"
@@ -57,8 +57,9 @@ fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
   }
 }
 
-/// A managed variable that cannot lie at the same address in this process, as
-/// its device's driver chose it, is told when it is asked for.
+/// Adds the module's managed variables. A device's driver chose their
+/// addresses; where this process cannot use one, the program gets an error when
+/// it asks for the variable.
 void publish_managed(module& x) {
   std::vector<managed_memory::piece> pieces;
   for (auto& [name, g] : x.globals)
@@ -90,7 +91,7 @@ void publish(module& x) {
                  .kind = memory_kind::global,
                  .context = x.owner.id.load(),
                  .managed = g.managed});
-    // The worker, which alone knew how large they are, has asked the quota.
+    // Only the worker knew the sizes, and it has asked the quota.
     space.take_on(g.bytes);
   }
   publish_managed(x);
@@ -111,7 +112,7 @@ void retire(module& x) {
   });
 }
 
-/// Takes a module that is an instance out of its library's lists.
+/// Takes a module out of its library's lists.
 void forget_instance(module& x) {
   if (x.of == nullptr)
     return;
@@ -312,7 +313,7 @@ CUresult set_attribute(function& x, int attribute, int value) {
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-    // What the kernel was compiled with stays.
+    // Settings of the compiler stay.
     if (value < 0 ||
         x.attribute(CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET) != 0)
       return CUDA_ERROR_INVALID_VALUE;

@@ -16,8 +16,9 @@ const device_facts& facts_of(const function& f) {
       static_cast<std::size_t>(f.in->owner.device));
 }
 
-/// NVIDIA's arithmetic refuses GPUs newer than itself. They are taken as the
-/// newest of those that share their memory alike, 228 KiB a multiprocessor.
+/// NVIDIA's arithmetic refuses GPUs that are newer than itself. This takes them
+/// for the newest ones with the same shared memory, 228 KiB for each
+/// multiprocessor.
 constexpr int newest_known = 12, taken_as = 10;
 
 cudaOccDeviceProp properties_of(const device_facts& d) {
@@ -72,7 +73,7 @@ int active_blocks(const function& f, int block_threads,
                   std::size_t dynamic_shared) {
   auto properties = properties_of(facts_of(f));
   auto attributes = attributes_of(f);
-  // A kernel may use what every kernel may, opted in or not.
+  // Every kernel may use this much shared memory, without opting in.
   if (attributes.maxDynamicSharedSizeBytes < dynamic_shared &&
       attributes.sharedSizeBytes + dynamic_shared <=
           properties.sharedMemPerBlock)

@@ -15,20 +15,21 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// What a thread keeps beyond its current context.
+/// This is the state that a thread keeps beyond its current context.
 struct thread_state {
   std::vector<context*> stack;
   std::unique_ptr<thread_streams> streams;
 };
 
-// The static model: a look-up is one instruction. Two words of the surplus
-// that the loader keeps for libraries like this one.
+// With this model a look-up is one instruction. The two words come from the
+// surplus that the loader keeps for libraries like this one.
 #define VGPU_STATIC_TLS __attribute__((tls_model("initial-exec")))
 thread_local context* current VGPU_STATIC_TLS = nullptr;
 thread_local thread_state* rest_of_state VGPU_STATIC_TLS = nullptr;
 
-/// Not a C++ destructor of a thread_local: that would run on the main thread
-/// before the program's atexit handlers, which may still call the driver.
+/// Returns the key whose destructor cleans up a thread's state. The destructor
+/// of a thread_local would run on the main thread before the program's atexit
+/// handlers, which may still call the driver.
 pthread_key_t cleanup_key() {
   static auto key = [] {
     pthread_key_t made{};
@@ -59,11 +60,12 @@ context::context(int device_ordinal, bool is_primary)
     : device(device_ordinal), primary(is_primary), root(*this),
       streams(context_part::get().make_streams(*this)) {
   streams->begin();
-  // What an H200 starts with.
+  // These are the values of an H200.
   limits[CU_LIMIT_STACK_SIZE] = 1024;
   limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752;
   limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8388608;
-  limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2; // of older devices
+  // Only older devices have this.
+  limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
   limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
   limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
   limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 11796480;
@@ -152,7 +154,7 @@ CUresult context_registry::destroy(context& x) {
 CUresult context_registry::retain(context& x) {
   std::lock_guard guard{mutex_};
   if (!x.active.load()) {
-    // A process whose kernel went wrong gets no context any more, reset or not.
+    // A process whose session failed gets no context any more, reset or not.
     if (auto code = process::the_session().sticky(); code != CUDA_SUCCESS)
       return code;
     activate(x);
@@ -243,7 +245,7 @@ std::unique_ptr<thread_streams>& streams_of_thread() {
 }
 
 CUresult usable(const context* x) noexcept {
-  // libgomp frees memory in callbacks, and by this code knows to do it later.
+  // libgomp frees memory in callbacks, and defers that when it gets this code.
   if (x == nullptr)
     return runs_host_functions() ? CUDA_ERROR_NOT_PERMITTED
                                  : CUDA_ERROR_INVALID_CONTEXT;

@@ -11,9 +11,10 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// What a resource carries that the program does not look at.
+/// A resource carries this where the program does not look.
 struct carried {
-  std::uint64_t mark; // that it was made here
+  // This tells that this library made the resource.
+  std::uint64_t mark;
   std::uint64_t split;
   std::int32_t device;
   std::uint32_t first, count, least, step;
@@ -41,7 +42,7 @@ void write(const sm_part& what, CUdevResource& out) noexcept {
   out.type = CU_DEV_RESOURCE_TYPE_SM;
   std::memcpy(out._internal_padding, &x, sizeof x);
   out.sm.smCount = what.count;
-  // Of what cannot be cut there is nothing more to tell.
+  // A part that cannot be cut has no smallest size and no step.
   if (what.split == 0) {
     out.sm.minSmPartitionSize = what.least;
     out.sm.smCoscheduledAlignment = what.step;
@@ -62,7 +63,7 @@ sm_part whole_device(int device, const device_facts& facts) noexcept {
   out.device = device;
   out.count = static_cast<unsigned>(
       facts.value_of(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
-  // As the documentation has them, by generation.
+  // The documentation gives these by generation.
   out.least = major >= 9 ? 8 : major == 8 ? 4 : 2;
   out.step = major >= 9 ? 8 : 2;
   return out;
@@ -121,7 +122,8 @@ CUresult split(CUdevResource* out, unsigned* groups, const CUdevResource* from,
   if (part.count != 0)
     write(part, *rest);
   else
-    std::memset(rest, 0, sizeof *rest); // of no kind
+    // A resource of zeros has no type.
+    std::memset(rest, 0, sizeof *rest);
   return CUDA_SUCCESS;
 }
 
@@ -140,7 +142,8 @@ CUresult join(std::span<const CUdevResource> parts, sm_part& out) {
   std::ranges::sort(all, {}, &sm_part::first);
   out = all.front();
   out.count = 0;
-  unsigned end = 0; // of those that are counted
+  // This is the end of the counted multiprocessors.
+  unsigned end = 0;
   for (const auto& x : all) {
     auto from = std::max(end, x.first);
     auto to = std::max(end, x.first + x.count);

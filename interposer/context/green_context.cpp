@@ -4,7 +4,7 @@ namespace vgpu::interposer {
 
 CUresult create_green_context(const sm_part& what, CUgreenCtx& out) {
   auto part = std::make_unique<green_part>(green_part{what});
-  // It can be cut again, and is counted by itself.
+  // A green context's part can be cut again, and counts on its own.
   part->what.split = part->what.first = 0;
   auto& primary = contexts().primary(what.device);
   context* made = nullptr;

@@ -21,7 +21,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// What an advertised slot does of which nothing is known.
+/// Serves a slot that the table must have and whose meaning is unknown.
 template <int Table, int Slot>
 CUresult unknown_slot() {
   if (logs(log_level::warn))
@@ -31,7 +31,8 @@ CUresult unknown_slot() {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/// A table with its size in bytes in slot 0 and every other slot filled.
+/// This is a table with its size in bytes in slot 0, and every other slot
+/// filled.
 template <int Table, std::size_t Slots>
 struct table {
   std::array<const void*, Slots> slots;
@@ -95,7 +96,7 @@ auto& runtime_table() {
 // -- TOOLS_RUNTIME_CALLBACK_HOOKS
 // ----------------------------------------------------
 
-// One word an API function, non-zero where a tool listens.
+// Each API function has one word, which is not 0 where a tool listens.
 std::array<std::uint32_t, 1024> subscribed{};
 std::array<std::uint32_t, 64> subscribed_domains{};
 
@@ -236,8 +237,8 @@ CUresult context_number(CUcontext handle, std::uint64_t* out) {
   return code;
 }
 
-/// A stream's handle, also one of the default streams' names, as an object;
-/// with flag 1, the legacy stream's name means the thread's own.
+/// Gets a stream's object by its handle or the name of a default stream. With
+/// flag 1, the legacy stream's name means the thread's own stream.
 CUresult stream_object(CUcontext handle, CUstream name, const void** out,
                        std::uint32_t flags) {
   return guarded([&] {
@@ -252,8 +253,8 @@ CUresult stream_object(CUcontext handle, CUstream name, const void** out,
   });
 }
 
-/// The number of such an object. No two streams have the same: cuBLAS finds by
-/// it the part of its workspace that a stream uses, and fails without.
+/// Gets the number of a stream's object. No two streams may have the same:
+/// cuBLAS finds by it a stream's part of its workspace, and fails otherwise.
 CUresult stream_number(CUcontext, const void* object, std::uint64_t* out) {
   if (object == nullptr || out == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
@@ -273,9 +274,9 @@ unsigned each_function(CUcontext, CUmodule handle,
 
 void discard_message(const char*, int, const char*, void*) {}
 
-/// Which group each pair of multiprocessors belongs to, from a driver that
-/// knows. cuBLASLt calls it without looking whether there is such a table, and
-/// does without the map when it gets none.
+/// Gives a map of the groups of multiprocessors, which is empty here. cuBLASLt
+/// calls this without asking whether the table exists, and works without the
+/// map.
 CUresult group_map(void** map, void** owner) {
   if (map != nullptr)
     *map = nullptr;
@@ -363,7 +364,7 @@ void say_unknown_table(const CUuuid* id) noexcept {
     log_line(log_level::debug,
              std::string{"asked for the unknown export table "} + text.data());
   } catch (const std::exception&) {
-    // A line of the log is the least loss.
+    // Memory is short, so the message is dropped.
   }
 }
 
@@ -382,7 +383,7 @@ CUresult CUDAAPI cuGetExportTable(const void** ppExportTable,
                                   const CUuuid* pExportTableId) {
   if (ppExportTable == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  // What is in the tables may be called before cuInit.
+  // Functions of the tables may be called before cuInit.
   if (!vgpu::interposer::make_driver_state())
     return CUDA_ERROR_OUT_OF_MEMORY;
   *ppExportTable = pExportTableId == nullptr

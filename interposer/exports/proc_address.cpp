@@ -11,7 +11,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Places in the catalogue, sorted by base name.
+/// Returns indices of the catalogue, sorted by base name.
 const auto& by_name() {
   static const auto sorted = [] {
     std::array<std::uint16_t, catalogue.size()> order{};

@@ -1,9 +1,10 @@
-// The entry points that are refused: one stub each, made from the catalogue.
-// Without cuda.h, so that the stubs need not know the arguments: in this
-// calling convention a function may ignore what it was passed.
+// The refused entry points: one stub each, made from the catalogue. This does
+// not include cuda.h, so that a stub has no arguments: in this calling
+// convention a function may ignore them.
 #include "interposer/session/refusal.hpp"
 
-// What each class of the catalogue makes of its line here.
+// These make a stub of each refused line of the catalogue, and nothing of the
+// others.
 #define VGPU_STUB_local(symbol, why)
 #define VGPU_STUB_async(symbol, why)
 #define VGPU_STUB_create(symbol, why)

@@ -11,7 +11,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Guards everything about captures.
+/// Returns the mutex that guards everything about captures.
 std::mutex& lock() noexcept {
   return graph_part::get().captures.mutex;
 }
@@ -34,7 +34,7 @@ void join(capture& x, stream& s, std::vector<graph_node*> tips) {
   s.captured_by.store(&x, std::memory_order_release);
 }
 
-/// Releases its streams and events, and forgets it.
+/// Releases a capture's streams and events, and forgets it.
 void dissolve(capture& x) {
   for (auto& [s, tips] : x.tips)
     s->captured_by.store(nullptr, std::memory_order_release);
@@ -44,7 +44,8 @@ void dissolve(capture& x) {
   captures_under_way.fetch_sub(1);
 }
 
-/// Whether all that the other streams did lies before where the first is.
+/// Tells whether all work of the other streams lies before the tips of the
+/// first.
 bool all_joined(const capture& x) {
   std::set<const graph_node*> before;
   std::vector<const graph_node*> open;
@@ -163,7 +164,7 @@ CUresult facts_of_capture(stream& in, capture_facts& out) {
 
 namespace {
 
-/// Whether there is a capture that work can be added to.
+/// Checks that there is a capture to which work can be added.
 CUresult check_whole(const capture* x) {
   return x == nullptr ? CUDA_ERROR_ILLEGAL_STATE
          : x->broken  ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
@@ -205,7 +206,7 @@ void forget_captured(stream& x) {
 
 void forget_captured(event& x) {
   std::lock_guard guard{lock()};
-  // One that was recorded again elsewhere is known here still.
+  // A capture still knows an event that was recorded again elsewhere.
   for (auto& each : all())
     each.recorded.erase(&x);
   x.captured_by.store(nullptr);

@@ -22,7 +22,8 @@ lane_store& lanes() noexcept {
   return graph_part::get().lanes;
 }
 
-/// Whether it may write to the program's memory, or run its functions.
+/// Tells whether a graph may write to the program's memory, or run its
+/// functions.
 bool reaches_program(const graph& x) {
   auto reaches = [](const auto& node) {
     if (auto* copied = std::get_if<copy_work>(&node->what); copied != nullptr)
@@ -38,7 +39,7 @@ bool reaches_program(const graph& x) {
   return std::any_of(x.nodes().begin(), x.nodes().end(), reaches);
 }
 
-/// Which body of a node is done for that value of its condition; null for none.
+/// Returns the body that the value of the condition chooses, or null.
 const graph* chosen(const conditional_work& x, std::uint32_t value) {
   std::size_t which = value;
   if (x.type != CU_GRAPH_COND_TYPE_SWITCH)
@@ -46,9 +47,9 @@ const graph* chosen(const conditional_work& x, std::uint32_t value) {
   return which < x.bodies.size() ? x.bodies[which].get() : nullptr;
 }
 
-/// What the program may ask for as soon as the launch returns: its events, from
-/// the node `from` on. They are recorded when all is done, and waited for
-/// before the first condition.
+/// Records or awaits the graph's events from node `from` on. The program may
+/// ask for them as soon as the launch returns. So they are recorded when all
+/// work is done, and waited for before the first condition.
 template <class Work>
 void issue_events(const graph& of, std::size_t from, stream& in) {
   const auto& order = of.in_order();
@@ -66,7 +67,7 @@ bool is_event(const work& x) {
          std::holds_alternative<event_wait_work>(x);
 }
 
-/// A launch under way. Kept by what has the turn next.
+/// This is a launch under way. Its next turn keeps it alive.
 class conditional_launch final
     : public turn_taker,
       public std::enable_shared_from_this<conditional_launch> {
@@ -79,12 +80,12 @@ public:
   void take_turn(CUresult status) noexcept override;
 
 private:
-  /// Nodes that are to be done, of a graph or a body.
+  /// A part is the rest of the nodes of a graph or a body.
   struct part {
     const graph* of = nullptr;
     std::size_t next = 0;
-    /// The condition that is asked again at its end; null where it is done
-    /// once.
+    /// This condition is read again at the end of a loop's body; it is null
+    /// where the part runs once.
     const conditional_work* loop = nullptr;
   };
 
@@ -100,7 +101,7 @@ private:
   ticket value_;
 };
 
-/// Nodes up to the first conditional one are the stream's own.
+/// Issues the nodes before the first conditional one in the stream itself.
 CUresult conditional_launch::begin_part(stream& in) {
   auto& first = parts_.emplace_back(part{.of = what_.get()});
   const auto& order = what_->in_order();
@@ -136,7 +137,7 @@ CUresult conditional_launch::begin(stream& in) {
   end.value = ++lane_->launches;
   end.test = value_test::reached;
   auto writes = reaches_program(*what_);
-  // From here on the launch goes its own way.
+  // From here on the launch continues by itself.
   if (code = go_on(); code != CUDA_SUCCESS)
     return code;
   if (code = host_calls().add_device_wait(in, end, writes);
@@ -146,8 +147,7 @@ CUresult conditional_launch::begin(stream& in) {
   return CUDA_SUCCESS;
 }
 
-/// Asks for the condition's value when the stream that nobody sees has come
-/// here.
+/// Reads the condition's value when the private stream has come here.
 void conditional_launch::ask(const conditional_work& x) {
   asked_ = &x;
   auto& side = *lane_->side;
@@ -177,7 +177,7 @@ CUresult conditional_launch::decide() {
   return CUDA_SUCCESS;
 }
 
-/// Appends what is to be done up to the next condition, or the end.
+/// Appends the work up to the next condition, or to the end.
 CUresult conditional_launch::go_on() {
   auto& side = *lane_->side;
   while (!parts_.empty()) {
@@ -208,8 +208,8 @@ CUresult conditional_launch::go_on() {
   return lane_->ended.fill(side, lane_->launches);
 }
 
-/// Whatever happens, the program's stream goes on: what went wrong on the
-/// device it is told there.
+/// Decides at a condition. The program's stream continues whatever happens, and
+/// gets the errors of the device.
 void conditional_launch::take_turn(CUresult status) noexcept {
   if (status != CUDA_SUCCESS)
     return;

@@ -204,8 +204,9 @@ void graph::put_in_order() const {
 }
 
 std::vector<graph_node*> graph::sorted() const {
-  // Most graphs stand in order already: one round does. What waits for a value
-  // comes when nothing else can: the value may be another branch's to write.
+  // Most graphs are in order already, so that one round suffices. Work that
+  // waits for a value comes when no other can, because another branch may write
+  // the value.
   std::vector<graph_node*> out;
   std::set<const graph_node*> done;
   out.reserve(nodes_.size());
@@ -354,7 +355,7 @@ graph_exec::~graph_exec() {
 std::shared_ptr<const graph> graph_exec::launched() {
   if (launched_ == nullptr) {
     launched_ = what->clone();
-    // Two threads look at it from now on.
+    // Two threads read it from now on.
     launched_->put_in_order();
   }
   return launched_;
@@ -376,15 +377,15 @@ std::vector<memory_step> memory_steps(const graph_exec& x) {
   return out;
 }
 
-/// Whether so many streams could wait behind a launch that none of a GPU's
-/// eight channels is left for what the launch has yet to do.
+/// Tells whether so many streams could wait behind a launch that none of a
+/// GPU's eight channels is left for the rest of the launch.
 bool is_crowded(context& in) {
   constexpr std::size_t most_streams = 2; // and the legacy one
   return streams_of(in.root).size() > most_streams;
 }
 
-/// Launches of one graph follow one another, also in different streams: they
-/// set the same conditions.
+/// Launches a graph behind its own earlier launches, also those in other
+/// streams, because they set the same conditions.
 CUresult launch_in_turn(graph_exec& x, stream& in) {
   if (x.ended == nullptr)
     x.ended = make_event(x.owner, CU_EVENT_DISABLE_TIMING);
@@ -411,7 +412,7 @@ CUresult launch(graph_exec& x, stream& in) {
   auto code = has_conditions ? launch_in_turn(x, in) : issue_all(x, in);
   if (code != CUDA_SUCCESS)
     abandon_launch(steps);
-  // What it allocates and frees is to be known when this returns.
+  // The program may rely on its allocations when this returns.
   else if (has_conditions)
     wait_for_conditional_launches();
   return code;
@@ -423,7 +424,7 @@ CUresult upload(const graph_exec& x) {
 
 namespace {
 
-/// The places of a node's dependencies in the order of creation.
+/// Returns the positions of a node's dependencies in the order of creation.
 std::set<std::size_t> places(const graph& in, const graph_node& x) {
   std::set<std::size_t> out;
   for (std::size_t i = 0; i < in.nodes().size(); ++i)
@@ -440,8 +441,7 @@ CUresult differ(CUgraphExecUpdateResultInfo& info, CUgraphExecUpdateResult why,
   return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
-/// Whether bodies follow one another in the same way; what differs goes to
-/// `info`.
+/// Compares two graphs, bodies included. The first difference goes to `info`.
 CUresult compare(const graph& mine, const graph& theirs,
                  CUgraphExecUpdateResultInfo& info);
 
@@ -478,7 +478,8 @@ CUresult compare(const graph& mine, const graph& theirs,
   return CUDA_SUCCESS;
 }
 
-/// Precondition: they were compared. Nodes stay what they are to the program.
+/// Takes over the work of the other graph. The program's nodes stay the same.
+/// Precondition: the graphs were compared.
 void take_over(graph& mine, const graph& theirs) {
   for (std::size_t i = 0; i < mine.nodes().size(); ++i) {
     auto& own = *mine.nodes()[i];

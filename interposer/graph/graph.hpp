@@ -121,7 +121,8 @@ public:
   holder held_by = holder::program;
   /// This is the graph whose node has this one as a body; it is null otherwise.
   graph* outer = nullptr;
-  /// Where is_single(), this lives as long as an executable graph of this one.
+  /// Where is_single() holds, this lives as long as an executable graph of
+  /// this one.
   std::weak_ptr<const void> instance;
 
 private:

@@ -15,7 +15,7 @@ namespace vgpu::interposer {
 namespace {
 
 constexpr std::uint64_t word_bytes = sizeof(std::uint32_t);
-/// The worker has the last ones for itself.
+/// The worker uses the last words itself.
 constexpr std::uint64_t usable_bytes = condition_bytes - 64;
 
 word_store& words_of(std::uint8_t device) {

@@ -14,7 +14,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// In a label: what would end it, or mean something in it.
+/// Escapes the characters that have a meaning in a label.
 std::string escaped(std::string_view text) {
   std::string out;
   for (auto c : text) {
@@ -63,14 +63,14 @@ char letter_of(transfer::side x) {
   return 'U';
 }
 
-/// How a node looks, and what its label says below its number.
+/// This is the look of a node, and the text of its label below its number.
 struct look {
   const char* style = "solid";
   const char* shape = "rectangle";
   std::string text;
 };
 
-/// Draws one graph after the other; those of child nodes come behind.
+/// This draws one graph after the other, and those of child nodes last.
 class drawing {
 public:
   explicit drawing(unsigned flags)
@@ -141,7 +141,8 @@ private:
            "\" label=\"" + label + "\"];\n";
   }
 
-  // -- by kind: the first line of the text is what it is
+  // The functions below describe nodes by kind. The first line of the text is
+  // the kind.
 
   look look_of(const empty_work&) const { return {.text = "EMPTY\n"}; }
 
@@ -224,7 +225,7 @@ private:
     return {.text = "graph_" + number_of(*x.what) + "\n"};
   }
 
-  /// Drawn as a table of its own.
+  /// table() draws these nodes.
   look look_of(const conditional_work&) const { return {}; }
 
   std::string table(const conditional_work& x, const graph_node& node,
@@ -267,7 +268,8 @@ private:
 
   const unsigned flags_;
   std::map<const graph*, std::size_t> numbers_;
-  std::deque<const graph*> open_; // known, and not drawn
+  // These graphs are known, and not drawn yet.
+  std::deque<const graph*> open_;
 };
 
 } // namespace

@@ -31,7 +31,7 @@ std::optional<device_address> take_addresses(std::uint8_t device,
   auto alignment = bytes >= large_block ? granule_bytes : block_step;
   if (auto at = space.reserve(wanted, alignment); at)
     return at;
-  // What was freed may be settled by now.
+  // Freed addresses may be settled by now.
   auto position = here().tail();
   if (here().synchronise(device) != CUDA_SUCCESS)
     return std::nullopt;
@@ -54,8 +54,8 @@ graph_memory::graph_memory(device_address at, request asked)
 
 CUresult graph_memory::make(request what, std::shared_ptr<graph_memory>& out) {
   auto& space = here().space(what.device);
-  // What a driver takes here, and finds too large when it is launched, is twice
-  // what there is.
+  // A driver accepts a request of up to twice its memory here, and refuses it
+  // at the launch.
   if (what.bytes / 2 > space.quota())
     return CUDA_ERROR_OUT_OF_MEMORY;
   auto at = take_addresses(what.device, what.bytes);
@@ -75,7 +75,7 @@ graph_memory::~graph_memory() {
     try {
       give_back();
     } catch (const std::exception&) {
-      // The session is lost: there is nothing left to give back to.
+      // The session is lost, so there is nothing to give back to.
     }
   }
   here()
@@ -116,7 +116,8 @@ CUresult graph_memory::allocate() {
 }
 
 CUresult graph_memory::free() {
-  std::vector<std::shared_ptr<graph_memory>> gone; // after the lock
+  // This must end after the lock.
+  std::vector<std::shared_ptr<graph_memory>> gone;
   std::lock_guard guard{memory_list().mutex};
   if (!in_use_)
     return CUDA_ERROR_INVALID_VALUE;
@@ -128,7 +129,7 @@ void graph_memory::begin_use() {
   in_use_ = true;
   memory_list().usage_of.at(what.device).idle -= what.bytes;
   memory_list().in_use.emplace(address, shared_from_this());
-  // Not the context's: see discard_graph_memory().
+  // The memory belongs to no context: see discard_graph_memory().
   here()
       .space(what.device)
       .adopt({.address = address,
@@ -160,8 +161,8 @@ void graph_memory::give_back() {
   auto& usage = memory_list().usage_of.at(what.device);
   usage.now -= what.bytes;
   usage.idle -= what.bytes;
-  // In the log before its room is another's. Work that still uses it comes
-  // before what is allocated at these addresses later.
+  // The free is in the log before other memory takes the room. Work that still
+  // uses this memory comes before later allocations at these addresses.
   here().send(call::mem_free{address, what.bytes}, what.device);
   here().space(what.device).refund(what.bytes);
 }
@@ -275,7 +276,8 @@ CUresult free_graph_memory(device_address at) {
 }
 
 void discard_graph_memory(std::uint64_t context) {
-  std::vector<std::shared_ptr<graph_memory>> gone; // after the lock
+  // This must end after the lock.
+  std::vector<std::shared_ptr<graph_memory>> gone;
   std::lock_guard guard{memory_list().mutex};
   memory_list().discard(context, gone);
 }
@@ -289,7 +291,8 @@ void trim_graph_memory(std::uint8_t device) {
 // -----------------------------------------------------------------------------
 
 CUresult begin_launch(std::span<const memory_step> steps, bool free_first) {
-  std::vector<std::shared_ptr<graph_memory>> gone; // after the lock
+  // This must end after the lock.
+  std::vector<std::shared_ptr<graph_memory>> gone;
   std::vector<graph_memory*> to_free;
   auto& list = memory_list();
   std::lock_guard guard{list.mutex};
@@ -306,7 +309,8 @@ CUresult begin_launch(std::span<const memory_step> steps, bool free_first) {
 void abandon_launch(std::span<const memory_step> steps) {
   for (auto& step : steps)
     if (step.allocates)
-      (void)step.what->free(); // it may not have come to that one
+      // The launch may not have come to this step.
+      (void)step.what->free();
 }
 
 CUresult upload_memory(std::span<const memory_step> steps) {
@@ -318,7 +322,7 @@ CUresult upload_memory(std::span<const memory_step> steps) {
       in_use.push_back(step.what.get());
   if (auto code = list.check_room(steps, in_use); code != CUDA_SUCCESS)
     return code;
-  // Where not all has room at one time, the launch makes it.
+  // Where not all of it fits at one time, the launch makes it.
   for (auto& step : steps)
     if (step.allocates)
       (void)list.back(*step.what);

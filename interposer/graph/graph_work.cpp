@@ -29,7 +29,7 @@ CUresult issue_kernel(const kernel_work& x, stream& in) {
   return send_launch(in, *f, x.shape, x.parameters);
 }
 
-/// Null for what was not loaded as a library.
+/// Returns the kernel of a function, or null where no library contains it.
 CUkernel kernel_of(const function& x) {
   if (x.in->of == nullptr)
     return nullptr;
@@ -53,8 +53,8 @@ CUresult issue_wait(const event_wait_work& x, stream& in) {
   return e == nullptr ? CUDA_ERROR_INVALID_HANDLE : wait(in, *e);
 }
 
-/// Which element of which array stands at that address; nothing where the
-/// array has gone.
+/// Finds the array element at an address. It changes nothing where the array is
+/// gone.
 void locate_in_array(device_address address, CUarray& handle, std::size_t& x,
                      std::size_t& y, std::size_t& z) {
   auto* in = array_at(address, handle);
@@ -75,14 +75,15 @@ conditional_work clone_conditional(const conditional_work& x) {
   return out;
 }
 
-/// Memory may have been freed since.
+/// Checks the operations again, because memory may have been freed since, and
+/// appends them.
 CUresult issue_checked(const operations_work& x, stream& in) {
   auto code = check_operations(in.owner, x.what, false);
   return code == CUDA_SUCCESS ? issue_operations(in, x.what) : code;
 }
 
-/// Whether it may was asked before the launch; edges may allow to come to it
-/// before what allocates it, and then there is nothing to do.
+/// Frees memory. The check came before the launch. Edges may allow a free node
+/// before its allocation node, and then there is nothing to free.
 CUresult issue_free(const free_work& x) {
   (void)x.what->free();
   return CUDA_SUCCESS;
@@ -225,7 +226,7 @@ CUresult describe(const CUDA_HOST_NODE_PARAMS& from, host_work& out) {
 
 namespace {
 
-/// Who else is to use it must be able to.
+/// Checks that the devices that are to use the memory can do so.
 CUresult check_access(const CUDA_MEM_ALLOC_NODE_PARAMS& x) {
   const auto& devices = here().devices();
   if (x.accessDescCount > devices.size() ||
@@ -244,7 +245,7 @@ CUresult check_access(const CUDA_MEM_ALLOC_NODE_PARAMS& x) {
   return CUDA_SUCCESS;
 }
 
-/// In the order in which a driver says so (580 on an H100).
+/// Makes the driver's checks, in its order (580 on an H100).
 CUresult check_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS& x) {
   const auto& pool = x.poolProps;
   const auto& at = pool.location;
@@ -264,7 +265,8 @@ CUresult check_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS& x) {
 
 namespace {
 
-/// A body takes it, but cannot be instantiated then.
+/// Tells whether a graph may have memory nodes. A body takes them, but cannot
+/// be instantiated then.
 bool takes_memory(const graph& into) {
   return into.held_by == graph::holder::program ||
          into.held_by == graph::holder::body;

@@ -14,9 +14,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// So many at once. Each has two streams stand still for as long as the program
-/// takes to decide, and a GPU whose channels all have one goes on with nothing:
-/// of the usual eight, four hold up none of the others.
+/// At most this many launches are under way. Each holds up two streams while
+/// the program decides, and a GPU with a waiting stream in each channel does
+/// nothing. Of the usual eight channels, these launches take four.
 constexpr std::size_t most_launches = 2;
 
 } // namespace
@@ -39,7 +39,7 @@ lane::~lane() {
   }
 }
 
-/// Precondition: the mutex is held.
+/// Finds an idle lane of the context, or null. Precondition: the mutex is held.
 std::unique_ptr<lane> lane_store::idle_of(const context& in) {
   auto found = std::find_if(idle_.begin(), idle_.end(), [&](auto& x) {
     return &x->in == &in && x->context_id == in.id.load();
@@ -95,7 +95,8 @@ void lane_store::give(std::unique_ptr<lane> x) {
 }
 
 void lane_store::forget(const context& of) {
-  std::vector<std::unique_ptr<lane>> gone; // after the lock
+  // This must end after the lock.
+  std::vector<std::unique_ptr<lane>> gone;
   std::lock_guard guard{mutex_};
   for (auto& x : idle_)
     if (&x->in == &of)

@@ -19,7 +19,8 @@ array_id next_array() noexcept {
       1};
 }
 
-/// The largest sizes, as attributes of the device; 0 where there is none.
+/// These are the largest sizes, by the device's attributes. 0 means that there
+/// is no such attribute.
 struct limits {
   int width = 0, height = 0, depth = 0;
 };
@@ -74,7 +75,7 @@ limits limits_of(const array_shape& x) noexcept {
                           CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT, 0};
 }
 
-/// Formats that the driver knows, and nothing here does.
+/// Tells whether the driver knows a format that this library does not support.
 bool is_foreign_format(std::uint32_t format) noexcept {
   return format == CU_AD_FORMAT_UNORM_INT_101010_2 ||
          (format >= CU_AD_FORMAT_BC1_UNORM && format <= 0xff);
@@ -122,7 +123,7 @@ CUresult check(const context& in, const array_shape& x) {
   return layout_of(x) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/// The shape of one level, as its descriptor tells it.
+/// Returns the shape of one level, as its descriptor gives it.
 array_shape shape_of_level(const array_shape& whole, const array_level& x) {
   auto out = whole;
   out.levels = 0;
@@ -132,15 +133,15 @@ array_shape shape_of_level(const array_shape& whole, const array_level& x) {
   return out;
 }
 
-/// What a created array is known by.
+/// This identifies a new array.
 struct made {
   array_id id;
   array_layout layout;
   device_address address = 0;
 };
 
-/// A checked shape, addresses for it within the quota, and the call that makes
-/// it.
+/// Checks the shape, takes addresses within the quota, and appends the call
+/// that makes the array.
 CUresult make(context& in, const array_shape& shape, made& out) {
   if (auto code = check(in, shape); code != CUDA_SUCCESS)
     return code;
@@ -190,7 +191,8 @@ CUresult create_array(context& in, const array_shape& shape, CUarray& out) {
 }
 
 CUresult create_mipmap(context& in, array_shape shape, CUmipmappedArray& out) {
-  // The driver makes one level at least, and no more than there are sizes.
+  // The driver makes at least one level, and at most as many as there are
+  // sizes.
   shape.levels = std::clamp(shape.levels, 1U, std::max(1U, most_levels(shape)));
   made x;
   if (auto code = make(in, shape, x); code != CUDA_SUCCESS)
@@ -212,7 +214,7 @@ CUresult destroy_array(CUarray x) {
   auto* known = arrays().find(x);
   if (known == nullptr)
     return CUDA_ERROR_INVALID_HANDLE;
-  // The driver does not mind, and the level goes with the whole.
+  // As in the driver this is no error; the level goes with the whole.
   if (known->of != nullptr)
     return CUDA_SUCCESS;
   auto gone = arrays().remove(x);

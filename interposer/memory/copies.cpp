@@ -22,7 +22,8 @@ namespace {
 
 using side = transfer::side;
 
-/// Bytes from the first to behind the last; nothing where that overflows.
+/// Returns the bytes from the first to the end of the last, or nothing where
+/// that overflows.
 std::optional<std::uint64_t> span_of(const rows& x,
                                      const call::extent& size) noexcept {
   constexpr auto limit = window_bytes;
@@ -38,32 +39,34 @@ std::optional<std::uint64_t> span_of(const rows& x,
   return whole;
 }
 
-/// One end of a transfer, classified and checked.
+/// This is one end of a transfer, classified and checked.
 struct end {
   place where = place::pageable;
   std::uint8_t device = 0;
   rows at;
-  std::uint64_t bytes = 0; // all that is spanned
+  // This is the whole span.
+  std::uint64_t bytes = 0;
   bool managed = false;
 };
 
-/// The device has what of it the host had. Precondition: work that uses it is
-/// about to be appended.
+/// Gives the device the managed bytes of this end. Precondition: the caller
+/// appends work that uses it next.
 void take_from_host(const end& x) {
   if (managed_memory::host_has_some() && x.managed) [[unlikely]]
     managed().hand_over(x.at.address, x.bytes);
 }
 
-/// A copy that the program waits for comes behind the work of every device
-/// that it touches (CUDA runtime API, cudaMemcpyPeer).
+/// Waits for the device that owns this end. A copy that the program waits for
+/// comes behind the work of every device that it touches (CUDA runtime API,
+/// cudaMemcpyPeer).
 CUresult wait_for_owner(const stream& in, const end& x, bool async) {
   if (async || x.where != place::device || x.device == in.device())
     return CUDA_SUCCESS;
   return here().synchronise(x.device);
 }
 
-/// The program, or another device's work, may look at it right after a call
-/// that is not async.
+/// Waits for the copy where the program, or another device, may read the target
+/// right after a call that is not async.
 CUresult finish_seen(stream& in, const end& to, bool async) {
   auto elsewhere = to.where == place::device && to.device != in.device();
   return (to.managed || elsewhere) && !async ? synchronise(in) : CUDA_SUCCESS;
@@ -88,8 +91,8 @@ CUresult examine(const stream& in, const rows& x, const call::extent& size,
   if ((found.in->kind == memory_kind::array) != (named == side::array))
     return CUDA_ERROR_INVALID_VALUE;
   out.managed = found.in->managed;
-  // A pinned address serves as a device address too; a device address given as
-  // host memory is a mistake of direction, unless it is both.
+  // A pinned address serves as a device address too. A device address that is
+  // given as host memory is a mistake of direction, unless it is both.
   if (named == side::host && found.where == place::device && !out.managed)
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
@@ -110,7 +113,7 @@ bool contiguous(const rows& x, const call::extent& size) noexcept {
          (size.depth == 1 || x.slice == size.width * size.height);
 }
 
-/// Where both ends have no gaps, a box is one long row.
+/// Makes one long row of a box where neither end has gaps.
 void flatten(end& to, end& from, call::extent& size) noexcept {
   if (size.height == 1 && size.depth == 1)
     return;
@@ -121,7 +124,7 @@ void flatten(end& to, end& from, call::extent& size) noexcept {
 }
 
 /// Calls `f(column, row, slice, part)` for parts of at most `limit` bytes that
-/// cover the box: several rows where they fit, else parts of a row.
+/// cover the box: several rows where they fit, otherwise parts of a row.
 template <class F>
 CUresult each_part(const call::extent& size, std::uint64_t limit, const F& f) {
   auto columns = std::min(size.width, limit);
@@ -140,7 +143,7 @@ CUresult each_part(const call::extent& size, std::uint64_t limit, const F& f) {
   return CUDA_SUCCESS;
 }
 
-/// Copies rows between host memory with gaps and bytes without.
+/// Copies rows with gaps to bytes without.
 void gather(std::span<std::byte> into, const rows& from,
             const call::extent& part) noexcept {
   const auto* source = reinterpret_cast<const std::byte*>(from.address);
@@ -160,8 +163,8 @@ void scatter(std::span<const std::byte> bytes, const rows& to,
 // -- the four directions
 // -------------------------------------------------------
 
-/// Of a long row, as much as several threads are worth waking for: how many
-/// bytes that was.
+/// Copies the part of a long row that is worth several threads, and returns its
+/// size in bytes.
 std::uint64_t long_row_to_device(stream& in, const end& to, const end& from,
                                  std::uint64_t bytes) {
   auto part = [&](std::uint64_t offset) {
@@ -183,8 +186,8 @@ std::uint64_t long_row_to_device(stream& in, const end& to, const end& from,
   }
 }
 
-/// The bytes go into the log now: whatever the program does with its memory
-/// later, a replay finds what was there at the time of the call.
+/// Copies the bytes into the log now. So a replay finds them as they were at
+/// the call, whatever the program does with its memory later.
 CUresult to_device(stream& in, end to, end from, call::extent size) {
   if (from.where == place::pinned) {
     host_calls().wait_for_writers(from.at.address, from.bytes);
@@ -217,16 +220,16 @@ CUresult to_device(stream& in, end to, end from, call::extent size) {
       });
 }
 
-/// Reads through the reply arena: parts are asked for ahead, as many as there
-/// is room for, and taken in order.
+/// This reads through the reply arena. It requests parts ahead, as many as have
+/// room, and takes them in order.
 class arena_reader {
 public:
   explicit arena_reader(stream& in) : in_(in) {}
   arena_reader(const arena_reader&) = delete;
   arena_reader& operator=(const arena_reader&) = delete;
   ~arena_reader() {
-    // Only after an exception: late answers must not go to ranges that others
-    // were given meanwhile.
+    // This happens only after an exception. Late answers must not arrive in
+    // ranges that others have by then.
     for (auto& x : asked_)
       x.range.keep_for_ever();
   }
@@ -238,7 +241,7 @@ public:
     if (asked_.size() >= most_ahead)
       if (auto code = take_one(); code != CUDA_SUCCESS)
         return code;
-    // Never waits for room while holding some that others may wait for.
+    // A thread must not wait for room while it holds room that others wait for.
     auto range = s.arena().try_take(bytes);
     while (!range) {
       if (asked_.empty()) {
@@ -257,7 +260,7 @@ public:
     return CUDA_SUCCESS;
   }
 
-  /// Takes all that was asked for; the first error wins.
+  /// Takes all requested parts, and returns the first error.
   CUresult finish() {
     auto first = first_error_;
     while (!asked_.empty())
@@ -304,9 +307,9 @@ CUresult to_pageable(stream& in, const end& to, const end& from,
   return code != CUDA_SUCCESS ? code : rest;
 }
 
-/// How long the parts of a row are in which it is brought into pinned memory.
-/// A worker elsewhere keeps each whole until it has arrived; but each takes a
-/// slot.
+/// Returns the length of the parts in which a row is read into pinned memory. A
+/// worker on another host keeps each part whole until it has arrived, but each
+/// part takes a slot.
 std::uint64_t pinned_part(const call::extent& size) noexcept {
   constexpr std::uint64_t usual = std::uint64_t{4} << 20;
   constexpr std::uint64_t most_parts = 64;
@@ -337,7 +340,7 @@ CUresult to_pinned(stream& in, const end& to, const end& from,
   }
   if (async)
     return CUDA_SUCCESS;
-  // The last first: when it is there, nobody has to wait for the others.
+  // The last part comes first: when it has arrived, the others have too.
   auto first = CUDA_SUCCESS;
   for (; !asked.empty(); asked.pop_back())
     if (auto got = s.finish(asked.back()); got.result != CUDA_SUCCESS)
@@ -387,7 +390,7 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
       return code;
   }
   flatten(to, from, size);
-  // Pinned memory that is named as device memory is the device's to copy.
+  // The device copies pinned memory that is named as device memory.
   auto to_is_device =
       to.where == place::device ||
       (to.where == place::pinned && what.to_side == side::device);
@@ -412,7 +415,8 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
 
 namespace {
 
-/// `target` is left alone where nothing is to be filled.
+/// Checks the arguments of a fill. It does not change `target` where there is
+/// nothing to fill.
 CUresult examine_fill(const stream& in, const rows& to,
                       std::uint32_t element_bytes, const call::extent& size,
                       end& target) {
@@ -429,7 +433,7 @@ CUresult examine_fill(const stream& in, const rows& to,
   if (auto code = examine(in, to, in_bytes, side::device, target);
       code != CUDA_SUCCESS)
     return code;
-  // Other than a copy (seen with driver 580).
+  // A copy needs no such permission (seen with driver 580).
   if (target.where == place::device && target.device != in.device() &&
       !peers().allow(in.device(), target.device)) [[unlikely]]
     return CUDA_ERROR_INVALID_VALUE;
@@ -463,7 +467,7 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
 
 namespace {
 
-/// Whether `count` from `first` on lie within `all`.
+/// Tells whether `count` from `first` on lie within `all`.
 bool is_within(std::uint64_t first, std::uint64_t count,
                std::uint64_t all) noexcept {
   return count <= all && first <= all - count;

@@ -9,8 +9,9 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Where and when a source is read is the driver's to choose: here all that is
-/// host memory is read at once, and the rest in stream order.
+/// Tells whether the order is valid. The driver may choose when to read a
+/// source: this library reads host memory at once, and the rest in stream
+/// order.
 bool is_order(CUmemcpySrcAccessOrder x) noexcept {
   return x == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
          x == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ||
@@ -21,8 +22,8 @@ bool are_flags(unsigned x) noexcept {
   return (x & ~unsigned{CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE}) == 0;
 }
 
-/// Hints are for memory whose place is not fixed, which there is none of; what
-/// they name must be there all the same.
+/// Tells whether a hint is valid. Hints are for memory without a fixed place,
+/// which does not exist here, but the place that a hint names must exist.
 bool is_hint(const CUmemLocation& x) noexcept {
   return x.type == CU_MEM_LOCATION_TYPE_INVALID ||
          check_place({x.type, x.id}) == CUDA_SUCCESS;
@@ -47,7 +48,7 @@ const array* array_of(const CUmemcpy3DOperand& x) noexcept {
              : nullptr;
 }
 
-/// An end whose places are counted in elements.
+/// Converts an end whose coordinates count elements.
 box_end end_of(const CUmemcpy3DOperand& x, std::uint64_t element) noexcept {
   box_end out{};
   if (x.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {

@@ -17,11 +17,11 @@ namespace vgpu::interposer {
 namespace {
 
 constexpr std::uint64_t page = 4096;
-/// What changes hands in one piece.
+/// Memory moves between host and device in blocks of this size.
 constexpr std::uint64_t block_bytes = std::uint64_t{64} << 10;
-/// Who reads block after block gets so many at once.
+/// A program that reads one block after another gets up to this many at once.
 constexpr std::size_t longest_run = 32;
-/// Of the file, for what lies outside the windows.
+/// This part of the file is for regions outside the windows.
 constexpr std::uint64_t beyond_bytes = std::uint64_t{4} << 30;
 
 void* as_pointer(device_address x) {
@@ -65,7 +65,7 @@ bool managed_memory::open() {
   if (at == MAP_FAILED)
     return false;
   all_ = mapping{at, size};
-  // The program's view of it is what a dump should hold.
+  // A dump should hold the program's view instead.
   ::madvise(at, size, MADV_DONTDUMP);
   room_ = here().arena().take(longest_run * block_bytes);
   beyond_ = windows;
@@ -75,7 +75,7 @@ bool managed_memory::open() {
 
 std::optional<std::uint64_t> managed_memory::offset_of(device_address begin,
                                                        std::uint64_t bytes) {
-  // The windows one behind the other, in the program's order of its devices.
+  // The windows follow one another, in the program's order of its devices.
   static_assert(first_window % window_bytes == 0);
   if (auto device = here().device_of(begin); device)
     return *device * window_bytes + begin % window_bytes;
@@ -135,7 +135,7 @@ bool managed_memory::add_variables(std::span<const piece> what,
   auto end_of = [](const piece& x) {
     return page_behind(x.address + std::max<std::uint64_t>(x.bytes, 1));
   };
-  // Those whose pages touch are one region.
+  // Variables whose pages touch form one region.
   for (std::size_t i = 0; i < sorted.size();) {
     auto j = i + 1;
     for (auto end = end_of(sorted[i]);
@@ -148,7 +148,8 @@ bool managed_memory::add_variables(std::span<const piece> what,
   return true;
 }
 
-/// Where another module's variables share a page, its region has these too.
+/// Adds variables whose pages touch. Where another module's variables share a
+/// page, its region takes these too.
 bool managed_memory::add_page_run(std::span<const piece> what,
                                   std::uint8_t device) {
   auto begin = page_of(what.front().address);
@@ -162,7 +163,8 @@ bool managed_memory::add_page_run(std::span<const piece> what,
     return false;
   auto& in = *find(begin);
   if (end - in.first > in.second.bytes)
-    return false; // reaches out of a region that was there
+    // They reach out of a region that was there.
+    return false;
   if (in.second.at_host)
     give(find(begin), std::next(find(begin)));
   in.second.pieces.insert(in.second.pieces.end(), what.begin(), what.end());
@@ -228,8 +230,8 @@ void managed_memory::hand_over(device_address at, std::uint64_t bytes) {
   give(first, regions_.lower_bound(at + bytes));
 }
 
-/// All of these regions that the host has. Neighbours are closed together: a
-/// program's list of nodes may be thousands of them.
+/// Gives the device all of these regions that the host has. It protects
+/// neighbours together, because a program's list may have thousands of them.
 void managed_memory::give(region_map::iterator first,
                           region_map::iterator last) {
   watch_managed_memory();
@@ -265,7 +267,8 @@ void managed_memory::send(const region_map::value_type& x) {
   }
 }
 
-/// Of fresh blocks only what the host has touched is in the file.
+/// Sends blocks to the device. Of fresh blocks, the file holds only what the
+/// host has touched.
 void managed_memory::send_blocks(const region_map::value_type& x,
                                  std::size_t first, std::size_t last,
                                  bool fresh) {
@@ -322,7 +325,8 @@ bool managed_memory::touch(device_address at, bool writes) noexcept {
   switch (x.blocks[first]) {
   case block::fresh:
   case block::writable:
-    return true; // another thread was first
+    // Another thread was first.
+    return true;
   case block::readable:
     if (!writes)
       return true;
@@ -336,7 +340,8 @@ bool managed_memory::touch(device_address at, bool writes) noexcept {
   auto bytes = std::min<std::uint64_t>(last * block_bytes, x.bytes) - from;
   auto access = writes ? PROT_READ | PROT_WRITE : PROT_READ;
   if (::mprotect(as_pointer(begin + from), bytes, access) != 0)
-    return false; // too many mappings: the program's fault, told as such
+    // There are too many mappings; the program gets its fault.
+    return false;
   std::fill(x.blocks.begin() + static_cast<std::ptrdiff_t>(first),
             x.blocks.begin() + static_cast<std::ptrdiff_t>(last),
             writes ? block::writable : block::readable);
@@ -344,7 +349,8 @@ bool managed_memory::touch(device_address at, bool writes) noexcept {
   return true;
 }
 
-/// As many blocks more as lie at the host in front of this one.
+/// Returns the end of a run of device blocks that begins at `at`. The run is as
+/// long as the run of host blocks in front of it, and one block more.
 std::size_t managed_memory::run_from(const region& x,
                                      std::size_t at) const noexcept {
   auto before = std::size_t{0};
@@ -371,8 +377,9 @@ void managed_memory::fetch(const region_map::value_type& x, std::size_t first,
   }
 }
 
-/// Where the session's work has ended in an error, or there is no session any
-/// more, the program sees what it had: its next call tells it.
+/// Fetches bytes of the device. Where the session's work has ended in an error,
+/// or there is no session any more, the program sees its old bytes, and its
+/// next call returns the error.
 void managed_memory::fetch_piece(const region_map::value_type& x,
                                  device_address at, std::uint64_t bytes) {
   try {
@@ -383,7 +390,7 @@ void managed_memory::fetch_piece(const region_map::value_type& x,
       std::memcpy(bytes_of(x.second, x.first, at, bytes).data(),
                   room_->bytes().data(), bytes);
   } catch (const std::exception&) {
-    // Not reported: this is a signal handler.
+    // A signal handler cannot report it.
   }
 }
 

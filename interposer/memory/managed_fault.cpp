@@ -28,14 +28,16 @@ bool is_ours(const struct sigaction& x) {
   return (x.sa_flags & SA_SIGINFO) != 0 && x.sa_sigaction == on_segv;
 }
 
-/// As the kernel would have called it.
+/// Calls the handler before ours as the kernel would have.
 void pass_on(int number, siginfo_t* info, void* context) {
   auto& old = passing_on ? before().first : before().latest;
   if (is_ours(old) || old.sa_handler == SIG_DFL ||
-      old.sa_handler == SIG_IGN) { // a fault cannot be ignored
+      // A fault cannot be ignored.
+      old.sa_handler == SIG_IGN) {
     struct sigaction end {};
     end.sa_handler = SIG_DFL;
-    ::sigaction(number, &end, nullptr); // and the instruction runs again
+    // The instruction runs again.
+    ::sigaction(number, &end, nullptr);
     return;
   }
   passing_on = true;
@@ -57,8 +59,8 @@ enum class access { read, write, execute };
 
 access access_of(const void* context) {
 #ifdef __x86_64__
-  // The processor's page-fault error code (Intel SDM volume 3, "Page-Fault
-  // Exceptions").
+  // This is the processor's page-fault error code (Intel SDM volume 3,
+  // "Page-Fault Exceptions").
   constexpr long long by_write = 1 << 1;
   constexpr long long by_fetch = 1 << 4;
   auto code =
@@ -75,8 +77,9 @@ access access_of(const void* context) {
 void on_segv(int number, siginfo_t* info, void* context) {
   auto saved = errno;
 #ifdef __x86_64__
-  // Called by the kernel, which puts the frame right below the context, and not
-  // by a handler: one that was passed a signal may have jumped out of it.
+  // The kernel puts the frame right below the context, so the kernel and no
+  // handler made this call. A handler that got a passed-on signal may have
+  // jumped out of it.
   if (__builtin_dwarf_cfa() == context)
     passing_on = false;
 #endif
@@ -104,8 +107,8 @@ void watch_managed_memory() noexcept {
   struct sigaction ours {};
   ours.sa_sigaction = on_segv;
   ::sigemptyset(&ours.sa_mask);
-  // On the stack that the handler before us ran on: one of its own may have
-  // little room for anybody else.
+  // Ours runs on the stack of the handler before it, because a handler's own
+  // stack may have little room for others.
   ours.sa_flags = SA_SIGINFO | SA_RESTART | (now.sa_flags & SA_ONSTACK);
   ::sigaction(SIGSEGV, &ours, nullptr);
 }

@@ -20,7 +20,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Tries again after what was freed is settled.
+/// Allocates, and tries again after what was freed is settled.
 CUresult allocate_in(address_space& space, context& in, allocation& what) {
   auto refusal = space.allocate(what);
   if (refusal == address_space::refusal::quota) [[unlikely]] {
@@ -40,21 +40,22 @@ CUresult allocate_in(address_space& space, context& in, allocation& what) {
                                                  : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/// Of the device's, where what others have may count as well.
+/// Allocates from the device, after a recount of what others have.
 CUresult allocate_in_device(context& in, allocation& what) {
   auto device = in.device_index();
   sharing().recount(device, what.bytes);
   return allocate_in(here().space(device), in, what);
 }
 
-/// Kernels reach pinned memory by themselves: nobody may be at it when it
-/// goes. What the wait ends in is the next synchronisation's to tell.
+/// Waits until no device uses pinned memory that is going away. The next
+/// synchronisation returns the error of the work.
 void wait_for_devices() {
   for (std::size_t d = 0; d < here().devices().size(); ++d)
     here().synchronise(static_cast<std::uint8_t>(d));
 }
 
-/// The range is free again once the work that is in the log is done.
+/// Releases device memory. Its range becomes free once the work in the log is
+/// done.
 void release_device(const allocation& what, std::uint8_t device) {
   auto& s = here();
   if (what.managed) {
@@ -66,13 +67,13 @@ void release_device(const allocation& what, std::uint8_t device) {
   if (was_lent) [[unlikely]]
     sharing().leave(device, what.bytes);
   s.space(device).retire(what, call.value);
-  // Another process must not open it any more when this returns; of what is
-  // freed in a stream's order it must have known before.
+  // Another process must not open it any more when this returns. If the program
+  // frees it in stream order, the others must have known before.
   if (was_lent && what.kind != memory_kind::pooled) [[unlikely]]
     (void)s.synchronise(device);
 }
 
-/// Only after wait_for_devices().
+/// Releases pinned memory. Precondition: wait_for_devices() has returned.
 void release_pinned(const allocation& what) {
   auto& s = here();
   writes_under_way().wait_for(what.address, what.bytes);
@@ -251,7 +252,7 @@ located locate(device_address at) {
   }
   if (s.is_pinned(at))
     return {place::pinned, 0, s.host_space().find(at)};
-  // Variables of modules lie where the device's driver put them.
+  // A device's driver chose the addresses of modules' variables.
   for (std::size_t d = 0; d < s.devices().size(); ++d) {
     auto device = static_cast<std::uint8_t>(d);
     if (auto known = s.space(device).find_beyond(at); known)

@@ -56,7 +56,8 @@ CUresult allocate_from(context& in, pool& from, std::size_t bytes,
   return CUDA_SUCCESS;
 }
 
-/// The end that is kept has nothing to tell: a pool costs nothing.
+/// Makes a descriptor of the pool. It needs no kept end, because a pool costs
+/// nothing.
 CUresult export_pool(const pool& what, int& file) {
   if (what.key == 0)
     return CUDA_ERROR_INVALID_VALUE;

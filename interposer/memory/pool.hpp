@@ -41,6 +41,7 @@ struct pool_table {
   handle_table<pool> all{handle_kind::pool};
   /// This is indexed by device. An entry is null until its first use.
   std::array<std::atomic<pool*>, 64> defaults{};
+  /// This is indexed by device. An entry is null where the program set no pool.
   std::array<std::atomic<pool*>, 64> currents{};
   std::mutex making;
 };

@@ -19,21 +19,23 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Whole pages of a file that a process has mapped.
+/// These are whole pages of a file that a process has mapped.
 struct mapped_file {
   unique_fd file;
-  std::uint64_t offset = 0; // of the first
+  // This is the offset of the first page.
+  std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
 
-/// One line of /proc/self/maps (proc(5)).
+/// This is one line of /proc/self/maps (proc(5)).
 struct mapping_line {
   std::uintptr_t begin = 0, end = 0;
   char access[5] = "";
   std::uint64_t offset = 0;
   unsigned major = 0, minor = 0;
   std::uint64_t inode = 0;
-  int path = 0; // where it begins in the line
+  // This is where the path begins in the line.
+  int path = 0;
 
   explicit mapping_line(const std::string& text) {
     if (std::sscanf(
@@ -48,15 +50,16 @@ struct mapping_line {
   }
 };
 
-/// Opens what is mapped: by its name, or where that is gone or names something
-/// else by the mapping itself, to which the kernel lets few.
+/// Opens the mapped file by its name. Where the name is gone or names something
+/// else, opens it by the mapping itself, which the kernel allows to few.
 unique_fd open_mapped(const mapping_line& x, const std::string& name) {
   char itself[64];
   std::snprintf(itself, sizeof itself,
                 "/proc/self/map_files/%" PRIxPTR "-%" PRIxPTR, x.begin, x.end);
   for (const auto* path : {name.c_str(), static_cast<const char*>(itself)}) {
     struct stat of {};
-    // Looked at first: to open a device or a pipe does something.
+    // The type is checked first, because opening a device or a pipe has
+    // effects.
     if (::stat(path, &of) != 0 || !S_ISREG(of.st_mode) ||
         of.st_ino != x.inode || of.st_dev != makedev(x.major, x.minor))
       continue;
@@ -143,7 +146,7 @@ CUresult registered_memory::remove(const void* at) {
   }
   std::lock_guard one{showing_mutex_};
   if (auto known = shown_.find(begin); known != shown_.end()) {
-    // Or its context has ended, and it went with that.
+    // This fails where the range went with its context.
     (void)free_shown(known->second);
     shown_.erase(known);
   }

@@ -19,7 +19,7 @@ std::uint64_t digest_of(const share_descriptor& x) noexcept {
   return XXH3_64bits(&x, offsetof(share_descriptor, check));
 }
 
-/// A layout of memory that lies by itself in its granules.
+/// Tells whether memory lies alone in its granules.
 bool lies_alone(std::uint64_t layout) noexcept {
   auto at = share_layout::unpack(layout);
   return at.is_sound() && at.lead == 0;
@@ -56,7 +56,8 @@ result<descriptor_pair> make_descriptor(share_descriptor says) {
   return out;
 }
 
-/// The message stays for the next one. A longer one is told by its length.
+/// Reads the message and leaves it in the socket. The length tells a longer
+/// one.
 std::optional<share_descriptor> read_descriptor(int file, std::uint64_t kind) {
   share_descriptor out;
   constexpr auto whole = static_cast<ssize_t>(sizeof(out));

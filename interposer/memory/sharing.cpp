@@ -16,7 +16,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Ids of imported memory, apart from those that virtual_memory gives.
+/// This begins the ids of imported memory, apart from those of virtual_memory.
 constexpr std::uint64_t imported = std::uint64_t{1} << 63;
 
 } // namespace
@@ -35,7 +35,8 @@ std::uint8_t device_named(const std::array<std::uint8_t, 16>& uuid) {
   return current == nullptr ? std::uint8_t{0} : current->device_index();
 }
 
-/// Precondition: the mutex is held.
+/// Returns the secret, and makes it on first use. Precondition: the mutex is
+/// held.
 const share_secret& shared_things::secret() {
   if (secret_ == share_secret{} &&
       ::getrandom(&secret_, sizeof(secret_), 0) != sizeof(secret_)) {
@@ -51,7 +52,8 @@ const share_secret& shared_things::secret() {
 
 namespace {
 
-/// Some devices have to stand still while they make memory shareable.
+/// Asks until the device can answer: some devices must be idle while they make
+/// memory shareable.
 template <class Call>
 outcome ask_at_rest(const Call& what, std::uint8_t device) {
   auto& s = here();
@@ -66,7 +68,7 @@ outcome ask_at_rest(const Call& what, std::uint8_t device) {
 
 } // namespace
 
-/// Precondition: the mutex is held.
+/// Lends an allocation. Precondition: the mutex is held.
 CUresult shared_things::lend(const allocation& what, std::uint8_t device,
                              share_handle& out) {
   if (auto before = lent_.find(what.address);
@@ -155,7 +157,7 @@ void shared_things::recount(std::uint8_t device, std::uint64_t bytes) {
   auto has_room = most <= space.quota() && bytes <= space.quota() - most;
   if ((x.counted == 0 && x.opened == 0) || has_room)
     return;
-  // With the lock held, so that what is freed meanwhile is not in the answer.
+  // With the lock held, the answer cannot include what is freed meanwhile.
   auto now = here().ask(call::shared_bytes{}, device);
   if (now.result != CUDA_SUCCESS)
     return;
@@ -255,11 +257,11 @@ void shared_things::close_all(std::uint64_t context) {
   }
 }
 
-/// Precondition: the mutex is held.
+/// Closes opened memory. Precondition: the mutex is held.
 void shared_things::unmap(opened_map::iterator which) {
   auto& [at, x] = *which;
   auto& s = here();
-  // What the work ended in is the next synchronisation's to tell.
+  // The next synchronisation returns the error of the work.
   (void)s.synchronise(x.device);
   (void)s.space(x.device).take(at);
   s.send(call::memory_unmap{x.at, x.bytes}, x.device);
@@ -310,7 +312,8 @@ CUresult shared_things::handle_of(event& x, CUipcEventHandle& out) {
   if ((x.flags & CU_EVENT_INTERPROCESS) == 0)
     return CUDA_ERROR_INVALID_HANDLE;
   std::lock_guard guard{mutex_};
-  constexpr std::uint64_t serial = 1; // numbers of events are not used again
+  // Numbers of events are never used again.
+  constexpr std::uint64_t serial = 1;
   share_name name{secret(), x.wire.value, serial};
   auto got =
       here().ask(call::event_share{{x.wire}, name.session, serial}, x.device());

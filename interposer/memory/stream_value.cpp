@@ -23,7 +23,7 @@ bool promises(const context& in, CUdevice_attribute what) {
              .value_of(what) != 0;
 }
 
-/// Whose word it is: the device's, or the program's own.
+/// This tells who handles a word: the device, or the program's side.
 enum class owner : std::uint8_t { nobody, device, program };
 
 owner owner_of(device_address at, std::uint64_t bytes, bool planned = false) {
@@ -54,10 +54,10 @@ bool is_wait(CUstreamBatchMemOpType x) {
          x == CU_STREAM_MEM_OP_WAIT_VALUE_64;
 }
 
-/// The word of an operation that waits or writes.
+/// Returns the word of an operation that waits or writes.
 awaited_value word_of(const CUstreamBatchMemOpParams& x) {
   awaited_value out;
-  // Both kinds begin alike.
+  // Both kinds of operation begin alike.
   const auto& w = x.waitValue;
   auto wide = x.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
               x.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
@@ -129,14 +129,15 @@ CUresult check_operation(const context& in, const CUstreamBatchMemOpParams& x,
 CUresult issue_wait(stream& in, const awaited_value& word) {
   if (owner_of(word.address, word.bytes) == owner::program)
     return host_calls().add_host_wait(in, word);
-  // A program that touches managed memory by itself is not heard behind this.
+  // The wait does not notice what the program later writes to managed memory by
+  // itself.
   if (managed_memory::host_has_some() && is_managed(word.address, word.bytes))
     managed().hand_over(word.address, word.bytes);
   return host_calls().add_device_wait(in, word);
 }
 
-/// In one piece: a word is never seen half written. It comes behind the work
-/// before it in the stream, whatever the flags allow.
+/// Writes a word in one piece, so that nothing reads it half written. It comes
+/// behind the work before it in the stream, whatever the flags allow.
 CUresult issue_write(stream& in, const awaited_value& word) {
   if (owner_of(word.address, word.bytes) == owner::program)
     return host_calls().add_store(in, word);
@@ -164,8 +165,8 @@ CUresult check_operations(const context& in, value_operations what,
 
 CUresult issue_operations(stream& in, value_operations what) {
   for (const auto& x : what) {
-    // Barriers and flushes: whatever comes later in a stream sees all that came
-    // before.
+    // Barriers and flushes need nothing: later work in a stream sees all
+    // earlier work.
     if (x.operation == CU_STREAM_MEM_OP_BARRIER ||
         x.operation == CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES)
       continue;

@@ -14,7 +14,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-// So that its bytes are what it says.
+// The cache hashes its bytes.
 static_assert(std::has_unique_object_representations_v<tensor_map_spec>);
 
 tensor_map_cache& made_before() noexcept {
@@ -65,7 +65,8 @@ void tensor_map_cache::keep(std::uint8_t device, const tensor_map_spec& what,
   std::lock_guard guard{mutex_};
   if (sets_.empty())
     sets_.resize(sets);
-  auto* place = look_up(device, what); // another thread's, meanwhile
+  // Another thread may have added it meanwhile.
+  auto* place = look_up(device, what);
   if (place == nullptr)
     place =
         std::ranges::min_element(sets_[set_of(device, what)], {}, &entry::used);

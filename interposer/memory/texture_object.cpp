@@ -33,14 +33,15 @@ bool at_most(std::uint64_t size, int limit) noexcept {
   return limit <= 0 || size <= static_cast<std::uint64_t>(limit);
 }
 
-/// The driver wants memory to begin at a multiple of this, whatever the
-/// elements; what lies behind that address it does not check.
+/// Tells whether memory begins at a multiple that the driver accepts, which
+/// does not depend on the elements. The driver does not check the memory behind
+/// the address.
 bool is_aligned(const context& in, device_address address) {
   auto step = std::max(1, attribute(in, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT));
   return address % static_cast<std::uint64_t>(step) == 0;
 }
 
-/// Bytes of an element; 0 for what none can be.
+/// Returns the bytes of an element, or 0 for an invalid format.
 std::uint64_t element_of(CUarray_format format, unsigned channels) noexcept {
   return element_bytes(static_cast<std::uint32_t>(format), channels);
 }
@@ -91,8 +92,8 @@ CUresult show_rows(const context& in, const CUDA_RESOURCE_DESC& from,
   return CUDA_SUCCESS;
 }
 
-/// What is shown, and of which shape; `shape` is left alone where it is no
-/// array.
+/// Describes the resource and its shape. It does not change `shape` where the
+/// resource is no array.
 CUresult show(const context& in, const CUDA_RESOURCE_DESC& from,
               texture_spec& out, std::optional<array_shape>& shape) {
   if (from.flags != 0)
@@ -162,7 +163,8 @@ CUresult sample(const CUDA_TEXTURE_DESC& from, texture_spec& out) {
   return CUDA_SUCCESS;
 }
 
-/// Views are of arrays; of formats whose elements are as large.
+/// Applies a view. Only arrays have views, in formats with elements of the same
+/// size.
 CUresult view_as(const CUDA_RESOURCE_VIEW_DESC& from,
                  const std::optional<array_shape>& shape, texture_spec& out) {
   if (!shape)
@@ -258,7 +260,7 @@ CUresult destroy_texture(context& in, std::uint64_t value, bool surface) {
   {
     std::lock_guard guard{all().mutex};
     auto i = all().by_value.find({in.device, value});
-    // The driver is content with whatever it is told.
+    // As the driver, accept any value.
     if (i == all().by_value.end() || i->second.what.surface != surface)
       return CUDA_SUCCESS;
     wire = i->second.what.wire;

@@ -19,7 +19,7 @@ bool is_whole(std::uint64_t x) {
   return x % granule_bytes == 0;
 }
 
-/// A device of the session, or nothing.
+/// Returns the device that the location names, or nothing.
 std::optional<std::uint8_t> device_of(CUmemLocation x) {
   if (x.type != CU_MEM_LOCATION_TYPE_DEVICE || x.id < 0 ||
       static_cast<std::size_t>(x.id) >= here().devices().size())
@@ -27,7 +27,7 @@ std::optional<std::uint8_t> device_of(CUmemLocation x) {
   return static_cast<std::uint8_t>(x.id);
 }
 
-/// How a device's memory may be exported.
+/// Returns the ways in which a device's memory may be exported.
 unsigned exportable(int device) {
   return here().devices()[static_cast<std::size_t>(device)].value_of(
              CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) !=
@@ -89,7 +89,7 @@ CUresult virtual_memory::free(CUdeviceptr at, std::uint64_t bytes) {
   auto next = mappings_.lower_bound(at);
   if (next != mappings_.end() && next->first < at + bytes)
     return CUDA_ERROR_INVALID_VALUE;
-  // Others may have them once nothing in the log can mean what was here.
+  // The addresses become free once no call in the log can mean what was here.
   here().space(known->second.device).unreserve(at, bytes, here().tail());
   reservations_.erase(known);
   return CUDA_SUCCESS;
@@ -174,13 +174,13 @@ void virtual_memory::forget_unused(CUmemGenericAllocationHandle handle) {
 
 void virtual_memory::collect() {
   std::unique_lock guard{mutex_};
-  // Those that are still held come back.
+  // Memory that is still held comes back to the list.
   for (auto handle : std::exchange(given_away_, {}))
     forget_unused(handle);
 }
 
-/// What came by a descriptor goes on by the same one: whoever gets it keeps the
-/// memory where it was made.
+/// Duplicates the descriptor that the memory came by. So every process that
+/// gets it keeps the memory alive.
 CUresult virtual_memory::give_again(const memory& x, int& file) const {
   file = ::fcntl(x.ends.front().get(), F_DUPFD_CLOEXEC, 0);
   return file < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
@@ -207,7 +207,8 @@ CUresult virtual_memory::give(CUmemGenericAllocationHandle handle, int& file) {
       return give_again(*x, file);
     says = named_for_others(*x);
     device = x->device;
-    ++x->handles; // while the worker is asked, which may have to wait
+    // This keeps the memory while the worker is asked, which may have to wait.
+    ++x->handles;
   }
   auto code = sharing().lend(memory_id{handle}, device, says.what, says.layout);
   auto made = code == CUDA_SUCCESS ? make_descriptor(says)
@@ -311,7 +312,7 @@ CUresult virtual_memory::map(CUdeviceptr at, std::uint64_t bytes,
   auto& x = *known;
   if (bytes == 0 || !is_whole(bytes) || !is_whole(at))
     return CUDA_ERROR_INVALID_VALUE;
-  // As the driver: whole memory or none (seen with driver 580).
+  // As the driver, map the whole memory or nothing (seen with driver 580).
   if (bytes != x.bytes || offset != 0)
     return CUDA_ERROR_NOT_SUPPORTED;
   auto* place = reserved(at, bytes);
@@ -359,12 +360,12 @@ CUresult virtual_memory::unmap(CUdeviceptr at, std::uint64_t bytes) {
   auto device = here().device_of(at);
   if (!device)
     return CUDA_ERROR_INVALID_VALUE;
-  // What the work ended in is the next synchronisation's to tell.
+  // The next synchronisation returns the error of the work.
   (void)here().synchronise(*device);
   std::unique_lock guard{mutex_};
   auto [first, last] = whole_mappings(at, bytes);
   if (first == last) {
-    // Where nothing is, nothing is to be done (seen with driver 580).
+    // An unmapping where nothing is mapped succeeds (seen with driver 580).
     auto next = mappings_.lower_bound(at);
     auto empty = mapping_at(at) == mappings_.end() &&
                  (next == mappings_.end() || next->first >= at + bytes);

@@ -44,7 +44,8 @@ void zero_copy_memory::note(device_address at) {
   any_ = true;
 }
 
-/// Takes no lock where nobody has such memory.
+/// Notes the pinned memory that the arguments name, and sends what changed. It
+/// takes no lock where there is none.
 void zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
   if (!apart())
     return;
@@ -62,8 +63,8 @@ void zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
   tell();
 }
 
-/// Not for long: whoever launches meanwhile may wait for room behind this very
-/// function.
+/// Sends what the program changed. It does not wait long for the lock, because
+/// its holder may wait for room behind the very function that runs this.
 void zero_copy_memory::tell_now() {
   constexpr std::chrono::milliseconds patience{100};
   auto& own = zero_copy();
@@ -85,7 +86,7 @@ void zero_copy_memory::freed(device_address at) {
               round_up(gone.mapped().bytes, page_bytes), MADV_REMOVE);
 }
 
-/// With the lock.
+/// Sends what the program changed. Precondition: the lock is held.
 void zero_copy_memory::tell() {
   auto& area = here().area();
   if (!known_) {

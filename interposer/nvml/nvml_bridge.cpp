@@ -15,7 +15,7 @@ nvml_view& the_view() noexcept {
   return nvml_part::get().view;
 }
 
-/// As guarded(), before cuInit too.
+/// Runs a body as guarded() does, but before cuInit too.
 template <class Body>
 CUresult guarded_early(const Body& body) noexcept {
   try {
@@ -71,7 +71,8 @@ CUresult processes_for_nvml(unsigned index, nvml_process* out,
       return code;
     auto room = *count;
     *count = 0;
-    // Who has allocated nothing is none of a device's processes.
+    // A program that has allocated nothing does not count as a device's
+    // process.
     for (const auto& x : all)
       if (x.used != 0 && (*count)++ < room)
         *out++ = {x.pid, x.busy, x.used};

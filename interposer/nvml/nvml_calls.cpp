@@ -1,5 +1,6 @@
-// libnvidia-ml.so.1: what monitors, and programs that count devices before they
-// use them, ask of a GPU, answered for the vGPUs of the process's session.
+// The calls of libnvidia-ml.so.1 that monitors use, and programs that count
+// devices before they use them. They describe the vGPUs of the process's
+// session.
 #include "interposer/nvml/nvml_session.hpp"
 
 #include <array>
@@ -14,7 +15,8 @@ using namespace vgpu::nvml;
 
 namespace {
 
-/// The first driver of CUDA 13.0, which is what libcuda.so.1 says that it is.
+/// This is the first driver of CUDA 13.0, the version that libcuda.so.1
+/// reports.
 constexpr std::string_view driver_version = "580.65.06";
 constexpr std::string_view nvml_version = "13.580.65.06";
 
@@ -59,7 +61,7 @@ void fill_bus_id(char* into, std::size_t room, const char* form,
 constexpr auto long_bus_id = "%08X:%02X:%02X.0";
 constexpr auto short_bus_id = "%04X:%02X:%02X.0";
 
-/// The first device of which `is_it` says so.
+/// Finds the first device that fulfils the predicate.
 template <class Predicate>
 code find_device(device** out, const Predicate& is_it) noexcept {
   if (!is_initialized())
@@ -192,7 +194,8 @@ VGPU_NVML(nvmlSystemGetProcessName)(unsigned pid, char* name, unsigned length) {
   auto got = std::fread(text, 1, sizeof text - 1, file);
   std::fclose(file);
   text[got] = '\0';
-  return give_text(text, name, length); // the first argument
+  // The text ends after the first argument.
+  return give_text(text, name, length);
 }
 
 // -- which device
@@ -282,7 +285,7 @@ VGPU_NVML(nvmlDeviceGetP2PStatus)
   });
 }
 VGPU_NVML(nvmlDeviceGetArchitecture)(device* of, unsigned* out) {
-  // NVML_DEVICE_ARCH_*, by compute capability.
+  // The values are NVML_DEVICE_ARCH_*, by compute capability.
   return with_device(of, [&](auto& x) {
     unsigned arch = 0xffffffff;
     if (x.major == 7)
@@ -295,7 +298,7 @@ VGPU_NVML(nvmlDeviceGetArchitecture)(device* of, unsigned* out) {
   });
 }
 
-// What of a device does not change, as its attributes have it.
+// The calls below report properties that do not change.
 VGPU_NVML(nvmlDeviceGetMaxClockInfo)(device* of, unsigned kind, unsigned* mhz) {
   return with_device(of, [&](auto& x) {
     if (kind > static_cast<unsigned>(clock_kind::video))
@@ -314,8 +317,8 @@ VGPU_NVML(nvmlDeviceGetMemoryBusWidth)(device* of, unsigned* bits) {
   });
 }
 VGPU_NVML(nvmlDeviceGetNumGpuCores)(device* of, unsigned* out) {
-  // CUDA C++ programming guide, "Compute Capabilities": 64 each on Volta,
-  // Turing and the first Ampere, 128 since.
+  // Each multiprocessor has 64 cores on Volta, Turing and the first Ampere, and
+  // 128 on later GPUs (CUDA C++ Programming Guide, "Compute Capabilities").
   return with_device(of, [&](auto& x) {
     auto each = x.major < 8 || (x.major == 8 && x.minor == 0) ? 64U : 128U;
     return give(out, each * static_cast<unsigned>(x.multiprocessors));
@@ -328,10 +331,12 @@ void fill_place(auto& out, const nvml_device_facts& x) noexcept {
   out.domain = static_cast<unsigned>(x.pci_domain);
   out.bus = static_cast<unsigned>(x.pci_bus);
   out.device = static_cast<unsigned>(x.pci_device);
-  out.device_id = 0; // of the vendor's, not known
+  // The vendor's id is unknown.
+  out.device_id = 0;
 }
 
-/// Where a device is; `fill` writes what the versions of the struct have each.
+/// Gives a device's bus address. `fill` writes the fields that differ between
+/// the versions of the struct.
 code give_place(device* of, auto* out, auto fill) noexcept {
   return with_device(of, [&](auto& x) {
     if (out == nullptr)
@@ -357,19 +362,21 @@ VGPU_NVML(nvmlDeviceGetPciInfo_v2)(device* of, pci_info_v2* out) {
     fill_bus_id(out->id, sizeof out->id, short_bus_id, x);
   });
 }
-/// Only what the struct has had from the beginning.
+/// This fills only the fields of the struct's first version.
 VGPU_NVML(nvmlDeviceGetPciInfo)(device* of, pci_info_v2* out) {
   return give_place(of, out, [&](auto& x) {
     fill_bus_id(out->id, sizeof out->id, short_bus_id, x);
   });
 }
 
-// Modes: what every vGPU is in.
+// The calls below report the modes of every vGPU.
 VGPU_NVML(nvmlDeviceGetComputeMode)(device* of, int* out) {
-  return with_device(of, [&](auto&) { return give(out, 0); }); // default
+  // This is the default mode.
+  return with_device(of, [&](auto&) { return give(out, 0); });
 }
 VGPU_NVML(nvmlDeviceGetPersistenceMode)(device* of, int* out) {
-  return with_device(of, [&](auto&) { return give(out, 1); }); // enabled
+  // This means enabled.
+  return with_device(of, [&](auto&) { return give(out, 1); });
 }
 VGPU_NVML(nvmlDeviceGetDisplayMode)(device* of, int* out) {
   return with_device(of, [&](auto&) { return give(out, 0); });
@@ -401,7 +408,7 @@ namespace {
 
 using processes = std::vector<vgpu::interposer::nvml_process>;
 
-/// With those on a device.
+/// Calls `body` with the processes on a device.
 template <class Body>
 code with_processes(device* of, const Body& body) noexcept {
   if (!is_initialized())
@@ -411,7 +418,8 @@ code with_processes(device* of, const Body& body) noexcept {
   return good == code::success ? body(all) : good;
 }
 
-/// Whether so many fit; `room` is what there is, and becomes what there are.
+/// Checks that `have` entries fit. `room` holds the caller's room, and gets the
+/// number of entries.
 code make_room(std::size_t have, unsigned* room, const void* into) noexcept {
   if (room == nullptr || (*room != 0 && into == nullptr))
     return code::invalid_argument;
@@ -447,13 +455,13 @@ code give_no_processes(device* of, unsigned* room) noexcept {
 // -----------------------------------------------------------------------------
 
 VGPU_NVML(nvmlDeviceGetUtilizationRates)(device* of, utilization* out) {
-  // For how long its memory is read or written nobody knows, and the struct has
-  // no way to say so.
+  // Nothing measures the use of the memory's bandwidth, and the struct cannot
+  // say so.
   return with_device(of, [&](auto& x) {
     return give(out, utilization{x.busy, 0});
   });
 }
-/// One sample of each, of now: older ones nobody has.
+/// Gives one present sample of each process. There are no older ones.
 VGPU_NVML(nvmlDeviceGetProcessUtilization)
 (device* of, process_utilization* out, unsigned* room, unsigned long long) {
   return with_processes(of, [&](const processes& all) {

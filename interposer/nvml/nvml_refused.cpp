@@ -1,19 +1,19 @@
-// What a vGPU has none of, or what nobody here knows: clocks now, temperature,
-// power, links, ECC, fans. Each is NVML_ERROR_NOT_SUPPORTED, as it is for a
-// real device without it. What is not here at all is
+// Calls about what a vGPU does not have or this library does not know: present
+// clocks, temperature, power, links, ECC, fans. As with a real device without
+// them, each returns NVML_ERROR_NOT_SUPPORTED. A call that is missing here is
 // NVML_ERROR_FUNCTION_NOT_FOUND to programs that look it up.
 #include "interposer/nvml/nvml_session.hpp"
 
 using vgpu::nvml::code;
 
-// Called with arguments that it does not look at, as C lets a caller do.
+// A stub ignores its arguments, which C permits.
 #define VGPU_NVML_REFUSED(name)                                                \
   VGPU_NVML(name)() {                                                          \
     return vgpu::nvml::is_initialized() ? code::not_supported                  \
                                         : code::uninitialized;                 \
   }
 
-// -- how busy parts of it are, and were
+// -- the load of parts of a device, now and before
 VGPU_NVML_REFUSED(nvmlDeviceGetEncoderUtilization)
 VGPU_NVML_REFUSED(nvmlDeviceGetDecoderUtilization)
 VGPU_NVML_REFUSED(nvmlDeviceGetJpgUtilization)
@@ -96,7 +96,7 @@ VGPU_NVML_REFUSED(nvmlEventSetFree)
 VGPU_NVML_REFUSED(nvmlEventSetWait)
 VGPU_NVML_REFUSED(nvmlEventSetWait_v2)
 
-// -- partitions and virtual GPUs of NVIDIA's
+// -- MIG partitions and NVIDIA's vGPUs
 VGPU_NVML_REFUSED(nvmlDeviceGetComputeInstanceId)
 VGPU_NVML_REFUSED(nvmlDeviceGetDeviceHandleFromMigDeviceHandle)
 VGPU_NVML_REFUSED(nvmlDeviceGetGpuInstanceId)

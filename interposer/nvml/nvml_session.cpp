@@ -34,15 +34,15 @@ const nvml_bridge* bridge_of(void* library) noexcept {
   CUuuid id;
   std::memcpy(id.bytes, interposer::nvml_bridge_id.data(), sizeof id.bytes);
   const void* table = nullptr;
-  // NVIDIA's driver knows no such table.
+  // NVIDIA's driver has no such table.
   if (get(&table, &id) != CUDA_SUCCESS || table == nullptr)
     return nullptr;
   auto* out = static_cast<const nvml_bridge*>(table);
   return out->bytes >= sizeof(nvml_bridge) ? out : nullptr;
 }
 
-/// The driver that the program uses, or will use; else the one beside this
-/// file.
+/// Finds the bridge in the driver that the program uses or will use, or in the
+/// one beside this file.
 const nvml_bridge* find_bridge() noexcept {
   constexpr auto name = "libcuda.so.1";
   for (auto how : {RTLD_NOW | RTLD_NOLOAD, RTLD_NOW})
@@ -98,7 +98,7 @@ unsigned count() noexcept {
   return here().devices;
 }
 
-// A handle is an address of nothing: its index and one.
+// A handle points to nothing: it is the index plus one.
 device* handle_of(unsigned index) noexcept {
   return index < count() ? reinterpret_cast<device*>(std::uintptr_t{index} + 1)
                          : nullptr;

@@ -16,11 +16,11 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Monitors ask many questions at a time, and mean one moment.
+/// Monitors ask many questions about one moment.
 constexpr std::chrono::milliseconds one_moment{20};
 
-/// One that has just ended, and its client may not know yet; or one of another
-/// PID namespace, where nobody here could say which it is.
+/// Tells whether a process has just ended, which its client may not know yet,
+/// or lies in another PID namespace, where its id means nothing here.
 bool is_not_here(const viewed_process& x) {
   return ::kill(static_cast<pid_t>(x.pid), 0) != 0 && errno == ESRCH;
 }
@@ -47,7 +47,8 @@ bool nvml_view::may_watch() const {
          group_.size() == asked.gpus;
 }
 
-/// Keeps the size of devices that nobody uses any more.
+/// Updates the group's devices. A device that nobody uses any more keeps its
+/// size.
 void nvml_view::sample_group() {
   if (auto now = clock::now(); now - sampled_ < one_moment)
     return;
@@ -116,7 +117,7 @@ CUresult nvml_view::processes(unsigned index,
 }
 
 CUresult nvml_view::own_device(unsigned index, viewed_device& out) {
-  // In a child of a fork, what was opened before is not there any more.
+  // In a child of a fork, the parent's session is gone.
   if (auto code = open(); code != CUDA_SUCCESS)
     return code;
   auto& session = process::the_session();
@@ -126,7 +127,7 @@ CUresult nvml_view::own_device(unsigned index, viewed_device& out) {
   out.facts = all[index];
   out.total = std::min(session.quota(), out.facts.total_memory);
   out.busy = session.busy_of_leased(index);
-  // Before cuInit nothing can have been allocated.
+  // Nothing can have been allocated before cuInit.
   if (process::now() == phase::running)
     out.used = session.used_of_leased(index);
   return CUDA_SUCCESS;
@@ -140,7 +141,7 @@ CUresult nvml_view::own_processes(unsigned index,
   for (const auto& x : group_)
     if (x.facts.uuid == it.facts.uuid)
       out = x.processes;
-  // Its client may not know of it yet, or be away.
+  // The process's client may not know of it yet, or may be gone.
   auto own = static_cast<unsigned>(::getpid());
   auto me = std::find_if(out.begin(), out.end(),
                          [own](auto& x) { return x.pid == own; });

@@ -20,14 +20,14 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// What the started process tells back: its number, or why it is none.
+/// A started process reports its process id, or the error of its start.
 struct report {
   int error = 0;
   pid_t pid = 0;
 };
 
-/// A child whose end sends no signal and which wait() does not see. Only what
-/// is async-signal-safe may be called in it.
+/// Forks a child that sends no signal when it ends, and that wait() does not
+/// see. The child may call only async-signal-safe functions.
 pid_t quiet_fork() noexcept {
   return static_cast<pid_t>(
       ::syscall(SYS_clone, 0UL, nullptr, nullptr, nullptr, 0UL));
@@ -37,7 +37,7 @@ void tell(int to, const report& what) noexcept {
   [[maybe_unused]] auto n = ::write(to, &what, sizeof(what));
 }
 
-/// Becomes the client. `to` closes by itself when that succeeds.
+/// Becomes the client. `to` closes by itself when exec succeeds.
 [[noreturn]] void become_client(const char* path, char* const* arguments,
                                 char* const* environment, int to) noexcept {
   tell(to, {0, ::getpid()});
@@ -48,7 +48,7 @@ void tell(int to, const report& what) noexcept {
   const auto* log = ::getenv("VGPU_LOG");
   if (log == nullptr)
     ::dup2(nowhere, STDERR_FILENO);
-  // All but stdio and the pipe, which gets the next number.
+  // Close every descriptor but stdio and the pipe, which gets the next number.
   constexpr int kept = STDERR_FILENO + 1;
   if (to != kept)
     ::dup2(to, kept);
@@ -65,8 +65,9 @@ void tell(int to, const report& what) noexcept {
   ::_exit(127);
 }
 
-/// What is meant for the program alone: which of its devices it wants to see
-/// is no matter of the real driver below a node that the client starts.
+/// Returns the environment without the variables that are meant for the program
+/// alone. CUDA_VISIBLE_DEVICES must not reach the real driver below a node that
+/// the client starts.
 std::vector<char*> client_environment() {
   std::vector<char*> out;
   for (auto** i = environ; *i != nullptr; ++i)
@@ -77,7 +78,8 @@ std::vector<char*> client_environment() {
   return out;
 }
 
-/// The last report that arrives until the pipe closes; errors win.
+/// Returns the last report before the pipe closes. An error takes precedence
+/// over success.
 report read_report(int from) noexcept {
   report last{ECHILD, 0};
   for (report one; ::read(from, &one, sizeof(one)) == ssize_t{sizeof(one)};)

@@ -20,7 +20,7 @@ constexpr std::string_view full_words =
     "The provided buffer is not large enough to hold all messages. Some "
     "messages will be missing\n";
 
-/// What a callback's own calls fail with is told to no callback.
+/// This tells that a callback runs. Errors of its own calls go to no callback.
 thread_local bool telling = false;
 
 std::string line_of(CUlogLevel level, std::string_view message) {
@@ -62,7 +62,8 @@ void driver_log::tell(CUlogLevel level, const std::string& message) {
   }
   telling = true;
   for (auto& [handle, x] : all) {
-    auto copy = message; // it is the callback's to write to
+    // The callback may write to its copy.
+    auto copy = message;
     x.call(x.data, level, copy.data(), copy.size());
   }
   telling = false;

@@ -19,9 +19,10 @@ namespace vgpu::interposer {
 /// that adds a message, without a lock.
 class driver_log {
 public:
-  /// These bounds are driver 580's; together they are the 25600 bytes that
-  /// cuda.h states.
+  /// The log keeps this many messages, as driver 580's does.
   static constexpr std::size_t most_messages = 100;
+  /// The log cuts a message to this many bytes. A full log then has the 25600
+  /// bytes that cuda.h states.
   static constexpr std::size_t longest_message = 256;
 
   /// Appends a message, drops the oldest beyond the bound, and calls the

@@ -28,11 +28,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long a client that was just started may take to listen.
+/// A client that was just started may take this long to listen.
 constexpr auto start_patience = 10s;
-/// How often one is started, or asked, that ends.
+/// The channel starts or asks clients this often while they end.
 constexpr auto most_starts = 5;
-/// The areas, the doorbell and the places for snapshots.
+/// These are the areas, the doorbell and the files for snapshots.
 constexpr std::size_t most_descriptors = 16;
 constexpr std::size_t packet_limit = std::size_t{1} << 20;
 
@@ -41,7 +41,7 @@ std::string environment(const char* name, const std::string& otherwise) {
   return text == nullptr || *text == '\0' ? otherwise : std::string{text};
 }
 
-/// Invalid when nobody listens.
+/// Connects to the client. The result is invalid when no client listens.
 unique_fd try_connect() {
   unique_fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
   sockaddr_un address{};
@@ -76,7 +76,8 @@ result<unique_fd> connect_or_start() {
   auto give_up = clock::now() + start_patience;
   unique_fd started;
   for (auto starts = 0; clock::now() < give_up;) {
-    // One that finds another ends, and that one listens, or was just ending.
+    // A client that finds another one ends. The other one listens, or is ending
+    // too.
     if (!started || has_ended(started)) {
       if (starts++ == most_starts)
         break;
@@ -137,8 +138,8 @@ void fill(wire::GuestHello::Builder hello, const control::specification& asked,
   wanted.setCapability(asked.capability);
 }
 
-/// The client, before it answered: it was about to end when the program came,
-/// or was killed. Another one will do.
+/// The client ended before it answered: it was about to end when the program
+/// came, or it was killed. Another client will do.
 fault it_ended() {
   return {CUDA_ERROR_NOT_READY, "vgpu-client ended before it granted a vGPU"};
 }
@@ -186,7 +187,8 @@ device_facts read_facts(wire::DeviceFacts::Reader from) {
   return out;
 }
 
-/// Nothing while the vGPU has to wait: then there is another one.
+/// Reads an answer; empty while the vGPU has to wait, after which another
+/// answer comes.
 result<std::optional<grant>>
 read_welcome(kj::ArrayPtr<const capnp::word> words) {
   capnp::FlatArrayMessageReader reader{words};
@@ -225,7 +227,7 @@ result<group_view> read_watched(kj::ArrayPtr<const capnp::word> words) {
   return out;
 }
 
-/// One packet, as `read` understands it.
+/// Receives one packet, and gives it to `read`.
 template <class Read>
 auto receive(int fd, const Read& read)
     -> decltype(read(kj::ArrayPtr<const capnp::word>{})) {
@@ -246,7 +248,8 @@ auto receive(int fd, const Read& read)
   }
 }
 
-/// Waits as long as the client lives: a vGPU may have to wait for its turn.
+/// Receives the grant. It waits as long as the client lives, because a vGPU may
+/// have to wait for a place.
 result<grant> receive_welcome(int fd) {
   for (;;) {
     auto got = receive(fd, read_welcome);
@@ -259,7 +262,7 @@ result<grant> receive_welcome(int fd) {
 
 using answered = std::pair<unique_fd, grant>;
 
-/// Its connection, and what it granted.
+/// Asks the client, and returns the connection and the grant.
 result<answered> ask_client(capnp::MessageBuilder& hello,
                             std::span<const int> descriptors) {
   auto fd = connect_or_start();
@@ -286,7 +289,7 @@ result<group_view> watch_group() {
   auto fd = try_connect();
   if (!fd)
     return fault{CUDA_ERROR_NO_DEVICE, "no vgpu-client listens"};
-  // Who looks is not held up by one that stands still.
+  // A client that does not answer must not hold up a monitor.
   timeval patience{2, 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   capnp::MallocMessageBuilder message;

@@ -15,18 +15,18 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Without a copy of this length nothing is made ready.
+/// Shorter copies do not prepare the log.
 constexpr std::uint64_t long_from = std::uint64_t{1} << 20;
 constexpr std::uint64_t most_ahead = std::uint64_t{64} << 20;
-/// The pause between two samples of how busy the host is. It grows with the
-/// time that a copy takes.
+/// This is the first pause between two samples of the host's load. The pause
+/// doubles while copies continue.
 constexpr std::chrono::microseconds first_nap{500};
 constexpr std::chrono::microseconds last_nap{8000};
-/// Most samples that are taken for an idle processor while nobody copies.
+/// The thread takes at most this many samples while nobody copies.
 constexpr auto most_samples = 10;
 
-/// Whether one has nothing to do but for us: proc(5), loadavg, has how many
-/// threads of the host are running.
+/// Tells whether a processor is idle but for this thread: /proc/loadavg counts
+/// the host's running threads (proc(5)).
 bool is_a_processor_idle() {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{
       std::fopen("/proc/loadavg", "re"), &std::fclose};
@@ -64,7 +64,7 @@ void log_ahead::serve() {
       guard.lock();
       if (std::exchange(done, written_) == written_)
         continue;
-      // What comes so soon belongs to the copy before.
+      // A write that follows so soon belongs to the copy before.
       found = false;
       samples = 0;
       nap = std::min(2 * nap, last_nap);

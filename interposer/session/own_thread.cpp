@@ -33,7 +33,8 @@ bool start_own_thread(std::function<void()> body) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (failed != 0)
     return false;
-  (void)argument.release(); // the thread's now
+  // The thread owns it now.
+  (void)argument.release();
   ::pthread_detach(thread);
   return true;
 }

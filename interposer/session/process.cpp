@@ -20,7 +20,7 @@ session* process::session_ = nullptr;
 
 namespace {
 
-/// Needs no destructor, so that exit() leaves it whole.
+/// This needs no destructor, so that exit() leaves it whole.
 constinit std::mutex initialising;
 
 log_level level_from_environment() noexcept {
@@ -44,7 +44,7 @@ CUresult process::code_of(phase x) noexcept {
                            : CUDA_ERROR_NOT_INITIALIZED;
 }
 
-/// Precondition: the lock is held.
+/// Opens the session where there is none. Precondition: the lock is held.
 CUresult process::open_locked() {
   if (session_ != nullptr)
     return CUDA_SUCCESS;
@@ -61,14 +61,15 @@ CUresult process::open_locked() {
         return;
       session_->abandon_in_child();
       auto running = phase::running;
-      // One that was only asked what devices there are is open to the child,
-      // which gets a session of its own; what was the parent's stays mapped.
+      // A child may open a session of its own if the parent's served only
+      // queries before cuInit. The parent's mappings stay.
       if (!phase_.compare_exchange_strong(running, phase::forked) &&
           running == phase::fresh)
         session_ = nullptr;
     });
-    // What the runtime registered before runs after this: its unloading of
-    // modules then finds a driver that has shut down, as with the real one.
+    // Handlers that the runtime registered before run after this one. Its
+    // unloading of modules then finds a driver that has shut down, as with the
+    // real one.
     std::atexit([] {
       if (phase_.load() == phase::running) {
         phase_.store(phase::ended);
@@ -80,7 +81,7 @@ CUresult process::open_locked() {
 }
 
 CUresult process::open_session() noexcept {
-  // In a forked child what was granted to the parent can still be told.
+  // A forked child may still read what the parent was granted.
   if (auto now = phase_.load(); now == phase::ended)
     return code_of(now);
   else if (now != phase::fresh)
@@ -137,7 +138,7 @@ void log_line(log_level level, std::string_view text) noexcept {
     line += '\n';
     [[maybe_unused]] auto n = ::write(STDERR_FILENO, line.data(), line.size());
   } catch (const std::exception&) {
-    // Out of memory: a line of the log is the least loss.
+    // Memory is short, so the line is dropped.
   }
 }
 
@@ -148,7 +149,7 @@ void report_exception(const char* what) noexcept {
 void note_failed_call(std::string_view body, CUresult code) noexcept {
   if (code == CUDA_ERROR_NOT_READY)
     return;
-  // Entry points alone begin with cu and a capital letter.
+  // Only names of entry points begin with cu and a capital letter.
   auto begins = [&](std::size_t at) {
     return body[at] == 'c' && body[at + 1] == 'u' && body[at + 2] >= 'A' &&
            body[at + 2] <= 'Z';
@@ -169,7 +170,7 @@ void note_failed_call(std::string_view body, CUresult code) noexcept {
                          "Returning " + std::to_string(code) + " (" + word +
                              ") from " + std::string{name});
   } catch (const std::exception&) {
-    // A line of the log is the least loss.
+    // Memory is short, so the message is dropped.
   }
 }
 

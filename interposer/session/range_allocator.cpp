@@ -13,8 +13,8 @@ range_allocator::range_allocator(std::uint64_t bytes) {
 
 std::optional<std::uint64_t>
 range_allocator::allocate(std::uint64_t bytes, std::uint64_t alignment) {
-  // Parts of nearly the right size may not hold an aligned range; few are
-  // looked at in vain, as alignments are few.
+  // A part of nearly the right size may not hold an aligned range. The loop
+  // meets few such parts, because there are few alignments.
   for (auto i = by_size_.lower_bound({bytes, 0}); i != by_size_.end(); ++i) {
     auto [size, offset] = *i;
     auto at = round_up(offset, alignment);

@@ -20,7 +20,7 @@ int refuse(const char* symbol, const char* why, told_once& told) noexcept {
                                std::string{symbol});
     }
   } catch (const std::exception&) {
-    // A line of the log is the least loss.
+    // Memory is short, so the message is dropped.
   }
   return now != CUDA_SUCCESS ? now : CUDA_ERROR_NOT_SUPPORTED;
 }

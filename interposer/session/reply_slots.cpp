@@ -44,7 +44,8 @@ slot_index reply_slots::take(const std::function<void()>& idle) {
     if (oldest)
       wait_for(oldest, check_every);
     else
-      std::this_thread::sleep_for(1ms); // all are held by waiting threads
+      // Waiting threads hold all slots.
+      std::this_thread::sleep_for(1ms);
     idle();
   }
 }

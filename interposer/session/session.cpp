@@ -25,8 +25,8 @@ namespace vgpu::interposer {
 namespace {
 
 constexpr std::uint64_t pinned_step = 4096;
-/// Waiting threads busy-poll so long for an answer also where the worker may
-/// need the processor: with the log mapped, some answers come within a
+/// Waiting threads busy-poll this long for an answer even where the worker may
+/// need the processor. With a mapped log, some answers come within a
 /// microsecond.
 constexpr std::chrono::microseconds busy_poll_where_scarce{20};
 
@@ -35,8 +35,8 @@ std::uint64_t physical_memory() {
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// How many bytes the journal may grow to: VGPU_JOURNAL, or a quarter of the
-/// machine's memory, as a power of two.
+/// Returns the largest size of the journal in bytes, as a power of two:
+/// VGPU_JOURNAL, or a quarter of the machine's memory.
 result<std::uint64_t> journal_capacity() {
   auto wanted = std::min(physical_memory() / 4, std::uint64_t{16} << 30);
   if (const auto* text = std::getenv("VGPU_JOURNAL"); text != nullptr) {
@@ -232,7 +232,8 @@ void session::deliver_console() {
   }
 }
 
-/// A thread for each of the log's files: more would wait for each other.
+/// Writes each of the log's files on a thread of its own. More threads would
+/// wait for each other.
 void session::write_parts(std::span<const reservation> places,
                           std::span<const std::byte> payload) {
   writers_.run(log_files, [&](std::size_t file) {
@@ -247,7 +248,8 @@ void session::write_parts(std::span<const reservation> places,
 
 call::digest session::publish_image(std::span<const std::byte> image) {
   auto digest = digest_of(image);
-  // Held while copying: who loads the same image must find all of it.
+  // The lock is held while copying, so that another thread that loads the same
+  // image finds all of it.
   std::lock_guard guard{images_mutex_};
   if (!images_.insert(digest).second)
     return digest;

@@ -11,7 +11,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// "GPU-8932f937-…", as nvidia-smi writes it.
+/// Formats the device's UUID as nvidia-smi does: "GPU-8932f937-…".
 std::string name_of(const device_facts& x) {
   std::string out = "GPU";
   for (std::size_t i = 0; i < x.uuid.size(); ++i) {
@@ -23,8 +23,8 @@ std::string name_of(const device_facts& x) {
   return out;
 }
 
-/// The driver reads digits as strtol does, cuts the number to 32 bits, and
-/// takes no offence at what follows it.
+/// Finds a device by its index. As the driver, this reads digits as strtol
+/// does, cuts the number to 32 bits, and ignores what follows it.
 std::optional<std::uint8_t> by_index(const std::string& item,
                                      std::size_t devices) {
   char* end = nullptr;
@@ -35,8 +35,8 @@ std::optional<std::uint8_t> by_index(const std::string& item,
   return static_cast<std::uint8_t>(value);
 }
 
-/// Whether `item` begins a device's name, or goes on behind it. The driver does
-/// not mind the case of the digits.
+/// Tells whether one of `item` and the device's name begins with the other. As
+/// the driver, this ignores the case of digits.
 bool begins(const std::string& item, const std::string& name) {
   constexpr std::string_view kind = "GPU-";
   if (!item.starts_with(kind) || item.size() == kind.size())
@@ -63,7 +63,7 @@ std::optional<std::uint8_t> by_name(const std::string& item,
 
 result<std::vector<std::uint8_t>>
 visible_devices(std::string_view text, std::span<const device_facts> devices) {
-  // The first item decides what all are.
+  // The first item decides whether all items are names or indices.
   auto names = text.starts_with('G');
   std::vector<std::uint8_t> out;
   while (!text.empty()) {

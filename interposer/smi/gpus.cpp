@@ -13,17 +13,17 @@ namespace {
 
 using nvml::code;
 
-/// As nvidia-smi ends.
+/// These are nvidia-smi's exit codes.
 constexpr int driver_not_loaded = 9, library_not_found = 12, other = 255;
 
-/// The library, and its functions by name.
+/// This is the library, with its functions by name.
 class library {
 public:
   library() : handle_(::dlopen("libnvidia-ml.so.1", RTLD_NOW)) {}
 
   bool is_open() const noexcept { return handle_ != nullptr; }
 
-  /// Calls a function; what it has not got is `function_not_found`.
+  /// Calls a function. Returns `function_not_found` where the library lacks it.
   template <class... Arguments>
   code call(const char* name, Arguments... x) const noexcept {
     using function = code (*)(Arguments...);
@@ -39,7 +39,8 @@ public:
   }
 
 private:
-  void* handle_; // never closed: the library is not made for it
+  // This is never closed, because the library is not made for it.
+  void* handle_;
 };
 
 const library& the_library() {
@@ -52,7 +53,7 @@ code ask(const char* name, Arguments... x) {
   return the_library().call(name, x...);
 }
 
-/// A text that a call writes.
+/// Returns a text that a call writes.
 template <class... Arguments>
 std::string text_of(const char* name, Arguments... x) {
   std::array<char, 256> out{};
@@ -60,7 +61,7 @@ std::string text_of(const char* name, Arguments... x) {
   return good == code::success ? out.data() : "";
 }
 
-/// A number that a call writes, if it knows it.
+/// Returns a number that a call writes, or nothing where the call fails.
 template <class... Arguments>
 std::optional<unsigned> number_of(const char* name, Arguments... x) {
   unsigned out = 0;
@@ -69,7 +70,8 @@ std::optional<unsigned> number_of(const char* name, Arguments... x) {
   return out;
 }
 
-/// Of another user's process nothing may be seen.
+/// Returns the first word of a process's command line, or nothing where it is
+/// another user's.
 std::string command_of(unsigned pid) {
   std::ifstream in{"/proc/" + std::to_string(pid) + "/cmdline"};
   std::string out;
@@ -83,7 +85,8 @@ std::vector<gpu_process> processes_of(nvml::device* of) {
   auto room = static_cast<unsigned>(found.size());
   auto good = ask(function, of, &room, found.data());
   while (good == code::insufficient_size && room > found.size()) {
-    found.resize(room + std::size_t{16}); // some may begin meanwhile
+    // Some processes may begin meanwhile.
+    found.resize(room + std::size_t{16});
     room = static_cast<unsigned>(found.size());
     good = ask(function, of, &room, found.data());
   }

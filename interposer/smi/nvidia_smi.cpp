@@ -1,5 +1,5 @@
-// nvidia-smi, as far as people and scripts use it, for vGPUs. NVIDIA's own asks
-// its libnvidia-ml.so.1 for tables that are not public.
+// An nvidia-smi for vGPUs, as far as people and scripts use it. NVIDIA's own
+// asks its libnvidia-ml.so.1 for tables that are not public.
 #include "interposer/smi/gpus.hpp"
 #include "interposer/smi/smi_query.hpp"
 #include "interposer/smi/smi_report.hpp"
@@ -17,13 +17,13 @@ using namespace vgpu::smi;
 
 namespace {
 
-/// As nvidia-smi ends.
+/// These are nvidia-smi's exit codes.
 constexpr int wrong_usage = 2, not_found = 6;
 
 struct request {
   bool list = false;
   std::string ids, gpu_fields, process_fields, format;
-  unsigned every_seconds = 0; // 0: once
+  unsigned every_seconds = 0; // With 0 it reports once.
 };
 
 int complain(const failure& why) {
@@ -37,7 +37,7 @@ bool is_called(const gpu& x, const std::string& id) {
          ::strcasecmp(id.c_str(), x.bus_id.c_str()) == 0;
 }
 
-/// Leaves those that were asked for.
+/// Keeps only the requested GPUs. Fails where one does not exist.
 std::optional<failure> select(snapshot& of, const std::string& ids) {
   if (ids.empty())
     return std::nullopt;
@@ -83,7 +83,7 @@ int answer(const request& x) {
   return std::cout ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/// Reports what is wrong with a question before it asks for a vGPU.
+/// Reports what is wrong with a request, before it asks for a vGPU.
 std::optional<failure> check(const request& x) {
   auto queries = !x.gpu_fields.empty() || !x.process_fields.empty();
   if (x.list + !x.gpu_fields.empty() + !x.process_fields.empty() > 1)

@@ -12,15 +12,16 @@ namespace {
 
 constexpr int wrong_usage = 2;
 
-/// What a field's value is taken from; `process` where there is one.
+/// A field takes its value from this; `process` may be null.
 struct row {
   const snapshot& all;
   const gpu& on;
   const gpu_process* process = nullptr;
 };
 
-/// A column: its name in queries, other names for it, the name in the header
-/// where that is another, the unit of its values. Empty text: not known.
+/// This is a column: its name in queries, another name for it, the name in the
+/// header where that differs, and the unit. An empty text means an unknown
+/// value.
 struct field {
   const char* name;
   const char* also;
@@ -96,7 +97,7 @@ std::span<const field> gpu_fields() {
        [](const row& x) { return text(x.on.core_mhz_at_most); }},
       {"clocks.max.memory", "clocks.max.mem", nullptr, "MHz",
        [](const row& x) { return text(x.on.memory_mhz_at_most); }},
-      // What is the board's, not a vGPU's.
+      // The fields below belong to the board, not to a vGPU.
       {"temperature.gpu", "", nullptr, "", get_nothing},
       {"temperature.memory", "", nullptr, "", get_nothing},
       {"power.draw", "", nullptr, "W", get_nothing},

@@ -20,14 +20,14 @@ __attribute__((format(printf, 1, 2))) std::string print(const char* form, ...) {
   return out;
 }
 
-/// Of the processes' table, which goes across.
+/// This is the width of the table of processes.
 constexpr int width = 79;
 
 std::string rule(char end, char line) {
   return std::string(1, end) + std::string(width - 2, line) + end + "\n";
 }
 
-/// Cut to fit; of a path the end says more.
+/// Cuts a text to fit. It keeps the end, which says more about a path.
 std::string fit(const std::string& text, std::size_t room) {
   return text.size() <= room ? text
                              : "..." + text.substr(text.size() - room + 3);

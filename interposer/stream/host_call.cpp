@@ -20,8 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A GPU's channel takes about a thousand commands, and what is appended may
-/// become two of them.
+/// A GPU's channel takes about a thousand commands, and each call may become
+/// two of them.
 constexpr std::uint32_t most_behind = 500;
 /// A thread waits no longer than this for a function that may wait for it.
 constexpr auto most_patience = 10s;
@@ -82,7 +82,7 @@ CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
   if (!runs_host_functions())
     appending.lock();
   pending_.fetch_add(1);
-  // Not under the lock, which the thread that frees slots needs.
+  // The thread that frees slots needs the lock, so this must not hold it.
   what.device = in.device();
   what.asked = what.asked.slot == 0
                    ? here().begin(call, in.device())
@@ -91,7 +91,7 @@ CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
   pending_call pending;
   pending.only_waits =
       what.what == kind::host_wait || what.what == kind::device_wait;
-  // What a graph does next is the device's time.
+  // The next part of a graph depends on the device alone.
   pending.in_the_way = !pending.only_waits && what.what != kind::turn;
   if (what.what == kind::function || what.what == kind::callback || what.writes)
     pending.end = ~std::uint64_t{0};
@@ -127,7 +127,7 @@ bool host_caller::has_turn(const entry& x, CUresult& status) {
   auto got = here().slots().poll(x.asked);
   if (!got)
     return false;
-  // Answered instead of called: the stream ended in an error before.
+  // The slot was answered, not called: the stream ended in an error before.
   status = got->result == CUDA_SUCCESS ? CUDA_ERROR_UNKNOWN : got->result;
   return true;
 }
@@ -176,8 +176,8 @@ void host_caller::run(const entry& x, CUresult status) {
   else
     here().slots().give(x.asked.slot);
   finish(x);
-  // The stream has gone on: what is appended now may be more than a device
-  // takes of one that stands still.
+  // The stream has continued, so more work can be appended now than a device
+  // takes while its stream waits.
   if (x.what == kind::turn)
     x.who->take_turn(status);
 }
@@ -206,7 +206,7 @@ void host_caller::serve() {
       added_.wait(guard, [&] { return !waiting_.empty(); });
       what = next(x, status);
     }
-    // At exit the program's memory is being taken down.
+    // At exit the program's memory is going away.
     if (process::now() != phase::running)
       for (;;)
         ::pause();
@@ -291,12 +291,13 @@ void host_caller::wait_for_ends(std::unique_lock<std::mutex>& guard,
   wait_while(guard, [&] {
     if (std::exchange(ended, ended_calls_) != ended_calls_)
       until = now() + most_patience;
-    // At exit none has its turn any more.
+    // At exit no function gets its turn any more.
     return process::now() == phase::running && now() < until && so();
   });
   if (!so())
     return;
-  // One may wait for this thread; nobody waits for them any more.
+  // A function may wait for this thread, so that waiting for any of them ends
+  // here.
   for (auto& [number, x] : pending_calls_)
     x.given_up = true;
   running_ = false;

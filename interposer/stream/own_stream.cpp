@@ -10,8 +10,8 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// A thread's own streams, by context. One of a context that has ended since is
-/// gone already.
+/// These are a thread's own streams, by context. The stream of a context that
+/// has ended is gone already.
 class own_streams : public thread_streams {
 public:
   ~own_streams() override {

@@ -16,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long a first query waits for its answer: long enough for one about work
-/// that is done already.
+/// A first query waits this long for its answer, which suffices where the work
+/// is done already.
 constexpr auto query_patience = 500us;
 
 std::uint64_t next_id() noexcept {
@@ -37,7 +37,8 @@ bool is_done(const stream& x) noexcept {
          last <= here().done_until(x.device());
 }
 
-/// Precondition: the query's mutex is held.
+/// Tells whether the event's latest record is known to be done. Precondition:
+/// the query's mutex is held.
 bool is_done(const event& x) noexcept {
   auto last = x.recorded.load(std::memory_order_acquire);
   return last <= x.done_until.load(std::memory_order_acquire) ||
@@ -50,26 +51,28 @@ void learn_done(stream& x, std::uint64_t until) noexcept {
   raise(*x.done_until, until);
 }
 
-/// What its stream did before the record is done too, unless that came after
-/// the question. Precondition: the query's mutex is held.
+/// Notes that the event is done up to a call. The work of its stream before the
+/// record is done too, unless the record came after the query. Precondition:
+/// the query's mutex is held.
 void learn_done(event& x, std::uint64_t until) noexcept {
   raise(x.done_until, until);
   if (auto at = x.recorded.load(); x.recorded_in && at <= until)
     raise(*x.recorded_in, at);
 }
 
-/// Asks once, then polls. `ask` appends the call that is answered when it is
-/// done.
+/// Asks the worker once, and then polls. `ask` appends the call that the worker
+/// answers when the work is done.
 template <class Object, class Ask>
 CUresult poll_or_ask(Object& x, const Ask& ask) {
   auto& s = here();
   session_part::get().before_wait.run();
   std::lock_guard guard{x.query.mutex};
-  // Twice: an older question may have been answered, and more appended since.
+  // Twice, because an older query may have been answered, and more work
+  // appended since.
   for (int round = 0; round < 2 && !is_done(x); ++round) {
     auto& asked = x.query.asked;
     auto fresh = !asked;
-    // With too many questions open, this one is waited for.
+    // Where too many queries are open, this one waits for its answer.
     auto scarce = fresh && s.slots().scarce();
     if (fresh)
       asked = ask();
@@ -92,22 +95,22 @@ CUresult poll_or_ask(Object& x, const Ask& ask) {
   return is_done(x) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-/// Whether a question about it is still open, so that it cannot be done.
+/// Tells whether a query is still open, so that the event cannot be done.
 bool is_awaited(event& x) {
   std::lock_guard guard{x.query.mutex};
   return x.query.asked && !here().slots().poll(x.query.asked);
 }
 
-/// Of an event that is shared: where it stands now. That the worker has come
-/// to this means that it has executed all that was appended before, and other
-/// processes may go by it.
+/// Asks the worker for the state of a shared event. An answer also tells that
+/// the worker has executed all calls before, so that other processes may rely
+/// on that.
 CUresult ask_worker(const event& x) {
   auto got = here().ask(call::event_query{{x.wire}}, x.device());
   auto failed = here().sticky();
   return failed == CUDA_SUCCESS ? got.result : failed;
 }
 
-/// Precondition: the query's mutex is held.
+/// Abandons the query. Precondition: its mutex is held.
 void drop_query(pending_query& x) {
   if (x.asked)
     here().slots().abandon(x.asked);
@@ -123,7 +126,7 @@ stream::stream(context& in, stream_id wire_id, unsigned with_flags,
 
 void stream::worked(call_number call) {
   raise(last_work, call.value + 1);
-  // Who waits for the legacy stream waits for the blocking ones too.
+  // A wait for the legacy stream includes the blocking streams.
   if (!is_legacy() && !non_blocking())
     raise(owner.legacy->last_work, call.value + 1);
   host_calls().work_appended(*this);
@@ -148,7 +151,7 @@ handle_table<event>& events() noexcept {
 
 namespace {
 
-/// Whether a handle means a stream of whichever context is current.
+/// Tells whether a handle names a default stream of the current context.
 bool is_default(CUstream handle) noexcept {
   return handle == nullptr || handle == CU_STREAM_LEGACY ||
          handle == CU_STREAM_PER_THREAD;
@@ -222,7 +225,7 @@ CUresult import_event(context& in, const share_name& what, std::uint32_t host,
                       std::unique_ptr<event>& out) {
   auto made =
       std::make_unique<event>(in, event_id{next_id()}, CU_EVENT_DISABLE_TIMING);
-  // A device looks at it by a stream of its own.
+  // A device queries the event through a stream of its own.
   auto got = host_calls().append_alone([&] {
     return here().ask(call::event_import{{made->wire}, what, host},
                       in.device_index());
@@ -267,8 +270,8 @@ CUresult synchronise(stream& x) {
     s.deliver_console();
     return s.sticky();
   }
-  // The legacy stream waits for all others but the non-blocking ones; where
-  // there are none, more is learned by waiting for the device.
+  // The legacy stream waits for all blocking streams. Where all streams block,
+  // waiting for the device tells more.
   if (x.is_legacy() && stream_part::get().non_blocking.load() == 0)
     return s.synchronise(x.device());
   session_part::get().before_wait.run();
@@ -296,7 +299,7 @@ CUresult record(event& x, stream& in) {
     (void)ask_worker(x);
   std::lock_guard guard{x.query.mutex};
   drop_query(x.query);
-  // Two threads that record it at once: the later in the log counts.
+  // Where two threads record it at once, the later record in the log counts.
   if (x.recorded.load() <= call.value) {
     x.recorded_in = in.done_until;
     x.recorded.store(call.value + 1, std::memory_order_release);
@@ -318,8 +321,8 @@ call_number send_wait(const stream& in, const event& x) {
 CUresult wait(stream& in, event& x) {
   if (x.shared.load()) {
     in.worked(send_wait(in, x));
-    // It is for the latest record as of now, not for one that another process
-    // makes when this call has returned.
+    // The wait is for the latest record as of now, not for one that another
+    // process makes after this call.
     auto now = ask_worker(x);
     return now == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : now;
   }
@@ -361,8 +364,8 @@ CUresult elapsed(event& from, event& to, float& milliseconds) {
     return CUDA_ERROR_INVALID_HANDLE;
   if (is_awaited(from) || is_awaited(to))
     return CUDA_ERROR_NOT_READY;
-  // Otherwise it is the worker's to say: most programs know that both are done,
-  // and a query of each would cost as much again.
+  // Otherwise the worker decides. Most programs know that both are done, and a
+  // query of each event would cost as much again.
   auto got = here().ask(call::elapsed{{from.wire}, {to.wire}}, from.device());
   if (got.result == CUDA_SUCCESS)
     milliseconds = std::bit_cast<float>(static_cast<std::uint32_t>(got.value));

@@ -26,7 +26,7 @@ void stream_set::begin() {
 
 namespace {
 
-/// Takes what belongs to the context out of a table, and retires it.
+/// Removes the context's objects from a table, and retires them.
 template <class T, class Retire>
 void clear_table(handle_table<T>& table, const context& of, Retire retire) {
   std::vector<std::uint64_t> gone;
