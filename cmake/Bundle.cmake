@@ -47,7 +47,8 @@ foreach(name libcuda.so.1 libnvidia-ml.so.1)
   file(COPY_FILE ${BUILD}/lib/${name} ${stage}/lib/${name})
 endforeach()
 file(COPY ${BUILD}/lib/smi/nvidia-smi DESTINATION ${stage}/lib/smi)
-file(COPY ${SOURCE}/README.md ${SOURCE}/LICENSE DESTINATION ${stage})
+file(COPY ${SOURCE}/README.md ${SOURCE}/LICENSE ${SOURCE}/SECURITY.md
+  ${SOURCE}/CHANGELOG.md ${SOURCE}/docs DESTINATION ${stage})
 copy_needed(EXECUTABLES "${executables}" ${stage}/lib/host "^$")
 copy_needed(LIBRARIES ${BUILD}/lib/libcuda.so.1 ${stage}/lib/guest
   "^lib(stdc\\+\\+|gcc_s)\\.so.*")
