@@ -10,8 +10,10 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   # What ccache needs to cache compilations that read a precompiled header
-  # (ccache(1), "PRECOMPILED HEADERS").
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+  # (ccache(1), "PRECOMPILED HEADERS"). A precompiled header knows its sources
+  # by all of their bytes, comments too, which a comparison of preprocessed text
+  # would miss: so ccache goes by the files that the compiler says it read.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1
     CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
