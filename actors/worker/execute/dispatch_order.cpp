@@ -1,5 +1,4 @@
-// What a replay does in order because the program had waited for it.
-#include "actors/worker/execute/call_dispatch.hpp"
+#include "actors/worker/execute/dispatch_order.hpp"
 
 #include <memory>
 #include <mutex>
@@ -9,8 +8,8 @@ namespace vgpu {
 
 namespace {
 
-/// Where a stream of one device waits for one of another: events are a device's
-/// own here.
+/// Lets a stream of one device wait for one of another, because events are a
+/// device's own here.
 class meeting {
 public:
   void wait(std::function<void()> go_on) {
@@ -37,7 +36,7 @@ private:
   std::function<void()> go_on_;
 };
 
-/// What comes in `later` waits for what is in `first`, of another device.
+/// Makes what comes in `later` wait for what is in `first`, of another device.
 status behind(device::device& on, stream_id later, device::device& other,
               stream_id first) {
   auto place = std::make_shared<meeting>();
@@ -56,53 +55,103 @@ status behind(device::device& on, stream_id later, device::device& other,
                             });
 }
 
+/// Lets a replayed wait know what a stream is to catch up with, for that may be
+/// behind the wait.
+void follow_order(dispatch_context& on, device_slot& slot, stream_id stream) {
+  auto& waits = on.session.waits;
+  replayed_waits::place in{slot.ordinal, stream};
+  if (slot.order.awaits_all(stream))
+    for (auto other : slot.state.streams())
+      waits.waits(*slot.device, in, other);
+  else if (slot.order.awaits_legacy(stream))
+    waits.waits(*slot.device, in, legacy_stream);
+}
+
+/// Does the same for what the stream waits for by CUDA's rules, now that it is
+/// used.
+void follow_waits(dispatch_context& on, stream_id stream) {
+  auto& waits = on.session.waits;
+  auto ordinal = on.slot.ordinal;
+  const auto& blocking = on.slot.blocking;
+  follow_order(on, on.slot, stream);
+  if (blocking.contains(stream))
+    waits.waits(on.device(), {ordinal, stream}, legacy_stream);
+  if (stream != legacy_stream)
+    return;
+  for (auto other : blocking)
+    waits.waits(on.device(), {ordinal, legacy_stream}, other);
+  // All that comes in these streams from now on waits for what comes here.
+  for (auto other : blocking)
+    waits.waits(on.device(), {ordinal, other}, legacy_stream);
+}
+
+/// Makes the host's stream wait for a stream of the program's.
+status host_behind(dispatch_context& on, stream_id stream) {
+  // What lets it go on may be enqueued later, and must not wait for this.
+  if (waits_in_replay(on, stream))
+    return {};
+  return on.order().host_behind(on.device(), stream);
+}
+
 } // namespace
 
-status call_dispatch::host_learned(status ok) {
+status join_stream(dispatch_context& on, stream_id stream) {
+  if (on.session.waits.any()) [[unlikely]]
+    follow_waits(on, stream);
+  return on.order().join(on.device(), stream, on.state().streams());
+}
+
+status catch_up(dispatch_context& on) {
+  for (auto& slot : on.session.devices)
+    for (auto stream : slot.state.streams()) {
+      if (on.session.waits.any()) [[unlikely]]
+        follow_order(on, slot, stream);
+      if (auto ok = slot.order.join(*slot.device, stream, slot.state.streams());
+          !ok)
+        return ok;
+    }
+  return {};
+}
+
+status host_learned(dispatch_context& on, status ok) {
   // Where a stream waits for a value, what the log brings next may be what
   // makes it: nothing is to come behind that stream then.
-  if (!ok || !self.open_waits_.empty())
+  if (!ok || !on.session.functions.open_waits.empty())
     return ok;
-  order().after_host();
-  auto own = order().host_stream(dev());
-  if (!own || dev().idle(*own))
+  on.order().after_host();
+  auto own = on.order().host_stream(on.device());
+  if (!own || on.device().idle(*own))
     return own ? status{} : own.why();
-  for (std::size_t d = 0; d < self.devices_.size(); ++d) {
-    if (d == ordinal)
+  for (auto& slot : on.session.devices) {
+    if (&slot == &on.slot)
       continue;
-    auto theirs = self.orders_[d].host_stream(*self.devices_[d]);
-    ok = theirs ? behind(*self.devices_[d], *theirs, dev(), *own)
+    auto theirs = slot.order.host_stream(*slot.device);
+    ok = theirs ? behind(*slot.device, *theirs, on.device(), *own)
                 : status{theirs.why()};
     if (!ok)
       return ok;
-    self.orders_[d].after_host();
+    slot.order.after_host();
   }
   return {};
 }
 
-status call_dispatch::host_behind(stream_id stream) {
-  // What lets it go on may be enqueued later, and must not wait for this.
-  if (waits_in_replay(stream))
-    return {};
-  return order().host_behind(dev(), stream);
+status host_behind_stream(dispatch_context& on, stream_id stream) {
+  return host_learned(on, host_behind(on, stream));
 }
 
-status call_dispatch::host_behind_stream(stream_id stream) {
-  return host_learned(host_behind(stream));
-}
-
-status call_dispatch::host_behind_all() {
-  for (auto stream : state().streams())
-    if (auto ok = host_behind(stream); !ok)
+status host_behind_all(dispatch_context& on) {
+  for (auto stream : on.state().streams())
+    if (auto ok = host_behind(on, stream); !ok)
       return ok;
-  return host_learned({});
+  return host_learned(on, {});
 }
 
-status call_dispatch::host_behind_event(event_id event) {
-  if (self.replayed_waits_.holds(ordinal, event))
+status host_behind_event(dispatch_context& on, event_id event) {
+  if (on.session.waits.holds(on.slot.ordinal, event))
     return {};
-  auto own = order().host_stream(dev());
-  return own ? host_learned(dev().wait_event(*own, event)) : own.why();
+  auto own = on.order().host_stream(on.device());
+  return own ? host_learned(on, on.device().wait_event(*own, event))
+             : own.why();
 }
 
 } // namespace vgpu

@@ -5,14 +5,14 @@
 
 namespace vgpu {
 
-status call_dispatch::operator()(const call::tensor_map_encode& x) {
-  auto* maker = self.tensor_map_units_[ordinal];
+status execute_call(dispatch_context& on, const call::tensor_map_encode& x) {
+  auto* maker = on.slot.can.tensor_map;
   if (maker == nullptr)
     return fault{CUDA_ERROR_NOT_SUPPORTED, "this device has no tensor maps"};
   if (!x.what.is_sound() || x.to.bytes < sizeof(tensor_map))
     return fault{CUDA_ERROR_INVALID_VALUE, "no tensor map can be made of this"};
-  auto wanted = self.sink_->wanted(who());
-  if (!wanted && what.digest == 0)
+  auto wanted = !on.is_answered();
+  if (!wanted && on.what.digest == 0)
     return {};
   auto map = maker->encode(x.what);
   if (!map)
@@ -21,15 +21,16 @@ status call_dispatch::operator()(const call::tensor_map_encode& x) {
   if (!wanted) {
     // The program has the bytes that another driver made, and goes on with
     // them: where this one would make others, it is to be heard of.
-    self.checks_->compare(what.call, what.digest, fold_digest(row_hash(bytes)));
+    on.session.checks->compare(on.what.call, on.what.digest,
+                               fold_digest(row_hash(bytes)));
     return {};
   }
-  auto place = self.sink_->land(x.to, bytes.size());
+  auto place = on.session.sink->land(x.to, bytes.size());
   if (!place)
     return place.why();
   std::copy(bytes.begin(), bytes.end(), place->bytes.begin());
-  self.sink_->deliver(who(), CUDA_SUCCESS, bytes.size(), *place, x.to.offset,
-                      digest_of(bytes));
+  on.session.sink->deliver(on.who(), CUDA_SUCCESS, bytes.size(), *place,
+                           x.to.offset, on.digest_of(bytes));
   return {};
 }
 

@@ -2,121 +2,47 @@
 
 #include "actors/worker/execute/audit.hpp"
 #include "actors/worker/execute/call_dispatch.hpp"
-#include "actors/worker/execute/executor_shared.hpp"
+#include "actors/worker/execute/dispatch_order.hpp"
+#include "actors/worker/execute/memory_lending.hpp"
+#include "actors/worker/execute/state_capture.hpp"
+#include "actors/worker/execute/state_restore.hpp"
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-
-#include <sys/mman.h>
+#include <type_traits>
+#include <utility>
 
 namespace vgpu {
 
-std::shared_ptr<const void>
-payload_pins::pin(std::shared_ptr<payload_pins> self, std::uint64_t position,
-                  std::shared_ptr<const void> owner) {
-  {
-    std::lock_guard guard{self->lock_};
-    self->held_.insert(position);
-  }
-  auto release = [self, position, owner](const void*) mutable {
-    std::lock_guard guard{self->lock_};
-    self->held_.erase(self->held_.find(position));
-    owner.reset();
-  };
-  // Not null, so that its emptiness is not mistaken for "nothing held".
-  return {static_cast<const void*>(self.get()), std::move(release)};
-}
+namespace {
 
-std::uint64_t payload_pins::advance(std::uint64_t position) {
-  std::lock_guard guard{lock_};
-  position_ = std::max(position_, position);
-  return held_.empty() ? position_ : std::min(position_, *held_.begin());
+/// A call that enqueues work in a stream, which has to wait for what it must.
+template <class Call>
+concept joins_stream = requires(const Call& x) {
+  x.stream.id;
 }
+&&Call::id != call::number::stream_create&& Call::id !=
+    call::number::stream_destroy;
+
+} // namespace
 
 executor::executor(std::vector<std::unique_ptr<device::device>> devices,
                    std::uint64_t quota)
-    : devices_(std::move(devices)), host_calls_(std::make_shared<host_calls>()),
-      consoles_(std::make_shared<consoles>()),
-      recovery_(std::make_shared<recovery>()),
-      health_(std::make_shared<health>()) {
-  quota_ = quota;
-  for (std::size_t i = 0; i < devices_.size(); ++i) {
-    auto window = window_of(i);
-    if (auto ok = devices_[i]->reserve_window(window); !ok)
-      throw std::runtime_error{ok.why().what};
-    states_.emplace_back(window, quota);
-    orders_.emplace_back();
-    blocking_.emplace_back();
-    times_.emplace_back();
-    kept_for_good_.emplace_back();
-    auto* own = dynamic_cast<const device::meter*>(devices_[i].get());
-    timing_units_.push_back(
-        dynamic_cast<device::timing_unit*>(devices_[i].get()));
-    work_meters_.push_back(
-        own == nullptr ? std::make_unique<work_meter>(timing_units_.back())
-                       : nullptr);
-    meters_.push_back(own == nullptr ? work_meters_.back().get() : own);
-    texture_units_.push_back(
-        dynamic_cast<device::texture_unit*>(devices_[i].get()));
-    memory_units_.push_back(
-        dynamic_cast<device::memory_unit*>(devices_[i].get()));
-    value_units_.push_back(
-        dynamic_cast<device::value_unit*>(devices_[i].get()));
-    sharing_units_.push_back(
-        dynamic_cast<device::sharing_unit*>(devices_[i].get()));
-    condition_units_.push_back(
-        dynamic_cast<device::condition_unit*>(devices_[i].get()));
-    change_units_.push_back(
-        dynamic_cast<device::change_unit*>(devices_[i].get()));
-    file_units_.push_back(dynamic_cast<device::file_unit*>(devices_[i].get()));
-    tensor_map_units_.push_back(
-        dynamic_cast<device::tensor_map_unit*>(devices_[i].get()));
-    devices_[i]->set_printer(
-        [to = consoles_](console where, std::string_view text) {
-          to->print(where, text);
-        });
-    devices_[i]->set_reporter([](std::string_view why) {
-      spdlog::warn("work of the program failed: {}", why);
-    });
-  }
-  look_beside();
-}
+    : objects_(std::move(devices), quota), quota_(quota) {}
 
-executor::~executor() {
-  // What looks at their memory, and then devices: their threads complete into
-  // what the rest owns.
-  copying_.reset();
-  devices_.clear();
-}
-
-status executor::host_shadow() {
-  if (host_bytes_ != 0)
-    return {};
-  auto* at = ::mmap(
-      reinterpret_cast<void*>(host_window), window_bytes,
-      PROT_READ | PROT_WRITE,
-      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (at == MAP_FAILED)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 "the addresses of the host window are taken in this process"};
-  host_shadow_ = mapping{at, window_bytes};
-  zero_copy_ = std::make_shared<zero_copy_shadow>();
-  host_bytes_ = window_bytes;
-  return {};
+void executor::serve(std::shared_ptr<answer_sink> sink) {
+  objects_.output->print_to(sink);
+  objects_.sink = std::move(sink);
 }
 
 void executor::answers_into(std::span<std::byte> arena) {
-  for (auto& x : devices_)
-    x->reads_into(arena);
+  for (auto& x : objects_.devices)
+    x.device->reads_into(arena);
 }
 
-void executor::serve(std::shared_ptr<answer_sink> sink) {
-  std::lock_guard guard{consoles_->lock};
-  consoles_->sink = sink;
-  sink_ = std::move(sink);
-}
+// -- calls --------------------------------------------------------------------
 
+/// `in_turn`: work is brought to the devices in the session's turns alone.
 executor::performed executor::perform(const record& what,
                                       std::shared_ptr<const void> owner,
                                       bool in_turn) {
@@ -124,99 +50,178 @@ executor::performed executor::perform(const record& what,
   auto decoded = call::decode(
       what.message, [&]<class Call>(const Call& x, std::uint8_t ordinal) {
         out.waits = Call::kind == call::answer::sync;
-        if (ordinal >= devices_.size()) {
+        if (ordinal >= objects_.devices.size()) {
           out.outcome = fault{CUDA_ERROR_INVALID_DEVICE, "no such device"};
           return;
         }
-        if constexpr (brings_work<Call>)
-          if (in_turn && !gates_.enter(ordinal, key_of(x))) {
-            out.held_back = true;
-            return;
-          }
-        call_dispatch on{*this, what, std::move(owner), ordinal};
-        out.outcome = audit_handles(on.state(), x);
-        if (out.outcome)
-          out.outcome = on.join(x);
-        if constexpr (brings_work<Call>)
-          if (auto charged = in_turn && gates_.counts(ordinal);
-              out.outcome && work_meters_[ordinal] && !charged)
-            work_meters_[ordinal]->enqueued(x.stream.id, is_long_copy(x));
-        if (out.outcome)
-          out.outcome = on(x);
-        if constexpr (brings_work<Call>)
-          if (in_turn)
-            gates_.submitted(ordinal);
-        if constexpr (moves_bytes<Call>)
-          if (out.outcome)
-            count(traffic_of(x));
-        if (out.outcome)
-          living_.note(x, ordinal, what.call, what.message);
+        dispatch_context on{objects_, objects_.devices[ordinal], what,
+                            std::move(owner)};
+        perform(x, on, in_turn, out);
       });
   if (!decoded)
     out.outcome = decoded;
   return out;
 }
 
+template <class Call>
+void executor::perform(const Call& x, dispatch_context& on, bool in_turn,
+                       performed& out) {
+  auto ordinal = on.slot.ordinal;
+  if constexpr (brings_work<Call>)
+    if (in_turn && !objects_.gates.enter(ordinal, key_of(x))) {
+      out.held_back = true;
+      return;
+    }
+  out.outcome = audit_handles(on.state(), x);
+  if constexpr (joins_stream<Call>)
+    if (out.outcome)
+      out.outcome = join_stream(on, x.stream.id);
+  if constexpr (brings_work<Call>)
+    if (auto charged = in_turn && objects_.gates.counts(ordinal);
+        out.outcome && on.slot.host_meter && !charged)
+      on.slot.host_meter->enqueued(x.stream.id, is_long_copy(x));
+  if (out.outcome)
+    out.outcome = execute_call(on, x);
+  if constexpr (brings_work<Call>)
+    if (in_turn)
+      objects_.gates.submitted(ordinal);
+  if constexpr (moves_bytes<Call>)
+    if (out.outcome)
+      objects_.account.count(traffic_of(x));
+  if (out.outcome)
+    objects_.living.note(x, static_cast<std::uint8_t>(ordinal), on.what.call,
+                         on.what.message);
+}
+
 bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
   auto [outcome, waits, held_back] = perform(what, std::move(owner), true);
   if (held_back)
     return false;
-  position_ = what.end;
-  calls_.fetch_add(1, std::memory_order_relaxed);
+  objects_.position = what.end;
+  objects_.calls.fetch_add(1, std::memory_order_relaxed);
   if (outcome)
     return true;
-  if (health::is_loss(outcome.code())) {
-    (void)health_->note(*sink_, outcome.code());
+  auto& health = *objects_.health;
+  auto& sink = *objects_.sink;
+  if (session_health::is_loss(outcome.code())) {
+    (void)health.note(sink, outcome.code());
     return true;
   }
   if (waits || what.slot != 0) {
     spdlog::debug("call {} refused: {}", what.call.value, outcome.why().what);
-    sink_->answer({what.slot, what.call}, outcome.code(), 0);
+    sink.answer({what.slot, what.call}, outcome.code(), 0);
     return true;
   }
   spdlog::warn("call {} failed: {}", what.call.value, outcome.why().what);
-  (void)health_->note(*sink_, outcome.code());
+  (void)health.note(sink, outcome.code());
   return true;
 }
 
 void executor::look_ahead(const record& at) {
-  // What cannot be read is told of when its turn comes.
+  // What cannot be read is refused when its turn comes.
   (void)call::decode(at.message, [&]<class Call>(const Call& x, std::uint8_t) {
     if constexpr (std::is_same_v<Call, call::host_done>)
-      host_calls_->finish_early(x.call);
+      objects_.functions.calls->finish_early(x.call);
   });
 }
+
+std::uint64_t executor::executed() const {
+  return objects_.pins->advance(objects_.position);
+}
+
+// -- quota, accounts and errors -----------------------------------------------
 
 void executor::allow(std::uint64_t quota) {
   if (quota <= quota_)
     return;
   quota_ = quota;
-  for (auto& x : states_)
-    x.allow(quota);
+  for (auto& x : objects_.devices)
+    x.state.allow(quota);
   if (tell_quota_)
-    for (auto& x : devices_)
-      tell_quota_(*x, quota);
+    for (auto& x : objects_.devices)
+      tell_quota_(*x.device, quota);
 }
 
-std::uint64_t executor::executed() const {
-  return pins_->advance(position_);
-}
-
-CUresult executor::error() const noexcept {
-  return static_cast<CUresult>(health_->error.load());
-}
-
-CUresult executor::lost() const noexcept {
-  return static_cast<CUresult>(health_->lost.load());
-}
-
-void executor::when_lost(std::function<void()> call) {
-  health_->when_lost = std::move(call);
+void executor::rest() {
+  objects_.gates.rest();
+  for (auto& x : objects_.devices)
+    if (x.host_meter && x.host_meter->unseen())
+      x.device->when_done(std::nullopt, [idle = x.idle_after(std::nullopt)](
+                                            CUresult) { idle(); });
 }
 
 void executor::inject(std::size_t device, device::injected_fault what) {
-  if (device < devices_.size())
-    devices_[device]->inject(what);
+  if (device < objects_.devices.size())
+    objects_.devices[device].device->inject(what);
+}
+
+// -- states -------------------------------------------------------------------
+
+status executor::may_checkpoint_process() const {
+  return vgpu::may_checkpoint_process(objects_);
+}
+
+status executor::describable() const {
+  return vgpu::describable(objects_);
+}
+
+bool executor::can_lend_to(std::span<const std::uint32_t> pgpus) const {
+  return vgpu::can_lend_to(objects_, pgpus);
+}
+
+result<std::uint64_t>
+executor::capture(int file, bool compress,
+                  std::vector<device::shared_descriptor>* lent) {
+  if (auto ok = describable_now(objects_); !ok)
+    return ok.why();
+  // An order that was given up may have written it until now. It keeps its
+  // memory: fresh pages would take longer than what is written to them.
+  if (auto ok = begin_state(file); !ok)
+    return ok.why();
+  state_capture it{objects_, file, compress};
+  it.lend_into(lent);
+  return it.run();
+}
+
+status executor::capture_for_dry_run(int file) {
+  if (auto ok = begin_state(file); !ok)
+    return ok.why();
+  auto bytes = state_capture{objects_, file, false}.run_for_dry_run();
+  return bytes ? status{} : bytes.why();
+}
+
+result<std::uint64_t> executor::finish_copy() {
+  return copier_.finish();
+}
+
+status executor::dry_run(int file) {
+  auto from = state_reader::open(file);
+  if (!from)
+    return from.why();
+  objects_.sink = std::make_shared<unheard>();
+  state_restore it{objects_, std::move(*from), [this](const record& what) {
+                     return perform(what, nullptr, false).outcome;
+                   }};
+  return it.dry_run();
+}
+
+result<std::uint64_t> executor::restore(int file, bool adopt,
+                                        std::vector<unique_fd> lent) {
+  auto from = state_reader::open(file);
+  if (!from)
+    return from.why();
+  auto before = std::exchange(objects_.sink, std::make_shared<unheard>());
+  state_restore it{objects_, std::move(*from), [this](const record& what) {
+                     return perform(what, nullptr, false).outcome;
+                   }};
+  if (adopt && lies_in_memory(file))
+    it.adopt_from(file);
+  it.take_lent(std::move(lent));
+  auto ok = it.run();
+  objects_.sink = std::move(before);
+  if (!ok)
+    return ok.why();
+  return objects_.position;
 }
 
 } // namespace vgpu

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "actors/link/data_head.hpp"
-#include "actors/worker/execute/answers.hpp"
-#include "actors/worker/execute/zero_copy_shadow.hpp"
+#include "actors/worker/session/answers.hpp"
+#include "actors/worker/session/zero_copy_shadow.hpp"
 
 #include <atomic>
 #include <deque>

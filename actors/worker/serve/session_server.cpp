@@ -45,10 +45,11 @@ session_server::session_server(caf::actor_config& cfg,
       gauges_(std::move(gauges)), done_(std::move(done)),
       heartbeat_thread_(look_every, [this](auto away) { look_after(away); }) {
   gauges_->account.watch([exec = exec_.get()] {
-    return usage_meter::reading{exec->used(), exec->used_bytes(), exec->calls(),
-                                exec->worked()};
+    return usage_meter::reading{exec->account().used(), exec->used_bytes(),
+                                exec->calls(), exec->account().worked()};
   });
-  gauges_->busy.watch([exec = exec_.get()] { return exec->device_times(); });
+  gauges_->busy.watch(
+      [exec = exec_.get()] { return exec->account().device_times(); });
 }
 
 session_server::~session_server() {
@@ -249,7 +250,7 @@ void session_server::publish() {
   if (gauges_->memory.exchange(exec_->used_bytes()) != exec_->used_bytes())
     gauges_->account.look();
   gauges_->quota = exec_->quota();
-  auto beside = exec_->beside();
+  auto beside = exec_->account().side_memory();
   gauges_->variables = beside.variables;
   gauges_->code = beside.code;
   gauges_->context = beside.context;

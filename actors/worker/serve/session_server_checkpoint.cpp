@@ -19,7 +19,7 @@ constexpr unsigned most_returns = 3;
 /// In place of a state that nobody could make again.
 bool session_server::begins_aside(const std::string& why) {
   if (!wanted_.or_aside || goes_aside_ || !options_.put_aside ||
-      !exec_->may_go_aside())
+      !exec_->may_checkpoint_process())
     return false;
   spdlog::info("session {}: {}; its process is put aside as it is",
                options_.session.value, why);
@@ -79,7 +79,7 @@ void session_server::look_aside() {
 void session_server::left() {
   gait_ = gait::aside;
   auto bytes = exec_->used_bytes();
-  exec_->note_aside(true);
+  exec_->note_off_devices(true);
   if (returns_)
     return come_back();
   std::chrono::nanoseconds took = clock::now() - left_at_;
@@ -107,7 +107,7 @@ void session_server::come_back() {
 }
 
 void session_server::is_back() {
-  exec_->note_aside(false);
+  exec_->note_off_devices(false);
   goes_aside_ = false;
   gait_ = gait::running;
   go_on();

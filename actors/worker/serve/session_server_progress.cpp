@@ -9,7 +9,7 @@ namespace vgpu {
 void session_server::begin_replay(const data::attach& by) {
   charged_until_ = std::min(by.charged, by.replay_until);
   if (charged_until_ > position_)
-    exec_->begin_recovery();
+    exec_->account().begin_recovery();
   reached(position_);
   if (by.replay_until == 0)
     return;
@@ -23,7 +23,7 @@ void session_server::begin_replay(const data::attach& by) {
 void session_server::reached(std::uint64_t position) {
   position_ = position;
   if (position_ >= charged_until_)
-    exec_->end_recovery();
+    exec_->account().end_recovery();
 }
 
 /// After a snapshot there may be nothing to replay.
@@ -50,7 +50,7 @@ data::progress session_server::progress() {
 /// Puts what calls moved into the account, together with how far that is: if
 /// this worker is killed, another charges what comes after.
 std::uint64_t session_server::charge() {
-  gauges_->account.charge(exec_->traffic());
+  gauges_->account.charge(exec_->account().traffic());
   return known_.charged = position_;
 }
 

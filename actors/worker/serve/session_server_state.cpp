@@ -270,9 +270,9 @@ void session_server::take_state() {
     return refuse_state(ok.why().what);
   known_ = progress();
   heartbeat_thread_.leave();
-  auto before = exec_->device_time();
+  auto before = exec_->account().device_time();
   auto bytes = write_state();
-  exec_->charge_apart(exec_->device_time() - before);
+  exec_->account().charge_apart(exec_->account().device_time() - before);
   heartbeat_thread_.back();
   if (!bytes)
     return refuse_state(bytes.why().what);
@@ -324,7 +324,7 @@ status session_server::restore(int file, bool adopt,
     return fault{CUDA_ERROR_UNKNOWN, broken_};
   known_ = progress();
   heartbeat_thread_.leave();
-  exec_->begin_recovery();
+  exec_->account().begin_recovery();
   auto position = exec_->restore(file, adopt, std::move(lent));
   heartbeat_thread_.back();
   if (!position) {

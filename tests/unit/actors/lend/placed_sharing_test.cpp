@@ -4,7 +4,7 @@
 #include "tests/unit/actors/session_fixture.hpp"
 
 #include "actors/lend/share_broker.hpp"
-#include "actors/worker/execute/answers.hpp"
+#include "actors/worker/session/answers.hpp"
 
 #include <optional>
 

@@ -2,7 +2,7 @@
 #include "actors/state/living_calls.hpp"
 #include "actors/state/state_file.hpp"
 #include "actors/state/state_transfer.hpp"
-#include "actors/worker/execute/answer_digest.hpp"
+#include "actors/worker/session/answer_digest.hpp"
 #include "schema/wire/call_codec.hpp"
 
 #include <boost/test/unit_test.hpp>

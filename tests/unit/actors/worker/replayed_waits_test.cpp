@@ -1,7 +1,7 @@
 // In which order work is done that waited for a value once, when it is
 // replayed and the value is not there any more.
-#include "actors/worker/execute/answers.hpp"
-#include "actors/worker/execute/replayed_waits.hpp"
+#include "actors/worker/session/answers.hpp"
+#include "actors/worker/session/replayed_waits.hpp"
 #include "devices/cpu/cpu_device.hpp"
 #include "tests/unit/actors/plain_device.hpp"
 #include "tests/unit/actors/session_fixture.hpp"

@@ -1,4 +1,4 @@
-#include "actors/worker/execute/stream_order.hpp"
+#include "actors/worker/session/stream_order.hpp"
 
 #include <algorithm>
 

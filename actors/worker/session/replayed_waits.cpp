@@ -1,4 +1,4 @@
-#include "actors/worker/execute/replayed_waits.hpp"
+#include "actors/worker/session/replayed_waits.hpp"
 
 #include <algorithm>
 #include <atomic>

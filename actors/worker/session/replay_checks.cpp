@@ -1,4 +1,4 @@
-#include "actors/worker/execute/replay_checks.hpp"
+#include "actors/worker/session/replay_checks.hpp"
 
 #include <chrono>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "actors/worker/execute/zero_copy_shadow.hpp"
+#include "actors/worker/session/zero_copy_shadow.hpp"
 
 #include "schema/base/round_up.hpp"
 

@@ -1,4 +1,4 @@
-#include "actors/worker/execute/answers.hpp"
+#include "actors/worker/session/answers.hpp"
 
 namespace vgpu {
 

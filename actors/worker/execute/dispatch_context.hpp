@@ -1,0 +1,87 @@
+// What a call acts on while it is executed.
+#pragma once
+
+#include "actors/worker/session/answer_digest.hpp"
+#include "actors/worker/session/session_objects.hpp"
+#include "schema/wire/call_codec.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace vgpu {
+
+/// One call of a session on one of its devices. The functions of
+/// call_dispatch.hpp take it, and reach nothing but what it names.
+struct dispatch_context {
+  session_objects& session;
+  device_slot& slot;
+  const record& what;
+  /// Keeps the record's payload.
+  std::shared_ptr<const void> owner;
+
+  device::device& device() { return *slot.device; }
+  vgpu_state& state() { return slot.state; }
+  stream_order& order() { return slot.order; }
+  event_times& times() { return slot.times; }
+  waiter who() const { return {what.slot, what.call}; }
+  void answer(std::uint64_t value = 0, CUresult result = CUDA_SUCCESS) const {
+    session.sink->answer(who(), result, value);
+  }
+
+  /// Whether the program learned the call's outcome from an earlier worker.
+  bool is_answered() const { return !session.sink->wanted(who()); }
+  /// Whether the call was appended while an earlier worker served the session.
+  bool is_replayed() const { return what.end <= session.replay_until; }
+
+  /// Notes that a copy or memset was enqueued. Programs rely on the synchronous
+  /// forms, which use the legacy stream, being done before whatever they
+  /// enqueue next, also in streams that do not wait for the legacy stream.
+  void settle(stream_id stream) {
+    if (stream == legacy_stream)
+      order().after_legacy();
+  }
+
+  /// Answers this call when the device is done with what it waits for.
+  device::completion completion(work_meter::done_mark idle = {}) const {
+    return [sink = session.sink, health = session.health, who = who(),
+            idle](CUresult result) {
+      idle();
+      if (health->note(*sink, result))
+        sink->answer(who, result, 0);
+    };
+  }
+
+  /// Returns the digest of an answer, to be compared when a replay brings it
+  /// again; 0 where none is kept.
+  std::uint32_t digest_of(std::span<const std::byte> answer) const {
+    return session.sink->keeps_digests() ? fold_digest(row_hash(answer)) : 0;
+  }
+
+  /// Waits until the device is done, for at most ten seconds. Freed memory is
+  /// given back when the work that may use it is done: an allocation that finds
+  /// none left waits for that, as cuMemFree does on a GPU.
+  bool wait_for_device();
+
+  /// Counts what this session freed and another one still has. Call it
+  /// whenever something that may be shared is freed.
+  void count_left();
+};
+
+/// The fault of a call that names a kernel which its module does not have.
+inline fault no_such_kernel(std::uint32_t index) {
+  return {CUDA_ERROR_INVALID_HANDLE,
+          "the module has no kernel " + std::to_string(index)};
+}
+
+/// The fault of a call that needs virtual memory management where the device
+/// has none.
+inline fault no_memory_unit() {
+  return {CUDA_ERROR_NOT_SUPPORTED,
+          "this device has no virtual memory management"};
+}
+
+} // namespace vgpu

@@ -1,0 +1,265 @@
+#include "actors/worker/execute/state_capture.hpp"
+
+#include "actors/state/device_wait.hpp"
+#include "actors/worker/execute/memory_lending.hpp"
+#include "schema/wire/call_codec.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace vgpu {
+
+namespace {
+
+/// Calls `f(address, bytes)` for each piece of a range.
+template <class F>
+status each_piece(std::uint64_t address, std::uint64_t bytes, F f) {
+  while (bytes != 0) {
+    auto piece = std::min(bytes, state_chunk_bytes);
+    if (auto ok = f(address, piece); !ok)
+      return ok;
+    address += piece;
+    bytes -= piece;
+  }
+  return {};
+}
+
+fault cannot_move(const std::string& what) {
+  return {CUDA_ERROR_NOT_SUPPORTED, "the session cannot be moved: " + what};
+}
+
+status describable(const vgpu_state& state) {
+  for (auto& [id, memory] : state.memories())
+    if (!memory.named)
+      return cannot_move("physical memory " + std::to_string(id.value) +
+                         " is mapped, and was released");
+  for (auto& [id, texture] : state.textures())
+    if (!state.audit_texture(texture.what))
+      return cannot_move("texture object " + std::to_string(id.value) +
+                         " outlives its array");
+  for (auto& [id, module] : state.modules())
+    if (module.hidden_heap)
+      return cannot_move("kernels of it call malloc, and its GPU's driver "
+                         "tells nobody what they have");
+  return {};
+}
+
+} // namespace
+
+status may_checkpoint_process(const session_objects& session) {
+  if (auto error = session.health->error(); error != CUDA_SUCCESS)
+    return cannot_move("its work ended in CUDA error " +
+                       std::to_string(static_cast<int>(error)));
+  if (session.health->lost() != CUDA_SUCCESS)
+    return cannot_move("its device is lost");
+  if (session.living.shares())
+    return cannot_move("it shares GPU memory or events with another process");
+  return {};
+}
+
+status describable(const session_objects& session) {
+  if (auto ok = may_checkpoint_process(session); !ok)
+    return ok;
+  for (auto& slot : session.devices)
+    if (auto ok = describable(slot.state); !ok)
+      return ok;
+  if (session.needs_dry_run())
+    return cannot_move(
+        "its GPU's driver chose where its variables lie, and it was "
+        "not tried whether they would come to lie there again");
+  return {};
+}
+
+status describable_now(const session_objects& session) {
+  return session.may_stop() ? describable(session)
+                            : cannot_move("a host function has not returned "
+                                          "yet");
+}
+
+// -- what is small ------------------------------------------------------------
+
+void state_capture::objects() {
+  index_.position = session_.position;
+  index_.devices = static_cast<std::uint32_t>(session_.devices.size());
+  index_.living.assign(session_.living.calls().begin(),
+                       session_.living.calls().end());
+  for (auto& slot : session_.devices)
+    for (auto& [id, module] : slot.state.modules())
+      for (auto& x : module.globals)
+        index_.globals.push_back({static_cast<std::uint32_t>(slot.ordinal), id,
+                                  x.name, x.address, x.bytes});
+}
+
+result<state_image> state_capture::image(const call::digest& digest,
+                                         std::span<const std::byte> bytes) {
+  state_image out{digest, bytes.size(), {}};
+  auto ok = each_piece(0, bytes.size(), [&](auto at, auto size) -> status {
+    auto chunk = to_.add(at, bytes.subspan(at, size));
+    if (!chunk)
+      return chunk.why();
+    out.chunks.push_back(*chunk);
+    return {};
+  });
+  if (!ok)
+    return ok.why();
+  return out;
+}
+
+status state_capture::images() {
+  if (base_ != nullptr) {
+    for (auto& [digest, known] : base_->images())
+      index_.images.push_back(known);
+    return {};
+  }
+  for (auto& [digest, bytes] : session_.images) {
+    auto written = image(digest, bytes);
+    if (!written)
+      return written.why();
+    index_.images.push_back(std::move(*written));
+  }
+  return {};
+}
+
+status state_capture::events(device_slot& slot) {
+  auto times = slot.times.capture(*slot.device);
+  if (!times)
+    return times.why();
+  for (auto& x : *times)
+    index_.events.emplace_back(static_cast<std::uint32_t>(slot.ordinal), x);
+  return {};
+}
+
+// -- memory -------------------------------------------------------------------
+
+status state_capture::write_batch(device::device& from,
+                                  std::vector<state_chunk>& into) {
+  if (auto ok = wait_for(from, "copies for a state"); !ok)
+    return ok;
+  for (auto& x : batch_) {
+    auto chunk = to_.add(x.address, x.bytes);
+    if (!chunk)
+      return chunk.why();
+    into.push_back(*chunk);
+  }
+  batch_.clear();
+  used_ = 0;
+  return {};
+}
+
+status state_capture::memory(device::device& from, std::uint64_t address,
+                             std::uint64_t bytes) {
+  // It takes as long to clear as some memory to copy: only where it is used.
+  room_.resize(state_batch_bytes);
+  return each_piece(address, bytes, [&](auto at, auto size) -> status {
+    if (used_ + size > room_.size())
+      if (auto ok = write_batch(from, index_.memory); !ok)
+        return ok;
+    auto into = std::span{room_}.subspan(used_, size);
+    used_ += size;
+    batch_.push_back({at, into});
+    return from.enqueue_read(legacy_stream, into, at, [](CUresult) {});
+  });
+}
+
+status state_capture::device_memory(device_slot& slot) {
+  auto contents = slot.outside_of_window();
+  if (base_ == nullptr)
+    contents.merge(slot.contents());
+  if (lent_ != nullptr) {
+    if (auto ok = lend_memory(slot, index_.lent, *lent_); !ok)
+      return ok;
+    for (auto& [address, bytes] : slot.lendable())
+      contents.erase(address);
+  }
+  for (auto& [address, bytes] : contents)
+    if (auto ok = memory(*slot.device, address, bytes); !ok)
+      return ok;
+  return write_batch(*slot.device, index_.memory);
+}
+
+/// Describes physical memory once, whether it is mapped several times or
+/// nowhere.
+status state_capture::placed_memory(device_slot& slot) {
+  auto& from = *slot.device;
+  for (auto& [id, what] : slot.state.memories()) {
+    state_placed out{static_cast<std::uint32_t>(slot.ordinal), id, {}};
+    auto all = slot.look_through(
+        id, what.bytes, [&](auto at, auto offset, auto bytes) -> status {
+          std::vector<state_chunk> chunks;
+          if (auto ok = memory(from, at, bytes); !ok)
+            return ok;
+          if (auto ok = write_batch(from, chunks); !ok)
+            return ok;
+          for (auto& x : chunks) {
+            x.address = x.address - at + offset;
+            if (x.form != chunk_form::zero)
+              out.chunks.push_back(x);
+          }
+          return {};
+        });
+    if (!all)
+      return all;
+    index_.placed.push_back(std::move(out));
+  }
+  return {};
+}
+
+/// Describes the pinned memory of a program elsewhere, as kernels see it here.
+/// A program on this host has its own.
+status state_capture::host_memory() {
+  if (!session_.host.is_shadow())
+    return {};
+  for (auto& [number, words] : session_.living.calls()) {
+    auto ok = status{};
+    auto add = [&]<class Call>(const Call& x, std::uint8_t) {
+      if constexpr (Call::id == call::number::host_alloc)
+        ok = each_piece(x.address, x.bytes, [&](auto at, auto size) {
+          auto chunk =
+              to_.add(at, {reinterpret_cast<const std::byte*>(at), size});
+          if (!chunk)
+            return status{chunk.why()};
+          index_.memory.push_back(*chunk);
+          return status{};
+        });
+    };
+    if (auto decoded = call::decode(words, add); !decoded)
+      return decoded;
+    if (!ok)
+      return ok;
+  }
+  return {};
+}
+
+// -- all of it ----------------------------------------------------------------
+
+result<std::uint64_t> state_capture::run_for_dry_run() {
+  objects();
+  if (auto ok = images(); !ok)
+    return ok.why();
+  return to_.finish(index_);
+}
+
+result<std::uint64_t> state_capture::run() {
+  index_.calls = session_.calls;
+  index_.consoles = session_.output->printed();
+  objects();
+  if (base_ != nullptr)
+    for (auto& [address, x] : base_->pieces())
+      index_.memory.push_back(x.chunk);
+  auto ok = images();
+  for (auto& slot : session_.devices) {
+    if (ok)
+      ok = events(slot);
+    if (ok)
+      ok = device_memory(slot);
+    if (ok)
+      ok = placed_memory(slot);
+  }
+  if (ok)
+    ok = host_memory();
+  if (!ok)
+    return ok.why();
+  return to_.finish(index_);
+}
+
+} // namespace vgpu

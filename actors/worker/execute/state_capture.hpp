@@ -1,0 +1,75 @@
+// A session's state, described (schema/wire/state.capnp).
+#pragma once
+
+#include "actors/state/snapshot_base.hpp"
+#include "actors/state/state_file.hpp"
+#include "actors/worker/session/session_objects.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace vgpu {
+
+/// Whether the session's process may be checkpointed as it is. The fault says
+/// what is broken, or what other sessions use.
+status may_checkpoint_process(const session_objects& session);
+/// Whether all that the session has can be described. The fault says what
+/// cannot.
+status describable(const session_objects& session);
+/// The same, and whether no host function is under way.
+status describable_now(const session_objects& session);
+
+/// Describes a session in a state's file. Each object writes one state.
+class state_capture {
+public:
+  state_capture(session_objects& session, int file, bool compress)
+      : session_(session), to_(file, compress) {}
+  /// What of the session's memory and images is in the base's file already is
+  /// up to date: the rest is written behind it.
+  state_capture(session_objects& session, snapshot_base& base)
+      : session_(session), to_(base.file(), false, base.end()), base_(&base) {}
+
+  /// Hands memory over as descriptors, which are added there, in place of
+  /// copying it.
+  void lend_into(std::vector<device::shared_descriptor>* lent) noexcept {
+    lent_ = lent;
+  }
+
+  /// Writes everything, and returns the file's size. Call it only while the
+  /// devices are idle.
+  result<std::uint64_t> run();
+  /// Writes what decides where a driver puts variables, without any contents.
+  result<std::uint64_t> run_for_dry_run();
+
+private:
+  struct piece {
+    std::uint64_t address;
+    std::span<std::byte> bytes;
+  };
+
+  void objects();
+  status images();
+  result<state_image> image(const call::digest& digest,
+                            std::span<const std::byte> bytes);
+  status device_memory(device_slot& slot);
+  status placed_memory(device_slot& slot);
+  status host_memory();
+  status events(device_slot& slot);
+  status memory(device::device& from, std::uint64_t address,
+                std::uint64_t bytes);
+  status write_batch(device::device& from, std::vector<state_chunk>& into);
+
+  session_objects& session_;
+  state_writer to_;
+  snapshot_base* base_ = nullptr;
+  std::vector<device::shared_descriptor>* lent_ = nullptr;
+  state_index index_{};
+  /// Where contents land before they are written, and what of it is used.
+  std::vector<std::byte> room_{};
+  std::size_t used_ = 0;
+  std::vector<piece> batch_{};
+};
+
+} // namespace vgpu

@@ -1,0 +1,76 @@
+// A session's state, made again (schema/wire/state.capnp).
+#pragma once
+
+#include "actors/state/state_file.hpp"
+#include "actors/worker/session/session_objects.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vgpu {
+
+/// Makes what a state describes in a session that has nothing yet. Each object
+/// makes one state. A state may have lain where its program can write: it is
+/// checked as a stranger's word is.
+class state_restore {
+public:
+  /// Executes one of the calls by which the session's objects are made.
+  using performer = std::function<status(const record&)>;
+
+  state_restore(session_objects& session, state_reader from, performer perform)
+      : session_(session), from_(std::move(from)),
+        perform_(std::move(perform)) {}
+
+  /// Lets memory become what lies in this file, which nobody else needs.
+  void adopt_from(int file) noexcept { adopted_ = file; }
+  /// Hands over the memory that comes along with the state.
+  void take_lent(std::vector<unique_fd> lent) { lent_ = std::move(lent); }
+
+  /// Makes everything, and takes the session to the state's position.
+  status run();
+  /// Makes the objects without contents, and compares where variables lie.
+  status dry_run();
+
+private:
+  /// The device whose memory a chunk is, and whether that memory is zero as it
+  /// was allocated.
+  struct target {
+    device_slot* slot;
+    bool fresh;
+  };
+
+  const state_index& index() const { return from_.index(); }
+  status images();
+  status objects(bool memory_too);
+  status variables();
+  status variable(const state_global& x);
+  status contents();
+  status memory();
+  status chunk(const state_chunk& x);
+  status host_chunk(const state_chunk& x);
+  std::optional<target> find(const state_chunk& x);
+  status write(const state_chunk& x, device_slot& slot);
+  bool may_adopt(const state_chunk& x, const device_slot& slot) const;
+  status adopt();
+  status placed_memory(const state_placed& x);
+  status events();
+
+  session_objects& session_;
+  state_reader from_;
+  performer perform_;
+  int adopted_ = -1; // -1: memory may not become the file
+  std::vector<unique_fd> lent_{};
+  std::uint64_t under_way_ = 0; // bytes
+  std::vector<state_chunk> to_adopt_{};
+  /// The variables outside of each device's window.
+  std::vector<memory_ranges> outside_{};
+  /// The state has host memory, which is the worker's own copy here.
+  bool has_host_memory_ = false;
+};
+
+} // namespace vgpu

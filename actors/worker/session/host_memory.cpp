@@ -1,0 +1,23 @@
+#include "actors/worker/session/host_memory.hpp"
+
+#include <sys/mman.h>
+
+namespace vgpu {
+
+status host_memory::make_shadow() {
+  if (bytes_ != 0)
+    return {};
+  auto* at = ::mmap(
+      reinterpret_cast<void*>(host_window), window_bytes,
+      PROT_READ | PROT_WRITE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (at == MAP_FAILED)
+    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+                 "the addresses of the host window are taken in this process"};
+  shadow_ = mapping{at, window_bytes};
+  zero_copy_ = std::make_shared<zero_copy_shadow>();
+  bytes_ = window_bytes;
+  return {};
+}
+
+} // namespace vgpu

@@ -1,0 +1,58 @@
+#include "actors/worker/session/session_objects.hpp"
+
+#include "actors/state/device_wait.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <utility>
+
+namespace vgpu {
+
+session_objects::session_objects(
+    std::vector<std::unique_ptr<device::device>> backends,
+    std::uint64_t quota) {
+  for (auto& x : backends) {
+    auto ordinal = devices.size();
+    auto& slot = devices.emplace_back(std::move(x), ordinal, quota);
+    slot.device->set_printer(
+        [to = output](vgpu::console where, std::string_view text) {
+          to->print(where, text);
+        });
+    slot.device->set_reporter([](std::string_view why) {
+      spdlog::warn("work of the program failed: {}", why);
+    });
+  }
+  account.measure_side_memory();
+}
+
+session_objects::~session_objects() {
+  for (auto& x : devices)
+    x.device.reset();
+}
+
+void session_objects::when_idle(const std::function<void()>& then) {
+  auto left = std::make_shared<std::atomic<std::size_t>>(devices.size());
+  for (auto& x : devices)
+    x.device->when_done(std::nullopt, [left, then](CUresult) {
+      if (left->fetch_sub(1) == 1)
+        then();
+    });
+}
+
+status session_objects::await_known() {
+  // The client gives a worker up before that.
+  constexpr std::chrono::minutes patience{10};
+  for (auto& x : devices) {
+    auto stream = x.order.host_stream(*x.device);
+    if (!stream)
+      return stream.why();
+    if (auto ok = wait_for(*x.device, "work that a program had waited for",
+                           patience, *stream);
+        !ok)
+      return ok;
+  }
+  return {};
+}
+
+} // namespace vgpu
