@@ -18,14 +18,15 @@ begin_dry_run dry_run_process(std::string program,
   };
 }
 
-begin_aside aside_process(std::string program) {
+begin_gpu_move gpu_move_process(std::string program) {
   return [program = std::move(program)](
-             aside where,
+             gpu_move what,
              std::function<void()> ring) -> result<std::unique_ptr<helper>> {
     return start_helper(
         {"helper",
          program,
-         {"vgpu-worker", where == aside::out ? "--put-aside" : "--bring-back",
+         {"vgpu-worker",
+          what == gpu_move::release ? "--put-aside" : "--bring-back",
           std::to_string(::getpid())}},
         std::move(ring));
   };

@@ -18,6 +18,6 @@ begin_dry_run dry_run_process(std::string program,
 /// Returns a function that checkpoints this whole process, or restores it, by
 /// starting `program` with `--put-aside` or `--bring-back` and this process's
 /// number.
-begin_aside aside_process(std::string program);
+begin_gpu_move gpu_move_process(std::string program);
 
 } // namespace vgpu

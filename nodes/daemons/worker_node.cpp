@@ -307,9 +307,9 @@ int run(const options& given) {
   serving.dry_run =
       dry_run_process("/proc/self/exe", arguments_of_dry_run(given));
   if (given.device == "nvidia" && device::nvidia_can_checkpoint())
-    serving.put_aside = aside_process("/proc/self/exe");
-  serving.mapped_looks = polling->limits(serving.mapped_looks.longest);
-  serving.forwarded_looks = polling->limits(where_scarce);
+    serving.gpu_mover = gpu_move_process("/proc/self/exe");
+  serving.mapped_busy_poll = polling->limits(serving.mapped_busy_poll.longest);
+  serving.forwarded_busy_poll = polling->limits(where_scarce);
   auto server = system.spawn<session_server, caf::detached>(
       serving, std::move(exec), std::move(socket), std::move(*listener), gauges,
       [&](const std::string& why, bool clean) {

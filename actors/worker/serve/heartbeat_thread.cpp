@@ -2,9 +2,8 @@
 
 namespace vgpu {
 
-heartbeat_thread::heartbeat_thread(std::chrono::milliseconds every,
-                                   look look_after)
-    : every_(every), look_(std::move(look_after)), thread_([this] { run(); }) {}
+heartbeat_thread::heartbeat_thread(std::chrono::milliseconds every, beat what)
+    : every_(every), beat_(std::move(what)), thread_([this] { run(); }) {}
 
 heartbeat_thread::~heartbeat_thread() {
   {
@@ -15,9 +14,9 @@ heartbeat_thread::~heartbeat_thread() {
   thread_.join();
 }
 
-void heartbeat_thread::leave() noexcept {
-  leaves_.fetch_add(1);
-  state_.store(away);
+void heartbeat_thread::begin() noexcept {
+  begun_.fetch_add(1);
+  state_.store(inside);
   if (!asleep_.load())
     return;
   {
@@ -27,51 +26,51 @@ void heartbeat_thread::leave() noexcept {
   changed_.notify_all();
 }
 
-void heartbeat_thread::back() noexcept {
-  std::uint32_t expected = away;
-  while (!state_.compare_exchange_strong(expected, here)) {
-    state_.wait(looking);
-    expected = away;
+void heartbeat_thread::end() noexcept {
+  std::uint32_t expected = inside;
+  while (!state_.compare_exchange_strong(expected, outside)) {
+    state_.wait(beating);
+    expected = inside;
   }
 }
 
 void heartbeat_thread::run() {
   std::unique_lock guard{lock_};
-  auto seen = leaves_.load();
-  auto away_for = std::chrono::milliseconds{0};
+  auto seen = begun_.load();
+  auto took = std::chrono::milliseconds{0};
   for (;;) {
     if (changed_.wait_for(guard, every_, [this] { return ended_; }))
       return;
-    auto now = leaves_.load();
-    if (now == seen && state_.load() == here) {
-      if (!sleep_until_left(guard))
+    auto now = begun_.load();
+    if (now == seen && state_.load() == outside) {
+      if (!sleep_until_begun(guard))
         return;
-      seen = leaves_.load();
-      away_for = {};
+      seen = begun_.load();
+      took = {};
       continue;
     }
-    away_for = now == seen ? away_for + every_ : std::chrono::milliseconds{0};
+    took = now == seen ? took + every_ : std::chrono::milliseconds{0};
     seen = now;
     guard.unlock();
-    look_once(away_for);
+    beat_once(took);
     guard.lock();
   }
 }
 
-void heartbeat_thread::look_once(std::chrono::milliseconds away_for) {
-  std::uint32_t expected = away;
-  if (!state_.compare_exchange_strong(expected, looking))
+void heartbeat_thread::beat_once(std::chrono::milliseconds took) {
+  std::uint32_t expected = inside;
+  if (!state_.compare_exchange_strong(expected, beating))
     return;
-  look_(away_for);
-  state_.store(away);
+  beat_(took);
+  state_.store(inside);
   state_.notify_one();
 }
 
-/// False when it is over.
-bool heartbeat_thread::sleep_until_left(std::unique_lock<std::mutex>& guard) {
+/// Returns false when the owner is gone.
+bool heartbeat_thread::sleep_until_begun(std::unique_lock<std::mutex>& guard) {
   asleep_.store(true);
-  // Whoever left before this line did not see that it must wake us.
-  if (state_.load() != here)
+  // An owner that began before this line did not see that it must wake us.
+  if (state_.load() != outside)
     asleep_.store(false);
   changed_.wait(guard, [this] { return ended_ || !asleep_.load(); });
   return !ended_;

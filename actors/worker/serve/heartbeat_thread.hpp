@@ -1,4 +1,4 @@
-// Somebody who looks after a thread's business while that thread is in a call
+// A thread that gives signs of life for another one while that is in a call
 // that may take long.
 #pragma once
 
@@ -12,44 +12,60 @@
 
 namespace vgpu {
 
-/// The owner says leave() before a call that may take long and back() after
-/// it; in between, every `every`, `look` is called on another thread. What the
-/// owner touches outside of such calls is `look`'s while it runs, and only
-/// then: back() waits for it, and whatever either wrote the other sees.
+/// The owner calls begin() before a call that may take long, and end() after
+/// it. In between, `beat` is called on another thread, every `every`. What the
+/// owner touches outside of such calls is beat's while it runs, and only then:
+/// end() waits for it, and whatever either wrote the other sees.
 ///
-/// leave() and back() are called by one thread, cost an atomic operation each
-/// and a wake-up at most once in `every`; the thread sleeps while the owner
-/// makes no such calls. `look` must not throw.
+/// begin() and end() are called by one thread, cost an atomic operation each
+/// and a wake-up at most once in `every`. The thread sleeps while the owner
+/// makes no such calls. `beat` must not throw.
 class heartbeat_thread {
 public:
-  /// `away` is how long the call that is under way has taken so far, to
+  /// Gives a sign of life; `took` is how long the call has taken so far, to
   /// `every`.
-  using look = std::function<void(std::chrono::milliseconds away)>;
+  using beat = std::function<void(std::chrono::milliseconds took)>;
 
-  heartbeat_thread(std::chrono::milliseconds every, look look_after);
+  heartbeat_thread(std::chrono::milliseconds every, beat what);
   ~heartbeat_thread();
   heartbeat_thread(const heartbeat_thread&) = delete;
   heartbeat_thread& operator=(const heartbeat_thread&) = delete;
 
-  void leave() noexcept;
-  void back() noexcept;
+  void begin() noexcept;
+  void end() noexcept;
 
 private:
-  enum : std::uint32_t { here, away, looking };
+  /// Where the owner is: outside of such a call, in one, or in one while the
+  /// thread beats.
+  enum : std::uint32_t { outside, inside, beating };
 
   void run();
-  void look_once(std::chrono::milliseconds away_for);
-  bool sleep_until_left(std::unique_lock<std::mutex>& guard);
+  void beat_once(std::chrono::milliseconds took);
+  bool sleep_until_begun(std::unique_lock<std::mutex>& guard);
 
   const std::chrono::milliseconds every_;
-  const look look_;
-  std::atomic<std::uint32_t> state_ = here;
-  std::atomic<std::uint64_t> leaves_ = 0;
+  const beat beat_;
+  std::atomic<std::uint32_t> state_ = outside;
+  std::atomic<std::uint64_t> begun_ = 0;
   std::atomic<bool> asleep_ = false;
   std::mutex lock_;
   std::condition_variable changed_;
   bool ended_ = false;
   std::thread thread_; // last: it uses the rest
+};
+
+/// Covers one call of the owner.
+class heartbeat_cover {
+public:
+  explicit heartbeat_cover(heartbeat_thread& by) noexcept : by_(by) {
+    by_.begin();
+  }
+  ~heartbeat_cover() { by_.end(); }
+  heartbeat_cover(const heartbeat_cover&) = delete;
+  heartbeat_cover& operator=(const heartbeat_cover&) = delete;
+
+private:
+  heartbeat_thread& by_;
 };
 
 } // namespace vgpu

@@ -17,22 +17,23 @@ public:
   helper& operator=(const helper&) = delete;
   virtual ~helper() = default;
 
-  /// Nothing while it goes on. Of the thread that began it.
+  /// Returns how it ended, or nothing while it goes on. Called by the thread
+  /// that began it.
   virtual std::optional<status> outcome() = 0;
 };
 
-/// Whether this process's memory on its GPUs is to be taken to the host, with
-/// all else that the driver has of it there, or brought back.
-enum class aside { out, back };
+/// The two halves of a process's own checkpoint: its memory on its GPUs, with
+/// all else that the driver has of it there, is released from them and taken to
+/// the host, or is brought back.
+enum class gpu_move { release, bring_back };
 
-/// Begins that, of the process that asks; `ring` is called, from any thread,
-/// when there is an outcome. While it goes on, and until it was brought back,
-/// whoever of this process calls the driver waits. Where `out` is not
-/// possible, and nothing has changed, that is CUDA_ERROR_NOT_SUPPORTED; any
-/// other fault leaves the process as nobody knows, and it has to be brought
-/// back. `back` works from whatever a helper left that died: afterwards it is
-/// as before.
-using begin_aside = std::function<result<std::unique_ptr<helper>>(
-    aside where, std::function<void()> ring)>;
+/// Begins one half for the process that asks. `ring` is called, from any
+/// thread, when there is an outcome. While it goes on, and until the memory was
+/// brought back, whoever of this process calls the driver waits. A release that
+/// is not possible, and has changed nothing, ends in CUDA_ERROR_NOT_SUPPORTED.
+/// After any other fault nobody knows what was done, and the memory has to be
+/// brought back, which works from whatever a helper left that died.
+using begin_gpu_move = std::function<result<std::unique_ptr<helper>>(
+    gpu_move what, std::function<void()> ring)>;
 
 } // namespace vgpu

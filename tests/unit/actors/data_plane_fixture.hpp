@@ -109,7 +109,7 @@ struct world {
   std::shared_ptr<std::uint32_t> variable; // of their modules
   bool hides_heap = false;                 // of their kernels
   begin_dry_run dry_run;
-  begin_aside put_aside;
+  begin_gpu_move gpu_mover;
   busy_poll_limits looks; // the client's, too
   std::shared_ptr<std::atomic<bool>> away =
       std::make_shared<std::atomic<bool>>(false);
@@ -210,9 +210,9 @@ struct world {
                                .lease_term = lease_term,
                                .longest_call = longest_call,
                                .dry_run = dry_run,
-                               .put_aside = put_aside,
-                               .mapped_looks = looks,
-                               .forwarded_looks = looks},
+                               .gpu_mover = gpu_mover,
+                               .mapped_busy_poll = looks,
+                               .forwarded_busy_poll = looks},
         std::make_unique<executor>(std::move(devices), 1 << 30),
         std::move(socket), std::move(*listen_abstract(name)), out.gauges,
         [](const std::string&, bool) {});

@@ -15,7 +15,7 @@ namespace {
 struct asides : world {
   std::mutex lock;
   std::condition_variable changed;
-  std::vector<aside> asked;
+  std::vector<gpu_move> asked;
   std::string trouble; // of the next that are asked for,
   unsigned fails = 0;  // of so many
   CUresult failure = CUDA_ERROR_UNKNOWN;
@@ -35,15 +35,15 @@ struct asides : world {
 
   asides() {
     hides_heap = true;
-    put_aside =
-        [this](aside where,
+    gpu_mover =
+        [this](gpu_move what,
                std::function<void()> ring) -> result<std::unique_ptr<helper>> {
       auto out = std::make_unique<a_helper>();
       std::lock_guard guard{lock};
       if (fails != 0 && fails-- != 0)
         out->found = fault{failure, trouble};
       *away = true;
-      auto is_out = where == aside::out;
+      auto is_out = what == gpu_move::release;
       out->thread = std::thread{
           [open = door, told = out->told, ring, is_out, gone = away] {
             open->pass();
@@ -51,7 +51,7 @@ struct asides : world {
             *told = true;
             ring();
           }};
-      asked.push_back(where);
+      asked.push_back(what);
       changed.notify_all();
       return std::unique_ptr<helper>{std::move(out)};
     };
@@ -120,7 +120,7 @@ BOOST_DATA_TEST_CASE_F(asides, its_next_call_brings_it_back,
   BOOST_TEST(is_back());
   BOOST_TEST(read_counter() == 9u);
   BOOST_TEST(holds(worker, 256));
-  BOOST_TEST((asked == std::vector{aside::out, aside::back}));
+  BOOST_TEST((asked == std::vector{gpu_move::release, gpu_move::bring_back}));
   // And again.
   in.told.clear();
   BOOST_TEST(suspend() == "");
@@ -154,7 +154,7 @@ BOOST_DATA_TEST_CASE_F(asides, who_cannot_leave_runs_on, data_of::make(both),
   add(5);
   BOOST_TEST(read_counter() == 5u);
   // Whatever the driver had done was undone.
-  BOOST_TEST((asked == std::vector{aside::out, aside::back}));
+  BOOST_TEST((asked == std::vector{gpu_move::release, gpu_move::bring_back}));
   // Where it has done nothing, nothing is.
   in.told.clear();
   failure = CUDA_ERROR_NOT_SUPPORTED;

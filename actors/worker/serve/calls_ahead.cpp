@@ -1,0 +1,54 @@
+#include "actors/worker/serve/calls_ahead.hpp"
+
+#include "schema/log/call_log.hpp"
+
+#include <algorithm>
+
+namespace vgpu {
+
+void calls_ahead::look(const mapped_source::mapped_log& log) {
+  constexpr auto most = 1 << 14; // in one look, for which the call waits
+  log_reader ahead{*log.area, log.doorbell.get(),
+                   std::max(seen_until_, log.reader.position())};
+  for (auto i = 0; i < most; ++i) {
+    auto got = ahead.next();
+    if (!got || !*got)
+      break;
+    exec_.look_ahead(**got);
+  }
+  seen_until_ = ahead.position();
+}
+
+void calls_ahead::look(const forwarded_source& calls, std::uint64_t position) {
+  auto at = position;
+  for (auto& x : calls.ranges_from(position))
+    if (!look(x.rest, at, position))
+      return;
+}
+
+/// Looks at a range that begins at `position`, which is moved to its end. Calls
+/// up to `executed` are skipped. Returns false where the range is damaged or
+/// does not lie as words do: that is seen soon enough when its turn comes.
+bool calls_ahead::look(std::span<const std::byte> bytes,
+                       std::uint64_t& position, std::uint64_t executed) {
+  auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  if (begin % sizeof(std::uint64_t) != 0)
+    return false;
+  auto end = position + bytes.size();
+  if (end <= seen_until_)
+    position = end;
+  while (position < end) {
+    auto got = parse_record(bytes, position, scratch_);
+    if (!got || !*got)
+      return false;
+    if (position > executed && position >= seen_until_) {
+      exec_.look_ahead(**got);
+      seen_until_ = (*got)->end;
+    }
+    bytes = bytes.subspan((*got)->end - position);
+    position = (*got)->end;
+  }
+  return true;
+}
+
+} // namespace vgpu

@@ -1,0 +1,231 @@
+#include "actors/worker/serve/forwarded_source.hpp"
+
+#include "schema/wire/call_codec.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace vgpu {
+
+result<data::head> head_of(const parcel& in) {
+  auto words = in.words();
+  return data::decode(
+      {reinterpret_cast<const std::uint64_t*>(words.begin()), words.size()});
+}
+
+// -- waiting ------------------------------------------------------------------
+
+void forwarded_source::add_to(std::vector<pollfd>& items) {
+  first_item_ = items.size();
+  socket_->add_to(items);
+}
+
+void forwarded_source::note_ready(const std::vector<pollfd>& items,
+                                  bool overlooked) {
+  ready_ = {.messages = overlooked || items[first_item_].revents != 0,
+            .connections = items[first_item_ + 1].revents != 0};
+}
+
+bool forwarded_source::has_messages(std::vector<pollfd>& items) {
+  auto found = socket_->has_messages();
+  if (found)
+    items[first_item_].revents = POLLIN;
+  return found;
+}
+
+// -- messages -----------------------------------------------------------------
+
+std::deque<parcel_ptr> forwarded_source::take_postponed() {
+  postponed_bytes_ = 0;
+  return std::exchange(postponed_, {});
+}
+
+bool forwarded_source::receive_in_call(parcel_ptr in) {
+  auto head = head_of(*in);
+  auto of_client = head && identity_.allows(*head) && is_client(in->peer()) &&
+                   !silence_.lapsed();
+  auto* alive = of_client ? std::get_if<data::keepalive>(&head->body) : nullptr;
+  if (alive != nullptr)
+    answers_->acknowledge(alive->answers_seen);
+  else
+    postpone(std::move(in));
+  return of_client;
+}
+
+/// Drops what is too much, as a connection that breaks drops it: the client
+/// sends it again, and joins its second anew.
+void forwarded_source::postpone(parcel_ptr in) {
+  constexpr auto most_bytes = std::size_t{256} << 20;
+  constexpr auto most_messages = std::size_t{1} << 16;
+  postponed_bytes_ += in->bulk().size();
+  if (postponed_bytes_ > most_bytes || postponed_.size() == most_messages)
+    second_.clear();
+  else
+    postponed_.push_back(std::move(in));
+}
+
+void forwarded_source::send(const std::string& peer, data::body body) {
+  vgpu::dispatch frames;
+  frames.peer = peer;
+  put_frames(frames, identity_.encode(std::move(body)));
+  (void)socket_->send(frames);
+}
+
+void forwarded_source::send_part(
+    data::state_part head,
+    std::shared_ptr<const std::vector<std::byte>> bytes) {
+  vgpu::dispatch frames;
+  frames.peer = client_;
+  put_frames(frames, identity_.encode(head), *bytes, bytes);
+  (void)socket_->send(frames);
+}
+
+// -- the client ---------------------------------------------------------------
+
+void forwarded_source::attach(const std::string& peer, const data::attach& x,
+                              std::uint64_t position) {
+  client_ = peer;
+  second_.clear();
+  reorder_.clear();
+  received_ = std::max(received_, position);
+  if (!answers_) {
+    // A device may answer until its executor is gone.
+    answers_ = std::make_shared<forwarded_answers>(
+        [ring = ring_, exec = &exec_] {
+          ring();
+          exec->gates().nudge();
+        },
+        socket_->within_host());
+    answers_->tell_of(exec_.zero_copy());
+  }
+  if (position < x.replay_until)
+    answers_->hold();
+  answers_->attached(x);
+  answers_->acknowledge(x.answers_seen);
+  answers_->rewind();
+  exec_.serve(answers_);
+}
+
+// -- calls --------------------------------------------------------------------
+
+bool forwarded_source::take(const data::calls& x, const parcel_ptr& in) {
+  auto bytes = in->bulk().size();
+  auto fits = x.to >= x.from && x.to - x.from == bytes;
+  if (fits && x.from > received_ && !second_.empty() &&
+      reorder_.keep(x.from, bytes, {x, in}))
+    return true;
+  if (!fits || x.from > received_)
+    return false;
+  queue(x, in);
+  while (auto next = reorder_.take(received_))
+    queue(next->range, next->in);
+  return true;
+}
+
+/// Queues a range that begins at what has come, or before.
+void forwarded_source::queue(const data::calls& x, const parcel_ptr& in) {
+  if (x.to <= received_)
+    return; // all of it came before
+  auto bytes = in->bulk().subspan(received_ - x.from);
+  received_ = x.to;
+  // Records are made of words. What a parcel has aligned, and large frames, lie
+  // as words do and are read where they are.
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % sizeof(std::uint64_t) ==
+      0) {
+    calls_.push_back({in, bytes});
+    return;
+  }
+  auto words =
+      std::make_shared<std::vector<std::uint64_t>>((bytes.size() + 7) / 8);
+  std::copy(bytes.begin(), bytes.end(),
+            reinterpret_cast<std::byte*>(words->data()));
+  calls_.push_back(
+      {words,
+       {reinterpret_cast<const std::byte*>(words->data()), bytes.size()}});
+}
+
+void forwarded_source::skip_to(std::uint64_t position) {
+  received_ = std::max(received_, position);
+}
+
+result<record> forwarded_source::next(std::uint64_t position) {
+  auto got = parse_record(calls_.front().rest, position, scratch_);
+  if (!got)
+    return got.why();
+  if (!*got)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "a range of calls ends in the middle of one"};
+  return **got;
+}
+
+void forwarded_source::drop(std::uint64_t bytes) {
+  auto& rest = calls_.front().rest;
+  rest = rest.subspan(bytes);
+  if (rest.empty())
+    calls_.pop_front();
+}
+
+std::vector<forwarded_source::range>
+forwarded_source::ranges_from(std::uint64_t position) const {
+  std::vector<range> out{calls_.begin(), calls_.end()};
+  for (auto& x : out)
+    position += x.rest.size();
+  for (auto& [from, in] : unordered())
+    if (from == position) {
+      out.push_back({in, in->bulk()});
+      position += in->bulk().size();
+    }
+  return out;
+}
+
+/// Returns the ranges that came ahead of others, or while a call is executed,
+/// by where they begin.
+std::multimap<std::uint64_t, parcel_ptr> forwarded_source::unordered() const {
+  std::multimap<std::uint64_t, parcel_ptr> out;
+  reorder_.each(
+      [&](const calls_in_order& x) { out.emplace(x.range.from, x.in); });
+  for (auto& in : postponed_) {
+    auto head = head_of(*in);
+    auto* calls = head ? std::get_if<data::calls>(&head->body) : nullptr;
+    if (calls != nullptr && identity_.allows(*head) &&
+        takes_calls_of(in->peer()))
+      out.emplace(calls->from, in);
+  }
+  return out;
+}
+
+// -- answers ------------------------------------------------------------------
+
+void forwarded_source::send_answers() {
+  if (!answers_ || !has_client() || silence_.lapsed())
+    return;
+  while (auto out = answers_->next()) {
+    if (send_answer(*out))
+      continue;
+    // The client says what it lacks when it is back.
+    answers_->rewind();
+    client_.clear();
+    return;
+  }
+}
+
+/// Returns false where the client has no connection.
+bool forwarded_source::send_answer(const outbound_answer& out) {
+  vgpu::dispatch frames;
+  put_frames(frames, identity_.encode(out.head), out.payload, out.owner);
+  auto sent_to = [&](const std::string& peer) {
+    frames.peer = peer;
+    return socket_->send(frames) == link_socket::sent::yes;
+  };
+  if (!second_.empty() && out.payload.size() >= striped_from) {
+    by_second_ = !by_second_;
+    if (by_second_ && sent_to(second_))
+      return true;
+    if (by_second_)
+      second_.clear();
+  }
+  return sent_to(client_);
+}
+
+} // namespace vgpu

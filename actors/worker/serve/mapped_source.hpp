@@ -1,0 +1,119 @@
+// A session's calls from a client on this host, whose log this process maps.
+#pragma once
+
+#include "actors/compute/busy_meter.hpp"
+#include "actors/link/unix_socket.hpp"
+#include "actors/worker/execute/executor.hpp"
+#include "actors/worker/serve/session_identity.hpp"
+#include "actors/worker/session/answers.hpp"
+#include "schema/log/call_log.hpp"
+
+#include <poll.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace vgpu {
+
+/// Owns the socket at which clients of this host show themselves, the log that
+/// one of them handed over, and the connection to that client. The log stays
+/// mapped when its client goes: what the devices still answer reaches the
+/// program all the same. It gives the executor the session's host memory and
+/// the place for answers.
+///
+/// The server's thread uses it. While that executes a call, its heartbeat
+/// thread may read log() in its place.
+class mapped_source {
+public:
+  /// What a client handed over: the session's memory, and where it rings.
+  struct mapped_log {
+    std::shared_ptr<const session_area> area;
+    unique_fd doorbell;
+    log_reader reader;
+    std::shared_ptr<mapped_answers> answers;
+    std::shared_ptr<host_files> files;
+
+    mapped_log(session_area memory, unique_fd bell,
+               std::function<void()> first_answer);
+  };
+  /// A connection that has said its first word.
+  struct greeting {
+    packet words;
+    unique_fd socket;
+  };
+
+  /// `ring` is called, by any thread, after the first answer.
+  mapped_source(const session_identity& identity, executor& exec,
+                busy_meter& busy, unique_fd listener,
+                std::function<void()> ring)
+      : identity_(identity), exec_(exec), busy_(busy),
+        listener_(std::move(listener)), ring_(std::move(ring)) {}
+
+  // -- waiting ----------------------------------------------------------------
+
+  /// Adds what tells of clients and calls.
+  void add_to(std::vector<pollfd>& items);
+  /// Takes down what poll(2) found of them.
+  void note_ready(const std::vector<pollfd>& items);
+  void forget_ready() noexcept { ready_ = {}; }
+  /// Whether a call, or a damaged one, lies in the log.
+  bool has_call() const noexcept { return log_->reader.ready(); }
+  /// Announces that this thread will sleep on the doorbell. False where a call
+  /// came in between. note_ready() ends it.
+  bool fall_asleep();
+
+  // -- clients ----------------------------------------------------------------
+
+  /// Takes new connections, and the first words of those that have said one.
+  std::vector<greeting> receive_greetings();
+  /// Maps the log that a client hands over, or checks that it is the one at
+  /// hand. `restores`: a state comes along. `position`: the call that is needed
+  /// next.
+  status adopt(packet& hello, bool restores, std::uint64_t position);
+  /// Serves the client at this socket from now on, which has handed the log
+  /// over, from the call at `position` on.
+  void serve(unique_fd socket, std::uint64_t position);
+  bool has_client() const noexcept { return has_client_; }
+  void drop_client() noexcept { has_client_ = false; }
+  /// Whether note_ready() found that the client says something.
+  bool client_speaks() const noexcept { return has_client_ && ready_.client; }
+  /// Takes the client's next message, if it sent one.
+  result<std::optional<packet>> receive();
+  /// Sends to the client. Precondition: has_client().
+  void send(data::body body, std::span<const int> descriptors = {});
+
+  // -- the log ----------------------------------------------------------------
+
+  /// The log; null before any client handed one over.
+  mapped_log* log() noexcept { return log_.get(); }
+  const mapped_log* log() const noexcept { return log_.get(); }
+  /// Ends everything, so that whoever looks for this worker finds nobody.
+  void close();
+
+private:
+  struct readiness {
+    bool listener = false;
+    bool strangers = false;
+    bool client = false;
+  };
+
+  const session_identity& identity_;
+  executor& exec_;
+  busy_meter& busy_;
+  unique_fd listener_;
+  std::function<void()> ring_;
+  /// Connections that did not show a token yet.
+  std::vector<unique_fd> strangers_;
+  std::unique_ptr<mapped_log> log_;
+  unique_fd client_;
+  bool has_client_ = false;
+  bool asleep_ = false;
+  std::size_t first_item_ = 0;
+  readiness ready_;
+};
+
+} // namespace vgpu

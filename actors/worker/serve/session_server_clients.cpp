@@ -1,0 +1,220 @@
+// What the clients of a session say to its server.
+#include "actors/worker/serve/session_server.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+#include <variant>
+
+namespace vgpu {
+
+// -- a client on this host ----------------------------------------------------
+
+void session_server::read_guest() {
+  auto in = mapped_.receive();
+  if (in && !*in)
+    return;
+  if (in && take_from_guest(**in))
+    return;
+  // What the devices still answer goes to the program all the same; further
+  // calls wait for a client that shows the lease.
+  spdlog::info("session {}: its client is gone", options_.session.value);
+  silence_.heard(clock::now());
+  mapped_.drop_client();
+}
+
+/// Returns false where the client is gone, or said what no client says.
+bool session_server::take_from_guest(packet& in) {
+  if (in.closed)
+    return false;
+  auto head = data::decode(in.words);
+  if (!head || !identity_.allows(*head))
+    return false;
+  if (std::holds_alternative<data::detach>(head->body))
+    end("the program ended");
+  else if (auto* x = std::get_if<data::checkpoint>(&head->body))
+    checkpoint_.begin(*x, std::move(in.descriptors));
+  else if (std::holds_alternative<data::go_on>(head->body))
+    checkpoint_.go_on();
+  else
+    return false;
+  return true;
+}
+
+void session_server::attach_guest(packet& hello, unique_fd socket) {
+  auto send_back = [&](data::body what) {
+    (void)send_packet(socket.get(), identity_.encode(std::move(what)));
+  };
+  auto refuse = [&](const std::string& why) {
+    spdlog::warn("session {}: a client was refused: {}", options_.session.value,
+                 why);
+    send_back(data::refused{why});
+  };
+  auto head = data::decode(hello.words);
+  if (!head)
+    return refuse(head.why().what);
+  auto* x = std::get_if<data::attach>(&head->body);
+  if (x == nullptr || !identity_.allows(*head) || x->token != identity_.token)
+    return refuse(identity_.text() + "; show the lease of that epoch");
+  if (auto ok = adopt(hello, *x); !ok)
+    return refuse(ok.why().what);
+  if (!x->aside)
+    checkpoint_.go_on();
+  // A client that had them sent may have written to those files.
+  if (forwarded_.answers())
+    exec_->forget_copies();
+  progress_.begin(*x);
+  forwarded_.drop_client();
+  exec_->serve(mapped_.log()->answers);
+  send_back(data::attached{progress_.now()});
+  mapped_.serve(std::move(socket), progress_.position());
+  look_replayed();
+}
+
+/// Takes the log that a client hands over, and the state that came along.
+status session_server::adopt(packet& hello, const data::attach& x) {
+  auto restores = arrival_.is_wanted(x);
+  auto ok = mapped_.adopt(hello, restores, progress_.position());
+  return ok && restores ? arrival_.restore(hello, x.adopt) : ok;
+}
+
+// -- a client elsewhere -------------------------------------------------------
+
+void session_server::read_messages() {
+  auto postponed = forwarded_.take_postponed();
+  for (;;) {
+    parcel_ptr in;
+    if (postponed.empty()) {
+      in = forwarded_.receive();
+    } else {
+      in = std::move(postponed.front());
+      postponed.pop_front();
+    }
+    if (!in)
+      return;
+    auto head = head_of(*in);
+    if (!head) {
+      spdlog::warn("session {}: dropped a message of {}: {}",
+                   options_.session.value, printable(in->peer()),
+                   head.why().what);
+      continue;
+    }
+    take(in->peer(), *head, in);
+    if (!running_)
+      return;
+    // Somebody may wait for it; to find that nothing else came takes a while.
+    if (!no_turn_) {
+      execute_forwarded();
+      forwarded_.send_answers();
+    }
+  }
+}
+
+void session_server::take(const std::string& peer, const data::head& head,
+                          const parcel_ptr& in) {
+  if (!identity_.allows(head)) {
+    spdlog::warn("session {}: refused a message for session {} in epoch {}",
+                 options_.session.value, head.session.value, head.epoch.value);
+    return forwarded_.send(peer, data::refused{identity_.text()});
+  }
+  if (auto* x = std::get_if<data::attach>(&head.body))
+    return on(peer, *x);
+  if (auto* x = std::get_if<data::join>(&head.body))
+    return on(peer, *x);
+  auto calls = std::holds_alternative<data::calls>(head.body);
+  if (calls ? !forwarded_.takes_calls_of(peer) : !forwarded_.is_client(peer))
+    return forwarded_.send(peer, data::refused{"show the lease's token first"});
+  check_abandoned();
+  // Told once: what else was under way comes again after the lease.
+  if (silence_.lapsed()) {
+    if (silence_.refuses())
+      forwarded_.send(peer,
+                      data::refused{"the lease has lapsed; show it again"});
+    return;
+  }
+  silence_.heard(clock::now());
+  take_from_client(head, in);
+}
+
+void session_server::take_from_client(const data::head& head,
+                                      const parcel_ptr& in) {
+  if (auto* calls = std::get_if<data::calls>(&head.body))
+    on(*calls, in);
+  else if (auto* alive = std::get_if<data::keepalive>(&head.body))
+    on(*alive);
+  else if (std::holds_alternative<data::detach>(head.body))
+    end("the program ended");
+  else if (auto* where = std::get_if<data::checkpoint>(&head.body))
+    checkpoint_.begin(*where, {});
+  else if (std::holds_alternative<data::go_on>(head.body))
+    checkpoint_.go_on();
+  else if (auto* wanted = std::get_if<data::state_wanted>(&head.body))
+    on(*wanted);
+  else if (auto* part = std::get_if<data::state_part>(&head.body))
+    on(*part, in);
+}
+
+void session_server::on(const std::string& peer, const data::attach& x) {
+  if (x.token != identity_.token)
+    return forwarded_.send(peer, data::refused{"the token is not the lease's"});
+  if (auto ok = exec_->host_shadow(); !ok)
+    return forwarded_.send(peer, data::refused{ok.why().what});
+  if (!arrival_.failure().empty())
+    return forwarded_.send(peer, data::refused{arrival_.failure()});
+  mapped_.drop_client();
+  silence_.renew(clock::now());
+  forwarded_.attach(peer, x, progress_.position());
+  if (!x.aside)
+    checkpoint_.go_on();
+  if (arrival_.is_wanted(x))
+    return arrival_.begin(x);
+  begin_replay(x);
+}
+
+void session_server::begin_replay(const data::attach& by) {
+  progress_.begin(by);
+  forwarded_.send(attached());
+  look_replayed();
+}
+
+data::attached session_server::attached() const {
+  return {progress_.now(), forwarded_.second_port()};
+}
+
+void session_server::on(const std::string& peer, const data::join& x) {
+  if (x.token != identity_.token || !forwarded_.has_client())
+    return forwarded_.send(
+        peer, data::refused{"the token is not the lease's, or nobody showed it "
+                            "by a first connection"});
+  forwarded_.join(peer);
+  forwarded_.send(peer, data::join{});
+  spdlog::info("session {}: its client has a second connection",
+               options_.session.value);
+}
+
+void session_server::on(const data::keepalive& x) {
+  forwarded_.answers()->acknowledge(x.answers_seen);
+  progress_.note_told();
+  (void)progress_.charge();
+  if (forwarded_.has_lost(x.sent))
+    forwarded_.send(attached());
+  else
+    forwarded_.send(progress_.now());
+}
+
+void session_server::on(const data::calls& x, const parcel_ptr& in) {
+  if (!forwarded_.take(x, in))
+    forwarded_.send(attached());
+}
+
+void session_server::on(const data::state_wanted& x) {
+  if (auto part = checkpoint_.part(x); part != nullptr)
+    forwarded_.send_part({x.from}, std::move(part));
+}
+
+void session_server::on(const data::state_part& x, const parcel_ptr& in) {
+  if (auto by = arrival_.take(x, in))
+    begin_replay(*by);
+}
+
+} // namespace vgpu

@@ -1,0 +1,275 @@
+// A checkpoint that is a state: from the order to the file.
+#include "actors/worker/serve/worker_checkpoint.hpp"
+
+#include "actors/lend/descriptor_parcel.hpp"
+#include "actors/state/state_file.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+namespace vgpu {
+
+using namespace std::chrono_literals;
+
+void worker_checkpoint::tell(phase_told now) {
+  client_.tell(data::checkpointing{wanted_.order, now});
+}
+
+void worker_checkpoint::begin(const data::checkpoint& x,
+                              std::vector<unique_fd> files) {
+  if (phase_ != checkpoint_phase::running)
+    return;
+  wanted_ = x;
+  files_.begin(std::move(files));
+  // What is handed over for good needs the room.
+  if (!x.go_on) {
+    exec_.forget_copies();
+    files_.drop_snapshot();
+  }
+  begin_state();
+}
+
+void worker_checkpoint::go_on() {
+  if (blocks_driver(phase_))
+    return bring_back();
+  of_ = subject::state;
+  phase_ = checkpoint_phase::running;
+  dry_run_.reset();
+  exec_.abandon_copy();
+  settled_.reset();
+  files_.forget();
+  // Too much to be kept for the next one. What did not change is read once more
+  // then, and travels as little.
+  if (files_.keeps_snapshot() && exec_.used_bytes() > wanted_.in_memory) {
+    exec_.forget_copies();
+    files_.drop_snapshot();
+  }
+}
+
+void worker_checkpoint::look() {
+  if (blocks_driver(phase_))
+    look_moved();
+  if (phase_ == checkpoint_phase::dry_run)
+    look_dry_run();
+  if (phase_ == checkpoint_phase::copying)
+    copy_on();
+  if (phase_ == checkpoint_phase::stopping && exec_.may_stop())
+    look_stopped();
+  if (phase_ == checkpoint_phase::settling && settled_->load())
+    take_state();
+}
+
+// -- dry run
+// -------------------------------------------------------------------
+
+/// Begins a dry run where one is needed. Calls are executed meanwhile, once the
+/// modules' images are written. Returns whether the checkpoint has gone on, or
+/// was refused.
+bool worker_checkpoint::start_dry_run() {
+  if (!begin_dry_run_ || !exec_.needs_dry_run())
+    return false;
+  phase_ = checkpoint_phase::dry_run;
+  tell(phase_told::copying);
+  tried_ = progress_.position();
+  tried_at_ = clock::now();
+  if (auto ok = launch_dry_run(); !ok)
+    refuse(ok.why().what);
+  return true;
+}
+
+status worker_checkpoint::launch_dry_run() {
+  auto file = make_state_memory();
+  if (!file)
+    return file.why();
+  progress_.note();
+  auto written = [&] {
+    heartbeat_cover beating{heartbeats_};
+    return exec_.capture_for_dry_run(file->get());
+  }();
+  if (!written)
+    return written;
+  auto begun = begin_dry_run_(file->get(), ring_);
+  if (!begun)
+    return begun.why();
+  dry_run_ = std::move(*begun);
+  return {};
+}
+
+void worker_checkpoint::look_dry_run() {
+  auto outcome = dry_run_->outcome();
+  if (!outcome)
+    return;
+  dry_run_.reset();
+  spdlog::info("session {}: a dry run took {} ms", identity_.session.value,
+               (clock::now() - tried_at_) / 1ms);
+  if (!*outcome)
+    return refuse("its next worker would not be like this one: " +
+                  outcome->why().what);
+  exec_.dry_run_done(tried_);
+  if (exec_.copies())
+    phase_ = checkpoint_phase::copying; // and something was loaded meanwhile
+  else
+    begin_state();
+}
+
+// -- copying ------------------------------------------------------------------
+
+/// Whether the memory itself goes to the next worker.
+bool worker_checkpoint::lends() const {
+  return client_.is_on_this_host() && exec_.can_lend_to(wanted_.lend_to);
+}
+
+void worker_checkpoint::begin_state() {
+  if (start_dry_run())
+    return;
+  // Before anything stands still for it.
+  if (auto ok = exec_.describable(); !ok)
+    return refuse(ok.why().what);
+  // What is to be compressed has no place that it could keep, and what is
+  // handed over is not copied.
+  if (wanted_.compress || !exec_.copies_ahead() || lends())
+    return stop_calls();
+  if (auto ok = begin_copying(); !ok) {
+    spdlog::info("session {}: nothing is copied ahead: {}",
+                 identity_.session.value, ok.why().what);
+    exec_.abandon_copy();
+    return stop_calls();
+  }
+  phase_ = checkpoint_phase::copying;
+  tell(phase_told::copying);
+}
+
+/// Begins to copy into the state's file. A snapshot's file is written again: by
+/// the one after the next, or by the next, where the client has a copy.
+status worker_checkpoint::begin_copying() {
+  if (auto ok = choose_file(); !ok)
+    return ok;
+  return exec_.begin_copy(files_.state(), wanted_.go_on, ring_);
+}
+
+void worker_checkpoint::copy_on() {
+  auto ready = exec_.copy_on();
+  if (ready && !*ready)
+    return;
+  if (!ready) {
+    spdlog::warn("session {}: its memory cannot be copied ahead: {}",
+                 identity_.session.value, ready.why().what);
+    exec_.abandon_copy();
+  }
+  stop_calls();
+}
+
+// -- stopping and settling ----------------------------------------------------
+
+void worker_checkpoint::stop_calls() {
+  if (of_ == subject::state && start_dry_run())
+    return;
+  phase_ = checkpoint_phase::stopping;
+  tell(phase_told::stopping);
+}
+
+void worker_checkpoint::look_stopped() {
+  phase_ = checkpoint_phase::settling;
+  settled_ = std::make_shared<std::atomic<bool>>(false);
+  exec_.when_idle([ring = ring_, done = settled_] {
+    done->store(true);
+    ring();
+  });
+}
+
+void worker_checkpoint::take_state() {
+  if (of_ == subject::process)
+    return release();
+  auto began = clock::now();
+  tell(phase_told::resting);
+  if (auto ok = choose_file(); !ok)
+    return refuse(ok.why().what);
+  progress_.note();
+  auto before = exec_.account().device_time();
+  auto bytes = [&] {
+    heartbeat_cover beating{heartbeats_};
+    auto written = write();
+    exec_.account().charge_apart(exec_.account().device_time() - before);
+    return written;
+  }();
+  if (!bytes)
+    return refuse(bytes.why().what);
+  // Where the log is mapped next, the program's memory must have it.
+  client_.settle_answers(true);
+  hand_over(*bytes, clock::now() - began);
+}
+
+void worker_checkpoint::hand_over(std::uint64_t bytes,
+                                  std::chrono::nanoseconds pause) {
+  data::checkpointed news{.position = progress_.position(),
+                          .bytes = bytes,
+                          .answers = client_.forwarded(),
+                          .pause_ns = static_cast<std::uint64_t>(pause.count()),
+                          .order = wanted_.order,
+                          .on_disk = files_.is_on_disk()};
+  settled_.reset();
+  files_.note_written();
+  phase_ =
+      wanted_.go_on ? checkpoint_phase::running : checkpoint_phase::stopped;
+  client_.tell(news, files_.handed_over());
+  if (client_.is_on_this_host())
+    files_.note_taken(wanted_.go_on);
+}
+
+status worker_checkpoint::choose_file() {
+  return files_.choose(wanted_.go_on, exec_.used_bytes() > wanted_.in_memory);
+}
+
+/// Writes the state. What was copied ahead is completed; where that does not
+/// work, as on a host that lets nobody look at memory, all is copied now.
+result<std::uint64_t> worker_checkpoint::write() {
+  if (!exec_.copies() && lends()) {
+    auto bytes = write_lending();
+    if (bytes)
+      return bytes;
+    spdlog::info("session {}: its memory is copied, and not handed over: {}",
+                 identity_.session.value, bytes.why().what);
+  }
+  if (exec_.copies()) {
+    auto bytes = exec_.finish_copy();
+    if (bytes)
+      return bytes;
+    spdlog::info("session {}: its copied state cannot be completed: {}",
+                 identity_.session.value, bytes.why().what);
+  }
+  return exec_.capture(files_.state(), wanted_.compress);
+}
+
+/// Writes a state whose memory goes along, with a few descriptors for all of
+/// it.
+result<std::uint64_t> worker_checkpoint::write_lending() {
+  std::vector<device::shared_descriptor> lent;
+  auto bytes = exec_.capture(files_.state(), false, &lent);
+  if (!bytes)
+    return bytes;
+  std::vector<int> numbers;
+  numbers.reserve(lent.size());
+  for (auto& x : lent)
+    numbers.push_back(x->get());
+  if (lent.empty())
+    return bytes;
+  auto parcel = pack_descriptors(numbers);
+  if (!parcel)
+    return parcel.why();
+  files_.lend(std::move(*parcel));
+  return bytes;
+}
+
+/// Gives a state up: the process is checkpointed in its place, or the session
+/// goes on and the client hears why.
+void worker_checkpoint::refuse(const std::string& why) {
+  if (begin_process(why))
+    return;
+  spdlog::warn("session {}: no state is taken: {}", identity_.session.value,
+               why);
+  go_on();
+  client_.tell(data::not_checkpointed{why});
+}
+
+} // namespace vgpu

@@ -1,0 +1,132 @@
+// The checkpoints of a session, in its worker.
+#pragma once
+
+#include "actors/worker/execute/executor.hpp"
+#include "actors/worker/serve/checkpoint_files.hpp"
+#include "actors/worker/serve/checkpoint_phase.hpp"
+#include "actors/worker/serve/client_channel.hpp"
+#include "actors/worker/serve/dry_run.hpp"
+#include "actors/worker/serve/gpu_release.hpp"
+#include "actors/worker/serve/heartbeat_thread.hpp"
+#include "actors/worker/serve/replay_progress.hpp"
+#include "actors/worker/serve/session_identity.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vgpu {
+
+/// Takes a session through the phases of a checkpoint (checkpoint_phase.hpp),
+/// and tells its client of each. A checkpoint is a state that another worker
+/// restores, a snapshot after which the session goes on, or, where the session
+/// cannot be described, its process as it is. One thread.
+class worker_checkpoint {
+public:
+  /// What the worker has other processes do.
+  struct helpers {
+    /// Without, a session whose variables a driver placed has no state.
+    begin_dry_run dry_run;
+    /// Without, a session that cannot be described has no checkpoint.
+    begin_gpu_move gpu_mover;
+  };
+
+  /// `ring` wakes the thread, from any thread, when look() has something to do.
+  /// `fail` ends the session, which another worker must take up.
+  worker_checkpoint(const session_identity& identity, executor& exec,
+                    replay_progress& progress, client_channel& client,
+                    heartbeat_thread& heartbeats, helpers by,
+                    std::function<void()> ring,
+                    std::function<void(const std::string& why)> fail)
+      : identity_(identity), exec_(exec), progress_(progress), client_(client),
+        heartbeats_(heartbeats), begin_dry_run_(std::move(by.dry_run)),
+        release_(std::move(by.gpu_mover), ring), ring_(std::move(ring)),
+        fail_(std::move(fail)) {}
+
+  checkpoint_phase phase() const noexcept { return phase_; }
+  /// Whether the next call may be executed. A host function that has its turn
+  /// before the stop needs a later call to end.
+  bool takes_calls() const noexcept {
+    return runs_calls(phase_) ||
+           (phase_ == checkpoint_phase::stopping && !exec_.may_stop());
+  }
+
+  /// Begins a checkpoint, unless one is under way. `files`: where a client of
+  /// this host wants the state, in memory and perhaps on a disk; none for a
+  /// file of the worker's own.
+  void begin(const data::checkpoint& x, std::vector<unique_fd> files);
+  /// Lets the session go on: whatever checkpoint there is, is over.
+  void go_on();
+  /// Takes the next step, if it is time. To be called between calls.
+  void look();
+  /// Returns the bytes of the state that a client elsewhere asks for; null
+  /// where there are none.
+  std::shared_ptr<const std::vector<std::byte>>
+  part(const data::state_wanted& x) const {
+    return files_.part(x);
+  }
+
+private:
+  using clock = std::chrono::steady_clock;
+  using phase_told = data::checkpointing::phase;
+  /// What is checkpointed.
+  enum class subject : std::uint8_t { state, process };
+
+  void tell(phase_told now);
+  bool lends() const;
+
+  // a state
+  void begin_state();
+  bool start_dry_run();
+  status launch_dry_run();
+  void look_dry_run();
+  status begin_copying();
+  void copy_on();
+  void stop_calls();
+  void look_stopped();
+  void take_state();
+  status choose_file();
+  result<std::uint64_t> write();
+  result<std::uint64_t> write_lending();
+  void hand_over(std::uint64_t bytes, std::chrono::nanoseconds pause);
+  void refuse(const std::string& why);
+
+  // the process
+  bool begin_process(const std::string& why);
+  void release();
+  void look_moved();
+  void released();
+  void not_released(const fault& why);
+  void bring_back();
+  void is_back();
+
+  const session_identity& identity_;
+  executor& exec_;
+  replay_progress& progress_;
+  client_channel& client_;
+  heartbeat_thread& heartbeats_;
+  begin_dry_run begin_dry_run_;
+  gpu_release release_;
+  std::function<void()> ring_;
+  std::function<void(const std::string& why)> fail_;
+
+  checkpoint_phase phase_ = checkpoint_phase::running;
+  subject of_ = subject::state;
+  /// What was ordered; of no meaning while the session runs.
+  data::checkpoint wanted_;
+  checkpoint_files files_;
+  /// The dry run under way, and the position at which it began.
+  std::unique_ptr<helper> dry_run_;
+  std::uint64_t tried_ = 0;
+  clock::time_point tried_at_{};
+  /// Whether the devices are idle.
+  std::shared_ptr<std::atomic<bool>> settled_;
+  /// Why the driver could not release the process's memory.
+  std::string stays_because_;
+};
+
+} // namespace vgpu

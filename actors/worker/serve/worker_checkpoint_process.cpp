@@ -1,0 +1,111 @@
+// A checkpoint that is the process as it is, with its memory released from its
+// GPUs.
+#include "actors/worker/serve/worker_checkpoint.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+namespace vgpu {
+
+using namespace std::chrono_literals;
+
+/// Begins it in place of a state that nobody could make again. Returns false
+/// where the client does not want that, or it is not possible.
+bool worker_checkpoint::begin_process(const std::string& why) {
+  if (!wanted_.or_aside || of_ == subject::process || !release_.is_possible() ||
+      !exec_.may_checkpoint_process())
+    return false;
+  spdlog::info("session {}: {}; its process is checkpointed as it is",
+               identity_.session.value, why);
+  of_ = subject::process;
+  dry_run_.reset();
+  exec_.abandon_copy();
+  settled_.reset();
+  stop_calls();
+  return true;
+}
+
+/// The devices are idle, and no call is under way.
+void worker_checkpoint::release() {
+  tell(phase_told::resting);
+  progress_.note();
+  client_.settle_answers(false);
+  settled_.reset();
+  stays_because_.clear();
+  // Nobody is to wait for a turn that it has.
+  exec_.gates().rest();
+  if (auto ok = release_.release(); !ok)
+    return refuse(ok.why().what);
+  phase_ = checkpoint_phase::releasing;
+}
+
+void worker_checkpoint::look_moved() {
+  auto outcome = release_.outcome();
+  if (!outcome)
+    return;
+  if (phase_ != checkpoint_phase::returning)
+    return *outcome ? released() : not_released(outcome->why());
+  if (*outcome)
+    return is_back();
+  spdlog::warn("session {}: its process does not come back: {}",
+               identity_.session.value, outcome->why().what);
+  phase_ = checkpoint_phase::checkpointed;
+  if (release_.may_try_again())
+    return bring_back();
+  fail_("its process cannot be brought back to its GPU: " +
+        outcome->why().what);
+}
+
+void worker_checkpoint::released() {
+  auto recalled = phase_ == checkpoint_phase::recalled;
+  phase_ = checkpoint_phase::checkpointed;
+  auto bytes = exec_.used_bytes();
+  exec_.note_off_devices(true);
+  if (recalled)
+    return bring_back();
+  auto took = release_.took();
+  spdlog::info("session {}: its process is checkpointed, with {} bytes, after "
+               "{} ms",
+               identity_.session.value, bytes, took / 1ms);
+  client_.tell(
+      data::checkpointed{.position = progress_.position(),
+                         .bytes = bytes,
+                         .answers = client_.forwarded(),
+                         .pause_ns = static_cast<std::uint64_t>(took.count()),
+                         .order = wanted_.order,
+                         .aside = true});
+}
+
+void worker_checkpoint::not_released(const fault& why) {
+  stays_because_ = why.what;
+  if (why.code == CUDA_ERROR_NOT_SUPPORTED)
+    return is_back();
+  // Whatever it is now, it is to be as it was.
+  phase_ = checkpoint_phase::checkpointed;
+  bring_back();
+}
+
+void worker_checkpoint::bring_back() {
+  if (phase_ == checkpoint_phase::releasing)
+    phase_ = checkpoint_phase::recalled;
+  if (phase_ != checkpoint_phase::checkpointed)
+    return; // it will come back, or does
+  phase_ = checkpoint_phase::returning;
+  if (auto ok = release_.bring_back(); !ok)
+    fail_("nobody can bring its process back: " + ok.why().what);
+}
+
+void worker_checkpoint::is_back() {
+  exec_.note_off_devices(false);
+  phase_ = checkpoint_phase::running;
+  go_on();
+  spdlog::info("session {}: its process is back after {} ms",
+               identity_.session.value, release_.took() / 1ms);
+  if (stays_because_.empty())
+    return client_.tell(data::back{});
+  client_.tell(data::not_checkpointed{"its process cannot be checkpointed: " +
+                                      std::exchange(stays_because_, {})});
+}
+
+} // namespace vgpu
