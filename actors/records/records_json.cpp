@@ -59,43 +59,14 @@ control::program program_from_json(const json& x) {
   return {x.at("name"), x.at("pid"), x.at("host"), x.at("user")};
 }
 
+/// A text that no stage has is read as running: the node and the client say
+/// how the session is.
 session_stage stage_from_json(const json& x) {
-  for (auto stage : {session_stage::waiting, session_stage::starting,
-                     session_stage::suspended})
-    if (x == name_of(stage))
-      return stage;
-  return session_stage::running;
+  return value_in(session_stage_names, text_of(x))
+      .value_or(session_stage::running);
 }
 
 } // namespace
-
-const char* name_of(session_stage x) noexcept {
-  switch (x) {
-  case session_stage::waiting:
-    return "waiting";
-  case session_stage::starting:
-    return "placing";
-  case session_stage::running:
-    return "running";
-  case session_stage::suspended:
-    return "suspended";
-  }
-  return "?";
-}
-
-const char* name_of(node_record::stage x) noexcept {
-  switch (x) {
-  case node_record::stage::expected:
-    return "expected";
-  case node_record::stage::alive:
-    return "alive";
-  case node_record::stage::lost:
-    return "lost";
-  case node_record::stage::left:
-    return "left";
-  }
-  return "?";
-}
 
 json to_json(const control::event& x) {
   json out{{"number", x.number},
@@ -154,7 +125,7 @@ json to_json(const session_record& x) {
           {"reason", x.reason},
           {"had_lease", x.had_lease},
           {"held", x.held},
-          {"aside", x.aside},
+          {"aside", x.checkpointed},
           {"preempted", x.preempted}};
 }
 
@@ -177,7 +148,7 @@ session_record session_from_json(const json& x) {
   out.reason = x.at("reason");
   out.had_lease = x.at("had_lease");
   out.held = x.value("held", false);
-  out.aside = x.value("aside", false);
+  out.checkpointed = x.value("aside", false);
   out.preempted = x.value("preempted", false);
   return out;
 }

@@ -1,5 +1,5 @@
-// vGPUs and pGPUs that change while programs run.
-#include "actors/manager/manager_core.hpp"
+#include "actors/manager/vgpu_settings.hpp"
+
 #include "policies/compute/share_policies.hpp"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::string mib(std::uint64_t bytes) {
   return std::to_string(bytes >> 20) + " MiB";
 }
 
-status check_values(const control::set_vgpu& x) {
+status check_set_vgpu(const control::set_vgpu& x) {
   if (!is_fraction_or_none(x.share))
     return wrong("share", std::to_string(x.share), "more than 0, at most 1");
   if (!is_fraction_or_none(x.limit))
@@ -39,9 +39,14 @@ status check_values(const control::set_vgpu& x) {
 
 } // namespace
 
+vgpu_settings::vgpu_settings(cluster_state& state, outbox& out,
+                             capacity_index& capacity,
+                             session_placement& placement)
+    : state_(state), out_(out), capacity_(capacity), placement_(placement) {}
+
 /// Whether a session can have what it is to get, where it is.
-status manager_core::check_resize(const session_record& x,
-                                  const control::set_vgpu& to) {
+status vgpu_settings::check(const session_record& x,
+                            const control::set_vgpu& to) const {
   if (to.memory == 0 || x.stage == session_stage::waiting)
     return {};
   if (to.memory < x.load.memory_bytes)
@@ -49,7 +54,7 @@ status manager_core::check_resize(const session_record& x,
                  "memory " + mib(to.memory) + ": session " +
                      std::to_string(x.id.value) + " has allocated " +
                      mib(x.load.memory_bytes)};
-  for (const auto& node : view().nodes)
+  for (const auto& node : state_.view().nodes)
     for (const auto& pgpu : node.pgpus) {
       auto here = std::count(x.where.pgpus.begin(), x.where.pgpus.end(),
                              pgpu.ordinal) != 0;
@@ -66,7 +71,7 @@ status manager_core::check_resize(const session_record& x,
   return {};
 }
 
-void manager_core::resize(session_record& x, const control::set_vgpu& to) {
+void vgpu_settings::resize(session_record& x, const control::set_vgpu& to) {
   if (to.share != 0)
     x.spec.share = to.share;
   if (to.limit != 0)
@@ -76,86 +81,83 @@ void manager_core::resize(session_record& x, const control::set_vgpu& to) {
   auto quota = x.quota;
   if (to.memory != 0)
     x.spec.memory = quota = to.memory;
-  recount(x);
+  capacity_.recount(x);
   auto placed = x.stage != session_stage::waiting;
-  // What it had before, its worker knows, unless it has yet to be told of it.
-  auto known = !x.quota_untold && quota <= x.largest_quota;
+  // Its worker knows what it had before, unless that is still to be announced.
+  auto known = !x.quota_unannounced && quota <= x.largest_quota;
   auto changed = placed && quota != std::exchange(x.quota, quota);
   x.largest_quota = std::max(x.largest_quota, quota);
-  save(x);
+  state_.save(x);
   if (placed)
-    send_to_node(x.where.node,
+    out_.to_node(x.where.node,
                  control::resize_session{x.id, x.epoch, x.spec.share,
                                          x.spec.limit, x.spec.priority, quota});
   if (changed && known && x.stage == session_stage::running)
-    return give_lease(x);
-  x.quota_untold = x.quota_untold || changed;
-  quota_known(x);
+    return placement_.give_lease(x);
+  x.quota_unannounced = x.quota_unannounced || changed;
+  announce_quota(x);
 }
 
-/// A program is given more when its worker knows of it, which would refuse it
-/// otherwise; less at once.
-void manager_core::quota_known(session_record& x) {
-  if (!x.quota_untold || x.stage != session_stage::running ||
+void vgpu_settings::announce_quota(session_record& x) {
+  if (!x.quota_unannounced || x.stage != session_stage::running ||
       x.load.quota < x.quota)
     return;
-  x.quota_untold = false;
-  give_lease(x);
+  x.quota_unannounced = false;
+  placement_.give_lease(x);
 }
 
-void manager_core::handle(const std::string& peer,
-                          const control::envelope& from,
-                          const control::set_vgpu& x) {
-  auto good = check_values(x);
+void vgpu_settings::handle(const std::string& peer,
+                           const control::envelope& from,
+                           const control::set_vgpu& x) {
+  auto good = check_set_vgpu(x);
   auto found = false;
-  for (const auto& [id, session] : sessions_)
+  for (const auto& [id, session] : state_.sessions)
     if (session.vgpu == x.vgpu && good) {
       found = true;
-      good = check_resize(session, x);
+      good = check(session, x);
     }
   if (good && !found)
     good = fault{CUDA_ERROR_INVALID_VALUE,
                  "no vGPU " + std::to_string(x.vgpu.value) +
                      "; `vgpu status` lists the vGPUs"};
   if (!good)
-    return refuse(peer, from, good.why());
-  for (auto& [id, session] : sessions_)
+    return out_.refuse(peer, from, good.why());
+  for (auto& [id, session] : state_.sessions)
     if (session.vgpu == x.vgpu) {
       resize(session, x);
-      emit("vgpu-resized",
-           "share " + std::to_string(session.spec.share) + ", limit " +
-               std::to_string(session.spec.limit) + ", priority " +
-               std::to_string(session.spec.priority) + ", memory " +
-               mib(session.quota),
-           about_session(session));
+      out_.emit(event_kind::vgpu_resized,
+                "share " + std::to_string(session.spec.share) + ", limit " +
+                    std::to_string(session.spec.limit) + ", priority " +
+                    std::to_string(session.spec.priority) + ", memory " +
+                    mib(session.quota),
+                subject_of(session));
     }
-  answer(peer, from.request, control::done{});
-  retry_waiting();
+  out_.answer(peer, from.request, control::done{});
+  placement_.place_waiting();
 }
 
-void manager_core::handle(const std::string& peer,
-                          const control::envelope& from,
-                          const control::set_policy& x) {
-  if (auto ok = check_pgpu(x.node, x.pgpu); !ok)
-    return refuse(peer, from, ok.why());
+void vgpu_settings::handle(const std::string& peer,
+                           const control::envelope& from,
+                           const control::set_policy& x) {
+  if (auto ok = state_.check_pgpu(x.node, x.pgpu); !ok)
+    return out_.refuse(peer, from, ok.why());
   if (!x.policy.empty() && !policy::parse_share_policy(x.policy))
-    return refuse(
+    return out_.refuse(
         peer, from,
         wrong("policy", "'" + x.policy + "'", policy::list_share_policies()));
   if (x.quantum_us != 0 &&
       (x.quantum_us < shortest_quantum_us || x.quantum_us > longest_quantum_us))
-    return refuse(peer, from,
-                  wrong("quantum", std::to_string(x.quantum_us) + " us",
-                        "1 ms to 1000 ms"));
-  send_to_node(x.node, x);
-  about what;
-  what.node = x.node;
-  emit("policy-set",
-       "pGPU " + std::to_string(x.pgpu) + " of " + x.node + ": " +
-           (x.policy.empty() ? "quantum " + std::to_string(x.quantum_us) + " us"
-                             : x.policy),
-       what);
-  answer(peer, from.request, control::done{});
+    return out_.refuse(peer, from,
+                       wrong("quantum", std::to_string(x.quantum_us) + " us",
+                             "1 ms to 1000 ms"));
+  out_.to_node(x.node, x);
+  out_.emit(event_kind::policy_set,
+            "pGPU " + std::to_string(x.pgpu) + " of " + x.node + ": " +
+                (x.policy.empty()
+                     ? "quantum " + std::to_string(x.quantum_us) + " us"
+                     : x.policy),
+            {.node = x.node});
+  out_.answer(peer, from.request, control::done{});
 }
 
 } // namespace vgpu

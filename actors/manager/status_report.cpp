@@ -1,10 +1,13 @@
-// What `vgpu status` shows.
-#include "actors/manager/manager_core.hpp"
+#include "actors/manager/status_report.hpp"
+
 #include "actors/records/records_json.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
 
 namespace vgpu {
 
@@ -18,8 +21,8 @@ bool holds(const session_record& x, const std::string& node,
          std::count(x.where.pgpus.begin(), x.where.pgpus.end(), pgpu) != 0;
 }
 
-json describe(const control::pgpu& pgpu, const std::string& node,
-              const std::map<session_id, session_record>& sessions) {
+json describe_pgpu(const control::pgpu& pgpu, const std::string& node,
+                   const std::map<session_id, session_record>& sessions) {
   auto ids = json::array();
   auto used = std::uint64_t{0};
   auto load = 0.0;
@@ -41,7 +44,7 @@ json describe(const control::pgpu& pgpu, const std::string& node,
           {"sessions", std::move(ids)}};
 }
 
-json describe(const session_record& x, const control::usage& used) {
+json describe_session(const session_record& x, const control::usage& used) {
   auto placed = x.placed();
   return {
       {"id", x.id.value},
@@ -49,7 +52,7 @@ json describe(const session_record& x, const control::usage& used) {
       {"state", name_of(x.stage)},
       {"waiting_because", placed ? "" : x.waiting_because},
       {"held", x.held},
-      {"aside", x.aside},
+      {"aside", x.checkpointed},
       {"state_bytes", x.state_bytes},
       {"moving", x.moving.has_value()},
       {"node", placed ? x.where.node : ""},
@@ -72,24 +75,26 @@ json describe(const session_record& x, const control::usage& used) {
       {"usage", bill_of(used)}};
 }
 
-} // namespace
-
-std::string manager_core::status_json() const {
-  auto nodes = json::array();
-  for (const auto& [name, node] : nodes_) {
+json describe_nodes(const cluster_state& state) {
+  auto out = json::array();
+  for (const auto& [name, node] : state.nodes) {
     auto pgpus = json::array();
     for (const auto& pgpu : node.info.pgpus)
-      pgpus.push_back(describe(pgpu, name, sessions_));
-    nodes.push_back({{"name", name},
-                     {"host", node.info.host},
-                     {"pid", node.info.pid},
-                     {"state", name_of(node.state)},
-                     {"draining", node.draining},
-                     {"pgpus", std::move(pgpus)}});
+      pgpus.push_back(describe_pgpu(pgpu, name, state.sessions));
+    out.push_back({{"name", name},
+                   {"host", node.info.host},
+                   {"pid", node.info.pid},
+                   {"state", name_of(node.state)},
+                   {"draining", node.draining},
+                   {"pgpus", std::move(pgpus)}});
   }
-  // In first-class order: a vGPU, then the sessions that use it.
+  return out;
+}
+
+/// In first-class order: a vGPU, then the sessions that use it.
+json describe_vgpus(const cluster_state& state, const accounts& books) {
   std::map<vgpu_id, json> vgpus;
-  for (const auto& [id, x] : sessions_) {
+  for (const auto& [id, x] : state.sessions) {
     auto& entry = vgpus[x.vgpu];
     if (entry.is_null())
       entry = {{"id", x.vgpu.value},
@@ -100,24 +105,39 @@ std::string manager_core::status_json() const {
                {"gpus", x.spec.gpus},
                {"protection", name_of(x.spec.protection)},
                {"sessions", json::array()}};
-    entry["sessions"].push_back(describe(x, usage_.of(id)));
+    entry["sessions"].push_back(describe_session(x, books.of(id)));
   }
-  auto list = json::array();
+  auto out = json::array();
   for (auto& [id, entry] : vgpus)
-    list.push_back(std::move(entry));
-  auto uptime = std::chrono::duration<double>(now_ - started_).count();
+    out.push_back(std::move(entry));
+  return out;
+}
+
+} // namespace
+
+status_report::status_report(const manager_options& options,
+                             const manager_clock& clock,
+                             const cluster_state& state, const outbox& out,
+                             const accounts& books, const term_numbers& numbers,
+                             const peer_registry& peers)
+    : options_(options), clock_(clock), state_(state), out_(out),
+      accounts_(books), numbers_(numbers), peers_(peers) {}
+
+std::string status_report::json() const {
+  auto uptime =
+      std::chrono::duration<double>(clock_.now() - clock_.started()).count();
   return to_line({{"manager",
                    {{"endpoint", options_.endpoint},
                     {"placement", options_.placement_name},
-                    {"incarnation", incarnation_},
+                    {"incarnation", peers_.incarnation()},
                     {"leads", true},
-                    {"term", options_.right.term},
-                    {"nodes_may_come", nodes_may_come()},
+                    {"term", numbers_.right().term},
+                    {"nodes_may_come", numbers_.nodes_may_come()},
                     {"pid", ::getpid()},
                     {"uptime", uptime},
-                    {"events", events_.last()}}},
-                  {"nodes", std::move(nodes)},
-                  {"vgpus", std::move(list)}});
+                    {"events", out_.last_event()}}},
+                  {"nodes", describe_nodes(state_)},
+                  {"vgpus", describe_vgpus(state_, accounts_)}});
 }
 
 } // namespace vgpu

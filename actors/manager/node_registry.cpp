@@ -1,0 +1,336 @@
+#include "actors/manager/node_registry.hpp"
+
+#include "actors/link/printable.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace vgpu {
+
+namespace {
+
+using node_stage = node_record::stage;
+
+status check_inventory(const control::register_node& x,
+                       const std::string& sender) {
+  if ("node/" + x.name != sender)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 sender + " registers as '" + x.name + "'"};
+  std::set<std::uint32_t> ordinals;
+  for (const auto& pgpu : x.pgpus)
+    if (!ordinals.insert(pgpu.ordinal).second)
+      return fault{CUDA_ERROR_INVALID_VALUE,
+                   "pGPU " + std::to_string(pgpu.ordinal) + " is listed twice"};
+  return {};
+}
+
+/// Whether the record says already what a node lists of this epoch, or the
+/// worker is still on its way.
+bool is_known(const session_record& x, const control::running_session& listed) {
+  return x.epoch == listed.epoch &&
+         (x.stage == session_stage::running ? x.worker == listed.worker
+                                            : listed.worker.endpoint.empty());
+}
+
+/// Whether a worker of this epoch has given its state to the client, and ends.
+bool is_released(const session_record& x, epoch of) {
+  return x.released_epoch == of ||
+         (x.epoch == of && x.stage == session_stage::suspended);
+}
+
+} // namespace
+
+node_registry::node_registry(const manager_options& options,
+                             manager_clock& clock, cluster_state& state,
+                             outbox& out, capacity_index& capacity,
+                             accounts& books, term_numbers& numbers,
+                             const peer_registry& peers,
+                             session_placement& placement,
+                             session_lifecycle& lifecycle,
+                             vgpu_settings& settings, idle_reclaimer& reclaimer)
+    : options_(options), clock_(clock), state_(state), out_(out),
+      capacity_(capacity), accounts_(books), numbers_(numbers), peers_(peers),
+      placement_(placement), lifecycle_(lifecycle), settings_(settings),
+      reclaimer_(reclaimer) {}
+
+// -- registration -------------------------------------------------------------
+
+void node_registry::handle(const std::string& peer,
+                           const control::envelope& from,
+                           const control::register_node& x) {
+  if (auto good = check_inventory(x, from.from); !good)
+    return out_.refuse(peer, from, good.why());
+  auto& node = state_.nodes[x.name];
+  auto same = node.info.pid == x.pid && node.info.host == x.host;
+  if (node.state == node_stage::alive && !same) {
+    if (!node.seen.closed)
+      return out_.refuse(
+          peer, from,
+          {CUDA_ERROR_ALREADY_MAPPED,
+           "a node named '" + x.name + "' is here already (process " +
+               std::to_string(node.info.pid) + "); choose another --name"});
+    lose(node, node_stage::lost, "it was restarted");
+  }
+  auto was_alive = node.state == node_stage::alive;
+  node.peer = peer;
+  node.seen = {clock_.now(), {}};
+  node.state = node_stage::alive;
+  node.draining = state_.drained.contains(x.name);
+  capacity_.nodes_changed();
+  clock_.due(policy::lost_at(node.seen, options_.liveness));
+  if (!was_alive)
+    out_.emit(event_kind::node_joined,
+              x.name + " joined with " + std::to_string(x.pgpus.size()) +
+                  " pGPU(s)",
+              {.node = x.name});
+  take_inventory(node, x);
+  reconcile(node, x);
+  if (from.request != 0)
+    out_.answer(peer, from.request, control::done{});
+  lifecycle_.retry_early_requests();
+  placement_.place_waiting();
+}
+
+/// Notes what the node has, and moves sessions off a pGPU that failed.
+void node_registry::take_inventory(node_record& node,
+                                   const control::register_node& x) {
+  auto before = std::exchange(node.info, x);
+  node.info.sessions.clear();
+  capacity_.nodes_changed();
+  for (const auto& pgpu : x.pgpus) {
+    auto old =
+        std::ranges::find(before.pgpus, pgpu.ordinal, &control::pgpu::ordinal);
+    auto was_healthy = old == before.pgpus.end() || old->state == "healthy";
+    if (pgpu.state == "healthy" || !was_healthy)
+      continue;
+    out_.emit(event_kind::device_lost,
+              "pGPU " + std::to_string(pgpu.ordinal) + " of " + x.name +
+                  " is " + printable(pgpu.state),
+              {.node = x.name});
+    leave_failed_pgpu(x.name, pgpu.ordinal);
+  }
+}
+
+void node_registry::leave_failed_pgpu(const std::string& node,
+                                      std::uint32_t ordinal) {
+  for (auto& [id, session] : state_.sessions)
+    if (session.where.node == node &&
+        std::ranges::count(session.where.pgpus, ordinal) != 0 &&
+        !placement_.checkpointed_worker_lost(session, "device lost") &&
+        session.placed())
+      lifecycle_.displace(session, "device lost", false);
+}
+
+/// Makes what the node runs and what is recorded agree.
+void node_registry::reconcile(const node_record& node,
+                              const control::register_node& x) {
+  std::set<session_id> listed;
+  for (const auto& running : x.sessions) {
+    listed.insert(running.session);
+    reconcile_listed(node, running);
+  }
+  std::vector<session_id> missing;
+  for (const auto& [id, session] : state_.sessions)
+    if (session.where.node == x.name && !listed.contains(id) &&
+        (session.placed() || session.checkpointed))
+      missing.push_back(id);
+  for (auto id : missing) {
+    auto& session = state_.sessions.at(id);
+    if (!placement_.checkpointed_worker_lost(session,
+                                             "its node has it no more"))
+      lifecycle_.displace(session, "its worker is gone", false);
+  }
+}
+
+void node_registry::reconcile_listed(const node_record& node,
+                                     const control::running_session& x) {
+  const auto& name = node.info.name;
+  auto* session = state_.find(x.session);
+  if (session == nullptr)
+    return note_unclaimed(name, x);
+  if (x.epoch < session->epoch ||
+      (x.epoch == session->epoch && session->where.node != name))
+    return lifecycle_.fence(name, x.session, x.epoch,
+                            "its worker on " + name + " has epoch " +
+                                std::to_string(x.epoch.value) +
+                                ", the lease has " +
+                                std::to_string(session->epoch.value));
+  if (session->epoch == x.epoch && session->checkpointed)
+    return placement_.note_checkpointed(*session, x);
+  if (is_released(*session, x.epoch) || is_known(*session, x))
+    return;
+  auto was_running = session->stage == session_stage::running;
+  lifecycle_.take_running(*session, name, x);
+  if (!was_running)
+    placement_.give_lease(*session);
+}
+
+/// A node runs a session that is not recorded: its client will come and claim
+/// it soon after a restart, or nobody does.
+void node_registry::note_unclaimed(const std::string& node,
+                                   const control::running_session& x) {
+  auto until = clock_.started() + options_.restart_grace;
+  if (clock_.now() >= until)
+    return lifecycle_.fence(
+        node, x.session, x.epoch,
+        "no such session is recorded: its worker is stopped");
+  numbers_.note_numbers(x.session, x.vgpu);
+  state_.unclaimed[x.session] = {node, x, until};
+  clock_.due(until);
+}
+
+// -- what nodes report --------------------------------------------------------
+
+void node_registry::handle(const std::string& peer,
+                           const control::envelope& from,
+                           const control::node_beat& x) {
+  auto i = state_.nodes.find(peers_.node_of(peer));
+  accounts_.note_ended(x.ended);
+  if (i == state_.nodes.end() || i->second.peer != peer ||
+      i->second.state != node_stage::alive) {
+    // It has been given up, or never registered: it must do so (again).
+    out_.answer(peer, from.request, control::beat_ack{x.number, 0});
+    return;
+  }
+  if (i->second.seen.closed)
+    capacity_.nodes_changed();
+  i->second.seen = {clock_.now(), {}};
+  for (const auto& load : x.sessions) {
+    accounts_.note_use(load);
+    auto* session = state_.find(load.session);
+    if (session == nullptr || load.epoch != session->epoch)
+      continue;
+    session->load = load;
+    reclaimer_.note_activity(*session);
+    settings_.announce_quota(*session);
+  }
+  out_.answer(peer, from.request,
+              control::beat_ack{x.number, peers_.incarnation()});
+}
+
+/// The session, if this node has, or is about to have, its worker of this
+/// epoch; otherwise null.
+session_record* node_registry::session_at(const std::string& node,
+                                          session_id id, vgpu::epoch of) {
+  auto* found = state_.find(id);
+  return found != nullptr && found->epoch == of && found->where.node == node
+             ? found
+             : nullptr;
+}
+
+void node_registry::handle(const std::string& peer, const control::envelope&,
+                           const control::worker_started& x) {
+  auto name = peers_.node_of(peer);
+  auto* session = session_at(name, x.session, x.epoch);
+  if (session == nullptr) {
+    if (x.failure.empty())
+      lifecycle_.fence(name, x.session, x.epoch,
+                       "a worker came up too late: the lease has moved on");
+    return;
+  }
+  if (session->stage != session_stage::starting)
+    return;
+  if (!x.failure.empty())
+    return lifecycle_.displace(
+        *session, "worker failed to start: " + printable(x.failure), true);
+  lifecycle_.take_running(*session, name,
+                          {x.session, x.epoch, session->vgpu,
+                           session->where.pgpus, x.worker, x.pid});
+  placement_.give_lease(*session);
+}
+
+void node_registry::handle(const std::string& peer, const control::envelope&,
+                           const control::worker_exited& x) {
+  auto* session = session_at(peers_.node_of(peer), x.session, x.epoch);
+  if (session == nullptr)
+    return;
+  if (placement_.checkpointed_worker_lost(*session, printable(x.how)) ||
+      !session->placed())
+    return;
+  if (x.clean && session->stage == session_stage::running)
+    return lifecycle_.await_explanation(*session);
+  out_.emit(event_kind::worker_exited, "its worker ended: " + printable(x.how),
+            subject_of(*session));
+  lifecycle_.displace(*session, "worker exited: " + printable(x.how), true);
+}
+
+void node_registry::handle(const std::string& peer,
+                           const control::envelope& from,
+                           const control::inject_fault& x) {
+  if (auto ok = state_.check_pgpu(x.node, x.pgpu); !ok)
+    return out_.refuse(peer, from, ok.why());
+  if (x.kind != "lost" && x.kind != "hang" && x.kind != "ecc")
+    return out_.refuse(peer, from,
+                       {CUDA_ERROR_INVALID_VALUE,
+                        "no fault '" + x.kind + "': give lost, hang or ecc"});
+  out_.emit(event_kind::fault_injected,
+            "pGPU " + std::to_string(x.pgpu) + " of " + x.node + ": " + x.kind,
+            {.node = x.node});
+  out_.to_node(x.node, x);
+  out_.answer(peer, from.request, control::done{});
+}
+
+// -- nodes go -----------------------------------------------------------------
+
+void node_registry::node_leaves(const std::string& name) {
+  auto i = state_.nodes.find(name);
+  if (i != state_.nodes.end() && i->second.state == node_stage::alive)
+    lose(i->second, node_stage::left, "it left");
+}
+
+void node_registry::connection_gone(const std::string& peer) {
+  for (auto& [name, node] : state_.nodes)
+    if (node.peer == peer && node.state == node_stage::alive) {
+      node.seen.closed = clock_.now();
+      capacity_.nodes_changed();
+      clock_.due(policy::lost_at(node.seen, options_.liveness));
+    }
+}
+
+void node_registry::lose(node_record& node, node_stage state,
+                         const std::string& why) {
+  const auto& name = node.info.name;
+  auto left = state == node_stage::left;
+  node.state = state;
+  capacity_.nodes_changed();
+  out_.emit(left ? event_kind::node_left : event_kind::node_lost,
+            name + ": " + why, {.node = name});
+  std::vector<session_id> displaced;
+  for (const auto& [id, session] : state_.sessions)
+    if (session.where.node == name &&
+        (session.placed() || session.checkpointed))
+      displaced.push_back(id);
+  std::string reason = left ? "node left" : "node lost";
+  for (auto id : displaced) {
+    auto& session = state_.sessions.at(id);
+    if (!placement_.checkpointed_worker_lost(session, reason))
+      lifecycle_.displace(session, reason, false);
+  }
+}
+
+void node_registry::on_tick() {
+  for (auto& [name, node] : state_.nodes) {
+    if (node.state == node_stage::alive &&
+        policy::is_lost(node.seen, clock_.now(), options_.liveness))
+      lose(node, node_stage::lost,
+           node.seen.closed ? "its connection closed" : "it fell silent");
+    else if (node.state == node_stage::expected &&
+             clock_.now() >= node.expected_until)
+      lose(node, node_stage::lost,
+           "it did not come back after the manager's restart");
+  }
+}
+
+void node_registry::ask_for_ticks() const {
+  for (const auto& [name, node] : state_.nodes) {
+    if (node.state == node_stage::alive)
+      clock_.due(policy::lost_at(node.seen, options_.liveness));
+    else if (node.state == node_stage::expected)
+      clock_.due(node.expected_until);
+  }
+}
+
+} // namespace vgpu

@@ -1,0 +1,83 @@
+// The cluster's nodes: they register, report, fall silent and leave.
+#pragma once
+
+#include "actors/link/protocol.hpp"
+#include "actors/manager/accounts.hpp"
+#include "actors/manager/capacity_index.hpp"
+#include "actors/manager/cluster_state.hpp"
+#include "actors/manager/idle_reclaimer.hpp"
+#include "actors/manager/manager_clock.hpp"
+#include "actors/manager/manager_options.hpp"
+#include "actors/manager/outbox.hpp"
+#include "actors/manager/peer_registry.hpp"
+#include "actors/manager/session_lifecycle.hpp"
+#include "actors/manager/session_placement.hpp"
+#include "actors/manager/term_numbers.hpp"
+#include "actors/manager/vgpu_settings.hpp"
+
+#include <string>
+
+namespace vgpu {
+
+/// Keeps the nodes' records (node_record::stage draws their states), and tells
+/// the sessions' parts what becomes of workers. Of sessions it changes only
+/// their loads. One thread.
+class node_registry {
+public:
+  node_registry(const manager_options& options, manager_clock& clock,
+                cluster_state& state, outbox& out, capacity_index& capacity,
+                accounts& books, term_numbers& numbers,
+                const peer_registry& peers, session_placement& placement,
+                session_lifecycle& lifecycle, vgpu_settings& settings,
+                idle_reclaimer& reclaimer);
+  node_registry(const node_registry&) = delete;
+  node_registry& operator=(const node_registry&) = delete;
+
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::register_node& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::node_beat& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::worker_started& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::worker_exited& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::inject_fault& x);
+
+  /// The node said goodbye.
+  void node_leaves(const std::string& name);
+  /// The connection of a node, perhaps, is gone.
+  void connection_gone(const std::string& peer);
+  /// Notes which nodes are lost by now.
+  void on_tick();
+  /// Asks the clock for when the next node may be lost.
+  void ask_for_ticks() const;
+
+private:
+  void take_inventory(node_record& node, const control::register_node& x);
+  void leave_failed_pgpu(const std::string& node, std::uint32_t ordinal);
+  void reconcile(const node_record& node, const control::register_node& x);
+  void reconcile_listed(const node_record& node,
+                        const control::running_session& x);
+  void note_unclaimed(const std::string& node,
+                      const control::running_session& x);
+  void lose(node_record& node, node_record::stage state,
+            const std::string& why);
+  session_record* session_at(const std::string& node, session_id id,
+                             vgpu::epoch of);
+
+  const manager_options& options_;
+  manager_clock& clock_;
+  cluster_state& state_;
+  outbox& out_;
+  capacity_index& capacity_;
+  accounts& accounts_;
+  term_numbers& numbers_;
+  const peer_registry& peers_;
+  session_placement& placement_;
+  session_lifecycle& lifecycle_;
+  vgpu_settings& settings_;
+  idle_reclaimer& reclaimer_;
+};
+
+} // namespace vgpu

@@ -1,0 +1,40 @@
+// What `vgpu status` shows.
+#pragma once
+
+#include "actors/manager/accounts.hpp"
+#include "actors/manager/cluster_state.hpp"
+#include "actors/manager/manager_clock.hpp"
+#include "actors/manager/manager_options.hpp"
+#include "actors/manager/outbox.hpp"
+#include "actors/manager/peer_registry.hpp"
+#include "actors/manager/term_numbers.hpp"
+
+#include <string>
+
+namespace vgpu {
+
+/// The cluster as JSON, read from the other parts. It changes nothing. One
+/// thread.
+class status_report {
+public:
+  status_report(const manager_options& options, const manager_clock& clock,
+                const cluster_state& state, const outbox& out,
+                const accounts& books, const term_numbers& numbers,
+                const peer_registry& peers);
+  status_report(const status_report&) = delete;
+  status_report& operator=(const status_report&) = delete;
+
+  /// As `vgpu status --json` prints it.
+  std::string json() const;
+
+private:
+  const manager_options& options_;
+  const manager_clock& clock_;
+  const cluster_state& state_;
+  const outbox& out_;
+  const accounts& accounts_;
+  const term_numbers& numbers_;
+  const peer_registry& peers_;
+};
+
+} // namespace vgpu
