@@ -1,8 +1,8 @@
 #pragma once
 
 #include "actors/link/link.hpp"
-#include "actors/manager/election.hpp"
-#include "actors/manager/etcd_access.hpp"
+#include "actors/manager/election/election.hpp"
+#include "actors/manager/election/etcd_access.hpp"
 #include "actors/manager/manager_core.hpp"
 
 #include <caf/all.hpp>
@@ -14,13 +14,14 @@
 
 namespace vgpu {
 
-/// What a manager needs that is one of several. Without etcd it leads always.
+/// What a manager needs that is one of several. A manager without etcd leads
+/// always.
 struct candidacy {
   election_options election;
   std::shared_ptr<etcd_access> etcd;
 };
 
-/// To a manager: end in order, and leave the lead to another at once.
+/// Asks a manager to end in order, and to leave the lead to another at once.
 struct manager_resign {};
 
 /// The actor's state: the state machine of a manager that leads, that of a
@@ -35,25 +36,27 @@ struct manager_state {
   std::shared_ptr<store> kept;
   caf::actor link;
   std::shared_ptr<etcd_access> etcd;
-  std::unique_ptr<election> race;     // null: it leads always
-  std::unique_ptr<manager_core> core; // null while it stands by
-  /// Who is connected, and the hello: a manager that begins to lead welcomes
+  /// Null: the manager leads always.
+  std::unique_ptr<election> race;
+  /// Null while the manager stands by.
+  std::unique_ptr<manager_core> core;
+  /// The hello of each connected peer: a manager that begins to lead welcomes
   /// them.
   std::map<std::string, control::envelope> greeted;
   std::optional<time_point> armed;
   time_point started;
 };
 
-/// The cluster's brain as an actor. Takes incoming_ptr and link_event_ptr from
-/// `link` and sends it outgoing_ptr; stops when a command says so, and the
-/// link with it. `kept` may be null.
+/// The cluster's manager as an actor. It takes incoming_ptr and link_event_ptr
+/// from `link` and sends it outgoing_ptr. It stops when a command says so, and
+/// the link with it. `kept` may be null.
 caf::behavior manager(caf::stateful_actor<manager_state>* self,
                       manager_options options, std::shared_ptr<store> kept,
                       caf::actor link);
 
-/// One of several, of which one leads: a manager while it does. While it does
-/// not, whoever says hello or asks is told who does. Takes etcd_answer_ptr and
-/// manager_resign besides.
+/// One of several managers, of which one leads. While it leads it is a manager;
+/// while it does not, it tells peers that say hello or ask which one does. It
+/// takes etcd_answer_ptr and manager_resign besides.
 caf::behavior manager_candidate(caf::stateful_actor<manager_state>* self,
                                 manager_options options,
                                 std::shared_ptr<store> kept, caf::actor link,

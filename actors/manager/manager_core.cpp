@@ -1,6 +1,6 @@
 #include "actors/manager/manager_core.hpp"
 
-#include <spdlog/spdlog.h>
+#include "actors/link/log.hpp"
 
 #include <chrono>
 #include <type_traits>

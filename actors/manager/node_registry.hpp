@@ -2,18 +2,18 @@
 #pragma once
 
 #include "actors/link/protocol.hpp"
-#include "actors/manager/accounts.hpp"
-#include "actors/manager/capacity_index.hpp"
-#include "actors/manager/cluster_state.hpp"
-#include "actors/manager/idle_reclaimer.hpp"
-#include "actors/manager/manager_clock.hpp"
-#include "actors/manager/manager_options.hpp"
-#include "actors/manager/outbox.hpp"
-#include "actors/manager/peer_registry.hpp"
-#include "actors/manager/session_lifecycle.hpp"
-#include "actors/manager/session_placement.hpp"
-#include "actors/manager/term_numbers.hpp"
-#include "actors/manager/vgpu_settings.hpp"
+#include "actors/manager/cluster/accounts.hpp"
+#include "actors/manager/cluster/capacity_index.hpp"
+#include "actors/manager/cluster/cluster_state.hpp"
+#include "actors/manager/cluster/manager_clock.hpp"
+#include "actors/manager/cluster/manager_options.hpp"
+#include "actors/manager/cluster/outbox.hpp"
+#include "actors/manager/cluster/peer_registry.hpp"
+#include "actors/manager/cluster/term_numbers.hpp"
+#include "actors/manager/sessions/idle_reclaimer.hpp"
+#include "actors/manager/sessions/session_lifecycle.hpp"
+#include "actors/manager/sessions/session_placement.hpp"
+#include "actors/manager/sessions/vgpu_settings.hpp"
 
 #include <string>
 

@@ -1,13 +1,13 @@
 // What `vgpu status` shows.
 #pragma once
 
-#include "actors/manager/accounts.hpp"
-#include "actors/manager/cluster_state.hpp"
-#include "actors/manager/manager_clock.hpp"
-#include "actors/manager/manager_options.hpp"
-#include "actors/manager/outbox.hpp"
-#include "actors/manager/peer_registry.hpp"
-#include "actors/manager/term_numbers.hpp"
+#include "actors/manager/cluster/accounts.hpp"
+#include "actors/manager/cluster/cluster_state.hpp"
+#include "actors/manager/cluster/manager_clock.hpp"
+#include "actors/manager/cluster/manager_options.hpp"
+#include "actors/manager/cluster/outbox.hpp"
+#include "actors/manager/cluster/peer_registry.hpp"
+#include "actors/manager/cluster/term_numbers.hpp"
 
 #include <string>
 

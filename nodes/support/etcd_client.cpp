@@ -1,6 +1,6 @@
 #include "nodes/support/etcd_client.hpp"
 
-#include "actors/manager/etcd_codec.hpp"
+#include "actors/manager/election/etcd_codec.hpp"
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/executor_work_guard.hpp>

@@ -1,7 +1,7 @@
 // An etcd client over HTTP.
 #pragma once
 
-#include "actors/manager/etcd_access.hpp"
+#include "actors/manager/election/etcd_access.hpp"
 #include "schema/base/fault.hpp"
 
 #include <memory>

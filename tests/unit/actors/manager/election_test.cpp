@@ -1,4 +1,4 @@
-#include "actors/manager/election.hpp"
+#include "actors/manager/election/election.hpp"
 
 #include "actors/link/log.hpp"
 #include "tests/unit/actors/manager/fake_etcd.hpp"

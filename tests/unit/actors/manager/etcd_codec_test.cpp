@@ -1,4 +1,4 @@
-#include "actors/manager/etcd_codec.hpp"
+#include "actors/manager/election/etcd_codec.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>

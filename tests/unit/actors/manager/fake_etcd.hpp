@@ -1,7 +1,7 @@
 // An etcd that has the test's clock and does what the test says.
 #pragma once
 
-#include "actors/manager/etcd_access.hpp"
+#include "actors/manager/election/etcd_access.hpp"
 #include "policies/placement/views.hpp"
 
 #include <functional>

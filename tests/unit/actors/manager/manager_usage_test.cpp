@@ -1,5 +1,5 @@
 // Who used how much: exact, whatever is lost, comes twice or comes late.
-#include "actors/manager/usage_book.hpp"
+#include "actors/manager/cluster/usage_book.hpp"
 #include "tests/unit/actors/manager_fixture.hpp"
 
 #include <boost/test/unit_test.hpp>

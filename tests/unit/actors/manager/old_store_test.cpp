@@ -1,5 +1,5 @@
 // What earlier versions wrote is read: docs/compatibility.md promises it.
-#include "actors/manager/store.hpp"
+#include "actors/manager/cluster/store.hpp"
 
 #include "actors/link/directory.hpp"
 

@@ -1,0 +1,122 @@
+#include "actors/manager/cluster/accounts.hpp"
+
+#include "actors/link/printable.hpp"
+#include "actors/records/records_json.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+namespace vgpu {
+
+namespace {
+
+/// How often use of running sessions is written down. What was not yet, a
+/// manager that dies hears from the nodes again.
+constexpr auto save_every = std::chrono::seconds{10};
+constexpr std::size_t longest_label = 128;
+
+constexpr std::array<std::string_view, 4> account_kinds{"vm", "user", "program",
+                                                        "vgpu"};
+
+std::string label(const std::string& x) {
+  return printable(x).substr(0, longest_label);
+}
+
+/// The program's host, by the name that its client has: `client/HOST-NUMBER`.
+std::string vm_of(const session_record& x) {
+  auto begin = x.client.find('/');
+  auto end = x.client.rfind('-');
+  if (begin == std::string::npos || end == std::string::npos || end <= begin)
+    return label(x.program.host);
+  return label(x.client.substr(begin + 1, end - begin - 1));
+}
+
+} // namespace
+
+accounts::accounts(std::function<double()> wall_time, manager_clock& clock,
+                   const cluster_state& state, outbox& out)
+    : wall_time_(std::move(wall_time)), clock_(clock), state_(state),
+      out_(out) {}
+
+accounts::~accounts() {
+  save();
+}
+
+void accounts::open(const session_record& x) {
+  book_.open(x.id,
+             {x.vgpu, vm_of(x), label(x.program.user), label(x.program.name)});
+}
+
+void accounts::close(session_id id) {
+  book_.close(id);
+  save(id);
+}
+
+void accounts::note_use(const control::session_load& x) {
+  if (auto i = state_.sessions.find(x.session);
+      i != state_.sessions.end() && !book_.knows(x.session))
+    open(i->second);
+  if (!book_.report(x.session, x.epoch, x.usage, wall_time_()) || save_at_)
+    return;
+  save_at_ = clock_.now() + save_every;
+  clock_.due(*save_at_);
+}
+
+void accounts::note_ended(const std::vector<control::session_load>& ended) {
+  for (const auto& x : ended) {
+    note_use(x);
+    save(x.session);
+  }
+}
+
+void accounts::on_tick() {
+  if (save_at_ && clock_.now() >= *save_at_)
+    save();
+}
+
+void accounts::save(session_id only) {
+  if (book_.folded())
+    return save();
+  for (const auto& line : book_.take_lines(only))
+    if (state_.kept != nullptr)
+      state_.kept->save_usage(line);
+}
+
+void accounts::save() {
+  save_at_.reset();
+  auto all = book_.folded();
+  auto lines = book_.take_lines();
+  if (state_.kept == nullptr)
+    return;
+  if (all)
+    return state_.kept->save_usage(book_);
+  for (const auto& line : lines)
+    state_.kept->save_usage(line);
+}
+
+std::string accounts::usage_json() const {
+  return to_line(book_.summary(0, "user", wall_time_()));
+}
+
+void accounts::handle(const std::string& peer, const control::envelope& from,
+                      const control::usage_request& x) {
+  if (std::ranges::find(account_kinds, x.by) == account_kinds.end())
+    return out_.refuse(
+        peer, from,
+        {CUDA_ERROR_INVALID_VALUE,
+         "usage by '" + printable(x.by) + "': give vm, user, program or vgpu"});
+  if (!std::isfinite(x.since) || x.since < 0)
+    return out_.refuse(
+        peer, from,
+        {CUDA_ERROR_INVALID_VALUE, "usage since " + std::to_string(x.since) +
+                                       ": give seconds since 1970, or 0"});
+  out_.answer(peer, from.request,
+              control::status_text{
+                  to_line(book_.summary(x.since, x.by, wall_time_()))});
+}
+
+} // namespace vgpu

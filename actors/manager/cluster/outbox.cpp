@@ -1,0 +1,119 @@
+#include "actors/manager/cluster/outbox.hpp"
+
+#include "actors/link/log.hpp"
+#include "actors/link/printable.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace vgpu {
+
+namespace {
+
+constexpr std::size_t longest_kind = 40;
+constexpr std::size_t longest_event = 1'024;
+constexpr auto longest_wait = std::chrono::minutes{10};
+
+} // namespace
+
+event_subject subject_of(const session_record& x) {
+  return {x.where.node, x.id, x.vgpu, x.epoch};
+}
+
+outbox::outbox(sender send, std::function<double()> wall_time,
+               manager_clock& clock, const cluster_state& state)
+    : send_(std::move(send)), wall_time_(std::move(wall_time)), clock_(clock),
+      state_(state) {}
+
+// -- messages -----------------------------------------------------------------
+
+void outbox::answer(const std::string& peer, std::uint64_t request,
+                    control::body what) {
+  send_(peer, {"manager", request, std::move(what)});
+}
+
+void outbox::refuse(const std::string& peer, const control::envelope& what,
+                    fault why) {
+  spdlog::warn("refused {} of '{}': {}", control::name_of(what.body),
+               printable(what.from), why.what);
+  answer(peer, what.request,
+         control::refusal{why.code, std::move(why.what), {}});
+}
+
+bool outbox::to_node(const std::string& name, control::body what) {
+  if (!state_.alive(name))
+    return false;
+  answer(state_.nodes.at(name).peer, 0, std::move(what));
+  return true;
+}
+
+// -- events -------------------------------------------------------------------
+
+void outbox::emit(event_kind kind, std::string text, event_subject what) {
+  control::event out;
+  out.time = wall_time_();
+  out.kind = name_of(kind);
+  out.text = std::move(text);
+  out.node = std::move(what.node);
+  out.session = what.session;
+  out.vgpu = what.vgpu;
+  out.epoch = what.epoch;
+  out.bytes = what.bytes;
+  out.milliseconds = what.milliseconds;
+  publish(std::move(out));
+}
+
+void outbox::publish(control::event what) {
+  const auto& kept = events_.add(std::move(what));
+  tallies_.add(kept);
+  spdlog::info("{}: {}{}", kept.kind,
+               kept.session
+                   ? "session " + std::to_string(kept.session.value) + ": "
+                   : "",
+               kept.text);
+  if (state_.kept != nullptr)
+    state_.kept->save(kept);
+  serve_waiters();
+}
+
+void outbox::handle(const std::string& peer, const control::envelope& from,
+                    const control::event& x) {
+  auto what = x;
+  what.kind.resize(std::min(what.kind.size(), longest_kind));
+  what.text.resize(std::min(what.text.size(), longest_event));
+  if (what.time == 0)
+    what.time = wall_time_();
+  publish(std::move(what));
+  if (from.request != 0)
+    answer(peer, from.request, control::done{});
+}
+
+void outbox::handle(const std::string& peer, const control::envelope& from,
+                    const control::events_request& x) {
+  // A number from before the events were lost: begin again.
+  auto after = x.after > events_.last() ? 0 : x.after;
+  auto until = clock_.now() +
+               std::min<policy::duration>(std::chrono::milliseconds{x.wait_ms},
+                                          longest_wait);
+  if (after < events_.last() || x.wait_ms == 0 ||
+      !events_.wait({peer, from.request, after, until}))
+    answer(peer, from.request, control::events{events_.after(after)});
+  else
+    clock_.due(until);
+}
+
+void outbox::serve_waiters() {
+  for (auto& x : events_.take_served(clock_.now()))
+    answer(x.peer, x.request, control::events{events_.after(x.after)});
+}
+
+void outbox::restore(std::deque<control::event> kept) {
+  events_.restore(std::move(kept));
+}
+
+std::optional<time_point> outbox::next_deadline() const {
+  return events_.next_deadline();
+}
+
+} // namespace vgpu

@@ -1,0 +1,91 @@
+// What a manager says: messages to its peers, and the cluster's events.
+#pragma once
+
+#include "actors/link/protocol.hpp"
+#include "actors/manager/cluster/cluster_state.hpp"
+#include "actors/manager/cluster/event_log.hpp"
+#include "actors/manager/cluster/manager_clock.hpp"
+#include "actors/records/event_kind.hpp"
+#include "actors/records/event_tally.hpp"
+#include "schema/base/fault.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+
+namespace vgpu {
+
+/// What an event is about; what is empty or zero does not apply.
+struct event_subject {
+  std::string node{};
+  session_id session{};
+  vgpu_id vgpu{};
+  vgpu::epoch epoch{};
+  std::uint64_t bytes = 0;
+  double milliseconds = 0;
+};
+
+/// The session in the place that it has, or had last.
+event_subject subject_of(const session_record& x);
+
+/// Sends messages to peers, and keeps, counts and publishes events. It reads of
+/// the records only on which connection a node is. One thread.
+class outbox {
+public:
+  using sender =
+      std::function<void(const std::string& peer, control::envelope what)>;
+
+  /// Events are also written to the state's store, if it has one.
+  outbox(sender send, std::function<double()> wall_time, manager_clock& clock,
+         const cluster_state& state);
+  outbox(const outbox&) = delete;
+  outbox& operator=(const outbox&) = delete;
+
+  // -- messages ---------------------------------------------------------------
+
+  /// Answers a peer; `request` 0: the message comes unasked.
+  void answer(const std::string& peer, std::uint64_t request,
+              control::body what);
+  /// Refuses what a peer said, and logs it.
+  void refuse(const std::string& peer, const control::envelope& what,
+              fault why);
+  /// Sends to a node by its name. False when the node is not alive.
+  bool to_node(const std::string& name, control::body what);
+
+  // -- events -----------------------------------------------------------------
+
+  /// Publishes an event of the manager's own.
+  void emit(event_kind kind, std::string text, event_subject what = {});
+  /// Publishes an event that a peer reports.
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::event& x);
+  /// Answers with the events after a number, at once or when there are some.
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::events_request& x);
+  /// Answers those whose events have come, or whose time is over.
+  void serve_waiters();
+  /// The peer is gone and waits for nothing.
+  void drop(const std::string& peer) { events_.drop(peer); }
+  /// Takes back what the store kept, oldest first.
+  void restore(std::deque<control::event> kept);
+
+  /// The number of the latest event; 0: there was none.
+  std::uint64_t last_event() const noexcept { return events_.last(); }
+  /// Events since this manager began.
+  const event_tally& tallies() const noexcept { return tallies_; }
+  /// When somebody who waits for events must be answered.
+  std::optional<time_point> next_deadline() const;
+
+private:
+  void publish(control::event what);
+
+  sender send_;
+  std::function<double()> wall_time_;
+  manager_clock& clock_;
+  const cluster_state& state_;
+  event_log events_;
+  event_tally tallies_;
+};
+
+} // namespace vgpu

@@ -1,0 +1,218 @@
+#include "actors/manager/sessions/session_adoption.hpp"
+
+#include "actors/manager/sessions/swap_records.hpp"
+
+#include <algorithm>
+
+namespace vgpu {
+
+session_adoption::session_adoption(
+    const manager_options& options, manager_clock& clock, cluster_state& state,
+    outbox& out, capacity_index& capacity, term_numbers& numbers,
+    session_placement& placement, movement& moves, session_lifecycle& lifecycle)
+    : options_(options), clock_(clock), state_(state), out_(out),
+      capacity_(capacity), numbers_(numbers), placement_(placement),
+      moves_(moves), lifecycle_(lifecycle) {}
+
+void session_adoption::handle(const std::string& peer,
+                              const control::envelope& from,
+                              const control::adopt& x) {
+  if (!x.session || !x.epoch)
+    return out_.refuse(peer, from,
+                       {CUDA_ERROR_INVALID_VALUE, "adopt names no session"});
+  auto* session = find_or_add(peer, from, x);
+  if (session == nullptr)
+    return;
+  lifecycle_.bind_client(*session, peer);
+  auto same_client = session->client == from.from;
+  session->client = from.from;
+  session->request = from.request;
+  if (x.epoch > session->epoch ||
+      (x.epoch == session->epoch && session->token() == 0)) {
+    // This manager's store is older than the client's lease, or knows of it by
+    // the word of its node alone.
+    session->epoch = x.epoch;
+    session->tokens[x.epoch.value] = x.token;
+  }
+  auto has_state = x.suspended && x.epoch == session->epoch;
+  if (has_state && !x.aside)
+    session->released_epoch = x.epoch;
+  auto unheard = has_state && session->placed();
+  if (unheard)
+    suspended_unheard(*session, x);
+  take_over_swap_times(*session, clock_.now(), x.turns);
+  out_.emit(event_kind::session_adopted,
+            from.from + " took the session up again", subject_of(*session));
+  state_.save(*session);
+  continue_session(*session, x, has_state, same_client);
+  if (unheard)
+    placement_.place_waiting();
+}
+
+/// The session that a client adopts; null when it is refused.
+session_record* session_adoption::find_or_add(const std::string& peer,
+                                              const control::envelope& from,
+                                              const control::adopt& x) {
+  auto* found = state_.find(x.session);
+  if (found == nullptr)
+    return add_unknown(peer, from, x);
+  if (auto good = check_token(*found, x); !good) {
+    out_.refuse(peer, from, good.why());
+    return nullptr;
+  }
+  return found;
+}
+
+status session_adoption::check_token(const session_record& x,
+                                     const control::adopt& claim) const {
+  auto known = x.tokens.find(claim.epoch.value);
+  if (claim.epoch > x.epoch || (claim.epoch == x.epoch && x.token() == 0))
+    return {};
+  if (known == x.tokens.end() || known->second != claim.token)
+    return fault{CUDA_ERROR_NOT_PERMITTED, "the token for session " +
+                                               std::to_string(x.id.value) +
+                                               " is not the lease's"};
+  return {};
+}
+
+/// Does what the session needs next, now that its client is here.
+void session_adoption::continue_session(session_record& x,
+                                        const control::adopt& told,
+                                        bool has_state, bool same_client) {
+  switch (x.stage) {
+  case session_stage::running:
+    placement_.give_lease(x);
+    if (!has_state)
+      moves_.take_up(x, told.epoch);
+    return;
+  case session_stage::suspended:
+    if (x.held && !told.held) // what it was told is lost
+      moves_.tell_to_hold(x);
+    else if (!x.held && !same_client)
+      moves_.wake(x);
+    return;
+  case session_stage::waiting:
+    if (x.preempted)
+      placement_.place_waiting(); // in its turn
+    else
+      placement_.place(x);
+    return;
+  case session_stage::starting:
+    return; // its lease comes with its worker
+  }
+}
+
+/// Its client has its state, and told nobody, as there was no manager then, or
+/// no connection: its worker has ended, or is about to.
+void session_adoption::suspended_unheard(session_record& x,
+                                         const control::adopt& told) {
+  if (x.moving && !x.moving->state_taken()) {
+    control::paused how{.session = x.id, .epoch = x.epoch, .failure = {}};
+    how.milliseconds = told.turns.left_in_ms;
+    how.aside = told.aside;
+    return moves_.state_taken(x, how);
+  }
+  // What was lost is the order to bring its worker back.
+  if (x.moving && told.aside)
+    return out_.answer(x.client_peer, 0, control::bring_back{x.id, x.epoch});
+  state_.names.withdraw(directory_name(x), x.epoch);
+  x.stage = session_stage::suspended;
+  capacity_.recount(x);
+  x.checkpointed = told.aside;
+  x.held = told.held;
+  x.preempted = told.turns.preempted;
+  if (x.preempted)
+    x.swapping.queued_at = clock_.now();
+  x.pid = 0;
+  x.load = {};
+  x.waiting_because = x.held ? "until it is resumed" : "until its next call";
+  moves_.finish(x, "");
+}
+
+// -- sessions that no record names --------------------------------------------
+
+session_record session_adoption::record_of(const std::string& client,
+                                           const control::adopt& x) const {
+  session_record out;
+  out.id = x.session;
+  out.vgpu = x.vgpu;
+  out.epoch = x.epoch;
+  out.tokens[x.epoch.value] = x.token;
+  out.spec = x.specification;
+  out.program = x.program;
+  out.client = client;
+  out.had_lease = true;
+  out.adopted = out.swapping.from_former_manager = true;
+  out.retry_at = clock_.now();
+  out.reason = "adopted";
+  // `vgpu set` may have changed it since its program asked for it.
+  out.quota = out.largest_quota = x.quota;
+  if (x.specification.memory != 0 && x.quota != 0)
+    out.spec.memory = x.quota;
+  return out;
+}
+
+/// Null when the client is refused.
+session_record* session_adoption::add_unknown(const std::string& peer,
+                                              const control::envelope& from,
+                                              const control::adopt& x) {
+  auto worker = state_.unclaimed.find(x.session);
+  auto known = worker != state_.unclaimed.end();
+  auto runs = known && worker->second.running.epoch == x.epoch;
+  auto young = clock_.now() < clock_.started() + options_.restart_grace;
+  // Without its worker or its state, only the journal can bring a session back.
+  if (!runs && !young && (!x.suspended || x.aside) &&
+      x.specification.protection == control::protection::none) {
+    out_.refuse(peer, from,
+                {CUDA_ERROR_INVALID_HANDLE,
+                 "session " + std::to_string(x.session.value) +
+                     " was closed, and it keeps no journal to replay"});
+    return nullptr;
+  }
+  auto fresh = record_of(from.from, x);
+  numbers_.note_numbers(x.session, x.vgpu);
+  if (known && worker->second.running.epoch > x.epoch) {
+    // Its client was never told of that worker. What follows is above both.
+    fresh.epoch = worker->second.running.epoch;
+    lifecycle_.fence(worker->second.node, x.session, fresh.epoch,
+                     "its client knows nothing of its worker on " +
+                         worker->second.node);
+    state_.unclaimed.erase(worker);
+  }
+  auto& session = state_.add(std::move(fresh), clock_.now());
+  set_first_stage(session, x, runs, young);
+  return &session;
+}
+
+/// `runs`: a node has its worker of that epoch; `young`: nodes may still come.
+void session_adoption::set_first_stage(session_record& x,
+                                       const control::adopt& told, bool runs,
+                                       bool young) {
+  auto worker = state_.unclaimed.find(x.id);
+  if (runs && !told.suspended) {
+    lifecycle_.take_running(x, worker->second.node, worker->second.running);
+    state_.unclaimed.erase(worker);
+  } else if (told.suspended) {
+    x.stage = session_stage::suspended;
+    x.where.node = told.node;
+    x.checkpointed = told.aside;
+    if (runs && told.aside)
+      placement_.note_checkpointed(x, worker->second.running);
+    // Another worker has been released, if there is one yet.
+    state_.unclaimed.erase(x.id);
+    x.held = told.held;
+    x.waiting_because = x.held ? "until it is resumed" : "until its next call";
+  } else if (young && !state_.alive(told.node)) {
+    // Its node will be back, and bring the worker along.
+    x.stage = session_stage::starting;
+    x.where.node = told.node;
+    capacity_.recount(x);
+    x.start_by = std::min(clock_.now() + options_.node_grace,
+                          clock_.started() + options_.restart_grace);
+    clock_.due(x.start_by);
+  } else {
+    x.displaced_at = clock_.now();
+  }
+}
+
+} // namespace vgpu

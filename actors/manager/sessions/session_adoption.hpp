@@ -1,0 +1,63 @@
+// Clients take sessions up again that they have leases for: with a manager that
+// was away, or is another.
+#pragma once
+
+#include "actors/link/protocol.hpp"
+#include "actors/manager/cluster/capacity_index.hpp"
+#include "actors/manager/cluster/cluster_state.hpp"
+#include "actors/manager/cluster/manager_clock.hpp"
+#include "actors/manager/cluster/manager_options.hpp"
+#include "actors/manager/cluster/outbox.hpp"
+#include "actors/manager/cluster/term_numbers.hpp"
+#include "actors/manager/sessions/movement.hpp"
+#include "actors/manager/sessions/session_lifecycle.hpp"
+#include "actors/manager/sessions/session_placement.hpp"
+
+#include <string>
+
+namespace vgpu {
+
+/// Makes the records agree with what an adopting client says of its session.
+/// Sessions that no record names are added, on the word of their client and,
+/// where there is one, of their node. One thread.
+class session_adoption {
+public:
+  session_adoption(const manager_options& options, manager_clock& clock,
+                   cluster_state& state, outbox& out, capacity_index& capacity,
+                   term_numbers& numbers, session_placement& placement,
+                   movement& moves, session_lifecycle& lifecycle);
+  session_adoption(const session_adoption&) = delete;
+  session_adoption& operator=(const session_adoption&) = delete;
+
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::adopt& x);
+
+private:
+  status check_token(const session_record& x,
+                     const control::adopt& claim) const;
+  session_record* find_or_add(const std::string& peer,
+                              const control::envelope& from,
+                              const control::adopt& x);
+  session_record* add_unknown(const std::string& peer,
+                              const control::envelope& from,
+                              const control::adopt& x);
+  session_record record_of(const std::string& client,
+                           const control::adopt& x) const;
+  void set_first_stage(session_record& x, const control::adopt& told, bool runs,
+                       bool young);
+  void suspended_unheard(session_record& x, const control::adopt& told);
+  void continue_session(session_record& x, const control::adopt& told,
+                        bool has_state, bool same_client);
+
+  const manager_options& options_;
+  manager_clock& clock_;
+  cluster_state& state_;
+  outbox& out_;
+  capacity_index& capacity_;
+  term_numbers& numbers_;
+  session_placement& placement_;
+  movement& moves_;
+  session_lifecycle& lifecycle_;
+};
+
+} // namespace vgpu

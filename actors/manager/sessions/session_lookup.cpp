@@ -1,0 +1,38 @@
+#include "actors/manager/sessions/session_lookup.hpp"
+
+namespace vgpu {
+
+session_record* owned_session(cluster_state& state, outbox& out,
+                              const std::string& peer,
+                              const control::envelope& from, session_id id) {
+  auto* found = state.find(id);
+  if (found == nullptr) {
+    out.refuse(peer, from,
+               {CUDA_ERROR_INVALID_HANDLE,
+                "session " + std::to_string(id.value) + " is not known"});
+    return nullptr;
+  }
+  if (found->client_peer != peer) {
+    out.refuse(peer, from,
+               {CUDA_ERROR_NOT_PERMITTED,
+                "session " + std::to_string(id.value) +
+                    " is not this connection's: adopt it first"});
+    return nullptr;
+  }
+  return found;
+}
+
+session_record* session_of_vgpu(cluster_state& state, outbox& out,
+                                const std::string& peer,
+                                const control::envelope& from, vgpu_id id) {
+  for (auto& [number, x] : state.sessions)
+    if (x.vgpu == id)
+      return &x;
+  out.refuse(peer, from,
+             {CUDA_ERROR_INVALID_HANDLE,
+              "no vGPU " + std::to_string(id.value) +
+                  " has a session; `vgpu status` lists them"});
+  return nullptr;
+}
+
+} // namespace vgpu

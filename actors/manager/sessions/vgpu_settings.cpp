@@ -1,0 +1,163 @@
+#include "actors/manager/sessions/vgpu_settings.hpp"
+
+#include "policies/compute/share_policies.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace vgpu {
+
+namespace {
+
+constexpr std::uint32_t shortest_quantum_us = 1'000;
+constexpr std::uint32_t longest_quantum_us = 1'000'000;
+constexpr std::int32_t largest_priority = 1'000;
+
+fault wrong(const std::string& name, const std::string& given,
+            const std::string& range) {
+  return {CUDA_ERROR_INVALID_VALUE, name + " " + given + ": give " + range};
+}
+
+/// Zero leaves it as it is. Written so that NaN is refused as well.
+bool is_fraction_or_none(double x) {
+  return x >= 0 && x <= 1;
+}
+
+std::string mib(std::uint64_t bytes) {
+  return std::to_string(bytes >> 20) + " MiB";
+}
+
+status check_set_vgpu(const control::set_vgpu& x) {
+  if (!is_fraction_or_none(x.share))
+    return wrong("share", std::to_string(x.share), "more than 0, at most 1");
+  if (!is_fraction_or_none(x.limit))
+    return wrong("limit", std::to_string(x.limit), "more than 0, at most 1");
+  if (x.priority < -largest_priority || x.priority > largest_priority)
+    return wrong("priority", std::to_string(x.priority), "-1000 to 1000");
+  return {};
+}
+
+} // namespace
+
+vgpu_settings::vgpu_settings(cluster_state& state, outbox& out,
+                             capacity_index& capacity,
+                             session_placement& placement)
+    : state_(state), out_(out), capacity_(capacity), placement_(placement) {}
+
+/// Whether a session can have what it is to get, where it is.
+status vgpu_settings::check(const session_record& x,
+                            const control::set_vgpu& to) const {
+  if (to.memory == 0 || x.stage == session_stage::waiting)
+    return {};
+  if (to.memory < x.load.memory_bytes)
+    return fault{CUDA_ERROR_INVALID_VALUE,
+                 "memory " + mib(to.memory) + ": session " +
+                     std::to_string(x.id.value) + " has allocated " +
+                     mib(x.load.memory_bytes)};
+  for (const auto& node : state_.view().nodes)
+    for (const auto& pgpu : node.pgpus) {
+      auto here = std::count(x.where.pgpus.begin(), x.where.pgpus.end(),
+                             pgpu.ordinal) != 0;
+      if (node.name != x.where.node || !here)
+        continue;
+      auto others = pgpu.reserved - std::min(pgpu.reserved, x.spec.memory);
+      if (to.memory > pgpu.memory - std::min(pgpu.memory, others))
+        return fault{CUDA_ERROR_OUT_OF_MEMORY,
+                     "memory " + mib(to.memory) + ": pGPU " +
+                         std::to_string(pgpu.ordinal) + " of " + node.name +
+                         " has " + mib(pgpu.memory) + ", of which " +
+                         mib(others) + " are promised to others"};
+    }
+  return {};
+}
+
+void vgpu_settings::resize(session_record& x, const control::set_vgpu& to) {
+  if (to.share != 0)
+    x.spec.share = to.share;
+  if (to.limit != 0)
+    x.spec.limit = to.limit;
+  if (to.change_priority)
+    x.spec.priority = to.priority;
+  auto quota = x.quota;
+  if (to.memory != 0)
+    x.spec.memory = quota = to.memory;
+  capacity_.recount(x);
+  auto placed = x.stage != session_stage::waiting;
+  // Its worker knows what it had before, unless that is still to be announced.
+  auto known = !x.quota_unannounced && quota <= x.largest_quota;
+  auto changed = placed && quota != std::exchange(x.quota, quota);
+  x.largest_quota = std::max(x.largest_quota, quota);
+  state_.save(x);
+  if (placed)
+    out_.to_node(x.where.node,
+                 control::resize_session{x.id, x.epoch, x.spec.share,
+                                         x.spec.limit, x.spec.priority, quota});
+  if (changed && known && x.stage == session_stage::running)
+    return placement_.give_lease(x);
+  x.quota_unannounced = x.quota_unannounced || changed;
+  announce_quota(x);
+}
+
+void vgpu_settings::announce_quota(session_record& x) {
+  if (!x.quota_unannounced || x.stage != session_stage::running ||
+      x.load.quota < x.quota)
+    return;
+  x.quota_unannounced = false;
+  placement_.give_lease(x);
+}
+
+void vgpu_settings::handle(const std::string& peer,
+                           const control::envelope& from,
+                           const control::set_vgpu& x) {
+  auto good = check_set_vgpu(x);
+  auto found = false;
+  for (const auto& [id, session] : state_.sessions)
+    if (session.vgpu == x.vgpu && good) {
+      found = true;
+      good = check(session, x);
+    }
+  if (good && !found)
+    good = fault{CUDA_ERROR_INVALID_VALUE,
+                 "no vGPU " + std::to_string(x.vgpu.value) +
+                     "; `vgpu status` lists the vGPUs"};
+  if (!good)
+    return out_.refuse(peer, from, good.why());
+  for (auto& [id, session] : state_.sessions)
+    if (session.vgpu == x.vgpu) {
+      resize(session, x);
+      out_.emit(event_kind::vgpu_resized,
+                "share " + std::to_string(session.spec.share) + ", limit " +
+                    std::to_string(session.spec.limit) + ", priority " +
+                    std::to_string(session.spec.priority) + ", memory " +
+                    mib(session.quota),
+                subject_of(session));
+    }
+  out_.answer(peer, from.request, control::done{});
+  placement_.place_waiting();
+}
+
+void vgpu_settings::handle(const std::string& peer,
+                           const control::envelope& from,
+                           const control::set_policy& x) {
+  if (auto ok = state_.check_pgpu(x.node, x.pgpu); !ok)
+    return out_.refuse(peer, from, ok.why());
+  if (!x.policy.empty() && !policy::parse_share_policy(x.policy))
+    return out_.refuse(
+        peer, from,
+        wrong("policy", "'" + x.policy + "'", policy::list_share_policies()));
+  if (x.quantum_us != 0 &&
+      (x.quantum_us < shortest_quantum_us || x.quantum_us > longest_quantum_us))
+    return out_.refuse(peer, from,
+                       wrong("quantum", std::to_string(x.quantum_us) + " us",
+                             "1 ms to 1000 ms"));
+  out_.to_node(x.node, x);
+  out_.emit(event_kind::policy_set,
+            "pGPU " + std::to_string(x.pgpu) + " of " + x.node + ": " +
+                (x.policy.empty()
+                     ? "quantum " + std::to_string(x.quantum_us) + " us"
+                     : x.policy),
+            {.node = x.node});
+  out_.answer(peer, from.request, control::done{});
+}
+
+} // namespace vgpu

@@ -1,0 +1,42 @@
+// vGPUs and pGPUs whose settings change while programs run.
+#pragma once
+
+#include "actors/link/protocol.hpp"
+#include "actors/manager/cluster/capacity_index.hpp"
+#include "actors/manager/cluster/cluster_state.hpp"
+#include "actors/manager/cluster/outbox.hpp"
+#include "actors/manager/sessions/session_placement.hpp"
+
+#include <string>
+
+namespace vgpu {
+
+/// Changes what vGPUs hold, and by which policy pGPUs share their compute. Of
+/// the records it changes sessions' specifications and quotas. One thread.
+class vgpu_settings {
+public:
+  vgpu_settings(cluster_state& state, outbox& out, capacity_index& capacity,
+                session_placement& placement);
+  vgpu_settings(const vgpu_settings&) = delete;
+  vgpu_settings& operator=(const vgpu_settings&) = delete;
+
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::set_vgpu& x);
+  void handle(const std::string& peer, const control::envelope& from,
+              const control::set_policy& x);
+
+  /// Gives the client a larger quota once its worker knows of it, which would
+  /// refuse the program otherwise; a smaller one at once.
+  void announce_quota(session_record& x);
+
+private:
+  status check(const session_record& x, const control::set_vgpu& to) const;
+  void resize(session_record& x, const control::set_vgpu& to);
+
+  cluster_state& state_;
+  outbox& out_;
+  capacity_index& capacity_;
+  session_placement& placement_;
+};
+
+} // namespace vgpu
