@@ -1,7 +1,8 @@
 // Every file that logs includes this header instead of spdlog. It declares a
-// template of libfmt extern, because each such file would otherwise spend seconds
-// on instantiating it, and the library exports it. Clang is excluded: Debian
-// builds the library with GCC, and clang gives this template another symbol.
+// template of libfmt extern, because each such file would otherwise spend
+// seconds on instantiating it, and the library exports it. Clang is excluded:
+// Debian builds the library with GCC, and clang gives this template another
+// symbol.
 #pragma once
 
 #include <spdlog/spdlog.h>

@@ -1,7 +1,7 @@
 // Host memory that kernels use in place, where program and worker have a copy
 // each: who hears what of whom, and when.
-#include "actors/worker/session/zero_copy_shadow.hpp"
 #include "actors/worker/serve/forwarded_answers.hpp"
+#include "actors/worker/session/zero_copy_shadow.hpp"
 #include "tests/unit/actors/data_plane_fixture.hpp"
 #include "tests/unit/actors/talker.hpp"
 
