@@ -153,6 +153,7 @@ until_true() { # SECONDS COMMAND...
   shift
   until "$@"; do
     (($(milliseconds) < limit)) || return 1
+    let_program_go_on
     sleep 0.02
   done
 }
@@ -232,9 +233,10 @@ await_event() { # JQ-FILTER [SECONDS]
     </dev/null 2>/dev/null)
   pid=$!
   while ((SECONDS < limit)); do
-    IFS= read -r -t 1 line <&"$events" || {
+    IFS= read -r -t 0.1 line <&"$events" || {
       (($? > 128)) || break
-      part+=$line # the second may end in the middle of a line
+      part+=$line # the time may end in the middle of a line
+      let_program_go_on
       continue
     }
     line=$part$line part=
@@ -258,9 +260,15 @@ has_event() { # JQ-FILTER
 
 # -- programs -----------------------------------------------------------------
 
+# A followed program may print one line more: a test that waits for something
+# may wait for what the program does next. Does nothing elsewhere.
+let_program_go_on() {
+  [[ -z ${go_on-} ]] || echo >&"$go_on"
+}
+
 # Runs a program on the cluster, and calls `on_line NUMBER LINE` for each line
 # that it prints. The program waits when it is two lines ahead of these calls
-# (stepwise.cpp). Its output lands in $work/out/NAME and NAME.err; the value is
+# (stepwise.cpp), unless they wait for something. Its output lands in $work/out/NAME and NAME.err; the value is
 # its exit status. With takes_turns=true the program is given a line after each
 # of these calls.
 follow_program() { # NAME SECONDS COMMAND...
@@ -283,7 +291,7 @@ follow_program() { # NAME SECONDS COMMAND...
     printf '%s\n' "$line"
     count=$((count + 1))
     on_line "$count" "$line" >&2
-    echo >&"$go_on"
+    let_program_go_on
     ! $paced || echo >&"$turns"
   done >"$work/out/$name"
   exec {go_on}>&- {lines}<&- {turns}>&-
