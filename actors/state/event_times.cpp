@@ -3,6 +3,8 @@
 #include "actors/state/device_wait.hpp"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace vgpu {
 
@@ -59,13 +61,40 @@ result<float> event_times::elapsed(device::device& on, event_id from,
   return static_cast<float>(before ? span : -span);
 }
 
-result<double> event_times::before_now(device::device& on, event_id x,
-                                       event_id now) {
-  auto past = past_.find(x);
-  auto since = on.elapsed(past == past_.end() ? x : anchor, now);
-  if (!since)
-    return since.why();
-  return double{*since} + (past == past_.end() ? 0 : past->second.milliseconds);
+result<std::map<event_id, double>> event_times::before_now(device::device& on,
+                                                           event_id now) {
+  // A device tells a time between two events as a float, whose error grows with
+  // the time. So each event is measured to the one recorded after it, and only
+  // the last one to `now`: times between events stay what they were, however
+  // long ago that was.
+  std::vector<std::pair<float, event_id>> order;
+  auto add = [&](event_id x) -> status {
+    auto since = on.elapsed(x, now);
+    if (!since)
+      return since.why();
+    order.emplace_back(*since, x);
+    return {};
+  };
+  for (auto& [id, x] : events_)
+    if (x.recorded && x.timed && !past_.contains(id))
+      if (auto ok = add(id); !ok)
+        return ok.why();
+  if (anchored_)
+    if (auto ok = add(anchor); !ok)
+      return ok.why();
+  std::sort(order.begin(), order.end());
+  std::map<event_id, double> out;
+  double before = 0;
+  auto next = now;
+  for (auto& [roughly, id] : order) {
+    auto span = on.elapsed(id, next);
+    if (!span)
+      return span.why();
+    before += double{*span};
+    out.emplace(id, before);
+    next = id;
+  }
+  return out;
 }
 
 result<std::vector<event_time>> event_times::capture(device::device& on) {
@@ -75,6 +104,9 @@ result<std::vector<event_time>> event_times::capture(device::device& on) {
     return out;
   if (auto ok = record_now(on, moment); !ok)
     return ok.why();
+  auto before = before_now(on, moment);
+  if (!before)
+    return before.why();
   for (auto& [id, x] : events_) {
     if (!x.recorded)
       continue;
@@ -82,10 +114,12 @@ result<std::vector<event_time>> event_times::capture(device::device& on) {
       out.push_back({id, 0, false});
       continue;
     }
-    auto span = before_now(on, id, moment);
-    if (!span)
-      return span.why();
-    out.push_back({id, *span, true});
+    auto past = past_.find(id);
+    out.push_back({id,
+                   past == past_.end()
+                       ? before->at(id)
+                       : before->at(anchor) + past->second.milliseconds,
+                   true});
   }
   if (auto ok = on.destroy_event(moment); !ok)
     return ok.why();

@@ -48,7 +48,10 @@ private:
     bool recorded = false;
   };
 
-  result<double> before_now(device::device& on, event_id x, event_id now);
+  /// Returns how many milliseconds before `now` each event was recorded that
+  /// this device timed, and the anchor of those that were restored.
+  result<std::map<event_id, double>> before_now(device::device& on,
+                                                event_id now);
 
   std::unordered_map<event_id, known> events_;
   /// Holds the restored events that were not recorded since.
