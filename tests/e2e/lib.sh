@@ -285,7 +285,8 @@ follow_program() { # NAME SECONDS COMMAND...
   program_pid=$!
   "$stepwise" read <"$fifo" 3<"$fifo.steps" >"$fifo.lines" &
   reader=$!
-  exec {go_on}>"$fifo.steps" {lines}<"$fifo.lines"
+  # To read as well: who writes to it when the other side is done gets no signal.
+  exec {go_on}<>"$fifo.steps" {lines}<"$fifo.lines"
   rm -f -- "$fifo" "$fifo.turns" "$fifo.steps" "$fifo.lines"
   while IFS= read -r line <&"$lines"; do
     printf '%s\n' "$line"
