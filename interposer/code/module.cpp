@@ -4,6 +4,7 @@
 #include "interposer/code/module_facts.hpp"
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/memory.hpp"
+#include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/session/session_part.hpp"
@@ -228,7 +229,8 @@ void unload_all(context& of) {
 
 result<module*> instance(library& of, context& in) {
   std::lock_guard guard{of.mutex};
-  auto got = instance_locked(of, in);
+  auto got =
+      on_occasion<occasion::first_use>([&] { return instance_locked(of, in); });
   if (got)
     list_kernels(of, **got);
   return got;

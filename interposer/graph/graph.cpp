@@ -3,6 +3,7 @@
 #include "interposer/graph/conditional_launch.hpp"
 #include "interposer/graph/graph_condition.hpp"
 #include "interposer/graph/graph_part.hpp"
+#include "interposer/session/on_occasion.hpp"
 #include "interposer/stream/stream_set.hpp"
 
 #include <algorithm>
@@ -349,7 +350,7 @@ graph_exec::graph_exec(context& in, graph& of, std::uint64_t with_flags)
 
 graph_exec::~graph_exec() {
   if (ended != nullptr)
-    retire_event(*ended);
+    on_occasion<occasion::first_use>([&] { retire_event(*ended); });
 }
 
 std::shared_ptr<const graph> graph_exec::launched() {

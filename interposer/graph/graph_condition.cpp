@@ -3,6 +3,7 @@
 #include "interposer/graph/graph_part.hpp"
 #include "interposer/memory/copies.hpp"
 #include "interposer/memory/virtual_memory.hpp"
+#include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "schema/base/condition_handles.hpp"
@@ -77,7 +78,8 @@ device_address word_store::next(std::uint8_t device) {
   if (!is_done() && used < usable_bytes)
     return base + std::exchange(used, used + word_bytes);
   if (!is_done())
-    (void)here().synchronise(device);
+    (void)on_occasion<occasion::room>(
+        [&] { return here().synchronise(device); });
   if (!is_done())
     return 0;
   auto out = given_back.front().word;
@@ -99,7 +101,9 @@ condition_table& known_conditions() noexcept {
 CUresult device_word::take(std::uint8_t device, device_word& out) {
   auto& store = words_of(device);
   std::lock_guard guard{store.mutex};
-  if (auto code = store.open(device); code != CUDA_SUCCESS)
+  auto code =
+      on_occasion<occasion::first_use>([&] { return store.open(device); });
+  if (code != CUDA_SUCCESS)
     return code;
   out.address_ = store.next(device);
   out.device_ = device;

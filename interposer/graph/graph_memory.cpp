@@ -3,6 +3,7 @@
 #include "interposer/graph/graph_part.hpp"
 #include "interposer/memory/sharing.hpp"
 #include "interposer/session/address_space.hpp"
+#include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "schema/base/round_up.hpp"
@@ -33,7 +34,9 @@ std::optional<device_address> take_addresses(std::uint8_t device,
     return at;
   // Freed addresses may be settled by now.
   auto position = here().tail();
-  if (here().synchronise(device) != CUDA_SUCCESS)
+  auto code =
+      on_occasion<occasion::room>([&] { return here().synchronise(device); });
+  if (code != CUDA_SUCCESS)
     return std::nullopt;
   space.settle(position);
   return space.reserve(wanted, alignment);
@@ -73,7 +76,7 @@ graph_memory::~graph_memory() {
     std::lock_guard guard{memory_list().mutex};
     memory_list().all.erase(address);
     try {
-      give_back();
+      on_occasion<occasion::first_use>([this] { give_back(); });
     } catch (const std::exception&) {
       // The session is lost, so there is nothing to give back to.
     }
@@ -325,7 +328,8 @@ CUresult upload_memory(std::span<const memory_step> steps) {
   // Where not all of it fits at one time, the launch makes it.
   for (auto& step : steps)
     if (step.allocates)
-      (void)list.back(*step.what);
+      (void)on_occasion<occasion::first_use>(
+          [&] { return list.back(*step.what); });
   return CUDA_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/pinned_writes.hpp"
 #include "interposer/memory/virtual_memory.hpp"
+#include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/stream/host_call.hpp"
@@ -53,7 +54,8 @@ struct end {
 /// appends work that uses it next.
 void take_from_host(const end& x) {
   if (managed_memory::host_has_some() && x.managed) [[unlikely]]
-    managed().hand_over(x.at.address, x.bytes);
+    on_occasion<occasion::host_memory>(
+        [&] { managed().hand_over(x.at.address, x.bytes); });
 }
 
 /// Waits for the device that owns this end. A copy that the program waits for
@@ -62,14 +64,19 @@ void take_from_host(const end& x) {
 CUresult wait_for_owner(const stream& in, const end& x, bool async) {
   if (async || x.where != place::device || x.device == in.device())
     return CUDA_SUCCESS;
-  return here().synchronise(x.device);
+  return on_occasion<occasion::peer>(
+      [&] { return here().synchronise(x.device); });
 }
 
 /// Waits for the copy where the program, or another device, may read the target
 /// right after a call that is not async.
 CUresult finish_seen(stream& in, const end& to, bool async) {
   auto elsewhere = to.where == place::device && to.device != in.device();
-  return (to.managed || elsewhere) && !async ? synchronise(in) : CUDA_SUCCESS;
+  if (async || !(to.managed || elsewhere))
+    return CUDA_SUCCESS;
+  if (elsewhere)
+    return on_occasion<occasion::peer>([&] { return synchronise(in); });
+  return on_occasion<occasion::host_memory>([&] { return synchronise(in); });
 }
 
 CUresult examine(const stream& in, const rows& x, const call::extent& size,
@@ -191,7 +198,8 @@ std::uint64_t long_row_to_device(stream& in, const end& to, const end& from,
 CUresult to_device(stream& in, end to, end from, call::extent size) {
   if (from.where == place::pinned) {
     host_calls().wait_for_writers(from.at.address, from.bytes);
-    writes_under_way().wait_for(from.at.address, from.bytes);
+    on_occasion<occasion::host_memory>(
+        [&] { writes_under_way().wait_for(from.at.address, from.bytes); });
   }
   if (size.height == 1 && size.depth == 1) {
     auto done = long_row_to_device(in, to, from, size.width);
@@ -408,9 +416,12 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
     return code == CUDA_SUCCESS ? finish_seen(in, to, what.async) : code;
   }
   if (!from_is_device)
-    return within_host(in, to, from, size);
-  return to.where == place::pinned ? to_pinned(in, to, from, size, what.async)
-                                   : to_pageable(in, to, from, size);
+    return on_occasion<occasion::host_memory>(
+        [&] { return within_host(in, to, from, size); });
+  return on_occasion<occasion::host_memory>([&] {
+    return to.where == place::pinned ? to_pinned(in, to, from, size, what.async)
+                                     : to_pageable(in, to, from, size);
+  });
 }
 
 namespace {

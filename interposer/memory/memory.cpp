@@ -8,6 +8,7 @@
 #include "interposer/memory/sharing.hpp"
 #include "interposer/memory/virtual_memory.hpp"
 #include "interposer/memory/zero_copy.hpp"
+#include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/session/session_part.hpp"
@@ -31,7 +32,9 @@ CUresult allocate_in(address_space& space, context& in, allocation& what) {
   if (refusal == address_space::refusal::addresses) {
     auto& s = here();
     auto position = s.tail();
-    if (auto code = s.synchronise(in.device_index()); code != CUDA_SUCCESS)
+    auto code = on_occasion<occasion::room>(
+        [&] { return s.synchronise(in.device_index()); });
+    if (code != CUDA_SUCCESS)
       return code;
     space.settle(position);
     refusal = space.allocate(what);
@@ -70,7 +73,7 @@ void release_device(const allocation& what, std::uint8_t device) {
   // Another process must not open it any more when this returns. If the program
   // frees it in stream order, the others must have known before.
   if (was_lent && what.kind != memory_kind::pooled) [[unlikely]]
-    (void)s.synchronise(device);
+    (void)on_occasion<occasion::sharing>([&] { return s.synchronise(device); });
 }
 
 /// Releases pinned memory. Precondition: wait_for_devices() has returned.
@@ -165,7 +168,8 @@ CUresult free_device(device_address at, bool in_order) {
       known->kind == memory_kind::array)
     return CUDA_ERROR_INVALID_VALUE;
   if (known->kind == memory_kind::imported)
-    return sharing().close(at, shared_things::by::pool);
+    return on_occasion<occasion::sharing>(
+        [&] { return sharing().close(at, shared_things::by::pool); });
   if (known->kind == memory_kind::graph)
     return memory_part::get().of_graphs.free(at);
   auto what = space.take(at);

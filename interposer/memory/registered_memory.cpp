@@ -2,6 +2,7 @@
 
 #include "interposer/memory/memory.hpp"
 #include "interposer/memory/memory_part.hpp"
+#include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "schema/base/round_up.hpp"
@@ -147,7 +148,8 @@ CUresult registered_memory::remove(const void* at) {
   std::lock_guard one{showing_mutex_};
   if (auto known = shown_.find(begin); known != shown_.end()) {
     // This fails where the range went with its context.
-    (void)free_shown(known->second);
+    (void)on_occasion<occasion::first_use>(
+        [&] { return free_shown(known->second); });
     shown_.erase(known);
   }
   return CUDA_SUCCESS;
@@ -185,7 +187,9 @@ CUresult registered_memory::device_pointer(context& in, const void* at,
   auto [place, is_new] = shown_.try_emplace(begin, 0);
   if (is_new || !is_shown(place->second)) {
     auto file = file_under(begin, what.bytes);
-    auto code = file ? show(in, *file, what.flags, place->second)
+    auto code = file ? on_occasion<occasion::first_use>([&] {
+      return show(in, *file, what.flags, place->second);
+    })
                      : CUDA_ERROR_NOT_SUPPORTED;
     if (code != CUDA_SUCCESS) {
       shown_.erase(place);

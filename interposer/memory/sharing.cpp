@@ -3,6 +3,7 @@
 #include "interposer/memory/memory_part.hpp"
 #include "interposer/memory/pool.hpp"
 #include "interposer/memory/virtual_memory.hpp"
+#include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 
@@ -158,7 +159,8 @@ void shared_things::recount(std::uint8_t device, std::uint64_t bytes) {
   if ((x.counted == 0 && x.opened == 0) || has_room)
     return;
   // With the lock held, the answer cannot include what is freed meanwhile.
-  auto now = here().ask(call::shared_bytes{}, device);
+  auto now = on_occasion<occasion::sharing>(
+      [&] { return here().ask(call::shared_bytes{}, device); });
   if (now.result != CUDA_SUCCESS)
     return;
   space.take_on(now.value);

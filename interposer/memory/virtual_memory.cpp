@@ -2,6 +2,7 @@
 
 #include "interposer/memory/memory_part.hpp"
 #include "interposer/memory/sharing.hpp"
+#include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 
@@ -68,7 +69,9 @@ CUresult virtual_memory::reserve(std::uint8_t device, std::uint64_t bytes,
   auto at = space.reserve(bytes, step);
   if (!at) {
     auto position = s.tail();
-    if (auto code = s.synchronise(device); code != CUDA_SUCCESS)
+    auto code =
+        on_occasion<occasion::room>([&] { return s.synchronise(device); });
+    if (code != CUDA_SUCCESS)
       return code;
     space.settle(position);
     at = space.reserve(bytes, step);
@@ -176,7 +179,7 @@ void virtual_memory::collect() {
   std::unique_lock guard{mutex_};
   // Memory that is still held comes back to the list.
   for (auto handle : std::exchange(given_away_, {}))
-    forget_unused(handle);
+    on_occasion<occasion::sharing>([&] { forget_unused(handle); });
 }
 
 /// Duplicates the descriptor that the memory came by. So every process that

@@ -1,6 +1,7 @@
 #include "interposer/memory/zero_copy.hpp"
 
 #include "interposer/memory/memory_part.hpp"
+#include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/session/session_part.hpp"
@@ -37,7 +38,9 @@ void zero_copy_memory::note(device_address at) {
   auto known = s.host_space().find(at);
   if (!known || known->kind != memory_kind::pinned)
     return;
-  s.send(call::zero_copy{known->address, known->bytes}, known->device);
+  on_occasion<occasion::first_use>([&] {
+    s.send(call::zero_copy{known->address, known->bytes}, known->device);
+  });
   ranges_[known->address] = {.bytes =
                                  round_up(known->bytes, changed_line::bytes),
                              .device = known->device};

@@ -1,5 +1,6 @@
 #include "interposer/stream/own_stream.hpp"
 
+#include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 
 #include <cstdint>
@@ -27,7 +28,9 @@ public:
     for (auto& x : all_)
       if (x.in == &in && x.context_id == id)
         return *x.made;
-    all_.push_back({&in, id, make_stream(in, 0, 0)});
+    auto made =
+        on_occasion<occasion::first_use>([&] { return make_stream(in, 0, 0); });
+    all_.push_back({&in, id, std::move(made)});
     return *all_.back().made;
   }
 
@@ -46,7 +49,8 @@ private:
 stream& own_stream(context& x) {
   auto& mine = streams_of_thread();
   if (mine == nullptr)
-    mine = std::make_unique<own_streams>();
+    mine = on_occasion<occasion::first_use>(
+        [] { return std::make_unique<own_streams>(); });
   return static_cast<own_streams&>(*mine).of(x);
 }
 

@@ -1,5 +1,6 @@
 #include "interposer/stream/stream_event.hpp"
 
+#include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/session/session_part.hpp"
@@ -105,7 +106,8 @@ bool is_awaited(event& x) {
 /// the worker has executed all calls before, so that other processes may rely
 /// on that.
 CUresult ask_worker(const event& x) {
-  auto got = here().ask(call::event_query{{x.wire}}, x.device());
+  auto got = on_occasion<occasion::sharing>(
+      [&] { return here().ask(call::event_query{{x.wire}}, x.device()); });
   auto failed = here().sticky();
   return failed == CUDA_SUCCESS ? got.result : failed;
 }

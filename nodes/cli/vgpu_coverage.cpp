@@ -19,6 +19,7 @@ void print_json() {
                    {"name", x.name},
                    {"since", x.version},
                    {"served", to_string(x.served)},
+                   {"does_more_on", to_string(x.more)},
                    {"why_not", x.why}});
   std::cout << all.dump(2) << "\n";
 }

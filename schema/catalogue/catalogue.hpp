@@ -22,6 +22,34 @@ enum class call_class : std::uint8_t {
   refused, ///< CUDA_ERROR_NOT_SUPPORTED
 };
 
+/// When a call does more than its class says: a local one appends, or one that
+/// usually does not wait waits. An entry point has a set of them. In the
+/// library, on_occasion() marks each such step.
+enum class occasion : std::uint8_t {
+  none = 0,
+  /// The first use of an object, which prepares what it needs: a kernel's
+  /// module, a thread's own stream, a registered range. Its end gives that
+  /// back.
+  first_use = 1,
+  /// Memory or events are shared with another process.
+  sharing = 2,
+  /// There is no room before freed memory or addresses are settled.
+  room = 4,
+  /// Bytes come from memory of the program that is not ready, or go to it.
+  host_memory = 8,
+  /// The memory of another device takes part, and the program waits.
+  peer = 16,
+};
+
+constexpr occasion operator|(occasion x, occasion y) noexcept {
+  return static_cast<occasion>(static_cast<unsigned>(x) |
+                               static_cast<unsigned>(y));
+}
+/// Tells whether the set holds the occasion.
+constexpr bool holds(occasion set, occasion x) noexcept {
+  return (static_cast<unsigned>(set) & static_cast<unsigned>(x)) != 0;
+}
+
 /// Which stream a call takes for the default one: the legacy stream (`none`),
 /// or the calling thread's (the `_ptds` and `_ptsz` symbols).
 enum class stream_flavour : std::uint8_t { none, ptds, ptsz };
@@ -33,16 +61,21 @@ struct catalogue_entry {
   int version = 0;         ///< 1000 * major + 10 * minor that introduced it
   stream_flavour flavour = stream_flavour::none;
   call_class served = call_class::refused;
+  occasion more = occasion::none; ///< when it does more than its class says
   std::string_view why; ///< why it is refused: a noun phrase; else empty
 };
 
 /// Sorted by symbol.
-inline constexpr auto catalogue = std::to_array<catalogue_entry>({
-#define VGPU_CALL(symbol, base, version, flavour, served, why)                 \
-  {#symbol, #base, version, stream_flavour::flavour, call_class::served, why},
+inline constexpr auto catalogue = [] {
+  using enum occasion;
+  return std::to_array<catalogue_entry>({
+#define VGPU_CALL(symbol, base, version, flavour, served, more, why)           \
+  {#symbol, #base, version, stream_flavour::flavour, call_class::served,       \
+   more,    why},
 #include "schema/catalogue/catalogue.def"
 #undef VGPU_CALL
-});
+  });
+}();
 
 /// The entry of an exported symbol, or null.
 inline const catalogue_entry* find_symbol(std::string_view symbol) noexcept {
@@ -59,9 +92,27 @@ constexpr std::string_view to_string(call_class x) noexcept {
   return names.at(static_cast<std::size_t>(x));
 }
 
+/// The occasions' names, separated by commas.
+inline std::string to_string(occasion set) {
+  std::string out;
+  auto add = [&](occasion x, std::string_view name) {
+    if (!holds(set, x))
+      return;
+    if (!out.empty())
+      out += ", ";
+    out += name;
+  };
+  add(occasion::first_use, "first use");
+  add(occasion::sharing, "sharing");
+  add(occasion::room, "lack of room");
+  add(occasion::host_memory, "host memory");
+  add(occasion::peer, "a peer device");
+  return out;
+}
+
 /// A Markdown table of what is served and how, one line a name and version,
-/// with a summary: what `vgpu coverage` prints. Flavours of a call share its
-/// line.
+/// when it does more than its class says, with a summary: what `vgpu coverage`
+/// prints. Flavours of a call share its line.
 inline std::string coverage_table() {
   std::array<std::size_t, 5> count{};
   std::string lines;
@@ -77,6 +128,8 @@ inline std::string coverage_table() {
     lines += to_string(x.served);
     lines += " | ";
     lines += x.why;
+    lines += " | ";
+    lines += to_string(x.more);
     lines += " |\n";
   }
   auto total = catalogue.size();
@@ -89,8 +142,8 @@ inline std::string coverage_table() {
     out += ' ';
     out += to_string(static_cast<call_class>(i));
   }
-  out += ".\n\n| symbol | since | served | refused because |\n"
-         "| --- | --- | --- | --- |\n";
+  out += ".\n\n| symbol | since | served | refused because | does more on |\n"
+         "| --- | --- | --- | --- | --- |\n";
   return out + lines;
 }
 

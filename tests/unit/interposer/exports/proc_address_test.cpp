@@ -34,6 +34,9 @@ BOOST_AUTO_TEST_CASE(the_catalogue_is_sorted_and_whole) {
   for (const auto& x : catalogue) {
     BOOST_TEST((x.served == call_class::refused) == !x.why.empty());
     BOOST_TEST(find_symbol(x.symbol) == &x);
+    // These do no more than their class says: they wait already, or never.
+    if (x.served == call_class::sync || x.served == call_class::refused)
+      BOOST_TEST((x.more == occasion::none));
   }
   BOOST_TEST((find_symbol("cuNothing") == nullptr));
 }
@@ -88,6 +91,8 @@ BOOST_AUTO_TEST_CASE(the_coverage_table_counts_every_symbol) {
   BOOST_TEST(text.find("of 672 exported symbols") != std::string::npos);
   BOOST_TEST(text.find("| cuMemAlloc_v2 | 3020 | create |  |") !=
              std::string::npos);
+  BOOST_TEST(text.find("| cuMemAlloc_v2 | 3020 | create |  | "
+                       "sharing, lack of room |") != std::string::npos);
   BOOST_TEST(text.find("cuMemcpyHtoD_v2_ptds") == std::string::npos);
 }
 
