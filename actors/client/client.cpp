@@ -14,9 +14,7 @@ namespace vgpu {
 
 namespace {
 
-using self_ptr = caf::stateful_actor<client_state>*;
-using impatient_atom = caf::atom_constant<caf::atom("impatient")>;
-using idle_atom = caf::atom_constant<caf::atom("idle")>;
+using self_ptr = client_actor::stateful_pointer<client_state>;
 
 void send(self_ptr self, control::body what, std::uint64_t request = 0) {
   auto& st = self->state;
@@ -98,7 +96,8 @@ caf::actor_clock::time_point opened_at(self_ptr self, const guest_opened& x) {
       std::chrono::nanoseconds{static_cast<std::int64_t>(told)}};
 }
 
-void open(self_ptr self, const caf::actor& io, const guest_opened& what) {
+void open(self_ptr self, const session_client_actor& io,
+          const guest_opened& what) {
   auto& st = self->state;
   auto key = ++st.last_key;
   auto& x = st.sessions[key];
@@ -112,8 +111,7 @@ void open(self_ptr self, const caf::actor& io, const guest_opened& what) {
   if (!st.options.no_manager.empty())
     return refuse(self, x, {CUDA_ERROR_NO_DEVICE, st.options.no_manager, {}});
   ask(self, x);
-  self->delayed_send(self, st.options.manager_patience, impatient_atom::value,
-                     key);
+  self->delayed_send(self, st.options.manager_patience, client_impatient{key});
 }
 
 /// A program that never got its vGPU does not wait for a manager for ever.
@@ -133,8 +131,7 @@ void look_idle(self_ptr self) {
   auto& st = self->state;
   if (!st.sessions.empty())
     return;
-  self->delayed_send(self, st.options.idle_for, idle_atom::value,
-                     ++st.idle_round);
+  self->delayed_send(self, st.options.idle_for, client_idle{++st.idle_round});
 }
 
 void close(self_ptr self, const caf::down_msg& msg) {
@@ -175,7 +172,8 @@ void describe(guest::watched& out, const client_session& x) {
 }
 
 /// Answers with the vGPUs of a group, as many as one packet holds.
-void watch(self_ptr self, const caf::actor& io, const guest_watches& what) {
+void watch(self_ptr self, const session_client_actor& io,
+           const guest_watches& what) {
   constexpr std::size_t most_uses = 2'048;
   auto out = std::make_shared<guest::watched>();
   for (const auto& [key, x] : self->state.sessions)
@@ -187,9 +185,12 @@ void watch(self_ptr self, const caf::actor& io, const guest_watches& what) {
 
 // -- the manager's messages ---------------------------------------------------
 
-void take(self_ptr self, const control::lease& lease, std::uint64_t request) {
+// One overload of take() for each message that the manager says.
+
+void take(self_ptr self, const control::envelope& from,
+          const control::lease& lease) {
   auto* x = find(self, [&](const client_session& s) {
-    return request != 0 && s.request == request;
+    return from.request != 0 && s.request == from.request;
   });
   // Unasked, or the answer to a question that was asked again since.
   if (x == nullptr)
@@ -215,10 +216,11 @@ void take(self_ptr self, const control::lease& lease, std::uint64_t request) {
   self->send(x->io, std::make_shared<const control::lease>(lease));
 }
 
-void take(self_ptr self, const control::refusal& why, std::uint64_t request) {
+void take(self_ptr self, const control::envelope& from,
+          const control::refusal& why) {
   auto* x = find(self, [&](const client_session& s) {
-    return request != 0
-               ? s.request == request
+    return from.request != 0
+               ? s.request == from.request
                : s.lease && why.session && s.lease->session == why.session;
   });
   if (x == nullptr) {
@@ -230,7 +232,8 @@ void take(self_ptr self, const control::refusal& why, std::uint64_t request) {
 }
 
 /// An order to pause a session.
-void take(self_ptr self, const control::pause_session& order) {
+void take(self_ptr self, const control::envelope&,
+          const control::pause_session& order) {
   auto* x = find(self, [&](const client_session& s) {
     return s.lease && s.lease->session == order.session;
   });
@@ -243,7 +246,8 @@ void take(self_ptr self, const control::pause_session& order) {
 }
 
 /// There is room again for a worker's process that was checkpointed.
-void take(self_ptr self, const control::bring_back& order) {
+void take(self_ptr self, const control::envelope&,
+          const control::bring_back& order) {
   auto* x = find(self, [&](const client_session& s) {
     return s.lease && s.lease->session == order.session;
   });
@@ -254,10 +258,11 @@ void take(self_ptr self, const control::bring_back& order) {
 }
 
 /// News of a session that waits. It changes nothing.
-void take(self_ptr self, const control::event& what, std::uint64_t request) {
+void take(self_ptr self, const control::envelope& from,
+          const control::event& what) {
   auto* x = find(self, [&](const client_session& s) {
-    return request != 0 ? s.request == request
-                        : s.lease && s.lease->session == what.session;
+    return from.request != 0 ? s.request == from.request
+                             : s.lease && s.lease->session == what.session;
   });
   if (x == nullptr)
     return;
@@ -267,29 +272,24 @@ void take(self_ptr self, const control::event& what, std::uint64_t request) {
   self->send(x->io, std::make_shared<const control::event>(what));
 }
 
-void take(self_ptr self, const control::envelope& in) {
-  if (auto* lease = std::get_if<control::lease>(&in.body))
-    take(self, *lease, in.request);
-  else if (auto* why = std::get_if<control::refusal>(&in.body))
-    take(self, *why, in.request);
-  else if (auto* order = std::get_if<control::pause_session>(&in.body))
-    take(self, *order);
-  else if (auto* back = std::get_if<control::bring_back>(&in.body))
-    take(self, *back);
-  else if (auto* news = std::get_if<control::event>(&in.body))
-    take(self, *news, in.request);
-  else if (std::holds_alternative<control::welcome>(in.body)) {
-    self->state.up = true;
-    for (auto& [key, session] : self->state.sessions) {
-      ask(self, session);
-      if (session.wakes)
-        send(self, control::wake_session{session.lease->session});
-    }
-  } else if (std::holds_alternative<control::redirect>(in.body)) {
-    // It says welcome when it leads (again), and is asked everything then.
-    self->state.up = false;
-  } else
-    spdlog::warn("the manager sent a message that no client takes");
+void take(self_ptr self, const control::envelope&, const control::welcome&) {
+  self->state.up = true;
+  for (auto& [key, session] : self->state.sessions) {
+    ask(self, session);
+    if (session.wakes)
+      send(self, control::wake_session{session.lease->session});
+  }
+}
+
+void take(self_ptr self, const control::envelope&, const control::redirect&) {
+  // It says welcome when it leads (again), and is asked everything then.
+  self->state.up = false;
+}
+
+/// Takes every other message.
+template <class T>
+void take(self_ptr, const control::envelope&, const T&) {
+  spdlog::warn("the manager sent a message that no client takes");
 }
 
 void take(self_ptr self, const link_event& change) {
@@ -346,28 +346,32 @@ void tell(self_ptr self, const control::body& what) {
 
 } // namespace
 
-caf::behavior client(self_ptr self, client_options options, caf::actor link,
-                     std::function<void()> idle) {
+client_actor::behavior_type client(self_ptr self, client_options options,
+                                   link_actor link,
+                                   std::function<void()> idle) {
   auto& st = self->state;
   st.options = std::move(options);
   st.link = std::move(link);
   st.idle = std::move(idle);
   self->set_down_handler([self](caf::down_msg& msg) { close(self, msg); });
-  self->send(st.link, caf::actor_cast<caf::actor>(self));
+  self->send(st.link, control_consumer{self});
   look_idle(self);
   return {
-      [self](const caf::actor& io, const guest_opened_ptr& what) {
+      [self](const session_client_actor& io, const guest_opened_ptr& what) {
         open(self, io, *what);
       },
-      [self](const caf::actor& io, const guest_watches_ptr& what) {
+      [self](const session_client_actor& io, const guest_watches_ptr& what) {
         watch(self, io, *what);
       },
       [self](const control_body_ptr& what) { tell(self, *what); },
-      [self](const incoming_ptr& in) { take(self, in->what); },
+      [self](const incoming_ptr& in) {
+        std::visit([&](const auto& x) { take(self, in->what, x); },
+                   in->what.body);
+      },
       [self](const link_event_ptr& change) { take(self, *change); },
-      [self](impatient_atom, std::uint64_t key) { give_up(self, key); },
-      [self](idle_atom, std::uint64_t round) {
-        if (round == self->state.idle_round && self->state.sessions.empty())
+      [self](const client_impatient& x) { give_up(self, x.key); },
+      [self](const client_idle& x) {
+        if (x.round == self->state.idle_round && self->state.sessions.empty())
           self->state.idle();
       },
   };

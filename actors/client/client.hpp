@@ -1,8 +1,7 @@
 // The client actor: the sessions of one host's programs, towards the manager.
 #pragma once
 
-#include "actors/client/session_client.hpp"
-#include "actors/link/link.hpp"
+#include "actors/client/client_actor.hpp"
 
 #include <caf/all.hpp>
 
@@ -34,7 +33,7 @@ struct client_options {
 ///     └── no connection ────────┴─ refusal ► over
 struct client_session {
   /// Its session_client.
-  caf::actor io;
+  session_client_actor io;
   std::shared_ptr<const session_area> area;
   /// Since when its program waits for a first lease.
   caf::actor_clock::time_point opened;
@@ -71,7 +70,7 @@ struct client_state {
 
   static constexpr const char* name = "vgpu.client";
   client_options options;
-  caf::actor link;
+  link_actor link;
   /// Called once, when the client should end.
   std::function<void()> idle;
   /// The manager is connected.
@@ -83,12 +82,9 @@ struct client_state {
   std::uint64_t idle_round = 0;
 };
 
-/// Takes, from session_client actors: (caf::actor, guest_opened_ptr) and
-/// control_body_ptr, or (caf::actor, guest_watches_ptr), answered with
-/// watched_ptr; from the link: incoming_ptr and link_event_ptr. Sends the
-/// link outgoing_ptr, and session_clients lease_ptr and refusal_ptr.
-caf::behavior client(caf::stateful_actor<client_state>* self,
-                     client_options options, caf::actor link,
-                     std::function<void()> idle);
+/// Implements a host's client, which says everything to the manager by `link`.
+client_actor::behavior_type
+client(client_actor::stateful_pointer<client_state> self,
+       client_options options, link_actor link, std::function<void()> idle);
 
 } // namespace vgpu

@@ -7,12 +7,12 @@
 namespace vgpu {
 
 /// Owns the listening socket; spawns a session_client for each program that
-/// connects, with `owner` as its owner. Spawned detached.
+/// connects, with `owner` as its owner. spawn_guest_server() spawns it.
 class guest_server final : public polling_actor {
 public:
   guest_server(caf::actor_config& cfg, zmq::context_t& zmq,
                session_client_options options, unique_fd listener,
-               caf::actor owner)
+               session_owner owner)
       : polling_actor(cfg), zmq_(zmq), options_(options),
         listener_(std::move(listener)), owner_(std::move(owner)) {}
 
@@ -24,8 +24,8 @@ public:
       sleep_on(items, std::chrono::milliseconds{-1});
       read_mailbox();
       while (auto guest = accept_own(listener_.get()))
-        system().spawn<session_client, caf::detached>(std::ref(zmq_), options_,
-                                                      std::move(guest), owner_);
+        spawn_session_client(system(), zmq_, options_, std::move(guest),
+                             owner_);
     }
     owner_ = nullptr;
   }
@@ -45,8 +45,19 @@ private:
   zmq::context_t& zmq_;
   session_client_options options_;
   unique_fd listener_;
-  caf::actor owner_;
+  session_owner owner_;
   bool running_ = true;
 };
+
+/// Spawns a guest_server, with a thread of its own. It takes nothing but exit
+/// messages, so its handle has no type of messages.
+inline caf::strong_actor_ptr
+spawn_guest_server(caf::actor_system& system, zmq::context_t& zmq,
+                   const session_client_options& options, unique_fd listener,
+                   session_owner owner) {
+  return caf::actor_cast<caf::strong_actor_ptr>(
+      system.spawn<guest_server, caf::detached>(
+          std::ref(zmq), options, std::move(listener), std::move(owner)));
+}
 
 } // namespace vgpu

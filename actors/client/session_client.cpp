@@ -11,9 +11,28 @@ namespace vgpu {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+/// Returns the handle of a session_client. As a blocking actor it has no static
+/// type: session_client::read_mailbox() takes what the type of the handle says.
+session_client_actor handle_of(const auto& x) {
+  return caf::actor_cast<session_client_actor>(x);
+}
+
+} // namespace
+
+session_client_actor spawn_session_client(caf::actor_system& system,
+                                          zmq::context_t& zmq,
+                                          session_client_options options,
+                                          unique_fd guest,
+                                          session_owner owner) {
+  return handle_of(system.spawn<session_client, caf::detached>(
+      std::ref(zmq), std::move(options), std::move(guest), std::move(owner)));
+}
+
 session_client::session_client(caf::actor_config& cfg, zmq::context_t& zmq,
                                session_client_options options, unique_fd guest,
-                               caf::actor owner)
+                               session_owner owner)
     : polling_actor(cfg), zmq_(zmq), options_(std::move(options)),
       program_(std::move(guest)), owner_(std::move(owner)) {}
 
@@ -235,7 +254,7 @@ void session_client::open(packet in) {
   auto hello = guest::decode_hello(in.words);
   if (!hello)
     return end(hello.why().what);
-  auto self = caf::actor_cast<caf::actor>(this);
+  auto self = handle_of(this);
   if (hello->watches)
     return caf::anon_send(owner_, self,
                           std::make_shared<const guest_watches>(

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "actors/client/checkpoint_taker.hpp"
-#include "actors/client/session_client_messages.hpp"
+#include "actors/client/client_actor.hpp"
+#include "actors/client/session_client_actor.hpp"
 #include "actors/client/session_client_options.hpp"
 #include "actors/client/session_phase.hpp"
 #include "actors/client/worker_channel.hpp"
@@ -24,14 +25,12 @@ namespace vgpu {
 
 struct session_parts;
 
-/// One thread a session, spawned detached, with the program's connection.
+/// One thread a session, with the program's connection. spawn_session_client()
+/// spawns it.
 ///
-/// It sends its owner guest_opened_ptr once and control_body_ptr for what the
-/// manager should hear, and ends when the program is gone (the owner monitors
-/// it). It takes from its owner lease_ptr, each with a higher epoch than the
-/// one before, refusal_ptr, news_ptr, pause_order_ptr, bring_back_ptr and exit
-/// messages. Where the program only watches, it sends guest_watches_ptr, takes
-/// watched_ptr, and ends.
+/// It tells its owner once what the program wants, and from then on what the
+/// manager should hear. It ends when the program is gone (the owner monitors
+/// it), and where the program only watches, when that is answered.
 ///
 /// It serves the program from one epoch at a time: before it hands the log to a
 /// new worker it makes sure that the old one is dead or has stopped.
@@ -46,7 +45,7 @@ class session_client final : public polling_actor,
 public:
   session_client(caf::actor_config& cfg, zmq::context_t& zmq,
                  session_client_options options, unique_fd guest,
-                 caf::actor owner);
+                 session_owner owner);
   ~session_client() override;
 
   const char* name() const override { return "vgpu.session-client"; }
@@ -117,7 +116,7 @@ private:
   zmq::context_t& zmq_;
   session_client_options options_;
   unique_fd program_;
-  caf::actor owner_;
+  session_owner owner_;
   session_phase phase_ = session_phase::opening;
   std::vector<pollfd> items_; // of one wait; the first is the program's
   busy_poll busy_poll_{options_.busy_poll};
@@ -127,5 +126,12 @@ private:
   /// Null while `opening`.
   std::unique_ptr<session_parts> parts_;
 };
+
+/// Spawns a session_client for the program that connected by `guest`. `zmq`
+/// must outlive it.
+session_client_actor spawn_session_client(caf::actor_system& system,
+                                          zmq::context_t& zmq,
+                                          session_client_options options,
+                                          unique_fd guest, session_owner owner);
 
 } // namespace vgpu

@@ -23,7 +23,7 @@ namespace vgpu {
 /// here.
 struct session_parts {
   session_parts(opened_session what, const session_client_options& options,
-                const caf::actor& client, checkpoint_listener& listener)
+                const session_owner& client, checkpoint_listener& listener)
       : opened(std::move(what)), reports(client, lease, opened),
         fence(opened.program.host, options.lease_term), replay(lease, reports),
         restore(opened, lease, reports), answers(opened),

@@ -1,7 +1,5 @@
 #include "actors/client/session_reports.hpp"
 
-#include "actors/client/session_client_messages.hpp"
-
 #include <chrono>
 #include <memory>
 #include <utility>

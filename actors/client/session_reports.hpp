@@ -1,6 +1,7 @@
 // What a session's client tells the manager.
 #pragma once
 
+#include "actors/client/client_actor.hpp"
 #include "actors/client/opened_session.hpp"
 #include "actors/client/session_lease.hpp"
 #include "actors/link/protocol.hpp"
@@ -17,8 +18,9 @@ namespace vgpu {
 /// belongs to the session_client's thread.
 class session_reports {
 public:
-  /// `client`: the client actor. `lease` and `opened` must outlive the object.
-  session_reports(caf::actor client, const session_lease& lease,
+  /// `client`: the session_client's owner. `lease` and `opened` must outlive
+  /// the object.
+  session_reports(session_owner client, const session_lease& lease,
                   const opened_session& opened)
       : client_(std::move(client)), lease_(lease), opened_(opened) {}
 
@@ -35,7 +37,7 @@ public:
   const std::string& program() const noexcept { return opened_.program.name; }
 
 private:
-  caf::actor client_;
+  session_owner client_;
   const session_lease& lease_;
   const opened_session& opened_;
 };

@@ -70,7 +70,7 @@ bool leader_choice::all_gone() const noexcept {
 
 namespace {
 
-using choosing_ptr = caf::stateful_actor<leader_link_state>*;
+using choosing_ptr = leader_link_actor::stateful_pointer<leader_link_state>;
 
 void tell(choosing_ptr self, link_event::kind what) {
   auto& st = self->state;
@@ -130,8 +130,9 @@ std::string joined(const std::vector<std::string>& x) {
 
 } // namespace
 
-caf::behavior leader_link(choosing_ptr self, std::string peer,
-                          std::map<std::string, caf::actor> links) {
+leader_link_actor::behavior_type
+leader_link(choosing_ptr self, std::string peer,
+            std::map<std::string, link_actor> links) {
   auto& st = self->state;
   st.peer = std::move(peer);
   st.links = std::move(links);
@@ -143,10 +144,10 @@ caf::behavior leader_link(choosing_ptr self, std::string peer,
   }
   st.choice = std::make_unique<leader_choice>(std::move(endpoints));
   return {
-      [self](caf::actor& consumer) {
+      [self](control_consumer& consumer) {
         self->state.consumer = std::move(consumer);
         for (const auto& [endpoint, link] : self->state.links)
-          self->send(link, caf::actor_cast<caf::actor>(self));
+          self->send(link, control_consumer{self});
       },
       [self](const incoming_ptr& in) { take(self, *in); },
       [self](const link_event_ptr& event) { take(self, *event); },
@@ -163,7 +164,7 @@ result<open_link> spawn_leader_link(caf::actor_system& system,
                                     zmq::context_t& zmq,
                                     const std::vector<std::string>& endpoints,
                                     link_options how) {
-  std::map<std::string, caf::actor> links;
+  std::map<std::string, link_actor> links;
   for (const auto& endpoint : endpoints) {
     how.endpoint = endpoint;
     auto link = spawn_link(system, zmq, how);

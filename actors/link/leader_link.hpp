@@ -71,14 +71,14 @@ struct leader_link_state {
   static constexpr const char* name = "vgpu.leader_link";
   /// Holds the consumer's name for all the managers.
   std::string peer;
-  std::map<std::string, caf::actor> links;
+  std::map<std::string, link_actor> links;
   std::unique_ptr<leader_choice> choice;
-  caf::actor consumer;
+  control_consumer consumer;
 };
 
 /// Implements the actor that spawn_leader_link() spawns, over existing links.
-caf::behavior leader_link(caf::stateful_actor<leader_link_state>* self,
-                          std::string peer,
-                          std::map<std::string, caf::actor> links);
+leader_link_actor::behavior_type
+leader_link(leader_link_actor::stateful_pointer<leader_link_state> self,
+            std::string peer, std::map<std::string, link_actor> links);
 
 } // namespace vgpu

@@ -6,6 +6,7 @@
 #include "actors/link/printable.hpp"
 
 #include <atomic>
+#include <type_traits>
 
 namespace vgpu {
 
@@ -19,11 +20,12 @@ constexpr std::size_t longest_ipc_path = 107;
 
 /// Owns one socket and its thread. It is a blocking actor whose enqueue(),
 /// which runs on the sender's thread, rings a bell. The thread sleeps on that
-/// bell and on the socket.
-class link_actor final : public caf::blocking_actor {
+/// bell and on the socket. `Consumer` is control_consumer or raw_consumer.
+template <class Consumer>
+class socket_actor final : public caf::blocking_actor {
 public:
-  link_actor(caf::actor_config& cfg, std::unique_ptr<link_socket> socket,
-             link_options options)
+  socket_actor(caf::actor_config& cfg, std::unique_ptr<link_socket> socket,
+               link_options options)
       : caf::blocking_actor(cfg), options_(std::move(options)),
         socket_(std::move(socket)) {}
 
@@ -49,6 +51,12 @@ public:
   }
 
 private:
+  static constexpr bool reads_envelopes =
+      std::is_same_v<Consumer, control_consumer>;
+  /// Is what the consumer sends.
+  using sent_ptr =
+      std::conditional_t<reads_envelopes, outgoing_ptr, dispatch_ptr>;
+
   void sleep() {
     // A sender that enqueues after this line rings the bell. The check of the
     // mailbox sees everything that was enqueued before.
@@ -69,9 +77,8 @@ private:
 
   void read_mailbox() {
     receive_while([this] { return !mailbox().empty(); })(
-        [this](caf::actor& consumer) { consumer_ = std::move(consumer); },
-        [this](dispatch_ptr& out) { send(*out); },
-        [this](outgoing_ptr& out) { send(*out); },
+        [this](Consumer& consumer) { consumer_ = std::move(consumer); },
+        [this](sent_ptr& out) { send(*out); },
         [this](caf::exit_msg& msg) {
           running_ = false;
           fail_state(std::move(msg.reason));
@@ -100,7 +107,7 @@ private:
       if (options_.as == link_options::form::connect) {
         up_ = change.what == link_event::kind::up;
         if (up_ && options_.greeting)
-          send({{}, {options_.name, 0, *options_.greeting}});
+          send(outgoing{{}, {options_.name, 0, *options_.greeting}});
       }
       spdlog::debug("{}: connection {} {}", options_.name,
                     printable(change.peer),
@@ -115,7 +122,7 @@ private:
       auto in = socket_->receive();
       if (!in)
         return;
-      if (options_.control)
+      if constexpr (reads_envelopes)
         read_envelope(*in);
       else
         tell(std::move(in));
@@ -134,13 +141,14 @@ private:
     spdlog::warn("{}: dropped a message of {} that cannot be read: {}",
                  options_.name, printable(in.peer()), bad.why);
     if (bad.request != 0)
-      send({in.peer(),
-            {options_.name, bad.request,
-             control::refusal{CUDA_ERROR_NOT_SUPPORTED,
-                              "this message cannot be read: " + bad.why +
-                                  "; check that both sides are of the same "
-                                  "version",
-                              {}}}});
+      send(outgoing{
+          in.peer(),
+          {options_.name, bad.request,
+           control::refusal{CUDA_ERROR_NOT_SUPPORTED,
+                            "this message cannot be read: " + bad.why +
+                                "; check that both sides are of the same "
+                                "version",
+                            {}}}});
   }
 
   void send(const outgoing& out) {
@@ -179,7 +187,7 @@ private:
 
   link_options options_;
   std::unique_ptr<link_socket> socket_;
-  caf::actor consumer_;
+  Consumer consumer_;
   doorbell bell_;
   std::atomic<bool> asleep_ = false;
   bool running_ = true;
@@ -196,10 +204,10 @@ std::string help_for(const link_options& options) {
                : "check how the endpoint is written";
 }
 
-} // namespace
-
-result<open_link> spawn_link(caf::actor_system& system, zmq::context_t& zmq,
-                             link_options options) {
+/// Spawns a link that `Consumer` listens to, as `Open`.
+template <class Consumer, class Open>
+result<Open> spawn_socket_actor(caf::actor_system& system, zmq::context_t& zmq,
+                                link_options options) {
   auto refuse = [&options](const std::string& why) {
     auto verb =
         options.as == link_options::form::bind ? "listen on " : "connect to ";
@@ -213,12 +221,36 @@ result<open_link> spawn_link(caf::actor_system& system, zmq::context_t& zmq,
   try {
     auto socket = std::make_unique<link_socket>(zmq, options);
     auto endpoint = socket->endpoint();
-    auto actor = system.spawn<link_actor, caf::detached>(std::move(socket),
-                                                         std::move(options));
-    return open_link{actor, endpoint};
+    auto actor = system.spawn<socket_actor<Consumer>, caf::detached>(
+        std::move(socket), std::move(options));
+    // A blocking actor has no static type. read_mailbox() takes what the type
+    // of the handle says.
+    using handle = decltype(Open::actor);
+    return Open{caf::actor_cast<handle>(actor), endpoint};
   } catch (const zmq::error_t& e) {
     return refuse(e.what());
   }
+}
+
+} // namespace
+
+result<open_link> spawn_link(caf::actor_system& system, zmq::context_t& zmq,
+                             link_options options) {
+  return spawn_socket_actor<control_consumer, open_link>(system, zmq,
+                                                         std::move(options));
+}
+
+result<open_raw_link> spawn_raw_link(caf::actor_system& system,
+                                     zmq::context_t& zmq,
+                                     link_options options) {
+  return spawn_socket_actor<raw_consumer, open_raw_link>(system, zmq,
+                                                         std::move(options));
+}
+
+control_consumer consumer_of(const caf::scoped_actor& self) {
+  // A scoped_actor has no static type: whoever owns it receives both messages
+  // of a control_consumer.
+  return caf::actor_cast<control_consumer>(self);
 }
 
 } // namespace vgpu

@@ -3,6 +3,7 @@
 
 #include "actors/link/codec.hpp"
 #include "actors/link/frames.hpp"
+#include "actors/link/link_actor.hpp"
 #include "actors/link/protocol.hpp"
 #include "schema/base/fault.hpp"
 
@@ -13,41 +14,6 @@
 #include <string>
 
 namespace vgpu {
-
-/// Describes a control-plane message that arrived. `peer` is parcel::peer().
-struct incoming {
-  std::string peer;
-  control::envelope what;
-};
-using incoming_ptr = std::shared_ptr<const incoming>;
-
-/// Describes a control-plane message to send. `peer` is as in dispatch.
-struct outgoing {
-  std::string peer;
-  control::envelope what;
-};
-using outgoing_ptr = std::shared_ptr<const outgoing>;
-
-/// Describes a change of connections that a link reports to its consumer.
-struct link_event {
-  /// Names what happened.
-  enum class kind {
-    /// A connecting link has its connection (again) and has sent its greeting,
-    /// if any. Messages that were sent while it was down are lost.
-    up,
-    /// The connection to `peer` is lost. A connecting link reconnects by
-    /// itself. The peer of a binding link comes back under another name.
-    down,
-    /// A connecting link found nobody that listens there. It reports this at
-    /// each attempt.
-    unreachable,
-    /// The link dropped a message to `peer` because the peer's queue is full.
-    overrun,
-  };
-  kind what = kind::up;
-  std::string peer;
-};
-using link_event_ptr = std::shared_ptr<const link_event>;
 
 /// Says what a link connects to or binds, and how.
 struct link_options {
@@ -64,9 +30,6 @@ struct link_options {
   /// Names the link's owner, such as `manager` or `node/a`. The link uses it in
   /// the log and as the sender of messages that it sends by itself.
   std::string name;
-  /// Selects control-plane envelopes, which the consumer gets as incoming_ptr,
-  /// or raw messages, which it gets as parcel_ptr.
-  bool control = true;
   /// Holds the first message that a connecting control link sends on each
   /// connection.
   std::optional<control::hello> greeting;
@@ -87,18 +50,16 @@ struct link_options {
 /// Describes an open link, and the endpoint at which it listens or to which it
 /// connects. For a bound port of `*`, the endpoint has the real port.
 struct open_link {
-  caf::actor actor;
+  link_actor actor;
   std::string endpoint;
 };
 
 /// Opens the socket and spawns the actor that owns it. The actor is detached:
 /// its thread sleeps until the socket or the mailbox has something.
 ///
-/// Send it its consumer as (caf::actor); before that it reads nothing. The
-/// consumer then gets incoming_ptr or parcel_ptr for each message, and
-/// link_event_ptr. The link takes outgoing_ptr and dispatch_ptr, and never
-/// blocks on a slow peer. A control link logs a message that it cannot read,
-/// and answers it with a refusal where an answer is due.
+/// Send it its consumer; before that it reads nothing. It never blocks on a
+/// slow peer. It logs a message that it cannot read, and answers it with a
+/// refusal where an answer is due.
 ///
 /// Stop it with an exit message: it first hands the messages that it took to
 /// ZeroMQ. `zmq` must outlive the actor. Fails when the endpoint is malformed,
@@ -106,10 +67,18 @@ struct open_link {
 result<open_link> spawn_link(caf::actor_system& system, zmq::context_t& zmq,
                              link_options options);
 
-} // namespace vgpu
+/// Describes an open raw link, as open_link does.
+struct open_raw_link {
+  raw_link_actor actor;
+  std::string endpoint;
+};
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::parcel_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::dispatch_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::incoming_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::outgoing_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::link_event_ptr)
+/// Does what spawn_link() does, for a link that leaves messages as they are.
+result<open_raw_link> spawn_raw_link(caf::actor_system& system,
+                                     zmq::context_t& zmq, link_options options);
+
+/// Returns the handle by which a link reaches a thread that is no actor and
+/// receives through `self`.
+control_consumer consumer_of(const caf::scoped_actor& self);
+
+} // namespace vgpu

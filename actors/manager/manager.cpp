@@ -1,7 +1,6 @@
 #include "actors/manager/manager.hpp"
 
 #include "actors/link/log.hpp"
-#include "actors/records/metrics_query.hpp"
 #include "actors/records/records_json.hpp"
 
 #include <sys/random.h>
@@ -15,7 +14,7 @@ namespace vgpu {
 
 namespace {
 
-using self_ptr = caf::stateful_actor<manager_state>*;
+using self_ptr = manager_actor::stateful_pointer<manager_state>;
 
 void send(self_ptr self, const std::string& peer, control::envelope what) {
   self->send(self->state.link,
@@ -158,7 +157,7 @@ void handle(self_ptr self, F what) {
   after_message(self, now);
 }
 
-caf::behavior behavior_of(self_ptr self) {
+manager_actor::behavior_type behavior_of(self_ptr self) {
   arm(self);
   return {
       [self](const incoming_ptr& in) {
@@ -195,7 +194,7 @@ caf::behavior behavior_of(self_ptr self) {
 }
 
 void prepare(self_ptr self, manager_options options,
-             std::shared_ptr<store> kept, caf::actor link) {
+             std::shared_ptr<store> kept, link_actor link) {
   auto& st = self->state;
   st.options = std::move(options);
   st.kept = std::move(kept);
@@ -205,16 +204,18 @@ void prepare(self_ptr self, manager_options options,
 
 } // namespace
 
-caf::behavior manager(self_ptr self, manager_options options,
-                      std::shared_ptr<store> kept, caf::actor link) {
+manager_actor::behavior_type manager(self_ptr self, manager_options options,
+                                     std::shared_ptr<store> kept,
+                                     link_actor link) {
   prepare(self, std::move(options), std::move(kept), std::move(link));
   lead(self, {}, self->state.started);
   return behavior_of(self);
 }
 
-caf::behavior manager_candidate(self_ptr self, manager_options options,
-                                std::shared_ptr<store> kept, caf::actor link,
-                                candidacy how) {
+manager_actor::behavior_type manager_candidate(self_ptr self,
+                                               manager_options options,
+                                               std::shared_ptr<store> kept,
+                                               link_actor link, candidacy how) {
   prepare(self, std::move(options), std::move(kept), std::move(link));
   auto& st = self->state;
   st.etcd = std::move(how.etcd);
@@ -231,8 +232,7 @@ caf::behavior manager_candidate(self_ptr self, manager_options options,
       std::move(how.election),
       [self](std::uint64_t number, etcd::question what,
              std::chrono::milliseconds within) {
-        self->state.etcd->ask(number, std::move(what), within,
-                              caf::actor_cast<caf::actor>(self));
+        self->state.etcd->ask(number, std::move(what), within, self);
       },
       st.started);
   st.race->on_time(st.started);

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/link/link.hpp"
 #include "actors/manager/election/election.hpp"
 #include "actors/manager/election/etcd_access.hpp"
+#include "actors/manager/manager_actor.hpp"
 #include "actors/manager/manager_core.hpp"
 
 #include <caf/all.hpp>
@@ -21,9 +21,6 @@ struct candidacy {
   std::shared_ptr<etcd_access> etcd;
 };
 
-/// Asks a manager to end in order, and to leave the lead to another at once.
-struct manager_resign {};
-
 /// The actor's state: the state machine of a manager that leads, that of a
 /// candidate, and the timer that is armed.
 struct manager_state {
@@ -34,7 +31,7 @@ struct manager_state {
   static constexpr const char* name = "vgpu.manager";
   manager_options options;
   std::shared_ptr<store> kept;
-  caf::actor link;
+  link_actor link;
   std::shared_ptr<etcd_access> etcd;
   /// Null: the manager leads always.
   std::unique_ptr<election> race;
@@ -47,20 +44,18 @@ struct manager_state {
   time_point started;
 };
 
-/// The cluster's manager as an actor. It takes incoming_ptr and link_event_ptr
-/// from `link` and sends it outgoing_ptr. It stops when a command says so, and
-/// the link with it. `kept` may be null.
-caf::behavior manager(caf::stateful_actor<manager_state>* self,
-                      manager_options options, std::shared_ptr<store> kept,
-                      caf::actor link);
+/// The cluster's manager as an actor, which sends what it says to `link`. It
+/// stops when a command says so, and the link with it. `kept` may be null.
+manager_actor::behavior_type
+manager(manager_actor::stateful_pointer<manager_state> self,
+        manager_options options, std::shared_ptr<store> kept, link_actor link);
 
 /// One of several managers, of which one leads. While it leads it is a manager;
-/// while it does not, it tells peers that say hello or ask which one does. It
-/// takes etcd_answer_ptr and manager_resign besides.
-caf::behavior manager_candidate(caf::stateful_actor<manager_state>* self,
-                                manager_options options,
-                                std::shared_ptr<store> kept, caf::actor link,
-                                candidacy how);
+/// while it does not, it tells peers that say hello or ask which one does.
+manager_actor::behavior_type
+manager_candidate(manager_actor::stateful_pointer<manager_state> self,
+                  manager_options options, std::shared_ptr<store> kept,
+                  link_actor link, candidacy how);
 
 /// A secret number from the kernel, never 0.
 std::uint64_t random_number();
@@ -71,6 +66,5 @@ double wall_time();
 } // namespace vgpu
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::manager_options)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::manager_resign)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::candidacy)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<vgpu::store>)

@@ -113,8 +113,8 @@ pgpu_account account(const pgpu_state& st) {
 
 } // namespace
 
-caf::behavior pgpu(caf::stateful_actor<pgpu_state>* self, control::pgpu what,
-                   caf::actor owner) {
+pgpu_actor::behavior_type pgpu(pgpu_actor::stateful_pointer<pgpu_state> self,
+                               control::pgpu what, pgpu_owner owner) {
   self->state.what = std::move(what);
   make_board(self->state);
   // The owner is told by which rules it shares.

@@ -37,6 +37,13 @@ struct child_exited {
   bool clean = false; // exit 0
 };
 
+/// Hears what becomes of children: the node's supervisor.
+using child_listener = caf::typed_actor<
+    // A child runs, or could not be started. The spawner sends it.
+    caf::reacts_to<child_started>,
+    // A child ended. The spawner sends it.
+    caf::reacts_to<child_exited>>;
+
 /// Runs children. Both calls return at once and may come from any thread; what
 /// came of a start is told to `listener` as child_started and then, once,
 /// child_exited. Tags are the caller's, and are never reused.
@@ -44,7 +51,7 @@ class spawner {
 public:
   virtual ~spawner() = default;
   virtual void start(std::uint64_t tag, child_spec what,
-                     caf::actor listener) = 0;
+                     child_listener listener) = 0;
   /// All that a child reads from stdin whose input was to come later. Once.
   virtual void feed(std::uint64_t tag, std::string input) = 0;
   /// Nothing happens when the child is gone already.

@@ -5,7 +5,6 @@
 #include "actors/node/node_status.hpp"
 #include "actors/node/node_usage.hpp"
 #include "actors/node/supervisor_workers.hpp"
-#include "actors/records/metrics_query.hpp"
 
 #include <algorithm>
 
@@ -86,47 +85,82 @@ void on_refused(self_ptr self, std::uint64_t request,
   self->quit(caf::exit_reason::user_shutdown);
 }
 
-void on_manager(self_ptr self, const control::envelope& in) {
+// One overload of take() for each message that the manager says.
+
+void take(self_ptr self, const control::envelope&, const control::welcome& x) {
   auto& st = self->state;
-  auto& body = in.body;
-  if (auto* x = std::get_if<control::welcome>(&body)) {
-    st.incarnation = x->incarnation;
-    st.beat_every =
-        std::chrono::milliseconds{std::clamp(x->beat_every_ms, 10u, 60'000u)};
+  st.incarnation = x.incarnation;
+  st.beat_every =
+      std::chrono::milliseconds{std::clamp(x.beat_every_ms, 10u, 60'000u)};
+  register_anew(self);
+}
+
+void take(self_ptr self, const control::envelope&, const control::beat_ack& x) {
+  auto& st = self->state;
+  heard_last_words(st, x.number);
+  if (x.incarnation != st.incarnation && !st.stopping)
     register_anew(self);
-  } else if (auto* ack = std::get_if<control::beat_ack>(&body)) {
-    heard_last_words(st, ack->number);
-    if (ack->incarnation != st.incarnation && !st.stopping)
-      register_anew(self);
-    finish_stopping(self);
-  } else if (std::holds_alternative<control::done>(body)) {
-    if (in.request == registration)
-      on_registered(self);
-    else if (in.request == goodbye)
-      st.goodbye_heard = true;
-    finish_stopping(self);
-  } else if (auto* no = std::get_if<control::refusal>(&body)) {
-    on_refused(self, in.request, *no);
-  } else if (auto* order = std::get_if<control::start_worker>(&body)) {
-    on_start(self, *order);
-  } else if (auto* wanted = std::get_if<control::prepare_worker>(&body)) {
-    on_prepare(self, *wanted);
-  } else if (auto* stop = std::get_if<control::stop_worker>(&body)) {
-    on_stop(self, *stop);
-  } else if (auto* fault = std::get_if<control::inject_fault>(&body)) {
-    on_inject(self, *fault);
-  } else if (auto* to = std::get_if<control::resize_session>(&body)) {
-    on_resize(self, *to);
-  } else if (auto* rules = std::get_if<control::set_policy>(&body)) {
-    on_set_policy(self, *rules);
-  } else if (auto* other = std::get_if<control::redirect>(&body)) {
-    // It is heard of again when it leads.
-    spdlog::info("the manager stands by; leader: {}", printable(other->leader));
-    st.registered = false;
-  } else {
-    spdlog::warn("the manager sent a {}, which a node does not take",
-                 control::name_of(body));
-  }
+  finish_stopping(self);
+}
+
+void take(self_ptr self, const control::envelope& from, const control::done&) {
+  if (from.request == registration)
+    on_registered(self);
+  else if (from.request == goodbye)
+    self->state.goodbye_heard = true;
+  finish_stopping(self);
+}
+
+void take(self_ptr self, const control::envelope& from,
+          const control::refusal& x) {
+  on_refused(self, from.request, x);
+}
+
+void take(self_ptr self, const control::envelope&,
+          const control::start_worker& x) {
+  on_start(self, x);
+}
+
+void take(self_ptr self, const control::envelope&,
+          const control::prepare_worker& x) {
+  on_prepare(self, x);
+}
+
+void take(self_ptr self, const control::envelope&,
+          const control::stop_worker& x) {
+  on_stop(self, x);
+}
+
+void take(self_ptr self, const control::envelope&,
+          const control::inject_fault& x) {
+  on_inject(self, x);
+}
+
+void take(self_ptr self, const control::envelope&,
+          const control::resize_session& x) {
+  on_resize(self, x);
+}
+
+void take(self_ptr self, const control::envelope&,
+          const control::set_policy& x) {
+  on_set_policy(self, x);
+}
+
+void take(self_ptr self, const control::envelope&, const control::redirect& x) {
+  // It is heard of again when it leads.
+  spdlog::info("the manager stands by; leader: {}", printable(x.leader));
+  self->state.registered = false;
+}
+
+/// Takes every other message.
+template <class T>
+void take(self_ptr, const control::envelope& from, const T&) {
+  spdlog::warn("the manager sent a {}, which a node does not take",
+               control::name_of(from.body));
+}
+
+void on_manager(self_ptr self, const control::envelope& in) {
+  std::visit([&](const auto& x) { take(self, in, x); }, in.body);
 }
 
 void beat(self_ptr self) {
@@ -166,11 +200,10 @@ void finish_stopping(self_ptr self) {
 
 } // namespace
 
-caf::behavior supervisor(caf::stateful_actor<supervisor_state>* self,
-                         supervisor_options options, caf::actor manager_link,
-                         caf::actor worker_link,
-                         std::shared_ptr<spawner> children,
-                         caf::actor watcher) {
+supervisor_actor::behavior_type
+supervisor(self_ptr self, supervisor_options options, link_actor manager_link,
+           link_actor worker_link, std::shared_ptr<spawner> children,
+           supervisor_watcher watcher) {
   auto& st = self->state;
   st.opts = std::move(options);
   st.manager_link = std::move(manager_link);
@@ -182,7 +215,7 @@ caf::behavior supervisor(caf::stateful_actor<supervisor_state>* self,
   st.watcher = std::move(watcher);
   for (const auto& each : st.opts.pgpus)
     st.pgpus[each.ordinal] =
-        self->spawn<caf::linked>(pgpu, each, caf::actor_cast<caf::actor>(self));
+        self->spawn<caf::linked>(pgpu, each, pgpu_owner{self});
   self->send(self, caf::tick_atom_v);
   return {
       [self](const incoming_ptr& in) {

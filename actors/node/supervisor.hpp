@@ -3,11 +3,11 @@
 #pragma once
 
 #include "actors/compute/usage_page.hpp"
-#include "actors/link/link.hpp"
 #include "actors/link/protocol.hpp"
 #include "actors/node/pgpu.hpp"
 #include "actors/node/prepared_workers.hpp"
 #include "actors/node/spawner.hpp"
+#include "actors/node/supervisor_actor.hpp"
 
 #include <caf/all.hpp>
 
@@ -38,16 +38,6 @@ struct supervisor_options {
   std::chrono::minutes orders_within{22};
 };
 
-/// To the supervisor: end in order. It stops its workers, says goodbye to the
-/// manager, and quits.
-struct supervisor_stop {};
-/// To who watches the supervisor: it is registered for the first time.
-struct supervisor_ready {};
-/// To who watches: it cannot begin, and quits.
-struct supervisor_failed {
-  std::string why;
-};
-
 struct supervisor_state {
   supervisor_state() = default;
 
@@ -75,11 +65,11 @@ struct supervisor_state {
   };
 
   supervisor_options opts;
-  caf::actor manager_link;
-  caf::actor worker_link;
-  caf::actor watcher;
+  link_actor manager_link;
+  link_actor worker_link;
+  supervisor_watcher watcher;
   std::shared_ptr<spawner> children;
-  std::map<std::uint32_t, caf::actor> pgpus;
+  std::map<std::uint32_t, pgpu_actor> pgpus;
   std::map<std::uint32_t, std::shared_ptr<share_board>> boards;
   std::map<session_id, worker> workers;
   std::optional<prepared_workers> prepared; // always, once it runs
@@ -107,17 +97,15 @@ struct supervisor_state {
   std::chrono::steady_clock::time_point stop_by;
 };
 
-/// Takes incoming_ptr and link_event_ptr from both links, child_started and
-/// child_exited from `children`, and supervisor_stop.
-caf::behavior supervisor(caf::stateful_actor<supervisor_state>* self,
-                         supervisor_options options, caf::actor manager_link,
-                         caf::actor worker_link,
-                         std::shared_ptr<spawner> children, caf::actor watcher);
+/// Implements a node's supervisor. It spawns the actors of its pGPUs, and runs
+/// its workers as `children`.
+supervisor_actor::behavior_type
+supervisor(supervisor_actor::stateful_pointer<supervisor_state> self,
+           supervisor_options options, link_actor manager_link,
+           link_actor worker_link, std::shared_ptr<spawner> children,
+           supervisor_watcher watcher);
 
 } // namespace vgpu
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::supervisor_options)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::supervisor_stop)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::supervisor_ready)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::supervisor_failed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<vgpu::spawner>)

@@ -62,8 +62,7 @@ std::shared_ptr<usage_page> start_process(self_ptr self, std::uint64_t tag,
   auto& st = self->state;
   auto command = command_of(st.opts, st.boards, x, tag);
   auto account = add_account(command, x.session);
-  st.children->start(tag, std::move(command),
-                     caf::actor_cast<caf::actor>(self));
+  st.children->start(tag, std::move(command), child_listener{self});
   return account;
 }
 
@@ -374,30 +373,51 @@ void on_worker_beat(self_ptr self, const control::worker_beat& x) {
   }
 }
 
+// One overload of take() for each message that a worker says.
+
+void take(self_ptr self, const std::string& peer, const control::envelope& from,
+          const control::hello&) {
+  tell_worker(self, peer, control::welcome{}, from.request);
+}
+
+void take(self_ptr self, const std::string& peer, const control::envelope& from,
+          const control::worker_hello& x) {
+  on_worker_hello(self, peer, from, x);
+}
+
+void take(self_ptr self, const std::string&, const control::envelope&,
+          const control::worker_prepared& x) {
+  auto& st = self->state;
+  st.prepared->on_ready(x.session, x.failure,
+                        self->clock().now() + st.opts.orders_within);
+}
+
+void take(self_ptr self, const std::string&, const control::envelope&,
+          const control::worker_beat& x) {
+  on_worker_beat(self, x);
+}
+
+void take(self_ptr self, const std::string&, const control::envelope&,
+          const control::event& x) {
+  tell_manager(self, x);
+}
+
+/// Takes every other message.
+template <class T>
+void take(self_ptr self, const std::string& peer, const control::envelope& from,
+          const T&) {
+  tell_worker(self, peer,
+              control::refusal{CUDA_ERROR_NOT_SUPPORTED,
+                               "a node takes no such message of a worker",
+                               {}},
+              from.request);
+}
+
 } // namespace
 
 void on_worker(self_ptr self, const std::string& peer,
                const control::envelope& in) {
-  if (auto* hello = std::get_if<control::hello>(&in.body)) {
-    (void)hello;
-    tell_worker(self, peer, control::welcome{}, in.request);
-  } else if (auto* x = std::get_if<control::worker_hello>(&in.body)) {
-    on_worker_hello(self, peer, in, *x);
-  } else if (auto* early = std::get_if<control::worker_prepared>(&in.body)) {
-    auto& st = self->state;
-    st.prepared->on_ready(early->session, early->failure,
-                          self->clock().now() + st.opts.orders_within);
-  } else if (auto* beat = std::get_if<control::worker_beat>(&in.body)) {
-    on_worker_beat(self, *beat);
-  } else if (auto* event = std::get_if<control::event>(&in.body)) {
-    tell_manager(self, *event);
-  } else {
-    tell_worker(self, peer,
-                control::refusal{CUDA_ERROR_NOT_SUPPORTED,
-                                 "a node takes no such message of a worker",
-                                 {}},
-                in.request);
-  }
+  std::visit([&](const auto& x) { take(self, peer, in, x); }, in.body);
 }
 
 // -- children -----------------------------------------------------------------

@@ -6,7 +6,7 @@
 
 namespace vgpu::supervising {
 
-using self_ptr = caf::stateful_actor<supervisor_state>*;
+using self_ptr = supervisor_actor::stateful_pointer<supervisor_state>;
 
 /// Nothing, while there is no connection.
 void tell_manager(self_ptr self, control::body what, std::uint64_t request = 0);

@@ -25,6 +25,11 @@ struct metrics_snapshot {
 
 using metrics_ptr = std::shared_ptr<const metrics_snapshot>;
 
+/// Tells about itself: the manager or a supervisor.
+using metrics_source = caf::typed_actor<
+    // The metrics server of the process asks for a snapshot.
+    caf::replies_to<metrics_ask>::with<metrics_ptr>>;
+
 } // namespace vgpu
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::metrics_ask)

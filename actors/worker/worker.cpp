@@ -8,7 +8,7 @@ namespace vgpu {
 
 namespace {
 
-using self_ptr = caf::stateful_actor<worker_state>*;
+using self_ptr = worker_actor::stateful_pointer<worker_state>;
 
 void send(self_ptr self, control::body what) {
   auto& st = self->state;
@@ -47,20 +47,29 @@ void greet(self_ptr self) {
   beat(self);
 }
 
-void take(self_ptr self, const control::envelope& in) {
+// One overload of take() for each message that the node says. The handle of the
+// session's server has no static type, to which a typed actor sends by
+// anon_send() only.
+
+void take(self_ptr self, const control::resize_session& to) {
+  caf::anon_send(self->state.server, to.quota);
+}
+
+void take(self_ptr self, const control::inject_fault& order) {
+  auto kind = order.kind == "hang"  ? device::injected_fault::hang
+              : order.kind == "ecc" ? device::injected_fault::ecc
+                                    : device::injected_fault::lost;
+  caf::anon_send(self->state.server, std::uint32_t{0}, kind);
+}
+
+/// Takes every other message, of which none matters to a worker.
+template <class T>
+void take(self_ptr, const T&) {}
+
+void take_envelope(self_ptr self, const control::envelope& in) {
   if (!self->state.server)
     return; // there is nothing to resize or to break yet
-  if (auto* to = std::get_if<control::resize_session>(&in.body)) {
-    self->send(self->state.server, to->quota);
-    return;
-  }
-  auto* order = std::get_if<control::inject_fault>(&in.body);
-  if (order == nullptr)
-    return;
-  auto kind = order->kind == "hang"  ? device::injected_fault::hang
-              : order->kind == "ecc" ? device::injected_fault::ecc
-                                     : device::injected_fault::lost;
-  self->send(self->state.server, std::uint32_t{0}, kind);
+  std::visit([&](const auto& x) { take(self, x); }, in.body);
 }
 
 void take(self_ptr self, const link_event& change) {
@@ -85,17 +94,18 @@ void take(self_ptr self, const link_event& change) {
 
 } // namespace
 
-caf::behavior worker(self_ptr self, worker_options options, caf::actor link,
-                     std::shared_ptr<session_gauges> gauges,
-                     std::function<void()> node_gone) {
+worker_actor::behavior_type worker(self_ptr self, worker_options options,
+                                   link_actor link,
+                                   std::shared_ptr<session_gauges> gauges,
+                                   std::function<void()> node_gone) {
   auto& st = self->state;
   st.options = std::move(options);
   st.link = std::move(link);
   st.gauges = std::move(gauges);
   st.node_gone = std::move(node_gone);
-  self->send(st.link, caf::actor_cast<caf::actor>(self));
+  self->send(st.link, control_consumer{self});
   return {
-      [self](const incoming_ptr& in) { take(self, in->what); },
+      [self](const incoming_ptr& in) { take_envelope(self, in->what); },
       [self](const link_event_ptr& change) { take(self, *change); },
       [self](const worker_begins& x) {
         self->state.epoch = x.epoch;

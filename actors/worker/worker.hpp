@@ -1,8 +1,8 @@
 // The worker actor: one session's worker towards its node.
 #pragma once
 
-#include "actors/link/link.hpp"
 #include "actors/worker/serve/session_server.hpp"
+#include "actors/worker/worker_actor.hpp"
 
 #include <caf/all.hpp>
 
@@ -20,18 +20,12 @@ struct worker_options {
   std::chrono::milliseconds beat_every{100};
 };
 
-/// To the worker actor, once: its orders have come, and the session is served.
-struct worker_begins {
-  vgpu::epoch epoch;
-  caf::actor server;
-};
-
 struct worker_state {
   worker_state() = default;
 
   static constexpr const char* name = "vgpu.worker";
   worker_options options;
-  caf::actor link;
+  link_actor link;
   vgpu::epoch epoch; // none yet: its orders have not come
   caf::actor server;
   std::shared_ptr<session_gauges> gauges;
@@ -42,11 +36,9 @@ struct worker_state {
 /// Tells the node that its devices are open, or, when its orders have come,
 /// says hello, then how far the session is with every beat; passes injected
 /// faults on. Calls `node_gone` when the node's process is no more.
-caf::behavior worker(caf::stateful_actor<worker_state>* self,
-                     worker_options options, caf::actor link,
-                     std::shared_ptr<session_gauges> gauges,
-                     std::function<void()> node_gone);
+worker_actor::behavior_type
+worker(worker_actor::stateful_pointer<worker_state> self,
+       worker_options options, link_actor link,
+       std::shared_ptr<session_gauges> gauges, std::function<void()> node_gone);
 
 } // namespace vgpu
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::worker_begins)

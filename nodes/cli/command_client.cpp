@@ -71,7 +71,7 @@ status command_client::open(milliseconds patience, milliseconds absence) {
   if (!link)
     return link.why();
   link_ = link->actor;
-  self_->send(link_, caf::actor_cast<caf::actor>(self_));
+  self_->send(link_, consumer_of(self_));
   auto begun = steady_clock::now();
   auto until = begun + patience;
   std::optional<status> done;

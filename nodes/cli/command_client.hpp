@@ -44,7 +44,7 @@ private:
   system_config config_;
   caf::actor_system system_;
   caf::scoped_actor self_;
-  caf::actor link_;
+  link_actor link_;
   std::uint64_t last_request_ = 0;
   std::uint64_t term_ = 0;
 };

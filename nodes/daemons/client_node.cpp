@@ -124,11 +124,12 @@ int run(const options& given) {
                             : *parse_size(given.state_memory);
   guests.state_dir = given.state_dir;
   guests.busy_poll = polling->limits(where_scarce);
-  auto server = system.spawn<guest_server, caf::detached>(
-      std::ref(zmq), guests, std::move(*listener), hub);
+  auto server =
+      spawn_guest_server(system, zmq, guests, std::move(*listener), hub);
   auto status = stop.wait();
-  for (auto& actor : {server, hub, link->actor})
-    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(hub, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(link->actor, caf::exit_reason::user_shutdown);
   spdlog::debug("ZeroMQ I/O threads busy-polled in {} of {} waits and received "
                 "something in {} of these.",
                 io_busy_poll.busy_polled(), io_busy_poll.waited(),

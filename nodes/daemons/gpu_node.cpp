@@ -150,8 +150,9 @@ link_options worker_side(const supervisor_options& x) {
 }
 
 /// Passes the supervisor's reports to the main thread.
-caf::behavior watcher(caf::event_based_actor*, main_loop* loop,
-                      daemon_ties* ties, int* status) {
+supervisor_watcher::behavior_type watcher(supervisor_watcher::pointer,
+                                          main_loop* loop, daemon_ties* ties,
+                                          int* status) {
   return {
       [=](const supervisor_ready&) {
         loop->post([=] { say_ready(*ties, "ready"); });
@@ -212,15 +213,17 @@ int serve(options x) {
   auto watch = system.spawn(watcher, &loop, &x.ties, &status);
   auto chief = system.spawn(supervisor, std::move(what), up->actor, down->actor,
                             loop.children(), watch);
-  caf::anon_send(up->actor, chief);
-  caf::anon_send(down->actor, chief);
+  caf::anon_send(up->actor, control_consumer{chief});
+  caf::anon_send(down->actor, control_consumer{chief});
   auto leave = [&chief] { caf::anon_send(chief, supervisor_stop{}); };
   loop.on_signal(leave);
   if (x.ties.owner_fd >= 0)
     loop.watch_owner(x.ties.owner_fd, leave);
   // This handle keeps the actor alive: no other reference exists, and CAF ends
   // an unreachable actor.
-  auto guard = system.spawn(end_watch, chief, &loop, [&loop] { loop.stop(); });
+  auto guard =
+      system.spawn(end_watch, caf::actor_cast<caf::strong_actor_ptr>(chief),
+                   &loop, [&loop] { loop.stop(); });
   auto metrics = metrics_server::start(system, chief, x.metrics);
   if (metrics) {
     if (*metrics)

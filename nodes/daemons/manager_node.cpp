@@ -1,4 +1,5 @@
 // vgpu-manager: the cluster's brain.
+#include "actors/link/link.hpp"
 #include "actors/link/log.hpp"
 #include "actors/link/system.hpp"
 #include "actors/manager/manager.hpp"
@@ -136,9 +137,9 @@ manager_options options_of(const options& x, const std::string& endpoint,
   return out;
 }
 
-caf::actor spawn_manager(caf::actor_system& system, const options& x,
-                         manager_options what, std::shared_ptr<store> kept,
-                         const caf::actor& link) {
+manager_actor spawn_manager(caf::actor_system& system, const options& x,
+                            manager_options what, std::shared_ptr<store> kept,
+                            const link_actor& link) {
   if (x.etcd.empty())
     return system.spawn(manager, std::move(what), std::move(kept), link);
   candidacy how;
@@ -190,10 +191,12 @@ int serve(options x) {
       spawn_manager(system, x, options_of(x, link->endpoint, *placement),
                     std::shared_ptr<store>{std::move(*kept)}, link->actor);
   loop.on_signal([&brain] { caf::anon_send(brain, manager_resign{}); });
-  caf::anon_send(link->actor, brain);
+  caf::anon_send(link->actor, control_consumer{brain});
   // This handle keeps the actor alive: no other reference exists, and CAF ends
   // an unreachable actor.
-  auto guard = system.spawn(end_watch, brain, &loop, [&loop] { loop.stop(); });
+  auto guard =
+      system.spawn(end_watch, caf::actor_cast<caf::strong_actor_ptr>(brain),
+                   &loop, [&loop] { loop.stop(); });
   if (x.ties.owner_fd >= 0)
     loop.watch_owner(x.ties.owner_fd, [&loop] { loop.stop(); });
   spdlog::info("Listening on {}", link->endpoint);

@@ -2,6 +2,7 @@
 #include "actors/client/fence.hpp"
 #include "actors/compute/share_governor.hpp"
 #include "actors/link/frames.hpp"
+#include "actors/link/link.hpp"
 #include "actors/link/log.hpp"
 #include "actors/link/system.hpp"
 #include "actors/worker/worker.hpp"

@@ -19,8 +19,9 @@ void say_ready(daemon_ties& ties, const std::string& line) {
   ties.ready_fd = -1;
 }
 
-caf::behavior end_watch(caf::event_based_actor* self, caf::actor watched,
-                        main_loop* loop, std::function<void()> then) {
+caf::behavior end_watch(caf::event_based_actor* self,
+                        caf::strong_actor_ptr watched, main_loop* loop,
+                        std::function<void()> then) {
   self->monitor(watched);
   self->set_down_handler([self, loop, then](caf::down_msg&) {
     loop->post(then);
@@ -29,7 +30,7 @@ caf::behavior end_watch(caf::event_based_actor* self, caf::actor watched,
   return {[](caf::unit_t) {}};
 }
 
-void end_actor(caf::actor_system& system, const caf::actor& what) {
+void end_actor(caf::actor_system& system, const caf::strong_actor_ptr& what) {
   caf::scoped_actor self{system};
   self->send_exit(what, caf::exit_reason::user_shutdown);
   self->wait_for(what);

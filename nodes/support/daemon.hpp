@@ -29,10 +29,17 @@ void say_ready(daemon_ties& ties, const std::string& line);
 
 /// Implements an actor that runs `then` on the main thread when `watched` has
 /// ended.
-caf::behavior end_watch(caf::event_based_actor* self, caf::actor watched,
-                        main_loop* loop, std::function<void()> then);
+caf::behavior end_watch(caf::event_based_actor* self,
+                        caf::strong_actor_ptr watched, main_loop* loop,
+                        std::function<void()> then);
 
-/// Ends an actor and waits for it.
-void end_actor(caf::actor_system& system, const caf::actor& what);
+/// Ends an actor, whatever messages it takes, and waits for it.
+void end_actor(caf::actor_system& system, const caf::strong_actor_ptr& what);
+
+/// Does the same for the actor of a typed handle.
+template <class Handle>
+void end_actor(caf::actor_system& system, const Handle& what) {
+  end_actor(system, caf::actor_cast<caf::strong_actor_ptr>(what));
+}
 
 } // namespace vgpu

@@ -160,7 +160,7 @@ public:
   }
 
   void ask(std::uint64_t number, etcd::question what,
-           std::chrono::milliseconds within, caf::actor listener) override {
+           std::chrono::milliseconds within, etcd_listener listener) override {
     asio::post(io_, [this, number, what = std::move(what), within,
                      listener = std::move(listener)] {
       begin(number, what, within, listener);
@@ -169,7 +169,7 @@ public:
 
 private:
   void begin(std::uint64_t number, const etcd::question& what,
-             std::chrono::milliseconds within, const caf::actor& listener) {
+             std::chrono::milliseconds within, const etcd_listener& listener) {
     // The outcome of the former question is unknown, since its member may be
     // slow.
     if (std::exchange(under_way_, true)) {

@@ -71,7 +71,8 @@ class main_loop::child_table final
 public:
   explicit child_table(main_loop* loop) : loop_(loop) {}
 
-  void start(std::uint64_t tag, child_spec what, caf::actor listener) override {
+  void start(std::uint64_t tag, child_spec what,
+             child_listener listener) override {
     loop_->post([self = shared_from_this(), tag, what = std::move(what),
                  listener = std::move(listener)] {
       self->fork_child(tag, what, listener);
@@ -101,7 +102,7 @@ private:
   }
 
   void fork_child(std::uint64_t tag, const child_spec& what,
-                  const caf::actor& listener) {
+                  const child_listener& listener) {
     auto fail = [&](std::string why) {
       caf::anon_send(listener, child_started{tag, 0, std::move(why)});
     };
@@ -142,7 +143,7 @@ private:
     loop_->add(fd);
   }
 
-  void reap(std::uint64_t tag, int fd, const caf::actor& listener) {
+  void reap(std::uint64_t tag, int fd, const child_listener& listener) {
     siginfo_t info = {};
     if (::waitid(P_PIDFD, static_cast<id_t>(fd), &info, WEXITED) != 0)
       spdlog::error("Cannot read how a child process ended (waitid): {}",

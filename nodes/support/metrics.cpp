@@ -180,7 +180,7 @@ void describe_events(families& to, const event_tally& events) {
 /// Asks an actor at each request.
 class actor_source final : public prometheus::Collectable {
 public:
-  actor_source(caf::actor_system& system, caf::actor source)
+  actor_source(caf::actor_system& system, metrics_source source)
       : system_(system), source_(std::move(source)) {}
 
   std::vector<MetricFamily> Collect() const override {
@@ -198,7 +198,7 @@ public:
 
 private:
   caf::actor_system& system_;
-  caf::actor source_;
+  metrics_source source_;
 };
 
 /// Returns whether the text is HOST:PORT.
@@ -234,7 +234,7 @@ std::vector<MetricFamily> families_of(const metrics_snapshot& x) {
 }
 
 result<std::unique_ptr<metrics_server>>
-metrics_server::start(caf::actor_system& system, caf::actor source,
+metrics_server::start(caf::actor_system& system, metrics_source source,
                       const std::string& address) {
   if (address.empty())
     return std::unique_ptr<metrics_server>{};

@@ -35,7 +35,7 @@ public:
   /// an empty page. Fails with the reason where it cannot listen. Returns null
   /// where the address is empty.
   static result<std::unique_ptr<metrics_server>>
-  start(caf::actor_system& system, caf::actor source,
+  start(caf::actor_system& system, metrics_source source,
         const std::string& address);
   ~metrics_server();
 

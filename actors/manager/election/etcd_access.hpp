@@ -103,6 +103,12 @@ struct etcd_answer {
 };
 using etcd_answer_ptr = std::shared_ptr<const etcd_answer>;
 
+/// Asks etcd, and is told what became of it: one of several managers.
+using etcd_listener = caf::typed_actor<
+    // Etcd answered a question, or did not in time. Who implements etcd_access
+    // sends it.
+    caf::reacts_to<etcd_answer_ptr>>;
+
 /// Asks etcd. Returns at once and may be called from any thread; `listener`
 /// gets one etcd_answer_ptr. A question ends the one before, if that has no
 /// answer yet. Numbers are the caller's.
@@ -110,7 +116,8 @@ class etcd_access {
 public:
   virtual ~etcd_access() = default;
   virtual void ask(std::uint64_t number, etcd::question what,
-                   std::chrono::milliseconds within, caf::actor listener) = 0;
+                   std::chrono::milliseconds within,
+                   etcd_listener listener) = 0;
 };
 
 } // namespace vgpu

@@ -32,7 +32,7 @@ using namespace std::chrono_literals;
 struct inbox {
   std::mutex lock;
   std::condition_variable changed;
-  caf::actor io;
+  session_client_actor io;
   guest_opened_ptr opened;
   std::vector<control::body> told;
 
@@ -49,14 +49,15 @@ struct inbox {
   }
 };
 
-inline caf::behavior owner(caf::event_based_actor*, inbox* in) {
+inline session_owner::behavior_type owner(session_owner::pointer, inbox* in) {
   return {
-      [in](const caf::actor& io, const guest_opened_ptr& what) {
+      [in](const session_client_actor& io, const guest_opened_ptr& what) {
         std::lock_guard guard{in->lock};
         in->io = io;
         in->opened = what;
         in->changed.notify_all();
       },
+      [](const session_client_actor&, const guest_watches_ptr&) {},
       [in](const control_body_ptr& what) {
         std::lock_guard guard{in->lock};
         in->told.push_back(*what);
@@ -93,9 +94,10 @@ struct world {
   state_places places =
       state_places::create(std::filesystem::temp_directory_path().string());
   control::protection protect = control::protection::journal;
-  caf::actor hub = system.spawn(owner, &in);
+  session_owner hub = system.spawn(owner, &in);
   static constexpr std::uint64_t token = 99;
-  std::vector<caf::actor> actors{hub};
+  std::vector<caf::strong_actor_ptr> actors{
+      caf::actor_cast<caf::strong_actor_ptr>(hub)};
   std::shared_ptr<test::gate> loading = std::make_shared<test::gate>();
   std::chrono::milliseconds lease_term = 400ms;
   std::chrono::milliseconds longest_call = 60s;
@@ -149,8 +151,8 @@ struct world {
     options.state_memory = state_memory;
     options.state_dir = state_dir;
     options.busy_poll = looks;
-    actors.push_back(system.spawn<session_client, caf::detached>(
-        std::ref(zmq), options, unique_fd{ends[1]}, hub));
+    actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(
+        spawn_session_client(system, zmq, options, unique_fd{ends[1]}, hub)));
     capnp::MallocMessageBuilder message;
     auto hello = message.initRoot<wire::GuestHello>();
     hello.initProgram().setName("test");
@@ -216,7 +218,7 @@ struct world {
         std::make_unique<executor>(std::move(devices), 1 << 30),
         std::move(socket), std::move(*listen_abstract(name)), out.gauges,
         [](const std::string&, bool) {});
-    actors.push_back(out.actor);
+    actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(out.actor));
     return out;
   }
 

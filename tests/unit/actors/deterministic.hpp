@@ -46,12 +46,14 @@ public:
   deterministic& operator=(const deterministic&) = delete;
 
   template <class F, class... Ts>
-  caf::actor spawn(F fun, Ts&&... xs) {
-    spawned_.push_back(system_.spawn(fun, std::forward<Ts>(xs)...));
-    return spawned_.back();
+  auto spawn(F fun, Ts&&... xs) {
+    auto out = system_.spawn(fun, std::forward<Ts>(xs)...);
+    spawned_.push_back(caf::actor_cast<caf::strong_actor_ptr>(out));
+    return out;
   }
 
-  void kill(const caf::actor& x) {
+  template <class Handle>
+  void kill(const Handle& x) {
     caf::anon_send_exit(x, caf::exit_reason::kill);
     run();
   }
@@ -76,13 +78,14 @@ public:
 
   caf::actor_clock::time_point now() { return scheduler_.clock().now(); }
 
-  template <class... Ts>
-  void tell(const caf::actor& who, Ts&&... xs) {
+  template <class Handle, class... Ts>
+  void tell(const Handle& who, Ts&&... xs) {
     caf::anon_send(who, std::forward<Ts>(xs)...);
     run();
   }
 
-  bool dead(const caf::actor& x) {
+  template <class Handle>
+  bool dead(const Handle& x) {
     return caf::actor_cast<caf::abstract_actor*>(x)->getf(
         caf::abstract_actor::is_terminated_flag);
   }
@@ -98,7 +101,7 @@ private:
   caf::actor_system_config config_;
   caf::actor_system system_;
   caf::scheduler::test_coordinator& scheduler_;
-  std::vector<caf::actor> spawned_;
+  std::vector<caf::strong_actor_ptr> spawned_;
 
 public:
   caf::scoped_actor self;
@@ -108,8 +111,9 @@ public:
 using outbox = std::deque<outgoing>;
 
 /// Takes a link's place: notes what is sent.
-inline caf::behavior fake_link(caf::event_based_actor*, outbox* box) {
+inline link_actor::behavior_type fake_link(link_actor::pointer, outbox* box) {
   return {
+      [](const control_consumer&) {},
       [box](const outgoing_ptr& out) { box->push_back(*out); },
   };
 }

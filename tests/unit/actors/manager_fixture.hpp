@@ -28,7 +28,7 @@ struct cluster : deterministic {
   std::shared_ptr<policy::placement_policy> own_placement;
   double overcommit = 1;
   double swapped_part = 0.1;
-  caf::actor chief;
+  manager_actor chief;
 
   explicit cluster(bool begin = true) {
     std::string path = std::filesystem::temp_directory_path() / "managerXXXXXX";
@@ -82,7 +82,8 @@ struct cluster : deterministic {
   /// What the manager keeps up to date is what it would see now.
   void check_index() {
     auto* held = caf::actor_cast<caf::abstract_actor*>(chief);
-    auto* it = dynamic_cast<caf::stateful_actor<manager_state>*>(held);
+    auto* it =
+        dynamic_cast<manager_actor::stateful_pointer<manager_state>>(held);
     if (it != nullptr && !dead(chief) && it->state.core)
       BOOST_TEST(it->state.core->index_difference() == "");
   }

@@ -17,21 +17,19 @@ namespace {
 struct a_client : test::deterministic {
   test::outbox out;
   std::vector<pause_session> orders;
-  caf::actor io = spawn([this]() -> caf::behavior {
-    return {
-        [](const lease_ptr&) {},
-        [](const refusal_ptr&) {},
-        [](const bring_back_ptr&) {},
-        [this](const pause_order_ptr& x) { orders.push_back(*x); },
-    };
-  });
-  caf::actor link = spawn([this]() -> caf::behavior {
-    return {
-        [](const caf::actor&) {}, // its consumer
-        [this](const outgoing_ptr& x) { out.push_back(*x); },
-    };
-  });
-  caf::actor chief;
+  session_client_actor io =
+      spawn([this]() -> session_client_actor::behavior_type {
+        return {
+            [](const lease_ptr&) {},
+            [](const refusal_ptr&) {},
+            [](const news_ptr&) {},
+            [this](const pause_order_ptr& x) { orders.push_back(*x); },
+            [](const bring_back_ptr&) {},
+            [](const watched_ptr&) {},
+        };
+      });
+  link_actor link = spawn(test::fake_link, &out);
+  client_actor chief;
   static constexpr session_id session{3};
 
   a_client() { begins(); }

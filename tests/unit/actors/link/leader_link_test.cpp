@@ -20,7 +20,7 @@ struct heard {
   std::vector<std::string> take() { return std::exchange(all, {}); }
 };
 
-caf::behavior listener(caf::event_based_actor*, heard* to) {
+control_consumer::behavior_type listener(control_consumer::pointer, heard* to) {
   return {
       [to](const incoming_ptr& in) {
         to->all.push_back(in->peer + " " + name_of(in->what.body));
@@ -34,24 +34,17 @@ caf::behavior listener(caf::event_based_actor*, heard* to) {
   };
 }
 
-caf::behavior silent_link(caf::event_based_actor*, test::outbox* box) {
-  return {
-      [box](const outgoing_ptr& out) { box->push_back(*out); },
-      [](const caf::actor&) {},
-  };
-}
-
 struct two_managers : test::deterministic {
   test::outbox to_a, to_b;
   heard consumer;
-  caf::actor link;
+  leader_link_actor link;
   using list = std::vector<std::string>;
 
   two_managers() {
-    auto a = spawn(silent_link, &to_a);
-    auto b = spawn(silent_link, &to_b);
+    auto a = spawn(test::fake_link, &to_a);
+    auto b = spawn(test::fake_link, &to_b);
     link = spawn(leader_link, std::string{"a,b"},
-                 std::map<std::string, caf::actor>{{"a", a}, {"b", b}});
+                 std::map<std::string, link_actor>{{"a", a}, {"b", b}});
     tell(link, spawn(listener, &consumer));
     changes("a", link_event::kind::up);
     changes("b", link_event::kind::up);

@@ -29,21 +29,19 @@ namespace {
 constexpr auto patience = 20s;
 
 /// One side: a link and the mailbox of its consumer.
-struct side {
+template <class Link>
+struct any_side {
   caf::scoped_actor self;
-  caf::actor link;
+  Link link;
   std::string endpoint;
 
-  side(caf::actor_system& system, zmq::context_t& zmq, link_options options)
-      : self(system) {
-    auto opened = spawn_link(system, zmq, std::move(options));
+  any_side(caf::actor_system& system, auto opened) : self(system) {
     BOOST_REQUIRE_MESSAGE(opened.ok(), (opened ? "" : opened.why().what));
     link = opened->actor;
     endpoint = opened->endpoint;
-    self->send(link, caf::actor_cast<caf::actor>(self));
   }
 
-  ~side() { stop(); }
+  ~any_side() { stop(); }
 
   void stop() {
     if (!link)
@@ -75,10 +73,26 @@ struct side {
                     caf::after(time) >> [&] { in_time = false; });
     return out;
   }
+};
+
+/// One side that reads messages.
+struct side : any_side<link_actor> {
+  side(caf::actor_system& system, zmq::context_t& zmq, link_options options)
+      : any_side(system, spawn_link(system, zmq, std::move(options))) {
+    self->send(link, consumer_of(self));
+  }
 
   void say(std::string peer, control::envelope what) {
     self->send(link, std::make_shared<const outgoing>(
                          outgoing{std::move(peer), std::move(what)}));
+  }
+};
+
+/// One side that leaves them as they are.
+struct raw_side : any_side<raw_link_actor> {
+  raw_side(caf::actor_system& system, zmq::context_t& zmq, link_options options)
+      : any_side(system, spawn_raw_link(system, zmq, std::move(options))) {
+    self->send(link, caf::actor_cast<raw_consumer>(self));
   }
 };
 
@@ -268,9 +282,7 @@ BOOST_AUTO_TEST_CASE(many_peers_come_and_go_and_each_end_is_told) {
 }
 
 BOOST_AUTO_TEST_CASE(a_data_link_leaves_messages_alone) {
-  auto options = server();
-  options.control = false;
-  side a{system, zmq, options};
+  raw_side a{system, zmq, server()};
   auto peer = raw(a.endpoint);
   auto head = control::encode({"x", 1, control::done{}});
   peer.send(zmq::buffer(head.data(), head.size()), zmq::send_flags::sndmore);

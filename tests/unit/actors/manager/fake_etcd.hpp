@@ -124,7 +124,7 @@ public:
       : etcd_(std::move(etcd)), clock_(std::move(clock)) {}
 
   void ask(std::uint64_t number, etcd::question what, std::chrono::milliseconds,
-           caf::actor listener) override {
+           etcd_listener listener) override {
     if (auto answer = etcd_->ask(what, clock_()))
       caf::anon_send(listener, std::make_shared<const etcd_answer>(
                                    etcd_answer{number, std::move(*answer)}));

@@ -23,7 +23,7 @@ struct fake_spawner final : spawner {
   std::vector<started> starts;
   std::vector<std::pair<std::uint64_t, int>> signals;
 
-  void start(std::uint64_t tag, child_spec what, caf::actor) override {
+  void start(std::uint64_t tag, child_spec what, child_listener) override {
     starts.push_back({tag, std::move(what)});
   }
   std::map<std::uint64_t, std::string> inputs;
@@ -41,7 +41,7 @@ struct node : test::deterministic {
   test::outbox to_workers;
   std::shared_ptr<fake_spawner> children = std::make_shared<fake_spawner>();
   std::string ready;
-  caf::actor chief;
+  supervisor_actor chief;
 
   node() {
     supervisor_options x;
@@ -55,7 +55,7 @@ struct node : test::deterministic {
       x.pgpus.push_back({i, "cpu", {}, "healthy"});
       x.pgpus.back().facts.total_memory = 4 * gib;
     }
-    auto watcher = spawn([this](caf::event_based_actor*) -> caf::behavior {
+    auto watcher = spawn([this]() -> supervisor_watcher::behavior_type {
       return {[this](const supervisor_ready&) { ready += "ready"; },
               [this](const supervisor_failed& y) { ready += y.why; }};
     });

@@ -116,7 +116,7 @@ struct client {
   system_config config;
   caf::actor_system system{config};
   caf::scoped_actor self{system};
-  caf::actor link;
+  link_actor link;
 
   explicit client(const std::string& endpoint) {
     link_options options;
@@ -126,7 +126,7 @@ struct client {
     auto opened = spawn_link(system, zmq, options);
     BOOST_REQUIRE(opened.ok());
     link = opened->actor;
-    self->send(link, caf::actor_cast<caf::actor>(self));
+    self->send(link, consumer_of(self));
     next<welcome>();
   }
   ~client() {

@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   auto link = spawn_link(system, zmq, options);
   if (!link)
     return 4;
-  self->send(link->actor, caf::actor_cast<caf::actor>(self));
+  self->send(link->actor, consumer_of(self));
   auto say = [&](control::body what) {
     self->send(link->actor, std::make_shared<const outgoing>(
                                 outgoing{{}, {options.name, 0, what}}));

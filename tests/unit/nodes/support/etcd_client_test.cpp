@@ -119,7 +119,7 @@ struct asking {
 
   void say(std::chrono::milliseconds within = 5s) {
     client->ask(++last, etcd::look{}, within,
-                caf::actor_cast<caf::actor>(self));
+                caf::actor_cast<etcd_listener>(self));
   }
 
   etcd::answer hear() {

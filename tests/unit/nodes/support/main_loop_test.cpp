@@ -50,7 +50,7 @@ struct running_loop {
     what.argv = {"/bin/sleep", "1000"};
     what.input_later = true;
     loop.children()->start(tag, std::move(what),
-                           caf::actor_cast<caf::actor>(listener));
+                           caf::actor_cast<child_listener>(listener));
     return told<child_started>();
   }
 

@@ -66,7 +66,7 @@ std::string label(const prometheus::ClientMetric& of, const std::string& name) {
   return {};
 }
 
-caf::behavior answers(caf::event_based_actor*) {
+metrics_source::behavior_type answers(metrics_source::pointer) {
   return {[](const metrics_ask&) -> metrics_ptr {
     return std::make_shared<const metrics_snapshot>(example());
   }};

@@ -1,0 +1,99 @@
+// What links take, and what those who listen to a link take: their messages and
+// typed handles. The behaviour is in link.hpp and leader_link.hpp.
+#pragma once
+
+#include "actors/link/frames.hpp"
+#include "actors/link/protocol.hpp"
+
+#include <caf/all.hpp>
+
+#include <memory>
+#include <string>
+
+namespace vgpu {
+
+/// Describes a control-plane message that arrived. `peer` is parcel::peer().
+struct incoming {
+  std::string peer;
+  control::envelope what;
+};
+using incoming_ptr = std::shared_ptr<const incoming>;
+
+/// Describes a control-plane message to send. `peer` is as in dispatch.
+struct outgoing {
+  std::string peer;
+  control::envelope what;
+};
+using outgoing_ptr = std::shared_ptr<const outgoing>;
+
+/// Describes a change of connections that a link reports to its consumer.
+struct link_event {
+  /// Names what happened.
+  enum class kind {
+    /// A connecting link has its connection (again) and has sent its greeting,
+    /// if any. Messages that were sent while it was down are lost.
+    up,
+    /// The connection to `peer` is lost. A connecting link reconnects by
+    /// itself. The peer of a binding link comes back under another name.
+    down,
+    /// A connecting link found nobody that listens there. It reports this at
+    /// each attempt.
+    unreachable,
+    /// The link dropped a message to `peer` because the peer's queue is full.
+    overrun,
+  };
+  kind what = kind::up;
+  std::string peer;
+};
+using link_event_ptr = std::shared_ptr<const link_event>;
+
+/// Listens to a control link: the manager, a supervisor, a worker, a client, or
+/// a command.
+using control_consumer = caf::typed_actor<
+    // The link read a message of a peer.
+    caf::reacts_to<incoming_ptr>,
+    // A connection of the link changed.
+    caf::reacts_to<link_event_ptr>>;
+
+/// Listens to a raw link.
+using raw_consumer = caf::typed_actor<
+    // The link received a message of a peer, whatever is in it.
+    caf::reacts_to<parcel_ptr>,
+    // A connection of the link changed.
+    caf::reacts_to<link_event_ptr>>;
+
+/// Sends and receives control-plane messages.
+using link_actor = caf::typed_actor<
+    // The owner of the link names who listens to it. Before that the link reads
+    // nothing.
+    caf::reacts_to<control_consumer>,
+    // The consumer sends a message to a peer.
+    caf::reacts_to<outgoing_ptr>>;
+
+/// Sends and receives messages without reading them.
+using raw_link_actor = caf::typed_actor<
+    // The owner of the link names who listens to it. Before that the link reads
+    // nothing.
+    caf::reacts_to<raw_consumer>,
+    // The consumer sends a message to a peer.
+    caf::reacts_to<dispatch_ptr>>;
+
+/// Is a link to the leader among several managers. To its consumer it is a
+/// link_actor, and to the links to each manager it is the consumer.
+using leader_link_actor = caf::typed_actor<
+    // The owner of the link names who listens to it.
+    caf::reacts_to<control_consumer>,
+    // The consumer sends a message to the leading manager.
+    caf::reacts_to<outgoing_ptr>,
+    // The link to one of the managers read a message.
+    caf::reacts_to<incoming_ptr>,
+    // The connection to one of the managers changed.
+    caf::reacts_to<link_event_ptr>>;
+
+} // namespace vgpu
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::parcel_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::dispatch_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::incoming_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::outgoing_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::link_event_ptr)
