@@ -1,3 +1,4 @@
+// Logical names, and where they are.
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -6,6 +7,12 @@
 #include <string>
 
 namespace vgpu {
+
+/// Returns the logical name of a vGPU, `vgpu/17`. It stays the same wherever
+/// the vGPU moves.
+inline std::string logical_name(vgpu_id x) {
+  return "vgpu/" + std::to_string(x.value);
+}
 
 /// Knows the current place of each logical name (`node/a`, `vgpu/17`). Only an
 /// entry of the same or a later epoch replaces another, so that late news

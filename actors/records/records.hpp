@@ -277,9 +277,4 @@ struct session_record {
   }
 };
 
-/// The logical name by which others find a session's vGPU.
-inline std::string directory_name(const session_record& x) {
-  return "vgpu/" + std::to_string(x.vgpu.value);
-}
-
 } // namespace vgpu

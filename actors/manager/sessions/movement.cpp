@@ -198,7 +198,7 @@ void movement::state_taken(session_record& x, const control::paused& how) {
     return;
   x.checkpointed = how.aside;
   if (!how.aside) {
-    state_.names.withdraw(directory_name(x), x.epoch);
+    state_.names.withdraw(logical_name(x.vgpu), x.epoch);
     x.pid = 0;
   }
   x.state_bytes = how.bytes;

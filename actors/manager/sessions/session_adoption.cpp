@@ -115,7 +115,7 @@ void session_adoption::suspended_unheard(session_record& x,
   // What was lost is the order to bring its worker back.
   if (x.moving && told.aside)
     return out_.answer(x.client_peer, 0, control::bring_back{x.id, x.epoch});
-  state_.names.withdraw(directory_name(x), x.epoch);
+  state_.names.withdraw(logical_name(x.vgpu), x.epoch);
   x.stage = session_stage::suspended;
   capacity_.recount(x);
   x.checkpointed = told.aside;

@@ -212,14 +212,14 @@ void session_lifecycle::take_running(session_record& x, const std::string& node,
   x.pid = running.pid;
   x.load = {};
   x.waiting_because.clear();
-  state_.names.publish(directory_name(x), {x.worker.endpoint, x.epoch});
+  state_.names.publish(logical_name(x.vgpu), {x.worker.endpoint, x.epoch});
   state_.save(x);
 }
 
 void session_lifecycle::displace(session_record& x, const std::string& reason,
                                  bool failed) {
   out_.to_node(x.where.node, control::stop_worker{x.id, x.epoch, reason});
-  state_.names.withdraw(directory_name(x), x.epoch);
+  state_.names.withdraw(logical_name(x.vgpu), x.epoch);
   x.stage = session_stage::waiting;
   capacity_.recount(x);
   x.reason = x.had_lease ? reason : "first";
@@ -285,7 +285,7 @@ void session_lifecycle::end(session_id id, const std::string& why) {
     return;
   auto x = state_.remove(id);
   capacity_.strike_out(x);
-  state_.names.withdraw(directory_name(x), x.epoch);
+  state_.names.withdraw(logical_name(x.vgpu), x.epoch);
   moves_.finish(x, "its program ended");
   if (x.placed() || x.checkpointed)
     out_.to_node(x.where.node, control::stop_worker{id, x.epoch, why});

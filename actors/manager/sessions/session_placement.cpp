@@ -252,7 +252,7 @@ bool session_placement::checkpointed_worker_lost(session_record& x,
   x.state_bytes = 0;
   out_.emit(event_kind::worker_exited,
             "its worker was aside, and is lost: " + why, subject_of(x));
-  state_.names.withdraw(directory_name(x), x.epoch);
+  state_.names.withdraw(logical_name(x.vgpu), x.epoch);
   state_.save(x);
   if (x.stage == session_stage::waiting)
     place(x);
