@@ -24,7 +24,7 @@ void beat(self_ptr self) {
   auto used = g.account.used();
   control::worker_beat x;
   x.load = {.session = st.options.session,
-            .epoch = st.epoch,
+            .epoch = st.at->epoch,
             .memory_bytes = g.memory,
             .calls = g.calls,
             .call = g.position,
@@ -40,26 +40,47 @@ void beat(self_ptr self) {
 
 void greet(self_ptr self) {
   auto& st = self->state;
-  if (!st.epoch)
+  if (!st.connected)
+    return;
+  if (!st.vgpu)
     return send(self, control::worker_prepared{st.options.session, {}});
+  if (!st.at)
+    return; // the vGPU is about to say it
   send(self, control::worker_hello{
-                 st.options.session, st.epoch, st.options.endpoints, {}});
+                 st.at->session, st.at->epoch, st.at->endpoints, {}});
   beat(self);
 }
 
-// One overload of take() for each message that the node says. The handle of the
-// session's server has no static type, to which a typed actor sends by
-// anon_send() only.
+/// Asks the vGPU where it is, and tells the node.
+void begin(self_ptr self, const vgpu_actor& vgpu) {
+  self->state.vgpu = vgpu;
+  self->request(vgpu, caf::infinite, where_is_vgpu{})
+      .then(
+          [self](const vgpu_place& at) {
+            spdlog::info("{}: {} is here, in epoch {}",
+                         self->state.options.name, at.name, at.epoch.value);
+            self->state.at = at;
+            greet(self);
+          },
+          [self](const caf::error&) {
+            // The process is about to end, which tells the node.
+            spdlog::warn("{}: the vGPU was gone before it could say where it "
+                         "is; its node starts another worker",
+                         self->state.options.name);
+          });
+}
+
+// One overload of take() for each message that the node says.
 
 void take(self_ptr self, const control::resize_session& to) {
-  caf::anon_send(self->state.server, to.quota);
+  self->send(self->state.vgpu, resize_vgpu{to.quota});
 }
 
 void take(self_ptr self, const control::inject_fault& order) {
   auto kind = order.kind == "hang"  ? device::injected_fault::hang
               : order.kind == "ecc" ? device::injected_fault::ecc
                                     : device::injected_fault::lost;
-  caf::anon_send(self->state.server, std::uint32_t{0}, kind);
+  self->send(self->state.vgpu, break_device{0, kind});
 }
 
 /// Takes every other message, of which none matters to a worker.
@@ -67,7 +88,7 @@ template <class T>
 void take(self_ptr, const T&) {}
 
 void take_envelope(self_ptr self, const control::envelope& in) {
-  if (!self->state.server)
+  if (!self->state.vgpu)
     return; // there is nothing to resize or to break yet
   std::visit([&](const auto& x) { take(self, x); }, in.body);
 }
@@ -107,12 +128,7 @@ worker_actor::behavior_type worker(self_ptr self, worker_options options,
   return {
       [self](const incoming_ptr& in) { take_envelope(self, in->what); },
       [self](const link_event_ptr& change) { take(self, *change); },
-      [self](const worker_begins& x) {
-        self->state.epoch = x.epoch;
-        self->state.server = x.server;
-        if (self->state.connected)
-          greet(self);
-      },
+      [self](const worker_begins& x) { begin(self, x.vgpu); },
       [self](caf::tick_atom) { beat(self); },
   };
 }

@@ -3,17 +3,16 @@
 #pragma once
 
 #include "actors/link/link_actor.hpp"
-#include "schema/base/ids.hpp"
+#include "actors/state/vgpu_actor.hpp"
 
 #include <caf/all.hpp>
 
 namespace vgpu {
 
-/// Tells a worker's actor, once, that its orders have come and that `server`
-/// serves the session.
+/// Tells a worker's actor, once, that its orders have come and that `vgpu` has
+/// the session. The worker's actor asks that one where it is.
 struct worker_begins {
-  vgpu::epoch epoch;
-  caf::actor server;
+  vgpu_actor vgpu;
 };
 
 /// Speaks for one session's worker to its node.

@@ -272,7 +272,6 @@ int run(const options& given) {
   worker_options own;
   own.name = name;
   own.session = {given.session};
-  own.endpoints = {socket->endpoint(), guest_name, given.host};
 
   auto exec = std::make_unique<executor>(open_devices(given), given.quota);
   if (given.device == "cpu")
@@ -301,26 +300,28 @@ int run(const options& given) {
     ::_exit(1);
   }
   exec->gates() = open_gates(given, *orders, *exec);
-  session_server_options serving;
+  vgpu_actor_options serving;
+  serving.vgpu = {given.vgpu};
   serving.session = own.session;
   serving.epoch = {orders->epoch};
   serving.token = orders->token;
+  serving.endpoints = {socket->endpoint(), guest_name, given.host};
   serving.dry_run =
       dry_run_process("/proc/self/exe", arguments_of_dry_run(given));
   if (given.device == "nvidia" && device::nvidia_can_checkpoint())
     serving.gpu_mover = gpu_move_process("/proc/self/exe");
   serving.mapped_busy_poll = polling->limits(serving.mapped_busy_poll.longest);
   serving.forwarded_busy_poll = polling->limits(where_scarce);
-  auto server = system.spawn<session_server, caf::detached>(
-      serving, std::move(exec), std::move(socket), std::move(*listener), gauges,
-      [&](const std::string& why, bool clean) {
-        spdlog::info("{}: exiting: {}", name, why);
-        stop.stop(clean ? 0 : 1);
-      });
-  caf::anon_send(reporter, worker_begins{serving.epoch, server});
+  auto vgpu = spawn_vgpu_actor(system, serving, std::move(exec),
+                               std::move(socket), std::move(*listener), gauges,
+                               [&](const std::string& why, bool clean) {
+                                 spdlog::info("{}: exiting: {}", name, why);
+                                 stop.stop(clean ? 0 : 1);
+                               });
+  caf::anon_send(reporter, worker_begins{vgpu});
   auto status = stop.wait();
   // The account must include the last work. The session may be deep in a call.
-  caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(vgpu, caf::exit_reason::user_shutdown);
   stop.await_stop(last_words);
   spdlog::debug("{}: ZeroMQ I/O threads busy-polled in {} of {} waits and "
                 "received something in {} of these.",

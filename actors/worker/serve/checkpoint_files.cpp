@@ -57,6 +57,15 @@ void checkpoint_files::forget() {
   lent_ = unique_fd{};
 }
 
+result<checkpoint_files::whole_state> checkpoint_files::whole() const {
+  whole_state out{unique_fd{::fcntl(state_.get(), F_DUPFD_CLOEXEC, 0)}, 0};
+  if (!out.file)
+    return fault{CUDA_ERROR_NOT_READY,
+                 "there is no file with its state; pause it first"};
+  out.bytes = static_cast<std::uint64_t>(::lseek(out.file.get(), 0, SEEK_END));
+  return out;
+}
+
 std::shared_ptr<const std::vector<std::byte>>
 checkpoint_files::part(const data::state_wanted& what) const {
   if (!state_)

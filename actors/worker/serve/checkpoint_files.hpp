@@ -50,6 +50,14 @@ public:
   std::shared_ptr<const std::vector<std::byte>>
   part(const data::state_wanted& what) const;
 
+  /// Holds a state as a whole.
+  struct whole_state {
+    unique_fd file;
+    std::uint64_t bytes = 0;
+  };
+  /// Returns the state's file, by a descriptor of the caller's own.
+  result<whole_state> whole() const;
+
 private:
   std::vector<unique_fd> places_;
   bool on_disk_ = false;

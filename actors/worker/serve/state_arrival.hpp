@@ -32,12 +32,17 @@ public:
   bool is_wanted(const data::attach& by) const noexcept {
     return by.restore != 0 && !restored_;
   }
+  /// Whether a state was restored here.
+  bool is_done() const noexcept { return restored_; }
   /// Why no state could be made here; empty where none failed.
   const std::string& failure() const noexcept { return failure_; }
 
   /// Restores the state that came with a client's first word. `adopt`: the
   /// state's file is the worker's.
   status restore(packet& hello, bool adopt);
+  /// Restores a state from its file. `adopt`: as above. `lent`: the memory that
+  /// comes along with the state.
+  status restore(int file, bool adopt, std::vector<unique_fd> lent = {});
 
   /// Begins to ask the client elsewhere for its state, or goes on where its
   /// connection broke.
@@ -50,7 +55,6 @@ public:
                                    const parcel_ptr& in);
 
 private:
-  status restore(int file, bool adopt, std::vector<unique_fd> lent = {});
   void ask();
 
   const session_identity& identity_;

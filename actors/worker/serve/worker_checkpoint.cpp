@@ -215,6 +215,7 @@ void worker_checkpoint::hand_over(std::uint64_t bytes,
   client_.tell(news, files_.handed_over());
   if (client_.is_on_this_host())
     files_.note_taken(wanted_.go_on);
+  to_.ended({});
 }
 
 status worker_checkpoint::choose_file() {
@@ -270,6 +271,7 @@ void worker_checkpoint::refuse(const std::string& why) {
                why);
   go_on();
   client_.tell(data::not_checkpointed{why});
+  to_.ended(fault{CUDA_ERROR_NOT_SUPPORTED, why});
 }
 
 } // namespace vgpu

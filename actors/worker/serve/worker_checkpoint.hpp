@@ -21,6 +21,10 @@
 
 namespace vgpu {
 
+/// Told how a checkpoint ends: the session stands still and can be described,
+/// or goes on, and why.
+using checkpoint_ended = std::function<void(const status&)>;
+
 /// Takes a session through the phases of a checkpoint (checkpoint_phase.hpp),
 /// and tells its client of each. A checkpoint is a state that another worker
 /// restores, a snapshot after which the session goes on, or, where the session
@@ -35,17 +39,22 @@ public:
     begin_gpu_move gpu_mover;
   };
 
+  /// Who hears of a checkpoint beside the client.
+  struct listeners {
+    /// Ends the session, which another worker must take up.
+    std::function<void(const std::string& why)> fail;
+    checkpoint_ended ended;
+  };
+
   /// `ring` wakes the thread, from any thread, when look() has something to do.
-  /// `fail` ends the session, which another worker must take up.
   worker_checkpoint(const session_identity& identity, executor& exec,
                     replay_progress& progress, client_channel& client,
                     heartbeat_thread& heartbeats, helpers by,
-                    std::function<void()> ring,
-                    std::function<void(const std::string& why)> fail)
+                    std::function<void()> ring, listeners to)
       : identity_(identity), exec_(exec), progress_(progress), client_(client),
         heartbeats_(heartbeats), begin_dry_run_(std::move(by.dry_run)),
         release_(std::move(by.gpu_mover), ring), ring_(std::move(ring)),
-        fail_(std::move(fail)) {}
+        to_(std::move(to)) {}
 
   checkpoint_phase phase() const noexcept { return phase_; }
   /// Whether the next call may be executed. A host function that has its turn
@@ -69,6 +78,9 @@ public:
   part(const data::state_wanted& x) const {
     return files_.part(x);
   }
+  /// Returns a descriptor of the state's file, and its size; a fault where
+  /// there is none.
+  result<checkpoint_files::whole_state> state() const { return files_.whole(); }
 
 private:
   using clock = std::chrono::steady_clock;
@@ -112,7 +124,7 @@ private:
   begin_dry_run begin_dry_run_;
   gpu_release release_;
   std::function<void()> ring_;
-  std::function<void(const std::string& why)> fail_;
+  listeners to_;
 
   checkpoint_phase phase_ = checkpoint_phase::running;
   subject of_ = subject::state;

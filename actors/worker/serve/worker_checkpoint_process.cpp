@@ -53,8 +53,8 @@ void worker_checkpoint::look_moved() {
   phase_ = checkpoint_phase::checkpointed;
   if (release_.may_try_again())
     return bring_back();
-  fail_("its process cannot be brought back to its GPU: " +
-        outcome->why().what);
+  to_.fail("its process cannot be brought back to its GPU: " +
+           outcome->why().what);
 }
 
 void worker_checkpoint::released() {
@@ -75,6 +75,7 @@ void worker_checkpoint::released() {
                          .pause_ns = static_cast<std::uint64_t>(took.count()),
                          .order = wanted_.order,
                          .aside = true});
+  to_.ended({});
 }
 
 void worker_checkpoint::not_released(const fault& why) {
@@ -93,7 +94,7 @@ void worker_checkpoint::bring_back() {
     return; // it will come back, or does
   phase_ = checkpoint_phase::returning;
   if (auto ok = release_.bring_back(); !ok)
-    fail_("nobody can bring its process back: " + ok.why().what);
+    to_.fail("nobody can bring its process back: " + ok.why().what);
 }
 
 void worker_checkpoint::is_back() {
@@ -104,8 +105,10 @@ void worker_checkpoint::is_back() {
                identity_.session.value, release_.took() / 1ms);
   if (stays_because_.empty())
     return client_.tell(data::back{});
-  client_.tell(data::not_checkpointed{"its process cannot be checkpointed: " +
-                                      std::exchange(stays_because_, {})});
+  auto why = "its process cannot be checkpointed: " +
+             std::exchange(stays_because_, {});
+  client_.tell(data::not_checkpointed{why});
+  to_.ended(fault{CUDA_ERROR_NOT_SUPPORTED, why});
 }
 
 } // namespace vgpu

@@ -7,7 +7,7 @@
 #include "actors/client/session_client.hpp"
 #include "actors/link/system.hpp"
 #include "actors/worker/execute/executor.hpp"
-#include "actors/worker/serve/session_server.hpp"
+#include "actors/worker/serve/vgpu_state_actor.hpp"
 #include "schema/wire/call_codec.hpp"
 #include "schema/wire/guest.capnp.h"
 #include "tests/unit/actors/plain_device.hpp"
@@ -78,7 +78,7 @@ inline const a_place both[] = {{"mapped", true}, {"forwarded", false}};
 
 struct running_worker {
   control::worker_endpoints endpoints;
-  caf::actor actor;
+  vgpu_actor actor;
   std::shared_ptr<session_gauges> gauges;
 };
 
@@ -205,16 +205,19 @@ struct world {
     out.endpoints = {socket->endpoint(), name,
                      same_host ? host_id() : other_host};
     out.gauges = std::make_shared<session_gauges>();
-    out.actor = system.spawn<session_server, caf::detached>(
-        session_server_options{.session = {1},
-                               .epoch = {epoch},
-                               .token = token,
-                               .lease_term = lease_term,
-                               .longest_call = longest_call,
-                               .dry_run = dry_run,
-                               .gpu_mover = gpu_mover,
-                               .mapped_busy_poll = looks,
-                               .forwarded_busy_poll = looks},
+    out.actor = spawn_vgpu_actor(
+        system,
+        vgpu_actor_options{.vgpu = {1},
+                           .session = {1},
+                           .epoch = {epoch},
+                           .token = token,
+                           .endpoints = out.endpoints,
+                           .lease_term = lease_term,
+                           .longest_call = longest_call,
+                           .dry_run = dry_run,
+                           .gpu_mover = gpu_mover,
+                           .mapped_busy_poll = looks,
+                           .forwarded_busy_poll = looks},
         std::make_unique<executor>(std::move(devices), 1 << 30),
         std::move(socket), std::move(*listen_abstract(name)), out.gauges,
         [](const std::string&, bool) {});

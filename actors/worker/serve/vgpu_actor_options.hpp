@@ -1,6 +1,7 @@
-// What a session's server is made with.
+// What a vGPU state actor is made with.
 #pragma once
 
+#include "actors/link/control_values.hpp"
 #include "actors/worker/serve/dry_run.hpp"
 #include "actors/worker/serve/helper.hpp"
 #include "schema/base/busy_poll.hpp"
@@ -11,11 +12,14 @@
 
 namespace vgpu {
 
-struct session_server_options {
+struct vgpu_actor_options {
+  vgpu_id vgpu;
   session_id session;
   vgpu::epoch epoch;
   /// The token that a client must show.
   std::uint64_t token = 0;
+  /// Where the worker listens, for whoever asks where the vGPU is.
+  control::worker_endpoints endpoints;
   /// How long calls that came over the network are executed after the client
   /// was last heard: the lease's term.
   std::chrono::milliseconds lease_term{400};

@@ -1,5 +1,5 @@
-// What the clients of a session say to its server.
-#include "actors/worker/serve/session_server.hpp"
+// What the clients of a session say to the vGPU state actor.
+#include "actors/worker/serve/vgpu_state_actor.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -10,7 +10,7 @@ namespace vgpu {
 
 // -- a client on this host ----------------------------------------------------
 
-void session_server::read_guest() {
+void vgpu_state_actor::read_guest() {
   auto in = mapped_.receive();
   if (in && !*in)
     return;
@@ -24,7 +24,7 @@ void session_server::read_guest() {
 }
 
 /// Returns false where the client is gone, or said what no client says.
-bool session_server::take_from_guest(packet& in) {
+bool vgpu_state_actor::take_from_guest(packet& in) {
   if (in.closed)
     return false;
   auto head = data::decode(in.words);
@@ -33,15 +33,15 @@ bool session_server::take_from_guest(packet& in) {
   if (std::holds_alternative<data::detach>(head->body))
     end("the program ended");
   else if (auto* x = std::get_if<data::checkpoint>(&head->body))
-    checkpoint_.begin(*x, std::move(in.descriptors));
+    (void)pause(*x, std::move(in.descriptors));
   else if (std::holds_alternative<data::go_on>(head->body))
-    checkpoint_.go_on();
+    (void)resume();
   else
     return false;
   return true;
 }
 
-void session_server::attach_guest(packet& hello, unique_fd socket) {
+void vgpu_state_actor::attach_guest(packet& hello, unique_fd socket) {
   auto send_back = [&](data::body what) {
     (void)send_packet(socket.get(), identity_.encode(std::move(what)));
   };
@@ -59,7 +59,8 @@ void session_server::attach_guest(packet& hello, unique_fd socket) {
   if (auto ok = adopt(hello, *x); !ok)
     return refuse(ok.why().what);
   if (!x->aside)
-    checkpoint_.go_on();
+    (void)resume();
+  arrived();
   // A client that had them sent may have written to those files.
   if (forwarded_.answers())
     exec_->forget_copies();
@@ -71,16 +72,9 @@ void session_server::attach_guest(packet& hello, unique_fd socket) {
   look_replayed();
 }
 
-/// Takes the log that a client hands over, and the state that came along.
-status session_server::adopt(packet& hello, const data::attach& x) {
-  auto restores = arrival_.is_wanted(x);
-  auto ok = mapped_.adopt(hello, restores, progress_.position());
-  return ok && restores ? arrival_.restore(hello, x.adopt) : ok;
-}
-
 // -- a client elsewhere -------------------------------------------------------
 
-void session_server::read_messages() {
+void vgpu_state_actor::read_messages() {
   auto postponed = forwarded_.take_postponed();
   for (;;) {
     parcel_ptr in;
@@ -100,18 +94,18 @@ void session_server::read_messages() {
       continue;
     }
     take(in->peer(), *head, in);
-    if (!running_)
+    if (is_over())
       return;
     // Somebody may wait for it; to find that nothing else came takes a while.
-    if (!no_turn_) {
+    if (step_ != session_step::out_of_turn) {
       execute_forwarded();
       forwarded_.send_answers();
     }
   }
 }
 
-void session_server::take(const std::string& peer, const data::head& head,
-                          const parcel_ptr& in) {
+void vgpu_state_actor::take(const std::string& peer, const data::head& head,
+                            const parcel_ptr& in) {
   if (!identity_.allows(head)) {
     spdlog::warn("session {}: refused a message for session {} in epoch {}",
                  options_.session.value, head.session.value, head.epoch.value);
@@ -136,8 +130,8 @@ void session_server::take(const std::string& peer, const data::head& head,
   take_from_client(head, in);
 }
 
-void session_server::take_from_client(const data::head& head,
-                                      const parcel_ptr& in) {
+void vgpu_state_actor::take_from_client(const data::head& head,
+                                        const parcel_ptr& in) {
   if (auto* calls = std::get_if<data::calls>(&head.body))
     on(*calls, in);
   else if (auto* alive = std::get_if<data::keepalive>(&head.body))
@@ -145,16 +139,16 @@ void session_server::take_from_client(const data::head& head,
   else if (std::holds_alternative<data::detach>(head.body))
     end("the program ended");
   else if (auto* where = std::get_if<data::checkpoint>(&head.body))
-    checkpoint_.begin(*where, {});
+    (void)pause(*where, {});
   else if (std::holds_alternative<data::go_on>(head.body))
-    checkpoint_.go_on();
+    (void)resume();
   else if (auto* wanted = std::get_if<data::state_wanted>(&head.body))
-    on(*wanted);
+    describe(*wanted);
   else if (auto* part = std::get_if<data::state_part>(&head.body))
     on(*part, in);
 }
 
-void session_server::on(const std::string& peer, const data::attach& x) {
+void vgpu_state_actor::on(const std::string& peer, const data::attach& x) {
   if (x.token != identity_.token)
     return forwarded_.send(peer, data::refused{"the token is not the lease's"});
   if (auto ok = exec_->host_shadow(); !ok)
@@ -165,23 +159,29 @@ void session_server::on(const std::string& peer, const data::attach& x) {
   silence_.renew(clock::now());
   forwarded_.attach(peer, x, progress_.position());
   if (!x.aside)
-    checkpoint_.go_on();
-  if (arrival_.is_wanted(x))
-    return arrival_.begin(x);
-  begin_replay(x);
+    (void)resume();
+  if (adopt(x))
+    begin_replay(x);
 }
 
-void session_server::begin_replay(const data::attach& by) {
+void vgpu_state_actor::begin_replay(const data::attach& by) {
+  arrived();
   progress_.begin(by);
   forwarded_.send(attached());
   look_replayed();
 }
 
-data::attached session_server::attached() const {
+/// Calls may come from now on.
+void vgpu_state_actor::arrived() noexcept {
+  if (step_ == session_step::arriving)
+    step_ = session_step::between_calls;
+}
+
+data::attached vgpu_state_actor::attached() const {
   return {progress_.now(), forwarded_.second_port()};
 }
 
-void session_server::on(const std::string& peer, const data::join& x) {
+void vgpu_state_actor::on(const std::string& peer, const data::join& x) {
   if (x.token != identity_.token || !forwarded_.has_client())
     return forwarded_.send(
         peer, data::refused{"the token is not the lease's, or nobody showed it "
@@ -192,7 +192,7 @@ void session_server::on(const std::string& peer, const data::join& x) {
                options_.session.value);
 }
 
-void session_server::on(const data::keepalive& x) {
+void vgpu_state_actor::on(const data::keepalive& x) {
   forwarded_.answers()->acknowledge(x.answers_seen);
   progress_.note_told();
   (void)progress_.charge();
@@ -202,17 +202,12 @@ void session_server::on(const data::keepalive& x) {
     forwarded_.send(progress_.now());
 }
 
-void session_server::on(const data::calls& x, const parcel_ptr& in) {
+void vgpu_state_actor::on(const data::calls& x, const parcel_ptr& in) {
   if (!forwarded_.take(x, in))
     forwarded_.send(attached());
 }
 
-void session_server::on(const data::state_wanted& x) {
-  if (auto part = checkpoint_.part(x); part != nullptr)
-    forwarded_.send_part({x.from}, std::move(part));
-}
-
-void session_server::on(const data::state_part& x, const parcel_ptr& in) {
+void vgpu_state_actor::on(const data::state_part& x, const parcel_ptr& in) {
   if (auto by = arrival_.take(x, in))
     begin_replay(*by);
 }

@@ -1,4 +1,6 @@
-#include "actors/worker/serve/session_server.hpp"
+#include "actors/worker/serve/vgpu_state_actor.hpp"
+
+#include "actors/link/directory.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -15,18 +17,18 @@ constexpr auto beat_every = 50ms;
 
 } // namespace
 
-session_server::session_server(caf::actor_config& cfg,
-                               session_server_options options,
-                               std::unique_ptr<executor> exec,
-                               std::unique_ptr<link_socket> socket,
-                               unique_fd listener,
-                               std::shared_ptr<session_gauges> gauges,
-                               server_done done)
+vgpu_state_actor::vgpu_state_actor(caf::actor_config& cfg,
+                                   vgpu_actor_options options,
+                                   std::unique_ptr<executor> exec,
+                                   std::unique_ptr<link_socket> socket,
+                                   unique_fd listener,
+                                   std::shared_ptr<session_gauges> gauges,
+                                   session_done done)
     : polling_actor(cfg),
       options_(std::move(options)), identity_{options_.session, options_.epoch,
                                               options_.token},
       exec_(std::move(exec)), gauges_(std::move(gauges)),
-      done_(std::move(done)),
+      done_(std::move(done)), name_(logical_name(options_.vgpu)),
       silence_(options_.lease_term, options_.abandoned_after, clock::now()),
       mapped_(identity_, *exec_, gauges_->busy, std::move(listener),
               [this] { ring(); }),
@@ -36,10 +38,13 @@ session_server::session_server(caf::actor_config& cfg,
       progress_(*exec_, client_, gauges_->account, gauges_->busy),
       zero_copy_(*exec_, forwarded_, silence_, progress_, heartbeats_),
       arrival_(identity_, *exec_, forwarded_, progress_, heartbeats_),
-      checkpoint_(
-          identity_, *exec_, progress_, client_, heartbeats_,
-          {options_.dry_run, options_.gpu_mover}, [this] { ring(); },
-          [this](const std::string& why) { end(why, false); }),
+      checkpoint_(identity_, *exec_, progress_, client_, heartbeats_,
+                  {options_.dry_run, options_.gpu_mover}, [this] { ring(); },
+                  {[this](const std::string& why) { end(why, false); },
+                   [this](const status& how) {
+                     if (auto told = std::exchange(pause_ended_, nullptr))
+                       told(how);
+                   }}),
       ahead_(*exec_), mapped_polls_(options_.mapped_busy_poll),
       forwarded_polls_(options_.forwarded_busy_poll),
       heartbeats_(beat_every, [this](auto took) { beat(took); }) {
@@ -52,14 +57,14 @@ session_server::session_server(caf::actor_config& cfg,
       [exec = exec_.get()] { return exec->account().device_times(); });
 }
 
-session_server::~session_server() {
+vgpu_state_actor::~vgpu_state_actor() {
   // Where act() ended, that was done.
   gauges_->account.forget();
   gauges_->busy.forget();
 }
 
-void session_server::act() {
-  while (running_) {
+void vgpu_state_actor::act() {
+  while (!is_over()) {
     wait();
     read_mailbox();
     for (auto& [words, socket] : mapped_.receive_greetings())
@@ -68,10 +73,11 @@ void session_server::act() {
       read_guest();
     if (forwarded_.connections_ready())
       forwarded_.note_connections();
-    no_turn_ = false;
+    if (step_ == session_step::out_of_turn)
+      step_ = session_step::between_calls;
     if (forwarded_.messages_ready())
       read_messages();
-    if (!running_)
+    if (is_over())
       break;
     execute_log();
     execute_forwarded();
@@ -82,7 +88,7 @@ void session_server::act() {
       exec_->gates().rest();
     forwarded_.send_answers();
     progress_.tell_differences();
-    if (no_turn_) {
+    if (step_ == session_step::out_of_turn) {
       exec_->rest(); // what it waits is not its work's time
       await_turn();
     }
@@ -97,12 +103,13 @@ void session_server::act() {
   exec_.reset();
   // Whoever looks for this worker finds nobody, also while somebody holds it.
   mapped_.close();
+  answer_gone();
 }
 
 // -- waiting ------------------------------------------------------------------
 
-std::chrono::milliseconds session_server::patience() const {
-  if (no_turn_)
+std::chrono::milliseconds vgpu_state_actor::patience() const {
+  if (step_ == session_step::out_of_turn)
     return 0ms;
   if (mapped_.has_client())
     return -1ms;
@@ -114,14 +121,15 @@ std::chrono::milliseconds session_server::patience() const {
                                                        : options_.lease_term;
 }
 
-void session_server::wait() {
+void vgpu_state_actor::wait() {
   // A busy program is served without a system call; sockets are polled now and
   // then.
   constexpr unsigned rounds_unpolled = 64;
   mapped_.forget_ready();
   forwarded_.forget_ready();
   auto began = clock::now();
-  auto polls = !no_turn_ && runs_calls(checkpoint_.phase());
+  auto polls =
+      step_ != session_step::out_of_turn && runs_calls(checkpoint_.phase());
   if (mapped_.has_client() && polls && ++unpolled_ < rounds_unpolled &&
       poll_log(began))
     return;
@@ -131,7 +139,7 @@ void session_server::wait() {
 
 /// Busy-polls the log. Returns true when a call came before it was time to
 /// sleep.
-bool session_server::poll_log(clock::time_point began) {
+bool vgpu_state_actor::poll_log(clock::time_point began) {
   auto found = [this] {
     for (int i = 0; i < 64; ++i) {
       if (mapped_.has_call())
@@ -148,7 +156,7 @@ bool session_server::poll_log(clock::time_point began) {
 
 /// Sleeps until something is ready. `polls`: it first busy-polls for what a
 /// client elsewhere sends.
-void session_server::sleep(clock::time_point began, bool polls) {
+void vgpu_state_actor::sleep(clock::time_point began, bool polls) {
   std::vector<pollfd> items;
   mapped_.add_to(items);
   forwarded_.add_to(items);
@@ -173,26 +181,30 @@ void session_server::sleep(clock::time_point began, bool polls) {
 
 // -- what came ----------------------------------------------------------------
 
-void session_server::read_mailbox() {
+void vgpu_state_actor::read_mailbox() {
   if (mailbox().empty())
     return; // to make the handlers takes as long as to read some messages
   receive_while([this] { return !mailbox().empty(); })(
-      [this](std::uint32_t ordinal, device::injected_fault what) {
-        exec_->inject(ordinal, what);
+      [this](const where_is_vgpu&) { return where(); },
+      [this](const pause_vgpu& x) { return answer(x); },
+      [this](const describe_vgpu& x) { return answer(x); },
+      [this](const adopt_vgpu& x) { return answer(x); },
+      [this](const resume_vgpu& x) { return answer(x); },
+      [this](const resize_vgpu& x) {
+        if (!is_over())
+          exec_->allow(x.quota);
       },
-      [this](std::uint64_t quota) { exec_->allow(quota); },
-      [this](caf::exit_msg& msg) {
-        if (msg.reason == caf::exit_reason::user_shutdown)
-          end("it was stopped", true);
-        running_ = false;
-        fail_state(std::move(msg.reason));
+      [this](const break_device& x) {
+        if (!is_over())
+          exec_->inject(x.ordinal, x.fault);
       },
+      [this](caf::exit_msg& x) { take(x); },
       caf::others >> [](caf::message_view&) -> caf::result<caf::message> {
         return caf::sec::unexpected_message;
       });
 }
 
-void session_server::check_lease() {
+void vgpu_state_actor::check_lease() {
   if (!forwarded_.has_client() || !silence_.lapses(clock::now()))
     return;
   spdlog::warn("session {}: the client has been silent for {} ms; no call is "
@@ -200,7 +212,7 @@ void session_server::check_lease() {
                options_.session.value, options_.lease_term.count());
 }
 
-void session_server::check_abandoned() {
+void vgpu_state_actor::check_abandoned() {
   check_lease();
   if (!mapped_.has_client() && silence_.abandoned(clock::now()))
     end("no client for " + std::to_string(options_.abandoned_after.count()) +
@@ -209,21 +221,21 @@ void session_server::check_abandoned() {
 
 /// Ends where a device failed by itself. That is not the program's fault: the
 /// program hears nothing, and the session is taken up elsewhere.
-void session_server::check_device() {
+void vgpu_state_actor::check_device() {
   auto error = exec_->lost();
   if (error != CUDA_SUCCESS)
     end("its device is lost, error " + std::to_string(error), false);
 }
 
-void session_server::end(const std::string& why, bool clean) {
-  running_ = false;
+void vgpu_state_actor::end(const std::string& why, bool clean) {
+  step_ = session_step::over;
   // The process may end as soon as that is known.
   (void)progress_.charge();
   gauges_->account.look();
   done_(why, clean);
 }
 
-void session_server::publish() {
+void vgpu_state_actor::publish() {
   gauges_->calls = exec_->calls();
   gauges_->position = progress_.position();
   if (gauges_->memory.exchange(exec_->used_bytes()) != exec_->used_bytes())
@@ -244,31 +256,29 @@ void session_server::publish() {
 
 // -- calls --------------------------------------------------------------------
 
-bool session_server::takes_calls() const {
+bool vgpu_state_actor::takes_calls() const {
   return !arrival_.is_under_way() && checkpoint_.takes_calls();
 }
 
 /// Executes a call. It may take longer than a client waits for a sign of life:
 /// a module that is compiled, memory that is cleared. Returns false where it is
 /// not the session's turn.
-bool session_server::execute(const record& what,
-                             std::shared_ptr<const void> owner) {
-  in_call_ = true;
+bool vgpu_state_actor::execute(const record& what,
+                               std::shared_ptr<const void> owner) {
+  step_ = session_step::in_call;
   heartbeats_.begin();
   auto done = exec_->execute(what, std::move(owner));
   heartbeats_.end();
-  in_call_ = false;
-  if (!done)
-    no_turn_ = true;
+  step_ = done ? session_step::between_calls : session_step::out_of_turn;
   return done;
 }
 
-void session_server::after_call(std::uint64_t position) {
+void vgpu_state_actor::after_call(std::uint64_t position) {
   progress_.reached(position);
   look_replayed();
 }
 
-void session_server::execute_log() {
+void vgpu_state_actor::execute_log() {
   // Between them sockets and mailbox have their turn.
   constexpr int most = 256;
   if (!mapped_.has_client())
@@ -291,7 +301,7 @@ void session_server::execute_log() {
   }
 }
 
-void session_server::execute_forwarded() {
+void vgpu_state_actor::execute_forwarded() {
   if (forwarded_.has_calls())
     progress_.note();
   while (forwarded_.has_calls() && !silence_.lapsed() &&
@@ -318,14 +328,14 @@ void session_server::execute_forwarded() {
 
 /// Sleeps until the session may have its turn. Sockets, mailbox and answers
 /// have theirs all the while.
-void session_server::await_turn() {
+void vgpu_state_actor::await_turn() {
   constexpr auto most = 20ms;
   if (!called())
     exec_->gates().wait(most);
 }
 
 /// Ends a replay that is done. After a snapshot there may be nothing to replay.
-void session_server::look_replayed() {
+void vgpu_state_actor::look_replayed() {
   if (!progress_.is_news())
     return;
   zero_copy_.end_replay();
@@ -334,8 +344,8 @@ void session_server::look_replayed() {
 
 /// Gives a sign of life, on the heartbeat thread: of the executor, nothing but
 /// what calls_ahead touches may be touched while a call is executed.
-void session_server::beat(std::chrono::milliseconds took) {
-  if (in_call_) {
+void vgpu_state_actor::beat(std::chrono::milliseconds took) {
+  if (step_ == session_step::in_call) {
     if (auto* log = mapped_.log(); log != nullptr)
       // Its client has no use for signs of life, and sees the log itself.
       return ahead_.look(*log);
