@@ -1,6 +1,7 @@
 // The values that control-plane messages are made of (schema/wire/wire.capnp).
 #pragma once
 
+#include "schema/base/enum_names.hpp"
 #include "schema/base/fault.hpp"
 #include "schema/base/ids.hpp"
 #include "schema/wire/message_fields.hpp"
@@ -41,12 +42,35 @@ struct device_facts {
   }
 };
 
+/// Says whether a pGPU can be used. One that is not healthy stays so for as
+/// long as its node lives.
+enum class pgpu_health {
+  /// Sessions can be placed on it.
+  healthy,
+  /// The device is gone.
+  lost,
+  /// The device is there and has errors, so that no session may use it.
+  quarantined,
+};
+
+inline constexpr enum_names<pgpu_health, 3> pgpu_health_names{{
+    {pgpu_health::healthy, "healthy"},
+    {pgpu_health::lost, "lost"},
+    {pgpu_health::quarantined, "quarantined"},
+}};
+static_assert(is_complete(pgpu_health_names, pgpu_health::quarantined));
+
+/// Returns the text for JSON, the wire and the log.
+constexpr const char* name_of(pgpu_health x) noexcept {
+  return text_in(pgpu_health_names, x);
+}
+
 struct pgpu {
   std::uint32_t ordinal = 0;
   std::string backend; // "cpu" or "nvidia"
   device_facts facts;
-  std::string state = "healthy"; // "healthy", "lost", "quarantined"
-  std::string policy{};          // by which its compute is shared
+  pgpu_health state = pgpu_health::healthy;
+  std::string policy{}; // by which its compute is shared
   std::uint32_t quantum_us = 0;
   bool operator==(const pgpu&) const = default;
 
@@ -226,3 +250,9 @@ struct event {
 };
 
 } // namespace vgpu::control
+
+template <>
+struct vgpu::wire_enum<vgpu::control::pgpu_health> {
+  static constexpr auto names = control::pgpu_health_names;
+  static constexpr const char* what = "state of a pGPU";
+};

@@ -84,11 +84,33 @@ struct set_policy {
   }
 };
 
+/// Names what `vgpu inject` does to a pGPU.
+enum class fault_kind {
+  /// The device is gone.
+  lost,
+  /// The device executes nothing any more, and reports nothing.
+  hang,
+  /// The device reports an error of its memory.
+  ecc,
+};
+
+inline constexpr enum_names<fault_kind, 3> fault_kind_names{{
+    {fault_kind::lost, "lost"},
+    {fault_kind::hang, "hang"},
+    {fault_kind::ecc, "ecc"},
+}};
+static_assert(is_complete(fault_kind_names, fault_kind::ecc));
+
+/// Returns the text for the command line, the wire and the log.
+constexpr const char* name_of(fault_kind x) noexcept {
+  return text_in(fault_kind_names, x);
+}
+
 /// Breaks a pGPU on purpose.
 struct inject_fault {
   std::string node;
   std::uint32_t pgpu = 0;
-  std::string kind; // "lost", "hang", "ecc"
+  fault_kind kind = fault_kind::lost;
   bool operator==(const inject_fault&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -239,3 +261,9 @@ struct worker_beat {
 };
 
 } // namespace vgpu::control
+
+template <>
+struct vgpu::wire_enum<vgpu::control::fault_kind> {
+  static constexpr auto names = control::fault_kind_names;
+  static constexpr const char* what = "kind of fault";
+};

@@ -38,7 +38,7 @@ json describe_pgpu(const control::pgpu& pgpu, const std::string& node,
           {"memory", pgpu.facts.total_memory},
           {"used", used},
           {"load", load},
-          {"state", pgpu.state},
+          {"state", control::name_of(pgpu.state)},
           {"policy", pgpu.policy},
           {"quantum_ms", pgpu.quantum_us / 1000.0},
           {"sessions", std::move(ids)}};

@@ -28,7 +28,7 @@ json describe(const control::pgpu& pgpu, const supervisor_state& state) {
           {"name", pgpu.facts.name},
           {"memory", pgpu.facts.total_memory},
           {"used", used},
-          {"state", pgpu.state},
+          {"state", control::name_of(pgpu.state)},
           {"sessions", std::move(ids)}};
 }
 

@@ -22,9 +22,9 @@ void release(pgpu_state& st, session_id session) {
 
 pgpu_answer reserve(pgpu_state& st, const pgpu_reserve& x) {
   auto name = "pGPU " + std::to_string(st.what.ordinal);
-  if (st.what.state != "healthy")
+  if (st.what.state != control::pgpu_health::healthy)
     return {st.what.ordinal,
-            name + " is " + st.what.state,
+            name + " is " + control::name_of(st.what.state),
             policy::share_table::nobody,
             {}};
   if (x.quota > st.what.facts.total_memory)
@@ -140,7 +140,7 @@ pgpu_actor::behavior_type pgpu(pgpu_actor::stateful_pointer<pgpu_state> self,
       },
       [self, owner](const pgpu_fail& x) {
         auto& st = self->state;
-        if (st.what.state != "healthy")
+        if (st.what.state != control::pgpu_health::healthy)
           return;
         st.what.state = x.state;
         self->send(owner, changed(st));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/compute/share_board.hpp"
+#include "actors/link/control_values.hpp"
 #include "schema/base/ids.hpp"
 
 #include <caf/all.hpp>
@@ -60,17 +61,17 @@ struct pgpu_use {
   std::uint64_t bytes = 0;
 };
 
-/// Says that the device is out of order: "lost" or "quarantined". It stays so
-/// for as long as the process lives.
+/// Says that the device is out of order, which it stays for as long as the
+/// process lives.
 struct pgpu_fail {
-  std::string state;
+  control::pgpu_health state = control::pgpu_health::lost;
 };
 
 /// Tells the owner how the pGPU is: at first, and when its state or its rules
 /// have changed.
 struct pgpu_changed {
   std::uint32_t ordinal = 0;
-  std::string state;
+  control::pgpu_health state = control::pgpu_health::healthy;
   std::string policy;
   std::uint32_t quantum_us = 0;
   /// Holds the board at which sessions take turns, which is always the same
@@ -86,7 +87,7 @@ struct pgpu_account {
   std::uint64_t quotas = 0;
   std::uint64_t used = 0;
   std::vector<session_id> sessions;
-  std::string state;
+  control::pgpu_health state = control::pgpu_health::healthy;
 };
 
 /// Owns a pGPU's actor: the node's supervisor.

@@ -369,7 +369,7 @@ void on_worker_beat(self_ptr self, const control::worker_beat& x) {
     auto& pgpu = st.pgpus.at(ordinal);
     self->send(pgpu, pgpu_use{x.load.session, x.load.memory_bytes});
     if (is_device_loss(x.error))
-      self->send(pgpu, pgpu_fail{"lost"});
+      self->send(pgpu, pgpu_fail{control::pgpu_health::lost});
   }
 }
 

@@ -1,7 +1,7 @@
 // The kinds of events that the programs of a cluster report.
 #pragma once
 
-#include "actors/records/enum_names.hpp"
+#include "schema/base/enum_names.hpp"
 
 #include <cstdint>
 #include <optional>

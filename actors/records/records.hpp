@@ -2,10 +2,10 @@
 #pragma once
 
 #include "actors/link/protocol.hpp"
-#include "actors/records/enum_names.hpp"
 #include "policies/lifecycle/liveness.hpp"
 #include "policies/lifecycle/restart.hpp"
 #include "policies/placement/views.hpp"
+#include "schema/base/enum_names.hpp"
 
 #include <map>
 #include <optional>

@@ -51,6 +51,18 @@ void greet(self_ptr self) {
   beat(self);
 }
 
+device::injected_fault fault_of(control::fault_kind x) {
+  switch (x) {
+  case control::fault_kind::hang:
+    return device::injected_fault::hang;
+  case control::fault_kind::ecc:
+    return device::injected_fault::ecc;
+  case control::fault_kind::lost:
+    break;
+  }
+  return device::injected_fault::lost;
+}
+
 /// Asks the vGPU where it is, and tells the node.
 void begin(self_ptr self, const vgpu_actor& vgpu) {
   self->state.vgpu = vgpu;
@@ -77,10 +89,7 @@ void take(self_ptr self, const control::resize_session& to) {
 }
 
 void take(self_ptr self, const control::inject_fault& order) {
-  auto kind = order.kind == "hang"  ? device::injected_fault::hang
-              : order.kind == "ecc" ? device::injected_fault::ecc
-                                    : device::injected_fault::lost;
-  self->send(self->state.vgpu, break_device{0, kind});
+  self->send(self->state.vgpu, break_device{0, fault_of(order.kind)});
 }
 
 /// Takes every other message, of which none matters to a worker.

@@ -284,17 +284,24 @@ void add_kill_worker(CLI::App& app, job& todo) {
 void add_inject(CLI::App& app, job& todo) {
   auto where = std::make_shared<target>();
   auto what = std::make_shared<control::inject_fault>();
+  auto kind = std::make_shared<std::string>();
+  std::vector<std::string> kinds;
+  for (const auto& row : control::fault_kind_names)
+    kinds.emplace_back(row.text);
   auto* sub = app.add_subcommand(
       "inject", "Injects a fault into a pGPU, to test recovery.");
   sub->add_option("NODE", what->node, "the node")->required();
   sub->add_option("PGPU", what->pgpu, "the pGPU's ordinal")->required();
-  sub->add_option("KIND", what->kind, "lost, hang or ecc")
+  sub->add_option("KIND", *kind, "lost, hang or ecc")
       ->required()
-      ->check(CLI::IsMember({"lost", "hang", "ecc"}));
+      ->check(CLI::IsMember(kinds));
   where->add_to(*sub);
   sub->footer("The manager moves its sessions to other GPUs. Example:\n"
               "  vgpu inject a 0 lost");
-  sub->callback([=, &todo] { todo = [=] { return inject(*where, *what); }; });
+  sub->callback([=, &todo] {
+    what->kind = *value_in(control::fault_kind_names, *kind);
+    todo = [=] { return inject(*where, *what); };
+  });
 }
 
 } // namespace

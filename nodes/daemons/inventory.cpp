@@ -88,7 +88,7 @@ std::vector<control::pgpu> cpu_pgpus(const inventory_options& x) {
         control::read_capability(x.capability).value_or(shape.capability);
     auto facts = facts_of(device::cpu_properties(shape));
     mark_with(facts, x.node);
-    out.push_back({i, "cpu", std::move(facts), "healthy"});
+    out.push_back({i, "cpu", std::move(facts)});
   }
   return out;
 }
@@ -108,8 +108,8 @@ result<std::vector<control::pgpu>> nvidia_pgpus() {
   std::vector<control::pgpu> out;
   for (auto& x : *all) {
     x.total_memory -= std::min(x.total_memory / 2, of_context);
-    out.push_back({static_cast<std::uint32_t>(out.size()), "nvidia",
-                   facts_of(x), "healthy"});
+    out.push_back(
+        {static_cast<std::uint32_t>(out.size()), "nvidia", facts_of(x)});
   }
   return out;
 }

@@ -1,5 +1,6 @@
 #include "nodes/support/metrics.hpp"
 
+#include "actors/link/control_values.hpp"
 #include "actors/link/log.hpp"
 
 #include <nlohmann/json.hpp>
@@ -65,8 +66,9 @@ void describe_pgpu(families& to, const std::string& node, const json& x) {
              of, load->get<double>());
   to.gauge("vgpu_pgpu_sessions", "Sessions placed on a physical GPU.", of,
            static_cast<double>(x.at("sessions").size()));
-  to.gauge("vgpu_pgpu_healthy", "1 if a physical GPU is healthy, else 0.", of,
-           x.at("state") == "healthy" ? 1 : 0);
+  to.gauge(
+      "vgpu_pgpu_healthy", "1 if a physical GPU is healthy, else 0.", of,
+      x.at("state") == control::name_of(control::pgpu_health::healthy) ? 1 : 0);
 }
 
 /// Adds the metrics of an account. `what` is "session" or "user".

@@ -2,6 +2,7 @@
 // and the bounds of whatever a peer sent.
 #pragma once
 
+#include "schema/base/enum_names.hpp"
 #include "schema/base/fault.hpp"
 #include "schema/base/ids.hpp"
 #include "schema/wire/message_fields.hpp"
@@ -83,8 +84,8 @@ template <class Key, class Value>
 inline constexpr bool is_map<std::map<Key, Value>> = true;
 
 template <class T>
-concept is_text_enum = requires(T x) {
-  wire_enum<T>::to_text(x);
+concept is_text_enum = requires {
+  wire_enum<T>::names;
 };
 
 template <class X>
@@ -115,7 +116,7 @@ void write_list(Builder to, const std::vector<T>& x) {
 template <class Builder, class Member, class T>
 void write_value(Builder& to, const Member& member, const T& x) {
   if constexpr (detail::is_text_enum<T>)
-    member.set(to, wire_enum<T>::to_text(x));
+    member.set(to, text_in(wire_enum<T>::names, x));
   else if constexpr (detail::is_plain<T>)
     member.set(to, static_cast<decltype(member.get(to))>(x));
   else if constexpr (detail::is_id<T>)
@@ -164,6 +165,14 @@ T read_plain(Wire x) {
   }
 }
 
+template <detail::is_text_enum T>
+T read_name(const std::string& text) {
+  auto out = value_in(wire_enum<T>::names, text);
+  if (!out)
+    throw bad_value{std::string{"an unknown "} + wire_enum<T>::what};
+  return *out;
+}
+
 template <class T>
 void read_bytes(capnp::Data::Reader from, T& x) {
   if constexpr (detail::is_vector<T>) {
@@ -194,7 +203,7 @@ void read_list(List from, std::vector<T>& x, const bounds& most) {
 template <class Reader, class Member, class T>
 void read_value(Reader& from, const Member& member, T& x, const bounds& most) {
   if constexpr (detail::is_text_enum<T>)
-    x = wire_enum<T>::from_text(to_text(member.get(from), most));
+    x = read_name<T>(to_text(member.get(from), most));
   else if constexpr (detail::is_plain<T>)
     x = read_plain<T>(member.get(from));
   else if constexpr (detail::is_id<T>)

@@ -44,8 +44,8 @@ wire_member(Get, Set, Init) -> wire_member<Get, Set, Init>;
 
 /// An enum that travels as a number specializes this with `last`, its last
 /// value, and `what`, its name for a person. A larger number of a peer is
-/// refused. One that travels as a text has `to_text(value)` and
-/// `from_text(text)` instead.
+/// refused. One that travels as a text has `names`, the table of its texts
+/// (enum_names), in place of `last`. A text that is not in it is refused.
 template <class Enum>
 struct wire_enum;
 

@@ -80,7 +80,7 @@ bytes some_envelope(dice& random) {
     node.setHost("nowhere");
     auto pgpus = node.initPgpus(2);
     pgpus[0].setState("healthy");
-    pgpus[1].setState("no such state");
+    pgpus[1].setState(random.below(2) == 0 ? "lost" : "no such state");
     break;
   }
   case 2:

@@ -19,8 +19,9 @@ policy::node_view node_view_of(const std::string& name,
   out.alive = node.state == node_record::stage::alive;
   for (const auto& pgpu : node.info.pgpus)
     out.pgpus.push_back({pgpu.ordinal, pgpu.facts.total_memory, 0, 0, 0,
-                         pgpu.state == "healthy", pgpu.backend, pgpu.facts.name,
-                         0, pgpu.facts.capability()});
+                         pgpu.state == control::pgpu_health::healthy,
+                         pgpu.backend, pgpu.facts.name, 0,
+                         pgpu.facts.capability()});
   return out;
 }
 

@@ -296,7 +296,8 @@ double session_placement::memory_left_to_promise() const {
   double out = 0;
   for (const auto& [name, node] : state_.nodes)
     for (const auto& pgpu : node.info.pgpus)
-      if (node.state == node_record::stage::alive && pgpu.state == "healthy")
+      if (node.state == node_record::stage::alive &&
+          pgpu.state == control::pgpu_health::healthy)
         out += options_.swapping.promised *
                static_cast<double>(pgpu.facts.total_memory);
   for (const auto& [id, x] : state_.sessions)

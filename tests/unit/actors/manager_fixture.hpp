@@ -94,7 +94,7 @@ struct cluster : deterministic {
                           const std::string& host = "h") {
     register_node x{name, host, 100, {}, {}};
     for (auto i = 0u; i < pgpus; ++i) {
-      x.pgpus.push_back({i, "cpu", {}, "healthy"});
+      x.pgpus.push_back({i, "cpu", {}});
       x.pgpus.back().facts.total_memory = 4 * gib;
       x.pgpus.back().facts.name = "gpu";
       x.pgpus.back().facts.attributes = {

@@ -4,6 +4,7 @@
 #include "schema/wire/wire.capnp.h"
 
 #include <capnp/schema.h>
+#include <capnp/serialize.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -67,7 +68,7 @@ std::vector<body> one_of_each() {
       register_node{"a",
                     "host",
                     12,
-                    {{1, "cpu", facts(), "lost", "equal", 5000}},
+                    {{1, "cpu", facts(), pgpu_health::lost, "equal", 5000}},
                     {{{1}, {2}, {3}, {0, 1}, where, 99, 0.5, 0.75, -2}}},
       node_beat{"a", 3, {load}, {last}},
       worker_started{{1}, {2}, where, 5, "failed"},
@@ -105,7 +106,7 @@ std::vector<body> one_of_each() {
       some_lease(),
       worker_hello{{1}, {2}, where, "bad"},
       worker_beat{load, CUDA_ERROR_ECC_UNCORRECTABLE},
-      inject_fault{"a", 1, "hang"},
+      inject_fault{"a", 1, fault_kind::hang},
       status_request{},
       status_text{"{}"},
       events_request{1, 2},
@@ -211,6 +212,44 @@ BOOST_AUTO_TEST_CASE(unknown_values_are_refused) {
   to.initHello().setRole(static_cast<wire::Role>(77));
   auto got = decode(parcel{"peer", to_frame(message), {}});
   BOOST_TEST(std::holds_alternative<unreadable>(got));
+}
+
+BOOST_AUTO_TEST_CASE(enums_that_travel_as_texts_keep_their_texts) {
+  for (auto [value, text] : fault_kind_names) {
+    auto sent = inject_fault{"a", 1, value};
+    auto frame = encode({"command/1", 5, sent});
+    auto in = from_bytes(frame.data(), frame.size());
+    capnp::FlatArrayMessageReader reader{in.words()};
+    auto fault = reader.getRoot<wire::Envelope>().getInjectFault();
+    BOOST_TEST(fault.getKind().cStr() == text);
+  }
+  for (auto [value, text] : pgpu_health_names) {
+    register_node sent;
+    sent.pgpus.push_back({1, "cpu", {}, value});
+    auto frame = encode({"node/a", 5, sent});
+    auto in = from_bytes(frame.data(), frame.size());
+    capnp::FlatArrayMessageReader reader{in.words()};
+    auto node = reader.getRoot<wire::Envelope>().getRegisterNode();
+    BOOST_TEST(node.getPgpus()[0].getState().cStr() == text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(unknown_texts_of_enums_are_refused) {
+  for (auto text : {"", "rust", "Lost", "lost "}) {
+    capnp::MallocMessageBuilder fault;
+    auto to = fault.initRoot<wire::Envelope>();
+    to.setRequest(88);
+    to.initInjectFault().setKind(text);
+    auto got = decode(parcel{"peer", to_frame(fault), {}});
+    BOOST_REQUIRE(std::holds_alternative<unreadable>(got));
+    BOOST_TEST(std::get<unreadable>(got).request == 88u);
+    capnp::MallocMessageBuilder node;
+    auto pgpus =
+        node.initRoot<wire::Envelope>().initRegisterNode().initPgpus(1);
+    pgpus[0].setState(text);
+    BOOST_TEST(std::holds_alternative<unreadable>(
+        decode(parcel{"peer", to_frame(node), {}})));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_list_that_claims_more_than_it_has_is_refused) {

@@ -73,7 +73,7 @@ struct turmoil : cluster {
     auto name = any_node();
     if (roll(2) == 0) {
       auto x = inventory(name, nodes[name]);
-      x.pgpus[roll(nodes[name])].state = "lost";
+      x.pgpus[roll(nodes[name])].state = pgpu_health::lost;
       say("n-" + name, "node/" + name, x, 1);
     } else if (roll(2) == 0) {
       say("n-" + name, "node/" + name, control::shutdown{}, 2);

@@ -52,7 +52,7 @@ struct node : test::deterministic {
     x.worker_endpoint = "ipc://node";
     x.worker_bind = "ipc://worker-%s";
     for (auto i = 0u; i < 2; ++i) {
-      x.pgpus.push_back({i, "cpu", {}, "healthy"});
+      x.pgpus.push_back({i, "cpu", {}});
       x.pgpus.back().facts.total_memory = 4 * gib;
     }
     auto watcher = spawn([this]() -> supervisor_watcher::behavior_type {
@@ -596,12 +596,12 @@ BOOST_FIXTURE_TEST_SUITE(devices, node)
 BOOST_AUTO_TEST_CASE(an_injected_loss_reaches_workers_and_the_inventory) {
   join();
   start();
-  manager_says(inject_fault{"a", 0, "lost"});
+  manager_says(inject_fault{"a", 0, fault_kind::lost});
   BOOST_TEST(take<inject_fault>(to_workers, "w").has_value());
   auto told = heard<register_node>();
   BOOST_REQUIRE(told);
-  BOOST_TEST(told->pgpus[0].state == "lost");
-  BOOST_TEST(told->pgpus[1].state == "healthy");
+  BOOST_TEST((told->pgpus[0].state == pgpu_health::lost));
+  BOOST_TEST((told->pgpus[1].state == pgpu_health::healthy));
   // Nothing starts there any more.
   manager_says(order(9));
   ends(1, "signal 9");
@@ -613,10 +613,10 @@ BOOST_AUTO_TEST_CASE(an_injected_loss_reaches_workers_and_the_inventory) {
 BOOST_AUTO_TEST_CASE(a_hang_is_told_to_workers_alone) {
   join();
   start();
-  manager_says(inject_fault{"a", 0, "hang"});
+  manager_says(inject_fault{"a", 0, fault_kind::hang});
   BOOST_TEST(take<inject_fault>(to_workers, "w").has_value());
   BOOST_TEST(!heard<register_node>());
-  manager_says(inject_fault{"a", 1, "hang"});
+  manager_says(inject_fault{"a", 1, fault_kind::hang});
   BOOST_TEST(!take<inject_fault>(to_workers, "w").has_value());
 }
 
@@ -626,13 +626,12 @@ BOOST_AUTO_TEST_CASE(a_worker_that_reports_a_broken_device_condemns_it) {
   worker_says(worker_beat{{{1}, {1}, 0, 0, 0}, CUDA_ERROR_ILLEGAL_ADDRESS});
   BOOST_TEST(!heard<register_node>()); // the program's own fault
   worker_says(worker_beat{{{1}, {1}, 0, 0, 0}, CUDA_ERROR_ECC_UNCORRECTABLE});
-  BOOST_TEST(heard<register_node>()->pgpus[0].state == "lost");
+  BOOST_TEST((heard<register_node>()->pgpus[0].state == pgpu_health::lost));
 }
 
 BOOST_AUTO_TEST_CASE(a_pgpu_keeps_account) {
   auto gpu =
-      spawn(vgpu::pgpu, control::pgpu{3, "cpu", {"g", {}, gib, {}}, "healthy"},
-            chief);
+      spawn(vgpu::pgpu, control::pgpu{3, "cpu", {"g", {}, gib, {}}}, chief);
   auto ask = [&](auto what) {
     pgpu_answer got;
     auto pending = self->request(gpu, caf::infinite, what);
