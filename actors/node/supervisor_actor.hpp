@@ -20,7 +20,7 @@ struct supervisor_stop {};
 /// Tells the watcher that the node is registered for the first time.
 struct supervisor_ready {};
 
-/// Tells the watcher that the supervisor cannot begin, and quits.
+/// Tells the watcher why the supervisor cannot begin. The supervisor quits.
 struct supervisor_failed {
   std::string why;
 };

@@ -105,8 +105,8 @@ using etcd_answer_ptr = std::shared_ptr<const etcd_answer>;
 
 /// Asks etcd, and is told what became of it: one of several managers.
 using etcd_listener = caf::typed_actor<
-    // Etcd answered a question, or did not in time. Who implements etcd_access
-    // sends it.
+    // Etcd answered a question, or did not in time. The implementation of
+    // etcd_access sends it.
     caf::reacts_to<etcd_answer_ptr>>;
 
 /// Asks etcd. Returns at once and may be called from any thread; `listener`
