@@ -15,8 +15,6 @@ namespace vgpu::guest {
 
 namespace {
 
-constexpr std::uint16_t version = 1;
-
 std::vector<std::uint64_t> flat(capnp::MessageBuilder& message) {
   auto words = capnp::messageToFlatArray(message);
   std::vector<std::uint64_t> out(words.size());

@@ -4,6 +4,7 @@
 
 #include "actors/link/protocol.hpp"
 #include "schema/base/fault.hpp"
+#include "schema/wire/guest_hello.hpp"
 #include "schema/wire/message_fields.hpp"
 
 #include <cstddef>
@@ -13,26 +14,6 @@
 #include <vector>
 
 namespace vgpu::guest {
-
-/// A program's first message.
-struct hello {
-  control::program program;
-  control::specification specification;
-  /// The program has a session already, and its former client died.
-  bool resumed = false;
-  /// The program takes what encode_waiting() makes.
-  bool hears_waiting = false;
-  /// The program wants what encode_watched() makes, and no vGPU.
-  bool watches = false;
-
-  static void fields(auto& x, auto&& f) {
-    f(x.program, WIRE_MEMBER(Program));
-    f(x.specification, WIRE_MEMBER(Specification));
-    f(x.resumed, WIRE_MEMBER(Resumed));
-    f(x.hears_waiting, WIRE_MEMBER(HearsWaiting));
-    f(x.watches, WIRE_MEMBER(Watches));
-  }
-};
 
 /// What a program uses of a device.
 struct watched_use {

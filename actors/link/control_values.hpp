@@ -4,6 +4,7 @@
 #include "schema/base/enum_names.hpp"
 #include "schema/base/fault.hpp"
 #include "schema/base/ids.hpp"
+#include "schema/wire/guest_hello.hpp"
 #include "schema/wire/message_fields.hpp"
 #include "schema/wire/specification.hpp"
 
@@ -185,21 +186,6 @@ struct session_load {
     f(x.usage, WIRE_MEMBER(Usage));
     f(x.idle_ms, WIRE_MEMBER(IdleMs));
     f(x.beside, WIRE_MEMBER(Beside));
-  }
-};
-
-struct program {
-  std::string name;
-  std::uint32_t pid = 0;
-  std::string host;
-  std::string user;
-  bool operator==(const program&) const = default;
-
-  static void fields(auto& x, auto&& f) {
-    f(x.name, WIRE_MEMBER(Name));
-    f(x.pid, WIRE_MEMBER(Pid));
-    f(x.host, WIRE_MEMBER(Host));
-    f(x.user, WIRE_MEMBER(User));
   }
 };
 

@@ -4,6 +4,8 @@
 #include "interposer/session/process.hpp"
 #include "schema/base/endpoints.hpp"
 #include "schema/wire/guest.capnp.h"
+#include "schema/wire/guest_hello.hpp"
+#include "schema/wire/message_codec.hpp"
 #include "schema/wire/specification.hpp"
 
 #include <capnp/message.h>
@@ -108,34 +110,20 @@ std::string host_name() {
   return name.data();
 }
 
-void fill(wire::GuestHello::Builder hello, const control::specification& asked,
-          bool resumed) {
-  hello.setVersion(1);
-  hello.setResumed(resumed);
-  hello.setHearsWaiting(true);
-  auto program = hello.initProgram();
-  program.setName(program_name());
-  program.setPid(static_cast<std::uint32_t>(::getpid()));
-  program.setHost(host_name());
-  program.setUser(environment("USER", std::to_string(::getuid())));
-  auto wanted = hello.initSpecification();
-  wanted.setShare(asked.share);
-  wanted.setMemory(asked.memory);
-  wanted.setGpus(asked.gpus);
-  wanted.setProtection(static_cast<wire::Protection>(asked.protection));
-  wanted.setLimit(asked.limit);
-  wanted.setPriority(asked.priority);
-  wanted.setNode(asked.node);
-  wanted.setPgpu(asked.pgpu);
-  wanted.setBackend(asked.backend);
-  wanted.setLocality(static_cast<wire::Locality>(asked.where));
-  wanted.setBeside(asked.beside.value);
-  wanted.setApart(asked.apart.value);
-  wanted.setWaitMs(asked.wait_ms);
-  wanted.setIdleAfterMs(asked.idle_after_ms);
-  wanted.setSnapshotMs(asked.snapshot_ms);
-  wanted.setGroup(asked.group);
-  wanted.setCapability(asked.capability);
+/// Describes this program and the vGPU that it asks for.
+guest::hello hello_for(const control::specification& asked) {
+  guest::hello out;
+  out.program = {program_name(), static_cast<std::uint32_t>(::getpid()),
+                 host_name(), environment("USER", std::to_string(::getuid()))};
+  out.specification = asked;
+  out.hears_waiting = true;
+  return out;
+}
+
+void write_hello(capnp::MessageBuilder& message, const guest::hello& what) {
+  auto to = message.initRoot<wire::GuestHello>();
+  to.setVersion(guest::version);
+  wire_codec::write_fields(to, what);
 }
 
 /// The client ended before it answered: it was about to end when the program
@@ -293,9 +281,9 @@ result<group_view> watch_group() {
   timeval patience{2, 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   capnp::MallocMessageBuilder message;
-  auto hello = message.initRoot<wire::GuestHello>();
-  fill(hello, asked, false);
-  hello.setWatches(true);
+  auto hello = hello_for(asked);
+  hello.watches = true;
+  write_hello(message, hello);
   if (auto ok = send_packet(fd.get(), message, {}); !ok)
     return ok.why();
   return receive(fd.get(), read_watched);
@@ -307,7 +295,9 @@ result<grant> guest_channel::greet(const session_area& area, int doorbell,
   if (auto good = control::set_from_environment(asked); !good)
     return good.why();
   capnp::MallocMessageBuilder message;
-  fill(message.initRoot<wire::GuestHello>(), asked, resumed);
+  auto hello = hello_for(asked);
+  hello.resumed = resumed;
+  write_hello(message, hello);
   auto memory = area.descriptors();
   std::vector<int> descriptors{memory.begin(), memory.end()};
   descriptors.push_back(doorbell);
