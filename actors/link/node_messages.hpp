@@ -85,7 +85,7 @@ struct set_policy {
 };
 
 /// Names what `vgpu inject` does to a pGPU.
-enum class fault_kind {
+enum class injected_fault {
   /// The device is gone.
   lost,
   /// The device executes nothing any more, and reports nothing.
@@ -94,23 +94,23 @@ enum class fault_kind {
   ecc,
 };
 
-inline constexpr enum_names<fault_kind, 3> fault_kind_names{{
-    {fault_kind::lost, "lost"},
-    {fault_kind::hang, "hang"},
-    {fault_kind::ecc, "ecc"},
+inline constexpr enum_names<injected_fault, 3> injected_fault_names{{
+    {injected_fault::lost, "lost"},
+    {injected_fault::hang, "hang"},
+    {injected_fault::ecc, "ecc"},
 }};
-static_assert(is_complete(fault_kind_names, fault_kind::ecc));
+static_assert(is_complete(injected_fault_names, injected_fault::ecc));
 
 /// Returns the text for the command line, the wire and the log.
-constexpr const char* name_of(fault_kind x) noexcept {
-  return text_in(fault_kind_names, x);
+constexpr const char* name_of(injected_fault x) noexcept {
+  return text_in(injected_fault_names, x);
 }
 
 /// Breaks a pGPU on purpose.
 struct inject_fault {
   std::string node;
   std::uint32_t pgpu = 0;
-  fault_kind kind = fault_kind::lost;
+  injected_fault kind = injected_fault::lost;
   bool operator==(const inject_fault&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -263,7 +263,7 @@ struct worker_beat {
 } // namespace vgpu::control
 
 template <>
-struct vgpu::wire_enum<vgpu::control::fault_kind> {
-  static constexpr auto names = control::fault_kind_names;
+struct vgpu::wire_enum<vgpu::control::injected_fault> {
+  static constexpr auto names = control::injected_fault_names;
   static constexpr const char* what = "kind of fault";
 };

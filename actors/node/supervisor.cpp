@@ -59,8 +59,8 @@ void on_inject(self_ptr self, const control::inject_fault& x) {
       if (ordinal == x.pgpu && !each.peer.empty())
         tell_worker(self, each.peer, x);
   // A hang shows itself to nobody but the program that waits.
-  if (x.kind != control::fault_kind::hang)
-    self->send(pgpu->second, pgpu_fail{x.kind == control::fault_kind::ecc
+  if (x.kind != control::injected_fault::hang)
+    self->send(pgpu->second, pgpu_fail{x.kind == control::injected_fault::ecc
                                            ? control::pgpu_health::quarantined
                                            : control::pgpu_health::lost});
 }

@@ -51,13 +51,13 @@ void greet(self_ptr self) {
   beat(self);
 }
 
-device::injected_fault fault_of(control::fault_kind x) {
+device::injected_fault fault_of(control::injected_fault x) {
   switch (x) {
-  case control::fault_kind::hang:
+  case control::injected_fault::hang:
     return device::injected_fault::hang;
-  case control::fault_kind::ecc:
+  case control::injected_fault::ecc:
     return device::injected_fault::ecc;
-  case control::fault_kind::lost:
+  case control::injected_fault::lost:
     break;
   }
   return device::injected_fault::lost;

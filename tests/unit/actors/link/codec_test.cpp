@@ -106,7 +106,7 @@ std::vector<body> one_of_each() {
       some_lease(),
       worker_hello{{1}, {2}, where, "bad"},
       worker_beat{load, CUDA_ERROR_ECC_UNCORRECTABLE},
-      inject_fault{"a", 1, fault_kind::hang},
+      inject_fault{"a", 1, injected_fault::hang},
       status_request{},
       status_text{"{}"},
       events_request{1, 2},
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(unknown_values_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(enums_that_travel_as_texts_keep_their_texts) {
-  for (auto [value, text] : fault_kind_names) {
+  for (auto [value, text] : injected_fault_names) {
     auto sent = inject_fault{"a", 1, value};
     auto frame = encode({"command/1", 5, sent});
     auto in = from_bytes(frame.data(), frame.size());

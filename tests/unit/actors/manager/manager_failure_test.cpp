@@ -291,11 +291,11 @@ BOOST_AUTO_TEST_CASE(a_client_that_is_back_in_time_keeps_them) {
 BOOST_AUTO_TEST_CASE(a_fault_is_passed_on_to_its_node) {
   join("a");
   say("cmd", "command/1", hello{1, 1, "t", role::command});
-  say("cmd", "command/1", inject_fault{"a", 0, fault_kind::hang}, 1);
+  say("cmd", "command/1", inject_fault{"a", 0, injected_fault::hang}, 1);
   BOOST_TEST(take<inject_fault>(out, "n-a").has_value());
   BOOST_TEST(take<done>(out, "cmd").has_value());
-  for (auto& bad : std::vector<inject_fault>{{"b", 0, fault_kind::hang},
-                                             {"a", 7, fault_kind::hang}}) {
+  for (auto& bad : std::vector<inject_fault>{{"b", 0, injected_fault::hang},
+                                             {"a", 7, injected_fault::hang}}) {
     say("cmd", "command/1", bad, 1);
     BOOST_TEST(refused("cmd") != "");
   }

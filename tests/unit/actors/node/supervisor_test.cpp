@@ -596,7 +596,7 @@ BOOST_FIXTURE_TEST_SUITE(devices, node)
 BOOST_AUTO_TEST_CASE(an_injected_loss_reaches_workers_and_the_inventory) {
   join();
   start();
-  manager_says(inject_fault{"a", 0, fault_kind::lost});
+  manager_says(inject_fault{"a", 0, injected_fault::lost});
   BOOST_TEST(take<inject_fault>(to_workers, "w").has_value());
   auto told = heard<register_node>();
   BOOST_REQUIRE(told);
@@ -613,10 +613,10 @@ BOOST_AUTO_TEST_CASE(an_injected_loss_reaches_workers_and_the_inventory) {
 BOOST_AUTO_TEST_CASE(a_hang_is_told_to_workers_alone) {
   join();
   start();
-  manager_says(inject_fault{"a", 0, fault_kind::hang});
+  manager_says(inject_fault{"a", 0, injected_fault::hang});
   BOOST_TEST(take<inject_fault>(to_workers, "w").has_value());
   BOOST_TEST(!heard<register_node>());
-  manager_says(inject_fault{"a", 1, fault_kind::hang});
+  manager_says(inject_fault{"a", 1, injected_fault::hang});
   BOOST_TEST(!take<inject_fault>(to_workers, "w").has_value());
 }
 
