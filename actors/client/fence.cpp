@@ -24,7 +24,7 @@ result<unique_fd> connect_within(const std::string& name,
   auto until = clock::now() + patience;
   for (;;) {
     auto connection = connect_abstract(name);
-    if (connection || connection.why().code != CUDA_ERROR_NOT_READY ||
+    if (connection || connection.why().kind != fault_kind::not_ready ||
         clock::now() >= until)
       return connection;
     std::this_thread::sleep_for(between);
@@ -38,10 +38,10 @@ status end_worker(const std::string& guest_socket,
   if (guest_socket.empty())
     return {};
   auto connection = connect_within(guest_socket, patience);
-  if (!connection && connection.why().code == CUDA_ERROR_NOT_FOUND)
+  if (!connection && connection.why().kind == fault_kind::missing)
     return {}; // nobody listens: its process is gone
   if (!connection)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+    return fault{fault_kind::system,
                  "it cannot be told whether the former worker is gone: " +
                      connection.why().what};
   auto pid = peer_of(connection->get());
@@ -50,20 +50,20 @@ status end_worker(const std::string& guest_socket,
   if (!process && errno == ESRCH)
     return {}; // died in between
   if (!process)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+    return fault{fault_kind::system,
                  "cannot watch the former worker, process " +
                      std::to_string(pid) + ": " + std::strerror(errno)};
   if (::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0u) !=
           0 &&
       errno != ESRCH)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 "cannot end the former worker, process " +
-                     std::to_string(pid) + ": " + std::strerror(errno)};
+    return fault{fault_kind::system, "cannot end the former worker, process " +
+                                         std::to_string(pid) + ": " +
+                                         std::strerror(errno)};
   pollfd item{process.get(), POLLIN, 0};
   if (::poll(&item, 1, static_cast<int>(patience.count())) != 1)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM, "the former worker, process " +
-                                                  std::to_string(pid) +
-                                                  ", does not die"};
+    return fault{fault_kind::system, "the former worker, process " +
+                                         std::to_string(pid) +
+                                         ", does not die"};
   return {};
 }
 

@@ -35,11 +35,10 @@ auto read(std::span<const std::uint64_t> words, const char* what, F f)
         limits};
     return f(message.getRoot<Root>());
   } catch (const kj::Exception& x) {
-    return fault{CUDA_ERROR_INVALID_VALUE, std::string{"malformed "} + what +
-                                               ": " +
-                                               x.getDescription().cStr()};
+    return fault{fault_kind::corrupt, std::string{"malformed "} + what + ": " +
+                                          x.getDescription().cStr()};
   } catch (const wire_codec::bad_value& x) {
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  std::string{"malformed "} + what + ": " + x.what()};
   }
 }
@@ -51,7 +50,7 @@ result<hello> decode_hello(std::span<const std::uint64_t> words) {
       words, "hello of a program",
       [](wire::GuestHello::Reader in) -> result<hello> {
         if (in.getVersion() != version)
-          return fault{CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
+          return fault{fault_kind::other_version,
                        "a program's libcuda speaks version " +
                            std::to_string(in.getVersion()) +
                            "; restart it with this version's library"};
@@ -71,7 +70,7 @@ result<notice> decode_notice(std::span<const std::uint64_t> words) {
           return notice::journal_fills;
         if (in.isShares())
           return notice::shares;
-        return fault{CUDA_ERROR_NOT_SUPPORTED, "a notice of unknown kind"};
+        return fault{fault_kind::unsupported, "a notice of unknown kind"};
       });
 }
 
@@ -120,7 +119,7 @@ result<ticket> decode_ticket(std::span<const std::byte> bytes) {
                     ? nullptr
                     : std::get_if<control::lease>(&envelope->body);
   if (lease == nullptr)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "the ticket of a running session cannot be read"};
   ticket out;
   out.adopt.session = lease->session;

@@ -25,7 +25,7 @@ result<opened_session> opened_session::take(const guest::hello& hello,
                                             packet& in) {
   constexpr auto memory = session_area::descriptor_count;
   if (in.descriptors.size() < memory + 1)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "a program hands over its session's memory, a doorbell, and "
                  "places for snapshots"};
   auto opened = session_area::open(in.descriptors);

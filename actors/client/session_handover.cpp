@@ -81,9 +81,9 @@ status session_handover::check(int file, std::size_t& lent_count) const {
     return state.why();
   const auto& index = state->index();
   if (index.position != current().stopped->position)
-    return fault{CUDA_ERROR_INVALID_VALUE, "its state is of another call"};
+    return fault{fault_kind::corrupt, "its state is of another call"};
   if (index.lent.empty() == bool{lent_})
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "the memory that its state lends did not come"};
   lent_count = index.lent.size();
   return {};
@@ -103,7 +103,7 @@ status session_handover::spill(unique_fd& file, std::uint64_t bytes) const {
   unique_fd saved{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   ::unlink(path.c_str());
   if (!saved)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM, "cannot open " + path + " again"};
+    return fault{fault_kind::system, "cannot open " + path + " again"};
   file = std::move(saved);
   return {};
 }

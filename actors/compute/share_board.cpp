@@ -19,7 +19,7 @@ result<mapping> map_all(int fd, std::uint64_t bytes) {
   auto* at = ::mmap(own_address(bytes), bytes, PROT_READ | PROT_WRITE,
                     MAP_SHARED, fd, 0);
   if (at == MAP_FAILED)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+    return fault{fault_kind::system,
                  std::string{"a pGPU's board cannot be mapped: "} +
                      std::strerror(errno)};
   return mapping{at, bytes};
@@ -71,14 +71,14 @@ result<std::shared_ptr<share_board>> share_board::open(unique_fd memory) {
   if (!size)
     return size.why();
   if (*size < sizeof(layout))
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "a pGPU's board is too small: worker and node are of "
                  "different releases"};
   auto map = map_all(memory.get(), sizeof(layout));
   if (!map)
     return map.why();
   if (reinterpret_cast<layout*>(map->data())->magic != layout::the_magic)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "a pGPU's board is of another release than this worker"};
   return std::shared_ptr<share_board>{
       new share_board{std::move(memory), std::move(*map)}};

@@ -15,7 +15,7 @@ result<std::shared_ptr<usage_page>> usage_page::map(unique_fd memory) {
   auto* at = ::mmap(own_address(sizeof(layout)), sizeof(layout),
                     PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (at == MAP_FAILED)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+    return fault{fault_kind::system,
                  std::string{"a worker's account cannot be mapped: "} +
                      std::strerror(errno)};
   return std::shared_ptr<usage_page>{
@@ -38,7 +38,7 @@ result<std::shared_ptr<usage_page>> usage_page::open(unique_fd memory) {
   auto size = sealed_size(memory.get());
   if (!size)
     return size.why();
-  fault other{CUDA_ERROR_INVALID_VALUE,
+  fault other{fault_kind::corrupt,
               "a worker's account is of another release than this worker: "
               "install the same on all of the node"};
   if (*size < sizeof(layout))

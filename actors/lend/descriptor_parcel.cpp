@@ -24,14 +24,14 @@ constexpr int buffer_bytes = 8 << 20;
 
 result<unique_fd> pack_descriptors(std::span<const int> what) {
   if (what.size() > most_in_parcel)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+    return fault{fault_kind::exhausted,
                  std::to_string(what.size()) + " descriptors, and " +
                      std::to_string(most_in_parcel) +
                      " are the most that are handed on at once"};
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
                    ends) != 0)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+    return fault{fault_kind::system,
                  std::string{"no socket for descriptors: "} +
                      std::strerror(errno)};
   unique_fd in{ends[0]}, out{ends[1]};
@@ -60,9 +60,9 @@ result<std::vector<unique_fd>> unpack_descriptors(int parcel,
       out.push_back(std::move(x));
   }
   if (out.size() != count)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 std::to_string(out.size()) + " descriptors came in place of " +
-                     std::to_string(count)};
+    return fault{fault_kind::corrupt, std::to_string(out.size()) +
+                                          " descriptors came in place of " +
+                                          std::to_string(count)};
   return out;
 }
 

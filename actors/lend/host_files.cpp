@@ -18,7 +18,7 @@ bool is_same_file(int a, const struct stat& other) {
 }
 
 fault not_the_program(std::uint32_t process) {
-  return {CUDA_ERROR_INVALID_VALUE,
+  return {fault_kind::usage,
           "process " + std::to_string(process) + " is not the program"};
 }
 
@@ -35,7 +35,7 @@ status host_files::show(const call::host_file& what) {
   struct stat control {};
   if (!of || ::fstatat(of.get(), std::to_string(what.control).c_str(), &control,
                        0) != 0)
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
+    return fault{fault_kind::unsupported,
                  "the worker cannot look at the program's files in " + path +
                      " (" + std::strerror(errno) +
                      "); run both as one user and in one PID namespace"};
@@ -46,11 +46,11 @@ status host_files::show(const call::host_file& what) {
   auto name = std::to_string(what.file);
   if (::fstatat(of.get(), name.c_str(), &kind, 0) != 0 ||
       !S_ISREG(kind.st_mode))
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "descriptor " + name + " of the program is not a file"};
   unique_fd file{::openat(of.get(), name.c_str(), O_RDWR | O_CLOEXEC)};
   if (!file || !is_same_file(file.get(), kind))
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
+    return fault{fault_kind::unsupported,
                  "the worker cannot open the program's file " + path + "/" +
                      name};
   if (auto ok =

@@ -26,9 +26,9 @@ public:
   /// Sets the process of the session's client, which is not its program.
   void served_by(pid_t client) noexcept { client_ = client; }
 
-  /// Maps a file at its address. The fault is CUDA_ERROR_INVALID_VALUE where it
-  /// is not a file of the program or lies outside the host window, and
-  /// CUDA_ERROR_NOT_SUPPORTED where this process may not look at the program's
+  /// Maps a file at its address. The fault is of kind `usage` where it is not a
+  /// file of the program or lies outside the host window, and of kind
+  /// `unsupported` where this process may not look at the program's
   /// files.
   status show(const call::host_file& what);
   /// Unmaps the file that show() mapped there.

@@ -27,7 +27,7 @@ constexpr std::chrono::seconds borrow_within{5};
 constexpr int pause_milliseconds = 50;
 
 fault not_lent(const std::string& why) {
-  return {CUDA_ERROR_INVALID_VALUE,
+  return {fault_kind::usage,
           "what a handle of another process names is not shared: " + why};
 }
 
@@ -75,7 +75,7 @@ status share_broker::lend(const share_key& what, std::uint64_t serial,
                           device::shared_object object, share_cost cost) {
   std::lock_guard guard{mutex_};
   if (lent_.size() >= most_lent && !lent_.contains(what))
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+    return fault{fault_kind::exhausted,
                  "a session shares at most " + std::to_string(most_lent) +
                      " allocations and events at a time"};
   auto [at, fresh] = lent_.try_emplace(what);

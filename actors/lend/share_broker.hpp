@@ -74,7 +74,7 @@ public:
 
   const share_secret& secret() const noexcept { return secret_; }
 
-  /// Lends the object until withdraw(). Fails with CUDA_ERROR_OUT_OF_MEMORY
+  /// Lends the object until withdraw(). Fails as `exhausted`
   /// where most_lent objects are lent already.
   status lend(const share_key& what, std::uint64_t serial,
               device::shared_object object, share_cost cost = {});
@@ -130,7 +130,7 @@ struct borrowed_thing {
 };
 
 /// Borrows an object that another worker of this host lends. Waits up to five
-/// seconds for its broker. Fails with CUDA_ERROR_INVALID_VALUE where nobody
+/// seconds for its broker. Fails as `usage` where nobody
 /// lends it (any more).
 result<borrowed_thing> borrow(share_kind kind, const share_name& what);
 

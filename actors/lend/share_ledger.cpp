@@ -16,8 +16,7 @@ namespace {
 constexpr off_t counts_from = off_t{1} << 62;
 
 fault no_ledger(const char* what) {
-  return {CUDA_ERROR_OPERATING_SYSTEM,
-          std::string{what} + ": " + std::strerror(errno)};
+  return {fault_kind::system, std::string{what} + ": " + std::strerror(errno)};
 }
 
 struct flock lock_of(short type, off_t from, off_t bytes) {

@@ -8,6 +8,8 @@
 #include "schema/wire/message_fields.hpp"
 #include "schema/wire/specification.hpp"
 
+#include <cuda.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>

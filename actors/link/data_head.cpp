@@ -106,11 +106,11 @@ result<head> decode(std::span<const std::uint64_t> words) {
     auto root = message.getRoot<wire::DataHead>();
     auto what = read_body(root);
     if (!what)
-      return fault{CUDA_ERROR_NOT_SUPPORTED,
+      return fault{fault_kind::unsupported,
                    "a data-plane message of a kind unknown here"};
     return head{{root.getSession()}, {root.getEpoch()}, std::move(*what)};
   } catch (const kj::Exception& x) {
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  std::string{"a malformed data-plane message: "} +
                      x.getDescription().cStr()};
   }

@@ -211,9 +211,8 @@ result<Open> spawn_socket_actor(caf::actor_system& system, zmq::context_t& zmq,
   auto refuse = [&options](const std::string& why) {
     auto verb =
         options.as == link_options::form::bind ? "listen on " : "connect to ";
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "cannot " + (verb + options.endpoint) + ": " + why + "; " +
-                     help_for(options)};
+    return fault{fault_kind::usage, "cannot " + (verb + options.endpoint) +
+                                        ": " + why + "; " + help_for(options)};
   };
   if (options.endpoint.starts_with("ipc://") &&
       options.endpoint.size() - 6 > longest_ipc_path)

@@ -17,14 +17,14 @@ constexpr std::size_t largest_packet = 64 << 10;
 constexpr std::size_t most_descriptors = 65;
 
 fault from_errno(const std::string& what) {
-  return {CUDA_ERROR_OPERATING_SYSTEM, what + ": " + std::strerror(errno)};
+  return {fault_kind::system, what + ": " + std::strerror(errno)};
 }
 
 result<std::pair<sockaddr_un, socklen_t>> address_of(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (name.empty() || name.size() + 1 > sizeof(address.sun_path))
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "a socket name must have 1 to 107 bytes: '" + name + "'"};
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   auto length = offsetof(sockaddr_un, sun_path) + 1 + name.size();
@@ -83,13 +83,13 @@ result<unique_fd> connect_abstract(const std::string& name) {
     auto code = socket ? errno : 0;
     auto why = from_errno("cannot connect to the Unix socket @" + name);
     if (code == ECONNREFUSED)
-      why.code = CUDA_ERROR_NOT_FOUND;
+      why.kind = fault_kind::missing;
     if (code == EAGAIN)
-      why.code = CUDA_ERROR_NOT_READY;
+      why.kind = fault_kind::not_ready;
     return why;
   }
   if (!is_ours(socket.get()))
-    return fault{CUDA_ERROR_NOT_PERMITTED,
+    return fault{fault_kind::refused,
                  "the Unix socket @" + name + " belongs to another user"};
   return socket;
 }
@@ -103,7 +103,7 @@ status send_packet(int socket, std::span<const std::uint64_t> words,
                    std::span<const int> descriptors) {
   if (words.size_bytes() > largest_packet ||
       descriptors.size() > most_descriptors)
-    return fault{CUDA_ERROR_INVALID_VALUE, "a packet is too large"};
+    return fault{fault_kind::usage, "a packet is too large"};
   iovec bytes{const_cast<std::uint64_t*>(words.data()), words.size_bytes()};
   alignas(cmsghdr)
       std::byte control[CMSG_SPACE(most_descriptors * sizeof(int))] = {};
@@ -161,7 +161,7 @@ result<std::optional<packet>> receive_packet(int socket) {
   }
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
       got % sizeof(std::uint64_t) != 0)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "a packet on a Unix socket is cut or of a strange size"};
   auto count = static_cast<std::size_t>(got) / sizeof(std::uint64_t);
   in.words.resize(count);

@@ -35,8 +35,8 @@ unique_fd accept_own(int listener);
 
 /// Connects to an abstract name, and checks that its owner is our own user or
 /// root. The call and the socket are non-blocking. The fault is
-/// CUDA_ERROR_NOT_FOUND where nobody listens, and CUDA_ERROR_NOT_READY where
-/// the listener's queue is full.
+/// of kind `missing` where nobody listens, and `not_ready` where the listener's
+/// queue is full.
 result<unique_fd> connect_abstract(const std::string& name);
 
 /// Returns the process at the other end, as the kernel reports it.

@@ -129,10 +129,9 @@ void manager_core::dispatch(const std::string& peer,
     auto taken = hand_over(peer, from, x, out_, accounts_, moves_, commands_,
                            lifecycle_, adoption_, settings_, nodes_);
     if (!taken)
-      out_.refuse(
-          peer, from,
-          {CUDA_ERROR_NOT_SUPPORTED,
-           std::string{"a manager takes no "} + control::name_of(from.body)});
+      out_.refuse(peer, from,
+                  {fault_kind::unsupported, std::string{"a manager takes no "} +
+                                                control::name_of(from.body)});
   }
 }
 

@@ -17,12 +17,11 @@ using node_stage = node_record::stage;
 status check_inventory(const control::register_node& x,
                        const std::string& sender) {
   if ("node/" + x.name != sender)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 sender + " registers as '" + x.name + "'"};
+    return fault{fault_kind::usage, sender + " registers as '" + x.name + "'"};
   std::set<std::uint32_t> ordinals;
   for (const auto& pgpu : x.pgpus)
     if (!ordinals.insert(pgpu.ordinal).second)
-      return fault{CUDA_ERROR_INVALID_VALUE,
+      return fault{fault_kind::usage,
                    "pGPU " + std::to_string(pgpu.ordinal) + " is listed twice"};
   return {};
 }
@@ -69,7 +68,7 @@ void node_registry::handle(const std::string& peer,
     if (!node.seen.closed)
       return out_.refuse(
           peer, from,
-          {CUDA_ERROR_ALREADY_MAPPED,
+          {fault_kind::refused,
            "a node named '" + x.name + "' is here already (process " +
                std::to_string(node.info.pid) + "); choose another --name"});
     lose(node, node_stage::lost, "it was restarted");

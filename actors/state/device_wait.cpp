@@ -1,5 +1,7 @@
 #include "actors/state/device_wait.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -24,11 +26,11 @@ status wait_for(device::device& on, const std::string& what,
   std::unique_lock guard{done->lock};
   if (!done->changed.wait_for(guard, patience,
                               [&] { return done->ended.has_value(); }))
-    return fault{CUDA_ERROR_LAUNCH_TIMEOUT,
-                 "the device does not come to the end of " + what};
+    return cuda_fault(CUDA_ERROR_LAUNCH_TIMEOUT,
+                      "the device does not come to the end of " + what);
   if (*done->ended != CUDA_SUCCESS)
-    return fault{*done->ended,
-                 what + " ended in error " + std::to_string(*done->ended)};
+    return cuda_fault(*done->ended,
+                      what + " ended in error " + std::to_string(*done->ended));
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "actors/state/event_times.hpp"
 
 #include "actors/state/device_wait.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -16,8 +17,8 @@ constexpr event_id anchor{std::uint64_t{1} << 62};
 constexpr event_id moment{anchor.value + 1};
 
 fault keeps_no_time(event_id x) {
-  return {CUDA_ERROR_INVALID_HANDLE,
-          "event " + std::to_string(x.value) + " keeps no time"};
+  return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                    "event " + std::to_string(x.value) + " keeps no time");
 }
 
 /// Records one of our own events, and waits for it.
@@ -131,9 +132,10 @@ status event_times::restore(device::device& on,
   for (auto& x : past) {
     auto found = events_.find(x.event);
     if (found == events_.end())
-      return fault{CUDA_ERROR_INVALID_VALUE,
-                   "a state tells when event " + std::to_string(x.event.value) +
-                       " was recorded, which does not exist in it"};
+      return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                        "a state tells when event " +
+                            std::to_string(x.event.value) +
+                            " was recorded, which does not exist in it");
     found->second.recorded = true;
     past_.emplace(x.event, x);
   }

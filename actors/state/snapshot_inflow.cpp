@@ -35,7 +35,7 @@ bool may_be(const state_chunk& what, std::span<const std::byte> stored) {
 result<snapshot_inflow>
 snapshot_inflow::begin(std::uint64_t bytes, unique_fd file, unique_fd newest) {
   if (bytes < state_head_bytes || bytes > largest_state)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "a snapshot of " + std::to_string(bytes) + " bytes"};
   snapshot_inflow out;
   if (auto before = state_reader::open(file.get()))
@@ -110,7 +110,7 @@ status snapshot_inflow::store(const part& what,
                               std::span<const std::byte> bytes) {
   for (auto& x : what.pieces)
     if (!may_be(x, bytes.subspan(x.offset - what.from, x.stored)))
-      return fault{CUDA_ERROR_INVALID_VALUE,
+      return fault{fault_kind::corrupt,
                    "contents at address " + std::to_string(x.address) +
                        " came as others than the snapshot's"};
   return write_state_bytes(file_.get(), what.from, bytes);

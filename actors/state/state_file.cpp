@@ -42,9 +42,9 @@ constexpr std::size_t pays(std::size_t bytes) {
 constexpr int compression_level = 1;
 
 fault trouble(const char* what) {
-  auto code = errno == ENOSPC || errno == ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
-                                                 : CUDA_ERROR_OPERATING_SYSTEM;
-  return {code, std::string{"a vGPU's state: cannot "} + what + ": " +
+  auto kind = errno == ENOSPC || errno == ENOMEM ? fault_kind::exhausted
+                                                 : fault_kind::system;
+  return {kind, std::string{"a vGPU's state: cannot "} + what + ": " +
                     std::strerror(errno)};
 }
 
@@ -185,7 +185,7 @@ result<std::uint64_t> state_writer::finish(const state_index& index) {
   auto words = encode_index(index);
   auto bytes = std::as_bytes(std::span{words});
   if (bytes.size() > largest_index)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+    return fault{fault_kind::exhausted,
                  "a vGPU's state has an index of " +
                      std::to_string(bytes.size()) + " bytes, and " +
                      std::to_string(largest_index) + " are the most"};
@@ -220,7 +220,7 @@ result<state_head> read_head(std::span<const std::byte> bytes,
     return damaged_state("its header does not match its checksum");
   if (header.major != state_major)
     return fault{
-        CUDA_ERROR_NOT_SUPPORTED,
+        fault_kind::unsupported,
         "a vGPU's state is of version " + std::to_string(header.major) + "." +
             std::to_string(header.minor) +
             ", and this software reads version " + std::to_string(state_major) +

@@ -212,7 +212,7 @@ state_index get(wire::State::Reader x, std::uint64_t end) {
 } // namespace
 
 fault damaged_state(const std::string& what) {
-  return {CUDA_ERROR_INVALID_VALUE,
+  return {fault_kind::corrupt,
           "a vGPU's state is damaged: " + what + "; it cannot be used"};
 }
 

@@ -12,7 +12,7 @@ namespace vgpu {
 
 result<state_inflow> state_inflow::begin(std::uint64_t bytes) {
   if (bytes == 0 || bytes > largest_state)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "a state of " + std::to_string(bytes) + " bytes"};
   auto file = make_state_memory();
   if (!file)
@@ -41,7 +41,7 @@ status state_inflow::take(std::uint64_t from,
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
-      return fault{CUDA_ERROR_OUT_OF_MEMORY,
+      return fault{fault_kind::exhausted,
                    std::string{"a state finds no room: "} +
                        std::strerror(errno)};
     got_ += static_cast<std::uint64_t>(n);

@@ -1,6 +1,7 @@
 // The part of vgpu_state for memory that the program places by itself: memory
 // with handles, and its mappings.
 #include "actors/state/vgpu_state.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <iterator>
 #include <string>
@@ -15,7 +16,7 @@ bool is_whole(std::uint64_t x) {
 }
 
 fault broken(const char* what) {
-  return {CUDA_ERROR_INVALID_VALUE, what};
+  return cuda_fault(CUDA_ERROR_INVALID_VALUE, what);
 }
 
 } // namespace

@@ -1,5 +1,7 @@
 #include "actors/state/vgpu_state.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <algorithm>
 #include <string>
 
@@ -11,8 +13,8 @@ status must(bool holds, CUresult code, const char* kind, std::uint64_t handle,
             const char* wrong) {
   if (holds)
     return {};
-  return fault{code,
-               std::string{kind} + " " + std::to_string(handle) + " " + wrong};
+  return cuda_fault(code, std::string{kind} + " " + std::to_string(handle) +
+                              " " + wrong);
 }
 
 status must_be_fresh(bool known, const char* kind, std::uint64_t handle) {
@@ -113,12 +115,12 @@ status vgpu_state::audit_place(device_address address,
                                std::uint64_t bytes) const {
   if (bytes == 0 || bytes > device_placed_offset || address < window_ ||
       address - window_ > device_placed_offset - bytes)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "an allocation of " + std::to_string(bytes) +
-                     " bytes does not lie in its vGPU's window"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "an allocation of " + std::to_string(bytes) +
+                          " bytes does not lie in its vGPU's window");
   if (overlaps(address, bytes))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "an allocation overlaps one that exists"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "an allocation overlaps one that exists");
   return {};
 }
 
@@ -126,11 +128,11 @@ status vgpu_state::audit_quota(std::uint64_t bytes) const {
   auto used = used_ + variables_;
   if (used <= quota_ && bytes <= quota_ - used)
     return {};
-  return fault{CUDA_ERROR_OUT_OF_MEMORY,
-               "an allocation of " + std::to_string(bytes) +
-                   " bytes exceeds the vGPU's quota of " +
-                   std::to_string(quota_) + ", of which " +
-                   std::to_string(used) + " are used"};
+  return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                    "an allocation of " + std::to_string(bytes) +
+                        " bytes exceeds the vGPU's quota of " +
+                        std::to_string(quota_) + ", of which " +
+                        std::to_string(used) + " are used");
 }
 
 status
@@ -172,12 +174,12 @@ status vgpu_state::audit_free(device_address address,
                               std::uint64_t bytes) const {
   auto i = allocations_.find(address);
   if (i == allocations_.end() || i->second != bytes)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "what is to be freed was not allocated"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "what is to be freed was not allocated");
   for (auto& [id, array] : arrays_)
     if (array.address == address)
-      return fault{CUDA_ERROR_INVALID_VALUE,
-                   "an array is destroyed, not freed as memory"};
+      return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                        "an array is destroyed, not freed as memory");
   return {};
 }
 
@@ -208,7 +210,8 @@ status vgpu_state::audit_texture(const texture_spec& x) const {
   case CU_RESOURCE_TYPE_PITCH2D:
     return {};
   default:
-    return fault{CUDA_ERROR_INVALID_VALUE, "a texture of an unknown resource"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "a texture of an unknown resource");
   }
 }
 

@@ -26,6 +26,7 @@
 #include "devices/interface/sharing_unit.hpp"
 #include "devices/interface/texture_unit.hpp"
 #include "devices/interface/value_unit.hpp"
+#include "schema/base/cuda_fault.hpp"
 #include "schema/base/round_up.hpp"
 
 #include <algorithm>
@@ -39,7 +40,7 @@ namespace {
 using namespace cpu;
 
 fault invalid(std::string what) {
-  return {CUDA_ERROR_INVALID_VALUE, std::move(what)};
+  return cuda_fault(CUDA_ERROR_INVALID_VALUE, std::move(what));
 }
 
 std::string hex(std::uint64_t x) {
@@ -611,14 +612,14 @@ private:
 
   status alive() const {
     if (lost_)
-      return fault{CUDA_ERROR_DEVICE_UNAVAILABLE, "the device is lost"};
+      return cuda_fault(CUDA_ERROR_DEVICE_UNAVAILABLE, "the device is lost");
     return {};
   }
 
   static fault no_kernel(module_id id, std::uint32_t kernel) {
-    return {CUDA_ERROR_INVALID_HANDLE, "module " + std::to_string(id.value) +
-                                           " has no kernel " +
-                                           std::to_string(kernel)};
+    return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                      "module " + std::to_string(id.value) + " has no kernel " +
+                          std::to_string(kernel));
   }
 
   bool usable(device_address at, std::uint64_t bytes) {

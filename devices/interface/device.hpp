@@ -6,6 +6,8 @@
 #include "schema/base/fault.hpp"
 #include "schema/base/ids.hpp"
 
+#include <cuda.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>

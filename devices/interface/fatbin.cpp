@@ -1,6 +1,7 @@
 #include "devices/interface/fatbin.hpp"
 
 #include "devices/interface/byte_reader.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <lz4.h>
 #include <zstd.h>
@@ -27,7 +28,7 @@ constexpr std::uint64_t flag_arch_specific = 0x100000;
 constexpr std::uint64_t max_text = std::uint64_t{256} << 20;
 
 fault bad_image(std::string why) {
-  return {CUDA_ERROR_INVALID_IMAGE, "image: " + std::move(why)};
+  return cuda_fault(CUDA_ERROR_INVALID_IMAGE, "image: " + std::move(why));
 }
 
 /// Describes one image of a container.
@@ -110,10 +111,11 @@ bool is_elf(byte_span image) {
 }
 
 fault no_ptx() {
-  return {CUDA_ERROR_NO_BINARY_FOR_GPU,
-          "image: it holds machine code but no PTX that this device can run; "
-          "compile with a virtual architecture (nvcc -gencode "
-          "arch=compute_75,code=compute_75)"};
+  return cuda_fault(
+      CUDA_ERROR_NO_BINARY_FOR_GPU,
+      "image: it holds machine code but no PTX that this device can run; "
+      "compile with a virtual architecture (nvcc -gencode "
+      "arch=compute_75,code=compute_75)");
 }
 
 /// Ranks an entry for an architecture. Higher is better, and 0 cannot be used.

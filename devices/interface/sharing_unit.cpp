@@ -1,5 +1,7 @@
 #include "devices/interface/sharing_unit.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <string>
 
 namespace vgpu::device {
@@ -15,9 +17,9 @@ status check_parts(const shared_object& from, std::uint64_t bytes) {
   }
   if (fits && rest == 0)
     return {};
-  return fault{CUDA_ERROR_INVALID_VALUE,
-               "the shared object of the other process is not " +
-                   std::to_string(bytes) + " bytes of memory"};
+  return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                    "the shared object of the other process is not " +
+                        std::to_string(bytes) + " bytes of memory");
 }
 
 } // namespace vgpu::device

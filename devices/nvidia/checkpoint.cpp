@@ -2,6 +2,7 @@
 
 #include "devices/nvidia/driver_properties.hpp"
 #include "devices/nvidia/nvidia_device.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 namespace vgpu::device {
 
@@ -14,7 +15,7 @@ namespace {
 constexpr unsigned locked_within_ms = 10'000;
 
 fault as_it_was(const std::string& why) {
-  return {CUDA_ERROR_NOT_SUPPORTED, why};
+  return {fault_kind::unsupported, why};
 }
 
 result<CUprocessState> state_of(const driver& api, int pid) {
@@ -24,8 +25,8 @@ result<CUprocessState> state_of(const driver& api, int pid) {
     return api.failed(
         code, "the driver does not report the checkpoint state of the process");
   if (state == CU_PROCESS_STATE_FAILED)
-    return fault{CUDA_ERROR_UNKNOWN,
-                 "the driver has lost the GPU state of the process"};
+    return cuda_fault(CUDA_ERROR_UNKNOWN,
+                      "the driver has lost the GPU state of the process");
   return state;
 }
 
@@ -60,7 +61,8 @@ status checkpoint_process(const driver& api, int pid) {
   if (ok)
     return {};
   if (auto back = restore_process(api, pid); !back)
-    return fault{CUDA_ERROR_UNKNOWN, ok.why().what + "; " + back.why().what};
+    return cuda_fault(CUDA_ERROR_UNKNOWN,
+                      ok.why().what + "; " + back.why().what);
   return as_it_was(ok.why().what);
 }
 

@@ -1,6 +1,7 @@
 #include "devices/nvidia/driver_properties.hpp"
 
 #include "devices/nvidia/nvidia_device.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <charconv>
 #include <cstring>
@@ -158,8 +159,8 @@ result<std::vector<properties>> read_properties(const std::string& text) {
       out.back().attributes[key] = value;
       continue;
     }
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "not a description of GPUs: '" + line + "'"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "not a description of GPUs: '" + line + "'");
   }
   return out;
 }

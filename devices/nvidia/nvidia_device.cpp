@@ -21,6 +21,7 @@
 #include "devices/nvidia/streams/completions.hpp"
 #include "devices/nvidia/streams/streams.hpp"
 #include "schema/base/cluster_shapes.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 namespace vgpu::device {
 
@@ -565,7 +566,7 @@ private:
   status ready() {
     enter();
     if (lost_) [[unlikely]]
-      return fault{error(), "the device is lost"};
+      return cuda_fault(error(), "the device is lost");
     return {};
   }
 
@@ -578,14 +579,14 @@ private:
   /// Notes a sticky error. Any call may report an error of earlier work.
   status noted(status x) {
     if (!x) [[unlikely]]
-      note(x.code());
+      note(cuda_code(x));
     return x;
   }
 
   template <class T>
   result<T> noted(result<T> x) {
     if (!x) [[unlikely]]
-      note(x.why().code);
+      note(cuda_code(x.why()));
     return x;
   }
 
@@ -646,9 +647,9 @@ private:
     enter();
     if (auto* f = modules_.find(id, kernel); f != nullptr)
       return f;
-    return fault{CUDA_ERROR_INVALID_HANDLE,
-                 "module " + std::to_string(id.value) + " has no kernel " +
-                     std::to_string(kernel)};
+    return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                      "module " + std::to_string(id.value) + " has no kernel " +
+                          std::to_string(kernel));
   }
 
   CUresult start(CUstream in, CUfunction f, const launch& x) {

@@ -6,6 +6,7 @@
 #include "interposer/code/jit_options.hpp"
 #include "interposer/code/module.hpp"
 #include "interposer/session/session.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -20,7 +21,7 @@ CUresult load(CUlibrary* out, const vgpu::result<image_view>& view) {
   if (view)
     made->image.assign(view->bytes.begin(), view->bytes.end());
   else
-    made->broken = view.why().code;
+    made->broken = cuda_code(view.why());
   auto* x = made.get();
   x->handle = to_handle<CUlibrary>(libraries().add(std::move(made)));
   *out = x->handle;
@@ -46,7 +47,7 @@ CUresult with_instance(CUlibrary handle, const Body& body) noexcept {
     if (auto why = usable(in); why != CUDA_SUCCESS)
       return why;
     auto got = instance(x, *in);
-    return got ? body(**got) : got.why().code;
+    return got ? body(**got) : cuda_code(got.why());
   });
 }
 
@@ -99,7 +100,7 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary* out, const char* fileName,
       return bad;
     auto bytes = read_image_file(fileName);
     if (!bytes)
-      return bytes.why().code;
+      return cuda_code(bytes.why());
     return load(out, view_image(bytes->data(), bytes->size()));
   });
 }
@@ -175,6 +176,7 @@ CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes,
     if (name == nullptr || (dptr == nullptr && bytes == nullptr))
       return CUDA_ERROR_INVALID_VALUE;
     auto got = any_instance(x);
-    return got ? find_global(**got, name, true, dptr, bytes) : got.why().code;
+    return got ? find_global(**got, name, true, dptr, bytes)
+               : cuda_code(got.why());
   });
 }

@@ -3,6 +3,7 @@
 
 #include "interposer/code/image_file.hpp"
 #include "interposer/code/linker.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 using namespace vgpu::interposer;
 
@@ -52,7 +53,7 @@ CUresult add_file(CUlinkState handle, CUjitInputType type, const char* path,
         code != CUDA_SUCCESS)
       return code;
     auto bytes = read_image_file(path);
-    return bytes ? x.add(type, *bytes) : bytes.why().code;
+    return bytes ? x.add(type, *bytes) : cuda_code(bytes.why());
   });
 }
 

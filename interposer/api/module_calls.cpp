@@ -6,6 +6,7 @@
 #include "interposer/code/jit_options.hpp"
 #include "interposer/code/module.hpp"
 #include "interposer/session/session.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -21,13 +22,13 @@ CUresult load_view(context& x, CUmodule* out,
                    const jit_logs& logs = {}) {
   if (!view) {
     log_line(log_level::info, view.why().what);
-    return view.why().code;
+    return cuda_code(view.why());
   }
   auto loaded = load_module(x, view->bytes, nullptr);
   if (!loaded) {
     log_line(log_level::info, loaded.why().what);
     logs.error.write("error   : " + loaded.why().what + "\n");
-    return loaded.why().code;
+    return cuda_code(loaded.why());
   }
   *out = (*loaded)->handle;
   return CUDA_SUCCESS;
@@ -58,7 +59,7 @@ CUresult CUDAAPI cuModuleLoad(CUmodule* out, const char* fname) {
       return CUDA_ERROR_INVALID_VALUE;
     auto bytes = read_image_file(fname);
     if (!bytes)
-      return bytes.why().code;
+      return cuda_code(bytes.why());
     return load_view(x, out, view_image(bytes->data(), bytes->size()));
   });
 }

@@ -1,5 +1,7 @@
 #include "interposer/code/image.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -37,7 +39,8 @@ struct container {
 };
 
 fault invalid(std::string why) {
-  return {CUDA_ERROR_INVALID_IMAGE, "not a GPU image: " + std::move(why)};
+  return cuda_fault(CUDA_ERROR_INVALID_IMAGE,
+                    "not a GPU image: " + std::move(why));
 }
 
 /// Copies a value from `at`; images need not be aligned.
@@ -243,7 +246,7 @@ bool is_readable(const void* at, std::uint64_t bytes) noexcept {
 
 result<image_view> view_image(const void* image, std::uint64_t limit) {
   if (image == nullptr)
-    return fault{CUDA_ERROR_INVALID_VALUE, "the image is null"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE, "the image is null");
   if (!fits(image, 1, limit))
     return invalid("it cannot be read");
   if (begins_with(image, wrapper_magic, limit)) {

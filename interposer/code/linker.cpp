@@ -4,6 +4,7 @@
 #include "interposer/code/image.hpp"
 #include "interposer/code/module.hpp"
 #include "interposer/session/process.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -92,7 +93,7 @@ void link_state::append(std::span<const std::byte> container) {
 CUresult link_state::failed(const fault& why) {
   logs_.error.write("error   : " + why.what + "\n");
   log_line(log_level::info, "linking: " + why.what);
-  return why.code;
+  return cuda_code(why);
 }
 
 CUresult link_state::add(CUjitInputType type,
@@ -109,9 +110,10 @@ CUresult link_state::add(CUjitInputType type,
   case CU_JIT_INPUT_LIBRARY:
     return add_objects(bytes);
   case CU_JIT_INPUT_NVVM:
-    return failed({CUDA_ERROR_NOT_SUPPORTED,
+    return failed(
+        cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
                    "intermediate code of a compiler cannot be linked here; "
-                   "compile it to PTX first"});
+                   "compile it to PTX first"));
   default:
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -124,9 +126,10 @@ CUresult link_state::add_text(std::span<const std::byte> bytes) {
   text.resize(std::min(text.size(), text.find('\0')));
   auto view = view_image(text.c_str(), text.size() + 1);
   if (!view || view->kind != image_kind::ptx)
-    return failed({CUDA_ERROR_INVALID_PTX,
+    return failed(
+        cuda_fault(CUDA_ERROR_INVALID_PTX,
                    "a part that was given as PTX is no PTX: it has no "
-                   ".version directive"});
+                   ".version directive"));
   // The padding is inside the text, which ends with its NUL.
   text.resize((text.size() + 8) / 8 * 8 - 1, '\n');
   entry_header entry;
@@ -159,8 +162,8 @@ CUresult link_state::add_image(std::span<const std::byte> bytes) {
     append(view->bytes);
     image_.resize((image_.size() + 7) / 8 * 8);
   } else {
-    return failed({CUDA_ERROR_INVALID_IMAGE,
-                   "a part that was given as machine code is text"});
+    return failed(cuda_fault(CUDA_ERROR_INVALID_IMAGE,
+                             "a part that was given as machine code is text"));
   }
   ++parts_;
   return CUDA_SUCCESS;
@@ -187,13 +190,14 @@ CUresult link_state::add_objects(std::span<const std::byte> bytes) {
   }
   if (found)
     return CUDA_SUCCESS;
-  return failed({CUDA_ERROR_INVALID_IMAGE,
-                 "an object or library holds no code of a device"});
+  return failed(cuda_fault(CUDA_ERROR_INVALID_IMAGE,
+                           "an object or library holds no code of a device"));
 }
 
 CUresult link_state::complete(std::span<const std::byte>& image) {
   if (parts_ == 0)
-    return failed({CUDA_ERROR_INVALID_VALUE, "there is nothing to link"});
+    return failed(
+        cuda_fault(CUDA_ERROR_INVALID_VALUE, "there is nothing to link"));
   if (!complete_) {
     linked_header head;
     head.bytes = image_.size() - sizeof(head);

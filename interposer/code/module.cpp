@@ -9,6 +9,7 @@
 #include "interposer/session/session.hpp"
 #include "interposer/session/session_part.hpp"
 #include "interposer/stream/host_call.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
 
@@ -41,19 +42,20 @@ fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
     if (got.result != CUDA_SUCCESS) {
       // The answer says how long the device's own message is.
       auto words = range.bytes().first(std::min(got.value, room));
-      return fault{got.result, words.empty()
-                                   ? "the worker refused the image"
-                                   : std::string{reinterpret_cast<const char*>(
-                                                     words.data()),
-                                                 words.size()}};
+      return cuda_fault(
+          got.result,
+          words.empty()
+              ? "the worker refused the image"
+              : std::string{reinterpret_cast<const char*>(words.data()),
+                            words.size()});
     }
     if (got.value <= room) {
       auto bytes = range.bytes().first(got.value);
       return std::vector<std::byte>{bytes.begin(), bytes.end()};
     }
     if (loaded || got.value > arena_bytes / 2)
-      return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                   "a module's facts do not fit the reply arena"};
+      return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                        "a module's facts do not fit the reply arena");
     room = got.value;
   }
 }
@@ -128,7 +130,7 @@ result<module*> instance_locked(library& of, context& in) {
   if (auto known = of.instances.find(&in); known != of.instances.end())
     return known->second;
   if (of.broken != CUDA_SUCCESS)
-    return fault{of.broken, "the library's image is invalid"};
+    return cuda_fault(of.broken, "the library's image is invalid");
   auto loaded = load_module(in, of.image, &of);
   if (loaded)
     of.instances.emplace(&in, *loaded);
@@ -255,7 +257,7 @@ CUresult know_kernels(library& of) {
       return CUDA_SUCCESS;
   }
   auto got = any_instance(of);
-  return got ? CUDA_SUCCESS : got.why().code;
+  return got ? CUDA_SUCCESS : cuda_code(got.why());
 }
 
 kernel* find_kernel(CUkernel handle) noexcept {
@@ -277,7 +279,7 @@ function* find_function(CUfunction handle, context& in, CUresult& why) {
       return known;
   auto got = instance(*k.of, in);
   if (!got) {
-    why = got.why().code;
+    why = cuda_code(got.why());
     return nullptr;
   }
   auto* f = (*got)->functions.at(k.index).get();

@@ -1,5 +1,6 @@
 #include "interposer/code/module_facts.hpp"
 
+#include "schema/base/cuda_fault.hpp"
 #include "schema/wire/data.capnp.h"
 
 #include <capnp/message.h>
@@ -46,9 +47,9 @@ status read_module_facts(std::span<const std::byte> message, module& into) {
                                            g.getBytes(), g.getManaged()});
     return {};
   } catch (const kj::Exception& e) {
-    return fault{CUDA_ERROR_UNKNOWN,
-                 std::string{"a module's facts are malformed: "} +
-                     e.getDescription().cStr()};
+    return cuda_fault(CUDA_ERROR_UNKNOWN,
+                      std::string{"a module's facts are malformed: "} +
+                          e.getDescription().cStr());
   }
 }
 

@@ -5,6 +5,7 @@
 #include "interposer/memory/sharing.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <memory>
 #include <mutex>
@@ -66,7 +67,7 @@ CUresult export_pool(const pool& what, int& file) {
        .what = {sharing().own(), what.handle, what.key},
        .device = here().devices()[static_cast<std::size_t>(what.device)].uuid});
   if (!made)
-    return made.why().code;
+    return cuda_code(made.why());
   file = made->given.release();
   return CUDA_SUCCESS;
 }

@@ -1,5 +1,7 @@
 #include "interposer/memory/share_handle.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <xxhash.h>
 
 #include <cerrno>
@@ -44,15 +46,15 @@ result<descriptor_pair> make_descriptor(share_descriptor says) {
   says.check = digest_of(says);
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 "no descriptor for what is shared: " +
-                     std::generic_category().message(errno)};
+    return cuda_fault(CUDA_ERROR_OPERATING_SYSTEM,
+                      "no descriptor for what is shared: " +
+                          std::generic_category().message(errno));
   descriptor_pair out{unique_fd{ends[0]}, unique_fd{ends[1]}};
   if (::send(out.kept.get(), &says, sizeof(says),
              MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof(says)))
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 "a descriptor for what is shared takes nothing: " +
-                     std::generic_category().message(errno)};
+    return cuda_fault(CUDA_ERROR_OPERATING_SYSTEM,
+                      "a descriptor for what is shared takes nothing: " +
+                          std::generic_category().message(errno));
   return out;
 }
 

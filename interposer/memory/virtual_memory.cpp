@@ -5,6 +5,7 @@
 #include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <bit>
 #include <iterator>
@@ -214,8 +215,9 @@ CUresult virtual_memory::give(CUmemGenericAllocationHandle handle, int& file) {
     ++x->handles;
   }
   auto code = sharing().lend(memory_id{handle}, device, says.what, says.layout);
-  auto made = code == CUDA_SUCCESS ? make_descriptor(says)
-                                   : result<descriptor_pair>{fault{code, {}}};
+  auto made = code == CUDA_SUCCESS
+                  ? make_descriptor(says)
+                  : result<descriptor_pair>{cuda_fault(code, {})};
   std::unique_lock guard{mutex_};
   auto& x = memories_.at(handle);
   --x.handles;
@@ -225,7 +227,7 @@ CUresult virtual_memory::give(CUmemGenericAllocationHandle handle, int& file) {
     file = made->given.release();
   }
   forget_unused(handle);
-  return made ? CUDA_SUCCESS : made.why().code;
+  return made ? CUDA_SUCCESS : cuda_code(made.why());
 }
 
 CUresult virtual_memory::take_own(const share_name& what,

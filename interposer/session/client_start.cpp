@@ -111,7 +111,7 @@ std::string client_program() {
 result<unique_fd> start_client(const std::string& program) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+    return fault{fault_kind::system,
                  std::string{"cannot make a pipe: "} + std::strerror(errno)};
   unique_fd reading{ends[0]}, writing{ends[1]};
   std::string name = "vgpu-client";
@@ -126,7 +126,7 @@ result<unique_fd> start_client(const std::string& program) {
     ::_exit(0);
   }
   if (middle < 0)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+    return fault{fault_kind::system,
                  std::string{"cannot start " + program + ": "} +
                      std::strerror(errno)};
   writing = unique_fd{};
@@ -134,7 +134,7 @@ result<unique_fd> start_client(const std::string& program) {
     continue;
   auto got = read_report(reading.get());
   if (got.error != 0)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+    return fault{fault_kind::system,
                  "cannot start " + program + ": " + std::strerror(got.error) +
                      "; set VGPU_CLIENT to the vgpu-client program"};
   return unique_fd{static_cast<int>(::syscall(SYS_pidfd_open, got.pid, 0U))};

@@ -92,7 +92,7 @@ result<unique_fd> connect_or_start() {
     if (auto fd = try_connect(); fd)
       return fd;
   }
-  return fault{CUDA_ERROR_NO_DEVICE,
+  return fault{fault_kind::no_device,
                client_program() + " was started but does not listen; its own "
                                   "log (VGPU_LOG=info) says why"};
 }
@@ -129,7 +129,7 @@ void write_hello(capnp::MessageBuilder& message, const guest::hello& what) {
 /// The client ended before it answered: it was about to end when the program
 /// came, or it was killed. Another client will do.
 fault it_ended() {
-  return {CUDA_ERROR_NOT_READY, "vgpu-client ended before it granted a vGPU"};
+  return {fault_kind::not_ready, "vgpu-client ended before it granted a vGPU"};
 }
 
 status send_packet(int fd, capnp::MessageBuilder& message,
@@ -155,7 +155,7 @@ status send_packet(int fd, capnp::MessageBuilder& message,
     if (errno == EPIPE || errno == ECONNRESET)
       return it_ended();
     else if (errno != EINTR)
-      return fault{CUDA_ERROR_NO_DEVICE,
+      return fault{fault_kind::no_device,
                    std::string{"cannot write to vgpu-client: "} +
                        std::strerror(errno)};
   return {};
@@ -188,14 +188,14 @@ read_welcome(kj::ArrayPtr<const capnp::word> words) {
   }
   if (welcome.isRefused()) {
     auto why = welcome.getRefused();
-    return fault{CUDA_ERROR_NO_DEVICE, why.getReason().cStr()};
+    return fault{fault_kind::no_device, why.getReason().cStr()};
   }
   auto granted = welcome.getGranted();
   grant out{granted.getSession(), granted.getVgpu(), granted.getQuota(), {}};
   for (auto x : granted.getDevices())
     out.devices.push_back(read_facts(x));
   if (out.devices.empty())
-    return fault{CUDA_ERROR_NO_DEVICE, "the lease holds no device"};
+    return fault{fault_kind::no_device, "the lease holds no device"};
   return std::optional{std::move(out)};
 }
 
@@ -203,8 +203,8 @@ result<group_view> read_watched(kj::ArrayPtr<const capnp::word> words) {
   capnp::FlatArrayMessageReader reader{words};
   auto welcome = reader.getRoot<wire::GuestWelcome>();
   if (!welcome.isWatched())
-    return fault{CUDA_ERROR_NOT_SUPPORTED, "vgpu-client tells nobody of its "
-                                           "programs"};
+    return fault{fault_kind::unsupported, "vgpu-client tells nobody of its "
+                                          "programs"};
   group_view out;
   for (auto x : welcome.getWatched().getDevices())
     out.devices.push_back(read_facts(x));
@@ -230,7 +230,7 @@ auto receive(int fd, const Read& read)
     return read(
         buffer.slice(0, static_cast<std::size_t>(n) / sizeof(capnp::word)));
   } catch (const kj::Exception& e) {
-    return fault{CUDA_ERROR_NO_DEVICE,
+    return fault{fault_kind::no_device,
                  std::string{"vgpu-client's welcome is malformed: "} +
                      e.getDescription().cStr()};
   }
@@ -265,7 +265,7 @@ result<answered> ask_client(capnp::MessageBuilder& hello,
 }
 
 bool is_ended(const result<answered>& x) {
-  return !x && x.why().code == CUDA_ERROR_NOT_READY;
+  return !x && x.why().kind == fault_kind::not_ready;
 }
 
 } // namespace
@@ -276,7 +276,7 @@ result<group_view> watch_group() {
     return good.why();
   auto fd = try_connect();
   if (!fd)
-    return fault{CUDA_ERROR_NO_DEVICE, "no vgpu-client listens"};
+    return fault{fault_kind::no_device, "no vgpu-client listens"};
   // A client that does not answer must not hold up a monitor.
   timeval patience{2, 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
@@ -306,7 +306,7 @@ result<grant> guest_channel::greet(const session_area& area, int doorbell,
   for (auto again = 1; again < most_starts && is_ended(answer); ++again)
     answer = ask_client(message, descriptors);
   if (is_ended(answer))
-    return fault{CUDA_ERROR_NO_DEVICE, answer.why().what};
+    return fault{fault_kind::no_device, answer.why().what};
   if (!answer)
     return answer.why();
   socket_ = std::move(answer->first);

@@ -3,6 +3,7 @@
 #include "interposer/session/driver_log.hpp"
 #include "interposer/session/error_texts.hpp"
 #include "interposer/session/session.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -112,7 +113,7 @@ CUresult process::initialise() noexcept {
       return code;
     if (auto ok = session_->use_devices(); !ok) {
       log_line(log_level::error, "no vGPU: " + ok.why().what);
-      return ok.why().code == CUDA_ERROR_INVALID_DEVICE
+      return cuda_code(ok.why()) == CUDA_ERROR_INVALID_DEVICE
                  ? CUDA_ERROR_INVALID_DEVICE
                  : CUDA_ERROR_NO_DEVICE;
     }

@@ -42,8 +42,7 @@ result<std::uint64_t> journal_capacity() {
   if (const auto* text = std::getenv("VGPU_JOURNAL"); text != nullptr) {
     auto given = parse_size(text);
     if (!given)
-      return fault{CUDA_ERROR_INVALID_VALUE,
-                   "VGPU_JOURNAL: " + given.why().what};
+      return fault{fault_kind::usage, "VGPU_JOURNAL: " + given.why().what};
     wanted = *given;
   }
   return std::bit_floor(
@@ -56,7 +55,7 @@ std::uint64_t pinned_capacity() {
 }
 
 fault system_fault(const std::string& what) {
-  return {CUDA_ERROR_OPERATING_SYSTEM, what + ": " + std::strerror(errno)};
+  return {fault_kind::system, what + ": " + std::strerror(errno)};
 }
 
 call::digest digest_of(std::span<const std::byte> bytes) {
@@ -164,7 +163,7 @@ status session::reserve_windows() {
       return system_fault("cannot reserve the device's window of addresses");
     windows_.emplace_back(at, window_bytes);
     if (at != wanted)
-      return fault{CUDA_ERROR_OPERATING_SYSTEM,
+      return fault{fault_kind::system,
                    "the device's window of addresses is taken"};
     spaces_.push_back(std::make_unique<address_space>(
         base, device_placed_offset, grant_.quota, 512, &area_.header().quota,

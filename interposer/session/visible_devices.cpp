@@ -1,5 +1,7 @@
 #include "interposer/session/visible_devices.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -74,12 +76,13 @@ visible_devices(std::string_view text, std::span<const device_facts> devices) {
     if (!device)
       break;
     if (std::count(out.begin(), out.end(), *device) != 0)
-      return fault{CUDA_ERROR_INVALID_DEVICE,
-                   "CUDA_VISIBLE_DEVICES names a device twice: '" + item + "'"};
+      return cuda_fault(CUDA_ERROR_INVALID_DEVICE,
+                        "CUDA_VISIBLE_DEVICES names a device twice: '" + item +
+                            "'");
     out.push_back(*device);
   }
   if (out.empty())
-    return fault{CUDA_ERROR_NO_DEVICE,
+    return fault{fault_kind::no_device,
                  "CUDA_VISIBLE_DEVICES names none of this vGPU's " +
                      std::to_string(devices.size()) + " device(s)"};
   return out;

@@ -4,6 +4,7 @@
 #include "actors/link/printable.hpp"
 #include "nodes/support/paths.hpp"
 #include "nodes/support/version.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <unistd.h>
 
@@ -16,7 +17,7 @@ using std::chrono::steady_clock;
 namespace {
 
 fault unreachable(const std::string& endpoint) {
-  return {CUDA_ERROR_SYSTEM_NOT_READY,
+  return {fault_kind::unreachable,
           (endpoint.find(',') == endpoint.npos
                ? "no manager answers at "
                : "no leading manager answers at any of ") +
@@ -26,7 +27,7 @@ fault unreachable(const std::string& endpoint) {
 }
 
 fault stands_by(const std::string& endpoint, const std::string& leader) {
-  return {CUDA_ERROR_SYSTEM_NOT_READY,
+  return {fault_kind::unreachable,
           "the manager at " + endpoint + " is a standby, and " +
               printable(leader) +
               " leads; give both in VGPU_MANAGER or --manager, separated by a "
@@ -83,8 +84,8 @@ status command_client::open(milliseconds patience, milliseconds absence) {
             done = status{};
           } else if (auto* no = std::get_if<control::refusal>(&in->what.body))
             done = status{
-                fault{CUDA_ERROR_NOT_PERMITTED, "the manager at " + endpoint_ +
-                                                    " refuses: " + no->reason}};
+                fault{fault_kind::refused, "the manager at " + endpoint_ +
+                                               " refuses: " + no->reason}};
           // Only a single named manager ends here. With several, the command
           // waits for a leader.
           else if (auto* other = std::get_if<control::redirect>(&in->what.body);
@@ -114,9 +115,7 @@ result<control::body> command_client::ask(control::body what,
           if (in->what.request != request)
             return;
           if (auto* no = std::get_if<control::refusal>(&in->what.body))
-            done =
-                fault{no->code == CUDA_SUCCESS ? CUDA_ERROR_UNKNOWN : no->code,
-                      no->reason};
+            done = fault{kind_of(no->code), no->reason};
           else
             done = in->what.body;
         },

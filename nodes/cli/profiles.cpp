@@ -15,7 +15,7 @@ namespace vgpu {
 namespace {
 
 fault wrong(std::string what) {
-  return {CUDA_ERROR_INVALID_VALUE, std::move(what)};
+  return {fault_kind::usage, std::move(what)};
 }
 
 std::string variable(const char* name) {

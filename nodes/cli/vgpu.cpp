@@ -17,8 +17,7 @@ int complain(const std::string& name, const std::string& what, int code) {
 
 int complain(const std::string& name, const fault& why) {
   return complain(name, why.what,
-                  why.code == CUDA_ERROR_SYSTEM_NOT_READY ? no_manager
-                                                          : failed);
+                  why.kind == fault_kind::unreachable ? no_manager : failed);
 }
 
 void target::add_to(CLI::App& app) {

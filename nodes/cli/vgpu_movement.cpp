@@ -30,7 +30,7 @@ result<vgpu_id> parse_vgpu(std::string text) {
       std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size() || number == 0)
     return fault{
-        CUDA_ERROR_INVALID_VALUE,
+        fault_kind::usage,
         "'" + text +
             "' is not a vGPU: give its number, as `vgpu status` shows it"};
   return vgpu_id{number};
@@ -49,7 +49,7 @@ result<control::migrate_vgpu> parse_target(vgpu_id what,
       std::from_chars(begin, text.data() + text.size(), out.pgpu);
   if (error != std::errc{} || end != text.data() + text.size() ||
       out.pgpu < 0 || out.node.empty())
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "'" + text + "' is not a GPU: give NODE or NODE/PGPU"};
   return out;
 }

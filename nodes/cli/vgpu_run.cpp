@@ -297,10 +297,10 @@ vgpu::status take_constraint(run_options& x) {
     if (!x.fields[i].empty())
       if (auto good = control::set_field(x.asked, table[i].name, x.fields[i]);
           !good)
-        return fault{good.code(), "--" + good.why().what};
+        return good.why().reworded("--" + good.why().what);
   if (const auto* journal = std::getenv("VGPU_JOURNAL"); journal != nullptr)
     if (auto good = parse_size(journal); !good)
-      return fault{good.why().code, "VGPU_JOURNAL: " + good.why().what};
+      return good.why().reworded("VGPU_JOURNAL: " + good.why().what);
   if (auto good = chosen_busy_poll(); !good)
     return good.why();
   // All processes of a program form one group, unless it says otherwise.

@@ -18,7 +18,7 @@ using assignment = std::pair<std::string, std::string>;
 result<assignment> split(const std::string& text) {
   auto at = text.find('=');
   if (at == std::string::npos || at == 0)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "'" + text + "': give FIELD=VALUE, such as share=0.5"};
   return assignment{text.substr(0, at), text.substr(at + 1)};
 }
@@ -31,7 +31,7 @@ vgpu::status assign(control::set_vgpu& to, const std::string& text) {
   const auto& [name, value] = *got;
   if (name != "share" && name != "limit" && name != "memory" &&
       name != "priority")
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "'" + name +
                      "' cannot be changed while it runs; share, "
                      "limit, memory and priority can"};
@@ -43,7 +43,7 @@ vgpu::status assign(control::set_vgpu& to, const std::string& text) {
   else if (name == "limit")
     to.limit = read.limit;
   else if (name == "memory" && read.memory == 0)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "memory '" + value + "': give a size, such as 512MiB or 4G"};
   else if (name == "memory")
     to.memory = read.memory;
@@ -61,7 +61,7 @@ result<std::uint32_t> read_quantum(const std::string& text) {
       std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() ||
       !(value >= 1 && value <= 1000))
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "quantum '" + text + "': give 1 to 1000 milliseconds"};
   return static_cast<std::uint32_t>(std::lround(value * 1000));
 }
@@ -73,7 +73,7 @@ vgpu::status read_pgpu(const std::string& text, control::set_policy& to) {
   auto* last = text.data() + text.size();
   if (at == std::string::npos || at == 0 || begin == last ||
       std::from_chars(begin, last, to.pgpu).ptr != last)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "pGPU '" + text + "': give NODE/ORDINAL, such as a/0"};
   to.node = text.substr(0, at);
   return {};
@@ -85,7 +85,7 @@ vgpu::status read_rule(const std::string& text, control::set_policy& to) {
     for (auto name : policy::share_policy_names)
       all += (all.empty() ? "" : ", ") + std::string{name};
     if (!policy::parse_share_policy(text))
-      return fault{CUDA_ERROR_INVALID_VALUE,
+      return fault{fault_kind::usage,
                    "policy '" + text + "': give one of " + all};
     to.policy = text;
     return {};
@@ -94,10 +94,9 @@ vgpu::status read_rule(const std::string& text, control::set_policy& to) {
   if (!got)
     return got.why();
   if (got->first != "quantum")
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "'" + got->first +
-                     "': a pGPU's rules are a policy's name "
-                     "and quantum=MILLISECONDS"};
+    return fault{fault_kind::usage, "'" + got->first +
+                                        "': a pGPU's rules are a policy's name "
+                                        "and quantum=MILLISECONDS"};
   auto quantum = read_quantum(got->second);
   if (!quantum)
     return quantum.why();

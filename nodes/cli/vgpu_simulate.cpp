@@ -97,22 +97,22 @@ vgpu::status read_words(simulate_options& x,
                         simulator::simulation_options& to) {
   auto memory = parse_size(x.memory);
   if (!memory)
-    return fault{memory.why().code, "--memory: " + memory.why().what};
+    return memory.why().reworded("--memory: " + memory.why().what);
   x.cluster.memory = *memory;
   auto rate = parse_size(x.copy_rate);
   if (!rate)
-    return fault{rate.why().code, "--copy-rate: " + rate.why().what};
+    return rate.why().reworded("--copy-rate: " + rate.why().what);
   to.copy_rate = static_cast<double>(*rate);
   to.sharing = *policy::parse_share_policy(x.sharing);
   if (!x.sizes.empty()) {
     auto sizes = simulator::read_sizes(x.sizes);
     if (!sizes)
-      return fault{sizes.why().code, "--" + sizes.why().what};
+      return sizes.why().reworded("--" + sizes.why().what);
     x.workload.sizes = std::move(*sizes);
   }
   auto pgpus = x.cluster.nodes * x.cluster.gpus_per_node;
   if (pgpus > most_simulated)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "--nodes times --gpus-per-node is " + std::to_string(pgpus) +
                      ": give at most " + std::to_string(most_simulated)};
   auto every = x.balance.empty()
@@ -131,13 +131,12 @@ result<std::vector<placement_choice>> read_policies(const std::string& text) {
   for (std::string name; std::getline(names, name, ',');) {
     auto one = read_placement(name);
     if (!one)
-      return fault{one.why().code, "--placement: " + one.why().what};
+      return one.why().reworded("--placement: " + one.why().what);
     one->name = name; // the name as it was given
     out.push_back(std::move(*one));
   }
   if (out.empty())
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "--placement: give " + placement_range()};
+    return fault{fault_kind::usage, "--placement: give " + placement_range()};
   return out;
 }
 

@@ -76,7 +76,7 @@ result<double> read_since(const std::string& text) {
     return *ago;
   if (auto date = read_date(text))
     return *date;
-  return fault{CUDA_ERROR_INVALID_VALUE,
+  return fault{fault_kind::usage,
                "--since '" + text +
                    "': give how long ago, such as 90s, 15m, 2h or 7d, or a "
                    "time, such as 2026-01-31 or '2026-01-31 18:30'"};

@@ -61,7 +61,7 @@ private:
 };
 
 fault trouble(std::string what) {
-  return {CUDA_ERROR_OPERATING_SYSTEM, std::move(what)};
+  return {fault_kind::system, std::move(what)};
 }
 
 std::string errno_text() {

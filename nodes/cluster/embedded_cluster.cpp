@@ -23,8 +23,7 @@ bool logs_wanted() {
 result<std::unique_ptr<embedded_cluster>>
 embedded_cluster::start(cluster_options options) {
   auto fail = [](const std::string& what) {
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 what + ": " + std::strerror(errno)};
+    return fault{fault_kind::system, what + ": " + std::strerror(errno)};
   };
   auto* chosen = std::getenv("TMPDIR");
   std::string dir = chosen != nullptr && *chosen != '\0' ? chosen : "/tmp";

@@ -90,7 +90,7 @@ status check_bind(zmq::context_t& zmq, const std::string& bind) {
   if (bind == "ipc")
     return {};
   auto refuse = [&](const std::string& why) {
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "--bind '" + bind + "': " + why +
                      "; give ipc, or an address or interface of this host that "
                      "other hosts can reach"};

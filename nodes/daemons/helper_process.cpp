@@ -63,8 +63,8 @@ private:
       note({});
     else
       note(fault{ended && end.si_status == helper_refused
-                     ? CUDA_ERROR_NOT_SUPPORTED
-                     : CUDA_ERROR_UNKNOWN,
+                     ? fault_kind::unsupported
+                     : fault_kind::internal,
                  said});
     ring_();
   }
@@ -105,9 +105,9 @@ struct file_actions {
 result<std::unique_ptr<helper>> start_helper(const helper_process& what,
                                              std::function<void()> ring) {
   auto cannot = [&](const char* how, int error) {
-    return fault{CUDA_ERROR_OPERATING_SYSTEM, "cannot start a worker's " +
-                                                  what.name + ": " + how +
-                                                  ": " + std::strerror(error)};
+    return fault{fault_kind::system, "cannot start a worker's " + what.name +
+                                         ": " + how + ": " +
+                                         std::strerror(error)};
   };
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)

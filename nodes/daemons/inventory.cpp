@@ -44,7 +44,7 @@ void mark_with(control::device_facts& facts, const std::string& node) {
 result<std::string> output_of(const std::string& program,
                               const std::string& argument) {
   auto fail = [&](const std::string& why) {
-    return fault{CUDA_ERROR_OPERATING_SYSTEM, program + ": " + why};
+    return fault{fault_kind::system, program + ": " + why};
   };
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
@@ -75,7 +75,7 @@ result<std::string> output_of(const std::string& program,
     return out;
   while (!out.empty() && out.back() == '\n')
     out.pop_back();
-  return fault{CUDA_ERROR_NO_DEVICE, out};
+  return fault{fault_kind::no_device, out};
 }
 
 std::vector<control::pgpu> cpu_pgpus(const inventory_options& x) {
@@ -101,7 +101,7 @@ result<std::vector<control::pgpu>> nvidia_pgpus() {
   if (!all)
     return all.why();
   if (all->empty())
-    return fault{CUDA_ERROR_NO_DEVICE, "the NVIDIA driver reports no GPU"};
+    return fault{fault_kind::no_device, "the NVIDIA driver reports no GPU"};
   // A worker's context and modules take some of a device's memory, and the
   // memory that is promised to programs must exist.
   constexpr auto of_context = std::uint64_t{1} << 30;
@@ -122,7 +122,7 @@ result<std::vector<control::pgpu>> take_inventory(const inventory_options& x) {
   if (x.device == "nvidia")
     return nvidia_pgpus();
   if (x.device != "auto")
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "device '" + x.device + "': give cpu, nvidia or auto"};
   if (!device::nvidia_driver_present())
     return cpu_pgpus(x);

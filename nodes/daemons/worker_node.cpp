@@ -234,9 +234,9 @@ int checkpoint_or_restore(std::string_view how, const char* number) {
   if (!ok)
     std::cerr << ok.why().what << std::flush;
   constexpr auto nobody_knows = helper_refused + 1;
-  ::_exit(ok                                      ? 0
-          : ok.code() == CUDA_ERROR_NOT_SUPPORTED ? helper_refused
-                                                  : nobody_knows);
+  ::_exit(ok                                         ? 0
+          : ok.why().kind == fault_kind::unsupported ? helper_refused
+                                                     : nobody_knows);
 }
 
 int run(const options& given) {

@@ -209,7 +209,7 @@ private:
 };
 
 fault wrong(const std::string& part, const char* why) {
-  return {CUDA_ERROR_INVALID_VALUE,
+  return {fault_kind::usage,
           "'" + part + "': " + why +
               "; give http://HOST:PORT, or several separated by commas"};
 }
@@ -254,7 +254,7 @@ result<std::vector<etcd_member>> parse_etcd_members(const std::string& text) {
     begin = end + 1;
   }
   if (out.size() > most_members)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  std::to_string(out.size()) + " members: give at most 16"};
   return out;
 }

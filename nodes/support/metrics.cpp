@@ -241,13 +241,13 @@ metrics_server::start(caf::actor_system& system, metrics_source source,
   if (address.empty())
     return std::unique_ptr<metrics_server>{};
   if (!good_address(address))
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "'" + address + "': give HOST:PORT, such as 127.0.0.1:9400"};
   std::unique_ptr<metrics_server> out{new metrics_server};
   try {
     out->exposer_ = std::make_unique<prometheus::Exposer>(address, 2);
   } catch (const std::exception& e) {
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+    return fault{fault_kind::system,
                  "cannot listen on '" + address + "': " + e.what()};
   }
   out->source_ = std::make_shared<actor_source>(system, std::move(source));

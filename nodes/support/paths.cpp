@@ -55,9 +55,8 @@ bool somebody_listens(const std::string& endpoint) {
 
 status check_endpoint(const std::string& endpoint) {
   auto fail = [&](const char* why) {
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "endpoint '" + endpoint + "': " + why +
-                     "; give tcp://HOST:PORT or ipc://PATH"};
+    return fault{fault_kind::usage, "endpoint '" + endpoint + "': " + why +
+                                        "; give tcp://HOST:PORT or ipc://PATH"};
   };
   if (endpoint.starts_with(ipc)) {
     if (endpoint.size() == ipc.size())
@@ -92,7 +91,7 @@ std::vector<std::string> split_endpoints(const std::string& list) {
 
 status check_endpoints(const std::string& list) {
   auto fail = [](const std::string& what) {
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  what + "; give the endpoint of a manager, or those of several "
                         "separated by commas"};
   };

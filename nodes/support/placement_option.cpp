@@ -10,7 +10,7 @@ namespace vgpu {
 namespace {
 
 fault no_policy(const std::string& path, const std::string& why) {
-  return {CUDA_ERROR_INVALID_VALUE, "placement policy '" + path + "': " + why};
+  return {fault_kind::usage, "placement policy '" + path + "': " + why};
 }
 
 std::string last_dl_error() {

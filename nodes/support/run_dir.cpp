@@ -14,9 +14,8 @@ namespace vgpu {
 
 result<bool> make_private_dir(const std::string& path) {
   auto fail = [&](const std::string& why) {
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 "run directory " + path + ": " + why +
-                     "; choose another with --run-dir"};
+    return fault{fault_kind::system, "run directory " + path + ": " + why +
+                                         "; choose another with --run-dir"};
   };
   std::error_code error;
   auto parent = std::filesystem::path{path}.parent_path();

@@ -15,7 +15,7 @@ std::string mib(std::uint64_t bytes) {
 }
 
 fault invalid(std::string what) {
-  return {CUDA_ERROR_INVALID_VALUE, std::move(what)};
+  return {fault_kind::usage, std::move(what)};
 }
 
 /// Says why one pGPU is not available. The smaller, the closer to being
@@ -116,14 +116,14 @@ status admit_within(const cluster_extent& cluster, const demand& what) {
                    std::to_string(most_gpus));
   auto [most_memory, most_pgpus] = cluster;
   if (most_pgpus == 0)
-    return fault{CUDA_ERROR_NO_DEVICE,
+    return fault{fault_kind::no_device,
                  "no node with a GPU has joined the cluster: start one with "
                  "vgpu-node"};
   if (what.gpus > most_pgpus)
     return invalid(std::to_string(what.gpus) + " GPUs: no node has more than " +
                    std::to_string(most_pgpus));
   if (what.memory > most_memory)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
+    return fault{fault_kind::exhausted,
                  mib(what.memory) + " of GPU memory: no GPU has more than " +
                      mib(most_memory)};
   return {};

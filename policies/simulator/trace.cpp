@@ -21,7 +21,7 @@ constexpr double longest_time = 1e9; // thirty years
 constexpr double shortest_time = 1e-3;
 
 fault wrong(std::string what) {
-  return {CUDA_ERROR_INVALID_VALUE, std::move(what)};
+  return {fault_kind::corrupt, std::move(what)};
 }
 
 /// Returns a value as an error shows it.

@@ -85,7 +85,7 @@ result<std::vector<size_weight>> read_sizes(const std::string& text) {
     good = *at++ == ',';
   }
   if (!good || at != end)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "sizes '" + text +
                      "': give shares of more than 0 and at most 1, each with "
                      "its weight or without, such as 0.125:3,0.5,1"};

@@ -51,7 +51,7 @@ result<busy_poll_choice> choose_busy_poll(const char* asked,
   const auto* end = asked + std::strlen(asked);
   auto [rest, error] = std::from_chars(asked, end, microseconds);
   if (error != std::errc{} || rest != end || microseconds > most_microseconds)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "VGPU_BUSY_POLL: '" + std::string{asked} +
                      "' is no number of microseconds from 0 (never) to " +
                      std::to_string(most_microseconds)};

@@ -1,29 +1,106 @@
 // Operational errors as values.
 #pragma once
 
-#include <cuda.h>
-
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
 namespace vgpu {
 
-/// Describes a refused or failed operation: the code for the program, and a
-/// sentence for the log that names the object, what was wrong and what to do
-/// about it.
-struct fault {
-  CUresult code = CUDA_ERROR_UNKNOWN;
-  std::string what;
+/// Says what went wrong in an operation that was refused or failed. Each kind
+/// but `device` has one code for a program (schema/base/cuda_fault.hpp).
+enum class fault_kind : std::uint8_t {
+  /// Something impossible was asked for: an option, a name or a size that is
+  /// out of range.
+  usage,
+  /// Bytes that another process sent, or that a file holds, are not of the form
+  /// that they must have.
+  corrupt,
+  /// The request names something that does not exist, or that exists no more.
+  missing,
+  /// Whoever asked is not allowed to, or somebody else holds what it asked for.
+  refused,
+  /// The request is fine, but cannot be met at this moment; it may be later.
+  not_ready,
+  /// There is not enough memory, or there are as many of something as may be.
+  exhausted,
+  /// There is no GPU that could be used.
+  no_device,
+  /// This build, this device or this host cannot do what was asked for.
+  unsupported,
+  /// The two sides of a connection are of versions that do not work together.
+  other_version,
+  /// No answer came from a process that this one depends on.
+  unreachable,
+  /// A device or a worker that was in use failed, and what it held is gone.
+  lost,
+  /// The operating system refused a call that should have succeeded.
+  system,
+  /// None of the above holds; a peer did not say what went wrong, or this
+  /// program has an error.
+  internal,
+  /// A CUDA driver gave the answer, or a vGPU's worker gave it in the driver's
+  /// place. The program sees that code unchanged.
+  device,
 };
 
-/// Returns the code that a peer sent, or CUDA_ERROR_UNKNOWN where it is not
-/// one.
-constexpr CUresult to_result(std::uint32_t code) noexcept {
-  return code <= CUDA_ERROR_UNKNOWN ? static_cast<CUresult>(code)
-                                    : CUDA_ERROR_UNKNOWN;
+/// Counts the kinds.
+inline constexpr std::size_t fault_kinds =
+    static_cast<std::size_t>(fault_kind::device) + 1;
+
+/// Returns the kind's name as a word for people.
+constexpr std::string_view name_of(fault_kind x) noexcept {
+  switch (x) {
+  case fault_kind::usage:
+    return "usage";
+  case fault_kind::corrupt:
+    return "corrupt";
+  case fault_kind::missing:
+    return "missing";
+  case fault_kind::refused:
+    return "refused";
+  case fault_kind::not_ready:
+    return "not ready";
+  case fault_kind::exhausted:
+    return "exhausted";
+  case fault_kind::no_device:
+    return "no device";
+  case fault_kind::unsupported:
+    return "unsupported";
+  case fault_kind::other_version:
+    return "other version";
+  case fault_kind::unreachable:
+    return "unreachable";
+  case fault_kind::lost:
+    return "lost";
+  case fault_kind::system:
+    return "system";
+  case fault_kind::internal:
+    return "internal";
+  case fault_kind::device:
+    return "device";
+  }
+  return "unknown";
 }
+
+/// Describes a refused or failed operation: its kind for whoever has to decide
+/// what to do, and a sentence for the log that names the object, what was wrong
+/// and what to do about it.
+struct fault {
+  fault_kind kind = fault_kind::internal;
+  std::string what;
+  /// Holds the CUresult of a fault of kind `device`. Only cuda_fault() sets it
+  /// and only cuda_code() reads it (schema/base/cuda_fault.hpp).
+  std::uint32_t driver_code = 0;
+
+  /// Returns the same fault with another sentence.
+  fault reworded(std::string text) const {
+    return {kind, std::move(text), driver_code};
+  }
+};
 
 /// Holds a `T`, or the fault for which there is none. As thread-safe as `T`.
 template <class T>
@@ -56,16 +133,16 @@ private:
 class [[nodiscard]] status {
 public:
   status() = default;
-  status(fault why) : why_(std::move(why)) {}
+  status(fault why) : ok_(false), why_(std::move(why)) {}
 
-  bool ok() const noexcept { return why_.code == CUDA_SUCCESS; }
+  bool ok() const noexcept { return ok_; }
   explicit operator bool() const noexcept { return ok(); }
-  CUresult code() const noexcept { return why_.code; }
   /// Returns the fault, which has no meaning if ok().
   const fault& why() const noexcept { return why_; }
 
 private:
-  fault why_{CUDA_SUCCESS, {}};
+  bool ok_ = true;
+  fault why_;
 };
 
 } // namespace vgpu

@@ -26,9 +26,8 @@ int power_of(std::string_view unit) {
 
 result<std::uint64_t> parse_size(const std::string& text) {
   auto fail = [&](const char* why) {
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "size '" + text + "': " + why +
-                     "; write for example 512MiB or 4G"};
+    return fault{fault_kind::usage, "size '" + text + "': " + why +
+                                        "; write for example 512MiB or 4G"};
   };
   auto number = 0.0;
   auto [end, error] =

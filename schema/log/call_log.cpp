@@ -18,9 +18,9 @@ namespace {
 
 /// Returns the fault for a record whose words contradict each other.
 fault damaged(std::uint64_t position, const std::string& what) {
-  return {CUDA_ERROR_INVALID_VALUE, "the call log is damaged at " +
-                                        std::to_string(position) + ": " + what +
-                                        "; the program's session ends"};
+  return {fault_kind::corrupt, "the call log is damaged at " +
+                                   std::to_string(position) + ": " + what +
+                                   "; the program's session ends"};
 }
 
 /// Returns how much to trim after writing so many bytes: more than was written,

@@ -30,9 +30,8 @@ constexpr std::uint64_t arena_offset =
 constexpr std::uint64_t control_bytes = arena_offset + arena_bytes;
 
 fault from_errno(const std::string& what) {
-  auto code =
-      errno == ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_OPERATING_SYSTEM;
-  return {code, what + ": " + std::strerror(errno)};
+  auto kind = errno == ENOMEM ? fault_kind::exhausted : fault_kind::system;
+  return {kind, what + ": " + std::strerror(errno)};
 }
 
 result<mapping> map_shared(int fd, std::uint64_t bytes) {
@@ -82,7 +81,7 @@ sealed_log_size(const std::array<unique_fd, log_files>& files) {
     if (!is_power_of_two(*size) || *size < minimum_log / log_files ||
         *size > maximum_log / log_files ||
         (whole != 0 && whole != *size * log_files))
-      return fault{CUDA_ERROR_INVALID_VALUE,
+      return fault{fault_kind::corrupt,
                    "a session's log has a file of an impossible size of " +
                        std::to_string(*size) + " bytes"};
     whole = *size * log_files;
@@ -140,7 +139,7 @@ result<unique_fd> make_sealed_memory(const char* name, std::uint64_t bytes) {
 result<std::uint64_t> sealed_size(int fd) {
   auto seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "shared memory of a session is not sealed against shrinking; "
                  "its owner is not a vGPU program"};
   struct stat info {};
@@ -183,7 +182,7 @@ host_guard::host_guard(std::atomic<std::uint32_t>& taken,
 result<session_area> session_area::create(std::uint64_t log_capacity,
                                           std::uint64_t host_bytes) {
   if (!is_power_of_two(log_capacity) || log_capacity < minimum_log)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "a log's capacity must be a power of two of at least 16 MiB, "
                  "not " +
                      std::to_string(log_capacity)};
@@ -216,10 +215,10 @@ result<session_area> session_area::create(std::uint64_t log_capacity,
 
 result<session_area> session_area::open(std::span<unique_fd> handed) {
   if (handed.size() < descriptor_count)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "a session's memory comes as " +
-                     std::to_string(descriptor_count) + " descriptors, not " +
-                     std::to_string(handed.size())};
+    return fault{fault_kind::corrupt, "a session's memory comes as " +
+                                          std::to_string(descriptor_count) +
+                                          " descriptors, not " +
+                                          std::to_string(handed.size())};
   session_area area;
   area.control_ = std::move(handed[0]);
   area.host_ = std::move(handed[1]);
@@ -228,7 +227,7 @@ result<session_area> session_area::open(std::span<unique_fd> handed) {
   if (auto ok = area.map_all(); !ok)
     return ok.why();
   if (area.header().magic != control_header::the_magic)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "a session's control area has no valid header; the program's "
                  "libcuda is of another version"};
   return area;
@@ -239,7 +238,7 @@ status session_area::map_all() {
   if (!control)
     return control.why();
   if (*control != control_bytes)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "a session's control area has " + std::to_string(*control) +
                      " bytes instead of " + std::to_string(control_bytes) +
                      "; the program's libcuda is of another version"};
@@ -251,7 +250,7 @@ status session_area::map_all() {
     return host.why();
   if (*host == 0 || *host / 2 > window_bytes ||
       *host % (2 * granule_bytes) != 0)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "a session's host memory has an impossible size of " +
                      std::to_string(*host) + " bytes"};
   log_capacity_ = *log;
@@ -277,7 +276,7 @@ status session_area::map_host() {
     return from_errno("cannot map host memory at its fixed address");
   host_map_ = mapping{at, host_bytes_};
   if (at != wanted)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+    return fault{fault_kind::system,
                  "the address range of the host window is taken"};
   return {};
 }
@@ -286,20 +285,20 @@ status session_area::show_file(device_address address, std::uint64_t bytes,
                                int file, std::uint64_t offset) const {
   if (bytes == 0 || bytes % page_bytes != 0 || address % page_bytes != 0 ||
       offset % page_bytes != 0 || !in_host(address, bytes))
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "a file cannot be shown at " + std::to_string(address) +
                      ": only whole pages of the host window can"};
   struct stat of {};
   if (::fstat(file, &of) != 0 || !S_ISREG(of.st_mode))
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "what is to be shown in the host window is not a file"};
   auto size = static_cast<std::uint64_t>(of.st_size);
   // Behind a file's last page there is nothing to access.
   if (offset >= size || bytes > round_up(size - offset, page_bytes))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "a file of " + std::to_string(size) + " bytes has no " +
-                     std::to_string(bytes) + " from " + std::to_string(offset) +
-                     " on"};
+    return fault{fault_kind::usage, "a file of " + std::to_string(size) +
+                                        " bytes has no " +
+                                        std::to_string(bytes) + " from " +
+                                        std::to_string(offset) + " on"};
   if (::mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_FIXED, file,
              static_cast<off_t>(offset)) != MAP_FAILED)
@@ -332,7 +331,7 @@ result<mapping> session_area::view_host_from(std::uint64_t offset) const {
                     MAP_SHARED | MAP_NORESERVE, host_.get(),
                     static_cast<off_t>(offset));
   if (at == MAP_FAILED)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
+    return fault{fault_kind::system,
                  "no addresses for the program's pinned memory"};
   return mapping{at, host_bytes_};
 }

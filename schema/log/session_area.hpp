@@ -12,6 +12,8 @@
 #include "schema/base/fault.hpp"
 #include "schema/base/ids.hpp"
 
+#include <cuda.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>

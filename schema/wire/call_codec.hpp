@@ -207,15 +207,15 @@ status decode(std::span<const std::uint64_t> message, Handler&& handler) {
     };
     std::apply([&](auto... call) { (attempt(call), ...); }, all{});
     if (!found)
-      return fault{CUDA_ERROR_NOT_SUPPORTED,
+      return fault{fault_kind::unsupported,
                    "call " + std::to_string(wanted) +
                        " is unknown to this version; update the worker"};
     if (!complete)
-      return fault{CUDA_ERROR_INVALID_VALUE,
+      return fault{fault_kind::corrupt,
                    "call " + std::to_string(wanted) + " lacks arguments"};
     return {};
   } catch (const kj::Exception& x) {
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  std::string{"malformed call: "} + x.getDescription().cStr()};
   }
 }

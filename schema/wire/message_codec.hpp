@@ -2,8 +2,8 @@
 // and the bounds of whatever a peer sent.
 #pragma once
 
+#include "schema/base/cuda_fault.hpp"
 #include "schema/base/enum_names.hpp"
-#include "schema/base/fault.hpp"
 #include "schema/base/ids.hpp"
 #include "schema/wire/message_fields.hpp"
 

@@ -268,7 +268,7 @@ std::string shown(const std::string& value) {
 
 fault wrong(const std::string& name, const std::string& value,
             const specification_field& field) {
-  return {CUDA_ERROR_INVALID_VALUE,
+  return {fault_kind::usage,
           name + " '" + shown(value) + "': give " + field.range};
 }
 
@@ -304,7 +304,7 @@ status set_field(specification& to, const std::string& name,
   std::string all;
   for (auto& x : fields)
     all += (all.empty() ? "" : ", ") + std::string{x.name};
-  return fault{CUDA_ERROR_INVALID_VALUE,
+  return fault{fault_kind::usage,
                "a vGPU has no field '" + shown(name) + "'; there are " + all};
 }
 

@@ -107,13 +107,13 @@ void accounts::handle(const std::string& peer, const control::envelope& from,
   if (std::ranges::find(account_kinds, x.by) == account_kinds.end())
     return out_.refuse(
         peer, from,
-        {CUDA_ERROR_INVALID_VALUE,
+        {fault_kind::usage,
          "usage by '" + printable(x.by) + "': give vm, user, program or vgpu"});
   if (!std::isfinite(x.since) || x.since < 0)
     return out_.refuse(
         peer, from,
-        {CUDA_ERROR_INVALID_VALUE, "usage since " + std::to_string(x.since) +
-                                       ": give seconds since 1970, or 0"});
+        {fault_kind::usage, "usage since " + std::to_string(x.since) +
+                                ": give seconds since 1970, or 0"});
   out_.answer(peer, from.request,
               control::status_text{
                   to_line(book_.summary(x.since, x.by, wall_time_()))});

@@ -105,7 +105,7 @@ bool cluster_state::on_one_host(const std::string& node,
 status cluster_state::check_node(const std::string& name) const {
   if (alive(name))
     return {};
-  return fault{CUDA_ERROR_INVALID_VALUE,
+  return fault{fault_kind::usage,
                "no node '" + printable(name) +
                    "' is alive; `vgpu status` lists the nodes"};
 }
@@ -116,7 +116,7 @@ status cluster_state::check_pgpu(const std::string& node,
     return ok;
   const auto& pgpus = nodes.at(node).info.pgpus;
   if (std::ranges::find(pgpus, ordinal, &control::pgpu::ordinal) == pgpus.end())
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "node " + node + " has no pGPU " + std::to_string(ordinal)};
   return {};
 }

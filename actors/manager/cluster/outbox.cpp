@@ -2,6 +2,7 @@
 
 #include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -38,7 +39,7 @@ void outbox::refuse(const std::string& peer, const control::envelope& what,
   spdlog::warn("refused {} of '{}': {}", control::name_of(what.body),
                printable(what.from), why.what);
   answer(peer, what.request,
-         control::refusal{why.code, std::move(why.what), {}});
+         control::refusal{cuda_code(why), std::move(why.what), {}});
 }
 
 bool outbox::to_node(const std::string& name, control::body what) {

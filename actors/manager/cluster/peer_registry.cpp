@@ -61,15 +61,15 @@ bool peer_registry::welcome(const std::string& peer,
   if (version < std::max(x.oldest, control::oldest_version) ||
       x.oldest > x.newest) {
     out_.refuse(peer, from,
-                {CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, version_mismatch(from, x)});
+                {fault_kind::other_version, version_mismatch(from, x)});
     return false;
   }
   if (!good_name(from.from, x.as)) {
-    out_.refuse(peer, from,
-                {CUDA_ERROR_INVALID_VALUE,
-                 "a name of this role begins with " +
-                     std::string{prefix_of(x.as)} +
-                     " and has letters, digits, and - _ . : / @"});
+    out_.refuse(
+        peer, from,
+        {fault_kind::usage, "a name of this role begins with " +
+                                std::string{prefix_of(x.as)} +
+                                " and has letters, digits, and - _ . : / @"});
     return false;
   }
   peers_[peer] = {from.from, x.as};
@@ -90,20 +90,20 @@ bool peer_registry::may_say(const std::string& peer,
     return true;
   auto i = peers_.find(peer);
   if (i == peers_.end()) {
-    out_.refuse(peer, what, {CUDA_ERROR_NOT_PERMITTED, "say hello first"});
+    out_.refuse(peer, what, {fault_kind::refused, "say hello first"});
     return false;
   }
   if (what.from != i->second.name) {
     out_.refuse(peer, what,
-                {CUDA_ERROR_NOT_PERMITTED, "this connection belongs to " +
-                                               i->second.name + ", not to " +
-                                               what.from});
+                {fault_kind::refused, "this connection belongs to " +
+                                          i->second.name + ", not to " +
+                                          what.from});
     return false;
   }
   auto allowed = control::may_say(i->second.as, what.body);
   if (!allowed)
     out_.refuse(peer, what,
-                {CUDA_ERROR_NOT_PERMITTED,
+                {fault_kind::refused,
                  what.from + " may not say " + control::name_of(what.body)});
   return allowed;
 }

@@ -45,9 +45,9 @@ std::string line_of(const json& what) {
 }
 
 fault trouble(const std::string& path, const char* what) {
-  return {CUDA_ERROR_OPERATING_SYSTEM,
-          "store " + path + ": cannot " + what + ": " + std::strerror(errno) +
-              "; check the path and its permissions"};
+  return {fault_kind::system, "store " + path + ": cannot " + what + ": " +
+                                  std::strerror(errno) +
+                                  "; check the path and its permissions"};
 }
 
 void note_drained(std::set<std::string>& in, const std::string& node,
@@ -109,7 +109,7 @@ status store::lock() {
     if (!locked)
       std::this_thread::sleep_for(between_tries);
   }
-  return fault{CUDA_ERROR_OPERATING_SYSTEM,
+  return fault{fault_kind::system,
                "store " + path_ +
                    ": another manager uses it; give each its own --store or "
                    "--run-dir"};

@@ -55,7 +55,7 @@ status term_numbers::take_numbers(session_record& to) {
   while (state_.sessions.contains({next}) || state_.unclaimed.contains({next}))
     ++next;
   if (next > right_.kept.numbers)
-    return fault{CUDA_ERROR_SYSTEM_NOT_READY,
+    return fault{fault_kind::unreachable,
                  "this manager has no more numbers for vGPUs, as etcd does not "
                  "answer; try again when it does"};
   last_session_ = last_vgpu_ = next;

@@ -97,12 +97,12 @@ movement::movement(const manager_options& options, manager_clock& clock,
 
 status movement::may_move(const session_record& x) const {
   if (x.moving)
-    return fault{CUDA_ERROR_NOT_READY,
+    return fault{fault_kind::not_ready,
                  text_of_vgpu(x) +
                      " is being moved already; wait for that to end"};
   if (x.stage != session_stage::running || x.client_peer.empty())
     return fault{
-        CUDA_ERROR_NOT_READY,
+        fault_kind::not_ready,
         text_of_vgpu(x) + " is " + name_of(x.stage) +
             (x.client_peer.empty() ? ", and its client is not here" : "") +
             "; only one that runs can be moved"};

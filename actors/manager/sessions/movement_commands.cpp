@@ -64,7 +64,7 @@ void movement_commands::handle(const std::string& peer,
     return out_.answer(peer, from.request, control::done{});
   if (session->stage != session_stage::suspended || session->moving)
     return out_.refuse(peer, from,
-                       {CUDA_ERROR_NOT_READY,
+                       {fault_kind::not_ready,
                         text_of_vgpu(*session) +
                             " is being moved or placed; wait for that to end"});
   session->moving = session_movement{.what = session_movement::kind::resume,
@@ -79,7 +79,7 @@ result<policy::place>
 movement_commands::target_of(const session_record& x,
                              const control::migrate_vgpu& what) const {
   auto refused = [&](const std::string& why) {
-    return fault{CUDA_ERROR_NOT_READY,
+    return fault{fault_kind::not_ready,
                  text_of_vgpu(x) + " cannot be migrated: " + why};
   };
   auto cluster = state_.view();

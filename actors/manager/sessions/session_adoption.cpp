@@ -19,7 +19,7 @@ void session_adoption::handle(const std::string& peer,
                               const control::adopt& x) {
   if (!x.session || !x.epoch)
     return out_.refuse(peer, from,
-                       {CUDA_ERROR_INVALID_VALUE, "adopt names no session"});
+                       {fault_kind::usage, "adopt names no session"});
   auto* session = find_or_add(peer, from, x);
   if (session == nullptr)
     return;
@@ -69,9 +69,9 @@ status session_adoption::check_token(const session_record& x,
   if (claim.epoch > x.epoch || (claim.epoch == x.epoch && x.token() == 0))
     return {};
   if (known == x.tokens.end() || known->second != claim.token)
-    return fault{CUDA_ERROR_NOT_PERMITTED, "the token for session " +
-                                               std::to_string(x.id.value) +
-                                               " is not the lease's"};
+    return fault{fault_kind::refused, "the token for session " +
+                                          std::to_string(x.id.value) +
+                                          " is not the lease's"};
   return {};
 }
 
@@ -164,7 +164,7 @@ session_record* session_adoption::add_unknown(const std::string& peer,
   if (!runs && !young && (!x.suspended || x.aside) &&
       x.specification.protection == control::protection::none) {
     out_.refuse(peer, from,
-                {CUDA_ERROR_INVALID_HANDLE,
+                {fault_kind::missing,
                  "session " + std::to_string(x.session.value) +
                      " was closed, and it keeps no journal to replay"});
     return nullptr;

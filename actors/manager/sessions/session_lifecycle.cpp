@@ -64,9 +64,9 @@ void session_lifecycle::restore() {
 
 status session_lifecycle::admit(session_record& x) {
   if (state_.sessions.size() >= most_sessions)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY, "the cluster has " +
-                                               std::to_string(most_sessions) +
-                                               " sessions, and takes no more"};
+    return fault{fault_kind::exhausted, "the cluster has " +
+                                            std::to_string(most_sessions) +
+                                            " sessions, and takes no more"};
   return policy::admit_within(capacity_.extent(), state_.demand_of(x));
 }
 

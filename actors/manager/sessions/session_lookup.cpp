@@ -8,15 +8,15 @@ session_record* owned_session(cluster_state& state, outbox& out,
   auto* found = state.find(id);
   if (found == nullptr) {
     out.refuse(peer, from,
-               {CUDA_ERROR_INVALID_HANDLE,
+               {fault_kind::missing,
                 "session " + std::to_string(id.value) + " is not known"});
     return nullptr;
   }
   if (found->client_peer != peer) {
-    out.refuse(peer, from,
-               {CUDA_ERROR_NOT_PERMITTED,
-                "session " + std::to_string(id.value) +
-                    " is not this connection's: adopt it first"});
+    out.refuse(
+        peer, from,
+        {fault_kind::refused, "session " + std::to_string(id.value) +
+                                  " is not this connection's: adopt it first"});
     return nullptr;
   }
   return found;
@@ -28,10 +28,10 @@ session_record* session_of_vgpu(cluster_state& state, outbox& out,
   for (auto& [number, x] : state.sessions)
     if (x.vgpu == id)
       return &x;
-  out.refuse(peer, from,
-             {CUDA_ERROR_INVALID_HANDLE,
-              "no vGPU " + std::to_string(id.value) +
-                  " has a session; `vgpu status` lists them"});
+  out.refuse(
+      peer, from,
+      {fault_kind::missing, "no vGPU " + std::to_string(id.value) +
+                                " has a session; `vgpu status` lists them"});
   return nullptr;
 }
 

@@ -15,7 +15,7 @@ constexpr std::int32_t largest_priority = 1'000;
 
 fault wrong(const std::string& name, const std::string& given,
             const std::string& range) {
-  return {CUDA_ERROR_INVALID_VALUE, name + " " + given + ": give " + range};
+  return {fault_kind::usage, name + " " + given + ": give " + range};
 }
 
 /// Zero leaves it as it is. Written so that NaN is refused as well.
@@ -50,10 +50,10 @@ status vgpu_settings::check(const session_record& x,
   if (to.memory == 0 || x.stage == session_stage::waiting)
     return {};
   if (to.memory < x.load.memory_bytes)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "memory " + mib(to.memory) + ": session " +
-                     std::to_string(x.id.value) + " has allocated " +
-                     mib(x.load.memory_bytes)};
+    return fault{fault_kind::usage, "memory " + mib(to.memory) + ": session " +
+                                        std::to_string(x.id.value) +
+                                        " has allocated " +
+                                        mib(x.load.memory_bytes)};
   for (const auto& node : state_.view().nodes)
     for (const auto& pgpu : node.pgpus) {
       auto here = std::count(x.where.pgpus.begin(), x.where.pgpus.end(),
@@ -62,7 +62,7 @@ status vgpu_settings::check(const session_record& x,
         continue;
       auto others = pgpu.reserved - std::min(pgpu.reserved, x.spec.memory);
       if (to.memory > pgpu.memory - std::min(pgpu.memory, others))
-        return fault{CUDA_ERROR_OUT_OF_MEMORY,
+        return fault{fault_kind::exhausted,
                      "memory " + mib(to.memory) + ": pGPU " +
                          std::to_string(pgpu.ordinal) + " of " + node.name +
                          " has " + mib(pgpu.memory) + ", of which " +
@@ -117,9 +117,8 @@ void vgpu_settings::handle(const std::string& peer,
       good = check(session, x);
     }
   if (good && !found)
-    good = fault{CUDA_ERROR_INVALID_VALUE,
-                 "no vGPU " + std::to_string(x.vgpu.value) +
-                     "; `vgpu status` lists the vGPUs"};
+    good = fault{fault_kind::usage, "no vGPU " + std::to_string(x.vgpu.value) +
+                                        "; `vgpu status` lists the vGPUs"};
   if (!good)
     return out_.refuse(peer, from, good.why());
   for (auto& [id, session] : state_.sessions)

@@ -8,8 +8,8 @@ status audit_box(const dispatch_context& on, const call::box& box,
                  const call::extent& size) {
   auto bytes = span_of(box, size);
   if (!bytes)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "a copy's pitch is smaller than its rows"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "a copy's pitch is smaller than its rows");
   if (*bytes == 0)
     return {};
   for (auto& slot : on.session.devices)
@@ -17,9 +17,10 @@ status audit_box(const dispatch_context& on, const call::box& box,
       return {};
   if (on.session.host.holds(box.address, *bytes))
     return {};
-  return fault{CUDA_ERROR_INVALID_VALUE,
-               "a copy of " + std::to_string(*bytes) + " bytes at " +
-                   std::to_string(box.address) + " leaves what was allocated"};
+  return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                    "a copy of " + std::to_string(*bytes) + " bytes at " +
+                        std::to_string(box.address) +
+                        " leaves what was allocated");
 }
 
 } // namespace vgpu

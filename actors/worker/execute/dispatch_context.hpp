@@ -73,15 +73,15 @@ struct dispatch_context {
 
 /// The fault of a call that names a kernel which its module does not have.
 inline fault no_such_kernel(std::uint32_t index) {
-  return {CUDA_ERROR_INVALID_HANDLE,
-          "the module has no kernel " + std::to_string(index)};
+  return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                    "the module has no kernel " + std::to_string(index));
 }
 
 /// The fault of a call that needs virtual memory management where the device
 /// has none.
 inline fault no_memory_unit() {
-  return {CUDA_ERROR_NOT_SUPPORTED,
-          "this device has no virtual memory management"};
+  return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                    "this device has no virtual memory management");
 }
 
 } // namespace vgpu

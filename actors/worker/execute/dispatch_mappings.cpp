@@ -10,13 +10,13 @@ status set_conditions(dispatch_context& on, memory_id memory,
                       device_address address, device_address place) {
   auto* unit = on.slot.can.condition;
   if (unit == nullptr)
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 "this device's kernels cannot set conditions"};
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                      "this device's kernels cannot set conditions");
   if (auto ok = on.state().audit_mapping(address, condition_bytes); !ok)
     return ok;
   if (!is_condition_place(place))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "conditions cannot lie at " + std::to_string(place)};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "conditions cannot lie at " + std::to_string(place));
   return unit->set_conditions_in(memory, address, place);
 }
 
@@ -30,7 +30,7 @@ status execute_call(dispatch_context& on, const call::memory_create& x) {
   if (auto ok = on.state().audit_memory(x.bytes); !ok)
     return ok;
   auto ok = on.slot.can.memory->create_memory(x.memory.id, x.bytes);
-  if (ok.code() == CUDA_ERROR_OUT_OF_MEMORY && on.wait_for_device())
+  if (cuda_code(ok) == CUDA_ERROR_OUT_OF_MEMORY && on.wait_for_device())
     ok = on.slot.can.memory->create_memory(x.memory.id, x.bytes);
   if (!ok)
     return ok;
@@ -64,8 +64,8 @@ status execute_call(dispatch_context& on, const call::memory_unmap& x) {
     return ok;
   // The program has waited for its work; a replay has not.
   if (!on.wait_for_device())
-    return fault{CUDA_ERROR_LAUNCH_TIMEOUT,
-                 "work that uses memory which is unmapped does not end"};
+    return cuda_fault(CUDA_ERROR_LAUNCH_TIMEOUT,
+                      "work that uses memory which is unmapped does not end");
   on.order().after_all();
   if (auto ok = on.slot.can.memory->unmap_memory(x.address, x.bytes); !ok)
     return ok;
@@ -80,8 +80,8 @@ status execute_call(dispatch_context& on, const call::memory_access& x) {
   if (access != vgpu::memory_access::none &&
       access != vgpu::memory_access::read &&
       access != vgpu::memory_access::read_write)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "there is no access of kind " + std::to_string(x.access)};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "there is no access of kind " + std::to_string(x.access));
   if (auto ok = on.slot.can.memory->set_access(x.address, x.bytes, access); !ok)
     return ok;
   on.state().set_access(x.address, access);
@@ -114,8 +114,8 @@ status execute_call(dispatch_context& on, const call::condition_words& x) {
 
 status execute_call(dispatch_context& on, const call::read_managed& x) {
   if (x.bytes == 0 || !on.state().holds(x.address, x.bytes))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "managed memory that is read was not allocated"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "managed memory that is read was not allocated");
   auto stream = on.order().host_stream(on.device());
   if (!stream)
     return stream.why();
@@ -136,8 +136,8 @@ status execute_call(dispatch_context& on, const call::read_managed& x) {
 status execute_call(dispatch_context& on, const call::write_managed& x) {
   if (x.bytes != on.what.payload.size() ||
       !on.state().holds(x.address, x.bytes))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "managed memory that is written was not allocated"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "managed memory that is written was not allocated");
   auto stream = on.order().host_stream(on.device());
   if (!stream)
     return stream.why();

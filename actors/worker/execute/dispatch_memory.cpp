@@ -10,14 +10,15 @@ namespace vgpu {
 namespace {
 
 fault no_texture_unit() {
-  return {CUDA_ERROR_NOT_SUPPORTED, "this device has no arrays or textures"};
+  return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                    "this device has no arrays or textures");
 }
 
 status map_range(dispatch_context& on, device_address address,
                  std::uint64_t bytes) {
   for (auto& run : on.state().allocate(address, bytes)) {
     auto ok = on.device().map(run.address, run.bytes);
-    if (ok.code() == CUDA_ERROR_OUT_OF_MEMORY && on.wait_for_device())
+    if (cuda_code(ok) == CUDA_ERROR_OUT_OF_MEMORY && on.wait_for_device())
       ok = on.device().map(run.address, run.bytes);
     if (!ok)
       return ok;
@@ -61,15 +62,15 @@ status execute_call(dispatch_context& on, const call::mem_free& x) {
 
 status execute_call(dispatch_context& on, const call::host_alloc& x) {
   if (!on.session.host.holds(x.address, x.bytes))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "pinned memory does not lie in the host window"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "pinned memory does not lie in the host window");
   return on.device().attach_host(x.address, x.bytes);
 }
 
 status execute_call(dispatch_context& on, const call::host_free& x) {
   if (!on.session.host.holds(x.address, x.bytes))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "pinned memory does not lie in the host window"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "pinned memory does not lie in the host window");
   if (on.session.host.zero_copy())
     on.session.host.zero_copy()->forget(x.address);
   if (auto ok = on.device().detach_host(x.address, x.bytes); !ok)
@@ -83,9 +84,10 @@ status execute_call(dispatch_context& on, const call::zero_copy& x) {
   if (x.bytes == 0 || x.address % changed_line::bytes != 0 ||
       !on.session.host.holds(x.address, x.bytes) ||
       !on.session.host.holds(x.address, round_up(x.bytes, changed_line::bytes)))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "host memory that kernels use in place does not lie in the "
-                 "host window"};
+    return cuda_fault(
+        CUDA_ERROR_INVALID_VALUE,
+        "host memory that kernels use in place does not lie in the "
+        "host window");
   if (!on.session.host.zero_copy())
     return {};
   return on.session.host.zero_copy()->watch(x.address, x.bytes,
@@ -96,9 +98,10 @@ status execute_call(dispatch_context& on, const call::zero_copy& x) {
 /// that came before have read it when the program wrote to it.
 status execute_call(dispatch_context& on, const call::zero_copy_write& x) {
   if (x.count != on.what.payload.size() / sizeof(changed_line))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "what the program wrote to host memory is not as long as it "
-                 "says"};
+    return cuda_fault(
+        CUDA_ERROR_INVALID_VALUE,
+        "what the program wrote to host memory is not as long as it "
+        "says");
   if (!on.session.host.zero_copy())
     return {};
   if (on.is_replayed())
@@ -108,11 +111,12 @@ status execute_call(dispatch_context& on, const call::zero_copy_write& x) {
 }
 
 status execute_call(dispatch_context& on, const call::host_file& x) {
-  auto ok = on.session.host.files()
-                ? on.session.host.files()->show(x)
-                : status{fault{CUDA_ERROR_NOT_SUPPORTED,
-                               "the program is on another host, or its calls "
-                               "are forwarded"}};
+  auto ok =
+      on.session.host.files()
+          ? on.session.host.files()->show(x)
+          : status{cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                              "the program is on another host, or its calls "
+                              "are forwarded")};
   if (ok)
     ok = on.device().attach_host(x.address, x.bytes);
   if (!ok) {
@@ -130,8 +134,8 @@ status execute_call(dispatch_context& on, const call::array_create& x) {
     return no_texture_unit();
   auto layout = layout_of(x.shape);
   if (!layout || layout->bytes != x.bytes)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "an array's size does not match its shape"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "an array's size does not match its shape");
   if (auto ok = on.state().audit_alloc(x.address, x.bytes); !ok)
     return ok;
   if (!on.slot.can.texture->arrays_in_memory())
@@ -141,7 +145,7 @@ status execute_call(dispatch_context& on, const call::array_create& x) {
   on.state().add(x.array.id, {x.address, x.bytes, x.shape});
   on.session.account.add_bytes(x.bytes);
   auto ok = on.slot.can.texture->create_array(x.array.id, x.shape, x.address);
-  if (ok.code() == CUDA_ERROR_OUT_OF_MEMORY && on.wait_for_device())
+  if (cuda_code(ok) == CUDA_ERROR_OUT_OF_MEMORY && on.wait_for_device())
     ok = on.slot.can.texture->create_array(x.array.id, x.shape, x.address);
   return ok;
 }

@@ -18,7 +18,7 @@ status refuse_module(dispatch_context& on, const fault& why,
                      call::arena_range where) {
   // The program is told a number only; what to change stands here.
   spdlog::warn("a module does not load: {}", why.what);
-  if (session_health::is_loss(why.code) || on.is_answered())
+  if (session_health::is_loss(cuda_code(why)) || on.is_answered())
     return why;
   auto words = std::as_bytes(std::span{why.what});
   words = words.first(std::min<std::uint64_t>(words.size(), where.bytes));
@@ -26,7 +26,7 @@ status refuse_module(dispatch_context& on, const fault& why,
   if (!place)
     return why;
   std::copy(words.begin(), words.end(), place->bytes.begin());
-  on.session.sink->deliver(on.who(), why.code, words.size(), *place,
+  on.session.sink->deliver(on.who(), cuda_code(why), words.size(), *place,
                            where.offset, 0);
   return {};
 }
@@ -62,12 +62,14 @@ status execute_call(dispatch_context& on, const call::image_part& x) {
   auto size = on.what.payload.size();
   if (x.total > largest_image || x.offset > x.total ||
       size > x.total - x.offset)
-    return fault{CUDA_ERROR_INVALID_IMAGE, "a part lies outside its image"};
+    return cuda_fault(CUDA_ERROR_INVALID_IMAGE,
+                      "a part lies outside its image");
   auto& image = on.session.images[x.image];
   if (x.offset == 0)
     image.clear();
   if (x.offset != image.size())
-    return fault{CUDA_ERROR_INVALID_IMAGE, "parts of an image are missing"};
+    return cuda_fault(CUDA_ERROR_INVALID_IMAGE,
+                      "parts of an image are missing");
   image.insert(image.end(), on.what.payload.begin(), on.what.payload.end());
   if (image.size() != x.total)
     return {};
@@ -75,15 +77,15 @@ status execute_call(dispatch_context& on, const call::image_part& x) {
   if (call::digest{digest.low64, digest.high64} == x.image)
     return {};
   on.session.images.erase(x.image);
-  return fault{CUDA_ERROR_INVALID_IMAGE,
-               "an image's bytes do not match its digest"};
+  return cuda_fault(CUDA_ERROR_INVALID_IMAGE,
+                    "an image's bytes do not match its digest");
 }
 
 status execute_call(dispatch_context& on, const call::module_load& x) {
   auto image = on.session.images.find(x.image);
   if (image == on.session.images.end())
-    return fault{CUDA_ERROR_INVALID_IMAGE,
-                 "a module's image was not sent before it"};
+    return cuda_fault(CUDA_ERROR_INVALID_IMAGE,
+                      "a module's image was not sent before it");
   auto loaded = on.device().load_module(x.module.id, image->second);
   if (!loaded)
     return refuse_module(on, loaded.why(), x.facts);

@@ -169,8 +169,8 @@ status execute_call(dispatch_context& on, const call::read_host& x) {
     return ok;
   auto span = span_of(x.to, x.size);
   if (!span || !on.session.host.holds(x.to.address, *span))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "a copy to pinned memory leaves the host window"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "a copy to pinned memory leaves the host window");
   auto wanted = !on.is_answered();
   if (!wanted)
     if (auto ok = host_behind_stream(on, x.stream.id); !ok)

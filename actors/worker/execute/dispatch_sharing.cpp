@@ -21,9 +21,10 @@ std::uint32_t host_digest() {
 }
 
 fault on_another_host() {
-  return {CUDA_ERROR_MAP_FAILED,
-          "the process that shares this has its vGPU on another host: give "
-          "both one group (vgpu run --group) or one node (--node)"};
+  return cuda_fault(
+      CUDA_ERROR_MAP_FAILED,
+      "the process that shares this has its vGPU on another host: give "
+      "both one group (vgpu run --group) or one node (--node)");
 }
 
 /// What another session lends, on this host.
@@ -45,8 +46,8 @@ T told(T outcome) {
 result<device::sharing_unit*> sharing(dispatch_context& on) {
   if (auto* unit = on.slot.can.sharing; unit != nullptr)
     return unit;
-  return fault{CUDA_ERROR_NOT_SUPPORTED,
-               "this device shares nothing with other processes"};
+  return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                    "this device shares nothing with other processes");
 }
 
 status lend(dispatch_context& on, const share_secret& secret,
@@ -59,8 +60,8 @@ status lend(dispatch_context& on, const share_secret& secret,
     on.session.broker = std::move(*opened);
   }
   if (on.session.broker->secret() != secret)
-    return told(status{
-        fault{CUDA_ERROR_INVALID_VALUE, "a session shares under one secret"}});
+    return told(status{cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                                  "a session shares under one secret")});
   return told(on.session.broker->lend(
       key, serial, std::move(object),
       {static_cast<std::uint32_t>(on.slot.ordinal), bytes}));

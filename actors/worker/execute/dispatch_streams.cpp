@@ -72,8 +72,8 @@ status execute_call(dispatch_context& on, const call::stream_wait& x) {
 /// other one tells that the event's latest record, as of now, is done.
 status execute_call(dispatch_context& on, const call::peer_wait& x) {
   if (x.device >= on.session.devices.size())
-    return fault{CUDA_ERROR_INVALID_DEVICE,
-                 "device " + std::to_string(x.device) + " does not exist"};
+    return cuda_fault(CUDA_ERROR_INVALID_DEVICE,
+                      "device " + std::to_string(x.device) + " does not exist");
   event_id event{x.event};
   auto& other = on.session.devices[x.device];
   if (auto ok = other.state.audit(call::live<event_id>{event}); !ok)
@@ -116,7 +116,7 @@ status execute_call(dispatch_context& on, const call::elapsed& x) {
     if (!done)
       return done.why();
     if (!*done)
-      return fault{CUDA_ERROR_NOT_READY, "an event is not reached yet"};
+      return cuda_fault(CUDA_ERROR_NOT_READY, "an event is not reached yet");
   }
   auto time = on.times().elapsed(on.device(), x.from.id, x.to.id);
   if (!time)
@@ -178,14 +178,14 @@ status execute_call(dispatch_context& on, const call::wait_value& x) {
   };
   if (!wanted.is_sound() || std::none_of(on.session.devices.begin(),
                                          on.session.devices.end(), is_memory))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "a wait for a value of " + std::to_string(x.bytes) +
-                     " bytes at " + std::to_string(x.address) +
-                     ", where no such word was allocated"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "a wait for a value of " + std::to_string(x.bytes) +
+                          " bytes at " + std::to_string(x.address) +
+                          ", where no such word was allocated");
   auto* unit = on.slot.can.value;
   if (unit == nullptr)
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 "this device's streams cannot wait for values"};
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                      "this device's streams cannot wait for values");
   if (auto ok = catch_up(on); !ok)
     return ok;
   on.session.functions.open_waits.insert(on.what.call.value);

@@ -8,9 +8,11 @@ namespace vgpu {
 status execute_call(dispatch_context& on, const call::tensor_map_encode& x) {
   auto* maker = on.slot.can.tensor_map;
   if (maker == nullptr)
-    return fault{CUDA_ERROR_NOT_SUPPORTED, "this device has no tensor maps"};
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                      "this device has no tensor maps");
   if (!x.what.is_sound() || x.to.bytes < sizeof(tensor_map))
-    return fault{CUDA_ERROR_INVALID_VALUE, "no tensor map can be made of this"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "no tensor map can be made of this");
   auto wanted = !on.is_answered();
   if (!wanted && on.what.digest == 0)
     return {};

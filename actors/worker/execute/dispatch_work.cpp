@@ -46,8 +46,8 @@ status execute_call(dispatch_context& on, const call::write& x) {
   if (auto ok = audit_box(on, x.to, x.size); !ok)
     return ok;
   if (on.what.payload.size() != x.size.width * rows(x.size))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "a copy's bytes do not match its size"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "a copy's bytes do not match its size");
   on.settle(x.stream.id);
   auto pinned =
       payload_pins::pin(on.session.pins, on.what.call.value, on.owner);
@@ -71,11 +71,11 @@ status execute_call(dispatch_context& on, const call::copy& x) {
 
 status execute_call(dispatch_context& on, const call::fill& x) {
   if (x.element_bytes != 1 && x.element_bytes != 2 && x.element_bytes != 4)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "memset takes elements of 1, 2 or 4 bytes"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "memset takes elements of 1, 2 or 4 bytes");
   auto bytes = x.size;
   if (__builtin_mul_overflow(bytes.width, x.element_bytes, &bytes.width))
-    return fault{CUDA_ERROR_INVALID_VALUE, "memset of an impossible size"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE, "memset of an impossible size");
   if (auto ok = audit_box(on, x.to, bytes); !ok)
     return ok;
   on.settle(x.stream.id);

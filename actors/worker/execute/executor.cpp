@@ -51,7 +51,7 @@ executor::performed executor::perform(const record& what,
       what.message, [&]<class Call>(const Call& x, std::uint8_t ordinal) {
         out.waits = Call::kind == call::answer::sync;
         if (ordinal >= objects_.devices.size()) {
-          out.outcome = fault{CUDA_ERROR_INVALID_DEVICE, "no such device"};
+          out.outcome = cuda_fault(CUDA_ERROR_INVALID_DEVICE, "no such device");
           return;
         }
         dispatch_context on{objects_, objects_.devices[ordinal], what,
@@ -103,17 +103,17 @@ bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
     return true;
   auto& health = *objects_.health;
   auto& sink = *objects_.sink;
-  if (session_health::is_loss(outcome.code())) {
-    (void)health.note(sink, outcome.code());
+  if (session_health::is_loss(cuda_code(outcome))) {
+    (void)health.note(sink, cuda_code(outcome));
     return true;
   }
   if (waits || what.slot != 0) {
     spdlog::debug("call {} refused: {}", what.call.value, outcome.why().what);
-    sink.answer({what.slot, what.call}, outcome.code(), 0);
+    sink.answer({what.slot, what.call}, cuda_code(outcome), 0);
     return true;
   }
   spdlog::warn("call {} failed: {}", what.call.value, outcome.why().what);
-  (void)health.note(sink, outcome.code());
+  (void)health.note(sink, cuda_code(outcome));
   return true;
 }
 

@@ -81,9 +81,9 @@ status take_lent_memory(session_objects& session, const state_lent& what,
       what.address - base > window_bytes - what.bytes ||
       session.devices[what.device].can.sharing == nullptr ||
       session.devices[what.device].can.memory == nullptr)
-    return fault{CUDA_ERROR_INVALID_VALUE, "a vGPU's state lends memory at " +
-                                               hex_of(what.address) +
-                                               ", where this worker has none"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "a vGPU's state lends memory at " + hex_of(what.address) +
+                          ", where this worker has none");
   auto& slot = session.devices[what.device];
   device::shared_object from{{what.bytes},
                              {std::make_shared<unique_fd>(std::move(memory))}};

@@ -25,7 +25,8 @@ status each_piece(std::uint64_t address, std::uint64_t bytes, F f) {
 }
 
 fault cannot_move(const std::string& what) {
-  return {CUDA_ERROR_NOT_SUPPORTED, "the session cannot be moved: " + what};
+  return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                    "the session cannot be moved: " + what);
 }
 
 status describable(const vgpu_state& state) {

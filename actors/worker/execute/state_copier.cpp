@@ -277,9 +277,9 @@ status state_copier::begin(int file, bool keep, std::function<void()> ring) {
   if (!to || !to->is_whole()) {
     unique_fd own{::fcntl(file, F_DUPFD_CLOEXEC, 0)};
     if (!own || ::ftruncate(own.get(), 0) != 0)
-      return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                   std::string{"a state's file cannot be emptied: "} +
-                       std::strerror(errno)};
+      return cuda_fault(CUDA_ERROR_OPERATING_SYSTEM,
+                        std::string{"a state's file cannot be emptied: "} +
+                            std::strerror(errno));
     to = std::make_shared<snapshot_base>(std::move(own));
   }
   if (auto ok = to->begin(); !ok)

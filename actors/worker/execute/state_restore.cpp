@@ -13,8 +13,9 @@ namespace vgpu {
 namespace {
 
 fault contradiction(const std::string& what) {
-  return {CUDA_ERROR_INVALID_VALUE,
-          "a vGPU's state contradicts itself: " + what + "; it cannot be used"};
+  return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                    "a vGPU's state contradicts itself: " + what +
+                        "; it cannot be used");
 }
 
 /// Refuses a call that a state cannot have: it is made of what living_calls
@@ -97,9 +98,8 @@ status state_restore::objects(bool memory_too) {
                 .message = words,
                 .payload = {}};
     if (auto ok = perform_(what); !ok)
-      return fault{ok.code(),
-                   "call " + std::to_string(number) +
-                       " cannot be made again here: " + ok.why().what};
+      return ok.why().reworded("call " + std::to_string(number) +
+                               " cannot be made again here: " + ok.why().what);
   }
   return {};
 }
@@ -121,15 +121,15 @@ status state_restore::variable(const state_global& x) {
   auto found = std::find_if(there.begin(), there.end(),
                             [&](auto& y) { return y.name == x.name; });
   if (found == there.end() || found->bytes != x.bytes)
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 "variable " + x.name + " of the program has " +
-                     std::to_string(x.bytes) +
-                     " bytes, and is another one here"};
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                      "variable " + x.name + " of the program has " +
+                          std::to_string(x.bytes) +
+                          " bytes, and is another one here");
   if (found->address != x.address)
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 "variable " + x.name + " of the program lies at " +
-                     hex_of(x.address) + ", and this device puts it at " +
-                     hex_of(found->address)};
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                      "variable " + x.name + " of the program lies at " +
+                          hex_of(x.address) + ", and this device puts it at " +
+                          hex_of(found->address));
   return {};
 }
 
@@ -301,8 +301,8 @@ status state_restore::contents() {
   if (ok)
     ok = events();
   if (ok && session_.health->error() != CUDA_SUCCESS)
-    ok = fault{session_.health->error(),
-               "a state's calls ended in an error here"};
+    ok = cuda_fault(session_.health->error(),
+                    "a state's calls ended in an error here");
   return ok;
 }
 
@@ -310,10 +310,11 @@ status state_restore::contents() {
 
 status state_restore::run() {
   if (index().devices != session_.devices.size())
-    return fault{CUDA_ERROR_INVALID_DEVICE,
-                 "a vGPU's state is of " + std::to_string(index().devices) +
-                     " devices, and here are " +
-                     std::to_string(session_.devices.size())};
+    return cuda_fault(CUDA_ERROR_INVALID_DEVICE,
+                      "a vGPU's state is of " +
+                          std::to_string(index().devices) +
+                          " devices, and here are " +
+                          std::to_string(session_.devices.size()));
   auto ok = images();
   if (ok)
     ok = objects(true);

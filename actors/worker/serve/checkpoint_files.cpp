@@ -33,8 +33,7 @@ status checkpoint_files::choose(bool snapshot, bool to_disk) {
   if (snapshot)
     state_ = unique_fd{::fcntl(kept_.get(), F_DUPFD_CLOEXEC, 0)};
   if (!state_)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 "no descriptor is left for a state"};
+    return fault{fault_kind::system, "no descriptor is left for a state"};
   return {};
 }
 
@@ -60,7 +59,7 @@ void checkpoint_files::forget() {
 result<checkpoint_files::whole_state> checkpoint_files::whole() const {
   whole_state out{unique_fd{::fcntl(state_.get(), F_DUPFD_CLOEXEC, 0)}, 0};
   if (!out.file)
-    return fault{CUDA_ERROR_NOT_READY,
+    return fault{fault_kind::not_ready,
                  "there is no file with its state; pause it first"};
   out.bytes = static_cast<std::uint64_t>(::lseek(out.file.get(), 0, SEEK_END));
   return out;

@@ -161,7 +161,7 @@ result<landing> forwarded_answers::land(call::arena_range range,
                                         std::uint64_t bytes) {
   if (bytes > range.bytes || range.offset > arena_bytes ||
       range.bytes > arena_bytes - range.offset)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "an answer does not fit the place that the program named"};
   return make_landing(bytes);
 }

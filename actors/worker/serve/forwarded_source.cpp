@@ -154,7 +154,7 @@ result<record> forwarded_source::next(std::uint64_t position) {
   if (!got)
     return got.why();
   if (!*got)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "a range of calls ends in the middle of one"};
   return **got;
 }

@@ -30,7 +30,7 @@ enum class gpu_move { release, bring_back };
 /// Begins one half for the process that asks. `ring` is called, from any
 /// thread, when there is an outcome. While it goes on, and until the memory was
 /// brought back, whoever of this process calls the driver waits. A release that
-/// is not possible, and has changed nothing, ends in CUDA_ERROR_NOT_SUPPORTED.
+/// is not possible, and has changed nothing, is refused as `unsupported`.
 /// After any other fault nobody knows what was done, and the memory has to be
 /// brought back, which works from whatever a helper left that died.
 using begin_gpu_move = std::function<result<std::unique_ptr<helper>>(

@@ -82,12 +82,12 @@ status mapped_source::adopt(packet& hello, bool restores,
                             std::uint64_t position) {
   constexpr auto memory = session_area::descriptor_count;
   if (hello.descriptors.size() < memory + (restores ? 2 : 1))
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::corrupt,
                  "a session's memory comes with a doorbell, and with a state "
                  "where one is to be restored"};
   if (log_) {
     if (!same_file(log_->area->control_fd(), hello.descriptors[0].get()))
-      return fault{CUDA_ERROR_INVALID_VALUE,
+      return fault{fault_kind::corrupt,
                    "this is not the log of the session's program"};
     return {};
   }
@@ -97,7 +97,7 @@ status mapped_source::adopt(packet& hello, bool restores,
   if (auto ok = area->map_host(); !ok)
     return ok;
   if (!restores && area->header().trimmed.load() > position)
-    return fault{CUDA_ERROR_DEVICE_UNAVAILABLE,
+    return fault{fault_kind::lost,
                  "the log begins after the call that is needed next"};
   log_ = std::make_unique<mapped_log>(
       std::move(*area), std::move(hello.descriptors[memory]), ring_);

@@ -27,7 +27,7 @@ status state_arrival::restore(packet& hello, bool adopt) {
 status state_arrival::restore(int file, bool adopt,
                               std::vector<unique_fd> lent) {
   if (!failure_.empty())
-    return fault{CUDA_ERROR_UNKNOWN, failure_};
+    return fault{fault_kind::internal, failure_};
   progress_.note();
   result<std::uint64_t> position = [&] {
     heartbeat_cover beating{heartbeats_};
@@ -38,7 +38,7 @@ status state_arrival::restore(int file, bool adopt,
     failure_ =
         "the session's state cannot be restored here: " + position.why().what;
     spdlog::error("session {}: {}", identity_.session.value, failure_);
-    return fault{position.why().code, failure_};
+    return position.why().reworded(failure_);
   }
   progress_.restored(*position);
   forwarded_.skip_to(*position);

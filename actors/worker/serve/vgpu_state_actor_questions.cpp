@@ -55,7 +55,7 @@ status vgpu_state_actor::pause(const data::checkpoint& x,
       ended({});
     return {};
   default:
-    return fault{CUDA_ERROR_NOT_READY,
+    return fault{fault_kind::not_ready,
                  "it is not serving, or another checkpoint is under way; ask "
                  "again when it serves"};
   }
@@ -65,7 +65,7 @@ status vgpu_state_actor::pause(const data::checkpoint& x,
 
 result<vgpu_description> vgpu_state_actor::describe() const {
   if (phase() != vgpu_phase::paused)
-    return fault{CUDA_ERROR_NOT_READY, "it is not paused; pause it first"};
+    return fault{fault_kind::not_ready, "it is not paused; pause it first"};
   auto state = checkpoint_.state();
   if (!state)
     return state.why();
@@ -106,11 +106,11 @@ bool vgpu_state_actor::adopt(const data::attach& x) {
 status vgpu_state_actor::adopt(const shared_file& state, bool keeps_file) {
   if (step_ != session_step::arriving || arrival_.is_under_way() ||
       arrival_.is_done())
-    return fault{CUDA_ERROR_NOT_READY,
+    return fault{fault_kind::not_ready,
                  "it has a session already; have another worker adopt this "
                  "state"};
   if (!state || !*state)
-    return fault{CUDA_ERROR_INVALID_VALUE,
+    return fault{fault_kind::usage,
                  "no file came with the request; describe_vgpu returns one"};
   if (auto ok = exec_->host_shadow(); !ok)
     return ok;
@@ -122,10 +122,10 @@ status vgpu_state_actor::adopt(const shared_file& state, bool keeps_file) {
 /// Has calls executed from where the session stands, and revokes a pause.
 status vgpu_state_actor::resume() {
   if (is_over())
-    return fault{CUDA_ERROR_NOT_READY, "it has ended here"};
+    return fault{fault_kind::not_ready, "it has ended here"};
   checkpoint_.go_on();
   if (auto told = std::exchange(pause_ended_, nullptr))
-    told(fault{CUDA_ERROR_NOT_READY, "it was resumed before it stood still"});
+    told(fault{fault_kind::not_ready, "it was resumed before it stood still"});
   return {};
 }
 
@@ -209,7 +209,7 @@ void vgpu_state_actor::take(caf::exit_msg& x) {
 /// that ask later.
 void vgpu_state_actor::answer_gone() {
   if (auto told = std::exchange(pause_ended_, nullptr))
-    told(fault{CUDA_ERROR_NOT_READY, "it ended before it stood still"});
+    told(fault{fault_kind::not_ready, "it ended before it stood still"});
   read_mailbox();
 }
 

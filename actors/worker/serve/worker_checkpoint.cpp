@@ -271,7 +271,7 @@ void worker_checkpoint::refuse(const std::string& why) {
                why);
   go_on();
   client_.tell(data::not_checkpointed{why});
-  to_.ended(fault{CUDA_ERROR_NOT_SUPPORTED, why});
+  to_.ended(fault{fault_kind::unsupported, why});
 }
 
 } // namespace vgpu

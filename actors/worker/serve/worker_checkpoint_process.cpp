@@ -80,7 +80,7 @@ void worker_checkpoint::released() {
 
 void worker_checkpoint::not_released(const fault& why) {
   stays_because_ = why.what;
-  if (why.code == CUDA_ERROR_NOT_SUPPORTED)
+  if (why.kind == fault_kind::unsupported)
     return is_back();
   // Whatever it is now, it is to be as it was.
   phase_ = checkpoint_phase::checkpointed;
@@ -108,7 +108,7 @@ void worker_checkpoint::is_back() {
   auto why = "its process cannot be checkpointed: " +
              std::exchange(stays_because_, {});
   client_.tell(data::not_checkpointed{why});
-  to_.ended(fault{CUDA_ERROR_NOT_SUPPORTED, why});
+  to_.ended(fault{fault_kind::unsupported, why});
 }
 
 } // namespace vgpu

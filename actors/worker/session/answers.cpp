@@ -20,8 +20,9 @@ result<landing> mapped_answers::land(call::arena_range range,
   auto arena = area_->arena();
   if (bytes > range.bytes || range.offset > arena.size() ||
       range.bytes > arena.size() - range.offset)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "an answer does not fit the place that the program named"};
+    return cuda_fault(
+        CUDA_ERROR_INVALID_VALUE,
+        "an answer does not fit the place that the program named");
   return landing{arena.subspan(range.offset, bytes), nullptr};
 }
 

@@ -2,6 +2,7 @@
 // (mapped), or over the data plane (forwarded).
 #pragma once
 
+#include "schema/base/cuda_fault.hpp"
 #include "schema/catalogue/calls.hpp"
 #include "schema/log/call_log.hpp"
 #include "schema/log/session_area.hpp"
@@ -90,7 +91,7 @@ public:
   void answer(const waiter&, CUresult, std::uint64_t) override {}
   bool keeps_digests() const override { return false; }
   result<landing> land(call::arena_range, std::uint64_t) override {
-    return fault{CUDA_ERROR_INVALID_VALUE, "nobody waits for this"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE, "nobody waits for this");
   }
   void deliver(const waiter&, CUresult, std::uint64_t, const landing&,
                std::uint64_t, std::uint32_t) override {}

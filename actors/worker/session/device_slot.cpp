@@ -1,6 +1,7 @@
 #include "actors/worker/session/device_slot.hpp"
 
 #include "actors/state/device_wait.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -78,9 +79,9 @@ status device_slot::look_through(memory_id memory, std::uint64_t bytes,
                                  const look& f) {
   auto at = state.free_place(bytes);
   if (!at)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 "no addresses are free to look at physical memory " +
-                     std::to_string(memory.value)};
+    return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                      "no addresses are free to look at physical memory " +
+                          std::to_string(memory.value));
   if (auto ok = can.memory->map_memory(*at, bytes, memory); !ok)
     return ok;
   auto ok = can.memory->set_access(*at, bytes, memory_access::read_write);

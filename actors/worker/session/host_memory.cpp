@@ -1,5 +1,7 @@
 #include "actors/worker/session/host_memory.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <sys/mman.h>
 
 namespace vgpu {
@@ -12,8 +14,9 @@ status host_memory::make_shadow() {
       PROT_READ | PROT_WRITE,
       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (at == MAP_FAILED)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 "the addresses of the host window are taken in this process"};
+    return cuda_fault(
+        CUDA_ERROR_OPERATING_SYSTEM,
+        "the addresses of the host window are taken in this process");
   shadow_ = mapping{at, window_bytes};
   zero_copy_ = std::make_shared<zero_copy_shadow>();
   bytes_ = window_bytes;

@@ -1,5 +1,6 @@
 #include "actors/worker/session/zero_copy_shadow.hpp"
 
+#include "schema/base/cuda_fault.hpp"
 #include "schema/base/round_up.hpp"
 
 #include <cstring>
@@ -22,10 +23,10 @@ status zero_copy_shadow::watch(device_address address, std::uint64_t bytes,
   std::lock_guard guard{mutex_};
   drop(address);
   if (ranges_.size() >= most_ranges || bytes > most_bytes - bytes_)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 "kernels use more host memory in place than " +
-                     std::to_string(most_ranges) + " pieces, or " +
-                     std::to_string(most_bytes >> 30) + " GiB"};
+    return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                      "kernels use more host memory in place than " +
+                          std::to_string(most_ranges) + " pieces, or " +
+                          std::to_string(most_bytes >> 30) + " GiB");
   range x{std::vector<std::byte>(round_up(bytes, changed_line::bytes)),
           replayed};
   std::memcpy(x.before.data(), memory_at(address), x.before.size());
@@ -56,9 +57,10 @@ status zero_copy_shadow::write(std::span<const changed_line> lines) {
     auto known = next == ranges_.begin() ? ranges_.end() : std::prev(next);
     if (known == ranges_.end() || x.address % changed_line::bytes != 0 ||
         x.address - known->first >= known->second.before.size())
-      return fault{CUDA_ERROR_INVALID_VALUE,
-                   "the program wrote to host memory of which it is not known "
-                   "that kernels use it in place"};
+      return cuda_fault(
+          CUDA_ERROR_INVALID_VALUE,
+          "the program wrote to host memory of which it is not known "
+          "that kernels use it in place");
     auto* to = memory_at(x.address);
     auto* before = &known->second.before[x.address - known->first];
     each_change(x, [&](std::size_t i, std::byte now) {

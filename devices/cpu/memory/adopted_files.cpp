@@ -1,5 +1,7 @@
 #include "devices/cpu/memory/adopted_files.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -14,9 +16,9 @@ status adopted_files::map(device_address address, std::uint64_t bytes, int file,
       reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, static_cast<off_t>(offset));
   if (got == MAP_FAILED)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"window: cannot map the file: "} +
-                     std::strerror(errno)};
+    return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                      std::string{"window: cannot map the file: "} +
+                          std::strerror(errno));
   for (auto g = address; g != address + bytes; g += granule_bytes)
     granules_.insert(g);
   return {};

@@ -1,5 +1,7 @@
 #include "devices/cpu/memory/change_tracker.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -77,9 +79,10 @@ status set_handler() {
     if (::sigaction(SIGSEGV, &ours, nullptr) == 0)
       return {};
   }
-  return fault{CUDA_ERROR_NOT_SUPPORTED,
-               std::string{"change tracking: cannot handle page faults: "} +
-                   std::strerror(errno)};
+  return cuda_fault(
+      CUDA_ERROR_NOT_SUPPORTED,
+      std::string{"change tracking: cannot handle page faults: "} +
+          std::strerror(errno));
 }
 
 } // namespace
@@ -96,9 +99,9 @@ status change_tracker::reserve(device_address base) {
   auto* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"window: cannot allocate host memory: "} +
-                     std::strerror(errno)};
+    return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                      std::string{"window: cannot allocate host memory: "} +
+                          std::strerror(errno));
   words_ = mapping{at, bytes};
   base_ = base;
   return {};
@@ -148,22 +151,23 @@ status change_tracker::watch() {
       return {};
     }
   }
-  return fault{CUDA_ERROR_NOT_SUPPORTED,
-               "change tracking: this process already has " +
-                   std::to_string(most_trackers) +
-                   " windows, which is the limit"};
+  return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                    "change tracking: this process already has " +
+                        std::to_string(most_trackers) +
+                        " windows, which is the limit");
 }
 
 result<std::uint64_t> change_tracker::mark() {
   auto lock = std::unique_lock{mutex_};
   if (granules_ > most_watched)
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 "changes of memory: " + std::to_string(granules_) +
-                     " granules exceed the limit (" +
-                     std::to_string(most_watched) + ")"};
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                      "changes of memory: " + std::to_string(granules_) +
+                          " granules exceed the limit (" +
+                          std::to_string(most_watched) + ")");
   auto before = latest_.load();
   if (before == std::numeric_limits<std::uint32_t>::max())
-    return fault{CUDA_ERROR_NOT_SUPPORTED, "change tracking: no mark is left"};
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                      "change tracking: no mark is left");
   if (auto ok = watch(); !ok)
     return ok.why();
   // The mark comes first: a handler that reopened a granule under the former
@@ -238,17 +242,17 @@ status change_tracker::peek(std::span<std::byte> into,
   auto offset = from - base_;
   if (words_.size() == 0 || offset >= window_bytes ||
       into.size() > window_bytes - offset)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "change tracking: the address is in no window"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "change tracking: the address is in no window");
   iovec to{into.data(), into.size()};
   iovec of{reinterpret_cast<void*>(from), into.size()};
   if (::process_vm_readv(::getpid(), &to, 1, &of, 1, 0) ==
       static_cast<ssize_t>(into.size()))
     return {};
-  return fault{
+  return cuda_fault(
       CUDA_ERROR_OPERATING_SYSTEM,
       std::string{"change tracking: cannot examine the window's memory: "} +
-          std::strerror(errno)};
+          std::strerror(errno));
 }
 
 } // namespace vgpu::device::cpu

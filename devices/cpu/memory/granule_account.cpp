@@ -1,5 +1,7 @@
 #include "devices/cpu/memory/granule_account.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <string>
 
 namespace vgpu::device::cpu {
@@ -8,11 +10,11 @@ status granule_account::check_quota(const char* what,
                                     std::uint64_t bytes) const {
   if (used_ <= quota_ && bytes <= quota_ - used_)
     return {};
-  return fault{CUDA_ERROR_OUT_OF_MEMORY,
-               std::string{what} + ": " + std::to_string(bytes) +
-                   " bytes would exceed the quota of " +
-                   std::to_string(quota_) + ", of which " +
-                   std::to_string(used_) + " are in use"};
+  return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                    std::string{what} + ": " + std::to_string(bytes) +
+                        " bytes would exceed the quota of " +
+                        std::to_string(quota_) + ", of which " +
+                        std::to_string(used_) + " are in use");
 }
 
 void granule_account::insert(device_address first, std::uint64_t bytes) {

@@ -1,5 +1,7 @@
 #include "devices/cpu/memory/memory_map.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -65,10 +67,11 @@ memory_map::~memory_map() {
 
 status memory_map::reserve(device_address base) {
   if (backed_)
-    return fault{CUDA_ERROR_INVALID_VALUE, "window: it is reserved already"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "window: it is reserved already");
   if (base == 0 || base % granule_bytes != 0)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "window: its base must be a multiple of 2 MiB"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "window: its base must be a multiple of 2 MiB");
   auto got = mmap(
       at(base), window_bytes, PROT_NONE,
       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
@@ -78,9 +81,9 @@ status memory_map::reserve(device_address base) {
                                : "the kernel ignores the requested address"};
     if (got != MAP_FAILED)
       munmap(got, window_bytes);
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 "window: its addresses are not free in this process (" + why +
-                     "); each session needs a window of its own"};
+    return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                      "window: its addresses are not free in this process (" +
+                          why + "); each session needs a window of its own");
   }
   backed_ = std::make_unique<std::atomic<std::uint8_t>[]>(granules);
   base_ = base;
@@ -103,9 +106,9 @@ status memory_map::back(device_address address, std::uint64_t bytes) {
       mmap(at(address), bytes, PROT_READ | PROT_WRITE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   if (got == MAP_FAILED)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"window: cannot allocate host memory: "} +
-                     std::strerror(errno)};
+    return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                      std::string{"window: cannot allocate host memory: "} +
+                          std::strerror(errno));
   set(backed_.get(), address - base_, bytes, 1);
   return {};
 }
@@ -121,9 +124,9 @@ status memory_map::show(device_address address, std::uint64_t bytes,
   // For shared memory an old size of 0 keeps the old mapping too.
   auto got = mremap(from, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at(address));
   if (got == MAP_FAILED)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"window: cannot map memory: "} +
-                     std::strerror(errno)};
+    return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                      std::string{"window: cannot map memory: "} +
+                          std::strerror(errno));
   return open(address, bytes, false);
 }
 
@@ -132,9 +135,9 @@ status memory_map::open(device_address address, std::uint64_t bytes,
   if (!usable)
     set(backed_.get(), address - base_, bytes, 0);
   if (mprotect(at(address), bytes, usable ? PROT_READ | PROT_WRITE : PROT_NONE))
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 std::string{"window: cannot change the access rights: "} +
-                     std::strerror(errno)};
+    return cuda_fault(CUDA_ERROR_OPERATING_SYSTEM,
+                      std::string{"window: cannot change the access rights: "} +
+                          std::strerror(errno));
   if (usable)
     set(backed_.get(), address - base_, bytes, 1);
   return {};
@@ -145,9 +148,9 @@ status memory_map::replace(device_address address, std::uint64_t bytes,
   auto got = mmap(at(address), bytes, PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, 0);
   if (got == MAP_FAILED)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"window: cannot map shared memory: "} +
-                     std::strerror(errno)};
+    return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                      std::string{"window: cannot map shared memory: "} +
+                          std::strerror(errno));
   return {};
 }
 

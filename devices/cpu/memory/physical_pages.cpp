@@ -1,6 +1,7 @@
 #include "devices/cpu/memory/physical_pages.hpp"
 
 #include "devices/cpu/memory/shared_memory.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -32,9 +33,10 @@ status physical_store::create(memory_id id, std::uint64_t bytes) {
   auto at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"physical memory: cannot allocate host memory: "} +
-                     std::strerror(errno)};
+    return cuda_fault(
+        CUDA_ERROR_OUT_OF_MEMORY,
+        std::string{"physical memory: cannot allocate host memory: "} +
+            std::strerror(errno));
   return add(id, std::make_shared<pages>(at, bytes));
 }
 
@@ -49,14 +51,14 @@ status physical_store::import(memory_id id, std::uint64_t bytes,
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (auto size = sealed_size(from.descriptors[i]->get());
         !size || *size != parts[i])
-      return fault{
+      return cuda_fault(
           CUDA_ERROR_INVALID_VALUE,
           "shared memory: the file of the other process is not sealed at " +
-              std::to_string(parts[i]) + " bytes"};
+              std::to_string(parts[i]) + " bytes");
   auto refused = [] {
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"shared memory: cannot map it: "} +
-                     std::strerror(errno)};
+    return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                      std::string{"shared memory: cannot map it: "} +
+                          std::strerror(errno));
   };
   auto* at = mmap(nullptr, bytes, PROT_NONE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -97,9 +99,9 @@ status physical_store::move_to_file(pages& x) {
   auto* at = mmap(nullptr, x.bytes, PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_NORESERVE, (*file)->get(), 0);
   if (at == MAP_FAILED)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 std::string{"shared memory: cannot map it: "} +
-                     std::strerror(errno)};
+    return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                      std::string{"shared memory: cannot map it: "} +
+                          std::strerror(errno));
   if (auto ok = show_all(x, at); !ok) {
     (void)show_all(x, x.at);
     munmap(at, x.bytes);
@@ -113,9 +115,9 @@ status physical_store::move_to_file(pages& x) {
 result<shared_granules> physical_store::share(memory_id id) {
   auto known = memories_.find(id);
   if (known == memories_.end() || known->second->counted == 0)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "physical memory " + std::to_string(id.value) +
-                     " was not created by this process"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "physical memory " + std::to_string(id.value) +
+                          " was not created by this process");
   auto& x = *known->second;
   if (!x.file)
     if (auto ok = move_to_file(x); !ok)
@@ -125,9 +127,9 @@ result<shared_granules> physical_store::share(memory_id id) {
 
 status physical_store::add(memory_id id, std::shared_ptr<pages> made) {
   if (!memories_.emplace(id, std::move(made)).second)
-    return fault{CUDA_ERROR_INVALID_VALUE, "physical memory " +
-                                               std::to_string(id.value) +
-                                               " exists already"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE, "physical memory " +
+                                                    std::to_string(id.value) +
+                                                    " exists already");
   return {};
 }
 
@@ -138,9 +140,9 @@ std::uint64_t physical_store::release(std::shared_ptr<pages> x) {
 result<std::uint64_t> physical_store::destroy(memory_id id) {
   auto known = memories_.extract(id);
   if (known.empty())
-    return fault{CUDA_ERROR_INVALID_VALUE, "physical memory " +
-                                               std::to_string(id.value) +
-                                               " does not exist"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE, "physical memory " +
+                                                    std::to_string(id.value) +
+                                                    " does not exist");
   return release(std::move(known.mapped()));
 }
 
@@ -149,8 +151,8 @@ status physical_store::map(device_address address, std::uint64_t bytes,
   auto known = memories_.find(id);
   if (known == memories_.end() || bytes != known->second->bytes ||
       !into_.in_window(address, bytes))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "a mapping is not the whole memory or leaves the window"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "a mapping is not the whole memory or leaves the window");
   auto* from = static_cast<std::byte*>(known->second->at);
   auto at = address;
   for (auto part : known->second->parts) {
@@ -169,8 +171,8 @@ result<physical_store::mapped*> physical_store::find(device_address address,
                                                      std::uint64_t bytes) {
   auto known = mapped_.find(address);
   if (known == mapped_.end() || known->second.bytes != bytes)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "no memory is mapped at exactly these addresses"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "no memory is mapped at exactly these addresses");
   return &known->second;
 }
 

@@ -1,5 +1,7 @@
 #include "devices/cpu/memory/shared_memory.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -27,9 +29,10 @@ status copy_to_file(int file, const std::byte* from, std::uint64_t bytes) {
       continue;
     if (::pwrite(file, from + at, size, static_cast<off_t>(at)) !=
         static_cast<ssize_t>(size))
-      return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                   std::string{"shared memory: cannot allocate host memory: "} +
-                       std::strerror(errno)};
+      return cuda_fault(
+          CUDA_ERROR_OUT_OF_MEMORY,
+          std::string{"shared memory: cannot allocate host memory: "} +
+              std::strerror(errno));
   }
   return {};
 }

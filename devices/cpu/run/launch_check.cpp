@@ -2,6 +2,7 @@
 
 #include "devices/cpu/run/block_limits.hpp"
 #include "schema/base/cluster_shapes.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
 #include <string>
@@ -11,7 +12,7 @@ namespace vgpu::device::cpu {
 namespace {
 
 fault invalid(std::string what) {
-  return {CUDA_ERROR_INVALID_VALUE, std::move(what)};
+  return cuda_fault(CUDA_ERROR_INVALID_VALUE, std::move(what));
 }
 
 /// Returns how many blocks of a launch fit on a multiprocessor.
@@ -36,11 +37,11 @@ status check_cooperative(const launch& x, const loaded_kernel& k,
       static_cast<std::uint64_t>(blocks_that_fit(x, k)) * multiprocessors;
   auto blocks = std::uint64_t{x.grid.x} * x.grid.y * x.grid.z;
   if (blocks > room)
-    return fault{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
-                 "kernel " + k.info.name + ": " + std::to_string(blocks) +
-                     " blocks of a cooperative launch do not fit the "
-                     "device, which holds " +
-                     std::to_string(room)};
+    return cuda_fault(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+                      "kernel " + k.info.name + ": " + std::to_string(blocks) +
+                          " blocks of a cooperative launch do not fit the "
+                          "device, which holds " +
+                          std::to_string(room));
   return {};
 }
 
@@ -62,8 +63,8 @@ dim3 required_cluster(const loaded_kernel& k) {
 
 result<cluster_shape> clusters_of(const launch& x, const loaded_kernel& k) {
   auto bad = [&](std::string what) {
-    return fault{CUDA_ERROR_INVALID_CLUSTER_SIZE,
-                 "kernel " + k.info.name + ": " + std::move(what)};
+    return cuda_fault(CUDA_ERROR_INVALID_CLUSTER_SIZE,
+                      "kernel " + k.info.name + ": " + std::move(what));
   };
   auto required = required_cluster(k);
   auto most = most_of_cluster(

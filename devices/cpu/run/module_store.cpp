@@ -4,6 +4,7 @@
 #include "devices/cpu/ptx/ptx_link.hpp"
 #include "devices/cpu/ptx/ptx_parser.hpp"
 #include "devices/interface/fatbin.hpp"
+#include "schema/base/cuda_fault.hpp"
 #include "schema/base/round_up.hpp"
 
 #include <algorithm>
@@ -135,16 +136,17 @@ kernel_info describe(const program& of, const code& k, unsigned capability) {
 }
 
 fault bad_ptx(const std::string& what) {
-  return {CUDA_ERROR_INVALID_PTX, "PTX " + what};
+  return cuda_fault(CUDA_ERROR_INVALID_PTX, "PTX " + what);
 }
 
 status check_versions(const ptx::module& x, unsigned capability) {
   if (x.version > newest_ptx)
-    return fault{CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
-                 "PTX ISA " + std::to_string(x.version / 10) + "." +
-                     std::to_string(x.version % 10) +
-                     " is newer than 9.1, which this device knows; compile "
-                     "with an older toolkit"};
+    return cuda_fault(
+        CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+        "PTX ISA " + std::to_string(x.version / 10) + "." +
+            std::to_string(x.version % 10) +
+            " is newer than 9.1, which this device knows; compile "
+            "with an older toolkit");
   if (x.target == 0 || x.target > capability)
     return bad_ptx("target sm_" + std::to_string(x.target) +
                    " is not for this device (compute capability " +
@@ -197,7 +199,8 @@ module_store::compile(std::span<const std::string> texts) {
       return ok.why();
     initialise(x);
   } catch (const ptx::not_supported& why) {
-    return fault{CUDA_ERROR_NOT_SUPPORTED, std::string{"PTX "} + why.what()};
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                      std::string{"PTX "} + why.what());
   } catch (const ptx::syntax_error& why) {
     return bad_ptx(why.what());
   }
@@ -254,8 +257,8 @@ void module_store::give_unused(device_address begin, device_address end,
 result<module_info> module_store::load(module_id id,
                                        std::span<const std::byte> image) {
   if (!id || modules_.contains(id))
-    return fault{CUDA_ERROR_INVALID_HANDLE,
-                 "module " + std::to_string(id.value) + " exists already"};
+    return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                      "module " + std::to_string(id.value) + " exists already");
   auto texts = ptx_of(image, capability_);
   if (!texts)
     return texts.why();
@@ -286,8 +289,8 @@ result<module_info> module_store::load(module_id id,
 status module_store::unload(module_id id) {
   auto found = modules_.find(id);
   if (found == modules_.end())
-    return fault{CUDA_ERROR_INVALID_HANDLE,
-                 "module " + std::to_string(id.value) + " does not exist"};
+    return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                      "module " + std::to_string(id.value) + " does not exist");
   auto begin = found->second.begin;
   auto end = found->second.end;
   modules_.erase(found);

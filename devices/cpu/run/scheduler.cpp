@@ -1,5 +1,7 @@
 #include "devices/cpu/run/scheduler.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -70,13 +72,13 @@ void job_thread::freeze() {
 namespace {
 
 fault no_stream(stream_id id) {
-  return {CUDA_ERROR_INVALID_HANDLE,
-          "stream " + std::to_string(id.value) + " does not exist"};
+  return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                    "stream " + std::to_string(id.value) + " does not exist");
 }
 
 fault no_event(event_id id) {
-  return {CUDA_ERROR_INVALID_HANDLE,
-          "event " + std::to_string(id.value) + " does not exist"};
+  return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                    "event " + std::to_string(id.value) + " does not exist");
 }
 
 bool is_pending(const task_ptr& x) {
@@ -93,8 +95,8 @@ scheduler::scheduler(std::function<bool()> failed)
 status scheduler::create_stream(stream_id id, bool non_blocking) {
   auto lock = std::lock_guard{mutex_};
   if (!id || !streams_.try_emplace(id, stream{non_blocking, {}}).second)
-    return fault{CUDA_ERROR_INVALID_HANDLE,
-                 "stream " + std::to_string(id.value) + " exists already"};
+    return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                      "stream " + std::to_string(id.value) + " exists already");
   return {};
 }
 
@@ -128,8 +130,8 @@ bool scheduler::idle(stream_id id) {
 status scheduler::create_event(event_id id, bool timing) {
   auto lock = std::lock_guard{mutex_};
   if (!id || !events_.try_emplace(id, event{timing, {}}).second)
-    return fault{CUDA_ERROR_INVALID_HANDLE,
-                 "event " + std::to_string(id.value) + " exists already"};
+    return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                      "event " + std::to_string(id.value) + " exists already");
   return {};
 }
 
@@ -309,12 +311,13 @@ result<float> scheduler::elapsed(event_id from, event_id to) {
     return no_event(to);
   for (auto& [id, e] : {*a, *b})
     if (!e.timing || !e.record)
-      return fault{
+      return cuda_fault(
           CUDA_ERROR_INVALID_HANDLE,
           "event " + std::to_string(id.value) +
-              (e.timing ? " was never recorded" : " has timing disabled")};
+              (e.timing ? " was never recorded" : " has timing disabled"));
   if (is_pending(a->second.record) || is_pending(b->second.record))
-    return fault{CUDA_ERROR_NOT_READY, "the events have not completed yet"};
+    return cuda_fault(CUDA_ERROR_NOT_READY,
+                      "the events have not completed yet");
   auto span = b->second.record->ended - a->second.record->ended;
   return std::chrono::duration<float, std::milli>{span}.count();
 }
@@ -359,9 +362,9 @@ result<shared_object> scheduler::share(event_id id) {
     return no_event(id);
   auto& x = found->second;
   if (x.timing)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "event " + std::to_string(id.value) +
-                     " has timing enabled and cannot be shared"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "event " + std::to_string(id.value) +
+                          " has timing enabled and cannot be shared");
   if (x.shared)
     return x.shared->object();
   auto made = shared_event::create();

@@ -1,5 +1,7 @@
 #include "devices/cpu/run/shared_event.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -23,9 +25,9 @@ shared_event::map(shared_descriptor file) {
   auto* at = ::mmap(nullptr, event_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                     file->get(), 0);
   if (at == MAP_FAILED)
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 std::string{"cannot map a shared event: "} +
-                     std::strerror(errno)};
+    return cuda_fault(CUDA_ERROR_OPERATING_SYSTEM,
+                      std::string{"cannot map a shared event: "} +
+                          std::strerror(errno));
   auto out = std::make_shared<shared_event>();
   out->memory_ = mapping{at, event_bytes};
   out->file_ = std::move(file);
@@ -41,9 +43,9 @@ result<std::shared_ptr<shared_event>> shared_event::create() {
 
 result<std::shared_ptr<shared_event>>
 shared_event::open(const shared_object& from) {
-  fault none{
+  auto none = cuda_fault(
       CUDA_ERROR_INVALID_VALUE,
-      "the shared object of the other process is not an event of this device"};
+      "the shared object of the other process is not an event of this device");
   if (from.descriptors.size() != 1 || !from.words.empty())
     return none;
   auto size = sealed_size(from.descriptors.front()->get());

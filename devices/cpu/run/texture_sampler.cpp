@@ -1,6 +1,7 @@
 #include "devices/cpu/run/texture_sampler.hpp"
 
 #include "devices/cpu/run/float_format.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <cuda.h>
 
@@ -18,7 +19,7 @@ using border = texture::border;
 // -- making -------------------------------------------------------------------
 
 fault invalid(const char* what) {
-  return {CUDA_ERROR_INVALID_VALUE, std::string{"texture: "} + what};
+  return cuda_fault(CUDA_ERROR_INVALID_VALUE, std::string{"texture: "} + what);
 }
 
 border border_of(std::uint32_t mode) {

@@ -1,5 +1,7 @@
 #include "devices/cpu/run/texture_store.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <string>
 
 namespace vgpu::device::cpu {
@@ -7,8 +9,9 @@ namespace vgpu::device::cpu {
 namespace {
 
 fault unknown(const char* kind, std::uint64_t id) {
-  return {CUDA_ERROR_INVALID_HANDLE,
-          std::string{kind} + " " + std::to_string(id) + " does not exist"};
+  return cuda_fault(CUDA_ERROR_INVALID_HANDLE, std::string{kind} + " " +
+                                                   std::to_string(id) +
+                                                   " does not exist");
 }
 
 } // namespace
@@ -16,8 +19,8 @@ fault unknown(const char* kind, std::uint64_t id) {
 status texture_store::add_array(array_id id, const array_shape& shape,
                                 device_address at) {
   if (!layout_of(shape))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "the dimensions of the array are not valid"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "the dimensions of the array are not valid");
   arrays_.insert_or_assign(id, placed_array{shape, at});
   return {};
 }
@@ -37,9 +40,9 @@ result<std::uint64_t> texture_store::add(texture_id id,
   if (!made)
     return made.why();
   if (known_->contains(id.value))
-    return fault{CUDA_ERROR_INVALID_HANDLE,
-                 "texture " + std::to_string(id.value) +
-                     ": another object already has this value"};
+    return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                      "texture " + std::to_string(id.value) +
+                          ": another object already has this value");
   auto shared = std::make_shared<const texture>(std::move(*made));
   change([&](texture_table& x) { x.emplace(id.value, shared); });
   return id.value;
@@ -52,11 +55,12 @@ status texture_store::name(texture_id id, std::uint64_t value) {
   if (value == id.value)
     return {};
   if (known_->contains(value))
-    return fault{CUDA_ERROR_INVALID_HANDLE,
-                 "texture object " + std::to_string(value) +
-                     " of the program is in use by another object on this "
-                     "device; restore the session on a device of the kind on "
-                     "which it ran before"};
+    return cuda_fault(
+        CUDA_ERROR_INVALID_HANDLE,
+        "texture object " + std::to_string(value) +
+            " of the program is in use by another object on this "
+            "device; restore the session on a device of the kind on "
+            "which it ran before");
   change([&, shared = own->second](texture_table& x) {
     x.emplace(value, shared);
   });

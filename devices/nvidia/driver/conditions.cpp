@@ -1,5 +1,7 @@
 #include "devices/nvidia/driver/conditions.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <array>
 #include <cstring>
 #include <string>
@@ -32,9 +34,10 @@ const char* const look_ptx = R"(
 )";
 
 fault not_so(const std::string& why) {
-  return {CUDA_ERROR_NOT_SUPPORTED,
-          "this driver's kernels can set conditions in its own graphs only: " +
-              why};
+  return cuda_fault(
+      CUDA_ERROR_NOT_SUPPORTED,
+      "this driver's kernels can set conditions in its own graphs only: " +
+          why);
 }
 
 } // namespace

@@ -1,5 +1,7 @@
 #include "devices/nvidia/driver/driver.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/stat.h>
@@ -50,8 +52,9 @@ bool is_ours(void* library) {
 }
 
 fault refused(const std::string& path, const std::string& why) {
-  return {CUDA_ERROR_NO_DEVICE, "NVIDIA driver " + path + ": " + why + "; " +
-                                    setting + " names another"};
+  return cuda_fault(CUDA_ERROR_NO_DEVICE, "NVIDIA driver " + path + ": " + why +
+                                              "; " + setting +
+                                              " names another");
 }
 
 /// Looks up one entry point. It stays null where the driver has none of that
@@ -72,7 +75,7 @@ fault driver::failed(CUresult why, const std::string& what) const {
   const char* name = nullptr;
   if (cuGetErrorName == nullptr || cuGetErrorName(why, &name) != CUDA_SUCCESS)
     name = "unknown error";
-  return {why, what + ": " + name};
+  return cuda_fault(why, what + ": " + name);
 }
 
 std::vector<std::string> driver_places() {
@@ -96,10 +99,11 @@ result<std::string> find_driver() {
       return place;
     tried += (tried.empty() ? "" : ", ") + place;
   }
-  return fault{CUDA_ERROR_NO_DEVICE, "there is no NVIDIA driver on this host: "
-                                     "none of " +
-                                         tried + "; " + setting +
-                                         " names it where it lies elsewhere"};
+  return cuda_fault(CUDA_ERROR_NO_DEVICE,
+                    "there is no NVIDIA driver on this host: "
+                    "none of " +
+                        tried + "; " + setting +
+                        " names it where it lies elsewhere");
 }
 
 result<driver_ptr> open_driver(const std::string& path) {

@@ -2,6 +2,7 @@
 
 #include "devices/interface/fatbin.hpp"
 #include "devices/nvidia/driver/image_names.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <array>
 #include <cstring>
@@ -252,8 +253,8 @@ void modules::list_globals(CUmodule from, std::span<const std::byte> image,
 result<std::function<void()>> modules::take(module_id id) {
   auto i = modules_.find(id);
   if (i == modules_.end())
-    return fault{CUDA_ERROR_INVALID_HANDLE,
-                 "module " + std::to_string(id.value) + " is not loaded"};
+    return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                      "module " + std::to_string(id.value) + " is not loaded");
   auto gone = std::move(i->second);
   modules_.erase(i);
   return std::function<void()>{[this, gone] { unload(gone); }};

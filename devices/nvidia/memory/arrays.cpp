@@ -1,5 +1,7 @@
 #include "devices/nvidia/memory/arrays.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <iterator>
@@ -12,9 +14,9 @@ namespace {
 constexpr int most_attempts = 4096;
 
 fault unknown(const char* kind, std::uint64_t id) {
-  return {CUDA_ERROR_INVALID_HANDLE, std::string{kind} + " " +
-                                         std::to_string(id) +
-                                         " does not exist on this device"};
+  return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                    std::string{kind} + " " + std::to_string(id) +
+                        " does not exist on this device");
 }
 
 CUDA_ARRAY3D_DESCRIPTOR descriptor_of(const array_shape& x) {
@@ -63,8 +65,8 @@ status arrays::create(array_id id, const array_shape& shape,
                       device_address at) {
   auto layout = layout_of(shape);
   if (!layout)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "the dimensions of the array are not valid"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "the dimensions of the array are not valid");
   entry made{id, *layout, nullptr, nullptr, {}};
   auto how = descriptor_of(shape);
   if (shape.levels == 0) {
@@ -125,8 +127,8 @@ bool arrays::holds(device_address address) const noexcept {
 result<arrays::part> arrays::first_part(device_address address,
                                         std::uint64_t bytes) const {
   if (!holds(address))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "a copy exceeds the bounds of its array"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "a copy exceeds the bounds of its array");
   auto& [at, x] = *std::prev(by_address_.upper_bound(address));
   auto offset = address - at;
   auto level = x.layout.levels.size() - 1;
@@ -248,12 +250,12 @@ status arrays::name_texture(texture_id id, std::uint64_t value) {
   std::for_each(keep, others.end(),
                 [&](std::uint64_t other) { unmake(x.what, other); });
   if (!found)
-    return fault{CUDA_ERROR_INVALID_HANDLE,
-                 "the program knows a texture object as " +
-                     std::to_string(value) + ", and this driver gives it " +
-                     std::to_string(x.value) +
-                     ": the session cannot be restored here; place it on a "
-                     "device where it has its former value"};
+    return cuda_fault(
+        CUDA_ERROR_INVALID_HANDLE,
+        "the program knows a texture object as " + std::to_string(value) +
+            ", and this driver gives it " + std::to_string(x.value) +
+            ": the session cannot be restored here; place it on a "
+            "device where it has its former value");
   x.value = value;
   return {};
 }

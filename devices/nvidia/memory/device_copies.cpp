@@ -1,5 +1,7 @@
 #include "devices/nvidia/memory/device_copies.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <chrono>
 #include <cstring>
 #include <iterator>
@@ -62,8 +64,8 @@ status copies::attach(device_address address, std::uint64_t bytes) {
 status copies::detach(device_address address, std::uint64_t bytes) {
   auto begin = pages_of(address, bytes).begin;
   if (attached_.erase(begin) == 0)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "the host memory to unpin is not pinned"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "the host memory to unpin is not pinned");
   return api_->check(api_->cuMemHostUnregister(reinterpret_cast<void*>(begin)),
                      "cuMemHostUnregister");
 }

@@ -1,5 +1,7 @@
 #include "devices/nvidia/memory/exported_memory.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 namespace vgpu::device::nvidia {
 
 CUmemAllocationProp exportable_memory(const driver& api, CUdevice device) {
@@ -31,8 +33,9 @@ result<shared_descriptor> export_memory(const driver& api,
 }
 
 fault not_exportable() {
-  return {CUDA_ERROR_NOT_SUPPORTED,
-          "this device's memory cannot be shared by file descriptors"};
+  return cuda_fault(
+      CUDA_ERROR_NOT_SUPPORTED,
+      "this device's memory cannot be shared by file descriptors");
 }
 
 } // namespace vgpu::device::nvidia

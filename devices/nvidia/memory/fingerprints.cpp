@@ -1,6 +1,7 @@
 #include "devices/nvidia/memory/fingerprints.hpp"
 
 #include "devices/nvidia/driver/own_kernel.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -104,8 +105,8 @@ status fingerprints::run(std::span<const device_address> granules,
 result<std::uint64_t> fingerprints::mark() {
   std::lock_guard guard{mutex_};
   if (kernel_ == nullptr)
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 "this device cannot report changes of its memory"};
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                      "this device cannot report changes of its memory");
   std::vector<device_address> granules;
   std::vector<fingerprint> what;
   auto ok = window_.with_used([&](std::vector<device_address> used) {
@@ -131,8 +132,8 @@ result<std::uint64_t> fingerprints::mark() {
 status fingerprints::peek(std::span<std::byte> into, device_address from) {
   std::lock_guard guard{mutex_};
   if (kernel_ == nullptr)
-    return fault{CUDA_ERROR_NOT_SUPPORTED,
-                 "cannot compute fingerprints of this device's memory"};
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                      "cannot compute fingerprints of this device's memory");
   auto granule = from / granule_bytes * granule_bytes;
   auto room = staging_.take(into.size(), true);
   if (!room)

@@ -1,6 +1,7 @@
 #include "devices/nvidia/memory/physical_handles.hpp"
 
 #include "devices/nvidia/memory/exported_memory.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <string>
 
@@ -52,9 +53,9 @@ result<shared_granules> physical_memory::share(memory_id id) {
     return not_exportable();
   auto known = memories_.find(id);
   if (known == memories_.end() || known->second.foreign)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "physical memory " + std::to_string(id.value) +
-                     " was not created by this process"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "physical memory " + std::to_string(id.value) +
+                          " was not created by this process");
   shared_granules out;
   for (auto& x : known->second.pieces) {
     auto file = export_memory(*api_, x.handle);
@@ -79,9 +80,9 @@ status physical_memory::release(const std::vector<piece>& pieces) {
 status physical_memory::destroy(memory_id id) {
   auto known = memories_.extract(id);
   if (known.empty())
-    return fault{CUDA_ERROR_INVALID_VALUE, "physical memory " +
-                                               std::to_string(id.value) +
-                                               " does not exist"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE, "physical memory " +
+                                                    std::to_string(id.value) +
+                                                    " does not exist");
   return release(known.mapped().pieces);
 }
 
@@ -89,8 +90,8 @@ status physical_memory::map(device_address address, std::uint64_t bytes,
                             memory_id id) {
   auto known = memories_.find(id);
   if (known == memories_.end() || !into_.holds(address))
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "physical memory can be mapped in the window only"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "physical memory can be mapped in the window only");
   if (auto ok = into_.vacate(address, bytes); !ok)
     return ok;
   auto& pieces = known->second.pieces;

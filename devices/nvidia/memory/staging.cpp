@@ -1,5 +1,6 @@
 #include "devices/nvidia/memory/staging.hpp"
 
+#include "schema/base/cuda_fault.hpp"
 #include "schema/base/own_addresses.hpp"
 
 #include <sys/mman.h>
@@ -39,8 +40,8 @@ status staging::grow(pool& which, std::size_t size) {
       ::mmap(own_address(large_bytes), large_bytes, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (at == MAP_FAILED)
-    return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                 "cannot allocate a staging buffer for copies"};
+    return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                      "cannot allocate a staging buffer for copies");
   if (auto code = api_->cuMemHostRegister(at, large_bytes, 0);
       code != CUDA_SUCCESS) {
     ::munmap(at, large_bytes);

@@ -1,6 +1,7 @@
 #include "devices/nvidia/memory/window.hpp"
 
 #include "devices/nvidia/memory/exported_memory.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -46,9 +47,9 @@ status window::reserve(device_address base) {
     return api_->failed(code, "cannot reserve the window at " + hex(base));
   if (got != base) {
     (void)api_->cuMemAddressFree(got, window_bytes);
-    return fault{CUDA_ERROR_OPERATING_SYSTEM,
-                 "the addresses of the window at " + hex(base) +
-                     " are taken on this device"};
+    return cuda_fault(CUDA_ERROR_OPERATING_SYSTEM,
+                      "the addresses of the window at " + hex(base) +
+                          " are taken on this device");
   }
   base_ = base;
   return {};
@@ -59,9 +60,10 @@ status window::check_range(const char* what, device_address address,
   if (holds(address) && bytes != 0 && address % granule_bytes == 0 &&
       bytes % granule_bytes == 0 && bytes <= window_bytes - (address - base_))
     return {};
-  return fault{CUDA_ERROR_INVALID_VALUE,
-               std::string{what} + ": " + hex(address) + " and its " +
-                   hex(bytes) + " bytes are not whole granules of the window"};
+  return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                    std::string{what} + ": " + hex(address) + " and its " +
+                        hex(bytes) +
+                        " bytes are not whole granules of the window");
 }
 
 window::block_map::iterator window::find(device_address address) {
@@ -89,8 +91,8 @@ status window::map(device_address address, std::uint64_t bytes) {
   auto end = address + bytes;
   for (auto at = address; at != end; at += granule_bytes)
     if (auto i = find(at); i != blocks_.end() && granule_at(i, at).used)
-      return fault{CUDA_ERROR_INVALID_VALUE,
-                   "map: " + hex(at) + " is mapped already"};
+      return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                        "map: " + hex(at) + " is mapped already");
   // What exists is claimed first, so that create() does not drop it to make
   // room.
   claim(address, end);
@@ -201,8 +203,8 @@ status window::retire(device_address address, std::uint64_t bytes) {
   std::lock_guard guard{mutex_};
   for (auto at = address; at != address + bytes; at += granule_bytes)
     if (auto i = find(at); i == blocks_.end() || !granule_at(i, at).used)
-      return fault{CUDA_ERROR_INVALID_VALUE,
-                   "unmap: " + hex(at) + " is not mapped"};
+      return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                        "unmap: " + hex(at) + " is not mapped");
   for (auto at = address; at != address + bytes; at += granule_bytes) {
     auto& g = granule_at(find(at), at);
     g.used = false;
@@ -229,12 +231,12 @@ result<shared_granules> window::share(device_address address,
   for (auto at = address; at < address + bytes;) {
     auto i = find(at);
     if (i == blocks_.end() || !granule_at(i, at).used)
-      return fault{CUDA_ERROR_INVALID_VALUE,
-                   "share: " + hex(at) + " is not mapped"};
+      return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                        "share: " + hex(at) + " is not mapped");
     if (what.words.size() == shared_object::most)
-      return fault{CUDA_ERROR_OUT_OF_MEMORY,
-                   "share: the memory at " + hex(address) +
-                       " consists of too many allocations"};
+      return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                        "share: the memory at " + hex(address) +
+                            " consists of too many allocations");
     auto file = export_memory(*api_, i->second.memory);
     if (!file)
       return file.why();
@@ -261,8 +263,8 @@ status window::vacate(device_address address, std::uint64_t bytes) {
     at = i->first + i->second.bytes;
     auto kept = std::find(idle_.begin(), idle_.end(), i->first);
     if (kept == idle_.end())
-      return fault{CUDA_ERROR_INVALID_VALUE,
-                   "map: " + hex(i->first) + " is still in use"};
+      return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                        "map: " + hex(i->first) + " is still in use");
     idle_.erase(kept);
     idle_bytes_ -= i->second.bytes;
     drop(i);
@@ -287,7 +289,7 @@ status window::check_used(device_address at) const {
         x.granules[(at - address) / granule_bytes].used)
       return {};
   }
-  return fault{CUDA_ERROR_INVALID_VALUE, hex(at) + " is not mapped"};
+  return cuda_fault(CUDA_ERROR_INVALID_VALUE, hex(at) + " is not mapped");
 }
 
 bool window::spare() {

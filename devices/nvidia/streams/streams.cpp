@@ -1,5 +1,7 @@
 #include "devices/nvidia/streams/streams.hpp"
 
+#include "schema/base/cuda_fault.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -9,9 +11,9 @@ namespace {
 
 template <class Id>
 fault unknown(const char* kind, Id id) {
-  return {CUDA_ERROR_INVALID_HANDLE, std::string{kind} + " " +
-                                         std::to_string(id.value) +
-                                         " does not exist on this device"};
+  return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
+                    std::string{kind} + " " + std::to_string(id.value) +
+                        " does not exist on this device");
 }
 
 } // namespace
@@ -166,7 +168,7 @@ void streams::wait_for(stream& x, std::uint64_t until, completion tell,
                        completion_mode mode) {
   auto end = mark(x);
   if (!end)
-    return tell(end.why().code);
+    return tell(cuda_code(end.why()));
   waits_.add(x.in, {until, *end, std::move(tell)}, mode);
 }
 
@@ -380,9 +382,9 @@ result<shared_object> streams::share(event_id id) {
   if (e == nullptr)
     return unknown("event", id);
   if (e->timing)
-    return fault{CUDA_ERROR_INVALID_VALUE,
-                 "event " + std::to_string(id.value) +
-                     " has timing enabled and cannot be shared"};
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "event " + std::to_string(id.value) +
+                          " has timing enabled and cannot be shared");
   if (!e->watch) {
     auto watch = make_watch();
     if (!watch)
@@ -418,9 +420,9 @@ status streams::import(event_id id, const shared_object& from) {
   CUipcEventHandle name{};
   if (from.words.size() * sizeof(std::uint64_t) != sizeof(name) ||
       !from.descriptors.empty())
-    return fault{
+    return cuda_fault(
         CUDA_ERROR_INVALID_VALUE,
-        "the shared object of the other process is not an event of a GPU"};
+        "the shared object of the other process is not an event of a GPU");
   std::memcpy(&name, from.words.data(), sizeof(name));
   auto watch = make_watch();
   if (!watch)

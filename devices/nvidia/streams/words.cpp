@@ -1,5 +1,6 @@
 #include "devices/nvidia/streams/words.hpp"
 
+#include "schema/base/cuda_fault.hpp"
 #include "schema/base/own_addresses.hpp"
 
 #include <sys/mman.h>
@@ -13,9 +14,9 @@ result<word_ref> shared_words::take() {
     auto* at = ::mmap(own_address(bytes), bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (at == MAP_FAILED)
-      return fault{
+      return cuda_fault(
           CUDA_ERROR_OUT_OF_MEMORY,
-          "cannot allocate the memory of the streams' completion words"};
+          "cannot allocate the memory of the streams' completion words");
     if (auto code = api_->cuMemHostRegister(at, bytes, 0);
         code != CUDA_SUCCESS) {
       ::munmap(at, bytes);

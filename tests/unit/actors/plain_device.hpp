@@ -8,6 +8,7 @@
 #include "devices/interface/change_unit.hpp"
 #include "devices/interface/device.hpp"
 #include "devices/interface/tensor_map_unit.hpp"
+#include "schema/base/cuda_fault.hpp"
 #include "schema/log/session_area.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -72,7 +73,7 @@ public:
         ::mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (at == MAP_FAILED)
-      return fault{CUDA_ERROR_OUT_OF_MEMORY, "no memory at this address"};
+      return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY, "no memory at this address");
     memory_.emplace(address, mapping{at, bytes});
     return {};
   }
@@ -106,7 +107,8 @@ public:
   /// Begins with the address, and ends with the drift.
   result<tensor_map> encode(const tensor_map_spec& what) override {
     if (what.address % 16 != 0)
-      return fault{CUDA_ERROR_MISALIGNED_ADDRESS, "not at a multiple of 16"};
+      return cuda_fault(CUDA_ERROR_MISALIGNED_ADDRESS,
+                        "not at a multiple of 16");
     tensor_map out{};
     std::memcpy(out.data(), &what.address, sizeof what.address);
     out.back() = static_cast<std::byte>(drift_);
@@ -231,7 +233,7 @@ public:
   bool tells_at_marks() const noexcept override { return false; }
   status peek(std::span<std::byte> into, device_address from) override {
     if (blind_)
-      return fault{CUDA_ERROR_OPERATING_SYSTEM, "nobody may look"};
+      return cuda_fault(CUDA_ERROR_OPERATING_SYSTEM, "nobody may look");
     std::memcpy(into.data(), reinterpret_cast<const void*>(from), into.size());
     return {};
   }

@@ -1,4 +1,5 @@
 #include "actors/client/guest_codec.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include "schema/wire/guest.capnp.h"
 
@@ -38,7 +39,7 @@ BOOST_AUTO_TEST_CASE(a_program_of_another_version_is_refused_by_name) {
   for (auto version : std::array<std::uint16_t, 3>{0, 2, 65'535}) {
     auto got = guest::decode_hello(greeting_of(version));
     BOOST_REQUIRE(!got.ok());
-    BOOST_TEST((got.why().code == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH));
+    BOOST_TEST((cuda_code(got.why()) == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH));
     BOOST_TEST(got.why().what.find("version " + std::to_string(version)) !=
                std::string::npos);
   }

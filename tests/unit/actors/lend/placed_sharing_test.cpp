@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(who_is_beyond_his_quota_gets_no_more) {
 }
 
 BOOST_AUTO_TEST_CASE(who_lends_is_not_moved) {
-  BOOST_TEST(exec->describable().code() == CUDA_ERROR_NOT_SUPPORTED);
+  BOOST_TEST(cuda_code(exec->describable()) == CUDA_ERROR_NOT_SUPPORTED);
   // Who was refused shares nothing.
   exec.reset();
   exec = fresh();

@@ -1,5 +1,6 @@
 // What a session lends to others: who gets it, and who does not.
 #include "actors/lend/share_broker.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -56,7 +57,7 @@ struct lending {
   void lend() { BOOST_REQUIRE(broker->lend(key, serial, something()).ok()); }
 
   static CUresult code_of(const result<borrowed_thing>& x) {
-    return x ? CUDA_SUCCESS : x.why().code;
+    return x ? CUDA_SUCCESS : cuda_code(x.why());
   }
 
   unique_fd stranger() {
@@ -156,7 +157,7 @@ BOOST_AUTO_TEST_CASE(only_so_much_is_lent) {
   for (std::size_t i = 0; i < share_broker::most_lent; ++i)
     BOOST_REQUIRE(broker->lend({share_kind::memory, i}, 1, one).ok());
   share_key more{share_kind::memory, share_broker::most_lent};
-  BOOST_TEST(broker->lend(more, 1, one).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  BOOST_TEST(cuda_code(broker->lend(more, 1, one)) == CUDA_ERROR_OUT_OF_MEMORY);
   BOOST_TEST(broker->lend({share_kind::memory, 3}, 2, one).ok());
   broker->withdraw({share_kind::memory, 5});
   BOOST_TEST(broker->lend(more, 1, one).ok());

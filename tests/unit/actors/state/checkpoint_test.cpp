@@ -18,7 +18,7 @@ struct asides : world {
   std::vector<gpu_move> asked;
   std::string trouble; // of the next that are asked for,
   unsigned fails = 0;  // of so many
-  CUresult failure = CUDA_ERROR_UNKNOWN;
+  fault_kind failure = fault_kind::internal;
   std::shared_ptr<gate> door = std::make_shared<gate>();
 
   struct a_helper final : helper {
@@ -157,7 +157,7 @@ BOOST_DATA_TEST_CASE_F(asides, who_cannot_leave_runs_on, data_of::make(both),
   BOOST_TEST((asked == std::vector{gpu_move::release, gpu_move::bring_back}));
   // Where it has done nothing, nothing is.
   in.told.clear();
-  failure = CUDA_ERROR_NOT_SUPPORTED;
+  failure = fault_kind::unsupported;
   fails = 1;
   BOOST_TEST(suspend().find("does not want to") != std::string::npos);
   *away = false;

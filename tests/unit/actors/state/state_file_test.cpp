@@ -3,6 +3,7 @@
 #include "actors/state/state_file.hpp"
 #include "actors/state/state_transfer.hpp"
 #include "actors/worker/session/answer_digest.hpp"
+#include "schema/base/cuda_fault.hpp"
 #include "schema/wire/call_codec.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -148,7 +149,7 @@ BOOST_AUTO_TEST_CASE(another_major_version_is_refused_by_name) {
     auto hash = XXH3_64bits(raw.data(), 56);
     std::memcpy(raw.data() + 56, &hash, sizeof(hash));
     auto got = read_all(file_of(raw).get());
-    BOOST_TEST((got.code() == CUDA_ERROR_NOT_SUPPORTED));
+    BOOST_TEST((cuda_code(got) == CUDA_ERROR_NOT_SUPPORTED));
     for (auto version : {other, state_major})
       BOOST_TEST(got.why().what.find("version " + std::to_string(version)) !=
                  std::string::npos);

@@ -1,5 +1,6 @@
 // What a vGPU has: which addresses are memory of it.
 #include "actors/state/vgpu_state.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -49,8 +50,9 @@ BOOST_AUTO_TEST_CASE(variables_count_against_the_quota) {
   state.add(module_id{1}, most);
   BOOST_TEST(state.used() == 0U);
   BOOST_TEST(state.audit_alloc(first, 64).ok());
-  BOOST_TEST(state.audit_alloc(first, 65).code() == CUDA_ERROR_OUT_OF_MEMORY);
-  BOOST_TEST(state.audit_variables(of_variables(65).globals).code() ==
+  BOOST_TEST(cuda_code(state.audit_alloc(first, 65)) ==
+             CUDA_ERROR_OUT_OF_MEMORY);
+  BOOST_TEST(cuda_code(state.audit_variables(of_variables(65).globals)) ==
              CUDA_ERROR_OUT_OF_MEMORY);
   // Who is at the quota may load what has none, and who is beyond it, as by
   // what another session left.

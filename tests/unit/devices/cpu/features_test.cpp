@@ -2,6 +2,7 @@
 // grid barriers, the heap, asynchronous copies, recursion.
 #include "devices/cpu/run/float_format.hpp"
 #include "devices/interface/condition_unit.hpp"
+#include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include <cmath>
@@ -185,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_grid_that_does_not_fit_is_refused) {
   auto p = memory(1 << 20);
   auto ok = launch_cooperative("in_grid", {100000}, {64}, arguments{p, int{1}});
   BOOST_REQUIRE(!ok.ok());
-  BOOST_TEST(ok.why().code == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+  BOOST_TEST(cuda_code(ok.why()) == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 }
 
 BOOST_AUTO_TEST_CASE(memory_of_malloc_outlives_its_kernel) {

@@ -2,6 +2,7 @@
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include "devices/interface/memory_unit.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 namespace vgpu::test {
 
@@ -47,7 +48,7 @@ BOOST_AUTO_TEST_CASE(without_access_it_is_no_memory) {
   BOOST_REQUIRE(unit.create_memory(memory_id{1}, g).ok());
   map(0, 1, memory_id{1});
   BOOST_REQUIRE(unit.set_access(at, g, memory_access::none).ok());
-  BOOST_TEST(dev->enqueue_fill(legacy_stream, {at}, 0, 1, {16}).code() ==
+  BOOST_TEST(cuda_code(dev->enqueue_fill(legacy_stream, {at}, 0, 1, {16})) ==
              CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST(run("write_to", {1}, {1}, arguments{at, 7}) ==
              CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -57,7 +58,7 @@ BOOST_AUTO_TEST_CASE(it_counts_until_nobody_can_reach_it) {
   BOOST_REQUIRE(unit.create_memory(memory_id{1}, quota / 2).ok());
   map(0, quota / 2 / g, memory_id{1});
   BOOST_REQUIRE(unit.destroy_memory(memory_id{1}).ok());
-  BOOST_TEST(unit.create_memory(memory_id{2}, quota / 2 + g).code() ==
+  BOOST_TEST(cuda_code(unit.create_memory(memory_id{2}, quota / 2 + g)) ==
              CUDA_ERROR_OUT_OF_MEMORY);
   BOOST_REQUIRE(unit.unmap_memory(at, quota / 2).ok());
   BOOST_TEST(unit.create_memory(memory_id{2}, quota / 2 + g).ok());

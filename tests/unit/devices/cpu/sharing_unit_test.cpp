@@ -3,6 +3,7 @@
 
 #include "devices/interface/memory_unit.hpp"
 #include "devices/interface/sharing_unit.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -175,9 +176,10 @@ BOOST_AUTO_TEST_CASE(what_the_program_places_is_lent_where_it_lies) {
   word(third) = 13;
   BOOST_TEST(word(there) == 13);
   // What is borrowed is not this device's to lend, nor is what is not there.
-  BOOST_TEST(borrows().share_memory(theirs).why().code ==
+  BOOST_TEST(cuda_code(borrows().share_memory(theirs).why()) ==
              CUDA_ERROR_INVALID_VALUE);
-  BOOST_TEST(lends.share_memory(theirs).why().code == CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(cuda_code(lends.share_memory(theirs).why()) ==
+             CUDA_ERROR_INVALID_VALUE);
   // Who lent it goes first.
   for (auto at : {first, second, third})
     BOOST_TEST(own.unmap_memory(at, 2 * shared_granule).ok());
@@ -198,7 +200,7 @@ BOOST_AUTO_TEST_CASE(what_comes_from_outside_is_checked) {
   auto at = memory(2 * shared_granule);
   auto good = share(at, 2 * shared_granule);
   auto refused = [&](std::uint64_t bytes, const shared_object& x) {
-    return borrows().import_memory(memory_id{9}, bytes, x).code() ==
+    return cuda_code(borrows().import_memory(memory_id{9}, bytes, x)) ==
            CUDA_ERROR_INVALID_VALUE;
   };
   auto x = good.what;
@@ -338,9 +340,9 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_shared) {
   auto page = make_sealed_memory("short", 64);
   BOOST_REQUIRE(page.ok());
   shared_object x{{}, {std::make_shared<unique_fd>(std::move(*page))}};
-  BOOST_TEST(borrows().import_event(theirs, x).code() ==
+  BOOST_TEST(cuda_code(borrows().import_event(theirs, x)) ==
              CUDA_ERROR_INVALID_VALUE);
-  BOOST_TEST(borrows().import_event(theirs, {}).code() ==
+  BOOST_TEST(cuda_code(borrows().import_event(theirs, {})) ==
              CUDA_ERROR_INVALID_VALUE);
 }
 

@@ -1,4 +1,5 @@
 // Faults of kernels, injected faults, quotas, and ends in the middle of work.
+#include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include <atomic>
@@ -98,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_cluster_that_never_meets_ends_the_kernel) {
     x.grid = grid;
     x.cluster = cluster;
     x.parameters = parameters.bytes();
-    return dev->enqueue_launch(legacy_stream, x).code();
+    return cuda_code(dev->enqueue_launch(legacy_stream, x));
   };
   auto bad = CUDA_ERROR_INVALID_CLUSTER_SIZE;
   BOOST_TEST(code({8}, {3, 1, 1}, 1) == bad);
@@ -114,7 +115,8 @@ BOOST_AUTO_TEST_CASE(a_cluster_that_never_meets_ends_the_kernel) {
 BOOST_AUTO_TEST_CASE(launches_that_cannot_be) {
   auto out = memory(4096);
   auto code = [&](device::dim3 grid, device::dim3 block, unsigned shared = 0) {
-    return launch("write_to", grid, block, arguments{out, 1}, shared).code();
+    return cuda_code(
+        launch("write_to", grid, block, arguments{out, 1}, shared));
   };
   BOOST_TEST(code({1}, {0}) == CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST(code({1}, {1025}) == CUDA_ERROR_INVALID_VALUE);
@@ -123,10 +125,10 @@ BOOST_AUTO_TEST_CASE(launches_that_cannot_be) {
   BOOST_TEST(code({0}, {1}) == CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST(code({1, 70000}, {1}) == CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST(code({1}, {1}, 49153) == CUDA_ERROR_INVALID_VALUE);
-  BOOST_TEST(dev->set_kernel_attribute(
-                    module, kernel("write_to"),
-                    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232449)
-                 .code() == CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(cuda_code(dev->set_kernel_attribute(
+                 module, kernel("write_to"),
+                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232449)) ==
+             CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST(dev->set_kernel_attribute(
                     module, kernel("write_to"),
                     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232448)
@@ -138,10 +140,10 @@ BOOST_AUTO_TEST_CASE(launches_that_cannot_be) {
 BOOST_AUTO_TEST_CASE(the_quota_is_exact) {
   // 32 MiB, of which the module's variables take one granule.
   auto free = (std::uint64_t{32} << 20) - granule_bytes;
-  BOOST_TEST(dev->map(base, free + granule_bytes).code() ==
+  BOOST_TEST(cuda_code(dev->map(base, free + granule_bytes)) ==
              CUDA_ERROR_OUT_OF_MEMORY);
   BOOST_TEST(dev->map(base, free).ok());
-  BOOST_TEST(dev->map(base + free, granule_bytes).code() ==
+  BOOST_TEST(cuda_code(dev->map(base + free, granule_bytes)) ==
              CUDA_ERROR_OUT_OF_MEMORY);
   BOOST_TEST(dev->unmap(base, granule_bytes).ok());
   BOOST_TEST(dev->map(base + free, granule_bytes).ok());
@@ -164,9 +166,9 @@ BOOST_AUTO_TEST_CASE(unmapped_memory_is_refused_and_out_of_reach) {
   auto at = memory(4096);
   BOOST_TEST(dev->unmap(at, granule_bytes).ok());
   auto word = std::make_shared<int>(1);
-  BOOST_TEST(dev->enqueue_write(legacy_stream, at,
-                                std::as_bytes(std::span{word.get(), 1}), word)
-                 .code() == CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(cuda_code(dev->enqueue_write(
+                 legacy_stream, at, std::as_bytes(std::span{word.get(), 1}),
+                 word)) == CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST(run("write_to", {1}, {1}, arguments{at, 1}) ==
              CUDA_ERROR_ILLEGAL_ADDRESS);
 }
@@ -179,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_lost_device_fails_everything) {
   dev->inject(device::injected_fault::lost);
   BOOST_TEST(done.wait() == CUDA_ERROR_DEVICE_UNAVAILABLE);
   BOOST_TEST(dev->error() == CUDA_ERROR_DEVICE_UNAVAILABLE);
-  BOOST_TEST(launch("write_to", {1}, {1}, arguments{flag, 1}).code() ==
+  BOOST_TEST(cuda_code(launch("write_to", {1}, {1}, arguments{flag, 1})) ==
              CUDA_ERROR_DEVICE_UNAVAILABLE);
 }
 

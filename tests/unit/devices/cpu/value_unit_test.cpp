@@ -2,6 +2,7 @@
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include "devices/interface/value_unit.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <optional>
 
@@ -78,7 +79,7 @@ BOOST_AUTO_TEST_CASE(eight_bytes_are_one_word) {
 BOOST_AUTO_TEST_CASE(addresses_without_memory_are_refused) {
   auto& unit = dynamic_cast<device::value_unit&>(*dev);
   auto no_memory = word + (std::uint64_t{1} << 34);
-  BOOST_TEST(unit.enqueue_wait(waiting, {no_memory}).code() ==
+  BOOST_TEST(cuda_code(unit.enqueue_wait(waiting, {no_memory})) ==
              CUDA_ERROR_INVALID_VALUE);
 }
 

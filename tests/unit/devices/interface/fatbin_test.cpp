@@ -1,4 +1,5 @@
 // What a program may hand over as an image, whole and damaged.
+#include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ struct images : device_fixture {
   CUresult try_load(std::span<const std::byte> image) {
     auto got = dev->load_module({++modules + 1000}, image);
     why = got ? "" : got.why().what;
-    return got ? CUDA_SUCCESS : got.why().code;
+    return got ? CUDA_SUCCESS : cuda_code(got.why());
   }
   CUresult try_text(const std::string& text) {
     return try_load(bytes_of(text));
@@ -193,7 +194,8 @@ BOOST_AUTO_TEST_CASE(unloading_gives_memory_back) {
     BOOST_TEST(dev->unload_module(module).ok());
     BOOST_TEST(synchronize() == CUDA_SUCCESS);
   }
-  BOOST_TEST(dev->unload_module(module).code() == CUDA_ERROR_INVALID_HANDLE);
+  BOOST_TEST(cuda_code(dev->unload_module(module)) ==
+             CUDA_ERROR_INVALID_HANDLE);
 }
 
 BOOST_AUTO_TEST_CASE(what_modules_cost_is_told_apart) {

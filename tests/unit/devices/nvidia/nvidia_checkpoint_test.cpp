@@ -1,5 +1,6 @@
 // Another process put aside and back, by a driver that fails at each step.
 #include "devices/nvidia/checkpoint.hpp"
+#include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
@@ -42,7 +43,7 @@ BOOST_FIXTURE_TEST_CASE(who_cannot_leave_is_as_before, processes) {
   for (const auto* step : {"state", "lock", "checkpoint"}) {
     is(CU_PROCESS_STATE_RUNNING, step);
     auto ok = nvidia::checkpoint_process(*api, pid);
-    BOOST_TEST((ok.code() == CUDA_ERROR_NOT_SUPPORTED));
+    BOOST_TEST((cuda_code(ok) == CUDA_ERROR_NOT_SUPPORTED));
     BOOST_TEST(state() == CU_PROCESS_STATE_RUNNING);
   }
 }
@@ -61,7 +62,7 @@ BOOST_FIXTURE_TEST_CASE(an_old_driver_touches_nothing, processes) {
   old.cuCheckpointProcessRestore = nullptr;
   is(CU_PROCESS_STATE_RUNNING);
   BOOST_TEST(!nvidia::can_checkpoint(old));
-  BOOST_TEST((nvidia::checkpoint_process(old, pid).code() ==
+  BOOST_TEST((cuda_code(nvidia::checkpoint_process(old, pid)) ==
               CUDA_ERROR_NOT_SUPPORTED));
   BOOST_TEST(state() == CU_PROCESS_STATE_RUNNING);
 }

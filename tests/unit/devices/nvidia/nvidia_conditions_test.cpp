@@ -3,6 +3,7 @@
 #include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
 
 #include "devices/nvidia/driver/conditions.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <cstring>
 
@@ -38,7 +39,7 @@ struct with_conditions : fake {
     call<void(std::uint64_t)>("fake_base_of_conditions")(x);
   }
   CUresult set(device_address address, device_address at) {
-    return words.set(memory_id{1}, address, at).code();
+    return cuda_code(words.set(memory_id{1}, address, at));
   }
 
   nvidia::conditions words;
@@ -93,7 +94,7 @@ BOOST_AUTO_TEST_CASE(addresses_that_are_taken_are_left_alone) {
 BOOST_AUTO_TEST_CASE(of_other_devices_nothing_is_known) {
   nvidia::conditions others{api};
   others.open(of(10, 0));
-  BOOST_TEST(others.set(memory_id{1}, base, place).code() ==
+  BOOST_TEST(cuda_code(others.set(memory_id{1}, base, place)) ==
              CUDA_ERROR_NOT_SUPPORTED);
   BOOST_TEST(is_free(place));
 }

@@ -1,5 +1,6 @@
 // The nvidia device's own logic, on a stand-in for the driver.
 #include "devices/nvidia/driver/image_names.hpp"
+#include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
 
 #include <filesystem>
@@ -93,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_driver_that_is_not_there_is_named) {
   choose_driver("/nowhere/libcuda.so.1");
   auto found = nvidia::find_driver();
   BOOST_REQUIRE(!found.ok());
-  BOOST_TEST(found.why().code == CUDA_ERROR_NO_DEVICE);
+  BOOST_TEST(cuda_code(found.why()) == CUDA_ERROR_NO_DEVICE);
   BOOST_TEST(found.why().what.find("/nowhere/libcuda.so.1") !=
              std::string::npos);
 }
@@ -323,7 +324,7 @@ BOOST_AUTO_TEST_CASE(a_fault_reaches_all_who_wait_and_stays) {
   BOOST_TEST(dev->error() == CUDA_ERROR_ILLEGAL_ADDRESS);
   dev->when_done(legacy_stream, later.tell());
   BOOST_TEST(later.wait() == CUDA_ERROR_ILLEGAL_ADDRESS);
-  BOOST_TEST(dev->record_event(event_id{1}, legacy_stream).code() ==
+  BOOST_TEST(cuda_code(dev->record_event(event_id{1}, legacy_stream)) ==
              CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
@@ -342,7 +343,7 @@ BOOST_AUTO_TEST_CASE(a_lost_device_lets_nobody_wait) {
   dev->when_done(legacy_stream, waiting.tell());
   dev->inject(injected_fault::lost);
   BOOST_TEST(waiting.wait() == CUDA_ERROR_DEVICE_UNAVAILABLE);
-  BOOST_TEST(dev->map(base, g).code() == CUDA_ERROR_DEVICE_UNAVAILABLE);
+  BOOST_TEST(cuda_code(dev->map(base, g)) == CUDA_ERROR_DEVICE_UNAVAILABLE);
 }
 
 BOOST_AUTO_TEST_CASE(closing_tells_who_still_waits) {

@@ -1,4 +1,5 @@
 // The nvidia device: the window, and memory that the program places.
+#include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
 
 using namespace vgpu;
@@ -15,9 +16,9 @@ BOOST_AUTO_TEST_CASE(it_is_the_drivers_and_lies_where_the_program_wants_it) {
   BOOST_REQUIRE(unit.create_memory(memory_id{1}, 4 * g).ok());
   BOOST_TEST(created() - before == 4 * g);
   BOOST_TEST(unit.map_memory(base + 8 * g, 4 * g, memory_id{1}).ok());
-  BOOST_TEST(unit.map_memory(base + 9 * g, 4 * g, memory_id{1}).code() ==
+  BOOST_TEST(cuda_code(unit.map_memory(base + 9 * g, 4 * g, memory_id{1})) ==
              CUDA_ERROR_INVALID_VALUE);
-  BOOST_TEST(unit.map_memory(base + 16 * g, 2 * g, memory_id{1}).code() ==
+  BOOST_TEST(cuda_code(unit.map_memory(base + 16 * g, 2 * g, memory_id{1})) ==
              CUDA_ERROR_NOT_SUPPORTED);
   BOOST_TEST(
       unit.set_access(base + 8 * g, 4 * g, memory_access::read_write).ok());
@@ -55,7 +56,7 @@ BOOST_AUTO_TEST_CASE(only_whole_granules_of_the_window_are_backed) {
   BOOST_TEST(!memory.map(base - g, g).ok());
   BOOST_TEST(!memory.map(base + window_bytes - g, 2 * g).ok());
   BOOST_TEST(memory.map(base, g).ok());
-  BOOST_TEST(memory.map(base, g).code() == CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(cuda_code(memory.map(base, g)) == CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST(here() == g);
 }
 
@@ -126,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_leaves_nothing_behind) {
   BOOST_REQUIRE(memory.retire(base + 2 * g, g).ok());
   call<void(std::uint64_t)>("fake_memory")(created() + 2 * g);
   auto ok = memory.map(base, 100 * g);
-  BOOST_TEST(ok.code() == CUDA_ERROR_OUT_OF_MEMORY);
+  BOOST_TEST(cuda_code(ok) == CUDA_ERROR_OUT_OF_MEMORY);
   memory.release(base + 2 * g, g);
   call<void(std::uint64_t)>("fake_memory")(std::uint64_t{1} << 40);
   BOOST_TEST(memory.map(base, 100 * g).ok());

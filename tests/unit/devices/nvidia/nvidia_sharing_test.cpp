@@ -2,6 +2,7 @@
 #include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
 
 #include "devices/interface/sharing_unit.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 using namespace vgpu;
 using namespace vgpu::device;
@@ -84,10 +85,11 @@ BOOST_AUTO_TEST_CASE(what_the_program_places_is_one_piece) {
   BOOST_TEST(lent->lead == 0u);
   BOOST_TEST(lent->bytes == 3 * g);
   BOOST_REQUIRE(shares.import_memory(theirs, 3 * g, lent->what).ok());
-  BOOST_TEST(shares.share_memory(theirs).why().code ==
+  BOOST_TEST(cuda_code(shares.share_memory(theirs).why()) ==
              CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST(places.destroy_memory(mine).ok());
-  BOOST_TEST(shares.share_memory(mine).why().code == CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(cuda_code(shares.share_memory(mine).why()) ==
+             CUDA_ERROR_INVALID_VALUE);
   BOOST_REQUIRE(places.map_memory(base + 64 * g, 3 * g, theirs).ok());
   BOOST_TEST(places.unmap_memory(base + 64 * g, 3 * g).ok());
   BOOST_TEST(places.destroy_memory(theirs).ok());
@@ -99,7 +101,7 @@ BOOST_AUTO_TEST_CASE(what_comes_from_outside_is_checked) {
   auto lent = shares.share_memory(base, 2 * g);
   BOOST_REQUIRE(lent.ok());
   auto refused = [&](std::uint64_t bytes, const shared_object& x) {
-    return shares.import_memory(memory_id{1}, bytes, x).code() ==
+    return cuda_code(shares.import_memory(memory_id{1}, bytes, x)) ==
            CUDA_ERROR_INVALID_VALUE;
   };
   auto x = lent->what;

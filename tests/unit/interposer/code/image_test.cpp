@@ -1,4 +1,5 @@
 #include "interposer/code/image.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -83,7 +84,7 @@ CUresult
 code_of(const void* p,
         std::uint64_t limit = std::numeric_limits<std::uint64_t>::max()) {
   auto got = view_image(p, limit);
-  return got ? CUDA_SUCCESS : got.why().code;
+  return got ? CUDA_SUCCESS : cuda_code(got.why());
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // What driver 580 makes of CUDA_VISIBLE_DEVICES on a host with two H200s.
 #include "interposer/session/visible_devices.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -25,7 +26,7 @@ std::string seen(std::string_view text) {
   devices[1].uuid = second;
   auto x = visible_devices(text, devices);
   if (!x)
-    return std::to_string(x.why().code);
+    return std::to_string(cuda_code(x.why()));
   std::string out;
   for (auto d : *x)
     out += std::to_string(d);

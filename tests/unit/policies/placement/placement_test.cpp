@@ -2,6 +2,7 @@
 #include "policies/lifecycle/restart.hpp"
 #include "policies/placement/admission.hpp"
 #include "policies/placement/placement.hpp"
+#include "schema/base/cuda_fault.hpp"
 #include "tests/unit/policies/policy_fixture.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -197,7 +198,7 @@ BOOST_AUTO_TEST_CASE(only_what_can_never_fit_is_refused) {
     what.memory = x.memory;
     what.gpus = x.gpus;
     BOOST_TEST_CONTEXT(x.share << " " << x.memory << " " << x.gpus)
-    BOOST_TEST(admit(cluster, what).code() == x.code);
+    BOOST_TEST(cuda_code(admit(cluster, what)) == x.code);
   }
 }
 
@@ -231,11 +232,11 @@ BOOST_AUTO_TEST_CASE(who_waits_is_told_which_gpu_lacks_what) {
 }
 
 BOOST_AUTO_TEST_CASE(an_empty_cluster_says_so) {
-  BOOST_TEST(admit({}, ask()).code() == CUDA_ERROR_NO_DEVICE);
+  BOOST_TEST(cuda_code(admit({}, ask())) == CUDA_ERROR_NO_DEVICE);
   auto dead = two_nodes();
   for (auto& x : dead.nodes)
     x.alive = false;
-  BOOST_TEST(admit(dead, ask()).code() == CUDA_ERROR_NO_DEVICE);
+  BOOST_TEST(cuda_code(admit(dead, ask())) == CUDA_ERROR_NO_DEVICE);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
