@@ -82,6 +82,11 @@ struct vgpu_description {
 
 // A question that names an epoch is for the place of that epoch. Every other
 // place refuses it, so that nobody speaks to a former place by mistake.
+//
+// Clients ask all but the first by the data plane, where the same handlers
+// answer (vgpu_state_actor.hpp). In the mailbox the worker actor asks the
+// first; the others are there for whoever shares the process, which only tests
+// do yet.
 
 /// Asks where the vGPU is. It names no epoch, as who asks does not know it. The
 /// worker actor asks it, and reports the answer to its node.
