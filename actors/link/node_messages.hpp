@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/link/control_values.hpp"
+#include "schema/base/injected_fault.hpp"
 
 namespace vgpu::control {
 
@@ -83,28 +84,6 @@ struct set_policy {
     f(x.quantum_us, WIRE_MEMBER(QuantumUs));
   }
 };
-
-/// Names what `vgpu inject` does to a pGPU.
-enum class injected_fault {
-  /// The device is gone.
-  lost,
-  /// The device executes nothing any more, and reports nothing.
-  hang,
-  /// The device reports an error of its memory.
-  ecc,
-};
-
-inline constexpr enum_names<injected_fault, 3> injected_fault_names{{
-    {injected_fault::lost, "lost"},
-    {injected_fault::hang, "hang"},
-    {injected_fault::ecc, "ecc"},
-}};
-static_assert(is_complete(injected_fault_names, injected_fault::ecc));
-
-/// Returns the text for the command line, the wire and the log.
-constexpr const char* name_of(injected_fault x) noexcept {
-  return text_in(injected_fault_names, x);
-}
 
 /// Breaks a pGPU on purpose.
 struct inject_fault {
@@ -263,7 +242,7 @@ struct worker_beat {
 } // namespace vgpu::control
 
 template <>
-struct vgpu::wire_enum<vgpu::control::injected_fault> {
-  static constexpr auto names = control::injected_fault_names;
+struct vgpu::wire_enum<vgpu::injected_fault> {
+  static constexpr auto names = injected_fault_names;
   static constexpr const char* what = "kind of fault";
 };

@@ -264,7 +264,7 @@ void node_registry::handle(const std::string& peer,
     return out_.refuse(peer, from, ok.why());
   out_.emit(event_kind::fault_injected,
             "pGPU " + std::to_string(x.pgpu) + " of " + x.node + ": " +
-                control::name_of(x.kind),
+                name_of(x.kind),
             {.node = x.node});
   out_.to_node(x.node, x);
   out_.answer(peer, from.request, control::done{});

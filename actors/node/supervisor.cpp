@@ -13,6 +13,8 @@ namespace vgpu {
 namespace {
 
 using namespace supervising;
+// The overloads about workers stand beside those below, which would hide them.
+using supervising::take;
 using stage = supervisor_state::stage;
 
 /// The request number of a registration; nothing else asks the manager.
@@ -43,13 +45,18 @@ void register_anew(self_ptr self) {
 
 void finish_stopping(self_ptr self);
 
-void on_set_policy(self_ptr self, const control::set_policy& x) {
+// One overload of take() for each message that the manager says. Those about
+// workers are in supervisor_workers.cpp.
+
+void take(self_ptr self, const control::envelope&,
+          const control::set_policy& x) {
   auto& st = self->state;
   if (auto i = st.pgpus.find(x.pgpu); i != st.pgpus.end())
     self->send(i->second, pgpu_rules{x.policy, x.quantum_us});
 }
 
-void on_inject(self_ptr self, const control::inject_fault& x) {
+void take(self_ptr self, const control::envelope&,
+          const control::inject_fault& x) {
   auto& st = self->state;
   auto pgpu = st.pgpus.find(x.pgpu);
   if (pgpu == st.pgpus.end())
@@ -59,8 +66,8 @@ void on_inject(self_ptr self, const control::inject_fault& x) {
       if (ordinal == x.pgpu && !each.peer.empty())
         tell_worker(self, each.peer, x);
   // A hang shows itself to nobody but the program that waits.
-  if (x.kind != control::injected_fault::hang)
-    self->send(pgpu->second, pgpu_fail{x.kind == control::injected_fault::ecc
+  if (x.kind != injected_fault::hang)
+    self->send(pgpu->second, pgpu_fail{x.kind == injected_fault::ecc
                                            ? control::pgpu_health::quarantined
                                            : control::pgpu_health::lost});
 }
@@ -75,18 +82,16 @@ void on_registered(self_ptr self) {
     self->send(st.watcher, supervisor_ready{});
 }
 
-void on_refused(self_ptr self, std::uint64_t request,
-                const control::refusal& x) {
+void take(self_ptr self, const control::envelope& from,
+          const control::refusal& x) {
   auto& st = self->state;
   spdlog::error("the manager refuses: {}", x.reason);
-  if (st.was_ready || (request != registration && request != 0))
+  if (st.was_ready || (from.request != registration && from.request != 0))
     return;
   self->send(st.watcher, supervisor_failed{x.reason});
   // Not the normal end: that would leave the linked pGPU actors behind.
   self->quit(caf::exit_reason::user_shutdown);
 }
-
-// One overload of take() for each message that the manager says.
 
 void take(self_ptr self, const control::envelope&, const control::welcome& x) {
   auto& st = self->state;
@@ -110,41 +115,6 @@ void take(self_ptr self, const control::envelope& from, const control::done&) {
   else if (from.request == goodbye)
     self->state.goodbye_heard = true;
   finish_stopping(self);
-}
-
-void take(self_ptr self, const control::envelope& from,
-          const control::refusal& x) {
-  on_refused(self, from.request, x);
-}
-
-void take(self_ptr self, const control::envelope&,
-          const control::start_worker& x) {
-  on_start(self, x);
-}
-
-void take(self_ptr self, const control::envelope&,
-          const control::prepare_worker& x) {
-  on_prepare(self, x);
-}
-
-void take(self_ptr self, const control::envelope&,
-          const control::stop_worker& x) {
-  on_stop(self, x);
-}
-
-void take(self_ptr self, const control::envelope&,
-          const control::inject_fault& x) {
-  on_inject(self, x);
-}
-
-void take(self_ptr self, const control::envelope&,
-          const control::resize_session& x) {
-  on_resize(self, x);
-}
-
-void take(self_ptr self, const control::envelope&,
-          const control::set_policy& x) {
-  on_set_policy(self, x);
 }
 
 void take(self_ptr self, const control::envelope&, const control::redirect& x) {

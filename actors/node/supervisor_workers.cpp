@@ -205,7 +205,8 @@ void tell_worker(self_ptr self, const std::string& peer, control::body what,
 
 // -- orders of the manager ----------------------------------------------------
 
-void on_start(self_ptr self, const control::start_worker& order) {
+void take(self_ptr self, const control::envelope&,
+          const control::start_worker& order) {
   auto& st = self->state;
   if (st.stopping)
     return;
@@ -243,7 +244,8 @@ void on_start(self_ptr self, const control::start_worker& order) {
   }
 }
 
-void on_prepare(self_ptr self, const control::prepare_worker& order) {
+void take(self_ptr self, const control::envelope&,
+          const control::prepare_worker& order) {
   auto& st = self->state;
   st.prepared->drop(order.session);
   if (st.stopping || order.pgpus.empty())
@@ -262,7 +264,8 @@ void on_prepare(self_ptr self, const control::prepare_worker& order) {
   st.prepared->add(std::move(x));
 }
 
-void on_stop(self_ptr self, const control::stop_worker& x) {
+void take(self_ptr self, const control::envelope&,
+          const control::stop_worker& x) {
   auto& st = self->state;
   if (auto* waits = order_after(st, x.session);
       waits && (*waits)->epoch <= x.epoch)
@@ -281,7 +284,8 @@ void on_stop(self_ptr self, const control::stop_worker& x) {
     st.workers.erase(i);
 }
 
-void on_resize(self_ptr self, const control::resize_session& to) {
+void take(self_ptr self, const control::envelope&,
+          const control::resize_session& to) {
   auto& st = self->state;
   auto i = st.workers.find(to.session);
   if (i == st.workers.end())

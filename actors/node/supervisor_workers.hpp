@@ -15,11 +15,15 @@ void tell_worker(self_ptr self, const std::string& peer, control::body what,
 
 // -- orders of the manager ----------------------------------------------------
 
-void on_start(self_ptr self, const control::start_worker& order);
-void on_prepare(self_ptr self, const control::prepare_worker& order);
-void on_stop(self_ptr self, const control::stop_worker& x);
+void take(self_ptr self, const control::envelope&,
+          const control::start_worker& order);
+void take(self_ptr self, const control::envelope&,
+          const control::prepare_worker& order);
+void take(self_ptr self, const control::envelope&,
+          const control::stop_worker& x);
 /// What the session holds changes while it runs.
-void on_resize(self_ptr self, const control::resize_session& to);
+void take(self_ptr self, const control::envelope&,
+          const control::resize_session& to);
 /// All of them, for good.
 void stop_workers(self_ptr self);
 

@@ -133,7 +133,7 @@ struct resize_vgpu {
 struct break_device {
   /// Numbers the device among those of the session, from 0.
   std::uint32_t ordinal = 0;
-  device::injected_fault fault = device::injected_fault::lost;
+  injected_fault fault = injected_fault::lost;
 };
 
 // -- the actor ----------------------------------------------------------------

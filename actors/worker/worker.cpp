@@ -51,18 +51,6 @@ void greet(self_ptr self) {
   beat(self);
 }
 
-device::injected_fault fault_of(control::injected_fault x) {
-  switch (x) {
-  case control::injected_fault::hang:
-    return device::injected_fault::hang;
-  case control::injected_fault::ecc:
-    return device::injected_fault::ecc;
-  case control::injected_fault::lost:
-    break;
-  }
-  return device::injected_fault::lost;
-}
-
 /// Asks the vGPU where it is, and tells the node.
 void begin(self_ptr self, const vgpu_actor& vgpu) {
   self->state.vgpu = vgpu;
@@ -89,7 +77,7 @@ void take(self_ptr self, const control::resize_session& to) {
 }
 
 void take(self_ptr self, const control::inject_fault& order) {
-  self->send(self->state.vgpu, break_device{0, fault_of(order.kind)});
+  self->send(self->state.vgpu, break_device{0, order.kind});
 }
 
 /// Takes every other message, of which none matters to a worker.

@@ -5,6 +5,7 @@
 #include "schema/base/console.hpp"
 #include "schema/base/fault.hpp"
 #include "schema/base/ids.hpp"
+#include "schema/base/injected_fault.hpp"
 
 #include <cuda.h>
 
@@ -108,13 +109,6 @@ struct pitched {
   device_address address = 0; // device or host-window address
   std::uint64_t pitch = 0;    // bytes from row to row
   std::uint64_t slice = 0;    // bytes from slice to slice
-};
-
-/// Names a fault that inject() causes on purpose, for tests and demonstrations.
-enum class injected_fault : std::uint8_t {
-  lost, // every call and completion fails from now on
-  hang, // nothing completes any more
-  ecc,  // uncorrectable ECC error
 };
 
 /// A completion runs once, on any thread of the device, with CUDA_SUCCESS or

@@ -286,7 +286,7 @@ void add_inject(CLI::App& app, job& todo) {
   auto what = std::make_shared<control::inject_fault>();
   auto kind = std::make_shared<std::string>();
   std::vector<std::string> kinds;
-  for (const auto& row : control::injected_fault_names)
+  for (const auto& row : injected_fault_names)
     kinds.emplace_back(row.text);
   auto* sub = app.add_subcommand(
       "inject", "Injects a fault into a pGPU, to test recovery.");
@@ -299,7 +299,7 @@ void add_inject(CLI::App& app, job& todo) {
   sub->footer("The manager moves its sessions to other GPUs. Example:\n"
               "  vgpu inject a 0 lost");
   sub->callback([=, &todo] {
-    what->kind = *value_in(control::injected_fault_names, *kind);
+    what->kind = *value_in(injected_fault_names, *kind);
     todo = [=] { return inject(*where, *what); };
   });
 }

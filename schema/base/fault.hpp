@@ -1,6 +1,8 @@
 // Operational errors as values.
 #pragma once
 
+#include "schema/base/enum_names.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -51,39 +53,27 @@ enum class fault_kind : std::uint8_t {
 inline constexpr std::size_t fault_kinds =
     static_cast<std::size_t>(fault_kind::device) + 1;
 
+inline constexpr enum_names<fault_kind, fault_kinds> fault_kind_names{{
+    {fault_kind::usage, "usage"},
+    {fault_kind::corrupt, "corrupt"},
+    {fault_kind::missing, "missing"},
+    {fault_kind::refused, "refused"},
+    {fault_kind::not_ready, "not ready"},
+    {fault_kind::exhausted, "exhausted"},
+    {fault_kind::no_device, "no device"},
+    {fault_kind::unsupported, "unsupported"},
+    {fault_kind::other_version, "other version"},
+    {fault_kind::unreachable, "unreachable"},
+    {fault_kind::lost, "lost"},
+    {fault_kind::system, "system"},
+    {fault_kind::internal, "internal"},
+    {fault_kind::device, "device"},
+}};
+static_assert(is_complete(fault_kind_names, fault_kind::device));
+
 /// Returns the kind's name as a word for people.
 constexpr std::string_view name_of(fault_kind x) noexcept {
-  switch (x) {
-  case fault_kind::usage:
-    return "usage";
-  case fault_kind::corrupt:
-    return "corrupt";
-  case fault_kind::missing:
-    return "missing";
-  case fault_kind::refused:
-    return "refused";
-  case fault_kind::not_ready:
-    return "not ready";
-  case fault_kind::exhausted:
-    return "exhausted";
-  case fault_kind::no_device:
-    return "no device";
-  case fault_kind::unsupported:
-    return "unsupported";
-  case fault_kind::other_version:
-    return "other version";
-  case fault_kind::unreachable:
-    return "unreachable";
-  case fault_kind::lost:
-    return "lost";
-  case fault_kind::system:
-    return "system";
-  case fault_kind::internal:
-    return "internal";
-  case fault_kind::device:
-    return "device";
-  }
-  return "unknown";
+  return text_in(fault_kind_names, x);
 }
 
 /// Describes a refused or failed operation: its kind for whoever has to decide

@@ -129,7 +129,7 @@ void write_envelopes(const fs::path& dir) {
       lease,
       control::worker_hello{{1}, {2}, worker, {}},
       control::worker_beat{load, CUDA_SUCCESS},
-      control::inject_fault{"a", 0, control::injected_fault::lost},
+      control::inject_fault{"a", 0, injected_fault::lost},
       control::status_request{},
       control::status_text{"{}"},
       control::events_request{3, 100},

@@ -150,7 +150,7 @@ void executor::rest() {
                                             CUresult) { idle(); });
 }
 
-void executor::inject(std::size_t device, device::injected_fault what) {
+void executor::inject(std::size_t device, injected_fault what) {
   if (device < objects_.devices.size())
     objects_.devices[device].device->inject(what);
 }

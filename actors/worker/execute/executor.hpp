@@ -110,7 +110,7 @@ public:
   void when_lost(std::function<void()> call) {
     objects_.health->when_lost(std::move(call));
   }
-  void inject(std::size_t device, device::injected_fault what);
+  void inject(std::size_t device, injected_fault what);
 
   // -- standing still ---------------------------------------------------------
 

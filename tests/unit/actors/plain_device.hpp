@@ -196,7 +196,7 @@ public:
   /// While it is so, its driver answers nobody: whoever asks it is in error.
   std::shared_ptr<std::atomic<bool>> away;
 
-  void inject(vgpu::device::injected_fault) override {
+  void inject(vgpu::injected_fault) override {
     error_ = CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
 

@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_lost_device_fails_everything) {
   BOOST_TEST(launch("loop_for_ever", {4}, {64}, arguments{flag}).ok());
   auto done = outcome{};
   dev->when_done(std::nullopt, done.tell());
-  dev->inject(device::injected_fault::lost);
+  dev->inject(injected_fault::lost);
   BOOST_TEST(done.wait() == CUDA_ERROR_DEVICE_UNAVAILABLE);
   BOOST_TEST(dev->error() == CUDA_ERROR_DEVICE_UNAVAILABLE);
   BOOST_TEST(cuda_code(launch("write_to", {1}, {1}, arguments{flag, 1})) ==
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_lost_device_fails_everything) {
 }
 
 BOOST_AUTO_TEST_CASE(an_ecc_error_is_sticky) {
-  dev->inject(device::injected_fault::ecc);
+  dev->inject(injected_fault::ecc);
   BOOST_TEST(synchronize() == CUDA_ERROR_ECC_UNCORRECTABLE);
 }
 
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_hung_device_completes_nothing_and_can_be_closed) {
   auto later = outcome{};
   BOOST_TEST(launch("loop_for_ever", {4}, {64}, arguments{flag}).ok());
   dev->when_done(std::nullopt, running.tell());
-  dev->inject(device::injected_fault::hang);
+  dev->inject(injected_fault::hang);
   *reinterpret_cast<int*>(flag) = 1;
   dev->when_done(std::nullopt, later.tell());
   BOOST_TEST(!running.told());

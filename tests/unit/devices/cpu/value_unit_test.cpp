@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(addresses_without_memory_are_refused) {
 BOOST_AUTO_TEST_CASE(an_error_ends_the_wait) {
   BOOST_REQUIRE(wait(1, value_test::equal).ok());
   auto& ended = end();
-  dev->inject(device::injected_fault::ecc);
+  dev->inject(injected_fault::ecc);
   BOOST_TEST(ended.wait() == CUDA_ERROR_ECC_UNCORRECTABLE);
 }
 
