@@ -6,8 +6,8 @@ usage() {
   cat <<'EOF'
 usage: demo.sh [OPTION OF failover.sh...]
 
-Installs what is missing (tests/setup.sh), builds the programs, and runs the
-failover demonstration. A second run changes nothing and starts at once.
+Installs what is missing (tests/setup.sh), builds the programs and the examples,
+and runs the failover demonstration. A second run changes nothing and starts at once.
 EOF
 }
 case ${1-} in
@@ -24,9 +24,9 @@ source tests/toolkit.sh
 if [[ ! -f $build/build.ninja ]]; then
   cmake --preset default
 fi
-# The programs and libraries, not the tests.
-mapfile -t programs < <(ninja -C "$build" -t targets all |
-  sed -nE 's/^((bin\/vgpu(-[a-z]+)?|lib\/lib(cuda|nvidia-ml)\.so(\.[0-9]+)?)): .*/\1/p' |
-  sort -u)
-ninja -C "$build" "${programs[@]}" example_heat
+# The programs, libraries and examples, not the tests.
+mapfile -t targets < <(ninja -C "$build" -t targets all | sed -nE \
+  -e 's/^((bin\/vgpu(-[a-z]+)?|lib\/lib(cuda|nvidia-ml)\.so(\.[0-9]+)?)): .*/\1/p' \
+  -e 's/^(example_[a-z0-9_]+): phony$/\1/p' | sort -u)
+ninja -C "$build" "${targets[@]}"
 exec examples/failover/failover.sh --build "$build" "$@"
