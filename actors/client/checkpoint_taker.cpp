@@ -30,7 +30,7 @@ void checkpoint_taker::take(const data::checkpointed& x,
   if (progress_->stopped || x.order != progress_->order)
     return;
   progress_->stopped = x;
-  if (!x.aside) {
+  if (!x.process_checkpointed) {
     auto ok = begin_transfer(*progress_->stopped, std::move(files));
     if (!ok)
       return give_up(ok.why().what, true);

@@ -247,14 +247,14 @@ void take(self_ptr self, const control::envelope&,
 
 /// There is room again for a worker's process that was checkpointed.
 void take(self_ptr self, const control::envelope&,
-          const control::bring_back& order) {
+          const control::restore_process& order) {
   auto* x = find(self, [&](const client_session& s) {
     return s.lease && s.lease->session == order.session;
   });
   if (x == nullptr)
     return;
   x->paused = x->wakes = false;
-  self->send(x->io, std::make_shared<const control::bring_back>(order));
+  self->send(x->io, std::make_shared<const control::restore_process>(order));
 }
 
 /// News of a session that waits. It changes nothing.
@@ -303,7 +303,7 @@ void take(self_ptr self, const link_event& change) {
 /// migrates wants a place, whatever manager there is.
 void note_paused(self_ptr self, client_session& x, const control::paused& how) {
   x.paused = true;
-  x.process_checkpointed = how.aside;
+  x.process_checkpointed = how.process_checkpointed;
   x.wakes = x.wakes || !x.pausing.suspend;
   x.since = self->clock().now();
   x.preempted = x.pausing.turn_over;

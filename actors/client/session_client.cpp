@@ -129,7 +129,7 @@ void session_client::busy_poll_or_sleep(worker_channel* channel,
       channel && !channel->is_mapped() && channel->ready() && at_most != 0ms;
   auto has_calls = [&] { return reads && parts_->opened.reader.ready(); };
   auto has_messages = [&] { return channel->has_messages(items_); };
-  if (polls && look_on(items_, busy_poll_, has_calls, has_messages, began))
+  if (polls && busy_poll_on(items_, busy_poll_, has_calls, has_messages, began))
     return;
   auto asleep = reads && parts_->opened.reader.fall_asleep();
   if (asleep)
@@ -204,7 +204,7 @@ void session_client::read_mailbox() {
       [this](watched_ptr& what) { send_watched(*what); },
       [this](news_ptr& what) { send_waiting(what->text); },
       [this](pause_order_ptr& order) { pause(*order); },
-      [this](bring_back_ptr& order) { resume_process(*order); },
+      [this](restore_process_ptr& order) { restore_process(*order); },
       [this](caf::exit_msg& msg) {
         enter(session_phase::ended);
         fail_state(std::move(msg.reason));

@@ -92,7 +92,7 @@ private:
 
   // checkpoints (session_client_leases.cpp)
   void pause(const control::pause_session& order);
-  void resume_process(const control::bring_back& order);
+  void restore_process(const control::restore_process& order);
   void on_process_resumed();
   void report_difference(const data::differs& x);
   checkpoint_taker* checkpoint() const;

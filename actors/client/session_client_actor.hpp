@@ -25,7 +25,7 @@ using news_ptr = std::shared_ptr<const control::event>;
 using pause_order_ptr = std::shared_ptr<const control::pause_session>;
 
 /// Orders a checkpointed worker process to resume.
-using bring_back_ptr = std::shared_ptr<const control::bring_back>;
+using restore_process_ptr = std::shared_ptr<const control::restore_process>;
 
 /// Answers guest_watches_ptr with the vGPUs of the program's group.
 using watched_ptr = std::shared_ptr<const guest::watched>;
@@ -42,7 +42,7 @@ using session_client_actor = caf::typed_actor<
     // The manager wants the session to leave its worker.
     caf::reacts_to<pause_order_ptr>,
     // The manager has a place for the process that was checkpointed.
-    caf::reacts_to<bring_back_ptr>,
+    caf::reacts_to<restore_process_ptr>,
     // The client answers a program that only watches.
     caf::reacts_to<watched_ptr>>;
 
@@ -52,5 +52,5 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::lease_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::refusal_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::news_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::pause_order_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::bring_back_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::restore_process_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::watched_ptr)

@@ -191,7 +191,7 @@ data::attach session_client::make_attach(std::uint64_t answers_seen) const {
   x.replay_until = parts_->replay.until();
   x.restore = state ? state->bytes : 0;
   x.charged = charged_before_;
-  x.aside = is_process_away(phase_);
+  x.process_checkpointed = is_process_away(phase_);
   each_waiting(*parts_->opened.area, [&](slot_index index, call_number call) {
     x.waiting.push_back({call, index});
   });
@@ -352,7 +352,7 @@ void session_client::on_checkpoint_over() {
 }
 
 /// There is room again for the process that was checkpointed.
-void session_client::resume_process(const control::bring_back& order) {
+void session_client::restore_process(const control::restore_process& order) {
   if (!parts_ || !has_process_checkpoint(phase_) ||
       parts_->lease.epoch() != order.epoch)
     return;

@@ -12,7 +12,7 @@ namespace vgpu {
 void session_handover::begin(const control::pause_session& order) {
   auto mapped = parts().worker.is_mapped();
   data::checkpoint wanted{.compress = !mapped, .order = begin_progress()};
-  wanted.or_aside = order.suspend;
+  wanted.may_checkpoint_process = order.suspend;
   // Lent memory is of use on this host alone, so a session that hands it over
   // needs something else to begin with.
   if (mapped && parts().opened.is_protected())
@@ -111,7 +111,7 @@ status session_handover::spill(unique_fd& file, std::uint64_t bytes) const {
 void session_handover::finish() {
   auto stopped = *current().stopped;
   auto stood_since = current().stands;
-  if (stopped.aside) {
+  if (stopped.process_checkpointed) {
     abandon();
     return parts().listener.on_process_checkpointed(stopped,
                                                     clock::now() - stood_since);

@@ -92,7 +92,7 @@ void session_snapshots::expect_state(std::uint64_t bytes) {
 /// shares: there is no moment with a journal that promises too much.
 void session_snapshots::note_sharing() {
   (void)parts().opened.area->lower_protection();
-  if (std::exchange(sharing_told_, true))
+  if (std::exchange(sharing_reported_, true))
     return;
   fills_ = false;
   const auto& reports = parts().reports;

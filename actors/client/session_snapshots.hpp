@@ -98,7 +98,7 @@ private:
   std::chrono::milliseconds retry_after_{200};
   std::uint64_t journal_limit_ = 0; // bytes of calls until the next
   bool fills_ = false;              // the journal has reached the limit
-  bool sharing_told_ = false;
+  bool sharing_reported_ = false;
   std::string trouble_; // why the last one failed, as the manager knows it
   account account_;
   clock::time_point reported_{};

@@ -75,15 +75,16 @@ struct share_gate::batch {
   bool learning = false; // one piece of unknown work, alone in the device
   bool exact = false;    // one kind, enqueued before the device began with it
   std::uint32_t partings = 0; // at the time when the batch began
-  bool together = false;      // beside other sessions' work
+  bool concurrent = false;    // beside other sessions' work
   bool queue_full = false;    // perhaps, when its last piece was enqueued
   share_ns awaited = 0; // how long the session waited for the device before
 
   share_ns longest() const {
-    return together || exact ? long_batch_concurrent : long_batch;
+    return concurrent || exact ? long_batch_concurrent : long_batch;
   }
   bool is_full() const {
-    auto most = together && !queue_full ? large_batch_concurrent : large_batch;
+    auto most =
+        concurrent && !queue_full ? large_batch_concurrent : large_batch;
     return is_single() || predicted.held >= longest() || what.size() >= most;
   }
   /// Returns whether the batch may take one more piece.
@@ -410,7 +411,7 @@ bool share_gate::take_turn(work_key what) {
     of.next = may ? -1 : length.held;
     if (may) {
       begin_batch(what, length, now, known.has_value());
-      open_->together = open_->together || !admitted.counted;
+      open_->concurrent = open_->concurrent || !admitted.counted;
       if (admitted.watched && of.pending == 1)
         watch(admitted.partings);
     }

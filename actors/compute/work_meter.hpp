@@ -37,7 +37,7 @@ class work_meter final : public device::meter {
     /// Holds the total that the device reported at the last read.
     std::chrono::nanoseconds told{0};
     /// Says when `told` grew last.
-    clock::time_point told_at;
+    clock::time_point changed_at;
     std::chrono::nanoseconds shown{0};
 
     /// Begins a period, whose first work is counted in `enqueued` already.
@@ -67,12 +67,12 @@ class work_meter final : public device::meter {
     std::chrono::nanoseconds busy() {
       std::lock_guard guard{lock};
       auto now = clock::now();
-      auto told_now = times ? times->timed(device::timed_for::account) : told;
-      if (told_now != std::exchange(told, told_now))
-        told_at = now;
+      auto time_now = times ? times->timed(device::timed_for::account) : told;
+      if (time_now != std::exchange(told, time_now))
+        changed_at = now;
       auto going = clock::duration{0};
       if (open.load())
-        going = now - (timed ? std::max(since, told_at) : since);
+        going = now - (timed ? std::max(since, changed_at) : since);
       return shown = std::max(shown, total + told + going);
     }
   };

@@ -35,7 +35,7 @@ struct attach {
   std::uint64_t restore = 0; // bytes of a state to begin with
   std::uint64_t charged = 0; // calls before it are in the account already
   bool adopt = false;        // the state's file is the worker's
-  bool aside = false;        // who is aside stays so
+  bool process_checkpointed = false; // a checkpointed process stays so
 
   static void fields(auto& x, auto&& f) {
     f(x.token, WIRE_MEMBER(Token));
@@ -44,7 +44,7 @@ struct attach {
     f(x.restore, WIRE_MEMBER(Restore));
     f(x.charged, WIRE_MEMBER(Charged));
     f(x.adopt, WIRE_MEMBER(Adopt));
-    f(x.aside, WIRE_MEMBER(Aside));
+    f(x.process_checkpointed, WIRE_MEMBER(ProcessCheckpointed));
     f(x.waiting, WIRE_MEMBER(Waiting));
   }
 };
@@ -151,15 +151,16 @@ struct checkpoint {
   std::uint64_t in_memory = 0; // with more device memory: on the disk
   /// Not empty: memory may be handed over to a worker on these pGPUs.
   std::vector<std::uint32_t> lend_to{};
-  /// Where it cannot be described, its process may be put aside.
-  bool or_aside = false;
+  /// Where it cannot be described, the driver may checkpoint the worker's whole
+  /// process.
+  bool may_checkpoint_process = false;
 
   static void fields(auto& x, auto&& f) {
     f(x.compress, WIRE_MEMBER(Compress));
     f(x.go_on, WIRE_MEMBER(GoOn));
     f(x.order, WIRE_MEMBER(Order));
     f(x.in_memory, WIRE_MEMBER(InMemory));
-    f(x.or_aside, WIRE_MEMBER(OrAside));
+    f(x.may_checkpoint_process, WIRE_MEMBER(MayCheckpointProcess));
     f(x.lend_to, WIRE_MEMBER(LendTo));
   }
 };
@@ -184,7 +185,7 @@ struct checkpointed {
   std::uint64_t pause_ns = 0;
   std::uint64_t order = 0; // the checkpoint's
   bool on_disk = false;
-  bool aside = false; // no file: its process waits as it is
+  bool process_checkpointed = false; // no file: its process waits as it is
 
   static void fields(auto& x, auto&& f) {
     f(x.position, WIRE_MEMBER(Position));
@@ -193,10 +194,10 @@ struct checkpointed {
     f(x.pause_ns, WIRE_MEMBER(PauseNs));
     f(x.order, WIRE_MEMBER(Order));
     f(x.on_disk, WIRE_MEMBER(OnDisk));
-    f(x.aside, WIRE_MEMBER(Aside));
+    f(x.process_checkpointed, WIRE_MEMBER(ProcessCheckpointed));
   }
 };
-/// A process that was aside is on its GPUs again.
+/// A process that was checkpointed is on its GPUs again.
 struct back {
   static void fields(auto&, auto&&) {}
 };

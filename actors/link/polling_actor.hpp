@@ -66,10 +66,11 @@ protected:
   /// their last poll, which happens in every eighth round. After false, call
   /// sleep_on() and report the whole wait to `rule`.
   template <class Found, class Heard>
-  bool look_on(std::vector<pollfd>& items, busy_poll& rule, const Found& found,
-               const Heard& heard_of, busy_poll::clock::time_point began) {
+  bool busy_poll_on(std::vector<pollfd>& items, busy_poll& rule,
+                    const Found& found, const Heard& heard_of,
+                    busy_poll::clock::time_point began) {
     // So many memory checks take about as long as polling one descriptor.
-    constexpr auto looks_in_memory = 4;
+    constexpr auto memory_checks = 4;
     // An actor that always finds work still polls its descriptors in every
     // eighth round.
     constexpr auto unasked_at_most = 8U;
@@ -79,7 +80,7 @@ protected:
     };
     auto seen = [&] {
       auto due = ++unasked_ >= unasked_at_most;
-      for (int i = 0; i < looks_in_memory; ++i) {
+      for (int i = 0; i < memory_checks; ++i) {
         if (called() || found()) {
           if (due)
             (void)any_ready();
@@ -89,7 +90,7 @@ protected:
       }
       return due ? any_ready() : heard_of();
     };
-    if (!rule.look(began, seen))
+    if (!rule.wait_for(began, seen))
       return false;
     heard();
     return true;

@@ -87,7 +87,7 @@ inline constexpr std::tuple messages{
     said(from_nobody, WIRE_CHOICE(prepare_worker, PrepareWorker)),
     said(from_nodes, WIRE_CHOICE(worker_prepared, WorkerPrepared)),
     said(from_nobody, WIRE_CHOICE(redirect, Redirect)),
-    said(from_nobody, WIRE_CHOICE(bring_back, BringBack)),
+    said(from_nobody, WIRE_CHOICE(restore_process, RestoreProcess)),
 };
 
 /// One of them.

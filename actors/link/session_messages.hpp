@@ -66,7 +66,8 @@ struct adopt {
   std::uint64_t quota = 0; // of the lease; 0: not known
   bool suspended = false;  // its state is with this client
   bool held = false;       // until it is resumed by name
-  bool aside = false;      // there is none: its worker is aside
+  bool process_checkpointed =
+      false; // there is none: its worker's process is checkpointed
   memory_turns turns{};
   bool operator==(const adopt&) const = default;
 
@@ -81,7 +82,7 @@ struct adopt {
     f(x.quota, WIRE_MEMBER(Quota));
     f(x.suspended, WIRE_MEMBER(Suspended));
     f(x.held, WIRE_MEMBER(Held));
-    f(x.aside, WIRE_MEMBER(Aside));
+    f(x.process_checkpointed, WIRE_MEMBER(ProcessCheckpointed));
     f(x.turns, WIRE_MEMBER(Turns));
   }
 };
@@ -181,7 +182,8 @@ struct paused {
   std::string failure;     // not empty: it runs on where it was
   std::uint64_t bytes = 0; // of the state
   double milliseconds = 0;
-  bool aside = false; // its worker waits as it is, and has these bytes
+  bool process_checkpointed =
+      false; // its worker waits as it is, and has these bytes
   bool operator==(const paused&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -190,15 +192,16 @@ struct paused {
     f(x.failure, WIRE_MEMBER(Failure));
     f(x.bytes, WIRE_MEMBER(Bytes));
     f(x.milliseconds, WIRE_MEMBER(Milliseconds));
-    f(x.aside, WIRE_MEMBER(Aside));
+    f(x.process_checkpointed, WIRE_MEMBER(ProcessCheckpointed));
   }
 };
 
-/// Tells a client that there is room again for a session whose worker is aside.
-struct bring_back {
+/// Tells a client that there is room again for a session whose worker's process
+/// is checkpointed.
+struct restore_process {
   session_id session;
   vgpu::epoch epoch;
-  bool operator==(const bring_back&) const = default;
+  bool operator==(const restore_process&) const = default;
 
   static void fields(auto& x, auto&& f) {
     f(x.session, WIRE_MEMBER(Session));

@@ -52,7 +52,7 @@ json describe_session(const session_record& x, const control::usage& used) {
       {"state", name_of(x.stage)},
       {"waiting_because", placed ? "" : x.waiting_because},
       {"held", x.held},
-      {"aside", x.checkpointed},
+      {"checkpointed", x.checkpointed},
       {"state_bytes", x.state_bytes},
       {"moving", x.moving.has_value()},
       {"node", placed ? x.where.node : ""},

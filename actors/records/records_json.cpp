@@ -125,7 +125,7 @@ json to_json(const session_record& x) {
           {"reason", x.reason},
           {"had_lease", x.had_lease},
           {"held", x.held},
-          {"aside", x.checkpointed},
+          {"checkpointed", x.checkpointed},
           {"preempted", x.preempted}};
 }
 
@@ -148,7 +148,8 @@ session_record session_from_json(const json& x) {
   out.reason = x.at("reason");
   out.had_lease = x.at("had_lease");
   out.held = x.value("held", false);
-  out.checkpointed = x.value("aside", false);
+  // Earlier stores call it so.
+  out.checkpointed = x.value("checkpointed", x.value("aside", false));
   out.preempted = x.value("preempted", false);
   return out;
 }

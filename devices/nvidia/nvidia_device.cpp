@@ -602,7 +602,7 @@ private:
     note(how);
     if (lost_)
       return;
-    if (how != CUDA_SUCCESS && !told_.exchange(true))
+    if (how != CUDA_SUCCESS && !reported_.exchange(true))
       (void)api_->cuCtxSynchronize();
     else if (event != nullptr && modules_.prints())
       (void)api_->cuEventSynchronize(event);
@@ -674,7 +674,7 @@ private:
   std::atomic<bool> lost_{false};
   std::atomic<bool> hung_{false};
   /// Tells whether the text that kernels wrote before the error was fetched.
-  std::atomic<bool> told_{false};
+  std::atomic<bool> reported_{false};
   std::shared_ptr<kernel_text> text_;
   std::mutex print_mutex_;
   printer printer_;

@@ -11,7 +11,7 @@
 #define VGPU_STUB_sync(symbol, why)
 #define VGPU_STUB_refused(symbol, why)                                         \
   extern "C" __attribute__((visibility("default"))) int symbol() {             \
-    static vgpu::interposer::told_once told;                                   \
+    static vgpu::interposer::logged_once told;                                 \
     return vgpu::interposer::refuse(#symbol, why, told);                       \
   }
 

@@ -92,7 +92,7 @@ CUresult check_kind(const array_shape& x) noexcept {
   if ((x.flags & ~(known | foreign)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if ((x.flags & foreign) != 0 || is_foreign_format(x.format)) {
-    static told_once told;
+    static logged_once told;
     return static_cast<CUresult>(
         refuse("an array", "sparse, deferred, or of planes or blocks", told));
   }

@@ -7,7 +7,7 @@
 
 namespace vgpu::interposer {
 
-int refuse(const char* symbol, const char* why, told_once& told) noexcept {
+int refuse(const char* symbol, const char* why, logged_once& told) noexcept {
   auto now = process::phase_error();
   try {
     auto text = std::string{symbol} + " is not supported (" + why + ")";

@@ -100,7 +100,7 @@ reply_slots::wait_for(const ticket& x,
     }
     return false;
   };
-  if (busy_poll_.look(began, answered))
+  if (busy_poll_.wait_for(began, answered))
     return poll(x);
   auto& s = area_.at(x.slot);
   auto give_up = began + patience;

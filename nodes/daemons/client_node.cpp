@@ -117,15 +117,15 @@ int run(const options& given) {
     own.no_manager = manager.why().what;
   }
   auto hub = system.spawn(client, own, link->actor, [&] { stop.stop(0); });
-  session_client_options guests;
-  guests.transport = parse_transport(given.transport);
-  guests.state_memory = given.state_memory.empty()
+  session_client_options options;
+  options.transport = parse_transport(given.transport);
+  options.state_memory = given.state_memory.empty()
                             ? memory_for_a_state()
                             : *parse_size(given.state_memory);
-  guests.state_dir = given.state_dir;
-  guests.busy_poll = polling->limits(where_scarce);
+  options.state_dir = given.state_dir;
+  options.busy_poll = polling->limits(where_scarce);
   auto server =
-      spawn_guest_server(system, zmq, guests, std::move(*listener), hub);
+      spawn_guest_server(system, zmq, options, std::move(*listener), hub);
   auto status = stop.wait();
   caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(hub, caf::exit_reason::user_shutdown);

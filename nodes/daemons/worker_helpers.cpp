@@ -26,7 +26,7 @@ begin_gpu_move gpu_move_process(std::string program) {
         {"helper",
          program,
          {"vgpu-worker",
-          what == gpu_move::release ? "--put-aside" : "--bring-back",
+          what == gpu_move::release ? "--checkpoint" : "--restore",
           std::to_string(::getpid())}},
         std::move(ring));
   };

@@ -16,7 +16,7 @@ begin_dry_run dry_run_process(std::string program,
                               std::vector<std::string> arguments);
 
 /// Returns a function that checkpoints this whole process, or restores it, by
-/// starting `program` with `--put-aside` or `--bring-back` and this process's
+/// starting `program` with `--checkpoint` or `--restore` and this process's
 /// number.
 begin_gpu_move gpu_move_process(std::string program);
 

@@ -229,8 +229,8 @@ int checkpoint_or_restore(std::string_view how, const char* number) {
         << "only a worker may request this, and only for its own process\n";
     return helper_refused;
   }
-  auto ok = how == "--put-aside" ? device::nvidia_checkpoint(pid)
-                                 : device::nvidia_restore(pid);
+  auto ok = how == "--checkpoint" ? device::nvidia_checkpoint(pid)
+                                  : device::nvidia_restore(pid);
   if (!ok)
     std::cerr << ok.why().what << std::flush;
   constexpr auto nobody_knows = helper_refused + 1;
@@ -337,7 +337,7 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::string_view{argv[1]} == "--list-nvidia")
     return list_nvidia();
   if (std::string_view how{argc == 3 ? argv[1] : ""};
-      how == "--put-aside" || how == "--bring-back")
+      how == "--checkpoint" || how == "--restore")
     return checkpoint_or_restore(how, argv[2]);
   CLI::App app{"Executes the driver calls of one session. A node starts it."};
   app.set_version_flag("--version", version_of("vgpu-worker"),

@@ -149,7 +149,7 @@ struct zmq_waiting {
       got = on.look();
       return got != 0;
     };
-    if (rule.look(began, found)) {
+    if (rule.wait_for(began, found)) {
       note(own.found_);
       return got;
     }

@@ -65,19 +65,19 @@ void zmq_signal::raise(std::uint64_t by) noexcept {
   count_.fetch_add(by);
   if (sleepers_.load() == 0)
     return;
-  told_kernel_ = true;
+  uses_kernel_ = true;
   constexpr std::uint64_t one = 1;
   (void)!__write(fd_, &one, sizeof(one));
 }
 
 std::uint64_t zmq_signal::take() noexcept {
-  if (told_kernel_.load(std::memory_order_relaxed))
+  if (uses_kernel_.load(std::memory_order_relaxed))
     silence();
   return count_.exchange(0);
 }
 
 void zmq_signal::silence() noexcept {
-  told_kernel_ = false;
+  uses_kernel_ = false;
   std::uint64_t count = 0;
   (void)!__read(fd_, &count, sizeof(count));
 }
@@ -110,7 +110,7 @@ struct zmq_calls {
     auto& x = signals[static_cast<std::size_t>(fd)];
     x.count_ = count;
     x.sleepers_ = 0;
-    x.told_kernel_ = count != 0;
+    x.uses_kernel_ = count != 0;
     x.next_ = nullptr;
     x.fd_ = fd;
     x.known_.store(true, std::memory_order_release);

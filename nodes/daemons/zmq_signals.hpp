@@ -81,7 +81,7 @@ private:
 
   alignas(64) std::atomic<std::uint64_t> count_ = 0;
   std::atomic<unsigned> sleepers_ = 0;
-  std::atomic<bool> told_kernel_ = false;
+  std::atomic<bool> uses_kernel_ = false;
   std::atomic<bool> known_ = false;
   int fd_ = -1;
   epoll_data_t data_{};

@@ -165,7 +165,7 @@ void placement_index::keep(const place& where) {
   });
 }
 
-void placement_index::let_go() {
+void placement_index::release_kept() {
   for (const auto& [at, bytes] : kept_) {
     // Clang's lambdas cannot capture structured bindings.
     auto more = bytes;
@@ -232,7 +232,7 @@ bool placement_index::has_room(const demand& what) const {
 std::optional<place> placement_index::place_to_keep(const demand& what) {
   if (what.gpus != 1) {
     auto kept = kept_;
-    let_go();
+    release_kept();
     auto out = policy::place_to_keep(cluster_, what);
     for (const auto& [at, bytes] : kept)
       keep({node(at).name, {pgpu(at).ordinal}});

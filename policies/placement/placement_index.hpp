@@ -26,7 +26,7 @@ namespace vgpu::policy {
 /// thread-safe.
 ///
 /// Places that are kept for waiting demands (keep()) go to no demand for memory
-/// until let_go().
+/// until release_kept().
 class placement_index {
 public:
   /// Indexes the cluster. A plug-in's policy, if `own` is set, decides every
@@ -48,7 +48,7 @@ public:
   /// Keeps these pGPUs for a waiting demand.
   void keep(const place& where);
   /// Ends the keeping of all places.
-  void let_go();
+  void release_kept();
 
   /// Returns whether `what` had a place if nothing were kept.
   bool has_room(const demand& what) const;

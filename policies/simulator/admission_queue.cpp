@@ -74,7 +74,7 @@ void admission::forget(std::uint32_t i) {
 
 void admission::serve() {
   released_ = false;
-  places_.let_go();
+  places_.release_kept();
   queue_.settle();
   // A demand for at least as much as one that failed fails too.
   auto least_failed = std::numeric_limits<std::uint64_t>::max();

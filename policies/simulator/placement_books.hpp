@@ -37,9 +37,9 @@ public:
   void strike(std::uint32_t i);
 
   /// Keeps its earliest available place from all vGPUs behind it, until
-  /// let_go().
+  /// release_kept().
   void keep_for(std::uint32_t i);
-  void let_go() { index_.let_go(); }
+  void release_kept() { index_.release_kept(); }
 
   /// Returns whether its program's host has pGPUs.
   bool could_be_local(std::uint32_t i) const;

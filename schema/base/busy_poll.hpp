@@ -52,7 +52,7 @@ public:
   /// success. After false, the caller sleeps and reports the whole wait by
   /// learned().
   template <class Found>
-  bool look(clock::time_point began, const Found& found);
+  bool wait_for(clock::time_point began, const Found& found);
 
 private:
   /// Gives the shortest time. It costs less than finding out again that
@@ -101,7 +101,7 @@ inline void busy_poll::interrupted(clock::time_point now) noexcept {
 }
 
 template <class Found>
-bool busy_poll::look(clock::time_point began, const Found& found) {
+bool busy_poll::wait_for(clock::time_point began, const Found& found) {
   auto at_most = time(began);
   if (at_most <= nanoseconds{0})
     return false;

@@ -230,9 +230,9 @@ void log_writer::tell_filling(std::uint64_t end, bool again) {
   auto uncovered = end - std::min(end, covered);
   auto most =
       std::min(area_.header().snapshot_after.load(), area_.log_capacity() / 2);
-  if (!protects() || uncovered <= most || (told_at_ == covered && !again))
+  if (!protects() || uncovered <= most || (reported_at_ == covered && !again))
     return;
-  told_at_ = covered;
+  reported_at_ = covered;
   fills_(uncovered);
 }
 

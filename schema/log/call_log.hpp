@@ -168,7 +168,7 @@ private:
   std::function<void(std::uint64_t)> fills_;
   run_parts spread_;
   /// Holds `covered` as of the last call of fills_.
-  std::uint64_t told_at_ = ~std::uint64_t{0};
+  std::uint64_t reported_at_ = ~std::uint64_t{0};
   std::mutex trimming_;
   /// Holds the end of the populated pages.
   std::atomic<std::uint64_t> prepared_{0};

@@ -83,7 +83,7 @@ struct DataHead {
     checkpointing @17 :Checkpointing;
     # worker -> client: how far it is with a checkpoint.
     back @18 :Void;
-    # worker -> client: its process was aside, and is on its GPUs again.
+    # worker -> client: its process was checkpointed, and is on its GPUs again.
     join @19 :UInt64;
     # client -> worker, by a second connection: the lease's token. From then on
     # long answers come by either. worker -> client, by that: calls may go by it.
@@ -104,8 +104,9 @@ struct Checkpoint {
   lendTo @4 :List(UInt32);
   # Not empty: these pGPUs of this host take the session up, one for each of its
   # devices. Its memory may be handed over in place of being copied.
-  orAside @5 :Bool;
-  # Where it cannot be described, its process may be put aside as it is.
+  mayCheckpointProcess @5 :Bool;
+  # Where it cannot be described, the driver may checkpoint the worker's whole
+  # process.
 }
 struct Checkpointing {
   order @0 :UInt64;
@@ -134,7 +135,7 @@ struct Checkpointed {
   # That it is made for.
   onDisk @5 :Bool;
   # In the second file that came with the order.
-  aside @6 :Bool;
+  processCheckpointed @6 :Bool;
   # There is no file: the process waits, with its GPUs' memory on its host.
 }
 struct Differs {
@@ -160,8 +161,8 @@ struct Attach {
   # take now is not charged.
   adopt @6 :Bool;
   # The state's file is the worker's from the answer on, and may be its memory.
-  aside @7 :Bool;
-  # A process that is aside stays there until goOn.
+  processCheckpointed @7 :Bool;
+  # A checkpointed process stays so until goOn.
 }
 struct Waiting {
   call @0 :UInt64;

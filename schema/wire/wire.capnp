@@ -95,7 +95,7 @@ struct Envelope {
     redirect @42 :Redirect;
 
     # manager -> client
-    bringBack @43 :BringBack;
+    restoreProcess @43 :RestoreProcess;
   }
 }
 
@@ -344,8 +344,8 @@ struct Adopt {
   # Its state is with this client, and no worker serves it.
   held @9 :Bool;
   # Until it is resumed by name.
-  aside @10 :Bool;
-  # There is no state: its worker is aside.
+  processCheckpointed @10 :Bool;
+  # There is no state: its worker's process is checkpointed.
   turns @11 :MemoryTurns;
 }
 struct MemoryTurns {
@@ -415,12 +415,12 @@ struct Paused {
   bytes @3 :UInt64;
   # Of the state.
   milliseconds @4 :Float64;
-  aside @5 :Bool;
+  processCheckpointed @5 :Bool;
   # There is no state: its worker waits where it was, with so many bytes of its
   # GPUs' memory on its host.
 }
-struct BringBack {
-  # There is room again for a session whose worker is aside.
+struct RestoreProcess {
+  # There is room again for a session whose worker's process is checkpointed.
   session @0 :UInt64;
   epoch @1 :UInt64;
 }

@@ -19,7 +19,7 @@ EOT
 begin_case 2 "$@"
 
 # A message is a line or some, not a dump.
-told_briefly() { # REGEX
+refused_briefly() { # REGEX
   told "$1"
   (($(wc -l <"$work/out/stderr") <= 6)) ||
     fail "that is a long message: $(<"$work/out/stderr")"
@@ -29,45 +29,45 @@ told_briefly() { # REGEX
 
 try_words() { # OPTION...
   expect 127 "$vgpu" run "$@" -- /no/such/program
-  told_briefly "/no/such/program.*no such file"
+  refused_briefly "/no/such/program.*no such file"
   expect 127 "$vgpu" run "$@" -- no-such-program
-  told_briefly "no-such-program.*PATH"
+  refused_briefly "no-such-program.*PATH"
   : >"$work/out/plain"
   expect 126 "$vgpu" run "$@" -- "$work/out/plain"
-  told_briefly "not executable"
+  refused_briefly "not executable"
   expect 126 "$vgpu" run "$@" -- "$work/out"
-  told_briefly "director|not executable"
+  refused_briefly "director|not executable"
   printf 'no program at all' >"$work/out/garbage"
   chmod +x "$work/out/garbage"
   expect 126 "$vgpu" run "$@" -- "$work/out/garbage"
-  told_briefly "garbage.*format"
+  refused_briefly "garbage.*format"
 
   local number
   for number in 0 2 -0.5 1.0001 nan inf; do
     expect 2 "$vgpu" run "$@" "--share=$number" -- "$guest" exit 0
-    told_briefly "share.*(more than 0|at most 1)"
+    refused_briefly "share.*(more than 0|at most 1)"
   done
   for number in much '' 1,5; do
     expect 2 "$vgpu" run "$@" "--share=$number" -- "$guest" exit 0
-    told_briefly "share"
+    refused_briefly "share"
   done
   expect 1 "$vgpu" run "$@" --memory 900TiB -- "$guest" exit 0
-  told_briefly "cannot give .*[MT]iB"
+  refused_briefly "cannot give .*[MT]iB"
   for number in 0 -1 5XB x 1e999 99999999999T; do
     expect 2 "$vgpu" run "$@" "--memory=$number" -- "$guest" exit 0
-    told_briefly "memory.*$number"
+    refused_briefly "memory.*$number"
   done
   for number in 0 -1 100000 two; do
     expect 2 "$vgpu" run "$@" "--gpus=$number" -- "$guest" exit 0
-    told_briefly "gpus"
+    refused_briefly "gpus"
   done
   expect 2 "$vgpu" run "$@" --protect always -- "$guest" exit 0
-  told_briefly "protect.*(none|journal)"
+  refused_briefly "protect.*(none|journal)"
   expect 2 "$vgpu" run "$@"
-  told_briefly "PROGRAM"
+  refused_briefly "PROGRAM"
   expect 2 "$vgpu" run "$@" --no-such-option -- "$guest" exit 0
   expect 2 env VGPU_JOURNAL=lots "$vgpu" run "$@" -- "$guest" exit 0
-  told_briefly "VGPU_JOURNAL.*lots"
+  refused_briefly "VGPU_JOURNAL.*lots"
 }
 
 case_words() {
@@ -93,17 +93,17 @@ case_words() {
     "--device quantum" "--memory much" "--lost-after 0"; do
     # shellcheck disable=SC2086 # options
     expect 2 "$vgpu" up --run-dir "$work/run" $command
-    told_briefly "${command%% *}"
+    refused_briefly "${command%% *}"
   done
 
   cluster_up --nodes 2 --gpus-per-node 1 --memory 1GiB
   try_words
   expect 1 "$vgpu" run --memory 2GiB -- "$guest" exit 0
-  told_briefly "cannot give .*no GPU has more than"
+  refused_briefly "cannot give .*no GPU has more than"
   expect 1 "$vgpu" run --gpus 2 -- "$guest" devices
-  told_briefly "2 GPU|GPUs"
+  refused_briefly "2 GPU|GPUs"
   expect 1 "$vgpu" kill-node nobody
-  told_briefly "no node 'nobody'"
+  refused_briefly "no node 'nobody'"
   # Past `vgpu run`, the manager itself refuses.
   export LD_LIBRARY_PATH=$build/lib
   local wrong
@@ -156,7 +156,7 @@ names_range() { # FIELD NAME VALUE
   range=${line##*\': give }
   [[ -n $range && $(help_on "$1") == *": $range"* ]] ||
     fail "the help on $1 has no range '$range'"
-  told_briefly .
+  refused_briefly .
 }
 
 try_field() { # NAME VALUE
@@ -184,7 +184,7 @@ try_kinds() { # NAME
     printf '[p]\n%s = %s\n' "$1" "$value" >"$work/out/profiles.toml"
     VGPU_PROFILES=$work/out/profiles.toml \
       expect 2 "$vgpu" run --profile p -- true
-    told_briefly "$work/out/profiles.toml, profile p: $1 '.*': give "
+    refused_briefly "$work/out/profiles.toml, profile p: $1 '.*': give "
   done
 }
 
@@ -205,22 +205,22 @@ case_fields() {
       try_field "$field" "$value"
     done
     expect 2 "$vgpu" run "--$field=" -- true
-    told_briefly "$field"
+    refused_briefly "$field"
     expect 2 "$vgpu" run "--$field"
-    told_briefly "$field|PROGRAM"
+    refused_briefly "$field|PROGRAM"
     try_kinds "$field"
   done
   ((${#fields[@]} == ${#bad_values[@]})) || fail "a field is in no help"
   expect 2 "$vgpu" run --device quantum -- true
-  told_briefly device
+  refused_briefly device
   printf '[p]\nshares = 1\n' >"$work/out/profiles.toml"
   VGPU_PROFILES=$work/out/profiles.toml expect 2 "$vgpu" run --profile p -- true
-  told_briefly "no field 'shares'"
+  refused_briefly "no field 'shares'"
   VGPU_PROFILES=$work/out/profiles.toml expect 2 "$vgpu" run --profile q -- true
-  told_briefly "no profile 'q'"
+  refused_briefly "no profile 'q'"
   printf '[p\n' >"$work/out/profiles.toml"
   VGPU_PROFILES=$work/out/profiles.toml expect 2 "$vgpu" run --profile p -- true
-  told_briefly "not valid TOML"
+  refused_briefly "not valid TOML"
   # Past `vgpu run`, too: the program gets an error, and nobody waits.
   cluster_up --nodes 1
   for field in "${fields[@]}"; do
@@ -239,39 +239,39 @@ case_endpoints() {
     "ipc:///$(printf 'x%.0s' {1..150})" "tcp://a b:1" $'tcp://\n:1' \
     tcp://127.0.0.1:1,nonsense tcp://127.0.0.1:1, ; do
     expect 2 "$vgpu" run --manager "$endpoint" -- "$guest" exit 0
-    told_briefly "endpoint"
+    refused_briefly "endpoint"
     VGPU_MANAGER=$endpoint expect 2 "$vgpu" run -- "$guest" exit 0
-    told_briefly "endpoint"
+    refused_briefly "endpoint"
     expect 2 "$vgpu" up --run-dir "$work/run" --listen "$endpoint"
-    told_briefly "endpoint"
+    refused_briefly "endpoint"
     refused status --manager "$endpoint"
     refused events --manager "$endpoint"
     refused kill-node a --manager "$endpoint"
     expect 1 "$build/bin/vgpu-manager" --run-dir "$work/run" \
       --listen "$endpoint"
-    told_briefly "endpoint"
+    refused_briefly "endpoint"
     expect 1 "$build/bin/vgpu-node" --name a --run-dir "$work/run" \
       --device cpu --manager "$endpoint"
-    told_briefly "endpoint"
+    refused_briefly "endpoint"
   done
   local etcd
   for etcd in nonsense http://h http://h:0 https://h:1 http://h:1, http:///; do
     expect 2 "$build/bin/vgpu-manager" --run-dir "$work/run" --etcd "$etcd"
-    told_briefly "--etcd"
+    refused_briefly "--etcd"
   done
   expect 2 "$build/bin/vgpu-manager" --run-dir "$work/run" \
     --etcd http://127.0.0.1:1 --lease 1
-  told_briefly "--lease"
+  refused_briefly "--lease"
   expect 2 "$build/bin/vgpu-manager" --run-dir "$work/run" --lease 3
-  told_briefly "--lease.*--etcd"
+  refused_briefly "--lease.*--etcd"
   # Where workers would listen; 192.0.2.1 is nobody's address.
   for endpoint in tcp nonsense 192.0.2.1 tcp://127.0.0.1 127.0.0.1:5 0.0.0.0 \
     '*' '::' '' 'a b'; do
     expect 1 "$build/bin/vgpu-node" --name a --run-dir "$work/run" \
       --device cpu --bind "$endpoint"
-    told_briefly "--bind"
+    refused_briefly "--bind"
     expect 1 "$vgpu" up --run-dir "$work/run" --device cpu --bind "$endpoint"
-    told_briefly "--bind"
+    refused_briefly "--bind"
   done
   # Past `vgpu run`, the client takes some seconds to give up.
   for endpoint in nonsense tcp://host:99999; do
@@ -299,10 +299,10 @@ nobody_at() { # ENDPOINT
   work=$(mktemp -d "$work/out/nobody.XXXXXX")
   mkdir "$work/out"
   expect 3 "$vgpu" run --manager "$endpoint" -- "$guest" exit 0
-  told_briefly "manager.*$endpoint|$endpoint.*manager"
+  refused_briefly "manager.*$endpoint|$endpoint.*manager"
   VGPU_MANAGER=$endpoint expect 3 "$vgpu" run -- "$guest" exit 0
   expect 3 "$vgpu" status --manager "$endpoint"
-  told_briefly "$endpoint"
+  refused_briefly "$endpoint"
   VGPU_MANAGER=$endpoint LD_LIBRARY_PATH=$build/lib expect 9 "$guest" exit 0
   told cudaErrorNoDevice
 }
@@ -312,7 +312,7 @@ refused() { # COMMAND...
   local got=0
   timeout 20 "$vgpu" "$@" </dev/null >/dev/null 2>"$work/out/stderr" || got=$?
   ((got >= 1 && got <= 3)) || fail "vgpu $* ended with $got"
-  told_briefly "endpoint|no manager answers at"
+  refused_briefly "endpoint|no manager answers at"
 }
 
 case_places() {
@@ -321,21 +321,21 @@ case_places() {
   for place in /proc/vgpu /proc/none/vgpu "$work/out/file" \
     "$work/out/file/below"; do
     expect 1 "$vgpu" up --run-dir "$place"
-    told_briefly "$place"
+    refused_briefly "$place"
     expect 1 "$build/bin/vgpu-manager" --run-dir "$place"
-    told_briefly "$place"
+    refused_briefly "$place"
     expect 1 "$vgpu" down --run-dir "$place"
-    told_briefly "$place"
+    refused_briefly "$place"
   done
   # `vgpu run` with no manager, and nowhere to put one.
   for place in /proc "$work/out/file" /no/such/folder; do
     TMPDIR=$place expect 1 "$vgpu" run --device cpu -- "$guest" exit 0
-    told_briefly "$place"
+    refused_briefly "$place"
   done
   mkdir -m 777 "$work/out/open"
   chmod 777 "$work/out/open"
   expect 1 "$vgpu" up --run-dir "$work/out/open"
-  told_briefly "others may write"
+  refused_briefly "others may write"
   if ((EUID != 0)); then
     echo "not root: another user's folder is not tried"
     return
@@ -351,11 +351,11 @@ case_places() {
   fi
   for place in "$work/out/roots" "$work/out/roots/below"; do
     expect 1 "${nobody[@]}" "$vgpu" up --run-dir "$place"
-    told_briefly "$place.*(belongs to another|ermission)"
+    refused_briefly "$place.*(belongs to another|ermission)"
   done
   expect 1 "${nobody[@]}" TMPDIR="$work/out/roots" "$vgpu" run --device cpu \
     -- "$guest" exit 0
-  told_briefly "$work/out/roots.*ermission"
+  refused_briefly "$work/out/roots.*ermission"
 }
 
 case_images() {

@@ -118,7 +118,7 @@ tell_all() {
 
 # -- processes ----------------------------------------------------------------
 
-# The processes of this test, this script and its subshells aside.
+# The processes of this test, except this script and its subshells.
 processes() {
   local file
   env -u VGPU_E2E grep -lzsxF "VGPU_E2E=$work" /proc/[0-9]*/environ |

@@ -36,7 +36,7 @@ $(<"$work/out/neighbour.err")"
 
 # What the only other session's modules cost its GPU is told beside what it
 # allocated: of code and context a real GPU's driver tells nothing.
-told_beside() {
+wait_for_answer_beside() {
   local code='[0-9.]+ KiB' context=0 filter='.beside.code > 0 and
     .beside.context == 0'
   ! on_nvidia || {
@@ -59,7 +59,7 @@ case_hold() {
   begin_neighbour
   "$vgpu" run --memory 1GiB -- "$build/tests/e2e/quota" 1024 </dev/null \
     >"$work/out/quota" 2>&1 || fail "$(<"$work/out/quota")"
-  told_beside
+  wait_for_answer_beside
   neighbour_noticed_nothing
   (($(wc -l <"$work/out/quota") == 13)) ||
     fail "not every way was tried: $(<"$work/out/quota")"

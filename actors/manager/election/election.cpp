@@ -161,7 +161,7 @@ void election::on_answer(const etcd_answer& x, time_point now) {
     auto sent = pending_->sent;
     pending_.reset();
     if (!std::holds_alternative<etcd::failed>(x.what))
-      told_of_failure_ = false;
+      failure_reported_ = false;
     std::visit([&](const auto& y) { handle(y, sent, now); }, x.what);
   }
   // Good news that are old count from when they were asked for.
@@ -234,7 +234,7 @@ void election::handle(const etcd::revoked&, time_point, time_point now) {
 }
 
 void election::handle(const etcd::failed& x, time_point, time_point now) {
-  if (!std::exchange(told_of_failure_, true))
+  if (!std::exchange(failure_reported_, true))
     spdlog::warn("etcd: {}", x.why);
   pause(now);
   if (stage_ == stage::granting) {

@@ -125,7 +125,7 @@ private:
   etcd::record proposed_;         // of the take, or the keep, that is under way
   std::optional<etcd::record> to_keep_;
   mandate right_;
-  bool told_of_failure_ = false;
+  bool failure_reported_ = false;
 };
 
 } // namespace vgpu

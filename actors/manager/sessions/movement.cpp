@@ -192,12 +192,12 @@ void movement::handle(const std::string& peer, const control::envelope& from,
 /// A client that released its worker is heard even if no command waits any
 /// more: there is nothing left where the session was.
 void movement::state_taken(session_record& x, const control::paused& how) {
-  if (!how.aside)
+  if (!how.process_checkpointed)
     x.released_epoch = x.epoch;
   if (!x.placed())
     return;
-  x.checkpointed = how.aside;
-  if (!how.aside) {
+  x.checkpointed = how.process_checkpointed;
+  if (!how.process_checkpointed) {
     state_.names.withdraw(logical_name(x.vgpu), x.epoch);
     x.pid = 0;
   }

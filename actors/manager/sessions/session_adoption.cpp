@@ -35,7 +35,7 @@ void session_adoption::handle(const std::string& peer,
     session->tokens[x.epoch.value] = x.token;
   }
   auto has_state = x.suspended && x.epoch == session->epoch;
-  if (has_state && !x.aside)
+  if (has_state && !x.process_checkpointed)
     session->released_epoch = x.epoch;
   auto unheard = has_state && session->placed();
   if (unheard)
@@ -109,16 +109,17 @@ void session_adoption::suspended_unheard(session_record& x,
   if (x.moving && !x.moving->state_taken()) {
     control::paused how{.session = x.id, .epoch = x.epoch, .failure = {}};
     how.milliseconds = told.turns.left_in_ms;
-    how.aside = told.aside;
+    how.process_checkpointed = told.process_checkpointed;
     return moves_.state_taken(x, how);
   }
   // What was lost is the order to bring its worker back.
-  if (x.moving && told.aside)
-    return out_.answer(x.client_peer, 0, control::bring_back{x.id, x.epoch});
+  if (x.moving && told.process_checkpointed)
+    return out_.answer(x.client_peer, 0,
+                       control::restore_process{x.id, x.epoch});
   state_.names.withdraw(logical_name(x.vgpu), x.epoch);
   x.stage = session_stage::suspended;
   capacity_.recount(x);
-  x.checkpointed = told.aside;
+  x.checkpointed = told.process_checkpointed;
   x.held = told.held;
   x.preempted = told.turns.preempted;
   if (x.preempted)
@@ -161,7 +162,7 @@ session_record* session_adoption::add_unknown(const std::string& peer,
   auto runs = known && worker->second.running.epoch == x.epoch;
   auto young = clock_.now() < clock_.started() + options_.restart_grace;
   // Without its worker or its state, only the journal can bring a session back.
-  if (!runs && !young && (!x.suspended || x.aside) &&
+  if (!runs && !young && (!x.suspended || x.process_checkpointed) &&
       x.specification.protection == control::protection::none) {
     out_.refuse(peer, from,
                 {fault_kind::missing,
@@ -195,8 +196,8 @@ void session_adoption::set_first_stage(session_record& x,
   } else if (told.suspended) {
     x.stage = session_stage::suspended;
     x.where.node = told.node;
-    x.checkpointed = told.aside;
-    if (runs && told.aside)
+    x.checkpointed = told.process_checkpointed;
+    if (runs && told.process_checkpointed)
       placement_.note_checkpointed(x, worker->second.running);
     // Another worker has been released, if there is one yet.
     state_.unclaimed.erase(x.id);

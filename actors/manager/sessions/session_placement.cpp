@@ -61,7 +61,7 @@ void session_placement::place(session_record& x) {
   if (auto* none = std::get_if<policy::no_place>(&found))
     return wait_for_place(x, none->why);
   if (x.checkpointed)
-    return bring_back(x);
+    return restore_process(x);
   start(x, std::get<policy::place>(std::move(found)));
 }
 
@@ -222,7 +222,7 @@ void session_placement::give_lease(session_record& x) {
 // -- checkpointed workers -----------------------------------------------------
 
 /// Its place has room for it: the worker is the one that it had.
-void session_placement::bring_back(session_record& x) {
+void session_placement::restore_process(session_record& x) {
   x.checkpointed = false;
   x.stage = session_stage::running;
   capacity_.recount(x);
@@ -230,7 +230,7 @@ void session_placement::bring_back(session_record& x) {
   state_.save(x);
   // To a client that is new, the lease alone says so.
   give_lease(x);
-  out_.answer(x.client_peer, 0, control::bring_back{x.id, x.epoch});
+  out_.answer(x.client_peer, 0, control::restore_process{x.id, x.epoch});
 }
 
 void session_placement::note_checkpointed(
@@ -251,7 +251,8 @@ bool session_placement::checkpointed_worker_lost(session_record& x,
   x.pid = 0;
   x.state_bytes = 0;
   out_.emit(event_kind::worker_exited,
-            "its worker was aside, and is lost: " + why, subject_of(x));
+            "its worker process was checkpointed, and is lost: " + why,
+            subject_of(x));
   state_.names.withdraw(logical_name(x.vgpu), x.epoch);
   state_.save(x);
   if (x.stage == session_stage::waiting)
@@ -317,7 +318,7 @@ void session_placement::place_waiting() {
       keep_place_for(*x);
   }
   if (!kept_.empty())
-    capacity_.index().let_go();
+    capacity_.index().release_kept();
   kept_.clear();
 }
 

@@ -74,7 +74,7 @@ private:
   void wait_for_place(session_record& x, std::string why);
   void stop_waiting(session_record& x, const std::string& why);
   void start(session_record& x, policy::place where);
-  void bring_back(session_record& x);
+  void restore_process(session_record& x);
   policy::queue_rank rank_of(const session_record& x) const;
   double memory_left_to_promise() const;
   void keep_place_for(const session_record& x);

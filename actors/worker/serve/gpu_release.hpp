@@ -26,7 +26,7 @@ public:
   /// Begins a release, and forgets how often it took to come back.
   status release();
   /// Begins to bring the process back.
-  status bring_back() { return begin(gpu_move::bring_back); }
+  status restore() { return begin(gpu_move::restore); }
   /// Returns how what was begun ended, once; nothing while it goes on, or where
   /// nothing was begun.
   std::optional<status> outcome();

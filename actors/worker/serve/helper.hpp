@@ -25,7 +25,7 @@ public:
 /// The two halves of a process's own checkpoint: its memory on its GPUs, with
 /// all else that the driver has of it there, is released from them and taken to
 /// the host, or is brought back.
-enum class gpu_move { release, bring_back };
+enum class gpu_move { release, restore };
 
 /// Begins one half for the process that asks. `ring` is called, from any
 /// thread, when there is an outcome. While it goes on, and until the memory was

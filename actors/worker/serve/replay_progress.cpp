@@ -20,22 +20,22 @@ void replay_progress::begin(const data::attach& by) {
     return;
   replay_until_ = by.replay_until;
   exec_.replays_until(by.replay_until);
-  replay_told_ = false;
-  answer_told_ = false;
+  replay_reported_ = false;
+  answer_reported_ = false;
 }
 
 void replay_progress::tell_replayed() {
-  replay_told_ = true;
+  replay_reported_ = true;
   client_.tell(now());
 }
 
 void replay_progress::tell_first_answer() {
-  if (answer_told_ || !replay_told_)
+  if (answer_reported_ || !replay_reported_)
     return;
   auto x = now();
   if (x.answers == 0)
     return;
-  answer_told_ = true;
+  answer_reported_ = true;
   client_.tell(std::move(x));
 }
 
@@ -63,7 +63,7 @@ data::progress replay_progress::now() const {
 
 bool replay_progress::is_far() const noexcept {
   constexpr std::uint64_t far = std::uint64_t{4} << 20;
-  return position_ - told_until_ >= far;
+  return position_ - reported_until_ >= far;
 }
 
 } // namespace vgpu

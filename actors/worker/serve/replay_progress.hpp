@@ -30,7 +30,9 @@ public:
   /// Notes that all calls before this were executed.
   void reached(std::uint64_t position);
   /// Notes that a state has brought the session to this position.
-  void restored(std::uint64_t position) { position_ = told_until_ = position; }
+  void restored(std::uint64_t position) {
+    position_ = reported_until_ = position;
+  }
 
   // -- a replay ---------------------------------------------------------------
 
@@ -39,7 +41,7 @@ public:
   /// Whether a call at hand was executed by an earlier worker.
   bool is_replaying() const noexcept { return position_ < replay_until_; }
   /// Whether a replay is done, and the client has not heard of it.
-  bool is_news() const noexcept { return !replay_told_ && !is_replaying(); }
+  bool is_news() const noexcept { return !replay_reported_ && !is_replaying(); }
   /// Tells the client that the replay is done.
   void tell_replayed();
   /// Tells the client of the first answer after a replay, if there is news.
@@ -63,7 +65,7 @@ public:
   /// room in its log.
   bool is_far() const noexcept;
   /// Notes that the client hears how far the session is.
-  void note_told() noexcept { told_until_ = position_; }
+  void note_reported() noexcept { reported_until_ = position_; }
 
 private:
   executor& exec_;
@@ -75,9 +77,9 @@ private:
   std::uint64_t replay_until_ = 0;
   /// What is done before this position was charged before.
   std::uint64_t charged_until_ = 0;
-  std::uint64_t told_until_ = 0;
-  bool replay_told_ = true;
-  bool answer_told_ = true;
+  std::uint64_t reported_until_ = 0;
+  bool replay_reported_ = true;
+  bool answer_reported_ = true;
   data::progress latest_;
 };
 

@@ -148,7 +148,7 @@ bool vgpu_state_actor::poll_log(clock::time_point began) {
     }
     return called();
   };
-  if (!mapped_polls_.look(began, found))
+  if (!mapped_polls_.wait_for(began, found))
     return false;
   heard();
   return true;
@@ -167,7 +167,7 @@ void vgpu_state_actor::sleep(clock::time_point began, bool polls) {
   auto nothing = [] { return false; };
   auto has_messages = [&] { return forwarded_.has_messages(items); };
   if (!polls ||
-      !look_on(items, forwarded_polls_, nothing, has_messages, began)) {
+      !busy_poll_on(items, forwarded_polls_, nothing, has_messages, began)) {
     if (!blocks_driver(checkpoint_.phase()))
       exec_->rest();
     gauges_->account.look();
@@ -319,7 +319,7 @@ void vgpu_state_actor::execute_forwarded() {
     after_call(end_of_call);
     if (!progress_.is_far())
       continue;
-    progress_.note_told();
+    progress_.note_reported();
     (void)progress_.charge();
     progress_.note();
     forwarded_.send(progress_.latest());

@@ -58,7 +58,7 @@ void vgpu_state_actor::attach_guest(packet& hello, unique_fd socket) {
     return refuse(identity_.text() + "; show the lease of that epoch");
   if (auto ok = adopt(hello, *x); !ok)
     return refuse(ok.why().what);
-  if (!x->aside)
+  if (!x->process_checkpointed)
     (void)resume();
   arrived();
   // A client that had them sent may have written to those files.
@@ -158,7 +158,7 @@ void vgpu_state_actor::on(const std::string& peer, const data::attach& x) {
   mapped_.drop_client();
   silence_.renew(clock::now());
   forwarded_.attach(peer, x, progress_.position());
-  if (!x.aside)
+  if (!x.process_checkpointed)
     (void)resume();
   if (adopt(x))
     begin_replay(x);
@@ -194,7 +194,7 @@ void vgpu_state_actor::on(const std::string& peer, const data::join& x) {
 
 void vgpu_state_actor::on(const data::keepalive& x) {
   forwarded_.answers()->acknowledge(x.answers_seen);
-  progress_.note_told();
+  progress_.note_reported();
   (void)progress_.charge();
   if (forwarded_.has_lost(x.sent))
     forwarded_.send(attached());

@@ -32,7 +32,7 @@ void worker_checkpoint::begin(const data::checkpoint& x,
 
 void worker_checkpoint::go_on() {
   if (blocks_driver(phase_))
-    return bring_back();
+    return restore_process();
   of_ = subject::state;
   phase_ = checkpoint_phase::running;
   dry_run_.reset();

@@ -113,7 +113,7 @@ private:
   void look_moved();
   void released();
   void not_released(const fault& why);
-  void bring_back();
+  void restore_process();
   void is_back();
 
   const session_identity& identity_;

@@ -13,8 +13,8 @@ using namespace std::chrono_literals;
 /// Begins it in place of a state that nobody could make again. Returns false
 /// where the client does not want that, or it is not possible.
 bool worker_checkpoint::begin_process(const std::string& why) {
-  if (!wanted_.or_aside || of_ == subject::process || !release_.is_possible() ||
-      !exec_.may_checkpoint_process())
+  if (!wanted_.may_checkpoint_process || of_ == subject::process ||
+      !release_.is_possible() || !exec_.may_checkpoint_process())
     return false;
   spdlog::info("session {}: {}; its process is checkpointed as it is",
                identity_.session.value, why);
@@ -52,7 +52,7 @@ void worker_checkpoint::look_moved() {
                identity_.session.value, outcome->why().what);
   phase_ = checkpoint_phase::checkpointed;
   if (release_.may_try_again())
-    return bring_back();
+    return restore_process();
   to_.fail("its process cannot be brought back to its GPU: " +
            outcome->why().what);
 }
@@ -63,7 +63,7 @@ void worker_checkpoint::released() {
   auto bytes = exec_.used_bytes();
   exec_.note_off_devices(true);
   if (recalled)
-    return bring_back();
+    return restore_process();
   auto took = release_.took();
   spdlog::info("session {}: its process is checkpointed, with {} bytes, after "
                "{} ms",
@@ -74,7 +74,7 @@ void worker_checkpoint::released() {
                          .answers = client_.forwarded(),
                          .pause_ns = static_cast<std::uint64_t>(took.count()),
                          .order = wanted_.order,
-                         .aside = true});
+                         .process_checkpointed = true});
   to_.ended({});
 }
 
@@ -84,16 +84,16 @@ void worker_checkpoint::not_released(const fault& why) {
     return is_back();
   // Whatever it is now, it is to be as it was.
   phase_ = checkpoint_phase::checkpointed;
-  bring_back();
+  restore_process();
 }
 
-void worker_checkpoint::bring_back() {
+void worker_checkpoint::restore_process() {
   if (phase_ == checkpoint_phase::releasing)
     phase_ = checkpoint_phase::recalled;
   if (phase_ != checkpoint_phase::checkpointed)
     return; // it will come back, or does
   phase_ = checkpoint_phase::returning;
-  if (auto ok = release_.bring_back(); !ok)
+  if (auto ok = release_.restore(); !ok)
     to_.fail("nobody can bring its process back: " + ok.why().what);
 }
 

@@ -10,20 +10,20 @@ bool zero_copy_relay::is_due() const {
   auto& memory = exec_.zero_copy();
   return client_.answers() && client_.has_client() && !silence_.lapsed() &&
          memory && memory->any() && !progress_.is_replaying() &&
-         (!told_ || until_ != progress_.position());
+         (!published_ || until_ != progress_.position());
 }
 
 void zero_copy_relay::relay() {
   if ((!done_ || done_->load()) && until_ != progress_.position()) {
     until_ = progress_.position();
-    told_ = false;
+    published_ = false;
     done_ = std::make_shared<std::atomic<bool>>(false);
     exec_.when_idle([done = done_] { *done = true; });
   }
   auto now = clock::now();
   if (now < again_)
     return;
-  told_ = done_->load();
+  published_ = done_->load();
   client_.answers()->tell_now();
   // Where there is much to compare, it is a small part of the time.
   constexpr auto pause = 20;

@@ -51,7 +51,7 @@ private:
   /// Whether that work is done.
   std::shared_ptr<std::atomic<bool>> done_;
   /// Whether all that this work wrote was relayed.
-  bool told_ = true;
+  bool published_ = true;
   clock::time_point again_{};
 };
 

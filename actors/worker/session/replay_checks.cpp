@@ -50,9 +50,9 @@ replay_differences replay_checks::take_differences() {
   std::lock_guard guard{lock_};
   // A program that differs once differs often: told ever more seldom.
   news_ = false;
-  if (found_.total < next_told_)
+  if (found_.total < next_report_)
     return {};
-  next_told_ = 2 * found_.total;
+  next_report_ = 2 * found_.total;
   return {std::exchange(found_.calls, {}), found_.total};
 }
 

@@ -40,7 +40,7 @@ private:
   std::condition_variable given_;
   std::uint64_t in_use_ = 0;
   replay_differences found_;
-  std::uint64_t next_told_ = 1;
+  std::uint64_t next_report_ = 1;
   std::atomic<bool> news_ = false;
 };
 

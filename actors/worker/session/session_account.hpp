@@ -46,7 +46,7 @@ public:
   void count(const call_traffic& x);
   /// Returns the bytes that calls moved. Thread-safe.
   control::usage traffic() const;
-  /// Returns all that was used so far, memory aside. Thread-safe.
+  /// Returns all that was used so far, except memory. Thread-safe.
   control::usage used() const;
 
   // -- memory -----------------------------------------------------------------

@@ -5,7 +5,7 @@
 template <field F, class B>
 const instr* gathered(warp& w, const instr* in, B body) {
   auto next = static_cast<const instr*>(nullptr);
-  if (!w.together(reg<u32>(w, in, F), in, next))
+  if (!w.gather(reg<u32>(w, in, F), in, next))
     return next;
   body();
   return in + 1;
@@ -133,7 +133,7 @@ const instr* redux(warp& w, const instr* in) {
 // Executes bar.warp.sync: fa members.
 inline const instr* warp_sync(warp& w, const instr* in) {
   auto next = static_cast<const instr*>(nullptr);
-  if (!w.together(reg<u32>(w, in, fa), in, next))
+  if (!w.gather(reg<u32>(w, in, fa), in, next))
     return next;
   return in + 1;
 }
@@ -141,7 +141,7 @@ inline const instr* warp_sync(warp& w, const instr* in) {
 // Executes elect.sync: fd lane, fe predicate, fa members.
 inline const instr* elect(warp& w, const instr* in) {
   auto next = static_cast<const instr*>(nullptr);
-  if (!w.together(reg<u32>(w, in, fa), in, next))
+  if (!w.gather(reg<u32>(w, in, fa), in, next))
     return next;
   auto leader = u32(__builtin_ctz(w.mask));
   if (in->o[fe] >= 0)

@@ -232,8 +232,8 @@ const instr* warp::exit_lanes() {
   return pick();
 }
 
-bool warp::together(const std::uint32_t* members, const instr* at,
-                    const instr*& next) {
+bool warp::gather(const std::uint32_t* members, const instr* at,
+                  const instr*& next) {
   // Lanes that came here before join.
   for (auto i = 0u; i < waiting_;) {
     auto& g = groups_[i];

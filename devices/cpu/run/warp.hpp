@@ -155,8 +155,8 @@ public:
   /// Gathers all lanes of `members` for an instruction at `at` that needs them.
   /// Returns true when they are here, and the instruction may run. Otherwise it
   /// parks the group, and `next` is where the warp continues.
-  bool together(const std::uint32_t* members, const instr* at,
-                const instr*& next);
+  bool gather(const std::uint32_t* members, const instr* at,
+              const instr*& next);
 
   /// Lets the running lanes wait at a barrier of the block and then continue at
   /// `next`.

@@ -104,7 +104,7 @@ bool completions::spin_for(const std::shared_ptr<lane>& in,
     outcome = outcome_of({in, what.end, what.number});
     return outcome != CUDA_ERROR_NOT_READY;
   };
-  if (!spins_.look(*what.spun_since, found))
+  if (!spins_.wait_for(*what.spun_since, found))
     return false;
   hooks_.settled(what.end.event.get(), outcome);
   in->raise(what.number);
@@ -183,7 +183,7 @@ std::optional<lane::entry> completions::take_done(const head& x) {
   std::lock_guard guard{mutex_};
   auto& waiting = x.of->waiting;
   telling_ = nobody;
-  all_told_.notify_all();
+  all_reported_.notify_all();
   if (waiting.empty() || waiting.front().number > x.number)
     return std::nullopt;
   auto out = std::move(waiting.front());
@@ -209,7 +209,7 @@ void completions::wait_told(std::uint64_t number) {
     version_.fetch_add(1, std::memory_order_release);
     if (asleep_)
       wake_.notify_one();
-    all_told_.wait_for(guard, longest_rest);
+    all_reported_.wait_for(guard, longest_rest);
   }
 }
 

@@ -156,7 +156,7 @@ private:
   hooks hooks_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::condition_variable all_told_;
+  std::condition_variable all_reported_;
   std::vector<std::shared_ptr<lane>> lanes_; // the lanes that have waits
   std::uint64_t added_ = 0;                  // entries so far
   std::uint64_t telling_ = nobody;           // the number whose completion runs

@@ -37,8 +37,9 @@ struct movers : cluster {
     auto got = take<pause_session>(out, "c");
     return got ? std::optional{got->first} : std::nullopt;
   }
-  void gave_state(const lease& x, bool aside = false) {
-    say("c", "client/c", paused{x.session, x.epoch, "", 1 << 20, 2.5, aside});
+  void gave_state(const lease& x, bool process_checkpointed = false) {
+    say("c", "client/c",
+        paused{x.session, x.epoch, "", 1 << 20, 2.5, process_checkpointed});
   }
   void runs_again(const lease& x) {
     say("c", "client/c", restored{x.session, x.epoch, 1 << 20, 7.5});
@@ -47,7 +48,8 @@ struct movers : cluster {
   std::string node() { return status()["vgpus"][0]["sessions"][0]["node"]; }
 
   /// Until a session is suspended.
-  lease suspend(bool hold, bool aside = false, specification spec = {}) {
+  lease suspend(bool hold, bool process_checkpointed = false,
+                specification spec = {}) {
     join("a");
     auto x = open("a", std::move(spec));
     command(suspend_vgpu{x.vgpu, hold}, 7);
@@ -55,7 +57,7 @@ struct movers : cluster {
     BOOST_REQUIRE(order);
     BOOST_TEST((order->session == x.session && order->epoch == x.epoch));
     BOOST_TEST(!done(7));
-    gave_state(x, aside);
+    gave_state(x, process_checkpointed);
     BOOST_TEST(done(7));
     BOOST_TEST(state() == "suspended");
     return x;

@@ -203,7 +203,7 @@ public:
 private:
   void be_here() const {
     if (away && *away)
-      BOOST_ERROR("the device's process is aside, and somebody uses it");
+      BOOST_ERROR("the device's process is checkpointed, and somebody uses it");
   }
 
   vgpu::device::properties props_;

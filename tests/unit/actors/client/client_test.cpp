@@ -24,7 +24,7 @@ struct a_client : test::deterministic {
             [](const refusal_ptr&) {},
             [](const news_ptr&) {},
             [this](const pause_order_ptr& x) { orders.push_back(*x); },
-            [](const bring_back_ptr&) {},
+            [](const restore_process_ptr&) {},
             [](const watched_ptr&) {},
         };
       });

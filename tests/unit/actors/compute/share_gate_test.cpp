@@ -125,10 +125,10 @@ struct fixture {
       }
   }
 
-  /// As run(), on a busy host: ends are told together, `told_every`, and who
+  /// As run(), on a busy host: ends are told together, `reports_every`, and who
   /// waits runs `late[i]` after it was woken.
   void run_busy(std::vector<session>& all, const std::vector<share_ns>& kernels,
-                const std::vector<share_ns>& late, share_ns told_every,
+                const std::vector<share_ns>& late, share_ns reports_every,
                 share_ns span) {
     constexpr auto patience = 20 * ms;
     struct sleeper {
@@ -150,7 +150,7 @@ struct fixture {
     };
     for (auto end = gpu.now + span; gpu.now < end; gpu.now += 100 * us)
       for (auto i = 0u; i < all.size(); ++i) {
-        if (gpu.now % told_every == 0)
+        if (gpu.now % reports_every == 0)
           finish(all[i]);
         if (!awake(i))
           continue;

@@ -128,7 +128,7 @@ std::vector<body> one_of_each() {
       prepare_worker{{17}, {18}, {2, 0}, 19},
       worker_prepared{{20}, "not now"},
       redirect{"tcp://h2:7700", 18},
-      bring_back{{8}, {9}},
+      restore_process{{8}, {9}},
   };
 }
 

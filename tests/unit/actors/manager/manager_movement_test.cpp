@@ -28,8 +28,8 @@ BOOST_AUTO_TEST_CASE(a_call_brings_a_suspended_session_back) {
   BOOST_TEST(state() == "running");
 }
 
-/// Nobody could describe it: its worker is aside.
-BOOST_AUTO_TEST_CASE(a_worker_that_is_aside_comes_back_in_its_own_place) {
+/// Nobody could describe it: its worker's process is checkpointed.
+BOOST_AUTO_TEST_CASE(a_checkpointed_process_is_restored_in_its_own_place) {
   auto x = suspend(true, true);
   BOOST_TEST(count("session-suspended") == 1u);
   BOOST_TEST(status()["nodes"][0]["pgpus"][0]["sessions"].size() == 0u);
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_aside_comes_back_in_its_own_place) {
   live(2s, {"a"});
   BOOST_TEST(!ordered("a"));
   command(resume_vgpu{x.vgpu}, 8);
-  auto back = take<bring_back>(out, "c");
+  auto back = take<restore_process>(out, "c");
   BOOST_REQUIRE(back.has_value());
   BOOST_TEST(
       (back->first.session == x.session && back->first.epoch == x.epoch));
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_aside_comes_back_in_its_own_place) {
   BOOST_TEST(state() == "running");
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_is_aside_waits_for_room) {
+BOOST_AUTO_TEST_CASE(a_checkpointed_process_waits_for_room) {
   specification large;
   large.memory = 3 * gib;
   auto x = suspend(false, true, large);
@@ -58,37 +58,38 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_aside_waits_for_room) {
   join("b");
   say("c", "client/c", wake_session{x.session});
   // Elsewhere there is room; its worker is here.
-  BOOST_TEST(!take<bring_back>(out, "c").has_value());
+  BOOST_TEST(!take<restore_process>(out, "c").has_value());
   BOOST_TEST(!ordered("b"));
   BOOST_TEST(state() == "waiting");
   say("d", "client/d", close_session{other.session, other.epoch, "over"});
-  BOOST_TEST(take<bring_back>(out, "c").has_value());
+  BOOST_TEST(take<restore_process>(out, "c").has_value());
   runs_again(x);
   BOOST_TEST(state() == "running");
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_while_aside_is_made_up_for) {
+BOOST_AUTO_TEST_CASE(
+    a_session_whose_checkpointed_process_is_lost_is_recovered) {
   auto x = suspend(false, true);
   say("n-a", "node/a", worker_exited{x.session, x.epoch, "signal 9", false});
   BOOST_TEST(count("worker-exited") == 1u);
   BOOST_TEST(state() == "suspended");
   say("c", "client/c", wake_session{x.session});
-  BOOST_TEST(!take<bring_back>(out, "c").has_value());
+  BOOST_TEST(!take<restore_process>(out, "c").has_value());
   BOOST_TEST((comes_up("a").epoch > x.epoch));
 }
 
-BOOST_AUTO_TEST_CASE(a_node_that_is_lost_takes_those_that_are_aside_along) {
+BOOST_AUTO_TEST_CASE(checkpointed_processes_are_lost_with_their_node) {
   auto x = suspend(false, true);
   tell(chief, test::gone("n-a"));
   live(3s, {});
   BOOST_TEST(state() == "suspended");
   join("b");
   say("c", "client/c", wake_session{x.session});
-  BOOST_TEST(!take<bring_back>(out, "c").has_value());
+  BOOST_TEST(!take<restore_process>(out, "c").has_value());
   BOOST_TEST((comes_up("b").epoch > x.epoch));
 }
 
-BOOST_AUTO_TEST_CASE(the_end_of_its_program_ends_a_worker_that_is_aside) {
+BOOST_AUTO_TEST_CASE(the_end_of_its_program_ends_a_checkpointed_process) {
   auto x = suspend(true, true);
   say("c", "client/c", close_session{x.session, x.epoch, "over"});
   auto order = take<stop_worker>(out, "n-a");
@@ -96,7 +97,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_its_program_ends_a_worker_that_is_aside) {
   BOOST_TEST((order->first.session == x.session));
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_is_aside_outlives_the_manager) {
+BOOST_AUTO_TEST_CASE(a_checkpointed_process_outlives_the_manager) {
   auto x = suspend(true, true);
   restart();
   auto node = inventory("a");
@@ -107,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_aside_outlives_the_manager) {
   claim(x);
   BOOST_TEST(state() == "suspended");
   command(resume_vgpu{x.vgpu}, 8);
-  BOOST_TEST(take<bring_back>(out, "c").has_value());
+  BOOST_TEST(take<restore_process>(out, "c").has_value());
   BOOST_TEST(!ordered("a"));
 }
 

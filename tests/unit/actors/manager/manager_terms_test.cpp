@@ -299,7 +299,7 @@ BOOST_AUTO_TEST_CASE(who_is_held_when_it_was_suspended_already_stays_so) {
   BOOST_TEST(sessions()[0]["held"] == true);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_aside_comes_back_under_another_leader) {
+BOOST_AUTO_TEST_CASE(a_checkpointed_process_is_restored_under_another_leader) {
   stand();
   join("a");
   auto got = open("a");
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(who_is_aside_comes_back_under_another_leader) {
   for (auto client_first : {false, true}) {
     lead_in_turn();
     auto has = adoption(got);
-    has.suspended = has.aside = true;
+    has.suspended = has.process_checkpointed = true;
     if (client_first)
       say("c", "client/c", has, 6);
     rejoin("a", {old});
@@ -317,7 +317,7 @@ BOOST_AUTO_TEST_CASE(who_is_aside_comes_back_under_another_leader) {
     BOOST_TEST(sessions()[0]["state"] == "suspended");
     say("c", "client/c", wake_session{got.session});
     BOOST_TEST(!ordered("a"));
-    BOOST_TEST(told<bring_back>("c").has_value());
+    BOOST_TEST(told<restore_process>("c").has_value());
     BOOST_TEST(sessions()[0]["state"] == "running");
   }
 }

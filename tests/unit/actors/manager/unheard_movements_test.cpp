@@ -20,12 +20,14 @@ struct unheard : movers {
     connect();
     out.clear();
   }
-  /// What a client says that has the state, or whose worker is aside.
-  void claim_suspended(const lease& x, bool held = false, bool aside = false) {
+  /// What a client says that has the state, or whose worker's process is
+  /// checkpointed.
+  void claim_suspended(const lease& x, bool held = false,
+                       bool process_checkpointed = false) {
     auto told = adoption(x);
     told.suspended = true;
     told.held = held;
-    told.aside = aside;
+    told.process_checkpointed = process_checkpointed;
     say("c", "client/c", told, 6);
   }
   void ends(const lease& x, const std::string& node = "a") {
@@ -224,7 +226,7 @@ BOOST_AUTO_TEST_CASE(nobody_is_brought_back_in_vain) {
   reconnect();
   claim_suspended(x, true, true);
   BOOST_TEST(!done(8));
-  BOOST_TEST(take<bring_back>(out, "c").has_value());
+  BOOST_TEST(take<restore_process>(out, "c").has_value());
   runs_again(x);
   BOOST_TEST(done(8));
   BOOST_TEST(state() == "running");

@@ -1,4 +1,5 @@
-// A session that nobody can describe: its worker is put aside as it is.
+// A session that nobody can describe: the driver checkpoints its worker's
+// process.
 #include "tests/unit/actors/data_plane_fixture.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
@@ -12,7 +13,7 @@ namespace data_of = boost::unit_test::data;
 namespace {
 
 /// A driver that does as the test says.
-struct asides : world {
+struct process_checkpoint : world {
   std::mutex lock;
   std::condition_variable changed;
   std::vector<gpu_move> asked;
@@ -33,7 +34,7 @@ struct asides : world {
     }
   };
 
-  asides() {
+  process_checkpoint() {
     hides_heap = true;
     gpu_mover =
         [this](gpu_move what,
@@ -57,7 +58,7 @@ struct asides : world {
     };
   }
 
-  ~asides() { door->open(); }
+  ~process_checkpoint() { door->open(); }
 
   bool wait_asked(std::size_t count) {
     std::unique_lock guard{lock};
@@ -68,14 +69,15 @@ struct asides : world {
     order_pause(epoch, true);
     return paused(epoch);
   }
-  bool is_aside() {
+  bool is_checkpointed() {
     return in.wait([&] {
-      return in.has<control::paused>([](auto& x) { return x.aside; });
+      return in.has<control::paused>(
+          [](auto& x) { return x.process_checkpointed; });
     });
   }
   void order_back(std::uint64_t epoch = 1) {
-    caf::anon_send(in.io, std::make_shared<const control::bring_back>(
-                              control::bring_back{{1}, {epoch}}));
+    caf::anon_send(in.io, std::make_shared<const control::restore_process>(
+                              control::restore_process{{1}, {epoch}}));
   }
   bool is_back() {
     return in.wait([&] {
@@ -99,16 +101,16 @@ struct asides : world {
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(workers_that_are_aside)
+BOOST_AUTO_TEST_SUITE(checkpointed_processes)
 
-BOOST_DATA_TEST_CASE_F(asides, its_next_call_brings_it_back,
+BOOST_DATA_TEST_CASE_F(process_checkpoint, its_next_call_restores_it,
                        data_of::make(both), where) {
   auto worker = begin(transport::automatic, where.same_host);
   add(5);
   BOOST_TEST(read_counter() == 5u);
   BOOST_TEST(holds(worker, 256));
   BOOST_TEST(suspend() == "");
-  BOOST_TEST(is_aside());
+  BOOST_TEST(is_checkpointed());
   BOOST_TEST(*away);
   BOOST_TEST(holds(worker, 0));
   BOOST_TEST(!was_woken(300ms));
@@ -120,18 +122,19 @@ BOOST_DATA_TEST_CASE_F(asides, its_next_call_brings_it_back,
   BOOST_TEST(is_back());
   BOOST_TEST(read_counter() == 9u);
   BOOST_TEST(holds(worker, 256));
-  BOOST_TEST((asked == std::vector{gpu_move::release, gpu_move::bring_back}));
+  BOOST_TEST((asked == std::vector{gpu_move::release, gpu_move::restore}));
   // And again.
   in.told.clear();
   BOOST_TEST(suspend() == "");
-  BOOST_TEST(is_aside());
+  BOOST_TEST(is_checkpointed());
   order_back();
   BOOST_TEST(is_back());
   add(1);
   BOOST_TEST(read_counter() == 10u);
 }
 
-BOOST_DATA_TEST_CASE_F(asides, calls_on_their_way_meanwhile_are_not_lost,
+BOOST_DATA_TEST_CASE_F(process_checkpoint,
+                       calls_on_their_way_meanwhile_are_not_lost,
                        data_of::make(both), where) {
   begin(transport::automatic, where.same_host);
   door->close();
@@ -145,8 +148,9 @@ BOOST_DATA_TEST_CASE_F(asides, calls_on_their_way_meanwhile_are_not_lost,
   BOOST_TEST(read_counter() == 5u);
 }
 
-BOOST_DATA_TEST_CASE_F(asides, who_cannot_leave_runs_on, data_of::make(both),
-                       where) {
+BOOST_DATA_TEST_CASE_F(process_checkpoint,
+                       a_process_that_cannot_be_checkpointed_runs_on,
+                       data_of::make(both), where) {
   begin(transport::automatic, where.same_host);
   trouble = "the driver does not want to";
   fails = 1;
@@ -154,7 +158,7 @@ BOOST_DATA_TEST_CASE_F(asides, who_cannot_leave_runs_on, data_of::make(both),
   add(5);
   BOOST_TEST(read_counter() == 5u);
   // Whatever the driver had done was undone.
-  BOOST_TEST((asked == std::vector{gpu_move::release, gpu_move::bring_back}));
+  BOOST_TEST((asked == std::vector{gpu_move::release, gpu_move::restore}));
   // Where it has done nothing, nothing is.
   in.told.clear();
   failure = fault_kind::unsupported;
@@ -166,7 +170,8 @@ BOOST_DATA_TEST_CASE_F(asides, who_cannot_leave_runs_on, data_of::make(both),
   BOOST_TEST(asked.size() == 3u);
 }
 
-BOOST_DATA_TEST_CASE_F(asides, who_does_not_come_back_is_recovered,
+BOOST_DATA_TEST_CASE_F(process_checkpoint,
+                       a_process_that_cannot_be_restored_is_recovered,
                        data_of::make(both), where) {
   auto worker = begin(transport::automatic, where.same_host);
   add(5);
@@ -183,7 +188,8 @@ BOOST_DATA_TEST_CASE_F(asides, who_does_not_come_back_is_recovered,
   BOOST_TEST(read_counter() == 6u);
 }
 
-BOOST_DATA_TEST_CASE_F(asides, a_helper_that_was_killed_is_followed_by_another,
+BOOST_DATA_TEST_CASE_F(process_checkpoint,
+                       a_helper_that_was_killed_is_followed_by_another,
                        data_of::make(both), where) {
   begin(transport::automatic, where.same_host);
   BOOST_TEST(suspend() == "");
@@ -195,7 +201,7 @@ BOOST_DATA_TEST_CASE_F(asides, a_helper_that_was_killed_is_followed_by_another,
 }
 
 /// Its end was told while nobody listened.
-BOOST_DATA_TEST_CASE_F(asides, who_is_lost_meanwhile_is_told_of_again,
+BOOST_DATA_TEST_CASE_F(process_checkpoint, a_loss_meanwhile_is_reported_again,
                        data_of::make(both), where) {
   auto worker = begin(transport::automatic, where.same_host);
   add(5);
@@ -215,13 +221,14 @@ BOOST_DATA_TEST_CASE_F(asides, who_is_lost_meanwhile_is_told_of_again,
   BOOST_TEST(read_counter() == 5u);
 }
 
-BOOST_DATA_TEST_CASE_F(asides, a_client_that_follows_another_brings_it_back,
+BOOST_DATA_TEST_CASE_F(process_checkpoint,
+                       a_client_that_follows_another_restores_it,
                        data_of::make(both), where) {
   auto worker = begin(transport::automatic, where.same_host);
   add(5);
   BOOST_TEST(read_counter() == 5u);
   BOOST_TEST(suspend() == "");
-  BOOST_TEST(is_aside());
+  BOOST_TEST(is_checkpointed());
   kill_client();
   add(2);
   connect(transport::automatic, true);
@@ -229,7 +236,8 @@ BOOST_DATA_TEST_CASE_F(asides, a_client_that_follows_another_brings_it_back,
   BOOST_TEST(read_counter() == 7u);
 }
 
-BOOST_DATA_TEST_CASE_F(asides, only_who_is_to_be_suspended_is_put_aside,
+BOOST_DATA_TEST_CASE_F(process_checkpoint,
+                       only_a_suspension_checkpoints_a_process,
                        data_of::make(both), where) {
   begin(transport::automatic, where.same_host);
   BOOST_TEST(pause(1).find("call malloc") != std::string::npos);
@@ -239,7 +247,8 @@ BOOST_DATA_TEST_CASE_F(asides, only_who_is_to_be_suspended_is_put_aside,
 }
 
 /// As a manager gives it that does not know whether it was heard.
-BOOST_DATA_TEST_CASE_F(asides, an_order_that_comes_again_is_the_same_one,
+BOOST_DATA_TEST_CASE_F(process_checkpoint,
+                       an_order_that_comes_again_is_the_same_one,
                        data_of::make({true, false}), hidden) {
   hides_heap = hidden;
   begin(transport::automatic, true);
@@ -267,7 +276,7 @@ BOOST_DATA_TEST_CASE_F(asides, an_order_that_comes_again_is_the_same_one,
   BOOST_TEST(!refused);
 }
 
-BOOST_FIXTURE_TEST_CASE(what_can_be_described_is, asides) {
+BOOST_FIXTURE_TEST_CASE(what_can_be_described_is, process_checkpoint) {
   hides_heap = false;
   auto worker = begin(transport::automatic, true);
   BOOST_TEST(suspend() == "");
@@ -275,7 +284,8 @@ BOOST_FIXTURE_TEST_CASE(what_can_be_described_is, asides) {
   BOOST_TEST(asked.empty());
 }
 
-BOOST_FIXTURE_TEST_CASE(one_whose_work_ended_in_an_error_stays, asides) {
+BOOST_FIXTURE_TEST_CASE(one_whose_work_ended_in_an_error_stays,
+                        process_checkpoint) {
   begin(transport::automatic, true);
   append(call::mem_free{.address = 12345, .bytes = 8});
   (void)ask(call::device_sync{});

@@ -39,7 +39,7 @@ std::map<CUdeviceptr, std::uint64_t> mappings;
 std::map<CUdeviceptr, std::set<int>> accesses; // devices, by address
 CUmemGenericAllocationHandle last_allocation = 0;
 
-// Of processes that others put aside, and the step that fails next.
+// Of processes that others checkpoint, and the step that fails next.
 std::map<int, CUprocessState> processes;
 std::string failing_step;
 
@@ -758,7 +758,7 @@ int fake_access(CUdeviceptr at, int device) {
   std::lock_guard guard{lock};
   return accesses[at].contains(device);
 }
-/// How a process is, for others; which step of putting it aside fails.
+/// How a process is, for others; which step of its checkpoint fails.
 void fake_process(int pid, int state, const char* failing) {
   std::lock_guard guard{lock};
   processes[pid] = static_cast<CUprocessState>(state);

@@ -1,4 +1,5 @@
-// Another process put aside and back, by a driver that fails at each step.
+// Another process checkpointed and restored, by a driver that fails at each
+// step.
 #include "devices/nvidia/checkpoint.hpp"
 #include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/nvidia/nvidia_fixture.hpp"

@@ -48,7 +48,7 @@ struct two_sockets {
 };
 
 /// Of which the one that receives is told in memory.
-struct told_in_memory {
+struct signals_in_memory {
   zmq_busy_poll looks{{}};
   two_sockets x;
   zmq_signal* signal = zmq_signal::of(x.fd);
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_SUITE(zmq_signals_)
   if (!zmq_busy_poll::possible())                                              \
   return
 
-BOOST_FIXTURE_TEST_CASE(who_is_awake_hears_in_memory, told_in_memory) {
+BOOST_FIXTURE_TEST_CASE(who_is_awake_hears_in_memory, signals_in_memory) {
   WHERE_POSSIBLE;
   BOOST_REQUIRE(signal != nullptr);
   BOOST_TEST(!signal->raised());
@@ -125,7 +125,7 @@ BOOST_FIXTURE_TEST_CASE(who_is_awake_hears_in_memory, told_in_memory) {
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(who_sleeps_is_woken, told_in_memory) {
+BOOST_FIXTURE_TEST_CASE(who_sleeps_is_woken, signals_in_memory) {
   WHERE_POSSIBLE;
   for (int i = 0; i < 3; ++i) {
     waiting_thread sleeper{x.fd};
@@ -138,7 +138,7 @@ BOOST_FIXTURE_TEST_CASE(who_sleeps_is_woken, told_in_memory) {
 }
 
 BOOST_FIXTURE_TEST_CASE(what_the_kernel_tells_of_what_was_taken_wakes_nobody,
-                        told_in_memory) {
+                        signals_in_memory) {
   WHERE_POSSIBLE;
   BOOST_REQUIRE(signal != nullptr);
   (void)zmq_signal::sleep([&](auto&& body) { body(*signal); },
@@ -159,7 +159,7 @@ BOOST_FIXTURE_TEST_CASE(what_the_kernel_tells_of_what_was_taken_wakes_nobody,
   BOOST_TEST(!kernel_told(x.fd));
 }
 
-BOOST_FIXTURE_TEST_CASE(among_others_each_is_told_of, told_in_memory) {
+BOOST_FIXTURE_TEST_CASE(among_others_each_is_told_of, signals_in_memory) {
   WHERE_POSSIBLE;
   auto own = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   BOOST_TEST(zmq_signal::of(own) == nullptr);

@@ -153,7 +153,7 @@ void compare_kept(placement_strategy how) {
           index.keep(*to_keep);
         }
       }
-      index.let_go();
+      index.release_kept();
       for (std::size_t n = 0; n < before.nodes.size(); ++n)
         for (std::size_t p = 0; p < before.nodes[n].pgpus.size(); ++p)
           BOOST_REQUIRE_EQUAL(before.nodes[n].pgpus[p].reserved,
@@ -163,7 +163,7 @@ void compare_kept(placement_strategy how) {
 }
 
 /// Answers as it is told.
-struct told_policy : placement_policy {
+struct given_policy : placement_policy {
   std::optional<place> answer;
   bool throws = false;
   std::optional<place> choose(const cluster_view&, const demand&) override {
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(what_comes_and_goes_leaves_nothing_behind) {
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_of_ones_own_policy_is_checked) {
-  auto own = std::make_shared<told_policy>();
+  auto own = std::make_shared<given_policy>();
   cluster_view cluster{{{"a", "h", true, {{0, 80 * gib}, {1, 8 * gib}}},
                         {"b", "h", false, {{0, 80 * gib}}}}};
   placement_index index{cluster, placement_strategy::least_loaded, own};

@@ -1,11 +1,11 @@
 // What NVIDIA's driver makes of a process that another one puts off its GPU and
 // back (cuCheckpointProcess...), step by step.
 //
-//   aside hold MIB FILE   a program with so much memory, a device heap that its
+//   process_checkpoint hold MIB FILE   a program with so much memory, a device heap that its
 //                         kernels malloc from, pinned memory, streams and
 //                         events: works on until FILE is there, and then says
 //                         whether all of it is what it was
-//   aside PID STEP...     lock, out, in, unlock or state, one after the other:
+//   process_checkpoint PID STEP...     lock, out, in, unlock or state, one after the other:
 //                         what each gave, and its seconds
 #include "checkpointed.cuh"
 
@@ -87,7 +87,7 @@ static int hold(size_t words, const char* end) {
   return pinned[0] == 0 ? 0 : 1;
 }
 
-// -- who puts it aside
+// -- the one that checkpoints it
 // ---------------------------------------------------------------
 
 #define ENTRY(name) entry<decltype(name)>(#name)
@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   if (argc == 4 && std::strcmp(argv[1], "hold") == 0)
     return hold(std::strtoull(argv[2], nullptr, 10) << 18, argv[3]);
   if (argc < 3) {
-    std::fprintf(stderr, "usage: aside hold MIB FILE | aside PID STEP...\n");
+    std::fprintf(stderr, "usage: process_checkpoint hold MIB FILE | process_checkpoint PID STEP...\n");
     return 2;
   }
   for (int i = 2; i < argc; ++i)
