@@ -5,7 +5,6 @@
 #include "devices/cpu/run/cluster.hpp"
 
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -46,13 +45,9 @@ public:
 
 private:
   struct running;
-  struct resident;
+  class pool_thread;
 
-  void work(unsigned index);
   void wake_all();
-  bool may_begin_more(const std::deque<resident>& mine,
-                      const std::shared_ptr<running>& current) const;
-  static void sleep_with(const std::deque<resident>& mine);
   std::shared_ptr<running> choose(const running* but_rather_not);
   void cluster_ended(const std::shared_ptr<running>& of, const cluster& b);
   void cancel(running& x);
