@@ -5,7 +5,7 @@ usage: check_includes.py
 
 Reads include_order.txt, which lies beside this file, and every #include of the
 tracked sources. An include against the order fails, and so does a folder of
-sources that has no place in it.
+sources that has no place in it. spdlog is included by actors/link/log.hpp alone.
 
 Exit status: 0 all is well, 1 something is against the order, 2 wrong usage.
 """
@@ -59,6 +59,14 @@ def wrong_includes(places, uses, files):
                 yield f"{path} {target}"
 
 
+def direct_log_includes(files):
+    for path in files:
+        if re.search(r"\.[ch]pp$", path) and not path.startswith(
+                "actors/link/log."):
+            if "spdlog/spdlog.h" in includes_of(path):
+                yield path
+
+
 def main():
     if len(sys.argv) > 1:
         print(__doc__, file=sys.stderr)
@@ -74,6 +82,8 @@ def main():
                             r".*\.[ch]pp$", x)} - set(places)
     failures += [f"{x}: a folder without a place in include_order.txt"
                  for x in sorted(homeless)]
+    failures += [f"{x}: include actors/link/log.hpp in place of spdlog"
+                 for x in direct_log_includes(files)]
     print("\n".join(failures), file=sys.stderr)
     return 1 if failures else 0
 

@@ -1,9 +1,8 @@
 // Calls that make, end and describe memory: allocations, arrays, textures.
 #include "actors/worker/execute/call_dispatch.hpp"
 
+#include "actors/link/log.hpp"
 #include "schema/base/round_up.hpp"
-
-#include <spdlog/spdlog.h>
 
 namespace vgpu {
 

@@ -1,9 +1,9 @@
 // Images, modules and what is launched from them.
 #include "actors/worker/execute/call_dispatch.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/worker/execute/module_facts_message.hpp"
 
-#include <spdlog/spdlog.h>
 #include <xxhash.h>
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // What sessions share: memory and events of one that another has too.
 #include "actors/link/host.hpp"
+#include "actors/link/log.hpp"
 #include "actors/state/device_wait.hpp"
 #include "actors/worker/execute/call_dispatch.hpp"
 
-#include <spdlog/spdlog.h>
 #include <xxhash.h>
 
 namespace vgpu {

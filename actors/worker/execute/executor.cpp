@@ -1,13 +1,12 @@
 #include "actors/worker/execute/executor.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/worker/execute/audit.hpp"
 #include "actors/worker/execute/call_dispatch.hpp"
 #include "actors/worker/execute/dispatch_order.hpp"
 #include "actors/worker/execute/memory_lending.hpp"
 #include "actors/worker/execute/state_capture.hpp"
 #include "actors/worker/execute/state_restore.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <type_traits>
 #include <utility>

@@ -1,7 +1,7 @@
 // What the clients of a session say to the vGPU state actor.
 #include "actors/worker/serve/vgpu_state_actor.hpp"
 
-#include <spdlog/spdlog.h>
+#include "actors/link/log.hpp"
 
 #include <utility>
 #include <variant>

@@ -2,8 +2,7 @@
 #include "actors/worker/serve/vgpu_state_actor.hpp"
 
 #include "actors/link/directory.hpp"
-
-#include <spdlog/spdlog.h>
+#include "actors/link/log.hpp"
 
 #include <utility>
 

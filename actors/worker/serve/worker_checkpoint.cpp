@@ -2,9 +2,8 @@
 #include "actors/worker/serve/worker_checkpoint.hpp"
 
 #include "actors/lend/descriptor_parcel.hpp"
+#include "actors/link/log.hpp"
 #include "actors/state/state_file.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <utility>
 

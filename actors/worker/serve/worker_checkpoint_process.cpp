@@ -2,7 +2,7 @@
 // GPUs.
 #include "actors/worker/serve/worker_checkpoint.hpp"
 
-#include <spdlog/spdlog.h>
+#include "actors/link/log.hpp"
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "actors/worker/serve/zero_copy_relay.hpp"
 
-#include <spdlog/spdlog.h>
+#include "actors/link/log.hpp"
 
 #include <algorithm>
 

@@ -1,8 +1,7 @@
 #include "actors/worker/session/session_objects.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/state/device_wait.hpp"
-
-#include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <utility>
