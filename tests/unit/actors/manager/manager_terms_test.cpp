@@ -1,5 +1,5 @@
 // One of several managers, as the cluster's peers see it.
-#include "tests/unit/actors/manager/fake_etcd.hpp"
+#include "tests/unit/actors/manager/election/fake_etcd.hpp"
 #include "tests/unit/actors/manager_fixture.hpp"
 
 using namespace vgpu;

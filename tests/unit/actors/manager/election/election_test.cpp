@@ -1,7 +1,7 @@
 #include "actors/manager/election/election.hpp"
 
 #include "actors/link/log.hpp"
-#include "tests/unit/actors/manager/fake_etcd.hpp"
+#include "tests/unit/actors/manager/election/fake_etcd.hpp"
 
 #include <boost/test/unit_test.hpp>
 
