@@ -24,9 +24,5 @@ source tests/toolkit.sh
 if [[ ! -f $build/build.ninja ]]; then
   cmake --preset default
 fi
-# The programs, libraries and examples, not the tests.
-mapfile -t targets < <(ninja -C "$build" -t targets all | sed -nE \
-  -e 's/^((bin\/vgpu(-[a-z]+)?|lib\/lib(cuda|nvidia-ml)\.so(\.[0-9]+)?)): .*/\1/p' \
-  -e 's/^(example_[a-z0-9_]+): phony$/\1/p' | sort -u)
-ninja -C "$build" "${targets[@]}"
+ninja -C "$build" programs
 exec examples/failover/failover.sh --build "$build" "$@"
