@@ -36,8 +36,7 @@ struct simulated_gpu {
   }
 };
 
-/// One session's part of the GPU. It reports ends only when finish() looks at
-/// it.
+/// One session's part of the GPU. It reports ends only in tell().
 class simulated_device final : public test::plain_device {
 public:
   explicit simulated_device(simulated_gpu& gpu) : gpu_(gpu) {}
