@@ -95,7 +95,9 @@ struct placed_sharing_world : a_session {
   CUresult import(const lender& from, memory_id as) {
     return import({{as}, lender::bytes, from.name(), host});
   }
-  /// Returns the bytes of borrowed memory that count against this session.
+  /// Returns the bytes that count against this session besides its own memory:
+  /// memory that it freed while others have it, and memory of a lender that is
+  /// gone.
   std::uint64_t counted() {
     auto got = ask(call::shared_bytes{});
     BOOST_REQUIRE(got.code == CUDA_SUCCESS);
