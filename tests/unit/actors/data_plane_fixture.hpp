@@ -390,14 +390,14 @@ struct world {
       sleep_while(wanted, 1, unasked);
     }
     boost::test_tools::assertion_result late{condition()};
-    late.message() << "waited for 10 s, and it is not so that " << what;
+    late.message() << "waited for 10 s, and this did not come true: " << what;
     return late;
   }
 
   /// Waits until all appended calls are in the session's account.
   auto charged() {
     auto& header = area.header();
-    return await("all that was called is in the account", [&header] {
+    return await("all calls are in the account", [&header] {
       return header.charged.load() == header.tail.load();
     });
   }

@@ -92,7 +92,7 @@ public:
 
 private:
   static caf::actor_system_config& prepare(caf::actor_system_config& config) {
-    // An atom, not a string: 0.17 silently falls back to real threads.
+    // With a string in place of the atom CAF 0.17 silently uses real threads.
     config.set("scheduler.policy", caf::atom("testing"));
     config.set("logger.verbosity", caf::atom("quiet"));
     return config;

@@ -204,7 +204,7 @@ public:
 private:
   void be_here() const {
     if (away && *away)
-      BOOST_ERROR("the device's process is checkpointed, and somebody uses it");
+      BOOST_ERROR("a device is used while its process is checkpointed");
   }
 
   vgpu::device::properties props_;

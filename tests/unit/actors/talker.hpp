@@ -87,7 +87,7 @@ public:
     while (auto x = hear())
       if (auto* found = std::get_if<Body>(&x->head.body))
         return *found;
-    BOOST_FAIL("the other end did not say what it should");
+    BOOST_FAIL("the other end did not send the expected message");
     return {};
   }
 

@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(a_mapped_workers_message_of_another_epoch_is_dropped) {
   BOOST_TEST(told("replay-differs"));
   BOOST_TEST(area.header().sticky_error.load() == 0u);
   worker.say(3, data::progress{.sticky = CUDA_ERROR_ILLEGAL_ADDRESS});
-  BOOST_TEST(await("a word of this epoch counts", [&] {
+  BOOST_TEST(await("a message of this epoch counts", [&] {
     return area.header().sticky_error.load() ==
            static_cast<unsigned>(CUDA_ERROR_ILLEGAL_ADDRESS);
   }));
@@ -222,8 +222,8 @@ BOOST_AUTO_TEST_CASE(a_snapshot_of_another_epoch_or_order_is_not_kept) {
   BOOST_TEST(told("replay-differs"));
   BOOST_TEST(newest() == 0u);
   worker.say(3, write_empty_state(worker.descriptors[0].get(), order.order));
-  BOOST_TEST(await("the snapshot that was asked for is kept",
-                   [&] { return newest() != 0; }));
+  BOOST_TEST(
+      await("the requested snapshot is kept", [&] { return newest() != 0; }));
 }
 
 // An adopted state's file becomes the worker's memory. After that worker's loss

@@ -28,7 +28,7 @@ struct simulated_gpu {
   share_ns free_at = 0; // when all that is enqueued will be done
   share_ns longest = 0; // from the beginning of an enqueue to its end
 
-  /// When work that is enqueued now will be done.
+  /// Enqueues work. Returns when it will be done.
   share_ns enqueue(share_ns length) {
     free_at = std::max(free_at, now) + length;
     longest = std::max(longest, free_at - now);
@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(device_time_follows_the_shares) {
 BOOST_AUTO_TEST_CASE(ends_that_are_reported_together_keep_shares) {
   for (auto kernel : {50 * us, 200 * us, 3 * ms})
     for (auto together : {12 * ms, 33 * ms, 70 * ms}) {
-      BOOST_TEST_CONTEXT("kernels of " << kernel << " ns, told each "
+      BOOST_TEST_CONTEXT("kernels of " << kernel << " ns, reported every "
                                        << together) {
         std::vector<session> all;
         for (auto share : {0.8, 0.2})

@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_slightly_wrong_name_is_refused) {
   ++x.serial; // a former or later object
   BOOST_TEST(refused(share_kind::memory, x));
   x = name;
-  ++x.session.low; // nobody's socket
+  ++x.session.low; // no such socket
   BOOST_TEST(refused(share_kind::memory, x));
   BOOST_TEST(refused(static_cast<share_kind>(99), name));
 }

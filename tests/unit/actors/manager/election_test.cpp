@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(one_of_two_concurrent_candidates_leads) {
 
 BOOST_AUTO_TEST_CASE(a_killed_leader_is_followed_when_its_lease_ends) {
   live(5s);
-  a.frozen = true; // and never wakes up
+  a.frozen = true; // it never wakes up
   auto took = until_leads(b);
   BOOST_TEST(took.count() <= 2'200);
   BOOST_TEST(b.race.right().term == 2u);

@@ -361,7 +361,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_died_during_a_restart_is_replaced) {
   restart();
   connect();
   BOOST_TEST(leased().has_value());
-  join("a"); // and lists no session
+  join("a"); // without any session
   auto order = ordered("a");
   BOOST_REQUIRE(order);
   BOOST_TEST(order->epoch.value == 2u);

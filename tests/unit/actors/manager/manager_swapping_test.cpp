@@ -77,7 +77,7 @@ struct sharers : cluster {
     auto id = x.session.value;
     if (!running.contains(id) && !away.contains(id) && !asked) {
       // The client does not know this program.
-      BOOST_ERROR("a lease that nobody asked for");
+      BOOST_ERROR("a lease that was not requested");
       return;
     }
     if (auto known = running.find(id); away.contains(id)
@@ -341,7 +341,7 @@ BOOST_FIXTURE_TEST_CASE(a_node_suspends_four_sessions_at_a_time, crowded) {
   BOOST_TEST((leaving() == std::map<std::string, unsigned>{{x.first, 1}}));
 }
 
-// -- managers come and go -----------------------------------------------------
+// -- changes of the manager ---------------------------------------------------
 
 BOOST_FIXTURE_TEST_CASE(a_suspension_that_no_manager_heard_of_ends,
                         twice_promised) {

@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_or_late_report_counts_once) {
   book.open({1}, mine);
   BOOST_TEST(book.report({1}, {1}, used(10), 60));
   BOOST_TEST(!book.report({1}, {1}, used(10), 61));
-  BOOST_TEST(!book.report({1}, {1}, used(4), 62)); // overtaken on its way
+  BOOST_TEST(!book.report({1}, {1}, used(4), 62)); // an older report
   BOOST_TEST(book.report({1}, {2}, used(5), 120));
   // The former worker's last report comes after the next one's first.
   BOOST_TEST(book.report({1}, {1}, used(12), 121));

@@ -669,7 +669,7 @@ BOOST_AUTO_TEST_CASE(a_node_signs_off_stops_its_workers_and_waits) {
   BOOST_TEST(children->signals.at(0).second == SIGTERM);
   manager_says(done{}, 2);
   BOOST_TEST(!dead(chief));
-  manager_says(order(9)); // too late
+  manager_says(order(9)); // too late to start a worker
   deterministic::tell(chief, child_exited{tag, "exit 0", true});
   BOOST_TEST(children->starts.size() == 1u);
   BOOST_TEST(dead(chief));

@@ -92,7 +92,7 @@ struct process_checkpoint : world {
         at_most);
   }
   auto holds(const running_worker& worker, std::uint64_t bytes) {
-    return await("the worker holds so much memory",
+    return await("the worker holds memory, or none, as expected",
                  [gauges = worker.gauges, bytes] {
                    return (gauges->memory.load() != 0) == (bytes != 0);
                  });

@@ -365,7 +365,7 @@ public:
         send_part(epoch, *x);
       }
     }
-    BOOST_ERROR("the client did not say what it should");
+    BOOST_ERROR("the client did not send the expected message");
     return std::nullopt;
   }
 
@@ -439,7 +439,7 @@ struct elsewhere : world {
   }
 
   auto covered() {
-    return await("the snapshot counts",
+    return await("the snapshot covers every call",
                  [&] { return area.header().covered.load() == worker.tail; });
   }
 
@@ -476,7 +476,7 @@ BOOST_AUTO_TEST_CASE(the_former_snapshot_is_kept_where_the_next_uses_it) {
     BOOST_TEST(counts);
     auto former = places.at(2 - area.header().newest.load());
     // The client publishes `covered` before it gives the former back.
-    return await("the former is as it should be",
+    return await("the former snapshot is kept or freed, as expected",
                  [&] { return (::lseek(former, 0, SEEK_END) != 0) == ahead; });
   };
   BOOST_TEST(former_is_kept(false));

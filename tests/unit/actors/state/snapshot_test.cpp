@@ -49,7 +49,7 @@ struct snapshots : world {
   void wait_on() {
     if (++waits_ != 100)
       return;
-    BOOST_ERROR("the program stands still");
+    BOOST_ERROR("the program waits for room without end");
     (void)area.lower_protection();
   }
   unsigned waits_ = 0;

@@ -178,7 +178,7 @@ int pattern(int i) {
 int matrix_byte(int i) {
   return i * 11 % 256;
 }
-int matrix_half(int i) { // of 0 to 12
+int matrix_half(int i) { // returns 0 to 12
   constexpr int bits[] = {0,      0x3c00, 0x4000, 0x4200, 0x4400,
                           0x4500, 0x4600, 0x4700, 0x4800, 0x4880,
                           0x4900, 0x4980, 0x4a00};

@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_device_waits_for_a_record_of_another) {
   other->when_done(lane, behind.tell());
   other->when_recorded(theirs, recorded.tell());
   other->when_done(legacy_stream, elsewhere.tell());
-  BOOST_TEST(elsewhere.wait() == CUDA_SUCCESS); // that lane alone waits
+  BOOST_TEST(elsewhere.wait() == CUDA_SUCCESS); // only that lane waits
   BOOST_TEST(!behind.told());
   BOOST_TEST(!recorded.told());
   work.go_on();

@@ -1,4 +1,4 @@
-// Drawings of graphs.
+// Drawings of graphs in DOT.
 #include "tests/unit/interposer/driver_fixture.hpp"
 
 #include <filesystem>

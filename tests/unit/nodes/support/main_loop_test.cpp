@@ -40,7 +40,7 @@ struct running_loop {
     T out;
     listener->receive([&](const T& x) { out = x; },
                       caf::after(patience) >>
-                          [] { BOOST_FAIL("nothing is told of a child"); });
+                          [] { BOOST_FAIL("no report of a child came"); });
     return out;
   }
 

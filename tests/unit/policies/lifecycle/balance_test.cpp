@@ -304,7 +304,7 @@ struct uneven_cluster {
     x.movable = !one_in(10);
   }
 
-  /// Checks a migration against all rules anew.
+  /// Checks a migration against all rules.
   void check(const balance_move& move) {
     const auto& x = view.vgpus.at(move.vgpu.value - 1);
     BOOST_TEST_REQUIRE((x.where == move.from && x.movable));

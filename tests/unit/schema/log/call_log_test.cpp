@@ -347,11 +347,11 @@ BOOST_AUTO_TEST_CASE(a_forwarder_knows_whether_to_wait_for_more) {
   append(call::mem_free{});
   BOOST_TEST(reader.may_grow(limit));
   append(call::device_sync{}, 3);
-  BOOST_TEST(!reader.may_grow(limit)); // somebody waits for it
+  BOOST_TEST(!reader.may_grow(limit)); // a caller waits for it
   BOOST_TEST(reader.next_range(limit)->size() == writer.tail());
   BOOST_TEST(reader.may_grow(limit));
   append(call::write{}, 0, limit);
-  BOOST_TEST(!reader.may_grow(limit)); // it is enough
+  BOOST_TEST(!reader.may_grow(limit)); // the range is full
   (void)reader.next_range(limit);
   auto place = writer.reserve(2, 0, {});
   writer.commit(place, 0);
