@@ -352,7 +352,7 @@ BOOST_FIXTURE_TEST_CASE(occupancy_is_computed_in_the_program, module_fixture) {
   BOOST_TEST(grid == 4 * 132);
 }
 
-BOOST_AUTO_TEST_CASE(notification_callbacks_are_registered_once) {
+BOOST_AUTO_TEST_CASE(notification_callbacks_are_registered_and_removed) {
   CUasyncCallback never = [](CUasyncNotificationInfo*, void*,
                              CUasyncCallbackHandle) {};
   CUasyncCallbackHandle one = nullptr;

@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(a_wait_ends_when_the_other_worker_dies) {
   BOOST_TEST(board->look(seats[0]).threads.waiting() == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(nobody_waits_once_turns_are_off) {
+BOOST_AUTO_TEST_CASE(no_session_waits_once_turns_are_off) {
   auto waits = first_waits();
   board->set_rules({.policy = policy::share_policy::best_effort});
   waits.get();

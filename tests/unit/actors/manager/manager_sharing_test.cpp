@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(small_requests_fill_gaps_and_delay_no_other) {
   BOOST_TEST(told->first.text.find("a pGPU 1 lacks 2048 MiB (2048 MiB of 4096 "
                                    "MiB are promised), a pGPU 0 lacks 3072") !=
              std::string::npos);
-  // A request that fits beside what is reserved does not wait.
+  // A request that fits without reserved memory does not wait.
   auto small = ask_for(gib);
   BOOST_REQUIRE(small);
   BOOST_TEST(small->pgpus == large->pgpus);

@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(an_array_is_destroyed_after_the_work_before_it) {
   outcome all;
   dev->when_done(std::nullopt, all.tell());
   BOOST_TEST(all.wait() == CUDA_SUCCESS);
-  // The array may end before or after this test hears of the read.
+  // The array may be destroyed before or after the read is reported.
   auto until = std::chrono::steady_clock::now() + std::chrono::seconds{10};
   while (arrays_here() != 0 && std::chrono::steady_clock::now() < until)
     std::this_thread::yield();

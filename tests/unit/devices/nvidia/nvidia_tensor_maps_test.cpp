@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(an_im2col_maps_arguments_reach_the_driver) {
   BOOST_TEST((words_of(maps.encode(x)) == expected));
 }
 
-BOOST_AUTO_TEST_CASE(a_moved_map_keeps_its_contents) {
+BOOST_AUTO_TEST_CASE(a_moved_map_changes_only_its_address) {
   auto x = spec(tensor_map_form::moved);
   for (std::size_t i = 0; i < x.from.size(); ++i)
     x.from[i] = i + 1;

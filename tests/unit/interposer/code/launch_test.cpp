@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(more_shared_memory_needs_an_attribute) {
   REQUIRE_OK(shape(1, 1, 1, 1, 1, 1, 100000));
 }
 
-BOOST_AUTO_TEST_CASE(launch_attributes_are_sent_or_ignored) {
+BOOST_AUTO_TEST_CASE(a_cluster_attribute_reaches_the_launch) {
   std::array<CUlaunchAttribute, 2> attributes{};
   attributes[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
   attributes[0].value.clusterDim = {2, 1, 1};

@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_nodes_memory_exists_from_a_launch_to_its_free) {
   CHECK_CODE(cuMemFreeAsync(p, stream), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(a_launch_with_auto_free_may_run_again) {
+BOOST_AUTO_TEST_CASE(auto_free_lets_a_graph_be_launched_again) {
   auto p = add(graph, mib);
   exec = instantiate(graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
   REQUIRE_OK(cuGraphLaunch(exec, stream));

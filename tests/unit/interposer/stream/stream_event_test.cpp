@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(calls_behind_a_host_function_are_bounded) {
 }
 
 // If the call waited for the function, neither would continue.
-BOOST_AUTO_TEST_CASE(a_host_function_that_waits_for_its_caller_does_not_block) {
+BOOST_AUTO_TEST_CASE(a_host_function_that_waits_for_its_caller_delays_it_once) {
   std::atomic<bool> go{false};
   CUstream other = nullptr;
   CUevent e = nullptr;
