@@ -1,5 +1,5 @@
-// A program's log, its client's thread and its worker's, in one process; the
-// manager is the test.
+// A program's log, its client's thread and its worker's, in one process. The
+// test plays the manager.
 #pragma once
 
 #include "actors/client/fence.hpp"
@@ -28,7 +28,7 @@ namespace vgpu::test {
 
 using namespace std::chrono_literals;
 
-/// What the session's client told its owner.
+/// What the session's client sent to its owner.
 struct inbox {
   std::mutex lock;
   std::condition_variable changed;
@@ -66,7 +66,7 @@ inline session_owner::behavior_type owner(session_owner::pointer, inbox* in) {
   };
 }
 
-/// Where the worker of the first epoch runs.
+/// Where the first epoch's worker runs.
 struct a_place {
   const char* name;
   bool same_host;
@@ -103,19 +103,19 @@ struct world {
   std::chrono::milliseconds longest_call = 60s;
   std::uint64_t state_memory = std::uint64_t{1} << 30;
   std::string state_dir = std::filesystem::temp_directory_path();
-  // Of workers that are started from now on:
+  // These apply to workers that start afterwards:
   std::uint32_t drift = 0;
   std::size_t device_count = 1;
-  bool watches = false;                    // its devices notice changes,
-  bool blind = false;                      // and cannot be looked at
-  std::shared_ptr<std::uint32_t> variable; // of their modules
-  bool hides_heap = false;                 // of their kernels
+  bool watches = false;                    // the devices notice changes
+  bool blind = false;                      // the devices refuse peek()
+  std::shared_ptr<std::uint32_t> variable; // the modules' variable
+  bool hides_heap = false;                 // the kernels call malloc
   begin_dry_run dry_run;
   begin_gpu_move gpu_mover;
-  busy_poll_limits looks; // the client's, too
+  busy_poll_limits looks; // for the client as well
   std::shared_ptr<std::atomic<bool>> away =
       std::make_shared<std::atomic<bool>>(false);
-  // The session's client would end a worker that runs in this very process.
+  // The client ends a worker on its own host, which would be this process.
   std::string other_host = "elsewhere";
 
   explicit world(std::uint64_t log_bytes = std::uint64_t{64} << 20)
@@ -129,7 +129,7 @@ struct world {
     system.await_all_actors_done();
   }
 
-  /// As the interposer tells its client.
+  /// Reports a full journal to the client, as the interposer does.
   void fills(std::uint64_t bytes) {
     capnp::MallocMessageBuilder message;
     message.initRoot<wire::GuestNotice>().setJournalFills(bytes);
@@ -140,7 +140,8 @@ struct world {
         {});
   }
 
-  /// A client takes the session up: `resumed`, after another.
+  /// Starts a client's thread for the session. With `resumed` it follows
+  /// another client.
   void connect(transport how, bool resumed = false) {
     int ends[2];
     BOOST_REQUIRE(
@@ -237,7 +238,7 @@ struct world {
     caf::anon_send(in.io, lease_ptr{x});
   }
 
-  /// A program that has called prepare(), and the first worker of its session.
+  /// Starts the client and the session's first worker, and calls prepare().
   running_worker begin(transport how, bool same_host) {
     connect(how);
     auto worker = start_worker(1, same_host);
@@ -251,7 +252,8 @@ struct world {
     return call::append(log, x, 0, slot, 0, [](auto) {}, {});
   }
 
-  /// Appends and waits for the answer; its result, or nothing after 10 s.
+  /// Appends and waits for the answer. Returns its result, or nothing after 10
+  /// s.
   template <class Call>
   std::optional<CUresult> ask(const Call& x, slot_index index = 1) {
     append(x, index);
@@ -277,13 +279,13 @@ struct world {
 
   static constexpr device_address counter = first_window;
 
-  /// A counter in device memory, and a kernel that adds to it.
+  /// Makes a counter in device memory and a kernel that adds to it.
   void prepare() {
     load();
     BOOST_TEST((answer_of(1) == CUDA_SUCCESS));
   }
 
-  /// The same, and slot 1 waits for the kernel.
+  /// Like prepare(), but slot 1 waits for the kernel.
   void load() {
     append(call::mem_alloc{.address = counter, .bytes = 256});
     append(call::fill{.stream = {legacy_stream},
@@ -311,7 +313,7 @@ struct world {
         .stream = {legacy_stream}, .module = {{7}}, .bytes = parameters});
   }
 
-  /// Until its thread and its device are gone.
+  /// Waits until a worker's thread and device have ended.
   void wait_for(const running_worker& worker) {
     caf::scoped_actor self{system};
     self->wait_for(worker.actor);
@@ -322,20 +324,20 @@ struct world {
     wait_for(worker);
   }
 
-  /// Kills a worker; another takes the session up.
+  /// Kills a worker, and starts another for the session.
   void replace(const running_worker& worker, std::uint64_t next = 2) {
     kill(worker);
     lease(next, start_worker(next, false));
   }
 
-  /// The client's thread ends, as if its process had died.
+  /// Ends the client's thread, as if its process had died.
   void kill_client() {
     caf::scoped_actor self{system};
     caf::anon_send_exit(in.io, caf::exit_reason::kill);
     self->wait_for(in.io);
   }
 
-  /// Whether the manager was told of such an event.
+  /// Waits for an event to the manager. Returns whether it came.
   bool told(const std::string& kind, std::chrono::milliseconds at_most = 10s) {
     return in.wait(
         [&] {
@@ -345,7 +347,7 @@ struct world {
         at_most);
   }
 
-  /// Asks for the session's state,
+  /// Orders the client to pause the session.
   void order_pause(std::uint64_t epoch, bool suspend = false) {
     auto order = std::make_shared<control::pause_session>();
     order->session = {1};
@@ -354,7 +356,7 @@ struct world {
     caf::anon_send(in.io, pause_order_ptr{order});
   }
 
-  /// and why there is none, if so.
+  /// Returns why the session was not paused, or nothing if it was.
   std::string paused(std::uint64_t epoch) {
     std::string why = "no answer";
     auto answered = [&] {
@@ -372,10 +374,10 @@ struct world {
     return paused(epoch);
   }
 
-  /// Waits until something is so that the client or a worker writes to memory
-  /// or a file; where it never is, says what. Sleeps as the log's writer does,
-  /// which they wake at each step; what follows the last step is seen by a
-  /// look that nobody asks for.
+  /// Waits for a condition on memory or files that the client or a worker
+  /// writes. Names the condition where it does not come true. Sleeps like the
+  /// log's writer, which they wake at each step. A short timeout covers changes
+  /// after the last step.
   boost::test_tools::assertion_result await(const char* what, auto condition) {
     constexpr auto longest = 10s;
     constexpr auto unasked = 20ms;
@@ -388,14 +390,14 @@ struct world {
       sleep_while(wanted, 1, unasked);
     }
     boost::test_tools::assertion_result late{condition()};
-    late.message() << "waited for 10 s, and it is not so that " << what;
+    late.message() << "waited for 10 s, and this did not come true: " << what;
     return late;
   }
 
-  /// Waits until all that was appended is in the session's account.
+  /// Waits until all appended calls are in the session's account.
   auto charged() {
     auto& header = area.header();
-    return await("all that was called is in the account", [&header] {
+    return await("all calls are in the account", [&header] {
       return header.charged.load() == header.tail.load();
     });
   }

@@ -72,8 +72,8 @@ public:
     }
   }
 
-  /// Time passes while nobody does anything, as where a process is frozen: what
-  /// is in a mailbox is handled after it, and timers that are due besides.
+  /// Lets time pass without handling messages, as for a frozen process. The
+  /// mailboxes and the timers that are due come afterwards.
   void leap(caf::timespan span) { scheduler_.advance_time(span); }
 
   caf::actor_clock::time_point now() { return scheduler_.clock().now(); }
@@ -92,7 +92,7 @@ public:
 
 private:
   static caf::actor_system_config& prepare(caf::actor_system_config& config) {
-    // An atom, not a string: 0.17 silently falls back to real threads.
+    // With a string in place of the atom CAF 0.17 silently uses real threads.
     config.set("scheduler.policy", caf::atom("testing"));
     config.set("logger.verbosity", caf::atom("quiet"));
     return config;
@@ -107,10 +107,10 @@ public:
   caf::scoped_actor self;
 };
 
-/// What was sent through a link that is not there.
+/// What was sent through a fake link.
 using outbox = std::deque<outgoing>;
 
-/// Takes a link's place: notes what is sent.
+/// Replaces a link, and keeps what is sent.
 inline link_actor::behavior_type fake_link(link_actor::pointer, outbox* box) {
   return {
       [](const control_consumer&) {},

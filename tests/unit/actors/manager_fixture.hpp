@@ -1,4 +1,4 @@
-// A manager, its clock, and peers that the test plays.
+// A manager and its clock. The test plays its peers.
 #pragma once
 
 #include "actors/manager/manager.hpp"
@@ -51,7 +51,7 @@ struct cluster : deterministic {
     return x;
   }
 
-  /// What outlives a manager; nothing for one that keeps nothing.
+  /// Opens the store that outlives a manager, or nothing if none is kept.
   std::shared_ptr<store> open_store(bool keep) {
     if (!keep)
       return nullptr;
@@ -66,7 +66,7 @@ struct cluster : deterministic {
     run();
   }
 
-  /// kill -9 and start again.
+  /// Kills the manager, and starts it again.
   void restart(bool keep = true) {
     kill(chief);
     out.clear();
@@ -79,7 +79,7 @@ struct cluster : deterministic {
     check_index();
   }
 
-  /// What the manager keeps up to date is what it would see now.
+  /// Checks that the manager's index equals one made from its present state.
   void check_index() {
     auto* held = caf::actor_cast<caf::abstract_actor*>(chief);
     auto* it =
@@ -115,7 +115,7 @@ struct cluster : deterministic {
     join(inventory(name, pgpus, host));
   }
 
-  /// Lets time pass while these nodes beat.
+  /// Lets time pass while these nodes send heartbeats.
   void live(caf::timespan span, std::vector<std::string> nodes) {
     for (; span > caf::timespan{0}; span -= 50ms) {
       for (auto& x : nodes)
@@ -130,11 +130,12 @@ struct cluster : deterministic {
     return got ? std::optional{got->first} : std::nullopt;
   }
 
-  /// Whether the node was told to prepare a worker; if so, it has.
+  /// Returns whether the node was ordered to prepare a worker, and reports the
+  /// worker as prepared.
   bool prepares(const std::string& node, const std::string& failure = "") {
     while (auto got = take<prepare_worker>(out, "n-" + node)) {
       if (got->first.pgpus.empty())
-        continue; // it is not wanted any more
+        continue; // the worker is not needed
       say("n-" + node, "node/" + node,
           worker_prepared{got->first.session, failure});
       return true;
@@ -176,7 +177,7 @@ struct cluster : deterministic {
     return got->first;
   }
 
-  /// A session that runs on `node`.
+  /// Opens a session on `node`.
   lease open(const std::string& node, specification spec = {},
              const std::string& peer = "c") {
     connect(peer);
@@ -189,7 +190,7 @@ struct cluster : deterministic {
     return *got;
   }
 
-  /// What a client says of a lease that it has from before.
+  /// Returns a client's claim of a lease that it already has.
   static adopt adoption(const lease& x) {
     return {x.session, x.vgpu, x.epoch, x.token, {}, {"prog", 9, "h", "me"},
             x.node};

@@ -1,4 +1,5 @@
-// Sessions that are suspended and moved, and what their clients and nodes say.
+// Sessions that are suspended and migrated, and the messages of their clients
+// and nodes.
 #pragma once
 
 #include "tests/unit/actors/manager_fixture.hpp"
@@ -20,7 +21,7 @@ struct movers : cluster {
     auto got = take<control::done>(out, "cmd");
     return got && got->second == request;
   }
-  /// A session on node a that is to go to pGPU 1 of node b.
+  /// Opens a session on node a, and orders its migration to pGPU 1 of node b.
   lease leaving() {
     join("a");
     join("b", 2);
@@ -29,8 +30,8 @@ struct movers : cluster {
     return x;
   }
 
-  /// What the client was told to do, where a worker was prepared if one was to
-  /// be.
+  /// Reports prepared workers where they were ordered. Returns the client's
+  /// order to pause, if there is one.
   std::optional<pause_session> pausing() {
     for (auto* node : {"a", "b"})
       prepares(node);
@@ -47,7 +48,7 @@ struct movers : cluster {
   std::string state() { return status()["vgpus"][0]["sessions"][0]["state"]; }
   std::string node() { return status()["vgpus"][0]["sessions"][0]["node"]; }
 
-  /// Until a session is suspended.
+  /// Opens a session, and suspends it.
   lease suspend(bool hold, bool process_checkpointed = false,
                 specification spec = {}) {
     join("a");
@@ -62,7 +63,8 @@ struct movers : cluster {
     BOOST_TEST(state() == "suspended");
     return x;
   }
-  /// The node starts what it was ordered, and the client makes use of it.
+  /// Starts the worker that the node was ordered to start. Returns the client's
+  /// new lease.
   lease comes_up(const std::string& where) {
     auto order = ordered(where);
     BOOST_REQUIRE(order);

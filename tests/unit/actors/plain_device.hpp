@@ -1,8 +1,8 @@
-// A device that does everything at once, on host memory: for tests of what
-// stands above devices. Launch (module 1, kernel 0) adds its 32-bit parameter
-// to the 32-bit word at its 64-bit parameter, and `drift`, by which a device
-// may give other results than another. Loading a module may be held up; making
-// a stream is, while the program is called.
+// A device that executes everything at once, on host memory, for tests of the
+// layers above devices. Launch (module 1, kernel 0) adds its 32-bit parameter
+// and `drift` to the 32-bit word at its 64-bit parameter. With `drift` a device
+// gives other results than another. A test may hold up the loading of modules.
+// Making a stream waits while a host function runs.
 #pragma once
 
 #include "devices/interface/change_unit.hpp"
@@ -24,7 +24,7 @@
 
 namespace vgpu::test {
 
-/// While it is closed, whoever passes waits. Thread-safe.
+/// A gate that blocks pass() while it is closed. Thread-safe.
 class gate {
 public:
   void close() { set(false); }
@@ -104,7 +104,7 @@ public:
     return 1U;
   }
 
-  /// Begins with the address, and ends with the drift.
+  /// Makes a map that begins with the address and ends with the drift.
   result<tensor_map> encode(const tensor_map_spec& what) override {
     if (what.address % 16 != 0)
       return cuda_fault(CUDA_ERROR_MISALIGNED_ADDRESS,
@@ -115,7 +115,7 @@ public:
     return out;
   }
 
-  /// As a driver does, when it needs a queue for it.
+  /// Waits for a running host function, as a driver may.
   status create_stream(stream_id, bool, int) override {
     called_->pass_within(std::chrono::seconds{5});
     return {};
@@ -185,15 +185,16 @@ public:
   void set_printer(vgpu::device::printer to) override {
     printer_ = std::move(to);
   }
-  /// Modules have this variable, outside of the window, but those from that
-  /// number on.
+  /// Modules have this variable, which lies outside the window. Modules with
+  /// ids from `without_variable` on have none.
   static constexpr std::uint64_t without_variable = 100;
   void place_variable(std::shared_ptr<std::uint32_t> at) {
     variable_ = std::move(at);
   }
-  /// Kernels of each module call malloc.
+  /// The kernels of each module call malloc.
   bool hides_heap = false;
-  /// While it is so, its driver answers nobody: whoever asks it is in error.
+  /// While it is true the process is checkpointed, and a use of the device
+  /// fails the test.
   std::shared_ptr<std::atomic<bool>> away;
 
   void inject(vgpu::injected_fault) override {
@@ -203,12 +204,12 @@ public:
 private:
   void be_here() const {
     if (away && *away)
-      BOOST_ERROR("the device's process is checkpointed, and somebody uses it");
+      BOOST_ERROR("a device is used while its process is checkpointed");
   }
 
   vgpu::device::properties props_;
   std::shared_ptr<gate> loading_;
-  std::shared_ptr<gate> called_ = std::make_shared<gate>(); // the program
+  std::shared_ptr<gate> called_ = std::make_shared<gate>(); // by a host call
   std::uint32_t drift_;
   CUresult error_ = CUDA_SUCCESS;
   device_address base_ = 0;
@@ -217,8 +218,8 @@ private:
   std::shared_ptr<std::uint32_t> variable_;
 };
 
-/// A plain device that notices changes, or that says so and lets nobody look at
-/// its memory. It tells of each granule that it may have changed.
+/// A plain device that notices changes. It reports each granule as possibly
+/// changed. A blind one refuses peek().
 class watching_device final : public plain_device,
                               public vgpu::device::change_unit {
 public:

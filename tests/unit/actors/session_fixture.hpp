@@ -1,5 +1,5 @@
 // A session without a client: an executor on the cpu device, for tests of its
-// states.
+// state.
 #pragma once
 
 #include "actors/worker/execute/executor.hpp"
@@ -18,7 +18,7 @@
 
 namespace vgpu {
 
-/// An executor on a cpu device, whose memory is written to as kernels do it.
+/// An executor on a cpu device. Tests write to its memory as kernels do.
 struct a_session {
   static constexpr std::uint64_t quota = std::uint64_t{1} << 30;
   static constexpr std::uint64_t granules = 12;
@@ -75,7 +75,8 @@ struct a_session {
     BOOST_REQUIRE_MESSAGE(ok.ok(), ok.why().what);
   }
 
-  /// Until it is time to stand still. What the program does meanwhile.
+  /// Copies until the session has to pause. Calls `meanwhile` before each step,
+  /// in place of the program.
   void copy(const std::function<void()>& meanwhile = [] {}) {
     for (;;) {
       meanwhile();
@@ -102,7 +103,7 @@ struct a_session {
     finish();
   }
 
-  /// Another worker, that begins with a state and what comes along.
+  /// Restores a state, and the memory lent with it, on another worker.
   void follow(int file, bool adopt, std::vector<unique_fd> lent = {}) {
     exec.reset();
     exec = fresh();

@@ -1,5 +1,5 @@
-// One end of the data plane's connection, by hand: the other is a real client
-// or worker.
+// One end of the data plane's connection, played by the test. The other is a
+// real client or worker.
 #pragma once
 
 #include "actors/link/data_head.hpp"
@@ -14,7 +14,8 @@
 
 namespace vgpu::test {
 
-/// Of session 1. Speaks to whom it heard last.
+/// Sends and receives for session 1. It sends to the peer it received from
+/// last.
 class talker {
 public:
   talker(zmq::context_t& zmq, link_options::form as, std::string endpoint)
@@ -38,7 +39,7 @@ public:
     BOOST_REQUIRE(reaches(std::move(what), payload, epoch));
   }
 
-  /// The same; false if whom it heard last, and who came to it, is gone.
+  /// Like say(), but returns false if the peer is gone.
   bool reaches(data::body what, std::span<const std::byte> payload = {},
                std::uint64_t epoch = 1) {
     auto words = data::encode({{1}, {epoch}, std::move(what)});
@@ -58,7 +59,7 @@ public:
     return sent == link_socket::sent::yes;
   }
 
-  /// The next message, if one comes in time.
+  /// Returns the next message, if one arrives in time.
   std::optional<heard> hear(std::chrono::milliseconds at_most = patience) {
     for (auto until = clock::now() + at_most;;) {
       (void)socket_.connection_changes();
@@ -80,13 +81,13 @@ public:
     }
   }
 
-  /// The next of this kind.
+  /// Returns the next message of this kind.
   template <class Body>
   Body next() {
     while (auto x = hear())
       if (auto* found = std::get_if<Body>(&x->head.body))
         return *found;
-    BOOST_FAIL("the other end did not say what it should");
+    BOOST_FAIL("the other end did not send the expected message");
     return {};
   }
 

@@ -1,4 +1,4 @@
-// The driver as programs see it, served by the fake client.
+// The driver as programs use it, served by the fake client.
 #pragma once
 
 #include "tests/unit/interposer/fake_client.hpp"
@@ -15,14 +15,15 @@ namespace vgpu::test {
 /// The one fake client of this test program.
 fake_client& fake();
 
-/// cuInit was called and the primary context of device 0 is current.
+/// A program that has called cuInit, with the primary context of device 0
+/// current.
 struct driver_fixture {
   driver_fixture();
   ~driver_fixture();
   CUcontext primary = nullptr;
 };
 
-/// A value that the enumeration does not have, as C programs may pass.
+/// Returns a value outside the enumeration, as C programs may pass.
 template <class Enum>
 Enum unknown_value(int value) {
   return std::bit_cast<Enum>(value);
@@ -35,7 +36,7 @@ inline const char* name_of(CUresult code) {
 
 } // namespace vgpu::test
 
-/// Requires that a driver call gives this code, and shows both by name.
+/// Requires that a driver call returns this code, and shows both by name.
 #define CHECK_CODE(call, code)                                                 \
   BOOST_TEST(std::string{vgpu::test::name_of(call)} == #code)
 #define REQUIRE_OK(call)                                                       \

@@ -1,4 +1,5 @@
-// Devices, contexts, memory, modules: against what an H200's driver answers.
+// Devices, contexts, memory and modules, compared with the answers of an H200's
+// driver.
 #include "tests/unit/interposer/driver_fixture.hpp"
 
 #include <array>
@@ -24,7 +25,7 @@ struct module_fixture : driver_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(driver, driver_fixture)
 
-BOOST_AUTO_TEST_CASE(devices_are_as_the_lease_says) {
+BOOST_AUTO_TEST_CASE(devices_follow_the_lease) {
   int count = 0;
   REQUIRE_OK(cuDeviceGetCount(&count));
   BOOST_TEST(count == 2);
@@ -57,7 +58,7 @@ BOOST_AUTO_TEST_CASE(devices_are_as_the_lease_says) {
   REQUIRE_OK(cuInit(0));
 }
 
-BOOST_AUTO_TEST_CASE(errors_have_names_and_sentences) {
+BOOST_AUTO_TEST_CASE(errors_have_names_and_descriptions) {
   const char* text = nullptr;
   REQUIRE_OK(cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, &text));
   BOOST_TEST(std::string{text} == "an illegal memory access was encountered");
@@ -66,7 +67,7 @@ BOOST_AUTO_TEST_CASE(errors_have_names_and_sentences) {
   BOOST_TEST((text == nullptr));
 }
 
-BOOST_AUTO_TEST_CASE(contexts_stack_up_on_each_thread) {
+BOOST_AUTO_TEST_CASE(each_thread_has_a_stack_of_contexts) {
   CUcontext x = nullptr, made = nullptr;
   REQUIRE_OK(cuCtxCreate(&made, nullptr, 0, 1));
   REQUIRE_OK(cuCtxGetCurrent(&x));
@@ -94,7 +95,7 @@ BOOST_AUTO_TEST_CASE(contexts_stack_up_on_each_thread) {
              CUDA_ERROR_INVALID_CONTEXT);
 }
 
-BOOST_AUTO_TEST_CASE(primary_contexts_count_who_holds_them) {
+BOOST_AUTO_TEST_CASE(primary_contexts_count_their_holders) {
   unsigned flags = 9;
   int active = 9;
   REQUIRE_OK(cuDevicePrimaryCtxGetState(1, &flags, &active));
@@ -110,7 +111,7 @@ BOOST_AUTO_TEST_CASE(primary_contexts_count_who_holds_them) {
   CHECK_CODE(cuDevicePrimaryCtxRelease(1), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-BOOST_AUTO_TEST_CASE(a_reset_context_is_gone_with_all_it_held) {
+BOOST_AUTO_TEST_CASE(a_reset_destroys_a_contexts_objects) {
   CUdeviceptr p = 0;
   REQUIRE_OK(cuMemAlloc(&p, 1000));
   CUstream s = nullptr;
@@ -128,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_reset_context_is_gone_with_all_it_held) {
   REQUIRE_OK(cuDevicePrimaryCtxRelease(0));
 }
 
-BOOST_AUTO_TEST_CASE(limits) {
+BOOST_AUTO_TEST_CASE(limits_have_the_drivers_values) {
   std::size_t value = 0;
   REQUIRE_OK(cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE));
   BOOST_TEST(value == 1024U);
@@ -140,7 +141,7 @@ BOOST_AUTO_TEST_CASE(limits) {
              CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(memory_is_allocated_here_and_freed_once) {
+BOOST_AUTO_TEST_CASE(memory_is_allocated_at_once_and_freed_once) {
   CUdeviceptr a = 0, b = 0;
   CHECK_CODE(cuMemAlloc(&a, 0), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuMemAlloc(nullptr, 16), CUDA_ERROR_INVALID_VALUE);
@@ -161,7 +162,7 @@ BOOST_AUTO_TEST_CASE(memory_is_allocated_here_and_freed_once) {
   REQUIRE_OK(cuMemFree(b));
 }
 
-BOOST_AUTO_TEST_CASE(the_quota_decides_at_once) {
+BOOST_AUTO_TEST_CASE(an_allocation_beyond_the_quota_fails_at_once) {
   CUdeviceptr a = 0, b = 0;
   auto gib = std::size_t{1} << 30;
   std::size_t free = 0, total = 0;
@@ -175,7 +176,7 @@ BOOST_AUTO_TEST_CASE(the_quota_decides_at_once) {
   REQUIRE_OK(cuMemFree(b));
 }
 
-BOOST_AUTO_TEST_CASE(pointers_tell_what_they_are) {
+BOOST_AUTO_TEST_CASE(pointer_attributes_describe_the_memory) {
   CUdeviceptr d = 0;
   void* h = nullptr;
   REQUIRE_OK(cuMemAlloc(&d, 4096));
@@ -214,7 +215,7 @@ BOOST_AUTO_TEST_CASE(host_memory_is_registered_once) {
              CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 
-BOOST_AUTO_TEST_CASE(pools_give_and_take_in_stream_order) {
+BOOST_AUTO_TEST_CASE(pools_allocate_and_free_in_stream_order) {
   CUmemoryPool pool = nullptr;
   REQUIRE_OK(cuDeviceGetDefaultMemPool(&pool, 0));
   CUdeviceptr p = 0;
@@ -231,12 +232,12 @@ BOOST_AUTO_TEST_CASE(pools_give_and_take_in_stream_order) {
   CHECK_CODE(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_supported_says_so) {
+BOOST_AUTO_TEST_CASE(an_unsupported_call_returns_not_supported) {
   CUmemGenericAllocationHandle x = 0;
   CHECK_CODE(cuMulticastCreate(&x, nullptr), CUDA_ERROR_NOT_SUPPORTED);
 }
 
-BOOST_AUTO_TEST_CASE(modules_that_are_none) {
+BOOST_AUTO_TEST_CASE(invalid_modules_are_refused) {
   CUmodule m = nullptr;
   CHECK_CODE(cuModuleLoadData(&m, "garbage"), CUDA_ERROR_INVALID_IMAGE);
   CHECK_CODE(cuModuleLoadData(&m, ""), CUDA_ERROR_INVALID_IMAGE);
@@ -244,7 +245,8 @@ BOOST_AUTO_TEST_CASE(modules_that_are_none) {
   CHECK_CODE(cuModuleLoad(&m, "/nowhere/at.all"), CUDA_ERROR_FILE_NOT_FOUND);
 }
 
-BOOST_FIXTURE_TEST_CASE(modules_tell_what_they_hold, module_fixture) {
+BOOST_FIXTURE_TEST_CASE(modules_find_kernels_and_variables_by_name,
+                        module_fixture) {
   CUfunction f = nullptr;
   REQUIRE_OK(cuModuleGetFunction(&f, module, "mixed"));
   CHECK_CODE(cuModuleGetFunction(&f, module, "other"), CUDA_ERROR_NOT_FOUND);
@@ -285,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_module_is_unloaded_once) {
              CUDA_ERROR_INVALID_HANDLE);
 }
 
-BOOST_AUTO_TEST_CASE(an_image_travels_once) {
+BOOST_AUTO_TEST_CASE(an_image_is_sent_once) {
   auto before = fake().counts()[5];
   CUmodule a = nullptr, b = nullptr;
   auto text = std::string{ptx} + "// once";
@@ -296,7 +298,7 @@ BOOST_AUTO_TEST_CASE(an_image_travels_once) {
   REQUIRE_OK(cuModuleUnload(b));
 }
 
-BOOST_AUTO_TEST_CASE(libraries_are_loaded_when_they_are_used) {
+BOOST_AUTO_TEST_CASE(libraries_are_loaded_at_first_use) {
   CUlibrary garbage = nullptr, library = nullptr;
   auto load = [](CUlibrary* l, const void* image) {
     return cuLibraryLoadData(l, image, nullptr, nullptr, 0, nullptr, nullptr,
@@ -315,7 +317,7 @@ BOOST_AUTO_TEST_CASE(libraries_are_loaded_when_they_are_used) {
   REQUIRE_OK(cuKernelGetAttribute(
       &value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, k, 0));
   BOOST_TEST(value == 512);
-  // A kernel serves as a function.
+  // A kernel can be used as a function.
   REQUIRE_OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
                                 reinterpret_cast<CUfunction>(k)));
   CHECK_CODE(
@@ -334,7 +336,7 @@ BOOST_AUTO_TEST_CASE(libraries_are_loaded_when_they_are_used) {
   CHECK_CODE(cuKernelGetFunction(&f, k), CUDA_ERROR_INVALID_HANDLE);
 }
 
-BOOST_FIXTURE_TEST_CASE(occupancy_is_computed_here, module_fixture) {
+BOOST_FIXTURE_TEST_CASE(occupancy_is_computed_in_the_program, module_fixture) {
   CUfunction f = nullptr;
   REQUIRE_OK(cuModuleGetFunction(&f, module, "none"));
   int blocks = 0;
@@ -350,7 +352,7 @@ BOOST_FIXTURE_TEST_CASE(occupancy_is_computed_here, module_fixture) {
   BOOST_TEST(grid == 4 * 132);
 }
 
-BOOST_AUTO_TEST_CASE(who_wants_to_be_notified_is_known) {
+BOOST_AUTO_TEST_CASE(notification_callbacks_are_registered_and_removed) {
   CUasyncCallback never = [](CUasyncNotificationInfo*, void*,
                              CUasyncCallbackHandle) {};
   CUasyncCallbackHandle one = nullptr;

@@ -34,8 +34,8 @@ struct fake_client::connection {
 
 namespace {
 
-/// The attributes of an H200, by CUdevice_attribute from 1 on: the runtime asks
-/// for nearly all of them.
+/// The attributes of an H200, by CUdevice_attribute from 1 on. The runtime
+/// reads nearly all of them.
 constexpr std::array attributes = {
     1024,   1024,  1024,       64,        2147483647, 65535,    65535, 49152,
     65536,  32,    2147483647, 65536,     1980000,    512,      1,     132,
@@ -206,7 +206,7 @@ bool fake_client::welcome(int socket) {
   std::array<int, 16> fds{};
   fds.fill(-1);
   std::memcpy(fds.data(), CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
-  // Those of snapshots are not used here.
+  // The descriptors of snapshots are not used here.
   std::vector<unique_fd> handed;
   for (auto fd : fds)
     handed.emplace_back(fd);
@@ -281,7 +281,8 @@ bool fake_client::is_protected() const {
 
 std::byte* fake_client::at(device_address address, std::uint64_t bytes) {
   if (open_->area->in_host(address, bytes)) {
-    // Fails where the program is this very process: then it is mapped already.
+    // This fails where the program is this process, which has mapped it
+    // already.
     if (!std::exchange(open_->host_tried, true)) [[maybe_unused]]
       auto mapped = open_->area->map_host();
     return reinterpret_cast<std::byte*>(address);
@@ -305,7 +306,7 @@ void fake_client::facts_into(const record& r, const call::arena_range& to) {
   answer(r, CUDA_SUCCESS, facts.size());
 }
 
-/// Tells of the arguments what a test looks at.
+/// Keeps the arguments that tests look at.
 void fake_client::encode(const record& r, const call::tensor_map_encode& x) {
   const auto& what = x.what;
   auto map = what.from;

@@ -1,5 +1,5 @@
-// A client and worker in one thread of the test: grants a vGPU and serves the
-// log with memory and no GPU.
+// A client and worker in one thread of the test. It grants a vGPU and serves
+// the log with memory and no GPU.
 #pragma once
 
 #include "schema/log/session_area.hpp"
@@ -19,52 +19,53 @@
 
 namespace vgpu::test {
 
-/// What it grants.
+/// What the fake client grants.
 struct fake_options {
   int devices = 1;
   std::uint64_t quota = std::uint64_t{1} << 30;
-  /// Answers the hello with this reason instead.
+  /// A reason to refuse the hello.
   std::string refusal;
 };
 
-/// One launch, as it came through the log.
+/// One launch, as the log had it.
 struct seen_launch {
   call::launch call;
   std::vector<std::byte> parameters;
 };
 
-/// Listens on the socket name of `manager` and serves one program at a time.
-/// Modules hold the kernels `none()`, `mixed(char, short, 40 bytes, pointer,
-/// int)`, `mapped(int, 128 bytes aligned to 64, pointer)` and the 16-byte
-/// variable `table`. Of several devices the first alone has tensor maps.
+/// Listens on the socket name of `manager`, and serves one program at a time.
+/// Modules have the kernels `none()`, `mixed(char, short, 40 bytes, pointer,
+/// int)` and `mapped(int, 128 bytes aligned to 64, pointer)`, and the 16-byte
+/// variable `table`. Only the first device has tensor maps.
 class fake_client {
 public:
   fake_client(const std::string& manager, fake_options options);
   ~fake_client();
 
-  /// Work after this is not executed, and nothing is answered, until resume().
+  /// Executes and answers nothing until resume().
   void pause();
   void resume();
-  /// The next synchronising call, and all later ones, end in this.
+  /// Makes the next synchronising call and all later ones return this code.
   void fail_with(CUresult code);
-  /// As a kernel's printf would.
+  /// Prints as a kernel's printf does.
   void print(std::string text);
 
-  /// Forgets nothing but its connection, as a client that died.
+  /// Closes the connection and keeps everything else, like a client that died.
   void hang_up();
 
   std::vector<seen_launch> launches();
-  /// How many records there were of each call number.
+  /// Returns the number of records of each call number.
   std::map<std::uint16_t, int> counts();
-  /// What kernels do: called with each launch, on the client's thread.
+  /// Calls `f` with each launch on the client's thread, in place of the kernel.
   void when_launched(std::function<void(const call::launch&)> f);
-  /// As a kernel's cudaGraphSetConditional. In when_launched().
+  /// Sets a condition as a kernel's cudaGraphSetConditional does. Call it in
+  /// when_launched().
   void set_condition(std::uint64_t handle, std::uint32_t value);
-  /// Whether kernels can do that.
+  /// Sets whether kernels can set conditions.
   void take_conditions(bool yes);
-  /// Whether its program's calls would be replayed.
+  /// Returns whether its program's calls would be replayed.
   bool is_protected() const;
-  /// As if other sessions had, or left, so much that counts here.
+  /// Sets the bytes that count against this program because of other sessions.
   void count_for_others(std::uint64_t bytes) { shared_bytes_ = bytes; }
   int greetings() const noexcept { return greetings_.load(); }
   std::uint64_t log_bytes() const noexcept { return executed_.load(); }
@@ -98,14 +99,14 @@ private:
   std::map<std::uint16_t, int> counts_;
   std::map<device_address, std::vector<std::byte>> memory_;
   std::map<std::uint64_t, device_address> arrays_;
-  std::map<std::uint64_t, std::uint64_t> placed_; // bytes, by memory id
+  std::map<std::uint64_t, std::uint64_t> placed_; // bytes by memory id
   std::function<void(const call::launch&)> launched_;
   device_address conditions_ = 0;
   bool takes_conditions_ = true;
   std::atomic<std::uint64_t> shared_bytes_{0};
   std::atomic<int> greetings_{0};
   std::atomic<std::uint64_t> executed_{0};
-  std::optional<std::uint64_t> held_by_; // a host function under way
+  std::optional<std::uint64_t> held_by_; // the host function that runs
   std::jthread thread_;
 };
 

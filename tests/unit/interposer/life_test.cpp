@@ -1,4 +1,5 @@
-// Life and death of the driver in a program: each case in a process of its own.
+// The beginning and end of the driver in a program, each case in its own
+// process.
 #include "tests/unit/interposer/driver_fixture.hpp"
 
 #include <atomic>
@@ -26,7 +27,7 @@ std::string own_manager() {
   return name;
 }
 
-/// Runs `body` in a child and gives its exit status; 1000 + n for signal n.
+/// Runs `body` in a child. Returns its exit status, or 1000 + n for signal n.
 template <class Body>
 int in_child(const Body& body) {
   std::fflush(nullptr);
@@ -40,7 +41,7 @@ int in_child(const Body& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-/// As in_child, with what the child wrote to stdout.
+/// Like in_child(), with the child's output.
 template <class Body>
 int in_child(const Body& body, std::string& output) {
   int ends[2];
@@ -69,7 +70,7 @@ CUcontext start() {
 
 BOOST_AUTO_TEST_SUITE(life)
 
-BOOST_AUTO_TEST_CASE(nothing_works_before_it_is_initialised) {
+BOOST_AUTO_TEST_CASE(calls_before_cuinit_fail) {
   BOOST_TEST(in_child([] {
                int n = 0;
                CUcontext x = nullptr;
@@ -91,7 +92,7 @@ BOOST_AUTO_TEST_CASE(nothing_works_before_it_is_initialised) {
              }) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_refusal_is_no_device) {
+BOOST_AUTO_TEST_CASE(a_refused_program_has_no_device) {
   BOOST_TEST(in_child([] {
                fake_client client{std::getenv("VGPU_MANAGER"),
                                   {.refusal = "there is no room"}};
@@ -103,15 +104,15 @@ BOOST_AUTO_TEST_CASE(a_refusal_is_no_device) {
              }) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_client_that_cannot_be_started_is_no_device) {
+BOOST_AUTO_TEST_CASE(a_program_without_a_client_has_no_device) {
   BOOST_TEST(in_child([] {
                ::setenv("VGPU_CLIENT", "/nowhere/vgpu-client", 1);
                return cuInit(0) == CUDA_ERROR_NO_DEVICE ? 0 : 1;
              }) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_started_client_is_nobodys_child) {
-  // It writes down what it is, and ends.
+BOOST_AUTO_TEST_CASE(a_started_client_is_not_the_programs_child) {
+  // The client writes its parent and descriptors to a file, and ends.
   auto folder = std::string{"/tmp/vgpu-life-"} + std::to_string(::getpid());
   ::mkdir(folder.c_str(), 0700);
   auto script = folder + "/client";
@@ -140,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_started_client_is_nobodys_child) {
   ::rmdir(folder.c_str());
 }
 
-BOOST_AUTO_TEST_CASE(the_child_of_a_fork_has_no_driver) {
+BOOST_AUTO_TEST_CASE(a_forked_child_has_no_driver) {
   BOOST_TEST(in_child([] {
                fake_client client{std::getenv("VGPU_MANAGER"), {}};
                start();
@@ -165,13 +166,14 @@ BOOST_AUTO_TEST_CASE(the_child_of_a_fork_has_no_driver) {
              }) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(the_exit_status_and_output_are_the_programs) {
+BOOST_AUTO_TEST_CASE(a_programs_exit_status_and_output_are_kept) {
   std::string output;
   auto status = in_child(
       [] {
         auto& client = *new fake_client{std::getenv("VGPU_MANAGER"), {}};
         static_cast<void>(client);
-        // Registered before cuInit: runs after the driver has shut down.
+        // The handler is registered before cuInit, so it runs after the
+        // driver's end.
         std::atexit([] {
           CUdeviceptr p = 0;
           void* table = nullptr;
@@ -181,7 +183,7 @@ BOOST_AUTO_TEST_CASE(the_exit_status_and_output_are_the_programs) {
         });
         start();
         std::thread{[] {
-          // Still working while the program exits.
+          // The driver still works while the program exits.
           CUcontext x = nullptr;
           cuDevicePrimaryCtxRetain(&x, 0);
           cuCtxSetCurrent(x);
@@ -221,7 +223,7 @@ BOOST_AUTO_TEST_CASE(a_fault_sticks_to_the_context) {
              }) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(printed_text_comes_with_the_next_synchronisation) {
+BOOST_AUTO_TEST_CASE(printed_text_appears_at_the_next_synchronisation) {
   std::string output;
   auto status = in_child(
       [] {

@@ -6,7 +6,8 @@
 
 namespace vgpu {
 
-/// A thread that runs on the first processor that this one may use.
+/// Starts a thread that runs on the first processor of the calling thread's
+/// affinity.
 template <class Body>
 std::thread on_one_processor(Body body) {
   return std::thread{[body] {

@@ -1,4 +1,4 @@
-// What a client tells the manager, above all one that was not there before.
+// What a client reports to the manager, above all to one that has just started.
 #include "actors/client/client.hpp"
 
 #include "tests/unit/actors/deterministic.hpp"
@@ -12,8 +12,7 @@ using test::take;
 
 namespace {
 
-/// A client, and the ends of its sessions and of its link, which the test
-/// plays.
+/// A client. The test plays its sessions' threads and its link.
 struct a_client : test::deterministic {
   test::outbox out;
   std::vector<pause_session> orders;
@@ -44,7 +43,7 @@ struct a_client : test::deterministic {
   void says(body what, std::uint64_t request = 0) {
     tell(chief, test::letter("", "manager", std::move(what), request));
   }
-  /// A manager is there that knows nothing.
+  /// Connects the client to a manager without any state.
   void meets_manager() {
     out.clear();
     says(welcome{});
@@ -78,7 +77,7 @@ struct a_client : test::deterministic {
   }
   bool wakes() { return take<wake_session>(out, "").has_value(); }
 
-  /// A session that was ordered to leave its place.
+  /// Orders a session to leave its place.
   void leaves(bool suspend, bool hold = false) {
     meets_manager();
     opens();
@@ -92,7 +91,7 @@ struct a_client : test::deterministic {
 
 BOOST_FIXTURE_TEST_SUITE(client_behaviour, a_client)
 
-BOOST_AUTO_TEST_CASE(the_next_manager_is_told_of_a_state_that_was_to_move) {
+BOOST_AUTO_TEST_CASE(the_next_manager_learns_of_a_state_to_migrate) {
   leaves(false);
   loses_manager();
   gave_state(1);
@@ -100,15 +99,15 @@ BOOST_AUTO_TEST_CASE(the_next_manager_is_told_of_a_state_that_was_to_move) {
   auto x = adoption();
   BOOST_TEST(x.suspended);
   BOOST_TEST(!x.held);
-  BOOST_TEST(wakes()); // it was to go on
-  // With another place that is over.
+  BOOST_TEST(wakes()); // a migration continues
+  // A lease of another place ends the suspension.
   has_lease(2);
   meets_manager();
   BOOST_TEST(!adoption().suspended);
   BOOST_TEST(!wakes());
 }
 
-BOOST_AUTO_TEST_CASE(and_of_one_that_was_suspended) {
+BOOST_AUTO_TEST_CASE(the_next_manager_learns_of_a_suspended_session) {
   leaves(true, true);
   loses_manager();
   gave_state(1);
@@ -119,7 +118,7 @@ BOOST_AUTO_TEST_CASE(and_of_one_that_was_suspended) {
   BOOST_TEST(!wakes());
 }
 
-BOOST_AUTO_TEST_CASE(and_that_it_is_held_since) {
+BOOST_AUTO_TEST_CASE(the_next_manager_learns_that_a_session_is_held) {
   leaves(true);
   gave_state(1);
   says(pause_session{session, {1}, {}, true, true});
@@ -130,7 +129,7 @@ BOOST_AUTO_TEST_CASE(and_that_it_is_held_since) {
   BOOST_TEST(!wakes());
 }
 
-BOOST_AUTO_TEST_CASE(a_refused_order_does_not_undo_one_that_was_done) {
+BOOST_AUTO_TEST_CASE(a_refused_order_does_not_undo_an_earlier_one) {
   leaves(true);
   gave_state(1);
   told(paused{session, {1}, "it is being moved already", 0, 0});
@@ -150,7 +149,7 @@ BOOST_AUTO_TEST_CASE(an_order_of_another_epoch_changes_nothing) {
   BOOST_TEST(!wakes());
 }
 
-BOOST_AUTO_TEST_CASE(each_manager_is_told_since_when_a_program_waits) {
+BOOST_AUTO_TEST_CASE(each_manager_learns_how_long_a_program_waits) {
   opens();
   advance(3s);
   for (auto waited : {3'000u, 8'000u}) {
@@ -163,7 +162,7 @@ BOOST_AUTO_TEST_CASE(each_manager_is_told_since_when_a_program_waits) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(and_so_is_the_next_client) {
+BOOST_AUTO_TEST_CASE(the_next_client_reports_how_long_a_program_waits) {
   auto made = session_area::create(minimum_log, granule_bytes);
   BOOST_REQUIRE(made.ok());
   auto area = std::make_shared<const session_area>(std::move(*made));

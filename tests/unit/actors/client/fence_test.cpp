@@ -1,5 +1,5 @@
-// Who has an old epoch is refused, whatever else it knows, and what it made is
-// not used: the test plays the old worker, or the old client.
+// A process of an old epoch is refused, whatever else it knows, and its results
+// are not used. The test plays the old worker or the old client.
 #include "tests/unit/actors/data_plane_fixture.hpp"
 #include "tests/unit/actors/talker.hpp"
 
@@ -23,7 +23,7 @@ bool readable(int fd) {
   return ::poll(&item, 1, 10'000) == 1;
 }
 
-/// The next packet that is of this kind; the others are dropped.
+/// Returns the next packet of this kind, and drops the others.
 template <class Body>
 std::optional<std::pair<Body, std::vector<unique_fd>>> next(int socket) {
   while (readable(socket)) {
@@ -52,7 +52,7 @@ public:
 
   running_worker where() const { return {{"", name_, host_id()}, {}, {}}; }
 
-  /// The client shows its lease.
+  /// Takes the client's first message, which shows its lease.
   data::attach take_client() {
     BOOST_REQUIRE(readable(listener_.get()));
     client_ = accept_own(listener_.get());
@@ -63,20 +63,20 @@ public:
     return hello->first;
   }
 
-  /// Until nobody else finds room; who looks for it must wait.
+  /// Fills the listening socket, so that whoever connects must wait.
   void crowd() {
     while (auto one = connect_abstract(name_))
       crowd_.push_back(std::move(*one));
   }
 
-  /// Its process is gone.
+  /// Ends the worker's process.
   void die() { listener_ = unique_fd{}; }
 
   void say(std::uint64_t epoch, data::body what) {
     ::say(client_.get(), epoch, std::move(what));
   }
 
-  /// The next order to write a state, that is not of `before`.
+  /// Returns the next order to write a state that differs from `before`.
   data::checkpoint take_order(std::uint64_t before = 0) {
     for (;;) {
       auto order = next<data::checkpoint>(client_.get());
@@ -90,7 +90,7 @@ public:
 
   const std::string& name() const noexcept { return name_; }
 
-  /// What came with the last of these.
+  /// The descriptors of the last message taken.
   std::vector<unique_fd> descriptors;
 
 private:
@@ -99,7 +99,7 @@ private:
   std::vector<unique_fd> crowd_;
 };
 
-/// A state of no calls at all.
+/// Writes a state without any calls.
 data::checkpointed write_empty_state(int file, std::uint64_t order) {
   state_writer to{file, false};
   auto bytes = to.finish(state_index{});
@@ -125,9 +125,8 @@ const attempt attempts[] = {
 BOOST_FIXTURE_TEST_SUITE(fences, world)
 
 // -- an old worker
-// ----------------------------------------------------------
 
-BOOST_AUTO_TEST_CASE(a_worker_that_stands_still_is_not_taken_for_dead) {
+BOOST_AUTO_TEST_CASE(a_stuck_worker_does_not_count_as_dead) {
   acted_worker stuck;
   stuck.crowd();
   BOOST_TEST(!end_worker(stuck.name(), 50ms).ok());
@@ -135,8 +134,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_stands_still_is_not_taken_for_dead) {
   BOOST_TEST(end_worker(stuck.name(), 50ms).ok());
 }
 
-BOOST_AUTO_TEST_CASE(
-    a_mapped_workers_word_of_another_epoch_counts_for_nothing) {
+BOOST_AUTO_TEST_CASE(a_mapped_workers_message_of_another_epoch_is_dropped) {
   acted_worker worker;
   connect(transport::automatic);
   lease(3, worker.where());
@@ -148,13 +146,13 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(told("replay-differs"));
   BOOST_TEST(area.header().sticky_error.load() == 0u);
   worker.say(3, data::progress{.sticky = CUDA_ERROR_ILLEGAL_ADDRESS});
-  BOOST_TEST(await("a word of this epoch counts", [&] {
+  BOOST_TEST(await("a message of this epoch counts", [&] {
     return area.header().sticky_error.load() ==
            static_cast<unsigned>(CUDA_ERROR_ILLEGAL_ADDRESS);
   }));
 }
 
-BOOST_AUTO_TEST_CASE(an_answer_of_another_epoch_reaches_nobody) {
+BOOST_AUTO_TEST_CASE(an_answer_of_another_epoch_is_dropped) {
   talker worker{zmq, link_options::form::bind, "tcp://127.0.0.1:*"};
   connect(transport::forwarded);
   lease(3, {{worker.endpoint(), "", "elsewhere"}, {}, {}});
@@ -170,7 +168,6 @@ BOOST_AUTO_TEST_CASE(an_answer_of_another_epoch_reaches_nobody) {
 }
 
 // -- an old client
-// ----------------------------------------------------------
 
 BOOST_DATA_TEST_CASE_F(world, a_worker_serves_a_client_of_its_own_epoch_alone,
                        data_of::make(attempts), who) {
@@ -180,7 +177,7 @@ BOOST_DATA_TEST_CASE_F(world, a_worker_serves_a_client_of_its_own_epoch_alone,
   auto memory = area.descriptors();
   std::vector<int> fds{memory.begin(), memory.end()};
   fds.push_back(doorbell.get());
-  // The token is the right one, as a lease's number alone may be too old.
+  // The token is right, because a lease may be old in its epoch alone.
   data::attach hello;
   hello.token = token;
   auto words = data::encode({{1}, {who.epoch}, hello});
@@ -191,7 +188,7 @@ BOOST_DATA_TEST_CASE_F(world, a_worker_serves_a_client_of_its_own_epoch_alone,
     BOOST_TEST(next<data::refused>(socket->get()).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(an_older_lease_takes_no_session_back) {
+BOOST_AUTO_TEST_CASE(an_older_lease_does_not_move_a_session_back) {
   auto first = start_worker(2, false);
   connect(transport::forwarded);
   auto second = start_worker(3, false);
@@ -203,8 +200,7 @@ BOOST_AUTO_TEST_CASE(an_older_lease_takes_no_session_back) {
   BOOST_TEST(first.gauges->calls.load() == 0u);
 }
 
-// -- an old snapshot, an old state
-// ----------------------------------------------------------
+// -- an old snapshot and an old state
 
 BOOST_AUTO_TEST_CASE(a_snapshot_of_another_epoch_or_order_is_not_kept) {
   protect = control::protection::snapshot;
@@ -219,21 +215,21 @@ BOOST_AUTO_TEST_CASE(a_snapshot_of_another_epoch_or_order_is_not_kept) {
   worker.say(3, data::not_checkpointed{"not now"});
   auto order = worker.take_order(given_up.order);
   auto newest = [&] { return area.header().newest.load(); };
-  // The one that was given up, and this one by another worker.
+  // The first is of the abandoned order, the second of another worker.
   worker.say(3, write_empty_state(old_file[0].get(), given_up.order));
   worker.say(2, write_empty_state(worker.descriptors[0].get(), order.order));
   worker.say(3, data::differs{{1}, 1});
   BOOST_TEST(told("replay-differs"));
   BOOST_TEST(newest() == 0u);
   worker.say(3, write_empty_state(worker.descriptors[0].get(), order.order));
-  BOOST_TEST(await("the snapshot that was asked for is kept",
-                   [&] { return newest() != 0; }));
+  BOOST_TEST(
+      await("the requested snapshot is kept", [&] { return newest() != 0; }));
 }
 
-// A state's file becomes its worker's memory: whoever comes after a worker that
-// had begun with it must not begin with it again, also where the client has not
-// read yet that it had.
-BOOST_AUTO_TEST_CASE(a_state_that_a_lost_worker_began_with_is_used_up) {
+// An adopted state's file becomes the worker's memory. After that worker's loss
+// the state must not be used again, even if the client has not yet read that
+// the worker had begun.
+BOOST_AUTO_TEST_CASE(a_state_adopted_by_a_lost_worker_is_not_used_again) {
   auto first = begin(transport::automatic, true);
   add(5);
   BOOST_TEST(read_counter() == 5u);
@@ -243,8 +239,8 @@ BOOST_AUTO_TEST_CASE(a_state_that_a_lost_worker_began_with_is_used_up) {
   lease(2, second.where());
   BOOST_TEST(second.take_client().adopt);
   auto& state = second.descriptors.at(session_area::descriptor_count + 1);
-  // The lease comes first, and then the client waits for the second's end: what
-  // the second says lies unread until it is dead.
+  // The client gets the next lease and waits for the second worker's end, so it
+  // reads that worker's message only after its death.
   second.crowd();
   lease(3, start_worker(3, false));
   BOOST_TEST(::ftruncate(state.get(), 0) == 0);

@@ -13,7 +13,7 @@ using namespace vgpu;
 
 namespace {
 
-/// What a program whose libcuda.so.1 speaks this version says first.
+/// Returns the greeting of a program whose libcuda.so.1 has this version.
 std::vector<std::uint64_t> greeting_of(std::uint16_t version) {
   capnp::MallocMessageBuilder message;
   auto hello = message.initRoot<wire::GuestHello>();
@@ -29,7 +29,7 @@ std::vector<std::uint64_t> greeting_of(std::uint16_t version) {
 
 BOOST_AUTO_TEST_SUITE(greetings)
 
-BOOST_AUTO_TEST_CASE(a_program_of_this_version_is_understood) {
+BOOST_AUTO_TEST_CASE(a_program_of_this_version_is_accepted) {
   auto got = guest::decode_hello(greeting_of(1));
   BOOST_REQUIRE(got.ok());
   BOOST_TEST(got->program.name == "program");

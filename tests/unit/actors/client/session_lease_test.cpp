@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(a_new_lease_is_trusted_and_follows_the_former) {
   BOOST_TEST(!it.follows_another());
 }
 
-BOOST_AUTO_TEST_CASE(a_lease_of_the_former_clients_epoch_follows_nobody) {
+BOOST_AUTO_TEST_CASE(a_lease_of_the_former_clients_epoch_needs_no_fence) {
   session_lease it;
   it.take_over(granted(4));
   it.grant(granted(4));
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(the_fence_waits_for_the_term_of_a_worker_elsewhere) {
 }
 
 BOOST_AUTO_TEST_CASE(the_fence_does_not_wait_for_a_worker_that_was_released) {
-  constexpr auto term = std::chrono::hours{1}; // nobody would wait for its end
+  constexpr auto term = std::chrono::hours{1}; // far longer than the test runs
   worker_fence fence{"here", term};
   fence.note_contact();
   fence.note_released({1});

@@ -1,4 +1,4 @@
-// How busy a device was of late, by a clock that the test moves.
+// How busy a device was in the last second, by a clock that the test moves.
 #include "actors/compute/busy_meter.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -18,7 +18,7 @@ struct busy_fixture {
     meter.look(now);
   }
 
-  /// So long, of which the first device works this much.
+  /// Lets `time` pass, of which the first device works for `work`.
   void pass(std::chrono::milliseconds time, std::chrono::milliseconds work) {
     now += time;
     worked[0] += work;
@@ -31,7 +31,7 @@ struct busy_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(busy_meters, busy_fixture)
 
-BOOST_AUTO_TEST_CASE(it_is_that_of_the_last_second_at_most) {
+BOOST_AUTO_TEST_CASE(the_meter_covers_at_most_the_last_second) {
   BOOST_TEST(percent() == 0);
   for (int i = 0; i < 30; ++i)
     pass(100ms, 25ms);
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(it_is_that_of_the_last_second_at_most) {
   BOOST_TEST(percent() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(half_a_second_of_work_is_seen_as_such) {
+BOOST_AUTO_TEST_CASE(a_young_meter_covers_the_time_since_it_began) {
   pass(100ms, 100ms);
   BOOST_TEST(percent() == 100);
   for (int i = 0; i < 4; ++i)
@@ -53,14 +53,14 @@ BOOST_AUTO_TEST_CASE(half_a_second_of_work_is_seen_as_such) {
   BOOST_TEST(percent() == 20);
 }
 
-BOOST_AUTO_TEST_CASE(a_clock_that_stands_still_and_too_much_work_are_no_harm) {
+BOOST_AUTO_TEST_CASE(a_stopped_clock_and_excess_work_are_harmless) {
   meter.look(now);
   BOOST_TEST(percent() == 0);
   pass(100ms, 300ms);
   BOOST_TEST(percent() == 100);
 }
 
-BOOST_AUTO_TEST_CASE(who_maps_the_log_is_shown_it) {
+BOOST_AUTO_TEST_CASE(a_mapped_log_shows_the_percentage) {
   auto made = session_area::create(minimum_log, granule_bytes);
   BOOST_REQUIRE(made.ok());
   auto area = std::make_shared<const session_area>(std::move(*made));
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(who_maps_the_log_is_shown_it) {
   auto& word = area->header().busy[0];
   BOOST_TEST(busy_word::percent(word, now) == 50u);
   BOOST_TEST(busy_word::percent(word, now + 1900ms) == 50u);
-  // Nobody has said anything for some time: nothing is done.
+  // A value without an update for 2 s counts as idle.
   BOOST_TEST(busy_word::percent(word, now + 2100ms) == 0u);
   meter.forget();
   auto before = word.load();
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(who_maps_the_log_is_shown_it) {
   BOOST_TEST(word.load() == before);
 }
 
-BOOST_AUTO_TEST_CASE(any_word_is_a_percentage) {
+BOOST_AUTO_TEST_CASE(any_word_reads_as_a_percentage) {
   for (std::uint64_t word : {std::uint64_t{0}, ~std::uint64_t{0},
                              std::uint64_t{255}, busy_word::of(7000, now)})
     BOOST_TEST(busy_word::percent(word, now) <= 100u);

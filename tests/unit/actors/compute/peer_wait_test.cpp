@@ -8,7 +8,7 @@ using namespace vgpu;
 
 namespace {
 
-/// A session of two devices, of which the second is asked.
+/// A session of two devices, whose calls go to the second.
 struct two_devices {
   two_devices() {
     std::vector<std::unique_ptr<device::device>> devices;
@@ -42,7 +42,7 @@ struct two_devices {
 
 BOOST_FIXTURE_TEST_SUITE(peer_waits, two_devices)
 
-BOOST_AUTO_TEST_CASE(it_comes_behind_what_was_recorded_there) {
+BOOST_AUTO_TEST_CASE(a_stream_waits_for_an_event_of_another_device) {
   constexpr stream_id there{5}, here{6};
   constexpr event_id done{7};
   call_it(call::stream_create{{there}, 1, 0}, 0);
@@ -72,12 +72,12 @@ BOOST_AUTO_TEST_CASE(it_comes_behind_what_was_recorded_there) {
   BOOST_TEST((exec->error() == CUDA_SUCCESS));
 }
 
-BOOST_AUTO_TEST_CASE(a_device_that_is_not_there_is_refused) {
+BOOST_AUTO_TEST_CASE(an_unknown_device_is_refused) {
   call_it(call::peer_wait{{legacy_stream}, 1, 9}, 1);
   BOOST_TEST((exec->error() == CUDA_ERROR_INVALID_DEVICE));
 }
 
-BOOST_AUTO_TEST_CASE(an_event_that_is_not_there_is_refused) {
+BOOST_AUTO_TEST_CASE(an_unknown_event_is_refused) {
   call_it(call::peer_wait{{legacy_stream}, 1, 0}, 1);
   BOOST_TEST((exec->error() == CUDA_ERROR_INVALID_HANDLE));
 }

@@ -1,6 +1,6 @@
-// Gates of several sessions on a simulated GPU that goes from one session's
-// work to the next as real ones do, in virtual time: what is gained where none
-// of them fills it alone.
+// Gates of several sessions in virtual time, on a simulated GPU that serves its
+// sessions in slices as real ones do. They measure what concurrent sessions
+// gain where none of them fills the GPU alone.
 #include "actors/compute/share_gate.hpp"
 #include "devices/interface/timing_unit.hpp"
 #include "policies/compute/share.hpp"
@@ -26,8 +26,8 @@ constexpr share_ns ms = 1'000'000;
 constexpr share_ns s = 1'000'000'000;
 constexpr share_ns step = 20 * us;
 
-/// A session's queue in the device, which knows how long it worked. What is
-/// done is noticed when somebody looks, so often.
+/// A session's queue in the device, which measures how long it worked. It
+/// reports ends only at multiples of `looks_every`.
 class queue final : public test::plain_device,
                     public vgpu::device::timing_unit {
 public:
@@ -40,7 +40,8 @@ public:
   timed(vgpu::device::timed_for) const noexcept override {
     return std::chrono::nanoseconds{settled_};
   }
-  /// `copies`: by an engine that kernels do not use.
+  /// Enqueues work of this length. With `copies` an engine that kernels do not
+  /// use does it.
   void add(share_ns length, bool copies) {
     if (std::exchange(delays_, false))
       left_.push_back({1 * ms, copies, true});
@@ -58,12 +59,14 @@ public:
     if (now % looks_every_ == 0)
       tell();
   }
-  /// Whether that engine has the next of it to do.
+  /// Returns whether the queue's next work is for the engine of copies or for
+  /// that of kernels.
   bool is_for(bool copies) const {
     return !left_.empty() && left_.front().copies == copies;
   }
   std::size_t size() const { return left_.size(); }
-  /// One engine works for so long, at most; returns what is left of that.
+  /// Works for at most `span` on one engine. Returns how much of the span is
+  /// left.
   share_ns work(bool copies, share_ns from, share_ns span) {
     for (now_ = from; span > 0 && is_for(copies);) {
       auto delays = left_.front().delays;
@@ -89,14 +92,14 @@ public:
   }
 
   std::uint64_t ended = 0;
-  /// So many times yet that it is watched at something, it seems to take a
-  /// quarter longer.
+  /// How often the next measurement of watched work is a quarter too long.
   unsigned disturbed = 0;
 
 private:
   using asked = std::pair<std::uint64_t, vgpu::device::completion>;
 
-  /// From the first work behind the last end that was asked for.
+  /// Ends a measured span: from the first work after the previous measured end
+  /// to now.
   void end_span() {
     auto watched = std::exchange(watched_, false);
     if (auto since = std::exchange(began_, std::nullopt)) {
@@ -118,7 +121,7 @@ private:
   struct piece {
     share_ns length;
     bool copies;
-    bool delays = false; // nobody's work
+    bool delays = false; // no session's work
   };
   std::deque<piece> left_;
   std::deque<asked> waiting_;
@@ -132,19 +135,19 @@ private:
   share_ns settled_ = 0;
 };
 
-/// What a program does for ever: brings kernels of one length, each of which
-/// costs it time of its own, and pauses after some of them, or waits for them.
+/// What a program does for ever: it enqueues pieces of one length, each of
+/// which costs it host time, and it may wait for them after some.
 struct kind {
   share_ns costs;
   share_ns length;
-  std::uint64_t waits_after = 0; // so many; 0: never
+  std::uint64_t waits_after = 0; // waits after so many pieces; 0: never
   share_claim claim{};
-  share_ns from = 0;     // after it has joined
-  bool copies = false;   // by an engine that kernels do not use
-  share_ns prepares = 0; // its worker, each, when it may be enqueued
+  share_ns from = 0;     // begins so long after it joined
+  bool copies = false;   // copies use an engine of their own
+  share_ns prepares = 0; // host time of its worker for each piece
   share_ns noticed_every = step;
-  unsigned clears = 0;     // of so many copies the last is a kernel's
-  std::size_t deep = 1024; // so many wait in the driver; it takes no more then
+  unsigned clears = 0;     // each n-th copy uses the kernels' engine
+  std::size_t deep = 1024; // pieces that the driver's queue holds
 };
 
 struct program {
@@ -152,13 +155,13 @@ struct program {
   std::int32_t seat = 0;
   std::unique_ptr<queue> device{};
   std::unique_ptr<share_gate> gate{};
-  share_ns awake_for = 0; // not spent yet
-  share_ns prepares = 0;  // for so long still
+  share_ns awake_for = 0; // host time that the program has not used yet
+  share_ns prepares = 0;  // host time that its worker still needs
   std::uint64_t brought = 0;
 };
 
-/// Sessions' queues are served in turns of a slice; an empty one at once gives
-/// way to the next.
+/// The device serves its sessions' queues in turn, each for a slice. An empty
+/// queue gives its slice to the next at once.
 struct fixture {
   static constexpr share_ns slice = 2 * ms;
   static constexpr share_ns change = 10 * us;
@@ -184,7 +187,7 @@ struct fixture {
     all.push_back(std::move(out));
   }
 
-  /// As the gate names long copies.
+  /// The key by which the gate names long copies.
   static constexpr work_key copies_key = work_key{1} << 63;
 
   void host(program& x) {
@@ -197,7 +200,7 @@ struct fixture {
     x.awake_for = waits || full() ? 0 : x.awake_for + step;
     while (!waits && x.awake_for >= x.what.costs && !full()) {
       if (!x.gate->enter(x.what.copies ? copies_key : 1)) {
-        x.awake_for = x.what.costs; // it has this one at hand
+        x.awake_for = x.what.costs; // its next piece stays ready
         return;
       }
       x.awake_for -= x.what.costs;
@@ -208,12 +211,13 @@ struct fixture {
       x.gate->submitted();
       waits = x.what.waits_after != 0 && x.brought % x.what.waits_after == 0;
     }
-    // Nothing more is at hand for a while.
+    // The program has no further piece ready for a while.
     if (waits || x.what.costs > step)
       x.gate->rest();
   }
 
-  /// Its worker's part of what was let in; the device gets it then.
+  /// Runs the worker's part of an admitted piece, which the device gets at its
+  /// end. Returns whether the worker is still at it.
   bool is_preparing(program& x) {
     if (x.prepares == 0)
       return false;
@@ -266,7 +270,8 @@ struct fixture {
     }
   }
 
-  /// What each got done in the time, beside what it gets done alone.
+  /// Runs for `span`. Returns what each session got done, as a part of what it
+  /// gets done alone.
   std::vector<double> parts(share_ns span) {
     std::vector<double> out;
     for (auto& x : all)
@@ -278,7 +283,8 @@ struct fixture {
     return out;
   }
 
-  /// The same, and what each was charged beside what its work takes the device.
+  /// Like parts(). Also returns what each session was charged, as a part of the
+  /// device time of its work.
   std::pair<std::vector<double>, std::vector<double>>
   parts_and_charges(share_ns span) {
     std::vector<double> charged;
@@ -294,11 +300,12 @@ struct fixture {
     return {std::move(got), std::move(charged)};
   }
 
-  /// The part of the device that it uses alone.
+  /// Returns the part of the device that this kind of work uses alone.
   static double wants(const kind& what) {
     return alone(what) * static_cast<double>(what.length);
   }
-  /// Pieces a nanosecond.
+  /// Returns how many pieces are done in a nanosecond when the program is
+  /// alone.
   static double alone(const kind& what) {
     fixture other;
     other.rules(policy::share_policy::best_effort);
@@ -328,15 +335,16 @@ double jain(const std::vector<double>& x) {
   return sum(x) * sum(x) / (static_cast<double>(x.size()) * squares);
 }
 
-/// Of the device, what each got beside what it can use alone.
+/// Returns the part of the device that each session got.
 std::vector<double> device_time(const std::vector<program>& all,
                                 std::vector<double> parts) {
   for (auto i = 0u; i < all.size(); ++i)
     parts[i] *= fixture::wants(all[i].what);
   return parts;
 }
-/// By how much one got less or more than it is promised of what all got: as
-/// much as any other, or all that it can use.
+/// Returns the largest difference between what a session got and what it was
+/// promised, as a part of what all got. Each is promised as much as any other,
+/// or all that it can use.
 double worst_of(const std::vector<program>& all, std::vector<double> parts) {
   auto got = device_time(all, std::move(parts));
   auto left = sum(got);
@@ -356,7 +364,8 @@ double worst_of(const std::vector<program>& all, std::vector<double> parts) {
 
 constexpr kind tiny{4 * us, 1 * us};
 constexpr kind copy{1 * ms, 400 * us, 0, {}, 0, true};
-/// Of which most is the host's, and noticed sooner or later.
+/// Copies of which most is the host's work, and whose ends are noticed sooner
+/// or later.
 constexpr kind staged(share_ns noticed_every) {
   return {500 * us, 40 * us, 0, {}, 0, true, 100 * us, noticed_every};
 }
@@ -372,7 +381,7 @@ kind with(kind what, double share, double limit = 1) {
 constexpr kind flood{4 * us, 1200};
 constexpr kind half_ms{4 * us, 500 * us};
 constexpr kind long_one{4 * us, 27 * ms};
-/// 1 MiB there, further and back, and cleared.
+/// Copies 1 MiB to the device, within it and back, and clears it.
 constexpr kind round_trip{200 * us, 15 * us, 0, {}, 0, true, 0, 20 * us, 4, 32};
 
 } // namespace together_test
@@ -381,7 +390,7 @@ using namespace together_test;
 
 BOOST_FIXTURE_TEST_SUITE(concurrent_sessions, together_test::fixture)
 
-BOOST_AUTO_TEST_CASE(who_leave_the_device_idle_have_all_that_they_can_use) {
+BOOST_AUTO_TEST_CASE(sessions_that_leave_the_device_idle_do_not_wait) {
   for (const auto& what : {tiny, copy}) {
     fixture at;
     at.rules(policy::share_policy::equal);
@@ -396,7 +405,7 @@ BOOST_AUTO_TEST_CASE(who_leave_the_device_idle_have_all_that_they_can_use) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_fill_the_device_take_turns) {
+BOOST_AUTO_TEST_CASE(sessions_that_fill_the_device_take_turns) {
   rules(policy::share_policy::equal);
   for (auto i = 0; i < 4; ++i)
     join(i < 2 ? kernel : huge);
@@ -409,7 +418,7 @@ BOOST_AUTO_TEST_CASE(who_fill_the_device_take_turns) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(time_together_is_no_turn_of_who_had_the_last_one) {
+BOOST_AUTO_TEST_CASE(concurrent_time_is_not_part_of_the_last_turn) {
   rules(policy::share_policy::equal);
   join(kernel);
   join(tiny);
@@ -417,13 +426,13 @@ BOOST_AUTO_TEST_CASE(time_together_is_no_turn_of_who_had_the_last_one) {
   BOOST_REQUIRE(board->locked([](auto& x) { return x.concurrent.is_on(); }));
   auto partings =
       board->locked([](auto& x) { return x.concurrent.partings(); });
-  BOOST_REQUIRE(partings > 2u); // who joined is one each
+  BOOST_REQUIRE(partings > 2u); // each that joins causes one
   for (const auto& x : all)
     BOOST_TEST(board->look(x.seat).concurrent.turns_took() < 100 * ms);
 }
 
-/// In windows of 2 s, and the least of what all got done beside what they get
-/// done without turns.
+/// The worst difference from the promise in windows of 2 s, and the least work
+/// of all sessions as a part of their work without turns.
 struct outcome_of_sharing {
   double worst = 0;
   double done = 10;
@@ -451,7 +460,7 @@ outcome_of_sharing share(const std::vector<kind>& kinds) {
   return out;
 }
 
-BOOST_AUTO_TEST_CASE(each_has_its_part_of_the_device_and_it_is_not_idle) {
+BOOST_AUTO_TEST_CASE(each_gets_its_part_and_the_device_is_not_idle) {
   const std::vector<std::vector<kind>> sets{
       {half_ms, flood},
       {half_ms, round_trip},
@@ -467,9 +476,9 @@ BOOST_AUTO_TEST_CASE(each_has_its_part_of_the_device_and_it_is_not_idle) {
   }
 }
 
-/// Of what a flood takes most is the host's, which other tenants make slow now
-/// and then.
-BOOST_AUTO_TEST_CASE(nobody_waits_for_whose_host_is_slow) {
+/// Most of a flood's time is the host's, which other tenants slow down now and
+/// then.
+BOOST_AUTO_TEST_CASE(a_session_with_a_slow_host_delays_no_other) {
   std::vector<double> done;
   for (auto rule :
        {policy::share_policy::best_effort, policy::share_policy::equal}) {
@@ -487,12 +496,12 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_whose_host_is_slow) {
   BOOST_TEST(done[1] >= 0.98 * done[0]);
 }
 
-BOOST_AUTO_TEST_CASE(one_look_that_was_disturbed_tells_nothing) {
+BOOST_AUTO_TEST_CASE(one_disturbed_measurement_changes_nothing) {
   rules(policy::share_policy::equal);
   for (auto i = 0; i < 4; ++i)
     join(flood);
   run(1 * s);
-  all[1].device->disturbed = 1; // when it is looked at again
+  all[1].device->disturbed = 1; // in its next measurement
   run(3 * s);
   BOOST_REQUIRE(all[1].device->disturbed == 0);
   auto got = parts(2 * s);
@@ -500,7 +509,7 @@ BOOST_AUTO_TEST_CASE(one_look_that_was_disturbed_tells_nothing) {
     BOOST_TEST(std::abs(x / sum(got) - 0.25) < 0.02);
 }
 
-BOOST_AUTO_TEST_CASE(who_copies_waits_for_no_kernels) {
+BOOST_AUTO_TEST_CASE(copies_do_not_wait_for_kernels) {
   rules(policy::share_policy::equal);
   for (const auto& x : {tiny, kernel, huge, copy})
     join(x);
@@ -513,15 +522,15 @@ BOOST_AUTO_TEST_CASE(who_copies_waits_for_no_kernels) {
   }
 }
 
-/// Of a round trip one piece in four waits for the slices of all others: less
-/// than its part comes to the device.
-BOOST_AUTO_TEST_CASE(also_among_three_that_fill_it) {
+/// One piece in four of a round trip waits for the slices of all others, so
+/// less than its part reaches the device.
+BOOST_AUTO_TEST_CASE(a_round_trip_gets_its_part_among_three_that_fill_it) {
   auto got = share({half_ms, long_one, round_trip, flood});
   BOOST_TEST(got.worst < 0.05);
   BOOST_TEST(got.done >= 0.95);
 }
 
-BOOST_AUTO_TEST_CASE(promises_are_kept_and_the_rest_is_given_away) {
+BOOST_AUTO_TEST_CASE(guarantees_hold_and_unused_time_is_given_away) {
   rules(policy::share_policy::guarantee);
   join(with(tiny, 0.8));
   join(with(kernel, 0.2));
@@ -534,7 +543,7 @@ BOOST_AUTO_TEST_CASE(promises_are_kept_and_the_rest_is_given_away) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_limit_holds_among_others) {
+BOOST_AUTO_TEST_CASE(a_limit_holds_among_other_sessions) {
   rules(policy::share_policy::guarantee);
   join(with(tiny, 1, 0.1));
   join(with(kernel, 1, 0.25));
@@ -549,7 +558,7 @@ BOOST_AUTO_TEST_CASE(a_limit_holds_among_others) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_for_its_work_does_not_keep_others_waiting) {
+BOOST_AUTO_TEST_CASE(a_session_that_waits_for_its_work_delays_no_other) {
   rules(policy::share_policy::equal);
   auto waits = tiny;
   waits.waits_after = 1;
@@ -561,7 +570,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_its_work_does_not_keep_others_waiting) {
   BOOST_TEST(got[1] >= 0.9);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_late_one_brings_is_seen_alone_first) {
+BOOST_AUTO_TEST_CASE(a_late_sessions_work_is_measured_alone_first) {
   rules(policy::share_policy::equal);
   for (const auto& x : {tiny, kernel, kernel})
     join(x);
@@ -575,7 +584,7 @@ BOOST_AUTO_TEST_CASE(what_a_late_one_brings_is_seen_alone_first) {
   BOOST_TEST(worst_of(all, parts(2 * s)) < 0.02);
 }
 
-BOOST_AUTO_TEST_CASE(copies_are_charged_what_the_device_does_for_them) {
+BOOST_AUTO_TEST_CASE(copies_are_charged_their_device_time) {
   rules(policy::share_policy::equal);
   for (auto noticed_every : {20 * us, 60 * us, 160 * us, 320 * us})
     join(staged(noticed_every));
@@ -589,8 +598,7 @@ BOOST_AUTO_TEST_CASE(copies_are_charged_what_the_device_does_for_them) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(
-    also_beside_kernels_whether_these_are_in_their_way_or_not) {
+BOOST_AUTO_TEST_CASE(copies_are_charged_their_device_time_beside_kernels) {
   for (auto by_own_engine : {true, false}) {
     fixture at;
     at.rules(policy::share_policy::equal);
@@ -608,7 +616,7 @@ BOOST_AUTO_TEST_CASE(
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_limit_is_no_limit_of_what_copies_cost_the_host) {
+BOOST_AUTO_TEST_CASE(a_limit_does_not_count_the_host_time_of_copies) {
   rules(policy::share_policy::guarantee);
   join(with(staged(60 * us), 1, 0.25));
   join(with(kernel, 1, 0.25));
@@ -620,7 +628,7 @@ BOOST_AUTO_TEST_CASE(a_limit_is_no_limit_of_what_copies_cost_the_host) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(strict_priority_is_turns) {
+BOOST_AUTO_TEST_CASE(strict_priority_takes_turns) {
   rules(policy::share_policy::priority);
   auto first = tiny;
   first.claim.priority = 1;
@@ -632,12 +640,13 @@ BOOST_AUTO_TEST_CASE(strict_priority_is_turns) {
   BOOST_TEST(got[1] <= 0.05);
 }
 
-/// Also who leaves the device idle for much of the time.
-BOOST_AUTO_TEST_CASE(who_comes_first_waits_for_nobody_for_long) {
-  constexpr kind answers{10 * ms, 2 * ms}; // as somebody asks
+/// This holds also where the first session leaves the device idle for much of
+/// the time.
+BOOST_AUTO_TEST_CASE(the_first_by_priority_hardly_waits) {
+  constexpr kind answers{10 * ms, 2 * ms}; // as an interactive program
   struct expected {
     kind first;
-    double least; // of what it gets done alone
+    double least; // as a part of what it gets done alone
     double others;
   };
   for (const auto& x :
@@ -658,8 +667,9 @@ BOOST_AUTO_TEST_CASE(who_comes_first_waits_for_nobody_for_long) {
   }
 }
 
-/// It is to be watched, and what is in the device ends only when it has come.
-BOOST_AUTO_TEST_CASE(what_waits_for_later_work_is_not_waited_for) {
+/// The gate watches the first work, which ends only when the second has
+/// arrived.
+BOOST_AUTO_TEST_CASE(work_that_needs_later_work_does_not_block_the_gate) {
   rules(policy::share_policy::equal);
   join(tiny);
   join(tiny);
@@ -679,11 +689,12 @@ BOOST_AUTO_TEST_CASE(what_waits_for_later_work_is_not_waited_for) {
       x.device->look(now);
     }
   }
-  BOOST_REQUIRE(board->sit({}) >= 0); // sessions part
+  BOOST_REQUIRE(board->sit({}) >= 0); // sessions take turns
   BOOST_REQUIRE(bring(1, 1000 * s));
   now += 1 * ms;
   BOOST_TEST(!bring(2, 10 * us));
-  // Nor for long: its turn is the other's time as well.
+  // It is held only briefly, because the session's turn is also the other's
+  // time.
   now += board->rules().quantum / 4;
   BOOST_TEST(bring(2, 10 * us));
 }

@@ -21,13 +21,14 @@ constexpr share_ns us = 1'000;
 constexpr share_ns ms = 1'000'000;
 constexpr share_ns s = 1'000'000'000;
 
-/// One engine that several sessions' devices feed; first come, first served.
+/// One engine that serves the work of all sessions' devices in order of
+/// arrival.
 struct simulated_gpu {
   share_ns now = 1 * s;
   share_ns free_at = 0; // when all that is enqueued will be done
   share_ns longest = 0; // from the beginning of an enqueue to its end
 
-  /// When work that is enqueued now will be done.
+  /// Enqueues work. Returns when it will be done.
   share_ns enqueue(share_ns length) {
     free_at = std::max(free_at, now) + length;
     longest = std::max(longest, free_at - now);
@@ -35,7 +36,7 @@ struct simulated_gpu {
   }
 };
 
-/// One session's part of it. What is done is told when somebody looks.
+/// One session's part of the GPU. It reports ends only in tell().
 class simulated_device final : public test::plain_device {
 public:
   explicit simulated_device(simulated_gpu& gpu) : gpu_(gpu) {}
@@ -76,7 +77,7 @@ struct fixture {
   simulated_gpu gpu;
   std::shared_ptr<share_board> board = *share_board::create();
 
-  /// Of turns alone; what sessions do together: share_concurrent_test.cpp.
+  /// Takes turns only. share_concurrent_test.cpp tests concurrent sessions.
   fixture() {
     auto rules = board->rules();
     rules.joins = 0;
@@ -92,7 +93,7 @@ struct fixture {
     return out;
   }
 
-  /// One kernel; false where it may not be enqueued now.
+  /// Enqueues one kernel. Returns false where the gate does not admit it now.
   static bool launch(session& x, share_ns length, work_key key = 1) {
     if (!x.gate->enter(key))
       return false;
@@ -106,14 +107,15 @@ struct fixture {
     x.device->tell();
   }
 
-  /// Time passes, and what is done by then is told.
+  /// Lets time pass, and reports the work that is done by then.
   void pass(share_ns span, std::initializer_list<session*> all) {
     gpu.now += span;
     for (auto* x : all)
       finish(*x);
   }
 
-  /// Programs that launch as fast as they may, each kernels of its length.
+  /// Runs programs that launch as fast as the gate admits, each with kernels of
+  /// its own length.
   void run(std::vector<session>& all, const std::vector<share_ns>& kernels,
            share_ns span) {
     for (auto end = gpu.now + span; gpu.now < end; gpu.now += 100 * us)
@@ -125,8 +127,9 @@ struct fixture {
       }
   }
 
-  /// As run(), on a busy host: ends are told together, `reports_every`, and who
-  /// waits runs `late[i]` after it was woken.
+  /// Like run(), on a busy host: ends are reported together every
+  /// `reports_every`, and a session that waits runs `late[i]` after it was
+  /// woken.
   void run_busy(std::vector<session>& all, const std::vector<share_ns>& kernels,
                 const std::vector<share_ns>& late, share_ns reports_every,
                 share_ns span) {
@@ -162,7 +165,8 @@ struct fixture {
   }
 };
 
-/// What each of them used while `f` ran, as a part of what all did.
+/// Returns the device time of each session while `f` ran, as a part of that of
+/// all.
 template <class F>
 std::vector<double> shares_of(const std::vector<session>& all, F f) {
   std::vector<double> out;
@@ -192,7 +196,7 @@ double jain(const std::vector<session>& all) {
 
 BOOST_FIXTURE_TEST_SUITE(one_gate, fixture)
 
-BOOST_AUTO_TEST_CASE(who_is_alone_never_waits_and_costs_the_device_nothing) {
+BOOST_AUTO_TEST_CASE(a_session_alone_never_waits_and_is_not_measured) {
   auto a = join();
   for (auto i = 0; i < 10'000; ++i)
     BOOST_TEST(launch(a, 5 * ms));
@@ -200,7 +204,7 @@ BOOST_AUTO_TEST_CASE(who_is_alone_never_waits_and_costs_the_device_nothing) {
   BOOST_TEST(a.device->waiting.empty());
 }
 
-BOOST_AUTO_TEST_CASE(what_was_never_seen_runs_alone) {
+BOOST_AUTO_TEST_CASE(unknown_work_runs_alone) {
   auto a = join();
   auto b = join();
   BOOST_TEST(launch(a, 3 * ms, 7));
@@ -210,7 +214,7 @@ BOOST_AUTO_TEST_CASE(what_was_never_seen_runs_alone) {
   BOOST_TEST(board->look(a.seat).used == 3u * ms);
 }
 
-BOOST_AUTO_TEST_CASE(so_much_is_let_through_as_ends_with_the_turn) {
+BOOST_AUTO_TEST_CASE(work_is_admitted_if_it_ends_within_the_turn) {
   auto a = join();
   auto b = join();
   BOOST_TEST(launch(a, 4 * ms));
@@ -250,8 +254,8 @@ BOOST_AUTO_TEST_CASE(a_worker_that_dies_frees_its_turn_at_once) {
   BOOST_TEST(launch(b, 1 * ms));
 }
 
-/// Else it would be charged with all the time until somebody comes again.
-BOOST_AUTO_TEST_CASE(what_was_let_in_among_others_is_over_when_they_are_gone) {
+/// Otherwise it would be charged for all time until another session joins.
+BOOST_AUTO_TEST_CASE(unmeasured_work_is_settled_once_a_session_is_alone) {
   auto a = join();
   auto b = join();
   BOOST_TEST(launch(a, 1 * us));
@@ -263,7 +267,7 @@ BOOST_AUTO_TEST_CASE(what_was_let_in_among_others_is_over_when_they_are_gone) {
   BOOST_TEST(a.device->waiting.size() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(work_that_waits_for_later_work_does_not_stop_it) {
+BOOST_AUTO_TEST_CASE(work_that_waits_for_later_work_does_not_block_it) {
   auto a = join();
   auto b = join();
   a.device->hangs = true;
@@ -273,7 +277,7 @@ BOOST_AUTO_TEST_CASE(work_that_waits_for_later_work_does_not_stop_it) {
   BOOST_TEST(launch(a, 1 * ms, 2));
 }
 
-BOOST_AUTO_TEST_CASE(a_limit_holds_also_for_who_is_alone) {
+BOOST_AUTO_TEST_CASE(a_limit_holds_also_for_a_session_alone) {
   std::vector<session> all;
   all.push_back(
       join({.share = 0.25, .limit = 0.25, .priority = 0, .unused = 0}));
@@ -295,7 +299,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_FIXTURE_TEST_SUITE(many_gates, fixture)
 
-BOOST_AUTO_TEST_CASE(kernels_of_all_lengths_share_equally) {
+BOOST_AUTO_TEST_CASE(kernels_of_different_lengths_share_equally) {
   for (auto n : {4u, 8u}) {
     std::vector<session> all;
     std::vector<share_ns> kernels;
@@ -316,7 +320,7 @@ BOOST_AUTO_TEST_CASE(kernels_of_all_lengths_share_equally) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(shares_follow_promises) {
+BOOST_AUTO_TEST_CASE(device_time_follows_the_shares) {
   std::vector<session> all;
   for (auto share : {0.5, 0.3, 0.2})
     all.push_back(
@@ -332,10 +336,10 @@ BOOST_AUTO_TEST_CASE(shares_follow_promises) {
                         share) < 0.02);
 }
 
-BOOST_AUTO_TEST_CASE(ends_that_are_told_together_mislead_nobody) {
+BOOST_AUTO_TEST_CASE(ends_that_are_reported_together_keep_shares) {
   for (auto kernel : {50 * us, 200 * us, 3 * ms})
     for (auto together : {12 * ms, 33 * ms, 70 * ms}) {
-      BOOST_TEST_CONTEXT("kernels of " << kernel << " ns, told each "
+      BOOST_TEST_CONTEXT("kernels of " << kernel << " ns, reported every "
                                        << together) {
         std::vector<session> all;
         for (auto share : {0.8, 0.2})
@@ -347,8 +351,8 @@ BOOST_AUTO_TEST_CASE(ends_that_are_told_together_mislead_nobody) {
         busy(4 * s); // settles
         gpu.longest = 0;
         auto shares = shares_of(all, [&] { busy(8 * s); });
-        // A device without a meter cannot tell when it was done: what nobody
-        // heard of counts as used.
+        // A device without a meter cannot measure when work was done, so
+        // unreported work counts as used time.
         BOOST_TEST(std::abs(shares[0] - 0.8) < 0.1);
         BOOST_TEST(gpu.longest <= 40 * ms); // two turns
         for (auto& x : all)
@@ -357,7 +361,7 @@ BOOST_AUTO_TEST_CASE(ends_that_are_told_together_mislead_nobody) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(who_wakes_up_late_keeps_its_share) {
+BOOST_AUTO_TEST_CASE(a_session_that_wakes_up_late_keeps_its_share) {
   std::vector<session> all;
   for (auto share : {0.8, 0.2})
     all.push_back(
@@ -374,7 +378,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(boards)
 
-BOOST_AUTO_TEST_CASE(another_process_maps_it_and_may_die_with_the_lock) {
+BOOST_AUTO_TEST_CASE(a_board_survives_a_process_that_dies_with_its_lock) {
   auto board = *share_board::create();
   auto seat = board->sit({});
   auto child = ::fork();
@@ -391,7 +395,7 @@ BOOST_AUTO_TEST_CASE(another_process_maps_it_and_may_die_with_the_lock) {
   BOOST_TEST(board->sit({}) == seat);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_board_is_refused) {
+BOOST_AUTO_TEST_CASE(memory_without_a_board_is_refused) {
   auto small = make_sealed_memory("small", 4096);
   BOOST_REQUIRE(small.ok());
   BOOST_TEST(!share_board::open(std::move(*small)).ok());

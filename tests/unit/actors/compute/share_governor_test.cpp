@@ -31,10 +31,11 @@ struct two_sessions {
     }
   }
 
-  /// The first is far ahead and waits, as the second runs.
+  /// Lets the first session run far ahead while the second runs. Returns its
+  /// wait.
   std::future<bool> first_waits() {
     BOOST_REQUIRE(of[0]->begin());
-    BOOST_REQUIRE(of[1]->begin()); // beside it: neither is ahead
+    BOOST_REQUIRE(of[1]->begin()); // neither is ahead yet
     BOOST_REQUIRE(!of[0]->go_on(100ms));
     return std::async(std::launch::async, [this] { return of[0]->wait(); });
   }
@@ -44,7 +45,7 @@ struct two_sessions {
 
 BOOST_FIXTURE_TEST_SUITE(share_governors, two_sessions)
 
-BOOST_AUTO_TEST_CASE(who_is_alone_need_not_ask) {
+BOOST_AUTO_TEST_CASE(a_session_alone_is_governed_only_by_a_limit) {
   board->stand(seats[1]);
   BOOST_TEST(!of[0]->governs());
   board->set_claim(seats[0], {.limit = 0.5});
@@ -67,12 +68,12 @@ BOOST_AUTO_TEST_CASE(a_wait_ends_when_others_have_caught_up) {
 BOOST_AUTO_TEST_CASE(a_wait_ends_when_the_other_worker_dies) {
   auto waits = first_waits();
   board->stand(seats[1]);
-  // It has been let in, or nobody governs any more.
+  // The wait has ended, either by admission or because nobody is governed.
   waits.get();
   BOOST_TEST(board->look(seats[0]).threads.waiting() == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(nobody_waits_once_turns_are_off) {
+BOOST_AUTO_TEST_CASE(no_session_waits_once_turns_are_off) {
   auto waits = first_waits();
   board->set_rules({.policy = policy::share_policy::best_effort});
   waits.get();
@@ -80,7 +81,7 @@ BOOST_AUTO_TEST_CASE(nobody_waits_once_turns_are_off) {
   BOOST_TEST(board->look(seats[0]).threads.waiting() == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_released_waits_no_more) {
+BOOST_AUTO_TEST_CASE(a_released_session_does_not_wait) {
   auto waits = first_waits();
   of[0]->release();
   BOOST_TEST(!waits.get());
@@ -89,9 +90,9 @@ BOOST_AUTO_TEST_CASE(who_is_released_waits_no_more) {
   BOOST_TEST(board->look(seats[0]).threads.running() == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_in_the_way_hears_of_it) {
+BOOST_AUTO_TEST_CASE(a_session_that_is_ahead_is_asked_to_yield) {
   BOOST_REQUIRE(of[0]->begin());
-  BOOST_REQUIRE(of[0]->go_on(100ms)); // nobody else is there
+  BOOST_REQUIRE(of[0]->go_on(100ms)); // no other session runs
   BOOST_TEST(!of[0]->hurries());
   BOOST_TEST(of[1]->begin());
   BOOST_TEST(of[0]->hurries());

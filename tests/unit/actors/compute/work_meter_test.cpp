@@ -1,5 +1,5 @@
-// What a session is charged where no turns are taken, beside a device that
-// knows how long it worked.
+// What a session is charged where it takes no turns, on a device that measures
+// how long it worked.
 #include "actors/compute/work_meter.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A clock of a device that stands until it is told to go on.
+/// A device's clock that moves only when the test moves it.
 struct device_clock final : device::timing_unit {
   void time(device::timed_for whom) noexcept override { for_whom = whom; }
   void delay() noexcept override {}
@@ -27,7 +27,7 @@ struct device_clock final : device::timing_unit {
 
 constexpr stream_id stream{7};
 
-/// The host is as long with it, at least.
+/// Keeps the host busy for at least 2 ms.
 void host_works() {
   auto until = std::chrono::steady_clock::now() + 2ms;
   while (std::chrono::steady_clock::now() < until)
@@ -38,7 +38,7 @@ void host_works() {
 
 BOOST_AUTO_TEST_SUITE(meter_of_work)
 
-BOOST_AUTO_TEST_CASE(copies_go_by_the_devices_clock) {
+BOOST_AUTO_TEST_CASE(copies_are_charged_by_the_devices_clock) {
   device_clock clock;
   work_meter meter{&clock};
   for (auto i = 1; i <= 3; ++i) {
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(copies_go_by_the_devices_clock) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(kernels_go_by_the_hosts) {
+BOOST_AUTO_TEST_CASE(kernels_are_charged_by_the_hosts_clock) {
   device_clock clock;
   work_meter meter{&clock};
   meter.enqueued(stream, false);
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(kernels_go_by_the_hosts) {
   BOOST_TEST((meter.busy() >= 2ms));
 }
 
-BOOST_AUTO_TEST_CASE(a_long_one_behind_a_copy_is_seen_before_it_ends) {
+BOOST_AUTO_TEST_CASE(a_long_kernel_behind_a_copy_is_charged_before_its_end) {
   device_clock clock;
   work_meter meter{&clock};
   meter.enqueued(stream, true);
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(a_long_one_behind_a_copy_is_seen_before_it_ends) {
   host_works();
   auto seen = meter.busy();
   BOOST_TEST((seen >= 2ms));
-  // Some of it was the host's; nothing is taken back.
+  // Some of it was host time, but charges are never taken back.
   clock.worked = seen - 1ms;
   idle();
   BOOST_TEST((meter.busy() == seen));
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_long_one_behind_a_copy_is_seen_before_it_ends) {
   BOOST_TEST((meter.busy() == seen + 1ms));
 }
 
-BOOST_AUTO_TEST_CASE(without_a_clock_the_hosts_is_all_there_is) {
+BOOST_AUTO_TEST_CASE(a_device_without_a_clock_is_charged_by_the_hosts) {
   work_meter meter;
   meter.enqueued(stream, true);
   auto idle = meter.proof(stream);

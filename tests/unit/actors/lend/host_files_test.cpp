@@ -1,5 +1,4 @@
-// A program's files in the host window, and programs that name what is not
-// theirs.
+// A program's files in the host window, and programs that name files of others.
 #include "actors/lend/host_files.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -18,7 +17,7 @@ using namespace vgpu;
 
 namespace {
 
-/// A process that has what this one had, until it is let go.
+/// A process with copies of this one's descriptors, until the object's end.
 class other_process {
 public:
   explicit other_process(const std::function<void()>& first = [] {}) {
@@ -30,7 +29,7 @@ public:
       first();
       ::close(ends[1]);
       (void)::write(ends[0], &one, 1);
-      // Until the other end is closed.
+      // Waits until the other end is closed.
       ::_exit(::read(ends[0], &one, 1) == 0 ? 0 : 1);
     }
     ::close(ends[0]);
@@ -100,7 +99,7 @@ struct window_with_file {
 
 BOOST_FIXTURE_TEST_SUITE(files_in_the_host_window, window_with_file)
 
-BOOST_AUTO_TEST_CASE(they_come_and_go) {
+BOOST_AUTO_TEST_CASE(files_are_shown_and_hidden) {
   other_process program;
   BOOST_REQUIRE(files.show(of(program.pid())).ok());
   BOOST_TEST(text(0) == "in the file");
@@ -110,14 +109,14 @@ BOOST_AUTO_TEST_CASE(they_come_and_go) {
   char back[5] = "";
   BOOST_TEST(::pread(file.get(), back, 5, 4 * page_bytes) == 5);
   BOOST_TEST(back == "back");
-  // Not what was shown.
+  // This is not the range that was shown.
   BOOST_TEST(files.hide(at, page_bytes).ok());
   BOOST_TEST(text(0) == "in the file");
   BOOST_TEST(files.hide(at, 2 * page_bytes).ok());
   BOOST_TEST(text(0) == "pinned");
 }
 
-BOOST_AUTO_TEST_CASE(only_the_program_s_own) {
+BOOST_AUTO_TEST_CASE(only_files_of_the_program_itself_are_shown) {
   is_refused(of(::getpid())); // the worker
   is_refused(of(0));
   is_refused(of(-1));
@@ -126,7 +125,7 @@ BOOST_AUTO_TEST_CASE(only_the_program_s_own) {
     files.served_by(client.pid());
     is_refused(of(client.pid()));
   }
-  // It has the file, but it is not the program.
+  // It has the file, but not the program's control area.
   other_process stranger{[&] { ::close(area->control_fd()); }};
   is_refused(of(stranger.pid()));
   other_process program;
@@ -135,7 +134,7 @@ BOOST_AUTO_TEST_CASE(only_the_program_s_own) {
   is_refused(wrong);
 }
 
-BOOST_AUTO_TEST_CASE(only_files_and_only_where_they_are) {
+BOOST_AUTO_TEST_CASE(only_ranges_within_a_file_and_the_window_are_shown) {
   int ends[2];
   BOOST_REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   unique_fd out{ends[0]};

@@ -1,4 +1,4 @@
-// Memory that goes from one worker to the next as it is.
+// Memory that one worker hands to the next without a copy.
 #include "actors/lend/descriptor_parcel.hpp"
 #include "actors/state/state_file.hpp"
 #include "tests/unit/actors/session_fixture.hpp"
@@ -34,7 +34,7 @@ unique_fd packed(const std::vector<unique_fd>& files) {
   return std::move(*parcel);
 }
 
-/// A session that hands its memory over.
+/// A session that lends its memory to the next worker.
 struct lending : a_session {
   unique_fd state = std::move(*make_state_memory());
   std::vector<device::shared_descriptor> lent;
@@ -45,7 +45,7 @@ struct lending : a_session {
       BOOST_FAIL(bytes.why().what);
   }
 
-  /// As it comes to the next worker.
+  /// Returns the descriptors as the next worker receives them.
   std::vector<unique_fd> arrived() const {
     std::vector<int> numbers;
     for (auto& x : lent)
@@ -72,24 +72,24 @@ BOOST_AUTO_TEST_CASE(a_parcel_holds_many_descriptors) {
     BOOST_REQUIRE(got.ok());
     for (std::size_t i = 0; i < files.size(); ++i)
       BOOST_TEST(same_file((*got)[i].get(), files[i].get()));
-    // Then it is empty.
+    // A parcel is empty after it was unpacked.
     BOOST_TEST(!unpack_descriptors(from->get(), 1).ok());
   }
 }
 
-BOOST_AUTO_TEST_CASE(fewer_than_there_should_be_are_refused) {
+BOOST_AUTO_TEST_CASE(a_parcel_with_too_few_descriptors_is_refused) {
   auto parcel = packed(some_files(3));
   BOOST_TEST(!unpack_descriptors(parcel.get(), 4).ok());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_parcel_is_refused) {
+BOOST_AUTO_TEST_CASE(a_file_that_is_not_a_parcel_is_refused) {
   auto file = std::move(*make_state_memory());
   BOOST_TEST(!unpack_descriptors(file.get(), 1).ok());
 }
 
-BOOST_FIXTURE_TEST_CASE(the_next_worker_has_it, lending) {
+BOOST_FIXTURE_TEST_CASE(the_next_worker_has_the_lent_memory, lending) {
   allocate(at, 3 * granule_bytes);
-  // Small ones, of which two share a granule.
+  // Small allocations, of which two share a granule.
   auto small = at + 5 * granule_bytes;
   allocate(small, 4096);
   allocate(small + 4096, 512);
@@ -97,19 +97,19 @@ BOOST_FIXTURE_TEST_CASE(the_next_worker_has_it, lending) {
     word(static_cast<std::uint64_t>(granule), 7) = 70 + granule;
   word(5, 1024) = 99;
   lend();
-  // Not copied: the file has nothing but what describes it.
+  // The file holds descriptions, and no contents.
   BOOST_TEST(state_reader::open(state.get())->index().memory.empty());
   follow(state.get(), false, arrived());
   for (auto granule : {0, 1, 2, 5})
     BOOST_TEST(word(static_cast<std::uint64_t>(granule), 7) == 70u + granule);
   BOOST_TEST(word(5, 1024) == 99u);
-  // A copy: what the next one writes does not reach what was lent.
+  // The next worker has a copy, so its writes do not reach the lent memory.
   word(1, 7) = 1;
   follow(state.get(), false, arrived());
   BOOST_TEST(word(1, 7) == 71u);
 }
 
-BOOST_FIXTURE_TEST_CASE(it_is_lent_again_by_the_next, lending) {
+BOOST_FIXTURE_TEST_CASE(the_next_worker_lends_the_memory_again, lending) {
   allocate(at, 2 * granule_bytes);
   word(1) = 5;
   lend();
@@ -122,8 +122,7 @@ BOOST_FIXTURE_TEST_CASE(it_is_lent_again_by_the_next, lending) {
   BOOST_TEST(word(1, 1) == 6u);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_state_whose_memory_does_not_come_is_refused,
-                        lending) {
+BOOST_FIXTURE_TEST_CASE(a_state_without_its_lent_memory_is_refused, lending) {
   allocate(at, 2 * granule_bytes);
   lend();
   exec.reset();

@@ -1,6 +1,6 @@
 // Memory that a program places by itself, lent and borrowed by name: what a
-// worker makes of the calls, also of those that no honest program makes. A
-// session borrows from itself here, which workers do not mind.
+// worker does with the calls, including those that no honest program makes. A
+// session borrows from itself here, which workers allow.
 #include "tests/unit/actors/session_fixture.hpp"
 
 #include "actors/lend/share_broker.hpp"
@@ -16,7 +16,7 @@ constexpr share_secret placed_secret{0x7365'6372'6574'2d61, 2};
 constexpr std::uint64_t placed_serial = 77;
 constexpr memory_id lent{1}, borrowed{2};
 
-/// Keeps what is answered.
+/// Keeps the last answer.
 class last_answer final : public unheard {
 public:
   struct told {
@@ -31,7 +31,7 @@ public:
   }
 };
 
-/// Another session's worker, which lends some memory.
+/// Another session's worker, which lends memory.
 struct lender {
   static constexpr auto bytes = 3 * granule_bytes;
   share_secret secret{0x6c65'6e64'6572, next_low()};
@@ -95,7 +95,9 @@ struct placed_sharing_world : a_session {
   CUresult import(const lender& from, memory_id as) {
     return import({{as}, lender::bytes, from.name(), host});
   }
-  /// What counts here for the sake of others.
+  /// Returns the bytes that count against this session besides its own memory:
+  /// memory that it freed while others have it, and memory of a lender that is
+  /// gone.
   std::uint64_t counted() {
     auto got = ask(call::shared_bytes{});
     BOOST_REQUIRE(got.code == CUDA_SUCCESS);
@@ -107,13 +109,13 @@ struct placed_sharing_world : a_session {
 
 BOOST_FIXTURE_TEST_SUITE(placed_sharing, placed_sharing_world)
 
-BOOST_AUTO_TEST_CASE(it_is_one_memory) {
+BOOST_AUTO_TEST_CASE(lender_and_borrower_use_one_memory) {
   BOOST_TEST(import(good()) == CUDA_SUCCESS);
   place(borrowed, 4);
   BOOST_TEST(word(4) == 11u);
   word(4) = 12;
   BOOST_TEST(word(0) == 12u);
-  // Who made it lets it go: nobody can borrow it any more, and who has it
+  // After its owner has destroyed it nobody else can borrow it, but a borrower
   // keeps it.
   call_it(call::memory_unmap{at, bytes});
   call_it(call::memory_destroy{{lent}});
@@ -125,7 +127,7 @@ BOOST_AUTO_TEST_CASE(it_is_one_memory) {
   call_it(call::memory_destroy{{borrowed}});
 }
 
-BOOST_AUTO_TEST_CASE(what_is_let_go_counts_while_another_has_it) {
+BOOST_AUTO_TEST_CASE(destroyed_memory_counts_while_it_is_borrowed) {
   BOOST_TEST(import(good()) == CUDA_SUCCESS);
   BOOST_TEST(exec->used_bytes() == bytes); // once
   call_it(call::memory_unmap{at, bytes});
@@ -137,7 +139,7 @@ BOOST_AUTO_TEST_CASE(what_is_let_go_counts_while_another_has_it) {
   BOOST_TEST(exec->used_bytes() == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(who_has_let_it_go_has_no_more_room) {
+BOOST_AUTO_TEST_CASE(destroyed_memory_that_is_borrowed_leaves_no_room) {
   constexpr auto most = quota - bytes;
   auto other = std::make_unique<result<borrowed_thing>>(
       borrow(share_kind::placed, good().what));
@@ -146,14 +148,14 @@ BOOST_AUTO_TEST_CASE(who_has_let_it_go_has_no_more_room) {
   call_it(call::memory_destroy{{lent}});
   BOOST_TEST(counted() == bytes);
   call_it(call::memory_create{{memory_id{3}}, most});
-  // Not before the other one has let go as well.
+  // There is room only after the borrower has closed it as well.
   other.reset();
   BOOST_TEST(counted() == 0u);
   call_it(call::memory_create{{memory_id{4}}, bytes});
   BOOST_TEST(exec->used_bytes() == quota);
 }
 
-BOOST_AUTO_TEST_CASE(who_outlives_the_lender_counts_it) {
+BOOST_AUTO_TEST_CASE(a_borrower_counts_memory_after_the_lenders_end) {
   lender other;
   other.lends();
   auto third = borrow(share_kind::placed, other.name());
@@ -162,7 +164,7 @@ BOOST_AUTO_TEST_CASE(who_outlives_the_lender_counts_it) {
   BOOST_TEST(counted() == 0u);
   BOOST_TEST(!third->stake.take_over());
   other.broker.reset();
-  // Of two that have it one counts it.
+  // One of its two borrowers counts it.
   BOOST_TEST(counted() == lender::bytes);
   BOOST_TEST(counted() == lender::bytes);
   BOOST_TEST(exec->used_bytes() == bytes + lender::bytes);
@@ -173,7 +175,7 @@ BOOST_AUTO_TEST_CASE(who_outlives_the_lender_counts_it) {
   BOOST_TEST(third->stake.take_over());
 }
 
-BOOST_AUTO_TEST_CASE(who_is_beyond_his_quota_gets_no_more) {
+BOOST_AUTO_TEST_CASE(a_borrower_beyond_its_quota_gets_no_more) {
   call_it(call::memory_create{{memory_id{3}}, quota - bytes});
   lender first, second;
   first.lends();
@@ -181,14 +183,14 @@ BOOST_AUTO_TEST_CASE(who_is_beyond_his_quota_gets_no_more) {
   BOOST_TEST(import(first, borrowed) == CUDA_SUCCESS);
   first.broker.reset();
   BOOST_TEST(import(second, memory_id{4}) == CUDA_ERROR_OUT_OF_MEMORY);
-  // Closing what the first left brings the room back.
+  // Closing the memory that the first left makes room.
   call_it(call::memory_destroy{{borrowed}});
   BOOST_TEST(import(second, memory_id{4}) == CUDA_SUCCESS);
 }
 
-BOOST_AUTO_TEST_CASE(who_lends_is_not_moved) {
+BOOST_AUTO_TEST_CASE(a_session_that_shares_memory_is_not_migrated) {
   BOOST_TEST(cuda_code(exec->describable()) == CUDA_ERROR_NOT_SUPPORTED);
-  // Who was refused shares nothing.
+  // A session whose import was refused shares nothing.
   exec.reset();
   exec = fresh();
   exec->serve(answers);
@@ -196,7 +198,7 @@ BOOST_AUTO_TEST_CASE(who_lends_is_not_moved) {
   BOOST_TEST(exec->describable().ok());
 }
 
-BOOST_AUTO_TEST_CASE(a_name_that_is_none) {
+BOOST_AUTO_TEST_CASE(a_wrong_name_is_refused) {
   auto refused = [&](auto change) {
     auto bad = good();
     change(bad);
@@ -205,7 +207,7 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_none) {
   refused([](auto& x) { x.what.session.low ^= 1; });
   refused([](auto& x) { x.what.serial ^= 1; });
   refused([](auto& x) { x.what.number ^= 8; });
-  // Other bytes than it has, or none that memory can have.
+  // Sizes that differ from the memory's, and sizes that no memory can have.
   for (auto size :
        {std::uint64_t{0}, granule_bytes, 3 * granule_bytes, bytes + 1,
         window_bytes + granule_bytes, ~std::uint64_t{0}, 0 - granule_bytes})
@@ -213,17 +215,17 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_none) {
   auto elsewhere = good();
   elsewhere.host ^= 1;
   BOOST_TEST(import(elsewhere) == CUDA_ERROR_MAP_FAILED);
-  // An allocation's handle is no descriptor's.
+  // An import of an allocation does not match placed memory.
   auto as_handle = call::memory_import{
       {borrowed}, at + 8 * granule_bytes, bytes, good().what, host};
   BOOST_TEST(ask(as_handle).code == CUDA_ERROR_INVALID_VALUE);
-  // None of it left anything behind.
+  // The refused imports leave nothing behind.
   BOOST_TEST(import(good()) == CUDA_SUCCESS);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_to_be_lent) {
+BOOST_AUTO_TEST_CASE(memory_that_may_not_be_lent_is_refused) {
   BOOST_TEST(import(good()) == CUDA_SUCCESS);
-  BOOST_TEST(import(good()) != CUDA_SUCCESS); // a name that is taken
+  BOOST_TEST(import(good()) != CUDA_SUCCESS); // a handle that is taken
   auto share = [&](memory_id what, const share_secret& under) {
     return ask(call::placed_share{{what}, under, placed_serial}).code;
   };

@@ -1,4 +1,4 @@
-// What a session lends to others: who gets it, and who does not.
+// Which callers get what a session lends, and which do not.
 #include "actors/lend/share_broker.hpp"
 #include "schema/base/cuda_fault.hpp"
 
@@ -46,7 +46,7 @@ struct lending {
     return std::move(*got);
   }
 
-  /// A file with some text, so that it can be told from others.
+  /// Returns a file with some text, by which the test recognises it.
   device::shared_object something() {
     auto file = make_sealed_memory("lent", 4096);
     BOOST_REQUIRE(file.ok());
@@ -66,7 +66,7 @@ struct lending {
     return std::move(*socket);
   }
 
-  /// Whether the broker ends the connection, with or without some words.
+  /// Returns whether the broker ends the connection, with or without an answer.
   static bool is_dismissed(const unique_fd& socket, std::size_t words = 0) {
     auto left = words == 0 ? 1 : 2;
     while (left-- > 0) {
@@ -89,7 +89,7 @@ struct lending {
 
 BOOST_FIXTURE_TEST_SUITE(what_is_lent, lending)
 
-BOOST_AUTO_TEST_CASE(who_knows_its_name_gets_it) {
+BOOST_AUTO_TEST_CASE(a_caller_with_the_right_name_gets_the_object) {
   lend();
   auto got = borrow(share_kind::memory, name);
   BOOST_REQUIRE(got.ok());
@@ -99,11 +99,11 @@ BOOST_AUTO_TEST_CASE(who_knows_its_name_gets_it) {
   char text[4];
   BOOST_REQUIRE(::pread(got->object.descriptors[0]->get(), text, 4, 0) == 4);
   BOOST_TEST(std::string(text, 4) == "lent");
-  // As often as one likes.
+  // The object can be borrowed more than once.
   BOOST_TEST(borrow(share_kind::memory, name).ok());
 }
 
-BOOST_AUTO_TEST_CASE(a_name_that_is_a_little_wrong_names_nothing) {
+BOOST_AUTO_TEST_CASE(a_slightly_wrong_name_is_refused) {
   lend();
   auto refused = [](share_kind kind, const share_name& x) {
     return code_of(borrow(kind, x)) == CUDA_ERROR_INVALID_VALUE;
@@ -113,15 +113,15 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_a_little_wrong_names_nothing) {
   ++x.number;
   BOOST_TEST(refused(share_kind::memory, x));
   x = name;
-  ++x.serial; // what was there before, or will be
+  ++x.serial; // a former or later object
   BOOST_TEST(refused(share_kind::memory, x));
   x = name;
-  ++x.session.low; // nobody's socket
+  ++x.session.low; // no such socket
   BOOST_TEST(refused(share_kind::memory, x));
   BOOST_TEST(refused(static_cast<share_kind>(99), name));
 }
 
-BOOST_AUTO_TEST_CASE(it_is_lent_until_it_is_withdrawn) {
+BOOST_AUTO_TEST_CASE(an_object_is_lent_until_it_is_withdrawn) {
   auto before = descriptors_in_use();
   lend();
   BOOST_TEST(borrow(share_kind::memory, name).ok());
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(it_is_lent_until_it_is_withdrawn) {
   BOOST_TEST(descriptors_in_use() == before);
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_left_of_a_broker) {
+BOOST_AUTO_TEST_CASE(a_broker_leaves_nothing_behind) {
   auto before = descriptors_in_use();
   BOOST_TEST(is_listened_to(secret));
   share_secret another{secret.high, secret.low + 1};
@@ -145,14 +145,14 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_of_a_broker) {
     BOOST_REQUIRE(second.ok());
     BOOST_REQUIRE((*second)->lend(key, serial, something()).ok());
     BOOST_TEST(is_listened_to(another));
-    // One name, one broker.
+    // A name belongs to one broker.
     BOOST_TEST(!share_broker::open(another).ok());
   }
   BOOST_TEST(!is_listened_to(another));
   BOOST_TEST(descriptors_in_use() == before);
 }
 
-BOOST_AUTO_TEST_CASE(only_so_much_is_lent) {
+BOOST_AUTO_TEST_CASE(the_number_of_lent_objects_is_bounded) {
   auto one = something();
   for (std::size_t i = 0; i < share_broker::most_lent; ++i)
     BOOST_REQUIRE(broker->lend({share_kind::memory, i}, 1, one).ok());
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_FIXTURE_TEST_SUITE(hostile_callers, lending)
 
-BOOST_AUTO_TEST_CASE(bytes_that_are_no_question_get_nothing) {
+BOOST_AUTO_TEST_CASE(malformed_requests_get_nothing) {
   lend();
   std::vector<std::uint64_t> good{
       0x3130455241485356, secret.high,
@@ -190,21 +190,21 @@ BOOST_AUTO_TEST_CASE(bytes_that_are_no_question_get_nothing) {
   auto longer = good;
   longer.resize(8'000, ~std::uint64_t{0});
   BOOST_TEST(ask(longer));
-  // Descriptors that nobody asked for are closed.
+  // Unexpected descriptors are closed.
   auto before = descriptors_in_use();
   std::vector<int> many(60, STDERR_FILENO);
   auto bad = good;
   bad[2] ^= 1;
   BOOST_TEST(ask(bad, many));
   BOOST_TEST(descriptors_in_use() <= before + 1);
-  // Bytes that are no words.
+  // A packet that is not a whole number of words.
   auto socket = stranger();
   BOOST_REQUIRE(::write(socket.get(), "hello", 5) == 5);
   BOOST_TEST(is_dismissed(socket));
   BOOST_TEST(borrow(share_kind::memory, name).ok());
 }
 
-BOOST_AUTO_TEST_CASE(who_says_nothing_does_not_keep_others_out) {
+BOOST_AUTO_TEST_CASE(silent_callers_do_not_keep_others_out) {
   lend();
   std::vector<unique_fd> silent;
   for (std::size_t i = 0; i < share_broker::most_callers; ++i)

@@ -51,7 +51,7 @@ lease some_lease() {
   return out;
 }
 
-/// One of each kind, with no field at its default.
+/// Returns a message of each kind, with no field at its default.
 std::vector<body> one_of_each() {
   specification spec{0.5, 1 << 20, 2,  protection::none, 0.75, -3,  "b",
                      2,   "cpu",   86, locality::any,    {8},  {9}, 1500,
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_truncated_message_is_refused_at_every_length) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(no_damage_to_a_message_gets_out_of_the_decoder) {
+BOOST_AUTO_TEST_CASE(a_damaged_message_does_no_harm_in_the_decoder) {
   std::mt19937 random{7};
   auto frame = encode({"client/x", 5, one_of_each()[3]});
   auto refused = 0;
@@ -179,12 +179,12 @@ BOOST_AUTO_TEST_CASE(noise_is_refused) {
     std::vector<std::uint64_t> words(random() % 64);
     for (auto& x : words)
       x = random() % 4 == 0 ? random() : random() % 3;
-    // Whatever it says, it returns.
+    // decode() returns, whatever the words are.
     (void)decode(from_bytes(words.data(), words.size() * 8));
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_unknown_kind_is_refused_and_its_request_known) {
+BOOST_AUTO_TEST_CASE(an_unknown_kind_is_refused_with_its_request_number) {
   capnp::MallocMessageBuilder message;
   auto to = message.initRoot<wire::Envelope>();
   to.setRequest(88);
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(unknown_texts_of_enums_are_refused) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_list_that_claims_more_than_it_has_is_refused) {
+BOOST_AUTO_TEST_CASE(a_list_whose_elements_share_bytes_is_refused) {
   // Every element points at the same bytes: small to send, large to read.
   capnp::MallocMessageBuilder message{1 << 20}; // one segment
   auto to = message.initRoot<wire::Envelope>();
@@ -309,8 +309,7 @@ std::set<std::string> names_of(const auto& choices) {
       choices);
 }
 
-/// Fields of the struct that this member of a union is; other members have at
-/// most one.
+/// Returns how many fields a union's member has, or one if it is not a struct.
 std::size_t fields_in_schema(capnp::StructSchema of, const char* member) {
   auto type = of.getFieldByName(member).getType();
   if (type.isStruct())
@@ -340,7 +339,7 @@ BOOST_AUTO_TEST_CASE(every_field_of_the_schema_has_one_of_its_struct) {
   std::apply([&](const auto&... row) { (check(row), ...); }, control::messages);
 }
 
-BOOST_AUTO_TEST_CASE(each_role_says_its_own_messages) {
+BOOST_AUTO_TEST_CASE(each_role_may_send_its_own_messages_alone) {
   BOOST_TEST(may_say(role::node, register_node{}));
   BOOST_TEST(!may_say(role::client, register_node{}));
   BOOST_TEST(may_say(role::client, acquire{}));

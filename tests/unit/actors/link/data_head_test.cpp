@@ -1,4 +1,4 @@
-// The table of the data plane's heads beside its schema.
+// The table of the data plane's heads against its schema.
 #include "actors/link/data_head.hpp"
 
 #include "schema/wire/data.capnp.h"

@@ -1,4 +1,5 @@
-// Messages and payloads in ZeroMQ frames, also those that a stranger made.
+// Messages and payloads in ZeroMQ frames, including frames that a stranger
+// made.
 #include "actors/link/data_head.hpp"
 #include "actors/link/frames.hpp"
 
@@ -25,7 +26,8 @@ std::vector<std::uint64_t> message() {
   return data::encode({{3}, {4}, data::calls{100, 200}});
 }
 
-/// As it may lie in ZeroMQ's receive buffer: at any address.
+/// Returns the message at an odd address, as ZeroMQ's receive buffer may have
+/// it.
 zmq::message_t shifted(const zmq::message_t& what, std::size_t by) {
   auto memory =
       std::make_shared<std::vector<std::uint64_t>>((what.size() + by + 15) / 8);
@@ -50,7 +52,7 @@ bool is_aligned(const void* at) {
 
 BOOST_AUTO_TEST_SUITE(frames)
 
-BOOST_AUTO_TEST_CASE(a_payload_comes_back_from_wherever_it_is_put) {
+BOOST_AUTO_TEST_CASE(a_payload_survives_in_any_frame_at_any_address) {
   for (std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{4}, std::size_t{8},
         std::size_t{129}, lent_from - 1, lent_from, 3 * lent_from + 5}) {
@@ -69,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_payload_comes_back_from_wherever_it_is_put) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_lent_is_dropped_when_it_is_sent) {
+BOOST_AUTO_TEST_CASE(a_lent_payload_is_dropped_after_it_was_sent) {
   auto payload = std::make_shared<std::vector<std::byte>>(bytes_of(lent_from));
   {
     dispatch out;
@@ -80,8 +82,8 @@ BOOST_AUTO_TEST_CASE(what_is_lent_is_dropped_when_it_is_sent) {
   BOOST_TEST(payload.use_count() == 1);
 }
 
-/// Its reader says what is wrong with it.
-BOOST_AUTO_TEST_CASE(a_message_that_says_more_than_there_is_has_no_payload) {
+/// The message's reader reports what is wrong with it.
+BOOST_AUTO_TEST_CASE(a_truncated_message_has_no_payload) {
   dispatch out;
   put_frames(out, message());
   for (std::size_t size = 0; size < out.head.size(); ++size) {

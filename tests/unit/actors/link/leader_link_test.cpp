@@ -13,7 +13,7 @@ welcome in_term(std::uint64_t term) {
   return out;
 }
 
-/// What a consumer heard: what a manager said, or `up` and the like.
+/// What a consumer received: the managers' messages, and changes such as `up`.
 struct heard {
   std::vector<std::string> all;
 
@@ -68,7 +68,7 @@ const std::vector<std::string> nothing;
 
 BOOST_FIXTURE_TEST_SUITE(leader_links, two_managers)
 
-BOOST_AUTO_TEST_CASE(who_says_welcome_is_the_manager) {
+BOOST_AUTO_TEST_CASE(a_manager_that_sends_welcome_is_the_leader) {
   BOOST_TEST(consumer.take() == nothing);
   says("a", redirect{"b", 1});
   send();
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_later_leader_takes_its_place) {
   BOOST_TEST(to_b.size() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(what_an_old_leader_orders_is_dropped) {
+BOOST_AUTO_TEST_CASE(an_old_leaders_orders_are_dropped) {
   says("a", in_term(1));
   says("b", in_term(2));
   consumer.take();
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(what_an_old_leader_orders_is_dropped) {
   says("a", in_term(1));
   says("a", redirect{"b", 2});
   BOOST_TEST(consumer.take() == nothing);
-  // Also when the later one is gone.
+  // This also holds when the later leader is gone.
   changes("b", link_event::kind::down);
   consumer.take();
   says("a", in_term(1));
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(what_an_old_leader_orders_is_dropped) {
   BOOST_TEST(consumer.take() == (list{"a,b up", "a,b welcome"}));
 }
 
-BOOST_AUTO_TEST_CASE(who_stands_by_from_now_on_is_gone) {
+BOOST_AUTO_TEST_CASE(a_leader_that_steps_down_counts_as_gone) {
   says("a", in_term(1));
   consumer.take();
   says("a", redirect{"", 1});
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(who_stands_by_from_now_on_is_gone) {
   BOOST_TEST(consumer.take() == (list{"a,b up", "a,b welcome"}));
 }
 
-BOOST_AUTO_TEST_CASE(a_lost_connection_is_told_if_it_is_the_leaders) {
+BOOST_AUTO_TEST_CASE(only_the_leaders_lost_connection_is_reported) {
   says("a", in_term(1));
   consumer.take();
   changes("b", link_event::kind::down);
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_lost_connection_is_told_if_it_is_the_leaders) {
   BOOST_TEST(consumer.take() == list{"a,b unreachable"});
 }
 
-BOOST_AUTO_TEST_CASE(of_two_that_know_no_terms_the_first_stays) {
+BOOST_AUTO_TEST_CASE(without_terms_the_first_manager_stays_leader) {
   says("a", in_term(0));
   consumer.take();
   says("b", in_term(0));
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(of_two_that_know_no_terms_the_first_stays) {
   BOOST_TEST(consumer.take() == (list{"a,b down", "a,b up", "a,b welcome"}));
 }
 
-BOOST_AUTO_TEST_CASE(a_refused_hello_is_heard_of) {
+BOOST_AUTO_TEST_CASE(a_refused_hello_is_passed_on) {
   says("a", refusal{CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "old", {}});
   BOOST_TEST(consumer.take() == list{"a,b refusal"});
 }

@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Longer than anything here takes, even on a busy machine.
+/// Longer than any step takes, even on a busy machine.
 constexpr auto patience = 20s;
 
 /// One side: a link and the mailbox of its consumer.
@@ -51,7 +51,7 @@ struct any_side {
     link = nullptr;
   }
 
-  /// The next message; other kinds that come before it are skipped.
+  /// Returns the next message of this kind, and skips others before it.
   template <class T>
   T next() {
     auto out = next_within<T>(patience);
@@ -59,7 +59,7 @@ struct any_side {
     return out;
   }
 
-  /// The same; null if none comes in time.
+  /// Like next(), but returns null if no message comes in time.
   template <class T>
   T next_within(std::chrono::milliseconds time) {
     T out;
@@ -75,7 +75,7 @@ struct any_side {
   }
 };
 
-/// One side that reads messages.
+/// A side that decodes messages.
 struct side : any_side<link_actor> {
   side(caf::actor_system& system, zmq::context_t& zmq, link_options options)
       : any_side(system, spawn_link(system, zmq, std::move(options))) {
@@ -88,7 +88,7 @@ struct side : any_side<link_actor> {
   }
 };
 
-/// One side that leaves them as they are.
+/// A side that does not decode messages.
 struct raw_side : any_side<raw_link_actor> {
   raw_side(caf::actor_system& system, zmq::context_t& zmq, link_options options)
       : any_side(system, spawn_raw_link(system, zmq, std::move(options))) {
@@ -127,7 +127,7 @@ struct fixture {
     return out;
   }
 
-  /// By which rules this process's TCP connections send.
+  /// Returns the congestion control of each of this process's TCP connections.
   static std::vector<std::string> rules_of_connections() {
     std::vector<std::string> out;
     for (auto& x : std::filesystem::directory_iterator{"/proc/self/fd"}) {
@@ -144,7 +144,7 @@ struct fixture {
     return out;
   }
 
-  /// A peer that writes whatever it likes.
+  /// Returns a peer that sends any bytes.
   zmq::socket_t raw(const std::string& endpoint) {
     zmq::socket_t out{zmq, zmq::socket_type::dealer};
     out.set(zmq::sockopt::linger, 0);
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(the_greeting_goes_first_and_answers_come_back) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_end_of_a_connection_is_told_to_both) {
+BOOST_AUTO_TEST_CASE(both_sides_learn_of_a_connections_end) {
   side a{system, zmq, server(socket())};
   std::string peer;
   {
@@ -180,8 +180,8 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_connection_is_told_to_both) {
   auto gone = a.next<link_event_ptr>();
   BOOST_TEST((gone->what == link_event::kind::down));
   BOOST_TEST(gone->peer == peer);
-  // And so is a message to somebody who is not there, but for what is sent
-  // before ZeroMQ has taken the connection down.
+  // A message to the lost peer reports the loss again, once ZeroMQ has taken
+  // the connection down.
   link_event_ptr again;
   for (int i = 0; i < 100 && !again; ++i) {
     a.say(peer, {"manager", 0, control::done{}});
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_connection_is_told_to_both) {
   BOOST_TEST((again->what == link_event::kind::down));
 }
 
-/// All sockets of a context share one thread, which tells of connections.
+/// All sockets of a context share one thread, which reports connections.
 BOOST_AUTO_TEST_CASE(a_socket_that_closes_with_its_peer_stops_no_other) {
   zmq::context_t far;
   for (int i = 0; i < 200; ++i) {
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_client_greets_again_when_its_server_is_back) {
   BOOST_TEST(std::holds_alternative<control::hello>(in->what.body));
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_read_harms_nobody) {
+BOOST_AUTO_TEST_CASE(unreadable_messages_are_dropped) {
   side a{system, zmq, server()};
   auto bad = raw(a.endpoint);
   auto good = control::encode({"x", 1, control::status_request{}});
@@ -229,10 +229,10 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_read_harms_nobody) {
   bad.send(zmq::str_buffer("noise"), zmq::send_flags::none);
   bad.send(zmq::buffer(std::string(4096, '\xff')), zmq::send_flags::none);
   bad.send(zmq::buffer(good.data(), good.size() - 8), zmq::send_flags::none);
-  for (auto i = 0; i < 6; ++i) // six frames where there is one
+  for (auto i = 0; i < 6; ++i) // six frames in place of one
     bad.send(zmq::buffer(good.data(), good.size()),
              i < 5 ? zmq::send_flags::sndmore : zmq::send_flags::none);
-  // A payload that does not belong there.
+  // A payload after a message that has none.
   bad.send(zmq::buffer(good.data(), good.size()), zmq::send_flags::sndmore);
   bad.send(zmq::str_buffer("payload"), zmq::send_flags::none);
   bad.send(good, zmq::send_flags::none);
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_frame_that_is_too_large_ends_its_connection) {
   BOOST_TEST(gone->peer == peer);
 }
 
-BOOST_AUTO_TEST_CASE(many_peers_come_and_go_and_each_end_is_told) {
+BOOST_AUTO_TEST_CASE(the_end_of_each_of_many_peers_is_reported) {
   side a{system, zmq, server(socket())};
   for (auto i = 0; i < 50; ++i) {
     auto peer = raw(a.endpoint);
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(many_peers_come_and_go_and_each_end_is_told) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_data_link_leaves_messages_alone) {
+BOOST_AUTO_TEST_CASE(a_data_link_does_not_decode_messages) {
   raw_side a{system, zmq, server()};
   auto peer = raw(a.endpoint);
   auto head = control::encode({"x", 1, control::done{}});
@@ -303,8 +303,8 @@ BOOST_AUTO_TEST_CASE(a_data_link_leaves_messages_alone) {
   BOOST_TEST(second.to_string() == "payload");
 }
 
-/// Not by whatever the host takes for paths to elsewhere (where that is this
-/// rule as well, nothing is tested).
+/// The host's default for other paths must not apply. Where that default is
+/// this rule as well, the test shows nothing.
 BOOST_AUTO_TEST_CASE(both_ends_send_unpaced_within_a_host) {
   link_socket a{zmq, server()};
   link_socket b{zmq, client(a.endpoint())};
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(both_ends_send_unpaced_within_a_host) {
   BOOST_TEST(rules == unpaced, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_peer_that_does_not_read_fills_its_queue_alone) {
+BOOST_AUTO_TEST_CASE(a_peer_that_does_not_read_fills_only_its_own_queue) {
   auto options = server();
   options.high_water = 4;
   side a{system, zmq, options};

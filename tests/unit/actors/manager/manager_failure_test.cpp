@@ -1,4 +1,4 @@
-// Whoever dies, comes back, or does not.
+// Nodes, workers, clients and managers that fail and return, or do not.
 #include "tests/unit/actors/manager_fixture.hpp"
 
 using namespace vgpu;
@@ -10,7 +10,7 @@ using test::take;
 
 BOOST_FIXTURE_TEST_SUITE(failure, cluster)
 
-BOOST_AUTO_TEST_CASE(a_silent_nodes_sessions_move_with_a_later_epoch) {
+BOOST_AUTO_TEST_CASE(a_silent_nodes_sessions_restart_in_a_later_epoch) {
   join("a");
   auto first = open("a");
   join("b");
@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(a_silent_nodes_sessions_move_with_a_later_epoch) {
   BOOST_TEST(count("session-replaced") == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(a_closed_connection_is_noticed_sooner) {
+BOOST_AUTO_TEST_CASE(a_closed_connection_is_noticed_before_silence) {
   join("a");
   open("a");
   join("b");
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(a_closed_connection_is_noticed_sooner) {
   BOOST_TEST(ordered("b").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_placed_where_the_connection_just_ended) {
+BOOST_AUTO_TEST_CASE(a_node_without_a_connection_gets_no_session) {
   join("a");
   auto first = open("a");
   join("b");
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_placed_where_the_connection_just_ended) {
   BOOST_TEST(ordered("b").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_node_that_is_back_in_time_keeps_its_sessions) {
+BOOST_AUTO_TEST_CASE(a_node_that_reconnects_in_time_keeps_its_sessions) {
   join("a");
   connect();
   ask();
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_node_that_is_back_in_time_keeps_its_sessions) {
   BOOST_TEST(status()["vgpus"][0]["sessions"][0]["epoch"] == 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_node_that_is_back_too_late_is_fenced) {
+BOOST_AUTO_TEST_CASE(a_node_that_reconnects_too_late_is_fenced) {
   join("a");
   connect();
   ask();
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_node_that_is_back_too_late_is_fenced) {
   auto moved = ordered("b");
   BOOST_REQUIRE(moved);
   started("b", *moved);
-  // It beats again: it is told that it is not known, and registers.
+  // It sends a heartbeat again, is answered that it is unknown, and registers.
   say("n-a", "node/a", node_beat{"a", 9, {}});
   auto ack = take<beat_ack>(out, "n-a");
   BOOST_REQUIRE(ack);
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_node_that_is_back_too_late_is_fenced) {
   BOOST_TEST(count("node-joined") == 3u);
 }
 
-BOOST_AUTO_TEST_CASE(a_crashed_worker_starts_again_where_it_was) {
+BOOST_AUTO_TEST_CASE(a_crashed_worker_restarts_on_the_same_pgpus) {
   join("a", 2);
   join("b", 2);
   auto first = open("a");
@@ -109,27 +109,28 @@ BOOST_AUTO_TEST_CASE(a_crashed_worker_starts_again_where_it_was) {
   BOOST_TEST(order->epoch.value == 2u);
   started("a", *order);
   BOOST_TEST(leased()->reason == "worker exited: signal 9");
-  // News of the first worker that comes late changes nothing.
+  // A late report of the first worker's end changes nothing.
   say("n-a", "node/a",
       worker_exited{first.session, first.epoch, "signal 9", false});
   BOOST_TEST(!ordered("a"));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_said_of_an_older_epoch_changes_nothing) {
+BOOST_AUTO_TEST_CASE(reports_of_an_older_epoch_change_nothing) {
   join("a");
   auto first = open("a");
   say("n-a", "node/a",
       worker_exited{first.session, first.epoch, "signal 9", false});
   auto order = ordered("a");
   BOOST_REQUIRE(order);
-  // The first comes up once more, while the second is awaited.
+  // The first worker reports a start again, while the second is awaited.
   say("n-a", "node/a",
       worker_started{first.session, first.epoch, endpoints("old"), 66, ""});
   BOOST_TEST(!leased());
   BOOST_TEST(count("fenced") == 1u);
   started("a", *order);
   BOOST_TEST(leased()->worker.endpoint == endpoints("a").endpoint);
-  // It ends, and its client gives its state; nothing of that is the second's.
+  // The first worker ends and its client gives its state. Neither concerns the
+  // second.
   say("n-a", "node/a",
       worker_exited{first.session, first.epoch, "signal 9", false});
   say("c", "client/c", paused{first.session, first.epoch, "", 4096, 1});
@@ -139,7 +140,7 @@ BOOST_AUTO_TEST_CASE(what_is_said_of_an_older_epoch_changes_nothing) {
   BOOST_TEST(session["epoch"] == 2);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_crashes_again_and_again_moves_then_ends) {
+BOOST_AUTO_TEST_CASE(a_session_that_always_crashes_moves_then_ends) {
   join("a");
   join("b");
   auto now = open("a");
@@ -191,19 +192,19 @@ BOOST_AUTO_TEST_CASE(a_suspected_worker_is_replaced_once) {
   BOOST_TEST(stop->first.epoch.value == 1u);
   auto order = ordered("a");
   BOOST_REQUIRE(order);
-  // Said again before the answer came.
+  // The client reports it again before it has the new lease.
   say("c", "client/c", suspect{first.session, first.epoch, "silent"}, 3);
   BOOST_TEST(!ordered("a"));
   started("a", *order);
   BOOST_TEST(leased()->epoch.value == 2u);
-  // And said after it: the lease in force is sent again.
+  // It reports it once more afterwards, and gets the present lease again.
   say("c", "client/c", suspect{first.session, first.epoch, "silent"}, 4);
   BOOST_TEST(!ordered("a"));
   BOOST_TEST(leased()->epoch.value == 2u);
   BOOST_TEST(count("session-suspect") == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(with_no_place_left_a_session_waits_for_a_node) {
+BOOST_AUTO_TEST_CASE(a_session_without_a_place_waits_for_a_node) {
   join("a");
   auto first = open("a");
   live(700ms, {});
@@ -219,7 +220,7 @@ BOOST_AUTO_TEST_CASE(with_no_place_left_a_session_waits_for_a_node) {
   BOOST_TEST(leased()->node == "z");
 }
 
-BOOST_AUTO_TEST_CASE(a_lost_device_is_left) {
+BOOST_AUTO_TEST_CASE(a_session_leaves_a_lost_pgpu) {
   join("a", 2);
   auto first = open("a");
   auto now = inventory("a", 2);
@@ -231,7 +232,7 @@ BOOST_AUTO_TEST_CASE(a_lost_device_is_left) {
   BOOST_REQUIRE(order);
   BOOST_TEST(order->pgpus.at(0) != first.pgpus.at(0));
   BOOST_TEST(count("device-lost") == 1u);
-  // Told again, it is no news.
+  // Reporting the loss again causes no event.
   now.sessions.clear();
   now.sessions = {
       {order->session, order->epoch, order->vgpu, order->pgpus, {}, 0}};
@@ -240,7 +241,7 @@ BOOST_AUTO_TEST_CASE(a_lost_device_is_left) {
   BOOST_TEST(!ordered("a"));
 }
 
-BOOST_AUTO_TEST_CASE(a_node_that_leaves_hands_its_sessions_over) {
+BOOST_AUTO_TEST_CASE(a_node_that_signs_off_hands_its_sessions_over) {
   join("a");
   open("a");
   join("b");
@@ -258,14 +259,15 @@ BOOST_AUTO_TEST_CASE(a_name_belongs_to_one_node) {
   out.clear();
   join(other, "n-other");
   BOOST_TEST(refused("n-other").find("already") != std::string::npos);
-  // Unless the first one's connection ended: then it was restarted.
+  // After the first one's connection ended the name may be used again, as by a
+  // restarted node.
   tell(chief, test::gone("n-a"));
   join(other, "n-other");
   BOOST_TEST(refused("n-other") == "");
   BOOST_TEST(status()["nodes"][0]["pid"] == 999);
 }
 
-BOOST_AUTO_TEST_CASE(the_sessions_of_a_client_that_is_gone_are_closed) {
+BOOST_AUTO_TEST_CASE(the_sessions_of_a_lost_client_are_closed) {
   join("a");
   open("a");
   tell(chief, test::gone("c"));
@@ -276,7 +278,7 @@ BOOST_AUTO_TEST_CASE(the_sessions_of_a_client_that_is_gone_are_closed) {
   BOOST_TEST(count("session-closed") == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(a_client_that_is_back_in_time_keeps_them) {
+BOOST_AUTO_TEST_CASE(a_client_that_reconnects_in_time_keeps_its_sessions) {
   join("a");
   auto first = open("a");
   tell(chief, test::gone("c"));
@@ -288,7 +290,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_is_back_in_time_keeps_them) {
   BOOST_TEST(count("session-closed") == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_fault_is_passed_on_to_its_node) {
+BOOST_AUTO_TEST_CASE(an_injected_fault_is_passed_on_to_its_node) {
   join("a");
   say("cmd", "command/1", hello{1, 1, "t", role::command});
   say("cmd", "command/1", inject_fault{"a", 0, injected_fault::hang}, 1);
@@ -316,13 +318,13 @@ BOOST_AUTO_TEST_CASE(sessions_outlive_the_manager) {
   join(back);
   BOOST_TEST(!take<stop_worker>(out, "n-a").has_value());
   connect();
-  // Its sessions are its own by name; it may say so itself as well.
+  // The client gets its sessions by its name. It may also claim them.
   BOOST_CHECK(leased()->epoch == first.epoch);
   claim(first, "c", 8);
   BOOST_CHECK(leased("c", 8)->worker == first.worker);
   live(20s, {"a"});
   BOOST_TEST(count("session-closed") == 0u);
-  // New numbers are new.
+  // Numbers are not used twice.
   ask();
   BOOST_TEST(ordered("a")->session.value > first.session.value);
 }
@@ -340,7 +342,7 @@ BOOST_AUTO_TEST_CASE(another_client_needs_the_token) {
   BOOST_TEST(leased("d", 9).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_node_that_does_not_come_back_is_lost) {
+BOOST_AUTO_TEST_CASE(a_node_that_does_not_return_is_lost) {
   join("a");
   auto first = open("a");
   restart();
@@ -353,19 +355,19 @@ BOOST_AUTO_TEST_CASE(a_node_that_does_not_come_back_is_lost) {
   BOOST_TEST(order->epoch.value == first.epoch.value + 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_died_meanwhile_is_replaced) {
+BOOST_AUTO_TEST_CASE(a_worker_that_died_during_a_restart_is_replaced) {
   join("a");
   auto first = open("a");
   restart();
   connect();
   BOOST_TEST(leased().has_value());
-  join("a"); // and lists no session
+  join("a"); // without any session
   auto order = ordered("a");
   BOOST_REQUIRE(order);
   BOOST_TEST(order->epoch.value == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(what_nobody_takes_up_is_closed) {
+BOOST_AUTO_TEST_CASE(a_session_that_no_client_claims_is_closed) {
   join("a");
   auto first = open("a");
   restart();
@@ -378,7 +380,7 @@ BOOST_AUTO_TEST_CASE(what_nobody_takes_up_is_closed) {
   BOOST_TEST(count("session-closed") == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(a_manager_that_knows_nothing_trusts_node_and_client) {
+BOOST_AUTO_TEST_CASE(a_manager_without_a_store_trusts_nodes_and_clients) {
   join("a");
   auto first = open("a");
   restart(false);
@@ -398,7 +400,7 @@ BOOST_AUTO_TEST_CASE(a_manager_that_knows_nothing_trusts_node_and_client) {
   BOOST_TEST(!take<stop_worker>(out, "n-a").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(the_client_may_come_before_the_node) {
+BOOST_AUTO_TEST_CASE(the_client_may_reconnect_before_the_node) {
   join("a");
   auto first = open("a");
   restart(false);
@@ -440,7 +442,7 @@ BOOST_AUTO_TEST_CASE(workers_that_nobody_claims_are_stopped) {
   BOOST_TEST(take<stop_worker>(out, "n-a").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_closed_session_comes_back_from_its_journal_only) {
+BOOST_AUTO_TEST_CASE(only_a_session_with_a_journal_can_be_reopened) {
   join("a");
   live(11s, {"a"});
   connect();

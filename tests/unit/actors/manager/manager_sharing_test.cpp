@@ -1,4 +1,4 @@
-// vGPUs that are resized, placed by wish, or wait in a queue.
+// Sessions that are resized, placed by constraints, or wait in the queue.
 #include "tests/unit/actors/manager_fixture.hpp"
 
 #include <limits>
@@ -22,7 +22,7 @@ std::optional<T> to_node(cluster& of, const std::string& node) {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(a_vgpu_changes_while_it_runs) {
+BOOST_AUTO_TEST_CASE(a_vgpu_is_resized_while_it_runs) {
   join("a");
   auto lease = open("a", {0.25, gib, 1, protection::journal});
   say("cmd", "command/1", hello{1, 1, "t", role::command});
@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(a_vgpu_changes_while_it_runs) {
   BOOST_TEST(told->limit == 0.75);
   BOOST_TEST(told->priority == 9);
   BOOST_TEST(told->quota == 2 * gib);
-  // The program may use it when its worker knows.
+  // The program may use the larger quota once its worker has it.
   BOOST_TEST(!leased());
   session_load load{lease.session, lease.epoch, 0, 0, 0, 0, 0, 2 * gib};
   say("n-a", "node/a", node_beat{"a", 1, {load}});
@@ -44,7 +44,8 @@ BOOST_AUTO_TEST_CASE(a_vgpu_changes_while_it_runs) {
   BOOST_CHECK(more->epoch == lease.epoch);
   BOOST_TEST(status()["vgpus"][0]["priority"] == 9);
   BOOST_TEST(count("vgpu-resized") == 1u);
-  // What is not named stays; a smaller quota is told at once.
+  // Values that are not named stay, and the client gets a smaller quota at
+  // once.
   say("cmd", "command/1", set_vgpu{lease.vgpu, 0, 0, gib, false, 0}, 4);
   BOOST_TEST(leased()->quota == gib);
   auto less = to_node<resize_session>(*this, "a");
@@ -52,7 +53,7 @@ BOOST_AUTO_TEST_CASE(a_vgpu_changes_while_it_runs) {
   BOOST_TEST(less->priority == 9);
 }
 
-BOOST_AUTO_TEST_CASE(a_replay_gets_what_was_once_granted) {
+BOOST_AUTO_TEST_CASE(a_replay_gets_the_largest_quota_ever_granted) {
   join("a");
   join("b");
   auto lease = open("a", {1, 2 * gib, 1, protection::journal});
@@ -67,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_replay_gets_what_was_once_granted) {
   BOOST_TEST(leased()->quota == gib);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_and_changes_nothing) {
+BOOST_AUTO_TEST_CASE(an_impossible_change_is_refused) {
   join("a");
   auto lease = open("a", {0.5, gib, 1, protection::journal});
   connect("d");
@@ -114,7 +115,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_FIXTURE_TEST_SUITE(constraints, cluster)
 
-BOOST_AUTO_TEST_CASE(a_place_is_one_that_was_wished_for) {
+BOOST_AUTO_TEST_CASE(a_place_satisfies_the_constraints) {
   join("a", 2);
   join("b", 2, "elsewhere");
   connect();
@@ -157,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_place_is_one_that_was_wished_for) {
   BOOST_TEST(place_of(newer) != "none");
 }
 
-BOOST_AUTO_TEST_CASE(a_group_goes_where_it_is) {
+BOOST_AUTO_TEST_CASE(a_group_is_placed_on_its_own_pgpus) {
   join("a", 2);
   join("b", 2);
   connect();
@@ -181,7 +182,7 @@ BOOST_AUTO_TEST_CASE(a_group_goes_where_it_is) {
   BOOST_TEST(place_of(8) == "b1");
   BOOST_TEST(place_of(7) == "a1");
   BOOST_TEST(place_of(8) == "b1");
-  // The manager's death parts nobody.
+  // Groups survive the manager.
   restart();
   for (auto& [node, sessions] : there) {
     auto x = inventory(node, 2);
@@ -193,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_group_goes_where_it_is) {
   BOOST_TEST(place_of(7) == "a1");
 }
 
-BOOST_AUTO_TEST_CASE(a_queue_goes_by_priority_and_age) {
+BOOST_AUTO_TEST_CASE(the_queue_is_ordered_by_priority_and_age) {
   join("a");
   auto first = open("a", {1, 4 * gib, 1, protection::journal});
   auto asked = [](std::uint64_t memory, std::int32_t priority) {
@@ -220,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_queue_goes_by_priority_and_age) {
   BOOST_TEST(next(third).session.value == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(small_ones_fill_gaps_and_delay_nobody) {
+BOOST_AUTO_TEST_CASE(small_requests_fill_gaps_and_delay_no_other) {
   join("a", 2);
   auto ask_for = [&](std::uint64_t memory) {
     ask({1, memory, 1, protection::journal});
@@ -233,18 +234,18 @@ BOOST_AUTO_TEST_CASE(small_ones_fill_gaps_and_delay_nobody) {
   auto large = ask_for(3 * gib); // on one pGPU
   auto other = ask_for(2 * gib); // on the other
   BOOST_REQUIRE(large && other);
-  BOOST_TEST(!ask_for(4 * gib)); // waits: the second pGPU lacks least
+  BOOST_TEST(!ask_for(4 * gib)); // waits for the pGPU that lacks least
   auto told = test::take<event>(out, "c");
   BOOST_REQUIRE(told);
-  BOOST_TEST(told->second == 5u); // as to the question that waits
+  BOOST_TEST(told->second == 5u); // of the request that waits
   BOOST_TEST(told->first.text.find("a pGPU 1 lacks 2048 MiB (2048 MiB of 4096 "
                                    "MiB are promised), a pGPU 0 lacks 3072") !=
              std::string::npos);
-  // One that fits where nothing is kept is not held up,
+  // A request that fits without reserved memory does not wait.
   auto small = ask_for(gib);
   BOOST_REQUIRE(small);
   BOOST_TEST(small->pgpus == large->pgpus);
-  // one that would take what is kept is.
+  // A request that needs reserved memory waits.
   BOOST_TEST(!ask_for(gib));
   auto why = [&](std::size_t vgpu) {
     return status()["vgpus"][vgpu]["sessions"][0]["waiting_because"]
@@ -254,7 +255,7 @@ BOOST_AUTO_TEST_CASE(small_ones_fill_gaps_and_delay_nobody) {
   BOOST_TEST(
       why(4).find("a pGPU 1 is reserved for a program ahead in the queue") !=
       std::string::npos);
-  BOOST_TEST(count("session-waiting") == 2u); // each once
+  BOOST_TEST(count("session-waiting") == 2u); // one for each
   say("c", "client/c", close_session{other->session, other->epoch, "exit"});
   auto kept = ordered("a");
   BOOST_REQUIRE(kept);
@@ -262,7 +263,7 @@ BOOST_AUTO_TEST_CASE(small_ones_fill_gaps_and_delay_nobody) {
   BOOST_TEST(kept->pgpus == other->pgpus);
 }
 
-BOOST_AUTO_TEST_CASE(who_does_not_wait_is_told_at_once) {
+BOOST_AUTO_TEST_CASE(a_request_that_does_not_wait_is_refused_at_once) {
   join("a");
   connect();
   specification spec;
@@ -276,7 +277,7 @@ BOOST_AUTO_TEST_CASE(who_does_not_wait_is_told_at_once) {
   BOOST_TEST(why.find("0 ms") == std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_for_a_while_is_told_then) {
+BOOST_AUTO_TEST_CASE(a_request_is_refused_when_its_waiting_time_ends) {
   join("a");
   connect();
   specification spec;
@@ -291,7 +292,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_a_while_is_told_then) {
   BOOST_TEST(status()["vgpus"].empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_place_in_time_is_kept) {
+BOOST_AUTO_TEST_CASE(a_request_placed_in_time_is_not_refused) {
   join("a");
   connect();
   specification spec;
@@ -305,7 +306,7 @@ BOOST_AUTO_TEST_CASE(a_place_in_time_is_kept) {
   BOOST_TEST(refused("c").empty());
 }
 
-// -- who waits for longer than there is a manager -----------------------------
+// -- programs that wait longer than a manager lives ---------------------------
 
 namespace {
 
@@ -323,7 +324,7 @@ struct patient : cluster {
     what.waited_ms = waited_ms;
     say(peer, "client/" + peer, what, 5);
   }
-  /// Who gets what becomes free next.
+  /// Returns which client gets the next free place.
   std::string next(const std::string& node = "a") {
     auto order = ordered(node);
     if (!order)
@@ -341,7 +342,7 @@ struct patient : cluster {
 
 } // namespace
 
-BOOST_FIXTURE_TEST_CASE(ages_outlive_the_manager, patient) {
+BOOST_FIXTURE_TEST_CASE(ages_of_requests_outlive_the_manager, patient) {
   for (auto keep : {true, false}) {
     join("a");
     auto x = open("a", half());
@@ -354,7 +355,7 @@ BOOST_FIXTURE_TEST_CASE(ages_outlive_the_manager, patient) {
     auto told = adoption(x);
     told.specification = half();
     say("c", "client/c", told, 6);
-    // Who came later is faster now.
+    // The younger request reaches the new manager first.
     asks("late", 1'000);
     asks("early", 3'600'000);
     BOOST_TEST(next() == "nobody");
@@ -364,7 +365,7 @@ BOOST_FIXTURE_TEST_CASE(ages_outlive_the_manager, patient) {
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(no_age_is_too_great, patient) {
+BOOST_FIXTURE_TEST_CASE(any_age_of_a_request_is_accepted, patient) {
   constexpr auto ever = std::numeric_limits<std::uint32_t>::max();
   join("a");
   auto x = open("a", half());
@@ -373,13 +374,13 @@ BOOST_FIXTURE_TEST_CASE(no_age_is_too_great, patient) {
   live(1s, {"a"});
   ends(x);
   BOOST_TEST(next() == "early");
-  // Its time to wait was over long ago.
+  // Its waiting time ended long ago.
   asks("c", ever, half(1'000));
   live(2s, {"a"});
   BOOST_TEST(refused("c").find("within 1000 ms") != std::string::npos);
 }
 
-BOOST_FIXTURE_TEST_CASE(no_priority_is_too_low, patient) {
+BOOST_FIXTURE_TEST_CASE(the_lowest_priority_comes_last, patient) {
   join("a");
   auto x = open("a", half());
   auto last = half();
@@ -390,11 +391,11 @@ BOOST_FIXTURE_TEST_CASE(no_priority_is_too_low, patient) {
   BOOST_TEST(next() == "early");
 }
 
-BOOST_FIXTURE_TEST_CASE(its_time_to_wait_goes_on_with_the_next_manager,
+BOOST_FIXTURE_TEST_CASE(a_waiting_time_continues_with_the_next_manager,
                         patient) {
   join("a");
   restart();
-  // The nodes are on their way.
+  // The nodes have not registered yet.
   asks("early", 59'000, half(60'000));
   asks("late", 61'000, half(60'000));
   BOOST_TEST(refused("late") == "");
@@ -404,7 +405,8 @@ BOOST_FIXTURE_TEST_CASE(its_time_to_wait_goes_on_with_the_next_manager,
   BOOST_TEST(refused("early").find("within 60000 ms") != std::string::npos);
 }
 
-BOOST_FIXTURE_TEST_CASE(who_waits_and_was_away_waits_once, patient) {
+BOOST_FIXTURE_TEST_CASE(a_request_repeated_after_a_reconnect_waits_once,
+                        patient) {
   join("a");
   auto x = open("a", half());
   asks("early", 0);
@@ -417,13 +419,14 @@ BOOST_FIXTURE_TEST_CASE(who_waits_and_was_away_waits_once, patient) {
   BOOST_TEST(next() == "early");
 }
 
-BOOST_FIXTURE_TEST_CASE(what_its_client_does_not_take_up_again_ends, patient) {
+BOOST_FIXTURE_TEST_CASE(a_session_that_its_client_does_not_claim_ends,
+                        patient) {
   join("a");
   auto x = open("a");
   auto y = open("a");
   say("c", "client/c", paused{x.session, x.epoch, "", 1, 1});
   say("c", "client/c", paused{y.session, y.epoch, "", 1, 1});
-  // The program of one ends while nobody hears of it.
+  // One program ends while the client is not connected.
   tell(chief, test::gone("c"));
   connect();
   claim(y);

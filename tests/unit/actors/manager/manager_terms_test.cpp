@@ -1,4 +1,4 @@
-// One of several managers, as the cluster's peers see it.
+// One of several managers, as nodes, clients and commands see it.
 #include "tests/unit/actors/manager/election/fake_etcd.hpp"
 #include "tests/unit/actors/manager_fixture.hpp"
 
@@ -14,7 +14,7 @@ struct rivals : cluster {
 
   rivals() : cluster(false) {}
 
-  /// Stands as a candidate; with a store unless it lies elsewhere.
+  /// Starts this manager as a candidate, with or without a store.
   void stand(bool keep = true) {
     auto link = spawn(test::fake_link, &out);
     candidacy how;
@@ -24,7 +24,7 @@ struct rivals : cluster {
     run();
   }
 
-  /// Another leads for a while, and this one again.
+  /// Lets another manager lead for a while, and then this one again.
   void lead_in_turn() {
     etcd->release();
     etcd->seize(now());
@@ -40,7 +40,7 @@ struct rivals : cluster {
     return got ? std::optional{got->first} : std::nullopt;
   }
 
-  /// A node that was here before says hello and registers again.
+  /// Registers a known node again.
   void rejoin(const std::string& name, std::vector<running_session> runs) {
     auto x = inventory(name);
     x.sessions = std::move(runs);
@@ -61,7 +61,7 @@ struct rivals : cluster {
 
 BOOST_FIXTURE_TEST_SUITE(terms, rivals)
 
-BOOST_AUTO_TEST_CASE(a_manager_that_is_alone_has_no_term) {
+BOOST_AUTO_TEST_CASE(a_single_manager_has_no_term) {
   start();
   connect();
   BOOST_TEST(told<welcome>("c")->term == 0u);
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_manager_that_is_alone_has_no_term) {
   BOOST_TEST(!status()["manager"]["nodes_may_come"].get<bool>());
 }
 
-BOOST_AUTO_TEST_CASE(who_leads_welcomes_in_its_term) {
+BOOST_AUTO_TEST_CASE(a_leader_names_its_term_in_its_welcome) {
   stand();
   connect();
   auto got = told<welcome>("c");
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(who_leads_welcomes_in_its_term) {
   BOOST_TEST(all["manager"]["term"] == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(who_stands_by_says_who_leads) {
+BOOST_AUTO_TEST_CASE(a_standby_names_the_leader) {
   etcd->seize(now());
   stand();
   connect();
@@ -94,12 +94,12 @@ BOOST_AUTO_TEST_CASE(who_stands_by_says_who_leads) {
   BOOST_TEST(other->term == 1u);
   ask();
   BOOST_TEST(take<redirect>(out, "c")->second == 5u);
-  // No answer is due.
+  // This message gets no answer.
   say("c", "client/c", close_session{{1}, {1}, ""});
   BOOST_TEST(out.empty());
 }
 
-BOOST_AUTO_TEST_CASE(who_said_hello_to_a_standby_is_welcomed_when_it_leads) {
+BOOST_AUTO_TEST_CASE(a_new_leader_welcomes_the_peers_it_had_as_standby) {
   etcd->seize(now());
   stand();
   connect("c");
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(who_said_hello_to_a_standby_is_welcomed_when_it_leads) {
   BOOST_TEST(!told<welcome>("gone"));
 }
 
-BOOST_AUTO_TEST_CASE(who_leads_no_more_tells_everybody) {
+BOOST_AUTO_TEST_CASE(a_manager_that_loses_the_lead_redirects_its_peers) {
   stand();
   connect();
   out.clear();
@@ -124,15 +124,14 @@ BOOST_AUTO_TEST_CASE(who_leads_no_more_tells_everybody) {
   BOOST_TEST(!ordered("a"));
 }
 
-BOOST_AUTO_TEST_CASE(
-    what_a_frozen_leader_finds_in_its_mailbox_it_leaves_alone) {
+BOOST_AUTO_TEST_CASE(a_frozen_leader_executes_nothing_from_its_mailbox) {
   stand();
   join("a");
   join("b");
   auto got = open("a");
   out.clear();
-  // While it stands still it is asked for a vGPU, told that a worker died, and
-  // its nodes fall silent.
+  // While it is frozen, a client requests a vGPU, a node reports a worker's
+  // end, and its nodes fall silent.
   caf::anon_send(
       chief, letter("c", "client/c", acquire{{}, {"prog", 9, "h", "me"}}, 7));
   caf::anon_send(chief,
@@ -149,13 +148,14 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(take<redirect>(out, "c").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(epochs_grow_beyond_those_that_nobody_told_of) {
+BOOST_AUTO_TEST_CASE(epochs_exceed_those_of_terms_in_between) {
   stand();
   join("a");
   auto first = open("a");
   BOOST_TEST(first.epoch.value == term_of_epochs + 1);
   lead_in_turn();
-  // The one in between placed it anew, several times; its client has not heard.
+  // The leader in between may have placed the session again without its
+  // client's knowledge.
   rejoin("a", {});
   claim(first);
   auto order = ordered("a");
@@ -164,22 +164,22 @@ BOOST_AUTO_TEST_CASE(epochs_grow_beyond_those_that_nobody_told_of) {
   BOOST_TEST(order->epoch.value == 3 * term_of_epochs + 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_store_that_others_made_old_is_not_believed) {
+BOOST_AUTO_TEST_CASE(sessions_in_an_outdated_store_are_not_used) {
   stand();
   join("a");
   open("a");
   lead_in_turn();
   BOOST_TEST(sessions().empty());
-  // But it knows what was before.
+  // Its events are kept.
   BOOST_TEST(count("session-opened") == 1u);
   BOOST_TEST(count("manager-leads") == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(a_store_that_nobody_made_old_is) {
+BOOST_AUTO_TEST_CASE(sessions_in_a_current_store_are_used) {
   stand();
   join("a");
   auto got = open("a");
-  // Nobody else is there to lead.
+  // There is no other candidate.
   etcd->release();
   advance(1s);
   BOOST_TEST(etcd->kept().term == 2u);
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_store_that_nobody_made_old_is) {
   BOOST_TEST(all[0]["id"] == got.session.value);
 }
 
-BOOST_AUTO_TEST_CASE(a_running_session_is_taken_over_as_it_is) {
+BOOST_AUTO_TEST_CASE(a_running_session_is_taken_over_unchanged) {
   stand();
   join("a");
   auto got = open("a");
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(a_running_session_is_taken_over_as_it_is) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_was_set_since_is_told_again) {
+BOOST_AUTO_TEST_CASE(changes_to_a_vgpu_reach_the_next_leader) {
   stand();
   join("a");
   specification spec;
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(what_was_set_since_is_told_again) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_suspended_stays_so) {
+BOOST_AUTO_TEST_CASE(a_suspended_session_stays_suspended) {
   stand();
   join("a");
   auto got = open("a");
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(what_is_suspended_stays_so) {
                            got.pgpus, 0, protection::journal, "prog"});
   for (auto held : {true, false}) {
     lead_in_turn();
-    // Its worker has not quite ended.
+    // Its worker has not ended yet.
     rejoin("a", {old});
     auto has = adoption(got);
     has.suspended = true;
@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(what_is_suspended_stays_so) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_is_held_when_it_was_suspended_already_stays_so) {
+BOOST_AUTO_TEST_CASE(a_suspended_session_that_is_held_later_stays_held) {
   stand();
   join("a");
   auto got = open("a");
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(a_checkpointed_process_is_restored_under_another_leader) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(no_number_is_given_twice) {
+BOOST_AUTO_TEST_CASE(no_session_number_is_used_twice) {
   stand();
   join("a");
   auto before = open("a");
@@ -331,12 +331,13 @@ BOOST_AUTO_TEST_CASE(no_number_is_given_twice) {
   ask({}, "c", 8);
   auto order = ordered("a");
   BOOST_REQUIRE(order);
-  // The first ten thousand were its own, the next the other's.
+  // The first ten thousand numbers were this manager's, and the next the other
+  // leader's.
   BOOST_TEST(order->session.value == 20'001u);
   BOOST_TEST(order->vgpu.value == 20'001u);
 }
 
-BOOST_AUTO_TEST_CASE(who_names_a_number_that_nobody_gave_uses_none_up) {
+BOOST_AUTO_TEST_CASE(an_invented_session_number_uses_up_no_numbers) {
   stand();
   join("a");
   connect();
@@ -345,7 +346,7 @@ BOOST_AUTO_TEST_CASE(who_names_a_number_that_nobody_gave_uses_none_up) {
   made_up.vgpu = {~0ull - 5};
   made_up.epoch = {1};
   claim(made_up);
-  // Nor what is in use.
+  // Neither does a number in use.
   made_up.session = {1};
   made_up.vgpu = {1};
   claim(made_up);
@@ -357,7 +358,7 @@ BOOST_AUTO_TEST_CASE(who_names_a_number_that_nobody_gave_uses_none_up) {
   BOOST_TEST(etcd->kept().numbers == numbers_at_a_time);
 }
 
-BOOST_AUTO_TEST_CASE(numbers_never_run_out) {
+BOOST_AUTO_TEST_CASE(numbers_are_granted_again_when_etcd_has_room) {
   stand();
   join("a");
   connect();
@@ -379,7 +380,7 @@ BOOST_AUTO_TEST_CASE(numbers_never_run_out) {
   BOOST_TEST(got->session.value == numbers_at_a_time + 1);
 }
 
-BOOST_AUTO_TEST_CASE(drained_nodes_stay_so) {
+BOOST_AUTO_TEST_CASE(drained_nodes_stay_drained) {
   stand();
   join("a");
   say("cmd", "command/1", hello{1, 1, "t", role::command});
@@ -394,7 +395,7 @@ BOOST_AUTO_TEST_CASE(drained_nodes_stay_so) {
     BOOST_TEST(node["draining"] == true);
 }
 
-BOOST_AUTO_TEST_CASE(a_program_that_comes_before_the_nodes_waits_for_them) {
+BOOST_AUTO_TEST_CASE(a_program_waits_for_nodes_that_may_yet_register) {
   stand();
   connect();
   ask();
@@ -403,7 +404,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_comes_before_the_nodes_waits_for_them) {
   BOOST_TEST(ordered("a").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(where_no_node_comes_it_is_told_so) {
+BOOST_AUTO_TEST_CASE(a_program_is_refused_if_no_node_registers) {
   stand();
   connect();
   ask();
@@ -413,7 +414,7 @@ BOOST_AUTO_TEST_CASE(where_no_node_comes_it_is_told_so) {
   BOOST_TEST(refused("c").find("no node") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(who_is_told_to_end_leaves_the_lead_first) {
+BOOST_AUTO_TEST_CASE(a_leader_that_is_ended_resigns_first) {
   stand();
   connect();
   out.clear();
@@ -423,7 +424,7 @@ BOOST_AUTO_TEST_CASE(who_is_told_to_end_leaves_the_lead_first) {
   BOOST_TEST(dead(chief));
 }
 
-BOOST_AUTO_TEST_CASE(so_does_one_that_a_command_ends) {
+BOOST_AUTO_TEST_CASE(a_leader_that_a_command_ends_resigns_first) {
   stand();
   say("cmd", "command/1", hello{1, 1, "t", role::command});
   say("cmd", "command/1", shutdown{}, 2);

@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(names_fit_their_role) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(nobody_says_what_is_not_theirs_to_say) {
+BOOST_AUTO_TEST_CASE(messages_that_do_not_fit_the_senders_role_are_refused) {
   say("x", "client/x", status_request{}, 1);
   BOOST_TEST(refused("x").find("hello") != std::string::npos);
   connect("x");
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_command_ends_the_manager) {
   BOOST_TEST(dead(chief));
 }
 
-BOOST_AUTO_TEST_CASE(what_can_never_be_served_is_refused_at_once) {
+BOOST_AUTO_TEST_CASE(a_request_that_can_never_be_served_is_refused_at_once) {
   connect();
   ask();
   BOOST_TEST(refused("c").find("no node") != std::string::npos);
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_client_gets_a_lease_when_its_worker_is_up) {
   BOOST_TEST(order->epoch.value == 1u);
   BOOST_TEST(order->token != 0u);
   BOOST_TEST(order->quota == gib);
-  BOOST_TEST(!leased()); // not before it says hello
+  BOOST_TEST(!leased()); // not before its worker is up
   started("a", *order);
   auto got = leased("c", 5);
   BOOST_REQUIRE(got);
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(sessions_spread_and_share) {
   BOOST_TEST(on[1] == 3);
 }
 
-BOOST_AUTO_TEST_CASE(reserved_memory_makes_others_wait_until_it_is_free) {
+BOOST_AUTO_TEST_CASE(requests_wait_until_reserved_memory_is_free) {
   join("a");
   auto first = open("a", {1.0, 3 * gib, 1, protection::journal});
   BOOST_TEST(first.quota == 3 * gib);
@@ -126,14 +126,14 @@ BOOST_AUTO_TEST_CASE(reserved_memory_makes_others_wait_until_it_is_free) {
   BOOST_TEST(leased("c", 6).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(who_reserved_nothing_gets_what_is_not_reserved) {
+BOOST_AUTO_TEST_CASE(a_request_without_memory_gets_unreserved_memory) {
   join("a");
   specification none{1.0, 0, 1, protection::journal};
   auto reserved = open("a", {0.5, 3 * gib, 1, protection::journal});
   BOOST_TEST(open("a", none).quota == gib);
-  // Its share, where that is less.
+  // Its share of the memory, where that is less.
   BOOST_TEST(open("a", {0.125, 0, 1, protection::journal}).quota == gib / 2);
-  // Never nothing, which would be no quota.
+  // A quota is never 0, which would mean no quota.
   auto all = open("a", {0.5, gib, 1, protection::journal});
   BOOST_TEST(open("a", none).quota == granule_bytes);
   say("c", "client/c", close_session{reserved.session, reserved.epoch, "done"});
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_never_comes_up_is_given_up) {
   auto again = ordered("a");
   BOOST_REQUIRE(again);
   BOOST_TEST(again->epoch.value == 2u);
-  // The first one comes up after all.
+  // The first worker comes up after all.
   started("a", *late);
   BOOST_TEST(!leased());
   BOOST_TEST(count("fenced") == 1u);
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_FIXTURE_TEST_SUITE(events_and_time, cluster)
 
-BOOST_AUTO_TEST_CASE(who_waits_for_events_gets_the_next_one) {
+BOOST_AUTO_TEST_CASE(a_request_for_events_waits_for_the_next_one) {
   say("cmd", "command/1", hello{1, 1, "t", role::command});
   say("cmd", "command/1", events_request{0, 1000}, 3);
   BOOST_TEST(!take<control::events>(out, "cmd"));
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_events_gets_the_next_one) {
   BOOST_REQUIRE(got);
   BOOST_TEST(got->second == 3u);
   BOOST_TEST(got->first.list.at(0).kind == "node-joined");
-  // Or, after the time, nothing.
+  // After its time without an event it gets none.
   say("cmd", "command/1", events_request{got->first.list.back().number, 300},
       4);
   live(250ms, {"a"});
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_events_gets_the_next_one) {
   BOOST_REQUIRE(take<control::events>(out, "cmd"));
 }
 
-BOOST_AUTO_TEST_CASE(reports_are_numbered_and_cut) {
+BOOST_AUTO_TEST_CASE(reported_events_are_numbered_and_cut) {
   connect();
   event long_one;
   long_one.kind = "first-result";
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(only_the_last_ten_thousand_events_are_kept) {
   BOOST_TEST(log.after(10'500).empty());
 }
 
-BOOST_AUTO_TEST_CASE(an_hour_passes_and_nothing_happens) {
+BOOST_AUTO_TEST_CASE(an_idle_hour_changes_nothing) {
   join("a");
   open("a");
   out.clear();
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(an_hour_passes_and_nothing_happens) {
   BOOST_TEST(status()["vgpus"][0]["sessions"][0]["epoch"] == 1);
 }
 
-BOOST_AUTO_TEST_CASE(it_ends_when_nobody_uses_it) {
+BOOST_AUTO_TEST_CASE(an_idle_manager_ends_after_its_last_session) {
   kill(chief);
   end_when_idle = 2000ms;
   start(false);
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(it_ends_when_nobody_uses_it) {
   BOOST_TEST(dead(chief));
 }
 
-BOOST_AUTO_TEST_CASE(it_ends_when_nobody_ever_came) {
+BOOST_AUTO_TEST_CASE(an_idle_manager_ends_without_any_session) {
   kill(chief);
   end_when_idle = 2000ms;
   start(false);
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(it_ends_when_nobody_ever_came) {
   BOOST_TEST(dead(chief));
 }
 
-BOOST_AUTO_TEST_CASE(loads_are_shown_by_epoch) {
+BOOST_AUTO_TEST_CASE(loads_of_the_present_epoch_are_shown) {
   join("a");
   auto x = open("a");
   say("n-a", "node/a", node_beat{"a", 1, {{x.session, {9}, 1, 1, 1}}});

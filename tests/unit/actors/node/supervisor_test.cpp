@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto gib = std::uint64_t{1} << 30;
 
-/// Notes what it is to do, and does nothing.
+/// Records what it is asked to do, and starts no process.
 struct fake_spawner final : spawner {
   struct started {
     std::uint64_t tag;
@@ -65,7 +65,7 @@ struct node : test::deterministic {
     run();
   }
 
-  /// The connection to the manager stands.
+  /// Reports that the link to the manager is up.
   void connect() {
     tell(chief, std::make_shared<const link_event>(
                     link_event{link_event::kind::up, "ipc://manager"}));
@@ -80,7 +80,7 @@ struct node : test::deterministic {
     tell(chief, test::letter(peer, "worker/1", std::move(what), 4));
   }
 
-  /// Registered, and nothing left to read.
+  /// Registers the node, and clears what it sent.
   void join(std::uint64_t incarnation = 77) {
     connect();
     welcome x;
@@ -109,7 +109,7 @@ struct node : test::deterministic {
             1.0};
   }
 
-  /// A worker of this epoch that runs; the tag of its process.
+  /// Starts a worker of this epoch, and returns the tag of its process.
   std::uint64_t start(std::uint64_t epoch_number = 1) {
     manager_says(order(epoch_number));
     BOOST_REQUIRE(!children->starts.empty());
@@ -123,8 +123,8 @@ struct node : test::deterministic {
     return tag;
   }
 
-  /// A session that has left its pGPU for another, where it runs, and is told
-  /// to come back before its first process has ended; the tags of the two.
+  /// Migrates a session to the node's other pGPU, and orders it back before its
+  /// first process has ended. Returns the tags of both processes.
   std::pair<std::uint64_t, std::uint64_t> there_and_back() {
     auto first = start(1);
     auto there = order(2, {1}), back = order(3, {0});
@@ -148,9 +148,9 @@ struct node : test::deterministic {
 
 BOOST_FIXTURE_TEST_SUITE(registration, node)
 
-BOOST_AUTO_TEST_CASE(it_registers_and_then_beats) {
+BOOST_AUTO_TEST_CASE(a_node_registers_and_then_sends_heartbeats) {
   advance(300ms);
-  BOOST_TEST(to_manager.empty()); // nobody is there
+  BOOST_TEST(to_manager.empty()); // no manager yet
   connect();
   BOOST_TEST(to_manager.empty()); // the link says hello
   manager_says(welcome{1, "m", 77, 50, 500});
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(it_registers_and_then_beats) {
   BOOST_TEST(to_manager.size() <= 21u);
 }
 
-BOOST_AUTO_TEST_CASE(it_registers_again_with_another_incarnation) {
+BOOST_AUTO_TEST_CASE(a_node_registers_again_with_another_incarnation) {
   join();
   auto tag = start();
   (void)tag;
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(it_registers_again_with_another_incarnation) {
   BOOST_CHECK(told->sessions[0].worker == where());
 }
 
-BOOST_AUTO_TEST_CASE(a_first_registration_that_is_refused_ends_it) {
+BOOST_AUTO_TEST_CASE(a_refused_first_registration_ends_the_node) {
   connect();
   manager_says(welcome{});
   manager_says(refusal{CUDA_SUCCESS, "the name is taken", {}}, 1);
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_first_registration_that_is_refused_ends_it) {
   BOOST_TEST(dead(chief));
 }
 
-BOOST_AUTO_TEST_CASE(a_later_refusal_does_not) {
+BOOST_AUTO_TEST_CASE(a_later_refusal_does_not_end_the_node) {
   join();
   manager_says(refusal{CUDA_SUCCESS, "no", {}}, 1);
   BOOST_TEST(!dead(chief));
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_FIXTURE_TEST_SUITE(workers, node)
 
-BOOST_AUTO_TEST_CASE(a_worker_gets_its_orders_and_its_token_in_private) {
+BOOST_AUTO_TEST_CASE(a_worker_reads_its_epoch_and_token_from_its_input) {
   join();
   manager_says(order());
   BOOST_REQUIRE(children->starts.size() == 1u);
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(a_worker_gets_its_orders_and_its_token_in_private) {
           std::to_string(what.descriptors.at(1)) + " ");
 }
 
-BOOST_AUTO_TEST_CASE(what_a_killed_worker_used_is_said_until_it_is_heard) {
+BOOST_AUTO_TEST_CASE(a_killed_workers_use_is_reported_until_acknowledged) {
   join();
   auto tag = start();
   auto fd = children->starts.at(0).what.descriptors.at(1);
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(what_a_killed_worker_used_is_said_until_it_is_heard) {
   BOOST_TEST(first.ended[0].session.value == 1u);
   BOOST_TEST(first.ended[0].epoch.value == 1u);
   BOOST_TEST(first.sessions.empty());
-  // Nobody has heard of it: a beat from before is acknowledged.
+  // An acknowledgement of an earlier heartbeat does not cover it.
   manager_says(beat_ack{first.number - 1, 77});
   advance(100ms);
   auto next = said();
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(a_worker_takes_turns_at_its_pgpus_and_gives_them_up) {
   BOOST_REQUIRE(children->starts.size() == 1u);
   auto& what = children->starts[0].what;
   BOOST_REQUIRE(what.descriptors.size() == 3u);
-  // The board is there as long as the process is not.
+  // The board exists as long as the process runs.
   auto board = share_board::open(unique_fd{::dup(what.descriptors[0])});
   BOOST_REQUIRE(board.ok());
   BOOST_TEST((*board)->look(0).taken == 1u);
@@ -274,7 +274,7 @@ BOOST_AUTO_TEST_CASE(a_session_is_resized_where_it_runs) {
   auto board = share_board::open(unique_fd{::dup(fd)});
   BOOST_REQUIRE(board.ok());
   tell(chief, child_started{children->starts[0].tag, 1234, {}});
-  // It has not said hello: it is told when it does.
+  // The worker has not said hello yet, so the supervisor tells it when it does.
   manager_says(resize_session{{1}, {1}, 0.25, 0.5, 3, 2 * gib});
   BOOST_TEST((*board)->look(0).claim.share == 0.25);
   BOOST_TEST((*board)->look(0).claim.limit == 0.5);
@@ -284,12 +284,12 @@ BOOST_AUTO_TEST_CASE(a_session_is_resized_where_it_runs) {
   BOOST_TEST(take<resize_session>(to_workers, "w")->first.quota == 2 * gib);
   manager_says(resize_session{{1}, {1}, 0.5, 0.5, 3, 2 * gib});
   BOOST_TEST(take<resize_session>(to_workers, "w").has_value());
-  // Of another epoch, it is not for this worker.
+  // An order of another epoch is not for this worker.
   manager_says(resize_session{{1}, {2}, 1, 1, 0, gib});
   BOOST_TEST((*board)->look(0).claim.share == 0.5);
 }
 
-BOOST_AUTO_TEST_CASE(a_pgpus_policy_is_set_and_told) {
+BOOST_AUTO_TEST_CASE(a_pgpus_policy_is_set_and_reported) {
   join();
   manager_says(order());
   auto fd = children->starts.at(0).what.descriptors.at(0);
@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(a_pgpus_policy_is_set_and_told) {
   BOOST_TEST(told->pgpus[1].policy == "best-effort");
 }
 
-BOOST_AUTO_TEST_CASE(its_end_is_told) {
+BOOST_AUTO_TEST_CASE(a_workers_end_is_reported) {
   join();
   auto tag = start();
   ends(tag, "signal 9");
@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(its_end_is_told) {
   BOOST_TEST(heard<register_node>()->sessions.empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_cannot_start_is_told_once) {
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_start_is_reported_once) {
   join();
   manager_says(order());
   tell(chief, child_started{1, 0, "no such file"});
@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_start_is_told_once) {
   BOOST_TEST(!heard<worker_started>());
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_says_nothing_is_killed) {
+BOOST_AUTO_TEST_CASE(a_worker_without_a_hello_is_killed) {
   join();
   manager_says(order());
   tell(chief, child_started{1, 5, {}});
@@ -351,7 +351,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_says_nothing_is_killed) {
   BOOST_TEST(heard<worker_started>()->failure != "");
 }
 
-BOOST_AUTO_TEST_CASE(stopping_is_gentle_first) {
+BOOST_AUTO_TEST_CASE(a_worker_is_killed_if_it_ignores_sigterm) {
   join();
   auto tag = start();
   manager_says(stop_worker{{1}, {1}, "closed"});
@@ -383,7 +383,7 @@ BOOST_AUTO_TEST_CASE(a_worker_is_prepared_and_gets_its_orders_later) {
   BOOST_REQUIRE(told);
   BOOST_TEST(told->failure == "");
   BOOST_TEST(told->session.value == 1u);
-  // As long as it has no epoch it is none of the session's.
+  // Without an epoch it does not belong to the session yet.
   BOOST_TEST(!heard<worker_started>());
   manager_says(order(5));
   BOOST_TEST(children->starts.size() == 1u);
@@ -395,7 +395,7 @@ BOOST_AUTO_TEST_CASE(a_worker_is_prepared_and_gets_its_orders_later) {
   BOOST_TEST(started->pid == 1234u);
 }
 
-BOOST_AUTO_TEST_CASE(one_that_was_prepared_for_something_else_is_not_used) {
+BOOST_AUTO_TEST_CASE(a_worker_prepared_for_another_pgpu_is_not_used) {
   join();
   manager_says(prepare_worker{{1}, {2}, {1}, gib});
   auto tag = children->starts[0].tag;
@@ -406,7 +406,7 @@ BOOST_AUTO_TEST_CASE(one_that_was_prepared_for_something_else_is_not_used) {
   BOOST_CHECK((children->signals[0] == std::pair{tag, SIGKILL}));
 }
 
-BOOST_AUTO_TEST_CASE(one_that_cannot_be_prepared_is_told_of) {
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_prepared_is_reported) {
   join();
   manager_says(prepare_worker{{1}, {2}, {7}, gib});
   BOOST_TEST(heard<worker_prepared>()->failure == "this node has no pGPU 7");
@@ -421,13 +421,13 @@ BOOST_AUTO_TEST_CASE(one_that_cannot_be_prepared_is_told_of) {
   BOOST_TEST(children->signals.size() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(one_that_is_not_wanted_any_more_ends) {
+BOOST_AUTO_TEST_CASE(a_prepared_worker_ends_when_it_is_not_needed) {
   join();
   manager_says(prepare_worker{{1}, {2}, {0}, gib});
   worker_says(worker_prepared{{1}, {}});
   manager_says(prepare_worker{{1}, {2}, {}, 0});
   BOOST_TEST(children->signals.size() == 1u);
-  // The node's end waits for it.
+  // The node ends only after this worker.
   tell(chief, supervisor_stop{});
   manager_says(done{}, 2);
   BOOST_TEST(!dead(chief));
@@ -436,7 +436,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_not_wanted_any_more_ends) {
   BOOST_TEST(dead(chief));
 }
 
-BOOST_AUTO_TEST_CASE(nobody_waits_for_the_end_of_one_that_gave_way) {
+BOOST_AUTO_TEST_CASE(a_released_worker_does_not_delay_its_successor) {
   join();
   auto first = start(1);
   auto next = order(2, {1});
@@ -448,17 +448,17 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_the_end_of_one_that_gave_way) {
   tell(chief, child_started{second, 1235, {}});
   worker_says(worker_hello{{1}, {2}, where(), {}});
   BOOST_TEST(heard<worker_started>()->epoch.value == 2u);
-  // Its end is nobody's loss.
+  // The manager hears nothing of the released worker's end.
   ends(first, "signal 9");
   BOOST_TEST(!heard<worker_exited>());
   ends(second, "signal 11");
   BOOST_TEST(heard<worker_exited>()->epoch.value == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(what_it_still_has_is_waited_for) {
+BOOST_AUTO_TEST_CASE(a_successor_waits_for_a_pgpu_that_is_still_taken) {
   join();
   auto first = start(1);
-  auto next = order(2, {0, 1}); // a pGPU that the former one has
+  auto next = order(2, {0, 1}); // the former worker has pGPU 0
   next.former_gave_way = true;
   manager_says(next);
   BOOST_TEST(children->starts.size() == 1u);
@@ -466,25 +466,25 @@ BOOST_AUTO_TEST_CASE(what_it_still_has_is_waited_for) {
   BOOST_TEST(children->starts.size() == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(who_comes_back_waits_for_what_it_left) {
+BOOST_AUTO_TEST_CASE(a_session_that_returns_waits_for_its_former_pgpu) {
   join();
   auto [first, second] = there_and_back();
-  BOOST_TEST(children->starts.size() == 2u); // the first has its pGPU
-  manager_says(order(2, {0}));               // an order from before
+  BOOST_TEST(children->starts.size() == 2u); // the first process has pGPU 0
+  manager_says(order(2, {0}));               // an older order
   ends(first, "signal 9");
   BOOST_REQUIRE(children->starts.size() == 3u);
   auto third = children->starts[2].tag;
   BOOST_TEST(children->inputs[third] == "3 4711 0\n");
   tell(chief, child_started{third, 1236, {}});
   worker_says(worker_hello{{1}, {3}, where(), {}});
-  // What ended late takes nothing from who is there.
+  // The late end of the second process takes nothing from the third.
   ends(second, "signal 9");
   manager_says(order(4, {0}));
   ends(third, "signal 9");
   BOOST_TEST(children->inputs[children->starts.at(3).tag] == "4 4711 0\n");
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_for_it_can_be_stopped) {
+BOOST_AUTO_TEST_CASE(a_session_that_waits_to_return_can_be_stopped) {
   join();
   auto first = there_and_back().first;
   manager_says(stop_worker{{1}, {3}, "its program ended"});
@@ -492,7 +492,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_it_can_be_stopped) {
   BOOST_TEST(children->starts.size() == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(another_manager_wants_nobody_that_was_prepared) {
+BOOST_AUTO_TEST_CASE(another_manager_ends_prepared_workers) {
   join();
   manager_says(prepare_worker{{1}, {2}, {0}, gib});
   welcome other;
@@ -502,8 +502,8 @@ BOOST_AUTO_TEST_CASE(another_manager_wants_nobody_that_was_prepared) {
   BOOST_TEST(children->signals[0].second == SIGKILL);
 }
 
-// It may have given the move up, and could not say so.
-BOOST_AUTO_TEST_CASE(nor_does_one_that_had_given_this_node_up) {
+// The manager may have given the migration up without being able to say so.
+BOOST_AUTO_TEST_CASE(a_manager_that_lost_the_node_ends_prepared_workers) {
   join();
   manager_says(prepare_worker{{1}, {2}, {0}, gib});
   worker_says(worker_prepared{{1}, {}});
@@ -514,12 +514,12 @@ BOOST_AUTO_TEST_CASE(nor_does_one_that_had_given_this_node_up) {
   BOOST_TEST(!heard<worker_prepared>());
 }
 
-BOOST_AUTO_TEST_CASE(nor_does_one_that_comes_back) {
+BOOST_AUTO_TEST_CASE(a_manager_that_reconnects_ends_prepared_workers) {
   join();
   manager_says(prepare_worker{{1}, {2}, {0}, gib});
   manager_says(welcome{1, "m", 77, 50, 500});
   BOOST_TEST(children->signals.size() == 1u);
-  // It may still wait for it.
+  // The manager may still wait for this worker.
   auto told = heard<worker_prepared>();
   BOOST_REQUIRE(told);
   BOOST_TEST(told->failure.find("manager") != std::string::npos);
@@ -534,7 +534,7 @@ BOOST_AUTO_TEST_CASE(a_new_epoch_begins_when_the_old_process_is_dead) {
   BOOST_TEST(children->starts.size() == 1u);
   ends(old, "signal 9");
   BOOST_TEST(children->starts.size() == 2u);
-  // What the old worker says now is refused.
+  // The supervisor refuses messages of the old worker.
   worker_says(worker_hello{{1}, {1}, where(), {}}, "old");
   BOOST_TEST(take<refusal>(to_workers, "old").has_value());
 }
@@ -546,7 +546,7 @@ BOOST_AUTO_TEST_CASE(an_older_order_is_fenced) {
   BOOST_TEST(children->starts.size() == 1u);
   BOOST_TEST(children->signals.empty());
   BOOST_TEST(heard<control::event>()->kind == "fenced");
-  // The same one again is answered again.
+  // The same order again gets the same answer.
   manager_says(order(3));
   BOOST_TEST(heard<worker_started>()->epoch.value == 3u);
   BOOST_TEST(children->starts.size() == 1u);
@@ -576,7 +576,7 @@ BOOST_AUTO_TEST_CASE(orders_that_cannot_be_met_are_refused) {
   BOOST_TEST(children->starts.empty());
 }
 
-BOOST_AUTO_TEST_CASE(beats_carry_loads_of_the_right_epoch) {
+BOOST_AUTO_TEST_CASE(heartbeats_carry_loads_of_the_current_epoch) {
   join();
   start(2);
   worker_says(worker_beat{{{1}, {1}, 9, 9, 9}, CUDA_SUCCESS});
@@ -602,7 +602,7 @@ BOOST_AUTO_TEST_CASE(an_injected_loss_reaches_workers_and_the_inventory) {
   BOOST_REQUIRE(told);
   BOOST_TEST((told->pgpus[0].state == pgpu_health::lost));
   BOOST_TEST((told->pgpus[1].state == pgpu_health::healthy));
-  // Nothing starts there any more.
+  // No worker starts on a lost pGPU.
   manager_says(order(9));
   ends(1, "signal 9");
   BOOST_TEST(heard<worker_exited>().has_value());
@@ -610,7 +610,7 @@ BOOST_AUTO_TEST_CASE(an_injected_loss_reaches_workers_and_the_inventory) {
              std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(a_hang_is_told_to_workers_alone) {
+BOOST_AUTO_TEST_CASE(a_hang_is_injected_into_workers_alone) {
   join();
   start();
   manager_says(inject_fault{"a", 0, injected_fault::hang});
@@ -620,7 +620,7 @@ BOOST_AUTO_TEST_CASE(a_hang_is_told_to_workers_alone) {
   BOOST_TEST(!take<inject_fault>(to_workers, "w").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_reports_a_broken_device_condemns_it) {
+BOOST_AUTO_TEST_CASE(a_reported_device_failure_marks_the_pgpu_lost) {
   join();
   start();
   worker_says(worker_beat{{{1}, {1}, 0, 0, 0}, CUDA_ERROR_ILLEGAL_ADDRESS});
@@ -629,7 +629,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_reports_a_broken_device_condemns_it) {
   BOOST_TEST((heard<register_node>()->pgpus[0].state == pgpu_health::lost));
 }
 
-BOOST_AUTO_TEST_CASE(a_pgpu_keeps_account) {
+BOOST_AUTO_TEST_CASE(a_pgpu_counts_quotas_and_use_of_its_sessions) {
   auto gpu =
       spawn(vgpu::pgpu, control::pgpu{3, "cpu", {"g", {}, gib, {}}}, chief);
   auto ask = [&](auto what) {
@@ -642,7 +642,7 @@ BOOST_AUTO_TEST_CASE(a_pgpu_keeps_account) {
   BOOST_TEST(ask(pgpu_reserve{{1}, {1}, gib}) == "");
   BOOST_TEST(ask(pgpu_reserve{{2}, {1}, gib}) == "");
   BOOST_TEST(ask(pgpu_reserve{{3}, {1}, gib + 1}) != "");
-  // One that came back holds it in its later epoch.
+  // A session that returned holds its quota in its later epoch.
   BOOST_TEST(ask(pgpu_reserve{{1}, {2}, gib}) == "");
   tell(gpu, pgpu_use{{1}, 100});
   tell(gpu, pgpu_use{{9}, 100});
@@ -661,7 +661,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_FIXTURE_TEST_SUITE(the_end, node)
 
-BOOST_AUTO_TEST_CASE(it_says_goodbye_stops_its_workers_and_waits_for_them) {
+BOOST_AUTO_TEST_CASE(a_node_signs_off_stops_its_workers_and_waits) {
   join();
   auto tag = start();
   tell(chief, supervisor_stop{});
@@ -669,13 +669,13 @@ BOOST_AUTO_TEST_CASE(it_says_goodbye_stops_its_workers_and_waits_for_them) {
   BOOST_TEST(children->signals.at(0).second == SIGTERM);
   manager_says(done{}, 2);
   BOOST_TEST(!dead(chief));
-  manager_says(order(9)); // too late
+  manager_says(order(9)); // too late to start a worker
   deterministic::tell(chief, child_exited{tag, "exit 0", true});
   BOOST_TEST(children->starts.size() == 1u);
   BOOST_TEST(dead(chief));
 }
 
-BOOST_AUTO_TEST_CASE(a_manager_that_does_not_answer_does_not_keep_it) {
+BOOST_AUTO_TEST_CASE(a_silent_manager_does_not_delay_the_nodes_end) {
   join();
   tell(chief, supervisor_stop{});
   BOOST_TEST(!dead(chief));
@@ -683,7 +683,7 @@ BOOST_AUTO_TEST_CASE(a_manager_that_does_not_answer_does_not_keep_it) {
   BOOST_TEST(dead(chief));
 }
 
-BOOST_AUTO_TEST_CASE(without_a_connection_it_ends_at_once) {
+BOOST_AUTO_TEST_CASE(a_node_without_a_connection_ends_at_once) {
   join();
   tell(chief, test::gone("ipc://manager"));
   tell(chief, supervisor_stop{});

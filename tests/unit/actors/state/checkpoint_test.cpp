@@ -1,5 +1,5 @@
-// A session that nobody can describe: the driver checkpoints its worker's
-// process.
+// A session whose state cannot be described: the driver checkpoints its
+// worker's process.
 #include "tests/unit/actors/data_plane_fixture.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
@@ -12,13 +12,13 @@ namespace data_of = boost::unit_test::data;
 
 namespace {
 
-/// A driver that does as the test says.
+/// A driver that succeeds or fails as the test says.
 struct process_checkpoint : world {
   std::mutex lock;
   std::condition_variable changed;
   std::vector<gpu_move> asked;
-  std::string trouble; // of the next that are asked for,
-  unsigned fails = 0;  // of so many
+  std::string trouble; // why the next requests fail
+  unsigned fails = 0;  // how many requests fail
   fault_kind failure = fault_kind::internal;
   std::shared_ptr<gate> door = std::make_shared<gate>();
 
@@ -92,7 +92,7 @@ struct process_checkpoint : world {
         at_most);
   }
   auto holds(const running_worker& worker, std::uint64_t bytes) {
-    return await("the worker holds so much memory",
+    return await("the worker holds memory, or none, as expected",
                  [gauges = worker.gauges, bytes] {
                    return (gauges->memory.load() != 0) == (bytes != 0);
                  });
@@ -103,7 +103,8 @@ struct process_checkpoint : world {
 
 BOOST_AUTO_TEST_SUITE(checkpointed_processes)
 
-BOOST_DATA_TEST_CASE_F(process_checkpoint, its_next_call_restores_it,
+BOOST_DATA_TEST_CASE_F(process_checkpoint,
+                       the_next_call_restores_a_checkpointed_process,
                        data_of::make(both), where) {
   auto worker = begin(transport::automatic, where.same_host);
   add(5);
@@ -116,14 +117,14 @@ BOOST_DATA_TEST_CASE_F(process_checkpoint, its_next_call_restores_it,
   BOOST_TEST(!was_woken(300ms));
   add(4);
   BOOST_TEST(was_woken());
-  // Not before there is room.
+  // The process is not restored before the manager orders it.
   BOOST_TEST(*away);
   order_back();
   BOOST_TEST(is_back());
   BOOST_TEST(read_counter() == 9u);
   BOOST_TEST(holds(worker, 256));
   BOOST_TEST((asked == std::vector{gpu_move::release, gpu_move::restore}));
-  // And again.
+  // A second suspension works as well.
   in.told.clear();
   BOOST_TEST(suspend() == "");
   BOOST_TEST(is_checkpointed());
@@ -134,13 +135,13 @@ BOOST_DATA_TEST_CASE_F(process_checkpoint, its_next_call_restores_it,
 }
 
 BOOST_DATA_TEST_CASE_F(process_checkpoint,
-                       calls_on_their_way_meanwhile_are_not_lost,
+                       calls_sent_during_a_checkpoint_are_not_lost,
                        data_of::make(both), where) {
   begin(transport::automatic, where.same_host);
   door->close();
   order_pause(1, true);
   BOOST_TEST(wait_asked(1));
-  add(5); // of which the worker may have heard
+  add(5); // the worker may have received it
   door->open();
   BOOST_TEST(paused(1) == "");
   BOOST_TEST(was_woken());
@@ -157,9 +158,9 @@ BOOST_DATA_TEST_CASE_F(process_checkpoint,
   BOOST_TEST(suspend().find("does not want to") != std::string::npos);
   add(5);
   BOOST_TEST(read_counter() == 5u);
-  // Whatever the driver had done was undone.
+  // The driver's changes were undone.
   BOOST_TEST((asked == std::vector{gpu_move::release, gpu_move::restore}));
-  // Where it has done nothing, nothing is.
+  // Where the driver refuses before it changes anything, nothing is undone.
   in.told.clear();
   failure = fault_kind::unsupported;
   fails = 1;
@@ -188,8 +189,7 @@ BOOST_DATA_TEST_CASE_F(process_checkpoint,
   BOOST_TEST(read_counter() == 6u);
 }
 
-BOOST_DATA_TEST_CASE_F(process_checkpoint,
-                       a_helper_that_was_killed_is_followed_by_another,
+BOOST_DATA_TEST_CASE_F(process_checkpoint, a_failed_restore_is_tried_again,
                        data_of::make(both), where) {
   begin(transport::automatic, where.same_host);
   BOOST_TEST(suspend() == "");
@@ -200,8 +200,9 @@ BOOST_DATA_TEST_CASE_F(process_checkpoint,
   BOOST_TEST(read_counter() == 5u);
 }
 
-/// Its end was told while nobody listened.
-BOOST_DATA_TEST_CASE_F(process_checkpoint, a_loss_meanwhile_is_reported_again,
+/// The first report of the loss was dropped.
+BOOST_DATA_TEST_CASE_F(process_checkpoint,
+                       a_loss_while_checkpointed_is_reported_again,
                        data_of::make(both), where) {
   auto worker = begin(transport::automatic, where.same_host);
   add(5);
@@ -222,7 +223,7 @@ BOOST_DATA_TEST_CASE_F(process_checkpoint, a_loss_meanwhile_is_reported_again,
 }
 
 BOOST_DATA_TEST_CASE_F(process_checkpoint,
-                       a_client_that_follows_another_restores_it,
+                       the_next_client_restores_a_checkpointed_process,
                        data_of::make(both), where) {
   auto worker = begin(transport::automatic, where.same_host);
   add(5);
@@ -246,9 +247,9 @@ BOOST_DATA_TEST_CASE_F(process_checkpoint,
   BOOST_TEST(read_counter() == 5u);
 }
 
-/// As a manager gives it that does not know whether it was heard.
-BOOST_DATA_TEST_CASE_F(process_checkpoint,
-                       an_order_that_comes_again_is_the_same_one,
+/// A manager repeats an order if it does not know whether the first one
+/// arrived.
+BOOST_DATA_TEST_CASE_F(process_checkpoint, a_repeated_order_is_carried_out_once,
                        data_of::make({true, false}), hidden) {
   hides_heap = hidden;
   begin(transport::automatic, true);
@@ -262,7 +263,7 @@ BOOST_DATA_TEST_CASE_F(process_checkpoint,
   door->open();
   BOOST_TEST(paused(1) == "");
   order_pause(1, true);
-  // Orders are taken one after the other: this one's answer comes last.
+  // Orders are answered one after the other, so this one's answer comes last.
   order_pause(9, true);
   BOOST_TEST(paused(9) != "");
   auto refused = false;
@@ -276,7 +277,8 @@ BOOST_DATA_TEST_CASE_F(process_checkpoint,
   BOOST_TEST(!refused);
 }
 
-BOOST_FIXTURE_TEST_CASE(what_can_be_described_is, process_checkpoint) {
+BOOST_FIXTURE_TEST_CASE(a_describable_session_is_not_checkpointed_as_process,
+                        process_checkpoint) {
   hides_heap = false;
   auto worker = begin(transport::automatic, true);
   BOOST_TEST(suspend() == "");
@@ -284,7 +286,7 @@ BOOST_FIXTURE_TEST_CASE(what_can_be_described_is, process_checkpoint) {
   BOOST_TEST(asked.empty());
 }
 
-BOOST_FIXTURE_TEST_CASE(one_whose_work_ended_in_an_error_stays,
+BOOST_FIXTURE_TEST_CASE(a_session_with_a_failed_call_is_not_checkpointed,
                         process_checkpoint) {
   begin(transport::automatic, true);
   append(call::mem_free{.address = 12345, .bytes = 8});

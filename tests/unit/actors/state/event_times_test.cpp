@@ -9,7 +9,7 @@ using namespace vgpu;
 
 namespace {
 
-/// A device with a clock that the test sets. Like a driver, it tells the time
+/// A device with a clock that the test sets. Like a driver, it returns the time
 /// between two events as a float.
 class clocked_device final : public test::plain_device {
 public:
@@ -35,7 +35,7 @@ struct timed_session {
     times->recorded(x);
   }
 
-  /// Goes on with another device, whose clock knows nothing of this one's.
+  /// Continues on another device, whose clock is unrelated to this one's.
   void move() {
     auto state = times->capture(*on);
     BOOST_REQUIRE(state.ok());
@@ -64,7 +64,7 @@ constexpr double hour = 3.6e6;
 
 BOOST_FIXTURE_TEST_SUITE(event_times_across_moves, timed_session)
 
-BOOST_AUTO_TEST_CASE(a_time_stays_what_it_was_however_long_ago) {
+BOOST_AUTO_TEST_CASE(a_measured_time_survives_moves_much_later) {
   record(first, 1'000);
   record(second, 1'001.620258);
   auto at_first = between(first, second);
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_time_stays_what_it_was_however_long_ago) {
   BOOST_TEST(between(first, second) == at_first);
 }
 
-BOOST_AUTO_TEST_CASE(time_stands_still_between_two_devices) {
+BOOST_AUTO_TEST_CASE(the_time_of_a_move_is_not_measured) {
   record(first, 100);
   on->now = 130;
   move();
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(time_stands_still_between_two_devices) {
   BOOST_TEST(between(later, first) == -42.0f);
 }
 
-BOOST_AUTO_TEST_CASE(events_of_both_devices_are_kept_apart) {
+BOOST_AUTO_TEST_CASE(times_are_measured_across_several_devices) {
   record(first, 100);
   record(second, 100.5);
   on->now = 10 * hour;

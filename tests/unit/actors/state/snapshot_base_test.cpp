@@ -1,4 +1,5 @@
-// States that are copied while memory changes, into files that are kept up.
+// States that are copied while memory changes, into files that keep an earlier
+// snapshot.
 #include "actors/state/snapshot_base.hpp"
 #include "actors/state/state_file.hpp"
 #include "tests/unit/actors/session_fixture.hpp"
@@ -21,7 +22,7 @@ snapshot_base::range whole(device_address at) {
   return {at, static_cast<std::uint32_t>(chunk)};
 }
 
-/// Of the piece of a state that lies at an address.
+/// Returns the piece of a state that lies at an address.
 state_chunk chunk_at(int file, device_address address) {
   auto state = state_reader::open(file);
   BOOST_REQUIRE(state.ok());
@@ -32,7 +33,7 @@ state_chunk chunk_at(int file, device_address address) {
   return {};
 }
 
-/// Turns a byte of a stored piece over.
+/// Inverts a byte of a stored piece.
 void scribble(int file, const state_chunk& x) {
   unsigned char byte = 0;
   auto at = static_cast<off_t>(x.offset + x.bytes - 1);
@@ -70,10 +71,10 @@ BOOST_AUTO_TEST_CASE(pieces_keep_their_places) {
   BOOST_TEST(now.size() == 3u);
   BOOST_TEST(now[chunk].mark == 7u);
   BOOST_TEST(now[chunk].chunk.offset == places[chunk].chunk.offset);
-  // Of another size: as good as new; and what was given back is used again.
+  // A piece of another size counts as new, and freed room is used again.
   BOOST_TEST(now[3 * chunk].mark == 0u);
   BOOST_TEST(now[9 * chunk].chunk.offset == places[0].chunk.offset);
-  it.note(places[3 * chunk].chunk, 8); // it is not there any more
+  it.note(places[3 * chunk].chunk, 8); // this piece no longer exists
   BOOST_TEST(now[3 * chunk].mark == 0u);
   BOOST_TEST(it.is_of(file.get()));
   BOOST_TEST(!it.is_of(STDIN_FILENO));
@@ -83,7 +84,7 @@ BOOST_AUTO_TEST_CASE(pieces_keep_their_places) {
   BOOST_TEST(!it.is_whole());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_stored_as_zero_takes_no_memory) {
+BOOST_AUTO_TEST_CASE(a_piece_of_zeros_takes_no_memory) {
   auto file = std::move(*make_state_memory());
   std::vector<std::byte> bytes(chunk, std::byte{5});
   state_chunk x{.address = 0, .bytes = chunk, .offset = chunk};
@@ -99,7 +100,7 @@ BOOST_AUTO_TEST_CASE(what_is_stored_as_zero_takes_no_memory) {
   BOOST_TEST(info.st_blocks == 0);
 }
 
-BOOST_AUTO_TEST_CASE(only_what_changed_is_written_again) {
+BOOST_AUTO_TEST_CASE(only_changed_pieces_are_written_again) {
   a_session it;
   it.allocate(it.at, it.granules * granule_bytes);
   for (auto i = 0u; i < it.granules - 1; ++i)
@@ -113,8 +114,8 @@ BOOST_AUTO_TEST_CASE(only_what_changed_is_written_again) {
   scribble(first.get(), same);
   it.word(7) = 777;
   it.take(first.get());
-  // What was not written is as it was, whatever that is; what changed since
-  // this file's snapshot, not since the latest, is there.
+  // An unchanged piece is not written, so it is still the inverted one. A piece
+  // that changed since this file's own snapshot is written.
   BOOST_TEST(!reads(first.get(), same));
   scribble(first.get(), same);
   BOOST_TEST(reads(first.get(), same));
@@ -125,7 +126,7 @@ BOOST_AUTO_TEST_CASE(only_what_changed_is_written_again) {
   BOOST_TEST(it.word(7) == 777u);
 }
 
-BOOST_AUTO_TEST_CASE(a_file_that_is_being_written_is_no_state) {
+BOOST_AUTO_TEST_CASE(an_unfinished_file_is_not_a_state) {
   a_session it;
   it.allocate(it.at, 4 * granule_bytes);
   it.word(1) = 5;
@@ -136,11 +137,11 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_being_written_is_no_state) {
   BOOST_TEST(!state_reader::open(file.get()).ok());
   it.copy();
   it.word(2) = 6;
-  // Given up half way, and taken again.
+  // The copy is abandoned half way, and the snapshot is taken again.
   it.exec->abandon_copy();
   BOOST_TEST(!state_reader::open(file.get()).ok());
   it.take(file.get());
-  // Cut by somebody who does not want it kept up: all of it is written.
+  // A file that was cut is written completely.
   BOOST_REQUIRE(::ftruncate(file.get(), 0) == 0);
   it.word(3) = 7;
   it.take(file.get());
@@ -149,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_being_written_is_no_state) {
   BOOST_TEST((it.memory(4 * granule_bytes) == wanted));
 }
 
-BOOST_AUTO_TEST_CASE(what_comes_and_goes_meanwhile) {
+BOOST_AUTO_TEST_CASE(memory_may_be_freed_and_allocated_during_a_copy) {
   a_session it;
   it.allocate(it.at, 3 * granule_bytes);
   it.allocate(it.at + 8 * granule_bytes, 300);
@@ -173,7 +174,7 @@ BOOST_AUTO_TEST_CASE(what_comes_and_goes_meanwhile) {
   BOOST_TEST(it.word(8, 130) == 3u);
 }
 
-BOOST_AUTO_TEST_CASE(what_changes_during_the_first_round_is_copied_again) {
+BOOST_AUTO_TEST_CASE(changes_during_the_first_round_are_copied_again) {
   a_session it;
   it.allocate(it.at, it.granules * granule_bytes);
   auto file = std::move(*make_state_memory());
@@ -193,7 +194,7 @@ BOOST_AUTO_TEST_CASE(what_changes_during_the_first_round_is_copied_again) {
       it.word(i) = 2;
   });
   BOOST_REQUIRE(changed);
-  // What is written while the session stands still is right again.
+  // All pieces changed, so finish() writes them over the nonsense.
   std::vector<char> nonsense(it.granules * granule_bytes, 'x');
   BOOST_REQUIRE(::pwrite(file.get(), nonsense.data(), nonsense.size(),
                          static_cast<off_t>(chunk)) ==
@@ -204,7 +205,7 @@ BOOST_AUTO_TEST_CASE(what_changes_during_the_first_round_is_copied_again) {
         !reads(file.get(), chunk_at(file.get(), it.at + i * granule_bytes)));
 }
 
-BOOST_AUTO_TEST_CASE(memory_that_changes_all_the_while) {
+BOOST_AUTO_TEST_CASE(a_copy_of_changing_memory_is_consistent) {
   for (auto adopt : {false, true}) {
     a_session it;
     it.allocate(it.at, it.granules * granule_bytes);
@@ -222,14 +223,14 @@ BOOST_AUTO_TEST_CASE(memory_that_changes_all_the_while) {
     auto wanted = it.memory();
     it.follow(file.get(), adopt);
     BOOST_TEST((it.memory() == wanted));
-    // It goes on from there, and can be taken again.
+    // The session continues from this state, and another snapshot can be taken.
     it.word(2, 77) = 4711;
     wanted = it.memory();
     auto later = std::move(*make_state_memory());
     it.take(later.get());
     it.follow(later.get(), adopt);
     BOOST_TEST((it.memory() == wanted));
-    // Of a file that is a worker's memory nothing is left elsewhere.
+    // An adopted file is the worker's memory itself.
     std::uint32_t before = 0;
     it.word(0) += 1;
     auto x = chunk_at(later.get(), it.at);

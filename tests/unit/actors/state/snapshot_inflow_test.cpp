@@ -1,5 +1,5 @@
-// Snapshots that travel: what of them does, and that nothing but a whole one is
-// ever a state.
+// Snapshots that travel: which parts of them are sent, and that only a complete
+// one is ever a state.
 #include "tests/unit/actors/data_plane_fixture.hpp"
 #include "tests/unit/actors/talker.hpp"
 
@@ -40,13 +40,13 @@ unique_fd another(const unique_fd& file) {
   return unique_fd{::dup(file.get())};
 }
 
-/// A worker's file, that it keeps up.
+/// A worker's file with the snapshots that it keeps.
 struct kept_file {
   unique_fd file = std::move(*make_state_memory());
   std::vector<state_chunk> pieces;
   std::uint64_t bytes = 0;
 
-  /// `shift`: where a worker puts the first piece.
+  /// `shift` is the place of the worker's first piece in the file.
   explicit kept_file(std::size_t count, std::uint64_t shift = 0) {
     for (std::size_t i = 0; i < count; ++i) {
       pieces.push_back({.address = first_window + i * piece_bytes,
@@ -56,7 +56,7 @@ struct kept_file {
     }
   }
 
-  /// 0: nothing but zeros.
+  /// Fills a piece with noise, or with zeros if the seed is 0.
   void set(std::size_t i, unsigned seed) {
     auto bytes_of =
         seed == 0 ? std::vector<std::byte>(piece_bytes) : noise_of(seed);
@@ -73,7 +73,7 @@ struct kept_file {
   }
 };
 
-/// That all contents of a state are right; an index of them.
+/// Checks all contents of a state, and returns its index.
 state_index whole_index(int file) {
   auto state = state_reader::open(file);
   BOOST_REQUIRE(state.ok());
@@ -84,10 +84,10 @@ state_index whole_index(int file) {
   return state->index();
 }
 
-/// All that was asked for and did not come yet.
+/// The parts that were requested and have not arrived.
 using asked = std::deque<data::state_wanted>;
 
-/// Brings parts of `from`, as many as are wanted or `most`.
+/// Sends the requested parts of `from`, at most `most`.
 status bring(snapshot_inflow& to, const kept_file& from,
              std::size_t most = ~std::size_t{0},
              const std::function<void(std::vector<std::byte>&)>& change = {}) {
@@ -123,7 +123,7 @@ snapshot_inflow begin_inflow(const kept_file& from, const unique_fd& place,
   return std::move(*out);
 }
 
-/// All of it; where its bytes came from.
+/// Takes the whole snapshot. Returns where its bytes came from.
 snapshot_inflow::account take_all(const kept_file& from, const unique_fd& place,
                                   const unique_fd& newest) {
   auto to = begin_inflow(from, place, newest);
@@ -137,13 +137,13 @@ snapshot_inflow::account take_all(const kept_file& from, const unique_fd& place,
   return to.bytes();
 }
 
-/// Head, index, and these pieces.
+/// Returns the bytes of a head, an index and `count` pieces.
 std::uint64_t with(const kept_file& x, std::size_t count) {
   auto index = x.bytes - x.pieces.back().offset - piece_bytes;
   return state_head_bytes + index + count * piece_bytes;
 }
 
-/// What travelled besides.
+/// Returns how many bytes travelled in addition to those of with().
 std::uint64_t more_than(std::uint64_t travelled, const kept_file& x,
                         std::size_t count) {
   return travelled - with(x, count);
@@ -159,18 +159,18 @@ struct two_places {
 
 BOOST_FIXTURE_TEST_SUITE(travelling_snapshots, two_places)
 
-BOOST_AUTO_TEST_CASE(only_what_changed_travels) {
+BOOST_AUTO_TEST_CASE(only_changed_pieces_travel) {
   worker.finish();
   auto bytes = take_all(worker, first, unique_fd{});
   BOOST_TEST(bytes.travelled == with(worker, 6));
-  // The other place has nothing yet; but the newest is at hand.
+  // The second place is empty, but the newest snapshot can be copied.
   worker.set(2, 22);
   worker.finish();
   bytes = take_all(worker, second, first);
   BOOST_TEST(bytes.travelled == with(worker, 1));
   BOOST_TEST(bytes.copied == 5 * piece_bytes);
-  // What changed since this file's own last snapshot, and not since the
-  // latest, is copied; what changed neither way stays.
+  // Pieces that changed since this place's own snapshot are copied from the
+  // newest one or sent. The other pieces stay.
   worker.set(4, 44);
   worker.finish();
   bytes = take_all(worker, first, second);
@@ -182,22 +182,22 @@ BOOST_AUTO_TEST_CASE(only_what_changed_travels) {
   BOOST_TEST(bytes.travelled == with(worker, 0));
 }
 
-BOOST_AUTO_TEST_CASE(one_that_was_cut_off_is_no_state_and_the_next_is_whole) {
+BOOST_AUTO_TEST_CASE(after_an_interrupted_snapshot_the_next_is_whole) {
   worker.finish();
   take_all(worker, first, unique_fd{});
   take_all(worker, second, first);
   for (std::size_t i = 0; i < worker.pieces.size(); ++i)
     worker.set(i, static_cast<unsigned>(100 + i));
   worker.finish();
-  // Its worker is lost: after the head, the index, some of the contents.
+  // The worker is lost after the head, the index or some of the contents.
   for (std::size_t parts : {0u, 1u, 2u, 5u}) {
     auto to = begin_inflow(worker, first, second);
     BOOST_TEST(bring(to, worker, parts).ok());
     BOOST_TEST(!state_reader::open(first.get()).ok());
     whole_index(second.get());
   }
-  // The next worker's pieces lie elsewhere, and three are as the newest has
-  // them.
+  // The next worker's pieces have other places, and three equal those of the
+  // newest snapshot.
   kept_file next{6, 8192};
   for (std::size_t i = 3; i < 6; ++i)
     next.set(i, static_cast<unsigned>(100 + i));
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(one_that_was_cut_off_is_no_state_and_the_next_is_whole) {
   BOOST_TEST(bytes.copied == 3 * piece_bytes);
 }
 
-BOOST_AUTO_TEST_CASE(what_becomes_zero_takes_no_memory) {
+BOOST_AUTO_TEST_CASE(pieces_that_become_zero_take_no_memory) {
   auto pages = [&] {
     struct stat info {};
     BOOST_REQUIRE(::fstat(first.get(), &info) == 0);
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(what_becomes_zero_takes_no_memory) {
   BOOST_TEST(pages() < 3 * piece_bytes + 65536);
 }
 
-BOOST_AUTO_TEST_CASE(small_pieces_come_together) {
+BOOST_AUTO_TEST_CASE(small_pieces_travel_together) {
   state_writer to{worker.file.get(), false};
   state_index index;
   std::vector<std::byte> word(256, std::byte{1});
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(compressed_pieces_travel_as_they_are) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_its_program_wrote_over_comes_from_the_worker) {
+BOOST_AUTO_TEST_CASE(a_piece_that_the_program_damaged_is_sent_again) {
   worker.finish();
   take_all(worker, first, unique_fd{});
   auto at = static_cast<off_t>(worker.pieces[3].offset + 77);
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(what_its_program_wrote_over_comes_from_the_worker) {
   BOOST_TEST(bytes.copied == 5 * piece_bytes);
 }
 
-BOOST_AUTO_TEST_CASE(every_flipped_bit_ends_it) {
+BOOST_AUTO_TEST_CASE(every_flipped_bit_ends_the_snapshot) {
   worker.pieces.resize(2);
   worker.finish();
   std::mt19937 random{4};
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(every_flipped_bit_ends_it) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_nobody_asked_for_is_dropped) {
+BOOST_AUTO_TEST_CASE(parts_that_were_not_requested_are_dropped) {
   for (std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{63},
                               std::uint64_t{1} << 60, ~std::uint64_t{0}})
     BOOST_TEST(!snapshot_inflow::begin(bytes, another(first), {}).ok());
@@ -299,12 +299,12 @@ BOOST_AUTO_TEST_CASE(what_nobody_asked_for_is_dropped) {
   };
   BOOST_TEST(bring(to, worker, ~std::size_t{0}, throw_junk).ok());
   whole_index(first.get());
-  // Nor is what comes afterwards.
+  // Parts that arrive after the end are dropped as well.
   BOOST_TEST(to.take(0, junk).ok());
   whole_index(first.get());
 }
 
-/// With its right checksums, but impossible places.
+/// The index has the right checksums, but impossible places.
 BOOST_AUTO_TEST_CASE(an_index_that_names_impossible_places_is_refused) {
   struct {
     std::uint64_t offset;
@@ -329,12 +329,11 @@ BOOST_AUTO_TEST_CASE(an_index_that_names_impossible_places_is_refused) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-// -- of a client
-// ---------------------------------------------------------------
+// -- the client
 
 namespace {
 
-/// A worker elsewhere that does what the test says.
+/// A worker on another host that does what the test says.
 class acted_worker_elsewhere {
 public:
   explicit acted_worker_elsewhere(zmq::context_t& zmq)
@@ -344,8 +343,8 @@ public:
     return {{talker_.endpoint(), "", "elsewhere"}, {}, {}};
   }
 
-  /// The next message of this kind. What keeps a worker alive is answered, and
-  /// what is wanted of its file sent, but for what comes after `parts`.
+  /// Returns the next message of this kind. Meanwhile it answers keepalives,
+  /// and sends the first `parts` requested parts of its file.
   template <class Body>
   std::optional<Body> next(std::uint64_t epoch, std::uint64_t parts = ~0ull) {
     for (auto until = std::chrono::steady_clock::now() + 10s;
@@ -356,7 +355,7 @@ public:
       const auto& body = got->head.body;
       if (auto* x = std::get_if<Body>(&body))
         return *x;
-      // A client that was killed has perhaps said so before.
+      // A killed client may have sent this before its end.
       if (std::holds_alternative<data::keepalive>(body))
         (void)talker_.reaches(
             data::progress{.received = tail, .executed = tail}, {}, epoch);
@@ -366,7 +365,7 @@ public:
         send_part(epoch, *x);
       }
     }
-    BOOST_ERROR("the client did not say what it should");
+    BOOST_ERROR("the client did not send the expected message");
     return std::nullopt;
   }
 
@@ -375,7 +374,8 @@ public:
     talker_.say(std::move(what), payload, epoch);
   }
 
-  /// The client shows its lease, and is served. What it had to restore.
+  /// Serves a client that shows its lease. Returns the call number of the state
+  /// that the client asks it to restore.
   std::uint64_t take_client(std::uint64_t epoch) {
     for (;;) {
       auto hello = next<data::attach>(epoch);
@@ -386,7 +386,8 @@ public:
     }
   }
 
-  /// A snapshot is ordered and its file described; the bytes that travel.
+  /// Answers an order for a snapshot and sends its file. Returns the bytes that
+  /// were sent.
   std::uint64_t give_snapshot(std::uint64_t epoch,
                               std::uint64_t parts = ~0ull) {
     auto order = next<data::checkpoint>(epoch);
@@ -406,7 +407,7 @@ public:
   }
 
   kept_file file{6};
-  std::uint64_t tail = 0; // how far it is in the log
+  std::uint64_t tail = 0; // its position in the log
   bool copies_ahead = false;
 
 private:
@@ -431,14 +432,14 @@ struct elsewhere : world {
     worker.take_client(1);
   }
 
-  /// Something that the next snapshot covers.
+  /// Appends a call for the next snapshot to cover.
   void call() {
     append(call::device_sync{});
     worker.tail = area.header().tail.load();
   }
 
   auto covered() {
-    return await("the snapshot counts",
+    return await("the snapshot covers every call",
                  [&] { return area.header().covered.load() == worker.tail; });
   }
 
@@ -451,7 +452,7 @@ struct elsewhere : world {
 
 BOOST_FIXTURE_TEST_SUITE(clients_of_workers_elsewhere, elsewhere)
 
-BOOST_AUTO_TEST_CASE(a_second_snapshot_brings_what_changed) {
+BOOST_AUTO_TEST_CASE(a_second_snapshot_sends_changed_pieces_alone) {
   call();
   BOOST_TEST(more_than(worker.give_snapshot(1), worker.file, 6) == 0u);
   BOOST_TEST(covered());
@@ -464,8 +465,9 @@ BOOST_AUTO_TEST_CASE(a_second_snapshot_brings_what_changed) {
   }
 }
 
-/// A device whose memory is copied ahead has it kept up here as well.
-BOOST_AUTO_TEST_CASE(the_one_before_is_kept_where_the_next_will_use_it) {
+/// A device whose memory is copied ahead needs the former file for the next
+/// snapshot.
+BOOST_AUTO_TEST_CASE(the_former_snapshot_is_kept_where_the_next_uses_it) {
   auto former_is_kept = [&](bool ahead) {
     call();
     worker.copies_ahead = ahead;
@@ -473,8 +475,8 @@ BOOST_AUTO_TEST_CASE(the_one_before_is_kept_where_the_next_will_use_it) {
     auto counts = covered();
     BOOST_TEST(counts);
     auto former = places.at(2 - area.header().newest.load());
-    // `covered` comes before it is given back.
-    return await("the former is as it should be",
+    // The client publishes `covered` before it gives the former back.
+    return await("the former snapshot is kept or freed, as expected",
                  [&] { return (::lseek(former, 0, SEEK_END) != 0) == ahead; });
   };
   BOOST_TEST(former_is_kept(false));
@@ -483,7 +485,7 @@ BOOST_AUTO_TEST_CASE(the_one_before_is_kept_where_the_next_will_use_it) {
   BOOST_TEST(former_is_kept(false));
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_half_way_leaves_the_one_before) {
+BOOST_AUTO_TEST_CASE(a_worker_lost_half_way_leaves_the_former_snapshot) {
   call();
   worker.give_snapshot(1);
   BOOST_TEST(covered());
@@ -493,7 +495,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_half_way_leaves_the_one_before) {
   call();
   for (unsigned i = 0; i < 6; ++i)
     worker.file.set(i, 60 + i);
-  // The head, the index and two pieces came.
+  // The head, the index and two pieces have arrived.
   worker.give_snapshot(1, 4);
   acted_worker_elsewhere next{zmq};
   next.tail = worker.tail;
@@ -501,7 +503,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_half_way_leaves_the_one_before) {
   BOOST_TEST(next.take_client(2) == bytes);
   BOOST_TEST(area.header().covered.load() == position);
   BOOST_TEST(newest().memory[5].hash == hash);
-  // And what follows is whole, whatever the file has that was cut off.
+  // The next snapshot is whole, whatever the interrupted one left in the file.
   call();
   next.tail = worker.tail;
   next.file = kept_file{6, 8192};
@@ -512,7 +514,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_lost_half_way_leaves_the_one_before) {
   BOOST_TEST(newest().memory[0].hash == next.file.pieces[0].hash);
 }
 
-BOOST_AUTO_TEST_CASE(a_client_that_follows_another_has_no_more_to_fetch) {
+BOOST_AUTO_TEST_CASE(the_next_client_fetches_changed_pieces_alone) {
   call();
   worker.give_snapshot(1);
   BOOST_TEST(covered());

@@ -1,4 +1,4 @@
-// Snapshots: taken while a session runs, and what a loss costs with them.
+// Snapshots taken while a session runs, and what is replayed after a loss.
 #include "tests/unit/actors/data_plane_fixture.hpp"
 
 #include "actors/state/state_file.hpp"
@@ -23,14 +23,14 @@ struct snapshots : world {
 
   control_header& header() { return area.header(); }
 
-  /// Until a snapshot covers every call that was made so far.
+  /// Waits until a snapshot covers every call made so far.
   auto covered() {
     auto wanted = header().tail.load();
     return await("a snapshot covers every call",
                  [&] { return header().covered.load() >= wanted; });
   }
 
-  /// A log that waits where it is full; a call of 1 MiB.
+  /// Appends a call of 1 MiB, and waits where the log is full.
   void write(std::uint32_t value) {
     std::vector<std::byte> bytes(1 << 20, static_cast<std::byte>(value));
     std::memcpy(bytes.data(), &value, sizeof(value));
@@ -44,17 +44,17 @@ struct snapshots : world {
         [this] { wait_on(); });
   }
 
-  /// The log's writer has waited a tenth of a second for room: after ten
-  /// seconds it would wait for ever.
+  /// Counts a tenth of a second of waiting for room. After ten seconds the test
+  /// fails, and lowers the protection so that it ends.
   void wait_on() {
     if (++waits_ != 100)
       return;
-    BOOST_ERROR("the program stands still");
+    BOOST_ERROR("the program waits for room without end");
     (void)area.lower_protection();
   }
   unsigned waits_ = 0;
 
-  /// A disk that takes no more bytes.
+  /// Makes the disk refuse more bytes.
   void fill_disk() {
     std::vector<unique_fd> files;
     for (auto fd : places.descriptors())
@@ -71,7 +71,7 @@ struct snapshots : world {
   }
   static constexpr device_address big = first_window + (1 << 21);
 
-  /// Three times the log's capacity, all to one place.
+  /// Writes three times the log's capacity to one address.
   void overfill() {
     append(call::mem_alloc{.address = big, .bytes = 1 << 20});
     for (std::uint32_t i = 0; i < 192; ++i)
@@ -102,7 +102,7 @@ BOOST_DATA_TEST_CASE_F(snapshots, calls_in_a_snapshot_are_not_made_again,
   BOOST_TEST(read_counter() == 300u);
   BOOST_TEST(covered());
   BOOST_TEST(told("session-snapshot"));
-  // It goes on, and what comes after is replayed alone.
+  // Only calls after the snapshot are replayed.
   kill(first);
   add(4);
   drift = 1000;
@@ -115,7 +115,7 @@ BOOST_DATA_TEST_CASE_F(snapshots, calls_in_a_snapshot_are_not_made_again,
   BOOST_TEST(!lost());
 }
 
-BOOST_DATA_TEST_CASE_F(snapshots, one_is_enough_and_the_former_is_given_back,
+BOOST_DATA_TEST_CASE_F(snapshots, the_former_snapshot_is_given_back,
                        data_of::make(both), where) {
   begin(transport::automatic, where.same_host);
   for (std::uint32_t round = 1; round <= 5; ++round) {
@@ -125,13 +125,13 @@ BOOST_DATA_TEST_CASE_F(snapshots, one_is_enough_and_the_former_is_given_back,
     auto newest = header().newest.load();
     BOOST_REQUIRE((newest == 1 || newest == 2));
     BOOST_TEST(place_bytes(newest - 1) > 0u);
-    // `covered` comes before the other is given back.
+    // The client publishes `covered` before it gives the other back.
     BOOST_TEST(await("the other place is empty",
                      [&] { return place_bytes(2 - newest) == 0; }));
   }
 }
 
-BOOST_DATA_TEST_CASE_F(snapshots, a_large_one_lies_on_the_disk,
+BOOST_DATA_TEST_CASE_F(snapshots, a_large_snapshot_lies_on_the_disk,
                        data_of::make(both), where) {
   state_memory = 0;
   auto first = begin(transport::automatic, where.same_host);
@@ -146,7 +146,7 @@ BOOST_DATA_TEST_CASE_F(snapshots, a_large_one_lies_on_the_disk,
   BOOST_TEST(read_counter() == 8u);
 }
 
-BOOST_DATA_TEST_CASE_F(snapshots, a_journal_that_fills_is_covered,
+BOOST_DATA_TEST_CASE_F(snapshots, a_journal_that_fills_is_covered_by_a_snapshot,
                        data_of::make(both), where) {
   protect = control::protection::journal;
   auto first = begin(transport::automatic, where.same_host);
@@ -169,8 +169,7 @@ BOOST_DATA_TEST_CASE_F(snapshots, a_journal_that_fills_is_covered,
   BOOST_TEST(!lost());
 }
 
-BOOST_AUTO_TEST_CASE(
-    no_room_for_a_snapshot_ends_the_protection_not_the_program) {
+BOOST_AUTO_TEST_CASE(without_room_for_a_snapshot_protection_is_lowered) {
   snapshots it;
   it.places = state_places{};
   auto first = it.begin(transport::automatic, false);
@@ -187,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_journal_is_covered_long_before_it_is_half_full) {
   snapshots it{std::uint64_t{2} << 30};
   auto first = it.begin(transport::automatic, true);
   it.append(call::mem_alloc{.address = snapshots::big, .bytes = 1 << 20});
-  // 768 MiB, which is less than half.
+  // 768 MiB are less than half of the log.
   for (std::uint32_t i = 0; i < 768; ++i)
     it.write(i);
   BOOST_TEST(it.told("session-snapshot"));
@@ -210,7 +209,7 @@ BOOST_DATA_TEST_CASE_F(snapshots, a_full_disk_stops_no_program,
   BOOST_TEST(header().newest.load() == 0u);
 }
 
-BOOST_DATA_TEST_CASE_F(snapshots, a_clients_death_takes_none_along,
+BOOST_DATA_TEST_CASE_F(snapshots, a_snapshot_survives_its_client,
                        data_of::make(both), where) {
   auto first = begin(transport::automatic, where.same_host);
   add(7);
@@ -226,7 +225,7 @@ BOOST_DATA_TEST_CASE_F(snapshots, a_clients_death_takes_none_along,
   BOOST_TEST(!lost());
 }
 
-BOOST_AUTO_TEST_CASE(a_client_that_follows_another_goes_on_taking_them) {
+BOOST_AUTO_TEST_CASE(the_next_client_continues_to_take_snapshots) {
   snapshots it;
   auto first = it.begin(transport::forwarded, false);
   BOOST_TEST(it.covered());
@@ -238,7 +237,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_follows_another_goes_on_taking_them) {
   BOOST_TEST(it.covered());
 }
 
-/// What a program may find it funny to write.
+/// A wrong value that a program may write to its header.
 struct a_lie {
   const char* name;
   void (*tell)(snapshots&);
@@ -277,7 +276,7 @@ const a_lie lies[] = {
      false},
 };
 
-BOOST_DATA_TEST_CASE(what_a_program_says_of_snapshots_is_checked,
+BOOST_DATA_TEST_CASE(a_programs_claims_about_snapshots_are_checked,
                      data_of::make(lies), lie) {
   snapshots it;
   it.protect = control::protection::journal;
@@ -317,7 +316,7 @@ BOOST_AUTO_TEST_CASE(a_forged_state_makes_nothing_but_objects) {
   }));
 }
 
-BOOST_DATA_TEST_CASE_F(snapshots, a_state_that_nobody_can_make_is_given_up,
+BOOST_DATA_TEST_CASE_F(snapshots, a_state_that_no_worker_can_restore_is_dropped,
                        data_of::make({false, true}), suspended) {
   protect = control::protection::journal;
   auto worker = begin(transport::forwarded, false);
@@ -327,11 +326,11 @@ BOOST_DATA_TEST_CASE_F(snapshots, a_state_that_nobody_can_make_is_given_up,
     BOOST_TEST(pause(1) == "");
     wait_for(worker);
   } else {
-    // The log is whole as yet.
+    // The log still holds every call.
     write_state(*this, 0, 0);
     kill(worker);
   }
-  device_count = 2; // the state is of one
+  device_count = 2; // the state has one device
   for (std::uint64_t epoch : {2, 3}) {
     worker = start_worker(epoch, false);
     lease(epoch, worker);
@@ -359,7 +358,7 @@ BOOST_DATA_TEST_CASE_F(snapshots, a_session_with_a_trimmed_log_moves,
   auto second = start_worker(2, false);
   lease(2, second);
   BOOST_TEST(read_counter() == 5u);
-  // And is protected where it is now.
+  // The session is protected on the new worker as well.
   BOOST_TEST(covered());
   replace(second, 3);
   BOOST_TEST(read_counter() == 5u);

@@ -1,4 +1,5 @@
-// A state as a file: what is written is read, and nothing else is.
+// A state as a file: a written state is read back, and any other file is
+// refused.
 #include "actors/state/living_calls.hpp"
 #include "actors/state/state_file.hpp"
 #include "actors/state/state_transfer.hpp"
@@ -35,7 +36,7 @@ std::vector<std::byte> bytes_of(std::size_t size, unsigned seed) {
   return out;
 }
 
-/// A state of every kind of contents.
+/// A state with every kind of contents.
 struct a_state {
   unique_fd file = std::move(*make_state_memory());
   std::vector<std::byte> noise = bytes_of(100'000, 1);
@@ -80,7 +81,7 @@ unique_fd file_of(const std::vector<char>& bytes) {
   return out;
 }
 
-/// Everything in it, or why not.
+/// Reads all contents. Returns why where it fails.
 status read_all(int fd) {
   auto from = state_reader::open(fd);
   if (!from)
@@ -102,7 +103,7 @@ status read_all(int fd) {
 
 BOOST_AUTO_TEST_SUITE(states)
 
-BOOST_AUTO_TEST_CASE(what_was_written_is_read) {
+BOOST_AUTO_TEST_CASE(a_written_state_is_read_back) {
   for (auto compress : {false, true}) {
     a_state x{compress};
     auto from = state_reader::open(x.file.get());
@@ -133,7 +134,7 @@ BOOST_AUTO_TEST_CASE(what_was_written_is_read) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_file_that_was_not_finished_is_no_state) {
+BOOST_AUTO_TEST_CASE(a_file_without_an_end_is_not_a_state) {
   auto file = std::move(*make_state_memory());
   BOOST_TEST(!read_all(file.get()).ok()); // empty
   state_writer to{file.get(), false};
@@ -184,7 +185,7 @@ BOOST_AUTO_TEST_CASE(every_cut_and_every_flipped_bit_is_noticed) {
     raw[at] = static_cast<char>(raw[at] ^ (1 << random() % 8));
     noticed += !read_all(file_of(raw).get()).ok();
   }
-  // Padding before the index is of no matter.
+  // A changed bit in the padding before the index does no harm.
   BOOST_TEST(noticed >= rounds - 2);
 }
 
@@ -197,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_saved_state_appears_whole) {
   unique_fd saved{::open(path.c_str(), O_RDONLY)};
   BOOST_TEST(read_all(saved.get()).ok());
   BOOST_TEST(!std::filesystem::exists(path + ".new"));
-  // A source that ends too early leaves what was there before.
+  // A source that ends too early leaves the former file in place.
   BOOST_TEST(!save_state(x.file.get(), x.size + 1, path).ok());
   BOOST_TEST(read_all(saved.get()).ok());
   BOOST_TEST(!std::filesystem::exists(path + ".new"));
@@ -221,7 +222,7 @@ BOOST_AUTO_TEST_CASE(a_state_travels_part_by_part) {
       auto part = part_of_state(source.get(), noise.size(), x);
       BOOST_REQUIRE(part);
       BOOST_REQUIRE(to.take(x.from, *part).ok());
-      // Once, the connection breaks in the middle.
+      // The connection breaks once in the middle.
       if (!std::exchange(lost, true)) {
         to.ask_again();
         break;
@@ -237,7 +238,7 @@ BOOST_AUTO_TEST_CASE(a_state_travels_part_by_part) {
   BOOST_TEST(!state_inflow::begin(std::uint64_t{1} << 60).ok());
 }
 
-BOOST_AUTO_TEST_CASE(only_what_lives_is_kept_of_the_calls) {
+BOOST_AUTO_TEST_CASE(only_calls_of_living_objects_are_kept) {
   living_calls living;
   std::uint64_t at = 0;
   auto make = [&](const auto& x) {
@@ -264,14 +265,15 @@ BOOST_AUTO_TEST_CASE(only_what_lives_is_kept_of_the_calls) {
   std::vector<std::uint64_t> kept;
   for (auto& [number, words] : living.calls())
     kept.push_back(number);
-  // A module that was unloaded decides where the next one lies.
+  // The load of an unloaded module is kept, because it decides where the next
+  // module lies.
   std::vector<std::uint64_t> wanted{stream, memory, gone, unload,
                                     load,   other,  set};
   BOOST_TEST(kept == wanted, boost::test_tools::per_element());
   BOOST_TEST(!living.shares());
 }
 
-BOOST_AUTO_TEST_CASE(a_long_result_is_known_by_its_ends_and_by_samples) {
+BOOST_AUTO_TEST_CASE(a_long_results_hash_covers_its_ends_and_samples) {
   std::vector<std::byte> bytes(std::size_t{1} << 20);
   auto before = row_hash(bytes);
   BOOST_TEST(before != row_hash(bytes, 1));
@@ -283,14 +285,14 @@ BOOST_AUTO_TEST_CASE(a_long_result_is_known_by_its_ends_and_by_samples) {
     bytes[seen] = std::byte{0};
   }
   BOOST_TEST(row_hash(bytes) == before);
-  // Of a short one, every byte counts.
+  // The hash of a short result covers every byte.
   bytes.resize(std::size_t{16} << 10);
   before = row_hash(bytes);
   bytes[10'000] = std::byte{1};
   BOOST_TEST(row_hash(bytes) != before);
 }
 
-BOOST_AUTO_TEST_CASE(memory_lives_with_its_mappings_and_without_them) {
+BOOST_AUTO_TEST_CASE(memory_is_kept_with_its_mappings_and_without_them) {
   living_calls living;
   std::uint64_t at = 0;
   auto make = [&](const auto& x) {
@@ -302,11 +304,11 @@ BOOST_AUTO_TEST_CASE(memory_lives_with_its_mappings_and_without_them) {
   auto here = make(call::memory_map{{{1}}, 100 * g, 2 * g});
   make(call::memory_access{100 * g, 2 * g, 1});
   auto usable = make(call::memory_access{100 * g, 2 * g, 3});
-  // The same memory elsewhere, and no more.
+  // The same memory is mapped elsewhere, and unmapped there again.
   make(call::memory_map{{{1}}, 200 * g, 2 * g});
   make(call::memory_access{200 * g, 2 * g, 3});
   make(call::memory_unmap{200 * g, 2 * g});
-  // Memory that is mapped nowhere, and memory that is gone.
+  // Memory without a mapping, and destroyed memory.
   auto unmapped = make(call::memory_create{{{2}}, g});
   make(call::memory_create{{{3}}, g});
   make(call::memory_destroy{{{3}}});

@@ -1,4 +1,4 @@
-// What a vGPU has: which addresses are memory of it.
+// Which addresses are memory of a vGPU.
 #include "actors/state/vgpu_state.hpp"
 #include "schema/base/cuda_fault.hpp"
 
@@ -15,8 +15,8 @@ constexpr std::uint64_t quota = 1 << 20;
 
 BOOST_AUTO_TEST_SUITE(what_a_vgpu_has)
 
-// A GPU's driver chose places below the windows when it found what is above
-// them taken; the cpu device takes the upper part of the window.
+// A GPU's driver places variables below the windows when it finds the addresses
+// above them taken. The cpu device places them in the upper part of the window.
 BOOST_AUTO_TEST_CASE(variables_are_memory_wherever_a_device_put_them) {
   for (device_address at :
        {std::uint64_t{0x2aac'dde0'0000}, first + device_placed_offset,
@@ -54,8 +54,8 @@ BOOST_AUTO_TEST_CASE(variables_count_against_the_quota) {
              CUDA_ERROR_OUT_OF_MEMORY);
   BOOST_TEST(cuda_code(state.audit_variables(of_variables(65).globals)) ==
              CUDA_ERROR_OUT_OF_MEMORY);
-  // Who is at the quota may load what has none, and who is beyond it, as by
-  // what another session left.
+  // A session at its quota may load a module without variables. So may one
+  // beyond its quota, for example because of memory that another session left.
   state.allocate(first, 64);
   BOOST_TEST(state.audit_variables({}).ok());
   state.allocate(first + 64, 64);

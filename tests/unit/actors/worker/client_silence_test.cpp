@@ -25,13 +25,13 @@ BOOST_FIXTURE_TEST_CASE(a_lease_lapses_once_after_its_term, a_silence) {
   BOOST_TEST(silence.lapsed());
 }
 
-BOOST_FIXTURE_TEST_CASE(a_client_that_is_heard_keeps_its_lease, a_silence) {
+BOOST_FIXTURE_TEST_CASE(a_client_that_sends_keeps_its_lease, a_silence) {
   silence.heard(now + 300ms);
   BOOST_TEST(!silence.lapses(now + 700ms));
   BOOST_TEST(silence.lapses(now + 701ms));
 }
 
-BOOST_FIXTURE_TEST_CASE(a_lapsed_lease_ends_when_it_is_shown_again, a_silence) {
+BOOST_FIXTURE_TEST_CASE(a_lapse_ends_when_the_lease_is_renewed, a_silence) {
   BOOST_TEST(silence.lapses(now + 1s));
   BOOST_TEST(silence.refuses());
   BOOST_TEST(!silence.refuses());
@@ -43,7 +43,7 @@ BOOST_FIXTURE_TEST_CASE(a_lapsed_lease_ends_when_it_is_shown_again, a_silence) {
   BOOST_TEST(silence.refuses());
 }
 
-BOOST_FIXTURE_TEST_CASE(a_session_is_given_up_after_a_while, a_silence) {
+BOOST_FIXTURE_TEST_CASE(a_session_of_a_silent_client_is_given_up, a_silence) {
   BOOST_TEST(!silence.abandoned(now + 10s));
   BOOST_TEST(silence.abandoned(now + 10'001ms));
   silence.heard(now + 5s);

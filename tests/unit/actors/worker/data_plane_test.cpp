@@ -1,4 +1,4 @@
-// A session as its client's thread and its worker's serve it.
+// A session as the client's thread and the worker's thread serve it.
 #include "tests/unit/actors/data_plane_fixture.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
@@ -27,8 +27,9 @@ BOOST_AUTO_TEST_CASE(a_forwarded_log_is_served) {
   BOOST_TEST(read_counter() == 3000u);
 }
 
-/// Calls come while it looks, after it, and just as it goes to sleep.
-BOOST_DATA_TEST_CASE_F(world, who_looks_on_misses_nothing,
+/// Calls arrive during a busy-poll, after it, and just as the thread goes to
+/// sleep.
+BOOST_DATA_TEST_CASE_F(world, a_busy_poll_misses_no_call,
                        boost::unit_test::data::make(both)) {
   looks = {200us, 200us};
   begin(transport::automatic, sample.same_host);
@@ -43,8 +44,8 @@ BOOST_DATA_TEST_CASE_F(world, who_looks_on_misses_nothing,
   }
 }
 
-/// Nobody is kept from a client that always has calls to send.
-BOOST_AUTO_TEST_CASE(who_finds_calls_all_the_time_hears_of_the_rest) {
+/// A client that always has calls to send delays no other message.
+BOOST_AUTO_TEST_CASE(a_steady_flow_of_calls_delays_no_other_message) {
   looks = {1ms, 1ms};
   begin(transport::forwarded, false);
   constexpr std::uint32_t calls = 100'000;
@@ -61,12 +62,12 @@ BOOST_AUTO_TEST_CASE(who_finds_calls_all_the_time_hears_of_the_rest) {
   BOOST_TEST(!in.has<control::suspect>([](auto&) { return true; }));
 }
 
-BOOST_AUTO_TEST_CASE(who_ordered_a_move_hears_that_the_session_was_lost) {
+BOOST_AUTO_TEST_CASE(a_paused_session_that_is_lost_answers_with_the_reason) {
   connect(transport::automatic);
   lease(1, start_worker(1, true));
   loading->close();
   load();
-  order_pause(1); // its worker is at a call that takes long
+  order_pause(1); // its worker is in a long call
   auto why = std::make_shared<control::refusal>();
   why->reason = "it was given up";
   caf::anon_send(in.io, refusal_ptr{std::move(why)});
@@ -74,14 +75,14 @@ BOOST_AUTO_TEST_CASE(who_ordered_a_move_hears_that_the_session_was_lost) {
   loading->open();
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_lives_while_a_call_takes_long) {
+BOOST_AUTO_TEST_CASE(a_worker_in_a_long_call_keeps_its_lease) {
   connect(transport::forwarded);
   auto worker = start_worker(1, false);
   lease(1, worker);
   loading->close();
   load();
   add(2);
-  // Several terms of a lease.
+  // The pause lasts several terms of a lease.
   auto suspected = [&] {
     return in.has<control::suspect>([](auto&) { return true; });
   };
@@ -93,7 +94,8 @@ BOOST_AUTO_TEST_CASE(a_worker_lives_while_a_call_takes_long) {
   BOOST_TEST(!suspected());
 }
 
-// As a driver that waits for all streams, one of which waits for the program.
+// The call is like a driver that waits for all streams, one of which waits for
+// the program.
 BOOST_DATA_TEST_CASE_F(world, a_host_function_ends_while_a_call_waits_for_it,
                        boost::unit_test::data::make(both)) {
   begin(transport::automatic, sample.same_host);
@@ -119,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_stuck_in_a_call_is_suspected) {
       [&] { return in.has<control::suspect>([](auto&) { return true; }); }));
 }
 
-BOOST_AUTO_TEST_CASE(another_worker_replays_and_goes_on) {
+BOOST_AUTO_TEST_CASE(another_worker_replays_and_continues) {
   auto first = begin(transport::automatic, false);
   for (std::uint32_t i = 1; i <= 100; ++i) {
     add(i);
@@ -143,7 +145,7 @@ BOOST_AUTO_TEST_CASE(another_worker_replays_and_goes_on) {
   }));
 }
 
-BOOST_AUTO_TEST_CASE(a_replay_is_charged_apart) {
+BOOST_AUTO_TEST_CASE(a_replay_is_charged_separately) {
   auto first = begin(transport::forwarded, false);
   for (int i = 0; i < 100; ++i)
     add(1);
@@ -171,7 +173,7 @@ BOOST_AUTO_TEST_CASE(a_replay_is_charged_apart) {
   BOOST_TEST(after.device_ns > 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_replay_that_brings_the_same_is_not_reported) {
+BOOST_AUTO_TEST_CASE(a_replay_with_the_same_results_is_not_reported) {
   auto first = begin(transport::automatic, false);
   add(4);
   BOOST_TEST(read_counter() == 4u);
@@ -184,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_replay_that_brings_the_same_is_not_reported) {
   BOOST_TEST(!in.wait(reported, 200ms));
 }
 
-BOOST_AUTO_TEST_CASE(a_replay_that_brings_something_else_is_reported) {
+BOOST_AUTO_TEST_CASE(a_replay_with_other_results_is_reported) {
   auto first = begin(transport::automatic, false);
   add(4);
   auto read = log.tail();
@@ -208,7 +210,7 @@ BOOST_AUTO_TEST_CASE(a_session_moves_without_a_replay) {
   BOOST_TEST(read_counter() == 300u);
   BOOST_TEST(pause(1) == "");
   wait_for(first);
-  // What would be executed again would add this each time.
+  // A call that is executed again would add this.
   drift = 1000;
   lease(2, start_worker(2, false));
   BOOST_TEST(read_counter() == 300u);
@@ -222,7 +224,8 @@ BOOST_AUTO_TEST_CASE(a_session_moves_without_a_replay) {
       [](auto& x) { return x.kind == "session-replayed"; }));
 }
 
-// Mapped: what is forwarded is compressed, and nothing of it is copied ahead.
+// The log is mapped, because forwarded states are compressed and not copied
+// ahead.
 BOOST_AUTO_TEST_CASE(a_session_is_copied_ahead_or_at_rest) {
   for (auto sight : {false, true}) {
     world it;
@@ -242,7 +245,7 @@ BOOST_AUTO_TEST_CASE(a_session_is_copied_ahead_or_at_rest) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_large_state_lies_on_a_disk_without_a_name) {
+BOOST_AUTO_TEST_CASE(a_large_state_is_a_file_without_a_name) {
   state_memory = 0;
   auto first = begin(transport::forwarded, false);
   add(8);
@@ -256,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_large_state_lies_on_a_disk_without_a_name) {
   BOOST_TEST(read_counter() == 8u);
 }
 
-BOOST_AUTO_TEST_CASE(a_state_with_nowhere_to_go_stays_where_it_is) {
+BOOST_AUTO_TEST_CASE(a_session_without_room_for_its_state_continues) {
   state_memory = 0;
   state_dir = "/nonexistent";
   begin(transport::forwarded, false);
@@ -266,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_state_with_nowhere_to_go_stays_where_it_is) {
   BOOST_TEST(read_counter() == 9u);
 }
 
-BOOST_AUTO_TEST_CASE(a_call_of_a_suspended_session_is_told_once) {
+BOOST_AUTO_TEST_CASE(a_call_of_a_suspended_session_wakes_it) {
   auto first = begin(transport::forwarded, false);
   BOOST_TEST(pause(1) == "");
   wait_for(first);
@@ -280,13 +283,13 @@ BOOST_AUTO_TEST_CASE(a_call_of_a_suspended_session_is_told_once) {
   BOOST_TEST(read_counter() == 5u);
 }
 
-BOOST_AUTO_TEST_CASE(a_lost_state_is_made_up_for_by_the_journal) {
+BOOST_AUTO_TEST_CASE(a_lost_state_is_restored_by_the_journal) {
   auto first = begin(transport::forwarded, false);
   add(5);
   BOOST_TEST(read_counter() == 5u);
   BOOST_TEST(pause(1) == "");
   wait_for(first);
-  // The state is restored once; the worker that has it dies.
+  // The worker that restored the state dies.
   auto second = start_worker(2, false);
   lease(2, second);
   add(6);
@@ -295,9 +298,9 @@ BOOST_AUTO_TEST_CASE(a_lost_state_is_made_up_for_by_the_journal) {
   BOOST_TEST(read_counter() == 11u);
 }
 
-/// Answers that its client had taken, and not acknowledged when it died, come
-/// again: what they brought is the program's own by then.
-BOOST_AUTO_TEST_CASE(what_the_program_has_had_is_not_written_again) {
+/// A client may take answers and die before it acknowledges them. The worker
+/// sends them again, but their bytes belong to the program by then.
+BOOST_AUTO_TEST_CASE(delivered_bytes_are_not_written_again) {
   auto worker = begin(transport::forwarded, false);
   for (std::uint32_t round = 1; round <= 5; ++round) {
     add(7);
@@ -326,7 +329,7 @@ BOOST_AUTO_TEST_CASE(an_order_of_another_epoch_changes_nothing) {
   BOOST_TEST(read_counter() == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_protected_ends_with_a_cuda_error) {
+BOOST_AUTO_TEST_CASE(a_session_without_protection_ends_with_a_cuda_error) {
   area.header().protection_level = static_cast<std::uint32_t>(protection::none);
   auto first = begin(transport::forwarded, false);
   caf::anon_send_exit(first.actor, caf::exit_reason::kill);
@@ -353,7 +356,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_token_is_refused) {
   BOOST_TEST(worker.gauges->calls.load() == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_bad_handle_is_the_calls_error_and_nobody_elses) {
+BOOST_AUTO_TEST_CASE(a_bad_handle_fails_its_call_alone) {
   begin(transport::automatic, true);
   BOOST_TEST((ask(call::stream_sync{.stream = {{4711}}}) ==
               CUDA_ERROR_INVALID_HANDLE));

@@ -1,4 +1,5 @@
-// Tensor maps on their way from a device to the program, and in a replay.
+// How tensor maps get from a device to the program, and what a replay does with
+// them.
 #include "tests/unit/actors/data_plane_fixture.hpp"
 
 using namespace vgpu;
@@ -15,7 +16,7 @@ struct map_world : world {
     return ask(call::tensor_map_encode{what, {place, room}});
   }
 
-  /// What the plain device's map begins with.
+  /// Returns the first word of the map that the plain device made.
   std::uint64_t brought() const {
     std::uint64_t word = 0;
     std::memcpy(&word, area.arena().data() + place, sizeof word);
@@ -45,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_map_arrives_forwarded) {
   BOOST_TEST(brought() == matrix.address);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_wrong_is_that_calls_error_alone) {
+BOOST_AUTO_TEST_CASE(a_bad_map_fails_its_call_alone) {
   begin(transport::automatic, true);
   auto bad = matrix;
   bad.rank = 6;
@@ -54,7 +55,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_that_calls_error_alone) {
   bad.form = 4;
   BOOST_TEST((encode(bad) == CUDA_ERROR_INVALID_VALUE));
   BOOST_TEST((encode(matrix, 127) == CUDA_ERROR_INVALID_VALUE));
-  // The device's own word.
+  // The device itself refuses this address.
   bad = matrix;
   bad.address += 8;
   BOOST_TEST((encode(bad) == CUDA_ERROR_MISALIGNED_ADDRESS));
@@ -63,7 +64,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_that_calls_error_alone) {
   BOOST_TEST(read_counter() == 3u);
 }
 
-BOOST_AUTO_TEST_CASE(a_map_that_was_brought_is_left_alone) {
+BOOST_AUTO_TEST_CASE(a_replay_does_not_write_a_delivered_map_again) {
   auto first = begin(transport::automatic, false);
   BOOST_TEST((encode(matrix) == CUDA_SUCCESS));
   std::memset(area.arena().data() + place, 0x5a, 8);
@@ -74,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_map_that_was_brought_is_left_alone) {
   BOOST_TEST(!differs(200ms));
 }
 
-BOOST_AUTO_TEST_CASE(a_device_that_makes_other_maps_is_heard_of) {
+BOOST_AUTO_TEST_CASE(a_device_that_makes_other_maps_is_reported) {
   auto first = begin(transport::automatic, false);
   BOOST_TEST((encode(matrix) == CUDA_SUCCESS));
   drift = 1;

@@ -1,4 +1,4 @@
-// Moving a session of which a driver placed the variables.
+// Migrating a session whose variables the driver placed.
 #include "tests/unit/actors/data_plane_fixture.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
@@ -20,7 +20,8 @@ struct dry_runs : world {
 
   dry_runs() { variable = std::make_shared<std::uint32_t>(0); }
 
-  /// What it finds is known at once, and told when the curtain is open.
+  /// A dry run whose outcome is known at once, and reported when the curtain is
+  /// open.
   struct a_dry_run final : helper {
     status found;
     std::shared_ptr<std::atomic<bool>> told =
@@ -33,7 +34,8 @@ struct dry_runs : world {
     }
   };
 
-  /// In another worker, whose driver places variables here.
+  /// Makes the dry run in another worker, whose driver places variables at
+  /// `place`.
   void dry_run_with(std::shared_ptr<std::uint32_t> place) {
     dry_run = [this, place](int file, std::function<void()> bell)
         -> result<std::unique_ptr<helper>> {
@@ -95,7 +97,8 @@ BOOST_DATA_TEST_CASE_F(dry_runs, a_session_moves_with_its_variables,
   BOOST_TEST(*variable == 17u);
 }
 
-BOOST_FIXTURE_TEST_CASE(copied_ahead_it_moves_with_its_variables, dry_runs) {
+BOOST_FIXTURE_TEST_CASE(a_session_copied_ahead_moves_with_its_variables,
+                        dry_runs) {
   watches = true;
   dry_run_with(variable);
   auto first = begin(transport::automatic, true);
@@ -110,7 +113,7 @@ BOOST_FIXTURE_TEST_CASE(copied_ahead_it_moves_with_its_variables, dry_runs) {
   BOOST_TEST(*variable == 17u);
 }
 
-BOOST_FIXTURE_TEST_CASE(what_kernels_allocated_keeps_a_session_where_it_is,
+BOOST_FIXTURE_TEST_CASE(memory_that_kernels_allocate_keeps_a_session_in_place,
                         dry_runs) {
   hides_heap = true;
   begin(transport::automatic, true);
@@ -118,7 +121,7 @@ BOOST_FIXTURE_TEST_CASE(what_kernels_allocated_keeps_a_session_where_it_is,
   BOOST_TEST(read_counter() == 0u);
 }
 
-BOOST_FIXTURE_TEST_CASE(where_variables_would_lie_elsewhere_it_stays,
+BOOST_FIXTURE_TEST_CASE(a_session_stays_if_variables_would_lie_elsewhere,
                         dry_runs) {
   dry_run_with(std::make_shared<std::uint32_t>(0));
   begin(transport::automatic, true);
@@ -143,7 +146,7 @@ BOOST_FIXTURE_TEST_CASE(a_worker_that_places_variables_elsewhere_is_refused,
   }));
 }
 
-/// A module that is loaded while a dry run is under way.
+/// A module that the program loads during a dry run.
 struct a_load {
   const char* name;
   std::uint64_t module;
@@ -155,7 +158,7 @@ std::ostream& operator<<(std::ostream& to, const a_load& x) {
 const a_load loads[] = {{"with a variable", 8, 2},
                         {"without", plain_device::without_variable, 1}};
 
-BOOST_DATA_TEST_CASE_F(dry_runs, calls_go_on_and_what_they_load_counts,
+BOOST_DATA_TEST_CASE_F(dry_runs, modules_loaded_during_a_dry_run_count,
                        data_of::make(loads), loaded) {
   dry_run_with(variable);
   curtain->close();

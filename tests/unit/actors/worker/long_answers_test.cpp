@@ -1,4 +1,4 @@
-// Answers of many bytes, which travel in parts from a worker elsewhere.
+// Answers of many bytes, which travel in parts from a worker on another host.
 #include "actors/worker/serve/forwarded_answers.hpp"
 #include "tests/unit/actors/data_plane_fixture.hpp"
 
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// No multiple of anything that answers are cut by.
+/// Not a multiple of any size by which answers are cut.
 constexpr std::uint64_t long_bytes = (std::uint64_t{3} << 20) + 12345;
 constexpr std::uint64_t arena_offset = 8192 + 64;
 constexpr std::uint64_t host_offset = 4096 + 77;
@@ -44,7 +44,8 @@ struct long_answers_world : world {
                           .to = {arena_offset, long_bytes}})
         .value_or(CUDA_ERROR_TIMEOUT);
   }
-  /// What an answer left in the arena, with the bytes beside it.
+  /// Returns an answer's bytes in the arena, and one byte before and after
+  /// them.
   std::vector<std::byte> arena_now() const {
     auto at = area.arena().subspan(arena_offset - 1, long_bytes + 2);
     return {at.begin(), at.end()};
@@ -65,7 +66,8 @@ struct long_answers_world : world {
 
 BOOST_FIXTURE_TEST_SUITE(long_answers, long_answers_world)
 
-BOOST_DATA_TEST_CASE_F(long_answers_world, they_come_whole_and_nowhere_else,
+BOOST_DATA_TEST_CASE_F(long_answers_world,
+                       long_answers_arrive_whole_and_write_nothing_else,
                        boost::unit_test::data::make(both), where) {
   auto first =
       begin(where.same_host ? transport::automatic : transport::forwarded,
@@ -79,7 +81,7 @@ BOOST_DATA_TEST_CASE_F(long_answers_world, they_come_whole_and_nowhere_else,
                            .from = {memory, 0, 0},
                            .size = {long_bytes, 1, 1}}) == CUDA_SUCCESS));
   BOOST_TEST(is_whole(host_now()));
-  // Another worker reads the whole again, and finds the same digests.
+  // Another worker reads all of it again, and finds the same digests.
   if (where.same_host)
     return;
   replace(first);
@@ -87,8 +89,8 @@ BOOST_DATA_TEST_CASE_F(long_answers_world, they_come_whole_and_nowhere_else,
   BOOST_TEST(!told("replay-differs", 200ms));
 }
 
-/// Also of a part, which does not say who waits for it.
-BOOST_AUTO_TEST_CASE(what_the_program_has_had_stays_its_own) {
+/// This also holds for a part, which does not name the slot that waits for it.
+BOOST_AUTO_TEST_CASE(delivered_parts_are_not_written_again) {
   auto worker = begin(transport::forwarded, false);
   fill_memory();
   BOOST_TEST(read_arena() == CUDA_SUCCESS);
@@ -102,9 +104,9 @@ BOOST_AUTO_TEST_CASE(what_the_program_has_had_stays_its_own) {
   BOOST_TEST((arena_now() == before));
 }
 
-/// The bytes that a worker keeps for its client are bounded, also where the
+/// The bytes that a worker keeps for its client are bounded, even where the
 /// client takes nothing.
-BOOST_AUTO_TEST_CASE(a_worker_keeps_so_much_and_no_more) {
+BOOST_AUTO_TEST_CASE(a_worker_bounds_the_answers_that_it_keeps) {
   constexpr std::uint64_t longest = std::uint64_t{16} << 20;
   forwarded_answers answers{[] {}};
   std::uint64_t landed = 0;
@@ -114,12 +116,12 @@ BOOST_AUTO_TEST_CASE(a_worker_keeps_so_much_and_no_more) {
     answers.deliver_host({1, {landed}}, CUDA_SUCCESS, host_window, place, 0);
   }
   while (answers.next())
-    BOOST_TEST(answers.congested()); // what was sent may have to come again
+    BOOST_TEST(answers.congested()); // it may have to send them again
   answers.acknowledge(answers.count());
   BOOST_TEST(!answers.congested());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_short_travels_whole) {
+BOOST_AUTO_TEST_CASE(short_answers_travel_whole) {
   forwarded_answers answers{[] {}};
   BOOST_TEST(answers.part_of(4) >= 4u);
   BOOST_TEST(answers.part_of(100'000) >= 100'000u);

@@ -1,5 +1,5 @@
-// In which order work is done that waited for a value once, when it is
-// replayed and the value is not there any more.
+// The order of work that waited for a value once, when it is replayed and the
+// value is no longer in memory.
 #include "actors/worker/session/answers.hpp"
 #include "actors/worker/session/replayed_waits.hpp"
 #include "devices/cpu/cpu_device.hpp"
@@ -24,7 +24,7 @@ namespace {
 constexpr stream_id a{10}, b{11}, c{12};
 
 struct replay {
-  // Before the device, whose threads write it.
+  // Declared before the device, whose threads write them.
   std::mutex lock;
   std::condition_variable changed;
   std::string order;
@@ -41,7 +41,7 @@ struct replay {
       go_on();
   }
 
-  /// Work that takes no time.
+  /// Enqueues work that takes no time.
   void work(stream_id in, char name) {
     auto ok = dev->enqueue_host(in, [this, name](auto go_on) {
       note(name);
@@ -49,7 +49,7 @@ struct replay {
     });
     BOOST_REQUIRE(ok.ok());
   }
-  /// Work that is not done before finish().
+  /// Enqueues work that is not done before finish().
   void long_work(stream_id in, char name) {
     auto ok = dev->enqueue_host(in, [this, name](auto go_on) {
       std::lock_guard guard{lock};
@@ -89,8 +89,8 @@ struct replay {
   }
 };
 
-/// As on a GPU: while a blocking stream stands still, so does the legacy
-/// stream, and a question whether that one is done.
+/// A device that does as a GPU does: while a blocking stream is stopped, the
+/// legacy stream stops as well, and so does a query of the legacy stream.
 class device_with_a_stopped_stream : public test::plain_device {
 public:
   bool stopped = false;
@@ -117,7 +117,7 @@ private:
 
 BOOST_FIXTURE_TEST_SUITE(waits_in_a_replay, replay)
 
-BOOST_AUTO_TEST_CASE(other_calls_are_none_of_these) {
+BOOST_AUTO_TEST_CASE(only_the_stream_of_a_wait_is_held) {
   BOOST_TEST(!waits.any());
   BOOST_TEST(!end(7));
   begin(a, 1);
@@ -129,8 +129,8 @@ BOOST_AUTO_TEST_CASE(other_calls_are_none_of_these) {
   BOOST_TEST(!end(1));
 }
 
-/// Which may wait for it, by a word in memory.
-BOOST_AUTO_TEST_CASE(but_not_behind_what_had_not_been_done_when_it_ended) {
+/// Such work may wait for it, by a word in memory.
+BOOST_AUTO_TEST_CASE(a_wait_does_not_end_behind_work_not_done_before) {
   begin(a, 1);
   work(a, 'A');
   work(b, 'B');
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(but_not_behind_what_had_not_been_done_when_it_ended) {
   BOOST_TEST(!waits.any());
 }
 
-BOOST_AUTO_TEST_CASE(nor_behind_the_legacy_stream_that_waits_for_that) {
+BOOST_AUTO_TEST_CASE(a_wait_does_not_end_behind_a_stopped_legacy_stream) {
   device_with_a_stopped_stream gpu;
   BOOST_REQUIRE(waits.begin(gpu, {0, a}, call_number{1}, false).ok());
   waits.stops(gpu, {0, b}, call_number{2}, true);
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(nor_behind_the_legacy_stream_that_waits_for_that) {
   BOOST_TEST(gpu.went_on);
 }
 
-BOOST_AUTO_TEST_CASE(it_ends_behind_what_came_before_its_end) {
+BOOST_AUTO_TEST_CASE(a_wait_ends_behind_earlier_work) {
   begin(a, 1);
   work(a, 'A');
   long_work(b, 'b');
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(two_streams_hand_over_to_one_another) {
   BOOST_TEST(when_done(3) == "bAC");
 }
 
-BOOST_AUTO_TEST_CASE(what_waits_for_it_is_not_waited_for) {
+BOOST_AUTO_TEST_CASE(a_wait_does_not_end_behind_work_that_waits_for_it) {
   begin(a, 1);
   event_id event{5};
   BOOST_REQUIRE(dev->create_event(event, false).ok());
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(a_stream_behind_another_is_held_with_it) {
 }
 
 BOOST_AUTO_TEST_CASE(the_legacy_stream_is_asked_before_it_would_wait) {
-  // A device may let the question wait for the blocking stream, as a GPU does.
+  // On a GPU the query of the legacy stream may wait for the blocking stream.
   stream_id blocking{13};
   BOOST_REQUIRE(dev->create_stream(blocking, false, 0).ok());
   long_work(legacy_stream, 'l');
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(the_legacy_stream_is_asked_before_it_would_wait) {
   work(blocking, 'A');
   BOOST_TEST(!waits.holds({0, legacy_stream}));
   waits.waits(*dev, {0, legacy_stream}, blocking);
-  work(legacy_stream, 'L'); // behind the blocking one, and not waited for
+  work(legacy_stream, 'L'); // behind the blocking stream's wait
   BOOST_TEST(end(1));
   BOOST_TEST(!is_done('A'));
   finish('l');
@@ -229,13 +229,13 @@ BOOST_AUTO_TEST_SUITE_END()
 
 namespace {
 
-/// A session of which another worker executed calls: some of them were
+/// A session whose calls another worker has executed. Some of them were
 /// answered.
 struct replayed_session : a_session {
   class program final : public unheard {
   public:
-    std::atomic<std::uint64_t> answered{0}; // a wait that has ended
-    std::promise<void> called;              // by another one, which ends now
+    std::atomic<std::uint64_t> answered{0}; // the wait that has ended
+    std::promise<void> called;              // by the wait that ends now
 
     bool wanted(const waiter& x) const override {
       return x.call.value != answered.load();
@@ -254,7 +254,7 @@ struct replayed_session : a_session {
     for (auto stream : {a, b})
       call_it(call::stream_create{{stream}, 1, 0});
   }
-  /// The number of the next call.
+  /// Returns the number of the next call.
   std::uint64_t next() const { return number + 8; }
   std::uint64_t wait(stream_id in, std::uint64_t index) {
     auto call = next();
@@ -279,9 +279,9 @@ struct replayed_session : a_session {
 
 BOOST_FIXTURE_TEST_SUITE(waits_of_a_replayed_session, replayed_session)
 
-/// What comes behind a wait that had not ended is never waited for, although
-/// nothing was being replayed that it could have been in the way of.
-BOOST_AUTO_TEST_CASE(one_that_had_not_ended_may_come_first) {
+/// A replay never waits for work behind a wait that had not ended. That holds
+/// even where the replay begins with this wait.
+BOOST_AUTO_TEST_CASE(an_open_wait_may_come_before_an_ended_one) {
   auto open = wait(b, 0);
   set(b, 1);
   sink->answered = next();

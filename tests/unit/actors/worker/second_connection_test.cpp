@@ -1,4 +1,5 @@
-// A client that moves much data to a worker elsewhere has two connections.
+// A client that sends much data to a worker on another host has two
+// connections.
 #include "actors/link/reorder_buffer.hpp"
 #include "tests/unit/actors/data_plane_fixture.hpp"
 #include "tests/unit/actors/talker.hpp"
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 
-/// A real client, whose worker is the test: two sockets, so that one
+/// A real client, whose worker is the test. It has two sockets, so that one
 /// connection can break.
 struct acted_worker_world : world {
   std::optional<talker> first{std::in_place, zmq, link_options::form::bind,
@@ -24,7 +25,7 @@ struct acted_worker_world : world {
                                "tcp://127.0.0.1:*"};
   std::uint64_t received = 0;
   std::map<std::uint64_t, std::uint64_t> early;
-  std::size_t by_second = 0; // ranges that came so
+  std::size_t by_second = 0; // ranges received by the second
 
   void begin_acted() {
     connect(transport::forwarded);
@@ -49,7 +50,7 @@ struct acted_worker_world : world {
       early.erase(i);
     }
   }
-  /// Until all that was appended has come.
+  /// Takes calls until all that were appended have arrived.
   void take_calls(bool both = true) {
     for (auto until = std::chrono::steady_clock::now() + 10s;
          received < area.header().tail.load();) {
@@ -67,7 +68,7 @@ struct acted_worker_world : world {
     }
     first->say(data::progress{.received = received, .executed = received});
   }
-  /// So much that a second connection pays, which it then has.
+  /// Sends so much that the client opens a second connection.
   void earn_second() {
     write_mib(17);
     take_calls(false);
@@ -80,7 +81,7 @@ struct acted_worker_world : world {
 
 BOOST_AUTO_TEST_SUITE(second_connection)
 
-BOOST_AUTO_TEST_CASE(what_came_early_is_kept_in_order_and_bounded) {
+BOOST_AUTO_TEST_CASE(early_ranges_are_kept_in_order_and_bounded) {
   reorder_buffer<int> kept;
   BOOST_TEST(!kept.take(0));
   BOOST_TEST(kept.keep(30, 10, 3));
@@ -93,13 +94,13 @@ BOOST_AUTO_TEST_CASE(what_came_early_is_kept_in_order_and_bounded) {
   constexpr auto most = reorder_buffer<int>::most_bytes;
   BOOST_TEST(kept.keep(1, most, 1));
   BOOST_TEST(!kept.keep(2, 1, 2));
-  BOOST_TEST(!kept.take(1000)); // all comes again
+  BOOST_TEST(!kept.take(1000)); // all is sent again
   for (std::uint64_t i = 0; i < reorder_buffer<int>::most; ++i)
     BOOST_REQUIRE(kept.keep(i, 0, 1));
   BOOST_TEST(!kept.keep(reorder_buffer<int>::most, 0, 1));
 }
 
-BOOST_FIXTURE_TEST_CASE(long_calls_go_by_both, acted_worker_world) {
+BOOST_FIXTURE_TEST_CASE(long_calls_use_both_connections, acted_worker_world) {
   begin_acted();
   earn_second();
   for (int i = 0; by_second == 0 && i < 50; ++i) {
@@ -131,7 +132,7 @@ BOOST_FIXTURE_TEST_CASE(answers_count_in_their_order, acted_worker_world) {
   data::answer part{
       .number = 1, .call = call, .where = data::answer::place::arena, .at = 0};
   second->say(last, half);
-  // Two signs of life later it would have been taken.
+  // Within two keepalives the client would have taken it.
   for (int i = 0; i < 2; ++i)
     BOOST_TEST(first->next<data::keepalive>().answers_seen == 0u);
   auto answered = static_cast<std::uint32_t>(slot_state::answered);
@@ -143,12 +144,12 @@ BOOST_FIXTURE_TEST_CASE(answers_count_in_their_order, acted_worker_world) {
              static_cast<long>(arena.size()));
 }
 
-BOOST_FIXTURE_TEST_CASE(what_is_lost_with_it_comes_by_the_first,
+BOOST_FIXTURE_TEST_CASE(ranges_lost_with_the_second_come_by_the_first,
                         acted_worker_world) {
   begin_acted();
   earn_second();
   write_mib(8);
-  // Nothing that goes by the second is taken.
+  // The worker takes nothing from the second connection.
   while (early.empty())
     if (auto x = first->hear(10s))
       if (auto* calls = std::get_if<data::calls>(&x->head.body))
@@ -194,7 +195,7 @@ struct acted_client_world : patient_world {
     second->say(data::join{token});
     BOOST_TEST(second->next<data::join>().token == 0u);
   }
-  /// What was appended since, as it would be sent.
+  /// Returns the calls appended since, as the client would send them.
   std::pair<data::calls, std::span<const std::byte>> range() {
     auto from = reader.position();
     auto got = reader.next_range(mib);
@@ -225,7 +226,7 @@ BOOST_FIXTURE_TEST_CASE(calls_are_executed_in_their_order, acted_client_world) {
   auto before = allocation();
   auto after = reading();
   say(*second, after);
-  // It may have come before what was sent ahead of it, and is not lost.
+  // The range may arrive before an earlier one, and must not be lost.
   first.say(data::keepalive{.sent = after.first.to});
   BOOST_TEST(first.next<data::progress>().executed == 0u);
   say(first, before);
@@ -253,13 +254,15 @@ BOOST_FIXTURE_TEST_CASE(calls_are_executed_in_their_order, acted_client_world) {
   BOOST_TEST(by_second == parts / 2);
 }
 
-/// While a call takes long the worker puts by what comes, so much and no more.
-BOOST_FIXTURE_TEST_CASE(what_was_dropped_is_asked_for, acted_client_world) {
+/// While a call takes long the worker keeps a bounded number of the ranges that
+/// arrive, and drops the others.
+BOOST_FIXTURE_TEST_CASE(a_worker_asks_for_dropped_ranges_again,
+                        acted_client_world) {
   attach_both();
   loading->close();
   load();
   say(first, range());
-  (void)first.next<data::progress>(); // a sign of life: that call goes on
+  (void)first.next<data::progress>(); // a keepalive: the call still runs
   add(1);
   auto kept = range();
   for (auto i = 0; i < 1 << 16; ++i)
@@ -267,7 +270,8 @@ BOOST_FIXTURE_TEST_CASE(what_was_dropped_is_asked_for, acted_client_world) {
   add(2);
   auto dropped = range();
   say(first, dropped);
-  // Each sign of life comes when all that was there has been taken.
+  // Each progress message comes after the worker has taken everything that
+  // arrived.
   while (first.hear(1ms))
     continue;
   for (int i = 0; i < 3; ++i)
@@ -284,7 +288,7 @@ BOOST_FIXTURE_TEST_CASE(what_was_dropped_is_asked_for, acted_client_world) {
     if (auto* now = std::get_if<data::progress>(&x->head.body))
       received = now->received;
     else if (auto* missing = std::get_if<data::attached>(&x->head.body))
-      // It may not have looked yet at what it had put by.
+      // The worker may not have read the kept ranges yet.
       for (auto& again : {kept, dropped})
         if (again.first.from >= missing->at.received)
           say(first, again);
@@ -292,7 +296,7 @@ BOOST_FIXTURE_TEST_CASE(what_was_dropped_is_asked_for, acted_client_world) {
   BOOST_TEST(received == dropped.first.to);
 }
 
-BOOST_FIXTURE_TEST_CASE(it_has_to_be_the_clients, acted_client_world) {
+BOOST_FIXTURE_TEST_CASE(a_strangers_connection_is_refused, acted_client_world) {
   talker stranger{zmq, link_options::form::connect, worker.endpoints.endpoint};
   auto is_refused = [&](data::body what, std::span<const std::byte> payload) {
     stranger.say(std::move(what), payload);
@@ -300,13 +304,13 @@ BOOST_FIXTURE_TEST_CASE(it_has_to_be_the_clients, acted_client_world) {
     return x && std::holds_alternative<data::refused>(x->head.body);
   };
   auto [calls, bytes_of] = allocation();
-  // Nobody's, as there is no client yet.
+  // There is no client yet.
   BOOST_TEST(is_refused(data::join{token}, {}));
   attach_both();
   BOOST_TEST(is_refused(calls, bytes_of));
   BOOST_TEST(is_refused(data::join{token + 1}, {}));
   BOOST_TEST(is_refused(calls, bytes_of));
-  // Of a client that shows its lease again it must be said again.
+  // A client that shows its lease again must also join again.
   first.say(lease_shown());
   (void)first.next<data::attached>();
   second->say(calls, bytes_of);

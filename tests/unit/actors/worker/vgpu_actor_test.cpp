@@ -1,5 +1,5 @@
-// A vGPU state actor through its typed handle: the five questions, and a move
-// from one actor to another of a later epoch.
+// A vGPU state actor through its typed handle: its five requests, and a
+// migration to an actor of a later epoch.
 #include "tests/unit/actors/data_plane_fixture.hpp"
 
 #include "actors/state/state_file.hpp"
@@ -9,11 +9,13 @@ using namespace vgpu::test;
 
 namespace {
 
-/// A session whose worker runs elsewhere, and somebody who asks its vGPU.
+/// A session whose worker runs elsewhere, and an actor that sends requests to
+/// its vGPU.
 struct a_vgpu : world {
   caf::scoped_actor self{system};
 
-  /// Asks, and returns the answer or why there is none.
+  /// Sends a request, and returns the answer or the reason for there being
+  /// none.
   template <class Answer, class Question>
   caf::expected<Answer> ask_vgpu(const vgpu_actor& whom, Question what) {
     caf::expected<Answer> out{caf::error{caf::sec::request_timeout}};
@@ -30,7 +32,7 @@ struct a_vgpu : world {
   static bool refuses(const caf::expected<Answer>& x, vgpu_refusal why) {
     return !x && is_refusal(x.error(), why);
   }
-  /// Asks for the phase; gone where nobody answers any more.
+  /// Returns the actor's phase, or `gone` where no actor answers.
   vgpu_phase phase_of(const vgpu_actor& whom) {
     auto at = place(whom, where_is_vgpu{});
     if (at)
@@ -63,7 +65,7 @@ std::uint32_t counter_in(const vgpu_description& what) {
 
 BOOST_FIXTURE_TEST_SUITE(vgpu_actors, a_vgpu)
 
-BOOST_AUTO_TEST_CASE(it_says_where_it_is) {
+BOOST_AUTO_TEST_CASE(a_vgpu_reports_its_place) {
   connect(transport::forwarded);
   auto worker = start_worker(3, false);
   auto at = place(worker.actor, where_is_vgpu{});
@@ -80,7 +82,7 @@ BOOST_AUTO_TEST_CASE(it_says_where_it_is) {
   BOOST_TEST(place(worker.actor, where_is_vgpu{})->position.value != 0u);
 }
 
-BOOST_AUTO_TEST_CASE(it_refuses_what_its_phase_does_not_allow) {
+BOOST_AUTO_TEST_CASE(a_vgpu_refuses_requests_that_its_phase_forbids) {
   auto worker = start_worker(1, false);
   BOOST_TEST(
       refuses(place(worker.actor, pause_vgpu{{1}}), vgpu_refusal::refused));
@@ -97,7 +99,7 @@ BOOST_AUTO_TEST_CASE(it_refuses_what_its_phase_does_not_allow) {
               vgpu_refusal::refused));
 }
 
-BOOST_AUTO_TEST_CASE(it_refuses_questions_of_another_epoch) {
+BOOST_AUTO_TEST_CASE(a_vgpu_refuses_requests_of_another_epoch) {
   auto worker = start_worker(2, false);
   for (std::uint64_t other : {1, 3}) {
     BOOST_TEST(refuses(place(worker.actor, pause_vgpu{{other}}),
@@ -112,14 +114,14 @@ BOOST_AUTO_TEST_CASE(it_refuses_questions_of_another_epoch) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(it_goes_on_where_it_was_paused) {
+BOOST_AUTO_TEST_CASE(a_vgpu_resumes_where_it_was_paused) {
   auto worker = begin(transport::forwarded, false);
   add(5);
   BOOST_TEST(read_counter() == 5u);
   auto at = place(worker.actor, pause_vgpu{{1}});
   BOOST_REQUIRE(static_cast<bool>(at));
   BOOST_TEST((at->phase == vgpu_phase::paused));
-  // Who asks once more hears the same.
+  // A second request gets the same answer.
   BOOST_TEST((place(worker.actor, pause_vgpu{{1}})->position == at->position));
   add(4);
   BOOST_TEST((place(worker.actor, where_is_vgpu{})->position == at->position));
@@ -128,7 +130,7 @@ BOOST_AUTO_TEST_CASE(it_goes_on_where_it_was_paused) {
   BOOST_TEST(read_counter() == 9u);
 }
 
-BOOST_AUTO_TEST_CASE(its_name_and_contents_stay_when_it_moves) {
+BOOST_AUTO_TEST_CASE(a_vgpu_keeps_its_name_and_contents_when_it_moves) {
   auto former = begin(transport::forwarded, false);
   add(5);
   BOOST_TEST(read_counter() == 5u);
@@ -154,7 +156,7 @@ BOOST_AUTO_TEST_CASE(its_name_and_contents_stay_when_it_moves) {
   BOOST_TEST(
       (place(next.actor, resume_vgpu{{2}})->phase == vgpu_phase::serving));
 
-  // Nobody takes the former place for the present one.
+  // The former actor does not answer for the present one.
   BOOST_TEST((phase_of(former.actor) == vgpu_phase::gone));
   BOOST_TEST(
       refuses(place(former.actor, resume_vgpu{{1}}), vgpu_refusal::gone));
@@ -169,7 +171,7 @@ BOOST_AUTO_TEST_CASE(its_name_and_contents_stay_when_it_moves) {
   BOOST_TEST(
       (place(next.actor, resume_vgpu{{2}})->phase == vgpu_phase::serving));
 
-  // The program has not noticed.
+  // The program does not notice the migration.
   lease(2, next);
   add(4);
   BOOST_TEST(read_counter() == 9u);

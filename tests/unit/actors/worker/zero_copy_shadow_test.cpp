@@ -1,5 +1,5 @@
-// Host memory that kernels use in place, where program and worker have a copy
-// each: who hears what of whom, and when.
+// Host memory that kernels use in place, where the program and the worker have
+// a copy each: which changes each side sends, and when.
 #include "actors/worker/serve/forwarded_answers.hpp"
 #include "actors/worker/session/zero_copy_shadow.hpp"
 #include "tests/unit/actors/data_plane_fixture.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto line = changed_line::bytes;
 
-/// Some lines that are watched, of this process's own.
+/// Watched lines in this process's own memory.
 struct watched_lines {
   alignas(line) std::array<std::byte, 4 * line> bytes{};
   device_address place = reinterpret_cast<device_address>(bytes.data());
@@ -23,7 +23,7 @@ struct watched_lines {
       std::make_shared<zero_copy_shadow>();
 
   void watch(bool replayed = false) {
-    // The last line is not whole.
+    // The last line is incomplete.
     BOOST_REQUIRE(memory->watch(place, bytes.size() - 5, replayed).ok());
   }
   changed_line line_of(std::size_t which, std::size_t byte, int value) const {
@@ -38,7 +38,7 @@ struct watched_lines {
 
 BOOST_AUTO_TEST_SUITE(zero_copy)
 
-BOOST_FIXTURE_TEST_CASE(what_kernels_write_is_told_once, watched_lines) {
+BOOST_FIXTURE_TEST_CASE(bytes_that_kernels_write_are_sent_once, watched_lines) {
   BOOST_TEST(!memory->any());
   watch();
   BOOST_TEST(memory->any());
@@ -53,9 +53,10 @@ BOOST_FIXTURE_TEST_CASE(what_kernels_write_is_told_once, watched_lines) {
   BOOST_TEST(!memory->any());
 }
 
-BOOST_FIXTURE_TEST_CASE(what_the_program_wrote_is_not_told_it, watched_lines) {
+BOOST_FIXTURE_TEST_CASE(the_programs_own_bytes_are_not_sent_back,
+                        watched_lines) {
   watch();
-  bytes[3] = std::byte{1}; // a kernel's, of the same line
+  bytes[3] = std::byte{1}; // a kernel's byte in the same line
   BOOST_TEST(memory->write(std::vector{line_of(0, 2, 9)}).ok());
   BOOST_TEST((bytes[2] == std::byte{9}));
   BOOST_TEST((bytes[3] == std::byte{1}));
@@ -64,7 +65,7 @@ BOOST_FIXTURE_TEST_CASE(what_the_program_wrote_is_not_told_it, watched_lines) {
   BOOST_TEST(told[0].changed == 1u << 3);
 }
 
-BOOST_FIXTURE_TEST_CASE(what_is_not_watched_is_not_written, watched_lines) {
+BOOST_FIXTURE_TEST_CASE(unwatched_memory_is_not_written, watched_lines) {
   watch();
   auto odd = line_of(1, 0, 1);
   odd.address += 1;
@@ -78,7 +79,8 @@ BOOST_FIXTURE_TEST_CASE(what_is_not_watched_is_not_written, watched_lines) {
   BOOST_TEST((bytes == std::array<std::byte, 4 * line>{}));
 }
 
-BOOST_FIXTURE_TEST_CASE(who_may_have_heard_of_it_is_told_all, watched_lines) {
+BOOST_FIXTURE_TEST_CASE(all_lines_are_sent_after_a_replay_or_restore,
+                        watched_lines) {
   watch(true);
   BOOST_TEST(memory->changes().size() == 4u);
   BOOST_TEST(memory->changes().empty());
@@ -88,7 +90,7 @@ BOOST_FIXTURE_TEST_CASE(who_may_have_heard_of_it_is_told_all, watched_lines) {
   BOOST_TEST(told[3].changed == ~std::uint64_t{0});
 }
 
-BOOST_FIXTURE_TEST_CASE(an_answer_comes_behind_what_kernels_wrote,
+BOOST_FIXTURE_TEST_CASE(changes_by_kernels_are_sent_before_an_answer,
                         watched_lines) {
   forwarded_answers answers{[] {}};
   answers.tell_of(memory);
@@ -110,8 +112,9 @@ BOOST_FIXTURE_TEST_CASE(an_answer_comes_behind_what_kernels_wrote,
   BOOST_TEST((answers.next()->head.where == data::answer::place::zero_copy));
 }
 
-/// Memory is as it was long ago until it is made again.
-BOOST_FIXTURE_TEST_CASE(a_replay_tells_nothing_before_its_end, watched_lines) {
+/// A replay's memory is outdated until its end.
+BOOST_FIXTURE_TEST_CASE(a_replay_sends_no_changes_before_its_end,
+                        watched_lines) {
   forwarded_answers answers{[] {}};
   answers.tell_of(memory);
   answers.hold();
@@ -128,7 +131,7 @@ BOOST_FIXTURE_TEST_CASE(a_replay_tells_nothing_before_its_end, watched_lines) {
   BOOST_TEST(answers.next()->head.call.value == 16u);
 }
 
-/// The client: what the program wrote and has not told yet stays.
+/// The client keeps what the program wrote and has not sent yet.
 BOOST_FIXTURE_TEST_CASE(both_sides_bytes_are_kept, world) {
   talker worker{zmq, link_options::form::bind, "tcp://127.0.0.1:*"};
   connect(transport::forwarded);
@@ -139,7 +142,7 @@ BOOST_FIXTURE_TEST_CASE(both_sides_bytes_are_kept, world) {
   worker.say(data::attached{});
   auto host = std::move(*area.view_host());
   auto known = std::move(*area.view_host_known());
-  host.data()[0] = std::byte{50}; // the program's, untold
+  host.data()[0] = std::byte{50}; // the program's, not sent yet
   changed_line told{.address = host_window, .changed = 0b11};
   told.now[0] = std::byte{1};
   told.now[1] = std::byte{2};

@@ -1,4 +1,4 @@
-// What a device notices of its memory, and memory that is a file's.
+// Which changes of its memory a device notices, and memory that is a file's.
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include "devices/interface/change_unit.hpp"
@@ -28,7 +28,7 @@ struct watched : device_fixture {
     return *got;
   }
 
-  /// A digit for each granule: whether it changed.
+  /// Returns a digit for each granule: 1 if it changed since the mark.
   std::string since(std::uint64_t mark, device_address at,
                     std::uint64_t bytes) {
     BOOST_REQUIRE_EQUAL(synchronize(), CUDA_SUCCESS);
@@ -44,7 +44,7 @@ struct watched : device_fixture {
   }
 };
 
-/// Bytes of a file that take up memory.
+/// Returns the bytes of a file that occupy memory.
 std::uint64_t in_memory(int file) {
   struct stat info {};
   BOOST_REQUIRE(::fstat(file, &info) == 0);
@@ -55,14 +55,14 @@ std::uint64_t in_memory(int file) {
 
 BOOST_FIXTURE_TEST_SUITE(memory_that_changes, watched)
 
-BOOST_AUTO_TEST_CASE(what_kernels_and_copies_write_is_noticed) {
+BOOST_AUTO_TEST_CASE(writes_of_kernels_and_copies_are_noticed) {
   auto at = memory(6 * g);
   write(at, 1);
   auto first = mark();
   BOOST_TEST(first != 0u);
   BOOST_TEST(since(first, at, 6 * g) == "000000");
   BOOST_TEST(download<int>(at, 1)[0] == 1);
-  BOOST_TEST(since(first, at, 6 * g) == "000000"); // it was read alone
+  BOOST_TEST(since(first, at, 6 * g) == "000000"); // it was only read
   write(at + g - 4, 2);
   BOOST_TEST(since(first, at, 6 * g) == "100000");
   BOOST_REQUIRE(
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(what_kernels_and_copies_write_is_noticed) {
   BOOST_TEST(*reinterpret_cast<int*>(at + 2 * g) == 7);
 }
 
-BOOST_AUTO_TEST_CASE(each_mark_has_its_own_answer) {
+BOOST_AUTO_TEST_CASE(changes_are_counted_from_each_mark) {
   auto at = memory(3 * g);
   auto first = mark();
   write(at, 1);
@@ -95,13 +95,13 @@ BOOST_AUTO_TEST_CASE(each_mark_has_its_own_answer) {
   BOOST_TEST(since(second, at, 3 * g) == "110");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_mapped_anew_has_changed) {
+BOOST_AUTO_TEST_CASE(memory_that_is_mapped_again_has_changed) {
   auto at = memory(2 * g);
   write(at, 1);
   auto before = mark();
   auto later = memory(g);
   BOOST_TEST(since(before, later, g) == "1");
-  // Before the work that uses it is done.
+  // The memory is unmapped before the work that uses it is done.
   BOOST_REQUIRE(launch("write_to", {1}, {1}, arguments{at, 5}).ok());
   BOOST_REQUIRE(dev->unmap(at, 2 * g).ok());
   BOOST_REQUIRE(dev->map(at, 2 * g).ok());
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(what_is_mapped_anew_has_changed) {
   BOOST_TEST(since(after, at, 2 * g) == "10");
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_watched_may_have_changed) {
+BOOST_AUTO_TEST_CASE(memory_that_cannot_be_watched_counts_as_changed) {
   auto& places = dynamic_cast<device::memory_unit&>(*dev);
   auto at = base + 512 * g;
   BOOST_REQUIRE(places.create_memory(memory_id{1}, g).ok());
@@ -121,13 +121,13 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_watched_may_have_changed) {
   BOOST_REQUIRE(places.set_access(at, g, memory_access::read_write).ok());
   auto now = mark();
   BOOST_TEST(since(now, at, g) == "1");
-  write(at, 4); // and it can be written
+  write(at, 4); // it can be written
   BOOST_TEST(changes.changed_since(base - g, now));
 }
 
-// Copies that are made while kernels write: whatever did not change since the
-// mark before its copy is as it was copied.
-BOOST_AUTO_TEST_CASE(copies_are_right_while_work_goes_on) {
+// Copies are made while kernels write. A granule that did not change since the
+// mark before its copy must equal the copy.
+BOOST_AUTO_TEST_CASE(copies_made_during_work_are_right) {
   constexpr std::uint64_t count = 24;
   auto at = memory(count * g);
   std::vector<int> copies(count);
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(copies_are_right_while_work_goes_on) {
   BOOST_TEST(kept > 0u);
 }
 
-BOOST_AUTO_TEST_CASE(memory_that_is_gone_cannot_be_looked_at) {
+BOOST_AUTO_TEST_CASE(unmapped_memory_cannot_be_peeked_at) {
   auto at = memory(2 * g);
   write(at + g, 8);
   std::vector<std::byte> into(2 * g);
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(memory_that_is_gone_cannot_be_looked_at) {
   BOOST_TEST(!changes.peek(into, base - g).ok());
 }
 
-BOOST_AUTO_TEST_CASE(memory_can_be_a_file_s) {
+BOOST_AUTO_TEST_CASE(memory_can_be_adopted_from_a_file) {
   auto& files = dynamic_cast<device::file_unit&>(*dev);
   auto at = memory(3 * g);
   unique_fd file{::memfd_create("contents", MFD_CLOEXEC)};
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(memory_can_be_a_file_s) {
   BOOST_REQUIRE(::pread(file.get(), &got, sizeof got,
                         static_cast<off_t>(6 * g)) == sizeof got);
   BOOST_TEST(got == -5);
-  // What is freed goes out of the file, one granule watched, the other not.
+  // Freed granules leave the file, whether they are watched or not.
   BOOST_TEST(in_memory(file.get()) == 2 * g);
   BOOST_REQUIRE(dev->unmap(at + g, g).ok());
   BOOST_REQUIRE_EQUAL(synchronize(), CUDA_SUCCESS);

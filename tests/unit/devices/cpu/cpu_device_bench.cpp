@@ -125,7 +125,7 @@ void divergent(benchmark::State& state) {
 }
 BENCHMARK(divergent)->Arg(1)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-// From the call to its completion, with nothing to do.
+// Measures an empty kernel, from its launch to its completion.
 void launch_and_wait(benchmark::State& state) {
   auto d = bench_device{1};
   auto x = 7;
@@ -136,8 +136,8 @@ void launch_and_wait(benchmark::State& state) {
 }
 BENCHMARK(launch_and_wait)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
-// What it costs to watch 4 GiB: a mark after all of it was written, or the
-// writes to each of its granules after a mark.
+// Measures the cost of watching 4 GiB: a mark after all of it was written, or
+// the first write to each granule after a mark.
 void watching(benchmark::State& state, bool marks) {
   constexpr auto bytes = std::uint64_t{4} << 30;
   auto d = bench_device{1, bytes};

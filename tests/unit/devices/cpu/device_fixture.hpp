@@ -15,7 +15,7 @@
 
 namespace vgpu::test {
 
-/// A completion's result that can be waited for.
+/// A completion whose result a test can wait for.
 class outcome {
 public:
   device::completion tell() {
@@ -92,7 +92,7 @@ struct device_fixture {
     BOOST_REQUIRE_MESSAGE(ok.ok(), ok.why().what);
   }
 
-  /// Memory of at least that size, at the start of granules of its own.
+  /// Returns memory of at least that size, in granules of its own.
   device_address memory(std::uint64_t bytes) {
     auto size = (bytes + granule_bytes - 1) / granule_bytes * granule_bytes;
     auto at = base + used;

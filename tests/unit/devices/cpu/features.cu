@@ -1,4 +1,4 @@
-// Kernels that use what newer architectures bring; compiled for 9.0.
+// Kernels that use features of newer architectures, compiled for 9.0.
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cuda/barrier>
@@ -26,7 +26,7 @@ __device__ void multiply(const T* a, int lda, const T* b, int ldb, C* c) {
 
 extern "C" {
 
-// A by rows and B by rows; the host does the same.
+// A and B are stored by rows, as on the host.
 __global__ void wmma_half(const half* a, const half* b, float* c) {
   multiply<32, 8, 16, half, wmma::row_major, wmma::row_major>(a, 16, b, 8, c);
 }
@@ -44,7 +44,7 @@ __global__ void wmma_double(const double* a, const double* b, double* c) {
   multiply<8, 8, 4, double, wmma::row_major, wmma::col_major>(a, 4, b, 4, c);
 }
 
-// mma.sync with the layouts of the ISA, written out here once more.
+// Uses mma.sync with the layouts of the ISA, spelled out.
 __global__ void tensor_half(const half* a, const half* b, float* c) {
   int lane = threadIdx.x, row = lane / 4, quad = lane % 4;
   auto pair = [](const half* p, int step) {
@@ -75,7 +75,7 @@ __global__ void tensor_bytes(const signed char* a, const signed char* b,
   for (int i = 0; i < 4; ++i)
     ra[i] = *(const uint32_t*)(a + (row + (i % 2) * 8) * 32 + quad * 4 +
                                (i / 2) * 16);
-  // B lies by columns.
+  // B is stored by columns.
   for (int i = 0; i < 2; ++i)
     rb[i] = *(const uint32_t*)(b + row * 32 + quad * 4 + i * 16);
   for (int i = 0; i < 4; ++i)
@@ -100,7 +100,7 @@ __global__ void tensor_double(const double* a, const double* b, double* c) {
   c[row * 8 + quad * 2 + 1] = d1;
 }
 
-// Everybody reads what another block wrote in the round before.
+// Each thread reads what another block wrote in the round before.
 __global__ void in_grid(int* data, int rounds) {
   auto grid = cg::this_grid();
   int n = grid.size();
@@ -112,7 +112,7 @@ __global__ void in_grid(int* data, int rounds) {
   }
 }
 
-// A list that the kernel builds with malloc and the next one takes apart.
+// A list that a kernel builds with malloc and the next kernel frees.
 struct item {
   item* next;
   int value;
@@ -144,7 +144,7 @@ __global__ void sum_list(item** heads, int* sums) {
   sums[t] = sum;
 }
 
-// More than the heap has.
+// Allocates more than the heap holds.
 __global__ void too_much(int* got) {
   void* first = malloc(6 << 20);
   void* second = malloc(6 << 20);
@@ -160,7 +160,7 @@ __global__ void free_nonsense(int* p) {
   free(p);
 }
 
-// A tile that is copied ahead, with a barrier that counts.
+// Copies a tile asynchronously, with a barrier that counts arrivals.
 __global__ void copy_ahead(const int* in, int* out) {
   __shared__ int tile[256];
   __shared__ cuda::barrier<cuda::thread_scope_block> ready;
@@ -177,7 +177,7 @@ __global__ void copy_ahead(const int* in, int* out) {
   out[blockIdx.x * 256 + threadIdx.x] = sum;
 }
 
-// A copy that the hardware does on its own, and a barrier that hears of it.
+// Copies a tile by hardware, which signals a barrier.
 __global__ void copy_in_bulk(const int* in, int* out) {
   __shared__ alignas(16) int tile[256];
   __shared__ cuda::barrier<cuda::thread_scope_block> ready;

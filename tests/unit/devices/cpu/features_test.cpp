@@ -1,4 +1,4 @@
-// What newer architectures bring, as nvcc compiles it: tensor instructions,
+// Features of newer architectures as nvcc compiles them: tensor instructions,
 // grid barriers, the heap, asynchronous copies, recursion.
 #include "devices/cpu/run/float_format.hpp"
 #include "devices/interface/condition_unit.hpp"
@@ -29,7 +29,7 @@ struct features : device_fixture {
     return dev->enqueue_launch(legacy_stream, x);
   }
 
-  /// c = a * b + scale * c, by rows; `at` gives the elements of a and b.
+  /// Returns a * b + scale * c by rows, where `a` and `b` return elements.
   template <class C, class A, class B>
   static std::vector<C> product(int m, int n, int k, A a, B b,
                                 const std::vector<C>& c, C scale) {
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(mma_of_bytes_saturates_when_asked) {
         got[i], std::clamp<std::int64_t>(want[i], INT32_MIN, INT32_MAX));
 }
 
-BOOST_AUTO_TEST_CASE(a_grid_meets_at_its_barrier) {
+BOOST_AUTO_TEST_CASE(a_grid_barrier_synchronises_all_blocks) {
   constexpr auto blocks = 16u;
   constexpr auto threads = 64u;
   constexpr auto rounds = 5;
@@ -210,12 +210,12 @@ BOOST_AUTO_TEST_CASE(the_heap_ends_after_8_mib) {
   BOOST_TEST(download<int>(p, 3) == (std::vector<int>{1, 0, 1}));
 }
 
-BOOST_AUTO_TEST_CASE(free_of_what_malloc_did_not_give_is_an_error) {
+BOOST_AUTO_TEST_CASE(freeing_other_memory_than_mallocs_is_an_error) {
   BOOST_TEST(run("free_nonsense", {1}, {1}, arguments{memory(64)}) ==
              CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-/// set(handle, value).
+/// Defines set(handle, value).
 constexpr const char* condition_setter = R"(.version 8.3
 .target sm_90
 .address_size 64
@@ -233,7 +233,7 @@ constexpr const char* condition_setter = R"(.version 8.3
   ret;
 })";
 
-BOOST_AUTO_TEST_CASE(a_condition_is_set_where_its_handle_points) {
+BOOST_AUTO_TEST_CASE(a_condition_is_set_at_its_handles_word) {
   load_ptx(condition_setter);
   auto words = upload(std::vector<int>{1, 2, 3});
   auto& unit = dynamic_cast<device::condition_unit&>(*dev);
@@ -242,13 +242,13 @@ BOOST_AUTO_TEST_CASE(a_condition_is_set_where_its_handle_points) {
   auto second = condition_handle(place + 4);
   BOOST_TEST(run("set", {1}, {1}, arguments{second, 77}) == CUDA_SUCCESS);
   BOOST_TEST(download<int>(words, 3) == (std::vector<int>{1, 77, 3}));
-  // Of a handle 32 bits count, as on a GPU.
+  // Only 32 bits of a handle count, as on a GPU.
   BOOST_TEST(run("set", {1}, {1}, arguments{second + (1ull << 32), 78}) ==
              CUDA_SUCCESS);
   BOOST_TEST(download<int>(words, 3) == (std::vector<int>{1, 78, 3}));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_handle_sets_no_condition) {
+BOOST_AUTO_TEST_CASE(a_wrong_handle_sets_no_condition) {
   load_ptx(condition_setter);
   auto words = upload(std::vector<int>{1, 2, 3});
   auto& unit = dynamic_cast<device::condition_unit&>(*dev);
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_handle_sets_no_condition) {
              CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-BOOST_AUTO_TEST_CASE(copies_ahead_meet_their_barriers) {
+BOOST_AUTO_TEST_CASE(asynchronous_copies_complete_at_their_barriers) {
   auto in = std::vector<int>(1024);
   std::iota(in.begin(), in.end(), 7);
   auto from = upload(in);
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(copies_ahead_meet_their_barriers) {
     BOOST_REQUIRE_EQUAL(got[i], in[i] * 2);
 }
 
-BOOST_AUTO_TEST_CASE(functions_call_themselves) {
+BOOST_AUTO_TEST_CASE(functions_may_be_recursive) {
   auto p = memory(32 * 4);
   BOOST_TEST(run("recursion", {1}, {32}, arguments{p}) == CUDA_SUCCESS);
   auto got = download<int>(p, 32);
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(functions_call_themselves) {
     BOOST_REQUIRE_EQUAL(got[std::size_t(i)], 2 * (i % 4) + 3);
 }
 
-BOOST_AUTO_TEST_CASE(memory_is_taken_from_the_stack) {
+BOOST_AUTO_TEST_CASE(functions_may_allocate_on_the_stack) {
   auto sizes = std::vector<int>(32);
   for (auto i = 0; i < 32; ++i)
     sizes[std::size_t(i)] = i % 7 * 10;

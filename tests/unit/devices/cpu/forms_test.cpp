@@ -1,5 +1,5 @@
-// Every instruction form in forms.txt, loaded and executed: what it gives for
-// special operands is written there, form by form.
+// Loads and executes every instruction form in forms.txt, which lists the
+// results for special operands.
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include "devices/interface/texture_unit.hpp"
@@ -20,14 +20,14 @@ namespace {
 
 using u64 = std::uint64_t;
 
-/// What the code of a form reads and writes, a 64-bit word each.
+/// A 64-bit word that a form's code reads or writes.
 struct word {
   const char* name;
   const char* store; // PTX that stores it at [%io]
 };
 
-// Inputs: %a8 %b8 %c8 %e8 and their lower parts; m, n: the lane's 16 bytes of
-// global (%mg), shared (%ms) and local (%ml) memory.
+// The inputs are %a8, %b8, %c8 and %e8 and their lower parts. m and n are the
+// lane's 16 bytes of global (%mg), shared (%ms) and local (%ml) memory.
 constexpr const char* inputs[] = {"a", "b", "c", "e", "m", "n"};
 
 constexpr word outputs[] = {
@@ -171,14 +171,14 @@ std::string data(const char* type, int count, int (*value)(int)) {
   return out;
 }
 
-// The matrices that the tensor forms work on, and memory with a pattern.
+// The matrices of the tensor forms, and memory with a pattern.
 int pattern(int i) {
   return i >= 16 && (i - 16) % 3 == 0 ? i | 0x80 : i;
 }
 int matrix_byte(int i) {
   return i * 11 % 256;
 }
-int matrix_half(int i) { // of 0 to 12
+int matrix_half(int i) { // returns 0 to 12
   constexpr int bits[] = {0,      0x3c00, 0x4000, 0x4200, 0x4400,
                           0x4500, 0x4600, 0x4700, 0x4800, 0x4880,
                           0x4900, 0x4980, 0x4a00};
@@ -259,7 +259,7 @@ std::string module_for(const std::string& code) {
   }
   out += "setp.ne.u32 %dp, 0, 0;\nsetp.ne.u32 %dq, 0, 0;\n";
   if (matrices) {
-    // Lane l copies its 32nd part to shared memory.
+    // Each lane copies its 32nd part to shared memory.
     out += "mul.lo.u32 %x4, %lane, 32;\ncvt.u64.u32 %x8, %x4;\n";
     auto to = 0;
     for (auto from : {"mat_h", "mat_b", "mat_f", "mat_i"}) {
@@ -287,7 +287,7 @@ std::string module_for(const std::string& code) {
   return out + "ret;\n}\n";
 }
 
-/// "d" stands for the widest of %d2, %d4 and %d8 that the code names.
+/// Expands "d" to the widest of %d2, %d4 and %d8 that the code names.
 std::string full_name(const std::string& name, const std::string& code) {
   if (name.size() != 1 || name.find_first_of("dfgh") == name.npos)
     return name;
@@ -314,7 +314,7 @@ bool is_type(const std::string& x) {
                      [&](auto k) { return x.substr(0, digit) == k; });
 }
 
-/// The textures and surfaces that forms name by their numbers.
+/// The textures and surfaces that forms name by number.
 struct objects {
   objects(device_fixture& in, device::texture_unit& unit)
       : in_{in}, unit_{unit} {
@@ -399,7 +399,7 @@ private:
       add(std::int32_t(x));
   }
 
-  /// The elements are what `value` says of their places.
+  /// Makes an array whose elements `value` computes from their coordinates.
   template <class F>
   std::uint64_t array(const array_shape& shape, F value) {
     auto layout = layout_of(shape);
@@ -461,7 +461,7 @@ private:
     add(id, x);
   }
 
-  /// 2 x 2 with 1 to 4 in it, and one element of 100.
+  /// Makes a mipmap with 1 to 4 in its 2 x 2 level, and 100 in the next.
   void show_levels(std::uint64_t id) {
     texture_spec x;
     x.resource = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
@@ -488,7 +488,7 @@ struct forms : device_fixture {
   objects shown{*this, dynamic_cast<device::texture_unit&>(*dev)};
 
   std::vector<u64> run_form(const form& f) {
-    // Whole warps: the last case is repeated.
+    // Runs whole warps, and repeats the last case to fill them.
     auto n = (f.cases.size() + 31) / 32 * 32;
     auto rows = std::vector<u64>(n * row_words);
     for (auto i = std::size_t{0}; i < n; ++i) {
@@ -516,7 +516,8 @@ struct forms : device_fixture {
     return download<u64>(table, rows.size());
   }
 
-  /// A row for each instruction: how many of its forms load, and their parts.
+  /// Returns a row for each instruction, with the number of its forms that load
+  /// and their parts.
   std::string table_of_forms() {
     struct row {
       int forms = 0;
@@ -526,7 +527,7 @@ struct forms : device_fixture {
     for (auto& f : read_forms()) {
       module = module_id{++modules};
       auto got = dev->load_module(module, bytes_of(module_for(f.code)));
-      // Only what stands for an instruction, not for a register or the like.
+      // Skips forms that stand for a register or the like.
       if (!got ||
           f.code.find(f.name.substr(0, f.name.find('.'))) == std::string::npos)
         continue;
@@ -595,14 +596,14 @@ struct forms : device_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(forms_of_instructions, forms)
 
-// One that is refused is refused by name, with its kernel and line.
+// A form that is refused is refused by name, with its kernel and line.
 BOOST_AUTO_TEST_CASE(every_form_is_loaded_and_computes_or_is_refused_by_name) {
   for (auto& f : read_forms()) {
     auto text = module_for(f.code);
     module = module_id{++modules};
     auto got = dev->load_module(module, bytes_of(text));
     if (f.refused) {
-      BOOST_CHECK_MESSAGE(!got, f.name << " is supported: say what it gives");
+      BOOST_CHECK_MESSAGE(!got, f.name << " is supported: add its results");
       if (!got)
         BOOST_CHECK_MESSAGE(got.why().what.find("line") != std::string::npos,
                             f.name << ": " << got.why().what);
@@ -619,8 +620,9 @@ BOOST_AUTO_TEST_CASE(every_form_is_loaded_and_computes_or_is_refused_by_name) {
   }
 }
 
-// The table in the README: UPDATE_README=1 in the environment writes it anew.
-BOOST_AUTO_TEST_CASE(the_readme_lists_what_is_supported) {
+// The table is in the documentation. With UPDATE_README=1 in the environment
+// the test writes it again.
+BOOST_AUTO_TEST_CASE(the_documentation_lists_the_supported_forms) {
   auto in = std::ifstream{README};
   BOOST_REQUIRE_MESSAGE(in.good(), "cannot read " << README);
   auto text = std::string{std::istreambuf_iterator<char>{in}, {}};

@@ -1,4 +1,4 @@
-// Who governs the cpu device's threads can stop all of its work.
+// A governor of the cpu device's threads can stop all of its work.
 #include "devices/cpu/cpu_device.hpp"
 #include "devices/cpu/run/busy_time.hpp"
 #include "devices/interface/governor.hpp"
@@ -51,12 +51,12 @@ public:
     closed_ = x;
     changed_.notify_all();
   }
-  /// Until a thread waits.
+  /// Waits until a thread waits.
   void await_waiter() {
     auto lock = std::unique_lock{mutex_};
     changed_.wait(lock, [&] { return waiting_ != 0; });
   }
-  /// Until none works; then what it was told that all worked.
+  /// Waits until no thread works. Returns the time charged to all threads.
   std::chrono::duration<double> charged() {
     auto lock = std::unique_lock{mutex_};
     changed_.wait(lock, [&] { return working_ == 0; });
@@ -89,7 +89,7 @@ private:
   int working_ = 0;
 };
 
-/// What the calling thread had of a processor, ever.
+/// Returns all processor time of the calling thread.
 std::chrono::duration<double> thread_time() {
   timespec x{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &x);
@@ -107,19 +107,18 @@ struct governed_device : device_fixture {
   }
 };
 
-/// With one place for all that it does.
+/// A device with one thread.
 struct narrow_device : governed_device {
   narrow_device() : governed_device{1} {}
 
-  /// The least, of some times, from when there is something to do until it is
-  /// done and others may have the place.
+  /// Returns the shortest of 200 times from `work` until no thread works.
   std::chrono::nanoseconds shortest(const std::function<void()>& work) {
     auto out = std::chrono::nanoseconds::max();
     for (auto i = 0; i < 200; ++i) {
       auto from = std::chrono::steady_clock::now();
       work();
       BOOST_REQUIRE(synchronize() == CUDA_SUCCESS);
-      gate->charged(); // none works
+      gate->charged(); // no thread works
       out = std::min<std::chrono::nanoseconds>(
           out, std::chrono::steady_clock::now() - from);
     }
@@ -131,7 +130,7 @@ struct narrow_device : governed_device {
 
 BOOST_FIXTURE_TEST_SUITE(governors, governed_device)
 
-BOOST_AUTO_TEST_CASE(nothing_begins_before_it_may) {
+BOOST_AUTO_TEST_CASE(no_work_begins_before_the_governor_allows_it) {
   auto word = memory(4);
   gate->close(true);
   BOOST_REQUIRE(launch("set_flag", {1}, {1}, arguments{word, 3}).ok());
@@ -162,14 +161,14 @@ BOOST_AUTO_TEST_CASE(a_kernel_is_stopped_in_its_middle) {
   auto done = outcome{};
   dev->when_done(std::nullopt, done.tell());
   gate->close(true);
-  gate->await_waiter(); // it began before, or never will until it may
+  gate->await_waiter(); // it has begun, or waits to begin
   std::atomic_ref{*reinterpret_cast<int*>(flag)} = 1;
   BOOST_TEST(!done.told());
   gate->close(false);
   BOOST_TEST(done.wait() == CUDA_SUCCESS);
 }
 
-BOOST_AUTO_TEST_CASE(a_device_ends_whose_threads_wait) {
+BOOST_AUTO_TEST_CASE(a_device_can_end_while_its_threads_wait) {
   auto flag = memory(4);
   auto out = memory(4);
   BOOST_REQUIRE(launch("wait_for", {8}, {1}, arguments{flag, out}).ok());
@@ -179,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_device_ends_whose_threads_wait) {
   dev.reset(); // returns
 }
 
-BOOST_AUTO_TEST_CASE(it_is_as_wide_as_the_processors_that_it_may_use) {
+BOOST_AUTO_TEST_CASE(the_device_is_as_wide_as_its_affinity) {
   auto width = 0;
   on_one_processor([&] {
     width = device::cpu_properties({}).attributes.at(
@@ -188,12 +187,13 @@ BOOST_AUTO_TEST_CASE(it_is_as_wide_as_the_processors_that_it_may_use) {
   BOOST_TEST(width == 1);
 }
 
-BOOST_AUTO_TEST_CASE(what_was_worked_is_of_the_whole_device) {
+BOOST_AUTO_TEST_CASE(worked_time_is_a_part_of_the_whole_device) {
   auto& meter = dynamic_cast<device::meter&>(*dev);
   auto flag = memory(4);
   auto out = memory(4);
   BOOST_REQUIRE(launch("wait_for", {1}, {1}, arguments{flag, out}).ok());
-  // Beside this it does not count what a thread needs to begin.
+  // The kernel runs long enough that the time of starting threads does not
+  // matter.
   while (meter.busy() < std::chrono::milliseconds{5})
     std::this_thread::yield();
   std::atomic_ref{*reinterpret_cast<int*>(flag)} = 1;
@@ -203,8 +203,8 @@ BOOST_AUTO_TEST_CASE(what_was_worked_is_of_the_whole_device) {
   BOOST_TEST(meter.worked().count() <= meter.busy().count());
 }
 
-// Else a promise that is kept by the one looks broken by the other.
-BOOST_AUTO_TEST_CASE(what_is_charged_is_what_was_worked) {
+// If these differed, a share kept by one would look broken by the other.
+BOOST_AUTO_TEST_CASE(charged_time_equals_worked_time) {
   auto& meter = dynamic_cast<device::meter&>(*dev);
   auto word = memory(4);
   auto round = [&] {
@@ -215,18 +215,19 @@ BOOST_AUTO_TEST_CASE(what_is_charged_is_what_was_worked) {
   round(); // both threads have worked
   auto charged = gate->charged();
   auto worked = std::chrono::duration<double>{meter.worked()};
-  // Between two of these kernels a thread has next to nothing to do.
+  // Between two of these kernels a thread has almost no rest.
   for (int i = 0; i < 200; ++i)
     round();
   charged = gate->charged() - charged;
   worked = meter.worked() - worked;
-  // To wake up is counted alone.
+  // Only waking up is counted separately.
   BOOST_TEST(charged / (threads * worked) > 0.75);
   BOOST_TEST(charged / (threads * worked) < 1.05);
 }
 
-// It is all of the device: where there are more, one is kept for 500 us.
-BOOST_FIXTURE_TEST_CASE(the_only_place_is_not_kept_for_who_has_nothing_to_do,
+// It is the whole device. With more threads one would keep its place for 500
+// us.
+BOOST_FIXTURE_TEST_CASE(the_only_thread_does_not_keep_its_place_when_idle,
                         narrow_device) {
   auto word = memory(4);
   auto kernel = [&] {
@@ -237,7 +238,7 @@ BOOST_FIXTURE_TEST_CASE(the_only_place_is_not_kept_for_who_has_nothing_to_do,
   BOOST_TEST(shortest([&] { upload(bytes); }).count() < 500'000);
 }
 
-// Its place is kept for it, and it looks whether it can use it.
+// The thread keeps its place and busy-polls for work.
 BOOST_AUTO_TEST_CASE(busy_polling_is_not_charged) {
   constexpr auto times = 40;
   device::cpu::busy_time busy;
@@ -246,7 +247,7 @@ BOOST_AUTO_TEST_CASE(busy_polling_is_not_charged) {
   auto from = thread_time();
   {
     device::cpu::busy_time::presence here{busy};
-    BOOST_TEST(!here.busy_poll([] { return true; })); // it has not asked
+    BOOST_TEST(!here.busy_poll([] { return true; })); // not begun
     here.enter();
     for (auto i = 0; i < times; ++i) {
       here.rest(true);

@@ -1,5 +1,5 @@
-// What single instructions compute, against the host's arithmetic and the
-// special cases that the PTX ISA names.
+// Results of single instructions, compared with the host's arithmetic and the
+// special cases of the PTX ISA.
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include <bit>
@@ -27,7 +27,8 @@ std::string ptx_type() {
     return "b64";
 }
 
-/// Runs `code` for each row of operands: it reads %a, %b, %c and writes %d.
+/// Runs `code` for each row of operands. The code reads %a, %b and %c and
+/// writes %d.
 struct instructions : device_fixture {
   template <class D, class A, class B = A, class C = B>
   std::vector<D> apply(const std::string& code, std::vector<A> a,
@@ -94,7 +95,8 @@ std::vector<float> floats() {
   return out;
 }
 
-/// Every pair of the special ones, and neighbours of the rest.
+/// Makes every pair of the special values, and pairs of neighbours of the
+/// others.
 template <class T>
 void pairs(const std::vector<T>& from, std::vector<T>& a, std::vector<T>& b) {
   for (auto i = 0u; i < from.size(); ++i)
@@ -108,7 +110,7 @@ u32 canonical(float x) {
   return std::isnan(x) ? 0x7fffffffu : bits(x);
 }
 
-/// A value of the host computed with a rounding mode.
+/// Returns a value that the host computes with a rounding mode.
 template <class F>
 auto rounded(int mode, F f) {
   std::fesetround(mode);
@@ -121,7 +123,7 @@ auto rounded(int mode, F f) {
 
 BOOST_FIXTURE_TEST_SUITE(instructions_of_ptx, instructions)
 
-BOOST_AUTO_TEST_CASE(float_arithmetic_rounds_as_asked) {
+BOOST_AUTO_TEST_CASE(float_arithmetic_rounds_by_its_mode) {
   auto a = std::vector<float>{};
   auto b = std::vector<float>{};
   pairs(floats(), a, b);
@@ -168,7 +170,7 @@ BOOST_AUTO_TEST_CASE(fused_multiply_add_rounds_once) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(subnormals_are_flushed_when_asked) {
+BOOST_AUTO_TEST_CASE(subnormals_are_flushed_with_ftz) {
   auto a = std::vector<float>{tiny, -tiny, 1e-30f, 1.0f};
   auto b = std::vector<float>{1.0f, 0.0f, 1e-10f, 2.0f};
   auto got = apply<u32>("mul.rn.ftz.f32 %d, %a, %b;", a, b);
@@ -263,7 +265,8 @@ BOOST_AUTO_TEST_CASE(half_precision) {
   for (auto i = 0u; i < a.size(); ++i) {
     auto want = a[i];
     if (!std::isnan(want)) {
-      // Eleven bits, the smallest step 2^-24, infinity from 65520 on.
+      // A half has eleven bits, a smallest step of 2^-24, and is infinite from
+      // 65520 on.
       auto e = 0;
       std::frexp(want, &e);
       auto step = std::ldexp(1.0, std::max(e - 11, -24));

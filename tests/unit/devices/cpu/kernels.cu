@@ -1,5 +1,4 @@
-// Kernels for the tests of the cpu device; the host's expectations stand in
-// the tests.
+// Kernels for the tests of the cpu device, which have the expected results.
 #include <cstdio>
 
 extern "C" {
@@ -29,7 +28,7 @@ __global__ void matmul(const float* a, const float* b, float* c, int n) {
   c[row * n + col] = sum;
 }
 
-// Every lane takes a lock that the others of its warp want too.
+// Every lane takes a lock that the other lanes of its warp want as well.
 __device__ int lock_word;
 __global__ void lock_in_warp(int* counter) {
   bool done = false;
@@ -43,8 +42,8 @@ __global__ void lock_in_warp(int* counter) {
   }
 }
 
-// As above, written so that the winner waits for the losers on hardware
-// without independent threads.
+// The same, written so that on hardware without independent threads the winner
+// waits for the losers.
 __global__ void spin_lock(int* lock, int* counter) {
   while (atomicCAS(lock, 0, 1) != 0) {
   }
@@ -143,7 +142,8 @@ __global__ void say(int n) {
            'a' + threadIdx.x, 0x123456789abcull);
 }
 
-// What the host's printf takes and the programming guide has not.
+// Uses conversions that the host's printf has and the programming guide does
+// not.
 __global__ void say_more(double x) {
   printf("%hhd %zu %.*f|%*.*f %5%|\n", 65, size_t(1) << 40, 3, x, 9, 4, x / 2);
 }
@@ -173,14 +173,14 @@ __global__ void set_flag(int* flag, int x) {
   atomicExch(flag, x);
 }
 
-// Busy, and no work for anybody.
+// Sleeps, and needs no processor.
 __global__ void nap(unsigned times, unsigned nanoseconds, unsigned* naps) {
   for (auto i = 0u; i < times; ++i)
     __nanosleep(nanoseconds);
   atomicAdd(naps, times);
 }
 
-// Half of a warp naps while the other half works, and the block meets.
+// Half of a warp sleeps while the other half works, and both meet at a barrier.
 __global__ void nap_beside_work(unsigned* out) {
   __shared__ unsigned sum;
   auto i = threadIdx.x;
@@ -195,7 +195,7 @@ __global__ void nap_beside_work(unsigned* out) {
   *out = sum;
 }
 
-// Blocks wait for one another: all must get on, whoever runs first.
+// Blocks wait for one another, so all must advance, whichever runs first.
 __global__ void meet(unsigned* arrived, unsigned* out) {
   if (threadIdx.x == 0) {
     atomicAdd(arrived, 1u);

@@ -20,7 +20,7 @@ struct kernels : device_fixture {
   }
 };
 
-/// That all of this process's threads had.
+/// Returns the processor time of all of this process's threads.
 std::chrono::nanoseconds processor_time() {
   timespec x{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &x);
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(tiled_matmul) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(lanes_that_hold_a_lock_get_on) {
+BOOST_AUTO_TEST_CASE(lanes_that_hold_a_lock_advance) {
   auto counter = zeroes<int>(1);
   BOOST_TEST(run("lock_in_warp", {4}, {64}, arguments{counter}) ==
              CUDA_SUCCESS);
@@ -84,8 +84,9 @@ BOOST_AUTO_TEST_CASE(a_spin_lock_inside_a_warp) {
   BOOST_TEST(download<int>(counter, 1)[0] == 128);
 }
 
-// By PTX at most twice as long as said, by this device not shorter.
-BOOST_AUTO_TEST_CASE(naps_are_side_by_side_and_leave_the_processors_alone) {
+// PTX allows up to twice the given time, and this device never sleeps less than
+// it.
+BOOST_AUTO_TEST_CASE(sleeping_lanes_overlap_and_use_no_processor) {
   auto naps = zeroes<unsigned>(1);
   auto cpu = processor_time();
   auto begin = std::chrono::steady_clock::now();
@@ -94,12 +95,12 @@ BOOST_AUTO_TEST_CASE(naps_are_side_by_side_and_leave_the_processors_alone) {
   auto took = std::chrono::steady_clock::now() - begin;
   BOOST_TEST(download<unsigned>(naps, 1)[0] == 8 * 128 * 50);
   BOOST_TEST((took >= std::chrono::milliseconds{50}));
-  // One after the other they were 1.6 s.
+  // One after the other they would take 1.6 s.
   BOOST_TEST((took < std::chrono::milliseconds{800}));
   BOOST_TEST((processor_time() - cpu < took / 2));
 }
 
-BOOST_AUTO_TEST_CASE(a_nap_of_some_lanes_does_not_hold_up_the_others) {
+BOOST_AUTO_TEST_CASE(sleeping_lanes_do_not_hold_up_others) {
   auto out = zeroes<unsigned>(1);
   BOOST_TEST(run("nap_beside_work", {2}, {64}, arguments{out}) == CUDA_SUCCESS);
   BOOST_TEST(download<unsigned>(out, 1)[0] == 64 * 500);
@@ -135,7 +136,7 @@ BOOST_AUTO_TEST_CASE(reduction_with_shuffles) {
   BOOST_TEST(download<float>(out, 1)[0] == 512.0f);
 }
 
-BOOST_AUTO_TEST_CASE(lanes_of_a_warp_talk) {
+BOOST_AUTO_TEST_CASE(lanes_of_a_warp_exchange_values) {
   auto out = zeroes<unsigned>(320);
   BOOST_TEST(run("warp_talk", {1}, {32}, arguments{out}) == CUDA_SUCCESS);
   auto got = download<unsigned>(out, 320);
@@ -154,7 +155,7 @@ BOOST_AUTO_TEST_CASE(lanes_of_a_warp_talk) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(barriers_that_count) {
+BOOST_AUTO_TEST_CASE(barriers_count_votes) {
   auto out = zeroes<int>(1024);
   for (auto threads : {1024u, 100u}) {
     BOOST_TEST(run("vote_count", {1}, {threads}, arguments{out}) ==
@@ -194,7 +195,7 @@ BOOST_AUTO_TEST_CASE(printf_goes_to_the_printer) {
                      "thread 1 of block:  4.50 b 123456789abc %\n");
 }
 
-BOOST_AUTO_TEST_CASE(printf_takes_what_the_hosts_takes) {
+BOOST_AUTO_TEST_CASE(printf_takes_the_hosts_conversions) {
   auto text = std::string{};
   dev->set_printer([&](console, std::string_view x) { text += x; });
   BOOST_TEST(run("say_more", {1}, {1}, arguments{2.0 / 3}) == CUDA_SUCCESS);
@@ -280,7 +281,7 @@ BOOST_AUTO_TEST_CASE(switches) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(blocks_that_wait_for_one_another) {
+BOOST_AUTO_TEST_CASE(blocks_may_wait_for_one_another) {
   auto arrived = zeroes<unsigned>(1);
   auto out = zeroes<unsigned>(32);
   BOOST_TEST(run("meet", {32}, {64}, arguments{arrived, out}) == CUDA_SUCCESS);

@@ -1,4 +1,4 @@
-// PTX texts that were compiled apart.
+// Linking of PTX texts that were compiled separately.
 #include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
@@ -6,7 +6,8 @@ namespace vgpu::test {
 
 namespace {
 
-/// A fatbin container of plain PTX; an empty text gives one without code.
+/// Returns a fatbin container of plain PTX, or one without code if the text is
+/// empty.
 std::string container(const std::string& ptx) {
   auto out = std::string{};
   auto add = [&]<class T>(T x) {
@@ -103,7 +104,7 @@ struct linking : device_fixture {};
 
 BOOST_FIXTURE_TEST_SUITE(linking_of_ptx, linking)
 
-BOOST_AUTO_TEST_CASE(parts_find_each_others_symbols_and_keep_their_own) {
+BOOST_AUTO_TEST_CASE(parts_share_global_symbols_and_keep_their_own) {
   load(bytes_of(container("") + container(one) + container(two)));
   auto p = memory(32 * 4);
   BOOST_TEST(run("first", {1}, {32}, arguments{p}) == CUDA_SUCCESS);
@@ -119,7 +120,7 @@ BOOST_AUTO_TEST_CASE(parts_find_each_others_symbols_and_keep_their_own) {
   BOOST_TEST(commons == 1);
 }
 
-BOOST_AUTO_TEST_CASE(what_nobody_defines_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(an_undefined_symbol_is_refused_by_name) {
   auto image = container("") + container(one);
   auto got = dev->load_module(module_id{1}, bytes_of(image));
   BOOST_REQUIRE(!got);
@@ -127,9 +128,9 @@ BOOST_AUTO_TEST_CASE(what_nobody_defines_is_refused_by_name) {
   BOOST_TEST(got.why().what.find("counter") != std::string::npos);
 }
 
-// The runtime that kernels launch kernels with is machine code only, or calls
-// what drivers have, in older toolkits; whoever calls either is refused, as are
-// all other names that nobody defines.
+// In some toolkits the runtime for launches by kernels is machine code only,
+// and in older ones it calls functions of drivers. Calls of both are refused,
+// as are all undefined names.
 BOOST_AUTO_TEST_CASE(dynamic_parallelism_is_refused_by_kernel) {
   for (std::string name :
        {"__cudaCDP2LaunchDeviceV2", "__cuda_syscall_cnpv2LaunchDeviceV2",
@@ -154,7 +155,7 @@ BOOST_AUTO_TEST_CASE(dynamic_parallelism_is_refused_by_kernel) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_two_parts_define_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(a_symbol_defined_twice_is_refused_by_name) {
   auto image = container("") + container(two) + container(two);
   auto got = dev->load_module(module_id{1}, bytes_of(image));
   BOOST_REQUIRE(!got);
@@ -171,8 +172,8 @@ BOOST_AUTO_TEST_CASE(a_part_that_is_cut_is_refused) {
   }
 }
 
-// One that claims to have no bytes at all must not be met for ever.
-BOOST_AUTO_TEST_CASE(a_part_without_a_header_is_no_part) {
+// A part that claims to have no bytes must not loop for ever.
+BOOST_AUTO_TEST_CASE(a_part_without_a_header_is_ignored) {
   auto empty = container("");
   empty[6] = 0;
   auto image = container("") + empty + container(two);

@@ -31,20 +31,20 @@ struct placed : device_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(memory_of_the_program, placed)
 
-BOOST_AUTO_TEST_CASE(the_same_memory_at_two_places) {
+BOOST_AUTO_TEST_CASE(memory_can_be_mapped_at_two_places) {
   BOOST_REQUIRE(unit.create_memory(memory_id{1}, 2 * g).ok());
   map(0, 2, memory_id{1});
   map(5, 2, memory_id{1});
   BOOST_TEST(run("write_to", {1}, {1}, arguments{at + g, 7}) == CUDA_SUCCESS);
   BOOST_TEST(*reinterpret_cast<int*>(at + 6 * g) == 7);
   BOOST_REQUIRE(unit.unmap_memory(at, 2 * g).ok());
-  // It outlives its handle and its first place.
+  // The memory outlives its handle and its first mapping.
   BOOST_REQUIRE(unit.destroy_memory(memory_id{1}).ok());
   BOOST_TEST(*reinterpret_cast<int*>(at + 6 * g) == 7);
   BOOST_REQUIRE(unit.unmap_memory(at + 5 * g, 2 * g).ok());
 }
 
-BOOST_AUTO_TEST_CASE(without_access_it_is_no_memory) {
+BOOST_AUTO_TEST_CASE(memory_without_access_cannot_be_used) {
   BOOST_REQUIRE(unit.create_memory(memory_id{1}, g).ok());
   map(0, 1, memory_id{1});
   BOOST_REQUIRE(unit.set_access(at, g, memory_access::none).ok());
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(without_access_it_is_no_memory) {
              CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-BOOST_AUTO_TEST_CASE(it_counts_until_nobody_can_reach_it) {
+BOOST_AUTO_TEST_CASE(memory_counts_until_its_last_mapping_ends) {
   BOOST_REQUIRE(unit.create_memory(memory_id{1}, quota / 2).ok());
   map(0, quota / 2 / g, memory_id{1});
   BOOST_REQUIRE(unit.destroy_memory(memory_id{1}).ok());
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(it_counts_until_nobody_can_reach_it) {
   BOOST_TEST(unit.create_memory(memory_id{2}, quota / 2 + g).ok());
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_placed) {
+BOOST_AUTO_TEST_CASE(impossible_mappings_are_refused) {
   BOOST_REQUIRE(unit.create_memory(memory_id{1}, 2 * g).ok());
   BOOST_TEST(!unit.create_memory(memory_id{1}, 2 * g).ok());
   BOOST_TEST(!unit.map_memory(at, 3 * g, memory_id{1}).ok());

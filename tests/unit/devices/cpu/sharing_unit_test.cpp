@@ -1,4 +1,4 @@
-// Memory and events that two devices have, as two processes do.
+// Memory and events shared by two devices, as by two processes.
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include "devices/interface/memory_unit.hpp"
@@ -24,13 +24,13 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-/// The fixture's device lends; this one, of another window, borrows.
+/// The fixture's device lends, and a device of another window borrows.
 struct lender_and_borrower : device_fixture {
   static constexpr auto there = base + window_bytes;
 
   lender_and_borrower() {
     load(read_file(DEVICE_CODE "/kernels.ptx"));
-    // Too small for what it borrows.
+    // The quota is smaller than the memory that it borrows.
     other = device::open_cpu_device({1, shared_granule, 2}, shared_granule);
     BOOST_REQUIRE(other->reserve_window(there).ok());
   }
@@ -64,7 +64,7 @@ struct lender_and_borrower : device_fixture {
     BOOST_TEST(places().unmap_memory(at, bytes).ok());
     BOOST_TEST(places().destroy_memory(id).ok());
   }
-  /// As a system call finds it.
+  /// Returns whether a system call can read the address.
   static bool can_be_read(device_address at) {
     unique_fd scratch{::memfd_create("scratch", 0)};
     return ::write(scratch.get(), &word(at), sizeof(int)) == sizeof(int);
@@ -76,7 +76,7 @@ struct lender_and_borrower : device_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(shared_memory, lender_and_borrower)
 
-BOOST_AUTO_TEST_CASE(both_have_the_same_bytes) {
+BOOST_AUTO_TEST_CASE(lender_and_borrower_have_the_same_bytes) {
   auto before = open_descriptors();
   std::vector<int> numbers(3 * shared_granule / sizeof(int));
   for (std::size_t i = 0; i < numbers.size(); ++i)
@@ -90,20 +90,20 @@ BOOST_AUTO_TEST_CASE(both_have_the_same_bytes) {
                boost::test_tools::per_element());
     import(memory_id{1}, there, x);
   }
-  // Contents and addresses stayed.
+  // Contents and addresses stay the same.
   BOOST_CHECK(download<int>(at, numbers.size()) == numbers);
   BOOST_TEST(std::equal(numbers.begin(), numbers.end(), &word(there)));
-  // Who writes is seen by the other, kernels too.
+  // Each side sees the other's writes, and those of kernels.
   word(there + 4096) = -1;
   BOOST_TEST(word(at + 4096) == -1);
   BOOST_REQUIRE(run("write_to", {1}, {1}, arguments{at + shared_granule, 77}) ==
                 CUDA_SUCCESS);
   BOOST_TEST(word(there + shared_granule) == 77);
-  // Who lent it goes first.
+  // The lender unmaps it first.
   BOOST_TEST(dev->unmap(at, 3 * shared_granule).ok());
   BOOST_REQUIRE_EQUAL(synchronize(), CUDA_SUCCESS);
   BOOST_TEST(word(there + shared_granule) == 77);
-  // What comes there next is not the old memory.
+  // Memory that is mapped there next is new.
   BOOST_REQUIRE(dev->map(at, shared_granule).ok());
   BOOST_TEST(word(at) == 0);
   BOOST_TEST(word(there + 8) == 2);
@@ -111,12 +111,13 @@ BOOST_AUTO_TEST_CASE(both_have_the_same_bytes) {
   BOOST_TEST(open_descriptors() == before);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_small_shares_its_granule) {
+BOOST_AUTO_TEST_CASE(a_small_range_is_shared_with_its_granules) {
   auto at = memory(3 * shared_granule);
   word(at + shared_granule - 4) = 1;
   word(at + shared_granule) = 2;
   word(at + 2 * shared_granule + 100) = 3;
-  // Parts of granules are parts of their own: they may outlive the rest.
+  // The first and the last granule are objects of their own, because they may
+  // outlive the range.
   auto x = share(at + shared_granule - 512, shared_granule + 1024);
   BOOST_TEST(x.bytes == 3 * shared_granule);
   BOOST_TEST(x.what.words ==
@@ -126,7 +127,7 @@ BOOST_AUTO_TEST_CASE(what_is_small_shares_its_granule) {
   import(memory_id{1}, there, x);
   BOOST_TEST(word(there + shared_granule - 4) == 1);
   BOOST_TEST(word(there + shared_granule) == 2);
-  // Lent again, alone or with others, it is the same memory.
+  // Sharing it again, alone or with other granules, gives the same memory.
   import(memory_id{2}, there + 8 * shared_granule,
          share(at + 2 * shared_granule + 100, 8));
   word(there + 8 * shared_granule + 100) = 4;
@@ -138,7 +139,7 @@ BOOST_AUTO_TEST_CASE(what_is_small_shares_its_granule) {
   close(memory_id{2}, there + 8 * shared_granule, shared_granule);
 }
 
-BOOST_AUTO_TEST_CASE(what_the_program_places_is_lent_where_it_lies) {
+BOOST_AUTO_TEST_CASE(placed_memory_is_shared_with_all_its_mappings) {
   constexpr memory_id mine{3}, theirs{4};
   auto& own = dynamic_cast<device::memory_unit&>(*dev);
   auto first = base + 100 * shared_granule,
@@ -161,8 +162,8 @@ BOOST_AUTO_TEST_CASE(what_the_program_places_is_lent_where_it_lies) {
                 lent->what.descriptors);
     import(theirs, there, *lent);
   }
-  // Contents stayed; it is one memory, also where it could not be touched, and
-  // where it is mapped from now on.
+  // The contents stay. It is one memory, also at the mapping without access and
+  // at later mappings.
   BOOST_TEST(word(there + shared_granule) == 11);
   word(there) = 12;
   BOOST_TEST(word(first) == 12);
@@ -175,12 +176,12 @@ BOOST_AUTO_TEST_CASE(what_the_program_places_is_lent_where_it_lies) {
   place(third, memory_access::read_write);
   word(third) = 13;
   BOOST_TEST(word(there) == 13);
-  // What is borrowed is not this device's to lend, nor is what is not there.
+  // A device cannot share memory that it borrowed, or an unknown object.
   BOOST_TEST(cuda_code(borrows().share_memory(theirs).why()) ==
              CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST(cuda_code(lends.share_memory(theirs).why()) ==
              CUDA_ERROR_INVALID_VALUE);
-  // Who lent it goes first.
+  // The lender destroys it first.
   for (auto at : {first, second, third})
     BOOST_TEST(own.unmap_memory(at, 2 * shared_granule).ok());
   BOOST_TEST(own.destroy_memory(mine).ok());
@@ -189,14 +190,14 @@ BOOST_AUTO_TEST_CASE(what_the_program_places_is_lent_where_it_lies) {
   BOOST_TEST(open_descriptors() == before);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_there_is_not_lent) {
+BOOST_AUTO_TEST_CASE(unmapped_memory_is_not_shared) {
   auto at = memory(shared_granule);
   BOOST_TEST(!lends.share_memory(at + shared_granule, 16).ok());
   BOOST_TEST(!lends.share_memory(at, 2 * shared_granule).ok());
   BOOST_TEST(!lends.share_memory(base - shared_granule, 16).ok());
 }
 
-BOOST_AUTO_TEST_CASE(what_comes_from_outside_is_checked) {
+BOOST_AUTO_TEST_CASE(imported_objects_are_checked) {
   auto at = memory(2 * shared_granule);
   auto good = share(at, 2 * shared_granule);
   auto refused = [&](std::uint64_t bytes, const shared_object& x) {
@@ -208,19 +209,19 @@ BOOST_AUTO_TEST_CASE(what_comes_from_outside_is_checked) {
   BOOST_TEST(refused(0, x));
   BOOST_TEST(refused(2 * shared_granule, shared_object{}));
   x.words = {shared_granule};
-  BOOST_TEST(refused(shared_granule, x)); // the file is longer than it says
+  BOOST_TEST(refused(shared_granule, x)); // the file is longer than the word
   x.words = {4 * shared_granule};
-  BOOST_TEST(refused(4 * shared_granule, x)); // or shorter
+  BOOST_TEST(refused(4 * shared_granule, x)); // the file is shorter
   x.words = {2 * shared_granule, 2 * shared_granule};
-  BOOST_TEST(refused(4 * shared_granule, x)); // with no file for the second
+  BOOST_TEST(refused(4 * shared_granule, x)); // the second file is missing
   x.words = {2 * shared_granule - 1};
   BOOST_TEST(refused(2 * shared_granule - 1, x));
-  // The sum comes out right where numbers overflow.
+  // The sum is right because the numbers overflow.
   x.words = {2 * shared_granule, std::uint64_t{0} - shared_granule,
              shared_granule};
   x.descriptors.assign(3, good.what.descriptors.front());
   BOOST_TEST(refused(2 * shared_granule, x));
-  // Who could cut the file would end whoever touches its memory.
+  // A file that its owner can cut would end whoever touches the memory.
   x.words = {2 * shared_granule};
   unique_fd loose{::memfd_create("loose", MFD_ALLOW_SEALING)};
   BOOST_REQUIRE(::ftruncate(loose.get(), 2 * shared_granule) == 0);
@@ -246,7 +247,7 @@ namespace {
 constexpr event_id mine{5}, theirs{6};
 constexpr stream_id lane{2};
 
-/// A stream that stands still until it is told to go on.
+/// A stream that is stopped until go_on().
 struct held {
   std::function<void()> go_on;
 
@@ -266,7 +267,7 @@ void open_lane(device::device& on) {
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(a_record_of_one_is_waited_for_by_the_other) {
+BOOST_AUTO_TEST_CASE(a_device_waits_for_a_record_of_another) {
   open_lane(*dev);
   open_lane(*other);
   BOOST_REQUIRE(dev->create_event(mine, false).ok());
@@ -283,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_record_of_one_is_waited_for_by_the_other) {
   other->when_done(lane, behind.tell());
   other->when_recorded(theirs, recorded.tell());
   other->when_done(legacy_stream, elsewhere.tell());
-  BOOST_TEST(elsewhere.wait() == CUDA_SUCCESS); // that lane alone waits
+  BOOST_TEST(elsewhere.wait() == CUDA_SUCCESS); // only that lane waits
   BOOST_TEST(!behind.told());
   BOOST_TEST(!recorded.told());
   work.go_on();
@@ -292,7 +293,7 @@ BOOST_AUTO_TEST_CASE(a_record_of_one_is_waited_for_by_the_other) {
   BOOST_TEST(other->query_event(theirs).value());
 }
 
-BOOST_AUTO_TEST_CASE(it_may_be_recorded_before_it_is_lent_and_by_either) {
+BOOST_AUTO_TEST_CASE(both_devices_may_record_a_shared_event) {
   open_lane(*dev);
   open_lane(*other);
   BOOST_REQUIRE(dev->create_event(mine, false).ok());
@@ -302,7 +303,8 @@ BOOST_AUTO_TEST_CASE(it_may_be_recorded_before_it_is_lent_and_by_either) {
   BOOST_REQUIRE(object.ok());
   BOOST_REQUIRE(borrows().import_event(theirs, *object).ok());
   BOOST_TEST(!other->query_event(theirs).value());
-  // A later record, of the other, takes its place; who waits now waits for it.
+  // A later record by the other device replaces the first. A wait that begins
+  // now waits for the later one.
   held second{*other, lane};
   BOOST_REQUIRE(other->record_event(theirs, lane).ok());
   outcome recorded;
@@ -314,12 +316,12 @@ BOOST_AUTO_TEST_CASE(it_may_be_recorded_before_it_is_lent_and_by_either) {
   second.go_on();
   BOOST_TEST(recorded.wait() == CUDA_SUCCESS);
   BOOST_TEST(dev->query_event(mine).value());
-  // It goes here, and stays there.
+  // The event is destroyed in the borrower and stays in the lender.
   BOOST_TEST(other->destroy_event(theirs).ok());
   BOOST_TEST(dev->record_event(mine, lane).ok());
 }
 
-BOOST_AUTO_TEST_CASE(who_ends_lets_the_other_go) {
+BOOST_AUTO_TEST_CASE(a_devices_end_completes_its_records) {
   open_lane(*dev);
   open_lane(*other);
   BOOST_REQUIRE(dev->create_event(mine, false).ok());
@@ -333,7 +335,7 @@ BOOST_AUTO_TEST_CASE(who_ends_lets_the_other_go) {
   BOOST_TEST(recorded.wait() == CUDA_SUCCESS);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_shared) {
+BOOST_AUTO_TEST_CASE(unsuitable_events_are_not_shared) {
   BOOST_REQUIRE(dev->create_event(mine, true).ok());
   BOOST_TEST(lends.share_event(mine).ok() == false);
   BOOST_TEST(lends.share_event(theirs).ok() == false);

@@ -1,6 +1,6 @@
-// Addresses that are made of a base and an index: what loads and stores reach
-// must be what the instructions before them computed, whatever is written
-// between, however lanes' indices lie.
+// Addresses computed from a base and an index. Loads and stores must use the
+// address that the instructions before them computed, whatever is written in
+// between and however the lanes' indices lie.
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace vgpu::test {
 
 namespace {
 
-/// A kernel k(in, out) of %t = its thread, %p and %q = in and out.
+/// A kernel k(in, out). %t is its thread, and %p and %q are in and out.
 struct one_kernel : device_fixture {
   void load_body(const std::string& body) {
     load_ptx(".version 9.0\n.target sm_90\n.address_size 64\n"
@@ -19,12 +19,12 @@ struct one_kernel : device_fixture {
              "  .reg .b64 %p, %q, %a, %b, %c, %d, %v;\n  .reg .pred %o;\n"
              "  ld.param.u64 %p, [k_0];\n  ld.param.u64 %q, [k_1];\n"
              "  mov.u32 %t, %tid.x;\n"
-             // Where thread t puts its result.
+             // Thread t stores its result here.
              "  mul.wide.u32 %c, %t, 4;\n  add.s64 %d, %q, %c;\n" +
              body + "  ret;\n}\n");
   }
 
-  /// What 32 threads put, of words that are 100, 101, ...
+  /// Returns the results of 32 threads, whose input is 100, 101 and so on.
   std::vector<std::uint32_t> results(std::int64_t offset = 0) {
     auto words = std::vector<std::uint32_t>(256);
     std::iota(words.begin(), words.end(), 100u);
@@ -50,7 +50,7 @@ std::vector<std::uint32_t> each_thread(F f) {
 
 BOOST_FIXTURE_TEST_SUITE(simplify_addresses, one_kernel)
 
-BOOST_AUTO_TEST_CASE(neighbours_and_one_for_all) {
+BOOST_AUTO_TEST_CASE(lanes_read_neighbours_or_one_word) {
   load_body("  mul.wide.s32 %a, %t, 4;\n  add.s64 %b, %p, %a;\n"
             "  mov.u32 %i, 7;\n  add.u32 %i, %i, %t;\n  sub.u32 %i, %i, %t;\n"
             "  mul.wide.s32 %a, %i, 4;\n  add.s64 %v, %a, %p;\n"
@@ -59,8 +59,8 @@ BOOST_AUTO_TEST_CASE(neighbours_and_one_for_all) {
   BOOST_TEST(results() == each_thread([](auto t) { return 102u + t + 107u; }));
 }
 
-BOOST_AUTO_TEST_CASE(indices_have_a_sign_or_none) {
-  // Downwards from 31, below zero, and beyond 2^31.
+BOOST_AUTO_TEST_CASE(indices_may_be_signed_or_unsigned) {
+  // The indices go down from 31, below zero, and beyond 2^31.
   load_body("  sub.u32 %i, 31, %t;\n  mul.wide.s32 %a, %i, 4;\n"
             "  add.s64 %b, %p, %a;\n  ld.global.u32 %x, [%b];\n"
             "  sub.u32 %i, %t, 16;\n  mul.wide.s32 %a, %i, 4;\n"
@@ -75,8 +75,8 @@ BOOST_AUTO_TEST_CASE(indices_have_a_sign_or_none) {
              }));
 }
 
-BOOST_AUTO_TEST_CASE(neighbours_on_both_sides_of_the_largest_index) {
-  // Lane 16 has the smallest: its address is not behind lane 15's.
+BOOST_AUTO_TEST_CASE(indices_may_overflow_between_lanes) {
+  // Lane 16 has the smallest index, so its address does not follow lane 15's.
   load_body("  add.u32 %i, %t, 2147483632;\n  mul.wide.s32 %a, %i, 4;\n"
             "  sub.u64 %v, %p, 8589934528;\n"
             "  setp.lt.u32 %o, %t, 16;\n  @%o bra low;\n"
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(neighbours_on_both_sides_of_the_largest_index) {
   BOOST_TEST(code == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_written_between_changes_nothing) {
+BOOST_AUTO_TEST_CASE(writes_to_the_index_in_between_change_nothing) {
   load_body("  mul.wide.s32 %a, %t, 4;\n  add.s64 %b, %p, %a;\n"
             "  mov.u32 %i, %t;\n  mul.wide.s32 %a, %i, 4;\n"
             "  add.u32 %i, %i, 5;\n  add.s64 %v, %p, %a;\n"
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_between_changes_nothing) {
              }));
 }
 
-BOOST_AUTO_TEST_CASE(a_base_that_moves_is_taken_where_it_is) {
+BOOST_AUTO_TEST_CASE(a_changing_base_is_read_at_each_use) {
   load_body("  mul.wide.s32 %a, %t, 4;\n  mov.u32 %n, 0;\n  mov.u32 %x, 0;\n"
             "again:\n  add.s64 %b, %p, %a;\n  ld.global.u32 %y, [%b];\n"
             "  mad.lo.u32 %x, %x, 10, %y;\n  add.s64 %p, %p, 4;\n"
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_base_that_moves_is_taken_where_it_is) {
              }));
 }
 
-BOOST_AUTO_TEST_CASE(an_address_of_the_round_before) {
+BOOST_AUTO_TEST_CASE(an_address_may_be_of_the_round_before) {
   load_body("  mov.u32 %i, %t;\n  mul.wide.s32 %a, %i, 4;\n"
             "  add.s64 %b, %p, %a;\n  mov.u32 %n, 0;\n  mov.u32 %x, 0;\n"
             "again:\n  add.u32 %i, %i, 2;\n  ld.global.u32 %y, [%b];\n"
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(an_address_of_the_round_before) {
              }));
 }
 
-BOOST_AUTO_TEST_CASE(an_address_that_moves_by_itself) {
+BOOST_AUTO_TEST_CASE(an_address_may_be_incremented) {
   load_body("  mul.wide.s32 %a, %t, 4;\n  add.s64 %b, %p, %a;\n"
             "  mov.u32 %n, 0;\n  mov.u32 %x, 0;\n"
             "again:\n  ld.global.u32 %y, [%b];\n"
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(an_address_that_moves_by_itself) {
              }));
 }
 
-BOOST_AUTO_TEST_CASE(bases_that_differ_between_lanes) {
+BOOST_AUTO_TEST_CASE(bases_may_differ_between_lanes) {
   load_body("  setp.lt.u32 %o, %t, 9;\n  mov.u64 %v, %p;\n"
             "  @%o add.u64 %v, %p, 40;\n"
             "  mul.wide.s32 %a, %t, 4;\n  add.s64 %b, %v, %a;\n"
@@ -151,8 +151,8 @@ BOOST_AUTO_TEST_CASE(bases_that_differ_between_lanes) {
              each_thread([](auto t) { return 100u + t + (t < 9 ? 10 : 0); }));
 }
 
-BOOST_AUTO_TEST_CASE(some_lanes_and_other_sizes) {
-  // Steps of 12 and of 0 bytes; a guard; vectors; single bytes.
+BOOST_AUTO_TEST_CASE(guards_vectors_and_other_sizes_work) {
+  // Steps of 12 and of 0 bytes, a guard, vectors, and single bytes.
   load_body("  mov.u32 %x, 5;\n  mul.wide.s32 %a, %t, 12;\n"
             "  add.s64 %b, %p, %a;\n  setp.ge.u32 %o, %t, 3;\n"
             "  @%o ld.global.u32 %x, [%b];\n"
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(some_lanes_and_other_sizes) {
              }));
 }
 
-BOOST_AUTO_TEST_CASE(what_may_not_be_touched) {
+BOOST_AUTO_TEST_CASE(a_misaligned_access_is_reported) {
   const std::string body =
       "  mul.wide.s32 %a, %t, 4;\n  add.s64 %b, %p, %a;\n"
       "  ld.global.u32 %x, [%b];\n  st.global.u32 [%d], %x;\n";
@@ -184,8 +184,8 @@ BOOST_AUTO_TEST_CASE(what_may_not_be_touched) {
   BOOST_TEST(code == CUDA_ERROR_MISALIGNED_ADDRESS);
 }
 
-BOOST_AUTO_TEST_CASE(behind_the_end_of_memory) {
-  // The last lane is out.
+BOOST_AUTO_TEST_CASE(an_access_beyond_memory_is_reported) {
+  // The last lane is beyond the memory.
   load_body("  mul.wide.s32 %a, %t, 4;\n  add.s64 %b, %p, %a;\n"
             "  ld.global.u32 %x, [%b];\n  st.global.u32 [%d], %x;\n");
   (void)results(static_cast<std::int64_t>(2 * granule_bytes) - 31 * 4);

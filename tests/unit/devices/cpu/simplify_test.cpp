@@ -1,5 +1,5 @@
-// What lowering moves and leaves out must not be seen in the results: kernels
-// of many blocks, run one after the other in the same frames.
+// Lowering moves and removes instructions, which must not change the results of
+// kernels of many blocks that run one after the other in the same frames.
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include <algorithm>
@@ -26,9 +26,9 @@ struct one_thread : device_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(simplify, one_thread)
 
-BOOST_AUTO_TEST_CASE(every_block_finds_what_the_first_one_computed) {
-  // %s begins as a parameter and is then changed; half of the blocks leave in
-  // the middle; %y is only computed where the others do not come.
+BOOST_AUTO_TEST_CASE(every_block_has_the_values_of_hoisted_instructions) {
+  // %s begins as a parameter and is changed later. Half of the blocks leave
+  // early, and %y is computed only on the path that they do not take.
   load_ptx(head + "  ld.param.u64 %p, [k_0];\n"
                   "  ld.param.u32 %n, [k_1];\n"
                   "  mov.u32 %t, %tid.x;\n"
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(every_block_finds_what_the_first_one_computed) {
                   "  ret;\n}\n");
   constexpr auto blocks = 101u, threads = 40u, n = 1000u;
   auto out = memory(blocks * threads * sizeof(u32));
-  // Twice: a launch's frames are its own.
+  // The kernel runs twice, because each launch has its own frames.
   for (auto plus : {0u, 7u}) {
     BOOST_REQUIRE_EQUAL(run("k", {blocks}, {threads}, arguments{out, n + plus}),
                         CUDA_SUCCESS);
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(every_block_finds_what_the_first_one_computed) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(lanes_that_add_at_one_address_each_see_their_turn) {
+BOOST_AUTO_TEST_CASE(atomic_adds_at_one_address_return_each_sum) {
   // The result replaces the addend.
   load_ptx(head + "  ld.param.u64 %p, [k_0];\n"
                   "  mov.u32 %t, %tid.x;\n"
@@ -87,9 +87,9 @@ BOOST_AUTO_TEST_CASE(lanes_that_add_at_one_address_each_see_their_turn) {
     BOOST_TEST(got[i] == 3 * i);
 }
 
-BOOST_AUTO_TEST_CASE(atomics_count_in_shared_memory_with_and_without_results) {
-  // Lane t adds to word t % 5, and its result is not asked for; then to word 8,
-  // with a result that decides where it stores.
+BOOST_AUTO_TEST_CASE(shared_atomics_count_with_and_without_results) {
+  // Lane t adds to word t % 5 without using the result, and then to word 8 with
+  // a result that decides where it stores.
   load_ptx(head + "  .shared .align 4 .b8 bins[64];\n"
                   "  ld.param.u64 %p, [k_0];\n"
                   "  mov.u32 %t, %tid.x;\n"
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(atomics_count_in_shared_memory_with_and_without_results) {
   BOOST_TEST(got == each);
 }
 
-BOOST_AUTO_TEST_CASE(a_parameter_that_is_not_there_fails_only_when_it_is_read) {
+BOOST_AUTO_TEST_CASE(a_missing_parameter_fails_only_when_it_is_read) {
   const auto text = head + "  ld.param.u64 %p, [k_0];\n"
                            "  ld.param.u32 %n, [k_1];\n"
                            "  mov.u32 %t, %tid.x;\n"

@@ -1,4 +1,4 @@
-// Streams run beside one another, in order each; events tie them together.
+// Streams run concurrently, each in order, and events order their work.
 #include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
@@ -46,9 +46,9 @@ struct streams : device_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(streams_and_events, streams)
 
-/// A stream remembers its last work, and not what waited for it: that may be
-/// the memory which its bytes went to.
-BOOST_AUTO_TEST_CASE(what_a_completion_holds_goes_when_it_was_called) {
+/// A stream keeps its last work, but not the completions that waited for it,
+/// which may own the memory that its bytes went to.
+BOOST_AUTO_TEST_CASE(a_completions_captures_are_freed_after_its_call) {
   auto into = std::vector<std::byte>(64 << 10);
   for (auto reads : {true, false}) {
     auto gone = std::make_shared<std::promise<void>>();
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(streams_overlap) {
   BOOST_TEST(dev->idle(first));
 }
 
-BOOST_AUTO_TEST_CASE(the_legacy_stream_waits_and_is_waited_for) {
+BOOST_AUTO_TEST_CASE(the_legacy_stream_waits_for_others_and_they_for_it) {
   auto word = memory(4);
   close(first);
   set(legacy_stream, word, 1);
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(the_legacy_stream_waits_and_is_waited_for) {
   BOOST_TEST(*reinterpret_cast<int*>(word) == 2);
 }
 
-BOOST_AUTO_TEST_CASE(events_order_streams_and_tell_time) {
+BOOST_AUTO_TEST_CASE(events_order_streams_and_measure_time) {
   auto a = event_id{1};
   auto b = event_id{2};
   BOOST_REQUIRE(dev->create_event(a, true).ok());
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(events_order_streams_and_tell_time) {
   BOOST_TEST(*reinterpret_cast<int*>(word) == 5);
 }
 
-BOOST_AUTO_TEST_CASE(an_event_without_timing) {
+BOOST_AUTO_TEST_CASE(an_event_without_timing_has_no_time) {
   auto a = event_id{1};
   BOOST_REQUIRE(dev->create_event(a, false).ok());
   BOOST_TEST(dev->record_event(a, first).ok());
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_stream_waits_for_the_host) {
   BOOST_TEST(*reinterpret_cast<int*>(word) == 9);
 }
 
-// The work before is over, but what takes the memory away has yet to run when
+// The work before has ended, but the removal of the memory has not run yet when
 // the memory is mapped again.
 BOOST_AUTO_TEST_CASE(memory_mapped_again_waits_for_its_removal) {
   auto held = std::promise<std::function<void()>>{};
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(memory_mapped_again_waits_for_its_removal) {
                                  held.set_value(std::move(go_on));
                                })
                  .ok());
-  // Runs between the end of that work and the removal.
+  // This runs between the end of that work and the removal.
   dev->when_done(first, [&](CUresult) {
     reached.set_value();
     mapped.get_future().wait();
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(memory_mapped_again_waits_for_its_removal) {
 BOOST_AUTO_TEST_CASE(copies_and_fills_with_pitch) {
   auto a = memory(4096);
   auto b = memory(4096);
-  // Rows of 10 of 16 bytes, two slices of three rows.
+  // The rows are 10 of 16 bytes, in two slices of three rows.
   auto box = device::extent{10, 3, 2};
   BOOST_TEST(dev->enqueue_fill(first, {a, 16, 64}, 0x1234, 2, {5, 3, 2}).ok());
   BOOST_TEST(dev->enqueue_copy(first, {b, 20, 100}, {a, 16, 64}, box).ok());
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(copies_and_fills_with_pitch) {
                                                               : 0x12));
 }
 
-BOOST_AUTO_TEST_CASE(host_memory_that_was_attached) {
+BOOST_AUTO_TEST_CASE(attached_host_memory_can_be_used_until_detached) {
   auto host = std::vector<int>(1024);
   auto at = reinterpret_cast<device_address>(host.data());
   BOOST_TEST(dev->attach_host(at, 4096).ok());

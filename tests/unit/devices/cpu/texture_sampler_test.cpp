@@ -1,5 +1,6 @@
-// Textures against the host's own reading of "Texture Fetching" in the CUDA
-// C++ Programming Guide: every address mode, filter and kind of number.
+// Textures compared with the host's implementation of "Texture Fetching" in the
+// CUDA C++ Programming Guide, for every address mode, filter and kind of
+// number.
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include "devices/interface/texture_unit.hpp"
@@ -57,7 +58,8 @@ constexpr auto clamp = std::uint32_t{CU_TR_ADDRESS_MODE_CLAMP};
 constexpr auto mirror = std::uint32_t{CU_TR_ADDRESS_MODE_MIRROR};
 constexpr auto border = std::uint32_t{CU_TR_ADDRESS_MODE_BORDER};
 
-/// The guide's words: a coordinate outside is replaced; -1 is the border.
+/// Returns the index that replaces one outside the texture, as the guide
+/// defines it. -1 is the border.
 int replaced(int i, int n, std::uint32_t mode, bool normalized) {
   if (i >= 0 && i < n)
     return i;
@@ -133,7 +135,7 @@ constexpr auto tex_2d = "tex.2d.v4.f32.f32 {%r, %g, %b, %w}, [%t, {%x, %y}];";
 constexpr auto tex_3d =
     "tex.3d.v4.f32.f32 {%r, %g, %b, %w}, [%t, {%x, %y, %z, %z}];";
 
-/// Between which elements a coordinate lies: 8 bits of fraction.
+/// The elements between which a coordinate lies, with 8 bits of fraction.
 struct weight {
   int first;
   double part;
@@ -267,7 +269,7 @@ BOOST_AUTO_TEST_CASE(integers_become_numbers_from_minus_one_to_one) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(srgb_is_made_linear_but_for_alpha) {
+BOOST_AUTO_TEST_CASE(srgb_is_converted_except_alpha) {
   auto bytes = std::vector<std::byte>(256 * 4);
   for (auto i = 0; i < 1024; ++i)
     bytes[std::size_t(i)] = std::byte(i / 4);
@@ -289,7 +291,8 @@ BOOST_AUTO_TEST_CASE(srgb_is_made_linear_but_for_alpha) {
 }
 
 BOOST_AUTO_TEST_CASE(a_seamless_cubemap_has_no_edges) {
-  // What all faces agree on at their edges: the direction's largest part.
+  // All faces agree at their edges on this value, which is the direction's
+  // largest component.
   constexpr auto n = 64;
   auto bytes = std::vector<std::byte>(n * n * 6 * 4);
   for (auto i = 0; i < n * n * 6; ++i) {
@@ -337,17 +340,17 @@ BOOST_AUTO_TEST_CASE(a_view_shows_some_layers_in_another_format) {
       look("cvt.rzi.u32.f32 %l, %z;\n"
            "tex.a2d.v4.f32.f32 {%r, %g, %b, %w}, [%t, {%l, %x, %y, %y}];",
            texture(x), at);
-  BOOST_CHECK_EQUAL(got[0], 2 * 16 + 6); // the last of its layers
+  BOOST_CHECK_EQUAL(got[0], 2 * 16 + 6); // the view's last layer
 }
 
-BOOST_AUTO_TEST_CASE(an_object_may_go_and_come_by_another_value) {
+BOOST_AUTO_TEST_CASE(an_object_may_get_another_value) {
   auto bytes = reals(16);
   auto id = array_id{array({4, 4, 0, CU_AD_FORMAT_FLOAT, 1, 0, 0}, bytes)};
   texture_spec x;
   x.array = id.value;
   auto first = texture(x);
   auto second = texture(x);
-  // As on the device that the program was on before.
+  // The value is that of the device that the program used before.
   BOOST_CHECK(unit.name_texture(texture_id{first}, 77).ok());
   BOOST_CHECK(!unit.name_texture(texture_id{second}, 77).ok());
   auto at = std::vector<place>(64, place{1.5f, 1.5f, 0});
@@ -361,12 +364,12 @@ BOOST_AUTO_TEST_CASE(an_object_may_go_and_come_by_another_value) {
   BOOST_CHECK(!unit.create_texture(texture_id{9}, x).ok());
 }
 
-BOOST_AUTO_TEST_CASE(a_value_that_is_no_object_shows_zeros) {
+BOOST_AUTO_TEST_CASE(an_unknown_object_reads_as_zeros) {
   auto got = look(tex_2d, 99, std::vector<place>(64));
   BOOST_CHECK(got == std::vector<float>(256));
 }
 
-BOOST_AUTO_TEST_CASE(integers_outside_are_bits_of_the_border) {
+BOOST_AUTO_TEST_CASE(integers_outside_read_the_borders_bits) {
   texture_spec x;
   x.array = array({4, 4, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1, 0, 0}, noise(64));
   x.address_x = x.address_y = border;
@@ -378,7 +381,7 @@ BOOST_AUTO_TEST_CASE(integers_outside_are_bits_of_the_border) {
   BOOST_CHECK_EQUAL(look(tex_2d, texture(x), at)[0], 0.0f);
 }
 
-BOOST_AUTO_TEST_CASE(memory_that_was_freed_ends_the_kernel) {
+BOOST_AUTO_TEST_CASE(a_texture_of_freed_memory_ends_the_kernel) {
   auto at = memory(granule_bytes);
   texture_spec x;
   x.resource = CU_RESOURCE_TYPE_PITCH2D;
@@ -397,7 +400,7 @@ BOOST_AUTO_TEST_CASE(memory_that_was_freed_ends_the_kernel) {
                     CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-BOOST_AUTO_TEST_CASE(a_store_outside_ends_the_kernel_where_it_traps) {
+BOOST_AUTO_TEST_CASE(a_store_outside_ends_the_kernel_in_mode_trap) {
   constexpr unsigned stored = CUDA_ARRAY3D_SURFACE_LDST;
   texture_spec x;
   x.surface = 1;
@@ -426,7 +429,7 @@ BOOST_AUTO_TEST_CASE(a_part_of_an_element_is_not_accessed) {
                     CUDA_ERROR_MISALIGNED_ADDRESS);
 }
 
-BOOST_AUTO_TEST_CASE(what_contradicts_itself_is_no_object) {
+BOOST_AUTO_TEST_CASE(contradictory_objects_are_refused) {
   texture_spec x;
   x.array = 1234;
   BOOST_CHECK(!unit.create_texture(texture_id{1}, x).ok());

@@ -1,4 +1,4 @@
-// Faults of kernels, injected faults, quotas, and ends in the middle of work.
+// Faults of kernels, injected faults, quotas, and a device's end during work.
 #include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
@@ -32,25 +32,25 @@ BOOST_AUTO_TEST_CASE(an_illegal_address_is_sticky) {
   BOOST_TEST(last == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-BOOST_AUTO_TEST_CASE(a_null_pointer) {
+BOOST_AUTO_TEST_CASE(a_null_pointer_is_an_illegal_address) {
   BOOST_TEST(run("write_to", {1}, {32}, arguments{device_address{0}, 1}) ==
              CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-BOOST_AUTO_TEST_CASE(a_write_across_the_end_of_memory) {
+BOOST_AUTO_TEST_CASE(a_write_across_the_end_of_memory_is_illegal) {
   auto at = memory(1);
   BOOST_TEST(
       run("write_to", {1}, {32}, arguments{at + granule_bytes - 64, 1}) ==
       CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-BOOST_AUTO_TEST_CASE(a_misaligned_address) {
+BOOST_AUTO_TEST_CASE(a_misaligned_address_is_reported) {
   auto at = memory(4096);
   BOOST_TEST(run("write_to", {1}, {32}, arguments{at + 2, 1}) ==
              CUDA_ERROR_MISALIGNED_ADDRESS);
 }
 
-BOOST_AUTO_TEST_CASE(a_trap) {
+BOOST_AUTO_TEST_CASE(a_trap_fails_the_launch) {
   BOOST_TEST(run("claim", {1}, {1}, arguments{7}) == CUDA_SUCCESS);
   BOOST_TEST(run("claim", {1}, {1}, arguments{8}) == CUDA_ERROR_LAUNCH_FAILED);
 }
@@ -63,8 +63,7 @@ BOOST_AUTO_TEST_CASE(a_barrier_that_is_never_met_ends_the_kernel) {
 
 namespace {
 
-// Block 0 waits for its cluster; block 1 never gets there, or gets there if
-// `well` is not 0.
+// Block 0 waits for its cluster. Block 1 arrives only if `well` is not 0.
 constexpr auto waits_for_a_cluster = R"(
 .version 8.5
 .target sm_90
@@ -112,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_cluster_that_never_meets_ends_the_kernel) {
   BOOST_TEST(synchronize() == CUDA_ERROR_LAUNCH_TIMEOUT);
 }
 
-BOOST_AUTO_TEST_CASE(launches_that_cannot_be) {
+BOOST_AUTO_TEST_CASE(impossible_launches_are_refused) {
   auto out = memory(4096);
   auto code = [&](device::dim3 grid, device::dim3 block, unsigned shared = 0) {
     return cuda_code(
@@ -138,7 +137,7 @@ BOOST_AUTO_TEST_CASE(launches_that_cannot_be) {
 }
 
 BOOST_AUTO_TEST_CASE(the_quota_is_exact) {
-  // 32 MiB, of which the module's variables take one granule.
+  // The quota is 32 MiB, of which the module's variables take one granule.
   auto free = (std::uint64_t{32} << 20) - granule_bytes;
   BOOST_TEST(cuda_code(dev->map(base, free + granule_bytes)) ==
              CUDA_ERROR_OUT_OF_MEMORY);
@@ -149,7 +148,7 @@ BOOST_AUTO_TEST_CASE(the_quota_is_exact) {
   BOOST_TEST(dev->map(base + free, granule_bytes).ok());
 }
 
-BOOST_AUTO_TEST_CASE(memory_that_comes_again_is_zero_and_in_order) {
+BOOST_AUTO_TEST_CASE(memory_that_is_mapped_again_is_zero_in_stream_order) {
   auto at = memory(4096);
   for (auto i = 1; i < 5; ++i) {
     BOOST_TEST(launch("write_to", {1}, {32}, arguments{at, i}).ok());
@@ -162,7 +161,7 @@ BOOST_AUTO_TEST_CASE(memory_that_comes_again_is_zero_and_in_order) {
     BOOST_TEST(x == 0);
 }
 
-BOOST_AUTO_TEST_CASE(unmapped_memory_is_refused_and_out_of_reach) {
+BOOST_AUTO_TEST_CASE(unmapped_memory_cannot_be_used) {
   auto at = memory(4096);
   BOOST_TEST(dev->unmap(at, granule_bytes).ok());
   auto word = std::make_shared<int>(1);
@@ -173,7 +172,7 @@ BOOST_AUTO_TEST_CASE(unmapped_memory_is_refused_and_out_of_reach) {
              CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-BOOST_AUTO_TEST_CASE(a_lost_device_fails_everything) {
+BOOST_AUTO_TEST_CASE(a_lost_device_fails_all_work) {
   auto flag = memory(4);
   BOOST_TEST(launch("loop_for_ever", {4}, {64}, arguments{flag}).ok());
   auto done = outcome{};
@@ -207,7 +206,7 @@ BOOST_AUTO_TEST_CASE(a_hung_device_completes_nothing_and_can_be_closed) {
   BOOST_TEST(running.times() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(closing_while_a_kernel_loops) {
+BOOST_AUTO_TEST_CASE(a_device_can_close_while_a_kernel_loops) {
   auto flag = memory(4);
   auto done = outcome{};
   BOOST_TEST(launch("loop_for_ever", {64}, {256}, arguments{flag}).ok());
@@ -216,7 +215,7 @@ BOOST_AUTO_TEST_CASE(closing_while_a_kernel_loops) {
   BOOST_TEST(done.wait() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
-BOOST_AUTO_TEST_CASE(a_failed_assertion) {
+BOOST_AUTO_TEST_CASE(a_failed_assertion_is_printed_and_ends_the_kernel) {
   auto text = std::string{};
   dev->set_printer([&](console where, std::string_view x) {
     BOOST_TEST((where == console::error));

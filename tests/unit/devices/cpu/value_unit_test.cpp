@@ -29,7 +29,7 @@ struct values : device_fixture {
     BOOST_REQUIRE(
         dev->enqueue_fill(other, {word + offset}, value, 4, {1}).ok());
   }
-  /// What is told when the waiting stream is done.
+  /// Returns the completion of the waiting stream.
   outcome& end() {
     ends.emplace();
     dev->when_done(waiting, ends->tell());
@@ -45,13 +45,13 @@ struct values : device_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(values_in_memory, values)
 
-BOOST_AUTO_TEST_CASE(what_is_there_is_not_waited_for) {
+BOOST_AUTO_TEST_CASE(a_value_already_in_memory_ends_the_wait) {
   write(5);
   BOOST_REQUIRE(wait(5, value_test::equal).ok());
   BOOST_TEST(end().wait() == CUDA_SUCCESS);
 }
 
-BOOST_AUTO_TEST_CASE(its_stream_waits_and_no_other) {
+BOOST_AUTO_TEST_CASE(a_wait_stops_its_own_stream_alone) {
   BOOST_REQUIRE(wait(3, value_test::reached).ok());
   BOOST_REQUIRE(dev->enqueue_fill(waiting, {mark}, 7, 4, {1}).ok());
   auto& ended = end();
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(its_stream_waits_and_no_other) {
   BOOST_TEST(*reinterpret_cast<std::uint32_t*>(mark) == 7u);
 }
 
-BOOST_AUTO_TEST_CASE(eight_bytes_are_one_word) {
+BOOST_AUTO_TEST_CASE(a_wait_may_compare_eight_bytes) {
   BOOST_REQUIRE(wait(std::uint64_t{1} << 32, value_test::equal, 8).ok());
   auto& ended = end();
   write(1); // the lower half
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(an_error_ends_the_wait) {
   BOOST_TEST(ended.wait() == CUDA_ERROR_ECC_UNCORRECTABLE);
 }
 
-BOOST_AUTO_TEST_CASE(a_device_goes_though_a_stream_waits) {
+BOOST_AUTO_TEST_CASE(a_device_can_end_while_a_stream_waits) {
   BOOST_REQUIRE(wait(1, value_test::equal).ok());
   auto& ended = end();
   dev.reset();
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_device_goes_though_a_stream_waits) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-BOOST_AUTO_TEST_CASE(how_words_are_compared) {
+BOOST_AUTO_TEST_CASE(words_are_compared_by_the_test_and_width) {
   auto met = [](value_test how, std::uint64_t now, std::uint64_t value,
                 std::uint32_t bytes) {
     return awaited_value{8, value, bytes, how}.met_by(now);

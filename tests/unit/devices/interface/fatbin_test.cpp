@@ -1,4 +1,4 @@
-// What a program may hand over as an image, whole and damaged.
+// Images that a program may pass, whole and damaged.
 #include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
@@ -26,7 +26,7 @@ struct images : device_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(images_of_programs, images)
 
-BOOST_AUTO_TEST_CASE(fatbins_in_every_compression) {
+BOOST_AUTO_TEST_CASE(fatbins_of_every_compression_load) {
   for (auto name : {"default", "speed", "size", "none"}) {
     load(read_file(std::string{DEVICE_CODE "/kernels."} + name + ".fatbin"));
     auto a = upload(std::vector<float>(32, 2.0f));
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(fatbins_in_every_compression) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(machine_code_alone_is_not_for_us) {
+BOOST_AUTO_TEST_CASE(machine_code_without_ptx_is_refused) {
   BOOST_TEST(try_load(read_file(DEVICE_CODE "/kernels.cubin")) ==
              CUDA_ERROR_NO_BINARY_FOR_GPU);
   BOOST_TEST(try_load(read_file(DEVICE_CODE "/kernels.sass.fatbin")) ==
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(damaged_bytes_do_no_harm) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(texts_that_are_wrong) {
+BOOST_AUTO_TEST_CASE(wrong_texts_are_refused) {
   BOOST_TEST(try_text("garbage") == CUDA_ERROR_INVALID_IMAGE);
   BOOST_TEST(try_text("") == CUDA_ERROR_INVALID_IMAGE);
   BOOST_TEST(try_text(".version 9.1\n.target sm_75\n.address_size 64\n") ==
@@ -82,14 +82,14 @@ BOOST_AUTO_TEST_CASE(texts_that_are_wrong) {
                       "add.s32 %r, %r, %nothing;\nret;\n}") ==
              CUDA_ERROR_INVALID_PTX);
   BOOST_TEST(why.find("line 7") != std::string::npos, why);
-  // Registers of the wrong size never reach the executor.
+  // Registers of the wrong size are refused before execution.
   BOOST_TEST(try_text(std::string{header} +
                       ".visible .entry k() {\n.reg .b32 %r;\n.reg .b64 %d;\n"
                       "add.s64 %d, %d, %r;\nret;\n}") ==
              CUDA_ERROR_INVALID_PTX);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_supported_is_named) {
+BOOST_AUTO_TEST_CASE(an_unsupported_feature_is_named) {
   BOOST_TEST(try_text(std::string{header} +
                       ".visible .entry picture() {\n.reg .b64 %rd;\n"
                       ".reg .f32 %f<8>;\n"
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_supported_is_named) {
   BOOST_TEST(why.find("picture") != std::string::npos, why);
 }
 
-BOOST_AUTO_TEST_CASE(nesting_has_no_bottom_to_fall_through) {
+BOOST_AUTO_TEST_CASE(very_deep_nesting_is_refused) {
   auto deep = [](std::string open, std::string close) {
     auto out = std::string{header} +
                ".visible .entry k() {\n.reg .b32 %r;\nmov.b32 %r, ";
@@ -123,8 +123,8 @@ BOOST_AUTO_TEST_CASE(nesting_has_no_bottom_to_fall_through) {
   BOOST_TEST(try_text(deep("!", "")) == CUDA_ERROR_INVALID_PTX);
 }
 
-// PTX ISA, "Kernel Function Parameter Attribute: .ptr": its alignment is that
-// of the memory pointed to.
+// PTX ISA, "Kernel Function Parameter Attribute: .ptr": the alignment is that
+// of the memory that the pointer points to.
 BOOST_AUTO_TEST_CASE(pointers_are_aligned_as_numbers_of_their_size) {
   load_ptx(std::string{header} +
            ".visible .entry k(.param .u32 a, .param .u64 .ptr .align 1 b,\n"
@@ -163,14 +163,14 @@ BOOST_AUTO_TEST_CASE(kernels_are_described) {
   BOOST_TEST(clusters(1, 100000) == 2 * multiprocessors);
 }
 
-BOOST_AUTO_TEST_CASE(globals_lie_where_only_devices_place) {
+BOOST_AUTO_TEST_CASE(variables_lie_where_only_devices_place_memory) {
   load(read_file(DEVICE_CODE "/kernels.ptx"));
   auto found = std::find_if(info.globals.begin(), info.globals.end(),
                             [](auto& x) { return x.name == "numbers"; });
   BOOST_REQUIRE(found != info.globals.end());
   BOOST_TEST(found->bytes == 12u);
   BOOST_TEST(found->address >= base + device_placed_offset);
-  // A second device that loads the same gives the same.
+  // A second device that loads the same image places them alike.
   auto again = device::open_cpu_device({1, 1u << 30, 1}, 1u << 30);
   BOOST_REQUIRE(again->reserve_window(base + window_bytes).ok());
   auto other = again->load_module({1}, read_file(DEVICE_CODE "/kernels.ptx"));
@@ -183,11 +183,11 @@ BOOST_AUTO_TEST_CASE(globals_lie_where_only_devices_place) {
 BOOST_AUTO_TEST_CASE(a_module_that_does_not_fit_takes_nothing) {
   auto big = std::string{header} + ".visible .global .b8 a[4000000000];\n";
   BOOST_TEST(try_text(big) == CUDA_ERROR_OUT_OF_MEMORY);
-  // The whole quota is there again, but for the granule that was begun.
+  // The whole quota is free again, except for the granule that was begun.
   BOOST_TEST(dev->map(base, (std::uint64_t{1} << 30) - granule_bytes).ok());
 }
 
-BOOST_AUTO_TEST_CASE(unloading_gives_memory_back) {
+BOOST_AUTO_TEST_CASE(unloading_a_module_frees_its_memory) {
   auto text = std::string{header} + ".visible .global .b8 a[100000000];\n";
   for (auto i = 0; i < 30; ++i) {
     load_ptx(text);
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(unloading_gives_memory_back) {
              CUDA_ERROR_INVALID_HANDLE);
 }
 
-BOOST_AUTO_TEST_CASE(what_modules_cost_is_told_apart) {
+BOOST_AUTO_TEST_CASE(memory_of_variables_and_code_is_reported_separately) {
   auto before = dev->beside();
   BOOST_TEST(before.variables.value() == 0u);
   BOOST_TEST(before.code.value() == 0u);
@@ -206,16 +206,16 @@ BOOST_AUTO_TEST_CASE(what_modules_cost_is_told_apart) {
   load_ptx(std::string{header} + ".visible .global .b8 a[5000000];\n"
                                  ".visible .entry k() { ret; }\n");
   auto with = dev->beside();
-  // Three granules are touched by so much.
+  // The variables touch three granules.
   BOOST_TEST(with.variables.value() == 3 * granule_bytes);
   BOOST_TEST(with.code.value() > 0u);
   BOOST_TEST(with.code.value() < 4096u);
-  // What the program allocates is no part of it.
+  // The program's allocations do not count.
   BOOST_REQUIRE(dev->map(base, granule_bytes).ok());
   BOOST_TEST(dev->beside().variables.value() == 3 * granule_bytes);
   BOOST_REQUIRE(dev->unload_module(module).ok());
   BOOST_TEST(dev->beside().code.value() == 0u);
-  // But for the granule in which the next one will begin.
+  // The granule in which the next module will begin stays.
   BOOST_TEST(dev->beside().variables.value() == granule_bytes);
 }
 

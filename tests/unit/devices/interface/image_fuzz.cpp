@@ -1,6 +1,7 @@
-// Damages PTX text and fatbins in many ways and feeds them to the path from an
-// image to a program, which must refuse or accept but never crash. Built with
-// sanitizers it finds what a crash would not show.
+// Damages PTX texts and fatbins in many ways and loads them. The loader must
+// refuse or accept them, and never crash. Sanitizers find faults that would not
+// show as a crash.
+//
 // Usage: image_fuzz ITERATIONS FIRST_SEED FILE...
 #include "devices/cpu/lower/lowering.hpp"
 #include "devices/cpu/ptx/ptx_link.hpp"
@@ -22,7 +23,7 @@ namespace {
 
 using namespace vgpu::device::cpu;
 
-/// Whether it was accepted.
+/// Returns whether the image was accepted.
 bool load(const std::string& image) {
   auto texts = vgpu::device::ptx_of(std::as_bytes(std::span{image}), 90);
   if (!texts)

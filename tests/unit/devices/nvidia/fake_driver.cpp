@@ -1,6 +1,5 @@
-// A stand-in for NVIDIA's driver: memory is counted, streams run when they are
-// told to, and nothing else is pretended. Its own C entry points (fake_*) are
-// for the tests.
+// A fake of NVIDIA's driver. It counts memory and executes streams when tests
+// let it, and does nothing else. Tests use its C entry points fake_*.
 #include <cuda.h>
 
 #include <algorithm>
@@ -32,18 +31,18 @@ constexpr std::uint64_t granule = std::uint64_t{2} << 20;
 std::mutex lock;
 CUresult sticky = CUDA_SUCCESS;
 std::uint64_t free_memory = std::uint64_t{1} << 40;
-std::uint64_t created = 0; // bytes that exist
+std::uint64_t created = 0; // bytes of all allocations
 std::map<CUmemGenericAllocationHandle, std::uint64_t> allocations;
-std::map<CUmemGenericAllocationHandle, int> imports; // besides its maker
+std::map<CUmemGenericAllocationHandle, int> imports; // handles imported of each
 std::map<CUdeviceptr, std::uint64_t> mappings;
-std::map<CUdeviceptr, std::set<int>> accesses; // devices, by address
+std::map<CUdeviceptr, std::set<int>> accesses; // devices by address
 CUmemGenericAllocationHandle last_allocation = 0;
 
-// Of processes that others checkpoint, and the step that fails next.
+// The processes that others checkpoint, and the step that fails next.
 std::map<int, CUprocessState> processes;
 std::string failing_step;
 
-/// An array of one level, in a layout of its own.
+/// An array of one level, with its own layout.
 struct fake_array {
   CUDA_ARRAY3D_DESCRIPTOR shape{};
   std::vector<std::byte> bytes;
@@ -51,10 +50,11 @@ struct fake_array {
 struct fake_mipmap {
   std::vector<CUarray> levels;
 };
-// What lives, until it is destroyed or goes with the process.
+// Objects that exist until they are destroyed or the process ends.
 std::map<fake_array*, std::unique_ptr<fake_array>> arrays;
 std::map<fake_mipmap*, std::unique_ptr<fake_mipmap>> mipmaps;
-// The values of objects, the lowest free one first.
+// The values of texture and surface objects. The lowest free value is given
+// next.
 std::set<unsigned long long> objects;
 unsigned long long first_object = 1;
 
@@ -64,14 +64,14 @@ struct fake_stream {
 };
 struct fake_event {
   std::atomic<int> pending{0};
-  std::uint64_t at = 0; // of the GPU's clock, its latest record
+  std::uint64_t at = 0; // its latest record by the GPU's clock
   std::vector<fake_stream*> waited_for_in{};
 };
 fake_stream legacy;
-// The GPU's clock: only what is said to take time takes it. Copies do.
+// The GPU's clock. Only copies, delays and fake_pass() move it.
 std::uint64_t clock_ns = 1'000'000'000;
 std::uint64_t copies_take = 0;
-// Never given back: some work may still name them.
+// Never freed, because work may still refer to them.
 std::deque<fake_stream> streams;
 std::deque<fake_event> events;
 
@@ -156,7 +156,7 @@ CUresult release(CUmemGenericAllocationHandle x) {
   allocations.erase(x);
   return CUDA_SUCCESS;
 }
-/// As the driver: whole memory or none.
+/// Like the driver, maps whole allocations only.
 CUresult map(CUdeviceptr at, std::size_t bytes, std::size_t offset,
              CUmemGenericAllocationHandle of, unsigned long long) {
   std::lock_guard guard{lock};
@@ -203,7 +203,7 @@ CUresult set_access(CUdeviceptr at, std::size_t, const CUmemAccessDesc* x,
       allowed.erase(each.location.id);
   return CUDA_SUCCESS;
 }
-/// As the driver: only what was mapped in one piece.
+/// Like the driver, unmaps only what was mapped in one piece.
 CUresult unmap(CUdeviceptr at, std::size_t bytes) {
   std::lock_guard guard{lock};
   auto i = mappings.find(at);
@@ -213,9 +213,9 @@ CUresult unmap(CUdeviceptr at, std::size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-// The sizes of what was to be linked.
+// The sizes of the parts to link.
 std::vector<std::size_t> linked;
-// The texts among it.
+// The number of texts among them.
 std::uint64_t linked_texts = 0;
 
 CUresult link_add(CUlinkState, CUjitInputType type, void* data,
@@ -248,7 +248,7 @@ CUresult write_value(CUstream in, CUdeviceptr at, cuuint32_t value, unsigned) {
     reinterpret_cast<std::atomic<std::uint32_t>*>(at)->store(value);
   });
 }
-/// What waits holds its stream; fake_let_go() looks again.
+/// A wait whose value is not there holds its stream. fake_hold(0) tries again.
 template <class Word>
 CUresult wait_for_word(CUstream in, CUdeviceptr at, Word value, unsigned how) {
   return add(in, [=] {
@@ -296,7 +296,7 @@ CUresult wait_event(CUstream in, CUevent x, unsigned) {
     e->waited_for_in.push_back(&of(in));
   });
 }
-/// Its address is as good as its name: there is one process.
+/// The name is the event's address, as there is one process.
 CUresult event_name(CUipcEventHandle* out, CUevent x) {
   std::memset(out, 0, sizeof(*out));
   std::memcpy(out, &x, sizeof(x));
@@ -317,7 +317,7 @@ CUresult event_query(CUevent x) {
   return reinterpret_cast<fake_event*>(x)->pending == 0 ? CUDA_SUCCESS
                                                         : CUDA_ERROR_NOT_READY;
 }
-/// As the driver: less than nothing where the second was recorded first.
+/// Like the driver, returns a negative time if the second was recorded first.
 CUresult elapsed(float* ms, CUevent from, CUevent to) {
   std::lock_guard guard{lock};
   if (sticky != CUDA_SUCCESS)
@@ -331,7 +331,7 @@ CUresult elapsed(float* ms, CUevent from, CUevent to) {
   *ms = static_cast<float>(static_cast<std::int64_t>(b.at - a.at)) / 1e6f;
   return CUDA_SUCCESS;
 }
-/// To the device, which has no memory: it only takes as long.
+/// The device has no memory, so a copy to it only takes time.
 CUresult copy_in(CUdeviceptr, const void*, std::size_t, CUstream in) {
   return add(in, [] { clock_ns += copies_take; });
 }
@@ -402,7 +402,7 @@ CUresult mipmap_level(CUarray* out, CUmipmappedArray x, unsigned level) {
   return CUDA_SUCCESS;
 }
 
-/// Where a row of one end begins; null where the box leaves an array.
+/// Returns where a row of one end begins, or null if the box leaves an array.
 std::byte* row_of(CUmemorytype type, const void* host, CUdeviceptr device,
                   CUarray array, std::size_t x, std::size_t y, std::size_t z,
                   std::size_t pitch, std::size_t height, std::size_t width) {
@@ -460,9 +460,9 @@ CUresult object_destroy(unsigned long long x) {
   return objects.erase(x) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-// -- tensor maps: their arguments, one after the other
+// -- tensor maps, which hold their arguments one after the other
 
-/// Adds values behind what is there.
+/// Appends values.
 struct map_writer {
   std::uint64_t* at;
   template <class... Ts>
@@ -493,7 +493,7 @@ CUresult process_step(const char* name, int pid, CUprocessState from,
   return CUDA_SUCCESS;
 }
 CUresult process_lock(int pid, CUcheckpointLockArgs* how) {
-  // Without a limit it might wait for ever.
+  // Without a limit it might wait for ever, so it must have one.
   if (how == nullptr || how->timeoutMs == 0)
     return CUDA_ERROR_INVALID_VALUE;
   return process_step("lock", pid, CU_PROCESS_STATE_RUNNING,
@@ -557,8 +557,7 @@ CUresult map_moved(CUtensorMap* map, void* at) {
   return CUDA_SUCCESS;
 }
 
-// -- a kernel that looks at what launches are given
-// -----------------------------
+// -- a kernel that reads a launch's parameters
 
 std::uint64_t base_of_conditions = 0;
 
@@ -577,7 +576,7 @@ CUresult kernels_of(CUfunction* out, unsigned, CUmodule) {
 }
 CUresult launch(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
                 unsigned, unsigned, CUstream in, void** parameters, void**) {
-  // The one without any does nothing for so long.
+  // The kernel without parameters is the delay.
   if (parameters == nullptr)
     return add(in, [] { clock_ns += 1'000'000; });
   auto* to = *static_cast<void**>(parameters[0]);
@@ -586,7 +585,7 @@ CUresult launch(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
   });
 }
 
-/// All that needs no answer.
+/// Stands for all functions that need no answer.
 CUresult nothing() {
   return CUDA_SUCCESS;
 }
@@ -672,12 +671,12 @@ CUresult cuGetProcAddress_v2(const char* name, void** out, int, cuuint64_t,
   return CUDA_SUCCESS;
 }
 
-/// What launches are given as the place of their graph's values.
+/// Sets the address of the graph's values that launches get.
 void fake_base_of_conditions(std::uint64_t x) {
   base_of_conditions = x;
 }
 
-/// As when nothing was ever done, but for streams and events.
+/// Resets everything except streams and events.
 void fake_reset() {
   std::lock_guard guard{lock};
   base_of_conditions = 0;
@@ -693,27 +692,27 @@ void fake_reset() {
   legacy.held = false;
   legacy.work.clear();
 }
-/// So much time passes by the GPU's clock, in which nothing runs.
+/// Lets time pass by the GPU's clock while nothing runs.
 void fake_pass(std::uint64_t ns) {
   std::lock_guard guard{lock};
   clock_ns += ns;
 }
-/// How long each copy takes from now on.
+/// Sets how long each copy takes from now on.
 void fake_copies_take(std::uint64_t ns) {
   std::lock_guard guard{lock};
   copies_take = ns;
 }
-/// What time it is by the GPU's clock.
+/// Returns the time by the GPU's clock.
 std::uint64_t fake_now() {
   std::lock_guard guard{lock};
   return clock_ns;
 }
-/// How many events there are; those of pools are used again.
+/// Returns the number of events that were made. Pools reuse theirs.
 std::uint64_t fake_events() {
   std::lock_guard guard{lock};
   return events.size();
 }
-/// Objects have values from here on.
+/// Sets the first value of later objects.
 void fake_first_object(unsigned long long x) {
   std::lock_guard guard{lock};
   first_object = x;
@@ -726,13 +725,13 @@ std::uint64_t fake_arrays() {
   std::lock_guard guard{lock};
   return arrays.size();
 }
-/// The legacy stream does nothing from now on, or what it has and all to come.
+/// Stops the legacy stream, or runs its work again.
 void fake_hold(int hold) {
   std::lock_guard guard{lock};
   legacy.held = hold != 0;
   run(legacy);
 }
-/// From now on all calls fail, as after a fault of a kernel.
+/// Makes all later calls fail, as after a kernel's fault.
 void fake_fail(int code) {
   std::lock_guard guard{lock};
   sticky = static_cast<CUresult>(code);
@@ -741,7 +740,7 @@ void fake_memory(std::uint64_t bytes) {
   std::lock_guard guard{lock};
   free_memory = bytes;
 }
-/// How many parts were to be linked, and their bytes.
+/// Returns how many parts were to be linked, and their bytes.
 std::uint64_t fake_linked(std::uint64_t* bytes) {
   std::lock_guard guard{lock};
   *bytes = 0;
@@ -753,12 +752,12 @@ std::uint64_t fake_linked_texts() {
   std::lock_guard guard{lock};
   return linked_texts;
 }
-/// Whether the device may use what was mapped at the address.
+/// Returns whether the device may use the memory at the address.
 int fake_access(CUdeviceptr at, int device) {
   std::lock_guard guard{lock};
   return accesses[at].contains(device);
 }
-/// How a process is, for others; which step of its checkpoint fails.
+/// Sets the state of a process, and which step of its checkpoint fails.
 void fake_process(int pid, int state, const char* failing) {
   std::lock_guard guard{lock};
   processes[pid] = static_cast<CUprocessState>(state);

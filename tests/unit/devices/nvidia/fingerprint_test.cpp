@@ -1,5 +1,5 @@
-// What tells that memory of a real GPU has changed: the kernel, run on the cpu
-// device, and what is made of what it says.
+// How changes of a real GPU's memory are noticed: the fingerprint kernel, run
+// on the cpu device, and the comparison of its results.
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include "devices/nvidia/memory/seen_contents.hpp"
@@ -46,7 +46,7 @@ struct looks : device_fixture {
     return all;
   }
 
-  /// Of the first granule with these contents.
+  /// Returns the fingerprint of the first granule with these contents.
   fingerprint of(const std::vector<std::uint64_t>& x) {
     write(granules, x);
     return look({granules}).front();
@@ -69,7 +69,7 @@ std::vector<std::uint64_t> noise() {
 
 BOOST_FIXTURE_TEST_SUITE(fingerprint_kernel, looks)
 
-BOOST_AUTO_TEST_CASE(the_same_contents_have_the_same_one_wherever_they_are) {
+BOOST_AUTO_TEST_CASE(equal_contents_have_equal_fingerprints_anywhere) {
   auto x = noise();
   for (auto i = 0u; i < 3; ++i)
     write(granules + i * granule_bytes, x);
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(the_same_contents_have_the_same_one_wherever_they_are) {
   BOOST_CHECK(got[0] != fingerprint{});
 }
 
-BOOST_AUTO_TEST_CASE(no_change_goes_unseen) {
+BOOST_AUTO_TEST_CASE(every_change_alters_the_fingerprint) {
   auto before = noise();
   auto first = of(before);
   auto changed =
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(no_change_goes_unseen) {
     for (auto bit : {0, 31, 63})
       BOOST_TEST(
           changed([&](auto& x) { x[place] ^= std::uint64_t{1} << bit; }));
-  // What leaves sums, and each bit's parity, as they are.
+  // These changes keep the sum and the parity of each bit.
   BOOST_TEST(changed([](auto& x) { std::swap(x[0], x[2]); }));
   BOOST_TEST(changed([](auto& x) { std::swap(x[0], x[1]); }));
   BOOST_TEST(changed([](auto& x) { std::swap(x[5], x[words - 3]); }));
@@ -100,13 +100,13 @@ BOOST_AUTO_TEST_CASE(no_change_goes_unseen) {
     std::rotate(x.begin(), x.begin() + words / 16, x.end());
   }));
   BOOST_TEST(changed([](auto& x) {
-    for (auto& each : x) // as if all were numbers that are negated
+    for (auto& each : x) // negates all of them as floats
       each ^= std::uint64_t{1} << 63;
   }));
   BOOST_TEST(changed([](auto& x) { x.assign(words, 0); }));
 }
 
-BOOST_AUTO_TEST_CASE(constant_contents_differ) {
+BOOST_AUTO_TEST_CASE(different_constant_contents_differ) {
   std::vector<fingerprint> all;
   for (std::uint64_t value : {0ull, 1ull, ~0ull, 0x3f8000003f800000ull,
                               0xbf800000bf800000ull, 0x8000000080000000ull})
@@ -131,7 +131,7 @@ std::uint64_t look(seen_contents& at, std::vector<device_address> granules,
 
 } // namespace
 
-BOOST_AUTO_TEST_CASE(what_differs_has_changed_since_the_looks_before) {
+BOOST_AUTO_TEST_CASE(a_difference_is_a_change_since_earlier_looks) {
   seen_contents x;
   auto first = look(x, {a, b}, {one, one});
   BOOST_TEST(first != 0u);
@@ -141,13 +141,13 @@ BOOST_AUTO_TEST_CASE(what_differs_has_changed_since_the_looks_before) {
   BOOST_TEST(x.changed_since(a, first));
   BOOST_TEST(!x.changed_since(a, second));
   BOOST_TEST(!x.changed_since(b, first));
-  // As it was at first, but not all the while.
+  // The contents are the first ones again, but changed in between.
   look(x, {a, b}, {one, one});
   BOOST_TEST(x.changed_since(a, first));
   BOOST_TEST(x.changed_since(a, second));
 }
 
-BOOST_AUTO_TEST_CASE(what_comes_and_goes_has_changed) {
+BOOST_AUTO_TEST_CASE(memory_that_is_mapped_or_unmapped_has_changed) {
   seen_contents x;
   auto first = look(x, {a}, {one});
   BOOST_TEST(x.changed_since(b, first));
@@ -157,14 +157,14 @@ BOOST_AUTO_TEST_CASE(what_comes_and_goes_has_changed) {
   BOOST_TEST(x.changed_since(a, second));
 }
 
-BOOST_AUTO_TEST_CASE(a_copy_of_something_else_is_copied_again) {
+BOOST_AUTO_TEST_CASE(a_copy_of_other_contents_is_made_again) {
   seen_contents x;
   auto first = look(x, {a, b}, {one, one});
   x.copied(a, two); // while a kernel wrote
   x.copied(b, one);
   BOOST_TEST(x.changed_since(a, first));
   BOOST_TEST(!x.changed_since(b, first));
-  // The kernel has put back what was there: the copy is still wrong.
+  // The kernel has restored the former contents, so the copy is still wrong.
   auto second = look(x, {a, b}, {one, one});
   BOOST_TEST(x.changed_since(a, first));
   BOOST_TEST(!x.changed_since(a, second));

@@ -11,7 +11,7 @@ using namespace vgpu::test;
 
 namespace {
 
-/// Arrays lie at addresses that have no memory.
+/// Arrays lie at addresses without memory.
 struct with_arrays : with_device {
   texture_unit& unit = dynamic_cast<texture_unit&>(*dev);
   std::uint64_t arrays_before = call<std::uint64_t()>("fake_arrays")();
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(any_range_of_an_array_is_cut_into_boxes) {
   auto all = counted(n);
   write(at, all, 0, n);
   BOOST_TEST(read(at, n) == all, boost::test_tools::per_element());
-  // From every element on, and of every length.
+  // Writes ranges from every third element on, of many lengths.
   for (std::size_t first = 0; first < n; first += 3)
     for (std::size_t count = 1; first + count <= n; count += 4) {
       auto now = read(at, n);
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(boxes_and_flat_ranges_go_from_array_to_array) {
   auto b = array(2, floats(4, 12, 2));
   write(a, counted(96), 0, 96);
   write(b, std::vector<int>(96), 0, 96);
-  // Rows of another length: bytes after bytes.
+  // The rows differ in length, so the bytes are copied in order.
   BOOST_REQUIRE(
       dev->enqueue_copy(legacy_stream, {b, 0, 0}, {a, 0, 0}, {384, 1, 1}).ok());
   BOOST_TEST((read(b, 96) == counted(96)));
@@ -109,13 +109,13 @@ BOOST_AUTO_TEST_CASE(boxes_and_flat_ranges_go_from_array_to_array) {
         want[z * 48 + y * 4 + x + 1] =
             static_cast<int>(z * 48 + (y + 1) * 8 + x + 2) + 1;
   BOOST_TEST((read(b, 96) == want));
-  // Beyond its end there is nothing.
+  // The copy leaves the array.
   BOOST_TEST(
       !dev->enqueue_copy(legacy_stream, {b, 0, 0}, {a + 320, 0, 0}, {128, 1, 1})
            .ok());
 }
 
-BOOST_AUTO_TEST_CASE(levels_lie_one_behind_the_other) {
+BOOST_AUTO_TEST_CASE(mipmap_levels_follow_one_another) {
   auto shape = floats(8, 8, 0, 4);
   auto layout = layout_of(shape);
   BOOST_REQUIRE(layout);
@@ -125,11 +125,11 @@ BOOST_AUTO_TEST_CASE(levels_lie_one_behind_the_other) {
   for (auto& l : layout->levels)
     BOOST_TEST(
         (read(at + l.offset, l.width * l.rows) == counted(l.width * l.rows)));
-  // All at once, with what lies between them.
+  // Reads all levels at once, with the gaps between them.
   BOOST_TEST(read(at, layout->bytes / 4)[layout->levels[3].offset / 4] == 1);
 }
 
-BOOST_AUTO_TEST_CASE(an_array_goes_when_the_work_before_is_done) {
+BOOST_AUTO_TEST_CASE(an_array_is_destroyed_after_the_work_before_it) {
   auto at = array(1, floats(8, 8, 0));
   hold(1);
   std::vector<int> out(64);
@@ -146,14 +146,14 @@ BOOST_AUTO_TEST_CASE(an_array_goes_when_the_work_before_is_done) {
   outcome all;
   dev->when_done(std::nullopt, all.tell());
   BOOST_TEST(all.wait() == CUDA_SUCCESS);
-  // Who is told first, this test or what ends the array, is open.
+  // The array may be destroyed before or after the read is reported.
   auto until = std::chrono::steady_clock::now() + std::chrono::seconds{10};
   while (arrays_here() != 0 && std::chrono::steady_clock::now() < until)
     std::this_thread::yield();
   BOOST_TEST(arrays_here() == 0U);
 }
 
-// The driver would wait for that stream, on the thread that tells the program.
+// The driver would wait for that stream, on the thread that calls the program.
 BOOST_AUTO_TEST_CASE(an_array_stays_while_a_stream_waits_for_the_program) {
   auto at = array(1, floats(8, 8, 0));
   hold(1);
@@ -174,11 +174,11 @@ BOOST_AUTO_TEST_CASE(an_array_stays_while_a_stream_waits_for_the_program) {
   dev->when_done(legacy_stream, ended.tell());
   hold(0);
   BOOST_TEST(done.wait() == CUDA_SUCCESS);
-  // Told by the same thread, and later.
+  // The same thread reports this later.
   BOOST_TEST(started.wait() == CUDA_SUCCESS);
   BOOST_TEST(arrays_here() == 1U);
   go_on();
-  hold(0); // the stand-in does not look by itself
+  hold(0); // the fake driver runs nothing by itself
   BOOST_TEST(ended.wait() == CUDA_SUCCESS);
   array(2, floats(8, 8, 0));
   BOOST_TEST(arrays_here() == 1U);
@@ -193,7 +193,8 @@ BOOST_AUTO_TEST_CASE(
   BOOST_REQUIRE(first.ok());
   BOOST_TEST(*first == 1U);
   BOOST_TEST(unit.name_texture(texture_id{1}, 1).ok());
-  // Objects were made in another order then: it is found a few further.
+  // On the former device objects were made in another order, so this value is
+  // found a few objects later.
   auto second = unit.create_texture(texture_id{2}, what);
   BOOST_REQUIRE(second.ok());
   BOOST_TEST(unit.name_texture(texture_id{2}, 9).ok());
@@ -201,7 +202,7 @@ BOOST_AUTO_TEST_CASE(
   auto third = unit.create_texture(texture_id{3}, what);
   BOOST_REQUIRE(third.ok());
   BOOST_TEST(*third == 2U);
-  // Another object has it, or the driver counts from elsewhere.
+  // Another object has the value, or the driver's values begin elsewhere.
   BOOST_TEST(!unit.name_texture(texture_id{3}, 9).ok());
   call<void(unsigned long long)>("fake_first_object")(1000);
   auto fourth = unit.create_texture(texture_id{4}, what);

@@ -1,4 +1,4 @@
-// Another process checkpointed and restored, by a driver that fails at each
+// A process that is checkpointed and restored, with a driver that fails at each
 // step.
 #include "devices/nvidia/checkpoint.hpp"
 #include "schema/base/cuda_fault.hpp"
@@ -29,9 +29,9 @@ const int states[] = {CU_PROCESS_STATE_RUNNING, CU_PROCESS_STATE_LOCKED,
 
 BOOST_AUTO_TEST_SUITE(process_checkpoints)
 
-/// Whoever was at it before may have been killed anywhere.
-BOOST_DATA_TEST_CASE_F(processes, from_wherever_it_was, data_of::make(states),
-                       from) {
+/// An earlier attempt may have ended at any step.
+BOOST_DATA_TEST_CASE_F(processes, a_checkpoint_works_from_any_state,
+                       data_of::make(states), from) {
   is(from);
   BOOST_TEST(nvidia::checkpoint_process(*api, pid).ok());
   BOOST_TEST(state() == CU_PROCESS_STATE_CHECKPOINTED);
@@ -40,7 +40,8 @@ BOOST_DATA_TEST_CASE_F(processes, from_wherever_it_was, data_of::make(states),
   BOOST_TEST(state() == CU_PROCESS_STATE_RUNNING);
 }
 
-BOOST_FIXTURE_TEST_CASE(who_cannot_leave_is_as_before, processes) {
+BOOST_FIXTURE_TEST_CASE(a_failed_checkpoint_leaves_the_process_running,
+                        processes) {
   for (const auto* step : {"state", "lock", "checkpoint"}) {
     is(CU_PROCESS_STATE_RUNNING, step);
     auto ok = nvidia::checkpoint_process(*api, pid);
@@ -49,7 +50,7 @@ BOOST_FIXTURE_TEST_CASE(who_cannot_leave_is_as_before, processes) {
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(what_cannot_be_undone_is_told_apart, processes) {
+BOOST_FIXTURE_TEST_CASE(a_failed_restore_is_reported, processes) {
   is(CU_PROCESS_STATE_FAILED);
   BOOST_TEST(!nvidia::restore_process(*api, pid).ok());
   is(CU_PROCESS_STATE_CHECKPOINTED, "restore");
@@ -58,7 +59,7 @@ BOOST_FIXTURE_TEST_CASE(what_cannot_be_undone_is_told_apart, processes) {
   BOOST_TEST(!nvidia::restore_process(*api, pid).ok());
 }
 
-BOOST_FIXTURE_TEST_CASE(an_old_driver_touches_nothing, processes) {
+BOOST_FIXTURE_TEST_CASE(an_old_driver_does_not_change_the_process, processes) {
   auto old = *api;
   old.cuCheckpointProcessRestore = nullptr;
   is(CU_PROCESS_STATE_RUNNING);

@@ -1,5 +1,4 @@
-// Words that kernels set by cudaGraphSetConditional, on a stand-in for the
-// driver.
+// Words that kernels set by cudaGraphSetConditional, on a fake driver.
 #include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
 
 #include "devices/nvidia/driver/conditions.hpp"
@@ -13,7 +12,7 @@ namespace vgpu::test {
 
 namespace {
 
-// Below what a sanitizer has for itself.
+// These addresses are below those that sanitizers use.
 constexpr device_address place = 0x5000'0000, other_place = 0x6000'0000;
 static_assert(is_condition_place(place) && is_condition_place(other_place));
 
@@ -49,21 +48,21 @@ struct with_conditions : fake {
 
 BOOST_FIXTURE_TEST_SUITE(nvidia_conditions, with_conditions)
 
-BOOST_AUTO_TEST_CASE(words_are_where_handles_say) {
+BOOST_AUTO_TEST_CASE(words_are_mapped_where_handles_point) {
   BOOST_TEST(words.place_of(base) == 0U);
   BOOST_TEST(set(base, place) == CUDA_SUCCESS);
   BOOST_TEST(words.place_of(base) == place);
   BOOST_TEST(words.place_of(base + 44) == place + 44);
   BOOST_TEST(words.place_of(base - 1) == 0U);
   BOOST_TEST(words.place_of(base + condition_bytes) == 0U);
-  // What a kernel does with the handle of the word.
+  // A kernel computes this address from the word's handle.
   auto handle = condition_handle(place + 44);
   auto stored_at = 4 * (handle & 0xffff'ffff) - 4;
   BOOST_TEST(stored_at == place + 44);
   auto* word = reinterpret_cast<std::uint32_t*>(stored_at);
   BOOST_TEST(*word == 0U);
   *word = 7;
-  // The same again, and where the program has them next, changes nothing.
+  // Setting it again changes nothing, and the words may move in the program.
   BOOST_TEST(set(base + 4 * g, place) == CUDA_SUCCESS);
   BOOST_TEST(words.place_of(base) == 0U);
   BOOST_TEST(words.place_of(base + 4 * g) == place);
@@ -74,14 +73,14 @@ BOOST_AUTO_TEST_CASE(words_are_where_handles_say) {
   BOOST_TEST(words.place_of(base + 4 * g) == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_driver_that_does_otherwise_is_found_out) {
+BOOST_AUTO_TEST_CASE(a_driver_that_uses_other_addresses_is_refused) {
   base_is(0x7f00'1234'5678);
   BOOST_TEST(set(base, place) == CUDA_ERROR_NOT_SUPPORTED);
   BOOST_TEST(words.place_of(base) == 0U);
   BOOST_TEST(is_free(place));
 }
 
-BOOST_AUTO_TEST_CASE(addresses_that_are_taken_are_left_alone) {
+BOOST_AUTO_TEST_CASE(used_addresses_are_left_alone) {
   auto* other =
       ::mmap(reinterpret_cast<void*>(place + 4096), 4096, PROT_READ,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -91,7 +90,7 @@ BOOST_AUTO_TEST_CASE(addresses_that_are_taken_are_left_alone) {
   ::munmap(other, 4096);
 }
 
-BOOST_AUTO_TEST_CASE(of_other_devices_nothing_is_known) {
+BOOST_AUTO_TEST_CASE(other_devices_have_no_conditions) {
   nvidia::conditions others{api};
   others.open(of(10, 0));
   BOOST_TEST(cuda_code(others.set(memory_id{1}, base, place)) ==

@@ -1,4 +1,4 @@
-// The nvidia device's own logic, on a stand-in for the driver.
+// The nvidia device's own logic, on a fake driver.
 #include "devices/nvidia/driver/image_names.hpp"
 #include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
@@ -15,7 +15,7 @@ using namespace vgpu::test;
 
 BOOST_FIXTURE_TEST_SUITE(linking, with_device)
 
-/// Containers one behind the other: of these sizes, their headers included.
+/// Returns containers of these sizes, headers included, one after the other.
 std::vector<std::byte> containers(const std::vector<std::uint64_t>& sizes) {
   std::vector<std::byte> out;
   for (auto size : sizes) {
@@ -35,18 +35,18 @@ BOOST_AUTO_TEST_CASE(parts_behind_an_empty_container_go_to_the_linker) {
   std::uint64_t bytes = 0;
   BOOST_TEST(linked(&bytes) - parts == 2);
   BOOST_TEST(bytes - before == 64 + 128);
-  // The stand-in loads nothing: that is told, and as what it is.
+  // The fake driver loads nothing, and the failure names the linking.
   BOOST_REQUIRE(!got.ok());
   BOOST_TEST(got.why().what.find("parts cannot be linked") !=
              std::string::npos);
-  // What a toolchain linked is the driver's to load as a whole.
+  // The driver loads an image that a toolchain linked as a whole.
   got = dev->load_module(module_id{1}, containers({32, 64}));
   BOOST_TEST(linked(&bytes) - parts == 2);
   BOOST_TEST(got.why().what.find("a module cannot be loaded") !=
              std::string::npos);
 }
 
-/// A container that holds nothing but a text, as programs' parts come.
+/// Returns a container with one text, as programs' parts are.
 std::vector<std::byte> container_of(std::string_view text) {
   std::uint64_t entry[8] = {0x0000'0040'0101'0001, text.size()};
   std::uint64_t head[] = {0x0010'0001'BA55'ED50, sizeof entry + text.size()};
@@ -60,7 +60,7 @@ std::vector<std::byte> container_of(std::string_view text) {
   return out;
 }
 
-BOOST_AUTO_TEST_CASE(a_part_that_is_only_text_goes_there_as_text) {
+BOOST_AUTO_TEST_CASE(a_part_of_text_is_linked_as_text) {
   auto texts = call<std::uint64_t()>("fake_linked_texts");
   auto before = texts();
   (void)dev->load_module(module_id{1}, container_of(".version 8.0 "));
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_copy_of_our_own_library_is_refused) {
              std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(a_driver_that_is_not_there_is_named) {
+BOOST_AUTO_TEST_CASE(a_missing_driver_is_named) {
   choose_driver("/nowhere/libcuda.so.1");
   auto found = nvidia::find_driver();
   BOOST_REQUIRE(!found.ok());
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_relative_path_is_refused) {
   BOOST_TEST(!nvidia::open_driver("libcuda.so.1").ok());
 }
 
-BOOST_FIXTURE_TEST_CASE(properties_survive_their_way_through_text, fake) {
+BOOST_FIXTURE_TEST_CASE(properties_survive_a_round_trip_as_text, fake) {
   auto all = nvidia_properties();
   BOOST_REQUIRE(all.ok());
   auto again = read_properties(write_properties(*all));
@@ -114,12 +114,13 @@ BOOST_FIXTURE_TEST_CASE(properties_survive_their_way_through_text, fake) {
   BOOST_TEST((x.uuid == all->front().uuid));
   BOOST_TEST(x.total_memory == std::uint64_t{1} << 40);
   BOOST_TEST((x.attributes == all->front().attributes));
-  // What the driver does not know is absent; what does not hold here is 0.
+  // An attribute that the driver does not know is absent. One that does not
+  // hold for a vGPU is 0.
   BOOST_TEST(!x.attributes.contains(7));
   BOOST_TEST(x.attributes.at(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(other_text_describes_no_gpus) {
+BOOST_AUTO_TEST_CASE(other_text_is_refused_as_properties) {
   BOOST_TEST(!read_properties("attribute 1 2\n").ok());
   BOOST_TEST(!read_properties("device 1 xx name\n").ok());
   BOOST_TEST(read_properties("")->empty());
@@ -138,7 +139,7 @@ BOOST_AUTO_TEST_CASE(an_idle_stream_is_done_at_once) {
   BOOST_TEST(done.wait() == CUDA_SUCCESS);
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_done_before_the_stream_is) {
+BOOST_AUTO_TEST_CASE(nothing_is_done_before_its_stream) {
   hold(1);
   BOOST_REQUIRE(dev->create_event(event_id{1}, false).ok());
   BOOST_REQUIRE(dev->record_event(event_id{1}, legacy_stream).ok());
@@ -156,7 +157,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_done_before_the_stream_is) {
   BOOST_TEST(*dev->query_event(event_id{1}));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_done_soon_is_told_by_the_thread_that_asks) {
+BOOST_AUTO_TEST_CASE(quick_work_is_reported_by_the_asking_thread) {
   BOOST_REQUIRE(dev->create_event(event_id{1}, false).ok());
   auto told_by = [&](auto ask) {
     BOOST_REQUIRE(dev->record_event(event_id{1}, legacy_stream).ok());
@@ -184,7 +185,7 @@ BOOST_AUTO_TEST_CASE(what_is_done_soon_is_told_by_the_thread_that_asks) {
   BOOST_TEST((told_by(read) == here));
 }
 
-BOOST_AUTO_TEST_CASE(where_somebody_waits_already_the_other_thread_tells) {
+BOOST_AUTO_TEST_CASE(behind_a_pending_wait_the_other_thread_reports) {
   BOOST_REQUIRE(dev->create_stream(stream_id{2}, true, 0).ok());
   for (auto id : {1u, 2u})
     BOOST_REQUIRE(dev->create_event(event_id{id}, false).ok());
@@ -205,7 +206,7 @@ BOOST_AUTO_TEST_CASE(where_somebody_waits_already_the_other_thread_tells) {
   BOOST_TEST(before.wait() == CUDA_SUCCESS);
 }
 
-/// Whether a thread of this process waits for something (proc(5), stat).
+/// Returns whether a thread of this process sleeps (proc(5), stat).
 bool sleeps(pid_t thread) {
   std::ifstream file{"/proc/self/task/" + std::to_string(thread) + "/stat"};
   std::string line;
@@ -214,8 +215,8 @@ bool sleeps(pid_t thread) {
   return state < line.size() && line[state] == 'S';
 }
 
-/// A read of stream 2 whose bytes have come, and that is being told until who
-/// asks has had to wait.
+/// A read of stream 2 whose bytes have arrived. Its completion runs until the
+/// asking thread has had to wait.
 struct with_slow_reader : with_device {
   struct reading {
     std::atomic<bool> begun = false, asking = false, told = false;
@@ -234,7 +235,8 @@ struct with_slow_reader : with_device {
       its->begun = true;
       its->begun.notify_all();
       its->asking.wait(false);
-      // Who asks waits for this, or has overtaken it and waits for the next.
+      // The asking thread waits for this read, or has overtaken it and waits
+      // for the next one.
       while (!sleeps(asker))
         std::this_thread::yield();
       its->told = true;
@@ -248,7 +250,7 @@ struct with_slow_reader : with_device {
     now->asking = true;
     now->asking.notify_all();
   }
-  /// Whether the read had been told when this was.
+  /// Returns whether the read was reported before this request.
   bool comes_behind(auto ask) {
     read_slowly();
     outcome done;
@@ -265,7 +267,7 @@ struct with_slow_reader : with_device {
   std::shared_ptr<reading> now;
 };
 
-BOOST_FIXTURE_TEST_CASE(nothing_is_said_to_be_done_before_a_read_is_told,
+BOOST_FIXTURE_TEST_CASE(nothing_is_reported_before_an_earlier_read,
                         with_slow_reader) {
   BOOST_TEST(comes_behind([&](auto x) { dev->when_recorded(event_id{1}, x); }));
   BOOST_TEST(comes_behind([&](auto x) { dev->when_done(stream_id{2}, x); }));
@@ -281,7 +283,7 @@ BOOST_FIXTURE_TEST_CASE(nothing_is_said_to_be_done_before_a_read_is_told,
   BOOST_TEST(now->told);
 }
 
-BOOST_AUTO_TEST_CASE(streams_of_its_own_are_waited_for_too) {
+BOOST_AUTO_TEST_CASE(created_streams_are_waited_for) {
   BOOST_REQUIRE(dev->create_stream(stream_id{2}, true, 0).ok());
   BOOST_REQUIRE(dev->create_event(event_id{1}, false).ok());
   BOOST_REQUIRE(dev->record_event(event_id{1}, stream_id{2}).ok());
@@ -313,7 +315,7 @@ BOOST_AUTO_TEST_CASE(a_record_is_not_mistaken_for_a_later_one) {
   BOOST_TEST(second.wait() == CUDA_SUCCESS);
 }
 
-BOOST_AUTO_TEST_CASE(a_fault_reaches_all_who_wait_and_stays) {
+BOOST_AUTO_TEST_CASE(a_fault_ends_all_waits_and_stays) {
   hold(1);
   BOOST_REQUIRE(dev->create_event(event_id{1}, false).ok());
   BOOST_REQUIRE(dev->record_event(event_id{1}, legacy_stream).ok());
@@ -328,14 +330,14 @@ BOOST_AUTO_TEST_CASE(a_fault_reaches_all_who_wait_and_stays) {
              CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-BOOST_AUTO_TEST_CASE(a_refusal_is_no_fault) {
+BOOST_AUTO_TEST_CASE(a_refused_module_is_not_a_device_fault) {
   std::string text = ".version 9.0\n";
   BOOST_TEST(
       !dev->load_module(module_id{1}, std::as_bytes(std::span{text})).ok());
   BOOST_TEST(dev->error() == CUDA_SUCCESS);
 }
 
-BOOST_AUTO_TEST_CASE(a_lost_device_lets_nobody_wait) {
+BOOST_AUTO_TEST_CASE(a_lost_device_ends_all_waits) {
   hold(1);
   BOOST_REQUIRE(dev->create_event(event_id{1}, false).ok());
   BOOST_REQUIRE(dev->record_event(event_id{1}, legacy_stream).ok());
@@ -346,7 +348,7 @@ BOOST_AUTO_TEST_CASE(a_lost_device_lets_nobody_wait) {
   BOOST_TEST(cuda_code(dev->map(base, g)) == CUDA_ERROR_DEVICE_UNAVAILABLE);
 }
 
-BOOST_AUTO_TEST_CASE(closing_tells_who_still_waits) {
+BOOST_AUTO_TEST_CASE(closing_ends_all_waits) {
   hold(1);
   BOOST_REQUIRE(dev->create_event(event_id{1}, false).ok());
   BOOST_REQUIRE(dev->record_event(event_id{1}, legacy_stream).ok());
@@ -380,7 +382,7 @@ BOOST_AUTO_TEST_CASE(reads_arrive_through_pinned_memory_and_directly) {
   read(source.size());
 }
 
-BOOST_AUTO_TEST_CASE(large_writes_are_taken_at_once) {
+BOOST_AUTO_TEST_CASE(large_writes_copy_their_bytes_at_once) {
   std::vector<char> source(9 << 20, 'x');
   std::vector<char> target(source.size());
   hold(1);
@@ -418,7 +420,7 @@ BOOST_AUTO_TEST_CASE(a_host_function_stops_its_stream_until_it_ends) {
   BOOST_TEST(!after.told());
   std::lock_guard guard{mutex};
   go_on();
-  hold(0); // the stand-in does not look by itself
+  hold(0); // the fake driver runs nothing by itself
   BOOST_TEST(after.wait() == CUDA_SUCCESS);
 }
 
@@ -428,7 +430,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(images)
 
-BOOST_AUTO_TEST_CASE(variables_of_ptx_are_those_of_module_scope) {
+BOOST_AUTO_TEST_CASE(only_variables_of_module_scope_are_named) {
   std::string_view text = R"(
     .version 8.0
     .target sm_70
@@ -458,7 +460,7 @@ BOOST_AUTO_TEST_CASE(variables_of_ptx_are_those_of_module_scope) {
                  .allocates);
 }
 
-BOOST_AUTO_TEST_CASE(all_forms_of_an_image_name_the_same) {
+BOOST_AUTO_TEST_CASE(all_forms_of_an_image_name_the_same_variables) {
   auto of = [](const char* name) {
     std::ifstream in{std::string{DEVICE_CODE} + "/" + name, std::ios::binary};
     std::string bytes{std::istreambuf_iterator<char>{in}, {}};
@@ -477,7 +479,7 @@ BOOST_AUTO_TEST_CASE(all_forms_of_an_image_name_the_same) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(hostile_bytes_name_nothing_and_break_nothing) {
+BOOST_AUTO_TEST_CASE(hostile_bytes_name_nothing_and_do_no_harm) {
   std::string elf{"\x7f"
                   "ELF",
                   4};

@@ -1,4 +1,4 @@
-// The stand-in for NVIDIA's driver, and the device on top of it.
+// The fake driver, and the nvidia device on top of it.
 #pragma once
 
 #include "devices/interface/memory_unit.hpp"
@@ -28,7 +28,7 @@ inline void choose_driver(const std::string& path) {
   ::setenv("VGPU_NVIDIA_DRIVER", path.c_str(), 1);
 }
 
-/// A completion that can be waited for.
+/// A completion whose result a test can wait for.
 class outcome {
 public:
   completion tell() {
@@ -54,7 +54,7 @@ private:
   std::optional<CUresult> value_;
 };
 
-/// The stand-in, as the only driver there is.
+/// Makes the fake driver the only one.
 struct fake {
   fake() {
     choose_driver(FAKE_DRIVER);
@@ -89,7 +89,8 @@ struct with_window : fake {
   nvidia::window memory;
 };
 
-/// The first device takes stdout and stderr; the tests' reports go there too.
+/// Keeps stdout and stderr, which the first device redirects, for the tests'
+/// reports.
 class kept_descriptors {
 public:
   ~kept_descriptors() {

@@ -10,7 +10,7 @@ using namespace vgpu::test;
 
 BOOST_FIXTURE_TEST_SUITE(placed_memory, with_device)
 
-BOOST_AUTO_TEST_CASE(it_is_the_drivers_and_lies_where_the_program_wants_it) {
+BOOST_AUTO_TEST_CASE(placed_memory_is_the_drivers_at_the_programs_address) {
   auto& unit = dynamic_cast<memory_unit&>(*dev);
   auto before = created();
   BOOST_REQUIRE(unit.create_memory(memory_id{1}, 4 * g).ok());
@@ -29,11 +29,11 @@ BOOST_AUTO_TEST_CASE(it_is_the_drivers_and_lies_where_the_program_wants_it) {
   BOOST_TEST(!unit.map_memory(base + 8 * g, 4 * g, memory_id{1}).ok());
 }
 
-BOOST_AUTO_TEST_CASE(what_was_kept_at_these_addresses_goes) {
+BOOST_AUTO_TEST_CASE(placing_memory_frees_what_was_kept_there) {
   auto& unit = dynamic_cast<memory_unit&>(*dev);
   BOOST_REQUIRE(dev->map(base, 4 * g).ok());
   BOOST_REQUIRE(unit.create_memory(memory_id{1}, 2 * g).ok());
-  // In use: nothing is taken from under it.
+  // Memory in use is not replaced.
   BOOST_TEST(!unit.map_memory(base, 2 * g, memory_id{1}).ok());
   BOOST_REQUIRE(dev->unmap(base, 4 * g).ok());
   outcome done;
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(only_whole_granules_of_the_window_are_backed) {
   BOOST_TEST(here() == g);
 }
 
-BOOST_AUTO_TEST_CASE(other_devices_of_the_session_reach_it) {
+BOOST_AUTO_TEST_CASE(other_devices_of_the_session_have_access) {
   auto may_use = [](device_address at, int device) {
     return call<int(CUdeviceptr, int)>("fake_access")(at, device) != 0;
   };
@@ -73,16 +73,16 @@ BOOST_AUTO_TEST_CASE(other_devices_of_the_session_reach_it) {
     BOOST_TEST(may_use(base + window_bytes, device));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_given_back_is_kept_and_used_again) {
+BOOST_AUTO_TEST_CASE(freed_memory_is_kept_and_reused) {
   BOOST_REQUIRE(memory.map(base, 4 * g).ok());
   BOOST_REQUIRE(memory.retire(base, 4 * g).ok());
-  BOOST_TEST(memory.map(base, 4 * g).ok()); // while it is still leaving
+  BOOST_TEST(memory.map(base, 4 * g).ok()); // while it is being freed
   memory.release(base, 4 * g);
   BOOST_TEST(here() == 4 * g);
-  BOOST_TEST(!memory.map(base, g).ok()); // it is not gone
+  BOOST_TEST(!memory.map(base, g).ok()); // it is mapped already
 }
 
-BOOST_AUTO_TEST_CASE(much_goes_back_to_the_device) {
+BOOST_AUTO_TEST_CASE(large_freed_memory_returns_to_the_device) {
   auto much = nvidia::window::kept_bytes * 4;
   BOOST_REQUIRE(memory.map(base, much).ok());
   BOOST_REQUIRE(memory.retire(base, much).ok());
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(much_goes_back_to_the_device) {
   BOOST_TEST(here() <= nvidia::window::kept_bytes);
 }
 
-BOOST_AUTO_TEST_CASE(the_last_granule_outlives_the_rest) {
+BOOST_AUTO_TEST_CASE(the_last_granule_is_freed_by_itself) {
   BOOST_REQUIRE(memory.map(base, 101 * g).ok());
   BOOST_REQUIRE(memory.retire(base, 100 * g).ok());
   memory.release(base, 100 * g);
@@ -103,16 +103,16 @@ BOOST_AUTO_TEST_CASE(a_part_of_a_piece_waits_for_the_rest) {
   BOOST_REQUIRE(memory.retire(base, 10 * g).ok());
   memory.release(base, 10 * g);
   BOOST_TEST(here() == 100 * g);
-  BOOST_TEST(memory.map(base + 2 * g, 3 * g).ok()); // what waits is there
+  BOOST_TEST(memory.map(base + 2 * g, 3 * g).ok()); // still there
   BOOST_REQUIRE(memory.retire(base + 2 * g, 3 * g).ok());
   BOOST_REQUIRE(memory.retire(base + 10 * g, 90 * g).ok());
   memory.release(base + 10 * g, 90 * g);
-  BOOST_TEST(here() >= 99 * g); // the three are still leaving
+  BOOST_TEST(here() >= 99 * g); // three are still being freed
   memory.release(base + 2 * g, 3 * g);
   BOOST_TEST(here() == g); // kept
 }
 
-BOOST_AUTO_TEST_CASE(what_is_kept_makes_room_before_memory_is_refused) {
+BOOST_AUTO_TEST_CASE(kept_memory_is_freed_before_an_allocation_fails) {
   BOOST_REQUIRE(memory.map(base, 8 * g).ok());
   BOOST_REQUIRE(memory.retire(base, 8 * g).ok());
   memory.release(base, 8 * g);
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(what_is_kept_makes_room_before_memory_is_refused) {
   BOOST_TEST(here() == 6 * g);
 }
 
-BOOST_AUTO_TEST_CASE(a_refusal_leaves_nothing_behind) {
+BOOST_AUTO_TEST_CASE(a_refused_allocation_leaves_nothing_behind) {
   BOOST_REQUIRE(memory.map(base + 2 * g, g).ok());
   BOOST_REQUIRE(memory.retire(base + 2 * g, g).ok());
   call<void(std::uint64_t)>("fake_memory")(created() + 2 * g);

@@ -1,4 +1,4 @@
-// The nvidia device: memory and events that other processes have too.
+// The nvidia device: memory and events shared with other processes.
 #include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
 
 #include "devices/interface/sharing_unit.hpp"
@@ -22,7 +22,7 @@ struct sharing_device : with_device {
 BOOST_FIXTURE_TEST_SUITE(shared_windows, with_window)
 
 BOOST_AUTO_TEST_CASE(whole_blocks_are_shared) {
-  // Three granules, and the last by itself.
+  // The pieces are three granules, and the last granule by itself.
   BOOST_REQUIRE(memory.map(base, 4 * g).ok());
   auto x = memory.share(base + g + 512, 4096);
   BOOST_REQUIRE(x.ok());
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(whole_blocks_are_shared) {
   BOOST_TEST(!memory.share(base + 4 * g, 1).ok());
 }
 
-BOOST_AUTO_TEST_CASE(what_was_shared_is_not_kept_for_others) {
+BOOST_AUTO_TEST_CASE(shared_memory_is_not_kept_for_reuse) {
   BOOST_REQUIRE(memory.map(base, g).ok());
   BOOST_REQUIRE(memory.map(base + 8 * g, g).ok());
   BOOST_REQUIRE(memory.share(base, 16).ok());
@@ -47,14 +47,14 @@ BOOST_AUTO_TEST_CASE(what_was_shared_is_not_kept_for_others) {
     BOOST_REQUIRE(memory.retire(at, g).ok());
     memory.release(at, g);
   }
-  BOOST_TEST(here() == g); // the other one
+  BOOST_TEST(here() == g); // the unshared granule
 }
 
 BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_FIXTURE_TEST_SUITE(shared_memory, sharing_device)
 
-BOOST_AUTO_TEST_CASE(it_is_mapped_piece_by_piece) {
+BOOST_AUTO_TEST_CASE(imported_memory_is_mapped_piece_by_piece) {
   BOOST_REQUIRE(dev->map(base, 4 * g).ok());
   auto before = created();
   auto lent = shares.share_memory(base, 4 * g);
@@ -66,14 +66,14 @@ BOOST_AUTO_TEST_CASE(it_is_mapped_piece_by_piece) {
   BOOST_TEST(places.map_memory(at + g, 4 * g, memory_id{1}).ok() == false);
   BOOST_TEST(places.set_access(at, 4 * g, memory_access::read_write).ok());
   BOOST_TEST(places.unmap_memory(at, 4 * g).ok());
-  // What failed half-way left nothing mapped.
+  // A mapping that failed half-way leaves nothing mapped.
   BOOST_REQUIRE(places.map_memory(at, 4 * g, memory_id{1}).ok());
   BOOST_TEST(places.unmap_memory(at, 4 * g).ok());
   BOOST_TEST(places.destroy_memory(memory_id{1}).ok());
   BOOST_TEST(created() == before);
 }
 
-BOOST_AUTO_TEST_CASE(what_the_program_places_is_one_piece) {
+BOOST_AUTO_TEST_CASE(placed_memory_is_shared_as_one_piece) {
   auto before = created();
   constexpr memory_id mine{2}, theirs{3};
   BOOST_REQUIRE(places.create_memory(mine, 3 * g).ok());
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(what_the_program_places_is_one_piece) {
   BOOST_TEST(created() == before);
 }
 
-BOOST_AUTO_TEST_CASE(what_comes_from_outside_is_checked) {
+BOOST_AUTO_TEST_CASE(imported_objects_are_checked) {
   BOOST_REQUIRE(dev->map(base, 2 * g).ok());
   auto lent = shares.share_memory(base, 2 * g);
   BOOST_REQUIRE(lent.ok());
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(what_comes_from_outside_is_checked) {
   x.words = {2 * g};
   BOOST_TEST(refused(2 * g, x)); // one descriptor too many
   x.descriptors = {std::make_shared<unique_fd>()};
-  BOOST_TEST(refused(2 * g, x)); // no descriptor: the driver's word
+  BOOST_TEST(refused(2 * g, x)); // no descriptor, so the driver refuses it
   x.words.assign(shared_object::most + 1, g);
   x.descriptors.assign(x.words.size(), lent->what.descriptors.front());
   BOOST_TEST(refused(x.words.size() * g, x));
@@ -124,12 +124,12 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_FIXTURE_TEST_SUITE(shared_events, sharing_device)
 
-BOOST_AUTO_TEST_CASE(the_latest_record_is_everybodys) {
+BOOST_AUTO_TEST_CASE(the_latest_record_counts_on_both_sides) {
   constexpr event_id mine{3}, theirs{4};
   constexpr stream_id lane{2};
   BOOST_REQUIRE(dev->create_stream(lane, true, 0).ok());
   BOOST_REQUIRE(dev->create_event(mine, false).ok());
-  // Recorded before it is shared, and not done.
+  // The event is recorded before it is shared, and the record is not done.
   hold(1);
   BOOST_REQUIRE(dev->record_event(mine, legacy_stream).ok());
   auto name = shares.share_event(mine);
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(the_latest_record_is_everybodys) {
   BOOST_TEST(behind.wait() == CUDA_SUCCESS);
   BOOST_TEST(dev->query_event(theirs).value());
   BOOST_TEST(dev->query_event(mine).value());
-  // The other way round.
+  // Now the other way round.
   hold(1);
   BOOST_REQUIRE(dev->record_event(theirs, legacy_stream).ok());
   BOOST_TEST(!dev->query_event(mine).value());
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(the_latest_record_is_everybodys) {
   BOOST_TEST(dev->record_event(mine, lane).ok());
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_shared) {
+BOOST_AUTO_TEST_CASE(unsuitable_events_are_not_shared) {
   constexpr event_id timed{5}, none{6};
   BOOST_REQUIRE(dev->create_event(timed, true).ok());
   BOOST_TEST(shares.share_event(timed).ok() == false);

@@ -1,5 +1,5 @@
-// Tensor maps of the nvidia device, on a stand-in for the driver: which of
-// whose arguments reach which call.
+// Tensor maps of the nvidia device, on a fake driver: which arguments reach
+// which call.
 #include "devices/interface/tensor_map_unit.hpp"
 #include "devices/nvidia/driver/tensor_maps.hpp"
 #include "schema/base/cuda_fault.hpp"
@@ -14,7 +14,7 @@ using namespace vgpu::test;
 
 namespace {
 
-/// A map of the stand-in's as the arguments that it is made of.
+/// Returns a map of the fake driver as the arguments that it was made of.
 std::vector<std::int64_t> words_of(const result<tensor_map>& map) {
   BOOST_TEST_REQUIRE(map.ok());
   std::vector<std::int64_t> out(sizeof(tensor_map) / 8);
@@ -56,13 +56,13 @@ using map_arguments = std::vector<std::int64_t>;
 
 BOOST_FIXTURE_TEST_SUITE(nvidia_tensor_maps, with_maps)
 
-BOOST_AUTO_TEST_CASE(a_tile_s_arguments_reach_the_driver) {
+BOOST_AUTO_TEST_CASE(a_tiled_maps_arguments_reach_the_driver) {
   auto expected =
       map_arguments{1, 7, 0x1000, 20, 21, 30, 40, 41, 80, 81, 2, 6, 3, 1};
   BOOST_TEST((words_of(maps.encode(spec(tensor_map_form::tiled))) == expected));
 }
 
-BOOST_AUTO_TEST_CASE(so_do_those_of_columns) {
+BOOST_AUTO_TEST_CASE(an_im2col_maps_arguments_reach_the_driver) {
   auto x = spec(tensor_map_form::im2col);
   x.rank = 4;
   auto expected = map_arguments{2, 30, 31, 32, -50, -51, 60, 61, 70, 71};
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(so_do_those_of_columns) {
   BOOST_TEST((words_of(maps.encode(x)) == expected));
 }
 
-BOOST_AUTO_TEST_CASE(a_map_is_moved_as_it_is) {
+BOOST_AUTO_TEST_CASE(a_moved_map_changes_only_its_address) {
   auto x = spec(tensor_map_form::moved);
   for (std::size_t i = 0; i < x.from.size(); ++i)
     x.from[i] = i + 1;
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_map_is_moved_as_it_is) {
   BOOST_TEST((words_of(maps.encode(x)) == expected));
 }
 
-BOOST_AUTO_TEST_CASE(what_the_driver_refuses_is_told_as_it_says) {
+BOOST_AUTO_TEST_CASE(a_drivers_refusal_keeps_its_code) {
   auto x = spec(tensor_map_form::tiled);
   x.rank = 3;
   auto map = maps.encode(x);

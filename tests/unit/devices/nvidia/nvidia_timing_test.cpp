@@ -1,5 +1,5 @@
-// How long the nvidia device worked, by a clock that is not the host's: the
-// stand-in's goes on only as long as copies take, or when it is told to.
+// How long the nvidia device worked, by the GPU's clock. The fake driver's
+// clock moves only during copies and when the test moves it.
 #include "devices/interface/timing_unit.hpp"
 #include "devices/interface/value_unit.hpp"
 #include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
@@ -23,8 +23,8 @@ void pass(std::chrono::nanoseconds x) {
       static_cast<std::uint64_t>(x.count()));
 }
 
-/// A mebibyte of the program's: whoever reads it first is 5 ms about it, by the
-/// GPU's clock. One at a time.
+/// A mebibyte of host memory whose first read takes 5 ms by the GPU's clock.
+/// There can be one at a time.
 class slow_source {
 public:
   slow_source() {
@@ -43,7 +43,7 @@ public:
   std::span<const std::byte> bytes() const {
     return {static_cast<const std::byte*>(at_), mib};
   }
-  /// Slow again.
+  /// Makes the next read slow again.
   static void forget() { (void)::mprotect(at_, mib, PROT_NONE); }
 
 private:
@@ -66,7 +66,7 @@ struct timed_device : with_device {
   void write(stream_id in, std::span<const std::byte> bytes) {
     BOOST_REQUIRE(dev->enqueue_write(in, base, bytes, nullptr).ok());
   }
-  /// When all is done, noticed so much later.
+  /// Waits until all is done, which is noticed `late`. Returns the worked time.
   std::chrono::nanoseconds after(timed_for whom,
                                  std::chrono::nanoseconds late = 0ns) {
     outcome done;
@@ -90,7 +90,7 @@ struct timed_device : with_device {
   std::byte here[64]{}, there[64]{};
 };
 
-/// The driver tells milliseconds as a float.
+/// Compares times. The driver returns milliseconds as a float.
 bool is(std::chrono::nanoseconds told, std::chrono::nanoseconds expected) {
   return std::chrono::abs(told - expected) < 100ns;
 }
@@ -101,7 +101,7 @@ using namespace timing_test;
 
 BOOST_FIXTURE_TEST_SUITE(times, timed_device)
 
-BOOST_AUTO_TEST_CASE(what_the_host_does_for_a_copy_is_not_the_devices_time) {
+BOOST_AUTO_TEST_CASE(host_work_for_a_copy_is_not_device_time) {
   clock->time(timed_for::turns);
   slow_source source;
   for (auto i = 0; i < 3; ++i) {
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(what_the_host_does_for_a_copy_is_not_the_devices_time) {
   BOOST_TEST(is(after(timed_for::turns), 120us));
 }
 
-BOOST_AUTO_TEST_CASE(nor_is_what_passes_until_its_end_is_noticed) {
+BOOST_AUTO_TEST_CASE(a_late_noticed_end_is_not_device_time) {
   clock->time(timed_for::turns);
   for (auto i = 1; i <= 3; ++i) {
     copy(legacy_stream);
@@ -131,8 +131,8 @@ BOOST_AUTO_TEST_CASE(streams_that_work_at_the_same_time_count_once) {
   BOOST_TEST(is(after(timed_for::turns), 80us));
 }
 
-/// Whichever's end is looked at first.
-BOOST_AUTO_TEST_CASE(nor_less_than_once) {
+/// This holds whichever stream's end is looked at first.
+BOOST_AUTO_TEST_CASE(concurrent_streams_count_once_in_any_order) {
   clock->time(timed_for::turns);
   for (auto first : {one, two}) {
     auto before = clock->timed(timed_for::turns);
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(nor_less_than_once) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(each_is_told_of_its_own) {
+BOOST_AUTO_TEST_CASE(each_purpose_has_its_own_time) {
   clock->time(timed_for::account);
   copy(one);
   BOOST_TEST(is(after(timed_for::account), 20us));
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(each_is_told_of_its_own) {
   BOOST_TEST(is(clock->timed(timed_for::account), 20us));
 }
 
-BOOST_AUTO_TEST_CASE(what_nobody_asks_for_costs_nothing) {
+BOOST_AUTO_TEST_CASE(unrequested_times_cost_nothing) {
   copy(one);
   (void)after(timed_for::turns);
   auto before = events();
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(what_nobody_asks_for_costs_nothing) {
   BOOST_TEST(events() == before);
 }
 
-BOOST_AUTO_TEST_CASE(a_pause_that_is_seen_by_asking_does_not_count) {
+BOOST_AUTO_TEST_CASE(a_pause_seen_by_a_query_does_not_count) {
   clock->time(timed_for::turns);
   copy(one);
   BOOST_TEST(dev->idle(one));
@@ -181,8 +181,8 @@ BOOST_AUTO_TEST_CASE(a_pause_that_is_seen_by_asking_does_not_count) {
   BOOST_TEST(is(after(timed_for::turns), 60us));
 }
 
-/// The stand-in's stream waits until it is let go.
-BOOST_AUTO_TEST_CASE(what_a_stream_waits_for_others_is_not_its_work) {
+/// The fake driver's stream is held until hold(0).
+BOOST_AUTO_TEST_CASE(a_streams_wait_is_not_device_time) {
   clock->time(timed_for::turns);
   std::atomic<std::uint32_t> word{0};
   auto& values = dynamic_cast<value_unit&>(*dev);
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(what_a_stream_waits_for_others_is_not_its_work) {
   BOOST_TEST(is(after(timed_for::turns), 40us));
 }
 
-BOOST_AUTO_TEST_CASE(nor_is_a_host_function) {
+BOOST_AUTO_TEST_CASE(a_host_function_is_not_device_time) {
   clock->time(timed_for::turns);
   copy(legacy_stream);
   std::promise<void> ended;
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(nor_is_a_host_function) {
   BOOST_TEST(is(after(timed_for::turns), 40us));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_done_does_not_count_yet) {
+BOOST_AUTO_TEST_CASE(unfinished_work_does_not_count_yet) {
   clock->time(timed_for::turns);
   hold(1);
   copy(legacy_stream);
@@ -228,8 +228,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_done_does_not_count_yet) {
   BOOST_TEST(is(clock->timed(timed_for::turns), 20us));
 }
 
-/// In which the driver's floats have no place for microseconds.
-BOOST_AUTO_TEST_CASE(a_long_pause_makes_nothing_coarse) {
+/// After such a pause the driver's floats no longer resolve microseconds.
+BOOST_AUTO_TEST_CASE(times_stay_precise_after_a_long_pause) {
   clock->time(timed_for::turns);
   copy(one);
   (void)after(timed_for::turns);
@@ -241,8 +241,8 @@ BOOST_AUTO_TEST_CASE(a_long_pause_makes_nothing_coarse) {
   }
 }
 
-/// Once, and what it takes is nobody's work.
-BOOST_AUTO_TEST_CASE(what_is_delayed_is_told_of_without_its_delay) {
+/// The delay happens once, and its time is not charged.
+BOOST_AUTO_TEST_CASE(a_delay_is_not_counted) {
   auto now = [] { return fake::call<std::uint64_t()>("fake_now")(); };
   clock->time(timed_for::turns);
   auto before = now();
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(what_is_delayed_is_told_of_without_its_delay) {
   BOOST_TEST(now() - before < 300'000u);
 }
 
-BOOST_AUTO_TEST_CASE(events_are_used_again) {
+BOOST_AUTO_TEST_CASE(events_are_reused) {
   clock->time(timed_for::turns);
   auto round = [&] {
     for (auto i = 0; i < 8; ++i)

@@ -16,7 +16,7 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// Memory that ends where a page ends: reading on is a crash.
+/// Memory that ends at the end of a page, so that reading past it is a crash.
 class fenced {
 public:
   explicit fenced(const std::vector<std::byte>& bytes) : bytes_(bytes.size()) {
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(null_is_an_invalid_value) {
   BOOST_TEST(code_of(nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_cut_is_refused_and_never_read_past) {
+BOOST_AUTO_TEST_CASE(a_cut_image_is_refused_and_never_read_past) {
   for (const auto& whole : {container(5000), cubin()})
     for (std::size_t n = 1; n < whole.size(); n += n < 300 ? 1 : 97) {
       fenced image{

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(parameters_are_packed_at_their_offsets) {
   BOOST_TEST(std::to_integer<int>(b[1]) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_packed_block_is_taken_as_it_is) {
+BOOST_AUTO_TEST_CASE(a_packed_block_is_sent_unchanged) {
   std::array<unsigned char, 64> block{};
   for (std::size_t i = 0; i < block.size(); ++i)
     block[i] = static_cast<unsigned char>(i);
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_packed_block_is_taken_as_it_is) {
   CHECK_CODE(launch(1024), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 }
 
-BOOST_AUTO_TEST_CASE(shapes_are_checked_here) {
+BOOST_AUTO_TEST_CASE(launch_shapes_are_checked_in_the_program) {
   REQUIRE_OK(shape(1, 1, 1, 512, 1, 1));
   CHECK_CODE(shape(1, 1, 1, 0, 1, 1), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(shape(1, 1, 1, 1025, 1, 1), CUDA_ERROR_INVALID_VALUE);
@@ -96,12 +96,12 @@ BOOST_AUTO_TEST_CASE(shapes_are_checked_here) {
   CHECK_CODE(shape(1, 1, 1, 1, 1, 1, 1U << 20), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(shape(1, 1, 1, 1, 1, 1, 49153), CUDA_ERROR_INVALID_VALUE);
   REQUIRE_OK(shape(1, 1, 1, 1, 1, 1, 49152));
-  // More threads than the kernel was compiled for.
+  // The kernel was compiled for fewer threads.
   CHECK_CODE(shape(1, 1, 1, 513, 1, 1), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(shape(1, 1, 1, 32, 32, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(arguments_are_checked_here) {
+BOOST_AUTO_TEST_CASE(arguments_are_checked_in_the_program) {
   arguments a;
   std::array<void*, 1> end = {CU_LAUNCH_PARAM_END};
   CHECK_CODE(
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(arguments_are_checked_here) {
              CUDA_ERROR_INVALID_HANDLE);
 }
 
-BOOST_AUTO_TEST_CASE(more_shared_memory_is_opted_into) {
+BOOST_AUTO_TEST_CASE(more_shared_memory_needs_an_attribute) {
   CHECK_CODE(cuFuncSetAttribute(none,
                                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                 1 << 20),
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(more_shared_memory_is_opted_into) {
   REQUIRE_OK(shape(1, 1, 1, 1, 1, 1, 100000));
 }
 
-BOOST_AUTO_TEST_CASE(attributes_of_a_launch) {
+BOOST_AUTO_TEST_CASE(a_cluster_attribute_reaches_the_launch) {
   std::array<CUlaunchAttribute, 2> attributes{};
   attributes[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
   attributes[0].value.clusterDim = {2, 1, 1};
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(attributes_of_a_launch) {
              CUDA_ERROR_INVALID_CLUSTER_SIZE);
 }
 
-BOOST_AUTO_TEST_CASE(clusters_that_a_kernel_may_have) {
+BOOST_AUTO_TEST_CASE(cluster_shapes_are_checked) {
   CUlaunchAttribute attribute{};
   attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
   CUlaunchConfig config{};
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(clusters_that_a_kernel_may_have) {
       none, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
   REQUIRE_OK(code(4, 4));
   CHECK_CODE(code(8, 4), CUDA_ERROR_INVALID_CLUSTER_SIZE);
-  // What the kernel itself requires.
+  // These are the cluster sizes that the kernel requires.
   for (auto key : {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
                    CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
                    CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH})

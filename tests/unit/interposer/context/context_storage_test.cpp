@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(values_are_kept_by_key) {
   std::array<char, 100> keys{};
   void* value = nullptr;
   BOOST_TEST(!s.get(&keys[0], value));
-  // More than one block holds.
+  // These are more than fit into one block.
   for (auto& k : keys)
     BOOST_TEST(s.put(&k, &k + 1, nullptr));
   for (auto& k : keys) {
@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(values_are_kept_by_key) {
   BOOST_TEST(!s.put(nullptr, value, nullptr));
 }
 
-BOOST_AUTO_TEST_CASE(removing_runs_no_destructor_and_clearing_does) {
+BOOST_AUTO_TEST_CASE(clearing_runs_destructors_and_removing_does_not) {
   destroyed.clear();
   context_storage s;
   int a = 0, b = 0;

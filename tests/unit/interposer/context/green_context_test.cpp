@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(a_device_is_cut_into_equal_parts) {
   BOOST_TEST(n == 5U);
   BOOST_TEST(cut[4].sm.smCount == 24U);
   BOOST_TEST(rest.sm.smCount == 12U);
-  // What was cut is not cut again.
+  // The remainder cannot be split again.
   CHECK_CODE(cuDevSmResourceSplitByCount(cut.data(), &n, &rest, nullptr, 0, 1),
              CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
   BOOST_TEST(rest.sm.minSmPartitionSize == 0U);
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_device_is_cut_into_equal_parts) {
   BOOST_TEST(rest.sm.smCount == 108U);
 }
 
-BOOST_AUTO_TEST_CASE(parts_are_put_together_and_none_counts_twice) {
+BOOST_AUTO_TEST_CASE(parts_are_combined_and_none_counts_twice) {
   std::array<CUdevResource, 3> a{};
   CUdevResource rest{};
   unsigned n = 3;
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(parts_are_put_together_and_none_counts_twice) {
              CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
 }
 
-BOOST_AUTO_TEST_CASE(it_is_current_as_a_context_of_its_own) {
+BOOST_AUTO_TEST_CASE(a_green_context_can_be_current) {
   REQUIRE_OK(cuCtxPushCurrent(as));
   BOOST_TEST(current() == as);
   BOOST_TEST(as != primary);
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(it_is_current_as_a_context_of_its_own) {
   REQUIRE_OK(cuMemFree(memory));
 }
 
-BOOST_AUTO_TEST_CASE(a_kernel_of_the_primary_context_runs_in_its_streams) {
+BOOST_AUTO_TEST_CASE(primary_kernels_run_in_green_streams) {
   const char* ptx = ".version 8.0\n.target sm_75\n.address_size 64\n";
   CUmodule module = nullptr;
   CUfunction f = nullptr;
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_kernel_of_the_primary_context_runs_in_its_streams) {
   REQUIRE_OK(cuStreamDestroy(s));
 }
 
-BOOST_AUTO_TEST_CASE(its_streams_wait_for_none) {
+BOOST_AUTO_TEST_CASE(green_streams_are_non_blocking) {
   REQUIRE_OK(cuCtxPushCurrent(as));
   CUstream s = nullptr;
   REQUIRE_OK(cuStreamCreate(&s, CU_STREAM_DEFAULT));
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(its_streams_wait_for_none) {
   REQUIRE_OK(cuStreamDestroy(s));
 }
 
-BOOST_AUTO_TEST_CASE(streams_know_whose_they_are) {
+BOOST_AUTO_TEST_CASE(a_stream_reports_its_green_context) {
   auto s = stream();
   CUgreenCtx whose = nullptr;
   CUcontext where = nullptr;
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(streams_know_whose_they_are) {
   REQUIRE_OK(cuStreamDestroy(s));
 }
 
-BOOST_AUTO_TEST_CASE(an_event_comes_behind_all_its_streams) {
+BOOST_AUTO_TEST_CASE(a_recorded_event_waits_for_all_green_streams) {
   auto a = stream(), b = stream(), idle = stream();
   CUdeviceptr memory = 0;
   REQUIRE_OK(cuMemAlloc(&memory, 64));
@@ -194,7 +194,8 @@ BOOST_AUTO_TEST_CASE(an_event_comes_behind_all_its_streams) {
   auto waits = count(call::number::stream_wait);
   REQUIRE_OK(cuGreenCtxRecordEvent(green, e));
   REQUIRE_OK(cuEventSynchronize(e));
-  // One in each that had work, and in what gathers them.
+  // One record for each stream with work, and one for the stream that joins
+  // them.
   BOOST_TEST(count(call::number::event_record) - records == 3);
   BOOST_TEST(count(call::number::stream_wait) - waits == 2);
   CHECK_CODE(cuEventQuery(e), CUDA_SUCCESS);
@@ -204,7 +205,7 @@ BOOST_AUTO_TEST_CASE(an_event_comes_behind_all_its_streams) {
   REQUIRE_OK(cuMemFree(memory));
 }
 
-BOOST_AUTO_TEST_CASE(all_streams_wait_and_those_made_later) {
+BOOST_AUTO_TEST_CASE(present_and_later_streams_wait_for_an_event) {
   auto a = stream();
   CUstream elsewhere = nullptr;
   REQUIRE_OK(cuStreamCreate(&elsewhere, CU_STREAM_NON_BLOCKING));
@@ -214,12 +215,12 @@ BOOST_AUTO_TEST_CASE(all_streams_wait_and_those_made_later) {
   auto waits = count(call::number::stream_wait);
   REQUIRE_OK(cuGreenCtxWaitEvent(green, e));
   REQUIRE_OK(cuStreamSynchronize(a));
-  // The gate, the default stream, and the one there is.
+  // The gate, the default stream and the one existing stream wait.
   BOOST_TEST(count(call::number::stream_wait) - waits == 3);
   auto late = stream();
   REQUIRE_OK(cuStreamSynchronize(late));
   BOOST_TEST(count(call::number::stream_wait) - waits == 4);
-  // One that is none of its own does not.
+  // A stream outside the green context does not wait.
   CUstream other = nullptr;
   REQUIRE_OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
   REQUIRE_OK(cuStreamSynchronize(other));
@@ -229,7 +230,7 @@ BOOST_AUTO_TEST_CASE(all_streams_wait_and_those_made_later) {
   REQUIRE_OK(cuEventDestroy(e));
 }
 
-BOOST_AUTO_TEST_CASE(a_captured_stream_is_in_the_way) {
+BOOST_AUTO_TEST_CASE(a_captured_stream_blocks_recording) {
   auto s = stream();
   CUevent e = nullptr;
   REQUIRE_OK(cuEventCreate(&e, 0));
@@ -243,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_captured_stream_is_in_the_way) {
   REQUIRE_OK(cuEventDestroy(e));
 }
 
-BOOST_AUTO_TEST_CASE(it_keeps_the_primary_context) {
+BOOST_AUTO_TEST_CASE(a_green_context_retains_the_primary_context) {
   CUdevResource second{};
   CUdevResourceDesc d = nullptr;
   REQUIRE_OK(cuDeviceGetDevResource(1, &second, CU_DEV_RESOURCE_TYPE_SM));
@@ -263,7 +264,7 @@ BOOST_AUTO_TEST_CASE(it_keeps_the_primary_context) {
   BOOST_TEST(active == 0);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_left_of_a_destroyed_one_says_so) {
+BOOST_AUTO_TEST_CASE(remains_of_a_destroyed_green_context_report_it) {
   auto s = stream();
   REQUIRE_OK(cuCtxPushCurrent(as));
   REQUIRE_OK(cuGreenCtxDestroy(green));

@@ -44,7 +44,7 @@ std::vector<void*> removed_keys;
 
 BOOST_FIXTURE_TEST_SUITE(export_tables, driver_fixture)
 
-BOOST_AUTO_TEST_CASE(each_table_tells_its_size_and_has_no_hole) {
+BOOST_AUTO_TEST_CASE(each_table_has_its_size_and_no_gap) {
   for (auto [id, bytes] : {std::pair{runtime, 104},
                            {hooks, 56},
                            {thread_state, 32},
@@ -102,8 +102,8 @@ BOOST_AUTO_TEST_CASE(the_runtimes_tables_work) {
   BOOST_TEST(proof[0] == 0x5c);
 }
 
-// As cuBLAS 13 asks before it gives a stream a part of its workspace.
-BOOST_AUTO_TEST_CASE(streams_have_numbers_of_their_own) {
+// cuBLAS 13 asks for this before it gives a stream a part of its workspace.
+BOOST_AUTO_TEST_CASE(each_stream_has_its_own_number) {
   auto object_of =
       entry_of<CUresult(CUcontext, CUstream, void**, std::uint32_t)>(
           table(tools_context), 51);
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_modules_functions_are_visited) {
   REQUIRE_OK(cuModuleUnload(m));
 }
 
-BOOST_AUTO_TEST_CASE(addresses_by_name) {
+BOOST_AUTO_TEST_CASE(functions_are_found_by_name) {
   void* p = &p;
   CUdriverProcAddressQueryResult status{};
   CHECK_CODE(cuGetProcAddress("cuNothing", &p, 13000, 0, &status),

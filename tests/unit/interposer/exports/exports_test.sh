@@ -1,7 +1,7 @@
 #!/bin/sh
-# The library exports the catalogue's symbols and nothing else; and where the
-# toolkit's stub library is at hand, these are its symbols, and what its headers
-# for OpenGL, EGL and VDPAU declare.
+# Checks that the library exports the catalogue's symbols and nothing else.
+# Where the toolkit is installed, also checks that these are the symbols of its
+# stub library and of its headers for OpenGL, EGL and VDPAU.
 set -eu
 library=$1
 catalogue=$2

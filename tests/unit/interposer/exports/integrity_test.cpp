@@ -37,7 +37,7 @@ integrity_subject sample() {
 
 BOOST_AUTO_TEST_SUITE(integrity)
 
-// RFC 1319, appendix A.5.
+// The digests are from RFC 1319, appendix A.5.
 BOOST_AUTO_TEST_CASE(md2_gives_the_rfcs_digests) {
   BOOST_TEST(md2_of("") == "8350e5a3e24c153df2275c9f80692773");
   BOOST_TEST(md2_of("a") == "32ec01ec4a6dac72c0ab96fb34c0b5d1");
@@ -52,12 +52,12 @@ BOOST_AUTO_TEST_CASE(md2_gives_the_rfcs_digests) {
              "d5976f79d83d3a0dc9806c3c66f3efd8");
 }
 
-BOOST_AUTO_TEST_CASE(the_answer_is_the_one_that_the_runtime_expects) {
+BOOST_AUTO_TEST_CASE(the_answer_is_what_the_runtime_expects) {
   BOOST_TEST(hex(integrity_answer(sample(), 13002, 1700000000)) ==
              "845cedbd4336579b25847243c8139a9d");
 }
 
-BOOST_AUTO_TEST_CASE(every_part_of_the_subject_counts) {
+BOOST_AUTO_TEST_CASE(every_part_of_the_subject_changes_the_answer) {
   auto right = integrity_answer(sample(), 13002, 1700000000);
   auto other = sample();
   other.devices[0].pci_device = 1;

@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(the_catalogue_is_sorted_and_whole) {
   for (const auto& x : catalogue) {
     BOOST_TEST((x.served == call_class::refused) == !x.why.empty());
     BOOST_TEST(find_symbol(x.symbol) == &x);
-    // These do no more than their class says: they wait already, or never.
+    // These classes have no additional occasions: they always wait, or never.
     if (x.served == call_class::sync || x.served == call_class::refused)
       BOOST_TEST((x.more == occasion::none));
   }
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(the_version_chooses_the_form) {
   BOOST_TEST(found("cuMemAlloc", 7000, true) == "cuMemAlloc_v2");
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_found_is_told_apart) {
+BOOST_AUTO_TEST_CASE(failed_look_ups_have_their_own_codes) {
   BOOST_TEST(
       (look_up("cuNothing", 13000, false).status == lookup::unknown_name));
   BOOST_TEST((look_up("", 13000, false).status == lookup::unknown_name));
@@ -78,11 +78,11 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_found_is_told_apart) {
   BOOST_TEST((look_up("cuInit", 0, false).status == lookup::version_too_old));
 }
 
-BOOST_AUTO_TEST_CASE(each_symbol_has_an_address_of_its_own) {
+BOOST_AUTO_TEST_CASE(each_symbol_has_its_own_address) {
   std::set<void*> seen;
   for (std::size_t i = 0; i < catalogue.size(); ++i)
     seen.insert(symbol_address(i));
-  // Stubs may not be folded: each tells its own name.
+  // Stubs must not be merged, because each reports its own name.
   BOOST_TEST(seen.size() == catalogue.size());
 }
 

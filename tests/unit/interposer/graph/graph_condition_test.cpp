@@ -1,4 +1,4 @@
-// Graphs whose conditional nodes choose what is done.
+// Graphs with conditional nodes.
 #include "tests/unit/interposer/driver_fixture.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using namespace vgpu::test;
 
 namespace {
 
-/// Kernels are told by the width of their grids.
+/// Kernels are recognised by the widths of their grids.
 struct condition_fixture : driver_fixture {
   CUmodule module = nullptr;
   CUfunction none = nullptr;
@@ -76,14 +76,15 @@ struct condition_fixture : driver_fixture {
     REQUIRE_OK(cuGraphInstantiate(&out, graph, 0));
     return out;
   }
-  /// Waits until launches have appended all that they do: freeing does.
+  /// Waits until launches have appended all their calls, as freeing memory
+  /// does.
   void wait_for_launches() {
     CUdeviceptr any = 0;
     REQUIRE_OK(cuMemAlloc(&any, 16));
     REQUIRE_OK(cuMemFree(any));
     REQUIRE_OK(cuCtxSynchronize());
   }
-  /// The widths of what was launched since the last time.
+  /// Returns the widths of the launches since the last call.
   std::vector<unsigned> arrived() {
     wait_for_launches();
     std::vector<unsigned> out;
@@ -108,7 +109,7 @@ using widths = std::vector<unsigned>;
 
 BOOST_FIXTURE_TEST_SUITE(graph_conditions, condition_fixture)
 
-/// Before the others: a device that has conditions is asked once.
+/// This runs first, because the library asks a device for conditions once.
 BOOST_AUTO_TEST_CASE(a_device_may_have_no_conditions) {
   fake().take_conditions(false);
   std::size_t room = 0, left = 0, all = 0;
@@ -121,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_device_may_have_no_conditions) {
   fake().take_conditions(true);
 }
 
-BOOST_AUTO_TEST_CASE(one_body_of_two_is_done) {
+BOOST_AUTO_TEST_CASE(one_of_two_bodies_runs) {
   auto yes = choose(graph, condition(5), CU_GRAPH_COND_TYPE_IF, 2);
   auto no = choose(graph, condition(0), CU_GRAPH_COND_TYPE_IF, 2);
   auto alone = choose(graph, condition(0), CU_GRAPH_COND_TYPE_IF, 1);
@@ -133,7 +134,7 @@ BOOST_AUTO_TEST_CASE(one_body_of_two_is_done) {
   BOOST_TEST(launch_once() == (widths{1, 4}));
 }
 
-BOOST_AUTO_TEST_CASE(one_body_of_many_is_done_or_none) {
+BOOST_AUTO_TEST_CASE(one_of_many_bodies_or_none_runs) {
   for (unsigned value : {0U, 2U, 3U, 1000U}) {
     auto ways = choose(graph, condition(value), CU_GRAPH_COND_TYPE_SWITCH, 3);
     for (unsigned i = 0; i < 3; ++i)
@@ -157,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_loop_ends_when_its_condition_is_zero) {
   BOOST_TEST(launch_once() == (widths{1, 7, 7, 7, 2}));
 }
 
-BOOST_AUTO_TEST_CASE(a_body_may_choose_too) {
+BOOST_AUTO_TEST_CASE(a_body_may_hold_conditional_nodes) {
   auto outer = condition(1), inner = condition(0);
   auto loop = choose(graph, outer, CU_GRAPH_COND_TYPE_WHILE, 1);
   CUgraphNode chosen = nullptr;
@@ -174,7 +175,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_choose_too) {
   BOOST_TEST(launch_once() == (widths{10, 30, 20, 30}));
 }
 
-BOOST_AUTO_TEST_CASE(without_the_flag_a_condition_is_zero_and_then_as_it_was) {
+BOOST_AUTO_TEST_CASE(without_the_flag_a_condition_keeps_its_value) {
   auto h = condition(1, 0);
   CUgraphNode node = nullptr;
   auto ways = choose(graph, h, CU_GRAPH_COND_TYPE_IF, 2, {}, &node);
@@ -194,7 +195,7 @@ BOOST_AUTO_TEST_CASE(without_the_flag_a_condition_is_zero_and_then_as_it_was) {
   REQUIRE_OK(cuGraphExecDestroy(exec));
 }
 
-BOOST_AUTO_TEST_CASE(a_launch_does_not_wait_and_keeps_what_it_does) {
+BOOST_AUTO_TEST_CASE(a_launch_does_not_wait_and_keeps_its_parameters) {
   auto body = choose(graph, condition(1), CU_GRAPH_COND_TYPE_IF, 1);
   auto node = kernel(body[0], 1);
   auto exec = instantiated();
@@ -213,7 +214,7 @@ BOOST_AUTO_TEST_CASE(a_launch_does_not_wait_and_keeps_what_it_does) {
   BOOST_TEST(all == (widths{1, 2}));
 }
 
-BOOST_AUTO_TEST_CASE(events_are_known_when_a_launch_returns) {
+BOOST_AUTO_TEST_CASE(events_are_recorded_when_a_launch_returns) {
   CUevent before_all = nullptr, behind_all = nullptr;
   REQUIRE_OK(cuEventCreate(&before_all, 0));
   REQUIRE_OK(cuEventCreate(&behind_all, 0));
@@ -231,7 +232,7 @@ BOOST_AUTO_TEST_CASE(events_are_known_when_a_launch_returns) {
   auto recorded = records();
   REQUIRE_OK(cuGraphLaunch(exec, stream));
   REQUIRE_OK(cuEventSynchronize(behind_all));
-  // Its own, that of the launch's beginning, and that of its end.
+  // The graph's event, and those of the launch's beginning and end.
   BOOST_TEST(arrived() == (widths{1}));
   BOOST_TEST(records() == recorded + 3);
   REQUIRE_OK(cuGraphExecDestroy(exec));
@@ -239,7 +240,7 @@ BOOST_AUTO_TEST_CASE(events_are_known_when_a_launch_returns) {
   REQUIRE_OK(cuEventDestroy(behind_all));
 }
 
-BOOST_AUTO_TEST_CASE(a_context_ends_while_a_graph_is_launched) {
+BOOST_AUTO_TEST_CASE(a_context_may_end_during_a_launch) {
   auto body = choose(graph, condition(1), CU_GRAPH_COND_TYPE_IF, 1);
   kernel(body[0], 1);
   auto exec = instantiated();
@@ -247,7 +248,8 @@ BOOST_AUTO_TEST_CASE(a_context_ends_while_a_graph_is_launched) {
   fake().pause();
   REQUIRE_OK(cuGraphLaunch(exec, stream));
   fake().resume();
-  // What it chooses comes before all that goes with the context.
+  // The bodies that the launch runs come before the end of the context's
+  // objects.
   REQUIRE_OK(cuDevicePrimaryCtxReset(0));
   CUcontext again = nullptr;
   REQUIRE_OK(cuDevicePrimaryCtxRetain(&again, 0));
@@ -257,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_context_ends_while_a_graph_is_launched) {
   REQUIRE_OK(cuGraphExecDestroy(exec));
 }
 
-BOOST_AUTO_TEST_CASE(many_launches_at_once) {
+BOOST_AUTO_TEST_CASE(many_launches_may_be_pending) {
   auto body = choose(graph, condition(1), CU_GRAPH_COND_TYPE_IF, 1);
   kernel(body[0], 1);
   auto exec = instantiated();
@@ -267,7 +269,7 @@ BOOST_AUTO_TEST_CASE(many_launches_at_once) {
   REQUIRE_OK(cuGraphExecDestroy(exec));
 }
 
-BOOST_AUTO_TEST_CASE(words_come_back_to_be_used_again) {
+BOOST_AUTO_TEST_CASE(words_of_conditions_are_reused) {
   std::set<CUgraphConditionalHandle> seen;
   for (int round = 0; round < 100; ++round) {
     CUgraph own = nullptr;
@@ -277,7 +279,7 @@ BOOST_AUTO_TEST_CASE(words_come_back_to_be_used_again) {
     seen.insert(h);
     REQUIRE_OK(cuGraphDestroy(own));
     wait_for_launches();
-    // Its handle is nobody's.
+    // The handle no longer names anything.
     CUgraphNodeParams p{};
     p.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
     p.conditional.handle = h;
@@ -290,7 +292,7 @@ BOOST_AUTO_TEST_CASE(words_come_back_to_be_used_again) {
   BOOST_TEST(seen.size() < 50U);
 }
 
-BOOST_AUTO_TEST_CASE(a_drawing_shows_what_is_chosen) {
+BOOST_AUTO_TEST_CASE(a_drawing_shows_conditional_nodes) {
   choose(graph, condition(1), CU_GRAPH_COND_TYPE_SWITCH, 2);
   auto path = "/tmp/conditions-" + std::to_string(::getpid()) + ".dot";
   REQUIRE_OK(cuGraphDebugDotPrint(graph, path.c_str(), 0));

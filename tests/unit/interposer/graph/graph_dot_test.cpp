@@ -1,4 +1,4 @@
-// Drawings of graphs.
+// Drawings of graphs in DOT.
 #include "tests/unit/interposer/driver_fixture.hpp"
 
 #include <filesystem>
@@ -44,7 +44,7 @@ bool has(const std::string& text, const std::string& part) {
 
 BOOST_FIXTURE_TEST_SUITE(graph_drawings, drawing_fixture)
 
-BOOST_AUTO_TEST_CASE(nodes_and_edges_are_as_the_driver_draws_them) {
+BOOST_AUTO_TEST_CASE(nodes_and_edges_are_drawn_as_by_the_driver) {
   CUgraphNode second = nullptr;
   REQUIRE_OK(cuGraphAddEmptyNode(&second, graph, &first, 1));
   BOOST_TEST(draw() == "digraph dot {\n"
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(nodes_and_edges_are_as_the_driver_draws_them) {
                        "}\n");
 }
 
-BOOST_AUTO_TEST_CASE(kernels_have_names_and_shapes_where_they_are_wanted) {
+BOOST_AUTO_TEST_CASE(kernels_have_names_and_shapes_on_request) {
   CUmodule module = nullptr;
   const char* ptx = ".version 8.0\n.target sm_75\n.address_size 64\n";
   REQUIRE_OK(cuModuleLoadData(&module, ptx));
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(kernels_have_names_and_shapes_where_they_are_wanted) {
   REQUIRE_OK(cuModuleUnload(module));
 }
 
-BOOST_AUTO_TEST_CASE(copies_say_from_where_to_where) {
+BOOST_AUTO_TEST_CASE(copies_show_source_and_target) {
   CUdeviceptr memory = 0;
   REQUIRE_OK(cuMemAlloc(&memory, 256));
   char host[64] = {};
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(copies_say_from_where_to_where) {
   REQUIRE_OK(cuMemFree(memory));
 }
 
-BOOST_AUTO_TEST_CASE(child_graphs_are_drawn_behind) {
+BOOST_AUTO_TEST_CASE(child_graphs_are_drawn_after_their_parent) {
   CUgraph child = nullptr;
   CUgraphNode node = nullptr;
   REQUIRE_OK(cuGraphCreate(&child, 0));
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(child_graphs_are_drawn_behind) {
   REQUIRE_OK(cuGraphDestroy(child));
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_written_says_so) {
+BOOST_AUTO_TEST_CASE(an_unwritable_drawing_fails) {
   REQUIRE_OK(cuGraphDebugDotPrint(graph, path.c_str(), ~0U));
   CHECK_CODE(cuGraphDebugDotPrint(graph, nullptr, 0), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuGraphDebugDotPrint(nullptr, path.c_str(), 0),

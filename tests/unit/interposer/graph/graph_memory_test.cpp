@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-/// What the log had of a kind of call.
+/// Returns how many calls of a kind the log had.
 int sent(call::number which) {
   BOOST_TEST(cuCtxSynchronize() == CUDA_SUCCESS);
   return fake().counts()[static_cast<std::uint16_t>(which)];
@@ -86,7 +86,7 @@ struct memory_graph_fixture : driver_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(graph_memories, memory_graph_fixture)
 
-BOOST_AUTO_TEST_CASE(memory_comes_with_the_first_launch_and_stays) {
+BOOST_AUTO_TEST_CASE(memory_is_allocated_at_the_first_launch_and_kept) {
   auto before = free_bytes();
   auto made = sent(call::number::mem_alloc);
   CUgraphNode node = nullptr;
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(memory_comes_with_the_first_launch_and_stays) {
   BOOST_TEST(sent(call::number::mem_alloc) == made + 2);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_node_allocates_is_there_from_a_launch_to_its_free) {
+BOOST_AUTO_TEST_CASE(a_nodes_memory_exists_from_a_launch_to_its_free) {
   auto p = add(graph, 1000);
   CUdeviceptr base = 0;
   std::size_t bytes = 0;
@@ -130,14 +130,14 @@ BOOST_AUTO_TEST_CASE(what_a_node_allocates_is_there_from_a_launch_to_its_free) {
   CHECK_CODE(cuMemFreeAsync(p, stream), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(a_launch_that_may_free_first) {
+BOOST_AUTO_TEST_CASE(auto_free_lets_a_graph_be_launched_again) {
   auto p = add(graph, mib);
   exec = instantiate(graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
   REQUIRE_OK(cuGraphLaunch(exec, stream));
   REQUIRE_OK(cuGraphLaunch(exec, stream));
   REQUIRE_OK(cuMemFree(p));
   REQUIRE_OK(cuGraphLaunch(exec, stream));
-  // What is not freed outlives what allocated it, and is not allocated twice.
+  // Memory that was not freed outlives its graph, and is not allocated twice.
   REQUIRE_OK(cuGraphExecDestroy(exec));
   exec = instantiate(graph);
   CHECK_CODE(cuGraphLaunch(exec, stream), CUDA_ERROR_INVALID_VALUE);
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(memory_in_use_outlives_its_graph) {
   REQUIRE_OK(cuGraphCreate(&graph, 0));
 }
 
-BOOST_AUTO_TEST_CASE(who_may_free_it) {
+BOOST_AUTO_TEST_CASE(graph_memory_is_freed_once_and_by_the_right_call) {
   CUgraph other = nullptr, third = nullptr;
   REQUIRE_OK(cuGraphCreate(&other, 0));
   REQUIRE_OK(cuGraphCreate(&third, 0));
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(who_may_free_it) {
   auto frees = instantiate(other);
   CHECK_CODE(cuGraphLaunch(frees, stream), CUDA_ERROR_INVALID_VALUE);
   REQUIRE_OK(cuGraphLaunch(exec, stream));
-  CHECK_CODE(cuMemFree(p), CUDA_ERROR_INVALID_VALUE); // its graph did
+  CHECK_CODE(cuMemFree(p), CUDA_ERROR_INVALID_VALUE); // its graph freed it
   REQUIRE_OK(cuGraphLaunch(frees, stream));
   CHECK_CODE(cuGraphLaunch(frees, stream), CUDA_ERROR_INVALID_VALUE);
   REQUIRE_OK(cuGraphLaunch(exec, stream));
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(who_may_free_it) {
   REQUIRE_OK(cuMemFree(plain));
 }
 
-BOOST_AUTO_TEST_CASE(what_such_a_graph_does_not_allow) {
+BOOST_AUTO_TEST_CASE(a_graph_with_memory_nodes_restricts_changes) {
   CUgraph other = nullptr;
   CUgraphNode node = nullptr, empty = nullptr, made = nullptr;
   CUgraphExec second = nullptr;
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(what_such_a_graph_does_not_allow) {
   REQUIRE_OK(cuGraphDestroy(other));
 }
 
-BOOST_AUTO_TEST_CASE(an_update_from_a_graph_that_something_else_was_made_of) {
+BOOST_AUTO_TEST_CASE(an_update_needs_a_graph_without_another_executable) {
   CUgraph other = nullptr;
   REQUIRE_OK(cuGraphCreate(&other, 0));
   add(graph, 64);
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(an_update_from_a_graph_that_something_else_was_made_of) {
   REQUIRE_OK(cuGraphDestroy(other));
 }
 
-BOOST_AUTO_TEST_CASE(a_child_that_moves_takes_its_memory_along) {
+BOOST_AUTO_TEST_CASE(a_moved_child_graph_keeps_its_memory) {
   CUgraph child = nullptr;
   CUgraphNode node = nullptr, made = nullptr;
   REQUIRE_OK(cuGraphCreate(&child, 0));
@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(a_child_that_moves_takes_its_memory_along) {
   REQUIRE_OK(cuMemFree(p));
 }
 
-BOOST_AUTO_TEST_CASE(parameters_of_memory_nodes) {
+BOOST_AUTO_TEST_CASE(parameters_of_memory_nodes_are_checked) {
   CUgraphNode node = nullptr, made = nullptr;
   auto refused = [&](auto params, const std::string& code) {
     BOOST_TEST(name_of(cuGraphAddMemAllocNode(&made, graph, nullptr, 0,
@@ -347,7 +347,7 @@ BOOST_AUTO_TEST_CASE(captured_allocations_become_nodes) {
   REQUIRE_OK(cuMemAllocAsync(&none, 0, stream));
   BOOST_TEST(none == 0U);
   REQUIRE_OK(cuMemFreeAsync(0, stream));
-  // No graph's; and what is refused does not break the capture.
+  // These are not the graph's. A refused call does not end the capture.
   CHECK_CODE(cuMemFreeAsync(pooled, stream), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuMemFreeAsync(passing, stream), CUDA_ERROR_INVALID_VALUE);
   REQUIRE_OK(cuStreamEndCapture(stream, &made));
@@ -372,8 +372,8 @@ BOOST_AUTO_TEST_CASE(captured_allocations_become_nodes) {
   REQUIRE_OK(cuMemFreeAsync(pooled, stream));
 }
 
-BOOST_AUTO_TEST_CASE(what_the_quota_allows_at_one_time) {
-  // All but a little is somebody else's.
+BOOST_AUTO_TEST_CASE(the_quota_bounds_graph_memory_in_use_at_once) {
+  // Other memory takes all but a little of the quota.
   CUmemAllocationProp plain{};
   plain.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   plain.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -382,7 +382,7 @@ BOOST_AUTO_TEST_CASE(what_the_quota_allows_at_one_time) {
       &rest, free_bytes() / granule_bytes * granule_bytes - 10 * granule_bytes,
       &plain, 0));
   auto part = free_bytes() / 10 * 6;
-  // One after the other: each has the room of what the other freed.
+  // Each allocation uses the room that the one before freed.
   CUgraphNode node = nullptr;
   for (int i = 0; i < 2; ++i) {
     auto p = add(graph, part, &node, node);
@@ -394,7 +394,7 @@ BOOST_AUTO_TEST_CASE(what_the_quota_allows_at_one_time) {
     REQUIRE_OK(cuGraphLaunch(exec, stream));
   BOOST_TEST(attribute(CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) == part);
 
-  // Both at one time: told before anything is done.
+  // Both at once exceed the quota, and the launch fails before any work.
   CUgraph both = nullptr;
   REQUIRE_OK(cuGraphCreate(&both, 0));
   auto p = add(both, part, &node);
@@ -412,14 +412,14 @@ BOOST_AUTO_TEST_CASE(what_the_quota_allows_at_one_time) {
   REQUIRE_OK(cuMemRelease(rest));
 }
 
-BOOST_AUTO_TEST_CASE(more_than_there_is_may_be_described) {
+BOOST_AUTO_TEST_CASE(a_graph_may_allocate_more_than_the_device_has) {
   auto p = add(graph, total_bytes() + 1);
   exec = instantiate(graph);
   CHECK_CODE(cuGraphLaunch(exec, stream), CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_CODE(cuMemFree(p), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(words_of_memory_that_is_planned) {
+BOOST_AUTO_TEST_CASE(words_of_graph_memory_can_be_written_in_the_graph) {
   CUdeviceptr p = 0;
   CUgraph made = nullptr;
   CHECK_CODE(cuStreamWriteValue32(stream, add(graph, 64), 5, 0),
@@ -456,7 +456,7 @@ BOOST_AUTO_TEST_CASE(a_launch_that_fails_leaves_nothing_in_use) {
   CHECK_CODE(cuGraphLaunch(exec, stream), CUDA_ERROR_INVALID_HANDLE);
 }
 
-BOOST_AUTO_TEST_CASE(memory_of_another_device) {
+BOOST_AUTO_TEST_CASE(graph_memory_may_be_of_another_device) {
   auto params = wanted(mib);
   params.poolProps.location.id = 1;
   CUgraphNode node = nullptr;
@@ -479,7 +479,7 @@ BOOST_AUTO_TEST_CASE(memory_of_another_device) {
   BOOST_TEST(there == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_reset_takes_all_of_it) {
+BOOST_AUTO_TEST_CASE(a_reset_frees_all_graph_memory) {
   auto p = add(graph, mib);
   exec = instantiate(graph);
   REQUIRE_OK(cuGraphLaunch(exec, stream));
@@ -492,7 +492,7 @@ BOOST_AUTO_TEST_CASE(a_reset_takes_all_of_it) {
   stream = nullptr;
 }
 
-BOOST_AUTO_TEST_CASE(who_uploads_at_once_has_the_memory) {
+BOOST_AUTO_TEST_CASE(an_upload_allocates_the_memory) {
   CUgraphNode node = nullptr;
   add_free(graph, add(graph, mib, &node), node);
   CUDA_GRAPH_INSTANTIATE_PARAMS with{};
@@ -505,7 +505,7 @@ BOOST_AUTO_TEST_CASE(who_uploads_at_once_has_the_memory) {
   BOOST_TEST(attribute(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT) == mib);
 }
 
-BOOST_AUTO_TEST_CASE(attributes_of_graph_memory) {
+BOOST_AUTO_TEST_CASE(graph_memory_has_attributes) {
   CUgraphNode node = nullptr;
   auto p = add(graph, mib, &node);
   add_free(graph, p, node);

@@ -30,7 +30,7 @@ struct graph_fixture : driver_fixture {
   CUresult launch(CUstream in, unsigned blocks) {
     return cuLaunchKernel(none, blocks, 1, 1, 1, 1, 1, 0, in, nullptr, nullptr);
   }
-  /// How many launches arrived since the beginning of the test.
+  /// Returns how many launches arrived since the beginning of the test.
   std::size_t arrived() {
     BOOST_TEST(cuCtxSynchronize() == CUDA_SUCCESS);
     return fake().launches().size() - before;
@@ -49,7 +49,7 @@ struct graph_fixture : driver_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(graphs, graph_fixture)
 
-BOOST_AUTO_TEST_CASE(what_is_captured_travels_with_each_launch) {
+BOOST_AUTO_TEST_CASE(captured_launches_are_sent_with_each_graph_launch) {
   auto graph = capture(3);
   BOOST_TEST(arrived() == 0U);
   CUgraphExec exec = nullptr;
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(what_is_captured_travels_with_each_launch) {
   CHECK_CODE(cuGraphExecDestroy(exec), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(a_kernel_that_is_gone_is_told_at_the_launch) {
+BOOST_AUTO_TEST_CASE(a_launch_of_an_unloaded_kernel_fails) {
   CUmodule other = nullptr;
   CUfunction f = nullptr;
   REQUIRE_OK(cuModuleLoadData(&other, ".version 8.0\n"));
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_is_gone_is_told_at_the_launch) {
   REQUIRE_OK(cuGraphDestroy(graph));
 }
 
-BOOST_AUTO_TEST_CASE(handles_that_name_nothing) {
+BOOST_AUTO_TEST_CASE(destroyed_handles_are_refused) {
   auto graph = capture(1);
   CUgraphNode node = nullptr;
   std::size_t count = 1;
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(handles_that_name_nothing) {
   CHECK_CODE(cuGraphInstantiate(&exec, graph, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(a_graph_is_uploaded_by_the_call_that_has_a_stream) {
+BOOST_AUTO_TEST_CASE(an_upload_needs_the_call_with_a_stream) {
   auto graph = capture(1);
   CUgraphExec exec = nullptr;
   CHECK_CODE(
@@ -120,12 +120,12 @@ BOOST_AUTO_TEST_CASE(a_graph_is_uploaded_by_the_call_that_has_a_stream) {
   BOOST_TEST(with.result_out == CUDA_GRAPH_INSTANTIATE_SUCCESS);
   cuuint64_t flags = 0;
   REQUIRE_OK(cuGraphExecGetFlags(exec, &flags));
-  BOOST_TEST(flags == 0U); // it is nothing of the graph's
+  BOOST_TEST(flags == 0U); // the flag is not kept
   REQUIRE_OK(cuGraphExecDestroy(exec));
   REQUIRE_OK(cuGraphDestroy(graph));
 }
 
-BOOST_AUTO_TEST_CASE(a_child_graph_is_its_nodes_own) {
+BOOST_AUTO_TEST_CASE(a_child_graph_belongs_to_its_node) {
   auto inner = capture(2);
   CUgraph outer = nullptr, child = nullptr;
   REQUIRE_OK(cuGraphCreate(&outer, 0));
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_child_graph_is_its_nodes_own) {
   REQUIRE_OK(cuGraphDestroy(inner));
 }
 
-BOOST_AUTO_TEST_CASE(nodes_of_another_graph_are_no_dependencies) {
+BOOST_AUTO_TEST_CASE(nodes_of_another_graph_are_refused_as_dependencies) {
   auto a = capture(1), b = capture(1);
   CUgraphNode of_a = nullptr, made = nullptr;
   std::size_t one = 1;
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(nodes_of_another_graph_are_no_dependencies) {
   REQUIRE_OK(cuGraphDestroy(b));
 }
 
-BOOST_AUTO_TEST_CASE(a_user_object_goes_with_its_last_graph) {
+BOOST_AUTO_TEST_CASE(a_user_object_is_destroyed_with_its_last_graph) {
   destroyed = 0;
   CUuserObject object = nullptr;
   REQUIRE_OK(cuUserObjectCreate(
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(a_user_object_goes_with_its_last_graph) {
   CHECK_CODE(cuUserObjectRelease(object, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_capture_used_may_go_before_it_ends) {
+BOOST_AUTO_TEST_CASE(a_captures_events_and_streams_may_be_destroyed_early) {
   CUevent forked = nullptr, joined = nullptr;
   CUstream side = nullptr;
   CUgraph made = nullptr;
@@ -197,17 +197,17 @@ BOOST_AUTO_TEST_CASE(what_a_capture_used_may_go_before_it_ends) {
   REQUIRE_OK(cuGraphDestroy(made));
 }
 
-BOOST_AUTO_TEST_CASE(the_stream_of_a_capture_takes_it_along) {
+BOOST_AUTO_TEST_CASE(destroying_a_stream_ends_its_capture) {
   CUstream gone = nullptr;
   REQUIRE_OK(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING));
   REQUIRE_OK(cuStreamBeginCapture(gone, CU_STREAM_CAPTURE_MODE_GLOBAL));
   REQUIRE_OK(cuStreamDestroy(gone));
-  CUdeviceptr p = 0; // nothing is captured any more
+  CUdeviceptr p = 0; // no capture is left
   REQUIRE_OK(cuMemAlloc(&p, 16));
   REQUIRE_OK(cuMemFree(p));
 }
 
-BOOST_AUTO_TEST_CASE(captures_that_meet_break) {
+BOOST_AUTO_TEST_CASE(captures_that_meet_are_invalidated) {
   CUstream other = nullptr;
   CUevent event = nullptr;
   CUgraph made = nullptr;
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(captures_that_meet_break) {
   CHECK_CODE(cuStreamEndCapture(other, &made),
              CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   BOOST_TEST(made == nullptr);
-  // A record from outside is no part of a capture.
+  // A record outside the capture is not part of it.
   REQUIRE_OK(cuEventRecord(event, other));
   REQUIRE_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
   CHECK_CODE(cuStreamWaitEvent(stream, event, 0),

@@ -30,7 +30,7 @@ std::vector<int> numbers(std::size_t count, int first = 0) {
   return out;
 }
 
-/// All that the driver has of an array.
+/// Returns the whole contents of an array.
 std::vector<int> content(CUarray from, std::size_t width, std::size_t height,
                          std::size_t depth = 1) {
   std::vector<int> out(width * height * depth);
@@ -59,7 +59,7 @@ CUDA_RESOURCE_DESC showing(CUarray x) {
 
 BOOST_FIXTURE_TEST_SUITE(arrays, driver_fixture)
 
-BOOST_AUTO_TEST_CASE(shapes_that_do_not_exist_are_refused) {
+BOOST_AUTO_TEST_CASE(invalid_shapes_are_refused) {
   auto refused = [](const CUDA_ARRAY3D_DESCRIPTOR& how, CUresult code) {
     CUarray out = nullptr;
     BOOST_TEST(cuArray3DCreate(&out, &how) == code);
@@ -81,14 +81,14 @@ BOOST_AUTO_TEST_CASE(shapes_that_do_not_exist_are_refused) {
   refused(planes, CUDA_ERROR_NOT_SUPPORTED);
   planes.Format = unknown_value<CUarray_format>(0x77);
   refused(planes, invalid);
-  // More than the whole of what it may have.
+  // This is more than the quota.
   refused(shape(30000, 30000, 0), CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_CODE(cuArray3DCreate(nullptr, &planes), CUDA_ERROR_INVALID_VALUE);
   CUarray out = nullptr;
   CHECK_CODE(cuArrayCreate(&out, nullptr), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(an_array_tells_its_shape_and_counts_against_the_quota) {
+BOOST_AUTO_TEST_CASE(an_array_has_its_shape_and_counts_against_the_quota) {
   std::size_t before = 0, during = 0, after = 0, total = 0;
   REQUIRE_OK(cuMemGetInfo(&before, &total));
   auto a = make(shape(64, 32, 4, CUDA_ARRAY3D_LAYERED, 2));
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(an_array_tells_its_shape_and_counts_against_the_quota) {
   BOOST_TEST(before == after);
 }
 
-BOOST_AUTO_TEST_CASE(boxes_go_in_and_come_out) {
+BOOST_AUTO_TEST_CASE(boxes_are_copied_to_and_from_arrays) {
   auto a = make(shape(10, 6, 3));
   auto all = numbers(10 * 6 * 3);
   CUDA_MEMCPY3D in{};
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(boxes_go_in_and_come_out) {
   REQUIRE_OK(cuMemcpy3D(&in));
   BOOST_TEST(content(a, 10, 6, 3) == all, boost::test_tools::per_element());
 
-  // A part of a slice, through device memory and another array.
+  // Copies a part of a slice through device memory and another array.
   CUdeviceptr memory = 0;
   REQUIRE_OK(cuMemAlloc(&memory, 4096));
   CUDA_MEMCPY3D part{};
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(boxes_go_in_and_come_out) {
   REQUIRE_OK(cuArrayDestroy(b));
 }
 
-BOOST_AUTO_TEST_CASE(bytes_in_a_row_go_everywhere) {
+BOOST_AUTO_TEST_CASE(bytes_of_a_row_are_copied_between_all_kinds) {
   CUDA_ARRAY_DESCRIPTOR line{16, 0, CU_AD_FORMAT_FLOAT, 1};
   CUarray a = nullptr, b = nullptr;
   REQUIRE_OK(cuArrayCreate(&a, &line));
@@ -218,12 +218,12 @@ BOOST_AUTO_TEST_CASE(a_copy_stays_within_its_array) {
   REQUIRE_OK(cuArrayDestroy(a));
 }
 
-BOOST_AUTO_TEST_CASE(levels_are_arrays_that_go_with_the_whole) {
+BOOST_AUTO_TEST_CASE(mipmap_levels_are_arrays_that_end_with_their_array) {
   auto how = shape(16, 8, 0);
   CUmipmappedArray mips = nullptr;
-  REQUIRE_OK(cuMipmappedArrayCreate(&mips, &how, 0)); // one it is
+  REQUIRE_OK(cuMipmappedArrayCreate(&mips, &how, 0)); // it has one level
   REQUIRE_OK(cuMipmappedArrayDestroy(mips));
-  REQUIRE_OK(cuMipmappedArrayCreate(&mips, &how, 9)); // of which there are 5
+  REQUIRE_OK(cuMipmappedArrayCreate(&mips, &how, 9)); // it has 5 levels
   CUarray level = nullptr, again = nullptr;
   CHECK_CODE(cuMipmappedArrayGetLevel(&level, mips, 5),
              CUDA_ERROR_INVALID_VALUE);
@@ -242,14 +242,14 @@ BOOST_AUTO_TEST_CASE(levels_are_arrays_that_go_with_the_whole) {
     BOOST_TEST(content(levels[l], 1, 1)[0] == static_cast<int>(1000 * l));
   REQUIRE_OK(cuMipmappedArrayGetLevel(&again, mips, 4));
   BOOST_TEST(again == level);
-  REQUIRE_OK(cuArrayDestroy(level)); // of which nothing comes
+  REQUIRE_OK(cuArrayDestroy(level)); // without any effect
   BOOST_TEST(content(level, 1, 1)[0] == 4000);
   REQUIRE_OK(cuMipmappedArrayDestroy(mips));
   CHECK_CODE(cuArrayDestroy(level), CUDA_ERROR_INVALID_HANDLE);
   CHECK_CODE(cuMipmappedArrayDestroy(mips), CUDA_ERROR_INVALID_HANDLE);
 }
 
-BOOST_AUTO_TEST_CASE(objects_have_the_values_that_the_device_gives) {
+BOOST_AUTO_TEST_CASE(texture_objects_have_the_devices_values) {
   auto a = make(shape(8, 8, 0, CUDA_ARRAY3D_SURFACE_LDST));
   auto resource = showing(a);
   CUDA_TEXTURE_DESC how{};
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(objects_have_the_values_that_the_device_gives) {
   CHECK_CODE(cuTexObjectGetTextureDesc(&told, surface),
              CUDA_ERROR_INVALID_VALUE);
   REQUIRE_OK(cuTexObjectDestroy(tex));
-  // The driver is content with what is no object.
+  // The driver accepts values that are not objects.
   REQUIRE_OK(cuTexObjectDestroy(tex));
   REQUIRE_OK(cuTexObjectDestroy(surface));
   REQUIRE_OK(cuSurfObjectGetResourceDesc(&shown, surface));
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(objects_have_the_values_that_the_device_gives) {
   REQUIRE_OK(cuArrayDestroy(a));
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_sampled_is_refused) {
+BOOST_AUTO_TEST_CASE(invalid_textures_and_surfaces_are_refused) {
   auto a = make(shape(8, 8, 0));
   auto resource = showing(a);
   CUDA_TEXTURE_DESC how{};
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_sampled_is_refused) {
   REQUIRE_OK(cuArrayDestroy(a));
 }
 
-BOOST_AUTO_TEST_CASE(a_context_takes_its_arrays_and_objects_along) {
+BOOST_AUTO_TEST_CASE(a_contexts_end_destroys_its_arrays_and_objects) {
   CUcontext own = nullptr;
   REQUIRE_OK(cuCtxCreate(&own, nullptr, 0, 0));
   auto a = make(shape(8, 8, 0));

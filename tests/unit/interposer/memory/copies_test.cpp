@@ -29,7 +29,7 @@ struct copy_fixture : driver_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(copies, copy_fixture)
 
-BOOST_AUTO_TEST_CASE(large_copies_are_cut_and_put_together) {
+BOOST_AUTO_TEST_CASE(large_copies_are_sent_in_parts) {
   auto before = fake().counts();
   auto from = pattern(bytes);
   REQUIRE_OK(cuMemcpyHtoD(memory, from.data(), bytes));
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(the_source_may_change_as_soon_as_the_call_returns) {
   BOOST_TEST((back == pattern(1000)));
 }
 
-BOOST_AUTO_TEST_CASE(ranges_are_checked_here) {
+BOOST_AUTO_TEST_CASE(ranges_are_checked_in_the_program) {
   std::vector<unsigned char> host(100);
   CHECK_CODE(cuMemcpyHtoD(0, host.data(), 10), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuMemcpyHtoD(memory, nullptr, 10), CUDA_ERROR_INVALID_VALUE);
@@ -64,12 +64,12 @@ BOOST_AUTO_TEST_CASE(ranges_are_checked_here) {
   REQUIRE_OK(cuMemcpyDtoD(memory, memory + 4, 100));
   CHECK_CODE(cuMemsetD8(memory + bytes - 1, 0, 2), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuMemsetD32(memory + 1, 0, 1), CUDA_ERROR_INVALID_VALUE);
-  // A device address where host memory is meant.
+  // A device address is given in place of a host address.
   CHECK_CODE(cuMemcpyDtoH(reinterpret_cast<void*>(memory), memory, 10),
              CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(unified_pointers_are_classified) {
+BOOST_AUTO_TEST_CASE(copies_between_unified_pointers_find_their_kind) {
   auto from = pattern(100);
   std::vector<unsigned char> back(100);
   auto address = [](void* p) { return reinterpret_cast<CUdeviceptr>(p); };
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(unified_pointers_are_classified) {
   BOOST_TEST((back == from));
 }
 
-BOOST_AUTO_TEST_CASE(fills) {
+BOOST_AUTO_TEST_CASE(fills_write_elements_and_rows) {
   std::vector<std::uint32_t> back(256);
   REQUIRE_OK(cuMemsetD32(memory, 0xdeadbeef, 256));
   REQUIRE_OK(cuMemsetD16(memory, 0x1234, 2));
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(fills) {
   BOOST_TEST(back[0] == 0x12341234U);
   BOOST_TEST(back[1] == 0xdeadbeffU);
   BOOST_TEST(back[255] == 0xdeadbeefU);
-  // Four rows of two elements, 16 bytes apart.
+  // Fills four rows of two elements, 16 bytes apart.
   REQUIRE_OK(cuMemsetD2D32(memory, 16, 7, 2, 4));
   REQUIRE_OK(cuMemcpyDtoH(back.data(), memory, 1024));
   BOOST_TEST(back[12] == 7U);
@@ -152,11 +152,11 @@ BOOST_AUTO_TEST_CASE(boxes_have_depth) {
     for (std::size_t y = 0; y < 3; ++y)
       BOOST_TEST(
           std::memcmp(&back[(z * 8 + y) * 16], &from[(z * 3 + y) * 4], 4) == 0);
-  in.srcMemoryType = CU_MEMORYTYPE_ARRAY; // and names none
+  in.srcMemoryType = CU_MEMORYTYPE_ARRAY; // without an array
   CHECK_CODE(cuMemcpy3D(&in), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(pinned_memory_is_written_while_the_program_goes_on) {
+BOOST_AUTO_TEST_CASE(pinned_memory_is_written_while_the_program_runs) {
   void* pinned = nullptr;
   REQUIRE_OK(cuMemHostAlloc(&pinned, 5'000'000, 0));
   auto from = pattern(5'000'000);
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(pinned_memory_is_written_while_the_program_goes_on) {
   REQUIRE_OK(cuMemcpyDtoHAsync(pinned, memory, from.size(), nullptr));
   BOOST_TEST(static_cast<unsigned char*>(pinned)[1] == 0);
   fake().resume();
-  // Takes the bytes only after the copy into them has arrived.
+  // This call reads the bytes only after the copy into them has arrived.
   REQUIRE_OK(
       cuMemcpyHtoDAsync(memory + 5'000'000, pinned, from.size(), nullptr));
   REQUIRE_OK(cuStreamSynchronize(nullptr));
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(pinned_memory_is_written_while_the_program_goes_on) {
   REQUIRE_OK(cuMemFreeHost(pinned));
 }
 
-BOOST_AUTO_TEST_CASE(more_than_the_arena_holds_comes_back) {
+BOOST_AUTO_TEST_CASE(a_read_may_be_larger_than_the_arena) {
   CUdeviceptr big = 0;
   std::size_t size = std::size_t{100} << 20;
   REQUIRE_OK(cuMemAlloc(&big, size));
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(more_than_the_arena_holds_comes_back) {
   std::vector<std::uint32_t> back(size / 4);
   REQUIRE_OK(cuMemcpyDtoH(back.data(), big, size));
   BOOST_TEST((back == std::vector<std::uint32_t>(size / 4, 0x01020304)));
-  // More than the log holds, which is given back as it is executed.
+  // This is more than the log holds, which is trimmed while it is executed.
   REQUIRE_OK(cuMemcpyHtoD(big, back.data(), size));
   REQUIRE_OK(cuMemFree(big));
 }

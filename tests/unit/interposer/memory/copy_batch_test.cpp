@@ -10,7 +10,8 @@ using namespace vgpu;
 using namespace vgpu::test;
 
 extern "C" {
-// As they were in CUDA 12.8, with the index of the copy that is wrong.
+// These have the form of CUDA 12.8, which also returns the index of the wrong
+// copy.
 CUresult batch_v1(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes,
                   size_t count, CUmemcpyAttributes* attributes, size_t* first,
                   size_t groups, size_t* failed,
@@ -56,7 +57,7 @@ struct batch_fixture : driver_fixture {
                     attributes.data(), first.data(), groups, &failed, stream);
   }
 
-  /// The first byte of each piece that was copied to.
+  /// Returns the first byte of each target.
   std::vector<int> copied() {
     std::vector<unsigned char> all(4 * piece);
     REQUIRE_OK(cuMemcpyDtoHAsync(all.data(), memory, all.size(), stream));
@@ -77,7 +78,7 @@ const std::vector<int> all{1, 2, 3, 4};
 
 BOOST_FIXTURE_TEST_SUITE(copy_batches, batch_fixture)
 
-BOOST_AUTO_TEST_CASE(all_copies_are_made) {
+BOOST_AUTO_TEST_CASE(all_copies_of_a_batch_are_made) {
   REQUIRE_OK(go());
   BOOST_TEST(failed == none_failed);
   BOOST_TEST(copied() == all);
@@ -87,7 +88,7 @@ BOOST_AUTO_TEST_CASE(all_copies_are_made) {
                                 attributes.data(), first.data(), 1, stream));
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_done_where_one_is_wrong) {
+BOOST_AUTO_TEST_CASE(a_batch_with_a_wrong_copy_does_nothing) {
   auto before = sent();
   sizes[3] = std::uint64_t{1} << 41;
   CHECK_CODE(go(), CUDA_ERROR_INVALID_VALUE);
@@ -103,7 +104,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_done_where_one_is_wrong) {
   BOOST_TEST(copied() == none);
 }
 
-BOOST_AUTO_TEST_CASE(attributes_are_for_all_copies) {
+BOOST_AUTO_TEST_CASE(attributes_must_cover_all_copies) {
   auto wrong = [&] {
     failed = untouched;
     CHECK_CODE(go(), CUDA_ERROR_INVALID_VALUE);
@@ -132,7 +133,7 @@ BOOST_AUTO_TEST_CASE(attributes_are_for_all_copies) {
   BOOST_TEST(copied() == all);
 }
 
-BOOST_AUTO_TEST_CASE(the_legacy_stream_takes_none) {
+BOOST_AUTO_TEST_CASE(the_legacy_stream_refuses_batches) {
   auto mine = stream;
   stream = nullptr;
   CHECK_CODE(go(), CUDA_ERROR_INVALID_VALUE);
@@ -147,7 +148,7 @@ BOOST_AUTO_TEST_CASE(the_legacy_stream_takes_none) {
   BOOST_TEST(copied() == all);
 }
 
-BOOST_AUTO_TEST_CASE(a_capture_survives_a_batch_that_it_cannot_take) {
+BOOST_AUTO_TEST_CASE(a_capture_survives_a_refused_batch) {
   REQUIRE_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
   CHECK_CODE(go(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   CUgraph graph = nullptr;
@@ -155,7 +156,7 @@ BOOST_AUTO_TEST_CASE(a_capture_survives_a_batch_that_it_cannot_take) {
   REQUIRE_OK(cuGraphDestroy(graph));
 }
 
-BOOST_AUTO_TEST_CASE(the_host_takes_part) {
+BOOST_AUTO_TEST_CASE(a_batch_may_copy_to_and_from_host_memory) {
   std::vector<unsigned char> there(piece, 9), back(piece);
   from[0] = reinterpret_cast<CUdeviceptr>(there.data());
   to[3] = reinterpret_cast<CUdeviceptr>(back.data());
@@ -165,7 +166,7 @@ BOOST_AUTO_TEST_CASE(the_host_takes_part) {
   BOOST_TEST(back == std::vector<unsigned char>(piece, 4));
 }
 
-BOOST_AUTO_TEST_CASE(boxes_count_elements) {
+BOOST_AUTO_TEST_CASE(boxes_of_a_batch_count_elements) {
   CUDA_MEMCPY3D_BATCH_OP x{};
   x.src.type = x.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
   x.src.op.ptr.ptr = from[1];
@@ -188,7 +189,7 @@ BOOST_AUTO_TEST_CASE(boxes_count_elements) {
   CHECK_CODE(cuMemcpy3DBatchAsync(1, &x, 0, stream), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(an_array_s_elements_are_counted) {
+BOOST_AUTO_TEST_CASE(boxes_of_arrays_count_elements) {
   CUDA_ARRAY3D_DESCRIPTOR shape{};
   shape.Width = 16;
   shape.Height = 4;

@@ -1,4 +1,4 @@
-// Managed memory: what travels when host and device use it in turn.
+// Managed memory: what is sent when host and device use it in turn.
 #include "tests/unit/interposer/driver_fixture.hpp"
 
 #include "schema/catalogue/calls.hpp"
@@ -26,13 +26,13 @@ struct managed_fixture : driver_fixture {
   volatile int* host(std::size_t offset = 0) const {
     return reinterpret_cast<volatile int*>(memory + offset);
   }
-  /// Everything goes to the device: as work would have it.
+  /// Moves a range to the device, as work does.
   void prefetch(std::size_t offset = 0, std::size_t count = bytes) const {
     REQUIRE_OK(cuMemPrefetchAsync(memory + offset, count,
                                   {CU_MEM_LOCATION_TYPE_DEVICE, {0}}, 0,
                                   nullptr));
   }
-  /// What is on the device, without a touch of the host's.
+  /// Reads a value on the device without touching the host's pages.
   int on_device(std::size_t offset) const {
     int out = 0;
     REQUIRE_OK(cuMemcpyDtoH(&out, memory + offset, sizeof out));
@@ -44,7 +44,7 @@ struct managed_fixture : driver_fixture {
   }
 };
 
-/// How many such calls the log got since it was made.
+/// Counts the log's calls of a kind since its construction.
 class counter {
 public:
   explicit counter(call::number what)
@@ -60,7 +60,7 @@ private:
 
 BOOST_FIXTURE_TEST_SUITE(managed, managed_fixture)
 
-BOOST_AUTO_TEST_CASE(only_what_the_host_touched_is_sent) {
+BOOST_AUTO_TEST_CASE(only_blocks_that_the_host_touched_are_sent) {
   counter writes{call::number::write_managed};
   counter reads{call::number::read_managed};
   *host(0) = 1;
@@ -69,11 +69,11 @@ BOOST_AUTO_TEST_CASE(only_what_the_host_touched_is_sent) {
   BOOST_TEST(writes.now() == 2);
   BOOST_TEST(on_device(0) == 1);
   BOOST_TEST(on_device(32 * mega) == 2);
-  // The device has all of it: the next touch asks for it, and once.
+  // The device has all of it. The host's next touch reads it back, once.
   BOOST_TEST(*host(0) == 1);
   BOOST_TEST(*host(8) == 0);
   BOOST_TEST(reads.now() == 1);
-  // What was only read is not sent.
+  // Blocks that were only read are not sent.
   prefetch();
   BOOST_TEST(writes.now() == 2);
 }
@@ -87,16 +87,16 @@ BOOST_AUTO_TEST_CASE(a_page_that_is_read_and_then_written_is_sent) {
   BOOST_TEST(on_device(4096) == 6);
 }
 
-BOOST_AUTO_TEST_CASE(who_reads_on_gets_more_at_once) {
+BOOST_AUTO_TEST_CASE(sequential_reads_fetch_larger_ranges) {
   prefetch();
   counter reads{call::number::read_managed};
   for (std::size_t at = 0; at < 16 * mega; at += 4096)
     BOOST_TEST_REQUIRE(*host(at) == 0);
-  // Block by block it would be 256.
+  // Single blocks would take 256 reads.
   BOOST_TEST(reads.now() < 20);
 }
 
-BOOST_AUTO_TEST_CASE(a_part_can_go_alone) {
+BOOST_AUTO_TEST_CASE(a_part_can_be_sent_alone) {
   *host(0) = 1;
   *host(bytes / 2) = 2;
   counter writes{call::number::write_managed};
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_part_can_go_alone) {
   BOOST_TEST(writes.now() >= 1);
 }
 
-BOOST_AUTO_TEST_CASE(memory_that_is_freed_and_made_again_is_apart) {
+BOOST_AUTO_TEST_CASE(memory_allocated_again_has_no_old_contents) {
   *host(0) = 77;
   prefetch();
   CUdeviceptr other = 0;
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(memory_that_is_freed_and_made_again_is_apart) {
   BOOST_TEST(*host(0) == 77);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_argument) {
+BOOST_AUTO_TEST_CASE(invalid_arguments_are_refused) {
   CUdeviceptr x = 0;
   CHECK_CODE(cuMemAllocManaged(nullptr, 16, CU_MEM_ATTACH_GLOBAL),
              CUDA_ERROR_INVALID_VALUE);

@@ -1,5 +1,5 @@
-// Handles of memory and events, as the program that makes or opens them sees
-// it; the other process is the test.
+// Handles of memory and events in the program that makes or opens them. The
+// test plays the other process.
 #include "tests/unit/interposer/driver_fixture.hpp"
 
 #include "schema/base/shared_resource.hpp"
@@ -22,7 +22,7 @@ std::size_t bytes_free() {
   return free;
 }
 
-/// The words of a handle: kind, secret, number, serial, bytes, layout, check.
+/// A handle as its words: kind, secret, number, serial, bytes, layout, check.
 struct words {
   std::uint64_t at[8];
 
@@ -38,7 +38,7 @@ struct words {
     std::memcpy(&out, this, sizeof(out));
     return out;
   }
-  /// As if another process had made it.
+  /// Returns the handle as another process would have made it.
   words foreign() const {
     auto out = *this;
     ++out.at[1];
@@ -76,9 +76,9 @@ struct sharing_fixture : driver_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(sharing_handles, sharing_fixture)
 
-BOOST_AUTO_TEST_CASE(what_has_a_handle) {
+BOOST_AUTO_TEST_CASE(memory_has_one_handle) {
   CUipcMemHandle x{};
-  // The same for the same memory, wherever in it one points.
+  // The handle is the same wherever the pointer points in the memory.
   REQUIRE_OK(cuIpcGetMemHandle(&x, memory));
   BOOST_TEST(std::memcmp(&x, &own, sizeof(x)) == 0);
   REQUIRE_OK(cuIpcGetMemHandle(&x, memory + 4711));
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(what_has_a_handle) {
   BOOST_TEST(capable == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(memory_that_comes_later_has_another) {
+BOOST_AUTO_TEST_CASE(later_memory_has_another_handle) {
   REQUIRE_OK(cuMemFree(memory));
   REQUIRE_OK(cuCtxSynchronize());
   REQUIRE_OK(cuMemAlloc(&memory, bytes));
@@ -114,16 +114,16 @@ BOOST_AUTO_TEST_CASE(memory_that_comes_later_has_another) {
   BOOST_TEST(std::memcmp(&x, &own, sizeof(x)) != 0);
 }
 
-BOOST_AUTO_TEST_CASE(who_shares_is_not_protected) {
+BOOST_AUTO_TEST_CASE(a_program_that_shares_is_not_protected) {
   BOOST_TEST(!fake().is_protected());
 }
 
-BOOST_AUTO_TEST_CASE(its_own_handle_is_refused) {
+BOOST_AUTO_TEST_CASE(a_programs_own_handle_is_refused) {
   CUdeviceptr at = 0;
   CHECK_CODE(open(words::of(own), at), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-BOOST_AUTO_TEST_CASE(what_another_process_lends_is_memory) {
+BOOST_AUTO_TEST_CASE(memory_of_another_process_can_be_used) {
   auto before = count(import_number);
   std::size_t free_before = 0, free_now = 0, total = 0;
   REQUIRE_OK(cuMemGetInfo(&free_before, &total));
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(what_another_process_lends_is_memory) {
   BOOST_TEST(count(import_number) == before + 1);
   REQUIRE_OK(cuMemGetInfo(&free_now, &total));
   BOOST_TEST(free_now == free_before);
-  // It lies in its granule as it does where it was made.
+  // It has the same offset in its granule as in the process that made it.
   BOOST_TEST(at % granule_bytes == memory % granule_bytes);
   CUdeviceptr begin = 0;
   std::size_t size = 0;
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(what_another_process_lends_is_memory) {
   BOOST_TEST(size == bytes);
   REQUIRE_OK(cuMemsetD8(at, 1, bytes));
   CHECK_CODE(cuMemsetD8(at + 1, 1, bytes), CUDA_ERROR_INVALID_VALUE);
-  // It is not for this process to free, or to lend.
+  // This process can neither free nor lend it.
   CHECK_CODE(cuMemFree(at), CUDA_ERROR_INVALID_VALUE);
   CUipcMemHandle x{};
   CHECK_CODE(cuIpcGetMemHandle(&x, at), CUDA_ERROR_INVALID_VALUE);
@@ -160,18 +160,18 @@ BOOST_AUTO_TEST_CASE(what_another_process_lends_is_memory) {
   CHECK_CODE(cuMemsetD8(at, 1, bytes), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_freed_counts_while_another_has_it) {
+BOOST_AUTO_TEST_CASE(freed_memory_counts_while_another_process_has_it) {
   auto before = bytes_free();
   fake().count_for_others(bytes);
   REQUIRE_OK(cuMemFree(memory));
   BOOST_TEST(bytes_free() == before);
   CHECK_CODE(cuMemAlloc(&memory, before + 1), CUDA_ERROR_OUT_OF_MEMORY);
-  // It is not asked for where there is room anyway.
+  // The library does not ask the worker where there is room anyway.
   auto asked = count(count_number);
   REQUIRE_OK(cuMemAlloc(&memory, before));
   BOOST_TEST(count(count_number) == asked);
   REQUIRE_OK(cuMemFree(memory));
-  // Nobody says when the other closes it: an allocation finds out.
+  // The library learns of the other's close only by asking at an allocation.
   fake().count_for_others(0);
   REQUIRE_OK(cuMemAlloc(&memory, before + bytes));
   BOOST_TEST(bytes_free() == 0u);
@@ -179,13 +179,13 @@ BOOST_AUTO_TEST_CASE(what_is_freed_counts_while_another_has_it) {
   REQUIRE_OK(cuMemAlloc(&memory, bytes));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_opened_counts_when_its_lender_is_gone) {
+BOOST_AUTO_TEST_CASE(opened_memory_counts_after_its_lenders_end) {
   auto before = bytes_free();
   CUdeviceptr at = 0, more = 0;
   REQUIRE_OK(open(words::of(own).foreign(), at));
   BOOST_TEST(bytes_free() == before);
   fake().count_for_others(2 * granule_bytes);
-  // Before it is given to anybody.
+  // It counts before another allocation gets its room.
   CHECK_CODE(cuMemAlloc(&more, before - granule_bytes),
              CUDA_ERROR_OUT_OF_MEMORY);
   BOOST_TEST(bytes_free() == before - 2 * granule_bytes);
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(what_is_opened_counts_when_its_lender_is_gone) {
   BOOST_TEST(bytes_free() == before);
 }
 
-BOOST_AUTO_TEST_CASE(a_damaged_handle_does_not_leave_the_program) {
+BOOST_AUTO_TEST_CASE(a_damaged_handle_is_refused_in_the_program) {
   auto before = count(import_number);
   auto good = words::of(own).foreign();
   CUdeviceptr at = 0;
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_handle_does_not_leave_the_program) {
       bad.at[i] ^= std::uint64_t{1} << bit;
       CHECK_CODE(open(bad, at), CUDA_ERROR_INVALID_VALUE);
     }
-  // Made with care, too.
+  // These handles are forged with a correct check.
   auto with = [&](std::size_t word, std::uint64_t value) {
     auto bad = good;
     bad.at[word] = value;
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(a_contexts_end_closes_what_it_opened) {
   CHECK_CODE(cuIpcCloseMemHandle(at), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(events) {
+BOOST_AUTO_TEST_CASE(interprocess_events_have_handles) {
   CUevent x = nullptr;
   CHECK_CODE(cuEventCreate(&x, CU_EVENT_INTERPROCESS),
              CUDA_ERROR_INVALID_VALUE);
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(events) {
   CUevent opened = nullptr;
   CHECK_CODE(cuIpcOpenEventHandle(&opened, handle), CUDA_ERROR_INVALID_CONTEXT);
   auto foreign = words::of(handle).foreign();
-  // Memory is no event.
+  // A handle of memory is refused as an event's.
   CHECK_CODE(cuIpcOpenEventHandle(
                  &opened, words::of(own).foreign().as<CUipcEventHandle>()),
              CUDA_ERROR_INVALID_VALUE);

@@ -1,4 +1,5 @@
-// Tensor maps: what travels, what is remembered, and launches that carry them.
+// Tensor maps: which are sent, which are cached, and launches with maps as
+// parameters.
 #include "tests/unit/interposer/driver_fixture.hpp"
 
 #include <cstring>
@@ -10,7 +11,7 @@ using namespace vgpu::test;
 
 namespace {
 
-/// A matrix of floats, 256 to a row, in tiles of 32 x 8.
+/// A matrix of floats with 256 in a row, in tiles of 32 x 8.
 struct tiles {
   std::uint64_t address = first_window;
   cuuint32_t rank = 2;
@@ -28,7 +29,7 @@ struct tiles {
   }
 };
 
-/// The fake client's maps begin with the address.
+/// Returns the address at the beginning of the fake client's maps.
 std::uint64_t address_in(const CUtensorMap& x) {
   return x.opaque[0];
 }
@@ -41,7 +42,7 @@ struct tensor_map_fixture : driver_fixture {
 
   CUtensorMap map{};
   const int before = asked();
-  // Those of another test are not in the way.
+  // Each test uses other addresses, so that the cache has none of them.
   static inline std::uint64_t fresh = first_window;
   tiles what{.address = fresh += std::uint64_t{1} << 32};
 };
@@ -50,7 +51,7 @@ struct tensor_map_fixture : driver_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(tensor_maps, tensor_map_fixture)
 
-BOOST_AUTO_TEST_CASE(equal_arguments_travel_once) {
+BOOST_AUTO_TEST_CASE(equal_arguments_are_sent_once) {
   for (int i = 0; i < 10; ++i) {
     map = {};
     REQUIRE_OK(what.encode(&map));
@@ -65,7 +66,7 @@ BOOST_AUTO_TEST_CASE(equal_arguments_travel_once) {
   BOOST_TEST(asked() == before + 3);
 }
 
-BOOST_AUTO_TEST_CASE(what_the_rank_does_not_use_makes_no_difference) {
+BOOST_AUTO_TEST_CASE(unused_dimensions_make_no_difference) {
   REQUIRE_OK(what.encode(&map));
   what.sizes[2] = 7;
   what.strides[1] = 3;
@@ -74,7 +75,7 @@ BOOST_AUTO_TEST_CASE(what_the_rank_does_not_use_makes_no_difference) {
   BOOST_TEST(asked() == before + 1);
 }
 
-BOOST_AUTO_TEST_CASE(only_so_many_are_remembered) {
+BOOST_AUTO_TEST_CASE(the_cache_of_maps_is_bounded) {
   auto first = what;
   REQUIRE_OK(first.encode(&map));
   for (int i = 0; i < 5000; ++i) {
@@ -89,7 +90,7 @@ BOOST_AUTO_TEST_CASE(only_so_many_are_remembered) {
   BOOST_TEST(asked() == before + 5002);
 }
 
-BOOST_AUTO_TEST_CASE(what_the_driver_refuses_is_not_remembered) {
+BOOST_AUTO_TEST_CASE(refused_maps_are_not_cached) {
   std::memset(&map, 0x5a, sizeof map);
   auto untouched = map;
   what.box[0] = 0;
@@ -99,7 +100,7 @@ BOOST_AUTO_TEST_CASE(what_the_driver_refuses_is_not_remembered) {
   BOOST_TEST(std::memcmp(&map, &untouched, sizeof map) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(what_no_driver_could_be_handed_does_not_travel) {
+BOOST_AUTO_TEST_CASE(impossible_arguments_are_not_sent) {
   CHECK_CODE(what.encode(nullptr), CUDA_ERROR_INVALID_VALUE);
   for (auto rank : {0U, 6U, 1U << 31}) {
     what.rank = rank;
@@ -128,7 +129,7 @@ BOOST_AUTO_TEST_CASE(what_no_driver_could_be_handed_does_not_travel) {
   BOOST_TEST(asked() == before);
 }
 
-BOOST_AUTO_TEST_CASE(a_map_may_lie_anywhere) {
+BOOST_AUTO_TEST_CASE(a_map_may_lie_at_any_address) {
   alignas(64) std::byte room[256];
   auto* at = reinterpret_cast<CUtensorMap*>(room + 16);
   REQUIRE_OK(what.encode(at));
@@ -149,7 +150,7 @@ BOOST_AUTO_TEST_CASE(an_address_is_replaced_by_the_driver) {
   BOOST_TEST(asked() == before + 2);
 }
 
-BOOST_AUTO_TEST_CASE(forms_are_told_apart) {
+BOOST_AUTO_TEST_CASE(forms_of_maps_are_cached_separately) {
   int corner[3] = {-1, 2, 0};
   auto* at = reinterpret_cast<void*>(what.address);
   auto im2col = [&](CUtensorMap* out, cuuint32_t rank) {
@@ -180,7 +181,7 @@ BOOST_AUTO_TEST_CASE(forms_are_told_apart) {
   BOOST_TEST(asked() == before + 3);
 }
 
-BOOST_AUTO_TEST_CASE(a_device_that_has_none_says_so) {
+BOOST_AUTO_TEST_CASE(a_device_without_tensor_maps_reports_it) {
   CUcontext second = nullptr;
   REQUIRE_OK(cuDevicePrimaryCtxRetain(&second, 1));
   REQUIRE_OK(cuCtxSetCurrent(second));
@@ -196,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_device_that_has_none_says_so) {
   CHECK_CODE(what.encode(&map), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-BOOST_AUTO_TEST_CASE(threads_make_them_side_by_side) {
+BOOST_AUTO_TEST_CASE(threads_make_maps_concurrently) {
   std::vector<std::thread> all;
   std::atomic<int> wrong{0};
   for (int t = 0; t < 4; ++t)
@@ -214,12 +215,12 @@ BOOST_AUTO_TEST_CASE(threads_make_them_side_by_side) {
   for (auto& t : all)
     t.join();
   BOOST_TEST(wrong == 0);
-  // More than once only where two asked at the same time.
+  // A map is requested more than once only by concurrent calls.
   BOOST_TEST(asked() >= before + 50);
   BOOST_TEST(asked() <= before + 4 * 50);
 }
 
-BOOST_AUTO_TEST_CASE(a_launch_carries_one_as_it_is) {
+BOOST_AUTO_TEST_CASE(a_launch_sends_a_map_unchanged) {
   CUmodule module = nullptr;
   CUfunction f = nullptr;
   const char* ptx = ".version 8.0\n.target sm_75\n.address_size 64\n";

@@ -1,5 +1,5 @@
-// Memory and pools as descriptors, as the program that makes or takes them sees
-// it; the other process is the test.
+// Memory and pools as descriptors, in the program that makes or imports them.
+// The test plays the other process.
 #include "tests/unit/interposer/driver_fixture.hpp"
 
 #include "schema/base/shared_resource.hpp"
@@ -28,7 +28,8 @@ constexpr int placed_destroy_number = 48, placed_share_number = 63,
 constexpr auto as_file = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 constexpr CUmemLocation device_zero{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
 
-/// What a descriptor says: kind, secret, number, serial, layout, device, check.
+/// A descriptor's contents: kind, secret, number, serial, layout, device,
+/// check.
 struct said {
   std::array<std::uint64_t, 9> at{};
 
@@ -48,11 +49,11 @@ struct said {
     out.at[word] = value;
     return out.checked();
   }
-  /// As if another process had made it.
+  /// Returns the contents as another process would have written them.
   said foreign() const { return with(1, at[1] + 1); }
 };
 
-/// A descriptor as this library makes them, of whatever bytes.
+/// A descriptor in this library's form with any contents.
 struct forged {
   unique_fd file, other_end;
 
@@ -128,7 +129,7 @@ struct handing : driver_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(memory_handles, handing)
 
-BOOST_AUTO_TEST_CASE(what_is_imported_counts_when_its_lender_is_gone) {
+BOOST_AUTO_TEST_CASE(imported_memory_counts_after_its_lenders_end) {
   auto before = free_bytes();
   forged another{said::by(file.get()).foreign()};
   CUmemGenericAllocationHandle got = 0;
@@ -141,7 +142,7 @@ BOOST_AUTO_TEST_CASE(what_is_imported_counts_when_its_lender_is_gone) {
   BOOST_TEST(free_bytes() == before);
 }
 
-BOOST_AUTO_TEST_CASE(only_what_was_created_so_is_exported) {
+BOOST_AUTO_TEST_CASE(only_shareable_memory_is_exported) {
   int out = -1;
   auto own = create(bytes, CU_MEM_HANDLE_TYPE_NONE);
   auto before = count(placed_share_number);
@@ -162,7 +163,7 @@ BOOST_AUTO_TEST_CASE(only_what_was_created_so_is_exported) {
   BOOST_TEST(!fake().is_protected());
 }
 
-BOOST_AUTO_TEST_CASE(it_stays_as_long_as_a_descriptor) {
+BOOST_AUTO_TEST_CASE(memory_stays_as_long_as_a_descriptor_exists) {
   auto before = free_bytes() + bytes;
   auto destroyed = count(placed_destroy_number);
   auto second = give(memory);
@@ -172,7 +173,8 @@ BOOST_AUTO_TEST_CASE(it_stays_as_long_as_a_descriptor) {
   file = {};
   second = {};
   BOOST_TEST(free_bytes() + bytes == before);
-  // Who still has a descriptor has the memory, in this process too.
+  // With a descriptor the memory can be imported again, in this process as
+  // well.
   REQUIRE_OK(take(memory, third.get()));
   REQUIRE_OK(cuMemRelease(memory));
   BOOST_TEST(free_bytes() + bytes == before);
@@ -182,7 +184,7 @@ BOOST_AUTO_TEST_CASE(it_stays_as_long_as_a_descriptor) {
   BOOST_TEST(count(placed_destroy_number) == destroyed + 1);
 }
 
-BOOST_AUTO_TEST_CASE(what_only_a_descriptor_held_makes_room) {
+BOOST_AUTO_TEST_CASE(memory_is_freed_with_its_last_descriptor) {
   REQUIRE_OK(cuMemRelease(memory));
   auto left = free_bytes();
   file = {};
@@ -192,7 +194,7 @@ BOOST_AUTO_TEST_CASE(what_only_a_descriptor_held_makes_room) {
   REQUIRE_OK(cuCtxSynchronize());
 }
 
-BOOST_AUTO_TEST_CASE(another_processs_memory) {
+BOOST_AUTO_TEST_CASE(memory_of_another_process_is_imported) {
   auto imported = count(placed_import_number);
   auto destroyed = count(placed_destroy_number);
   auto before = free_bytes();
@@ -200,7 +202,7 @@ BOOST_AUTO_TEST_CASE(another_processs_memory) {
   CUmemGenericAllocationHandle x = 0;
   REQUIRE_OK(take(x, theirs.file.get()));
   BOOST_TEST(count(placed_import_number) == imported + 1);
-  BOOST_TEST(free_bytes() == before); // it counts where it was made
+  BOOST_TEST(free_bytes() == before); // it counts in the other process
   CUmemAllocationProp what{};
   REQUIRE_OK(cuMemGetAllocationPropertiesFromHandle(&what, x));
   BOOST_TEST(what.type == CU_MEM_ALLOCATION_TYPE_PINNED);
@@ -215,14 +217,14 @@ BOOST_AUTO_TEST_CASE(another_processs_memory) {
   REQUIRE_OK(cuMemSetAccess(at, 2 * bytes, &both_ways, 1));
   REQUIRE_OK(cuMemsetD8(at, 1, bytes));
   REQUIRE_OK(cuMemsetD8(at + bytes, 1, bytes));
-  // It goes on by the descriptor that it came by.
+  // It is exported by the descriptor with which it was imported.
   auto onward = give(x);
   BOOST_TEST((said::by(onward.get()).at == said::by(theirs.file.get()).at));
   onward = {};
   theirs.file = {};
   REQUIRE_OK(cuMemRelease(x));
   REQUIRE_OK(cuMemUnmap(at, bytes));
-  BOOST_TEST(theirs.is_held()); // as long as it is mapped
+  BOOST_TEST(theirs.is_held()); // because it is still mapped
   BOOST_TEST(count(placed_destroy_number) == destroyed);
   REQUIRE_OK(cuMemUnmap(at + bytes, bytes));
   BOOST_TEST(!theirs.is_held());
@@ -231,7 +233,7 @@ BOOST_AUTO_TEST_CASE(another_processs_memory) {
   REQUIRE_OK(cuMemAddressFree(at, 2 * bytes));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_descriptor_of_memory_stays_in_the_program) {
+BOOST_AUTO_TEST_CASE(a_descriptor_without_memory_is_refused_in_the_program) {
   auto before = count(placed_import_number);
   CUmemGenericAllocationHandle x = 0;
   auto refused = [&](int fd) {
@@ -259,7 +261,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_descriptor_of_memory_stays_in_the_program) {
   BOOST_TEST(count(placed_import_number) == before);
 }
 
-BOOST_AUTO_TEST_CASE(a_damaged_one_stays_in_the_program) {
+BOOST_AUTO_TEST_CASE(a_damaged_descriptor_is_refused_in_the_program) {
   auto before = count(placed_import_number);
   auto good = said::by(file.get()).foreign();
   CUmemGenericAllocationHandle x = 0;
@@ -272,13 +274,13 @@ BOOST_AUTO_TEST_CASE(a_damaged_one_stays_in_the_program) {
       bad.at[i] ^= std::uint64_t{1} << bit;
       refused(bad);
     }
-  // Made with care, too.
+  // These are forged with a correct check.
   refused(good.with(0, good.at[0] + 1));
   refused(good.with(5, 0));
   refused(good.with(5, share_layout{1, 3, 0}.pack()));
   refused(good.with(5, share_layout{0, share_layout::most + 1, 0}.pack()));
   BOOST_TEST(count(placed_import_number) == before);
-  // Its own, of what it never gave.
+  // These are the program's own, for memory that it never exported.
   auto own = said::by(file.get());
   refused(own.with(3, own.at[3] + 1));
   refused(own.with(4, own.at[4] + 1));
@@ -290,7 +292,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_one_stays_in_the_program) {
   REQUIRE_OK(cuMemRelease(never_given));
 }
 
-BOOST_AUTO_TEST_CASE(a_pool_and_what_is_in_it) {
+BOOST_AUTO_TEST_CASE(a_pool_and_its_memory_are_shared) {
   CUmemoryPool own = nullptr, shared = nullptr, theirs = nullptr;
   auto types = pool_of(as_file);
   REQUIRE_OK(cuMemPoolCreate(&shared, &types));
@@ -329,9 +331,9 @@ BOOST_AUTO_TEST_CASE(a_pool_and_what_is_in_it) {
   BOOST_TEST(types_of_it == std::uint64_t{as_file});
 
   CHECK_CODE(cuMemPoolImportPointer(&again, theirs, &data),
-             CUDA_ERROR_INVALID_VALUE); // it is this process's own
+             CUDA_ERROR_INVALID_VALUE); // it belongs to this process
 
-  // As another process's: the same pool, another secret.
+  // The same pool with another secret, as another process would have it.
   auto key = said::by(pool_file.get()).at[4];
   std::array<std::uint64_t, 8> words;
   std::memcpy(&words, &data, sizeof(words));

@@ -1,6 +1,6 @@
 #!/bin/sh
-# libnvidia-ml.so.1 exports NVML's functions and nothing else, each once, among
-# them those that PyTorch and monitors look up.
+# Checks that libnvidia-ml.so.1 exports NVML's functions, each once, and nothing
+# else. Those that PyTorch and monitors look up must be among them.
 set -eu
 library=$1
 export LC_ALL=C

@@ -1,10 +1,10 @@
-/* Asks libnvidia-ml.so.1 what monitors and PyTorch ask, as C programs do: by
-   dlopen and dlsym, with declarations of its own. To be run on a vGPU:
+/* Makes the calls of monitors and PyTorch to libnvidia-ml.so.1, by dlopen and
+   dlsym as C programs do, with its own declarations. Run it on a vGPU:
 
      nvml_probe DEVICES BYTES
 
-   How many devices there must be, and how much memory each must have. Ends with
-   0 when every answer is right. */
+   The arguments are the number of devices and the memory of each. It exits with
+   0 if every answer is right. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ static void* find(void* in, const char* name) {
   }
   return out;
 }
-/* The result of a call by name. */
+/* Calls a function by name, and gives its result. */
 #define NVML(name, types, ...)                                                 \
   (((int(*) types)(size_t)find(nvml, #name))(__VA_ARGS__))
 #define CUDA(name, types, ...)                                                 \
@@ -161,7 +161,7 @@ static void ask_a_device(unsigned index, unsigned long long bytes) {
   EXPECT(busy.gpu == 0 && busy.memory == 0);
 }
 
-/* The same as the driver says of the same two devices: reading alone. */
+/* Peers must have the driver's answer: they can only be read. */
 static void ask_peers(unsigned count) {
   for (unsigned i = 0; i < count; ++i)
     for (unsigned k = 0; k < count; ++k) {
@@ -195,7 +195,7 @@ static void ask_wrongly(void) {
          dlsym(nvml, "cuInit") == dlsym(cuda, "cuInit"));
 }
 
-/* What does not change is as the driver's attributes have it. */
+/* Constant properties must equal the driver's attributes. */
 static void ask_of_what_stays(int index) {
   device it = by_index((unsigned)index);
   int multiprocessors = 0, core = 0, memory_clock = 0, width = 0;
@@ -224,7 +224,7 @@ static void ask_of_what_stays(int index) {
   EXPECT(number == 128 * (unsigned)multiprocessors);
 }
 
-/* What the driver says of the same device, and what it allocates there. */
+/* NVML must agree with the driver about a device and its used memory. */
 static void ask_both(unsigned count) {
   EXPECT(CUDA(cuInit, (unsigned), 0) == 0);
   for (unsigned i = 0; i < count; ++i) {
@@ -273,8 +273,7 @@ static void ask_both(unsigned count) {
               (device, unsigned*, process_v3*), by_index(0), &room,
               now) == SUCCESS);
   EXPECT(room == 1 && now[0].used == 1 << 20 && now[0].gpu == 0xffffffff);
-  /* nvtop asks for room by room: none, with nothing to write to, comes first.
-   */
+  /* nvtop first passes no buffer to learn the size that it needs. */
   process_utilization busy[4];
   room = 0;
   EXPECT(NVML(nvmlDeviceGetProcessUtilization,
@@ -293,8 +292,8 @@ static void ask_both(unsigned count) {
   EXPECT(room == 0);
 }
 
-/* A process that only counted devices leaves its children the use of them, and
-   CUDA_VISIBLE_DEVICES counts when the driver is initialised. */
+/* After a process has only counted devices its children can use them, and
+   CUDA_VISIBLE_DEVICES is read when the driver is initialised. */
 static void use_in_a_child(unsigned count) {
   pid_t child = fork();
   EXPECT(child >= 0);
@@ -347,7 +346,7 @@ int main(int argc, char** argv) {
   EXPECT(strcmp(describe(SUCCESS), "Success") == 0);
   EXPECT(strcmp(describe(12345), "Unknown Error") == 0);
 
-  /* The driver is not initialised by any of this. */
+  /* None of these calls initialises the driver. */
   int seen = 0;
   ask_the_system();
   for (unsigned i = 0; i < count; ++i)

@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(large_blocks_begin_at_a_granule) {
   get(1);
   auto big = get(3 * mib);
   BOOST_TEST(big % granule_bytes == 0U);
-  // What lies before it is still used.
+  // The room before it is still used.
   BOOST_TEST(get(1) - first_window == 512U);
 }
 
@@ -58,8 +58,8 @@ BOOST_AUTO_TEST_CASE(the_quota_is_exact) {
   BOOST_TEST(get(1) == 0U);
 }
 
-// As the variables of modules.
-BOOST_AUTO_TEST_CASE(what_others_placed_counts_where_it_is_taken_on) {
+// Such memory is that of modules' variables.
+BOOST_AUTO_TEST_CASE(memory_placed_by_others_counts_once_taken_on) {
   space.adopt(
       {.address = 0x1000, .bytes = 56 * mib, .kind = memory_kind::global});
   BOOST_TEST(space.used() == 0U);
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(what_others_placed_counts_where_it_is_taken_on) {
   BOOST_TEST(space.used() == 200 * mib);
 }
 
-BOOST_AUTO_TEST_CASE(a_later_quota_holds_for_bytes_without_addresses_too) {
+BOOST_AUTO_TEST_CASE(a_changed_quota_also_bounds_charged_bytes) {
   std::atomic<std::uint64_t> later{0};
   address_space resized{first_window, window, 100, 512, &later};
   BOOST_TEST(resized.charge(60));
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_later_quota_holds_for_bytes_without_addresses_too) {
   BOOST_TEST(!resized.charge(1));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_used_is_shown_at_once) {
+BOOST_AUTO_TEST_CASE(used_bytes_are_published_at_once) {
   std::atomic<std::uint64_t> shown{0};
   address_space watched{first_window, window, 1000, 512, nullptr, &shown};
   allocation one{.bytes = 600};
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(what_is_used_is_shown_at_once) {
   BOOST_TEST(shown == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_freed_range_is_used_again_when_its_work_is_done) {
+BOOST_AUTO_TEST_CASE(a_freed_range_is_reused_after_its_work) {
   auto a = get(100);
   BOOST_TEST(give(a));
   BOOST_TEST(!give(a));
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(inner_addresses_are_found_and_not_freed) {
   BOOST_TEST(!give(a + 1));
 }
 
-BOOST_AUTO_TEST_CASE(a_context_takes_its_own_with_it) {
+BOOST_AUTO_TEST_CASE(a_contexts_end_takes_its_allocations) {
   allocation one{.bytes = 10, .context = 1};
   allocation two{.bytes = 10, .context = 2};
   space.allocate(one);
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_context_takes_its_own_with_it) {
   BOOST_TEST(space.find(two.address).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(random_use_never_overlaps_and_loses_nothing) {
+BOOST_AUTO_TEST_CASE(random_allocations_never_overlap_and_lose_no_room) {
   std::mt19937 random{7};
   std::map<device_address, std::uint64_t> live;
   for (int i = 0; i < 20000; ++i) {

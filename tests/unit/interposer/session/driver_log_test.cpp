@@ -1,4 +1,4 @@
-// What a program can read of what its calls failed with.
+// The log in which a program can read why its calls failed.
 #include "tests/unit/interposer/driver_fixture.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct log_fixture : driver_fixture {
     CUdeviceptr p = 0;
     CHECK_CODE(cuMemAlloc(&p, 0), CUDA_ERROR_INVALID_VALUE);
   }
-  /// All since the test began.
+  /// Returns the log since the beginning of the test.
   std::string text(std::size_t room = 60000) {
     std::vector<char> buffer(room, 'x');
     auto from = start;
@@ -43,7 +43,8 @@ void CUDA_CB hear(void* to, CUlogLevel level, char* message, size_t length) {
   auto& heard = *static_cast<std::vector<std::string>*>(to);
   heard.emplace_back(message, length);
   BOOST_TEST(level == CU_LOG_LEVEL_ERROR);
-  // What a callback's calls fail with is told to nobody, or it would not end.
+  // Failures of a callback's own calls are not reported, because that would not
+  // end.
   CUdeviceptr p = 0;
   cuMemAlloc(&p, 0);
 }
@@ -64,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_fails_is_named) {
   BOOST_TEST(next == start + 1);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_ready_has_not_failed) {
+BOOST_AUTO_TEST_CASE(not_ready_is_not_logged_as_a_failure) {
   fake().pause();
   CUdeviceptr p = 0;
   REQUIRE_OK(cuMemAlloc(&p, 64));
@@ -85,7 +86,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_says_why) {
                            "cuMulticastCreate\n"));
 }
 
-BOOST_AUTO_TEST_CASE(callbacks_hear_it_until_they_are_removed) {
+BOOST_AUTO_TEST_CASE(callbacks_get_messages_until_they_are_removed) {
   std::vector<std::string> heard;
   CUlogsCallbackHandle handle = nullptr;
   REQUIRE_OK(cuLogsRegisterCallback(hear, &heard, &handle));
@@ -101,7 +102,7 @@ BOOST_AUTO_TEST_CASE(callbacks_hear_it_until_they_are_removed) {
              CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(the_newest_hundred_are_kept) {
+BOOST_AUTO_TEST_CASE(the_newest_hundred_messages_are_kept) {
   for (int i = 0; i < 150; ++i)
     fail();
   auto got = text();
@@ -110,7 +111,7 @@ BOOST_AUTO_TEST_CASE(the_newest_hundred_are_kept) {
                              "dump. The oldest messages will be missing\n"));
 }
 
-BOOST_AUTO_TEST_CASE(a_small_buffer_gets_the_newest) {
+BOOST_AUTO_TEST_CASE(a_small_buffer_gets_the_newest_messages) {
   for (int i = 0; i < 5; ++i)
     fail();
   auto got = text(400);
@@ -147,7 +148,7 @@ BOOST_AUTO_TEST_CASE(an_iterator_advances) {
   CHECK_CODE(cuLogsCurrent(nullptr, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
-BOOST_AUTO_TEST_CASE(it_goes_to_a_file) {
+BOOST_AUTO_TEST_CASE(the_log_can_be_written_to_a_file) {
   fail();
   auto path = std::filesystem::temp_directory_path() /
               ("driver-log-" + std::to_string(::getpid()));

@@ -18,7 +18,7 @@ BOOST_AUTO_TEST_CASE(a_handle_finds_its_object_until_it_is_removed) {
   BOOST_TEST((table.remove(h) == nullptr));
 }
 
-BOOST_AUTO_TEST_CASE(a_slot_that_is_used_again_has_another_handle) {
+BOOST_AUTO_TEST_CASE(a_reused_slot_has_another_handle) {
   handle_table<int> table{handle_kind::stream};
   std::vector<std::uint64_t> old;
   for (int i = 0; i < 200; ++i) {
@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(a_slot_that_is_used_again_has_another_handle) {
     BOOST_TEST((table.find(h) == nullptr));
 }
 
-BOOST_AUTO_TEST_CASE(anything_else_is_no_handle) {
+BOOST_AUTO_TEST_CASE(other_values_are_refused_as_handles) {
   handle_table<int> streams{handle_kind::stream};
   handle_table<int> events{handle_kind::event};
   auto h = streams.add(std::make_unique<int>(1));

@@ -1,4 +1,4 @@
-// What driver 580 makes of CUDA_VISIBLE_DEVICES on a host with two H200s.
+// How driver 580 reads CUDA_VISIBLE_DEVICES on a host with two H200s.
 #include "interposer/session/visible_devices.hpp"
 #include "schema/base/cuda_fault.hpp"
 
@@ -19,7 +19,7 @@ constexpr std::array<std::uint8_t, 16> second{
 #define U0 "GPU-14f87d4d-fd24-0b18-671f-ad1962088ba5"
 #define U1 "GPU-732a0341-d9b1-c471-6f8b-4d9051021c60"
 
-/// The devices that are seen, as digits; or what cuInit answers.
+/// Returns the visible devices as digits, or the code that cuInit returns.
 std::string seen(std::string_view text) {
   std::vector<device_facts> devices(2);
   devices[0].uuid = first;
@@ -94,14 +94,14 @@ constexpr row truth[] = {
 
 BOOST_AUTO_TEST_SUITE(visible_devices_)
 
-BOOST_AUTO_TEST_CASE(every_spelling_means_what_it_means_to_the_driver) {
+BOOST_AUTO_TEST_CASE(every_spelling_is_read_as_by_the_driver) {
   for (const auto& x : truth)
     BOOST_TEST(seen(x.text) == x.seen, "'" << x.text << "' gives "
                                            << seen(x.text) << ", not "
                                            << x.seen);
 }
 
-BOOST_AUTO_TEST_CASE(a_prefix_of_two_names_means_neither) {
+BOOST_AUTO_TEST_CASE(a_prefix_of_two_uuids_names_neither) {
   std::vector<device_facts> devices(2);
   devices[0].uuid = devices[1].uuid = first;
   devices[1].uuid[15] ^= 1;

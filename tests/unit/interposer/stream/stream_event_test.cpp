@@ -9,7 +9,7 @@
 using namespace vgpu;
 using namespace vgpu::test;
 
-// The runtime finds it by its symbol.
+// The runtime looks these up by symbol.
 extern "C" CUresult cuStreamGetId_ptsz(CUstream, unsigned long long*);
 extern "C" CUresult cuLaunchHostFunc_ptsz(CUstream, CUhostFn, void*);
 
@@ -36,7 +36,7 @@ struct stream_fixture : driver_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(streams, stream_fixture)
 
-BOOST_AUTO_TEST_CASE(properties) {
+BOOST_AUTO_TEST_CASE(a_stream_has_flags_and_a_priority) {
   CUstream s = nullptr;
   CHECK_CODE(cuStreamCreate(&s, 77), CUDA_ERROR_INVALID_VALUE);
   REQUIRE_OK(cuStreamCreateWithPriority(&s, 1, -100));
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(properties) {
   BOOST_TEST(status == CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-BOOST_AUTO_TEST_CASE(each_thread_has_a_default_stream_of_its_own) {
+BOOST_AUTO_TEST_CASE(each_thread_has_its_own_default_stream) {
   unsigned long long legacy = 0, mine = 0, named = 0, theirs = 0;
   REQUIRE_OK(cuStreamGetId(nullptr, &legacy));
   REQUIRE_OK(cuStreamGetId_ptsz(nullptr, &mine));
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(each_thread_has_a_default_stream_of_its_own) {
   BOOST_TEST(theirs != 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_query_asks_once_and_polls) {
+BOOST_AUTO_TEST_CASE(a_query_is_sent_once_and_then_polls) {
   REQUIRE_OK(cuStreamQuery(stream));
   fake().pause();
   REQUIRE_OK(work());
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(a_query_asks_once_and_polls) {
   BOOST_TEST(fake().counts()[stream_sync_number] == before + 1);
 }
 
-BOOST_AUTO_TEST_CASE(waiting_for_what_is_done_costs_nothing) {
+BOOST_AUTO_TEST_CASE(waiting_for_finished_work_sends_nothing) {
   REQUIRE_OK(work());
   REQUIRE_OK(cuCtxSynchronize());
   auto before = fake().counts();
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(waiting_for_what_is_done_costs_nothing) {
   BOOST_TEST(after[stream_sync_number] == before[stream_sync_number]);
 }
 
-BOOST_AUTO_TEST_CASE(events) {
+BOOST_AUTO_TEST_CASE(events_have_order_and_times) {
   CUevent a = nullptr, b = nullptr, untimed = nullptr;
   CHECK_CODE(cuEventCreate(&a, 77), CUDA_ERROR_INVALID_VALUE);
   REQUIRE_OK(cuEventCreate(&a, 0));
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(events) {
   CHECK_CODE(cuEventDestroy(nullptr), CUDA_ERROR_INVALID_HANDLE);
 }
 
-BOOST_AUTO_TEST_CASE(an_event_may_be_recorded_while_it_is_asked_for) {
+BOOST_AUTO_TEST_CASE(an_event_may_be_recorded_while_it_is_queried) {
   CUevent e = nullptr;
   REQUIRE_OK(cuEventCreate(&e, 0));
   for (int i = 0; i < 5000; ++i) {
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(an_event_may_be_recorded_while_it_is_asked_for) {
   REQUIRE_OK(cuEventDestroy(e));
 }
 
-BOOST_AUTO_TEST_CASE(host_functions_run_in_their_turn) {
+BOOST_AUTO_TEST_CASE(host_functions_run_in_stream_order) {
   std::vector<int> order;
   struct step {
     std::vector<int>* order;
@@ -173,9 +173,8 @@ BOOST_AUTO_TEST_CASE(host_functions_run_in_their_turn) {
              CUDA_ERROR_INVALID_VALUE);
 }
 
-// A GPU runs many streams by few queues.
-BOOST_AUTO_TEST_CASE(
-    behind_a_host_function_all_streams_have_only_so_much_room) {
+// A GPU runs many streams through few queues.
+BOOST_AUTO_TEST_CASE(calls_behind_a_host_function_are_bounded) {
   std::atomic<bool> ended{false};
   std::atomic<int> appended{0};
   CUstream other = nullptr;
@@ -205,9 +204,8 @@ BOOST_AUTO_TEST_CASE(
   REQUIRE_OK(cuEventDestroy(e));
 }
 
-// Were it waited for, neither would go on.
-BOOST_AUTO_TEST_CASE(
-    a_host_function_that_waits_for_its_caller_is_given_up_once) {
+// If the call waited for the function, neither would continue.
+BOOST_AUTO_TEST_CASE(a_host_function_that_waits_for_its_caller_delays_it_once) {
   std::atomic<bool> go{false};
   CUstream other = nullptr;
   CUevent e = nullptr;
@@ -233,7 +231,7 @@ BOOST_AUTO_TEST_CASE(
 }
 
 // A driver may wait for all streams when it makes one.
-BOOST_AUTO_TEST_CASE(a_stream_is_made_when_no_host_function_is_pending) {
+BOOST_AUTO_TEST_CASE(making_a_stream_waits_for_pending_host_functions) {
   std::atomic<bool> ended{false};
   fake().pause();
   REQUIRE_OK(cuLaunchHostFunc(
@@ -252,7 +250,7 @@ BOOST_AUTO_TEST_CASE(a_stream_is_made_when_no_host_function_is_pending) {
   REQUIRE_OK(cuStreamDestroy(other));
 }
 
-BOOST_AUTO_TEST_CASE(callbacks_are_not_permitted_to_use_memory) {
+BOOST_AUTO_TEST_CASE(callbacks_may_not_use_memory) {
   CUdeviceptr p = 0;
   REQUIRE_OK(cuMemAlloc(&p, 16));
   struct answer {

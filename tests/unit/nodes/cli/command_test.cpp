@@ -1,5 +1,5 @@
 // The command, the daemons and the launcher as real processes. Every wait is
-// for a condition; workers are stand-ins (fake_worker.cpp).
+// for a condition. Workers are stand-ins (fake_worker.cpp).
 #include "actors/link/link.hpp"
 #include "actors/link/system.hpp"
 #include "nodes/cli/command_client.hpp"
@@ -32,7 +32,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Longer than anything here takes, even on a busy machine.
+/// Longer than any step takes, even on a busy machine.
 constexpr auto patience = 60'000ms;
 
 struct outcome {
@@ -40,7 +40,7 @@ struct outcome {
   std::string out;
 };
 
-/// A cluster's folder, and the command.
+/// A folder for a cluster, and the command.
 struct fixture {
   std::string dir;
 
@@ -50,7 +50,7 @@ struct fixture {
     dir = ::mkdtemp(path.data());
     ::unsetenv("VGPU_MANAGER");
     ::unsetenv("VGPU_LOG");
-    // Where a program finds a cluster when it is told nothing.
+    // A program without options looks for a cluster here.
     ::setenv("XDG_RUNTIME_DIR", dir.c_str(), 1);
   }
   ~fixture() {
@@ -61,7 +61,7 @@ struct fixture {
 
   std::string run_dir() const { return dir + "/vgpu"; }
 
-  /// Runs a shell line; `vgpu` is the command under test.
+  /// Runs a shell line, in which `vgpu` is the command under test.
   outcome shell(const std::string& line) {
     auto full = "vgpu() { " VGPU_BIN "/vgpu \"$@\"; }; export TMPDIR=" + dir +
                 "; " + line + " 2>&1";
@@ -167,7 +167,7 @@ bool exists(int pid) {
   return process_of(pid, "").birth != 0;
 }
 
-/// Waits for the end of a process that may be anybody's child.
+/// Waits for the end of a process that need not be a child.
 void await_end(int pid) {
   auto fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   if (fd < 0)
@@ -181,7 +181,7 @@ void await_end(int pid) {
 
 BOOST_FIXTURE_TEST_SUITE(cluster, fixture)
 
-BOOST_AUTO_TEST_CASE(up_and_down_leave_nothing) {
+BOOST_AUTO_TEST_CASE(up_and_down_leave_nothing_behind) {
   up("--nodes 3 --gpus-per-node 2 --memory 1GiB");
   auto now = status();
   BOOST_TEST(now["nodes"].size() == 3u);
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(up_and_down_leave_nothing) {
   BOOST_TEST(shell("vgpu status").status == 3);
 }
 
-BOOST_AUTO_TEST_CASE(a_cluster_that_was_killed_does_not_bar_the_next) {
+BOOST_AUTO_TEST_CASE(a_killed_cluster_does_not_block_the_next_one) {
   up();
   auto record = read_record(run_dir());
   BOOST_REQUIRE(record.ok());
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(a_cluster_that_was_killed_does_not_bar_the_next) {
   BOOST_TEST(status()["nodes"][0]["state"] == "alive");
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_start_says_why) {
+BOOST_AUTO_TEST_CASE(a_cluster_that_cannot_start_says_why) {
   auto x = shell("vgpu up --device nvidia --worker " FAKE_WORKER);
   BOOST_TEST(x.status == 1);
   BOOST_TEST(x.out.find("NVIDIA") != std::string::npos, x.out);
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_start_says_why) {
   BOOST_TEST(shell("vgpu nonsense").status == 2);
 }
 
-BOOST_AUTO_TEST_CASE(every_command_explains_itself) {
+BOOST_AUTO_TEST_CASE(every_command_has_help_with_an_example) {
   for (std::string name :
        {"up", "down", "run", "status", "events", "kill-node", "kill-worker",
         "kill-manager", "restart-manager", "inject"}) {
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(a_session_survives_its_worker_and_its_node) {
              std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(sessions_outlive_the_managers_death) {
+BOOST_AUTO_TEST_CASE(sessions_outlive_a_killed_manager) {
   up();
   client program{endpoint_in(run_dir())};
   auto first = program.open();
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(sessions_outlive_the_managers_death) {
   await_end(pid);
 }
 
-BOOST_AUTO_TEST_CASE(a_broken_device_is_left) {
+BOOST_AUTO_TEST_CASE(a_session_leaves_a_lost_pgpu) {
   up("--gpus-per-node 2");
   client program{endpoint_in(run_dir())};
   auto first = program.open();
@@ -332,7 +332,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_FIXTURE_TEST_SUITE(run, fixture)
 
-BOOST_AUTO_TEST_CASE(a_program_joins_the_cluster_that_is_up) {
+BOOST_AUTO_TEST_CASE(a_program_joins_a_running_cluster) {
   up();
   auto x = shell("vgpu run --share 0.5 --memory 1GiB --gpus 1 --protect none "
                  "-- env");
@@ -349,7 +349,7 @@ BOOST_AUTO_TEST_CASE(a_program_joins_the_cluster_that_is_up) {
   BOOST_TEST(shell("vgpu run --gpus 2 -- true").status == 1);
 }
 
-BOOST_AUTO_TEST_CASE(without_a_cluster_it_brings_its_own) {
+BOOST_AUTO_TEST_CASE(without_a_cluster_run_starts_its_own) {
   auto x = shell("vgpu run -- " VGPU_BIN "/vgpu status");
   BOOST_TEST(x.status == 0);
   BOOST_TEST(x.out.find("node a  alive") != std::string::npos);
@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(without_a_cluster_it_brings_its_own) {
   BOOST_TEST(std::filesystem::is_empty(dir));
 }
 
-BOOST_AUTO_TEST_CASE(a_program_gets_its_arguments_as_they_are) {
+BOOST_AUTO_TEST_CASE(a_program_gets_its_arguments_unchanged) {
   up();
   for (std::string run : {"vgpu run -- ", "vgpu run ", "vgpu run --share 1 "}) {
     auto x = shell(run + "printf \"<%s>\" -n --share -- a --");
@@ -367,10 +367,10 @@ BOOST_AUTO_TEST_CASE(a_program_gets_its_arguments_as_they_are) {
   BOOST_TEST(shell("vgpu run --").status == 2);
 }
 
-BOOST_AUTO_TEST_CASE(it_ends_as_its_program_does) {
+BOOST_AUTO_TEST_CASE(run_ends_as_its_program_does) {
   BOOST_TEST(shell("exec " VGPU_BIN "/vgpu run -- sh -c \"kill -USR1 \\$\\$\"")
                  .status == 128 + SIGUSR1);
-  // A signal for `vgpu run` is one for the program.
+  // `vgpu run` passes signals on to the program.
   auto x = shell("vgpu run -- bash -c \"sleep 60 >&- 2>&- & "
                  "trap \\\"kill \\$!; echo caught; exit 9\\\" TERM; "
                  "kill -TERM \\$PPID; wait\"");
@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(it_ends_as_its_program_does) {
   BOOST_TEST(std::filesystem::is_empty(dir));
 }
 
-BOOST_AUTO_TEST_CASE(its_cluster_dies_with_it) {
+BOOST_AUTO_TEST_CASE(runs_own_cluster_ends_with_it) {
   auto x = shell("vgpu run -- sh -c \"" VGPU_BIN "/vgpu status --json; "
                  "kill -KILL \\$PPID; exec sleep 60\" & wait");
   auto all = json::parse(x.out.substr(0, x.out.find('\n')));
@@ -388,7 +388,7 @@ BOOST_AUTO_TEST_CASE(its_cluster_dies_with_it) {
   BOOST_TEST(std::filesystem::is_empty(dir));
 }
 
-BOOST_AUTO_TEST_CASE(bad_usage_is_told_apart) {
+BOOST_AUTO_TEST_CASE(kinds_of_bad_usage_have_their_own_exit_codes) {
   auto missing = shell("vgpu run -- no-such-program");
   BOOST_TEST(missing.status == 127);
   BOOST_TEST(missing.out.find("cannot find program") != std::string::npos);
@@ -458,7 +458,7 @@ BOOST_AUTO_TEST_CASE(policies_and_vgpus_are_changed_by_name) {
   BOOST_TEST(none.out.find("no vGPU 99") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(a_run_directory_goes_with_the_last_part) {
+BOOST_AUTO_TEST_CASE(a_run_directory_is_removed_with_its_last_user) {
   auto path = dir + "/shared";
   std::filesystem::create_directory(path);
   std::ofstream{path + "/file"} << "x";
@@ -535,7 +535,7 @@ BOOST_AUTO_TEST_CASE(endpoints_are_checked) {
     BOOST_TEST(!check_endpoint(bad).ok(), bad);
 }
 
-BOOST_AUTO_TEST_CASE(so_are_those_of_several_managers) {
+BOOST_AUTO_TEST_CASE(endpoints_of_several_managers_are_checked) {
   for (auto good : {"tcp://h:1", "tcp://h:1,tcp://g:1", "ipc:///x,tcp://h:1"})
     BOOST_TEST(check_endpoints(good).ok(), good);
   for (auto bad :

@@ -1,4 +1,4 @@
-// A dry run in a process of its own.
+// A dry run in its own process.
 #include "nodes/daemons/worker_helpers.hpp"
 
 #include "actors/state/state_file.hpp"
@@ -36,7 +36,7 @@ struct dry_run_fixture {
     return std::move(*begun);
   }
 
-  /// As a worker does it.
+  /// Returns the dry run that a worker makes.
   begin_dry_run worker() {
     auto nobody = "ipc://@vgpu-dry-run-test-" + std::to_string(::getpid());
     auto bytes = std::to_string(memory);
@@ -62,7 +62,7 @@ struct dry_run_fixture {
 
 BOOST_FIXTURE_TEST_SUITE(dry_runs_in_processes, dry_run_fixture)
 
-BOOST_AUTO_TEST_CASE(it_can_make_the_objects_again) {
+BOOST_AUTO_TEST_CASE(a_dry_run_makes_the_objects_again) {
   std::vector<std::unique_ptr<device::device>> devices;
   devices.push_back(device::open_cpu_device({0, memory, 1}, memory));
   executor here{std::move(devices), memory};
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(it_can_make_the_objects_again) {
   BOOST_TEST(childless());
 }
 
-BOOST_AUTO_TEST_CASE(it_says_why_it_cannot) {
+BOOST_AUTO_TEST_CASE(a_dry_run_says_why_it_fails) {
   auto outcome = outcome_of(worker());
   BOOST_REQUIRE(!outcome.ok());
   BOOST_TEST(outcome.why().what.find("damaged") != std::string::npos,
@@ -80,13 +80,13 @@ BOOST_AUTO_TEST_CASE(it_says_why_it_cannot) {
   BOOST_TEST(childless());
 }
 
-BOOST_AUTO_TEST_CASE(one_that_says_nothing_is_told_of) {
+BOOST_AUTO_TEST_CASE(a_dry_run_without_an_outcome_fails) {
   auto outcome = outcome_of(dry_run_process("/bin/false", {"false"}));
   BOOST_REQUIRE(!outcome.ok());
   BOOST_TEST(outcome.why().what == "its dry run exited with status 1");
 }
 
-BOOST_AUTO_TEST_CASE(one_that_is_given_up_is_gone) {
+BOOST_AUTO_TEST_CASE(an_abandoned_dry_run_leaves_no_process) {
   auto under_way =
       begin(dry_run_process("/bin/sh", {"sh", "-c", "exec sleep infinity"}));
   BOOST_TEST(!under_way->outcome().has_value());
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_given_up_is_gone) {
   BOOST_TEST(childless());
 }
 
-BOOST_AUTO_TEST_CASE(a_program_that_is_not_there_does_not_start) {
+BOOST_AUTO_TEST_CASE(a_missing_program_does_not_start) {
   auto how = dry_run_process("/nowhere/vgpu-worker", {"vgpu-worker"});
   auto begun = how(state.get(), [] {});
   BOOST_REQUIRE(!begun.ok());

@@ -1,5 +1,5 @@
-// Stands in for vgpu-worker where only its control plane matters: says hello
-// to its node and beats until it is told to end.
+// Stands in for vgpu-worker where only its control plane matters: says hello to
+// its node and sends heartbeats until it is stopped.
 #include "actors/link/link.hpp"
 #include "actors/link/system.hpp"
 

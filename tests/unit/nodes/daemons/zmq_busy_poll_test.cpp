@@ -1,4 +1,4 @@
-// ZeroMQ's threads look on where they are told to, and nobody else does.
+// ZeroMQ's threads busy-poll where they are asked to, and no other threads do.
 #include "nodes/daemons/zmq_busy_poll.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -18,8 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Two sockets over TCP: what one sends to the other goes by way of ZeroMQ's
-/// thread.
+/// Two sockets over TCP. Their messages pass through ZeroMQ's thread.
 struct pair_of_sockets {
   zmq::context_t context;
   zmq::socket_t there{context, zmq::socket_type::pair};
@@ -43,7 +42,7 @@ struct pair_of_sockets {
   }
 };
 
-/// On a thread of this name.
+/// Runs `body` on a thread of this name.
 template <class Body>
 void on_thread(const char* name, const Body& body) {
   std::thread{[&] {
@@ -80,7 +79,7 @@ constexpr auto io_thread = "ZMQbg/IO/7";
 
 BOOST_AUTO_TEST_SUITE(zmq_busy_poll_)
 
-BOOST_AUTO_TEST_CASE(zeromqs_thread_finds_what_it_looks_for) {
+BOOST_AUTO_TEST_CASE(zeromqs_thread_finds_messages_by_polling) {
   zmq_busy_poll looks{{1ms, 1ms}};
   pair_of_sockets pair;
   pair.there_and_back(500);
@@ -90,7 +89,7 @@ BOOST_AUTO_TEST_CASE(zeromqs_thread_finds_what_it_looks_for) {
     BOOST_TEST(looks.found() == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(where_the_longest_look_is_none_it_sleeps) {
+BOOST_AUTO_TEST_CASE(a_limit_of_zero_makes_the_thread_sleep) {
   zmq_busy_poll looks{{}};
   pair_of_sockets pair;
   pair.there_and_back(100);
@@ -99,7 +98,7 @@ BOOST_AUTO_TEST_CASE(where_the_longest_look_is_none_it_sleeps) {
     BOOST_TEST(looks.waited() > 100u);
 }
 
-BOOST_AUTO_TEST_CASE(other_threads_sleep_as_they_always_do) {
+BOOST_AUTO_TEST_CASE(other_threads_sleep_as_usual) {
   zmq_busy_poll looks{{1ms, 1ms}};
   watched_event x;
   on_thread("ZMQbg/Reaper", [&] { BOOST_TEST(x.wait(1) == 0); });
@@ -122,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_wait_ends_as_the_c_librarys_does) {
     BOOST_TEST(looks.waited() == 1u);
     BOOST_TEST(looks.busy_polled() == 1u);
     BOOST_TEST(looks.found() == 0u);
-    // Only asks.
+    // A timeout of 0 only queries.
     BOOST_TEST(x.wait(0) == 0);
     BOOST_TEST(looks.waited() == 1u);
     epoll_event got{};
@@ -135,11 +134,11 @@ BOOST_AUTO_TEST_CASE(a_wait_ends_as_the_c_librarys_does) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_thread_at_rest_keeps_no_other_from_looking) {
+BOOST_AUTO_TEST_CASE(an_idle_thread_keeps_no_other_from_polling) {
   if (!zmq_busy_poll::possible())
     return;
   auto found = false;
-  // Where the machine is busy the event may come too late: once more.
+  // On a busy machine the event may come too late, and the test tries again.
   for (auto left = 20; left > 0 && !found; --left) {
     zmq_busy_poll looks{{15ms, 15ms}};
     watched_event at_rest, busy;
@@ -147,7 +146,7 @@ BOOST_AUTO_TEST_CASE(a_thread_at_rest_keeps_no_other_from_looking) {
     std::thread other{[&] {
       while (looks.waited() < 2)
         continue;
-      // Longer than a thread looks that learned nothing but a long wait.
+      // Longer than the poll of a thread that has seen nothing but a long wait.
       auto began = std::chrono::steady_clock::now();
       while (std::chrono::steady_clock::now() - began < 200us)
         continue;

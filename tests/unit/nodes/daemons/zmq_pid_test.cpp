@@ -1,4 +1,4 @@
-// Whoever asks for the process's number hears the right one, also in a child.
+// getpid() returns the right number, in a child as well.
 #include <boost/test/unit_test.hpp>
 
 #include <dlfcn.h>
@@ -12,7 +12,8 @@ pid_t asked_of_the_kernel() {
   return static_cast<pid_t>(::syscall(SYS_getpid));
 }
 
-/// In a child, and in a child of that: nothing of Boost.Test may run there.
+/// Compares the number in a child and in its child, where nothing of Boost.Test
+/// may run.
 [[noreturn]] void compare_in_children(int deeper) {
   if (::getpid() != asked_of_the_kernel())
     ::_exit(1);
@@ -30,7 +31,7 @@ pid_t asked_of_the_kernel() {
 
 BOOST_AUTO_TEST_SUITE(zmq_pid)
 
-BOOST_AUTO_TEST_CASE(it_is_remembered_by_this_program) {
+BOOST_AUTO_TEST_CASE(getpid_is_defined_by_this_program) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   BOOST_TEST_MESSAGE("not under sanitizers");
 #else
@@ -42,9 +43,9 @@ BOOST_AUTO_TEST_CASE(it_is_remembered_by_this_program) {
 #endif
 }
 
-/// Not even by the C library's fork(), which would tell who asked to hear of
-/// it.
-BOOST_AUTO_TEST_CASE(so_has_one_that_the_kernel_alone_makes) {
+/// The C library's fork() would run handlers that are registered for it. The
+/// system call does not.
+BOOST_AUTO_TEST_CASE(a_child_of_the_system_call_has_its_own_number) {
   BOOST_TEST(::getpid() == asked_of_the_kernel());
   auto child = static_cast<pid_t>(::syscall(SYS_fork));
   BOOST_REQUIRE(child >= 0);
@@ -56,7 +57,7 @@ BOOST_AUTO_TEST_CASE(so_has_one_that_the_kernel_alone_makes) {
   BOOST_TEST(WEXITSTATUS(how) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_child_has_a_number_of_its_own) {
+BOOST_AUTO_TEST_CASE(a_child_of_fork_has_its_own_number) {
   BOOST_TEST(::getpid() == asked_of_the_kernel());
   BOOST_TEST(::getpid() == asked_of_the_kernel());
   auto child = ::fork();

@@ -1,4 +1,4 @@
-// ZeroMQ's threads hear of each other in memory, and who sleeps is woken.
+// ZeroMQ's threads signal each other in memory, and a sleeping thread is woken.
 #include "nodes/daemons/zmq_busy_poll.hpp"
 #include "nodes/daemons/zmq_signals.hpp"
 
@@ -24,8 +24,8 @@ namespace {
 
 constexpr int long_enough_ms = 20'000;
 
-/// Two sockets of one process: what one sends is the other's at once, but for
-/// the signal of it.
+/// Two sockets of one process. A message is received at once, except for its
+/// signal.
 struct two_sockets {
   zmq::context_t context;
   zmq::socket_t from{context, zmq::socket_type::pair};
@@ -47,14 +47,15 @@ struct two_sockets {
   }
 };
 
-/// Of which the one that receives is told in memory.
+/// Two sockets of which the receiving one is signalled in memory.
 struct signals_in_memory {
   zmq_busy_poll looks{{}};
   two_sockets x;
   zmq_signal* signal = zmq_signal::of(x.fd);
 };
 
-/// What the kernel says of a descriptor, whatever this program defines.
+/// Returns whether the kernel reports a descriptor as readable. It bypasses
+/// this program's own poll().
 bool kernel_told(int fd) {
   pollfd item{fd, POLLIN, 0};
   timespec now{};
@@ -66,7 +67,7 @@ int wait(int fd, int timeout) {
   return ::poll(&item, 1, timeout);
 }
 
-/// A thread that waits for a descriptor, and sleeps.
+/// A thread that sleeps until a descriptor is readable.
 class waiting_thread {
 public:
   explicit waiting_thread(int fd)
@@ -91,13 +92,13 @@ private:
       return false;
     std::ifstream file{"/proc/self/task/" + std::to_string(id_) + "/syscall"};
     long number = -1;
-    file >> number; // "running" is no number
+    file >> number; // "running" is not a number
     return file && number == SYS_poll;
   }
 
   std::atomic<int> id_ = 0;
   int found_ = -1;
-  std::thread thread_; // last: it uses the rest
+  std::thread thread_; // last, because it uses the others
 };
 
 } // namespace
@@ -108,7 +109,8 @@ BOOST_AUTO_TEST_SUITE(zmq_signals_)
   if (!zmq_busy_poll::possible())                                              \
   return
 
-BOOST_FIXTURE_TEST_CASE(who_is_awake_hears_in_memory, signals_in_memory) {
+BOOST_FIXTURE_TEST_CASE(an_awake_thread_is_signalled_in_memory,
+                        signals_in_memory) {
   WHERE_POSSIBLE;
   BOOST_REQUIRE(signal != nullptr);
   BOOST_TEST(!signal->raised());
@@ -125,7 +127,7 @@ BOOST_FIXTURE_TEST_CASE(who_is_awake_hears_in_memory, signals_in_memory) {
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(who_sleeps_is_woken, signals_in_memory) {
+BOOST_FIXTURE_TEST_CASE(a_sleeping_thread_is_woken, signals_in_memory) {
   WHERE_POSSIBLE;
   for (int i = 0; i < 3; ++i) {
     waiting_thread sleeper{x.fd};
@@ -137,7 +139,7 @@ BOOST_FIXTURE_TEST_CASE(who_sleeps_is_woken, signals_in_memory) {
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(what_the_kernel_tells_of_what_was_taken_wakes_nobody,
+BOOST_FIXTURE_TEST_CASE(a_stale_signal_from_the_kernel_wakes_no_thread,
                         signals_in_memory) {
   WHERE_POSSIBLE;
   BOOST_REQUIRE(signal != nullptr);
@@ -150,7 +152,7 @@ BOOST_FIXTURE_TEST_CASE(what_the_kernel_tells_of_what_was_taken_wakes_nobody,
   BOOST_TEST(kernel_told(x.fd));
   BOOST_TEST(x.receive());
   BOOST_TEST(!x.receive());
-  // As by one who had seen a sleeper that was awake meanwhile.
+  // A sender may have seen a sleeper that has woken up meanwhile.
   std::uint64_t one = 1;
   BOOST_REQUIRE(::syscall(SYS_write, x.fd, &one, sizeof(one)) == sizeof(one));
   auto began = std::chrono::steady_clock::now();
@@ -159,7 +161,8 @@ BOOST_FIXTURE_TEST_CASE(what_the_kernel_tells_of_what_was_taken_wakes_nobody,
   BOOST_TEST(!kernel_told(x.fd));
 }
 
-BOOST_FIXTURE_TEST_CASE(among_others_each_is_told_of, signals_in_memory) {
+BOOST_FIXTURE_TEST_CASE(poll_reports_signals_among_other_descriptors,
+                        signals_in_memory) {
   WHERE_POSSIBLE;
   auto own = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   BOOST_TEST(zmq_signal::of(own) == nullptr);
@@ -182,7 +185,7 @@ BOOST_FIXTURE_TEST_CASE(among_others_each_is_told_of, signals_in_memory) {
   ::close(own);
 }
 
-BOOST_AUTO_TEST_CASE(made_without_looks_the_kernel_tells) {
+BOOST_AUTO_TEST_CASE(without_busy_poll_signals_go_through_the_kernel) {
   two_sockets x;
   BOOST_TEST(zmq_signal::of(x.fd) == nullptr);
   x.send();
@@ -202,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_descriptor_that_is_closed_is_forgotten) {
   BOOST_TEST(zmq_signal::of(fd) == nullptr);
 }
 
-/// Each of them is handed to one thread, which then waits for all.
+/// Each socket is handed to one thread, which then waits for all of them.
 BOOST_AUTO_TEST_CASE(many_sockets_end_at_once) {
   zmq_busy_poll looks{{1ms, 1ms}};
   for (int round = 0; round < 10; ++round) {
@@ -222,13 +225,13 @@ BOOST_AUTO_TEST_CASE(many_sockets_end_at_once) {
   }
 }
 
-/// By two threads of their own and one of ZeroMQ's, of which each now looks and
-/// now sleeps: nobody is left asleep.
-BOOST_AUTO_TEST_CASE(nothing_is_lost_between_looking_and_sleeping) {
+/// Two threads and one of ZeroMQ's busy-poll and sleep in turn. No message may
+/// leave one asleep.
+BOOST_AUTO_TEST_CASE(no_signal_is_lost_between_polling_and_sleeping) {
   zmq_busy_poll looks{{30us, 30us}};
   zmq::context_t context;
   constexpr int rounds = 20'000;
-  // How many times it heard the other.
+  // Returns how many messages it received from the other side.
   auto talk = [&](zmq::socket_t socket, bool begins) {
     zmq::message_t what;
     for (int i = 0; i < rounds; ++i) {

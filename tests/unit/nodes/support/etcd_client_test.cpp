@@ -1,5 +1,4 @@
-// The client against servers that are not as they should be. A real etcd is
-// tests/e2e/leaders.sh.
+// The client against faulty servers. tests/e2e/leaders.sh uses a real etcd.
 #include "nodes/support/etcd_client.hpp"
 
 #include "actors/link/system.hpp"
@@ -29,13 +28,13 @@ std::string page(const std::string& body,
          body;
 }
 
-/// Takes connections one after the other. Says the same to every question;
-/// where that is empty, nothing.
+/// Accepts one connection after another and gives each request the same answer,
+/// or none if it is empty.
 class server {
 public:
   std::atomic<unsigned> connections = 0;
   std::atomic<unsigned> questions = 0;
-  /// It closes each connection after one answer, without saying so.
+  /// Closes each connection after one answer, without announcing it.
   std::atomic<bool> closes = false;
 
   explicit server(std::string says) : says_(std::move(says)) {
@@ -64,7 +63,7 @@ public:
   }
 
 private:
-  /// False when the test is over.
+  /// Returns false when the test is over.
   bool readable(int fd) const {
     pollfd what[] = {{fd, POLLIN, 0}, {end_[0], POLLIN, 0}};
     ::poll(what, 2, -1);
@@ -164,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_connection_serves_many_questions) {
   BOOST_TEST(etcd.connections == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(one_that_was_closed_meanwhile_is_no_failure) {
+BOOST_AUTO_TEST_CASE(a_closed_connection_is_opened_again) {
   server etcd{page(nothing_seen)};
   etcd.closes = true;
   use(etcd.url());
@@ -173,7 +172,7 @@ BOOST_AUTO_TEST_CASE(one_that_was_closed_meanwhile_is_no_failure) {
   BOOST_TEST(etcd.connections == 5u);
 }
 
-BOOST_AUTO_TEST_CASE(an_answer_in_chunks_is_one) {
+BOOST_AUTO_TEST_CASE(an_answer_in_chunks_is_read) {
   std::string chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (auto x : nothing_seen)
     chunks += std::string{"1\r\n"} + x + "\r\n";
@@ -183,16 +182,16 @@ BOOST_AUTO_TEST_CASE(an_answer_in_chunks_is_one) {
   BOOST_TEST(good());
 }
 
-BOOST_AUTO_TEST_CASE(whoever_says_nothing_is_not_waited_for) {
+BOOST_AUTO_TEST_CASE(a_silent_server_is_waited_for_in_bounded_time) {
   server etcd{""};
   use(etcd.url());
   failure(100ms);
-  // Nor is anybody whose question was followed by another.
+  // A request that was followed by another is dropped.
   say(1h);
   failure(100ms);
 }
 
-BOOST_AUTO_TEST_CASE(nobody_there_is_told_at_once) {
+BOOST_AUTO_TEST_CASE(a_missing_server_is_reported_at_once) {
   std::string url;
   {
     server gone{""};
@@ -203,7 +202,7 @@ BOOST_AUTO_TEST_CASE(nobody_there_is_told_at_once) {
   BOOST_TEST(why.find(url.substr(7)) != why.npos, why);
 }
 
-BOOST_AUTO_TEST_CASE(noise_is_told) {
+BOOST_AUTO_TEST_CASE(noise_is_reported_as_a_failure) {
   for (std::string says :
        {page("no json"), page("{}"), page("oh no", "500 Oh"), page(""),
         std::string{"SSH-2.0-x\r\n\r\n"}, std::string(100'000, 'x'),
@@ -228,14 +227,14 @@ BOOST_AUTO_TEST_CASE(where_one_member_fails_another_is_asked) {
   BOOST_TEST(silent.questions == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(it_ends_while_a_question_is_under_way) {
+BOOST_AUTO_TEST_CASE(a_client_can_end_during_a_request) {
   server etcd{""};
   use(etcd.url());
   say(1h);
   client.reset();
 }
 
-BOOST_AUTO_TEST_CASE(members_are_written_as_urls) {
+BOOST_AUTO_TEST_CASE(members_are_given_as_urls) {
   auto two = parse_etcd_members("http://h:1,http://[::1]:2/");
   BOOST_REQUIRE(two.ok());
   BOOST_REQUIRE(two->size() == 2u);

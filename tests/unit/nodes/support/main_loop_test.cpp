@@ -19,10 +19,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Longer than anything here takes, even on a busy machine.
+/// Longer than any step takes, even on a busy machine.
 constexpr auto patience = 20s;
 
-/// A loop that runs, and somebody whom its children's ends are told to.
+/// A running loop, and an actor to which it reports its children.
 struct running_loop {
   system_config config;
   caf::actor_system system{config};
@@ -40,11 +40,11 @@ struct running_loop {
     T out;
     listener->receive([&](const T& x) { out = x; },
                       caf::after(patience) >>
-                          [] { BOOST_FAIL("nothing is told of a child"); });
+                          [] { BOOST_FAIL("no report of a child came"); });
     return out;
   }
 
-  /// Starts one that ends when it is killed.
+  /// Starts a child that runs until it is killed.
   child_started start(std::uint64_t tag) {
     child_spec what;
     what.argv = {"/bin/sleep", "1000"};
@@ -54,7 +54,7 @@ struct running_loop {
     return told<child_started>();
   }
 
-  /// Whether what is posted runs.
+  /// Returns whether the loop runs what is posted.
   bool is_awake() {
     auto ran = std::make_shared<std::promise<void>>();
     loop.post([ran] { ran->set_value(); });
@@ -62,8 +62,8 @@ struct running_loop {
   }
 };
 
-/// A copy of this process that does nothing: what every child is between its
-/// fork and its exec, for as long as the test likes.
+/// A copy of this process that does nothing, like a child between fork and
+/// exec, for as long as the test likes.
 struct copy_of_this {
   pid_t pid = ::fork();
 
@@ -84,7 +84,7 @@ struct copy_of_this {
 
 BOOST_AUTO_TEST_SUITE(main_loop)
 
-BOOST_AUTO_TEST_CASE(tells_of_a_child_from_its_start_to_its_end) {
+BOOST_AUTO_TEST_CASE(a_childs_start_and_end_are_reported) {
   running_loop x;
   auto begun = x.start(1);
   BOOST_TEST(begun.tag == 1u);
@@ -97,10 +97,10 @@ BOOST_AUTO_TEST_CASE(tells_of_a_child_from_its_start_to_its_end) {
   BOOST_TEST(!gone.clean);
 }
 
-// Whoever was forked and has not become a program yet has a copy of every
-// descriptor; one that is closed here stays open there. The kernel goes on
-// telling of it then, under a number that may be another child's by now.
-BOOST_AUTO_TEST_CASE(a_copy_of_an_ended_childs_descriptor_ends_nobody_else) {
+// A forked process that has not called exec yet has a copy of every descriptor,
+// so one that is closed here stays open there. The kernel still reports it,
+// under a number that another child may have by now.
+BOOST_AUTO_TEST_CASE(a_copied_descriptor_of_an_ended_child_ends_no_other) {
   running_loop x;
   x.start(1);
   copy_of_this copy;

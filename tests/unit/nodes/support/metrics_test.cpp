@@ -72,7 +72,7 @@ metrics_source::behavior_type answers(metrics_source::pointer) {
   }};
 }
 
-/// What a GET of the path answers, head and all.
+/// Returns the answer to a GET of the path, with its head.
 std::string get(const std::string& url) {
   auto host = url.substr(7, url.rfind('/') - 7);
   auto port = std::stoi(host.substr(host.rfind(':') + 1));
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_status_becomes_gauges_with_labels) {
   auto& healthy = family(all, "vgpu_pgpu_healthy");
   BOOST_TEST(healthy.metric[0].gauge.value == 1);
   BOOST_TEST(healthy.metric[1].gauge.value == 0);
-  // What nobody can tell is not there.
+  // Values that no worker can measure are left out.
   auto& beside = family(all, "vgpu_session_beside_bytes");
   BOOST_REQUIRE(beside.metric.size() == 2u);
   BOOST_TEST(label(beside.metric[1], "kind") == "variables");
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(kinds_of_events_cannot_grow_without_bound) {
   BOOST_TEST(x.kinds().at("other").count == 10'000 - event_tally::most_kinds);
 }
 
-BOOST_AUTO_TEST_CASE(a_server_answers_what_its_source_says) {
+BOOST_AUTO_TEST_CASE(a_server_answers_with_its_sources_metrics) {
   system_config config;
   caf::actor_system system{config};
   auto source = system.spawn(answers);
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_server_answers_what_its_source_says) {
   BOOST_TEST(page.starts_with("HTTP/1.1 200"));
   BOOST_TEST(page.find("vgpu_pgpu_used_bytes{node=\"a\",pgpu=\"0\","
                        "backend=\"cpu\",model=\"soft\"} 1024") != page.npos);
-  // Labels are the program's: what they hold cannot break the page.
+  // A program chooses its labels, and must not be able to break the page.
   BOOST_TEST(page.find("program=\"say \\\"hi\\\"\\n\"") != page.npos);
   server->reset();
   caf::anon_send_exit(source, caf::exit_reason::user_shutdown);
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_bad_address_is_named) {
   caf::anon_send_exit(source, caf::exit_reason::user_shutdown);
 }
 
-BOOST_AUTO_TEST_CASE(the_dashboard_asks_for_metrics_that_exist) {
+BOOST_AUTO_TEST_CASE(the_dashboard_uses_existing_metrics) {
   std::ifstream file{DASHBOARD};
   std::string text{std::istreambuf_iterator<char>{file}, {}};
   std::set<std::string> known;

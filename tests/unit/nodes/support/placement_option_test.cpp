@@ -1,4 +1,4 @@
-// Placement policies of one's own, out of files.
+// Custom placement policies, loaded from files.
 #include "nodes/support/placement_option.hpp"
 #include "policies/placement/placement_index.hpp"
 
@@ -33,7 +33,7 @@ std::string where(const placement_index& index, const demand& what) {
 
 BOOST_AUTO_TEST_SUITE(placement_options)
 
-BOOST_AUTO_TEST_CASE(ours_have_names) {
+BOOST_AUTO_TEST_CASE(built_in_policies_have_names) {
   for (auto name : placement_strategy_names) {
     auto got = read_placement(std::string{name});
     BOOST_REQUIRE(got.ok());
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(ours_have_names) {
   BOOST_TEST(why_not("").find("give least-loaded") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(the_example_decides) {
+BOOST_AUTO_TEST_CASE(the_example_policy_decides) {
   auto got = read_placement(FIRST_FIT);
   BOOST_TEST(why_not(FIRST_FIT) == "it was taken");
   BOOST_REQUIRE(got.ok());
@@ -66,13 +66,13 @@ BOOST_AUTO_TEST_CASE(the_example_decides) {
                 {static_cast<std::uint32_t>(all.back().back() - '0')}},
                half);
   }
-  // Whoever is least loaded would have been another one each time.
+  // The least loaded pGPU would have been another one each time.
   BOOST_TEST((all == std::vector<std::string>{"a/0", "a/0", "a/1", "a/1", "b/0",
                                               "b/0"}));
   BOOST_TEST(where(index, half).starts_with("no node has 1 healthy GPU"));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_policy_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(a_file_without_a_policy_is_refused_by_name) {
   const std::pair<std::string, std::string> cases[] = {
       {"./no/such.so", "No such file"},
       {"such.so", "No such file"},

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A placement policy out of a shared object, for the manager and the simulator.
-# `placement_policy.sh PROGRAMS GOOD.so WRONG.so`
+# Tests a placement policy from a shared object, with the manager and the
+# simulator. Usage: placement_policy.sh PROGRAMS GOOD.so WRONG.so
 set -euo pipefail
 bin=$1 good=$2 wrong=$3
 work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-policy.XXXXXX")
@@ -17,13 +17,14 @@ fail() {
 expect() { # CODE COMMAND...
   local wanted=$1 got=0
   shift
-  # Ends what would outlive the test, whose own limit comes first.
+  # Ends a command that would outlive the test. The test's own limit comes
+  # first.
   timeout 600 "$@" </dev/null >"$work/out" 2>"$work/err" || got=$?
   ((got == wanted)) || fail "$*: ended with $got, not $wanted: $(<"$work/err")"
 }
 
 told() { # REGEX
-  grep -qE "$1" "$work/err" || fail "not told '$1': $(<"$work/err")"
+  grep -qE "$1" "$work/err" || fail "no message matches '$1': $(<"$work/err")"
 }
 
 cd "$(dirname "$good")"
@@ -33,7 +34,7 @@ expect 0 "$bin/vgpu" simulate --generate --vgpus 200 --nodes 4 --json \
 jq -e --arg name "$here" '.policies | .[1].placement == $name and
   .[1].finished == 200 and
   .[1].most_gpus_in_use < .[0].most_gpus_in_use' "$work/out" >/dev/null ||
-  fail "it packed nothing: $(<"$work/out")"
+  fail "the policy packed nothing: $(<"$work/out")"
 expect 2 "$bin/vgpu" simulate --generate --placement "$wrong"
 told "$wrong.*version 3 of the interface"
 
@@ -47,7 +48,7 @@ for policy in "$wrong" best ./no-such.so; do
   told "placement policy '$policy'"
 done
 
-# Its path is found from elsewhere, too.
+# The manager has the policy's absolute path.
 expect 0 "$bin/vgpu" up --nodes 1 --device cpu --run-dir "$work/run" \
   --placement-policy "$here"
 expect 0 "$bin/vgpu" status --json --run-dir "$work/run"

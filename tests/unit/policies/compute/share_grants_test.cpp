@@ -1,4 +1,4 @@
-// What sessions on one pGPU get of it in the long run.
+// The parts of one pGPU that its sessions get in the long run.
 #include "policies/compute/share_grants.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -31,11 +31,10 @@ std::vector<share_user> some_users(std::mt19937& random) {
 
 BOOST_AUTO_TEST_SUITE(share_grants)
 
-// What water-filling is: nobody gets more than he can use, nothing is left
-// while somebody could use more, and whoever gets less than that gets as much
-// beside his weight as any other.
-BOOST_AUTO_TEST_CASE(
-    nobody_could_get_more_without_taking_it_from_who_has_less) {
+// The definition of water-filling: nobody gets more than they can use, nothing
+// is left over while somebody could use more, and whoever gets less than they
+// can use gets as much, relative to their weight, as any other.
+BOOST_AUTO_TEST_CASE(equal_grants_are_max_min_fair) {
   std::mt19937 random{3};
   for (auto run = 0; run < 2000; ++run) {
     auto users = some_users(random);
@@ -60,7 +59,7 @@ BOOST_AUTO_TEST_CASE(
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_one_does_not_want_others_get) {
+BOOST_AUTO_TEST_CASE(unwanted_time_goes_to_the_others) {
   auto got = grants_of(share_policy::best_effort,
                        std::vector<share_user>{
                            {{.limit = 0.1}, 0.2}, {{}, 1}, {{}, 0}, {{}, 1}});

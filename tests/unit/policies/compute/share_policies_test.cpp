@@ -1,5 +1,5 @@
-// The table of share policies; and the recipe of policies/compute/README.md, by
-// a policy that exists only here.
+// The table of share policies, and the recipe of policies/compute/README.md
+// with a policy that exists only here.
 #include "policies/compute/share_grants.hpp"
 #include "policies/compute/share_policies.hpp"
 #include "tests/unit/policies/compute/thread_model.hpp"
@@ -24,7 +24,7 @@ constexpr std::int32_t day_first(const share_claim& x) {
   return is_night_work(x) ? 0 : 1;
 }
 
-/// Sessions of negative priority get what those of the day leave, and at most
+/// Sessions of negative priority get what the other sessions leave, and at most
 /// half of the device.
 constexpr share_policy_row night_shift{.name = "night-shift",
                                        .promise = share_terms::promise_share,
@@ -42,7 +42,7 @@ constexpr share_claim by_day(double share) {
 }
 constexpr share_claim at_night{.priority = -1};
 
-/// Two sessions whose work takes the device a tenth of a turn's time.
+/// Two sessions whose work takes a tenth of a turn's device time.
 struct light_sessions {
   const share_policy_row& policy;
   share_table table{};
@@ -54,7 +54,8 @@ struct light_sessions {
       x = share_seating{table, policy}.sit({}, now);
   }
 
-  /// Each has so many turns; whether they run concurrently then.
+  /// Gives each session this many turns. Returns whether they run concurrently
+  /// then.
   bool after_turns(int rounds) {
     turn_engine turns{table, policy};
     for (auto i = 0; i < 2 * rounds; ++i) {
@@ -106,7 +107,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(a_new_share_policy)
 
-BOOST_AUTO_TEST_CASE(it_is_granted_in_the_long_run) {
+BOOST_AUTO_TEST_CASE(grants_follow_a_new_policy) {
   std::vector<share_user> users{
       {by_day(0.4), 1}, {by_day(0.2), 0.1}, {at_night}};
   auto got = grants_of(night_shift, users);
@@ -117,7 +118,7 @@ BOOST_AUTO_TEST_CASE(it_is_granted_in_the_long_run) {
   BOOST_TEST(std::abs(got[2] - 0.5) < 1e-9);
 }
 
-BOOST_AUTO_TEST_CASE(turns_follow_it) {
+BOOST_AUTO_TEST_CASE(turns_follow_a_new_policy) {
   turn_model sim{{.joins = 0}, &night_shift};
   sim.add({.claim = by_day(0.5)});
   sim.add({.claim = at_night});
@@ -127,13 +128,13 @@ BOOST_AUTO_TEST_CASE(turns_follow_it) {
   sim.programs[0].to = sim.now;
   auto evening = sim.now + 100 * ms;
   sim.run(5 * s);
-  // Nobody else is there, and it has half of the device all the same.
+  // It is alone, and still gets half of the device.
   BOOST_TEST(std::abs(sim.used(1, evening, sim.now) /
                           static_cast<double>(sim.now - evening) -
                       0.5) < two_points);
 }
 
-BOOST_AUTO_TEST_CASE(threads_follow_it) {
+BOOST_AUTO_TEST_CASE(threads_follow_a_new_policy) {
   thread_model sim{2, share_policy::guarantee, &night_shift};
   sim.add({.claim = by_day(0.5), .to = 4 * s});
   sim.add({.claim = at_night});
@@ -143,7 +144,7 @@ BOOST_AUTO_TEST_CASE(threads_follow_it) {
   BOOST_TEST(std::abs(sim.got(1, 5 * s, 8 * s) - 0.5) < two_points);
 }
 
-BOOST_AUTO_TEST_CASE(its_row_says_whether_sessions_run_concurrently) {
+BOOST_AUTO_TEST_CASE(a_policys_row_allows_or_forbids_concurrent_sessions) {
   BOOST_TEST(!light_sessions{night_shift}.after_turns(40));
   BOOST_TEST(light_sessions{half_shift}.after_turns(40));
 }

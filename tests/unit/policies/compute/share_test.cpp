@@ -24,7 +24,7 @@ share_rules rules(share_policy policy) {
 
 BOOST_AUTO_TEST_SUITE(equal_share)
 
-BOOST_AUTO_TEST_CASE(four_and_eight_programs_get_the_same) {
+BOOST_AUTO_TEST_CASE(four_or_eight_programs_get_equal_parts) {
   for (auto n : {4, 8}) {
     turn_model sim{rules(share_policy::equal)};
     for (auto i = 0; i < n; ++i)
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(four_and_eight_programs_get_the_same) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_was_asked_for_does_not_count) {
+BOOST_AUTO_TEST_CASE(requested_shares_do_not_count) {
   turn_model sim{rules(share_policy::equal)};
   sim.add({.claim = {.share = 0.1}});
   sim.add({.claim = {.share = 0.9}});
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(kernels_longer_than_a_turn_are_paid_for_later) {
 
 BOOST_AUTO_TEST_CASE(programs_that_pause_do_not_leave_the_device_idle) {
   turn_model sim{rules(share_policy::equal)};
-  // Alone, each would use half of it.
+  // Alone, each would use half of the device.
   for (auto i = 0; i < 4; ++i)
     sim.add({.kernel = 5 * ms, .gap = 5 * ms});
   sim.run(10 * s);
@@ -76,11 +76,12 @@ BOOST_AUTO_TEST_CASE(programs_that_pause_do_not_leave_the_device_idle) {
 
 BOOST_AUTO_TEST_CASE(pauses_in_a_turn_count_while_others_wait) {
   turn_model sim{rules(share_policy::equal)};
-  // Too short to lose the turn: alone, it uses a fifth of the device.
+  // Its gaps are too short to lose the turn. Alone, it uses a fifth of the
+  // device.
   sim.add({.kernel = 100 * us, .gap = 400 * us});
   sim.add({.kernel = 1 * ms});
   sim.run(10 * s);
-  BOOST_TEST(sim.busy(2 * s, 10 * s) >= 0.55); // 0.33 were they free
+  BOOST_TEST(sim.busy(2 * s, 10 * s) >= 0.55); // 0.33 if they did not count
   BOOST_TEST(sim.used(0, 2 * s, 10 * s) / (8 * s) >= 0.09);
 }
 
@@ -88,14 +89,14 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(fixed_share)
 
-BOOST_AUTO_TEST_CASE(nobody_gets_more_although_the_device_is_idle) {
+BOOST_AUTO_TEST_CASE(a_fixed_share_is_not_exceeded_on_an_idle_device) {
   turn_model sim{rules(share_policy::fixed)};
   sim.add({.claim = {.share = 0.25}});
   sim.run(10 * s);
   BOOST_TEST(sim.worst(0, 0.25) < two_points);
 }
 
-BOOST_AUTO_TEST_CASE(all_get_what_they_were_promised) {
+BOOST_AUTO_TEST_CASE(all_sessions_get_their_fixed_shares) {
   turn_model sim{rules(share_policy::fixed)};
   for (auto share : {0.1, 0.2, 0.4})
     sim.add({.claim = {.share = share}});
@@ -109,11 +110,11 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(guarantees_and_limits)
 
-BOOST_AUTO_TEST_CASE(a_guarantee_is_met_and_the_rest_given_away) {
+BOOST_AUTO_TEST_CASE(guarantees_are_met_and_the_rest_is_given_away) {
   turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.share = 0.5}});
   sim.add({.claim = {.share = 0.25}});
-  sim.add({}); // nothing was promised to it
+  sim.add({}); // it has no guarantee
   sim.run(20 * s);
   BOOST_TEST(sim.worst(0, 0.5) < two_points);
   BOOST_TEST(sim.worst(1, 0.25) < two_points);
@@ -121,13 +122,13 @@ BOOST_AUTO_TEST_CASE(a_guarantee_is_met_and_the_rest_given_away) {
   BOOST_TEST(sim.busy(2 * s, 20 * s) >= 0.95);
 }
 
-BOOST_AUTO_TEST_CASE(idle_time_goes_to_who_wants_it) {
+BOOST_AUTO_TEST_CASE(idle_time_goes_to_sessions_with_work) {
   turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.share = 0.9}, .to = 5 * s});
   sim.add({.claim = {.share = 0.1}});
   sim.run(10 * s);
   BOOST_TEST(std::abs(sim.used(1, 2 * s, 5 * s) / (3 * s) - 0.1) < two_points);
-  // The first one's end is at 6 s.
+  // The first one ends at 6 s.
   BOOST_TEST(sim.used(1, 6 * s + 50 * ms, 10 * s) / (4 * s) > 0.95);
 }
 
@@ -138,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_limit_is_never_exceeded) {
   BOOST_TEST(sim.worst(0, 0.3) < two_points);
 }
 
-BOOST_AUTO_TEST_CASE(who_was_idle_has_saved_up_two_turns_of_its_limit) {
+BOOST_AUTO_TEST_CASE(an_idle_session_saves_up_at_most_two_turns) {
   turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.limit = 0.25}, .from = 5 * s});
   sim.run(8 * s);
@@ -146,7 +147,7 @@ BOOST_AUTO_TEST_CASE(who_was_idle_has_saved_up_two_turns_of_its_limit) {
   BOOST_TEST(sim.used(0, began, began + 2 * s) / (2 * s) < 0.25 + 0.022);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_limit_leaves_is_used_by_others) {
+BOOST_AUTO_TEST_CASE(time_above_a_limit_goes_to_others) {
   turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.share = 0.6, .limit = 0.6}});
   sim.add({.claim = {.share = 0.2}});
@@ -158,7 +159,7 @@ BOOST_AUTO_TEST_CASE(what_a_limit_leaves_is_used_by_others) {
   BOOST_TEST(sim.busy(2 * s, 20 * s) >= 0.95);
 }
 
-BOOST_AUTO_TEST_CASE(promises_beyond_the_whole_are_scaled_down) {
+BOOST_AUTO_TEST_CASE(guarantees_beyond_the_whole_are_scaled_down) {
   turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.share = 0.8}});
   sim.add({.claim = {.share = 0.8}});
@@ -168,7 +169,7 @@ BOOST_AUTO_TEST_CASE(promises_beyond_the_whole_are_scaled_down) {
   BOOST_TEST(sim.worst(2, 0.2) < two_points);
 }
 
-BOOST_AUTO_TEST_CASE(who_was_promised_nothing_still_gets_on) {
+BOOST_AUTO_TEST_CASE(a_session_without_a_guarantee_still_advances) {
   turn_model sim{rules(share_policy::guarantee)};
   sim.add({.claim = {.share = 0.5}});
   sim.add({.claim = {.share = 0.5}});
@@ -193,7 +194,7 @@ BOOST_AUTO_TEST_CASE(shares_change_while_programs_run) {
              two_points);
 }
 
-BOOST_AUTO_TEST_CASE(the_quantum_is_how_long_somebody_waits) {
+BOOST_AUTO_TEST_CASE(waiting_times_follow_the_quantum) {
   auto waits = [](share_ns quantum) {
     auto what = rules(share_policy::guarantee);
     what.quantum = quantum;
@@ -212,7 +213,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(priorities)
 
-BOOST_AUTO_TEST_CASE(the_higher_goes_first_but_nobody_starves) {
+BOOST_AUTO_TEST_CASE(a_higher_priority_goes_first_but_none_starves) {
   turn_model sim{rules(share_policy::priority)};
   sim.add({.claim = {.priority = 10}});
   sim.add({.claim = {.priority = 1}});
@@ -222,24 +223,24 @@ BOOST_AUTO_TEST_CASE(the_higher_goes_first_but_nobody_starves) {
   BOOST_TEST(sim.programs[1].waited < 1 * s + 50 * ms);
 }
 
-BOOST_AUTO_TEST_CASE(the_higher_comes_soon_and_who_has_starved_has_a_turn) {
+BOOST_AUTO_TEST_CASE(a_high_priority_waits_little_and_a_low_one_gets_turns) {
   turn_model sim{rules(share_policy::priority)};
   sim.add({.claim = {.priority = 10}, .kernel = 1 * ms, .gap = 30 * ms});
   sim.add({.claim = {.priority = 1}, .kernel = 1 * ms});
   sim.run(10 * s);
   BOOST_TEST(sim.programs[0].waited < 5 * ms);
   BOOST_TEST(sim.busy(2 * s, 10 * s) > 0.95);
-  // It takes all that there is from now on.
+  // From now on it uses all time.
   sim.programs[0].gap = 0;
   auto began = sim.now;
   sim.run(10 * s);
-  // A turn each time that it has waited for a second.
+  // The other gets one turn after each second of waiting.
   auto turns = sim.used(1, began, sim.now) / 20e6;
   BOOST_TEST(turns > 8.5);
   BOOST_TEST(turns < 10.5);
 }
 
-BOOST_AUTO_TEST_CASE(the_same_priority_shares) {
+BOOST_AUTO_TEST_CASE(sessions_of_one_priority_share_equally) {
   turn_model sim{rules(share_policy::priority)};
   sim.add({.claim = {.priority = 3}});
   sim.add({.claim = {.priority = 3}});
@@ -251,7 +252,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(the_long_run)
 
-BOOST_AUTO_TEST_CASE(grants_are_what_turns_come_to) {
+BOOST_AUTO_TEST_CASE(grants_equal_the_result_of_turns) {
   const std::vector<std::vector<share_claim>> crowds{
       {{.share = 0.25}, {.share = 1}, {.share = 0.5}},
       {{.share = 0.5, .limit = 0.3}, {.share = 0.2}, {.share = 1}},
@@ -279,7 +280,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(trouble)
 
-BOOST_AUTO_TEST_CASE(who_stands_up_frees_its_turn) {
+BOOST_AUTO_TEST_CASE(a_session_that_leaves_frees_its_turn) {
   share_table table;
   auto a = sit(table, {}, 0);
   auto b = sit(table, {}, 0);
@@ -303,29 +304,30 @@ BOOST_AUTO_TEST_CASE(a_turn_that_is_not_used_is_taken_back) {
   BOOST_TEST(waiting.granted == share_table::nobody);
   BOOST_TEST(waiting.look_again <= ms + table.rules.unused_after);
   auto late = ms + table.rules.unused_after;
-  // Who waited for it may be late on a busy host.
+  // On a busy host a session may be late to use its turn.
   BOOST_TEST(arbitrate(table, late - 1).granted == share_table::nobody);
   BOOST_TEST(arbitrate(table, late).granted == b);
-  // It is not given to the first again before that one asks for it.
+  // The first gets no turn again before it wants one.
   begin_work(table, b, late);
   end_work(table, b, late + 10 * ms);
   BOOST_TEST(arbitrate(table, late + 20 * ms).granted == share_table::nobody);
 }
 
-BOOST_AUTO_TEST_CASE(a_turn_begins_when_what_was_brought_together_is_done) {
+BOOST_AUTO_TEST_CASE(a_turn_begins_when_concurrent_work_is_done) {
   share_table table;
   auto a = sit(table, {}, 0);
   auto b = sit(table, {}, 0);
   concurrent_engine{table}.begin(0);
   begin_work(table, a, ms);
   begin_work(table, b, ms);
-  part(table); // something new has come
+  part(table); // unknown work has arrived
   BOOST_TEST(!is_concurrent(table));
   end_work(table, a, 2 * ms);
   want(table, a, 2 * ms);
   auto waits = arbitrate(table, 2 * ms);
   BOOST_TEST(waits.granted == share_table::nobody);
-  // What b's work was predicted is charged, not how long it was in a's way.
+  // It is charged the predicted time of its work, not the time for which it
+  // held a up.
   BOOST_TEST(charge(table, b, {ms, ms}, {5 * ms, 5 * ms}, 6 * ms) == ms);
   end_work(table, b, 6 * ms);
   BOOST_TEST(arbitrate(table, 6 * ms).granted == a);
@@ -345,7 +347,7 @@ BOOST_AUTO_TEST_CASE(a_turn_does_not_wait_for_work_that_never_ends) {
   BOOST_TEST(arbitrate(table, stalled).granted == a);
 }
 
-BOOST_AUTO_TEST_CASE(a_kernel_that_never_ends_stops_nobody_for_ever) {
+BOOST_AUTO_TEST_CASE(a_kernel_that_never_ends_does_not_block_others) {
   turn_model sim{rules(share_policy::guarantee)};
   sim.add({.hangs_at = 2 * s});
   sim.add({});
@@ -354,7 +356,7 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_never_ends_stops_nobody_for_ever) {
   BOOST_TEST(sim.used(1, 7 * s, 11 * s) / (4 * s) > 0.95);
 }
 
-BOOST_AUTO_TEST_CASE(there_are_so_many_seats_and_no_more) {
+BOOST_AUTO_TEST_CASE(the_number_of_seats_is_bounded) {
   share_table table;
   for (auto i = 0u; i < most_seats; ++i)
     BOOST_TEST(sit(table, {}, 0) != share_table::nobody);
@@ -363,7 +365,7 @@ BOOST_AUTO_TEST_CASE(there_are_so_many_seats_and_no_more) {
   BOOST_TEST(sit(table, {}, 0) == 17);
 }
 
-BOOST_AUTO_TEST_CASE(turns_are_needed_when_somebody_else_is_there) {
+BOOST_AUTO_TEST_CASE(turns_are_needed_with_a_limit_or_another_session) {
   share_table table;
   BOOST_TEST(!contested(table));
   auto a = sit(table, {}, 0);

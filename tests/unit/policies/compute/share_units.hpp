@@ -1,4 +1,4 @@
-// What the tests of turns count in.
+// Units of the tests of turns.
 #pragma once
 
 #include "policies/compute/share.hpp"
@@ -12,7 +12,7 @@ inline constexpr share_ns ms = 1'000'000;
 inline constexpr share_ns s = 1'000'000'000;
 inline constexpr auto never = std::numeric_limits<share_ns>::max();
 
-/// By so much a share may be off in any window of 2 s.
+/// The allowed error of a share in any window of 2 s.
 inline constexpr auto two_points = 0.02;
 
 } // namespace vgpu::policy

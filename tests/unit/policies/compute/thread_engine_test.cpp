@@ -16,7 +16,7 @@ using namespace vgpu::policy;
 
 namespace {
 
-// As tests/e2e/load.cu has them.
+// Kinds of programs, with the values of tests/e2e/load.cu.
 tenant kernel() {
   return {};
 }
@@ -62,7 +62,7 @@ thread_model model_of(const crowd& x, unsigned processors,
   return out;
 }
 
-/// What it uses of the device if it is alone.
+/// Returns the part of the device that a program uses alone.
 double demand_of(tenant x, unsigned processors) {
   static std::map<std::tuple<unsigned, unsigned, share_ns>, double> known;
   auto& out = known[{processors, x.blocks, x.block}];
@@ -75,7 +75,7 @@ double demand_of(tenant x, unsigned processors) {
   return out = alone.got(0, settled, 2 * s);
 }
 
-/// What is promised of what all get together: max-min fairness.
+/// Returns what each is promised of all device time: max-min fairness.
 std::vector<double> promises_of(const crowd& x, unsigned processors,
                                 double all) {
   std::vector<share_user> users;
@@ -87,7 +87,7 @@ std::vector<double> promises_of(const crowd& x, unsigned processors,
   return out;
 }
 
-/// The largest difference from a promise in any window.
+/// Returns the largest difference from a promise in any window.
 double worst(const thread_model& sim, const crowd& x, unsigned processors,
              share_ns span) {
   auto out = 0.0;
@@ -98,7 +98,7 @@ double worst(const thread_model& sim, const crowd& x, unsigned processors,
   return out;
 }
 
-/// What all got done, in units of what each gets done alone.
+/// Returns what all programs got done, in units of what each gets done alone.
 double done_by_all(const thread_model& sim, const crowd& x, unsigned processors,
                    share_ns span) {
   auto out = 0.0;
@@ -156,7 +156,7 @@ const std::vector<crowd>& crowds() {
 
 BOOST_AUTO_TEST_SUITE(share_threads)
 
-BOOST_AUTO_TEST_CASE(everybody_gets_what_was_promised_and_nothing_is_lost) {
+BOOST_AUTO_TEST_CASE(promises_are_kept_and_no_time_is_lost) {
   constexpr auto span = 3 * s + 500 * ms;
   for (auto processors : {2u, 16u})
     for (const auto& x : crowds()) {
@@ -182,8 +182,7 @@ BOOST_AUTO_TEST_CASE(everybody_gets_what_was_promised_and_nothing_is_lost) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(
-    what_other_programs_take_of_the_host_counts_against_nobody) {
+BOOST_AUTO_TEST_CASE(a_hosts_other_load_changes_no_sessions_share) {
   thread_model sim{2, share_policy::guarantee};
   sim.noise.others = 0.3;
   sim.noise.late_part = 0.02;
@@ -197,7 +196,7 @@ BOOST_AUTO_TEST_CASE(
                           sim.claim_of(i).share * all) < two_points);
 }
 
-BOOST_AUTO_TEST_CASE(who_goes_at_the_same_speed_is_left_to_the_host) {
+BOOST_AUTO_TEST_CASE(sessions_of_equal_speed_are_scheduled_by_the_host) {
   thread_model sim{2, share_policy::equal};
   for (auto i = 0; i < 4; ++i)
     sim.add({});
@@ -210,7 +209,7 @@ BOOST_AUTO_TEST_CASE(limits_hold_for_each_in_any_window) {
     thread_model sim{2, share_policy::guarantee};
     for (auto i = 0; i < n; ++i)
       sim.add({.claim = {.limit = 0.25}});
-    // It comes later, and has saved up nothing.
+    // It starts later, and has saved up nothing.
     sim.add({.claim = {.limit = 0.2}, .from = 2 * s});
     sim.run(6 * s);
     for (auto at = 0 * s; at <= 4 * s; at += 50 * ms) {
@@ -221,7 +220,7 @@ BOOST_AUTO_TEST_CASE(limits_hold_for_each_in_any_window) {
     }
     BOOST_TEST(std::abs(sim.got(sim.size() - 1, 3 * s, 6 * s) - 0.2) <
                two_points);
-    // It is stopped now and then, and not all the time.
+    // It is stopped now and then, not all the time.
     BOOST_TEST(sim.waits() / 6 < 700u);
   }
 }
@@ -239,7 +238,7 @@ BOOST_AUTO_TEST_CASE(work_of_all_kinds_cannot_escape_its_limit) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_copy_that_cannot_be_stopped_is_paid_for_later) {
+BOOST_AUTO_TEST_CASE(a_copy_that_cannot_be_stopped_is_charged_later) {
   thread_model sim{2, share_policy::equal};
   auto large = copy();
   large.block = 80 * ms;
@@ -258,7 +257,7 @@ BOOST_AUTO_TEST_CASE(idle_time_is_given_away_within_50_ms) {
     sim.add(with(kind, {.share = 0.9}));
     sim.run(3 * s);
     BOOST_TEST(std::abs(sim.got(0, s, 2 * s) - 0.1) < two_points);
-    auto end = 2 * s; // of the other's last kernel
+    auto end = 2 * s; // the end of the other's last kernel
     while (sim.got(1, end, end + 10 * ms) > 0)
       end += 10 * ms;
     BOOST_TEST(sim.got(0, end + 10 * ms, end + 50 * ms) >
@@ -266,7 +265,7 @@ BOOST_AUTO_TEST_CASE(idle_time_is_given_away_within_50_ms) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_was_idle_has_saved_up_little) {
+BOOST_AUTO_TEST_CASE(an_idle_session_saves_up_little) {
   thread_model sim{2, share_policy::equal};
   sim.add({});
   sim.add({.from = 3 * s});
@@ -290,9 +289,9 @@ BOOST_AUTO_TEST_CASE(shares_change_while_programs_run) {
                       0.3) < two_points);
 }
 
-BOOST_AUTO_TEST_CASE(higher_priority_goes_first_but_nobody_starves) {
+BOOST_AUTO_TEST_CASE(a_higher_priority_goes_first_but_none_starves) {
   thread_model sim{2, share_policy::priority};
-  // It would fill the device by itself.
+  // Alone, it would fill the device.
   sim.add({.claim = {.priority = 10}, .blocks = 100, .gap = 0});
   sim.noise.wake = 0;
   sim.add({.claim = {.priority = 1}});
@@ -308,7 +307,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 namespace {
 
-/// Calls in any order that threads may make them in.
+/// Random calls in any order in which threads may make them.
 struct shuffled {
   share_table table;
   share_ns now = 1 * s;
@@ -366,7 +365,7 @@ struct shuffled {
       hungry = hungry || (x.threads.waiting() != 0 && x.spent == 0);
     }
     BOOST_REQUIRE(table.threads.running() == running);
-    // Nobody waits for a processor that nobody uses.
+    // No session waits while a processor is free.
     BOOST_REQUIRE((!hungry || running >= 3));
   }
 };
@@ -375,7 +374,7 @@ struct shuffled {
 
 BOOST_AUTO_TEST_SUITE(share_thread_accounts)
 
-BOOST_AUTO_TEST_CASE(whatever_threads_do_the_table_is_right_about_them) {
+BOOST_AUTO_TEST_CASE(the_table_counts_any_sequence_of_calls_correctly) {
   for (auto seed = 0u; seed < 20; ++seed) {
     shuffled sim{seed};
     for (auto i = 0; i < 2000; ++i) {
@@ -385,7 +384,7 @@ BOOST_AUTO_TEST_CASE(whatever_threads_do_the_table_is_right_about_them) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_stands_up_frees_what_its_threads_ran_on) {
+BOOST_AUTO_TEST_CASE(a_session_that_leaves_frees_its_processors) {
   share_table table;
   table.rules.processors = 1;
   auto a = sit(table, {}, 0);
@@ -401,7 +400,7 @@ BOOST_AUTO_TEST_CASE(who_stands_up_frees_what_its_threads_ran_on) {
   BOOST_TEST(table.threads.running() == 1u);
 }
 
-/// A thread each of two sessions, on one processor.
+/// One thread of each of two sessions, on one processor.
 struct two_on_one {
   share_table table;
   std::int32_t a = 0;
@@ -417,11 +416,11 @@ struct two_on_one {
   }
 };
 
-BOOST_FIXTURE_TEST_CASE(who_came_ahead_makes_way_at_once_until_it_is_even,
+BOOST_FIXTURE_TEST_CASE(a_session_that_is_ahead_yields_until_it_is_even,
                         two_on_one) {
   BOOST_TEST(go_on(table, b, 9 * ms, 9 * ms, out));
   BOOST_TEST(!go_on(table, b, 11 * ms, 20 * ms, out));
-  // It has what the other one leaves, and no longer than that.
+  // It runs while the other rests, and no longer.
   end_thread(table, a, 12 * ms, 32 * ms, out);
   BOOST_TEST(is_let_in(table, b, 32 * ms, out));
   BOOST_TEST(out.hurried.none());
@@ -435,7 +434,7 @@ BOOST_FIXTURE_TEST_CASE(who_came_ahead_makes_way_at_once_until_it_is_even,
   BOOST_TEST(out.let_in.test(static_cast<std::size_t>(b)));
 }
 
-BOOST_AUTO_TEST_CASE(all_threads_that_may_work_are_told_at_once) {
+BOOST_AUTO_TEST_CASE(all_threads_that_may_run_are_woken_at_once) {
   share_table table;
   table.rules.processors = 4;
   auto a = sit(table, {}, 0);
@@ -450,7 +449,7 @@ BOOST_AUTO_TEST_CASE(all_threads_that_may_work_are_told_at_once) {
   BOOST_TEST(out.woken[static_cast<std::size_t>(b)] == 4u);
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_looks_again_soon_and_when_its_credit_is_back) {
+BOOST_AUTO_TEST_CASE(a_limited_session_looks_again_when_its_credit_is_back) {
   share_table table;
   table.rules.processors = 1;
   auto a = sit(table, {.limit = 0.5}, 0);
@@ -464,7 +463,7 @@ BOOST_AUTO_TEST_CASE(who_waits_looks_again_soon_and_when_its_credit_is_back) {
   BOOST_TEST(is_let_in(table, a, when, out));
 }
 
-BOOST_FIXTURE_TEST_CASE(nobody_waits_for_ever_for_threads_that_stand_still,
+BOOST_FIXTURE_TEST_CASE(stopped_threads_do_not_block_others_for_ever,
                         two_on_one) {
   BOOST_TEST(!go_on(table, b, 50 * ms, 50 * ms, out));
   BOOST_TEST(!is_let_in(table, b, 1 * s, out));

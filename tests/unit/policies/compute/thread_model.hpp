@@ -1,5 +1,5 @@
-// A host's processors and the threads of several sessions' devices on them, in
-// virtual time.
+// A simulation of a host's processors and the threads of several sessions'
+// devices on them, in virtual time.
 #pragma once
 
 #include "policies/compute/share.hpp"
@@ -15,15 +15,15 @@
 
 namespace vgpu::policy {
 
-/// Launches kernels one after another.
+/// A program that launches kernels one after another.
 struct tenant {
   share_claim claim{};
-  /// Of a kernel; 0: four for each processor.
+  /// The blocks of a kernel. 0 means four for each processor.
   unsigned blocks = 0;
-  share_ns block = 125 * us;   // on one processor
+  share_ns block = 125 * us;   // a block's time on one processor
   share_ns gap = 10 * us;      // from a kernel's end to the next
-  unsigned threads = never_so; // that take its blocks; as many as processors
-  /// How long a thread works before it can be stopped; blocks end before.
+  unsigned threads = never_so; // at most one for each processor
+  /// How long a thread works before it can be stopped. Blocks may end earlier.
   share_ns unstoppable = 20 * us;
   share_ns from = 0;
   share_ns to = never;
@@ -32,22 +32,22 @@ struct tenant {
 };
 
 struct host_noise {
-  share_ns wake = 30 * us;  // from being woken to being ready to run
-  share_ns late = 3 * ms;   // the same, seldom
-  double late_part = 0.002; // of all
+  share_ns wake = 30 * us;  // from a wake-up to being ready to run
+  share_ns late = 3 * ms;   // the same for a late wake-up
+  double late_part = 0.002; // the part of late wake-ups
   share_ns slice = 3 * ms;  // of the host's scheduler
-  double others = 0;        // of each processor, what other programs take
+  double others = 0;        // each processor's part that others use
 };
 
-/// Threads run for as long as the host lets them: all that are ready get equal
-/// parts of the processors, in slices.
+/// The host's scheduler gives all ready threads equal parts of the processors,
+/// in slices.
 class thread_model {
 public:
   share_table table;
   host_noise noise;
   share_ns now = 1 * s;
 
-  /// By `own`, or by the policy of this number.
+  /// Uses the policy `own`, or the one of this number.
   thread_model(unsigned processors, share_policy policy,
                const share_policy_row* own = nullptr)
       : own_(own), processors_(processors) {
@@ -86,7 +86,8 @@ public:
   const share_claim& claim_of(std::size_t i) const {
     return programs_[i].what.claim;
   }
-  /// What it got of the device in [from, to), which count from the beginning.
+  /// Returns the part of the device that a program got in [from, to). Both
+  /// count from the beginning.
   double got(std::size_t i, share_ns from, share_ns to) const {
     auto& all = programs_[i].by_ms;
     return static_cast<double>(all[static_cast<std::size_t>(to / ms)] -
@@ -99,32 +100,32 @@ public:
       sum += got(i, from, to);
     return sum;
   }
-  /// How often a thread had to wait.
+  /// Returns how often a thread had to wait.
   std::uint64_t waits() const { return waits_; }
 
 private:
   static constexpr share_ns step = 10 * us;
 
-  /// Who has rested may begin again without asking, for a while.
+  /// A thread that rests may begin again without asking for a while.
   enum class at { gone, waking, rests, returning, asked, ready, waiting };
   struct thread {
     at where = at::gone;
     share_ns wake_at = 0;
-    share_ns left = 0;     // of its block
-    share_ns had = 0;      // since it was charged
-    share_ns stop_at = 0;  // it cannot stop before it has had so much
-    share_ns look_at = 0;  // it asks whether it may go on
-    share_ns had_ever = 0; // the host's account
-    share_ns slice = 0;    // left
-    bool on = false;       // a processor
+    share_ns left = 0;     // of its block's time
+    share_ns had = 0;      // time since it was last charged
+    share_ns stop_at = 0;  // time since it could last stop
+    share_ns look_at = 0;  // when it next asks whether to continue
+    share_ns had_ever = 0; // all time, as the host counts it
+    share_ns slice = 0;    // left of the host's slice
+    bool on = false;       // runs on a processor
   };
   struct program {
     tenant what;
     std::int32_t seat = 0;
     std::vector<thread> threads;
-    unsigned begun = 0; // blocks
+    unsigned begun = 0; // blocks begun
     unsigned ended = 0;
-    bool busy = false; // there is a kernel
+    bool busy = false; // a kernel runs
     bool hurried = false;
     const thread* awake = nullptr;
     share_ns next_at = 0;
@@ -164,14 +165,14 @@ private:
     if (!x.busy && now >= x.next_at && now < x.what.to) {
       x.busy = true;
       x.begun = x.ended = 0;
-      // As many as there are blocks for, best those that need not ask.
+      // Wakes a thread for each block, and prefers threads that need not ask.
       auto wanted = x.what.blocks;
       for (auto which : {at::rests, at::gone})
         for (auto& t : x.threads)
           if (t.where == which && wanted != 0) {
             --wanted;
             t.where = which == at::gone ? at::waking : at::returning;
-            // The one that ended the last kernel is awake.
+            // The thread that ended the last kernel is still awake.
             t.wake_at = &t == x.awake ? now : wake_up();
           }
     }
@@ -206,7 +207,7 @@ private:
       else
         t.where = at::waiting;
     } else if (t.where == at::waiting) {
-      // It looks by itself.
+      // A waiting thread also looks by itself.
       if (engine().is_let_in(x.seat, now, out))
         ready(x, t);
       else
@@ -221,7 +222,7 @@ private:
     t.stop_at = 0;
     t.look_at = now + ms;
     t.slice = 0;
-    // Who slept is not owed what others had meanwhile.
+    // A thread that slept is not owed the time that others had meanwhile.
     auto least = never;
     for (auto& p : programs_)
       for (auto& y : p.threads)
@@ -237,7 +238,7 @@ private:
     ++waits_;
   }
 
-  /// The host's scheduler: those with the least go on, for a slice.
+  /// Runs the ready threads that had the least time, for a slice each.
   void schedule() {
     auto& all = ready_;
     all.clear();

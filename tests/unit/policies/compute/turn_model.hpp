@@ -1,4 +1,4 @@
-// One device that sessions use in turns, in virtual time.
+// A simulation of one device that sessions use in turns, in virtual time.
 #pragma once
 
 #include "policies/compute/share.hpp"
@@ -11,24 +11,25 @@
 
 namespace vgpu::policy {
 
-/// Launches kernels one after another, each `gap` after the one before.
+/// A program that launches kernels one after another, each `gap` after the end
+/// of the one before.
 struct turn_program {
   share_claim claim{};
   share_ns kernel = 1 * ms;
   share_ns gap = 0;
   share_ns from = 0;
   share_ns to = never;
-  /// It never ends a kernel that it began after this.
+  /// A kernel that begins after this time never ends.
   share_ns hangs_at = never;
 
   std::int32_t seat = share_table::nobody;
   share_ns ready_at = 0;
-  share_ns waited = 0; // longest
+  share_ns waited = 0; // the longest wait
   bool hung = false;
 };
 
-/// One device that does one kernel at a time, and what a worker does about
-/// turns. A turn that passes on costs `handover`.
+/// One device that executes one kernel at a time, and the workers' part in
+/// turns. A change of turns costs `handover`.
 class turn_model {
 public:
   share_table table;
@@ -36,7 +37,7 @@ public:
   share_ns handover = 50 * us;
   share_ns now = 1 * s;
 
-  /// By `own`, or by the policy that the rules name.
+  /// Uses the policy `own`, or the one that the rules name.
   explicit turn_model(const share_rules& rules = {},
                       const share_policy_row* own = nullptr)
       : own_(own) {
@@ -73,7 +74,7 @@ public:
     }
   }
 
-  /// Device time of a program in [from, to).
+  /// Returns a program's device time in [from, to).
   double used(std::size_t i, share_ns from, share_ns to) const {
     auto sum = share_ns{0};
     for (auto [begin, end] : history_[i])
@@ -81,8 +82,8 @@ public:
     return static_cast<double>(sum);
   }
 
-  /// The largest difference between the program's part of a window of 2 s and
-  /// `promise`, after a second to settle.
+  /// Returns the largest difference between the program's part of a window of 2
+  /// s and `promise`, after a second to settle.
   double worst(std::size_t i, double promise) const {
     auto out = 0.0;
     constexpr auto window = 2 * s;
@@ -127,7 +128,8 @@ private:
         turns().want(x.seat, x.ready_at);
   }
 
-  /// The holder's next kernel, if it has one.
+  /// Runs the next kernel of the turn's holder, if it has one. Returns whether
+  /// it did.
   bool work() {
     auto holder = std::find_if(programs.begin(), programs.end(),
                                [&](auto& y) { return holds(table, y.seat); });

@@ -1,4 +1,4 @@
-// Hot spots are cured, and what is even is left alone.
+// The balance evens out overloaded pGPUs and leaves an even load alone.
 #include "policies/lifecycle/balance.hpp"
 #include "tests/unit/policies/policy_fixture.hpp"
 
@@ -16,7 +16,8 @@ namespace {
 
 constexpr time_point balanced_at{1h};
 
-/// Nodes a, b, ... with so many pGPUs of 4 GiB each, on one host.
+/// Returns nodes a, b and so on with these numbers of pGPUs of 4 GiB, on one
+/// host.
 balance_view level_ground(std::vector<std::uint32_t> pgpus) {
   balance_view out;
   for (std::size_t i = 0; i < pgpus.size(); ++i) {
@@ -66,7 +67,7 @@ balanced_vgpu& add(balance_view& view, place where, double load = 1,
   return x;
 }
 
-/// As it is when the move is done.
+/// Changes the view as the finished migration does.
 void apply_move(balance_view& view, const balance_move& move) {
   auto& x = view.vgpus.at(move.vgpu.value - 1);
   count_memory(view, x, false);
@@ -91,7 +92,7 @@ std::string next(const balance_view& view, const balance_options& how = {},
 
 BOOST_AUTO_TEST_SUITE(balance)
 
-BOOST_AUTO_TEST_CASE(a_hot_spot_gives_its_cheapest_until_all_is_even) {
+BOOST_AUTO_TEST_CASE(the_smallest_sessions_migrate_until_the_load_is_even) {
   auto view = level_ground({1, 1});
   for (auto i = 1u; i <= 8; ++i)
     add(view, {"a", {0}}, 1, (9 - i) << 20);
@@ -104,23 +105,23 @@ BOOST_AUTO_TEST_CASE(a_hot_spot_gives_its_cheapest_until_all_is_even) {
   BOOST_TEST(imbalance_of(view) < 1e-9);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_gain_is_not_done) {
+BOOST_AUTO_TEST_CASE(a_migration_without_a_gain_is_not_chosen) {
   struct row {
     std::vector<double> a, b;
     std::string move;
   };
-  for (const auto& x :
-       std::vector<row>{{{1}, {}, "none"},        // it has a pGPU for itself
-                        {{0.5, 0.5}, {}, "none"}, // nobody waits
-                        {{1, 1}, {}, "1 a0 b0"},  //
-                        {{1, 1}, {1}, "none"},    // it would only change places
-                        {{1, 1, 1}, {1}, "1 a0 b0"}, //
-                        {{1, 1, 1}, {1, 1}, "none"}, //
-                        {{1, 0.1}, {}, "none"},      // too little to be felt
-                        {{1, 0.1, 0.1}, {}, "none"}, // nor by half of a margin
-                        {{1, 0.2, 0.2}, {}, "1 a0 b0"}, // each has enough then
-                        {{1, 0.6}, {}, "1 a0 b0"},      //
-                        {{0, 0, 0, 0, 0}, {}, "none"}}) {
+  for (const auto& x : std::vector<row>{
+           {{1}, {}, "none"},              // it has a pGPU for itself
+           {{0.5, 0.5}, {}, "none"},       // no session waits
+           {{1, 1}, {}, "1 a0 b0"},        //
+           {{1, 1}, {1}, "none"},          // it would gain nothing
+           {{1, 1, 1}, {1}, "1 a0 b0"},    //
+           {{1, 1, 1}, {1, 1}, "none"},    //
+           {{1, 0.1}, {}, "none"},         // too little to be felt
+           {{1, 0.1, 0.1}, {}, "none"},    // a gain of less than the margin
+           {{1, 0.2, 0.2}, {}, "1 a0 b0"}, // all get enough then
+           {{1, 0.6}, {}, "1 a0 b0"},      //
+           {{0, 0, 0, 0, 0}, {}, "none"}}) {
     auto view = level_ground({1, 1});
     for (auto load : x.a)
       add(view, {"a", {0}}, load);
@@ -131,7 +132,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_gain_is_not_done) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(it_may_be_another_pgpu_of_the_node) {
+BOOST_AUTO_TEST_CASE(the_target_may_be_another_pgpu_of_the_node) {
   auto view = level_ground({3});
   add(view, {"a", {1}});
   add(view, {"a", {1}});
@@ -139,7 +140,7 @@ BOOST_AUTO_TEST_CASE(it_may_be_another_pgpu_of_the_node) {
   BOOST_TEST(next(view) == "1 a1 a2");
 }
 
-BOOST_AUTO_TEST_CASE(who_was_moved_stays_for_a_while) {
+BOOST_AUTO_TEST_CASE(a_migrated_session_stays_for_a_while) {
   auto view = level_ground({1, 1});
   add(view, {"a", {0}}).moved = balanced_at;
   add(view, {"a", {0}}).rests_until = balanced_at + 10min;
@@ -153,7 +154,7 @@ BOOST_AUTO_TEST_CASE(who_was_moved_stays_for_a_while) {
   BOOST_TEST(next(view, how, balanced_at + 10min) == "2 a0 b0");
 }
 
-BOOST_AUTO_TEST_CASE(wishes_are_met_and_memory_is_there) {
+BOOST_AUTO_TEST_CASE(constraints_and_memory_are_respected) {
   auto fresh = [] {
     auto view = level_ground({1, 1});
     add(view, {"a", {0}});
@@ -192,7 +193,8 @@ BOOST_AUTO_TEST_CASE(wishes_are_met_and_memory_is_there) {
       BOOST_TEST(next(view) == "none");
     }
   }
-  // Whoever may be anywhere may leave its host, and whoever is not there too.
+  // A session that may run anywhere may leave its host, and so may one that
+  // runs on another host already.
   auto view = fresh();
   view.cluster.nodes[1].host = "other";
   view.vgpus[0].constraints.where = demand::locality::any;
@@ -202,7 +204,7 @@ BOOST_AUTO_TEST_CASE(wishes_are_met_and_memory_is_there) {
   BOOST_TEST(next(view) == "1 a0 b0");
 }
 
-BOOST_AUTO_TEST_CASE(a_drained_node_is_emptied_and_takes_nothing) {
+BOOST_AUTO_TEST_CASE(a_drained_node_is_emptied_and_gets_no_session) {
   auto view = level_ground({1, 1, 1});
   view.cluster.nodes[0].alive = false;
   view.cluster.nodes[0].draining = true;
@@ -214,24 +216,24 @@ BOOST_AUTO_TEST_CASE(a_drained_node_is_emptied_and_takes_nothing) {
   BOOST_TEST(next(view) == "1 a0 c0");
   apply_move(view, *choose_move(view, balanced_at, {}));
   BOOST_TEST(next(view) == "none");
-  // Empty as it is, nothing goes there.
+  // The drained node is empty, and still gets no session.
   for (auto i = 0; i < 6; ++i)
     add(view, {i % 2 == 0 ? "b" : "c", {0}});
   BOOST_TEST(next(view) == "none");
 }
 
-BOOST_AUTO_TEST_CASE(a_load_is_what_one_would_use_alone) {
-  // Time was left: nobody waited.
+BOOST_AUTO_TEST_CASE(a_load_is_the_part_that_a_session_would_use_alone) {
+  // There was idle time, so no session waited.
   BOOST_TEST(load_of(0.3, 0.6, 2, 1) == 0.3);
   BOOST_TEST(load_of(1, 1, 1, 1) == 1);
-  // Almost none was: it is in between.
+  // With almost no idle time the estimate is in between.
   BOOST_TEST((load_of(0.4, 0.8, 2, 1) > 0.5 && load_of(0.4, 0.8, 2, 1) < 0.7));
-  // Eight that take turns would each use all.
+  // Eight sessions that take turns would each use all of it.
   BOOST_TEST(load_of(0.125, 1, 8, 1) == 1);
-  // A device that works for all at once says so itself.
+  // A device that works for several sessions at once reports their sum.
   BOOST_TEST(load_of(0.1, 2.1, 3, 1) < 0.15);
   BOOST_TEST(load_of(1, 8, 8, 1) == 1);
-  // No more than it may have.
+  // A load is at most the session's limit.
   BOOST_TEST(load_of(0.25, 1, 4, 0.25) == 0.25);
   BOOST_TEST(load_of(3, 3, 1, 1) == 1);
   BOOST_TEST(load_of(0, 0, 0, 1) == 0);
@@ -302,7 +304,7 @@ struct uneven_cluster {
     x.movable = !one_in(10);
   }
 
-  /// What a move must never do, looked at anew.
+  /// Checks a migration against all rules.
   void check(const balance_move& move) {
     const auto& x = view.vgpus.at(move.vgpu.value - 1);
     BOOST_TEST_REQUIRE((x.where == move.from && x.movable));
@@ -341,7 +343,7 @@ struct uneven_cluster {
 
 BOOST_AUTO_TEST_SUITE(balance_of_any_cluster)
 
-BOOST_AUTO_TEST_CASE(it_ends_and_every_move_makes_it_more_even) {
+BOOST_AUTO_TEST_CASE(every_migration_makes_the_load_more_even) {
   balance_options how;
   how.stays_for = 0s; // nothing but the margin ends it
   auto step = 2 * how.margin * how.margin;

@@ -1,4 +1,4 @@
-// Whose turn with memory ends for whom.
+// Which sessions yield their memory, and for which.
 #include "policies/lifecycle/memory_swapping.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -16,7 +16,7 @@ namespace {
 constexpr auto gibibyte = std::uint64_t{1} << 30;
 const time_point began{100s};
 
-/// make_room() of a cluster, in which there may be room.
+/// Like make_room(), for a cluster that may have room already.
 room_decision make_room_in(const cluster_view& cluster, const demand& what,
                            std::int32_t priority, std::vector<resident> all,
                            time_point now, const swapping_options& options) {
@@ -37,7 +37,7 @@ struct tenants {
   std::vector<resident> all;
   swapping_options options;
 
-  /// One node of so many pGPUs of 4 GiB.
+  /// Makes one node with this many pGPUs of 4 GiB.
   explicit tenants(std::uint32_t count = 1) {
     cluster.nodes.push_back({.name = "a", .host = "h", .pgpus = {}});
     for (auto i = 0u; i < count; ++i)
@@ -62,7 +62,7 @@ struct tenants {
     what.memory = memory;
     return make_room_in(cluster, what, priority, all, began + now, options);
   }
-  /// Who leaves now, by number.
+  /// Returns the numbers of the sessions that have to yield.
   std::vector<std::uint64_t> leave(std::uint64_t memory, duration now,
                                    int priority = 0) {
     std::vector<std::uint64_t> out;
@@ -79,7 +79,7 @@ using sessions = std::vector<std::uint64_t>;
 
 BOOST_AUTO_TEST_SUITE(memory_swapping)
 
-BOOST_AUTO_TEST_CASE(who_has_been_there_longest_leaves) {
+BOOST_AUTO_TEST_CASE(the_session_with_the_longest_turn_yields) {
   tenants x;
   x.has(1, gibibyte, 1s);
   x.has(2, gibibyte);
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(who_has_been_there_longest_leaves) {
   BOOST_TEST(x.leave(4 * gibibyte, 10s) == (sessions{1, 2, 3}));
 }
 
-BOOST_AUTO_TEST_CASE(not_before_its_turn_is_over) {
+BOOST_AUTO_TEST_CASE(no_session_yields_before_its_turn_is_over) {
   tenants x;
   x.has(1, 2 * gibibyte);
   x.has(2, 2 * gibibyte, 1s);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(not_before_its_turn_is_over) {
   BOOST_TEST((x.wants(4 * gibibyte, 2s).look_again == began + 3s));
 }
 
-BOOST_AUTO_TEST_CASE(what_was_sought_in_vain_tells_what_need_not_be) {
+BOOST_AUTO_TEST_CASE(a_search_in_vain_covers_larger_requests) {
   tenants x{2};
   x.has(1, gibibyte);
   x.has(2, gibibyte).priority = 1;
@@ -116,9 +116,9 @@ BOOST_AUTO_TEST_CASE(what_was_sought_in_vain_tells_what_need_not_be) {
   vain.note(0, got);
   BOOST_TEST(vain.cover(0, 3 * gibibyte + 1));
   BOOST_TEST(!vain.cover(0, 3 * gibibyte));
-  BOOST_TEST(!vain.cover(1, 4 * gibibyte)); // for that one others leave
+  BOOST_TEST(!vain.cover(1, 4 * gibibyte)); // others yield to this priority
   BOOST_TEST(x.wants(3 * gibibyte + 1, 10s).leave.empty());
-  // Who is gone from the list makes room for others on it.
+  // A request that finds sessions to yield is not a search in vain.
   got = x.wants(3 * gibibyte, 10s);
   BOOST_TEST(got.leave.size() == 1u);
   BOOST_TEST(!got.most_room.has_value());
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(what_was_sought_in_vain_tells_what_need_not_be) {
   BOOST_TEST(!vain.cover(0, 4 * gibibyte));
 }
 
-BOOST_AUTO_TEST_CASE(turns_are_longer_the_longer_it_takes_to_swap) {
+BOOST_AUTO_TEST_CASE(turns_grow_with_the_time_that_swapping_takes) {
   resident x;
   x.since = began;
   swapping_options options;
@@ -137,13 +137,13 @@ BOOST_AUTO_TEST_CASE(turns_are_longer_the_longer_it_takes_to_swap) {
   options.swapped_part = 0.5;
   BOOST_TEST((turn_ends(x, options) == began + 3s));
   x.swap = 0s;
-  x.state = 20 * gibibyte; // nothing was measured yet
+  x.state = 20 * gibibyte; // no measurement yet
   BOOST_TEST((turn_ends(x, options) > began + 30s));
   x.rests_until = began + 1h;
   BOOST_TEST((turn_ends(x, options) == began + 1h));
 }
 
-BOOST_AUTO_TEST_CASE(nobody_leaves_for_a_lower_priority) {
+BOOST_AUTO_TEST_CASE(no_session_yields_to_a_lower_priority) {
   tenants x;
   x.has(1, 2 * gibibyte).priority = 1;
   x.has(2, 2 * gibibyte, 1s);
@@ -153,25 +153,25 @@ BOOST_AUTO_TEST_CASE(nobody_leaves_for_a_lower_priority) {
   BOOST_TEST(x.leave(4 * gibibyte, 10s, 1) == (sessions{1, 2}));
 }
 
-BOOST_AUTO_TEST_CASE(no_more_leave_than_it_takes) {
+BOOST_AUTO_TEST_CASE(no_more_sessions_yield_than_needed) {
   tenants x{2};
   x.has(1, gibibyte);
   x.has(2, gibibyte, 100ms, 1);
   x.has(3, 3 * gibibyte, 200ms);
   x.has(4, 3 * gibibyte, 300ms, 1);
-  // Those of the other pGPU, and 1, make no difference.
+  // Sessions 1, 2 and 4 make no difference.
   BOOST_TEST(x.leave(3 * gibibyte, 10s) == sessions{3});
   BOOST_TEST(x.leave(gibibyte, 10s) == sessions{1});
   BOOST_TEST(x.leave(5 * gibibyte, 10s).empty()); // never
-  // Where there is a place nobody leaves.
+  // No session yields where there is room.
   x.all.clear();
   x.cluster.nodes[0].pgpus[1].reserved = 0;
   BOOST_TEST(x.leave(gibibyte, 10s).empty());
 }
 
-// What make_room() says, said plainly: all of the cluster is looked at after
-// each who leaves, and again without each.
-BOOST_AUTO_TEST_CASE(it_is_found_as_by_looking_everywhere) {
+// A plain version of make_room(): after each session that yields it looks at
+// the whole cluster, and afterwards tries without each of them.
+BOOST_AUTO_TEST_CASE(make_room_agrees_with_a_search_of_the_whole_cluster) {
   std::mt19937 random{7};
   auto roll = [&](std::uint64_t sides) { return random() % sides; };
   auto found = 0, awaited = 0;
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(it_is_found_as_by_looking_everywhere) {
       left.push_back(id.value);
     std::ranges::sort(wanted);
     std::ranges::sort(left);
-    // What is said of those that ask for more.
+    // A larger request finds no room either.
     auto more = what;
     ++more.memory;
     if (left.empty() && gone.size() != 0)
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(it_is_found_as_by_looking_everywhere) {
       found += left.empty() ? 0 : 1;
     }
   }
-  // Both come about, often.
+  // Both outcomes occur often.
   BOOST_TEST(found > 200);
   BOOST_TEST(awaited > 200);
 }

@@ -1,4 +1,4 @@
-// Idle vGPUs give way: in virtual time.
+// Idle sessions are suspended, in virtual time.
 #include "policies/lifecycle/reclaim.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -35,7 +35,7 @@ using ids = std::vector<std::uint64_t>;
 
 BOOST_AUTO_TEST_SUITE(reclaiming)
 
-BOOST_AUTO_TEST_CASE(who_was_idle_for_its_time_gives_way) {
+BOOST_AUTO_TEST_CASE(a_session_is_suspended_after_its_idle_time) {
   std::vector<idle_session> all{session(1, 0s, 5s), session(2, 1s, 2s)};
   BOOST_TEST(chosen(all, {}, 2999ms) == ids{});
   BOOST_TEST(chosen(all, {}, 3s) == ids{2});
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(who_was_idle_for_its_time_gives_way) {
   BOOST_TEST(!choose_idle({}, {}, start, {}).look_again.has_value());
 }
 
-BOOST_AUTO_TEST_CASE(only_so_many_at_a_time_and_the_longest_idle_first) {
+BOOST_AUTO_TEST_CASE(the_longest_idle_go_first_and_few_at_a_time) {
   std::vector<idle_session> all;
   for (std::uint64_t i = 1; i <= 10; ++i)
     all.push_back(session(i, 10s - std::chrono::seconds{i}, 1s));
@@ -56,8 +56,8 @@ BOOST_AUTO_TEST_CASE(only_so_many_at_a_time_and_the_longest_idle_first) {
   BOOST_TEST(chosen(all, {{"a", 9}}, 1min) == ids{});
 }
 
-/// Memory is copied on a node, and what one has to copy is nothing to another.
-BOOST_AUTO_TEST_CASE(nodes_copy_independently) {
+/// Each node copies memory independently of the others.
+BOOST_AUTO_TEST_CASE(nodes_suspend_independently) {
   std::vector<idle_session> all;
   for (std::uint64_t i = 1; i <= 12; ++i)
     all.push_back(session(i, std::chrono::seconds{i}, 1s, i <= 6 ? "a" : "b"));
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(nodes_copy_independently) {
   BOOST_TEST(chosen(all, {{"c", 9}}, 1min).size() == 8u);
 }
 
-BOOST_AUTO_TEST_CASE(who_could_not_be_suspended_is_left_alone_for_longer) {
+BOOST_AUTO_TEST_CASE(a_session_that_cannot_be_suspended_rests_longer) {
   reclaim_options options;
   BOOST_TEST((rest_after(1, start, options) == start + 30s));
   BOOST_TEST((rest_after(2, start, options) == start + 60s));
@@ -78,9 +78,9 @@ BOOST_AUTO_TEST_CASE(who_could_not_be_suspended_is_left_alone_for_longer) {
   BOOST_TEST(chosen(all, {}, 31s) == ids{1});
 }
 
-/// A hundred programs that call now and then, on memory for eight: whoever
-/// calls gets a place within the time that somebody else is idle for.
-BOOST_AUTO_TEST_CASE(many_idle_ones_share_what_few_could_have) {
+/// A hundred programs call now and then, on memory for eight. A program that
+/// calls gets a place within the idle time of another.
+BOOST_AUTO_TEST_CASE(many_idle_sessions_share_few_places) {
   constexpr auto step = 50ms;
   constexpr std::size_t places = 8;
   struct program {

@@ -1,4 +1,4 @@
-// The index answers as a look at every node does.
+// The index answers like a search of every node.
 #include "policies/placement/placement_index.hpp"
 #include "tests/unit/policies/policy_fixture.hpp"
 
@@ -35,7 +35,7 @@ cluster_view any_cluster() {
   return out;
 }
 
-/// Some pGPUs of one node, there or not.
+/// Returns a node and some ordinals, which it may not have.
 place any_place(const cluster_view& cluster) {
   place out{cluster.nodes[roll(cluster.nodes.size())].name, {}};
   for (auto p = 0u; p < 8; ++p)
@@ -51,7 +51,7 @@ std::vector<place> any_places(const cluster_view& cluster) {
   return out;
 }
 
-/// Where it was, and where others are.
+/// Adds the places where the session was, and those of others.
 void add_a_past(demand& to, const cluster_view& cluster) {
   if (roll(3) == 0)
     to.previous = any_place(cluster);
@@ -73,7 +73,7 @@ void add_a_past(demand& to, const cluster_view& cluster) {
     to.pgpu = static_cast<std::int32_t>(roll(9));
 }
 
-/// Mostly what the index answers by itself.
+/// Returns a random demand, mostly one that the index answers by itself.
 demand any_demand(const cluster_view& cluster) {
   demand out;
   out.share = 1.0 / static_cast<double>(1 + roll(8));
@@ -129,8 +129,8 @@ void compare(placement_strategy how) {
   }
 }
 
-/// The same queue before the index and before a view: who finds nothing has a
-/// place kept.
+/// Compares the index with a view for a queue, in which demands without a place
+/// have one reserved.
 void compare_kept(placement_strategy how) {
   for (auto trial = 0; trial < 20; ++trial) {
     placement_index index{any_cluster(), how};
@@ -162,7 +162,7 @@ void compare_kept(placement_strategy how) {
   }
 }
 
-/// Answers as it is told.
+/// A policy whose answer the test sets.
 struct given_policy : placement_policy {
   std::optional<place> answer;
   bool throws = false;
@@ -177,13 +177,13 @@ struct given_policy : placement_policy {
 
 BOOST_AUTO_TEST_SUITE(indices)
 
-BOOST_AUTO_TEST_CASE(what_is_kept_is_the_same_and_goes_again) {
+BOOST_AUTO_TEST_CASE(reservations_match_and_can_be_released) {
   compare_kept(placement_strategy::least_loaded);
   compare_kept(placement_strategy::bin_pack);
   compare_kept(placement_strategy::spread);
 }
 
-BOOST_AUTO_TEST_CASE(what_comes_and_goes_leaves_nothing_behind) {
+BOOST_AUTO_TEST_CASE(taking_and_giving_back_leaves_no_remainder) {
   cluster_view cluster{{{"a", "h", true, {{0, 80 * gib}}}}};
   placement_index index{cluster, placement_strategy::least_loaded};
   place there{"a", {0}};
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(what_comes_and_goes_leaves_nothing_behind) {
   BOOST_TEST(index.cluster().nodes[0].pgpus[0].shares == 0.0);
 }
 
-BOOST_AUTO_TEST_CASE(an_answer_of_ones_own_policy_is_checked) {
+BOOST_AUTO_TEST_CASE(an_answer_of_a_custom_policy_is_checked) {
   auto own = std::make_shared<given_policy>();
   cluster_view cluster{{{"a", "h", true, {{0, 80 * gib}, {1, 8 * gib}}},
                         {"b", "h", false, {{0, 80 * gib}}}}};
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(an_answer_of_ones_own_policy_is_checked) {
              "none: the placement policy failed: out of ideas");
 }
 
-BOOST_AUTO_TEST_CASE(it_answers_the_same_by_every_strategy) {
+BOOST_AUTO_TEST_CASE(the_index_matches_a_search_for_every_strategy) {
   compare(placement_strategy::least_loaded);
   compare(placement_strategy::bin_pack);
   compare(placement_strategy::spread);
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(bin_pack_fills_one_before_it_begins_another) {
                                                 "a/1", "a/1"}));
   BOOST_TEST(apart == (std::vector<std::string>{"a/0", "b/0", "a/1", "b/1",
                                                 "a/0", "b/0"}));
-  // What fits nowhere goes where least is.
+  // A demand that fits nowhere goes to the pGPU with the least load.
   demand whole = quarter;
   whole.share = 1;
   for (auto i = 0; i < 2; ++i) {

@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(the_programs_host_comes_first) {
   auto far = ask();
   far.host = "other";
   BOOST_TEST(chosen(cluster, far) == "b0");
-  // Even when it is busier.
+  // This holds even when that host is busier.
   cluster.nodes[0].pgpus = {gpu(0, 2), gpu(1, 3)};
   BOOST_TEST(chosen(cluster, ask()) == "a0");
 }
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(more_free_memory_breaks_a_tie) {
   BOOST_TEST(chosen(cluster, ask()) == "a1");
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_fit_is_not_taken) {
+BOOST_AUTO_TEST_CASE(a_pgpu_that_is_too_small_is_not_taken) {
   cluster_view cluster{{node("a", {gpu(0, 0, 3 * gib), gpu(1, 5)})}};
   BOOST_TEST(chosen(cluster, ask(2 * gib)) == "a1");
   BOOST_TEST(chosen(cluster, ask(gib)) == "a0");
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(more_reserved_than_there_is_leaves_nothing_free) {
   BOOST_TEST(chosen(cluster, ask(0)) == "a0");
 }
 
-BOOST_AUTO_TEST_CASE(a_capability_is_the_least_that_will_do) {
+BOOST_AUTO_TEST_CASE(a_requested_capability_is_a_minimum) {
   auto cluster = two_nodes();
   cluster.nodes[0].pgpus[1].capability = 80;
   cluster.nodes[1].pgpus[0].capability = 120;
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(several_gpus_come_from_one_node) {
   BOOST_TEST(chosen(cluster, ask(0, 4)) == "none");
 }
 
-BOOST_AUTO_TEST_CASE(where_it_was_comes_before_all_but_where_it_failed) {
+BOOST_AUTO_TEST_CASE(the_former_place_is_preferred_unless_it_failed) {
   auto cluster = two_nodes();
   auto again = ask();
   again.previous = {"b", {1}};
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(where_it_was_comes_before_all_but_where_it_failed) {
   BOOST_TEST(chosen(cluster, again) == "a0");
   again.failing = {{"b", {1}}, {"a", {0}}};
   BOOST_TEST(chosen(cluster, again) == "a1");
-  // With nothing else, where it failed is better than nowhere.
+  // If there is no other place, a failed one is used.
   cluster_view rest{{node("b", {gpu(1)})}};
   BOOST_TEST(chosen(rest, again) == "b1");
 }
@@ -139,20 +139,21 @@ BOOST_AUTO_TEST_CASE(a_group_stays_together_where_it_fits) {
   auto next = ask();
   next.affinity = {{"a", {1}}};
   BOOST_TEST(chosen(cluster, next) == "a1");
-  // Also off its program's host: the others are there.
+  // This also holds off the program's host.
   next.affinity = {{"b", {1}}};
   BOOST_TEST(chosen(cluster, next) == "b1");
-  // All of the same pGPUs, if it wants several.
+  // A member that needs several pGPUs gets the group's.
   auto both = ask(0, 2);
   both.affinity = {{"b", {0, 1}}};
   BOOST_TEST(chosen(cluster, both) == "b01");
-  // A wish of its own comes first, and where it failed draws nobody.
+  // The session's own constraints come first, and a place where it failed does
+  // not attract it.
   next.node = "a";
   BOOST_TEST(chosen(cluster, next) == "a0");
   next.node = "";
   next.failing = {{"b", {1}}};
   BOOST_TEST(chosen(cluster, next) == "a0");
-  // It is no condition.
+  // The group is a preference, not a condition.
   cluster.nodes[1].pgpus = {gpu(0), gpu(1, 1, 4 * gib)};
   next = ask(gib);
   next.affinity = {{"b", {1}}};
@@ -202,12 +203,12 @@ BOOST_AUTO_TEST_CASE(only_what_can_never_fit_is_refused) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_busy_now_is_admitted) {
+BOOST_AUTO_TEST_CASE(a_demand_for_a_busy_pgpu_is_admitted) {
   cluster_view cluster{{node("a", {gpu(0, 9, 4 * gib)})}};
   BOOST_TEST(admit(cluster, ask(4 * gib)).ok());
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_is_told_which_gpu_lacks_what) {
+BOOST_AUTO_TEST_CASE(the_reason_to_wait_names_what_each_gpu_lacks) {
   cluster_view cluster{{node("a", {gpu(0, 1, 3 * gib), gpu(1, 1, 2 * gib)}),
                         node("b", {gpu(0, 1, gib), gpu(1), gpu(2)})}};
   cluster.nodes[1].pgpus[2].healthy = false;
@@ -252,7 +253,7 @@ BOOST_AUTO_TEST_CASE(silence_or_a_closed_connection_make_a_peer_lost) {
   seen.closed = start + 50ms;
   BOOST_TEST(!is_lost(seen, start + 149ms, options));
   BOOST_TEST(is_lost(seen, start + 150ms, options));
-  // Closing late does not prolong it.
+  // A connection that closes late does not prolong the time.
   seen.closed = start + 450ms;
   BOOST_TEST(is_lost(seen, start + 500ms, options));
 }
@@ -283,7 +284,7 @@ BOOST_AUTO_TEST_CASE(failures_in_a_row_back_off_move_and_end) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_ran_long_enough_starts_afresh) {
+BOOST_AUTO_TEST_CASE(a_long_run_resets_the_failures) {
   restart_options options;
   time_point now{1h};
   restart_history past{9, 1, now};

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `vgpu simulate`: its words, exit codes and files.
+# Tests the arguments, exit codes and files of `vgpu simulate`.
 set -euo pipefail
 vgpu=$1
 work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-simulate.XXXXXX")
@@ -21,7 +21,7 @@ expect() { # CODE ARGUMENT...
 }
 
 told() { # REGEX
-  grep -qE "$1" "$work/err" || fail "not told '$1': $(<"$work/err")"
+  grep -qE "$1" "$work/err" || fail "no message matches '$1': $(<"$work/err")"
   (($(wc -l <"$work/err") <= 6)) || fail "a long message: $(<"$work/err")"
 }
 
@@ -29,7 +29,7 @@ expect 0 --help
 grep -q 'Examples' "$work/out" || fail "no examples"
 grep -q 'Exit codes' "$work/out" || fail "no exit codes"
 
-# What is made up and written down is the same when it is read.
+# A generated trace gives the same result when it is read from a file.
 small=(--nodes 2 --gpus-per-node 2 --memory 16GiB)
 expect 0 --generate --vgpus 300 --seed 7 "${small[@]}" --json \
   --write "$work/trace" --plot "$work/plot.svg"
@@ -37,18 +37,18 @@ mv "$work/out" "$work/made"
 expect 0 "$work/trace" "${small[@]}" --json
 strip='del(.process_memory) | del(.policies[].decisions_per_second)'
 diff <(jq "$strip" "$work/made") <(jq "$strip" "$work/out") >&2 ||
-  fail "the trace that was written gives something else"
+  fail "the written trace gives another result"
 jq -e '[.policies[].placement] == ["least-loaded", "bin-pack", "spread"] and
   all(.policies[]; .finished == 300 and .utilisation > 0 and
     .fairness <= 1 and .decisions >= 300 and .waiting_seconds.p99 >= 0)' \
   "$work/out" >/dev/null || fail "wrong JSON: $(<"$work/out")"
-grep -q '</svg>' "$work/plot.svg" || fail "no picture"
+grep -q '</svg>' "$work/plot.svg" || fail "no SVG"
 expect 0 "$work/trace" "${small[@]}" --placement spread,bin-pack
 grep -q '^bin-pack ' "$work/out" || fail "no row: $(<"$work/out")"
 "$vgpu" simulate - "${small[@]}" <"$work/trace" >"$work/out" ||
   fail "not read from standard input"
 
-# Turns with memory, beside the same without.
+# Turns with memory, compared with the same load without.
 busy=(--generate --vgpus 300 --rate 0.05 "${small[@]}" --placement spread)
 expect 0 "${busy[@]}" --overcommit 3 --swap-part 0.2 --json --plot "$work/plot.svg"
 jq -e '[.policies[].overcommit] == [1, 3] and
@@ -58,11 +58,11 @@ jq -e '[.policies[].overcommit] == [1, 3] and
     .policies[0].first_waiting_seconds.mean and
   all(.policies[]; .finished == 300)' "$work/out" >/dev/null ||
   fail "wrong turns: $(jq 'del(.policies[].over_time)' "$work/out")"
-grep -q 'spread x3' "$work/plot.svg" || fail "no turns in the picture"
+grep -q 'spread x3' "$work/plot.svg" || fail "no turns in the SVG"
 expect 0 "${busy[@]}" --overcommit 3
 grep -q '^spread x3 .* %$' "$work/out" || fail "no row: $(<"$work/out")"
 
-# What is wrong is named.
+# Wrong arguments and files are named.
 expect 2
 told 'TRACE or --generate'
 expect 2 --generate "$work/trace"

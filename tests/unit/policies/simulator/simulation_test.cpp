@@ -1,5 +1,5 @@
-// Small clusters of which everything can be said beforehand, and what holds of
-// any.
+// Small clusters whose outcome can be calculated, and properties of any
+// cluster.
 #include "policies/simulator/report.hpp"
 #include "policies/simulator/simulation.hpp"
 
@@ -34,8 +34,8 @@ bool near(double a, double b) {
   return std::abs(a - b) < 1e-3 * std::max(1.0, b);
 }
 
-/// Tags of an XML text that are open at its end; -1: one was closed that was
-/// not open.
+/// Returns the number of open tags at the end of an XML text, or -1 if a tag is
+/// closed that was not open.
 int open_tags(const std::string& text) {
   auto open = 0;
   for (std::size_t i = 0; (i = text.find('<', i)) != std::string::npos; ++i) {
@@ -53,7 +53,7 @@ int open_tags(const std::string& text) {
 
 BOOST_AUTO_TEST_SUITE(simulations)
 
-BOOST_AUTO_TEST_CASE(two_on_one_gpu_take_twice_as_long) {
+BOOST_AUTO_TEST_CASE(two_programs_on_one_gpu_take_twice_as_long) {
   auto got = simulate({comes(0, 100), comes(0, 100)}, on(1, 1));
   BOOST_TEST(got.finished == 2u);
   BOOST_TEST(near(got.ended, 200));
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(two_on_one_gpu_take_twice_as_long) {
   BOOST_TEST(near(got.fairness, 1));
   BOOST_TEST(near(got.while_coming.busy, 1));
   BOOST_TEST(got.waiting.most == 0);
-  // What does not load it leaves the rest to others.
+  // A program that does not fill the GPU leaves the rest to others.
   auto light = comes(0, 100);
   light.load = 0.25;
   got = simulate({light, comes(0, 75)}, on(1, 1));
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(two_on_one_gpu_take_twice_as_long) {
   BOOST_TEST(near(got.slowdown.most, 100.0 / 75));
 }
 
-BOOST_AUTO_TEST_CASE(shares_are_as_the_policy_says) {
+BOOST_AUTO_TEST_CASE(shares_follow_the_policy) {
   auto small = comes(0, 100);
   small.constraints.share = 0.25;
   auto large = comes(0, 300);
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(shares_are_as_the_policy_says) {
   auto got = simulate({small, large}, options);
   BOOST_TEST(near(got.ended, 400));
   BOOST_TEST(near(got.slowdown.most, 4));
-  // Fixed: also when nobody else is there.
+  // A fixed share also holds for a program alone.
   options.sharing = policy::share_policy::fixed;
   got = simulate({small}, options);
   BOOST_TEST(near(got.ended, 400));
@@ -92,25 +92,26 @@ BOOST_AUTO_TEST_CASE(memory_is_waited_for_in_order_of_priority) {
       {comes(0, 100, 8 * one_gib), comes(1, 10, 8 * one_gib), late}, on(1, 1));
   BOOST_TEST(got.finished == 3u);
   BOOST_TEST(near(got.ended, 120));
-  // 0, 109 (behind the one that came later), and 98 seconds.
+  // They wait 0 s, 109 s (behind the later one of higher priority) and 98 s.
   BOOST_TEST(near(got.waiting.most, 109));
   BOOST_TEST(near(got.waiting.mean, (109 + 98) / 3.0));
 }
 
-BOOST_AUTO_TEST_CASE(a_smaller_one_goes_ahead_where_that_delays_nobody) {
-  // Of two GPUs one is kept for the large one, which comes first.
+BOOST_AUTO_TEST_CASE(a_smaller_program_goes_ahead_if_it_delays_no_other) {
+  // One of two GPUs is reserved for the large program, which is first in the
+  // queue.
   auto got = simulate({comes(0, 100, 5 * one_gib), comes(0, 50, 5 * one_gib),
                        comes(1, 10, 8 * one_gib), comes(2, 10, 3 * one_gib),
                        comes(3, 10, 3 * one_gib)},
                       on(1, 2));
   BOOST_TEST(got.finished == 5u);
-  // The small ones go to the other one, one after another, and slow down who is
-  // there: until 22 s, until 42 s, and that one's last 28 s alone.
+  // The small ones run on the other GPU one after another, until 22 s and 42 s,
+  // and slow down the program there. That one runs its last 28 s alone.
   BOOST_TEST(near(got.waiting.most, 69));
   BOOST_TEST(near(got.waiting.mean, (69 + 19) / 5.0));
 }
 
-BOOST_AUTO_TEST_CASE(who_can_never_be_served_is_refused) {
+BOOST_AUTO_TEST_CASE(a_program_that_can_never_be_served_is_refused) {
   auto got = simulate({comes(0, 1, 9 * one_gib), comes(0, 1)}, on(1, 1));
   BOOST_TEST(got.refused == 1u);
   BOOST_TEST(got.finished == 1u);
@@ -120,7 +121,7 @@ BOOST_AUTO_TEST_CASE(who_can_never_be_served_is_refused) {
   BOOST_TEST(got.never == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(patience_ends) {
+BOOST_AUTO_TEST_CASE(a_program_stops_waiting_after_its_time) {
   auto hasty = comes(1, 10, 8 * one_gib);
   hasty.constraints.wait_ms = 5'000;
   auto got = simulate({comes(0, 100, 8 * one_gib), hasty}, on(1, 1));
@@ -129,15 +130,16 @@ BOOST_AUTO_TEST_CASE(patience_ends) {
   BOOST_TEST(near(got.ended, 100));
 }
 
-BOOST_AUTO_TEST_CASE(an_idle_one_gives_way_and_comes_back) {
+BOOST_AUTO_TEST_CASE(an_idle_program_is_suspended_and_resumed) {
   auto idle = comes(0, 20, 8 * one_gib);
   idle.constraints.idle_after_ms = 10'000;
   idle.idle = {{10, 100}};
   auto got = simulate({idle, comes(1, 30, 8 * one_gib)}, on(1, 1));
   BOOST_TEST(got.reclaimed == 1u);
   BOOST_TEST(got.finished == 2u);
-  // Idle from 10 s, put away from 20 to 28 s; the other one runs from 28 s to
-  // 58 s. At 110 s it is called, back at 118 s, and ends 10 s later.
+  // It is idle from 10 s and suspended from 20 s to 28 s. The other program
+  // runs from 28 s to 58 s. The first one calls at 110 s, is resumed at 118 s,
+  // and ends 10 s later.
   BOOST_TEST(near(got.waiting.most, 27));
   BOOST_TEST(near(got.ended, 128));
   idle.constraints.idle_after_ms = control::keep_when_idle;
@@ -146,7 +148,7 @@ BOOST_AUTO_TEST_CASE(an_idle_one_gives_way_and_comes_back) {
   BOOST_TEST(near(got.waiting.most, 119));
 }
 
-BOOST_AUTO_TEST_CASE(idle_ones_of_a_node_do_not_wait_for_those_of_another) {
+BOOST_AUTO_TEST_CASE(nodes_suspend_idle_programs_independently) {
   std::vector<arrival> all;
   for (auto node = 0; node < 2; ++node)
     for (auto i = 0; i < 8; ++i) {
@@ -156,15 +158,15 @@ BOOST_AUTO_TEST_CASE(idle_ones_of_a_node_do_not_wait_for_those_of_another) {
       all.back().idle = {{10, 100}};
     }
   all.resize(2 * all.size(), comes(1, 30, 8 * one_gib));
-  // Each takes 8 s, and of a node four leave at a time, from 20 s on.
+  // A suspension takes 8 s, and each node suspends four at a time from 20 s on.
   auto got = simulate(all, on(2, 8));
   BOOST_TEST(got.reclaimed == 16u);
   BOOST_TEST(near(got.waiting.most, 20 + 2 * 8 - 1));
 }
 
-BOOST_AUTO_TEST_CASE(a_hot_gpu_gives_one_away) {
-  // Both are on the host's only GPU at first, and node1 has nothing to do:
-  // where it does not matter where they are, one goes there.
+BOOST_AUTO_TEST_CASE(a_program_migrates_off_a_busy_gpu) {
+  // Both begin on their host's only GPU, and node1 is idle. Bin-pack does not
+  // spread them, so the balance migrates one.
   auto there = comes(0, 100, one_gib);
   there.constraints.share = 0.5;
   auto options = on(2, 1);
@@ -181,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_hot_gpu_gives_one_away) {
 BOOST_AUTO_TEST_CASE(turns_with_memory_let_all_begin_at_once) {
   std::vector<arrival> eight(8, comes(0, 600, 2560ULL << 20));
   for (auto& x : eight)
-    x.load = 1.0 / 3; // three, who have room, are not in each other's way
+    x.load = 1.0 / 3; // three, as fit, do not slow each other down
   auto options = on(1, 1);
   auto without = simulate(eight, options);
   BOOST_TEST(without.preempted == 0u);
@@ -191,14 +193,14 @@ BOOST_AUTO_TEST_CASE(turns_with_memory_let_all_begin_at_once) {
   auto with = simulate(eight, options);
   BOOST_TEST(with.finished == 8u);
   BOOST_TEST(with.preempted > 10u);
-  // Leaving and coming back take 5 s, so turns 45 s at least.
+  // Suspending and resuming take 5 s, so a turn lasts at least 45 s.
   BOOST_TEST(with.first_waiting.most < 150);
   BOOST_TEST(with.swapping > 0.02);
   BOOST_TEST(with.swapping <= 0.1 + 0.01);
   BOOST_TEST(with.fairness > without.fairness + 0.1);
   BOOST_TEST(near(with.first_waiting.most,
                   simulate(eight, options).first_waiting.most));
-  // Less of a tenth is swapped where less may be.
+  // A smaller allowed part for swapping means fewer swaps.
   options.swapping.swapped_part = 0.02;
   auto rarely = simulate(eight, options);
   BOOST_TEST(rarely.finished == 8u);
@@ -206,9 +208,9 @@ BOOST_AUTO_TEST_CASE(turns_with_memory_let_all_begin_at_once) {
   BOOST_TEST(rarely.swapping <= 0.02 + 0.005);
 }
 
-BOOST_AUTO_TEST_CASE(turns_are_as_the_policy_says) {
-  // The first one's swap is guessed to be 16 GiB at 1 GB/s: its turn ends after
-  // nine times that. It leaves in 8 s.
+BOOST_AUTO_TEST_CASE(memory_turns_follow_the_policy) {
+  // The first program's swap is estimated as 16 GiB at 1 GB/s, so its turn
+  // lasts nine times that. Its suspension takes 8 s.
   auto options = on(1, 1);
   options.swapping.promised = 2;
   auto two =
@@ -217,11 +219,11 @@ BOOST_AUTO_TEST_CASE(turns_are_as_the_policy_says) {
   auto turn = 9 * 2 * 8 * static_cast<double>(one_gib) / 1e9;
   BOOST_TEST(got.preempted == 1u);
   BOOST_TEST(near(got.first_waiting.most, turn + 8));
-  // 10 s later it comes back, in 8 s.
+  // 10 s later it is resumed, which takes 8 s.
   BOOST_TEST(near(got.ended, 1000 + 8 + 10 + 8));
   BOOST_TEST(near(got.swapping, 16 / 1026.0));
-  // Nobody leaves for a lower priority, and what nobody may promise is waited
-  // for until somebody ends.
+  // No program yields to a lower priority, and memory that may not be promised
+  // is waited for.
   two[0].constraints.priority = 1;
   BOOST_TEST(simulate(two, options).preempted == 0u);
   two[0].constraints.priority = 0;
@@ -231,7 +233,7 @@ BOOST_AUTO_TEST_CASE(turns_are_as_the_policy_says) {
   BOOST_TEST(near(got.first_waiting.most, 1000));
 }
 
-BOOST_AUTO_TEST_CASE(turns_of_many_end_with_all_work_done) {
+BOOST_AUTO_TEST_CASE(many_programs_that_take_turns_finish_all_work) {
   workload_options made;
   made.vgpus = 1'500;
   made.idle = 0.3;
@@ -252,7 +254,7 @@ BOOST_AUTO_TEST_CASE(turns_of_many_end_with_all_work_done) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(all_work_is_done_and_none_twice) {
+BOOST_AUTO_TEST_CASE(all_work_is_done_exactly_once) {
   workload_options made;
   made.vgpus = 1'500;
   auto options = on(3, 4);
@@ -285,7 +287,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(statistics)
 
-BOOST_AUTO_TEST_CASE(percentiles_are_of_those_that_there_are) {
+BOOST_AUTO_TEST_CASE(percentiles_are_actual_values) {
   std::vector<double> all;
   for (auto i = 1; i <= 100; ++i)
     all.push_back(i);
@@ -313,7 +315,7 @@ BOOST_AUTO_TEST_CASE(a_timeline_of_any_length_has_a_mean) {
   BOOST_TEST(near(means.back().busy, 0.5));
 }
 
-BOOST_AUTO_TEST_CASE(a_picture_is_well_formed_whatever_the_names) {
+BOOST_AUTO_TEST_CASE(an_svg_is_well_formed_for_any_names) {
   auto one = simulate({comes(0, 100), comes(5, 100)}, on(1, 1));
   std::vector<result_of_policy> rows{{"a<b>&\"c\"\x01", one}, {"spread", one}};
   auto svg = svg_of({{1, 1, one_gib}, 2}, rows);
@@ -322,7 +324,7 @@ BOOST_AUTO_TEST_CASE(a_picture_is_well_formed_whatever_the_names) {
   BOOST_TEST(svg.find("a&#60;b&#62;&#38;&#34;c&#34;?") != std::string::npos);
   BOOST_TEST(svg.find("nan") == std::string::npos);
   BOOST_TEST(svg.find("inf") == std::string::npos);
-  // Nobody waits, and nothing happens.
+  // This has no programs and no events.
   BOOST_TEST(open_tags(svg_of({{1, 1, one_gib}, 0}, {{{"x", outcome{}}}})) ==
              0);
   BOOST_TEST(table_of({{1, 1, one_gib}, 2}, rows).find("spread") !=

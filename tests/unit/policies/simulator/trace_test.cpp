@@ -24,7 +24,7 @@ std::string why_not(const std::string& text) {
 
 BOOST_AUTO_TEST_SUITE(traces)
 
-BOOST_AUTO_TEST_CASE(a_line_is_a_vgpu) {
+BOOST_AUTO_TEST_CASE(a_line_describes_a_vgpu) {
   auto got = read("# a comment\n\n"
                   "{\"at\": 7, \"runs\": 60}\r\n"
                   "{\"at\": 0.5, \"runs\": 300, \"share\": 0.25, \"memory\": "
@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(a_line_is_a_vgpu) {
                   "\"priority\": -5, \"where\": \"any\"}");
   BOOST_REQUIRE(got.ok());
   BOOST_REQUIRE_EQUAL(got->size(), 2u);
-  const auto& x = got->front(); // by time
+  const auto& x = got->front(); // sorted by time
   BOOST_TEST(x.at == 0.5);
   BOOST_TEST(x.runs == 300);
   BOOST_TEST(x.load == 0.4);
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_line_is_a_vgpu) {
   BOOST_TEST((got->back().constraints == control::specification{}));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_wrong_is_told_with_its_line) {
+BOOST_AUTO_TEST_CASE(a_wrong_line_is_named_with_its_number) {
   const std::string good = "{\"at\": 0, \"runs\": 1}\n";
   const std::vector<std::pair<std::string, std::string>> cases{
       {"nonsense", "not a JSON object"},
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_told_with_its_line) {
   BOOST_TEST(why_not("# nobody\n") == "t: it contains no vGPU");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_written_is_read_again) {
+BOOST_AUTO_TEST_CASE(a_written_trace_is_read_back) {
   workload_options options;
   options.vgpus = 500;
   auto made = generate(options, {});
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_again) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_seed_makes_the_trace) {
+BOOST_AUTO_TEST_CASE(a_seed_determines_the_trace) {
   workload_options options;
   options.vgpus = 2'000;
   options.rate = 4;
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_seed_makes_the_trace) {
   BOOST_TEST((text() == first));
   options.seed = 2;
   BOOST_TEST((text() != first));
-  // As often and as long as was asked for.
+  // Arrivals and run times have the requested means.
   auto made = generate(options, {});
   auto sum = 0.0;
   for (const auto& x : made)
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(a_seed_makes_the_trace) {
   BOOST_TEST(std::abs(made.back().at - 500) < 50);
 }
 
-BOOST_AUTO_TEST_CASE(sizes_are_shares_with_weights) {
+BOOST_AUTO_TEST_CASE(sizes_are_read_as_shares_with_weights) {
   auto got = read_sizes("0.125:3,0.5,1:0.5");
   BOOST_REQUIRE(got.ok());
   BOOST_REQUIRE_EQUAL(got->size(), 3u);

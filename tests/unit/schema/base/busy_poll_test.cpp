@@ -17,7 +17,8 @@ using nanoseconds = std::chrono::nanoseconds;
 constexpr busy_poll_limits to_spare{100us, 20us};
 constexpr busy_poll::clock::time_point noon{std::chrono::hours{12}};
 
-/// Waits so long each, one after the other; how long the look before each is.
+/// Reports waits of these lengths one after the other. Returns the length of
+/// the busy-poll before each.
 std::vector<nanoseconds> looks(busy_poll& rule,
                                const std::vector<nanoseconds>& waits) {
   std::vector<nanoseconds> out;
@@ -33,7 +34,7 @@ std::vector<nanoseconds> looks(busy_poll& rule,
 
 BOOST_AUTO_TEST_SUITE(busy_poll_)
 
-BOOST_AUTO_TEST_CASE(it_looks_for_as_long_as_that_pays) {
+BOOST_AUTO_TEST_CASE(a_poll_lasts_as_long_as_it_pays) {
   struct row {
     const char* what;
     std::vector<nanoseconds> waits;
@@ -41,20 +42,20 @@ BOOST_AUTO_TEST_CASE(it_looks_for_as_long_as_that_pays) {
   };
   const row rows[] = {
       {"begins with the longest", {}, {100us}},
-      {"what comes soon is looked for",
+      {"short waits are polled",
        {1us, 100us, 30us},
        {100us, 100us, 100us, 100us}},
-      {"what comes late is not, after a few times",
+      {"long waits are not, after a few of them",
        {101us, 1ms, 5ms, 200us, 1ms, 1ms, 1ms, 1ms},
        {100us, 50us, 25us, 12500ns, 6250ns, 3125ns, 1562ns, 1us, 1us}},
-      {"after a rest there is no look to speak of", {10ms}, {100us, 1us}},
-      {"until it paid some times",
+      {"a rest makes the poll as short as it can be", {10ms}, {100us, 1us}},
+      {"until some waits were short",
        {1s, 90us, 50us, 1us, 1us, 1us},
        {100us, 1us, 4us, 16us, 64us, 100us, 100us}},
-      {"turns of soon and late",
+      {"short and long waits in turn",
        {1s, 30us, 1ms, 30us, 1ms, 30us},
        {100us, 1us, 4us, 2us, 8us, 4us, 16us}},
-      {"of soon and after a rest: a keepalive",
+      {"short waits and rests in turn: a keepalive",
        {1s, 30us, 1s, 30us, 1s},
        {100us, 1us, 4us, 1us, 4us, 1us}},
   };
@@ -66,7 +67,7 @@ BOOST_AUTO_TEST_CASE(it_looks_for_as_long_as_that_pays) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(never_is_never) {
+BOOST_AUTO_TEST_CASE(a_limit_of_zero_never_polls) {
   busy_poll rule{{}};
   BOOST_TEST((looks(rule, {0us, 1us, 1us}) ==
               std::vector<nanoseconds>{0us, 0us, 0us, 0us}));
@@ -75,41 +76,41 @@ BOOST_AUTO_TEST_CASE(never_is_never) {
   BOOST_TEST(asked == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_processor_that_was_taken_away_is_none_to_spare) {
+BOOST_AUTO_TEST_CASE(an_interrupted_poll_is_short_for_a_while) {
   busy_poll rule{to_spare};
   rule.interrupted(noon);
   BOOST_TEST((rule.time(noon + 4ms) == 20us));
   BOOST_TEST((rule.time(noon + 5ms) == 100us));
-  // What it learns meanwhile counts.
+  // Waits are counted meanwhile.
   rule.interrupted(noon);
   rule.learned(1s);
   BOOST_TEST((rule.time(noon) == 1us));
 }
 
-BOOST_AUTO_TEST_CASE(a_look_ends_with_what_it_finds) {
+BOOST_AUTO_TEST_CASE(a_poll_ends_when_its_condition_holds) {
   busy_poll rule{{1ms, 1ms}};
   rule.learned(1s); // 1 us
   auto left = 3;
   auto began = busy_poll::clock::now();
-  // However slow the machine: what is there at once is found.
+  // A condition that holds at once is seen, however slow the machine.
   BOOST_TEST(rule.look(began, [] { return true; }));
   BOOST_TEST((rule.time(began) == 4us));
   for (int i = 0; i < 6; ++i)
     rule.learned(1us); // the longest again
   auto third = [&] { return --left <= 0; };
   while (!rule.look(busy_poll::clock::now(), third))
-    BOOST_TEST(left > 0); // a busy machine: once more
+    BOOST_TEST(left > 0); // on a busy machine: once more
   BOOST_TEST(left == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_look_in_vain_ends_by_itself) {
+BOOST_AUTO_TEST_CASE(a_poll_without_success_ends_by_itself) {
   busy_poll rule{{1ms, 1ms}};
   auto began = busy_poll::clock::now();
   BOOST_TEST(!rule.look(began, [] { return false; }));
   BOOST_TEST((busy_poll::clock::now() - began >= 1ms));
 }
 
-BOOST_AUTO_TEST_CASE(who_has_to_make_way_looks_less) {
+BOOST_AUTO_TEST_CASE(a_preempted_thread_polls_less) {
   std::atomic<bool> ends = false;
   auto hog = on_one_processor([&] {
     while (!ends)
@@ -135,7 +136,7 @@ BOOST_AUTO_TEST_CASE(who_has_to_make_way_looks_less) {
   BOOST_TEST(looks < 10'000);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_thread_may_not_use_is_not_its_own) {
+BOOST_AUTO_TEST_CASE(own_processors_follow_the_threads_affinity) {
   auto here = own_processors();
   auto there = 0u;
   on_one_processor([&] { there = own_processors(); }).join();
@@ -143,7 +144,7 @@ BOOST_AUTO_TEST_CASE(what_a_thread_may_not_use_is_not_its_own) {
   BOOST_TEST(own_processors() == here);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_host_allows) {
+BOOST_AUTO_TEST_CASE(limits_follow_the_number_of_processors) {
   auto limits = [](const char* asked, unsigned processors, nanoseconds scarce) {
     auto chosen = choose_busy_poll(asked, processors);
     BOOST_REQUIRE(chosen.ok());
@@ -160,7 +161,7 @@ BOOST_AUTO_TEST_CASE(what_a_host_allows) {
   BOOST_TEST((limits("1000", 1, 0us) == both{1ms, 0us}));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_time_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(a_malformed_time_is_refused_by_name) {
   for (const auto* wrong : {"", "1001", "-1", "5us", " 5", "often", "1e2", "+3",
                             "99999999999999999999"}) {
     auto chosen = choose_busy_poll(wrong, 2);

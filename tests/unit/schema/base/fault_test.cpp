@@ -1,4 +1,4 @@
-// What a fault says to our own code, and what a program sees of it.
+// What a fault says to our own code, and which CUresult a program sees.
 #include "schema/base/cuda_fault.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -9,7 +9,8 @@ using namespace vgpu;
 
 BOOST_AUTO_TEST_SUITE(streaming_copies)
 
-/// From anywhere to anywhere, and nothing beside it is touched.
+/// Copies between addresses of any alignment, and checks the bytes around the
+/// target.
 BOOST_AUTO_TEST_CASE(all_bytes_arrive_and_no_others_change) {
   constexpr auto untouched = std::byte{0xee};
   constexpr std::size_t margin = 128;

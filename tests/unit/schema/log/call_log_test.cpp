@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(the_doorbell_rings_only_for_a_sleeping_reader) {
 BOOST_AUTO_TEST_CASE(a_snapshot_pays_in_proportion_to_what_it_writes) {
   constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
   constexpr auto large = 16384 * mebibyte;
-  // One that was never taken may be small.
+  // A session without a snapshot so far may have a small one.
   BOOST_TEST(snapshot_after(large, 0) == 512 * mebibyte);
   BOOST_TEST(snapshot_after(large, 100 * mebibyte) == 512 * mebibyte);
   BOOST_TEST(snapshot_after(large, 1000 * mebibyte) == 4000 * mebibyte);
@@ -144,8 +144,8 @@ BOOST_AUTO_TEST_CASE(a_journal_that_fills_says_so_once_until_it_is_trimmed) {
   fills_at = 0;
   write_on();
   BOOST_TEST(fills_at == 0u);
-  // Many times the capacity passes through under snapshots, and stays a
-  // journal all the while.
+  // Many times the log's capacity passes through while snapshots cover it, and
+  // the level stays `journal`.
   for (int i = 0; i < 8; ++i) {
     auto covered = reader.position();
     server.publish_covered(covered);
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(each_byte_of_the_log_lies_in_one_file_once) {
     BOOST_TEST(place.bytes == log_stripe(capacity));
     BOOST_TEST(place.offset + place.bytes <= capacity / log_files);
     BOOST_TEST(stripes.emplace(place.file, place.offset).second);
-    // What is mapped there is what is written there.
+    // The mapping shows the bytes written to the file.
     auto byte = std::byte(at / log_stripe(capacity) + 1);
     BOOST_REQUIRE(::pwrite(place.fd, &byte, 1,
                            static_cast<off_t>(place.offset + 7)) == 1);
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(each_byte_of_the_log_lies_in_one_file_once) {
   BOOST_TEST(stripes.size() == log_files);
 }
 
-/// What the byte of a run is to be.
+/// Returns the byte at `at` of round `round`.
 std::byte byte_of(std::uint64_t round, std::uint64_t at) {
   return std::byte((round * 31 + at * 7 + (at >> 12)) & 0xff);
 }
@@ -275,7 +275,7 @@ std::size_t resident_pages(const session_area& area, std::uint64_t begin,
       std::count_if(pages.begin(), pages.end(), [](auto x) { return x & 1; }));
 }
 
-BOOST_AUTO_TEST_CASE(pages_are_made_ready_and_given_back_between_copies) {
+BOOST_AUTO_TEST_CASE(pages_are_prepared_and_given_back_between_copies) {
   constexpr auto ahead = 3 * segment_bytes;
   writer.prepare(ahead + 1);
   BOOST_TEST(resident_pages(program, 0, ahead) == ahead / page_bytes);
@@ -288,17 +288,17 @@ BOOST_AUTO_TEST_CASE(pages_are_made_ready_and_given_back_between_copies) {
   BOOST_TEST(program.header().trimmed.load() ==
              writer.tail() / segment_bytes * segment_bytes);
   BOOST_TEST(resident_pages(program, 0, program.header().trimmed.load()) == 0u);
-  // Never more than the log has room for.
+  // It prepares no more than the log has room for.
   writer.prepare(~std::uint64_t{0});
   BOOST_TEST(resident_pages(program, 0, minimum_log) <=
              (minimum_log / 4 + 2 * segment_bytes) / page_bytes);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_written_to_pages_made_ready_is_read_as_any) {
+BOOST_AUTO_TEST_CASE(prepared_pages_hold_what_is_written_to_them) {
   server.lower_protection();
   log_reader reader{server, doorbell.get(), 0};
   std::vector<std::byte> payload(700'001);
-  // Several times round the log, and now and then beyond what is ready.
+  // Several times round the log, and now and then beyond the prepared pages.
   for (std::uint64_t round = 0; round < 100; ++round) {
     for (std::uint64_t i = 0; i < payload.size(); ++i)
       payload[i] = byte_of(round, i);
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_to_pages_made_ready_is_read_as_any) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(pages_are_made_ready_while_others_write) {
+BOOST_AUTO_TEST_CASE(pages_are_prepared_while_others_write) {
   server.lower_protection();
   log_reader reader{server, doorbell.get(), 0};
   std::atomic<bool> ends{false};
@@ -340,23 +340,23 @@ BOOST_AUTO_TEST_CASE(pages_are_made_ready_while_others_write) {
   BOOST_TEST(all_same);
 }
 
-BOOST_AUTO_TEST_CASE(who_sends_on_knows_whether_to_wait_for_more) {
+BOOST_AUTO_TEST_CASE(a_forwarder_knows_whether_to_wait_for_more) {
   log_reader reader{server, doorbell.get(), 0};
   constexpr std::uint64_t limit = 8192;
   BOOST_TEST(reader.may_grow(limit));
   append(call::mem_free{});
   BOOST_TEST(reader.may_grow(limit));
   append(call::device_sync{}, 3);
-  BOOST_TEST(!reader.may_grow(limit)); // somebody waits for it
+  BOOST_TEST(!reader.may_grow(limit)); // a caller waits for it
   BOOST_TEST(reader.next_range(limit)->size() == writer.tail());
   BOOST_TEST(reader.may_grow(limit));
   append(call::write{}, 0, limit);
-  BOOST_TEST(!reader.may_grow(limit)); // it is enough
+  BOOST_TEST(!reader.may_grow(limit)); // the range is full
   (void)reader.next_range(limit);
   auto place = writer.reserve(2, 0, {});
   writer.commit(place, 0);
   BOOST_TEST(reader.may_grow(limit));
-  // What is damaged is for next_range() to tell.
+  // may_grow() leaves it to next_range() to report damage.
   *(place.message().data() - 2) = 3;
   BOOST_TEST(!reader.may_grow(limit));
   BOOST_TEST(!reader.next_range(limit).ok());
@@ -390,12 +390,12 @@ BOOST_AUTO_TEST_CASE(a_long_run_has_its_room_made_file_by_file) {
     }
     for (std::size_t i = 0; i < count; ++i)
       BOOST_REQUIRE(reads.next()->has_value());
-    // Nothing of an earlier round is left where the next record will be.
+    // No bytes of an earlier round are left where the next record will be.
     BOOST_TEST(!reads.next()->has_value());
     large.server.publish_executed(reads.position());
   }
   BOOST_TEST(spread > 10u);
-  // What is given back is no memory any more.
+  // Pages given back occupy no memory.
   auto blocks = std::uint64_t{0};
   for (auto fd : large.program.descriptors()) {
     struct stat what {};
@@ -406,7 +406,7 @@ BOOST_AUTO_TEST_CASE(a_long_run_has_its_room_made_file_by_file) {
   BOOST_TEST(blocks < kept + 8 * segment_bytes);
 }
 
-BOOST_AUTO_TEST_CASE(a_run_that_finds_no_room_holds_no_place_meanwhile) {
+BOOST_AUTO_TEST_CASE(a_run_without_room_reserves_nothing_while_it_waits) {
   server.lower_protection();
   auto words = call::message_words(call::write{});
   auto most = writer.longest_run(words, max_payload / 8);
@@ -416,7 +416,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_finds_no_room_holds_no_place_meanwhile) {
   for (std::uint64_t filled = 0; stalls == 0; filled += bytes) {
     BOOST_REQUIRE(filled <= program.log_capacity());
     auto places = writer.reserve_run(words, max_payload / 8, most, [&] {
-      // All that came before it is there to be read, and makes room.
+      // The reader can read all records before the run, which makes room.
       ++stalls;
       while (*reader.next())
         server.publish_executed(reader.position());
@@ -486,7 +486,7 @@ BOOST_AUTO_TEST_CASE(many_threads_append_and_every_record_arrives_once) {
     BOOST_TEST(n == each);
 }
 
-BOOST_AUTO_TEST_CASE(damage_of_any_kind_is_told_and_never_followed) {
+BOOST_AUTO_TEST_CASE(damage_of_any_kind_is_reported_and_never_followed) {
   std::mt19937_64 random{20260101};
   for (int round = 0; round < 2000; ++round) {
     log_fixture fresh;
@@ -506,7 +506,7 @@ BOOST_AUTO_TEST_CASE(damage_of_any_kind_is_told_and_never_followed) {
     if (round == 50 && ::getenv("TSAN_OPTIONS") != nullptr)
       break;
   }
-  // One that contradicts itself in each part.
+  // A record that contradicts itself, in one part after the other.
   auto parse = [](std::uint32_t size, std::uint16_t words, std::uint16_t slot,
                   std::uint32_t payload) {
     alignas(8) std::array<std::byte, 256> bytes{};
@@ -523,7 +523,7 @@ BOOST_AUTO_TEST_CASE(damage_of_any_kind_is_told_and_never_followed) {
   BOOST_TEST(!parse(41, 3, 0, 0).ok());
   BOOST_TEST(!parse(40, 3, 4096, 0).ok());
   BOOST_TEST(!parse(40, 0, 0, 24).ok());
-  BOOST_TEST(!parse(512, 62, 0, 0).ok()); // longer than what is there
+  BOOST_TEST(!parse(512, 62, 0, 0).ok()); // longer than the bytes given
   BOOST_TEST(!parse(0xffff'fff8, 3, 0, 0).ok());
 }
 

@@ -1,4 +1,4 @@
-// What two processes tell each other of memory that both write.
+// The changes that two processes send each other of memory that both write.
 #include "schema/log/changed_lines.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -27,12 +27,11 @@ struct memory_of_lines {
 
 BOOST_AUTO_TEST_SUITE(changed_lines)
 
-BOOST_FIXTURE_TEST_CASE(what_is_the_same_is_not_told, memory_of_lines) {
+BOOST_FIXTURE_TEST_CASE(unchanged_lines_are_not_sent, memory_of_lines) {
   BOOST_TEST(take().empty());
 }
 
-BOOST_FIXTURE_TEST_CASE(only_bytes_that_differ_are_told_and_once,
-                        memory_of_lines) {
+BOOST_FIXTURE_TEST_CASE(changed_bytes_are_sent_once, memory_of_lines) {
   now[3] = std::byte{1};
   now[line - 1] = std::byte{2};
   now[150 * line + 8] = std::byte{3};
@@ -46,7 +45,8 @@ BOOST_FIXTURE_TEST_CASE(only_bytes_that_differ_are_told_and_once,
   BOOST_TEST(take().empty());
 }
 
-BOOST_FIXTURE_TEST_CASE(all_is_told_where_nothing_is_known, memory_of_lines) {
+BOOST_FIXTURE_TEST_CASE(all_lines_are_sent_when_the_peer_has_none,
+                        memory_of_lines) {
   now[5] = std::byte{9};
   auto told = take(true);
   BOOST_REQUIRE(told.size() == now.size() / line);
@@ -55,7 +55,7 @@ BOOST_FIXTURE_TEST_CASE(all_is_told_where_nothing_is_known, memory_of_lines) {
   BOOST_TEST((now == before));
 }
 
-BOOST_FIXTURE_TEST_CASE(what_is_told_makes_the_other_side_the_same,
+BOOST_FIXTURE_TEST_CASE(the_sent_changes_make_the_other_side_equal,
                         memory_of_lines) {
   std::vector<std::byte> other = now;
   std::vector<changed_line> told;
@@ -71,7 +71,7 @@ BOOST_FIXTURE_TEST_CASE(what_is_told_makes_the_other_side_the_same,
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(half_a_line_is_none, memory_of_lines) {
+BOOST_FIXTURE_TEST_CASE(an_incomplete_line_is_ignored, memory_of_lines) {
   now[0] = std::byte{1};
   now[line] = std::byte{2};
   auto told = take();
@@ -79,7 +79,7 @@ BOOST_FIXTURE_TEST_CASE(half_a_line_is_none, memory_of_lines) {
   BOOST_TEST(lines_of(bytes).size() == 2u);
   BOOST_TEST(lines_of(bytes.first(bytes.size() - 1)).size() == 1u);
   BOOST_TEST(lines_of(bytes.first(sizeof(changed_line) - 1)).empty());
-  // Wherever it lies.
+  // The bytes need not be aligned.
   std::vector<std::byte> odd(bytes.size() + 1);
   std::copy(bytes.begin(), bytes.end(), odd.begin() + 1);
   auto read = lines_of(std::span{odd}.subspan(1));

@@ -1,4 +1,4 @@
-// A session's areas as program and reader see them, in one process.
+// A session's areas as the program and the reader see them, in one process.
 #pragma once
 
 #include "schema/log/call_log.hpp"

@@ -17,7 +17,7 @@ auto state_of(const slot& s) {
 
 } // namespace
 
-// The host window's edges; what lies below it is not at its other end.
+// Which host addresses lie in the host window, at its edges.
 static_assert(in_host_window(host_window));
 static_assert(in_host_window(host_window + window_bytes - 1));
 static_assert(!in_host_window(host_window + window_bytes));
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(replayed_text_is_printed_once) {
   BOOST_TEST(!program.has_text(console::output));
 }
 
-BOOST_AUTO_TEST_CASE(the_consoles_are_apart) {
+BOOST_AUTO_TEST_CASE(output_and_error_are_separate_texts) {
   server.print(console::error, 0, "oh");
   BOOST_TEST(!program.has_text(console::output));
   server.print(console::output, 0, "one");
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(the_consoles_are_apart) {
   BOOST_TEST(program.take_text(console::output) == "one");
 }
 
-BOOST_AUTO_TEST_CASE(a_flood_of_text_keeps_the_youngest) {
+BOOST_AUTO_TEST_CASE(a_flood_of_text_keeps_the_newest) {
   std::string line(1000, 'x');
   std::uint64_t at = 0;
   for (int i = 0; i < 2000; ++i, at += line.size())
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_flood_of_text_keeps_the_youngest) {
   BOOST_TEST(text.substr(text.size() - 3) == "end");
 }
 
-BOOST_AUTO_TEST_CASE(memory_that_could_be_cut_is_refused) {
+BOOST_AUTO_TEST_CASE(memory_that_could_shrink_is_refused) {
   unique_fd loose{::memfd_create("loose", MFD_CLOEXEC)};
   BOOST_REQUIRE(::ftruncate(loose.get(), 1 << 24) == 0);
   BOOST_TEST(!sealed_size(loose.get()).ok());

@@ -17,8 +17,8 @@ std::vector<std::uint64_t> encoded(const Call& x, std::uint8_t device = 0) {
   return words;
 }
 
-/// What a message says, whatever its call. One visitor for all tests: decode()
-/// is compiled once for each.
+/// A decoded message of any call. All tests share one visitor, because decode()
+/// is compiled once for each visitor.
 struct message {
   status outcome;
   std::any call;
@@ -34,7 +34,7 @@ message decoded(std::span<const std::uint64_t> words) {
   return y;
 }
 
-/// Decodes and hands the call to `check` if it is a Call.
+/// Decodes, and hands the call to `check` if it is a Call.
 template <class Call, class Check>
 bool decoded(std::span<const std::uint64_t> words, Check check) {
   auto y = decoded(words);

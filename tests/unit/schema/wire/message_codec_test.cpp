@@ -1,4 +1,4 @@
-// Messages by their fields; and the recipe of schema/wire/README.md, by
+// Messages by their fields, and the recipe of schema/wire/README.md with
 // messages that exist only here. They use members of the real schema.
 #include "schema/wire/message_codec.hpp"
 #include "schema/wire/wire.capnp.h"

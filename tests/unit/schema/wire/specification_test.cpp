@@ -19,7 +19,7 @@ struct values {
 
 const std::string longest(32, 'n');
 
-/// Of every field: the edges of its range, and what lies beyond.
+/// Values of every field: the edges of its range, and values outside it.
 const std::map<std::string, values> examples{
     {"share", {{"1", "0.001", "0.5"}, {"0", "-0.1", "1.01", "nan", "x", "1x"}}},
     {"limit", {{"1", "0.25"}, {"0", "-1", "2", "inf", "half"}}},
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(every_field_has_a_range_that_holds) {
       for (const auto& x : good) {
         specification to;
         BOOST_TEST(set_field(to, field.name, x).ok(), x);
-        // What it says of itself is what it takes.
+        // A field reads its own text.
         specification again;
         BOOST_TEST(set_field(again, field.name, field.get(to)).ok());
         BOOST_CHECK(again == to);
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(every_field_has_a_range_that_holds) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_value_of_any_length_and_bytes_is_told_in_a_line) {
+BOOST_AUTO_TEST_CASE(a_wrong_value_is_quoted_in_one_short_line) {
   std::string noise = "x\n\x1b[2J";
   for (const auto& field : specification_fields())
     for (const auto& value : {noise, noise + std::string(100'000, 'y')}) {
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_value_of_any_length_and_bytes_is_told_in_a_line) {
              400u);
 }
 
-BOOST_AUTO_TEST_CASE(a_field_that_does_not_exist_is_told_with_those_that_do) {
+BOOST_AUTO_TEST_CASE(an_unknown_field_is_refused_with_a_list_of_fields) {
   specification to;
   auto got = set_field(to, "shares", "1");
   BOOST_REQUIRE(!got.ok());
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(a_field_that_does_not_exist_is_told_with_those_that_do) {
     BOOST_TEST(got.why().what.find(field.name) != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(variables_are_taken_and_named_when_they_are_wrong) {
+BOOST_AUTO_TEST_CASE(variables_are_read_and_named_when_they_are_wrong) {
   for (const auto& field : specification_fields())
     BOOST_TEST_CONTEXT(field.variable) {
       const auto& [good, bad] = examples.at(field.name);

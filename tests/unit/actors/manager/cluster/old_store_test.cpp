@@ -1,4 +1,4 @@
-// What earlier versions wrote is read: docs/compatibility.md promises it.
+// Stores of earlier versions can be read, as docs/compatibility.md promises.
 #include "actors/manager/cluster/store.hpp"
 
 #include "actors/link/directory.hpp"
@@ -14,8 +14,8 @@ using namespace vgpu;
 
 namespace {
 
-/// As the manager of 0.1.0 left it when it was killed: a session runs, and its
-/// node takes no more.
+/// The store that a killed manager of 0.1.0 left: a session runs, and its node
+/// is drained.
 constexpr auto store_of_0_1 = R"store(9a53205d552da4dd {"last":[0,0]}
 9d0420ac6da81dc3 {"until":[0,0],"usage":0}
 7eec40ae5876ac67 {"event":{"epoch":0,"kind":"node-joined","node":"a","number":1,"session":0,"text":"a joined with 1 pGPU(s)","time":1795729299.0250614,"vgpu":0}}
@@ -24,7 +24,7 @@ f8d049712bc11c5e {"account":{"closed":false,"owner":[1,"vm","0","vector_add"],"s
 a7d66fc13a5d71a7 {"drained":["a",true]}
 )store";
 
-/// A folder with a store in it.
+/// A folder with a store.
 struct old_folder {
   std::filesystem::path dir;
 
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_store_of_0_1_is_read_whole) {
   BOOST_CHECK(got.drained == std::set<std::string>{"a"});
 }
 
-BOOST_AUTO_TEST_CASE(lines_of_a_later_version_are_left_out) {
+BOOST_AUTO_TEST_CASE(lines_of_a_later_version_are_ignored) {
   std::string line = R"({"made_up_later":[1,2,3]})";
   char sum[17];
   std::snprintf(

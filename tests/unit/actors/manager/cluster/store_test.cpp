@@ -22,7 +22,7 @@ struct folder {
 
   folder() {
     spdlog::set_level(spdlog::level::off);
-    // In memory where that is: it is written through hundreds of times.
+    // In memory where possible, because the test writes it hundreds of times.
     auto in = std::filesystem::path{"/dev/shm"};
     if (::access(in.c_str(), W_OK) != 0)
       in = std::filesystem::temp_directory_path();
@@ -48,14 +48,14 @@ struct folder {
   }
 };
 
-/// No file of this process becomes larger: as on a full disk.
+/// Limits the size of this process's files, like a full disk.
 class no_room {
 public:
   explicit no_room(std::uintmax_t bytes) {
     BOOST_REQUIRE(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
     auto now = before_;
     now.rlim_cur = bytes;
-    // Otherwise the process ends.
+    // Without this the signal ends the process.
     std::signal(SIGXFSZ, SIG_IGN);
     BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &now) == 0);
   }
@@ -97,7 +97,7 @@ control::event event(std::uint64_t number) {
 
 BOOST_FIXTURE_TEST_SUITE(stores, folder)
 
-BOOST_AUTO_TEST_CASE(what_was_saved_is_there_again) {
+BOOST_AUTO_TEST_CASE(saved_records_are_read_back) {
   {
     auto x = open();
     x->save(session(1));
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_truncated_tail_costs_one_line_at_every_length) {
     auto y = open();
     BOOST_REQUIRE(y->state().sessions.size() == 1u);
     BOOST_REQUIRE(y->state().damaged == 1u);
-    // And the file is whole again.
+    // The store can be written again.
     y->save(session(5));
     y.reset();
     auto z = open();
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_truncated_tail_costs_one_line_at_every_length) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_damaged_line_does_not_take_the_others_along) {
+BOOST_AUTO_TEST_CASE(a_damaged_line_costs_no_other_line) {
   {
     auto x = open();
     for (auto i = 1u; i <= 5; ++i)
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_line_does_not_take_the_others_along) {
   BOOST_TEST(!y->state().sessions.contains({9}));
 }
 
-BOOST_AUTO_TEST_CASE(it_is_private_and_does_not_grow_for_ever) {
+BOOST_AUTO_TEST_CASE(a_store_is_private_and_bounded) {
   auto x = open();
   for (auto i = 0; i < 60'000; ++i)
     x->save(session(1));
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(it_is_private_and_does_not_grow_for_ever) {
   BOOST_TEST(open()->state().sessions.size() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(what_found_no_room_is_written_when_there_is_some) {
+BOOST_AUTO_TEST_CASE(records_without_room_are_written_later) {
   auto x = open();
   x->save(session(1));
   {
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(what_found_no_room_is_written_when_there_is_some) {
   BOOST_TEST(y->state().events.size() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_written_anew_stays_as_it_is) {
+BOOST_AUTO_TEST_CASE(a_store_that_cannot_be_rewritten_stays_unchanged) {
   open()->save(session(1));
   {
     no_room full{10};
@@ -203,15 +203,15 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_written_anew_stays_as_it_is) {
   BOOST_TEST(open()->state().sessions.contains({1}));
 }
 
-BOOST_AUTO_TEST_CASE(a_path_that_cannot_be_written_is_named) {
+BOOST_AUTO_TEST_CASE(an_unwritable_path_is_named) {
   auto got = store::open(dir + "/none/store");
   BOOST_REQUIRE(!got.ok());
   BOOST_TEST(got.why().what.find("/none/store") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(another_manager_is_kept_from_it) {
+BOOST_AUTO_TEST_CASE(a_store_belongs_to_one_manager) {
   auto mine = open();
-  // Also from a file that took the first one's place.
+  // This also holds for the file that replaces the first one.
   mine->begin_term(1, {});
   auto other = store::open(path);
   BOOST_REQUIRE(!other.ok());
@@ -220,25 +220,25 @@ BOOST_AUTO_TEST_CASE(another_manager_is_kept_from_it) {
   BOOST_TEST(store::open(path).ok());
 }
 
-BOOST_AUTO_TEST_CASE(what_others_made_old_is_forgotten) {
+BOOST_AUTO_TEST_CASE(an_outdated_store_forgets_its_sessions) {
   session_record x;
   x.id = {5};
   x.vgpu = {6};
   auto mine = open();
   mine->save(x);
   mine->save_drained("a", true);
-  // It was alone, and is the first of several.
+  // A single manager becomes the first of several.
   mine->begin_term(1, {});
   BOOST_TEST(mine->state().sessions.size() == 1u);
   BOOST_TEST(mine->state().drained.contains("a"));
   mine.reset();
   mine = open();
   BOOST_TEST(mine->state().term == 1u);
-  // Again, and nobody in between.
+  // It leads again, without another leader in between.
   mine->begin_term(2, {"b"});
   BOOST_TEST(mine->state().sessions.size() == 1u);
   BOOST_TEST((mine->state().drained == std::set<std::string>{"b"}));
-  // Somebody.
+  // Another manager led in between.
   mine->begin_term(4, {});
   BOOST_TEST(mine->state().sessions.empty());
   mine.reset();
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(directories)
 
-BOOST_AUTO_TEST_CASE(a_directory_takes_no_old_news) {
+BOOST_AUTO_TEST_CASE(a_directory_refuses_older_epochs) {
   directory x;
   BOOST_TEST(x.publish("vgpu/1", {"tcp://a", {1}}));
   BOOST_TEST(x.publish("vgpu/1", {"tcp://b", {2}}));

@@ -1,4 +1,4 @@
-// Who used how much: exact, whatever is lost, comes twice or comes late.
+// Accounts of use, which are exact even if reports are lost, repeated or late.
 #include "actors/manager/cluster/usage_book.hpp"
 #include "tests/unit/actors/manager_fixture.hpp"
 
@@ -42,21 +42,21 @@ usage_book reread(const usage_book& x) {
 
 BOOST_AUTO_TEST_SUITE(books)
 
-BOOST_AUTO_TEST_CASE(what_is_told_twice_or_late_counts_once) {
+BOOST_AUTO_TEST_CASE(a_repeated_or_late_report_counts_once) {
   usage_book book;
   book.open({1}, mine);
   BOOST_TEST(book.report({1}, {1}, used(10), 60));
   BOOST_TEST(!book.report({1}, {1}, used(10), 61));
-  BOOST_TEST(!book.report({1}, {1}, used(4), 62)); // overtaken on its way
+  BOOST_TEST(!book.report({1}, {1}, used(4), 62)); // an older report
   BOOST_TEST(book.report({1}, {2}, used(5), 120));
-  // The former worker's last word comes after the next one's first.
+  // The former worker's last report comes after the next one's first.
   BOOST_TEST(book.report({1}, {1}, used(12), 121));
   BOOST_CHECK(book.of({1}) == used(17));
-  BOOST_TEST(!book.report({2}, {1}, used(1), 130)); // nobody's
+  BOOST_TEST(!book.report({2}, {1}, used(1), 130)); // an unknown session
   BOOST_TEST(to_device(book.summary(0, "user", 200)) == 3 * 17u);
 }
 
-BOOST_AUTO_TEST_CASE(a_total_goes_to_the_minute_in_which_it_grew) {
+BOOST_AUTO_TEST_CASE(use_is_booked_in_the_minute_of_its_report) {
   usage_book book;
   book.open({1}, mine);
   book.report({1}, {1}, bytes(100), 3'600);
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_total_goes_to_the_minute_in_which_it_grew) {
   BOOST_TEST(to_device(book.summary(7'260, "vgpu", 8'000)) == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_book_that_is_full_forgets_when_but_not_how_much) {
+BOOST_AUTO_TEST_CASE(a_full_book_merges_minutes_and_keeps_totals) {
   usage_book book;
   auto now = 1'000'000'000.0;
   constexpr std::uint64_t sessions = 60;
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_book_that_is_full_forgets_when_but_not_how_much) {
   BOOST_TEST(book.folded());
   BOOST_TEST(to_device(book.summary(0, "user", now)) == sessions * minutes);
   BOOST_TEST(book.summary(0, "user", now)["entries"].size() == 3u);
-  // What is recent is still known to the minute.
+  // Recent use is still exact to the minute.
   BOOST_TEST(to_device(book.summary(now - 600, "user", now)) == sessions * 11);
   auto again = reread(book);
   BOOST_CHECK(again.summary(0, "vgpu", now) == book.summary(0, "vgpu", now));
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_book_that_is_full_forgets_when_but_not_how_much) {
               book.summary(now - 90'000, "vgpu", now));
 }
 
-BOOST_AUTO_TEST_CASE(very_many_owners_become_others) {
+BOOST_AUTO_TEST_CASE(very_many_owners_are_merged_into_others) {
   usage_book book;
   constexpr std::uint64_t owners = 50'000;
   for (std::uint64_t i = 1; i <= owners; ++i) {
@@ -112,12 +112,12 @@ BOOST_AUTO_TEST_CASE(very_many_owners_become_others) {
                    [](const json& x) { return x["user"] == "others"; });
   BOOST_REQUIRE((others != all["entries"].end()));
   BOOST_TEST((*others)["bytes_to_device"] > 1u);
-  // Its account is closed for so long that nobody can add to it.
+  // The account was closed so long ago that no report can add to it.
   BOOST_TEST(!book.knows({1}));
   BOOST_TEST(book.knows({owners}));
 }
 
-BOOST_AUTO_TEST_CASE(epochs_far_back_are_settled) {
+BOOST_AUTO_TEST_CASE(reports_of_very_old_epochs_are_dropped) {
   usage_book book;
   book.open({1}, mine);
   for (std::uint64_t epoch = 1; epoch <= 20; ++epoch)
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(epochs_far_back_are_settled) {
   BOOST_TEST(book.of({1}).to_device == 201u);
 }
 
-BOOST_AUTO_TEST_CASE(lines_of_changes_make_the_same_book) {
+BOOST_AUTO_TEST_CASE(lines_of_changes_restore_the_same_book) {
   usage_book book;
   usage_book kept;
   auto keep = [&](const std::vector<json>& lines) {
@@ -158,7 +158,7 @@ struct accounting : cluster {
     told.usage = bytes(sent);
     return told;
   }
-  /// Whether the beat is acknowledged.
+  /// Sends a heartbeat. Returns whether it is acknowledged.
   bool beat(std::vector<session_load> sessions,
             std::vector<session_load> ended = {}) {
     say("n-a", "node/a",
@@ -180,7 +180,7 @@ struct accounting : cluster {
 
 BOOST_FIXTURE_TEST_SUITE(accounts, accounting)
 
-BOOST_AUTO_TEST_CASE(beats_are_charged_to_the_program_and_its_user) {
+BOOST_AUTO_TEST_CASE(heartbeats_are_charged_to_the_program_and_its_user) {
   join("a");
   auto x = open("a");
   beat({load(x, 100)});
@@ -195,17 +195,17 @@ BOOST_AUTO_TEST_CASE(beats_are_charged_to_the_program_and_its_user) {
              130);
 }
 
-BOOST_AUTO_TEST_CASE(the_last_word_counts_after_the_session_is_closed) {
+BOOST_AUTO_TEST_CASE(a_last_report_counts_after_the_session_is_closed) {
   join("a");
   auto x = open("a");
   say("c", "client/c", close_session{x.session, x.epoch, ""});
   BOOST_TEST(beat({}, {load(x, 55)}));
-  // The acknowledgement was lost.
+  // The node did not receive the acknowledgement.
   BOOST_TEST(beat({}, {load(x, 55)}));
   BOOST_TEST(bytes_used() == 55u);
 }
 
-BOOST_AUTO_TEST_CASE(the_last_word_counts_for_a_node_that_has_left) {
+BOOST_AUTO_TEST_CASE(a_last_report_counts_after_the_node_has_left) {
   join("a");
   auto x = open("a");
   beat({load(x, 10)});
@@ -221,19 +221,20 @@ BOOST_AUTO_TEST_CASE(accounts_survive_their_manager) {
   auto closed = open("a");
   say("c", "client/c", close_session{closed.session, closed.epoch, ""});
   restart();
-  // One was written down when it was closed; its worker's last word was not.
+  // The store has the closed session's account, but not its worker's last
+  // report.
   join("a");
   BOOST_TEST(beat({load(x, 70)}, {load(closed, 5)}));
   BOOST_TEST(bytes_used() == 75u);
   restart();
   BOOST_TEST(bytes_used() == 75u);
-  // Told again, by a node whose acknowledgement was lost.
+  // A node without the acknowledgement reports it again.
   join("a");
   BOOST_TEST(beat({load(x, 70)}, {load(closed, 5)}));
   BOOST_TEST(bytes_used() == 75u);
 }
 
-BOOST_AUTO_TEST_CASE(a_session_that_was_placed_anew_pays_for_both_workers) {
+BOOST_AUTO_TEST_CASE(a_session_on_a_second_worker_is_charged_for_both) {
   join("a");
   auto x = open("a");
   beat({load(x, 40)});
@@ -247,7 +248,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_was_placed_anew_pays_for_both_workers) {
   BOOST_TEST(bytes_used() == 47u);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_answered_is_refused) {
+BOOST_AUTO_TEST_CASE(a_wrong_request_for_usage_is_refused) {
   say("cmd", "command/1", hello{1, 1, "t", role::command});
   say("cmd", "command/1", usage_request{0, "node"}, 6);
   BOOST_TEST(refused("cmd").find("vm, user, program or vgpu") !=

@@ -34,7 +34,7 @@ struct candidate {
                          },
                          now) {}
 
-  /// One question reaches etcd, and its answer comes back.
+  /// Delivers one request to etcd, and its answer to the candidate.
   void exchange(time_point now) {
     auto [number, what] = std::move(asked.front());
     asked.pop_front();
@@ -57,8 +57,8 @@ struct contest {
 
   contest() { spdlog::set_level(spdlog::level::off); }
 
-  /// Whoever is frozen leads as much as it believes to; of the others one does
-  /// at most, and never one whose lease etcd has ended.
+  /// Lets time pass. A frozen candidate may believe that it leads. At most one
+  /// of the others leads, and none whose lease etcd has ended.
   void live(std::chrono::milliseconds span) {
     for (; span > 0ms; span -= 10ms) {
       now += 10ms;
@@ -77,7 +77,7 @@ struct contest {
       }
   }
 
-  /// How long until it leads.
+  /// Returns how long the candidate takes to lead.
   std::chrono::milliseconds until_leads(candidate& x) {
     auto begun = now;
     while (!x.race.leads() && now < begun + 10s)
@@ -91,7 +91,7 @@ struct contest {
 
 BOOST_FIXTURE_TEST_SUITE(elections, contest)
 
-BOOST_AUTO_TEST_CASE(who_finds_no_leader_leads) {
+BOOST_AUTO_TEST_CASE(a_candidate_leads_if_there_is_no_leader) {
   b.frozen = true;
   live(20ms);
   BOOST_TEST(a.race.leads());
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(who_finds_no_leader_leads) {
   BOOST_TEST(a.race.right().term == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(the_other_knows_who_leads) {
+BOOST_AUTO_TEST_CASE(a_standby_knows_the_leader) {
   live(10ms);
   live(1s);
   BOOST_TEST(!b.race.leads());
@@ -110,8 +110,9 @@ BOOST_AUTO_TEST_CASE(the_other_knows_who_leads) {
   BOOST_TEST(etcd.leases(now) == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(of_two_at_once_one_leads) {
-  // Both see that nobody leads, and have their leases, before either takes it.
+BOOST_AUTO_TEST_CASE(one_of_two_concurrent_candidates_leads) {
+  // Both see that there is no leader, and have their leases, before either
+  // takes the lead.
   for (auto* x : {&a, &b}) {
     x->race.on_time(now);
     x->exchange(now);
@@ -126,20 +127,20 @@ BOOST_AUTO_TEST_CASE(of_two_at_once_one_leads) {
   BOOST_TEST(a.race.leader()->endpoint == "tcp://b");
 }
 
-BOOST_AUTO_TEST_CASE(who_is_killed_is_followed_when_its_lease_is_over) {
+BOOST_AUTO_TEST_CASE(a_killed_leader_is_followed_when_its_lease_ends) {
   live(5s);
-  a.frozen = true; // and never wakes up
+  a.frozen = true; // it never wakes up
   auto took = until_leads(b);
   BOOST_TEST(took.count() <= 2'200);
   BOOST_TEST(b.race.right().term == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(who_was_frozen_leads_no_more_when_it_wakes_up) {
+BOOST_AUTO_TEST_CASE(a_frozen_leader_does_not_lead_when_it_wakes_up) {
   live(5s);
   a.frozen = true;
   until_leads(b);
   live(5s);
-  // The first that it hears is an answer to what it had asked before.
+  // The first message that it receives answers a request from before.
   a.asked.clear();
   a.frozen = false;
   a.race.on_answer({0, etcd::renewed{2s}}, now);
@@ -150,7 +151,7 @@ BOOST_AUTO_TEST_CASE(who_was_frozen_leads_no_more_when_it_wakes_up) {
   BOOST_TEST(etcd.leases(now) == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(an_answer_from_before_it_froze_prolongs_nothing) {
+BOOST_AUTO_TEST_CASE(a_late_answer_does_not_prolong_a_lease) {
   live(10ms);
   while (a.asked.empty()) {
     now += 10ms;
@@ -164,18 +165,18 @@ BOOST_AUTO_TEST_CASE(an_answer_from_before_it_froze_prolongs_nothing) {
   BOOST_TEST(!a.race.leads());
 }
 
-BOOST_AUTO_TEST_CASE(who_cannot_renew_stops_before_etcd_gives_the_lead_away) {
+BOOST_AUTO_TEST_CASE(a_leader_that_cannot_renew_stops_before_its_lease_ends) {
   live(5s);
   etcd.away = true;
   auto begun = now;
   while (a.race.leads())
     live(10ms);
-  // Its lease was still good then (see check()), and nearly over.
+  // Its lease was still valid then (see check()), and nearly over.
   BOOST_TEST((now - begun >= 1300ms));
   BOOST_TEST((now - begun <= 1900ms));
 }
 
-BOOST_AUTO_TEST_CASE(who_is_cut_off_is_followed) {
+BOOST_AUTO_TEST_CASE(a_leader_without_a_connection_is_followed) {
   live(5s);
   a.cut_off = true;
   auto took = until_leads(b);
@@ -187,7 +188,7 @@ BOOST_AUTO_TEST_CASE(who_is_cut_off_is_followed) {
   BOOST_TEST(a.race.leader()->endpoint == "tcp://b");
 }
 
-BOOST_AUTO_TEST_CASE(a_short_absence_of_etcd_changes_nothing) {
+BOOST_AUTO_TEST_CASE(a_short_outage_of_etcd_changes_nothing) {
   live(5s);
   etcd.away = true;
   live(1s);
@@ -197,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_short_absence_of_etcd_changes_nothing) {
   BOOST_TEST(a.race.right().term == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(after_a_long_absence_of_etcd_one_leads_again) {
+BOOST_AUTO_TEST_CASE(one_candidate_leads_after_a_long_outage_of_etcd) {
   live(5s);
   etcd.away = true;
   live(1min);
@@ -209,7 +210,7 @@ BOOST_AUTO_TEST_CASE(after_a_long_absence_of_etcd_one_leads_again) {
   BOOST_TEST(winner.race.right().term == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(who_does_not_know_whether_it_was_elected_gives_it_back) {
+BOOST_AUTO_TEST_CASE(an_election_without_an_answer_is_given_back) {
   b.frozen = true;
   a.race.on_time(now);
   a.exchange(now);
@@ -238,18 +239,18 @@ BOOST_AUTO_TEST_CASE(an_election_that_took_longer_than_its_lease_is_void) {
   BOOST_TEST(!a.race.leads());
 }
 
-BOOST_AUTO_TEST_CASE(what_etcd_ends_is_over_at_once) {
+BOOST_AUTO_TEST_CASE(a_lease_that_etcd_ends_is_over_at_the_next_renewal) {
   live(1s);
   etcd.release();
   auto begun = now;
   while (a.race.right().term == 1 && now < begun + 10s)
     a.step(now += 10ms);
-  // At the next renewal: it leads, but anew.
+  // At the next renewal it leads again, in a new term.
   BOOST_TEST((now - begun <= 510ms));
   BOOST_TEST(a.race.right().term == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(who_resigns_is_followed_at_once) {
+BOOST_AUTO_TEST_CASE(a_leader_that_resigns_is_followed_at_once) {
   live(5s);
   a.race.resign(now);
   BOOST_TEST(!a.race.leads());
@@ -260,7 +261,7 @@ BOOST_AUTO_TEST_CASE(who_resigns_is_followed_at_once) {
   BOOST_TEST(!a.race.leads());
 }
 
-BOOST_AUTO_TEST_CASE(without_etcd_one_can_resign_too) {
+BOOST_AUTO_TEST_CASE(a_leader_can_resign_without_etcd) {
   live(5s);
   etcd.away = true;
   a.race.resign(now);
@@ -275,7 +276,7 @@ BOOST_AUTO_TEST_CASE(a_standby_resigns_at_once) {
   BOOST_TEST(a.race.leads());
 }
 
-BOOST_AUTO_TEST_CASE(no_number_belongs_to_two_leaders) {
+BOOST_AUTO_TEST_CASE(no_number_is_granted_to_two_leaders) {
   a.known.numbers = 7;
   live(5s);
   BOOST_TEST(a.race.right().after == 7u);
@@ -291,18 +292,18 @@ BOOST_AUTO_TEST_CASE(no_number_belongs_to_two_leaders) {
   BOOST_TEST(b.race.right().after == upto + numbers_at_a_time);
 }
 
-BOOST_AUTO_TEST_CASE(an_etcd_that_was_begun_anew_begins_no_earlier_term) {
+BOOST_AUTO_TEST_CASE(an_emptied_etcd_begins_no_earlier_term) {
   a.known.term = 6;
   live(5s);
   BOOST_TEST(a.race.right().term == 7u);
   a.frozen = true;
-  // The other has a store that knows nothing; but it had looked.
+  // The other's store is empty, but it had read the term from etcd.
   etcd = {};
   until_leads(b);
   BOOST_TEST(b.race.right().term == 8u);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_kept_does_not_cost_the_lead) {
+BOOST_AUTO_TEST_CASE(a_record_that_cannot_be_kept_does_not_end_the_lead) {
   live(5s);
   etcd.full = true;
   auto more = a.race.right().kept;
@@ -316,7 +317,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_kept_does_not_cost_the_lead) {
   BOOST_TEST(a.race.right().kept.drained.size() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(who_keeps_something_while_another_leads_finds_out) {
+BOOST_AUTO_TEST_CASE(a_record_is_not_kept_while_another_leads) {
   live(5s);
   etcd.release();
   etcd.seize(now);

@@ -53,7 +53,7 @@ const std::string some_record = R"({"term":3,"numbers":20000,"drained":["a"]})";
 
 BOOST_AUTO_TEST_SUITE(etcd_answers)
 
-BOOST_AUTO_TEST_CASE(what_is_seen) {
+BOOST_AUTO_TEST_CASE(looks_are_decoded) {
   auto nothing = good<etcd::seen>(etcd::look{}, view(no_entry, no_entry));
   BOOST_TEST(!nothing.who.has_value());
   BOOST_TEST(nothing.revision == 0);
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(what_is_seen) {
   BOOST_TEST(all.revision == 7);
 }
 
-BOOST_AUTO_TEST_CASE(leases) {
+BOOST_AUTO_TEST_CASE(leases_are_decoded) {
   auto x = good<etcd::granted>(etcd::grant{},
                                "{" + header + R"(,"ID":"-5","TTL":"2"})");
   BOOST_TEST(x.lease == -5);
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(leases) {
   BOOST_TEST(
       good<etcd::renewed>(etcd::renew{}, R"({"result":{"ID":"5","TTL":"2"}})")
           .length.count() == 2);
-  // It is no more.
+  // A renewal without a TTL says that the lease has ended.
   BOOST_TEST(good<etcd::renewed>(etcd::renew{}, R"({"result":{"ID":"5"}})")
                  .length.count() == 0);
   good<etcd::revoked>(etcd::revoke{}, "{" + header + "}");
@@ -82,26 +82,26 @@ BOOST_AUTO_TEST_CASE(leases) {
                       404);
 }
 
-BOOST_AUTO_TEST_CASE(transactions) {
+BOOST_AUTO_TEST_CASE(transactions_are_decoded) {
   BOOST_TEST(good<etcd::taken>(etcd::take{}, R"({"succeeded":true})").mine);
   BOOST_TEST(!good<etcd::taken>(etcd::take{}, "{" + header + "}").mine);
   BOOST_TEST(good<etcd::kept>(etcd::keep{}, R"({"succeeded":true})").mine);
   BOOST_TEST(!good<etcd::kept>(etcd::keep{}, "{}").mine);
 }
 
-BOOST_AUTO_TEST_CASE(a_refusal_is_told) {
+BOOST_AUTO_TEST_CASE(a_refusal_keeps_its_reason) {
   auto why = bad(etcd::take{}, R"({"error":"no space","code":8})", 429);
   BOOST_TEST(why.find("no space") != why.npos);
 }
 
-BOOST_AUTO_TEST_CASE(a_leader_that_writes_another_way_leads_all_the_same) {
+BOOST_AUTO_TEST_CASE(a_leader_of_an_unknown_format_still_counts) {
   for (auto value :
        {"", "[]", "{}", "\xff\xfe", R"({"endpoint":7,"term":"x"})"})
     BOOST_TEST(good<etcd::seen>(etcd::look{}, view(entry(value), no_entry))
                    .who.has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_record_that_cannot_be_read_is_never_taken_for_none) {
+BOOST_AUTO_TEST_CASE(an_unreadable_record_never_counts_as_missing) {
   for (auto value :
        {"", "[]", "{}", "null", R"({"term":-1,"numbers":0,"drained":[]})",
         R"({"term":1,"numbers":1e30,"drained":[]})",
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_record_that_cannot_be_read_is_never_taken_for_none) {
     bad(etcd::look{}, view(no_entry, entry(value)));
 }
 
-BOOST_AUTO_TEST_CASE(noise_is_no_answer) {
+BOOST_AUTO_TEST_CASE(noise_is_refused_as_an_answer) {
   const etcd::question questions[] = {etcd::look{}, etcd::grant{}, etcd::take{},
                                       etcd::renew{}, etcd::keep{}};
   for (const auto& what : questions)
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(noise_is_no_answer) {
   bad(etcd::look{}, std::string(100'000, '['));
 }
 
-BOOST_AUTO_TEST_CASE(no_damage_gets_out_of_the_decoder) {
+BOOST_AUTO_TEST_CASE(a_damaged_answer_does_no_harm_in_the_decoder) {
   std::mt19937 random{5};
   auto whole =
       view(entry(R"({"endpoint":"tcp://h:1","term":3})"), entry(some_record));
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(etcd_questions)
 
-BOOST_AUTO_TEST_CASE(the_lead_is_taken_if_nobody_has_it_and_nothing_changed) {
+BOOST_AUTO_TEST_CASE(the_lead_is_taken_if_it_is_free_and_nothing_changed) {
   auto got = etcd::encode(
       etcd::take{12, {"tcp://h:1", 4}, {4, 30'000, {"b"}}, 7}, "/x/");
   BOOST_TEST(got.path == "/v3/kv/txn");
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(the_lead_is_taken_if_nobody_has_it_and_nothing_changed) {
   BOOST_TEST((read.who == etcd::leader{"tcp://h:1", 4}));
 }
 
-BOOST_AUTO_TEST_CASE(base64_comes_back) {
+BOOST_AUTO_TEST_CASE(base64_survives_a_round_trip) {
   for (auto text :
        {"", "f", "fo", "foo", "foob", "fooba", "foobar", "\x80\xff"})
     BOOST_TEST(etcd::from_base64(etcd::to_base64(text)) == text);

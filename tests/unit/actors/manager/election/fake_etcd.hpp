@@ -1,4 +1,4 @@
-// An etcd that has the test's clock and does what the test says.
+// An etcd on the test's clock, which fails as the test says.
 #pragma once
 
 #include "actors/manager/election/etcd_access.hpp"
@@ -14,14 +14,14 @@ class fake_etcd {
 public:
   using time_point = policy::time_point;
 
-  /// Nobody gets an answer, and nothing is done.
+  /// Requests are not carried out or answered.
   bool away = false;
-  /// What is asked is done, but no answer comes of it.
+  /// Requests are carried out, but not answered.
   bool deaf = false;
-  /// Records are not taken.
+  /// Records are refused.
   bool full = false;
 
-  /// Nothing: no answer comes.
+  /// Carries out a request. Returns nothing where no answer comes.
   std::optional<etcd::answer> ask(const etcd::question& what, time_point now) {
     if (away)
       return std::nullopt;
@@ -41,7 +41,7 @@ public:
     return until_.size();
   }
 
-  /// Somebody else leads, in the next term.
+  /// Makes another candidate the leader, in the next term.
   void seize(time_point now) {
     expire(now);
     kept_.term += 1;
@@ -51,7 +51,7 @@ public:
     holder_ = ++last_lease_;
     until_[holder_] = now + std::chrono::hours{1};
   }
-  /// And leads no more.
+  /// Ends that candidate's lead.
   void release() {
     who_.reset();
     until_.erase(std::exchange(holder_, 0));
@@ -106,7 +106,7 @@ private:
     return etcd::revoked{};
   }
 
-  std::map<std::int64_t, time_point> until_; // of leases
+  std::map<std::int64_t, time_point> until_; // the ends of leases
   std::int64_t last_lease_ = 0;
   std::int64_t holder_ = 0;
   std::optional<etcd::leader> who_;
@@ -116,7 +116,7 @@ private:
   time_point now_;
 };
 
-/// For managers: answers at once.
+/// For managers: answers every request at once.
 class fake_access final : public etcd_access {
 public:
   fake_access(std::shared_ptr<fake_etcd> etcd,

@@ -1,4 +1,4 @@
-// What the manager does about pGPUs that have too much to do, in virtual time.
+// What the manager does about overloaded pGPUs, in virtual time.
 #include "tests/unit/actors/manager_fixture.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -15,8 +15,8 @@ using test::take;
 
 namespace {
 
-/// Nodes that share their pGPUs' time among programs, and a client that does
-/// what it is told.
+/// Nodes that divide their pGPUs' time among programs, and a client that
+/// follows its orders.
 struct crowd : cluster {
   struct program {
     std::string node;
@@ -24,13 +24,13 @@ struct crowd : cluster {
     vgpu::epoch epoch;
     bool busy = true;
     std::uint64_t bytes = 1 << 20;
-    std::uint64_t used_ns = 0; // by its worker
+    std::uint64_t used_ns = 0; // of its present worker
   };
   std::map<session_id, program> programs;
   std::vector<std::string> nodes;
-  std::set<session_id> stubborn;    // cannot be described
-  std::set<std::string> broken;     // starts no worker
-  std::map<session_id, int> pauses; // that were asked for
+  std::set<session_id> stubborn;    // sessions that cannot be described
+  std::set<std::string> broken;     // nodes that start no worker
+  std::map<session_id, int> pauses; // requests to each session
 
   explicit crowd(bool begin = true) : cluster(begin) {}
 
@@ -93,7 +93,7 @@ struct crowd : cluster {
       x.used_ns = 0;
       say("c", "client/c", restored{got->session, got->epoch, 1 << 20, 7.5});
     }
-    // Of ten minutes they would be many.
+    // Ten minutes of them would take too much memory.
     std::erase_if(out, [](const auto& x) {
       return std::holds_alternative<beat_ack>(x.what.body);
     });
@@ -109,7 +109,7 @@ struct crowd : cluster {
     }
   }
 
-  /// How many programs each node has.
+  /// Returns how many programs each node has.
   std::string spread() const {
     std::string all;
     for (const auto& name : nodes) {
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(eight_on_one_node_even_out_and_then_stay) {
   BOOST_TEST(status()["nodes"][1]["pgpus"][0]["load"].get<double>() > 3.9);
 }
 
-BOOST_AUTO_TEST_CASE(a_node_that_joins_gets_work) {
+BOOST_AUTO_TEST_CASE(a_node_that_joins_gets_sessions) {
   node("a");
   node("b");
   for (auto i = 0; i < 3; ++i) {
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(pgpus_of_one_node_even_out) {
   run_on("a", there);
   run_on("a", there);
   pass(10s);
-  BOOST_TEST(count("session-balanced") == 0u); // as they wished
+  BOOST_TEST(count("session-balanced") == 0u); // as they demand
   auto free = run_on("a");
   auto other = run_on("a");
   BOOST_TEST(programs[free.session].pgpu == 1u);
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(pgpus_of_one_node_even_out) {
   BOOST_TEST(count("session-balanced") == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(while_nobody_waits_nothing_is_moved) {
+BOOST_AUTO_TEST_CASE(no_session_is_migrated_while_none_waits) {
   node("a");
   for (auto i = 0; i < 8; ++i)
     programs[run_on("a").session].busy = i == 0;
@@ -201,14 +201,14 @@ BOOST_AUTO_TEST_CASE(while_nobody_waits_nothing_is_moved) {
   BOOST_TEST(pauses.empty());
 }
 
-BOOST_AUTO_TEST_CASE(what_works_now_and_then_is_not_moved_to_and_fro) {
+BOOST_AUTO_TEST_CASE(alternating_load_causes_no_migrations) {
   node("a");
   node("b");
   for (auto i = 0; i < 2; ++i) {
     run_on("a");
     run_on("b");
   }
-  // One pGPU has all the work, then the other; never for three looks.
+  // The pGPUs are busy in turn, neither for three samples.
   for (auto i = 0; i < 60; ++i) {
     for (auto& [id, x] : programs)
       x.busy = (x.node == "a") == (i % 2 == 0);
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(what_works_now_and_then_is_not_moved_to_and_fro) {
   BOOST_TEST(pauses.empty());
 }
 
-BOOST_AUTO_TEST_CASE(the_cheapest_goes_and_is_left_alone_then) {
+BOOST_AUTO_TEST_CASE(the_smallest_session_migrates_and_stays_for_a_while) {
   node("a");
   auto large = run_on("a");
   auto small = run_on("a");
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(the_cheapest_goes_and_is_left_alone_then) {
   node("b");
   pass(10s);
   BOOST_TEST(programs[small.session].node == "b");
-  // Now it has company there.
+  // Its new pGPU becomes busy as well.
   specification there;
   there.node = "b";
   run_on("b", there);
@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(the_cheapest_goes_and_is_left_alone_then) {
   BOOST_TEST(programs[small.session].node == "a");
 }
 
-BOOST_AUTO_TEST_CASE(who_cannot_be_moved_runs_on_and_is_asked_ever_less) {
+BOOST_AUTO_TEST_CASE(a_session_that_cannot_migrate_is_asked_less_and_less) {
   node("a");
   auto x = run_on("a");
   auto y = run_on("a");
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_moved_runs_on_and_is_asked_ever_less) {
   BOOST_TEST(status()["vgpus"][0]["sessions"][0]["state"] == "running");
 }
 
-BOOST_AUTO_TEST_CASE(a_target_that_fails_sends_it_back) {
+BOOST_AUTO_TEST_CASE(a_session_returns_if_the_target_fails) {
   node("a");
   run_on("a");
   run_on("a");
@@ -266,13 +266,13 @@ BOOST_AUTO_TEST_CASE(a_target_that_fails_sends_it_back) {
   broken = {"b"};
   pass(20s);
   BOOST_TEST(spread() == "a2b0");
-  BOOST_TEST(count("move-failed") == 2u); // each was tried
+  BOOST_TEST(count("move-failed") == 2u); // one for each session
   broken.clear();
   pass(30s);
   BOOST_TEST(spread() == "a1b1");
 }
 
-BOOST_AUTO_TEST_CASE(company_is_kept_and_so_is_distance) {
+BOOST_AUTO_TEST_CASE(constraints_between_vgpus_are_kept) {
   node("a");
   auto first = run_on("a");
   specification with;
@@ -294,7 +294,7 @@ BOOST_AUTO_TEST_CASE(company_is_kept_and_so_is_distance) {
   BOOST_TEST(spread() == "a3b1");
 }
 
-BOOST_AUTO_TEST_CASE(a_drained_node_is_emptied_when_there_is_room) {
+BOOST_AUTO_TEST_CASE(a_drained_node_is_emptied_once_there_is_room) {
   node("a");
   programs[run_on("a").session].busy = false;
   run_on("a");
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(a_drained_node_is_emptied_when_there_is_room) {
   BOOST_TEST(spread() == "a0b2");
 }
 
-BOOST_AUTO_TEST_CASE(who_was_migrated_by_hand_stays_there) {
+BOOST_AUTO_TEST_CASE(a_session_migrated_by_command_stays_there) {
   node("a");
   node("b");
   auto x = run_on("a");
@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(who_was_migrated_by_hand_stays_there) {
   for (auto& [id, each] : programs)
     each.bytes = id == x.session ? 1 : gib;
   pass(20s);
-  // The other one goes, although it has more.
+  // The other session migrates, although it is larger.
   BOOST_TEST(programs[x.session].node == "b");
   BOOST_TEST(spread() == "a1b1");
 }
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_FIXTURE_TEST_SUITE(without_balance, crowd_left_alone)
 
-BOOST_AUTO_TEST_CASE(nothing_is_moved) {
+BOOST_AUTO_TEST_CASE(without_balance_no_session_is_migrated) {
   node("a");
   for (auto i = 0; i < 4; ++i)
     run_on("a");

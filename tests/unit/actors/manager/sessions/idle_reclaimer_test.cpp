@@ -1,4 +1,4 @@
-// Who does nothing is suspended, until its next call.
+// Idle sessions are suspended until their next call.
 #include "tests/unit/actors/movers.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -17,7 +17,7 @@ struct idlers : movers {
     out.memory = memory;
     return out;
   }
-  /// So many on that node.
+  /// Opens sessions on a node.
   std::vector<lease> open_many(const std::string& node, unsigned many) {
     std::vector<lease> all;
     for (auto i = 0u; i < many; ++i) {
@@ -27,7 +27,7 @@ struct idlers : movers {
     }
     return all;
   }
-  /// Its node tells that all of these have been idle for so long.
+  /// Sends a heartbeat in which all these sessions have been idle for so long.
   void tell_idle(const std::string& node, const std::vector<lease>& all,
                  std::chrono::milliseconds already) {
     node_beat beat{node, 1, {}, {}};
@@ -44,7 +44,7 @@ struct idlers : movers {
       ++told;
     return told;
   }
-  /// What its node tells of it while this time passes.
+  /// Sends heartbeats in which the session stays idle, while time passes.
   void idle(const lease& x, std::chrono::milliseconds already,
             std::chrono::milliseconds span) {
     for (auto spent = 0ms; spent < span; spent += 50ms) {
@@ -60,7 +60,7 @@ struct idlers : movers {
 
 BOOST_FIXTURE_TEST_SUITE(idleness, idlers)
 
-BOOST_AUTO_TEST_CASE(who_does_nothing_gives_way_until_its_next_call) {
+BOOST_AUTO_TEST_CASE(an_idle_session_is_suspended_until_its_next_call) {
   join("a");
   auto x = open("a", lazy());
   idle(x, 0ms, 900ms);
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(who_does_nothing_gives_way_until_its_next_call) {
   BOOST_TEST(state() == "running");
 }
 
-BOOST_AUTO_TEST_CASE(who_calls_stays_and_so_does_who_is_to_be_kept) {
+BOOST_AUTO_TEST_CASE(sessions_with_calls_or_without_a_limit_stay) {
   join("a");
   auto x = open("a", lazy());
   for (auto i = 0; i < 5; ++i)
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(who_calls_stays_and_so_does_who_is_to_be_kept) {
   BOOST_TEST(!pausing());
 }
 
-BOOST_AUTO_TEST_CASE(what_it_held_is_for_others) {
+BOOST_AUTO_TEST_CASE(a_suspended_sessions_memory_is_for_others) {
   join("a"); // 4 GiB
   auto x = open("a", lazy(3 * test::gib));
   ask(lazy(3 * test::gib), "c", 6);
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(what_it_held_is_for_others) {
   BOOST_TEST((other->session != x.session));
 }
 
-BOOST_AUTO_TEST_CASE(who_cannot_be_suspended_is_left_alone_for_a_while) {
+BOOST_AUTO_TEST_CASE(a_session_that_cannot_be_suspended_is_asked_later) {
   join("a");
   auto x = open("a", lazy());
   idle(x, 1s, 100ms);
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_suspended_is_left_alone_for_a_while) {
   BOOST_TEST(pausing().has_value());
 }
 
-BOOST_AUTO_TEST_CASE(nodes_are_left_independently) {
+BOOST_AUTO_TEST_CASE(nodes_suspend_sessions_independently) {
   join("a");
   join("b");
   auto here = open_many("a", 6);
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(nodes_are_left_independently) {
   tell_idle("a", here, 2s);
   advance(10ms);
   BOOST_TEST(leaving() == 4u);
-  // Though nobody has left the other one yet.
+  // No session of the first node is suspended yet.
   tell_idle("b", there, 2s);
   advance(10ms);
   BOOST_TEST(leaving() == 4u);
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(nodes_are_left_independently) {
   tell_idle("b", there, 2s);
   advance(10ms);
   BOOST_TEST(leaving() == 0u);
-  // Who has left makes way for the next there.
+  // A suspended session lets the next one of its node be suspended.
   gave_state(here[0]);
   advance(10ms);
   BOOST_TEST(leaving() == 1u);

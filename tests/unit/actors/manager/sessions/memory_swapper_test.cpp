@@ -1,4 +1,5 @@
-// More memory is promised than there is: sessions that work take turns with it.
+// More memory is promised than exists, and sessions that work take turns with
+// it.
 #include "tests/unit/actors/manager_fixture.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -15,21 +16,21 @@ using test::take;
 
 namespace {
 
-/// Clients and a node that do as they are told, at once, and programs that call
-/// all the time.
+/// Clients and a node that follow their orders at once, and programs that
+/// always call.
 struct sharers : cluster {
   static constexpr auto turn = 2s;
   std::map<std::uint64_t, lease> running; // by session
   std::map<std::uint64_t, running_session> workers;
-  std::map<std::uint64_t, lease> away; // their last ones; the program calls
+  std::map<std::uint64_t, lease> away; // last leases of suspended sessions
   std::map<std::uint64_t, memory_turns> turns;
-  std::map<std::uint64_t, caf::timespan> since;       // of those
-  std::map<std::uint64_t, specification> constraints; // unanswered, by request
-  specification wished;                               // last
+  std::map<std::uint64_t, caf::timespan> since;       // a turn's begin or end
+  std::map<std::uint64_t, specification> constraints; // of unanswered requests
+  specification wished;                               // the latest request's
   caf::timespan passed{0};
   std::map<std::uint64_t, caf::timespan> had;
-  std::set<std::uint64_t> refusing; // cannot be suspended
-  double left_in = 20;              // ms, as their clients say
+  std::set<std::uint64_t> refusing; // sessions that cannot be suspended
+  double left_in = 20;              // ms that clients report
   double back_in = 30;
   std::size_t most = 0;
 
@@ -75,14 +76,14 @@ struct sharers : cluster {
   void leased(const lease& x, bool asked) {
     auto id = x.session.value;
     if (!running.contains(id) && !away.contains(id) && !asked) {
-      // Of a program that it does not know.
-      BOOST_ERROR("a lease that nobody asked for");
+      // The client does not know this program.
+      BOOST_ERROR("a lease that was not requested");
       return;
     }
     if (auto known = running.find(id); away.contains(id)
                                            ? away.at(id).epoch >= x.epoch
                                            : known != running.end())
-      return; // nothing new
+      return; // already known
     auto back = away.erase(id) != 0;
     running[id] = x;
     turns[id].preempted = false;
@@ -102,7 +103,7 @@ struct sharers : cluster {
         paused{x.session, x.epoch, refused ? "a variable is elsewhere" : "",
                refused ? 0 : gib, left_in, false});
     if (!refused)
-      say("c", "client/c", wake_session{x.session}); // it calls at once
+      say("c", "client/c", wake_session{x.session}); // the next call
   }
 
   void takes_state(const pause_session& x) {
@@ -115,7 +116,7 @@ struct sharers : cluster {
     since[id] = passed;
   }
 
-  /// The manager dies, and the next one hears what nodes and clients know.
+  /// Replaces the manager, and has nodes and clients report to the next one.
   void next_manager(bool with_its_store) {
     restart(with_its_store);
     comes_back();
@@ -151,7 +152,7 @@ struct sharers : cluster {
     say("c", "client/c", told, 1000 + id);
   }
 
-  /// They work while this time passes.
+  /// Has sessions work while time passes.
   void work(caf::timespan span) {
     for (; span > 0s; span -= 50ms) {
       node_beat beat{"a", 1, {}, {}};
@@ -173,7 +174,7 @@ private:
 struct twice_promised : sharers {
   twice_promised() : sharers{3} {}
 };
-/// A turn is as long as it took to leave and come back.
+/// A turn is as long as suspending and resuming take.
 struct half_swapped : sharers {
   half_swapped() : sharers{3, 0.5} {}
 };
@@ -185,7 +186,7 @@ struct once_promised : sharers {
 
 BOOST_AUTO_TEST_SUITE(turns_with_memory)
 
-BOOST_FIXTURE_TEST_CASE(eight_of_which_three_have_room_all_get_on,
+BOOST_FIXTURE_TEST_CASE(eight_sessions_take_turns_in_room_for_three,
                         twice_promised) {
   for (auto i = 0; i < 8; ++i)
     ask_for(1228 << 20);
@@ -193,14 +194,14 @@ BOOST_FIXTURE_TEST_CASE(eight_of_which_three_have_room_all_get_on,
   work(60s);
   BOOST_TEST(most == 3u);
   BOOST_REQUIRE(had.size() == 8u);
-  // 3 of 8 of the time each, but for where a turn has just begun.
+  // Each has the memory for 3/8 of the time, up to the turns at the ends.
   for (auto& [id, time] : had)
     BOOST_TEST(
         (time >= 60s * 3 / 8 - 2 * turn && time <= 60s * 3 / 8 + 2 * turn));
   BOOST_TEST(count("session-preempted") >= 60u);
 }
 
-BOOST_FIXTURE_TEST_CASE(no_turn_lasts_for_ever_whatever_clients_say,
+BOOST_FIXTURE_TEST_CASE(no_turn_lasts_for_ever_whatever_clients_report,
                         half_swapped) {
   ask_for(3 * gib);
   ask_for(3 * gib);
@@ -216,7 +217,7 @@ BOOST_FIXTURE_TEST_CASE(no_turn_lasts_for_ever_whatever_clients_say,
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(large_and_small_ones, twice_promised) {
+BOOST_FIXTURE_TEST_CASE(large_and_small_sessions_take_turns, twice_promised) {
   ask_for(3 * gib);
   ask_for(2 * gib);
   ask_for(2 * gib);
@@ -227,21 +228,23 @@ BOOST_FIXTURE_TEST_CASE(large_and_small_ones, twice_promised) {
     BOOST_TEST((time >= 10s));
 }
 
-BOOST_FIXTURE_TEST_CASE(who_is_alone_stays, twice_promised) {
+BOOST_FIXTURE_TEST_CASE(a_session_alone_is_not_suspended, twice_promised) {
   ask_for(3 * gib);
   work(30s);
   BOOST_TEST((had.begin()->second == 30s));
   BOOST_TEST(count("session-preempted") == 0u);
 }
 
-BOOST_FIXTURE_TEST_CASE(not_without_leave, once_promised) {
+BOOST_FIXTURE_TEST_CASE(without_over_commitment_no_session_is_suspended,
+                        once_promised) {
   ask_for(3 * gib);
   ask_for(3 * gib);
   work(30s);
   BOOST_TEST(had.size() == 1u);
 }
 
-BOOST_FIXTURE_TEST_CASE(no_more_is_promised_than_may_be, twice_promised) {
+BOOST_FIXTURE_TEST_CASE(promises_stay_within_the_allowed_factor,
+                        twice_promised) {
   for (auto i = 0; i < 5; ++i)
     ask_for(3 * gib); // 12 GiB may be promised
   work(60s);
@@ -259,7 +262,7 @@ BOOST_FIXTURE_TEST_CASE(a_higher_priority_keeps_its_memory, twice_promised) {
   BOOST_TEST(running.size() == 1u);
 }
 
-BOOST_FIXTURE_TEST_CASE(who_cannot_leave_stays_and_another_leaves,
+BOOST_FIXTURE_TEST_CASE(another_yields_for_one_that_cannot_be_suspended,
                         twice_promised) {
   ask_for(2 * gib);
   ask_for(2 * gib);
@@ -275,8 +278,8 @@ BOOST_FIXTURE_TEST_CASE(who_cannot_leave_stays_and_another_leaves,
 
 // -- many nodes ---------------------------------------------------------------
 
-/// Each pGPU has somebody who has had its memory for long enough, and as many
-/// wait.
+/// Each pGPU has one session whose turn with memory is over, and one that
+/// waits.
 struct crowded : cluster {
   std::map<std::uint64_t, std::pair<std::string, lease>> there; // by session
 
@@ -312,7 +315,7 @@ struct crowded : cluster {
       advance(50ms);
     }
   }
-  /// How many were told to leave each node.
+  /// Returns how many sessions of each node were ordered to yield.
   std::map<std::string, unsigned> leaving() {
     std::map<std::string, unsigned> told;
     while (auto order = take<pause_session>(out, "c"))
@@ -327,24 +330,26 @@ BOOST_FIXTURE_TEST_CASE(nodes_take_turns_independently, crowded) {
               std::map<std::string, unsigned>{{"a", 2}, {"b", 2}, {"c", 2}}));
 }
 
-BOOST_FIXTURE_TEST_CASE(a_node_copies_for_four_at_a_time, crowded) {
+BOOST_FIXTURE_TEST_CASE(a_node_suspends_four_sessions_at_a_time, crowded) {
   fill({"a", "b"}, 6);
   BOOST_TEST(
       (leaving() == std::map<std::string, unsigned>{{"a", 4}, {"b", 4}}));
-  // Who is done makes way for the next.
+  // A suspended session lets the next one be suspended.
   auto x = there.begin()->second;
   say("c", "client/c", paused{x.second.session, x.second.epoch, "", gib, 20});
   advance(50ms);
   BOOST_TEST((leaving() == std::map<std::string, unsigned>{{x.first, 1}}));
 }
 
-// -- managers come and go -----------------------------------------------------
+// -- changes of the manager ---------------------------------------------------
 
-BOOST_FIXTURE_TEST_CASE(who_left_unheard_gets_its_memory_back, twice_promised) {
+BOOST_FIXTURE_TEST_CASE(a_suspension_that_no_manager_heard_of_ends,
+                        twice_promised) {
   ask_for(3 * gib);
   ask_for(3 * gib);
-  // The first one's turn is over, and the manager dies before it hears that it
-  // has left; its worker is still about to end when the next one comes.
+  // The first session's turn is over, and the manager dies before it learns of
+  // the suspension. The session's worker is about to end when the next manager
+  // starts.
   std::optional<std::pair<pause_session, std::uint64_t>> order;
   for (auto i = 0; i < 100 && !order; ++i) {
     node_beat beat{"a", 1, {}, {}};
@@ -374,12 +379,12 @@ BOOST_FIXTURE_TEST_CASE(who_left_unheard_gets_its_memory_back, twice_promised) {
     BOOST_TEST((time >= 6s));
 }
 
-BOOST_FIXTURE_TEST_CASE(who_waited_for_its_first_place_is_not_refused,
+BOOST_FIXTURE_TEST_CASE(a_request_that_waits_survives_the_manager,
                         twice_promised) {
   ask_for(3 * gib);
   ask_for(3 * gib);
   BOOST_REQUIRE(constraints.size() == 1u);
-  // Its client is faster than its node.
+  // The client reconnects before the node.
   restart();
   connect();
   for (auto& [request, spec] : constraints)
@@ -393,8 +398,8 @@ BOOST_FIXTURE_TEST_CASE(who_waited_for_its_first_place_is_not_refused,
   BOOST_TEST(constraints.empty());
 }
 
-BOOST_FIXTURE_TEST_CASE(turns_go_on_with_the_next_manager, twice_promised) {
-  // Each comes when a turn has just begun, and in the middle of others.
+BOOST_FIXTURE_TEST_CASE(turns_continue_with_the_next_manager, twice_promised) {
+  // Managers change at a turn's beginning and in the middle of turns.
   for (auto i = 0; i < 8; ++i)
     ask_for(1228 << 20);
   for (auto i = 0; i < 20; ++i) {
@@ -408,7 +413,7 @@ BOOST_FIXTURE_TEST_CASE(turns_go_on_with_the_next_manager, twice_promised) {
         (time >= 60s * 3 / 8 - 3 * turn && time <= 60s * 3 / 8 + 3 * turn));
 }
 
-BOOST_FIXTURE_TEST_CASE(turns_go_on_with_another_leader, twice_promised) {
+BOOST_FIXTURE_TEST_CASE(turns_continue_with_another_leader, twice_promised) {
   for (auto i = 0; i < 8; ++i)
     ask_for(1228 << 20);
   for (auto i = 0; i < 20; ++i) {

@@ -1,4 +1,4 @@
-// Suspending, resuming, migrating and draining, as the manager decides it.
+// How the manager decides to suspend, resume, migrate and drain.
 #include "tests/unit/actors/movers.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -12,11 +12,11 @@ using test::take;
 
 BOOST_FIXTURE_TEST_SUITE(suspended_sessions, movers)
 
-BOOST_AUTO_TEST_CASE(a_call_brings_a_suspended_session_back) {
+BOOST_AUTO_TEST_CASE(a_call_resumes_a_suspended_session) {
   auto x = suspend(false);
   BOOST_TEST(count("session-suspended") == 1u);
   BOOST_TEST(status()["nodes"][0]["pgpus"][0]["sessions"].size() == 0u);
-  // Its worker ended in order: nothing is wrong.
+  // Its worker ends in order, which is not a failure.
   say("n-a", "node/a", worker_exited{x.session, x.epoch, "exit 0", true});
   live(2s, {"a"});
   BOOST_TEST(!ordered("a"));
@@ -28,12 +28,12 @@ BOOST_AUTO_TEST_CASE(a_call_brings_a_suspended_session_back) {
   BOOST_TEST(state() == "running");
 }
 
-/// Nobody could describe it: its worker's process is checkpointed.
-BOOST_AUTO_TEST_CASE(a_checkpointed_process_is_restored_in_its_own_place) {
+/// Its state cannot be described, so its worker's process is checkpointed.
+BOOST_AUTO_TEST_CASE(a_checkpointed_process_is_restored_in_place) {
   auto x = suspend(true, true);
   BOOST_TEST(count("session-suspended") == 1u);
   BOOST_TEST(status()["nodes"][0]["pgpus"][0]["sessions"].size() == 0u);
-  // Its node has it all the while.
+  // Its worker stays on the node, so no other is started.
   live(2s, {"a"});
   BOOST_TEST(!ordered("a"));
   command(resume_vgpu{x.vgpu}, 8);
@@ -53,11 +53,11 @@ BOOST_AUTO_TEST_CASE(a_checkpointed_process_waits_for_room) {
   specification large;
   large.memory = 3 * gib;
   auto x = suspend(false, true, large);
-  // Somebody else has its room.
+  // Another session gets its room.
   auto other = open("a", large, "d");
   join("b");
   say("c", "client/c", wake_session{x.session});
-  // Elsewhere there is room; its worker is here.
+  // The other node has room, but the process is on this one.
   BOOST_TEST(!take<restore_process>(out, "c").has_value());
   BOOST_TEST(!ordered("b"));
   BOOST_TEST(state() == "waiting");
@@ -67,8 +67,7 @@ BOOST_AUTO_TEST_CASE(a_checkpointed_process_waits_for_room) {
   BOOST_TEST(state() == "running");
 }
 
-BOOST_AUTO_TEST_CASE(
-    a_session_whose_checkpointed_process_is_lost_is_recovered) {
+BOOST_AUTO_TEST_CASE(a_session_with_a_lost_checkpointed_process_is_recovered) {
   auto x = suspend(false, true);
   say("n-a", "node/a", worker_exited{x.session, x.epoch, "signal 9", false});
   BOOST_TEST(count("worker-exited") == 1u);
@@ -89,7 +88,7 @@ BOOST_AUTO_TEST_CASE(checkpointed_processes_are_lost_with_their_node) {
   BOOST_TEST((comes_up("b").epoch > x.epoch));
 }
 
-BOOST_AUTO_TEST_CASE(the_end_of_its_program_ends_a_checkpointed_process) {
+BOOST_AUTO_TEST_CASE(a_programs_end_ends_its_checkpointed_process) {
   auto x = suspend(true, true);
   say("c", "client/c", close_session{x.session, x.epoch, "over"});
   auto order = take<stop_worker>(out, "n-a");
@@ -112,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_checkpointed_process_outlives_the_manager) {
   BOOST_TEST(!ordered("a"));
 }
 
-BOOST_AUTO_TEST_CASE(a_held_one_waits_for_its_name) {
+BOOST_AUTO_TEST_CASE(a_held_session_waits_for_the_command_to_resume) {
   auto x = suspend(true);
   say("c", "client/c", wake_session{x.session});
   BOOST_TEST(!ordered("a"));
@@ -135,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_suspended_session_outlives_the_manager) {
   BOOST_TEST(ordered("a").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(its_clients_return_does_not_wake_a_suspended_session) {
+BOOST_AUTO_TEST_CASE(a_reconnecting_client_wakes_no_suspended_session) {
   auto x = suspend(false);
   restart();
   join("a");
@@ -144,11 +143,11 @@ BOOST_AUTO_TEST_CASE(its_clients_return_does_not_wake_a_suspended_session) {
   live(2s, {"a"});
   BOOST_TEST(state() == "suspended");
   BOOST_TEST(!ordered("a"));
-  // The connection alone broke.
+  // Only the connection broke.
   tell(chief, test::gone("c"));
   say("c2", "client/c", hello{1, 1, "t", role::client});
   BOOST_TEST(state() == "suspended");
-  // Another client has nothing of it, and would not notice a call.
+  // Another client does not have its state, and would not notice a call.
   connect("d");
   claim(x, "d");
   BOOST_TEST(ordered("a").has_value());
@@ -166,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_cannot_be_described_runs_on) {
   BOOST_TEST(count("move-failed") == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(a_client_that_does_not_answer_is_not_waited_for) {
+BOOST_AUTO_TEST_CASE(a_suspension_ends_if_the_client_does_not_answer) {
   join("a");
   auto x = open("a");
   command(suspend_vgpu{x.vgpu, false}, 7);
@@ -176,7 +175,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_does_not_answer_is_not_waited_for) {
   BOOST_TEST(pausing().has_value());
 }
 
-BOOST_AUTO_TEST_CASE(nobody_is_moved_twice_at_once) {
+BOOST_AUTO_TEST_CASE(a_session_is_moved_once_at_a_time) {
   join("a");
   join("b");
   auto x = open("a");
@@ -189,7 +188,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_FIXTURE_TEST_SUITE(migrations, movers)
 
-BOOST_AUTO_TEST_CASE(a_session_goes_where_it_is_told) {
+BOOST_AUTO_TEST_CASE(a_session_migrates_to_the_named_pgpu) {
   auto x = leaving();
   gave_state(x);
   auto order = ordered("b");
@@ -205,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_session_goes_where_it_is_told) {
   BOOST_TEST(last.milliseconds == 7.5);
 }
 
-BOOST_AUTO_TEST_CASE(it_runs_until_a_worker_is_ready_where_it_goes) {
+BOOST_AUTO_TEST_CASE(a_session_runs_until_its_target_worker_is_ready) {
   auto x = leaving();
   BOOST_TEST(!take<pause_session>(out, "c"));
   auto wanted = take<prepare_worker>(out, "n-b");
@@ -214,7 +213,7 @@ BOOST_AUTO_TEST_CASE(it_runs_until_a_worker_is_ready_where_it_goes) {
   say("n-b", "node/b", worker_prepared{x.session, ""});
   auto order = take<pause_session>(out, "c");
   BOOST_REQUIRE(order);
-  // Both are on one host: memory may go along.
+  // Both pGPUs are on one host, so memory can be lent.
   BOOST_TEST((order->first.lend_to == std::vector<std::uint32_t>{1}));
   gave_state(x);
   auto start = ordered("b");
@@ -223,7 +222,7 @@ BOOST_AUTO_TEST_CASE(it_runs_until_a_worker_is_ready_where_it_goes) {
   BOOST_TEST(start->quota == wanted->first.quota);
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_prepared_ends_the_move) {
+BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_prepared_ends_the_migration) {
   leaving();
   BOOST_TEST(prepares("b", "no context"));
   BOOST_TEST(refused("cmd").find("no context") != std::string::npos);
@@ -232,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_prepared_ends_the_move) {
   BOOST_TEST(count("move-failed") == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(it_goes_without_where_none_is_prepared_in_time) {
+BOOST_AUTO_TEST_CASE(a_session_migrates_without_a_prepared_worker) {
   auto x = leaving();
   live(11s, {"a", "b"});
   BOOST_TEST(take<pause_session>(out, "c").has_value());
@@ -241,7 +240,7 @@ BOOST_AUTO_TEST_CASE(it_goes_without_where_none_is_prepared_in_time) {
   BOOST_TEST(node() == "b");
 }
 
-BOOST_AUTO_TEST_CASE(what_was_prepared_in_vain_is_given_up) {
+BOOST_AUTO_TEST_CASE(a_worker_prepared_in_vain_is_given_up) {
   auto x = leaving();
   BOOST_REQUIRE(pausing());
   say("c", "client/c", paused{x.session, x.epoch, "not now", 0, 0});
@@ -250,7 +249,7 @@ BOOST_AUTO_TEST_CASE(what_was_prepared_in_vain_is_given_up) {
   BOOST_TEST(undone->first.pgpus.empty());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_impossible_is_refused_and_changes_nothing) {
+BOOST_AUTO_TEST_CASE(an_impossible_migration_is_refused) {
   join("a");
   auto x = open("a");
   command(migrate_vgpu{x.vgpu, "", -1}, 7);
@@ -265,7 +264,7 @@ BOOST_AUTO_TEST_CASE(what_is_impossible_is_refused_and_changes_nothing) {
   BOOST_TEST(state() == "running");
 }
 
-BOOST_AUTO_TEST_CASE(a_target_that_fails_sends_it_back) {
+BOOST_AUTO_TEST_CASE(a_session_returns_if_its_target_fails) {
   join("a");
   join("b");
   auto x = open("a");
@@ -284,7 +283,7 @@ BOOST_AUTO_TEST_CASE(a_target_that_fails_sends_it_back) {
   BOOST_TEST(node() == "a");
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_lost_meanwhile_is_replaced_as_ever) {
+BOOST_AUTO_TEST_CASE(a_worker_lost_during_a_migration_is_replaced) {
   join("a");
   join("b");
   auto x = open("a");
@@ -316,7 +315,7 @@ BOOST_AUTO_TEST_CASE(a_drained_node_is_emptied_and_stays_empty) {
   BOOST_TEST(ordered("a").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_drained_node_stays_so_when_the_manager_is_restarted) {
+BOOST_AUTO_TEST_CASE(a_drained_node_stays_drained_after_a_restart) {
   join("a");
   join("b");
   command(drain_node{"a", false}, 7);
@@ -330,14 +329,14 @@ BOOST_AUTO_TEST_CASE(a_drained_node_stays_so_when_the_manager_is_restarted) {
   BOOST_TEST(!ordered("a"));
   BOOST_TEST(ordered("b").has_value());
   command(drain_node{"a", true}, 8);
-  // A store is written anew at each opening: twice, it is not forgotten.
+  // Each opening rewrites the store, which must keep the drain.
   restart();
   restart();
   join("a");
   BOOST_TEST(!status()["nodes"][0]["draining"].get<bool>());
 }
 
-BOOST_AUTO_TEST_CASE(with_no_place_left_a_drained_nodes_session_stays) {
+BOOST_AUTO_TEST_CASE(a_session_without_another_place_stays_on_a_drained_node) {
   join("a");
   open("a");
   command(drain_node{"a", false}, 7);

@@ -1,5 +1,5 @@
-// The manager's places: what it keeps up to date while things change is what it
-// would see if it looked at everything.
+// The manager's placement index, which changes with each event, equals one made
+// from everything that the manager knows.
 #include "tests/unit/actors/manager_fixture.hpp"
 
 #include <map>
@@ -10,11 +10,11 @@ using namespace vgpu::test;
 
 namespace {
 
-/// Nodes and programs that come, fail, change and go at random. Every message
-/// is followed by check_index().
+/// Nodes and programs that join, fail, change and end at random. check_index()
+/// runs after every message.
 struct turmoil : cluster {
   std::mt19937 dice{11};
-  std::map<std::string, std::uint32_t> nodes; // pGPUs
+  std::map<std::string, std::uint32_t> nodes; // number of pGPUs
   std::map<session_id, start_worker> running;
 
   std::uint32_t roll(std::uint32_t sides) {
@@ -25,7 +25,7 @@ struct turmoil : cluster {
     return std::next(nodes.begin(), roll(std::uint32_t(nodes.size())))->first;
   }
 
-  /// Orders that nodes got are carried out, or fail.
+  /// Carries out the nodes' orders, or lets them fail.
   void obey() {
     for (auto more = true; more;) {
       more = false;
@@ -127,7 +127,7 @@ struct turmoil : cluster {
   }
 };
 
-/// Names what it is told to.
+/// A policy that always names the same place.
 struct stubborn : policy::placement_policy {
   std::optional<policy::place> answer;
   std::optional<policy::place> choose(const policy::cluster_view&,
@@ -140,7 +140,7 @@ struct stubborn : policy::placement_policy {
 
 BOOST_AUTO_TEST_SUITE(manager_places)
 
-BOOST_AUTO_TEST_CASE(ones_own_policy_decides_and_is_checked) {
+BOOST_AUTO_TEST_CASE(a_custom_policy_decides_and_is_checked) {
   cluster c{false};
   auto own = std::make_shared<stubborn>();
   c.own_placement = own;
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(ones_own_policy_decides_and_is_checked) {
   BOOST_TEST(order->pgpus == std::vector<std::uint32_t>{1});
   c.started("b", *order);
   BOOST_TEST(c.leased("c", 5)->node == "b");
-  // What cannot be is not done, and the program is told.
+  // An impossible place is not used, and the program gets the reason.
   own->answer = policy::place{"nowhere", {0}};
   c.ask({}, "c", 6);
   BOOST_TEST(!c.ordered("a"));
@@ -170,14 +170,14 @@ BOOST_AUTO_TEST_CASE(ones_own_policy_decides_and_is_checked) {
   BOOST_TEST(c.ordered("a").has_value());
 }
 
-BOOST_FIXTURE_TEST_CASE(what_is_kept_up_to_date_is_what_is_so, turmoil) {
+BOOST_FIXTURE_TEST_CASE(the_index_stays_equal_to_the_clusters_state, turmoil) {
   nodes = {{"n0", 3}, {"n1", 3}};
   for (const auto& [name, pgpus] : nodes)
     join(name, pgpus);
   connect();
   for (auto i = 0; i < 600; ++i)
     step();
-  // It was no idle cluster.
+  // The random steps placed sessions.
   BOOST_TEST(running.size() > 20u);
   BOOST_TEST(count("session-opened") > 0u);
 }

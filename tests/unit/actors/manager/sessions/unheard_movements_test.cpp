@@ -1,4 +1,4 @@
-// Orders to move or to suspend, and what came of them, that were lost with a
+// Orders to migrate or suspend, and their answers, that are lost with a
 // connection, a client or a manager.
 #include "tests/unit/actors/movers.hpp"
 
@@ -14,13 +14,14 @@ using test::take;
 namespace {
 
 struct unheard : movers {
-  /// The connection breaks, and stands again; what was under way is lost.
+  /// Breaks the client's connection and connects it again. Messages on their
+  /// way are lost.
   void reconnect() {
     tell(chief, test::gone("c"));
     connect();
     out.clear();
   }
-  /// What a client says that has the state, or whose worker's process is
+  /// Claims a session whose client has its state, or whose worker's process is
   /// checkpointed.
   void claim_suspended(const lease& x, bool held = false,
                        bool process_checkpointed = false) {
@@ -48,7 +49,7 @@ struct unheard : movers {
 
 BOOST_FIXTURE_TEST_SUITE(unheard_movements, unheard)
 
-BOOST_AUTO_TEST_CASE(a_move_whose_client_was_not_heard_is_finished) {
+BOOST_AUTO_TEST_CASE(a_migration_is_completed_after_a_lost_answer) {
   auto x = leaving();
   BOOST_REQUIRE(pausing());
   reconnect();
@@ -63,12 +64,12 @@ BOOST_AUTO_TEST_CASE(a_move_whose_client_was_not_heard_is_finished) {
   BOOST_TEST(node() == "b");
 }
 
-BOOST_AUTO_TEST_CASE(one_that_the_next_manager_does_not_know_goes_on) {
+BOOST_AUTO_TEST_CASE(a_migration_continues_with_the_next_manager) {
   auto x = leaving();
   BOOST_REQUIRE(pausing());
   restart();
   join("b");
-  // Its worker is still on its way out.
+  // Its worker has not ended yet.
   join_with(serves(x));
   connect();
   claim_suspended(x);
@@ -78,7 +79,7 @@ BOOST_AUTO_TEST_CASE(one_that_the_next_manager_does_not_know_goes_on) {
   BOOST_TEST((ordered("a") || ordered("b")));
 }
 
-BOOST_AUTO_TEST_CASE(a_suspension_whose_client_was_not_heard_is_one) {
+BOOST_AUTO_TEST_CASE(a_suspension_is_completed_after_a_lost_answer) {
   join("a");
   auto x = open("a");
   command(suspend_vgpu{x.vgpu, true}, 7);
@@ -93,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_suspension_whose_client_was_not_heard_is_one) {
   BOOST_TEST(!ordered("a"));
 }
 
-BOOST_AUTO_TEST_CASE(that_it_is_held_is_told_again) {
+BOOST_AUTO_TEST_CASE(an_order_to_hold_a_session_is_repeated) {
   auto x = suspend(false);
   tell(chief, test::gone("c"));
   command(suspend_vgpu{x.vgpu, true}, 8);
@@ -104,7 +105,7 @@ BOOST_AUTO_TEST_CASE(that_it_is_held_is_told_again) {
   BOOST_REQUIRE(order);
   BOOST_TEST((*order == pause_session{x.session, x.epoch, {}, true, true}));
   BOOST_TEST(state() == "suspended");
-  // It is, and has nothing new to say.
+  // It is held, and the claim changes nothing.
   claim_suspended(x, true);
   BOOST_TEST(!pausing());
   command(resume_vgpu{x.vgpu}, 9);
@@ -115,7 +116,7 @@ BOOST_AUTO_TEST_CASE(that_it_is_held_is_told_again) {
   BOOST_TEST(done(9));
 }
 
-BOOST_AUTO_TEST_CASE(an_order_that_was_lost_is_given_again) {
+BOOST_AUTO_TEST_CASE(a_lost_order_is_repeated) {
   join("a");
   auto x = open("a");
   command(suspend_vgpu{x.vgpu, true}, 7);
@@ -127,13 +128,13 @@ BOOST_AUTO_TEST_CASE(an_order_that_was_lost_is_given_again) {
   BOOST_REQUIRE(again);
   BOOST_TEST((*again == *first));
   gave_state(x);
-  // As the answer to the first one.
+  // This is the answer to the first order.
   gave_state(x);
   BOOST_TEST(done(7));
   BOOST_TEST(state() == "suspended");
 }
 
-BOOST_AUTO_TEST_CASE(a_clients_death_ends_what_it_was_ordered) {
+BOOST_AUTO_TEST_CASE(a_clients_death_ends_its_order) {
   join("a");
   auto x = open("a");
   command(suspend_vgpu{x.vgpu, false}, 7);
@@ -149,11 +150,11 @@ BOOST_AUTO_TEST_CASE(a_clients_death_ends_what_it_was_ordered) {
   BOOST_TEST(state() == "running");
 }
 
-BOOST_AUTO_TEST_CASE(who_is_back_unheard_has_arrived) {
+BOOST_AUTO_TEST_CASE(a_migration_ends_though_the_report_of_it_was_lost) {
   auto x = leaving();
   gave_state(x);
   auto there = comes_up("b");
-  // It runs again, and its word of that is lost.
+  // The session runs again, and the report of it is lost.
   reconnect();
   claim(there);
   BOOST_TEST(done(7));
@@ -163,7 +164,7 @@ BOOST_AUTO_TEST_CASE(who_is_back_unheard_has_arrived) {
   BOOST_TEST(pausing().has_value());
 }
 
-BOOST_AUTO_TEST_CASE(who_has_not_heard_of_its_new_place_has_not_arrived) {
+BOOST_AUTO_TEST_CASE(a_migration_does_not_end_before_the_client_has_its_lease) {
   auto x = leaving();
   gave_state(x);
   auto there = comes_up("b");
@@ -177,14 +178,14 @@ BOOST_AUTO_TEST_CASE(who_has_not_heard_of_its_new_place_has_not_arrived) {
   BOOST_TEST(done(7));
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_gave_way_serves_nobody) {
+BOOST_AUTO_TEST_CASE(a_released_worker_does_not_serve_its_session) {
   specification large;
   large.memory = 3 * gib;
   auto x = suspend(false, false, large);
   auto other = open("a", large, "d");
   say("c", "client/c", wake_session{x.session});
   BOOST_TEST(state() == "waiting");
-  // Its node comes again before that worker has ended.
+  // The node registers again before that worker has ended.
   auto all = inventory("a");
   all.sessions = {serves(x), serves(other)};
   join(all);
@@ -194,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_gave_way_serves_nobody) {
   BOOST_TEST((comes_up("a").epoch > x.epoch));
 }
 
-BOOST_AUTO_TEST_CASE(who_gives_its_state_before_its_node_is_back_goes_on) {
+BOOST_AUTO_TEST_CASE(a_state_given_before_the_nodes_return_is_resumed) {
   join("a");
   auto x = open("a");
   restart(false);
@@ -209,18 +210,18 @@ BOOST_AUTO_TEST_CASE(who_gives_its_state_before_its_node_is_back_goes_on) {
   BOOST_TEST((order->epoch > x.epoch));
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_ended_and_nobody_says_why_is_replaced) {
+BOOST_AUTO_TEST_CASE(a_worker_that_ended_without_a_reason_is_replaced) {
   join("a");
   auto x = open("a");
   ends(x);
-  // Its client is about to say that its program has ended.
+  // Its client might still report the program's end.
   live(2s, {"a"});
   BOOST_TEST(!ordered("a"));
   live(5s, {"a"});
   BOOST_TEST((comes_up("a").epoch > x.epoch));
 }
 
-BOOST_AUTO_TEST_CASE(nobody_is_brought_back_in_vain) {
+BOOST_AUTO_TEST_CASE(a_lost_order_to_restore_a_process_is_repeated) {
   auto x = suspend(true, true);
   command(resume_vgpu{x.vgpu}, 8);
   reconnect();
@@ -232,12 +233,12 @@ BOOST_AUTO_TEST_CASE(nobody_is_brought_back_in_vain) {
   BOOST_TEST(state() == "running");
 }
 
-BOOST_AUTO_TEST_CASE(a_worker_that_its_client_knows_nothing_of_is_ended) {
+BOOST_AUTO_TEST_CASE(a_worker_that_its_client_does_not_know_is_stopped) {
   auto x = leaving();
   gave_state(x);
   auto order = ordered("b");
   BOOST_REQUIRE(order);
-  // With neither its store nor that lease.
+  // The next manager has no store, and the client does not have that lease.
   restart(false);
   auto there = inventory("b", 2);
   there.sessions.push_back(running("b", *order));
@@ -251,13 +252,13 @@ BOOST_AUTO_TEST_CASE(a_worker_that_its_client_knows_nothing_of_is_ended) {
   auto next = ordered("b");
   BOOST_REQUIRE(next);
   BOOST_TEST((next->epoch > order->epoch));
-  // Nor is the next one taken for it later.
+  // The next worker is not stopped in its place.
   started("b", *next);
   live(11s, {"b"});
   BOOST_TEST(!take<stop_worker>(out, "n-b").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(who_has_its_state_may_come_late) {
+BOOST_AUTO_TEST_CASE(a_client_with_the_state_may_claim_it_late) {
   specification bare;
   bare.protection = protection::none;
   auto x = suspend(false, false, bare);
