@@ -74,8 +74,9 @@ public:
   /// Makes an event without timing shareable. Its latest record holds in the
   /// other process too.
   virtual result<shared_object> share_event(event_id id) = 0;
-  /// Creates an event that is another process's. A record in either process
-  /// counts for waits in both. destroy_event() ends it in this process alone.
+  /// Creates an event from one that another process shares. A record in either
+  /// process counts for waits in both. destroy_event() ends it in this process
+  /// alone.
   virtual status import_event(event_id id, const shared_object& from) = 0;
 };
 

@@ -97,7 +97,7 @@ inline const instr* nothing(warp&, const instr* in) {
   return in + 1;
 }
 
-// Comes before an instruction that reads what others may change.
+// Comes before an instruction that reads memory which other threads may change.
 inline const instr* may_spin(warp& w, const instr* in) {
   w.may_spin();
   return in + 1;
@@ -119,7 +119,7 @@ inline u32 leading(warp& w, const instr* in, field f) {
   return reg<u32>(w, in, f)[__builtin_ctz(w.mask)];
 }
 
-// The fields are fa: the barrier's number, fb: its count, when given.
+// The fields are fa: the barrier's number, fb (optional): its count.
 template <bool Waits>
 const instr* block_barrier(warp& w, const instr* in) {
   auto which = leading(w, in, fa);

@@ -15,7 +15,7 @@ namespace vgpu::device::cpu {
 /// Maps one window of addresses, backed granule by granule, and knows the
 /// attached ranges of host memory. It owns the window's mapping. Look-ups are
 /// safe from any thread and take no lock in the window. One thread at a time
-/// makes the other calls, while look-ups go on.
+/// makes the other calls, while other threads look up addresses.
 class memory_map {
 public:
   static constexpr unsigned granule_shift = 21;
@@ -50,8 +50,7 @@ public:
 
   /// Lets kernels use a range of host memory.
   void attach(device_address address, std::uint64_t bytes);
-  /// Ends what attach() allowed. Returns false where exactly this range is not
-  /// attached.
+  /// Reverses attach(). Returns false where exactly this range is not attached.
   bool detach(device_address address, std::uint64_t bytes);
 
   /// Tells whether this object has attached ranges that cover all of this one.

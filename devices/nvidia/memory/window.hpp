@@ -39,7 +39,7 @@ public:
   }
 
   /// Backs a range of whole granules. Fresh memory is zeroed; memory that this
-  /// session released comes back as it was left.
+  /// session released comes back with its former contents.
   status map(device_address address, std::uint64_t bytes);
 
   /// Ends the program's use of the range, while enqueued work may still use it.
@@ -51,7 +51,7 @@ public:
 
   /// Returns whole blocks around a mapped range as descriptors that another
   /// process can import. These blocks are not kept after their release, because
-  /// the other process must not see what comes to their addresses later.
+  /// the other process must not see their later contents.
   result<shared_granules> share(device_address address, std::uint64_t bytes);
 
   /// Makes sure that nothing is mapped in this range, by dropping kept memory.
