@@ -34,8 +34,7 @@ CUresult prefetch(CUdeviceptr at, std::size_t bytes, advice::location where,
   });
 }
 
-/// This is a batch of ranges of managed memory, and the places to bring them
-/// to.
+/// Holds a batch of ranges of managed memory, and their targets.
 struct range_batch {
   const CUdeviceptr* at;
   const std::size_t* sizes;

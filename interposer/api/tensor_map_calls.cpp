@@ -23,8 +23,8 @@ bool take(const From* from, std::size_t count, To& to) {
   return true;
 }
 
-/// These are the arguments that all forms have in common. The driver judges the
-/// values; this library refuses only what it could not pass on.
+/// Holds the arguments that all forms have in common. The driver checks the
+/// values; this library refuses only values that it cannot transmit.
 struct shape_arguments {
   CUtensorMapDataType type;
   cuuint32_t rank;
@@ -64,8 +64,8 @@ CUresult in_mapping_context(const Body& body) noexcept {
   });
 }
 
-/// Encodes a map. `more` takes the arguments of this form alone, and returns
-/// whether it could.
+/// Encodes a map. `more` reads the arguments that only this form has, and
+/// returns whether they are valid.
 template <class More>
 CUresult encode(CUtensorMap* out, tensor_map_form form,
                 const shape_arguments& shape, const More& more) noexcept {

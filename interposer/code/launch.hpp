@@ -16,17 +16,18 @@ namespace vgpu::interposer {
 /// "__global__ function parameters").
 constexpr std::size_t most_parameters = 32768;
 
-/// This is the shape of a launch: its grid, blocks, clusters and shared memory.
+/// Describes the shape of a launch: its grid, blocks, clusters and shared
+/// memory.
 struct launch_shape {
   call::dim3 grid{};
   call::dim3 block{};
-  // This is 0 where the launch asks for no clusters.
+  // 0 where the launch asks for no clusters
   call::dim3 cluster{0, 0, 0};
   std::uint32_t shared_bytes = 0;
   bool cooperative = false;
 };
 
-/// This is a launch before its check.
+/// Describes a launch before its check.
 struct launch_request {
   CUfunction function = nullptr;
   launch_shape shape;
@@ -34,10 +35,10 @@ struct launch_request {
   void** extra = nullptr;
 };
 
-/// This is a launch that passed the driver's checks.
+/// Describes a launch that passed the driver's checks.
 struct prepared_launch {
   function* what = nullptr;
-  std::span<const std::byte> parameters; ///< This is the parameter block.
+  std::span<const std::byte> parameters; ///< the parameter block
 };
 
 /// Finds the clusters of a launch (schema/base/cluster_shapes.hpp), or {0, 0,

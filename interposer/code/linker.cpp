@@ -16,17 +16,16 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// This is the header of a fatbin container (devices/interface/fatbin.cpp reads
-/// the layout).
+/// Begins a fatbin container (devices/interface/fatbin.cpp reads the layout).
 struct container_header {
   std::uint32_t magic = container_magic;
   std::uint16_t version = 1;
   std::uint16_t header_bytes = 16;
-  // This counts the bytes behind the header.
+  // Counts the bytes behind the header.
   std::uint64_t bytes = 0;
 };
 struct entry_header {
-  /// This is the header of an entry in a fatbin container.
+  /// Begins an entry of a fatbin container.
   std::uint16_t kind = 1; // PTX
   std::uint16_t version = 0x0101;
   std::uint32_t header_bytes = 64;

@@ -67,7 +67,7 @@ bool is_event(const work& x) {
          std::holds_alternative<event_wait_work>(x);
 }
 
-/// This is a launch under way. Its next turn keeps it alive.
+/// Represents a launch under way. Its next turn keeps the object alive.
 class conditional_launch final
     : public turn_taker,
       public std::enable_shared_from_this<conditional_launch> {
@@ -84,8 +84,8 @@ private:
   struct part {
     const graph* of = nullptr;
     std::size_t next = 0;
-    /// This condition is read again at the end of a loop's body; it is null
-    /// where the part runs once.
+    /// Refers to the loop whose condition is read again at the end of its body.
+    /// It is null where the part runs once.
     const conditional_work* loop = nullptr;
   };
 
@@ -147,7 +147,7 @@ CUresult conditional_launch::begin(stream& in) {
   return CUDA_SUCCESS;
 }
 
-/// Reads the condition's value when the private stream has come here.
+/// Reads the condition's value when the private stream reaches this point.
 void conditional_launch::ask(const conditional_work& x) {
   asked_ = &x;
   auto& side = *lane_->side;
@@ -208,8 +208,8 @@ CUresult conditional_launch::go_on() {
   return lane_->ended.fill(side, lane_->launches);
 }
 
-/// Decides at a condition. The program's stream continues whatever happens, and
-/// gets the errors of the device.
+/// Continues the launch at a condition. The program's stream continues in any
+/// case, and ends in the device's error if there is one.
 void conditional_launch::take_turn(CUresult status) noexcept {
   if (status != CUDA_SUCCESS)
     return;

@@ -119,7 +119,7 @@ CUresult graph_memory::allocate() {
 }
 
 CUresult graph_memory::free() {
-  // This must end after the lock.
+  // Its elements are destroyed after the lock is released.
   std::vector<std::shared_ptr<graph_memory>> gone;
   std::lock_guard guard{memory_list().mutex};
   if (!in_use_)
@@ -279,7 +279,7 @@ CUresult free_graph_memory(device_address at) {
 }
 
 void discard_graph_memory(std::uint64_t context) {
-  // This must end after the lock.
+  // Its elements are destroyed after the lock is released.
   std::vector<std::shared_ptr<graph_memory>> gone;
   std::lock_guard guard{memory_list().mutex};
   memory_list().discard(context, gone);
@@ -294,7 +294,7 @@ void trim_graph_memory(std::uint8_t device) {
 // -----------------------------------------------------------------------------
 
 CUresult begin_launch(std::span<const memory_step> steps, bool free_first) {
-  // This must end after the lock.
+  // Its elements are destroyed after the lock is released.
   std::vector<std::shared_ptr<graph_memory>> gone;
   std::vector<graph_memory*> to_free;
   auto& list = memory_list();

@@ -40,12 +40,12 @@ std::optional<std::uint64_t> span_of(const rows& x,
   return whole;
 }
 
-/// This is one end of a transfer, classified and checked.
+/// Describes one end of a transfer, classified and checked.
 struct end {
   place where = place::pageable;
   std::uint8_t device = 0;
   rows at;
-  // This is the whole span.
+  // The whole span
   std::uint64_t bytes = 0;
   bool managed = false;
 };
@@ -228,16 +228,16 @@ CUresult to_device(stream& in, end to, end from, call::extent size) {
       });
 }
 
-/// This reads through the reply arena. It requests parts ahead, as many as have
-/// room, and takes them in order.
+/// Reads through the reply arena. It requests as many parts ahead as there is
+/// room for, and takes them in order.
 class arena_reader {
 public:
   explicit arena_reader(stream& in) : in_(in) {}
   arena_reader(const arena_reader&) = delete;
   arena_reader& operator=(const arena_reader&) = delete;
   ~arena_reader() {
-    // This happens only after an exception. Late answers must not arrive in
-    // ranges that others have by then.
+    // Requests remain here only after an exception. A late answer must not
+    // arrive in a range that another request got meanwhile.
     for (auto& x : asked_)
       x.range.keep_for_ever();
   }

@@ -10,7 +10,7 @@ namespace vgpu::interposer {
 /// front of ours since, it is the latest. If that one passes a signal on to
 /// ours, the first handler gets it.
 struct fault_handlers {
-  /// This guards the setting of handlers. The signal's handler takes no lock.
+  /// Guards the setting of handlers. The signal's handler takes no lock.
   std::mutex mutex;
   struct sigaction first {};
   struct sigaction latest {};

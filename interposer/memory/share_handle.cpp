@@ -21,7 +21,7 @@ std::uint64_t digest_of(const share_descriptor& x) noexcept {
   return XXH3_64bits(&x, offsetof(share_descriptor, check));
 }
 
-/// Tells whether memory lies alone in its granules.
+/// Tells whether the memory shares its granules with no other memory.
 bool lies_alone(std::uint64_t layout) noexcept {
   auto at = share_layout::unpack(layout);
   return at.is_sound() && at.lead == 0;
@@ -58,8 +58,8 @@ result<descriptor_pair> make_descriptor(share_descriptor says) {
   return out;
 }
 
-/// Reads the message and leaves it in the socket. The length tells a longer
-/// one.
+/// Reads the message and leaves it in the socket. The returned length reveals a
+/// message that is too long.
 std::optional<share_descriptor> read_descriptor(int file, std::uint64_t kind) {
   share_descriptor out;
   constexpr auto whole = static_cast<ssize_t>(sizeof(out));
