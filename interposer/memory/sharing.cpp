@@ -44,7 +44,7 @@ const share_secret& shared_things::secret() {
       ::getrandom(&secret_, sizeof(secret_), 0) != sizeof(secret_)) {
     secret_ = {};
     throw std::system_error{errno, std::generic_category(),
-                            "no random numbers to be had"};
+                            "cannot get random numbers"};
   }
   return secret_;
 }

@@ -59,7 +59,7 @@ public:
   /// the quota has room for `bytes` more. Does nothing where the process shares
   /// nothing.
   void recount(std::uint8_t device, std::uint64_t bytes);
-  /// Releases memory of borrow().
+  /// Stops counting memory of borrow(), which is released.
   void give_back(std::uint8_t device, std::uint64_t bytes);
 
   /// Makes a handle of an allocation from a pool that can be shared.

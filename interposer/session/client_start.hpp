@@ -9,7 +9,7 @@
 namespace vgpu::interposer {
 
 /// Returns the path of the client's program: VGPU_CLIENT, or ../bin/vgpu-client
-/// beside this library.
+/// relative to this library's folder.
 std::string client_program();
 
 /// Starts the client and returns a pidfd of it, or a fault that names what

@@ -11,8 +11,8 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// These are a thread's own streams, by context. The stream of a context that
-/// has ended is gone already.
+/// Holds a thread's own streams, by context. A context that ends has destroyed
+/// its streams by itself.
 class own_streams : public thread_streams {
 public:
   ~own_streams() override {

@@ -10,10 +10,10 @@
 
 namespace vgpu::interposer {
 
-/// The set holds a context's default stream, and a list of its other streams. A
-/// green context's own set is empty: the set of its root holds its streams, and
-/// knows them by stream::within. Thread-safe. While a member works on all
-/// streams, no stream is made or destroyed.
+/// Holds a context's default stream, and a list of its other streams. A green
+/// context's own set is empty: the set of its root holds its streams, which
+/// stream::within identifies. Thread-safe. While a member works on all streams,
+/// no stream is made or destroyed.
 class stream_set : public context_streams {
 public:
   explicit stream_set(context& of) : of_(of) {}
@@ -38,8 +38,7 @@ public:
   CUresult wait(event& x);
 
 private:
-  /// A relay is a private stream, and an event that carries its place to other
-  /// streams.
+  /// Holds a private stream, and an event that makes other streams wait for it.
   struct relay {
     std::unique_ptr<stream> in;
     std::unique_ptr<event> mark;
@@ -51,18 +50,18 @@ private:
   template <class F>
   CUresult each(const F& f);
   CUresult check_captures();
-  /// Makes a new stream wait for what all streams wait for.
+  /// Makes a new stream wait for the events that all streams wait for.
   void catch_up(stream& x);
 
   context& of_;
-  // This is the context's default stream.
+  // The context's default stream
   std::unique_ptr<stream> legacy_;
   // Only a root's mutex is used; it guards its green contexts too.
   std::mutex mutex_;
   std::vector<stream*> all_;
-  // This waits for all streams.
+  // Waits for all streams
   std::unique_ptr<relay> gathered_;
-  // All streams wait for this.
+  // All streams wait for it
   std::unique_ptr<relay> gate_;
 };
 
