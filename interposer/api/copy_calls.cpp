@@ -14,7 +14,8 @@ std::uint64_t address_of(const void* p) noexcept {
   return reinterpret_cast<std::uintptr_t>(p);
 }
 
-/// Runs a body as in_stream() does. Refuses copies that wait beside a capture.
+/// Runs a body as in_stream() does. Refuses copies that wait while a capture
+/// forbids waiting.
 template <class Body>
 CUresult in_copying_stream(CUstream handle, bool async,
                            const Body& body) noexcept {

@@ -13,7 +13,7 @@ namespace {
 using vgpu::tensor_map_form;
 using vgpu::tensor_map_spec;
 
-/// Takes `count` values. Returns false where there is no array, even for 0
+/// Copies `count` values. Returns false where the array is null, even for 0
 /// values (as driver 580 does).
 template <class From, class To>
 bool take(const From* from, std::size_t count, To& to) {
@@ -108,7 +108,8 @@ CUresult CUDAAPI cuTensorMapEncodeIm2col(
                 [&](tensor_map_spec& what) {
                   what.channels = channelsPerPixel;
                   what.pixels = pixelsPerColumn;
-                  // This covers all dimensions but the channels and the images.
+                  // The offsets cover all dimensions but the channels and the
+                  // images.
                   return what.rank > 2 &&
                          take(pixelBoxLowerCorner, what.rank - 2, what.lower) &&
                          take(pixelBoxUpperCorner, what.rank - 2, what.upper);

@@ -45,12 +45,13 @@ struct prepared_launch {
 /// 0} without clusters. Returns CUDA_ERROR_INVALID_CLUSTER_SIZE for wrong ones.
 CUresult clusters_of(const launch_shape& x, const function& f, call::dim3& out);
 
-/// Makes all checks that the driver makes at once. `room` holds most_parameters
-/// bytes, aligned to 16, for a block that must be put together.
+/// Makes all checks that the driver makes at the call. `room` has
+/// most_parameters bytes, aligned to 16, for a parameter block that must be
+/// assembled.
 CUresult prepare(context& in, const launch_request& what, std::byte* room,
                  prepared_launch& out);
 
-/// Appends a launch that prepare() has checked before.
+/// Appends a launch that prepare() has checked.
 CUresult send_launch(stream& in, const function& what,
                      const launch_shape& shape,
                      std::span<const std::byte> parameters);

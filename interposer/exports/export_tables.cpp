@@ -361,7 +361,8 @@ void say_unknown_table(const CUuuid* id) noexcept {
         static_cast<unsigned>(static_cast<std::uint8_t>(id->bytes[i])));
   try {
     log_line(log_level::debug,
-             std::string{"asked for the unknown export table "} + text.data());
+             std::string{"the program asked for the unknown export table "} +
+                 text.data());
   } catch (const std::exception&) {
     // Memory is short, so the message is dropped.
   }

@@ -70,7 +70,7 @@ CUresult capture_wait(stream& in, event& x, bool external);
 /// not query the event. Returns the error of such a query.
 CUresult refuse_captured(event& x);
 
-// -- calls beside a capture
+// -- other calls during a capture
 // -----------------------------------------------------------------------------
 
 /// Returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and breaks the capture, where

@@ -47,9 +47,9 @@ const graph* chosen(const conditional_work& x, std::uint32_t value) {
   return which < x.bodies.size() ? x.bodies[which].get() : nullptr;
 }
 
-/// Records or awaits the graph's events from node `from` on. The program may
-/// ask for them as soon as the launch returns. So they are recorded when all
-/// work is done, and waited for before the first condition.
+/// Appends the event records, or the event waits, of the nodes from `from` on.
+/// The program may query these events as soon as the launch returns. So the
+/// waits come before the first condition, and the records after all work.
 template <class Work>
 void issue_events(const graph& of, std::size_t from, stream& in) {
   const auto& order = of.in_order();
@@ -137,7 +137,7 @@ CUresult conditional_launch::begin(stream& in) {
   end.value = ++lane_->launches;
   end.test = value_test::reached;
   auto writes = reaches_program(*what_);
-  // From here on the launch continues by itself.
+  // From here on the library's thread continues the launch.
   if (code = go_on(); code != CUDA_SUCCESS)
     return code;
   if (code = host_calls().add_device_wait(in, end, writes);

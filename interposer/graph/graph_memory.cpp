@@ -312,7 +312,7 @@ CUresult begin_launch(std::span<const memory_step> steps, bool free_first) {
 void abandon_launch(std::span<const memory_step> steps) {
   for (auto& step : steps)
     if (step.allocates)
-      // The launch may not have come to this step.
+      // The launch may have ended before this step.
       (void)step.what->free();
 }
 
@@ -325,7 +325,7 @@ CUresult upload_memory(std::span<const memory_step> steps) {
       in_use.push_back(step.what.get());
   if (auto code = list.check_room(steps, in_use); code != CUDA_SUCCESS)
     return code;
-  // Where not all of it fits at one time, the launch makes it.
+  // Memory that does not fit now is allocated by the launch.
   for (auto& step : steps)
     if (step.allocates)
       (void)on_occasion<occasion::first_use>(

@@ -82,8 +82,9 @@ CUresult issue_checked(const operations_work& x, stream& in) {
   return code == CUDA_SUCCESS ? issue_operations(in, x.what) : code;
 }
 
-/// Frees memory. The check came before the launch. Edges may allow a free node
-/// before its allocation node, and then there is nothing to free.
+/// Frees memory. begin_launch() made the checks. Edges may allow a free node
+/// before its allocation node; then nothing is allocated yet, and nothing is
+/// freed.
 CUresult issue_free(const free_work& x) {
   (void)x.what->free();
   return CUDA_SUCCESS;

@@ -50,8 +50,8 @@ struct end {
   bool managed = false;
 };
 
-/// Gives the device the managed bytes of this end. Precondition: the caller
-/// appends work that uses it next.
+/// Moves the managed bytes of this end to the device. Precondition: the
+/// caller's next append is work that uses them.
 void take_from_host(const end& x) {
   if (managed_memory::host_has_some() && x.managed) [[unlikely]]
     on_occasion<occasion::host_memory>(
@@ -59,7 +59,7 @@ void take_from_host(const end& x) {
 }
 
 /// Waits for the device that owns this end. A copy that the program waits for
-/// comes behind the work of every device that it touches (CUDA runtime API,
+/// comes after the work of every device that it touches (CUDA runtime API,
 /// cudaMemcpyPeer).
 CUresult wait_for_owner(const stream& in, const end& x, bool async) {
   if (async || x.where != place::device || x.device == in.device())
@@ -249,7 +249,8 @@ public:
     if (asked_.size() >= most_ahead)
       if (auto code = take_one(); code != CUDA_SUCCESS)
         return code;
-    // A thread must not wait for room while it holds room that others wait for.
+    // A thread must not wait for room while it holds room that other threads
+    // wait for.
     auto range = s.arena().try_take(bytes);
     while (!range) {
       if (asked_.empty()) {

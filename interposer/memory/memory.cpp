@@ -21,7 +21,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Allocates, and tries again after what was freed is settled.
+/// Allocates, and tries again after freed ranges are settled.
 CUresult allocate_in(address_space& space, context& in, allocation& what) {
   auto refusal = space.allocate(what);
   if (refusal == address_space::refusal::quota) [[unlikely]] {
@@ -43,14 +43,15 @@ CUresult allocate_in(address_space& space, context& in, allocation& what) {
                                                  : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/// Allocates from the device, after a recount of what others have.
+/// Allocates from the device, after a recount of the memory that other
+/// processes have.
 CUresult allocate_in_device(context& in, allocation& what) {
   auto device = in.device_index();
   sharing().recount(device, what.bytes);
   return allocate_in(here().space(device), in, what);
 }
 
-/// Waits until no device uses pinned memory that is going away. The next
+/// Waits until no device uses pinned memory that is about to be freed. The next
 /// synchronisation returns the error of the work.
 void wait_for_devices() {
   for (std::size_t d = 0; d < here().devices().size(); ++d)

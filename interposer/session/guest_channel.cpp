@@ -203,7 +203,7 @@ result<group_view> read_watched(kj::ArrayPtr<const capnp::word> words) {
   capnp::FlatArrayMessageReader reader{words};
   auto welcome = reader.getRoot<wire::GuestWelcome>();
   if (!welcome.isWatched())
-    return fault{fault_kind::unsupported, "vgpu-client tells nobody of its "
+    return fault{fault_kind::unsupported, "vgpu-client does not report its "
                                           "programs"};
   group_view out;
   for (auto x : welcome.getWatched().getDevices())

@@ -18,7 +18,7 @@ class session;
 enum class phase : std::uint8_t {
   fresh,   ///< The program has not called cuInit.
   running, ///< The process has a session.
-  forked,  ///< The process is the child of a fork of a process with a session.
+  forked,  ///< The process is a fork's child; the parent has the session.
   ended,   ///< exit() is running.
 };
 

@@ -11,8 +11,8 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Holds a thread's own streams, by context. A context that ends has destroyed
-/// its streams by itself.
+/// Holds a thread's own streams, by context. The streams of a context that has
+/// ended are retired already.
 class own_streams : public thread_streams {
 public:
   ~own_streams() override {
