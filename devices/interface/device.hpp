@@ -174,7 +174,8 @@ public:
   virtual status detach_host(device_address address, std::uint64_t bytes) = 0;
 
   /// Announces that reads will often go into this memory of the process, which
-  /// stays valid as long as the device. This is a hint, given at most once.
+  /// stays valid as long as the device. The call is a hint, and is made at most
+  /// once.
   virtual void reads_into(std::span<std::byte>) {}
 
   // -- modules ----------------------------------------------------------------
@@ -258,8 +259,7 @@ public:
 
   /// Calls `start` when the stream reaches this point, with a function that
   /// lets the stream continue and that must be called once, from any thread.
-  /// This serves cuLaunchHostFunc, whose function runs in the program's
-  /// process.
+  /// Serves cuLaunchHostFunc, whose function runs in the program's process.
   virtual status
   enqueue_host(stream_id stream,
                std::function<void(std::function<void()> go_on)> start) = 0;

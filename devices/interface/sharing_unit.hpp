@@ -54,7 +54,7 @@ public:
   /// Tells whether a process that works on pGPU `pgpu` of this host can use
   /// what this device shares.
   virtual bool is_reached_by(std::uint32_t pgpu) const noexcept = 0;
-  /// Makes the memory that map() put behind [address, address + bytes)
+  /// Makes the memory that map() mapped at [address, address + bytes)
   /// shareable. Contents and addresses stay, and repeated calls return the same
   /// answer. Everything else in the same granules is shared with it. Returns
   /// CUDA_ERROR_NOT_SUPPORTED where the hardware cannot share memory.

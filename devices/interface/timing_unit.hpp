@@ -26,10 +26,10 @@ public:
   /// thread that enqueues calls it.
   virtual void time(timed_for whom) noexcept = 0;
 
-  /// Delays the start of the next timed work, so that more work is queued
-  /// behind it. The device then goes from one piece of work to the next, and
-  /// the measured time has no pauses in which the device waits for the host.
-  /// The thread that enqueues calls it.
+  /// Delays the start of the next timed work, so that more work is queued after
+  /// it. The device then runs all of it without a break, and the measured time
+  /// has no pauses in which the device waits for the host. The thread that
+  /// enqueues calls it.
   virtual void delay() noexcept = 0;
 
   /// Adds the work that is done by now to the totals, including the work whose

@@ -34,7 +34,7 @@ struct container {
   std::uint32_t magic;
   std::uint16_t version;
   std::uint16_t header_bytes;
-  // Counts the bytes behind the header.
+  // Counts the bytes after the header.
   std::uint64_t bytes;
 };
 
@@ -51,7 +51,7 @@ T read(const void* at) noexcept {
   return out;
 }
 
-/// Tells whether an image begins with a magic number. It reads no byte behind
+/// Tells whether an image begins with a magic number. It reads no byte after
 /// the first difference, because a text may be shorter.
 bool begins_with(const void* at, std::uint32_t magic,
                  std::uint64_t limit) noexcept {
@@ -186,7 +186,7 @@ std::uint64_t text_length(const char* text, std::uint64_t limit) noexcept {
   return n;
 }
 
-/// Tells whether a text is PTX: it begins with `.version`, behind blanks and
+/// Tells whether a text is PTX: it begins with `.version`, after blanks and
 /// comments.
 bool looks_like_ptx(std::string_view text) {
   for (;;) {

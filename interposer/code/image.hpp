@@ -32,7 +32,7 @@ struct linked_header {
 struct image_view {
   image_kind kind = image_kind::ptx;
   std::span<const std::byte> bytes;
-  // This owns the bytes of a joined image.
+  // Owns the bytes of a joined image
   std::shared_ptr<const std::vector<std::byte>> joined{};
 };
 

@@ -21,7 +21,7 @@ struct container_header {
   std::uint32_t magic = container_magic;
   std::uint16_t version = 1;
   std::uint16_t header_bytes = 16;
-  // Counts the bytes behind the header.
+  // Counts the bytes after the header.
   std::uint64_t bytes = 0;
 };
 struct entry_header {
@@ -48,7 +48,7 @@ std::span<const std::byte> bytes_of(const T& x) {
   return std::as_bytes(std::span{&x, 1});
 }
 
-/// Returns the number behind a directive, such as 75 of ".target sm_75".
+/// Returns the number in a directive, such as 75 of ".target sm_75".
 std::uint32_t number_behind(std::string_view text, std::string_view what) {
   auto at = text.find(what);
   if (at == text.npos)

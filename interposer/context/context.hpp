@@ -62,8 +62,8 @@ struct context {
   std::atomic<bool> active{false};
   std::atomic<unsigned> flags{0};
   std::atomic<std::uint64_t> id{0};
-  /// This counts the references to a primary context. The registry's mutex
-  /// guards it.
+  /// Counts the references to a primary context. The registry's mutex guards
+  /// the count.
   unsigned retained = 0;
   /// Counts the references to it that green contexts hold.
   unsigned greens = 0;
@@ -75,7 +75,7 @@ struct context {
   /// context this is an ordinary stream, which waits for no other (as in driver
   /// 580).
   stream* legacy = nullptr;
-  /// This owns all streams of the context.
+  /// Owns all streams of the context.
   const std::unique_ptr<context_streams> streams;
 
   bool is_green() const noexcept { return green != nullptr; }

@@ -34,7 +34,7 @@ struct context_part : state_part<context_part> {
   context_registry contexts;
   handle_table<sm_part> resource_descriptors{handle_kind::resource_descriptor};
   peer_list peers;
-  /// This counts the calls that cut a device (sm_part::split).
+  /// Counts the calls that cut a device (sm_part::split).
   std::atomic<std::uint64_t> last_split{0};
 
   /// Makes the streams of a new context. stream/ registers this function.

@@ -18,7 +18,7 @@ struct sm_part {
   /// Holds the index of the first one, so that join() counts none twice.
   unsigned first = 0;
   unsigned count = 0;
-  /// This is the smallest number of multiprocessors that a part may have.
+  /// Holds the smallest number of multiprocessors that a part may have.
   unsigned least = 0;
   /// Holds the number of multiprocessors in one step of a part's size.
   unsigned step = 0;
@@ -38,7 +38,7 @@ CUresult tell(const sm_part& what, CUdevResourceType type,
 
 /// Holds the result of cutting a part into equal groups.
 struct sm_split {
-  /// This is the largest possible number of groups.
+  /// Holds the largest possible number of groups.
   unsigned groups = 0;
   sm_part group;
 };

@@ -10,9 +10,9 @@
 namespace vgpu::interposer {
 
 /// Appends the work of `what`, in the stream's order. The work before its first
-/// conditional node goes at once, and the rest from another thread when kernels
-/// have set the conditions. `what` must not change any more. It waits only
-/// where several such launches are under way already.
+/// conditional node is appended at once. Another thread appends the rest when
+/// kernels have set the conditions. `what` must not change any more. The call
+/// waits only where several such launches are under way.
 ///
 ///   the stream        a private stream
 ///   ----------        ----------------

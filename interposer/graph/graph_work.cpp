@@ -53,8 +53,8 @@ CUresult issue_wait(const event_wait_work& x, stream& in) {
   return e == nullptr ? CUDA_ERROR_INVALID_HANDLE : wait(in, *e);
 }
 
-/// Finds the array element at an address. It changes nothing where the array is
-/// gone.
+/// Finds the array element at an address. Changes nothing where the array no
+/// longer exists.
 void locate_in_array(device_address address, CUarray& handle, std::size_t& x,
                      std::size_t& y, std::size_t& z) {
   auto* in = array_at(address, handle);

@@ -18,15 +18,15 @@ namespace vgpu::interposer {
 struct array {
   context& owner;
   const array_id wire;
-  /// This is the shape of the array, or of the level.
+  /// Holds the shape of the array, or of the level.
   const array_shape shape;
   /// Holds the level's position in the whole array.
   const array_level place;
-  /// This is the address of the whole array.
+  /// Holds the address of the whole array.
   const device_address address;
-  /// This is the size of an element, in bytes.
+  /// Holds the size of an element, in bytes.
   const std::uint32_t element;
-  /// This is the index of the level in its mipmapped array.
+  /// Holds the index of the level in its mipmapped array.
   const std::uint32_t level = 0;
   /// Names the mipmapped array of a level. Null otherwise.
   const CUmipmappedArray of = nullptr;

@@ -136,7 +136,8 @@ CUresult issue_wait(stream& in, const awaited_value& word) {
 }
 
 /// Writes a word in one piece, so that no reader sees half of it. The write
-/// comes after earlier work of the stream, whatever the flags allow.
+/// comes after earlier work of the stream, although some flags would allow it
+/// before.
 CUresult issue_write(stream& in, const awaited_value& word) {
   if (owner_of(word.address, word.bytes) == owner::program)
     return host_calls().add_store(in, word);

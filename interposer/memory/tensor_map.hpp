@@ -13,9 +13,9 @@
 namespace vgpu::interposer {
 
 /// Caches maps by their arguments, because programs make the same maps at each
-/// launch. A map depends on its arguments alone and never goes stale. The cache
-/// has a fixed number of places, and replaces the least recently used map of a
-/// set. Thread-safe.
+/// launch. A map depends on its arguments alone, so an entry never becomes
+/// invalid. The cache has a fixed number of places, and replaces the least
+/// recently used map of a set. Thread-safe.
 class tensor_map_cache {
 public:
   std::optional<tensor_map> find(std::uint8_t device,

@@ -67,8 +67,7 @@ void zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
 }
 
 /// Sends the program's changes. It does not wait long for the lock, because the
-/// lock's holder may wait for room behind the very host function that runs
-/// this.
+/// lock's holder may wait for the end of the very host function that runs this.
 void zero_copy_memory::tell_now() {
   constexpr std::chrono::milliseconds patience{100};
   auto& own = zero_copy();

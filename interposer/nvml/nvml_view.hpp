@@ -15,14 +15,14 @@ namespace vgpu::interposer {
 /// Describes a process that has a vGPU on a device.
 struct viewed_process {
   unsigned pid = 0;
-  unsigned busy = 0; ///< This is in percent of the last second.
+  unsigned busy = 0; ///< in percent of the last second
   std::uint64_t used = 0;
 };
 /// Describes a device and the processes that use it.
 struct viewed_device {
   device_facts facts;
   std::uint64_t total = 0, used = 0; ///< in bytes
-  unsigned busy = 0;                 ///< This is in percent of the last second.
+  unsigned busy = 0;                 ///< in percent of the last second
   std::vector<viewed_process> processes;
 };
 

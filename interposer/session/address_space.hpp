@@ -1,5 +1,4 @@
-// Allocations in one window of addresses. The program's side chooses the
-// addresses.
+// Allocations in one window of addresses. The interposer chooses the addresses.
 #pragma once
 
 #include "interposer/session/range_allocator.hpp"

@@ -1,4 +1,4 @@
-// The program's side of the reply slots and the reply arena.
+// The interposer's side of the reply slots and the reply arena.
 #pragma once
 
 #include "interposer/session/range_allocator.hpp"

@@ -127,7 +127,7 @@ private:
     std::uint64_t begin = 0, end = 0;
     /// Tells whether the call only waits for a value.
     bool only_waits = false;
-    // Whether the amount of work behind the call is bounded
+    // Whether the amount of work after the call is bounded
     bool in_the_way = false;
     // Whether all threads have stopped waiting for the call
     bool given_up = false;

@@ -142,7 +142,7 @@ void retire_event(event& x);
 CUresult synchronise(stream& x);
 /// Returns CUDA_ERROR_NOT_READY while the stream's work is not done.
 CUresult query(stream& x);
-/// Records the event behind the stream's work so far.
+/// Records the event after the stream's work so far.
 CUresult record(event& x, stream& in);
 /// Makes the stream's later work wait for the event's latest record.
 CUresult wait(stream& in, event& x);

@@ -28,7 +28,7 @@ public:
   /// Counts the streams. Those of green contexts count in their root.
   std::size_t size();
 
-  /// Records the event behind all work so far in the context and in its green
+  /// Records the event after all work so far in the context and in its green
   /// contexts. Returns CUDA_ERROR_INVALID_HANDLE for an event of another
   /// context. Where one of the context's own streams is captured, breaks the
   /// captures and returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.

@@ -71,7 +71,7 @@ private:
   std::atomic<std::uint32_t> latest_{1};
   std::mutex mutex_;           // guards what follows, and changes of words
   std::uint64_t granules_ = 0; // how many are tracked
-  std::uint64_t end_ = 0;      // behind the last granule ever tracked
+  std::uint64_t end_ = 0;      // end of the last granule ever tracked
   bool watched_ = false;
 };
 

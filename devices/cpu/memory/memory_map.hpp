@@ -1,4 +1,4 @@
-// The device addresses that have memory behind them.
+// The device addresses at which memory is mapped.
 #pragma once
 
 #include "schema/base/fault.hpp"

@@ -150,10 +150,10 @@ public:
   /// Returns the offset of its own memory for other blocks. It is 0 without
   /// clusters.
   std::uint64_t own_shared() const noexcept { return own_shared_; }
-  /// Returns the host memory behind an offset in the window, or null.
+  /// Returns the host memory of an offset in the window, or null.
   std::byte* shared_at(std::uint64_t offset, std::uint64_t bytes) const;
 
-  /// Returns the host memory behind a generic address of one lane, or null.
+  /// Returns the host memory of a generic address of one lane, or null.
   std::byte* resolve(warp& w, unsigned lane, std::uint64_t address,
                      std::uint64_t bytes) const;
 

@@ -14,8 +14,8 @@ namespace vgpu::device::cpu {
 class copy_engine {
 public:
   /// Starts the thread. `busy` must outlive it. With `keeps_place` its place at
-  /// the governor is reserved for a while between two copies; the device must
-  /// then have another place.
+  /// the governor is reserved for a while between two copies. The device must
+  /// then have a further place.
   copy_engine(busy_time& busy, bool keeps_place)
       : busy_(busy), keeps_place_(keeps_place) {}
 

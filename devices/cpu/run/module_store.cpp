@@ -31,7 +31,7 @@ bool has_memory(const ptx::variable& v) {
 }
 
 /// Gives each managed variable, or each of the others, an address from `next`
-/// on. Returns the address behind the last one.
+/// on. Returns the end of the last one.
 device_address place(compiled& x, device_address next, bool managed) {
   for (auto& v : x.source.variables) {
     if (!has_memory(v) || x.addresses.contains(v.name))

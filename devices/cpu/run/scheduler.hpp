@@ -25,8 +25,8 @@ struct task {
   /// Begins the work, and calls `finish` once when the work is done, at once or
   /// later, from any thread. A task without it does nothing.
   std::function<void(finish)> start;
-  /// The scheduler calls this in place of `start`, or of its end, when the
-  /// session ends first.
+  /// The scheduler calls this when the session ends before the task is done, in
+  /// place of `start` if the task has not begun.
   std::function<void()> abandon;
   /// The task runs even after a fault.
   bool always = false;
@@ -79,7 +79,8 @@ private:
 /// legacy stream and blocking streams wait for each other (CUDA driver API,
 /// "Stream synchronization behavior"). A task starts on the thread that
 /// finished the last task it waited for, or on the thread that adds it.
-/// Thread-safe. It lives in a shared_ptr, so a late `finish` finds it gone.
+/// Thread-safe. It lives in a shared_ptr, so a late `finish` can tell that the
+/// scheduler no longer exists.
 class scheduler : public std::enable_shared_from_this<scheduler> {
 public:
   /// Makes the legacy stream. `failed` tells whether tasks are to be skipped.
@@ -121,13 +122,13 @@ public:
 
   /// Appends a task to a stream that exists.
   status add(stream_id stream, task_ptr what);
-  /// Starts a task when all that is now in the stream is done, or all that is
-  /// in any stream. Later work does not wait for it.
+  /// Starts a task when all work that is now in the stream, or in any stream
+  /// where none is given, is done. Later work does not wait for the task.
   void after(std::optional<stream_id> stream, task_ptr what);
   /// Starts a task when the event's latest record is done.
   void after_event(event_id id, task_ptr what);
   /// Starts a task when all streams and `others` are done. All later work waits
-  /// for it.
+  /// for the task.
   void fence(task_ptr what, const std::vector<task_ptr>& others);
 
   /// Starts no further tasks.

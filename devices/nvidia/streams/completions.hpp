@@ -26,7 +26,7 @@ class event_pool {
 public:
   explicit event_pool(driver_ptr api);
 
-  /// Returns an event that nobody else uses. The calling thread has the context
+  /// Returns an event that is not in use. The calling thread has the context
   /// current.
   result<event_ref> take(bool timing);
 

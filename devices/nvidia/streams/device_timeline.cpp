@@ -20,7 +20,7 @@ constexpr double ns_per_ms = 1e6;
 constexpr float far_ms = 1000;
 
 /// One thread reads the GPU's clock until a fixed number of nanoseconds has
-/// passed, so it ends by itself whatever happens to the host.
+/// passed, so it ends without the host.
 const char* const delay_ptx = R"(
 .version 7.0
 .target sm_70
