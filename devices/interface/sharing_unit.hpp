@@ -16,9 +16,9 @@ namespace vgpu::device {
 /// it.
 using shared_descriptor = std::shared_ptr<const unique_fd>;
 
-/// Holds what one process hands to another so that both use the same object.
-/// For memory it holds one descriptor for each part and one word with that
-/// part's size in bytes; the parts follow one another. For an event its
+/// Holds the data that one process passes to another so that both use the same
+/// object. For memory it holds one descriptor for each part and one word with
+/// that part's size in bytes; the parts follow one another. For an event its
 /// contents are private to the backend.
 struct shared_object {
   /// Neither list has more elements than this.

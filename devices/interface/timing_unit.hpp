@@ -36,7 +36,7 @@ public:
   /// completion calls this. Only completions call it.
   virtual void settle_times() = 0;
 
-  /// Returns the total time for which the device worked on what it timed for
+  /// Returns the total time for which the device did the work that it timed for
   /// `whom`, as of the latest settle_times(). Overlapping work counts once.
   /// Work whose end no caller asked for counts together with the next work of
   /// its stream, from the beginning of the first to the end of the last.

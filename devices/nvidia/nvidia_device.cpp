@@ -595,8 +595,8 @@ private:
     waits_.fail(why);
   }
 
-  /// Delivers what kernels printed before the completions of their work run.
-  /// The driver writes that text when a thread synchronises.
+  /// Delivers the text of kernels before the completions of their work run. The
+  /// driver writes that text when a thread synchronises.
   void settled(CUevent event, CUresult how) {
     note(how);
     if (lost_)

@@ -36,12 +36,12 @@ struct image_view {
   std::shared_ptr<const std::vector<std::byte>> joined{};
 };
 
-/// Finds out what lies at `image`: a fatbin's wrapper, a fatbin container, a
-/// cubin, an image that was linked at run time, or PTX text that ends with a
-/// NUL. It follows a wrapper. For a program that was linked on the device, the
-/// containers of its parts follow that of the whole, each at a multiple of 8
-/// bytes. It reads at most `limit` bytes, for callers that know where the
-/// memory ends.
+/// Determines the kind of image at `image`: a fatbin's wrapper, a fatbin
+/// container, a cubin, an image that was linked at run time, or PTX text that
+/// ends with a NUL. It follows a wrapper. For a program that was linked on the
+/// device, the containers of its parts follow that of the whole, each at a
+/// multiple of 8 bytes. It reads at most `limit` bytes, for callers that know
+/// where the memory ends.
 ///
 /// Returns CUDA_ERROR_INVALID_IMAGE for anything else, and for an image whose
 /// own lengths lead out of `limit` or into unreadable memory. The bytes may be

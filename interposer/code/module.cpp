@@ -116,7 +116,7 @@ void retire(module& x) {
   });
 }
 
-/// Takes a module out of its library's lists.
+/// Removes a module from its library's lists.
 void forget_instance(module& x) {
   if (x.of == nullptr)
     return;

@@ -128,15 +128,16 @@ context_registry& contexts() noexcept;
 
 /// Returns the calling thread's current context, or null when there is none.
 context* selected_context() noexcept;
-/// Returns the context that owns what the calling thread makes: the root of the
-/// current one. Returns the current context itself where that was destroyed, so
-/// that it is not usable().
+/// Returns the context that owns the objects of the calling thread: the root of
+/// the current context. Where the current context was destroyed, returns this
+/// context itself, which is not usable().
 context* current_context() noexcept;
 /// Replaces the top of the calling thread's stack of contexts. Null removes the
 /// top.
 void set_current_context(context* x);
 void push_context(context* x);
-/// Takes a context off the stack; returns null when the stack is empty.
+/// Removes the top of the calling thread's stack of contexts and returns it, or
+/// null when the stack is empty.
 context* pop_context() noexcept;
 
 /// Returns the owner of the calling thread's streams, which is null until

@@ -39,10 +39,10 @@ CUresult facts_of_capture(stream& in, capture_facts& out);
 CUresult set_capture_dependencies(stream& in,
                                   std::span<graph_node* const> after, bool add);
 
-/// Takes a stream that is about to be destroyed out of its capture. A capture
+/// Removes a stream that is about to be destroyed from its capture. A capture
 /// that began at the stream ends with it.
 void forget_captured(stream& x);
-/// Takes an event that is about to be destroyed out of its capture.
+/// Removes an event that is about to be destroyed from its capture.
 void forget_captured(event& x);
 
 // -- calls under capture. Precondition: in.is_captured()

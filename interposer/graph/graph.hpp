@@ -232,10 +232,10 @@ CUresult launch(graph_exec& x, stream& in);
 /// Serves cuGraphUpload: prepares the memory that a launch needs.
 CUresult upload(const graph_exec& x);
 
-/// Gives `x` the work of `from`, where both have the same shape. `info` gets
-/// the first difference. Returns CUDA_ERROR_NOT_SUPPORTED for a graph that was
-/// moved into a node, and for one with memory that has another executable
-/// graph.
+/// Replaces the work of `x` by that of `from`, where both have the same shape.
+/// `info` receives the first difference. Returns CUDA_ERROR_NOT_SUPPORTED for a
+/// graph that was moved into a node, and for one with memory that has another
+/// executable graph.
 CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info);
 
 } // namespace vgpu::interposer

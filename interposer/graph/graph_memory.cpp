@@ -78,7 +78,7 @@ graph_memory::~graph_memory() {
     try {
       on_occasion<occasion::first_use>([this] { give_back(); });
     } catch (const std::exception&) {
-      // The session is lost, so there is nothing to give back to.
+      // The session is lost, so the memory cannot be released.
     }
   }
   here()

@@ -30,8 +30,9 @@ struct transfer {
   call::extent size{}; ///< in bytes, rows and slices
   /// Tells whether the call may return before the copy is done.
   bool async = false;
-  /// Says what a call's name promises about an end. With `unified` the address
-  /// decides. Only an array's handle leads to the addresses of `array`.
+  /// Says what kind of memory a call's name promises for an end. With `unified`
+  /// the address decides. Only an array's handle leads to the addresses of
+  /// `array`.
   enum class side : std::uint8_t { unified, host, device, array };
   side to_side = side::unified;
   side from_side = side::unified;

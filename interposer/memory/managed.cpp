@@ -267,8 +267,8 @@ void managed_memory::send(const region_map::value_type& x) {
   }
 }
 
-/// Sends blocks to the device. Of fresh blocks, the file holds only what the
-/// host has touched.
+/// Sends blocks to the device. Of fresh blocks, the file holds only the pages
+/// that the host has touched.
 void managed_memory::send_blocks(const region_map::value_type& x,
                                  std::size_t first, std::size_t last,
                                  bool fresh) {

@@ -49,8 +49,8 @@ public:
   /// lie anywhere and may hold other variables too. Returns false where this
   /// process uses the addresses already.
   bool add_variables(std::span<const piece> what, std::uint8_t device);
-  /// Removes the memory that was added with this address, and drops what the
-  /// host wrote to it.
+  /// Removes the memory that was added with this address, and drops the host's
+  /// writes to it.
   void remove(device_address at);
 
   /// Tells whether managed memory exists. While a record of the log is open, no
@@ -64,15 +64,15 @@ public:
   static bool host_has_some() noexcept {
     return at_host_.load(std::memory_order_relaxed) != 0;
   }
-  /// Gives all of it to the device, for the work that is appended next.
+  /// Moves all of it to the device, for the work that is appended next.
   void hand_over();
-  /// Gives the part in [at, at + bytes) to the device, for the work that is
+  /// Moves the part in [at, at + bytes) to the device, for the work that is
   /// appended next.
   void hand_over(device_address at, std::uint64_t bytes);
 
-  /// Gives the host the block that it touched at this address. Returns false
-  /// where that is no managed memory. The signal handler calls this, at any
-  /// point of the program.
+  /// Moves the block at this address, which the host touched, to the host.
+  /// Returns false where the address is no managed memory. The signal handler
+  /// calls this, at any point of the program.
   bool touch(device_address at, bool writes) noexcept;
 
 private:

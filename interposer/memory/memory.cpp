@@ -58,7 +58,7 @@ void wait_for_devices() {
     here().synchronise(static_cast<std::uint8_t>(d));
 }
 
-/// Releases device memory. Its range becomes free once the work in the log is
+/// Releases device memory. Its range becomes free once all work in the log is
 /// done.
 void release_device(const allocation& what, std::uint8_t device) {
   auto& s = here();
@@ -71,8 +71,9 @@ void release_device(const allocation& what, std::uint8_t device) {
   if (was_lent) [[unlikely]]
     sharing().leave(device, what.bytes);
   s.space(device).retire(what, call.value);
-  // Another process must not open it any more when this returns. If the program
-  // frees it in stream order, the others must have known before.
+  // Waits, so that no other process can open the memory once this returns.
+  // Pooled memory is freed in stream order, so there the program itself must
+  // have stopped the others before.
   if (was_lent && what.kind != memory_kind::pooled) [[unlikely]]
     (void)on_occasion<occasion::sharing>([&] { return s.synchronise(device); });
 }

@@ -159,7 +159,8 @@ void shared_things::recount(std::uint8_t device, std::uint64_t bytes) {
   auto has_room = most <= space.quota() && bytes <= space.quota() - most;
   if ((x.counted == 0 && x.opened == 0) || has_room)
     return;
-  // With the lock held, the answer cannot include what is freed meanwhile.
+  // The lock is held, so the answer cannot include memory that is freed
+  // meanwhile.
   auto now = on_occasion<occasion::sharing>(
       [&] { return here().ask(call::shared_bytes{}, device); });
   if (now.result != CUDA_SUCCESS)

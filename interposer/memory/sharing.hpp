@@ -78,7 +78,8 @@ public:
   /// CUDA_ERROR_MAP_FAILED where it is on another host.
   CUresult borrow(const share_descriptor& from, memory_id as,
                   std::uint8_t device);
-  /// Returns the secret by which other processes name what this process lends.
+  /// Returns the secret by which other processes name this process's lent
+  /// objects.
   share_secret own();
 
   /// Makes a handle of an event. Returns CUDA_ERROR_INVALID_HANDLE for one that
@@ -131,7 +132,8 @@ private:
   std::atomic<bool> has_counts_{false};
 };
 
-/// Returns what the process shares. Precondition: the driver's state is made.
+/// Returns the process's shared objects. Precondition: the driver's state is
+/// made.
 shared_things& sharing() noexcept;
 
 /// Returns the device with this UUID, or the current one where the process does

@@ -1,5 +1,4 @@
-// Pinned memory that kernels use in place, while the worker has a copy of its
-// own.
+// Pinned memory that kernels use in place, while the worker has its own copy.
 #pragma once
 
 #include "schema/base/ids.hpp"

@@ -197,7 +197,7 @@ VGPU_NVML(nvmlSystemGetProcessName)(unsigned pid, char* name, unsigned length) {
   return give_text(text, name, length);
 }
 
-// -- which device
+// -- finding devices
 // -----------------------------------------------------------------------------
 
 VGPU_NVML(nvmlDeviceGetCount_v2)(unsigned* out) {
@@ -243,7 +243,7 @@ VGPU_NVML(nvmlDeviceGetHandleByPciBusId)(const char* id, device** out) {
   return nvmlDeviceGetHandleByPciBusId_v2(id, out);
 }
 
-// -- what it is
+// -- properties
 // -----------------------------------------------------------------------------
 
 VGPU_NVML(nvmlDeviceGetIndex)(device* of, unsigned* out) {
@@ -450,7 +450,7 @@ code give_no_processes(device* of, unsigned* room) noexcept {
 
 } // namespace
 
-// -- how busy it is
+// -- utilization
 // -----------------------------------------------------------------------------
 
 VGPU_NVML(nvmlDeviceGetUtilizationRates)(device* of, utilization* out) {

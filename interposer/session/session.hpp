@@ -167,7 +167,7 @@ public:
   // -- synchronising
   // -----------------------------------------------------------
 
-  /// Waits for all work on the device, and writes out what kernels printed.
+  /// Waits for all work on the device, and writes out the text of kernels.
   /// Returns at once when nothing was appended since the last time.
   CUresult synchronise(std::uint8_t device);
 
@@ -176,7 +176,7 @@ public:
     return done_[device].load(std::memory_order_acquire);
   }
 
-  /// Writes to the program's stdout what kernels printed.
+  /// Writes the text of kernels to the program's stdout and stderr.
   void deliver_console();
 
   // -- memory

@@ -116,8 +116,8 @@ handle_table<event>& events() noexcept;
 /// thread's own for the `per_thread` entry points.
 stream* find_stream(context& in, CUstream handle, bool per_thread);
 /// Finds the stream that a CUstream argument names for the calling thread, or
-/// returns what is wrong with the context or the handle. Only default streams
-/// depend on the thread's current context.
+/// returns the error of the context or the handle. Only default streams depend
+/// on the thread's current context.
 CUresult find_usable_stream(CUstream handle, bool per_thread, stream*& out);
 
 /// Makes a stream that is in no table.
@@ -137,8 +137,8 @@ void retire_hidden_stream(stream& x);
 /// Destroys the event in the worker, and abandons its query.
 void retire_event(event& x);
 
-/// Waits until the stream's work so far is done, and writes out the kernels'
-/// text.
+/// Waits until the stream's work so far is done, and writes out the text of
+/// kernels.
 CUresult synchronise(stream& x);
 /// Returns CUDA_ERROR_NOT_READY while the stream's work is not done.
 CUresult query(stream& x);

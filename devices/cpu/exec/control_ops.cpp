@@ -20,7 +20,8 @@ inline const instr* join(warp& w, const instr* in) {
   return w.arrive(in + 1);
 }
 
-// Lets the lanes of a guard execute what follows, up to the end of the guard.
+// Lets the lanes of a guard execute the following instructions, up to the end
+// of the guard.
 inline const instr* guard(warp& w, const instr* in) {
   auto p = pred(w, in, fa);
   auto on = ((in->flags & mod::negated) != 0 ? ~p : p) & w.mask;
@@ -36,8 +37,8 @@ inline const instr* guard_end(warp& w, const instr* in) {
   return in + 1;
 }
 
-// Jumps into the table of branches that follows. Lanes of one index go there,
-// and the others come back here.
+// Jumps into the table of branches that follows. Lanes of one index jump there,
+// and the remaining lanes execute this instruction again.
 inline const instr* branch_indexed(warp& w, const instr* in) {
   auto a = reg<u32>(w, in, fa);
   auto first = a[__builtin_ctz(w.mask)];

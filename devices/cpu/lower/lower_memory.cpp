@@ -36,8 +36,8 @@ namespace {
 
 constexpr auto reporting = std::string_view{"mbarrier::complete_tx::bytes"};
 
-/// Tells whether a modifier says how others see an access, which every access
-/// here satisfies, or how caches treat it.
+/// Tells whether a modifier says how other threads see an access, which holds
+/// for every access here, or how caches treat it.
 bool is_hint(std::string_view x) {
   static constexpr std::string_view known[] = {
       "weak", "ca", "cg",  "cs",  "lu",  "cv",      "wb",

@@ -136,8 +136,8 @@ inline constexpr std::uint64_t function_base = 0x0000'00F0'0000'0000;
 inline constexpr std::uint64_t function_stride = 16;
 
 /// The generic addresses of the shared, local and param state spaces lie
-/// outside every window (schema/base/ids.hpp) and outside what a process maps
-/// by itself.
+/// outside every window (schema/base/ids.hpp) and outside the addresses that
+/// the system gives to a process.
 inline constexpr std::uint64_t shared_aperture = 0x0000'0010'0000'0000;
 inline constexpr std::uint64_t local_aperture = 0x0000'0020'0000'0000;
 inline constexpr std::uint64_t param_aperture = 0x0000'0030'0000'0000;

@@ -79,7 +79,7 @@ public:
   }
 
 private:
-  /// Holds what is known of a value after its latest write.
+  /// Holds the known facts about a value after its latest write.
   struct fact {
     std::uint32_t writes = 0;  // number in the whole function
     std::uint32_t version = 0; // writes so far

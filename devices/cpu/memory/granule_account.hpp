@@ -1,4 +1,4 @@
-// An account of what the caller has mapped, and of its quota.
+// An account of the memory that the caller has mapped, and of its quota.
 #pragma once
 
 #include "schema/base/fault.hpp"

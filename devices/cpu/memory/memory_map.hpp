@@ -41,7 +41,7 @@ public:
 
   /// Maps shared memory of the process into the window as well, without access.
   status show(device_address address, std::uint64_t bytes, void* from);
-  /// Gives or takes access to memory that show() mapped.
+  /// Allows or forbids access to memory that show() mapped.
   status open(device_address address, std::uint64_t bytes, bool usable);
 
   /// Maps a file over the memory of the range. The caller has copied the
@@ -53,7 +53,7 @@ public:
   /// Reverses attach(). Returns false where exactly this range is not attached.
   bool detach(device_address address, std::uint64_t bytes);
 
-  /// Tells whether this object has attached ranges that cover all of this one.
+  /// Tells whether attached ranges cover all of this range.
   bool is_attached(device_address address, std::uint64_t bytes) const noexcept;
 
   /// Tells whether a kernel may access [address, address + bytes), for at least

@@ -35,10 +35,10 @@ public:
 
   /// Maps the whole memory, without access.
   status map(device_address address, std::uint64_t bytes, memory_id id);
-  /// Unmaps exactly what one map() mapped. Returns how many bytes became
+  /// Unmaps exactly the range of one map(). Returns how many bytes became
   /// unreachable.
   result<std::uint64_t> unmap(device_address address, std::uint64_t bytes);
-  /// Gives or takes access to exactly what one map() mapped.
+  /// Allows or forbids access to exactly the range of one map().
   status set_access(device_address address, std::uint64_t bytes, bool usable);
 
 private:

@@ -79,7 +79,7 @@ public:
   /// Starts the block with this index in the grid.
   void start(const dim3& index);
 
-  /// Says what a call of run() led to.
+  /// Is the result of run().
   enum class state : std::uint8_t {
     going,  // its turn is over
     idle,   // as going, and its warps only waited for other blocks

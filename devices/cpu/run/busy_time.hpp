@@ -202,7 +202,7 @@ public:
     return busy_ == 0 ? total_ : total_ + (clock::now() - since_);
   }
 
-  /// Returns the total processor time of all threads, including what they need
+  /// Returns the total processor time of all threads, including the time
   /// between two jobs, which a governor charges too.
   nanoseconds worked() const {
     std::lock_guard guard{mutex_};

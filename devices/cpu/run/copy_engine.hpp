@@ -42,7 +42,7 @@ private:
   busy_time& busy_;
   bool keeps_place_;
   busy_time::presence presence_{busy_};
-  // It is the last member because its thread uses the others.
+  // It is the last member because its thread uses the other members.
   job_thread thread_{0,
                      {[this] {
                         presence_.rest(keeps_place_);

@@ -19,7 +19,7 @@
 
 namespace vgpu::device::cpu {
 
-/// Describes one piece of work, and what must be done before it.
+/// Describes one piece of work and its dependencies.
 struct task {
   using finish = std::function<void()>;
   /// Begins the work, and calls `finish` once when the work is done, at once or
@@ -42,8 +42,9 @@ using task_ptr = std::shared_ptr<task>;
 /// Runs small jobs in order on a thread of its own.
 class job_thread {
 public:
-  /// Holds what the thread calls between jobs. It calls `rest` when there is no
-  /// job; the result says until when it waits for one before it calls `leave`.
+  /// Holds the functions that the thread calls between jobs. It calls `rest`
+  /// when no job is left. The result is the time until which it waits for
+  /// another job before it calls `leave`.
   struct pauses {
     std::function<std::optional<std::chrono::steady_clock::time_point>()> rest;
     std::function<void()> leave;

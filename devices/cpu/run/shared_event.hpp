@@ -22,7 +22,7 @@ public:
   /// the file is no such page.
   static result<std::shared_ptr<shared_event>> open(const shared_object& from);
 
-  /// Returns what another process needs to open it.
+  /// Returns the object by which another process opens the event.
   shared_object object() const { return {{}, {file_}}; }
 
   /// Begins a new record, which becomes the latest. This process has to call

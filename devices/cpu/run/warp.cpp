@@ -120,7 +120,7 @@ void warp::park(const instr* at, group::state is, unsigned barrier) {
 }
 
 const instr* warp::reschedule(const instr* at) {
-  // In a turn of its own the group merges with others but yields to none.
+  // In its own turn the group merges with other groups but yields to none.
   for (auto i = 0u; i < waiting_; ++i) {
     auto& g = groups_[i];
     if (g.at == at && g.in == in_ && g.is == group::state::ready) {

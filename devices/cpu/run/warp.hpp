@@ -86,8 +86,8 @@ public:
     return sleeps_until_ != clock::time_point{} && clock::now() < sleeps_until_;
   }
 
-  /// Tells whether the last run() was spent on checking what others may change,
-  /// or ended in a sleep.
+  /// Tells whether the last run() only polled memory that other threads may
+  /// change, or ended in a sleep.
   bool waited() const noexcept {
     return why == stop::quantum &&
            (watched_ >= many_looks || sleeps_until_ != clock::time_point{});

@@ -322,8 +322,8 @@ status copies::copy_flat(CUstream in, device_address to, device_address from,
   return {};
 }
 
-/// Copies a box whose rows and slices match those of the arrays that it
-/// touches.
+/// Copies a box whose rows and slices match the rows and slices of the arrays
+/// that it touches.
 status copies::copy_box(CUstream in, const pitched& to, const pitched& from,
                         const extent& size) {
   CUDA_MEMCPY3D x{};

@@ -13,8 +13,9 @@
 namespace vgpu::device::nvidia {
 
 /// Finds changes by fingerprints of granules, which this device's own kernel
-/// computes. The driver does not report what kernels write, but a GPU reads its
-/// own memory quickly. Thread-safe; the calling thread has the context current.
+/// computes. The driver does not report the writes of kernels, but a GPU reads
+/// its own memory quickly. Thread-safe; the calling thread has the context
+/// current.
 class fingerprints {
 public:
   fingerprints(driver_ptr api, CUdevice device, window& of)

@@ -125,7 +125,7 @@ public:
 
   /// Ends all waits, present and future, with this error. Thread-safe.
   void fail(CUresult why);
-  /// Stops running completions for good. Thread-safe.
+  /// Stops running completions permanently. Thread-safe.
   void freeze();
 
 private:
