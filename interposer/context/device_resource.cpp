@@ -11,7 +11,8 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Is stored in the part of a resource whose contents CUDA does not define.
+/// Holds the data of a resource, in the padding of CUdevResource, which the
+/// program does not read.
 struct carried {
   // A fixed value, which shows that this library made the resource
   std::uint64_t mark;

@@ -13,7 +13,7 @@
 
 namespace vgpu::interposer {
 
-/// Is the value of batch_fault::copy where the batch as a whole is wrong.
+/// Marks, in batch_fault::copy, that the batch as a whole is wrong.
 inline constexpr std::size_t no_copy = SIZE_MAX;
 /// Says which copy of a batch is wrong, and why.
 struct batch_fault {

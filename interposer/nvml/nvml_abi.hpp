@@ -117,7 +117,7 @@ struct process_info {
   unsigned long long used_bytes;
   unsigned gpu_instance, compute_instance;
 };
-/// Is the value of the instances where a device is not partitioned.
+/// Marks, in place of an instance, that the device is not partitioned.
 inline constexpr unsigned no_instance = 0xffffffff;
 
 inline constexpr int cuda_13_0 = 13000;

@@ -39,7 +39,8 @@ struct nvml_process {
   std::uint64_t used; ///< in bytes
 };
 
-/// Is an export table, whose first slot is its size in bytes.
+/// Holds the functions as an export table, whose first slot is its size in
+/// bytes.
 struct nvml_bridge {
   std::size_t bytes;
   /// Counts the devices (nvml_view.hpp). Where that needs a session, it opens

@@ -47,7 +47,7 @@ struct grant {
 struct device_use {
   std::size_t device = 0; ///< index of group_view::devices
   unsigned pid = 0;
-  /// Hold the quota and the memory in use, in bytes.
+  /// Hold the quota and the used memory, in bytes.
   std::uint64_t quota = 0, used = 0;
   /// Holds the percentage of the last second in which the device worked.
   unsigned busy = 0;

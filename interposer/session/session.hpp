@@ -21,8 +21,8 @@
 
 namespace vgpu::interposer {
 
-/// Is thrown by a call that would wait forever, when the session finds no
-/// client any more.
+/// Says that the session finds no client any more. A call that would otherwise
+/// wait forever throws it.
 struct session_lost : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -42,7 +42,7 @@ constexpr std::uint64_t mib(std::uint64_t bytes) {
   return bytes >> 20;
 }
 
-/// Is shown where NVML has no answer.
+/// Stands in tables where NVML has no answer.
 inline constexpr auto not_known = "[N/A]";
 
 } // namespace vgpu::smi

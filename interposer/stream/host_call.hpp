@@ -19,8 +19,7 @@
 
 namespace vgpu::interposer {
 
-/// Is implemented by work that this library does itself when a stream reaches
-/// it.
+/// Does a piece of work of this library itself when a stream reaches it.
 class turn_taker {
 public:
   virtual ~turn_taker() = default;

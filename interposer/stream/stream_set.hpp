@@ -25,7 +25,7 @@ public:
   void add(stream& x);
   /// Removes a stream. Precondition: this is the set of the stream's owner.
   void remove(stream& x);
-  /// Counts the streams. Those of green contexts count in their root.
+  /// Counts the streams. A green context's streams count in its root.
   std::size_t size();
 
   /// Records the event after all work so far in the context and in its green

@@ -218,8 +218,8 @@ void function_lowering::load() {
 }
 
 /// Tells whether the instruction has a further operand, an mbarrier to which
-/// st.async and red.async report the bytes they wrote. Those forms that write
-/// global memory have none, and are not supported.
+/// st.async and red.async report the bytes they wrote. The forms that write
+/// global memory have no such operand, and are not supported.
 bool function_lowering::reports() {
   if (has("async") != has(reporting))
     unsupported();

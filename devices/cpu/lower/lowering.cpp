@@ -378,8 +378,8 @@ function_lowering::function_lowering(module_lowering& in, int index,
       fail("label '" + x.name + "' is defined twice");
     label_at_.push_back(0);
   }
-  // The .param variables of a function lie in its frame, lane after lane. Those
-  // of a kernel are its launch parameters.
+  // The .param variables of a function lie in its frame, lane after lane. The
+  // .param variables of a kernel are its launch parameters.
   auto params = fn_.results.size() + fn_.parameters.size();
   param_slots_.resize(fn_.variables.size());
   local_offsets_.resize(fn_.variables.size());

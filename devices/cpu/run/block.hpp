@@ -79,7 +79,7 @@ public:
   /// Starts the block with this index in the grid.
   void start(const dim3& index);
 
-  /// Is the result of run().
+  /// Says how a call of run() ended.
   enum class state : std::uint8_t {
     going,  // its turn is over
     idle,   // as going, and its warps only waited for other blocks
