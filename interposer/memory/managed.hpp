@@ -21,7 +21,7 @@ namespace vgpu::interposer {
 /// Represents the session's managed memory. It behaves as CUDA documents it for
 /// a device without concurrent managed access ("Unified Memory Programming",
 /// coherency and concurrency). Enqueuing work moves all of it to the device.
-/// When the program touches a page, that page moves back.
+/// When the program touches a page, the page's block moves back.
 ///
 /// A block of pages belongs to the device (the program has no access), or the
 /// host may read it, or the host may write it. A writable block is sent to the
