@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_limit_of_zero_never_polls) {
   BOOST_TEST((looks(rule, {0us, 1us, 1us}) ==
               std::vector<nanoseconds>{0us, 0us, 0us, 0us}));
   auto asked = 0;
-  BOOST_TEST(!rule.look(busy_poll::clock::now(), [&] { return ++asked != 0; }));
+  BOOST_TEST(!rule.wait_for(busy_poll::clock::now(), [&] { return ++asked != 0; }));
   BOOST_TEST(asked == 0);
 }
 
@@ -93,12 +93,12 @@ BOOST_AUTO_TEST_CASE(a_poll_ends_when_its_condition_holds) {
   auto left = 3;
   auto began = busy_poll::clock::now();
   // A condition that holds at once is seen, however slow the machine.
-  BOOST_TEST(rule.look(began, [] { return true; }));
+  BOOST_TEST(rule.wait_for(began, [] { return true; }));
   BOOST_TEST((rule.time(began) == 4us));
   for (int i = 0; i < 6; ++i)
     rule.learned(1us); // the longest again
   auto third = [&] { return --left <= 0; };
-  while (!rule.look(busy_poll::clock::now(), third))
+  while (!rule.wait_for(busy_poll::clock::now(), third))
     BOOST_TEST(left > 0); // on a busy machine: once more
   BOOST_TEST(left == 0);
 }
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_poll_ends_when_its_condition_holds) {
 BOOST_AUTO_TEST_CASE(a_poll_without_success_ends_by_itself) {
   busy_poll rule{{1ms, 1ms}};
   auto began = busy_poll::clock::now();
-  BOOST_TEST(!rule.look(began, [] { return false; }));
+  BOOST_TEST(!rule.wait_for(began, [] { return false; }));
   BOOST_TEST((busy_poll::clock::now() - began >= 1ms));
 }
 
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_preempted_thread_polls_less) {
       if (rule.time(began) == 0ms)
         return;
       ++looks;
-      found = rule.look(began, [] { return false; }) || found;
+      found = rule.wait_for(began, [] { return false; }) || found;
     }
   });
   looker.join();
