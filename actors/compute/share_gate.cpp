@@ -31,9 +31,9 @@ constexpr std::size_t large_batch_concurrent = 256;
 /// until completions arrive.
 constexpr std::size_t most_pending = 8 * large_batch;
 /// While sessions run concurrently, the quantum divided by this limits the work
-/// of one session in the device. Work then waits longer for its start, and the
-/// device goes on to the other sessions' work when none of this session is
-/// left.
+/// of one session in the device. Work waits longer for its start then, and the
+/// device continues with the other sessions' work when none of this session's
+/// is left.
 constexpr share_ns part_of_quantum_concurrent = 2;
 /// From this number on, the driver's queue may be full, so that a call waits
 /// for the device.
@@ -75,7 +75,7 @@ struct share_gate::batch {
   bool learning = false; // one piece of unknown work, alone in the device
   bool exact = false;    // one kind, enqueued before the device began with it
   std::uint32_t partings = 0; // at the time when the batch began
-  bool concurrent = false;    // beside other sessions' work
+  bool concurrent = false;    // together with other sessions' work
   bool queue_full = false;    // perhaps, when its last piece was enqueued
   share_ns awaited = 0; // how long the session waited for the device before
 
@@ -288,7 +288,7 @@ struct share_gate::account {
         // A thread that waits for room wakes.
         room = next >= 0 && has_room(table, now);
       });
-      // A batch beside other sessions' work teaches nothing.
+      // A batch that runs together with other sessions' work teaches nothing.
       if (alone || of.learning)
         note_done(of, took);
     }

@@ -1,5 +1,5 @@
-// What links take, and what those who listen to a link take: their messages and
-// typed handles. The behaviour is in link.hpp and leader_link.hpp.
+// The messages and typed handles of links and of the actors that receive from a
+// link. The behaviour is in link.hpp and leader_link.hpp.
 #pragma once
 
 #include "actors/link/frames.hpp"
