@@ -1,5 +1,5 @@
-// What the actor of a pGPU takes and tells: its messages and typed handles. The
-// behaviour is in pgpu.hpp.
+// The messages and the typed handles of a pGPU's actor. The behaviour is in
+// pgpu.hpp.
 #pragma once
 
 #include "actors/compute/share_board.hpp"
@@ -30,7 +30,8 @@ struct pgpu_answer {
   std::uint32_t ordinal = 0;
   /// Says why the pGPU refuses; empty where it grants.
   std::string refusal;
-  /// Says where the session's worker takes turns; nobody: it takes none.
+  /// Holds the seat where the session's worker takes turns; nobody: it takes
+  /// none.
   std::int32_t seat = policy::share_table::nobody;
   std::shared_ptr<share_board> board;
 };
