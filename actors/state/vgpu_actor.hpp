@@ -1,4 +1,4 @@
-// What a vGPU state actor is asked, what it answers, and its typed handle. The
+// The messages, the answers and the typed handle of a vGPU state actor. The
 // behaviour is in actors/worker/serve/vgpu_state_actor.hpp.
 #pragma once
 
@@ -26,19 +26,19 @@ namespace vgpu {
 ///      │             └──────────────────────────┘ │ 6
 ///      └──────────────────────────────────────────┘
 ///
-///   1 A client shows the lease, or somebody says resume. A state that it
-///     brings is restored before.
-///   2 Somebody says pause, or orders a snapshot.
+///   1 A client attaches, or resume_vgpu arrives. If there is a state, it is
+///     restored before.
+///   2 pause_vgpu arrives, or a client orders a snapshot.
 ///   3 The session has come to rest at a call, and its state is written.
 ///   4 The session cannot come to rest or be described, the pause is revoked,
 ///     or a snapshot is written.
-///   5 Somebody says resume.
-///   6 Somebody says resume, and what the session has on its devices must be
-///     brought back first.
+///   5 resume_vgpu arrives.
+///   6 resume_vgpu arrives, and the session's memory must first be brought
+///     back to its devices.
 ///
 /// Each phase may lead to `gone`, and no phase follows that one.
 enum class vgpu_phase : std::uint8_t {
-  /// The session's state is not here yet, or nobody has resumed it.
+  /// The session's state is not here yet, or nothing has resumed it.
   arriving,
   /// Calls are executed.
   serving,
@@ -81,15 +81,14 @@ struct vgpu_description {
 // -- the five questions -------------------------------------------------------
 
 // A question that names an epoch is for the place of that epoch. Every other
-// place refuses it, so that nobody speaks to a former place by mistake.
+// place refuses it, so that no sender speaks to a former place by mistake.
 //
-// Clients ask all but the first by the data plane, where the same handlers
-// answer (vgpu_state_actor.hpp). In the mailbox the worker actor asks the
-// first; the others are there for whoever shares the process, which only tests
-// do yet.
+// Clients ask all but the first over the data plane, where the same handlers
+// answer (vgpu_state_actor.hpp). The worker actor asks the first by the
+// mailbox. Only tests ask the others by the mailbox.
 
-/// Asks where the vGPU is. It names no epoch, as who asks does not know it. The
-/// worker actor asks it, and reports the answer to its node.
+/// Asks where the vGPU is. It names no epoch, because the sender does not know
+/// it. The worker actor asks it, and reports the answer to its node.
 struct where_is_vgpu {};
 
 /// Asks the vGPU to come to rest at a call and to write its state there. The
@@ -105,8 +104,8 @@ struct describe_vgpu {
   vgpu::epoch epoch;
 };
 
-/// Asks a place that serves no session yet to take up a described one. The
-/// client asks it. The session stands still there until it is resumed.
+/// Asks a place that serves no session yet to adopt a described one. The client
+/// asks it. The session stands still there until it is resumed.
 struct adopt_vgpu {
   vgpu::epoch epoch;
   shared_file state;
