@@ -10,7 +10,8 @@ namespace vgpu {
 
 namespace {
 
-/// Its worker is dead: whatever it had of the device is free.
+/// Frees everything that the session has on the device, because its worker is
+/// dead.
 void release(pgpu_state& st, session_id session) {
   auto i = st.seats.find(session);
   if (i == st.seats.end())
@@ -50,7 +51,7 @@ void set_claim(pgpu_state& st, const pgpu_claim& x) {
     st.board->set_claim(i->second.place, x.claim);
 }
 
-/// What it tells its owner.
+/// Returns the message for the owner.
 pgpu_changed changed(const pgpu_state& st) {
   return {st.what.ordinal, st.what.state, st.what.policy, st.what.quantum_us,
           st.board};
@@ -71,12 +72,14 @@ void set_rules(pgpu_state& st, const pgpu_rules& x) {
   note_rules(st);
 }
 
-/// What a pGPU shares by until `vgpu policy` says otherwise. Turns are exact
-/// where the host lets who has one run; on an overloaded one shares may be off
-/// by some ten percentage points, and what is not sure is not promised unasked.
+/// Is the share policy until `vgpu policy` sets another. Turns are exact where
+/// the host schedules the session of the turn at once. On an overloaded host
+/// shares may be off by some ten percentage points, so nothing is promised by
+/// default.
 constexpr auto default_policy = policy::share_policy::best_effort;
 
-/// Its threads, each of which is a multiprocessor.
+/// Returns the number of the device's threads, each of which is a
+/// multiprocessor.
 std::uint32_t processors_of(const control::pgpu& x) {
   auto i = x.facts.attributes.find(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   return i == x.facts.attributes.end()
@@ -117,7 +120,7 @@ pgpu_actor::behavior_type pgpu(pgpu_actor::stateful_pointer<pgpu_state> self,
                                control::pgpu what, pgpu_owner owner) {
   self->state.what = std::move(what);
   make_board(self->state);
-  // The owner is told by which rules it shares.
+  // Report the share policy to the owner.
   self->send(owner, changed(self->state));
   return {
       [self](const pgpu_reserve& x) { return reserve(self->state, x); },

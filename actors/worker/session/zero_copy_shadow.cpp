@@ -11,7 +11,7 @@ namespace vgpu {
 
 namespace {
 
-/// Kernels write to it meanwhile.
+/// Returns the memory, to which kernels write meanwhile.
 std::byte* memory_at(device_address x) {
   return reinterpret_cast<std::byte*>(x); // NOLINT: the host window's
 }
@@ -36,7 +36,7 @@ status zero_copy_shadow::watch(device_address address, std::uint64_t bytes,
   return {};
 }
 
-/// With the lock.
+/// Requires the lock.
 void zero_copy_shadow::drop(device_address address) {
   if (auto gone = ranges_.extract(address))
     bytes_ -= gone.mapped().before.size();
