@@ -169,8 +169,8 @@ void node_registry::reconcile_listed(const node_record& node,
     placement_.give_lease(*session);
 }
 
-/// Records a worker whose session has no record. Its client will claim it soon
-/// after a restart, or nobody does.
+/// Records a worker whose session has no record. After a restart its client
+/// soon claims it, or the session has no client any more.
 void node_registry::note_unclaimed(const std::string& node,
                                    const control::running_session& x) {
   auto until = clock_.started() + options_.restart_grace;

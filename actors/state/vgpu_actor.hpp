@@ -109,7 +109,8 @@ struct describe_vgpu {
 struct adopt_vgpu {
   vgpu::epoch epoch;
   shared_file state;
-  /// Tells that nobody else needs the file, so that memory may be made of it.
+  /// Tells that nobody else needs the file, so that its pages may become
+  /// memory.
   bool keeps_file = false;
 };
 
@@ -164,13 +165,13 @@ inline bool is_refusal(const caf::error& answer, vgpu_refusal why) {
          answer.code() == static_cast<std::uint8_t>(why);
 }
 
-/// Is a vGPU at one place: what a session is, and who owns it there. Its name
-/// stays when the session moves to another worker process, in which another
-/// actor with that name adopts what this one describes. Calls are no messages
-/// of it: its thread reads them from shared memory or from a socket.
+/// Is a vGPU at one place: it holds the session's state there. Its name stays
+/// when the session moves to another worker process, in which another actor
+/// with that name adopts the state that this one describes. Calls are not among
+/// its messages: its thread reads them from shared memory or from a socket.
 ///
-/// Each answer but a description tells the place as it is afterwards. Errors
-/// are vgpu_refusal.
+/// Each answer but a description is the place after the request. Errors are
+/// vgpu_refusal.
 using vgpu_actor =
     caf::typed_actor<caf::replies_to<where_is_vgpu>::with<vgpu_place>,
                      caf::replies_to<pause_vgpu>::with<vgpu_place>,
